@@ -1,0 +1,187 @@
+//! One memory of one rank as different readers see it.
+//!
+//! A write that a reader has no right to see yet is a *veil*: beside the new elements the place keeps the old ones,
+//! and that reader gets one or the other at random. Owns elements and veils; who has acquired what is
+//! [`super::world`]'s to say.
+
+use crate::host::Early;
+use crate::rng::Rng;
+use crate::store::{Cells, Ranges};
+use crate::tensor::Data;
+use kbc_ir::types::DType;
+
+/// Writes that a place remembers at most; older ones are taken as seen by everybody.
+const REMEMBERED: usize = 64;
+
+/// Who wrote, and the number of the writer's release that covers it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writer {
+    /// The rank.
+    pub(super) rank: u64,
+    /// Its thread.
+    pub(super) thread: usize,
+    /// Counted from 1.
+    pub(super) release: u64,
+}
+
+/// A write that not everybody must see, and what was there before.
+struct Veil {
+    start: u64,
+    old: Data,
+    /// Which of the old elements held something.
+    held: Ranges,
+    writer: Writer,
+}
+
+impl Veil {
+    fn end(&self) -> u64 {
+        self.start + self.old.len() as u64
+    }
+
+    /// The part of it inside `lo .. hi`, if any.
+    fn part(&self, lo: u64, hi: u64) -> Option<Veil> {
+        let (lo, hi) = (lo.max(self.start), hi.min(self.end()));
+        (lo < hi).then(|| Veil {
+            start: lo,
+            old: self.old.slice((lo - self.start) as usize, (hi - lo) as usize),
+            held: self.held.window(lo - self.start, hi - lo),
+            writer: self.writer,
+        })
+    }
+}
+
+/// A memory of a rank.
+pub(super) struct Place {
+    cells: Cells,
+    veils: Vec<Veil>,
+    pub(super) early: Early,
+    /// Whether peers `get` from it: then the rank's own writes are veiled too, for them.
+    remote_readers: bool,
+}
+
+impl Place {
+    /// Holding nothing.
+    pub(super) fn new(dtype: DType, remote_readers: bool) -> Place {
+        Place { cells: Cells::new(dtype), veils: vec![], early: Early::default(), remote_readers }
+    }
+
+    /// What a reader sees, or the first element that holds nothing for it. `fresh` says which writes it must see; of
+    /// the others it sees the new or the old elements: all, none, or each at random.
+    pub(super) fn read(
+        &self,
+        start: u64,
+        len: u64,
+        fresh: impl Fn(&Writer) -> bool,
+        rng: &mut Rng,
+    ) -> Result<Data, u64> {
+        let end = start + len;
+        let covers = |v: &&Veil| v.start < end && v.end() > start;
+        if !self.veils.iter().filter(covers).any(|v| !fresh(&v.writer)) {
+            return self.cells.read(start, len);
+        }
+        let (mut data, held) = self.cells.peek(start, len);
+        let mut holds: Vec<bool> = (0..len).map(|i| held.contains(i)).collect();
+        // Elements for which no newer write was chosen yet.
+        let mut open = vec![true; len as usize];
+        for v in self.veils.iter().rev().filter(covers) {
+            let (lo, hi) = (v.start.max(start), v.end().min(end));
+            if fresh(&v.writer) {
+                open[(lo - start) as usize..(hi - start) as usize].fill(false);
+                continue;
+            }
+            let mode = rng.below(3);
+            for i in lo..hi {
+                let (at, from) = ((i - start) as usize, (i - v.start) as usize);
+                if !open[at] {
+                    continue;
+                }
+                if mode == 0 || (mode == 1 && rng.one_in(2)) {
+                    let same_type = data.copy_from(at, &v.old, from, 1);
+                    debug_assert!(same_type, "a place has one type");
+                    holds[at] = v.held.contains(from as u64);
+                } else {
+                    open[at] = false;
+                }
+            }
+        }
+        match holds.iter().position(|h| !h) {
+            Some(i) => Err(start + i as u64),
+            None => Ok(data),
+        }
+    }
+
+    /// The rank itself writes; it sees that at once.
+    pub(super) fn write(&mut self, start: u64, data: &Data, writer: Writer) {
+        if self.remote_readers {
+            self.veil(start, data, writer);
+        } else {
+            self.lift(start, start + data.len() as u64, self.veils.len());
+        }
+        let same_type = self.cells.write(start, data);
+        debug_assert!(same_type, "types were compared before");
+    }
+
+    /// A peer's write lands.
+    pub(super) fn land(&mut self, start: u64, data: &Data, writer: Writer) {
+        self.veil(start, data, writer);
+        let same_type = self.cells.write(start, data);
+        debug_assert!(same_type, "types were compared before");
+    }
+
+    fn veil(&mut self, start: u64, data: &Data, writer: Writer) {
+        if data.is_empty() {
+            return;
+        }
+        if self.veils.len() == REMEMBERED {
+            self.veils.remove(0);
+        }
+        let (old, held) = self.cells.peek(start, data.len() as u64);
+        self.veils.push(Veil { start, old, held, writer });
+    }
+
+    /// Removes the veils among the first `upto` over some elements: nobody sees what is under them any more.
+    fn lift(&mut self, lo: u64, hi: u64, upto: usize) {
+        let newer = self.veils.split_off(upto);
+        let older = std::mem::take(&mut self.veils);
+        for v in older {
+            self.veils.extend(v.part(0, lo));
+            self.veils.extend(v.part(hi, u64::MAX));
+        }
+        self.veils.extend(newer);
+    }
+
+    /// The rank has acquired: writes that all its streams must see now have no veil any more. Where peers read, veils
+    /// stay: a peer must hear of a write from its writer, whatever the rank between them knows.
+    pub(super) fn acquired(&mut self, seen_by_all: impl Fn(&Writer) -> bool) {
+        if self.remote_readers {
+            return;
+        }
+        let mut i = 0;
+        while i < self.veils.len() {
+            if !seen_by_all(&self.veils[i].writer) {
+                i += 1;
+                continue;
+            }
+            let (lo, hi) = (self.veils[i].start, self.veils[i].end());
+            let before = self.veils.len();
+            self.lift(lo, hi, i + 1);
+            // What `lift` cut out of the older ones may have left pieces; those after them move.
+            i = (i + 1 + self.veils.len()).saturating_sub(before);
+        }
+    }
+
+    /// Whether it has no veil.
+    pub(super) fn is_clear(&self) -> bool {
+        self.veils.is_empty()
+    }
+
+    /// A call begins on the rank: everything but what peers wrote for that call is forgotten.
+    pub(super) fn begin_call(&mut self, call: i64) {
+        let kept = self.early.begin(call);
+        self.veils.retain_mut(|v| {
+            v.held = Ranges::default();
+            (v.start..v.end()).any(|i| kept.contains(i))
+        });
+        self.cells.keep_only(kept);
+    }
+}

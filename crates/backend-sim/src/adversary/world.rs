@@ -1,0 +1,541 @@
+//! The machine of the adversarial executor: transfers under way, notifies under way, postponed operations, and what
+//! each stream has heard and acquired.
+
+use super::policy::{Candidate, Chooser, Move, Policy};
+use super::view::{Place, Writer};
+use super::{Difference, Trouble};
+use crate::effect::{Effect, Run, mem_dtype, same_type};
+use crate::flow::{Flow, Turn};
+use crate::host::Host;
+use crate::interp::{MAX_BYTES, RunResult, nothing_there, too_large};
+use crate::rng::Rng;
+use crate::stall;
+use crate::tensor::{Data, multi_index};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::schedule::{BufferId, BufferRole, Ref, SOp, SStmt, Schedule};
+use kbc_ir::walk::{Act, Mem, Program};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// For each thread, up to which of its releases its writes are known to have landed.
+#[derive(Clone, Default)]
+struct Known(BTreeMap<usize, u64>);
+
+impl Known {
+    fn learn(&mut self, thread: usize, release: u64) {
+        let v = self.0.entry(thread).or_default();
+        *v = release.max(*v);
+    }
+
+    fn join(&mut self, other: &Known) {
+        other.0.iter().for_each(|(t, r)| self.learn(*t, *r));
+    }
+
+    fn has(&self, w: &Writer) -> bool {
+        self.0.get(&w.thread).is_some_and(|r| *r >= w.release)
+    }
+}
+
+/// What a stream knows of the writes of others.
+#[derive(Clone, Default)]
+struct Knowledge {
+    /// Told by notifies that it waited for; visible after its next acquire.
+    heard: Known,
+    /// Visible.
+    acquired: Known,
+}
+
+/// A put or get under way.
+struct Flight {
+    get: bool,
+    /// A get after its `fence.complete`: over as soon as anything depends on it.
+    complete: bool,
+    thread: usize,
+    src: (u64, Run),
+    dst: (u64, Run),
+    data: Option<Data>,
+    release: u64,
+    call: i64,
+    span: Span,
+    born: u64,
+}
+
+/// A notify under way.
+struct Note {
+    thread: usize,
+    to: u64,
+    counter: u32,
+    release: u64,
+    born: u64,
+}
+
+/// One run.
+pub(super) struct World<'p> {
+    program: &'p Program<'p>,
+    host: &'p Host<'p>,
+    expected: &'p RunResult,
+    flow: Flow<'p>,
+    memory: Vec<BTreeMap<Mem, Place>>,
+    /// Buffers and windows that peers `get` from.
+    got_from: BTreeSet<(bool, u32)>,
+    flights: Vec<Flight>,
+    notes: Vec<Note>,
+    postponed: Vec<VecDeque<(Effect<'p>, u64)>>,
+    released: Vec<u64>,
+    knowledge: Vec<Knowledge>,
+    /// For each rank and counter, what the notifies that landed there told, in order.
+    told: BTreeMap<(u64, u32), Vec<(usize, u64)>>,
+    /// What each `record` of a rank told, by event and call.
+    recorded: BTreeMap<(u64, u32, i64), Knowledge>,
+    ready: Vec<usize>,
+    /// When each thread last moved.
+    moved: Vec<u64>,
+    clock: u64,
+    rng: Rng,
+    chooser: Chooser,
+    compared: u64,
+}
+
+impl<'p> World<'p> {
+    pub(super) fn new(
+        program: &'p Program<'p>,
+        host: &'p Host<'p>,
+        expected: &'p RunResult,
+        calls: i64,
+        policy: Policy,
+        seed: u64,
+    ) -> World<'p> {
+        let mut rng = Rng::new(seed);
+        let flow = Flow::new(program, calls);
+        let threads = flow.threads.len();
+        World {
+            chooser: Chooser::new(policy, program.ranks(), &mut rng),
+            program,
+            host,
+            expected,
+            flow,
+            memory: (0..program.ranks()).map(|_| BTreeMap::new()).collect(),
+            got_from: got_from(program.schedule),
+            flights: vec![],
+            notes: vec![],
+            postponed: (0..threads).map(|_| VecDeque::new()).collect(),
+            released: vec![0; threads],
+            knowledge: vec![Knowledge::default(); threads],
+            told: BTreeMap::new(),
+            recorded: BTreeMap::new(),
+            ready: (0..threads).collect(),
+            moved: vec![0; threads],
+            clock: 0,
+            rng,
+            compared: 0,
+        }
+    }
+
+    /// Runs all calls; the number of elements compared.
+    pub(super) fn run(mut self) -> Result<u64, Trouble> {
+        if self.flow.calls > 0 {
+            for rank in 0..self.program.ranks() {
+                self.begin_call(rank, 0)?;
+            }
+        } else {
+            self.ready.clear();
+        }
+        let mut moves = vec![];
+        loop {
+            self.candidates(&mut moves);
+            // Transfers that nobody waits for need not end.
+            if moves.is_empty() || self.flow.threads.iter().all(|t| t.call >= self.flow.calls) {
+                break;
+            }
+            match moves[self.chooser.choose(&moves, &mut self.rng)].what {
+                Move::Thread(at) => self.thread(at)?,
+                Move::Flight(at) => self.flight(at)?,
+                Move::Note(at) => self.note(at),
+                Move::Postponed(thread) => self.carry_out(thread, 1)?,
+            }
+        }
+        match stall::explain(&mut self.flow).deadlock {
+            Some(d) => Err(d.into()),
+            None => Ok(self.compared),
+        }
+    }
+
+    fn candidates(&self, out: &mut Vec<Candidate>) {
+        out.clear();
+        for (i, t) in self.ready.iter().enumerate() {
+            let rank = self.flow.threads[*t].rank;
+            out.push(Candidate { what: Move::Thread(i), born: self.moved[*t], from: rank, to: rank });
+        }
+        for (i, f) in self.flights.iter().enumerate() {
+            out.push(Candidate { what: Move::Flight(i), born: f.born, from: f.src.0, to: f.dst.0 });
+        }
+        for (i, n) in self.notes.iter().enumerate() {
+            let from = self.flow.threads[n.thread].rank;
+            out.push(Candidate { what: Move::Note(i), born: n.born, from, to: n.to });
+        }
+        for (t, list) in self.postponed.iter().enumerate() {
+            if let Some((_, born)) = list.front() {
+                let rank = self.flow.threads[t].rank;
+                out.push(Candidate { what: Move::Postponed(t), born: *born, from: rank, to: rank });
+            }
+        }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// Streams of a rank that wait may be able to go on.
+    fn wake(&mut self, rank: u64) {
+        for t in self.flow.of_rank(rank) {
+            if !self.ready.contains(&t) && self.flow.ready(t) {
+                self.ready.push(t);
+                self.moved[t] = self.tick();
+            }
+        }
+    }
+
+    fn thread(&mut self, at: usize) -> Result<(), Trouble> {
+        let t = self.ready[at];
+        self.moved[t] = self.tick();
+        let show = |r| self.program.schedule.mesh.show(r);
+        match self.flow.advance(t).map_err(|f| f.diagnostic(show))? {
+            Turn::Blocked | Turn::Done => {
+                self.ready.swap_remove(at);
+                Ok(())
+            }
+            Turn::CallOver(call) => self.call_over(t, call),
+            Turn::Act(act, span) => Ok(self.act(t, act, span)?),
+        }
+    }
+
+    fn act(&mut self, t: usize, act: Act<'p>, span: Span) -> Result<(), Diagnostic> {
+        let rank = self.flow.threads[t].rank;
+        match act {
+            Act::Copy { .. } | Act::Reduce { .. } | Act::Local(_) => {
+                if let Some(effect) = Effect::of(self.program, rank, &act, span)? {
+                    self.settle(t, &effect.reads, Some(&effect.write))?;
+                    let born = self.tick();
+                    self.postponed[t].push_back((effect, born));
+                }
+            }
+            Act::Put { src, peer, dst } => {
+                let (src, dst) = (Run::of(&src), Run::of(&dst));
+                self.settle(t, &[src], (peer == rank).then_some(&dst))?;
+                self.issue(t, false, (rank, src), (peer, dst), span)?;
+            }
+            Act::Get { dst, peer, src } => {
+                let (src, dst) = (Run::of(&src), Run::of(&dst));
+                let own_source: &[Run] = if peer == rank { &[src] } else { &[] };
+                self.settle(t, own_source, Some(&dst))?;
+                self.issue(t, true, (peer, src), (rank, dst), span)?;
+            }
+            Act::Notify { peer, counter } => {
+                let born = self.tick();
+                self.notes.push(Note { thread: t, to: peer, counter, release: self.released[t], born });
+            }
+            Act::Wait { counter, value } => {
+                let told = self.told.get(&(rank, counter)).map_or(&[][..], |v| &v[..]);
+                let heard = told.iter().take(usize::try_from(value).unwrap_or(0));
+                heard.for_each(|(by, release)| self.knowledge[t].heard.learn(*by, *release));
+            }
+            Act::FenceRelease => {
+                self.carry_out(t, usize::MAX)?;
+                self.finish(t, |f| f.complete || !f.get)?;
+                self.released[t] += 1;
+            }
+            Act::FenceComplete => {
+                self.flights.iter_mut().filter(|f| f.thread == t && f.get).for_each(|f| f.complete = true);
+            }
+            Act::FenceAcquire => self.acquire(t),
+            Act::Record(event) => {
+                self.carry_out(t, usize::MAX)?;
+                self.finish(t, |f| f.complete)?;
+                let k = self.knowledge[t].clone();
+                self.recorded.insert((rank, event, self.flow.threads[t].call), k);
+                self.flow.record(t, event);
+                self.wake(rank);
+            }
+            Act::Await(event) => {
+                if let Some(k) = self.recorded.get(&(rank, event, self.flow.threads[t].call)) {
+                    // Also what that stream had acquired: a stream acquires for itself.
+                    let heard = &mut self.knowledge[t].heard;
+                    heard.join(&k.heard);
+                    heard.join(&k.acquired);
+                }
+            }
+            Act::Mark => {}
+        }
+        Ok(())
+    }
+
+    /// Carries out postponed operations and completed gets of a stream that an operation with these accesses depends
+    /// on.
+    fn settle(&mut self, t: usize, reads: &[Run], write: Option<&Run>) -> Result<(), Diagnostic> {
+        let depends = |e: &Effect<'_>| {
+            reads.iter().any(|r| r.meets(&e.write))
+                || write.is_some_and(|w| w.meets(&e.write) || e.reads.iter().any(|r| r.meets(w)))
+        };
+        let upto = self.postponed[t].iter().rposition(|(e, _)| depends(e)).map_or(0, |i| i + 1);
+        self.carry_out(t, upto)?;
+        let rank = self.flow.threads[t].rank;
+        self.finish(t, |f| {
+            let its_result = reads.iter().chain(write).any(|r| r.meets(&f.dst.1));
+            let its_source = f.src.0 == rank && write.is_some_and(|w| w.meets(&f.src.1));
+            f.complete && (its_result || its_source)
+        })
+    }
+
+    /// Carries out the first so many postponed operations of a stream.
+    fn carry_out(&mut self, t: usize, upto: usize) -> Result<(), Diagnostic> {
+        for _ in 0..upto {
+            let Some((effect, _)) = self.postponed[t].pop_front() else { break };
+            if effect.bytes(self.program.schedule) > MAX_BYTES {
+                return Err(too_large(MAX_BYTES).primary(effect.span, "this result alone is too large"));
+            }
+            let rank = self.flow.threads[t].rank;
+            let mut data = vec![];
+            for r in &effect.reads {
+                data.push(self.read(t, rank, *r, effect.span)?);
+            }
+            let out = effect.compute(data)?;
+            let writer = self.writer(t);
+            self.place(rank, effect.write.mem).write(effect.write.start, &out, writer);
+        }
+        Ok(())
+    }
+
+    /// A writer at this moment: covered by its next release.
+    fn writer(&self, t: usize) -> Writer {
+        Writer { rank: self.flow.threads[t].rank, thread: t, release: self.released[t] + 1 }
+    }
+
+    fn place(&mut self, rank: u64, mem: Mem) -> &mut Place {
+        let s = self.program.schedule;
+        let got_from = self.got_from.contains(&match mem {
+            Mem::Buffer(b) => (false, b),
+            Mem::Slot(w, _) => (true, w),
+        });
+        self.memory[rank as usize].entry(mem).or_insert_with(|| Place::new(mem_dtype(s, mem), got_from))
+    }
+
+    /// What a stream sees of a memory of a rank.
+    fn read(&mut self, t: usize, rank: u64, run: Run, span: Span) -> Result<Data, Diagnostic> {
+        self.look(t, rank, run).map_err(|i| {
+            nothing_there(self.program.schedule, rank, run.mem, i)
+                .primary(span, format!("read by {}, which may see it as it was", self.flow.place(t)))
+        })
+    }
+
+    fn look(&mut self, t: usize, rank: u64, run: Run) -> Result<Data, u64> {
+        let own = self.flow.threads[t].rank;
+        let k = &self.knowledge[t];
+        let fresh = |w: &Writer| w.rank == own || k.acquired.has(w);
+        match self.memory[rank as usize].get(&run.mem) {
+            Some(place) => place.read(run.start, run.len, fresh, &mut self.rng),
+            None if run.len == 0 => Ok(Data::zeros(mem_dtype(self.program.schedule, run.mem), 0)),
+            None => Err(run.start),
+        }
+    }
+
+    /// Puts a transfer under way, in two halves now and then.
+    fn issue(
+        &mut self,
+        t: usize,
+        get: bool,
+        src: (u64, Run),
+        dst: (u64, Run),
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        same_type(self.program.schedule, src.1.mem, dst.1.mem, span)?;
+        let len = src.1.len;
+        let cut =
+            if len > 1 && self.rng.one_in(4) { 1 + self.rng.below(len as usize - 1) as u64 } else { len };
+        for (at, n) in [(0, cut), (cut, len - cut)] {
+            if n == 0 {
+                continue;
+            }
+            let part = |(rank, run): (u64, Run)| (rank, Run { start: run.start + at, len: n, ..run });
+            let (release, born) = (self.released[t] + 1, self.tick());
+            let call = self.flow.threads[t].call;
+            let flight = Flight {
+                get,
+                complete: false,
+                thread: t,
+                src: part(src),
+                dst: part(dst),
+                data: None,
+                release,
+                call,
+                span,
+                born,
+            };
+            self.flights.push(flight);
+        }
+        Ok(())
+    }
+
+    /// A transfer reads its source, or lands.
+    fn flight(&mut self, at: usize) -> Result<(), Diagnostic> {
+        let f = &self.flights[at];
+        let (t, span, (rank, run)) = (f.thread, f.span, f.src);
+        if f.data.is_none() {
+            let data = self.read(t, rank, run, span)?;
+            self.flights[at].data = Some(data);
+            return Ok(());
+        }
+        let f = self.flights.swap_remove(at);
+        let (rank, run) = f.dst;
+        // A get is complete, and the source of a later release, whenever it lands.
+        let writer = if f.get { self.writer(t) } else { Writer { release: f.release, ..self.writer(t) } };
+        let ahead = f.call > self.flow.host_call(rank);
+        let place = self.place(rank, run.mem);
+        if ahead {
+            place.early.note(run.start, run.len, f.call);
+        }
+        if let Some(data) = &f.data {
+            if rank == writer.rank {
+                place.write(run.start, data, writer);
+            } else {
+                place.land(run.start, data, writer);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends those transfers of a stream, in any order.
+    fn finish(&mut self, t: usize, which: impl Fn(&Flight) -> bool) -> Result<(), Diagnostic> {
+        loop {
+            let of: Vec<usize> = (0..self.flights.len())
+                .filter(|i| self.flights[*i].thread == t && which(&self.flights[*i]))
+                .collect();
+            if of.is_empty() {
+                return Ok(());
+            }
+            let at = of[self.rng.below(of.len())];
+            self.flight(at)?;
+        }
+    }
+
+    /// A notify lands; those of one stream to one counter keep their order.
+    fn note(&mut self, at: usize) {
+        let key = |n: &Note| (n.thread, n.to, n.counter);
+        let chosen = key(&self.notes[at]);
+        let first = self.notes.iter().position(|n| key(n) == chosen).unwrap_or(at);
+        let n = self.notes.remove(first);
+        self.told.entry((n.to, n.counter)).or_default().push((n.thread, n.release));
+        self.flow.add(n.to, n.counter);
+        self.wake(n.to);
+    }
+
+    fn acquire(&mut self, t: usize) {
+        let heard = std::mem::take(&mut self.knowledge[t].heard);
+        self.knowledge[t].acquired.join(&heard);
+        let rank = self.flow.threads[t].rank;
+        let streams: Vec<&Known> = self.flow.of_rank(rank).map(|t| &self.knowledge[t].acquired).collect();
+        for place in self.memory[rank as usize].values_mut().filter(|p| !p.is_clear()) {
+            place.acquired(|w| streams.iter().all(|k| k.has(w)));
+        }
+    }
+
+    fn begin_call(&mut self, rank: u64, call: i64) -> Result<(), Diagnostic> {
+        let main = self.flow.of_rank(rank).start;
+        for (i, b) in self.program.schedule.buffers.iter().enumerate() {
+            let mem = Mem::Buffer(i as u32);
+            match b.role {
+                BufferRole::Input(n) => {
+                    let data = self.host.fill(BufferId(i as u32), n, rank, call)?;
+                    let writer = self.writer(main);
+                    self.place(rank, mem).write(0, &data, writer);
+                }
+                BufferRole::Output(_) | BufferRole::Temp => self.place(rank, mem).begin_call(call),
+            }
+        }
+        Ok(())
+    }
+
+    /// The host reads and compares the results of a call.
+    fn call_over(&mut self, t: usize, call: i64) -> Result<(), Trouble> {
+        if self.flow.threads[t].stream != 0 {
+            return Ok(());
+        }
+        self.carry_out(t, usize::MAX)?;
+        self.finish(t, |f| f.complete)?;
+        let rank = self.flow.threads[t].rank;
+        for (k, (b, bounds, n)) in self.host.results(rank)?.into_iter().enumerate() {
+            let run = Run { mem: Mem::Buffer(b.0), start: 0, len: n };
+            let got = self.look(t, rank, run).map_err(|i| self.host.unwritten(b, &bounds, i, rank, call))?;
+            let want = self
+                .expected
+                .outputs
+                .get(call as usize)
+                .and_then(|c| c.get(rank as usize)?.get(k))
+                .ok_or_else(|| Diagnostic::error("E360", format!("no expected results for call {call}")))?;
+            self.compared += n;
+            if let Some(i) = want.tensor.data().first_difference(&got) {
+                return Err(self.differs(b, k, (rank, call), &bounds, i, (want.tensor.data(), &got)));
+            }
+        }
+        if call + 1 < self.flow.calls {
+            self.begin_call(rank, call + 1)?;
+        }
+        Ok(())
+    }
+
+    fn differs(
+        &self,
+        b: BufferId,
+        output: usize,
+        (rank, call): (u64, i64),
+        bounds: &[(u64, u64)],
+        i: usize,
+        (want, got): (&Data, &Data),
+    ) -> Trouble {
+        let nothing = crate::tensor::Value::Float(f64::NAN);
+        let (expected, got) = (want.get(i).unwrap_or(nothing), got.get(i).unwrap_or(nothing));
+        let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
+        let index: Vec<u64> =
+            multi_index(&shape, i as u64).iter().zip(bounds).map(|(i, b)| i + b.0).collect();
+        let buffer = self.program.schedule.buffer(b);
+        let show = self.program.schedule.mesh.show(rank);
+        let d = Diagnostic::error(
+            "E366",
+            format!(
+                "{} differs at {index:?} on {show} in call {call}: expected {expected}, got {got}",
+                buffer.name
+            ),
+        )
+        .primary(buffer.span, "this result")
+        .help("a fence, wait, notify or credit is missing: `kbc check` says where");
+        Trouble::Differs(Box::new(Difference { call, rank, output, index, expected, got }), Box::new(d))
+    }
+}
+
+/// Buffers (false, number) and windows (true, number) that some `get` reads on a peer.
+fn got_from(s: &Schedule) -> BTreeSet<(bool, u32)> {
+    fn visit(list: &[SStmt], operands: &[kbc_ir::schedule::Operand], out: &mut BTreeSet<(bool, u32)>) {
+        for st in list {
+            match st {
+                SStmt::For { body, .. } => visit(body, operands, out),
+                SStmt::If { then, other, .. } => {
+                    visit(then, operands, out);
+                    visit(other, operands, out);
+                }
+                SStmt::Op(SOp::Get { src: Ref::Chunk { operand, .. }, .. }, _) => {
+                    out.extend(operands.get(operand.0 as usize).map(|o| (false, o.buffer.0)));
+                }
+                SStmt::Op(SOp::Get { src: Ref::Slot { window, .. }, .. }, _) => {
+                    out.insert((true, window.0));
+                }
+                SStmt::Op(..) => {}
+            }
+        }
+    }
+    let mut out = BTreeSet::new();
+    for r in &s.regions {
+        for stream in r.roles.iter().flat_map(|role| &role.streams) {
+            visit(&stream.body, &r.operands, &mut out);
+        }
+    }
+    out
+}

@@ -1,0 +1,296 @@
+//! Every element on every rank against a reference, each with its own bound.
+//!
+//! Owns the rule and the report; where the reference and its bounds come from is `reference`.
+//!
+//! **The rule.** Floating-point elements pass if `|got - ref| <= bound` in f64; NaN passes against NaN only, an
+//! infinity against the same infinity only. The comparison is numeric: -0 passes against +0 also where the bound is
+//! zero (which of the two a sum gives depends on its order; two executions of one schedule are compared bit for bit
+//! instead, by [`Data::first_difference`]). Integers pass if they are equal, whatever the bound. An element whose
+//! bound is NaN does not pass.
+
+use crate::shard::{Part, contribution, for_each_run};
+use crate::tensor::{Data, Tensor, Value, multi_index};
+use kbc_ir::types::{Mesh, ReduceOp, TensorType};
+
+/// Reference values of one result, over its global shape.
+#[derive(Clone, Debug)]
+pub enum Exact {
+    /// For floating-point results.
+    Float(Vec<f64>),
+    /// For integer results.
+    Int(Vec<i64>),
+}
+
+/// What a result should be.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// Global sizes.
+    pub shape: Vec<u64>,
+    /// Values, row-major.
+    pub values: Exact,
+    /// For each element, how far it may be off; one entry for all is fine, none is zero.
+    pub bound: Vec<f64>,
+}
+
+impl Expected {
+    fn value(&self, i: usize) -> Option<Value> {
+        match &self.values {
+            Exact::Float(v) => v.get(i).map(|x| Value::Float(*x)),
+            Exact::Int(v) => v.get(i).map(|x| Value::Int(*x)),
+        }
+    }
+
+    fn bound(&self, i: usize) -> f64 {
+        match &self.bound[..] {
+            [] => 0.0,
+            [one] => *one,
+            all => all.get(i).copied().unwrap_or(f64::NAN),
+        }
+    }
+}
+
+/// The element that is furthest off in units of its bound.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Worst {
+    /// The rank.
+    pub rank: u64,
+    /// Where in the global tensor.
+    pub index: Vec<u64>,
+    /// The reference.
+    pub expected: Value,
+    /// What the rank has.
+    pub got: Value,
+    /// How far off it may be.
+    pub bound: f64,
+    /// `|got - ref| / bound`; infinite where the bound is zero and they differ.
+    pub error: f64,
+}
+
+/// What went wrong with one rank's contribution to a sum.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Blame {
+    /// It was left out.
+    Missing,
+    /// It was added twice.
+    Doubled,
+}
+
+/// A contribution that explains mismatches of a sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hint {
+    /// The contributor: its linear index over the axes of the sum.
+    pub contributor: u64,
+    /// How.
+    pub blame: Blame,
+    /// How many mismatches it explains.
+    pub explains: u64,
+}
+
+/// What a comparison found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Comparison {
+    /// Elements compared, over all ranks.
+    pub elements: u64,
+    /// Those that do not pass.
+    pub mismatches: u64,
+    /// The largest `|got - ref| / bound`; 0 if nothing was compared.
+    pub max_err: f64,
+    /// Where that is; none if every element is exactly right.
+    pub worst: Option<Worst>,
+    /// The first element that does not pass, by rank and place.
+    pub first: Option<Worst>,
+    /// Contributions that explain mismatches, the best explanation first.
+    pub hints: Vec<Hint>,
+    /// A sentence if shapes or types do not fit and nothing could be compared.
+    pub unfit: Option<String>,
+}
+
+impl Comparison {
+    /// Whether every element passes.
+    pub fn ok(&self) -> bool {
+        self.mismatches == 0 && self.unfit.is_none()
+    }
+}
+
+/// How far off an element is in units of its bound: at most 1 passes.
+fn error(got: Value, want: Value, bound: f64) -> f64 {
+    match (got, want) {
+        (Value::Int(a), Value::Int(b)) => {
+            if a == b {
+                0.0
+            } else {
+                f64::INFINITY
+            }
+        }
+        _ => {
+            let (a, b) = (got.as_f64(), want.as_f64());
+            if a == b || (a.is_nan() && b.is_nan()) {
+                return 0.0;
+            }
+            let off = (a - b).abs();
+            let e = if off <= bound { off / bound } else { (off / bound).max(1.0f64.next_up()) };
+            // A NaN on one side only, or a bound that is none: as wrong as can be.
+            if e.is_nan() || bound.is_nan() { f64::INFINITY } else { e }
+        }
+    }
+}
+
+/// Contributions to a sum: for each contributor the elements over the global shape of the result.
+pub type Contributions<'a> = &'a [Vec<f64>];
+
+/// The contributions that a partial sum is fed with: slice r of the feed is what contributor r holds. None for other
+/// types, and for feeds that [`crate::shard::check_feed`] refuses.
+pub fn contributions(ty: &TensorType, mesh: &Mesh, feed: &Tensor) -> Option<Vec<Vec<f64>>> {
+    let (_, of) = contribution(ty, mesh, 0)?;
+    let sum = matches!(ty.partial, Some((ReduceOp::Sum, _)));
+    if !sum || crate::shard::check_feed("", ty, mesh, feed).is_err() {
+        return None;
+    }
+    let n = feed.elements().checked_div(of as usize)?;
+    Some((0..of as usize).map(|r| feed.data().slice(r * n, n).to_f64()).collect())
+}
+
+/// Compares what the ranks hold of one result (`parts[rank]`) with what it should be. For a result that is itself
+/// partial, the parts of the ranks that are summed are added in f64 first. `contributions` are the inputs of a result
+/// that is their elementwise sum, if it is one: mismatches are then explained by them.
+pub fn compare(
+    ty: &TensorType,
+    mesh: &Mesh,
+    parts: &[Part],
+    expected: &Expected,
+    contributions: Option<Contributions<'_>>,
+) -> Comparison {
+    let mut out = Comparison {
+        elements: 0,
+        mismatches: 0,
+        max_err: 0.0,
+        worst: None,
+        first: None,
+        hints: vec![],
+        unfit: None,
+    };
+    let held: Vec<Holding> = match &ty.partial {
+        None => parts.iter().enumerate().map(|(rank, p)| Holding::of(rank as u64, p)).collect(),
+        Some(_) => summed(ty, mesh, parts),
+    };
+    let mut explained: Vec<[u64; 2]> = vec![[0; 2]; contributions.map_or(0, <[_]>::len)];
+    for h in &held {
+        if h.bounds.len() != expected.shape.len()
+            || h.bounds.iter().zip(&expected.shape).any(|(b, n)| b.1 > *n)
+        {
+            out.unfit = Some(format!(
+                "{} holds {:?} of a result of shape {:?}",
+                mesh.show(h.rank),
+                h.bounds,
+                expected.shape
+            ));
+            return out;
+        }
+        for_each_run(&expected.shape, h.bounds, |global, local, len| {
+            for i in 0..len {
+                let (Some(got), Some(want)) = (h.value(local + i), expected.value(global + i)) else {
+                    out.unfit = Some(format!("{} holds fewer elements than its box", mesh.show(h.rank)));
+                    return;
+                };
+                let bound = expected.bound(global + i);
+                let e = error(got, want, bound);
+                out.elements += 1;
+                let here = || Worst {
+                    rank: h.rank,
+                    index: multi_index(&expected.shape, (global + i) as u64),
+                    expected: want,
+                    got,
+                    bound,
+                    error: e,
+                };
+                if e > out.max_err {
+                    out.max_err = e;
+                    out.worst = Some(here());
+                }
+                if e > 1.0 {
+                    out.mismatches += 1;
+                    if out.first.is_none() {
+                        out.first = Some(here());
+                    }
+                    let off = got.as_f64() - want.as_f64();
+                    for (c, counts) in contributions.unwrap_or(&[]).iter().zip(&mut explained) {
+                        let Some(x) = c.get(global + i) else { continue };
+                        // Zero explains nothing.
+                        counts[0] += u64::from(off == -x && off != 0.0);
+                        counts[1] += u64::from(off == *x && off != 0.0);
+                    }
+                }
+            }
+        });
+    }
+    out.hints = hints(&explained, out.mismatches);
+    out
+}
+
+/// The contributions that explain at least half of the mismatches, best first.
+fn hints(explained: &[[u64; 2]], mismatches: u64) -> Vec<Hint> {
+    let mut all: Vec<Hint> = explained
+        .iter()
+        .enumerate()
+        .flat_map(|(c, [missing, doubled])| {
+            [(Blame::Missing, *missing), (Blame::Doubled, *doubled)].map(|(blame, explains)| Hint {
+                contributor: c as u64,
+                blame,
+                explains,
+            })
+        })
+        .filter(|h| h.explains > 0 && 2 * h.explains >= mismatches)
+        .collect();
+    all.sort_by_key(|h| (std::cmp::Reverse(h.explains), h.contributor, h.blame));
+    all
+}
+
+/// What is compared on one rank.
+struct Holding<'a> {
+    rank: u64,
+    bounds: &'a [(u64, u64)],
+    data: HeldData<'a>,
+}
+
+enum HeldData<'a> {
+    Own(&'a Data),
+    Sum(Vec<f64>),
+}
+
+impl<'a> Holding<'a> {
+    fn of(rank: u64, p: &'a Part) -> Self {
+        Holding { rank, bounds: &p.bounds, data: HeldData::Own(p.tensor.data()) }
+    }
+
+    fn value(&self, i: usize) -> Option<Value> {
+        match &self.data {
+            HeldData::Own(d) => d.get(i),
+            HeldData::Sum(v) => v.get(i).map(|x| Value::Float(*x)),
+        }
+    }
+}
+
+/// Parts that belong to one value, combined in f64: reported at the first rank of each group.
+fn summed<'a>(ty: &TensorType, mesh: &Mesh, parts: &'a [Part]) -> Vec<Holding<'a>> {
+    let Some((op, axes)) = &ty.partial else { return vec![] };
+    let mut out: Vec<(Vec<i64>, Holding<'a>)> = vec![];
+    for (rank, p) in parts.iter().enumerate() {
+        let coords = mesh.coords(rank as u64);
+        let others: Vec<i64> =
+            mesh.axes.iter().zip(coords).filter(|(a, _)| !axes.contains(&a.name)).map(|(_, c)| c).collect();
+        let values = p.tensor.data().to_f64();
+        match out.iter_mut().find(|(k, _)| *k == others) {
+            Some((_, Holding { data: HeldData::Sum(sum), .. })) => {
+                sum.iter_mut().zip(values).for_each(|(a, b)| *a = crate::numbers::combine_f64(*op, *a, b));
+            }
+            _ => {
+                debug_assert!(contribution(ty, mesh, rank as u64).is_some_and(|c| c.0 == 0));
+                out.push((
+                    others,
+                    Holding { rank: rank as u64, bounds: &p.bounds, data: HeldData::Sum(values) },
+                ));
+            }
+        }
+    }
+    out.into_iter().map(|(_, h)| h).collect()
+}

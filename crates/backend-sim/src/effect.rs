@@ -1,0 +1,171 @@
+//! A synchronous operation on one rank as reads, a computation and one write.
+//!
+//! Owns the meaning of `copy`, `reduce` and local operations down to element ranges, so that the interpreter and the
+//! adversarial executor differ only in when memory is read and what it then shows.
+
+use crate::local::{self, Footprint};
+use crate::numbers::{self, Refusal};
+use crate::tensor::{Data, Tensor};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::schedule::{BufferId, LocalOp, Schedule, WindowId};
+use kbc_ir::types::{DType, ReduceOp};
+use kbc_ir::walk::{Access, Act, Mem, Program};
+
+/// Elements of one memory of a rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    pub(crate) mem: Mem,
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+}
+
+impl Run {
+    pub(crate) fn of(a: &Access) -> Run {
+        Run { mem: a.mem, start: a.start, len: a.len }
+    }
+
+    /// Whether two runs have an element in common.
+    pub(crate) fn meets(&self, other: &Run) -> bool {
+        self.mem == other.mem && self.start < other.start + other.len && other.start < self.start + self.len
+    }
+}
+
+/// How a message names a memory.
+pub(crate) fn mem_name(s: &Schedule, mem: Mem) -> String {
+    match mem {
+        Mem::Buffer(b) => format!("%{}", s.buffer(BufferId(b)).name),
+        Mem::Slot(w, slot) => format!("@{}[{slot}]", s.window(WindowId(w)).name),
+    }
+}
+
+/// Element type of a memory.
+pub(crate) fn mem_dtype(s: &Schedule, mem: Mem) -> DType {
+    match mem {
+        Mem::Buffer(b) => s.buffer(BufferId(b)).dtype,
+        Mem::Slot(w, _) => s.window(WindowId(w)).dtype,
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Compute<'p> {
+    Copy,
+    Reduce(ReduceOp),
+    Local { op: &'p LocalOp, dst: Vec<u64>, dtype: DType, shapes: Vec<Vec<u64>>, part: Option<i64> },
+}
+
+/// What an operation reads, in order, and what it writes.
+#[derive(Clone, Debug)]
+pub(crate) struct Effect<'p> {
+    pub(crate) reads: Vec<Run>,
+    pub(crate) write: Run,
+    compute: Compute<'p>,
+    pub(crate) span: Span,
+}
+
+impl<'p> Effect<'p> {
+    /// The effect of a synchronous operation on a rank; none for any other operation. Codes E302 (an expression
+    /// without a value), E363 (a local operation that does not fit its operands), E364 (two types in one transfer).
+    pub(crate) fn of(
+        program: &Program<'p>,
+        rank: u64,
+        act: &Act<'p>,
+        span: Span,
+    ) -> Result<Option<Effect<'p>>, Diagnostic> {
+        let (reads, write, compute) = match act {
+            Act::Copy { dst, src } => (vec![Run::of(src)], Run::of(dst), Compute::Copy),
+            Act::Reduce { op, dst, src } => {
+                (vec![Run::of(dst), Run::of(src)], Run::of(dst), Compute::Reduce(*op))
+            }
+            Act::Local(op) => return local_effect(program, rank, op, span).map(Some),
+            _ => return Ok(None),
+        };
+        for r in &reads {
+            same_type(program.schedule, r.mem, write.mem, span)?;
+        }
+        Ok(Some(Effect { reads, write, compute, span }))
+    }
+
+    /// Bytes it writes.
+    pub(crate) fn bytes(&self, s: &Schedule) -> u64 {
+        self.write.len.saturating_mul(mem_dtype(s, self.write.mem).bytes())
+    }
+
+    /// What is written, from the elements read in the order of `reads`. Code E363.
+    pub(crate) fn compute(&self, mut data: Vec<Data>) -> Result<Data, Diagnostic> {
+        let refuse = |r: Refusal| refused(r, self.span);
+        match &self.compute {
+            Compute::Copy => {
+                data.pop().ok_or_else(|| refuse(Refusal::new("nothing to copy", "give a source")))
+            }
+            Compute::Reduce(op) => {
+                let (src, dst) = (data.pop(), data.pop());
+                match (dst, src) {
+                    (Some(mut d), Some(s)) => numbers::combine(*op, &mut d, &s).map(|()| d).map_err(refuse),
+                    _ => Err(refuse(Refusal::new("nothing to reduce", "give a source"))),
+                }
+            }
+            Compute::Local { op, dst, dtype, shapes, part } => {
+                let tensors: Vec<Tensor> = data
+                    .into_iter()
+                    .zip(shapes)
+                    .map(|(d, shape)| match Tensor::new(shape.clone(), d.clone()) {
+                        Some(t) => t,
+                        // Only a block of the source is read.
+                        None => Tensor::line(d),
+                    })
+                    .collect();
+                let srcs: Vec<&Tensor> = tensors.iter().collect();
+                local::apply(op, (dst, *dtype), &srcs, *part).map_err(refuse)
+            }
+        }
+    }
+}
+
+fn refused(r: Refusal, span: Span) -> Diagnostic {
+    Diagnostic::error("E363", r.text).primary(span, "in this operation").help(r.help)
+}
+
+/// Refuses a transfer between memories of different types. Code E364.
+pub(crate) fn same_type(s: &Schedule, a: Mem, b: Mem, span: Span) -> Result<(), Diagnostic> {
+    let (x, y) = (mem_dtype(s, a), mem_dtype(s, b));
+    if x == y {
+        return Ok(());
+    }
+    Err(Diagnostic::error("E364", format!("{} is {x} and {} is {y}", mem_name(s, a), mem_name(s, b)))
+        .primary(span, "one transfer, two types")
+        .help("put a `cast` before it"))
+}
+
+fn local_effect<'p>(
+    program: &Program<'p>,
+    rank: u64,
+    op: &'p LocalOp,
+    span: Span,
+) -> Result<Effect<'p>, Diagnostic> {
+    let show = |r| program.schedule.mesh.show(r);
+    let dims = |b: BufferId| program.dims(b, rank).map_err(|f| f.diagnostic(show));
+    let dst = dims(op.dst())?;
+    let srcs = op.srcs();
+    let shapes = srcs.iter().map(|b| dims(*b)).collect::<Result<Vec<_>, _>>()?;
+    let expr = match op {
+        LocalOp::Pack { at, .. } | LocalOp::Unpack { at, .. } => at.as_ref(),
+        LocalOp::Slice { index, .. } => Some(index),
+        _ => None,
+    };
+    let value = |e| {
+        program.local_value(e, rank).map_err(|err| {
+            Diagnostic::error("E302", err.to_string()).primary(span, format!("on rank {}", show(rank)))
+        })
+    };
+    let part = expr.map(value).transpose()?;
+    let views: Vec<&[u64]> = shapes.iter().map(|s| &s[..]).collect();
+    let Footprint { reads, write } =
+        local::footprint(op, &dst, &views, part).map_err(|r| refused(r, span))?;
+    let run = |b: BufferId, (start, len)| Run { mem: Mem::Buffer(b.0), start, len };
+    Ok(Effect {
+        reads: srcs.iter().zip(reads).map(|(b, r)| run(*b, r)).collect(),
+        write: run(op.dst(), write),
+        compute: Compute::Local { op, dtype: program.schedule.buffer(op.dst()).dtype, dst, shapes, part },
+        span,
+    })
+}

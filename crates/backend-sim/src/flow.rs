@@ -1,0 +1,182 @@
+//! The streams of all ranks: where each one is, what it waits for, counters and events.
+//!
+//! Owns control; memory belongs to [`crate::interp`] and [`crate::adversary`], which also decide who moves next.
+
+use kbc_diag::Span;
+use kbc_ir::name::Name;
+use kbc_ir::schedule::RegionId;
+use kbc_ir::walk::{Act, Cursor, Fault, Program, Step};
+
+/// A stream of a rank on its way through all calls.
+pub(crate) struct Thread<'p> {
+    /// The rank.
+    pub(crate) rank: u64,
+    /// Number of the stream; 0 is `main`.
+    pub(crate) stream: u32,
+    /// The call it is in; the number of calls once it is done.
+    pub(crate) call: i64,
+    /// What it waits for.
+    pub(crate) held: Option<(Act<'p>, Span)>,
+    /// It met a fault and goes no further.
+    pub(crate) stopped: bool,
+    /// The region it is in, or was in last.
+    pub(crate) region: Option<RegionId>,
+    cursor: Cursor<'p>,
+}
+
+/// What a stream did.
+pub(crate) enum Turn<'p> {
+    /// It comes to an operation; waits are passed already.
+    Act(Act<'p>, Span),
+    /// It waits.
+    Blocked,
+    /// It ended a call with this number.
+    CallOver(i64),
+    /// It has ended its last call.
+    Done,
+}
+
+/// All streams of all ranks.
+pub(crate) struct Flow<'p> {
+    pub(crate) program: &'p Program<'p>,
+    pub(crate) calls: i64,
+    pub(crate) threads: Vec<Thread<'p>>,
+    counters: Vec<u64>,
+    /// For each rank and event, in how many calls it was recorded (calls record in order).
+    recorded: Vec<i64>,
+}
+
+impl<'p> Flow<'p> {
+    /// Everybody at the start of call 0.
+    pub(crate) fn new(program: &'p Program<'p>, calls: i64) -> Self {
+        let streams = program.streams.len() as u32;
+        let threads = (0..program.ranks())
+            .flat_map(|rank| (0..streams).map(move |stream| (rank, stream)))
+            .map(|(rank, stream)| Thread {
+                rank,
+                stream,
+                call: 0,
+                held: None,
+                stopped: false,
+                region: None,
+                cursor: Cursor::new(program, rank, stream, 0),
+            })
+            .collect();
+        let ranks = program.ranks() as usize;
+        Flow {
+            program,
+            calls,
+            threads,
+            counters: vec![0; ranks * program.counters() as usize],
+            recorded: vec![0; ranks * program.events.len()],
+        }
+    }
+
+    /// Bytes that the streams and counters of all ranks take, about.
+    pub(crate) fn bytes(program: &Program<'_>) -> u64 {
+        let a_rank = 8 * (u64::from(program.counters()) + program.events.len() as u64)
+            + 256 * program.streams.len() as u64;
+        program.ranks().saturating_mul(a_rank)
+    }
+
+    /// Threads of a rank.
+    pub(crate) fn of_rank(&self, rank: u64) -> std::ops::Range<usize> {
+        let n = self.program.streams.len();
+        rank as usize * n..(rank as usize + 1) * n
+    }
+
+    /// The call that the host is in on a rank: that of stream `main`.
+    pub(crate) fn host_call(&self, rank: u64) -> i64 {
+        self.threads[rank as usize * self.program.streams.len()].call
+    }
+
+    /// Value of a counter.
+    pub(crate) fn counter(&self, rank: u64, counter: u32) -> u64 {
+        self.counters[rank as usize * self.program.counters() as usize + counter as usize]
+    }
+
+    /// Adds one to a counter.
+    pub(crate) fn add(&mut self, rank: u64, counter: u32) {
+        self.counters[rank as usize * self.program.counters() as usize + counter as usize] += 1;
+    }
+
+    /// Whether an event was recorded in a call.
+    fn has_record(&self, rank: u64, event: u32, call: i64) -> bool {
+        self.recorded[rank as usize * self.program.events.len() + event as usize] > call
+    }
+
+    /// Notes that an event was recorded by a thread.
+    pub(crate) fn record(&mut self, thread: usize, event: u32) {
+        let (rank, call) = (self.threads[thread].rank, self.threads[thread].call);
+        let at = rank as usize * self.program.events.len() + event as usize;
+        self.recorded[at] = self.recorded[at].max(call + 1);
+    }
+
+    fn passes(&self, t: &Thread<'p>, act: &Act<'p>) -> bool {
+        match act {
+            Act::Wait { counter, value } => {
+                u64::try_from(*value).is_ok_and(|v| self.counter(t.rank, *counter) >= v) || *value < 0
+            }
+            Act::Await(event) => self.has_record(t.rank, *event, t.call),
+            _ => true,
+        }
+    }
+
+    /// Whether a thread could do something now.
+    pub(crate) fn ready(&self, thread: usize) -> bool {
+        let t = &self.threads[thread];
+        let free = t.held.as_ref().is_none_or(|(act, _)| self.passes(t, act));
+        free && !t.stopped && t.call < self.calls
+    }
+
+    /// Moves a thread to its next operation.
+    pub(crate) fn advance(&mut self, thread: usize) -> Result<Turn<'p>, Fault> {
+        let t = &mut self.threads[thread];
+        if t.call >= self.calls {
+            return Ok(Turn::Done);
+        }
+        let (act, span) = match t.held.take() {
+            Some(held) => held,
+            None => loop {
+                match t.cursor.next_step() {
+                    Ok(Some(Step::Enter(r))) => t.region = Some(r),
+                    Ok(Some(Step::Leave(_))) => {}
+                    Ok(Some(Step::Act(act, span, _))) => break (act, span),
+                    Ok(None) => {
+                        t.call += 1;
+                        t.cursor = Cursor::new(self.program, t.rank, t.stream, t.call);
+                        return Ok(Turn::CallOver(t.call - 1));
+                    }
+                    Err(fault) => {
+                        t.stopped = true;
+                        return Err(fault);
+                    }
+                }
+            },
+        };
+        let t = &self.threads[thread];
+        if self.passes(t, &act) {
+            return Ok(Turn::Act(act, span));
+        }
+        self.threads[thread].held = Some((act, span));
+        Ok(Turn::Blocked)
+    }
+
+    /// Name of the region a thread is in.
+    pub(crate) fn region(&self, thread: usize) -> Name {
+        let s = self.program.schedule;
+        self.threads[thread].region.map_or_else(|| s.name.clone(), |r| s.regions[r.0 as usize].name.clone())
+    }
+
+    /// `tp=1, call 0, region r1, stream main`: where a thread is.
+    pub(crate) fn place(&self, thread: usize) -> String {
+        let t = &self.threads[thread];
+        format!(
+            "{}, call {}, region {}, stream {}",
+            self.program.schedule.mesh.show(t.rank),
+            t.call,
+            self.region(thread),
+            self.program.streams[t.stream as usize]
+        )
+    }
+}

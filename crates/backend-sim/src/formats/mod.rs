@@ -1,0 +1,146 @@
+//! Data formats: bytes of `.npy`, `.npz` and `.safetensors` files to tensors and back.
+//!
+//! Owns the three formats, their limits and the messages about damaged or unsupported data. Files, paths and the choice
+//! of a place in the source to point at belong to the driver: everything here takes `&[u8]` and gives `Vec<u8>`, and
+//! `path_hint` is only what messages call the data and where the extension is read from. No input may panic, and none
+//! makes kbc allocate more than its own length justifies.
+//!
+//! | code | when |
+//! |---|---|
+//! | E401 | the bytes are not what the extension says: truncated, malformed, inconsistent sizes, duplicate keys |
+//! | E402 | the extension names no format kbc reads or writes |
+//! | E403 | an element type, byte order or compression kbc does not have |
+//! | E404 | no such key, no key where one is needed, a key where there is none |
+//! | E406 | a tensor or key that the format cannot hold (writers) |
+
+mod elements;
+pub mod npy;
+pub mod npz;
+pub mod safetensors;
+
+use crate::tensor::Tensor;
+use kbc_diag::Diagnostic;
+use kbc_diag::nearest::nearest;
+use kbc_ir::types::DType;
+
+/// A file format, by the extension of its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// One array.
+    Npy,
+    /// A zip archive of `.npy` members.
+    Npz,
+    /// A JSON header and raw data.
+    Safetensors,
+}
+
+impl Format {
+    /// The format of a file of that name; E402 if the extension is none of the three (in any case of letters).
+    pub fn of(path_hint: &str) -> Result<Format, Diagnostic> {
+        let file = path_hint.rsplit(['/', '\\']).next().unwrap_or(path_hint);
+        let extension = file.rsplit_once('.').map(|(_, e)| e.to_ascii_lowercase());
+        match extension.as_deref() {
+            Some("npy") => Ok(Format::Npy),
+            Some("npz") => Ok(Format::Npz),
+            Some("safetensors") => Ok(Format::Safetensors),
+            _ => {
+                Err(Diagnostic::error("E402", format!("`{path_hint}` is not a kind of data file kbc knows"))
+                    .note("the kind is read from the extension of the name")
+                    .help("use .npy (one array), .npz or .safetensors (arrays by key)"))
+            }
+        }
+    }
+}
+
+/// Reads one tensor. `key` names the array of an `.npz` or `.safetensors`; it may be left out if there is exactly one,
+/// and must be left out for `.npy`. E401 to E404.
+pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, Diagnostic> {
+    match Format::of(path_hint)? {
+        Format::Npy => match key {
+            None => npy::read(path_hint, bytes),
+            Some(key) => Err(Diagnostic::error(
+                "E404",
+                format!("`{path_hint}` holds one array without a name, so `:{key}` names nothing in it"),
+            )
+            .help(format!("leave out `:{key}`"))),
+        },
+        Format::Npz => npz::read(path_hint, bytes, key),
+        Format::Safetensors => safetensors::read(path_hint, bytes, key),
+    }
+}
+
+/// Keys of the arrays in the data, in the order stored; none for `.npy`. E401, E402.
+pub fn keys(path_hint: &str, bytes: &[u8]) -> Result<Vec<String>, Diagnostic> {
+    match Format::of(path_hint)? {
+        Format::Npy => npy::read(path_hint, bytes).map(|_| vec![]),
+        Format::Npz => npz::keys(path_hint, bytes),
+        Format::Safetensors => safetensors::keys(path_hint, bytes),
+    }
+}
+
+/// The bytes of a `.npy` file (version 1.0, C order, little-endian). E406 for bf16, which numpy has no name for.
+pub fn write_npy(tensor: &Tensor) -> Result<Vec<u8>, Diagnostic> {
+    npy::write(tensor)
+}
+
+/// The bytes of an `.npz` file: stored members in the order given, the same bytes every time. E406.
+pub fn write_npz(list: &[(String, Tensor)]) -> Result<Vec<u8>, Diagnostic> {
+    npz::write(list)
+}
+
+/// The bytes of a `.safetensors` file, the same bytes every time. E406.
+pub fn write_safetensors(list: &[(String, Tensor)]) -> Result<Vec<u8>, Diagnostic> {
+    safetensors::write(list)
+}
+
+/// E401 with the format's words.
+fn damaged(path_hint: &str, kind: &str, what: impl std::fmt::Display) -> Diagnostic {
+    Diagnostic::error("E401", format!("`{path_hint}` is not a sound {kind} file: {what}"))
+}
+
+/// Bytes of a tensor of these sizes, or none if that is no number a file can have. Counts empty dimensions as one when it
+/// looks for overflow, so that no later product of sizes can overflow either.
+fn byte_len(dtype: DType, shape: &[u64]) -> Option<u64> {
+    let spread = shape.iter().try_fold(1u64, |n, d| n.checked_mul((*d).max(1)))?;
+    let bytes = spread.checked_mul(dtype.bytes()).filter(|b| *b <= i64::MAX as u64)?;
+    Some(if shape.contains(&0) { 0 } else { bytes })
+}
+
+/// `[25, 384]`.
+fn show_shape(shape: &[u64]) -> String {
+    let sizes: Vec<String> = shape.iter().map(u64::to_string).collect();
+    format!("[{}]", sizes.join(", "))
+}
+
+/// The key to read: the one asked for, or the only one. E404 lists what there is and the nearest name.
+fn choose_key<'a>(path_hint: &str, keys: &'a [String], asked: Option<&str>) -> Result<&'a str, Diagnostic> {
+    let list = |keys: &[String]| {
+        let shown: Vec<String> = keys.iter().take(40).map(|k| format!("`{k}`")).collect();
+        let more = if keys.len() > 40 { format!(" and {} more", keys.len() - 40) } else { String::new() };
+        if keys.is_empty() {
+            "it holds no arrays".to_string()
+        } else {
+            format!("it holds {}{more}", shown.join(", "))
+        }
+    };
+    let Some(asked) = asked else {
+        return match keys {
+            [only] => Ok(only),
+            _ => Err(Diagnostic::error("E404", format!("`{path_hint}` needs the key of an array"))
+                .note(list(keys))
+                .help(format!(
+                    "write the key after a colon: `{path_hint}:{}`",
+                    keys.first().map_or("KEY", |k| k)
+                ))),
+        };
+    };
+    if let Some(found) = keys.iter().find(|k| *k == asked) {
+        return Ok(found);
+    }
+    let d =
+        Diagnostic::error("E404", format!("there is no array `{asked}` in `{path_hint}`")).note(list(keys));
+    Err(match nearest(asked, keys.iter().map(String::as_str)) {
+        Some(near) => d.help(format!("did you mean `{near}`?")),
+        None => d.help("use one of its keys"),
+    })
+}

@@ -1,0 +1,369 @@
+//! `.npy`: numpy's format of one array (NEP 1, and `numpy/lib/format.py` for versions 2 and 3).
+//!
+//! Magic `\x93NUMPY`, two bytes of version, the length of the header (two bytes in version 1, four after), the header as
+//! a Python dict literal with exactly `descr`, `fortran_order` and `shape`, then the elements. Versions 1, 2 and 3, C and
+//! Fortran order and little-endian elements are read; version 1, C order is written.
+
+use super::elements::{decode, encode};
+use super::{byte_len, damaged, show_shape};
+use crate::tensor::Tensor;
+use kbc_diag::Diagnostic;
+use kbc_ir::types::DType;
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Reads the array. E401, E403.
+pub fn read(path_hint: &str, bytes: &[u8]) -> Result<Tensor, Diagnostic> {
+    let bad = |what: String| damaged(path_hint, ".npy", what);
+    if bytes.len() < MAGIC.len() || !bytes.starts_with(MAGIC) {
+        return Err(bad(if bytes.len() < MAGIC.len() && MAGIC.starts_with(bytes) {
+            format!("it ends after {} bytes, within the magic number", bytes.len())
+        } else {
+            "it does not begin with `\\x93NUMPY`".into()
+        }));
+    }
+    let ends = |what: &str| bad(format!("it ends after {} bytes, within {what}", bytes.len()));
+    let version = bytes.get(6..8).ok_or_else(|| ends("the version"))?;
+    let (header_len, start) = match version {
+        [1, 0] => match bytes.get(8..10) {
+            Some(&[a, b]) => (u16::from_le_bytes([a, b]) as usize, 10),
+            _ => return Err(ends("the length of the header")),
+        },
+        [2 | 3, 0] => match bytes.get(8..12) {
+            Some(&[a, b, c, d]) => (u32::from_le_bytes([a, b, c, d]) as usize, 12),
+            _ => return Err(ends("the length of the header")),
+        },
+        other => {
+            return Err(bad(format!("its version is {}.{}; 1.0, 2.0 and 3.0 exist", other[0], other[1])));
+        }
+    };
+    let text = bytes
+        .get(start..)
+        .and_then(|rest| rest.get(..header_len))
+        .ok_or_else(|| ends(&format!("the header of {header_len} bytes")))?;
+    let header = Header::parse(text).map_err(bad)?;
+    let dtype = dtype_of(path_hint, &header.descr)?;
+    let shape = header.shape;
+    let Some(need) = byte_len(dtype, &shape) else {
+        return Err(bad(format!("an array {dtype}{} is larger than any file", show_shape(&shape))));
+    };
+    let data = &bytes[start + header_len..];
+    match (data.len() as u64).cmp(&need) {
+        std::cmp::Ordering::Less => {
+            return Err(bad(format!(
+                "{dtype}{} takes {need} bytes, and {} are there: it is truncated",
+                show_shape(&shape),
+                data.len()
+            )));
+        }
+        std::cmp::Ordering::Greater => {
+            return Err(bad(format!(
+                "{dtype}{} takes {need} bytes, and {} are there: something follows the array",
+                show_shape(&shape),
+                data.len()
+            )));
+        }
+        std::cmp::Ordering::Equal if header.fortran => {
+            let ordered = row_major(data, &shape, dtype.bytes() as usize);
+            decode(dtype, shape, &ordered)
+        }
+        std::cmp::Ordering::Equal => decode(dtype, shape, data),
+    }
+    .ok_or_else(|| bad("its size does not agree with its shape".into()))
+}
+
+/// The array as version 1.0 in C order, the bytes that `numpy.save` writes. E406 for bf16.
+pub fn write(tensor: &Tensor) -> Result<Vec<u8>, Diagnostic> {
+    let descr = match tensor.dtype() {
+        DType::F32 => "<f4",
+        DType::F16 => "<f2",
+        DType::I32 => "<i4",
+        DType::I64 => "<i8",
+        DType::I16 => "<i2",
+        DType::I8 => "|i1",
+        DType::U8 => "|u1",
+        DType::BF16 => {
+            return Err(Diagnostic::error("E406", "numpy's formats have no bf16")
+                .note("numpy would read the values back as two raw bytes each")
+                .help("write a .safetensors file, or cast the result to f32"));
+        }
+    };
+    let sizes: Vec<String> = tensor.shape().iter().map(u64::to_string).collect();
+    let comma = if sizes.len() == 1 { "," } else { "" };
+    let mut header =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}", sizes.join(", "));
+    // The elements begin at a multiple of 64, the header ends with a newline.
+    let blanks = 63 - (10 + header.len()) % 64;
+    header.extend(std::iter::repeat_n(' ', blanks));
+    header.push('\n');
+    let Ok(len) = u16::try_from(header.len()) else {
+        return Err(Diagnostic::error(
+            "E406",
+            format!("{} dimensions do not fit a .npy header", tensor.shape().len()),
+        ));
+    };
+    let mut out = MAGIC.to_vec();
+    out.extend([1, 0]);
+    out.extend(len.to_le_bytes());
+    out.extend(header.as_bytes());
+    out.extend(encode(tensor));
+    Ok(out)
+}
+
+/// The element type of a `descr`, or E403 with the reason and what to do in numpy.
+fn dtype_of(path_hint: &str, descr: &Descr) -> Result<DType, Diagnostic> {
+    let refuse = |what: String, help: &str| {
+        Err(Diagnostic::error("E403", format!("`{path_hint}` holds {what}")).help(help.to_string()))
+    };
+    let name = match descr {
+        Descr::Plain(name) => name.as_str(),
+        Descr::Structured => {
+            return refuse(
+                "records of several fields; kbc reads arrays of one number an element".into(),
+                "save one field: `np.save(path, a['field'])`",
+            );
+        }
+    };
+    let (order, kind) = match name.as_bytes().first() {
+        Some(b'<' | b'>' | b'|' | b'=') => name.split_at(1),
+        _ => ("", name),
+    };
+    let dtype = match kind {
+        "f4" => DType::F32,
+        "f2" => DType::F16,
+        "i8" => DType::I64,
+        "i4" => DType::I32,
+        "i2" => DType::I16,
+        "i1" => DType::I8,
+        "u1" => DType::U8,
+        "V2" => {
+            return refuse(
+                "elements of two raw bytes (`V2`), perhaps bf16: numpy has no name for that type".into(),
+                "save bf16 as .safetensors, or as f32: `np.save(path, a.astype(np.float32))`",
+            );
+        }
+        "u2" => {
+            return refuse(
+                "16-bit unsigned integers (`u2`), which kbc has not; bits of bf16 values are not recognised"
+                    .into(),
+                "save bf16 as .safetensors, integers with `.astype(np.int32)`",
+            );
+        }
+        "f8" => {
+            return refuse(
+                "f64, which kbc has not".into(),
+                "save it rounded: `np.save(path, a.astype(np.float32))`",
+            );
+        }
+        "O" => {
+            return refuse(
+                "Python objects (pickle), which kbc never reads".into(),
+                "save numbers: `np.save(path, np.asarray(a, np.float32))`",
+            );
+        }
+        _ => {
+            return refuse(
+                format!("elements of numpy type `{}`", name.escape_default()),
+                "kbc reads f4, f2, i8, i4, i2, i1 and u1: save it with `.astype(..)`",
+            );
+        }
+    };
+    if order == ">" && dtype.bytes() > 1 {
+        return refuse(
+            format!("big-endian {dtype} (`{name}`); kbc reads little-endian data only"),
+            "save it as little-endian: `np.save(path, a.astype(a.dtype.newbyteorder('<')))`",
+        );
+    }
+    Ok(dtype)
+}
+
+/// Elements of a Fortran-ordered array (first index fastest) in C order.
+fn row_major(data: &[u8], shape: &[u64], size: usize) -> Vec<u8> {
+    let sizes: Vec<usize> = shape.iter().map(|d| *d as usize).collect();
+    let mut strides = vec![0; sizes.len()];
+    let mut stride = size;
+    for (s, n) in strides.iter_mut().zip(&sizes) {
+        *s = stride;
+        stride *= n;
+    }
+    let mut out = Vec::with_capacity(data.len());
+    let mut index = vec![0; sizes.len()];
+    let mut at = 0;
+    for _ in 0..data.len() / size {
+        out.extend_from_slice(&data[at..at + size]);
+        for d in (0..sizes.len()).rev() {
+            index[d] += 1;
+            at += strides[d];
+            if index[d] < sizes[d] {
+                break;
+            }
+            index[d] = 0;
+            at -= strides[d] * sizes[d];
+        }
+    }
+    out
+}
+
+/// The `descr` entry.
+enum Descr {
+    /// `'<f4'`.
+    Plain(String),
+    /// A list of fields.
+    Structured,
+}
+
+/// What the header says.
+struct Header {
+    descr: Descr,
+    fortran: bool,
+    shape: Vec<u64>,
+}
+
+impl Header {
+    /// Parses the dict literal; an error is a phrase for E401.
+    fn parse(text: &[u8]) -> Result<Header, String> {
+        let mut p = Literal { text, at: 0 };
+        let (mut descr, mut fortran, mut shape) = (None, None, None);
+        p.expect(b'{')?;
+        while !p.eat(b'}') {
+            let key = p.string()?;
+            p.expect(b':')?;
+            let fresh = match key.as_str() {
+                "descr" => {
+                    let value =
+                        if p.peek() == Some(b'[') { p.skip_list()? } else { Descr::Plain(p.string()?) };
+                    descr.replace(value).is_none()
+                }
+                "fortran_order" => fortran.replace(p.boolean()?).is_none(),
+                "shape" => shape.replace(p.tuple()?).is_none(),
+                other => return Err(format!("its header has an unknown entry `{}`", other.escape_default())),
+            };
+            if !fresh {
+                return Err(format!("its header has `{key}` twice"));
+            }
+            if !p.eat(b',') {
+                p.expect(b'}')?;
+                break;
+            }
+        }
+        if p.peek().is_some() {
+            return Err(p.wrong("the end of the header"));
+        }
+        let missing = |key: &str| format!("its header has no `{key}`");
+        Ok(Header {
+            descr: descr.ok_or_else(|| missing("descr"))?,
+            fortran: fortran.ok_or_else(|| missing("fortran_order"))?,
+            shape: shape.ok_or_else(|| missing("shape"))?,
+        })
+    }
+}
+
+/// A reader of the few Python literals a header may hold.
+struct Literal<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Literal<'_> {
+    /// The next byte that is not blank.
+    fn peek(&mut self) -> Option<u8> {
+        while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
+            self.at += 1;
+        }
+        self.text.get(self.at).copied()
+    }
+
+    fn eat(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn wrong(&self, wanted: &str) -> String {
+        format!("its header should have {wanted} at byte {} and has not", self.at)
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), String> {
+        if self.eat(byte) { Ok(()) } else { Err(self.wrong(&format!("`{}`", byte as char))) }
+    }
+
+    /// A quoted string without escapes.
+    fn string(&mut self) -> Result<String, String> {
+        let quote = match self.peek() {
+            Some(q @ (b'\'' | b'"')) => q,
+            _ => return Err(self.wrong("a quoted name")),
+        };
+        let rest = &self.text[self.at + 1..];
+        let Some(len) = rest.iter().position(|b| *b == quote) else {
+            return Err(self.wrong("a closing quote"));
+        };
+        self.at += len + 2;
+        let text = std::str::from_utf8(&rest[..len]).map_err(|_| "its header is not text".to_string())?;
+        if text.contains('\\') { Err("its header has an escape in a name".into()) } else { Ok(text.into()) }
+    }
+
+    fn boolean(&mut self) -> Result<bool, String> {
+        self.peek();
+        for (word, value) in [("True", true), ("False", false)] {
+            if self.text[self.at.min(self.text.len())..].starts_with(word.as_bytes()) {
+                self.at += word.len();
+                return Ok(value);
+            }
+        }
+        Err(self.wrong("True or False"))
+    }
+
+    /// `(25, 384)`, `(3,)`, `()`.
+    fn tuple(&mut self) -> Result<Vec<u64>, String> {
+        self.expect(b'(')?;
+        let mut out = vec![];
+        while !self.eat(b')') {
+            out.push(self.integer()?);
+            if !self.eat(b',') {
+                self.expect(b')')?;
+                if out.len() == 1 {
+                    return Err("its shape is a number in parentheses, not a tuple".into());
+                }
+                break;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Digits, with the `L` that Python 2 wrote after long integers.
+    fn integer(&mut self) -> Result<u64, String> {
+        self.peek();
+        let rest = &self.text[self.at.min(self.text.len())..];
+        let len = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        if len == 0 {
+            return Err(self.wrong("a size"));
+        }
+        let value = rest[..len]
+            .iter()
+            .try_fold(0u64, |n, d| n.checked_mul(10)?.checked_add(u64::from(d - b'0')))
+            .ok_or_else(|| "a size in its shape is larger than any file".to_string())?;
+        self.at += len + usize::from(rest.get(len) == Some(&b'L'));
+        Ok(value)
+    }
+
+    /// The list of fields of a record type: only that it closes matters, kbc refuses it.
+    fn skip_list(&mut self) -> Result<Descr, String> {
+        let mut depth = 0usize;
+        while let Some(b) = self.peek() {
+            match b {
+                b'[' => depth += 1,
+                b']' => depth -= 1,
+                b'\'' | b'"' => {
+                    self.string()?;
+                    continue;
+                }
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 {
+                return Ok(Descr::Structured);
+            }
+        }
+        Err(self.wrong("`]`"))
+    }
+}

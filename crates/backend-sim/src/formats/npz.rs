@@ -1,0 +1,125 @@
+//! `.npz`: a zip archive whose members are `.npy` files, as `numpy.savez` and `savez_compressed` write it.
+//!
+//! Stored and deflated members are read, with their checksums; members are written stored, with the time stamp zero of
+//! the zip format, so that the same tensors give the same bytes. The key of a member is its name without `.npy`;
+//! members of other names are not arrays and are left alone.
+
+use super::{choose_key, damaged, npy};
+use crate::tensor::Tensor;
+use kbc_diag::Diagnostic;
+use std::collections::BTreeSet;
+use std::io::{Cursor, Read, Write};
+use zip::result::ZipError;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
+
+/// Deflate cannot do better than 1032 to 1 (zlib's technical notes); a member that says so is not unpacked.
+const MOST_RATIO: u64 = 1032;
+
+/// Reads the array of that key, or the only one. E401, E403, E404.
+pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, Diagnostic> {
+    let mut archive = open(path_hint, bytes)?;
+    let keys = list(path_hint, &archive)?;
+    let key = choose_key(path_hint, &keys, key)?;
+    let name = format!("{key}.npy");
+    let array = member(path_hint, &mut archive, &name)?;
+    npy::read(&format!("{path_hint}:{key}"), &array)
+}
+
+/// Keys of the arrays, in the order of the archive. E401.
+pub fn keys(path_hint: &str, bytes: &[u8]) -> Result<Vec<String>, Diagnostic> {
+    list(path_hint, &open(path_hint, bytes)?)
+}
+
+/// The archive of these arrays, in this order. E406 if a key is empty, twice there, or no name for a member.
+pub fn write(list: &[(String, Tensor)]) -> Result<Vec<u8>, Diagnostic> {
+    let mut seen = BTreeSet::new();
+    let mut zip = ZipWriter::new(Cursor::new(vec![]));
+    let failed =
+        |e: &dyn std::fmt::Display| Diagnostic::error("E406", format!("the .npz cannot be written: {e}"));
+    for (key, tensor) in list {
+        if key.is_empty() || key.len() > 1000 || key.contains(['\0', '\\']) || key.starts_with('/') {
+            return Err(Diagnostic::error(
+                "E406",
+                format!("`{}` is no key for an .npz", key.escape_default()),
+            ));
+        }
+        if !seen.insert(key) {
+            return Err(Diagnostic::error("E406", format!("two arrays of an .npz have the key `{key}`")));
+        }
+        let array = npy::write(tensor)?;
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .last_modified_time(DateTime::default())
+            .unix_permissions(0o644)
+            .system(System::Unix)
+            .large_file(array.len() as u64 > u64::from(u32::MAX));
+        zip.start_file(format!("{key}.npy"), options).map_err(|e| failed(&e))?;
+        zip.write_all(&array).map_err(|e| failed(&e))?;
+    }
+    Ok(zip.finish().map_err(|e| failed(&e))?.into_inner())
+}
+
+type Archive<'a> = ZipArchive<Cursor<&'a [u8]>>;
+
+fn open<'a>(path_hint: &str, bytes: &'a [u8]) -> Result<Archive<'a>, Diagnostic> {
+    let archive = ZipArchive::new(Cursor::new(bytes)).map_err(|e| wrong(path_hint, "", &e))?;
+    if archive.has_duplicate_names() {
+        return Err(damaged(path_hint, ".npz", "two of its members have the same name"));
+    }
+    Ok(archive)
+}
+
+fn list(path_hint: &str, archive: &Archive<'_>) -> Result<Vec<String>, Diagnostic> {
+    let mut keys = vec![];
+    for name in archive.file_names() {
+        let name = name.map_err(|e| wrong(path_hint, "", &e))?;
+        keys.extend(name.strip_suffix(".npy").map(str::to_string));
+    }
+    Ok(keys)
+}
+
+/// The unpacked bytes of a member; its checksum is right.
+fn member(path_hint: &str, archive: &mut Archive<'_>, name: &str) -> Result<Vec<u8>, Diagnostic> {
+    let mut file = archive.by_name(name).map_err(|e| wrong(path_hint, name, &e))?;
+    let (packed, size) = (file.compressed_size(), file.size());
+    if size > packed.saturating_mul(MOST_RATIO).saturating_add(MOST_RATIO) {
+        return Err(damaged(
+            path_hint,
+            ".npz",
+            format!("`{name}` says that {packed} bytes hold {size}, more than deflate can pack"),
+        ));
+    }
+    let mut out = vec![];
+    let got = (&mut file)
+        .take(size.saturating_add(1))
+        .read_to_end(&mut out)
+        .map_err(|e| damaged(path_hint, ".npz", format!("`{name}` does not unpack: {e}")))?;
+    if got as u64 != size {
+        return Err(damaged(
+            path_hint,
+            ".npz",
+            format!("`{name}` unpacks to {got} bytes or more, and says {size}"),
+        ));
+    }
+    Ok(out)
+}
+
+/// What the zip reader found, as E401, or E403 if it is something kbc has no reader for.
+fn wrong(path_hint: &str, name: &str, e: &ZipError) -> Diagnostic {
+    let of = if name.is_empty() { String::new() } else { format!("member `{name}`: ") };
+    match e {
+        ZipError::UnsupportedArchive(what) => Diagnostic::error(
+            "E403",
+            format!("`{path_hint}` is packed in a way kbc does not read: {of}{what}"),
+        )
+        .note("members may be stored or deflated, and not encrypted")
+        .help("write it again with `np.savez` or `np.savez_compressed`"),
+        ZipError::CompressionMethodNotSupported(n) => {
+            Diagnostic::error("E403", format!("`{path_hint}`: {of}kbc does not read compression method {n}"))
+                .note("members may be stored or deflated, and not encrypted")
+                .help("write it again with `np.savez` or `np.savez_compressed`")
+        }
+        other => damaged(path_hint, ".npz", format!("{of}{other}")),
+    }
+}

@@ -1,0 +1,142 @@
+//! Inputs made by rule: exact integers, ones, normal numbers.
+//!
+//! Owns the generators and how large exact inputs may be. Reading data from files is `formats`.
+//!
+//! **exact** (the default). Element i of the slice that rank r is fed with in call c is `mix32(i, r, c) mod m`: small
+//! whole numbers without a period, so that a misplaced chunk shows. Inputs that are not partial have rank 0. The m is
+//! the largest one for which every partial result of a sum of products stays exact in the dtype ([`exact_range`]);
+//! where exactness would need m < 2, m is 2 and the caller is told that results may be rounded. Centred inputs
+//! subtract (m - 1) / 2 (m odd), for programs whose functions need both signs.
+
+use crate::numbers::{from_f64, from_i64};
+use crate::rng::mix64;
+use crate::shard::feed_shape;
+use crate::tensor::{Data, Tensor, count};
+use kbc_diag::Diagnostic;
+use kbc_ir::types::{DType, Mesh, TensorType};
+
+/// Bits of `(i, rank, iteration)` mixed to 32: the finaliser of MurmurHash3 over three odd multiples.
+pub fn mix32(i: u32, rank: u32, iteration: u32) -> u32 {
+    let h = i.wrapping_mul(0x9e37_79b1)
+        ^ rank.wrapping_add(1).wrapping_mul(0x85eb_ca77).rotate_left(13)
+        ^ iteration.wrapping_add(1).wrapping_mul(0xc2b2_ae3d).rotate_left(26);
+    let h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);
+    let h = (h ^ (h >> 13)).wrapping_mul(0xc2b2_ae35);
+    h ^ (h >> 16)
+}
+
+/// The range of exact inputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExactRange {
+    /// Values are `0 .. modulus`, or with `centred` from `-(modulus - 1) / 2` to `(modulus - 1) / 2`.
+    pub modulus: u32,
+    /// Whether both signs occur; the modulus is odd then.
+    pub centred: bool,
+    /// Whether every partial result is exact: the comparison bound is zero then.
+    pub exact: bool,
+}
+
+/// The largest whole number up to which all whole numbers are exact in a type.
+pub fn exact_limit(dtype: DType) -> u64 {
+    match dtype {
+        DType::F32 => 1 << 24,
+        DType::F16 => 1 << 11,
+        DType::BF16 => 1 << 8,
+        DType::I32 => i32::MAX as u64,
+        DType::I8 => i8::MAX as u64,
+        DType::U8 => u8::MAX as u64,
+        DType::I16 => i16::MAX as u64,
+        DType::I64 => 1 << 53,
+    }
+}
+
+/// The range for sums of at most `summands` terms (0 and 1 are the same), each a product of `factors` inputs: the
+/// largest modulus with `summands * largest^factors <= exact_limit(dtype)`. An all-reduce over p ranks is
+/// `(p, 1)`, a matrix product over K `(K, 2)`, followed by an all-reduce of its p parts still `(K, 2)` for global K.
+pub fn exact_range(dtype: DType, summands: u64, factors: u32, centred: bool) -> ExactRange {
+    let budget = exact_limit(dtype) / summands.max(1);
+    let fits = |v: u64| v.checked_pow(factors.max(1)).is_some_and(|x| x <= budget);
+    // The largest v with v^factors <= budget, by bisection.
+    let (mut lo, mut hi) = (0u64, u64::from(u32::MAX >> 1));
+    while lo < hi {
+        let mid = lo + (hi - lo).div_ceil(2);
+        if fits(mid) { lo = mid } else { hi = mid - 1 }
+    }
+    let exact = lo >= 1;
+    let largest = lo.max(1);
+    let modulus = if centred { 2 * largest + 1 } else { largest + 1 };
+    let odd_max = u32::MAX;
+    ExactRange { modulus: modulus.min(u64::from(odd_max)) as u32, centred, exact }
+}
+
+/// Element `i` of an exact input on a rank in a call.
+pub fn exact_value(range: ExactRange, i: u32, rank: u32, iteration: u32) -> i64 {
+    let v = i64::from(mix32(i, rank, iteration) % range.modulus.max(1));
+    if range.centred { v - i64::from(range.modulus / 2) } else { v }
+}
+
+/// An exact input: the global tensor, with a leading axis if it is partial (slice r is what contributor r holds).
+/// `input` tells inputs of one program apart. Code E369 for shapes that are too large.
+pub fn exact(
+    ty: &TensorType,
+    mesh: &Mesh,
+    range: ExactRange,
+    input: u32,
+    iteration: u32,
+) -> Result<Tensor, Diagnostic> {
+    let salt = input.wrapping_mul(0x0100_0193);
+    build(ty, mesh, |n, slice| {
+        let value = |k: usize| {
+            let (rank, i) = (k / slice, k % slice);
+            exact_value(range, (i as u32).wrapping_add(salt), rank as u32, iteration)
+        };
+        let values: Vec<i64> = (0..n).map(value).collect();
+        Ok(from_i64(ty.dtype, &values))
+    })
+}
+
+/// Ones.
+pub fn ones(ty: &TensorType, mesh: &Mesh) -> Result<Tensor, Diagnostic> {
+    build(ty, mesh, |n, _| Ok(from_i64(ty.dtype, &vec![1; n])))
+}
+
+/// Normally distributed numbers (mean 0, deviation 1) of a seed, the same everywhere. Only for floating-point types.
+pub fn normal(ty: &TensorType, mesh: &Mesh, seed: u64, iteration: u32) -> Result<Tensor, Diagnostic> {
+    if !ty.dtype.is_float() {
+        return Err(Diagnostic::error("E369", format!("normal({seed}) makes no {}", ty.dtype))
+            .help("use exact() for integers"));
+    }
+    build(ty, mesh, |n, _| {
+        let key = mix64(seed ^ mix64(u64::from(iteration) + 1));
+        // Box and Muller: one number from two uniform ones, the first of them in (0, 1].
+        let uniform = |k: u64| (mix64(key.wrapping_add(k.wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> 11) as f64;
+        let value = |k: usize| {
+            let (a, b) = (uniform(2 * k as u64 + 1), uniform(2 * k as u64 + 2));
+            let scale = 1.0 / (1u64 << 53) as f64;
+            let radius = (-2.0 * libm::log((a + 1.0) * scale)).sqrt();
+            radius * libm::cos(std::f64::consts::TAU * b * scale)
+        };
+        let values: Vec<f64> = (0..n).map(value).collect();
+        Ok(from_f64(ty.dtype, &values))
+    })
+}
+
+/// Elements of a generated input at most.
+const MAX_ELEMENTS: u64 = 1 << 31;
+
+/// `fill` gets the number of elements and that of one contributor's slice.
+fn build(
+    ty: &TensorType,
+    mesh: &Mesh,
+    fill: impl FnOnce(usize, usize) -> Result<Data, Diagnostic>,
+) -> Result<Tensor, Diagnostic> {
+    let shape = feed_shape(ty, mesh);
+    let too_large = || {
+        Diagnostic::error("E369", format!("an input of shape {shape:?} does not fit in memory"))
+            .help("use smaller sizes")
+    };
+    let n = count(&shape).filter(|n| *n <= MAX_ELEMENTS).ok_or_else(too_large)?;
+    let slice = count(&ty.sizes()).unwrap_or(1).max(1);
+    let data = fill(n as usize, slice as usize)?;
+    Tensor::new(shape.clone(), data).ok_or_else(too_large)
+}

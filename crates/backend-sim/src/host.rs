@@ -1,0 +1,180 @@
+//! What the host does on each rank between calls: inputs are filled, other buffers forgotten, results read.
+//!
+//! Owns the part of a run that is the same for the interpreter and the adversarial executor: checking the inputs,
+//! cutting them, and shaping results. The memories themselves belong to the executors.
+
+use crate::effect::mem_name;
+use crate::shard::{self, Part};
+use crate::store::Ranges;
+use crate::tensor::{Data, Tensor};
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::schedule::{BufferId, BufferRole, Schedule};
+use kbc_ir::types::{Mesh, TensorType};
+use kbc_ir::walk::{Mem, Program};
+
+/// Elements that peers wrote into a buffer for a call its rank had not begun: `(start, len, call)`. They survive the
+/// beginning of that call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Early(Vec<(u64, u64, i64)>);
+
+impl Early {
+    /// Notes a write for a call to come.
+    pub(crate) fn note(&mut self, start: u64, len: u64, call: i64) {
+        self.0.push((start, len, call));
+    }
+
+    /// What stays at the beginning of a call.
+    pub(crate) fn begin(&mut self, call: i64) -> Ranges {
+        self.0.retain(|e| e.2 >= call);
+        let mut kept = Ranges::default();
+        self.0.iter().for_each(|e| kept.add(e.0, e.1));
+        self.0.retain(|e| e.2 > call);
+        kept
+    }
+}
+
+/// Where one result of a rank is: the buffer, its box of the global tensor, and how many elements that is.
+pub(crate) type Held = (BufferId, Vec<(u64, u64)>, u64);
+
+/// The buffers that the host fills and reads.
+pub(crate) struct Host<'p> {
+    program: &'p Program<'p>,
+    feeds: &'p [Vec<Tensor>],
+    /// Buffers and the result each one is a part of, by number of the result.
+    outputs: Vec<(u32, BufferId)>,
+}
+
+fn global(s: &Schedule, b: BufferId) -> Result<&TensorType, Diagnostic> {
+    let buffer = s.buffer(b);
+    buffer.global.as_ref().ok_or_else(|| {
+        Diagnostic::error(
+            "E360",
+            format!("{} is an input or output without a global type", mem_name(s, Mem::Buffer(b.0))),
+        )
+        .primary(buffer.span, "declared here")
+        .help("write the type of the whole tensor after the role: `input 0 : f32[8@tp]`")
+    })
+}
+
+impl<'p> Host<'p> {
+    /// Checks what every call is fed with; call c gets `feeds[c mod feeds.len()]`. Code E360.
+    pub(crate) fn new(program: &'p Program<'p>, feeds: &'p [Vec<Tensor>]) -> Result<Self, Diagnostics> {
+        let s = program.schedule;
+        let mut bad = Diagnostics::new();
+        let mut outputs = vec![];
+        for (i, b) in s.buffers.iter().enumerate() {
+            let id = BufferId(i as u32);
+            match (b.role, global(s, id)) {
+                (BufferRole::Temp, _) => {}
+                (_, Err(d)) => bad.push(d),
+                (BufferRole::Output(n), Ok(_)) => outputs.push((n, id)),
+                (BufferRole::Input(n), Ok(ty)) => {
+                    if feeds.is_empty() {
+                        bad.push(
+                            Diagnostic::error("E360", format!("input {} has no data", b.name))
+                                .help("give every input"),
+                        );
+                    }
+                    for (call, feed) in feeds.iter().enumerate() {
+                        match feed.get(n as usize) {
+                            Some(t) => {
+                                let _ = shard::check_feed(&b.name, ty, &s.mesh, t).map_err(|d| bad.push(d));
+                            }
+                            None => bad.push(
+                                Diagnostic::error(
+                                    "E360",
+                                    format!(
+                                        "input {n} ({}) has no data in call {call}: {} given",
+                                        b.name,
+                                        feed.len()
+                                    ),
+                                )
+                                .help("give every input"),
+                            ),
+                        }
+                    }
+                }
+            }
+        }
+        outputs.sort_unstable();
+        if bad.is_empty() { Ok(Host { program, feeds, outputs }) } else { Err(bad.finish()) }
+    }
+
+    fn mesh(&self) -> &'p Mesh {
+        &self.program.schedule.mesh
+    }
+
+    /// The elements of an input buffer on a rank in a call. Code E360.
+    pub(crate) fn fill(&self, b: BufferId, input: u32, rank: u64, call: i64) -> Result<Data, Diagnostic> {
+        let s = self.program.schedule;
+        let feed = &self.feeds[call as usize % self.feeds.len()][input as usize];
+        let part = shard::cut(&s.buffer(b).name, global(s, b)?, self.mesh(), feed, rank)?;
+        self.fits(b, rank, part.tensor.elements() as u64)?;
+        Ok(part.tensor.into_data())
+    }
+
+    fn fits(&self, b: BufferId, rank: u64, want: u64) -> Result<(), Diagnostic> {
+        let have = self.program.elements(b, rank).map_err(|f| f.diagnostic(|r| self.mesh().show(r)))?;
+        if have == want {
+            return Ok(());
+        }
+        let s = self.program.schedule;
+        let (name, rank) = (mem_name(s, Mem::Buffer(b.0)), self.mesh().show(rank));
+        Err(Diagnostic::error(
+            "E360",
+            format!("{name} has {have} elements on {rank}, its part of the tensor {want}"),
+        )
+        .primary(s.buffer(b).span, "declared here")
+        .help("the local sizes of an input or output follow from its global type"))
+    }
+
+    /// The buffers that are results.
+    pub(crate) fn results(&self, rank: u64) -> Result<Vec<Held>, Diagnostic> {
+        let mut out = vec![];
+        for (_, b) in &self.outputs {
+            let bounds = global(self.program.schedule, *b)?.local_box(self.mesh(), &self.mesh().coords(rank));
+            let n = bounds.iter().map(|b| b.1 - b.0).product();
+            self.fits(*b, rank, n)?;
+            out.push((*b, bounds, n));
+        }
+        Ok(out)
+    }
+
+    /// A result as it was read.
+    pub(crate) fn part(&self, b: BufferId, bounds: Vec<(u64, u64)>, data: Data) -> Result<Part, Diagnostic> {
+        let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
+        let n = data.len();
+        let tensor = Tensor::new(shape, data).ok_or_else(|| {
+            Diagnostic::error(
+                "E360",
+                format!("{n} elements for a part of {}", self.program.schedule.buffer(b).name),
+            )
+        })?;
+        Ok(Part { bounds, tensor })
+    }
+
+    /// A result of which the host found element `at` unwritten. Code E365.
+    pub(crate) fn unwritten(
+        &self,
+        b: BufferId,
+        bounds: &[(u64, u64)],
+        at: u64,
+        rank: u64,
+        call: i64,
+    ) -> Diagnostic {
+        let buffer = self.program.schedule.buffer(b);
+        let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
+        let index: Vec<u64> =
+            crate::tensor::multi_index(&shape, at).iter().zip(bounds).map(|(i, b)| i + b.0).collect();
+        Diagnostic::error(
+            "E365",
+            format!(
+                "{} was never written at {index:?} on {} in call {call}",
+                buffer.name,
+                self.mesh().show(rank)
+            ),
+        )
+        .primary(buffer.span, "this result")
+        .help("every element of a result must be written in every call")
+    }
+}

@@ -1,0 +1,325 @@
+//! The interpreter: what a schedule means, with real numbers on every rank.
+//!
+//! Every operation takes effect at once, in any interleaving that waits and events allow; reading what holds nothing
+//! is an error. Owns the run and its results. Weaker memory is [`crate::adversary`]; time is not its business.
+//!
+//! **Order.** Without a seed, streams run in the order of their ranks, each until it waits. With a seed, who runs and
+//! for how long is drawn. A schedule that its checker accepts gives the same results either way.
+//!
+//! **Calls.** The host acts on stream `main`: before a call it fills inputs and forgets what other buffers held (but
+//! for what peers that are ahead have put there for this call), after it it reads results. Windows keep their
+//! content. Ranks may be in different calls.
+
+use crate::effect::{Effect, Run, mem_dtype, mem_name, same_type};
+use crate::flow::{Flow, Turn};
+use crate::host::{Early, Host};
+use crate::rng::Rng;
+use crate::shard::Part;
+use crate::stall;
+use crate::store::Cells;
+use crate::tensor::{Data, Tensor};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::schedule::{BufferId, BufferRole, Schedule};
+use kbc_ir::walk::{Act, Mem, Program};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Calls in a row.
+    pub calls: u32,
+    /// Draws the interleaving; none is the deterministic order.
+    pub seed: Option<u64>,
+    /// Bytes that all ranks together may hold; above it the run is refused (E368).
+    pub max_bytes: u64,
+}
+
+/// What all ranks together may hold if nothing else is said.
+pub const MAX_BYTES: u64 = 8 << 30;
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        RunOptions { calls: 1, seed: None, max_bytes: MAX_BYTES }
+    }
+}
+
+/// Results of a run: `outputs[call][rank][result]`.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RunResult {
+    /// What each rank held of each result after each call.
+    pub outputs: Vec<Vec<Vec<Part>>>,
+}
+
+/// The memories of one rank.
+#[derive(Default)]
+struct Memory {
+    cells: BTreeMap<Mem, Cells>,
+    early: BTreeMap<Mem, Early>,
+}
+
+struct Machine<'p> {
+    program: &'p Program<'p>,
+    host: Host<'p>,
+    flow: Flow<'p>,
+    ranks: Vec<Memory>,
+    bytes: u64,
+    max_bytes: u64,
+    result: RunResult,
+}
+
+/// Runs a schedule on all ranks. `inputs[c mod len][i]` is global input i in call c (see [`crate::shard`]).
+///
+/// Errors: E360 inputs that do not fit, E361 deadlock, E362 a read of what holds nothing, E363 a local operation that
+/// does not fit its operands, E364 two types in one transfer, E365 a result that was not written, E368 too much
+/// memory; E301 to E305 from walking the schedule. Causes come first; ranks that only waited for them are named in a
+/// note.
+pub fn run(
+    schedule: &Schedule,
+    inputs: &[Vec<Tensor>],
+    options: &RunOptions,
+) -> Result<RunResult, Diagnostics> {
+    let program = Program::compile(schedule)?;
+    let host = Host::new(&program, inputs)?;
+    if Flow::bytes(&program) > options.max_bytes {
+        return Err(too_large(options.max_bytes).into());
+    }
+    let calls = i64::from(options.calls);
+    let ranks = program.ranks() as usize;
+    let mut m = Machine {
+        program: &program,
+        host,
+        flow: Flow::new(&program, calls),
+        ranks: (0..ranks).map(|_| Memory::default()).collect(),
+        bytes: 0,
+        max_bytes: options.max_bytes,
+        result: RunResult { outputs: vec![vec![vec![]; ranks]; options.calls as usize] },
+    };
+    let mut faults = Diagnostics::new();
+    if calls > 0 {
+        for rank in 0..ranks {
+            m.begin_call(rank as u64, 0)?;
+        }
+        m.go(options.seed.map(Rng::new), &mut faults);
+    }
+    let stall = stall::explain(&mut m.flow);
+    if let Some(d) = faults.list.last_mut()
+        && !stall.dragged.is_empty()
+    {
+        d.notes.push(format!("only dragged along: {}", stall::list_ranks(&m.flow, &stall.dragged)));
+    }
+    faults.list.extend(stall.deadlock);
+    if faults.is_empty() { Ok(m.result) } else { Err(faults) }
+}
+
+impl<'p> Machine<'p> {
+    /// Moves streams until none can move.
+    fn go(&mut self, mut rng: Option<Rng>, faults: &mut Diagnostics) {
+        let mut queue: VecDeque<usize> = (0..self.flow.threads.len()).collect();
+        let mut queued = vec![true; queue.len()];
+        while !queue.is_empty() {
+            let at = rng.as_mut().map_or(0, |r| r.below(queue.len()));
+            let Some(thread) = queue.swap_remove_front(at) else { break };
+            let mut steps = rng.as_mut().map(|r| 1 + r.below(6));
+            queued[thread] = false;
+            if self.flow.threads[thread].stopped {
+                continue;
+            }
+            loop {
+                if steps == Some(0) {
+                    queue.push_back(thread);
+                    queued[thread] = true;
+                    break;
+                }
+                steps = steps.map(|s| s - 1);
+                let rank = self.flow.threads[thread].rank;
+                let step = match self.flow.advance(thread) {
+                    Ok(Turn::Blocked | Turn::Done) => break,
+                    Ok(Turn::CallOver(call)) => self.call_over(thread, call).map(|()| None),
+                    Ok(Turn::Act(act, span)) => self.act(thread, &act, span),
+                    Err(fault) => Err(fault.diagnostic(|r| self.program.schedule.mesh.show(r))),
+                };
+                match step {
+                    Ok(None) => {}
+                    // Somebody on that rank may be able to go on.
+                    Ok(Some(woken)) => {
+                        for t in self.flow.of_rank(woken) {
+                            if !queued[t] && t != thread && self.flow.ready(t) {
+                                queued[t] = true;
+                                queue.push_back(t);
+                            }
+                        }
+                    }
+                    // The rank stops; the others go on as far as they can, to see who is only dragged along.
+                    Err(d) => {
+                        faults.push(d);
+                        for t in self.flow.of_rank(rank) {
+                            self.flow.threads[t].stopped = true;
+                            self.flow.threads[t].held = None;
+                        }
+                        break;
+                    }
+                }
+                if self.flow.threads[thread].stopped {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// One operation; the rank on which something may have become possible.
+    fn act(&mut self, thread: usize, act: &Act<'p>, span: Span) -> Result<Option<u64>, Diagnostic> {
+        let rank = self.flow.threads[thread].rank;
+        match act {
+            Act::Copy { .. } | Act::Reduce { .. } | Act::Local(_) => {
+                if let Some(effect) = Effect::of(self.program, rank, act, span)? {
+                    if effect.bytes(self.program.schedule) > self.max_bytes {
+                        return Err(too_large(self.max_bytes).primary(span, "this result alone is too large"));
+                    }
+                    let mut data = vec![];
+                    for r in &effect.reads {
+                        data.push(self.read(rank, *r, thread, span)?);
+                    }
+                    let out = effect.compute(data)?;
+                    self.write(rank, effect.write, &out, None, span)?;
+                }
+            }
+            Act::Put { src, peer, dst } => {
+                self.transfer((rank, Run::of(src)), (*peer, Run::of(dst)), thread, span)?;
+            }
+            Act::Get { dst, peer, src } => {
+                self.transfer((*peer, Run::of(src)), (rank, Run::of(dst)), thread, span)?;
+            }
+            Act::Notify { peer, counter } => {
+                self.flow.add(*peer, *counter);
+                return Ok(Some(*peer));
+            }
+            Act::Record(event) => {
+                self.flow.record(thread, *event);
+                return Ok(Some(rank));
+            }
+            // Passed already; and everything is complete and visible at once.
+            Act::Wait { .. }
+            | Act::Await(_)
+            | Act::FenceRelease
+            | Act::FenceAcquire
+            | Act::FenceComplete
+            | Act::Mark => {}
+        }
+        Ok(None)
+    }
+
+    fn transfer(
+        &mut self,
+        src: (u64, Run),
+        dst: (u64, Run),
+        thread: usize,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        same_type(self.program.schedule, src.1.mem, dst.1.mem, span)?;
+        let data = self.read(src.0, src.1, thread, span)?;
+        self.write(dst.0, dst.1, &data, Some(self.flow.threads[thread].call), span)
+    }
+
+    fn read(&self, rank: u64, run: Run, thread: usize, span: Span) -> Result<Data, Diagnostic> {
+        let s = self.program.schedule;
+        let found = match self.ranks[rank as usize].cells.get(&run.mem) {
+            Some(cells) => cells.read(run.start, run.len),
+            None if run.len == 0 => Ok(Data::zeros(mem_dtype(s, run.mem), 0)),
+            None => Err(run.start),
+        };
+        found.map_err(|i| {
+            nothing_there(s, rank, run.mem, i).primary(span, format!("read by {}", self.flow.place(thread)))
+        })
+    }
+
+    /// `by_call`: the call of a peer that writes, none for the rank's own writes.
+    fn write(
+        &mut self,
+        rank: u64,
+        run: Run,
+        data: &Data,
+        by_call: Option<i64>,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        if run.len == 0 {
+            return Ok(());
+        }
+        let memory = &mut self.ranks[rank as usize];
+        if let Some(call) = by_call
+            && call > self.flow.host_call(rank)
+        {
+            memory.early.entry(run.mem).or_default().note(run.start, run.len, call);
+        }
+        let dtype = mem_dtype(self.program.schedule, run.mem);
+        let cells = memory.cells.entry(run.mem).or_insert_with(|| Cells::new(dtype));
+        let before = cells.bytes();
+        let grown = (run.start + run.len).saturating_mul(dtype.bytes());
+        if self.bytes + grown.saturating_sub(before) > self.max_bytes {
+            return Err(too_large(self.max_bytes).primary(span, "this write is one too many"));
+        }
+        let written = cells.write(run.start, data);
+        debug_assert!(written, "types were compared before");
+        self.bytes += cells.bytes() - before;
+        Ok(())
+    }
+
+    fn begin_call(&mut self, rank: u64, call: i64) -> Result<(), Diagnostic> {
+        for (i, b) in self.program.schedule.buffers.iter().enumerate() {
+            let mem = Mem::Buffer(i as u32);
+            match b.role {
+                BufferRole::Input(n) => {
+                    let data = self.host.fill(BufferId(i as u32), n, rank, call)?;
+                    let run = Run { mem, start: 0, len: data.len() as u64 };
+                    self.write(rank, run, &data, None, b.span)?;
+                }
+                BufferRole::Output(_) | BufferRole::Temp => {
+                    let memory = &mut self.ranks[rank as usize];
+                    let kept = memory.early.entry(mem).or_default().begin(call);
+                    if let Some(cells) = memory.cells.get_mut(&mem) {
+                        cells.keep_only(kept);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn call_over(&mut self, thread: usize, call: i64) -> Result<(), Diagnostic> {
+        if self.flow.threads[thread].stream != 0 {
+            return Ok(());
+        }
+        let rank = self.flow.threads[thread].rank;
+        let mut parts = vec![];
+        for (b, bounds, n) in self.host.results(rank)? {
+            let mem = Mem::Buffer(b.0);
+            let found = match self.ranks[rank as usize].cells.get(&mem) {
+                Some(cells) => cells.read(0, n),
+                None if n == 0 => Ok(Data::zeros(mem_dtype(self.program.schedule, mem), 0)),
+                None => Err(0),
+            };
+            let data = found.map_err(|i| self.host.unwritten(b, &bounds, i, rank, call))?;
+            parts.push(self.host.part(b, bounds, data)?);
+        }
+        self.result.outputs[call as usize][rank as usize] = parts;
+        if call + 1 < self.flow.calls {
+            self.begin_call(rank, call + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// A read of an element that nothing was written to. Code E362.
+pub(crate) fn nothing_there(s: &Schedule, rank: u64, mem: Mem, element: u64) -> Diagnostic {
+    Diagnostic::error(
+        "E362",
+        format!("element {element} of {} on {} holds nothing", mem_name(s, mem), s.mesh.show(rank)),
+    )
+    .help("something must be written there first, in this call unless it is a window")
+}
+
+/// A run that needs more memory than it may have. Code E368.
+pub(crate) fn too_large(max_bytes: u64) -> Diagnostic {
+    Diagnostic::error("E368", format!("the ranks together need more than {max_bytes} bytes"))
+        .note("a simulation with data holds every buffer of every rank at once")
+        .help("use smaller sizes or fewer ranks, or simulate time without data")
+}

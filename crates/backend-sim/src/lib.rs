@@ -1,0 +1,29 @@
+//! The simulator: real numbers on every rank, the reference they are compared with, and time.
+//!
+//! * [`tensor`], [`numbers`], [`scalar_eval`], [`gemm`], [`local`]: elements and arithmetic, one meaning for all.
+//! * [`shard`], [`generate`], [`compare`]: feeding ranks, making inputs, comparing results.
+//! * [`interp`]: the interpreter that defines what a schedule means; [`adversary`]: the same schedule under the
+//!   weakest memory it may meet.
+//! * [`time`]: how long a schedule takes on a machine, from events.
+//!
+//! It reads schedules through `kbc_ir::walk` alone and knows nothing of passes, syntax, files or clocks.
+
+pub mod adversary;
+pub mod compare;
+mod effect;
+mod flow;
+pub mod gemm;
+pub mod generate;
+mod host;
+pub mod interp;
+pub mod local;
+pub mod numbers;
+mod rng;
+pub mod scalar_eval;
+pub mod shard;
+mod stall;
+mod store;
+pub mod tensor;
+pub mod time;
+pub mod formats;
+pub mod reference;

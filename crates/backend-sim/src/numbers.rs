@@ -1,0 +1,352 @@
+//! The table of numbers: per operation what it is computed in, in which order, and where it is rounded.
+//!
+//! Owns [`RULES`] (of which `docs/numbers.md` is the printed form), rounding to a dtype, conversions and the
+//! combiners of reductions. Elementwise expressions are [`crate::scalar_eval`]; whole local operations are
+//! [`crate::local`]. Everything here is what interpreter, reference evaluator and compiled code must agree on.
+
+use crate::tensor::Data;
+use half::slice::HalfFloatSliceExt;
+use half::vec::HalfFloatVecExt;
+use half::{bf16, f16};
+use kbc_ir::types::{DType, ReduceOp};
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Why an operation has no value, and what to do about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// What is wrong.
+    pub text: String,
+    /// What to do.
+    pub help: String,
+}
+
+impl Refusal {
+    /// From both texts.
+    pub fn new(text: impl Into<String>, help: impl Into<String>) -> Refusal {
+        Refusal { text: text.into(), help: help.into() }
+    }
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// The operation.
+    pub operation: &'static str,
+    /// What it is computed in.
+    pub computed: &'static str,
+    /// Order of the additions, and special values.
+    pub order: &'static str,
+    /// Where it is rounded.
+    pub rounded: &'static str,
+}
+
+const fn rule(
+    operation: &'static str,
+    computed: &'static str,
+    order: &'static str,
+    rounded: &'static str,
+) -> Rule {
+    Rule { operation, computed, order, rounded }
+}
+
+/// The table.
+pub const RULES: &[Rule] = &[
+    rule("elementwise expression, f32", "f32", "as written; no fused multiply-add", "after every operation"),
+    rule(
+        "elementwise expression, f16 and bf16",
+        "f32",
+        "as written; no fused multiply-add",
+        "operands exact, every operation to f32, the stored result once to the dtype",
+    ),
+    rule(
+        "elementwise expression, i32",
+        "i32",
+        "as written; + - * neg abs wrap; / rounds toward zero, i32::MIN / -1 wraps, / 0 is an error",
+        "exact",
+    ),
+    rule(
+        "a number in an expression",
+        "f64",
+        "-",
+        "once to the dtype it meets; for i32 it must be a whole number of range",
+    ),
+    rule("min, max", "as the expression", "NaN if one side is NaN; -0 is less than +0", "exact"),
+    rule("neg, abs", "as the expression", "the sign bit alone, also of NaN", "exact"),
+    rule("sqrt", "f32", "-", "correctly"),
+    rule("rsqrt(x)", "f32", "1 / sqrt(x)", "twice: the root, the quotient"),
+    rule("exp, log, erf, sin, cos", "f32", "the libm crate's f32 functions", "within 1 ulp"),
+    rule("tanh", "f32", "the libm crate's f32 function", "within 2.5 ulp"),
+    rule(
+        "pow_int(x, n)",
+        "as the expression",
+        "1 for n = 0, otherwise ((x * x) * x) ...",
+        "after every product",
+    ),
+    rule(
+        "comparison, select",
+        "as the expression",
+        "false with NaN, but != is true; -0 equals +0; the side not taken is not evaluated",
+        "-",
+    ),
+    rule(
+        "reduce (dst = dst OP src)",
+        "f32 for floats, i32 for i32",
+        "dst first, then src",
+        "once to the dtype, for every reduce",
+    ),
+    rule(
+        "sum, prod, min, max of a dimension",
+        "f32 for floats, i32 for i32",
+        "by index, from the first element; of none 0, 1, the largest, the smallest value (infinite for floats)",
+        "once to the dtype, at the end",
+    ),
+    rule(
+        "mean of a dimension",
+        "f32",
+        "the sum, then one division by the global count",
+        "once to the dtype, after the division",
+    ),
+    rule(
+        "matmul, f32, f16, bf16",
+        "f32",
+        "the order of matrixmultiply::sgemm, which may fuse multiply and add",
+        "once to the dtype of the result",
+    ),
+    rule("matmul, i32", "i32, wrapping", "by index", "exact"),
+    rule("cast to a floating-point type", "-", "overflow is infinite", "once, nearest even"),
+    rule(
+        "cast from a floating-point to an integer type",
+        "-",
+        "NaN is 0, out of range is the nearest limit",
+        "once, nearest even",
+    ),
+    rule("cast between integer types", "-", "the low bits", "exact"),
+    rule("copy, put, get, pack, unpack, slice", "-", "any dtype", "exact, bit for bit"),
+];
+
+/// The table as markdown, as it stands in `docs/numbers.md`.
+pub fn table() -> String {
+    let mut out =
+        String::from("| operation | computed in | order, special values | rounded |\n|---|---|---|---|\n");
+    for r in RULES {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "| {} | {} | {} | {} |", r.operation, r.computed, r.order, r.rounded);
+    }
+    out
+}
+
+/// The smaller one; NaN if one is NaN, and -0 is less than +0.
+pub fn min_f32(a: f32, b: f32) -> f32 {
+    if a.is_nan() || b.is_nan() {
+        f32::NAN
+    } else if a < b || (a == b && a.is_sign_negative()) {
+        a
+    } else {
+        b
+    }
+}
+
+/// The larger one; NaN if one is NaN, and -0 is less than +0.
+pub fn max_f32(a: f32, b: f32) -> f32 {
+    if a.is_nan() || b.is_nan() {
+        f32::NAN
+    } else if a > b || (a == b && a.is_sign_positive()) {
+        a
+    } else {
+        b
+    }
+}
+
+/// `a OP b` in f32.
+pub fn combine_f32(op: ReduceOp, a: f32, b: f32) -> f32 {
+    match op {
+        ReduceOp::Sum => a + b,
+        ReduceOp::Prod => a * b,
+        ReduceOp::Min => min_f32(a, b),
+        ReduceOp::Max => max_f32(a, b),
+    }
+}
+
+/// `a OP b` in f64, with the same special values as [`combine_f32`].
+pub fn combine_f64(op: ReduceOp, a: f64, b: f64) -> f64 {
+    match op {
+        ReduceOp::Sum => a + b,
+        ReduceOp::Prod => a * b,
+        ReduceOp::Min | ReduceOp::Max if a.is_nan() || b.is_nan() => f64::NAN,
+        ReduceOp::Min if a < b || (a == b && a.is_sign_negative()) => a,
+        ReduceOp::Max if a > b || (a == b && a.is_sign_positive()) => a,
+        ReduceOp::Min | ReduceOp::Max => b,
+    }
+}
+
+/// `a OP b` in i32, wrapping.
+pub fn combine_i32(op: ReduceOp, a: i32, b: i32) -> i32 {
+    match op {
+        ReduceOp::Sum => a.wrapping_add(b),
+        ReduceOp::Prod => a.wrapping_mul(b),
+        ReduceOp::Min => a.min(b),
+        ReduceOp::Max => a.max(b),
+    }
+}
+
+/// The value of a reduction of nothing: 0, 1, +inf, -inf.
+pub fn identity_f32(op: ReduceOp) -> f32 {
+    match op {
+        ReduceOp::Sum => 0.0,
+        ReduceOp::Prod => 1.0,
+        ReduceOp::Min => f32::INFINITY,
+        ReduceOp::Max => f32::NEG_INFINITY,
+    }
+}
+
+/// The value of a reduction of nothing: 0, 1, the largest, the smallest.
+pub fn identity_i32(op: ReduceOp) -> i32 {
+    match op {
+        ReduceOp::Sum => 0,
+        ReduceOp::Prod => 1,
+        ReduceOp::Min => i32::MAX,
+        ReduceOp::Max => i32::MIN,
+    }
+}
+
+fn no_arithmetic(dtype: DType) -> Refusal {
+    Refusal::new(
+        format!("{dtype} moves and does not compute"),
+        "cast to f32, f16, bf16 or i32 first".to_string(),
+    )
+}
+
+/// `dst[i] = dst[i] OP src[i]`, each result rounded once to the dtype. Refused for types that only move, and where
+/// types or lengths differ.
+pub fn combine(op: ReduceOp, dst: &mut Data, src: &Data) -> Result<(), Refusal> {
+    if dst.dtype() != src.dtype() || dst.len() != src.len() {
+        return Err(Refusal::new(
+            format!("{} {} elements reduced into {} {}", src.len(), src.dtype(), dst.len(), dst.dtype()),
+            "both sides of a reduce have one type and one size".to_string(),
+        ));
+    }
+    match (dst, src) {
+        (Data::F32(d), Data::F32(s)) => d.iter_mut().zip(s).for_each(|(d, s)| *d = combine_f32(op, *d, *s)),
+        (Data::F16(d), Data::F16(s)) => {
+            d.iter_mut().zip(s).for_each(|(d, s)| *d = f16::from_f32(combine_f32(op, d.to_f32(), s.to_f32())))
+        }
+        (Data::BF16(d), Data::BF16(s)) => d
+            .iter_mut()
+            .zip(s)
+            .for_each(|(d, s)| *d = bf16::from_f32(combine_f32(op, d.to_f32(), s.to_f32()))),
+        (Data::I32(d), Data::I32(s)) => d.iter_mut().zip(s).for_each(|(d, s)| *d = combine_i32(op, *d, *s)),
+        (d, _) => return Err(no_arithmetic(d.dtype())),
+    }
+    Ok(())
+}
+
+/// The elements in f32, exactly; refused for integers.
+pub fn widen(data: &Data) -> Result<Cow<'_, [f32]>, Refusal> {
+    match data {
+        Data::F32(v) => Ok(Cow::Borrowed(v)),
+        Data::F16(v) => Ok(Cow::Owned(v.to_f32_vec())),
+        Data::BF16(v) => Ok(Cow::Owned(v.to_f32_vec())),
+        other => Err(no_arithmetic(other.dtype())),
+    }
+}
+
+/// Results computed in f32, rounded once to a floating-point type; refused for integers.
+pub fn narrow(values: Vec<f32>, dtype: DType) -> Result<Data, Refusal> {
+    match dtype {
+        DType::F32 => Ok(Data::F32(values)),
+        DType::F16 => Ok(Data::F16(Vec::from_f32_slice(&values))),
+        DType::BF16 => Ok(Data::BF16(Vec::from_f32_slice(&values))),
+        other => Err(no_arithmetic(other)),
+    }
+}
+
+/// A number in f32 such that rounding it again to f16 or bf16 gives what rounding once would (rounding to odd): toward
+/// zero, and the last bit set if anything was lost. The conversions of f64 in the `half` crate drop low bits.
+fn odd_f32(v: f64) -> f32 {
+    let near = v as f32;
+    if f64::from(near) == v || v.is_nan() {
+        return near;
+    }
+    let bits = near.to_bits();
+    let toward_zero = if f64::from(near).abs() > v.abs() { bits - 1 } else { bits };
+    f32::from_bits(toward_zero | 1)
+}
+
+/// A number rounded once, nearest even, to f16.
+pub fn f16_of(v: f64) -> f16 {
+    f16::from_f32(odd_f32(v))
+}
+
+/// A number rounded once, nearest even, to bf16.
+pub fn bf16_of(v: f64) -> bf16 {
+    bf16::from_f32(odd_f32(v))
+}
+
+/// A number rounded once, nearest even, to a floating-point type, as f64 (exact). Integer types: to the nearest
+/// integer in range.
+pub fn round_to(v: f64, dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 => f64::from(v as f32),
+        DType::F16 => f16_of(v).to_f64(),
+        DType::BF16 => bf16_of(v).to_f64(),
+        DType::I32 => f64::from(v.round_ties_even() as i32),
+        DType::I8 => f64::from(v.round_ties_even() as i8),
+        DType::U8 => f64::from(v.round_ties_even() as u8),
+        DType::I16 => f64::from(v.round_ties_even() as i16),
+        DType::I64 => v.round_ties_even() as i64 as f64,
+    }
+}
+
+/// An integer as f64 such that rounding it again to a narrower type gives what rounding once would: bits that do not
+/// fit set the last one that does (rounding to odd).
+fn sticky(v: i64) -> f64 {
+    let wide = 64 - v.unsigned_abs().leading_zeros();
+    let lost = wide.saturating_sub(53);
+    let kept = v >> lost;
+    let odd = i64::from(kept << lost != v);
+    // At most 53 significant bits, hence exact; narrower types have at most 24, so the last one only says "not exact".
+    ((kept | odd) as f64) * (1u64 << lost) as f64
+}
+
+/// Numbers as elements of a type, each rounded once (to the nearest integer in range for integer types).
+pub fn from_f64(dtype: DType, values: &[f64]) -> Data {
+    let v = values.iter().copied();
+    match dtype {
+        DType::F32 => Data::F32(v.map(|x| x as f32).collect()),
+        DType::F16 => Data::F16(v.map(f16_of).collect()),
+        DType::BF16 => Data::BF16(v.map(bf16_of).collect()),
+        DType::I32 => Data::I32(v.map(|x| x.round_ties_even() as i32).collect()),
+        DType::I8 => Data::I8(v.map(|x| x.round_ties_even() as i8).collect()),
+        DType::U8 => Data::U8(v.map(|x| x.round_ties_even() as u8).collect()),
+        DType::I16 => Data::I16(v.map(|x| x.round_ties_even() as i16).collect()),
+        DType::I64 => Data::I64(v.map(|x| x.round_ties_even() as i64).collect()),
+    }
+}
+
+/// Integers as elements of a type: nearest even for floating-point types, the low bits for integer types.
+pub fn from_i64(dtype: DType, values: &[i64]) -> Data {
+    let v = values.iter().copied();
+    match dtype {
+        DType::F32 => Data::F32(v.map(|x| x as f32).collect()),
+        DType::F16 => Data::F16(v.map(|x| f16_of(sticky(x))).collect()),
+        DType::BF16 => Data::BF16(v.map(|x| bf16_of(sticky(x))).collect()),
+        DType::I32 => Data::I32(v.map(|x| x as i32).collect()),
+        DType::I8 => Data::I8(v.map(|x| x as i8).collect()),
+        DType::U8 => Data::U8(v.map(|x| x as u8).collect()),
+        DType::I16 => Data::I16(v.map(|x| x as i16).collect()),
+        DType::I64 => Data::I64(v.collect()),
+    }
+}
+
+/// Conversion to another type, as the rows "cast" say.
+pub fn cast(data: &Data, dtype: DType) -> Data {
+    if data.dtype() == dtype {
+        return data.clone();
+    }
+    match data.to_i64() {
+        Some(ints) => from_i64(dtype, &ints),
+        // f16, bf16 and f32 are exact in f64, so this rounds once.
+        None => from_f64(dtype, &data.to_f64()),
+    }
+}

@@ -1,0 +1,268 @@
+//! Matrix products: values, sums of absolute values, and propagated bounds.
+
+use super::precision::{F32, Precision, common_grain};
+use super::reduce::{Sum, store};
+use super::scalar::{broadcast_order, broadcast_shape};
+use super::{Pending, RefTensor, Step, Value};
+use kbc_diag::Diagnostic;
+use kbc_ir::types::{DType, ReduceOp};
+use std::rc::Rc;
+
+/// `[.., M, K] x [.., K, N]`, leading dimensions broadcast.
+pub(super) fn run(step: &Step<'_>, a: &Value, b: &Value, accumulate_f32: bool) -> Result<Value, Diagnostic> {
+    let ([lead_a @ .., m, k], [lead_b @ .., k2, n]) = (&a.t.shape[..], &b.t.shape[..]) else {
+        return Err(step.broken("operands of matmul have at least two dimensions"));
+    };
+    let lead = broadcast_shape(&[lead_a, lead_b]).filter(|_| k == k2);
+    let lead = lead.ok_or_else(|| step.broken("[.., M, K] x [.., K, N] gives [.., M, N]"))?;
+    let dtype = a.t.dtype;
+    if dtype != b.t.dtype {
+        return Err(step.broken("operands of matmul have one element type"));
+    }
+    let mut shape = lead.clone();
+    shape.extend([*m, *n]);
+    let len = step.room(&shape)?;
+    let (m, k, n) = (*m as usize, *k as usize, *n as usize);
+    let batches = len.checked_div(m * n).unwrap_or(0);
+    let (of_a, of_b) = (broadcast_order(lead_a, &lead, batches), broadcast_order(lead_b, &lead, batches));
+    let job = |i: usize| {
+        let (x, y) = (of_a.as_ref().map_or(i, |o| o[i]), of_b.as_ref().map_or(i, |o| o[i]));
+        (x * m * k..(x + 1) * m * k, y * k * n..(y + 1) * k * n)
+    };
+    let sizes = (m, k, n);
+    if dtype == DType::I32 && !accumulate_f32 {
+        let (mut exact, mut bound) = (Vec::with_capacity(len), Vec::with_capacity(len));
+        for (ra, rb) in (0..batches).map(job) {
+            let (v, e) = integers(step, (&a.t, ra), (&b.t, rb), sizes)?;
+            exact.extend(v);
+            bound.extend(e);
+        }
+        return Ok(Value::whole(RefTensor::integers(dtype, shape, exact, bound)));
+    }
+    let result = if accumulate_f32 { DType::F32 } else { dtype };
+    let (Some(_), Some(stored)) = (Precision::of(dtype), Precision::of(result)) else {
+        return Err(step.broken("this type moves and does not compute"));
+    };
+    let shared = step.partial() == Some(ReduceOp::Sum);
+    let (pa, pb) = (a.pending_for(step.partial()), b.pending_for(step.partial()));
+    if pa.is_some() && pb.is_some() {
+        return Err(step.broken("a product of two partial values is not the product of their sums"));
+    }
+    // Additions across the ranks of an operand that is still partial come on top of those along K.
+    let earlier = [pa, pb].into_iter().flatten().map(|p| p.parts).fold(1.0, f64::max);
+    let parts = if shared { step.parts.max(earlier) } else { 1.0 };
+    let gamma = F32.gamma(k as f64 + earlier - 1.0);
+    let (mut value, mut bound, mut size) = (Vec::with_capacity(len), Vec::with_capacity(len), vec![]);
+    let mut least = f64::INFINITY;
+    for (ra, rb) in (0..batches).map(job) {
+        let (mut left, mut right) = (Side::new(a, pa, ra), Side::new(b, pb, rb));
+        let exact_rows = left.has_exact_row(k);
+        if exact_rows {
+            left.find_grains((m, k), false, pa.map(|p| p.grain));
+            right.find_grains((k, n), true, pb.map(|p| p.grain));
+        }
+        let sums = Sums::new(&left, &right, sizes);
+        for (at, v) in sums.value.iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let (s, propagated) = (sums.size[at], sums.propagated(at));
+            let q = if exact_rows { left.grain[i].min(1e300) * right.grain[j].min(1e300) } else { 0.0 };
+            let exact = propagated == 0.0 && F32.exact(s, q);
+            let own = if exact { 0.0 } else { gamma * (s + propagated) + 0.5 * k as f64 * earlier * F32.eta };
+            let sum = Sum { v: *v, size: s, grain: q, propagated, own };
+            let (v, e) = store(&stored, sum, parts);
+            value.push(v);
+            bound.push(e);
+            if shared {
+                size.push(s);
+                if e == 0.0 {
+                    least = least.min(q);
+                }
+            }
+        }
+    }
+    let t = Rc::new(RefTensor::real(result, shape, value, bound));
+    let pending = Pending { op: ReduceOp::Sum, parts, size, grain: least };
+    Ok(Value { t, pending: shared.then(|| Rc::new(pending)), exact: false })
+}
+
+/// One operand of one product.
+struct Side<'a> {
+    value: &'a [f64],
+    /// None: all 0.
+    bound: Option<&'a [f64]>,
+    /// The sums of the absolute values of the parts, where it is partial; otherwise they are those of the values.
+    parts: Option<&'a [f64]>,
+    /// Of each row (left) or column (right).
+    grain: Vec<f64>,
+}
+
+impl<'a> Side<'a> {
+    fn new(x: &'a Value, pending: Option<&'a Pending>, range: std::ops::Range<usize>) -> Side<'a> {
+        let bound = &x.t.bound[range.clone()];
+        let bound = (!x.exact && bound.iter().any(|e| *e != 0.0)).then_some(bound);
+        Side {
+            value: &x.t.value[range.clone()],
+            bound,
+            parts: pending.map(|p| &p.size[range]),
+            grain: vec![],
+        }
+    }
+
+    /// Finds the grains of rows or columns; `common` is that of the parts of a partial value.
+    fn find_grains(&mut self, (rows, cols): (usize, usize), columns: bool, common: Option<f64>) {
+        let n = if columns { cols } else { rows };
+        self.grain = match common {
+            Some(q) => vec![q; n],
+            None if columns => {
+                let mut out = vec![f64::INFINITY; cols];
+                for row in self.value.chunks(cols.max(1)) {
+                    out.iter_mut().zip(row).for_each(|(q, v)| *q = q.min(super::precision::grain(*v)));
+                }
+                out
+            }
+            None if cols == 0 => vec![f64::INFINITY; rows],
+            None => self.value.chunks(cols).map(|row| common_grain(row.iter().copied())).collect(),
+        };
+    }
+
+    /// Whether all elements of some row have bound 0.
+    fn has_exact_row(&self, cols: usize) -> bool {
+        self.bound.is_none_or(|e| cols == 0 || e.chunks(cols).any(|row| row.iter().all(|e| *e == 0.0)))
+    }
+
+    /// What the absolute values are those of.
+    fn size(&self) -> &'a [f64] {
+        self.parts.unwrap_or(self.value)
+    }
+}
+
+/// The sums that value and bound need.
+struct Sums {
+    value: Vec<f64>,
+    /// `sum |a| |b|`.
+    size: Vec<f64>,
+    /// `sum e_a (|b| + e_b)` and `sum |a| e_b`, where there are bounds.
+    errors: Vec<Vec<f64>>,
+}
+
+impl Sums {
+    fn new(a: &Side<'_>, b: &Side<'_>, sizes: (usize, usize, usize)) -> Sums {
+        let mut errors = vec![];
+        match (a.bound, b.bound) {
+            (Some(ea), None) => errors.push(product(sizes, ea, b.size(), f64::abs)),
+            (Some(ea), Some(eb)) => {
+                let reach: Vec<f64> = b.size().iter().zip(eb).map(|(s, e)| s.abs() + e).collect();
+                errors.push(product(sizes, ea, &reach, f64::abs));
+            }
+            (None, _) => {}
+        }
+        if let Some(eb) = b.bound {
+            errors.push(product(sizes, a.size(), eb, f64::abs));
+        }
+        let value = product(sizes, a.value, b.value, |x| x);
+        Sums { value, size: product(sizes, a.size(), b.size(), f64::abs), errors }
+    }
+
+    fn propagated(&self, at: usize) -> f64 {
+        let e: f64 = self.errors.iter().map(|s| s[at]).sum();
+        // Infinity times zero: a factor about which nothing is known.
+        if e.is_nan() { f64::INFINITY } else { e }
+    }
+}
+
+/// Rows and columns of the tile that is kept in registers.
+const ROWS: usize = 4;
+const COLS: usize = 4;
+
+/// `f(a) f(b)`, the function elementwise, for row-major `a` of m x k and `b` of k x n.
+///
+/// Columns of `b` are packed a strip at a time, so that the inner loop reads both sides in order and the compiler keeps
+/// the tile of the result in registers.
+fn product((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64], f: impl Fn(f64) -> f64) -> Vec<f64> {
+    let mut c = vec![0.0; m * n];
+    // Rows of `a`, ROWS together, padded with zeros.
+    let mut strips = vec![[0.0; ROWS]; m.div_ceil(ROWS) * k];
+    for (i, row) in a.chunks_exact(k.max(1)).take(m).enumerate() {
+        let strip = &mut strips[i / ROWS * k..][..k];
+        strip.iter_mut().zip(row).for_each(|(s, x)| s[i % ROWS] = f(*x));
+    }
+    let mut packed = vec![[0.0; COLS]; k];
+    for j in (0..n).step_by(COLS) {
+        let width = COLS.min(n - j);
+        for (p, row) in packed.iter_mut().zip(b.chunks_exact(n)) {
+            match row[j..].first_chunk::<COLS>() {
+                Some(x) => *p = x.map(&f),
+                None => {
+                    *p = [0.0; COLS];
+                    p.iter_mut().zip(&row[j..]).for_each(|(p, x)| *p = f(*x));
+                }
+            }
+        }
+        for (i, strip) in strips.chunks_exact(k.max(1)).enumerate() {
+            let mut tile = [[0.0; COLS]; ROWS];
+            for (x, y) in strip.iter().zip(&packed) {
+                for (row, x) in tile.iter_mut().zip(x) {
+                    for (t, y) in row.iter_mut().zip(y) {
+                        *t += x * y;
+                    }
+                }
+            }
+            for (r, row) in tile.iter().enumerate().take(m - i * ROWS) {
+                let at = (i * ROWS + r) * n + j;
+                c[at..at + width].copy_from_slice(&row[..width]);
+            }
+        }
+    }
+    c
+}
+
+type Block<'a> = (&'a RefTensor, std::ops::Range<usize>);
+
+/// The product in wrapping i32, with bounds where operands have some.
+fn integers(
+    step: &Step<'_>,
+    (a, ra): Block<'_>,
+    (b, rb): Block<'_>,
+    (m, k, n): (usize, usize, usize),
+) -> Result<(Vec<i64>, Vec<f64>), Diagnostic> {
+    let (Some(xa), Some(xb)) = (&a.exact, &b.exact) else {
+        return Err(step.broken("its integers have no values"));
+    };
+    let (xa, xb) = (&xa[ra.clone()], &xb[rb.clone()]);
+    let mut out = vec![0i32; m * n];
+    for i in 0..m {
+        let row = &mut out[i * n..(i + 1) * n];
+        for j in 0..k {
+            let x = xa[i * k + j] as i32;
+            let other = &xb[j * n..(j + 1) * n];
+            row.iter_mut().zip(other).for_each(|(c, y)| *c = c.wrapping_add(x.wrapping_mul(*y as i32)));
+        }
+    }
+    let exact: Vec<i64> = out.into_iter().map(i64::from).collect();
+    let (ea, eb) = (&a.bound[ra], &b.bound[rb]);
+    if ea.iter().chain(eb).all(|e| *e == 0.0) {
+        let bound = vec![0.0; exact.len()];
+        return Ok((exact, bound));
+    }
+    let abs = |x: &[i64]| x.iter().map(|v| v.unsigned_abs() as f64).collect::<Vec<f64>>();
+    let add = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x + y).collect::<Vec<f64>>();
+    let (sa, sb) = (abs(xa), abs(xb));
+    let size = product((m, k, n), &sa, &sb, |x| x);
+    let reach = product((m, k, n), &add(&sa, ea), &add(&sb, eb), |x| x);
+    // Where the sum may wrap, a small change of an operand may change all of it.
+    let limit = f64::from(i32::MAX);
+    let bound = size
+        .iter()
+        .zip(&reach)
+        .map(|(s, r)| {
+            if r == s {
+                0.0
+            } else if *r <= limit {
+                (r - s).ceil()
+            } else {
+                f64::INFINITY
+            }
+        })
+        .collect();
+    Ok((exact, bound))
+}

@@ -1,0 +1,232 @@
+//! How large integers in the inputs may be for every partial result to be exact.
+//!
+//! A static analysis: with inputs that are integers of absolute value below m, each value of the program is a multiple
+//! of a known power of two and below a known size; where size over grain stays within the mantissa, nothing is rounded
+//! in any order and for any placement ([`super::precision::Precision::exact`]).
+
+use super::precision::{F32, Precision, common_grain, grain};
+use crate::tensor::Tensor;
+use kbc_ir::graph::{Graph, OpId, OpKind};
+use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
+use kbc_ir::types::{DType, Mesh, ReduceOp};
+use std::collections::BTreeMap;
+
+/// The largest modulus ever given: that of [`crate::generate::ExactRange`] has 32 bits.
+const MOST: u64 = u32::MAX as u64;
+
+/// For each input the largest m such that, with integers in `0..m` (or of smaller absolute value), every
+/// partial result of the program is exact in its type; i32 does not wrap. First one m for all, as large as they can
+/// have it together, each at most what its type holds; then each input in turn as large as the others leave room for.
+///
+/// `given` holds the data of inputs that have some (their entry of the result is 0). None: the program has an operation
+/// that is not exact on integers (a function, a division, a constant that is no short binary fraction), its given data
+/// are too wide, or not even m = 2 is exact; use normal data then.
+pub fn exact_modulus(graph: &Graph, mesh: &Mesh, given: &[Option<&Tensor>]) -> Option<Vec<u32>> {
+    let fixed: Vec<Option<Extent>> = graph
+        .inputs
+        .iter()
+        .enumerate()
+        .map(|(i, _)| given.get(i).copied().flatten().map(extent_of))
+        .collect();
+    let room: Vec<u64> = graph.inputs.iter().map(|i| widest(i.ty.dtype)).collect();
+    let fits = |m: &[u64]| -> bool {
+        let extents: Vec<Extent> = m
+            .iter()
+            .zip(&fixed)
+            .map(|(m, f)| f.unwrap_or(Extent { size: m.saturating_sub(1) as f64, grain: 1.0 }))
+            .collect();
+        exact(graph, mesh, &extents).is_some()
+    };
+    let together = |m: u64| -> Vec<u64> { room.iter().map(|w| m.min(*w)).collect() };
+    let start = largest(2, MOST, |m| fits(&together(m)))?;
+    let mut out = together(start);
+    for i in 0..out.len() {
+        let others = out.clone();
+        let grown = largest(out[i], room[i], |m| {
+            let mut try_it = others.clone();
+            try_it[i] = m;
+            fits(&try_it)
+        });
+        out[i] = grown.unwrap_or(out[i]);
+    }
+    // Not larger than MOST, which has 32 bits.
+    Some(out.iter().zip(&fixed).map(|(m, f)| if f.is_some() { 0 } else { *m as u32 }).collect())
+}
+
+/// The largest m in `lo..=hi` that passes a test that holds up to some m; none if `lo` does not.
+fn largest(lo: u64, hi: u64, ok: impl Fn(u64) -> bool) -> Option<u64> {
+    if lo > hi || !ok(lo) {
+        return None;
+    }
+    let (mut good, mut bad) = (lo, hi + 1);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if ok(middle) { good = middle } else { bad = middle }
+    }
+    Some(good)
+}
+
+/// The largest m for which a type holds all of `0..m`.
+fn widest(dtype: DType) -> u64 {
+    match dtype {
+        DType::F32 => (1 << 24) + 1,
+        DType::F16 => (1 << 11) + 1,
+        DType::BF16 => (1 << 8) + 1,
+        DType::I8 => 1 << 7,
+        DType::U8 => 1 << 8,
+        DType::I16 => 1 << 15,
+        DType::I32 => 1 << 31,
+        DType::I64 => MOST,
+    }
+}
+
+/// All elements are multiples of `grain` and at most `size`; of a partial value, all sums of parts are.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    size: f64,
+    grain: f64,
+}
+
+/// Of data that are there.
+fn extent_of(t: &Tensor) -> Extent {
+    let values = t.data().to_f64();
+    let size = values.iter().map(|v| v.abs()).fold(0.0, f64::max);
+    let finite = values.iter().all(|v| v.is_finite());
+    Extent { size, grain: if finite { common_grain(values) } else { 0.0 } }
+}
+
+/// Whether sums of that extent are exact in the type.
+fn holds(dtype: DType, x: Extent) -> Option<Extent> {
+    let ok = match (dtype, Precision::of(dtype)) {
+        (_, Some(p)) => p.exact(x.size, x.grain),
+        (DType::I32, None) => x.size <= f64::from(i32::MAX) && x.grain >= 1.0,
+        _ => true,
+    };
+    ok.then_some(x)
+}
+
+/// Some if every partial result is exact.
+fn exact(graph: &Graph, mesh: &Mesh, inputs: &[Extent]) -> Option<()> {
+    let mut known: BTreeMap<OpId, (Extent, DType)> = BTreeMap::new();
+    for &id in graph.order() {
+        let op = graph.op(id);
+        let ids = graph.operands(id);
+        let operands: Vec<(Extent, DType)> =
+            ids.iter().map(|o| known.get(o).copied()).collect::<Option<_>>()?;
+        let sizes = |k: usize| Some(graph.op(*ids.get(k)?).ty.as_ref()?.sizes());
+        let first = operands.first().copied();
+        let result = match &op.kind {
+            OpKind::Input(i) => {
+                let ty = &graph.inputs.get(*i)?.ty;
+                let x = *inputs.get(*i)?;
+                let ranks = |axes: &[kbc_ir::Name]| -> f64 {
+                    axes.iter().map(|a| mesh.axis(a).map_or(1.0, |a| a.size as f64)).product()
+                };
+                let x = match &ty.partial {
+                    Some((ReduceOp::Sum, axes)) => Extent { size: x.size * ranks(axes), ..x },
+                    Some((ReduceOp::Prod, axes)) => Extent {
+                        size: x.size.max(1.0).powf(ranks(axes)),
+                        grain: if x.grain >= 1.0 { 1.0 } else { 0.0 },
+                    },
+                    _ => x,
+                };
+                (holds(ty.dtype, x)?, ty.dtype)
+            }
+            OpKind::Matmul { accumulate_f32 } => {
+                let [(a, dtype), (b, _)] = operands[..] else { return None };
+                let k = *sizes(0)?.last()? as f64;
+                let x = Extent { size: a.size * b.size * k, grain: a.grain * b.grain };
+                let result = if *accumulate_f32 { DType::F32 } else { dtype };
+                (holds(result, x)?, result)
+            }
+            OpKind::Map(f) => {
+                let dtype = first?.1;
+                let args: Vec<Extent> = operands.iter().map(|o| o.0).collect();
+                (holds(dtype, expression(&f.body, &args, dtype)?)?, dtype)
+            }
+            OpKind::ReduceDim { op, mean, dim, .. } => {
+                let (x, dtype) = first?;
+                let n = *sizes(0)?.get(*dim)? as f64;
+                let x = match op {
+                    ReduceOp::Sum if *mean => {
+                        holds(dtype, Extent { size: x.size * n, ..x })?;
+                        if grain(n) != n {
+                            return None;
+                        }
+                        Extent { grain: x.grain / n, ..x }
+                    }
+                    ReduceOp::Sum => Extent { size: x.size * n, ..x },
+                    ReduceOp::Prod if x.grain >= 1.0 => Extent { size: x.size.max(1.0).powf(n), grain: 1.0 },
+                    ReduceOp::Prod => return None,
+                    ReduceOp::Min | ReduceOp::Max => x,
+                };
+                (holds(dtype, x)?, dtype)
+            }
+            OpKind::Cast(to) => {
+                let x = first?.0;
+                let fits = match to {
+                    DType::F32 | DType::F16 | DType::BF16 => true,
+                    // Values stay as they are, without rounding, saturation or wrapping.
+                    _ => x.grain >= 1.0 && x.size < widest(*to) as f64,
+                };
+                (holds(*to, x).filter(|_| fits)?, *to)
+            }
+            OpKind::Collective(_) | OpKind::Demand | OpKind::Output(_) => first?,
+        };
+        known.insert(id, result);
+    }
+    Some(())
+}
+
+/// The extent of an expression, computed in f32 (i32).
+fn expression(e: &Scalar, args: &[Extent], dtype: DType) -> Option<Extent> {
+    let go = |e| expression(e, args, dtype);
+    let computed = if dtype.is_float() { DType::F32 } else { dtype };
+    let x = match e {
+        Scalar::Num(v) => {
+            let v = Precision::of(dtype).map_or(*v, |p| p.round(*v));
+            Extent { size: v.abs(), grain: grain(v) }
+        }
+        Scalar::Arg(i) => *args.get(*i)?,
+        Scalar::Un(ScalarUn::Neg | ScalarUn::Abs, a) => go(a)?,
+        Scalar::Un(..) => return None,
+        Scalar::Bin(op, a, b) => {
+            let (x, y) = (go(a)?, go(b)?);
+            let widest = x.grain.min(y.grain);
+            match op {
+                ScalarBin::Add | ScalarBin::Sub => Extent { size: x.size + y.size, grain: widest },
+                ScalarBin::Mul => product(x, y),
+                ScalarBin::Div => {
+                    // Exact for a power of two; a quotient of i32 is cut off.
+                    let Scalar::Num(d) = &**b else { return None };
+                    if dtype.is_float() && d.abs() == grain(*d) && F32.holds(*d) {
+                        Extent { size: x.size / d.abs(), grain: x.grain / d.abs() }
+                    } else if dtype == DType::I32 && *d != 0.0 {
+                        Extent { size: x.size, grain: 1.0 }
+                    } else {
+                        return None;
+                    }
+                }
+                ScalarBin::Min | ScalarBin::Max => Extent { size: x.size.max(y.size), grain: widest },
+            }
+        }
+        Scalar::Pow(_, 0) => Extent { size: 1.0, grain: 1.0 },
+        Scalar::Pow(a, n) => {
+            let x = go(a)?;
+            // Powers of what is at most 1 stay there; others leave any type after 32 products.
+            (1..(*n).min(64)).try_fold(x, |acc, _| holds(computed, product(acc, x)))?
+        }
+        Scalar::If(c, a, b) => {
+            go(&c.a)?;
+            go(&c.b)?;
+            let (x, y) = (go(a)?, go(b)?);
+            Extent { size: x.size.max(y.size), grain: x.grain.min(y.grain) }
+        }
+    };
+    holds(computed, x)
+}
+
+fn product(x: Extent, y: Extent) -> Extent {
+    let zero = x.size == 0.0 || y.size == 0.0;
+    Extent { size: x.size * y.size, grain: if zero { f64::INFINITY } else { x.grain * y.grain } }
+}

@@ -1,0 +1,118 @@
+//! Which part of a global tensor a rank has: cutting inputs, and the boxes of results.
+//!
+//! Owns how programs are fed: an input is one global tensor; a partial one has a leading axis with one slice for each
+//! rank of its axes. The boxes themselves are [`TensorType::local_box`].
+
+use crate::tensor::{Data, Tensor, for_rows};
+use kbc_diag::Diagnostic;
+use kbc_ir::types::{Mesh, TensorType};
+
+/// What one rank holds of a global tensor.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Part {
+    /// Half-open range of each dimension; all empty where the rank holds nothing.
+    pub bounds: Vec<(u64, u64)>,
+    /// The elements, in the shape of the box.
+    pub tensor: Tensor,
+}
+
+/// Coordinates over which a partial value is summed, as one linear index (first axis slowest), and how many there are.
+/// None if the type is not partial.
+pub fn contribution(ty: &TensorType, mesh: &Mesh, rank: u64) -> Option<(u64, u64)> {
+    let (_, axes) = ty.partial.as_ref()?;
+    let coords = mesh.coords(rank);
+    Some(axes.iter().fold((0, 1), |(index, of), name| match mesh.axes.iter().position(|a| a.name == *name) {
+        Some(i) => (index * mesh.axes[i].size + coords[i] as u64, of * mesh.axes[i].size),
+        None => (index, of),
+    }))
+}
+
+/// How messages name a contributor: by its coordinates on the axes of the sum (`tp=2`).
+pub fn contributor_name(ty: &TensorType, mesh: &Mesh, contributor: u64) -> String {
+    let found = (0..mesh.ranks()).find(|r| contribution(ty, mesh, *r).is_some_and(|c| c.0 == contributor));
+    let (Some((_, axes)), Some(rank)) = (&ty.partial, found) else {
+        return format!("contributor {contributor}");
+    };
+    let coords = mesh.coords(rank);
+    let named = mesh.axes.iter().zip(coords).filter(|(a, _)| axes.contains(&a.name));
+    named.map(|(a, c)| format!("{}={c}", a.name)).collect::<Vec<_>>().join(" ")
+}
+
+/// The shape of the tensor that feeds an input: its global shape, with a leading axis if it is partial.
+pub fn feed_shape(ty: &TensorType, mesh: &Mesh) -> Vec<u64> {
+    let mut shape = ty.sizes();
+    if let Some((_, of)) = contribution(ty, mesh, 0) {
+        shape.insert(0, of);
+    }
+    shape
+}
+
+/// Refuses a tensor that cannot feed an input. Code E360.
+pub fn check_feed(name: &str, ty: &TensorType, mesh: &Mesh, tensor: &Tensor) -> Result<(), Diagnostic> {
+    let shape = feed_shape(ty, mesh);
+    if tensor.dtype() == ty.dtype && tensor.shape() == shape {
+        return Ok(());
+    }
+    let mut d = Diagnostic::error(
+        "E360",
+        format!(
+            "input {name} is {}{:?}, the program wants {}{shape:?}",
+            tensor.dtype(),
+            tensor.shape(),
+            ty.dtype
+        ),
+    );
+    if ty.partial.is_some() {
+        d = d.note(format!("{ty} is fed per rank: the first dimension counts the ranks that are summed"));
+    }
+    Err(d.help("give a tensor of that type and shape"))
+}
+
+/// The box of one rank, in its own shape, out of a tensor that [`check_feed`] accepts. Code E360 otherwise.
+pub fn cut(name: &str, ty: &TensorType, mesh: &Mesh, tensor: &Tensor, rank: u64) -> Result<Part, Diagnostic> {
+    check_feed(name, ty, mesh, tensor)?;
+    let bounds = ty.local_box(mesh, &mesh.coords(rank));
+    let mut range = bounds.clone();
+    if let Some((index, _)) = contribution(ty, mesh, rank) {
+        range.insert(0, (index, index + 1));
+    }
+    let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
+    let part = tensor.extract(&range).and_then(|t| t.reshaped(shape));
+    // `check_feed` compared the shapes and a box lies inside its type, so this is none only if the mesh has axes that
+    // the type cuts by and that the mesh does not know.
+    let tensor = part.ok_or_else(|| {
+        Diagnostic::error("E360", format!("input {name}: no part of {ty} for {}", mesh.show(rank)))
+            .help("the axes of the type must be axes of the mesh")
+    })?;
+    Ok(Part { bounds, tensor })
+}
+
+/// Calls `f` with the position in a tensor of shape `shape` and the position in the part, for runs of equal length.
+pub fn for_each_run(shape: &[u64], bounds: &[(u64, u64)], mut f: impl FnMut(usize, usize, usize)) {
+    let mut at = 0;
+    for_rows(shape, bounds, |start, len| {
+        f(start, at, len);
+        at += len;
+    });
+}
+
+/// One global tensor out of the parts of all ranks, and whether every element was given by somebody; later ranks
+/// overwrite earlier ones where several hold the same element. Partial types have no such tensor: none.
+pub fn assemble(ty: &TensorType, parts: &[Part]) -> Option<(Tensor, bool)> {
+    if ty.partial.is_some() {
+        return None;
+    }
+    let shape = ty.sizes();
+    let n = usize::try_from(crate::tensor::count(&shape)?).ok()?;
+    let mut data = Data::zeros(ty.dtype, n);
+    let mut given = vec![false; n];
+    for p in parts {
+        for_each_run(&shape, &p.bounds, |to, from, len| {
+            if data.copy_from(to, p.tensor.data(), from, len) {
+                given[to..to + len].fill(true);
+            }
+        });
+    }
+    let all = given.iter().all(|g| *g);
+    Some((Tensor::new(shape, data)?, all))
+}

@@ -1,0 +1,136 @@
+//! Memory of one rank: typed elements of which some hold something and others hold nothing.
+//!
+//! Owns the exact account of what was written. Who may read what when is [`crate::interp`] and [`crate::adversary`].
+
+use crate::tensor::Data;
+use kbc_ir::types::DType;
+
+/// A set of elements as disjoint, sorted, non-touching half-open ranges.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ranges(Vec<(u64, u64)>);
+
+impl Ranges {
+    /// Adds `start .. start + len`.
+    pub(crate) fn add(&mut self, start: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        let (mut lo, mut hi) = (start, start + len);
+        let first = self.0.partition_point(|r| r.1 < lo);
+        let last = self.0.partition_point(|r| r.0 <= hi);
+        if first < last {
+            lo = lo.min(self.0[first].0);
+            hi = hi.max(self.0[last - 1].1);
+        }
+        self.0.splice(first..last, [(lo, hi)]);
+    }
+
+    /// The first element of `start .. start + len` that is not in the set.
+    pub(crate) fn first_gap(&self, start: u64, len: u64) -> Option<u64> {
+        if len == 0 {
+            return None;
+        }
+        match self.0.get(self.0.partition_point(|r| r.1 <= start)) {
+            Some((lo, hi)) if *lo <= start => (*hi < start + len).then_some(*hi),
+            _ => Some(start),
+        }
+    }
+
+    /// Whether an element is in the set.
+    pub(crate) fn contains(&self, i: u64) -> bool {
+        self.first_gap(i, 1).is_none()
+    }
+
+    /// The part of the set inside `start .. start + len`, moved by `-start`.
+    pub(crate) fn window(&self, start: u64, len: u64) -> Ranges {
+        let end = start + len;
+        Ranges(
+            self.0
+                .iter()
+                .filter(|r| r.0 < end && r.1 > start)
+                .map(|r| (r.0.max(start) - start, r.1.min(end) - start))
+                .collect(),
+        )
+    }
+}
+
+/// A memory: elements and which of them hold something. Storage grows as it is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Cells {
+    data: Data,
+    init: Ranges,
+}
+
+impl Cells {
+    /// Holding nothing.
+    pub(crate) fn new(dtype: DType) -> Cells {
+        Cells { data: Data::zeros(dtype, 0), init: Ranges::default() }
+    }
+
+    /// A copy of a range whether or not it holds something, and what of it does.
+    pub(crate) fn peek(&self, start: u64, len: u64) -> (Data, Ranges) {
+        let mut data = self.data.slice(start as usize, len as usize);
+        data.grow(len as usize);
+        (data, self.init.window(start, len))
+    }
+
+    /// A copy of a range, or the first element of it that holds nothing.
+    pub(crate) fn read(&self, start: u64, len: u64) -> Result<Data, u64> {
+        match self.init.first_gap(start, len) {
+            Some(i) => Err(i),
+            None => Ok(self.data.slice(start as usize, len as usize)),
+        }
+    }
+
+    /// Overwrites elements from `start` on. False if the type differs.
+    #[must_use]
+    pub(crate) fn write(&mut self, start: u64, src: &Data) -> bool {
+        let len = src.len();
+        self.data.grow(start as usize + len);
+        let done = self.data.copy_from(start as usize, src, 0, len);
+        if done {
+            self.init.add(start, len as u64);
+        }
+        done
+    }
+
+    /// Forgets everything but these elements.
+    pub(crate) fn keep_only(&mut self, kept: Ranges) {
+        self.init = kept;
+    }
+
+    /// Bytes of storage.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.data.len() as u64 * self.data.dtype().bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ranges;
+
+    /// Against a plain set of flags, over all short sequences of additions.
+    #[test]
+    fn ranges_agree_with_flags() {
+        let spans: Vec<(u64, u64)> = (0..6).flat_map(|s| (0..=6 - s).map(move |l| (s, l))).collect();
+        for a in &spans {
+            for b in &spans {
+                for c in &spans {
+                    let (mut ranges, mut flags) = (Ranges::default(), [false; 8]);
+                    for (s, l) in [a, b, c] {
+                        ranges.add(*s, *l);
+                        flags[*s as usize..(*s + *l) as usize].fill(true);
+                    }
+                    for (s, l) in &spans {
+                        let gap = (*s..*s + *l).find(|i| !flags[*i as usize]);
+                        assert_eq!(ranges.first_gap(*s, *l), gap, "{a:?} {b:?} {c:?} {s} {l}");
+                        let window = ranges.window(*s, *l);
+                        for i in 0..*l {
+                            assert_eq!(window.contains(i), flags[(*s + i) as usize]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

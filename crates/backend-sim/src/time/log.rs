@@ -1,0 +1,97 @@
+//! The record of what came from what: as much of it as fits in a fixed size, the newest last.
+
+use super::clock::Time;
+
+/// Steps that are kept.
+pub(super) const KEPT: u64 = 1 << 21;
+
+/// Marks an operation number as one of which more hops follow.
+pub(super) const MORE: u32 = 1 << 31;
+/// `what` of a fence.
+pub(super) const FENCE: u32 = u32::MAX;
+/// `what` of local work on a unit: this minus the unit's place. Links have smaller numbers ([`super::links`]).
+pub(super) const WORK: u32 = u32::MAX - 1;
+
+/// A step: it was possible from the end of the step before it on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    /// When it got what it needed: the link, the units.
+    pub(super) start: Time,
+    /// When it was over: its head at the next link, its tail at the receiver.
+    pub(super) end: Time,
+    /// How many records before this one the step before it is; 0 for none.
+    pub(super) back: u32,
+    /// Whose.
+    pub(super) thread: u32,
+    /// The operation, with [`MORE`].
+    pub(super) op: u32,
+    /// A link, [`FENCE`] or [`WORK`].
+    pub(super) what: u32,
+}
+
+/// Records, numbered from 1. `0` stands for none.
+#[derive(Debug)]
+pub(super) struct Log {
+    list: Vec<Record>,
+    kept: u64,
+    /// Number of the first there ever was.
+    first: u64,
+    /// Number of the newest.
+    newest: u64,
+    /// Number of the oldest that may be looked up.
+    oldest: u64,
+}
+
+impl Log {
+    /// Keeps up to `kept` records, the first one with number `after + 1`; none at all with `kept` 0.
+    pub(super) fn new(kept: u64, after: u64) -> Log {
+        Log { list: vec![], kept, first: after + 1, newest: after, oldest: after + 1 }
+    }
+
+    /// Adds the record with the next number.
+    pub(super) fn push(&mut self, number: u64, record: Record) {
+        debug_assert_eq!(number, self.newest + 1, "records come one after another");
+        self.newest = number;
+        if self.kept == 0 {
+            self.oldest = number + 1;
+        } else if (self.list.len() as u64) < self.kept {
+            self.list.push(record);
+        } else {
+            let place = self.place(number);
+            self.list[place] = record;
+            self.oldest = number + 1 - self.kept;
+        }
+    }
+
+    /// The record with a number.
+    pub(super) fn get(&self, number: u64) -> Option<&Record> {
+        if number < self.oldest || number > self.newest {
+            return None;
+        }
+        self.list.get(self.place(number))
+    }
+
+    fn place(&self, number: u64) -> usize {
+        ((number - self.first) % self.kept.max(1)) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_newest() {
+        let record = |op| Record { start: Time::ZERO, end: Time::ZERO, back: 0, thread: 0, op, what: FENCE };
+        for (kept, after, many) in [(4, 0, 3), (4, 0, 11), (4, 7, 11), (1, 3, 2), (0, 0, 5)] {
+            let mut log = Log::new(kept, after);
+            for i in after + 1..=after + many {
+                log.push(i, record(i as u32));
+            }
+            for i in 0..after + many + 3 {
+                let there = i > after && i <= after + many && i + kept > after + many;
+                assert_eq!(log.get(i).map(|r| u64::from(r.op)), there.then_some(i), "{kept} {after} {many} {i}");
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Time: a discrete-event engine over the verified schedule.
+//!
+//! Owns the default machine of SEMANTICS.md 6: links, messages, local work and what a run of them reports. The model is
+//! `docs/time.md`, exactly. It reads schedules through [`kbc_ir::walk`] alone, never looks at data, and no algorithm has
+//! a formula here. Bounds are [`kbc_ir::bounds`]; numbers are [`crate::interp`]; drawing is the driver's.
+//!
+//! Memory grows with ranks, their streams and counters, and messages in flight; the record behind the critical path has
+//! a fixed size.
+
+mod clock;
+mod engine;
+mod links;
+mod log;
+mod path;
+mod report;
+mod setup;
+mod state;
+mod stuck;
+mod ways;
+mod work;
+
+pub use report::{Breakdown, Cause, LinkUse, RankUse, RegionSpan, Step, Timing};
+pub use work::Unit;
+
+use engine::Engine;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::schedule::{RegionId, Schedule};
+use kbc_ir::topology::Topology;
+use kbc_ir::walk::Program;
+use setup::Setup;
+use state::State;
+
+/// How to simulate.
+#[derive(Clone, Debug)]
+pub struct TimeOptions {
+    /// Calls in a row; none takes no time.
+    pub calls: u32,
+    /// Whether to find the critical path. It costs up to 100 MB, and on long runs (above two million steps) up to twice
+    /// the time again.
+    pub path: bool,
+}
+
+impl Default for TimeOptions {
+    fn default() -> Self {
+        TimeOptions { calls: 1, path: true }
+    }
+}
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum MessageKind {
+    /// Data of a put, with a notify where one travels with it.
+    Put,
+    /// A notify of its own.
+    Notify,
+    /// The request of a get.
+    Request,
+    /// Its data.
+    Reply,
+}
+
+/// A message that has arrived.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Delivery {
+    /// What it is.
+    pub kind: MessageKind,
+    /// Number of the operation in the schedule, as the walk numbers them.
+    pub op: u32,
+    /// Its region.
+    pub region: RegionId,
+    /// Where it is written.
+    pub span: Span,
+    /// Sender.
+    pub from: u64,
+    /// Receiver.
+    pub to: u64,
+    /// Bytes on the links.
+    pub bytes: u64,
+    /// When it was sent, in ns.
+    pub sent_ns: f64,
+    /// When its last byte arrived, in ns.
+    pub delivered_ns: f64,
+}
+
+/// A local operation that took time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Work {
+    /// Number of the operation in the schedule.
+    pub op: u32,
+    /// Its region.
+    pub region: RegionId,
+    /// Where it is written.
+    pub span: Span,
+    /// The rank.
+    pub rank: u64,
+    /// Number of the stream.
+    pub stream: u32,
+    /// The unit that took longest.
+    pub unit: Unit,
+    /// When it began, after waiting for its units, in ns.
+    pub start_ns: f64,
+    /// When it ended, in ns.
+    pub end_ns: f64,
+}
+
+/// Is told what happens, in the order of time of [`Delivery::delivered_ns`], and of work when it begins.
+pub trait Observer {
+    /// A message has arrived.
+    fn delivered(&mut self, _message: &Delivery) {}
+    /// A local operation has its units.
+    fn works(&mut self, _work: &Work) {}
+}
+
+/// Nobody looks.
+impl Observer for () {}
+
+/// Simulates a schedule on a machine. Rank i is device i.
+///
+/// # Errors
+/// E361 deadlock; E370 a schedule that is not synchronised; E371 a machine with another number of devices than the mesh
+/// has ranks; E372 a time or a record out of range; E373 too many counters; E301 to E305 from walking the schedule.
+pub fn simulate(schedule: &Schedule, topo: &Topology, options: &TimeOptions) -> Result<Timing, Diagnostics> {
+    simulate_observed(schedule, topo, options, &mut ())
+}
+
+/// [`simulate`], telling an observer what happens.
+///
+/// # Errors
+/// Those of [`simulate`].
+pub fn simulate_observed(
+    schedule: &Schedule,
+    topo: &Topology,
+    options: &TimeOptions,
+    observer: &mut dyn Observer,
+) -> Result<Timing, Diagnostics> {
+    let program = Program::compile(schedule)?;
+    let setup = Setup::new(&program, topo, options)?;
+    let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
+    let mut engine = Engine::new(&setup, State::new(&setup), Some(observer));
+    let marks = path::run(&mut engine).map_err(fault)?;
+    if engine.state.live > 0 {
+        return Err(stuck::explain(&program, setup.calls));
+    }
+    let (end, last) = engine.state.end();
+    if end >= clock::Time::LIMIT {
+        return Err(Diagnostic::error("E372", "the simulated time leaves 2^63 ns, which is 292 years")
+            .help("look at bandwidths, latencies and sizes; one of them is out of any range")
+            .into());
+    }
+    let chain = match setup.path {
+        true => path::chain(&setup, marks, engine.log, last).map_err(fault)?,
+        false => Some(vec![]),
+    };
+    let Some(chain) = chain else {
+        return Err(Diagnostic::error("E372", "a message was under way for more than 2^32 steps of others")
+            .help("simulate without the critical path")
+            .into());
+    };
+    Ok(report::timing(&setup, &engine.state, end, &chain))
+}

@@ -1,0 +1,226 @@
+//! The critical path: the chain of steps, each possible from the end of the one before it, that ends last.
+//!
+//! Memory is bounded: the log keeps the newest records (`log::KEPT`), and copies of the state (marks) are kept at distances
+//! that grow with the run. Where the chain leaves the log, the simulation runs again from the last mark before that.
+//! A run is deterministic, so it makes the same records again.
+
+use super::clock::Time;
+use super::engine::Engine;
+use super::log::{FENCE, Log, MORE, Record, WORK};
+use super::report::{Cause, Step};
+use super::setup::Setup;
+use super::state::State;
+use super::work::Unit;
+use kbc_ir::topology::LinkId;
+use kbc_ir::walk::Fault;
+
+/// Marks of a run; with this many, every second one is dropped.
+const MARKS: usize = 32;
+
+/// Runs to the end. The marks, in order; none where the log has everything.
+pub(super) fn run<'p>(engine: &mut Engine<'_, 'p, '_>) -> Result<Vec<State<'p>>, Fault> {
+    run_marking(engine, engine.setup.kept, u64::MAX)
+}
+
+/// Runs to the end or until there are `until` records, with marks that are at least `spacing` records apart.
+fn run_marking<'p>(
+    engine: &mut Engine<'_, 'p, '_>,
+    mut spacing: u64,
+    until: u64,
+) -> Result<Vec<State<'p>>, Fault> {
+    let mut marks: Vec<State<'p>> = vec![];
+    let mut next = engine.state.records.saturating_add(spacing);
+    while engine.state.records < until && engine.step()? {
+        if engine.state.records < next {
+            continue;
+        }
+        if marks.len() == MARKS {
+            let mut odd = false;
+            marks.retain(|_| {
+                odd = !odd;
+                !odd
+            });
+            spacing = spacing.saturating_mul(2);
+        }
+        marks.push(engine.state.clone());
+        next = engine.state.records.saturating_add(spacing);
+    }
+    Ok(marks)
+}
+
+/// The records that lead to record `last`, first one first. None if a step is too far from the one before it.
+pub(super) fn chain<'p>(
+    setup: &Setup<'p>,
+    mut marks: Vec<State<'p>>,
+    mut log: Log,
+    last: u64,
+) -> Result<Option<Vec<Record>>, Fault> {
+    let mut out = vec![];
+    let mut at = last;
+    while at > 0 {
+        let record = match log.get(at) {
+            Some(r) => *r,
+            None => {
+                log = again(setup, &mut marks, at)?;
+                *log.get(at).expect("the log of a run to this record ends with it")
+            }
+        };
+        out.push(record);
+        at = match record.back {
+            0 => 0,
+            u32::MAX => return Ok(None),
+            back => at - u64::from(back),
+        };
+    }
+    out.reverse();
+    Ok(Some(out))
+}
+
+/// Runs up to a record again, so that it and those before it are in the log.
+fn again<'p>(setup: &Setup<'p>, marks: &mut Vec<State<'p>>, at: u64) -> Result<Log, Fault> {
+    loop {
+        while marks.last().is_some_and(|m| m.records >= at) {
+            marks.pop();
+        }
+        let start = marks.last().cloned().unwrap_or_else(|| State::new(setup));
+        let from = start.records;
+        let mut engine = Engine::new(setup, start, None);
+        if at - from <= setup.kept {
+            while engine.state.records < at && engine.step()? {}
+            return Ok(engine.log);
+        }
+        engine.log = Log::new(0, from);
+        let spacing = ((at - from) / MARKS as u64).max(setup.kept / 2).max(1);
+        marks.extend(run_marking(&mut engine, spacing, at)?);
+    }
+}
+
+/// A link on the way of a message.
+struct Hop {
+    link: LinkId,
+    /// Nanoseconds that the head waited for it.
+    queued: f64,
+}
+
+/// The chain in words: a message is one step a wait, one a latency, and one for its bytes.
+pub(super) fn steps(setup: &Setup<'_>, chain: &[Record]) -> Vec<Step> {
+    let mut out: Vec<Step> = vec![];
+    let mut at = Time::ZERO;
+    let mut hops: Vec<Hop> = vec![];
+    for r in chain {
+        let op = r.op & !MORE;
+        let info = &setup.ops[op as usize];
+        let mut push = |cause, start: Time, end: Time| {
+            if end > start {
+                out.push(Step {
+                    op,
+                    name: info.name,
+                    region: info.region,
+                    span: info.span,
+                    rank: setup.rank(r.thread),
+                    stream: r.thread % setup.streams as u32,
+                    start_ns: start.ns(),
+                    end_ns: end.ns(),
+                    cause,
+                });
+            }
+        };
+        match r.what {
+            FENCE => push(Cause::Fence, r.start, r.end),
+            what if what > WORK - Unit::ALL.len() as u32 => {
+                let unit = Unit::ALL[(WORK - what) as usize];
+                push(Cause::UnitQueue(unit), at, r.start);
+                push(Cause::Work(unit), r.start, r.end);
+            }
+            link => {
+                let link = LinkId(link);
+                hops.push(Hop { link, queued: r.start.since(at).ns() });
+                push(Cause::Queue(link), at, r.start);
+                if r.op & MORE != 0 {
+                    push(Cause::Latency(link), r.start, r.end);
+                } else {
+                    let head = r.start + Time::from_ns(setup.topo.rate(link).latency_ns);
+                    push(Cause::Latency(link), r.start, head);
+                    push(Cause::Service(slowest(setup, &hops, r.end.since(head).ns())), head, r.end);
+                    hops.clear();
+                }
+            }
+        }
+        at = r.end;
+    }
+    out
+}
+
+/// The link that holds up the tail of a message, `lag` ns behind its head at the end.
+///
+/// With m bytes, waits q and bandwidths b, the lag is the largest `m / b_j - (q_(j+1) + .. + q_h)`; so m is the least of
+/// `(lag + q_(j+1) + .. + q_h) * b_j`, and the link where it is least is the one.
+fn slowest(setup: &Setup<'_>, hops: &[Hop], lag: f64) -> LinkId {
+    let mut after = 0.0;
+    let mut best = (f64::INFINITY, LinkId(0));
+    for hop in hops.iter().rev() {
+        let bytes = (lag + after) * setup.topo.rate(hop.link).bandwidth;
+        if bytes <= best.0 {
+            best = (bytes, hop.link);
+        }
+        after += hop.queued;
+    }
+    best.1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::TimeOptions;
+    use kbc_diag::FileId;
+    use kbc_ir::text;
+    use kbc_ir::topology::Topology;
+    use kbc_ir::walk::Program;
+
+    /// Three neighbours' worth of traffic with contention, fences and work: a chain with all kinds of steps.
+    const SOURCE: &str = "kir 1
+module @m
+mesh tp 6
+schedule calls any
+buffer %y : f32[600] hbm temp
+window @w : f32[6 x 600] hbm at 0
+signal @s[6] arrival at 0
+region @c over tp as (r of 6)
+  on v = %y line 600
+  role all
+    stream main
+      for s in 0..7
+        for k in 1..4
+          put v[(r + s) mod 6 of 6] -> ((r + k) mod 6) : @w[k]
+          fence.release
+          notify ((r + k) mod 6) : @s[k]
+        for k in 1..4
+          wait @s[k] >= call * 7 + s + 1
+          fence.acquire
+          reduce sum v, @w[k]
+";
+
+    #[test]
+    fn a_small_log_gives_the_same_path() {
+        let module = text::parse(FileId(0), SOURCE).unwrap();
+        let machine = "mesh(6) { link: 3 GB/s, 70 ns; fence: 11 ns; vector: 7 GB/s }";
+        let topo = Topology::parse(machine, FileId(0)).unwrap();
+        let program = Program::compile(module.schedule().unwrap()).unwrap();
+        let steps_with = |kept| {
+            let options = TimeOptions { calls: 3, path: true };
+            let mut setup = Setup::new(&program, &topo, &options).unwrap();
+            setup.kept = kept;
+            let mut engine = Engine::new(&setup, State::new(&setup), None);
+            let marks = run(&mut engine).unwrap();
+            assert!(marks.len() <= MARKS);
+            let (_, last) = engine.state.end();
+            let records = engine.state.records;
+            (steps(&setup, &chain(&setup, marks, engine.log, last).unwrap().unwrap()), records)
+        };
+        let (all, records) = steps_with(1 << 20);
+        assert!(all.len() > 100 && records > 2000, "{} {records}", all.len());
+        for kept in [1, 2, 3, 10, 64, 1000] {
+            assert_eq!(steps_with(kept).0, all, "{kept}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What a simulation of time reports.
+
+use super::clock::Time;
+use super::log::Record;
+use super::path;
+use super::setup::Setup;
+use super::state::State;
+use super::work::Unit;
+use kbc_diag::Span;
+use kbc_ir::schedule::RegionId;
+use kbc_ir::topology::LinkId;
+
+/// Times of a run, all in ns from the common start of all ranks.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Timing {
+    /// When the last rank finished.
+    pub ns: f64,
+    /// When each call ended: its last stream. The last one is `ns` but for data that nobody waits for.
+    pub call_ns: Vec<f64>,
+    /// Regions that somebody entered, call by call.
+    pub regions: Vec<RegionSpan>,
+    /// The chain of steps that ends at `ns`: it begins at 0, and each step begins where the one before it ends. Empty
+    /// if it was not asked for.
+    pub path: Vec<Step>,
+    /// Links that something passed, by number.
+    pub links: Vec<LinkUse>,
+    /// Ranks in order.
+    pub ranks: Vec<RankUse>,
+    /// Messages delivered: the events of throughput figures.
+    pub messages: u64,
+    /// What the schedule needs and the machine gives for nothing, because no rate was given: `arithmetic`, `memory`,
+    /// `vector`, `fence`.
+    pub unlimited: Vec<&'static str>,
+}
+
+/// When a region ran.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RegionSpan {
+    /// The call.
+    pub call: u32,
+    /// The region.
+    pub region: RegionId,
+    /// When the first rank entered.
+    pub start_ns: f64,
+    /// When the last rank left.
+    pub end_ns: f64,
+}
+
+/// What passed a directed link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LinkUse {
+    /// The link.
+    pub link: LinkId,
+    /// Messages.
+    pub messages: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// How long it was occupied.
+    pub busy_ns: f64,
+}
+
+/// A rank's account.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RankUse {
+    /// When its last stream ended, or the last data came that was put or fetched into its memory.
+    pub finish_ns: f64,
+    /// Bytes that it sent over links, passing messages of others on not counted.
+    pub sent_bytes: u64,
+    /// Bytes that came to it over links.
+    pub received_bytes: u64,
+}
+
+/// What a step of the critical path is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Cause {
+    /// A message waits until earlier ones are on a link.
+    Queue(LinkId),
+    /// The head of a message is on a link.
+    Latency(LinkId),
+    /// The bytes of a message come in, as fast as this link lets them.
+    Service(LinkId),
+    /// An operation waits for a unit of its device that other streams use.
+    UnitQueue(Unit),
+    /// A local operation; the unit that takes longest.
+    Work(Unit),
+    /// A fence.
+    Fence,
+}
+
+/// A step of the critical path.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Step {
+    /// Number of the operation in the schedule, as the walk numbers them.
+    pub op: u32,
+    /// What it is called in `.kir`.
+    pub name: &'static str,
+    /// Its region.
+    pub region: RegionId,
+    /// Where it is written.
+    pub span: Span,
+    /// The rank that issued it.
+    pub rank: u64,
+    /// Number of the stream that issued it.
+    pub stream: u32,
+    /// Begin.
+    pub start_ns: f64,
+    /// End.
+    pub end_ns: f64,
+    /// What took the time.
+    pub cause: Cause,
+}
+
+/// The critical path summed up by causes, in ns.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Breakdown {
+    /// Waiting for links.
+    pub queue_ns: f64,
+    /// Latencies.
+    pub latency_ns: f64,
+    /// Bytes.
+    pub service_ns: f64,
+    /// Waiting for units of the own device.
+    pub unit_queue_ns: f64,
+    /// Local operations.
+    pub work_ns: f64,
+    /// Fences.
+    pub fence_ns: f64,
+}
+
+impl Timing {
+    /// The critical path summed up.
+    pub fn breakdown(&self) -> Breakdown {
+        let mut out = Breakdown::default();
+        for s in &self.path {
+            *match s.cause {
+                Cause::Queue(_) => &mut out.queue_ns,
+                Cause::Latency(_) => &mut out.latency_ns,
+                Cause::Service(_) => &mut out.service_ns,
+                Cause::UnitQueue(_) => &mut out.unit_queue_ns,
+                Cause::Work(_) => &mut out.work_ns,
+                Cause::Fence => &mut out.fence_ns,
+            } += s.end_ns - s.start_ns;
+        }
+        out
+    }
+
+    /// The part of the whole time that a link was occupied, 0 to 1.
+    pub fn utilisation(&self, link: &LinkUse) -> f64 {
+        if self.ns > 0.0 { link.busy_ns / self.ns } else { 0.0 }
+    }
+
+    /// The link that was occupied longest; of several, the first.
+    pub fn busiest(&self) -> Option<&LinkUse> {
+        self.links.iter().rev().max_by(|a, b| a.busy_ns.total_cmp(&b.busy_ns))
+    }
+}
+
+pub(super) fn timing(setup: &Setup<'_>, state: &State<'_>, end: Time, chain: &[Record]) -> Timing {
+    let regions = setup.program.schedule.regions.len();
+    let mut unlimited = vec![];
+    for ((unit, needed), free) in Unit::ALL.into_iter().zip(state.needed).zip(state.rates.unlimited) {
+        if needed && free {
+            unlimited.push(unit.name());
+        }
+    }
+    if state.fenced && setup.fence == Time::ZERO {
+        unlimited.push("fence");
+    }
+    Timing {
+        ns: end.ns(),
+        call_ns: state.calls.iter().map(|t| t.ns()).collect(),
+        regions: state
+            .spans
+            .iter()
+            .enumerate()
+            .filter_map(|(i, span)| {
+                let (start, end) = (*span)?;
+                Some(RegionSpan {
+                    call: (i / regions) as u32,
+                    region: RegionId((i % regions) as u32),
+                    start_ns: start.ns(),
+                    end_ns: end.ns(),
+                })
+            })
+            .collect(),
+        path: path::steps(setup, chain),
+        links: state
+            .links
+            .loads()
+            .iter()
+            .map(|l| LinkUse { link: l.id, messages: l.messages, bytes: l.bytes, busy_ns: l.busy.ns() })
+            .collect(),
+        ranks: state
+            .accounts
+            .iter()
+            .map(|a| RankUse { finish_ns: a.finish.ns(), sent_bytes: a.sent, received_bytes: a.received })
+            .collect(),
+        messages: state.delivered,
+        unlimited,
+    }
+}

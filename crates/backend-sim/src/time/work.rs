@@ -1,0 +1,132 @@
+//! Local work: how much arithmetic, memory traffic and vector work an operation is, and the units that do it.
+//!
+//! Owns the table of `docs/time.md` ("Local work"); shapes are checked where data is, not here.
+
+use super::clock::{Rate, Time};
+use crate::effect::mem_dtype;
+use kbc_ir::schedule::{BufferId, LocalOp};
+use kbc_ir::topology::Settings;
+use kbc_ir::walk::{Access, Act, Fault, Program};
+
+/// What a device works with. Each is a FIFO of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Unit {
+    /// Matrix products, in floating-point operations.
+    Arithmetic,
+    /// Memory traffic of local operations, in bytes read and written.
+    Memory,
+    /// Reductions, conversions and elementwise functions, in bytes.
+    Vector,
+}
+
+impl Unit {
+    /// All of them, as [`Amounts`] has them.
+    pub const ALL: [Unit; 3] = [Unit::Arithmetic, Unit::Memory, Unit::Vector];
+
+    /// How it is called in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Arithmetic => "arithmetic",
+            Unit::Memory => "memory",
+            Unit::Vector => "vector",
+        }
+    }
+}
+
+/// Work for each unit.
+pub(super) type Amounts = [u64; 3];
+
+/// Bytes of an access.
+pub(super) fn moved(program: &Program<'_>, a: &Access) -> u64 {
+    a.len.saturating_mul(mem_dtype(program.schedule, a.mem).bytes())
+}
+
+/// The work of an operation on a rank; none for one that does not compute.
+pub(super) fn amounts(program: &Program<'_>, act: &Act<'_>, rank: u64) -> Result<Amounts, Fault> {
+    Ok(match act {
+        Act::Copy { dst, src } => [0, moved(program, dst).saturating_add(moved(program, src)), 0],
+        Act::Reduce { dst, src, .. } => {
+            let (to, from) = (moved(program, dst), moved(program, src));
+            [0, to.saturating_mul(2).saturating_add(from), from]
+        }
+        Act::Local(op) => of_local(program, op, rank)?,
+        _ => [0; 3],
+    })
+}
+
+fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, Fault> {
+    let product = |dims: &[u64]| dims.iter().fold(1u64, |n, d| n.saturating_mul(*d));
+    let size = |b: BufferId| program.schedule.buffer(b).dtype.bytes();
+    let bytes = |b: BufferId| Ok(product(&program.dims(b, rank)?).saturating_mul(size(b)));
+    let dst = op.dst();
+    let mut read = 0u64;
+    for b in op.srcs() {
+        read = read.saturating_add(bytes(b)?);
+    }
+    let written = bytes(dst)?;
+    let all = read.saturating_add(written);
+    Ok(match op {
+        LocalOp::Compute { .. } => [0, all, written],
+        LocalOp::ReduceDim { .. } => [0, all, read],
+        LocalOp::Cast { .. } => [0, all, read.max(written)],
+        LocalOp::Matmul { a, .. } => {
+            let k = program.dims(*a, rank)?.last().copied().unwrap_or(0);
+            let results = product(&program.dims(dst, rank)?);
+            [results.saturating_mul(k).saturating_mul(2), all, 0]
+        }
+        // These read as much as they write.
+        LocalOp::Copy { .. } | LocalOp::Slice { .. } => [0, written.saturating_mul(2), 0],
+        LocalOp::Pack { src, dst, at, .. } | LocalOp::Unpack { src, dst, at, .. } => {
+            let elements = match at {
+                None => written / size(*dst),
+                // The part is the smaller side.
+                Some(_) => product(&program.dims(*dst, rank)?).min(product(&program.dims(*src, rank)?)),
+            };
+            [0, elements.saturating_mul(size(*dst)).saturating_mul(2), 0]
+        }
+    })
+}
+
+/// Rates of the units; the same on every device.
+#[derive(Clone, Debug)]
+pub(super) struct Rates {
+    units: [Rate; 3],
+    /// Which of them take no time.
+    pub(super) unlimited: [bool; 3],
+}
+
+impl Rates {
+    pub(super) fn new(settings: &Settings) -> Rates {
+        let all = [settings.flops(), settings.memory(), settings.vector()];
+        Rates { units: all.map(Rate::new), unlimited: all.map(|r| r == f64::INFINITY) }
+    }
+
+    /// How long each unit works on it.
+    pub(super) fn times(&mut self, work: &Amounts) -> [Time; 3] {
+        std::array::from_fn(|i| self.units[i].time(work[i]))
+    }
+}
+
+/// The units of one device: from when on each is free.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Units([Time; 3]);
+
+impl Units {
+    /// An operation that comes at `at`: starts when all units that it needs are free, holds each as long as it needs
+    /// it. Start, end, and the unit that takes longest.
+    pub(super) fn work(&mut self, at: Time, times: &[Time; 3]) -> (Time, Time, Unit) {
+        let needed = |t: &&Time| **t > Time::ZERO;
+        let free = self.0.iter().zip(times).filter(|(_, t)| needed(t)).map(|(free, _)| *free);
+        let start = free.fold(at, Time::max);
+        let mut longest = (Time::ZERO, Unit::Arithmetic);
+        for ((free, time), unit) in self.0.iter_mut().zip(times).zip(Unit::ALL) {
+            if *time > Time::ZERO {
+                *free = start + *time;
+            }
+            if *time > longest.0 {
+                longest = (*time, unit);
+            }
+        }
+        (start, start + longest.0, longest.1)
+    }
+}

@@ -1,0 +1,169 @@
+//! The adversaries on the hand-written schedules: the right ones stand, each that lacks one essential thing falls.
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod common;
+
+use common::*;
+use kbc_backend_sim::adversary::{AdversaryOptions, SEEDS, adversarial};
+use kbc_backend_sim::interp::{RunOptions, RunResult, run};
+use kbc_backend_sim::tensor::Tensor;
+use kbc_diag::Span;
+use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::schedule::{SOp, SStmt, Schedule};
+
+const CALLS: u32 = 4;
+
+fn feeds_and_golden(name: &str, s: &Schedule) -> (Vec<Vec<Tensor>>, RunResult) {
+    let feeds = inputs(s, CALLS);
+    let base = run(s, &feeds, &RunOptions { calls: CALLS, ..RunOptions::default() }).unwrap();
+    assert_right(name, s, &feeds, &base);
+    (feeds, base)
+}
+
+fn options(runs: u64) -> AdversaryOptions {
+    AdversaryOptions { calls: CALLS, runs, ..AdversaryOptions::default() }
+}
+
+#[test]
+fn good_schedules_stand() {
+    for name in &names() {
+        let s = load(name);
+        let (feeds, golden) = feeds_and_golden(name, &s);
+        let report = adversarial(&s, &feeds, Some(&golden), &options(SEEDS)).unwrap();
+        if let Some(f) = &report.failure {
+            panic!("{name}: {:?} seed {}: {:#?}", f.policy, f.seed, f.diagnostic);
+        }
+        assert_eq!(report.runs, SEEDS);
+        let a_run: usize = golden.outputs.iter().flatten().flatten().map(|p| p.tensor.elements()).sum();
+        assert_eq!(report.elements, SEEDS * a_run as u64);
+    }
+}
+
+/// Replaces each operation of a schedule by what `f` makes of it; operations are numbered in order.
+fn edit(s: &mut Schedule, f: &mut dyn FnMut(usize, &SOp, Span) -> Option<SStmt>) {
+    fn body(list: &mut Vec<SStmt>, n: &mut usize, f: &mut dyn FnMut(usize, &SOp, Span) -> Option<SStmt>) {
+        let old = std::mem::take(list);
+        for mut st in old {
+            match &mut st {
+                SStmt::For { body: b, .. } => body(b, n, f),
+                SStmt::If { then, other, .. } => {
+                    body(then, n, f);
+                    body(other, n, f);
+                }
+                SStmt::Op(op, span) => {
+                    *n += 1;
+                    list.extend(f(*n - 1, op, *span));
+                    continue;
+                }
+            }
+            list.push(st);
+        }
+    }
+    let mut n = 0;
+    for r in &mut s.regions {
+        for stream in r.roles.iter_mut().flat_map(|role| &mut role.streams) {
+            body(&mut stream.body, &mut n, f);
+        }
+    }
+}
+
+/// What may be dropped, and how it is named.
+fn essential(op: &SOp) -> Option<&'static str> {
+    match op {
+        SOp::FenceRelease => Some("release"),
+        SOp::FenceAcquire => Some("acquire"),
+        SOp::FenceComplete => Some("complete"),
+        SOp::Wait { .. } => Some("wait"),
+        SOp::Notify { .. } => Some("notify"),
+        SOp::Await(_) => Some("await"),
+        SOp::Record(_) => Some("record"),
+        _ => None,
+    }
+}
+
+/// Drops that change nothing here. The host's own accesses are never late, so that a release which only covers its
+/// reading of the last call's results can go; the checker asks for it all the same.
+const HARMLESS: [&str; 1] = ["direct_all_gather 1 release"];
+
+/// Drops each essential operation of each good schedule where `kept` does not hold (nowhere kept for none), and
+/// returns those that no seed found, with a line for each that fell.
+fn drop_each(kept: Option<&Expr>) -> (Vec<String>, Vec<String>) {
+    let (mut fell, mut escaped) = (vec![], vec![]);
+    for name in &names() {
+        let s = load(name);
+        let (feeds, golden) = feeds_and_golden(name, &s);
+        let mut drops = vec![];
+        edit(&mut s.clone(), &mut |n, op, span| {
+            drops.extend(essential(op).map(|what| (n, what)));
+            Some(SStmt::Op(op.clone(), span))
+        });
+        for (n, what) in drops {
+            let mut broken = s.clone();
+            edit(&mut broken, &mut |k, op, span| {
+                let op = SStmt::Op(op.clone(), span);
+                match kept {
+                    _ if k != n => Some(op),
+                    None => None,
+                    Some(kept) => Some(SStmt::If { cond: kept.clone(), then: vec![op], other: vec![] }),
+                }
+            });
+            match adversarial(&broken, &feeds, Some(&golden), &options(SEEDS)).unwrap().failure {
+                Some(f) => {
+                    fell.push(format!("{name} {n} {what}: {} after {}", f.diagnostic.code, f.seed + 1))
+                }
+                None => escaped.push(format!("{name} {n} {what}")),
+            }
+        }
+    }
+    for h in HARMLESS {
+        assert!(escaped.iter().any(|e| e == h), "{h} is caught by now");
+    }
+    escaped.retain(|e| !HARMLESS.contains(&e.as_str()));
+    (fell, escaped)
+}
+
+/// An acquire on another stream than the one that reads is none.
+#[test]
+fn streams_acquire_for_themselves() {
+    let text = short("two_streams");
+    let moved = text
+        .replace("      fence.acquire\n", "")
+        .replace("      record came", "      fence.acquire\n      record came");
+    let (s, broken) = (parse(&text), parse(&moved));
+    let (feeds, golden) = feeds_and_golden("two_streams", &s);
+    assert!(adversarial(&broken, &feeds, Some(&golden), &options(SEEDS)).unwrap().failure.is_some());
+}
+
+/// A slot that is used again needs its credit, however many slots there are: the writer may run ahead for ever.
+#[test]
+fn a_credit_that_comes_one_message_early_is_found() {
+    let text = short("broadcast_credit");
+    let broken =
+        parse(&text.replace("wait @free[0] >= call * 4 + s - 2", "wait @free[0] >= call * 4 + s - 3"));
+    let (feeds, golden) = feeds_and_golden("broadcast_credit", &load("broadcast_credit"));
+    let failure = adversarial(&broken, &feeds, Some(&golden), &options(SEEDS)).unwrap().failure.unwrap();
+    let x = failure.difference.clone().unwrap();
+    assert_ne!(x.expected, x.got);
+    // The seed repeats the failure, alone.
+    let again = AdversaryOptions { seed: failure.seed, runs: 1, ..options(1) };
+    let f = adversarial(&broken, &feeds, Some(&golden), &again).unwrap().failure.unwrap();
+    assert_eq!((f.seed, f.difference), (failure.seed, failure.difference));
+    assert_eq!(f.diagnostic.code, "E366");
+}
+
+#[test]
+fn schedules_that_lack_one_thing_fall() {
+    let (fell, escaped) = drop_each(None);
+    assert!(escaped.is_empty(), "{escaped:#?}\n{fell:#?}");
+    assert!(fell.len() > 80, "{}", fell.len());
+}
+
+/// The same, but the operation is dropped in one call alone, when every slot holds something from earlier calls: what
+/// fails then is the data, not the reading of nothing.
+#[test]
+fn schedules_that_lack_one_thing_once_fall() {
+    let call = |n| Expr::bin(BinOp::Ne, Expr::var("call"), Expr::Int(n));
+    let (fell, escaped) = drop_each(Some(&call(2)));
+    println!("{fell:#?}");
+    assert!(escaped.is_empty(), "{escaped:#?}\n{fell:#?}");
+}

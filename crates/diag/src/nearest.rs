@@ -1,0 +1,62 @@
+//! The nearest of a list of names, for "did you mean".
+//!
+//! Owns the distance and the threshold; who may be meant is the caller's list.
+
+/// Number of single-character insertions, deletions, replacements and swaps of neighbours between two words
+/// (Damerau-Levenshtein in its "optimal string alignment" form).
+pub fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().collect();
+    let b: Vec<char> = b.chars().collect();
+    let mut before = vec![0; b.len() + 1];
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let differs = usize::from(a[i - 1] != b[j - 1]);
+            let mut best = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + differs);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(before[j - 2] + 1);
+            }
+            row[j] = best;
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+/// The candidate closest to `name`, if one is close enough to be meant: at most a third of the longer word
+/// differs (at least one character may). The first of equally close ones.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in candidates {
+        let allowed = (name.chars().count().max(candidate.chars().count()) / 3).max(1);
+        let d = distance(name, candidate);
+        // One-letter names are all one replacement apart: that says nothing.
+        let meaningless = d >= name.chars().count().min(candidate.chars().count());
+        if d <= allowed && !meaningless && best.is_none_or(|(e, _)| d < e) {
+            best = Some((d, candidate));
+        }
+    }
+    best.map(|(_, c)| c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (a, b, d) in
+            [("", "", 0), ("ring", "ring", 0), ("rnig", "ring", 1), ("ring", "rings", 1), ("", "abc", 3)]
+        {
+            assert_eq!((distance(a, b), distance(b, a)), (d, d), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn nearest_names() {
+        assert_eq!(nearest("rnig", ["direct", "ring", "line"]), Some("ring"));
+        assert_eq!(nearest("tree", ["direct", "ring"]), None);
+        assert_eq!(nearest("x", ["y"]), None);
+    }
+}

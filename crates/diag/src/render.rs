@@ -1,0 +1,321 @@
+//! The three forms of a message: for people, one line for editors, one JSON object for programs.
+//!
+//! Owns the layout and nothing else. A span that lies outside its text, or in a file nobody knows, is shown as far as
+//! it goes and never panics: a message about a wrong place is better than no message.
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::span::{FileId, SourceFile, SourceMap, Span};
+use ariadne::{Cache, CharSet, Color, Config, IndexType, Label, Report, ReportKind, Source};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+/// Lower-case word of a severity.
+fn word(s: Severity) -> &'static str {
+    match s {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    }
+}
+
+/// The bytes of a span that exist: inside the text, not backwards, on character boundaries.
+fn clamp(span: Span, file: &SourceFile) -> (usize, usize) {
+    let text = &file.text;
+    let down = |mut i: usize| {
+        i = i.min(text.len());
+        while !text.is_char_boundary(i) {
+            i -= 1;
+        }
+        i
+    };
+    let start = down(span.start as usize);
+    let mut end = (span.end as usize).min(text.len());
+    while !text.is_char_boundary(end) {
+        end += 1;
+    }
+    (start, end.max(start))
+}
+
+/// The files a message points into, as ariadne wants them.
+struct Files<'m> {
+    map: &'m SourceMap,
+    sources: BTreeMap<FileId, Source<&'m str>>,
+}
+
+impl<'m> Cache<FileId> for Files<'m> {
+    type Storage = &'m str;
+
+    fn fetch(&mut self, id: &FileId) -> Result<&Source<&'m str>, impl fmt::Debug> {
+        self.sources.get(id).ok_or("only files of the message are asked for")
+    }
+
+    fn display<'a>(&self, id: &'a FileId) -> Option<impl fmt::Display + 'a> {
+        self.map.get(*id).map(|f| f.name.clone())
+    }
+}
+
+/// A span of a file in the form ariadne wants.
+type Range = (FileId, std::ops::Range<usize>);
+
+/// For people: the title, the places in their text, notes and help; several lines, ending with a line end.
+pub fn human(d: &Diagnostic, map: &SourceMap, color: bool) -> String {
+    let mut files = Files { map, sources: BTreeMap::new() };
+    let mut labels: Vec<(Range, &str)> = vec![];
+    for l in &d.labels {
+        if let Some(file) = map.get(l.span.file) {
+            files.sources.entry(l.span.file).or_insert_with(|| Source::from(file.text.as_str()));
+            let (start, end) = clamp(l.span, file);
+            labels.push(((l.span.file, start..end), &l.text));
+        }
+    }
+    let Some((primary, _)) = labels.first() else { return without_place(d) };
+    let (title, main) = match d.severity {
+        Severity::Error => ("error", Color::Red),
+        Severity::Warning => ("warning", Color::Yellow),
+        Severity::Note => ("note", Color::Blue),
+    };
+    let mut report = Report::build(ReportKind::Custom(title, main), primary.clone())
+        .with_code(d.code)
+        .with_message(&d.title)
+        .with_config(
+            Config::new()
+                .with_index_type(IndexType::Byte)
+                .with_color(color)
+                .with_char_set(CharSet::Unicode)
+                .with_compact(false),
+        );
+    // the primary's file first, and in a file from top to bottom: a place above the one before begins a new excerpt
+    let mut shown: Vec<usize> = (0..labels.len()).collect();
+    shown.sort_by_key(|&i| (labels[i].0.0 != primary.0, labels[i].0.0, labels[i].0.1.start, i));
+    for i in shown {
+        let (range, text) = &labels[i];
+        let label = Label::new(range.clone()).with_color(if i == 0 { main } else { Color::Cyan });
+        report = report.with_label(if text.is_empty() { label } else { label.with_message(text) });
+    }
+    for n in &d.notes {
+        report = report.with_note(n);
+    }
+    if let Some(h) = &d.help {
+        report = report.with_help(h);
+    }
+    let mut out: Vec<u8> = vec![];
+    if report.finish().write(files, &mut out).is_err() {
+        return without_place(d);
+    }
+    let text = String::from_utf8_lossy(&out);
+    // a custom kind is coloured even where the configuration says no colour
+    let text = if color { text.into_owned() } else { without_escapes(&text) };
+    text.lines().fold(String::new(), |mut s, l| {
+        s.push_str(l.trim_end());
+        s.push('\n');
+        s
+    })
+}
+
+/// The text without colour codes (escape, `[`, parameters, a letter).
+fn without_escapes(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let mut s = parts.next().unwrap_or("").to_string();
+    for p in parts {
+        s.push_str(p.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).get(1..).unwrap_or(""));
+    }
+    s
+}
+
+/// A message that points nowhere.
+fn without_place(d: &Diagnostic) -> String {
+    let mut s = format!("[{}] {}: {}\n", d.code, word(d.severity), d.title);
+    for l in d.labels.iter().filter(|l| !l.text.is_empty()) {
+        s.push_str(&format!("  {}\n", l.text));
+    }
+    for n in &d.notes {
+        s.push_str(&format!("  note: {n}\n"));
+    }
+    if let Some(h) = &d.help {
+        s.push_str(&format!("  help: {h}\n"));
+    }
+    s
+}
+
+/// One line for editors and logs: `file:line:col: error[E021]: title`, without a line end.
+pub fn short(d: &Diagnostic, map: &SourceMap) -> String {
+    let mut s = String::new();
+    if let Some(at) = position(d.span(), map) {
+        let _ = write!(s, "{}:{}:{}: ", at.file, at.start.line, at.start.column);
+    }
+    let title = d.title.replace('\n', " ");
+    let _ = write!(s, "{}[{}]: {title}", word(d.severity), d.code);
+    s
+}
+
+/// A message for programs; stable field names.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct JsonDiagnostic<'d> {
+    /// `E021`
+    pub code: &'d str,
+    /// `error`, `warning` or `note`
+    pub severity: &'static str,
+    /// What happened.
+    pub title: &'d str,
+    /// The places; the first is the primary. Places in no known file are left out.
+    pub labels: Vec<JsonLabel<'d>>,
+    /// Further facts.
+    pub notes: &'d [String],
+    /// What to do.
+    pub help: Option<&'d str>,
+}
+
+/// A place and its words.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct JsonLabel<'d> {
+    /// Name of the file.
+    pub file: &'d str,
+    /// First position.
+    pub start: JsonPosition,
+    /// One past the last.
+    pub end: JsonPosition,
+    /// The words at it.
+    pub text: &'d str,
+}
+
+/// A position: line and column from 1 (the column counts characters), byte from 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct JsonPosition {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// Byte in the file, from 0.
+    pub byte: usize,
+}
+
+/// Where a span is, for the short and the JSON form.
+fn position(span: Span, map: &SourceMap) -> Option<JsonLabel<'_>> {
+    let file = map.get(span.file)?;
+    let (start, end) = clamp(span, file);
+    let at = |byte: usize| {
+        let (line, column) = map.line_col(Span::new(span.file, byte, byte))?;
+        Some(JsonPosition { line, column, byte })
+    };
+    Some(JsonLabel { file: &file.name, start: at(start)?, end: at(end)?, text: "" })
+}
+
+/// The message as a value to be put into a report.
+pub fn to_json<'d>(d: &'d Diagnostic, map: &'d SourceMap) -> JsonDiagnostic<'d> {
+    let labels =
+        d.labels.iter().filter_map(|l| Some(JsonLabel { text: &l.text, ..position(l.span, map)? })).collect();
+    JsonDiagnostic {
+        code: d.code,
+        severity: word(d.severity),
+        title: &d.title,
+        labels,
+        notes: &d.notes,
+        help: d.help.as_deref(),
+    }
+}
+
+/// One JSON object on one line, without a line end.
+pub fn json(d: &Diagnostic, map: &SourceMap) -> String {
+    serde_json::to_string(&to_json(d, map)).expect("strings and numbers always serialise")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map() -> (SourceMap, FileId) {
+        let mut map = SourceMap::default();
+        let id = map.add("a.kb", "// øæ\nlet x = 1 $ 2\nlast");
+        (map, id)
+    }
+
+    fn at(start: usize, end: usize) -> Diagnostic {
+        let (_, id) = map();
+        Diagnostic::error("E001", "a title")
+            .primary(Span::new(id, start, end), "here")
+            .note("a fact")
+            .help("do this")
+    }
+
+    #[test]
+    fn bytes_are_counted_as_bytes() {
+        let (map, _) = map();
+        let d = at(18, 19);
+        assert_eq!(short(&d, &map), "a.kb:2:11: error[E001]: a title");
+        let h = human(&d, &map, false);
+        let line = h.lines().find(|l| l.contains("let x")).expect("the line is shown");
+        let mark = h.lines().skip_while(|l| !l.contains("let x")).nth(1).expect("a mark below");
+        let col = |s: &str, c: char| s.chars().position(|x| x == c);
+        assert_eq!(col(line, '$'), col(mark, '┬'), "{h}");
+        assert!(h.contains("a.kb:2:11") && h.contains("a fact") && h.contains("do this"), "{h}");
+    }
+
+    #[test]
+    fn places_of_one_file_are_shown_in_its_order() {
+        let (map, id) = map();
+        let d = at(22, 24).secondary(Span::new(id, 11, 12), "there");
+        let h = human(&d, &map, false);
+        let (there, here) = (h.find("there").expect("shown"), h.find("here\n").expect("shown"));
+        assert!(there < here && h.matches("a.kb").count() == 1, "{h}");
+    }
+
+    #[test]
+    fn json_has_lines_columns_and_bytes() {
+        let (map, _) = map();
+        let text = json(&at(18, 19), &map);
+        let v: serde_json::Value = serde_json::from_str(&text).expect("json");
+        assert_eq!(v["labels"][0]["start"], serde_json::json!({ "line": 2, "column": 11, "byte": 18 }));
+        assert_eq!(
+            (v["code"].as_str(), v["severity"].as_str(), v["help"].as_str()),
+            (Some("E001"), Some("error"), Some("do this"))
+        );
+        assert!(!text.contains('\n'));
+    }
+
+    #[test]
+    fn spans_outside_the_text_are_shown_as_far_as_they_go() {
+        let (map, id) = map();
+        for (start, end) in [
+            (0, 0),
+            (4, 5),
+            (5, 4),
+            (4, 4),
+            (22, 26),
+            (26, 26),
+            (27, 99),
+            (9, 2),
+            (u32::MAX as usize - 1, u32::MAX as usize),
+        ] {
+            let d = at(start, end);
+            for color in [false, true] {
+                assert!(human(&d, &map, color).contains("a title"), "{start}..{end}");
+            }
+            assert!(short(&d, &map).starts_with("a.kb:"), "{start}..{end}");
+            assert!(json(&d, &map).contains("\"line\""), "{start}..{end}");
+        }
+        let unknown = Diagnostic::error("E001", "t")
+            .primary(Span::new(FileId(9), 0, 1), "x")
+            .secondary(Span::new(id, 0, 1), "y");
+        assert!(human(&unknown, &map, false).contains('t'));
+        let nowhere = Diagnostic::warning("E001", "t").primary(Span::NONE, "").help("h");
+        assert_eq!(short(&nowhere, &map), "warning[E001]: t");
+        assert_eq!(human(&nowhere, &map, false), "[E001] warning: t\n  help: h\n");
+    }
+
+    #[test]
+    fn colour_only_when_asked() {
+        let (map, _) = map();
+        assert!(!human(&at(18, 19), &map, false).contains('\u{1b}'));
+        assert!(human(&at(18, 19), &map, true).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn empty_file() {
+        let mut map = SourceMap::default();
+        let id = map.add("e.kb", "");
+        let d = Diagnostic::error("E002", "t").primary(Span::new(id, 0, 0), "x");
+        assert!(human(&d, &map, false).contains('t'));
+        assert_eq!(short(&d, &map), "e.kb:1:1: error[E002]: t");
+    }
+}

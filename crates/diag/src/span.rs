@@ -1,0 +1,112 @@
+//! Byte ranges in files, and the table of files they point into.
+
+use std::fmt;
+
+/// Index of a file in a [`SourceMap`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct FileId(pub u32);
+
+/// A byte range `start..end` of one file. Equality ignores nothing; [`Span::NONE`] stands for "no place".
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span {
+    /// The file.
+    pub file: FileId,
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// The span of things that come from no text.
+    pub const NONE: Span = Span { file: FileId(u32::MAX), start: 0, end: 0 };
+
+    /// The range `start..end` of `file`.
+    pub fn new(file: FileId, start: usize, end: usize) -> Span {
+        Span { file, start: start as u32, end: end as u32 }
+    }
+
+    /// The smallest span that covers both; spans of different files (or none) yield `self`, or the one that exists.
+    pub fn to(self, other: Span) -> Span {
+        if self.is_none() {
+            return other;
+        }
+        if other.is_none() || other.file != self.file {
+            return self;
+        }
+        Span { file: self.file, start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+
+    /// Whether this points nowhere.
+    pub fn is_none(self) -> bool {
+        self.file.0 == u32::MAX
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_none() {
+            f.write_str("-")
+        } else {
+            write!(f, "{}:{}..{}", self.file.0, self.start, self.end)
+        }
+    }
+}
+
+/// A value and where it was written.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Spanned<T> {
+    /// The value.
+    pub node: T,
+    /// Its place.
+    pub span: Span,
+}
+
+impl<T> Spanned<T> {
+    /// Pairs a value with its place.
+    pub fn new(node: T, span: Span) -> Self {
+        Spanned { node, span }
+    }
+}
+
+/// One source text. `name` is what messages show (a path as the user gave it, or `<lib>/ring.kb`).
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Name shown in messages.
+    pub name: String,
+    /// The text.
+    pub text: String,
+}
+
+/// All texts of a run.
+#[derive(Clone, Debug, Default)]
+pub struct SourceMap {
+    files: Vec<SourceFile>,
+}
+
+impl SourceMap {
+    /// Adds a text and returns its id.
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
+        self.files.push(SourceFile { name: name.into(), text: text.into() });
+        FileId(self.files.len() as u32 - 1)
+    }
+
+    /// The file of that id, if it exists.
+    pub fn get(&self, id: FileId) -> Option<&SourceFile> {
+        self.files.get(id.0 as usize)
+    }
+
+    /// All files with their ids.
+    pub fn files(&self) -> impl Iterator<Item = (FileId, &SourceFile)> {
+        self.files.iter().enumerate().map(|(i, f)| (FileId(i as u32), f))
+    }
+
+    /// Line and column, both from 1, of the start of a span; the column counts characters.
+    pub fn line_col(&self, span: Span) -> Option<(usize, usize)> {
+        let text = &self.get(span.file)?.text;
+        let before = text.get(..(span.start as usize).min(text.len()))?;
+        let line = before.matches('\n').count() + 1;
+        let col = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
+        Some((line, col))
+    }
+}

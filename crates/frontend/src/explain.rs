@@ -1,0 +1,363 @@
+//! The words of a syntax error: what was expected, what was found, and the likely slip.
+//!
+//! The parser knows terminals; a user knows statements, expressions and names. Here the one becomes the other.
+
+use crate::token::{Number, Token, reserved_words};
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, FileId, Span};
+
+/// What an explanation may look at.
+pub struct Context<'s> {
+    /// The file.
+    pub file: FileId,
+    /// Its text.
+    pub text: &'s str,
+    /// Its tokens: start, token, end.
+    pub tokens: &'s [(usize, Token<'s>, usize)],
+}
+
+impl Context<'_> {
+    fn token(&self, index: usize) -> Option<Token<'_>> {
+        self.tokens.get(index).map(|t| t.1)
+    }
+
+    /// Where a token stands; past the last one, the last byte of text before the end.
+    fn span(&self, index: usize) -> Span {
+        match (self.tokens.get(index), self.tokens.last()) {
+            (Some(t), _) => Span::new(self.file, t.0, t.2),
+            (None, Some(last)) => Span::new(self.file, last.2, last.2),
+            (None, None) => Span::new(self.file, self.text.len(), self.text.len()),
+        }
+    }
+
+    /// Whether two tokens touch.
+    fn touch(&self, index: usize) -> bool {
+        index > 0
+            && matches!((self.tokens.get(index - 1), self.tokens.get(index)), (Some(a), Some(b)) if a.2 == b.0)
+    }
+
+    /// Indices of the brackets that are open just before a token, outermost first.
+    fn open(&self, index: usize) -> Vec<usize> {
+        let mut open: Vec<usize> = vec![];
+        for (i, t) in self.tokens.iter().enumerate().take(index) {
+            match t.1 {
+                Token::OpenParen | Token::OpenBracket | Token::OpenBrace => open.push(i),
+                Token::CloseParen | Token::CloseBracket | Token::CloseBrace => {
+                    open.pop();
+                }
+                _ => {}
+            }
+        }
+        open
+    }
+
+    /// Whether a token begins an item or a statement on a line of its own: then what is wrong stands before it.
+    pub fn begins_something(&self, index: usize) -> bool {
+        let Some(token) = self.token(index) else { return false };
+        let keyword = item_keyword(token) || statement_keyword(token);
+        keyword && index > 0 && self.text[self.tokens[index - 1].2..self.tokens[index].0].contains('\n')
+    }
+
+    /// The end of the innermost `( )` or `[ ]` around a token, in bytes; 0 without one.
+    pub fn end_of_brackets(&self, index: usize) -> usize {
+        let Some(&start) = self.open(index).last() else { return 0 };
+        if self.token(start) == Some(Token::OpenBrace) {
+            return 0;
+        }
+        let mut depth = 0;
+        for t in &self.tokens[start..] {
+            match t.1 {
+                Token::OpenParen | Token::OpenBracket => depth += 1,
+                Token::CloseParen | Token::CloseBracket => depth -= 1,
+                // a bracket that is never closed does not swallow the blocks after it
+                Token::OpenBrace | Token::CloseBrace => return 0,
+                _ => {}
+            }
+            if depth == 0 {
+                return t.2;
+            }
+        }
+        0
+    }
+}
+
+/// The message for an unexpected token (or the end of the file, `index` = number of tokens).
+pub fn explain(cx: &Context<'_>, index: usize, expected: &[String]) -> Diagnostic {
+    let expected: Vec<&str> = expected.iter().map(|e| e.trim_matches('"')).collect();
+    let found = cx.token(index).map_or("the end of the file".to_string(), |t| t.words());
+    let code = if expected == ["tiles"] { "E003" } else { "E002" };
+    let title = match describe(&expected) {
+        None => format!("{found} cannot stand here"),
+        Some(words) => format!("expected {words}, found {found}"),
+    };
+    let mut d = Diagnostic::error(code, title).primary(
+        cx.span(index),
+        if index < cx.tokens.len() { "not expected here" } else { "the file ends here" },
+    );
+    if let Some(open) = unclosed(cx, index) {
+        let text = cx.token(open).map_or(String::new(), |t| t.words());
+        d = d.secondary(cx.span(open), format!("this {text} is not closed"));
+    }
+    match slip(cx, index, &expected) {
+        Some(help) => d.help(help),
+        None => d,
+    }
+}
+
+/// Words for the terminals that could have come, the general ones first; `None` if there is nothing to say.
+fn describe(expected: &[&str]) -> Option<String> {
+    const OPERATORS: &[&str] =
+        &["||", "&&", "==", "!=", "<", "<=", ">", ">=", "|", "^", "&", "<<", ">>", "+", "-", "*", "/", "%"];
+    const ITEMS: &[&str] =
+        &["use", "param", "topology", "mesh", "kernel", "program", "local", "fn", "collective", "algorithm"];
+    const STATEMENTS: &[&str] =
+        &["let", "scratch", "put", "get", "for", "each", "if", "apply", "together", "{", ";"];
+    const TILE_STATEMENTS: &[&str] = &["for", "let", "store", "NAME", ";"];
+    const NAMES: &[&str] = &[
+        "NAME", "from", "to", "over", "using", "on", "at", "of", "reduce", "sum", "start", "end", "mesh",
+        "topology", "param", "use", "kernel", "program", "local", "partial", "only", "expect", "ranks",
+        "group", "tiles", "load", "store", "dot", "zeros",
+    ];
+    const EXPRESSIONS: &[&str] = &["NAME", "INT", "FLOAT", "true", "false", "(", "-", "!", "if"];
+    let mut left: Vec<&str> = expected.to_vec();
+    let mut words: Vec<String> = vec![];
+    let has = |left: &[&str], all: &[&str]| all.iter().all(|x| left.contains(x));
+    let mut group = |left: &mut Vec<&str>, when: bool, names: &[&[&str]], word: &str| {
+        if when {
+            left.retain(|x| !names.iter().any(|n| n.contains(x)));
+            words.push(word.to_string());
+        }
+    };
+    let when = has(&left, &["algorithm", "fn", "collective"]);
+    group(&mut left, when, &[ITEMS], "an item (`algorithm`, `program`, `param`, ..)");
+    let operators = has(&left, &["+", "*"]);
+    let when = has(&left, &["put", "apply"]);
+    group(&mut left, when, &[STATEMENTS], "a statement");
+    let when = has(&left, &["for", "store", "let"]) && !left.contains(&"zeros");
+    group(&mut left, when, &[TILE_STATEMENTS], "a statement");
+    let when = has(&left, &["NAME", "INT", "sum"]);
+    group(&mut left, when, &[EXPRESSIONS, NAMES], "an expression");
+    let when = has(&left, &["NAME", "INT", "("]) && !operators;
+    group(&mut left, when, &[EXPRESSIONS, &["mesh", "load", "dot", "zeros"]], "an expression");
+    let when = has(&left, &["NAME", "sum", "zeros"]);
+    group(&mut left, when, &[NAMES], "a name");
+    group(&mut left, operators, &[OPERATORS, &["("]], "an operator");
+    words.extend(left.iter().map(|t| match *t {
+        "NAME" => "a name".to_string(),
+        "INT" => "a number".to_string(),
+        "FLOAT" => "a number with a fraction".to_string(),
+        "QUANTITY" => "a quantity such as `50 GB/s`".to_string(),
+        "STRING" => "a string".to_string(),
+        t => format!("`{t}`"),
+    }));
+    if words.len() > 7 {
+        words.truncate(6);
+        words.push("..".to_string());
+        return Some(words.join(", "));
+    }
+    let last = words.pop()?;
+    Some(if words.is_empty() { last } else { format!("{} or {last}", words.join(", ")) })
+}
+
+/// The bracket whose missing end explains the error: an item begins, the file ends or another bracket closes inside it.
+fn unclosed(cx: &Context<'_>, index: usize) -> Option<usize> {
+    let open = *cx.open(index).last()?;
+    let missing = match cx.token(index) {
+        None => true,
+        Some(t) if item_keyword(t) => true,
+        Some(t @ (Token::CloseParen | Token::CloseBracket | Token::CloseBrace)) => {
+            closer(cx.token(open)?) != Some(t)
+        }
+        // a statement cannot begin inside round or square brackets
+        Some(t) if statement_keyword(t) => cx.token(open) != Some(Token::OpenBrace),
+        _ => false,
+    };
+    missing.then_some(open)
+}
+
+/// Words that begin an item and nothing else in the algorithm half.
+fn item_keyword(t: Token<'_>) -> bool {
+    matches!(
+        t,
+        Token::Fn
+            | Token::Algorithm
+            | Token::Collective
+            | Token::Program
+            | Token::Kernel
+            | Token::Topology
+            | Token::Param
+            | Token::Local
+            | Token::Mesh
+    )
+}
+
+/// Words that begin a statement and nothing else.
+fn statement_keyword(t: Token<'_>) -> bool {
+    matches!(
+        t,
+        Token::Let | Token::Put | Token::Get | Token::Apply | Token::Each | Token::Scratch | Token::Store
+    )
+}
+
+fn closer(open: Token<'_>) -> Option<Token<'static>> {
+    match open {
+        Token::OpenParen => Some(Token::CloseParen),
+        Token::OpenBracket => Some(Token::CloseBracket),
+        Token::OpenBrace => Some(Token::CloseBrace),
+        _ => None,
+    }
+}
+
+/// The slip that is likely behind the error, as advice.
+fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
+    let wants = |t: &str| expected.contains(&t);
+    if let Some(open) = unclosed(cx, index) {
+        let close = cx.token(open).and_then(closer)?.words();
+        return Some(format!("put the missing {close} before this"));
+    }
+    let found = cx.token(index)?;
+    let before = index.checked_sub(1).and_then(|i| cx.token(i));
+    let after = cx.token(index + 1);
+    let operand = matches!(
+        before,
+        Some(Token::Name(_) | Token::Number(_) | Token::CloseParen | Token::CloseBracket | Token::CloseBrace)
+    );
+    let advice = match found {
+        Token::LeftArrow if wants("->") => "`put` sends with `->`; `get` fetches with `<-`",
+        Token::LeftArrow if operand => "`<-` is one token; for \"less than minus\" write `< -` with a space",
+        Token::RightArrow if wants("<-") => "`get` fetches with `<-`; `put` sends with `->`",
+        Token::RightArrow if wants("[") && operand => "what is sent is a slice: `[..]`, `[i]` or `buffer[i]`",
+        Token::Less if wants("<-") && after == Some(Token::Minus) => "write `<-` without a space",
+        Token::Minus if wants("->") && after == Some(Token::Greater) => "write `->` without a space",
+        Token::Assign if before == Some(Token::DotDot) => "the upper bound is excluded: write `a..b + 1`",
+        Token::Assign if wants(":") => "an argument is written `name: value`",
+        Token::Assign if wants("in") => "write `in`, as in `for i in a..b`",
+        Token::Assign if wants("+=") => "to add, write `+=`; a name gets its value with `let`",
+        Token::Plus if wants("+=") && after == Some(Token::Assign) => "write `+=` without a space",
+        Token::Assign if operand && expected.len() > 1 => {
+            "`=` gives a name to a value; to compare, write `==`"
+        }
+        Token::EqEq if wants("=") => "`==` compares; to give a name to a value, write `=`",
+        Token::Colon if wants("=") => "a default or a value is written `name = value`",
+        Token::CloseParen | Token::Comma if expected == ["="] => {
+            "a parameter of an algorithm has a default: `name = value`"
+        }
+        Token::Or if before == Some(Token::Or) => "\"or\" is `||`, without a space",
+        Token::And if before == Some(Token::And) => "\"and\" is `&&`, without a space",
+        Token::Star if before == Some(Token::Star) => "a power is `pow(a, b)`",
+        Token::Mod if wants("of") => {
+            "the ranks of a collective are `(r of p)`; `mod` says how an algorithm's arithmetic wraps"
+        }
+        Token::Mod if operand => "`mod` belongs to an axis; the remainder is `%`",
+        Token::At if wants("@") => "an axis of a type is written `@`, as in `4@tp`",
+        Token::At if operand => {
+            "`at` follows a slice: `[i] at rank`; a rank alone means the same chunks there"
+        }
+        Token::AtSign if wants("at") => "a rank is written `at`, as in `[i] at r + 1`",
+        Token::Of | Token::For | Token::Semicolon if before == Some(Token::DotDot) && wants("]") => {
+            "`[..]` is everything; a part is `[i of n]`"
+        }
+        Token::DotDot if wants("]") && wants("of") => {
+            "`k` chunks from `i` are `[i; k]`; a list is `[c for c in a..b]`"
+        }
+        Token::Comma if wants("]") && wants("of") => {
+            "a run of chunks is `[i; k]`, a list `[e for i in a..b]`; part b of a is `[a][b of n]`"
+        }
+        Token::CloseBracket if wants("..") && before == Some(Token::OpenBracket) => "everything is `[..]`",
+        Token::For if wants("]") && operand => "`of` stands last: `[i for i in a..b of n]`",
+        Token::OpenBracket if operand && wants("*") => {
+            "a tensor has no index: write `slice(x, dim: d, from: a, to: b)`"
+        }
+        Token::OpenBrace if expected == ["->"] => "the result's type is missing, as in `-> f32[4]`",
+        Token::CloseBrace if wants("let") && wants("INT") => "the body of a program ends with its result",
+        Token::CloseBrace | Token::CloseParen | Token::CloseBracket if cx.open(index).is_empty() => {
+            "it closes nothing: take it away, or look for a bracket that was closed too early"
+        }
+        Token::Number(Number::Quantity(_)) => {
+            "a number and a unit are one quantity; put something between them if a name was meant"
+        }
+        Token::If if before == Some(Token::Else) && wants("{") => {
+            "as an expression, write `else { if .. { .. } else { .. } }`"
+        }
+        _ => "",
+    };
+    let advice = match expected {
+        ["else"] => "an `if` that is a value has an `else`",
+        ["tiles"] => "in a kernel, `for` runs over tiles: `for i in tiles(N, 32)`",
+        _ => advice,
+    };
+    if !advice.is_empty() {
+        return Some(advice.to_string());
+    }
+    if let Some(word) =
+        found.reserved().filter(|_| wants("NAME")).filter(|w| !wants("INT") || !STRUCTURE.contains(w))
+    {
+        return Some(format!("`{word}` is a reserved word; choose another name"));
+    }
+    if let Some(Token::Name(name)) = before {
+        match name {
+            "not" => return Some("\"not\" is `!`".into()),
+            "return" => {
+                return Some("the last expression of a program is its result; take `return` away".into());
+            }
+            _ => {}
+        }
+    }
+    let Token::Name(name) = found else { return None };
+    match name {
+        "and" if operand => return Some("\"and\" is `&&`".into()),
+        "or" if operand => return Some("\"or\" is `||`".into()),
+        "xor" if operand => return Some("\"xor\" is `^`".into()),
+        "def" | "func" | "function" if wants("fn") => return Some("a function is `fn`".into()),
+        "while" | "loop" if wants("put") => {
+            return Some("the number of rounds must be known: use `for i in a..b`".into());
+        }
+        _ => {}
+    }
+    if let Some(word) = nearest(name, reserved_words().filter(|w| wants(w))) {
+        return Some(format!("did you mean `{word}`?"));
+    }
+    match before {
+        Some(Token::Number(_)) if wants("*") && cx.touch(index) => Some("a product needs its `*`".into()),
+        Some(Token::Number(_)) if wants(";") && !wants("*") => Some(
+            "the units are B, KB, KiB, MB, MiB, GB, GiB, TB, the same with `/s`, ns, us, ms, GFLOP/s and TFLOP/s".into(),
+        ),
+        _ => None,
+    }
+}
+
+/// Reserved words that, where an expression is missing, more likely belong to what is around it than being a name.
+const STRUCTURE: &[&str] = &[
+    "use",
+    "param",
+    "topology",
+    "mesh",
+    "kernel",
+    "program",
+    "local",
+    "fn",
+    "collective",
+    "algorithm",
+    "mod",
+    "of",
+    "on",
+    "from",
+    "to",
+    "over",
+    "using",
+    "chunks",
+    "where",
+    "at",
+    "in",
+    "let",
+    "scratch",
+    "put",
+    "get",
+    "for",
+    "each",
+    "if",
+    "else",
+    "apply",
+    "together",
+    "reduce",
+];

@@ -1,0 +1,277 @@
+//! A file and everything it uses, with the library behind it.
+//!
+//! Owns following `use` (once each, cycles are fine), who sees whose names, and the checks that need no sizes: names
+//! declared twice, algorithms, kernels, parameters. Texts come from a [`Sources`]; nothing here opens a file. Making a
+//! program of it is [`crate::lower`]'s.
+
+use crate::ast::{File, Item, KernelDecl, LocalDecl, MeshDecl, ParamDecl, ProgramDecl, TileKernelDecl, TopologyDecl};
+use crate::library::LIBRARY;
+use crate::lower;
+use crate::parse;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
+use kbc_rounds::ast::Ident;
+use kbc_rounds::{Decls, Layer, Library, checks};
+
+/// Where texts come from: the driver, or a test.
+pub trait Sources {
+    /// Takes a text that is built in and gives it an id.
+    fn builtin(&mut self, name: &str, text: &str) -> FileId;
+
+    /// The file that `path` names in the file `from` (relative to it). One file has one id, by whatever path it is
+    /// named; that includes the file that was given to [`load`].
+    ///
+    /// # Errors
+    /// It cannot be read; the place of the `use` is added here.
+    fn open(&mut self, from: FileId, path: &str) -> Result<(FileId, String), Diagnostic>;
+}
+
+/// One file.
+#[derive(Clone, Debug)]
+pub struct LoadedFile {
+    /// Its id.
+    pub id: FileId,
+    /// The user's or the library's.
+    pub layer: Layer,
+    /// The files it uses, in the order written.
+    pub uses: Vec<FileId>,
+    /// Its tree, without the algorithm half, which is in [`Loaded::library`].
+    pub tree: File,
+}
+
+/// Everything a run has read.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The file that was asked for, if one was.
+    pub root: Option<FileId>,
+    /// User files in the order found, the root first; then the library's.
+    pub files: Vec<LoadedFile>,
+    /// Functions, collectives and algorithms of all of them.
+    pub library: Library,
+}
+
+/// What can be called by name in a program, beside the built-in operations.
+#[derive(Clone, Copy, Debug)]
+pub enum Callable<'a> {
+    /// An elementwise kernel.
+    Kernel(&'a KernelDecl),
+    /// A tile kernel.
+    Tile(&'a TileKernelDecl),
+    /// A program.
+    Program(&'a ProgramDecl),
+    /// A local program.
+    Local(&'a LocalDecl),
+}
+
+impl Loaded {
+    /// A file by its id.
+    pub fn file(&self, id: FileId) -> Option<&LoadedFile> {
+        self.files.iter().find(|f| f.id == id)
+    }
+
+    /// Files in the order their names are looked up from `from`: itself, what it uses (each before what that uses in
+    /// turn), the library.
+    pub fn order(&self, from: FileId) -> Vec<&LoadedFile> {
+        let mut out: Vec<&LoadedFile> = vec![];
+        let mut todo = vec![from];
+        while let Some(id) = todo.pop() {
+            let Some(file) = self.file(id) else { continue };
+            if out.iter().all(|f| f.id != id) {
+                out.push(file);
+                todo.extend(file.uses.iter().rev());
+            }
+        }
+        for file in self.files.iter().filter(|f| f.layer == Layer::Library) {
+            if out.iter().all(|f| f.id != file.id) {
+                out.push(file);
+            }
+        }
+        out
+    }
+
+    fn visible<'a, T>(&'a self, from: FileId, pick: impl Fn(&'a Item) -> Option<T> + Copy) -> impl Iterator<Item = T> {
+        self.order(from).into_iter().flat_map(move |f| f.tree.items.iter().filter_map(pick))
+    }
+
+    /// Parameters seen from a file, its own first.
+    pub fn params(&self, from: FileId) -> impl Iterator<Item = &ParamDecl> {
+        self.visible(from, |i| match i {
+            Item::Param(p) => Some(p),
+            _ => None,
+        })
+    }
+
+    /// Topologies seen from a file, its own first.
+    pub fn topologies(&self, from: FileId) -> impl Iterator<Item = &TopologyDecl> {
+        self.visible(from, |i| match i {
+            Item::Topology(t) => Some(t),
+            _ => None,
+        })
+    }
+
+    /// The last mesh of a file, or of the first file it uses that has one.
+    pub fn mesh(&self, from: FileId) -> Option<&MeshDecl> {
+        self.last(from, |i| match i {
+            Item::Mesh(m) => Some(m),
+            _ => None,
+        })
+    }
+
+    /// The last topology of a file, or of the first file it uses that has one.
+    pub fn topology(&self, from: FileId) -> Option<&TopologyDecl> {
+        self.last(from, |i| match i {
+            Item::Topology(t) => Some(t),
+            _ => None,
+        })
+    }
+
+    fn last<'a, T>(&'a self, from: FileId, pick: impl Fn(&'a Item) -> Option<T> + Copy) -> Option<T> {
+        self.order(from).into_iter().find_map(|f| f.tree.items.iter().filter_map(pick).next_back())
+    }
+
+    /// Kernels and programs seen from a file, its own first.
+    pub fn callables(&self, from: FileId) -> impl Iterator<Item = Callable<'_>> {
+        self.visible(from, callable)
+    }
+
+    /// The kernel or program of that name seen from a file.
+    pub fn callable(&self, from: FileId, name: &str) -> Option<Callable<'_>> {
+        self.callables(from).find(|c| c.name().node == name)
+    }
+}
+
+impl Callable<'_> {
+    /// The name it declares.
+    pub fn name(&self) -> &Ident {
+        match self {
+            Callable::Kernel(k) => &k.name,
+            Callable::Tile(k) => &k.name,
+            Callable::Program(p) => &p.name,
+            Callable::Local(p) => &p.name,
+        }
+    }
+}
+
+fn callable(item: &Item) -> Option<Callable<'_>> {
+    Some(match item {
+        Item::Kernel(k) => Callable::Kernel(k),
+        Item::TileKernel(k) => Callable::Tile(k),
+        Item::Program(p) => Callable::Program(p),
+        Item::Local(p) => Callable::Local(p),
+        _ => return None,
+    })
+}
+
+/// Reads the library, the root file if there is one, and what that uses. The messages are sorted by place; with an
+/// error among them what is returned is incomplete.
+pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loaded, Diagnostics) {
+    let mut found = Diagnostics::new();
+    let mut loaded = Loaded { root: root.as_ref().map(|r| r.0), files: vec![], library: Library::new() };
+    let mut decls: Vec<Decls> = vec![];
+    let mut todo: Vec<(FileId, String)> = root.into_iter().collect();
+    while let Some((id, text)) = todo.pop() {
+        let (mut tree, messages) = parse(id, &text);
+        found.extend(messages);
+        let mut uses = vec![];
+        for item in &tree.items {
+            let Item::Use(u) = item else { continue };
+            match sources.open(id, &u.path.node) {
+                Ok((used, text)) => {
+                    uses.push(used);
+                    let known = loaded.files.iter().any(|f| f.id == used) || todo.iter().any(|t| t.0 == used);
+                    if used != id && !known {
+                        todo.push((used, text));
+                    }
+                }
+                Err(d) => found.push(d.primary(u.path.span, "used here")),
+            }
+        }
+        decls.push(split(&mut tree));
+        loaded.files.push(LoadedFile { id, layer: Layer::User, uses, tree });
+    }
+    for (name, text) in LIBRARY {
+        let id = sources.builtin(name, text);
+        let (mut tree, messages) = parse(id, text);
+        found.extend(messages);
+        decls.push(split(&mut tree));
+        loaded.files.push(LoadedFile { id, layer: Layer::Library, uses: vec![], tree });
+    }
+    for (file, decls) in loaded.files.iter().zip(decls) {
+        found.extend(loaded.library.add(file.id, file.layer, file.uses.clone(), decls));
+    }
+    // An item that could not be read is missing: what refers to it would be blamed for nothing.
+    if !found.has_errors() {
+        for file in loaded.files.iter().filter(|f| f.layer == Layer::User) {
+            found.extend(checks::check_file(&loaded.library, file.id));
+            found.extend(loaded.library.hidden_by(file.id));
+            twice(file, &mut found);
+            hides(&loaded, file, &mut found);
+        }
+        lower::check(&loaded, &mut found);
+    }
+    (loaded, found.finish())
+}
+
+/// Takes the algorithm half out of a tree.
+fn split(tree: &mut File) -> Decls {
+    let mut decls = Decls::default();
+    let mut rest = vec![];
+    for item in std::mem::take(&mut tree.items) {
+        match item {
+            Item::Function(f) => decls.functions.push(f),
+            Item::Collective(c) => decls.collectives.push(c),
+            Item::Algorithm(a) => decls.algorithms.push(a),
+            other => rest.push(other),
+        }
+    }
+    tree.items = rest;
+    decls
+}
+
+/// The name spaces of the program half: what an item declares a name of.
+fn kind(item: &Item) -> Option<&'static str> {
+    Some(match item {
+        Item::Param(_) => "parameter",
+        Item::Topology(_) => "topology",
+        Item::Mesh(_) => "mesh",
+        Item::Kernel(_) | Item::TileKernel(_) | Item::Program(_) | Item::Local(_) => "kernel or program",
+        _ => return None,
+    })
+}
+
+/// E004: two of one name in one file, or the name of a built-in operation.
+fn twice(file: &LoadedFile, found: &mut Diagnostics) {
+    let named = |i: &Item| Some((kind(i)?, i.name()?.clone()));
+    let names: Vec<(&'static str, Ident)> = file.tree.items.iter().filter_map(named).collect();
+    for (i, (kind, name)) in names.iter().enumerate() {
+        if *kind == "kernel or program" && lower::is_built_in(&name.node) {
+            found.push(
+                Diagnostic::error("E004", format!("operation `{}` is built in", name.node))
+                    .primary(name.span, "declared again here")
+                    .help("choose another name"),
+            );
+        } else if let Some((_, first)) = names[..i].iter().find(|n| n.0 == *kind && n.1.node == name.node) {
+            found.push(
+                Diagnostic::error("E004", format!("{kind} `{}` is declared twice", name.node))
+                    .primary(name.span, "declared again here")
+                    .secondary(first.span, "first declared here")
+                    .help("rename or remove one of them"),
+            );
+        }
+    }
+}
+
+/// Notes on what a file's kernels, programs, parameters and topologies hide in the files behind it.
+fn hides(loaded: &Loaded, file: &LoadedFile, found: &mut Diagnostics) {
+    let behind = loaded.order(file.id);
+    for item in &file.tree.items {
+        let (Some(of), Some(name)) = (kind(item), item.name()) else { continue };
+        let hidden = |other: &&Item| kind(other) == Some(of) && other.name().is_some_and(|n| n.node == name.node);
+        let old = behind.iter().skip(1).find_map(|f| f.tree.items.iter().find(hidden));
+        if let Some(old) = old {
+            let mut d = Diagnostic::error("E004", format!("this {of} `{}` hides another one", name.node));
+            d.severity = Severity::Note;
+            let place = old.name().map_or(Span::NONE, |n| n.span);
+            found.push(d.primary(name.span, "declared here").secondary(place, "hidden in this file's scope"));
+        }
+    }
+}

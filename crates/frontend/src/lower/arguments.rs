@@ -1,0 +1,142 @@
+//! Arguments by name: `dim: 1, keep: true, over: tp`.
+//!
+//! Owns taking them by name, what kinds of values they have, and the messages about those that no operation asked for.
+
+use super::Cx;
+use crate::ast::{Call, Named, OptionValue};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::Name;
+use kbc_rounds::ast::{Expr, ExprKind, Ident};
+use kbc_rounds::eval::unknown;
+
+/// The named arguments of one call.
+pub(super) struct Arguments<'c> {
+    call: &'c Call,
+    /// Names that were asked for, given or not.
+    asked: Vec<&'static str>,
+}
+
+impl<'c> Arguments<'c> {
+    pub fn new(call: &'c Call) -> Self {
+        Arguments { call, asked: vec![] }
+    }
+
+    /// The argument of that name.
+    pub fn take(&mut self, name: &'static str) -> Option<&'c Named> {
+        self.asked.push(name);
+        self.call.named.iter().find(|n| n.name.node == name)
+    }
+
+    /// Messages about arguments that are given twice or that nobody asked for. False if there are any.
+    pub fn finish(self, found: &mut Diagnostics) -> bool {
+        let before = found.list.len();
+        for (i, n) in self.call.named.iter().enumerate() {
+            if !self.asked.contains(&n.name.node.as_str()) {
+                let valid: Vec<String> = self.asked.iter().map(|&a| a.to_owned()).collect();
+                let what = format!("argument of `{}`", self.call.name.node);
+                found.push(*unknown("E006", &what, &n.name.node, n.name.span, &valid));
+            } else if let Some(first) = self.call.named[..i].iter().find(|o| o.name.node == n.name.node) {
+                found.push(
+                    Diagnostic::error("E006", format!("`{}` is given twice", n.name.node))
+                        .primary(n.span, "again here")
+                        .secondary(first.span, "first here"),
+                );
+            }
+        }
+        found.list.len() == before
+    }
+}
+
+/// The message about an argument with a value it cannot have.
+pub(super) fn cannot(named: &Named, wanted: &str) -> Diagnostic {
+    Diagnostic::error("E006", format!("`{}:` cannot be this", named.name.node))
+        .primary(named.span, format!("wanted: {wanted}"))
+}
+
+/// The message about an argument that must be given.
+pub(super) fn missing(call: &Call, name: &str, form: &str) -> Diagnostic {
+    Diagnostic::error("E006", format!("`{}` needs `{name}:`", call.name.node))
+        .primary(call.name.span, "not given")
+        .help(format!("write {form}"))
+}
+
+/// The expression of an argument.
+fn expr(named: &Named) -> Result<&Expr, Diagnostic> {
+    match &named.value {
+        OptionValue::Expr(e) => Ok(e),
+        OptionValue::Use(..) | OptionValue::List(_) => Err(cannot(named, "one value")),
+    }
+}
+
+impl Cx<'_> {
+    /// An integer that is not negative, as a dimension or a coordinate.
+    pub(super) fn count_of(&self, named: &Named, found: &mut Diagnostics) -> Option<u64> {
+        match expr(named) {
+            Ok(e) => self.count(e, &format!("`{}:`", named.name.node), found),
+            Err(d) => {
+                found.push(d);
+                None
+            }
+        }
+    }
+
+    /// A dimension.
+    pub(super) fn dimension(&self, named: &Named, found: &mut Diagnostics) -> Option<usize> {
+        self.count_of(named, found).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&self, named: &Named, found: &mut Diagnostics) -> Option<bool> {
+        match &named.value {
+            OptionValue::Expr(Expr { kind: ExprKind::Bool(b), .. }) => Some(*b),
+            _ => {
+                found.push(cannot(named, "true or false"));
+                None
+            }
+        }
+    }
+
+    /// `over: tp`; without it the only axis of the mesh.
+    pub(super) fn over(
+        &self,
+        call: &Call,
+        named: Option<&Named>,
+        found: &mut Diagnostics,
+    ) -> Option<Name> {
+        let Some(named) = named else {
+            if let [only] = &self.mesh.axes[..] {
+                return Some(only.name.clone());
+            }
+            let all: Vec<&str> = self.mesh.axes.iter().map(|a| a.name.as_str()).collect();
+            let form = format!("`over:` and one of the axes {}", all.join(", "));
+            found.push(missing(call, "over", &form));
+            return None;
+        };
+        match &named.value {
+            OptionValue::Expr(Expr { kind: ExprKind::Name(n), span }) => {
+                self.axis(&Ident::new(n.clone(), *span), found)
+            }
+            OptionValue::Expr(Expr { kind: ExprKind::Tuple(_), span }) => {
+                found.push(super::later(
+                    *span,
+                    "a collective over several axes at once is",
+                    "write one collective after another, or join the axes in the mesh: sys[tp]",
+                ));
+                None
+            }
+            _ => {
+                found.push(cannot(named, "an axis of the mesh"));
+                None
+            }
+        }
+    }
+}
+
+/// Positional arguments: as many as wanted, or a message.
+pub(super) fn count_args(call: &Call, wanted: usize, declared: Span, found: &mut Diagnostics) -> bool {
+    let right = call.args.len() == wanted;
+    if !right {
+        found.push(super::kernel::wrong_count(&call.name, wanted, call.args.len(), declared));
+    }
+    right
+}

@@ -1,0 +1,279 @@
+//! Calls in tensor expressions: operations, functions, casts, kernels.
+//!
+//! Owns which operations there are, their arguments, and what is said about those that are not there yet. Explicit
+//! collectives are [`super::collective`]'s.
+
+use super::arguments::{Arguments, cannot, count_args, missing};
+use super::kernel::{checked_exponent, comparison};
+use super::program::Lowering;
+use super::tensor::{Value, function};
+use crate::ast::{Call, OptionValue, Tensor, TensorKind};
+use crate::load::Callable;
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::Name;
+use kbc_ir::graph::{CollKind, OpKind};
+use kbc_ir::scalar::{Compare, Scalar, ScalarBin, ScalarUn};
+use kbc_ir::types::{DType, ReduceOp};
+use kbc_rounds::ast::{Expr, ExprKind};
+use kbc_rounds::eval::unknown;
+
+/// Operations that are neither scalar functions nor casts.
+pub(super) const OPERATIONS: [&str; 13] = [
+    "matmul",
+    "sum",
+    "mean",
+    "prod",
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "select",
+];
+
+/// Operations of the language that are not there yet, and what to write instead.
+const LATER: [(&str, &str); 18] = [
+    ("reshape", "declare inputs and results with the shapes the operations give"),
+    ("transpose", "store the operand transposed and declare it so"),
+    ("slice", "a slice that a placement asks for needs no operation: annotate with `let y: TYPE = x`"),
+    ("concat", "keep the parts as separate values"),
+    ("pad", "pad the data that is fed"),
+    ("embedding", "feed the rows that are looked up as an input"),
+    ("iota", "feed it as an input"),
+    ("full", "use the number itself: it broadcasts"),
+    ("permute", "write an algorithm of your own collective; `kbc check` verifies it"),
+    ("send_recv", "write an algorithm of your own collective; `kbc check` verifies it"),
+    ("shift", "write an algorithm of your own collective; `kbc check` verifies it"),
+    ("barrier", "collectives order themselves; none is needed"),
+    ("softmax", "use exp, sum(.., keep: true), max(.., keep: true) and `/`"),
+    ("layer_norm", "use mean(.., keep: true), rsqrt and arithmetic"),
+    ("rms_norm", "use mean(.., keep: true), rsqrt and arithmetic"),
+    ("rope", "write it with inputs for its tables and arithmetic"),
+    ("attention", "write it with matmul, exp, sum and `/`"),
+    ("wait", "collectives of a program are values at once"),
+];
+
+impl Lowering<'_, '_> {
+    /// The value of a call; none after messages.
+    pub(super) fn call(&mut self, call: &Call, span: Span) -> Option<Value> {
+        let word = call.name.node.as_str();
+        match self.cx.loaded.callable(call.name.span.file, word) {
+            Some(Callable::Kernel(decl)) => {
+                let f = self.cx.kernels.get(decl, &mut self.found);
+                let sound = Arguments::new(call).finish(&mut self.found);
+                let args = self.values(&call.args);
+                let right = count_args(call, decl.params.len(), decl.name.span, &mut self.found);
+                return if right && sound { self.map(f?, args?, span) } else { None };
+            }
+            Some(Callable::Tile(decl)) => {
+                self.not_yet(call, "tile kernels are", "use matmul, reductions and elementwise kernels", decl.name.span);
+                return None;
+            }
+            Some(Callable::Program(decl)) => {
+                self.not_yet(
+                    call,
+                    "calls of programs are",
+                    "write its operations here; elementwise parts can be kernels",
+                    decl.name.span,
+                );
+                return None;
+            }
+            Some(Callable::Local(decl)) => {
+                self.not_yet(call, "local programs are", "write it with global shapes and placements", decl.name.span);
+                return None;
+            }
+            None => {}
+        }
+        if let Some(dtype) = DType::parse(word) {
+            let x = self.one_operand(call)?;
+            return Some(self.push(OpKind::Cast(dtype), word.into(), &[x], span));
+        }
+        if let Some(kind) = CollKind::parse(word).filter(|k| *k != CollKind::Slice) {
+            return self.collective(kind, call, span);
+        }
+        if let Some(f) = ScalarUn::parse(word) {
+            let sound = Arguments::new(call).finish(&mut self.found);
+            let args = self.values(&call.args);
+            let right = count_args(call, 1, Span::NONE, &mut self.found);
+            let body = Scalar::Un(f, Box::new(Scalar::Arg(0)));
+            return if right && sound { self.map(function(word, 1, body), args?, span) } else { None };
+        }
+        match word {
+            "matmul" => self.matmul(call, span),
+            "sum" | "mean" | "prod" => self.reduction(call, span),
+            // `max(x, dim: 1)` reduces, `max(x, y)` is elementwise.
+            "min" | "max" if call.args.len() == 1 => self.reduction(call, span),
+            "min" | "max" => self.least(call, span),
+            "select" => self.select(call, span),
+            "pow_int" => self.power(call, span),
+            _ => {
+                self.no_such_operation(call);
+                None
+            }
+        }
+    }
+
+    fn not_yet(&mut self, call: &Call, what: &str, help: &str, declared: Span) {
+        self.found.push(super::later(call.name.span, what, help).secondary(declared, "declared here"));
+    }
+
+    fn no_such_operation(&mut self, call: &Call) {
+        let word = call.name.node.as_str();
+        if let Some((_, instead)) = LATER.iter().find(|l| l.0 == word) {
+            self.found.push(super::later(call.name.span, &format!("the operation `{word}` is"), instead));
+            return;
+        }
+        let mut valid: Vec<String> = OPERATIONS.iter().map(|&o| o.to_owned()).collect();
+        valid.extend(ScalarUn::ALL.iter().map(|f| f.name().to_owned()));
+        valid.extend(["min", "max", "pow_int"].map(str::to_owned));
+        valid.extend(DType::ALL.iter().map(|d| d.name().to_owned()));
+        valid.extend(self.cx.loaded.callables(call.name.span.file).map(|c| c.name().node.clone()));
+        self.found.push(*unknown("E005", "operation or kernel", word, call.name.span, &valid));
+    }
+
+    /// The values of arguments with their places; none after messages (all of them are visited).
+    fn values(&mut self, args: &[Tensor]) -> Option<Vec<(Value, Span)>> {
+        let all: Vec<Option<(Value, Span)>> = args.iter().map(|a| Some((self.expr(a)?, a.span))).collect();
+        all.into_iter().collect()
+    }
+
+    /// The operand of an operation that takes one tensor and no named arguments.
+    fn one_operand(&mut self, call: &Call) -> Option<kbc_ir::graph::OpId> {
+        let sound = Arguments::new(call).finish(&mut self.found);
+        let x = call.args.first().and_then(|a| self.operand(a));
+        let right = count_args(call, 1, Span::NONE, &mut self.found);
+        x.filter(|_| right && sound)
+    }
+
+    fn matmul(&mut self, call: &Call, span: Span) -> Option<Value> {
+        let mut named = Arguments::new(call);
+        let mut accumulate_f32 = false;
+        if let Some(n) = named.take("accumulate") {
+            match &n.value {
+                OptionValue::Expr(Expr { kind: ExprKind::Name(w), .. }) if w == "f32" => accumulate_f32 = true,
+                _ => self.found.push(cannot(n, "f32")),
+            }
+        }
+        let sound = named.finish(&mut self.found);
+        let operands: Vec<Option<_>> = call.args.iter().map(|a| self.operand(a)).collect();
+        let right = count_args(call, 2, Span::NONE, &mut self.found);
+        let operands = operands.into_iter().collect::<Option<Vec<_>>>()?;
+        (right && sound).then(|| self.push(OpKind::Matmul { accumulate_f32 }, "matmul".into(), &operands, span))
+    }
+
+    fn reduction(&mut self, call: &Call, span: Span) -> Option<Value> {
+        let word = call.name.node.as_str();
+        let mut named = Arguments::new(call);
+        let dim = match named.take("dim") {
+            Some(n) => self.cx.dimension(n, &mut self.found),
+            None => {
+                self.found.push(missing(call, "dim", &format!("{word}(x, dim: 0), and one call for each dimension")));
+                None
+            }
+        };
+        let keep = match named.take("keep") {
+            Some(n) => self.cx.flag(n, &mut self.found),
+            None => Some(false),
+        };
+        let sound = named.finish(&mut self.found);
+        let x = call.args.first().and_then(|a| self.operand(a));
+        let right = count_args(call, 1, Span::NONE, &mut self.found);
+        let mean = word == "mean";
+        let op = if mean { Some(ReduceOp::Sum) } else { ReduceOp::parse(word) };
+        let kind = OpKind::ReduceDim { op: op?, mean, dim: dim?, keep: keep? };
+        let x = x?;
+        (right && sound).then(|| self.push(kind, word.into(), &[x], span))
+    }
+
+    /// `min(a, b)` and of more.
+    fn least(&mut self, call: &Call, span: Span) -> Option<Value> {
+        let sound = Arguments::new(call).finish(&mut self.found);
+        let values = self.values(&call.args);
+        if call.args.len() < 2 {
+            self.found.push(super::kernel::wrong_count(&call.name, 2, call.args.len(), Span::NONE));
+            return None;
+        }
+        let op = ScalarBin::parse(&call.name.node)?;
+        let mut rest = values?.into_iter();
+        let (mut so_far, mut at) = rest.next()?;
+        for (value, place) in rest {
+            so_far = match (&so_far, &value) {
+                (Value::Number(x), Value::Number(y)) => {
+                    Value::Number(if op == ScalarBin::Min { x.min(*y) } else { x.max(*y) })
+                }
+                _ => {
+                    let body = Scalar::bin(op, Scalar::Arg(0), Scalar::Arg(1));
+                    self.map(function(op.name(), 2, body), vec![(so_far, at), (value, place)], span)?
+                }
+            };
+            at = at.to(place);
+        }
+        sound.then_some(so_far)
+    }
+
+    /// `select(a < b, x, y)`.
+    fn select(&mut self, call: &Call, span: Span) -> Option<Value> {
+        let sound = Arguments::new(call).finish(&mut self.found);
+        if !count_args(call, 3, Span::NONE, &mut self.found) {
+            return None;
+        }
+        let [c, x, y] = &call.args[..] else { return None };
+        let condition = match &c.kind {
+            TensorKind::Binary(op, a, b) => comparison(*op).map(|op| (op, a, b)),
+            _ => None,
+        };
+        let Some((op, a, b)) = condition else {
+            self.found.push(
+                Diagnostic::error("E227", "the condition of `select` is one comparison")
+                    .primary(c.span, "this is none")
+                    .help("write select(a < b, x, y)"),
+            );
+            return None;
+        };
+        let values: Vec<Option<(Value, Span)>> =
+            [&**a, &**b, x, y].into_iter().map(|t| Some((self.expr(t)?, t.span))).collect();
+        let values = values.into_iter().collect::<Option<Vec<_>>>()?;
+        let body = Scalar::If(
+            Box::new(Compare { op, a: Scalar::Arg(0), b: Scalar::Arg(1) }),
+            Box::new(Scalar::Arg(2)),
+            Box::new(Scalar::Arg(3)),
+        );
+        if sound { self.map(function("select", 4, body), values, span) } else { None }
+    }
+
+    /// `pow_int(x, 3)`.
+    fn power(&mut self, call: &Call, span: Span) -> Option<Value> {
+        let sound = Arguments::new(call).finish(&mut self.found);
+        if !count_args(call, 2, Span::NONE, &mut self.found) {
+            return None;
+        }
+        let values = self.values(&call.args)?;
+        let [(x, at), (n, exponent)] = &values[..] else { return None };
+        let Value::Number(n) = n else {
+            self.found.push(
+                Diagnostic::error("E227", "the exponent of `pow_int` is an integer")
+                    .primary(*exponent, "this is a tensor"),
+            );
+            return None;
+        };
+        let whole = if n.fract() == 0.0 && n.abs() < 1e9 { *n as i64 } else { -1 };
+        match checked_exponent(whole, *exponent) {
+            Ok(n) => {
+                let body = Scalar::Pow(Box::new(Scalar::Arg(0)), n);
+                if sound { self.map(function("pow_int", 1, body), vec![(x.clone(), *at)], span) } else { None }
+            }
+            Err(d) => {
+                self.found.push(d);
+                None
+            }
+        }
+    }
+
+    /// A name for the value of an operation.
+    pub(super) fn named_after(&self, call: &Call) -> Name {
+        Name::from(&call.name.node)
+    }
+}

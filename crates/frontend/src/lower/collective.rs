@@ -1,0 +1,255 @@
+//! Collectives that the program writes: `all_reduce(y, sum, over: tp, using: ring(d: -1))`.
+//!
+//! Owns their arguments and the names in `using:`. Whether the operand has the placement a collective starts from is
+//! found by `infer`, whether the algorithm is legal on the axis by `select`.
+
+use super::arguments::{Arguments, cannot, missing};
+use super::program::Lowering;
+use super::tensor::Value;
+use super::types::reduction;
+use crate::ast::{Call, Named, OptionValue, TensorKind};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::Name;
+use kbc_ir::graph::{CollKind, Collective, OpKind, Using, UsingArg};
+use kbc_ir::types::ReduceOp;
+use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
+use kbc_rounds::checks::algorithm_valued;
+use kbc_rounds::eval::{Evaluator, Fault, ListScope, unknown};
+use kbc_rounds::options::{OPTIONS, OptionKind, option_kind, option_value};
+
+/// How a collective is written, for messages.
+fn form(kind: CollKind) -> &'static str {
+    match kind {
+        CollKind::AllReduce => "all_reduce(x, sum, over: tp)",
+        CollKind::ReduceScatter => "reduce_scatter(x, sum, dim: 0, over: tp)",
+        CollKind::AllGather => "all_gather(x, dim: 0, over: tp)",
+        CollKind::AllToAll => "all_to_all(x, from: 0, to: 1, over: tp)",
+        CollKind::Broadcast => "broadcast(x, over: tp)",
+        CollKind::Reduce => "reduce(x, sum, to: 0, over: tp)",
+        CollKind::Gather => "gather(x, dim: 0, to: 0, over: tp)",
+        CollKind::Scatter => "scatter(x, dim: 0, over: tp)",
+        CollKind::Slice => "slice",
+    }
+}
+
+impl Lowering<'_, '_> {
+    /// An explicit collective; none after messages.
+    pub(super) fn collective(&mut self, kind: CollKind, call: &Call, span: Span) -> Option<Value> {
+        let mut named = Arguments::new(call);
+        let over = named.take("over");
+        let axis = self.cx.over(call, over, &mut self.found);
+        let (mut dim, mut from_dim, mut root) = (Some(None), Some(None), Some(None));
+        match kind {
+            CollKind::AllToAll => {
+                from_dim = self.dimension(named.take("from"));
+                dim = self.needed(call, kind, "to", named.take("to"));
+            }
+            CollKind::ReduceScatter | CollKind::Scatter => dim = self.needed(call, kind, "dim", named.take("dim")),
+            CollKind::AllGather | CollKind::Gather => dim = self.dimension(named.take("dim")),
+            CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce | CollKind::Slice => {}
+        }
+        if kind.rooted() {
+            // Where it goes must be said; where it comes from is in the operand's type.
+            let word = if matches!(kind, CollKind::Broadcast | CollKind::Scatter) { "from" } else { "to" };
+            let (by_word, by_root) = (named.take(word), named.take("root"));
+            root = self.root((call, kind), word, by_word, by_root);
+        }
+        let using = match named.take("using") {
+            Some(n) => self.using(kind, n).map(Some),
+            None => Some(None),
+        };
+        let sound = named.finish(&mut self.found);
+        let (operand, red) = self.positional(kind, call);
+        let collective = Collective {
+            kind,
+            red: red?,
+            axis: axis?,
+            dim: dim?,
+            from_dim: from_dim?,
+            root: root?,
+            using: using?,
+            explicit: true,
+        };
+        let x = operand?;
+        sound.then(|| self.push(OpKind::Collective(collective), self.named_after(call), &[x], span))
+    }
+
+    /// The operand, and the reduction where the collective has one.
+    fn positional(
+        &mut self,
+        kind: CollKind,
+        call: &Call,
+    ) -> (Option<kbc_ir::graph::OpId>, Option<Option<ReduceOp>>) {
+        let operand = call.args.first().and_then(|a| self.operand(a));
+        let wanted = if kind.reduces() { 2 } else { 1 };
+        if call.args.len() != wanted {
+            let d = super::kernel::wrong_count(&call.name, wanted, call.args.len(), Span::NONE);
+            self.found.push(d.help(format!("write {}", form(kind))));
+            return (None, None);
+        }
+        if !kind.reduces() {
+            return (operand, Some(None));
+        }
+        let red = match call.args.get(1).map(|a| (&a.kind, a.span)) {
+            Some((TensorKind::Name(n), span)) => reduction(&Ident::new(n.clone(), span), &mut self.found),
+            Some((_, span)) => {
+                self.found.push(
+                    Diagnostic::error("E006", format!("the second argument of `{}` is a reduction", kind.name()))
+                        .primary(span, "wanted: sum, prod, min or max")
+                        .help(format!("write {}", form(kind))),
+                );
+                None
+            }
+            None => None,
+        };
+        (operand, red.map(Some))
+    }
+
+    fn dimension(&mut self, named: Option<&Named>) -> Option<Option<usize>> {
+        match named {
+            None => Some(None),
+            Some(n) => self.cx.dimension(n, &mut self.found).map(Some),
+        }
+    }
+
+    fn needed(
+        &mut self,
+        call: &Call,
+        kind: CollKind,
+        name: &str,
+        named: Option<&Named>,
+    ) -> Option<Option<usize>> {
+        if named.is_none() {
+            self.found.push(missing(call, name, form(kind)));
+            return None;
+        }
+        self.dimension(named)
+    }
+
+    fn root(
+        &mut self,
+        (call, kind): (&Call, CollKind),
+        word: &str,
+        by_word: Option<&Named>,
+        by_root: Option<&Named>,
+    ) -> Option<Option<u64>> {
+        match (by_word, by_root) {
+            (Some(a), Some(b)) => {
+                self.found.push(
+                    Diagnostic::error("E006", format!("`{word}:` and `root:` are the same"))
+                        .primary(b.span, "given here")
+                        .secondary(a.span, "and here")
+                        .help("leave one out"),
+                );
+                None
+            }
+            (Some(n), None) | (None, Some(n)) => self.cx.count_of(n, &mut self.found).map(Some),
+            (None, None) if word == "to" => {
+                self.found.push(missing(call, "to", form(kind)));
+                None
+            }
+            (None, None) => Some(None),
+        }
+    }
+
+    /// `using: ring(d: -1, pipeline: 4)`, its names checked.
+    fn using(&mut self, kind: CollKind, named: &Named) -> Option<Using> {
+        let none: &[(Ident, Expr)] = &[];
+        let whole = match &named.value {
+            OptionValue::Expr(Expr { kind: ExprKind::Name(n), span }) => Ident::new(n.clone(), *span),
+            OptionValue::Use(alg, _) => alg.clone(),
+            _ => {
+                self.found.push(cannot(named, "an algorithm: ring, ring(d: -1)"));
+                return None;
+            }
+        };
+        let args = match &named.value {
+            OptionValue::Use(_, args) => args.as_slice(),
+            _ => none,
+        };
+        let (library, file) = (&self.cx.loaded.library, whole.span.file);
+        let alg = library
+            .find_collective(file, kind.name(), named.span)
+            .and_then(|c| library.find_algorithm(file, c, &whole.node, whole.span));
+        let decl = match alg {
+            Ok(id) => library.algorithm(id),
+            Err(d) => {
+                self.found.push(*d);
+                return None;
+            }
+        };
+        let mut out: Option<Vec<(Name, UsingArg)>> = Some(vec![]);
+        for (i, (name, value)) in args.iter().enumerate() {
+            if let Some(first) = args[..i].iter().find(|o| o.0.node == name.node) {
+                self.found.push(
+                    Diagnostic::error("E006", format!("`{}` is given twice", name.node))
+                        .primary(name.span, "again here")
+                        .secondary(first.0.span, "first here"),
+                );
+                out = None;
+                continue;
+            }
+            match self.using_arg(decl, name, value) {
+                Ok(v) => {
+                    if let Some(list) = &mut out {
+                        list.push((Name::from(&name.node), v));
+                    }
+                }
+                Err(d) => {
+                    self.found.push(*d);
+                    out = None;
+                }
+            }
+        }
+        Some(Using { alg: Name::from(&whole.node), args: out?, span: whole.span })
+    }
+
+    fn using_arg(&self, decl: &AlgorithmDecl, name: &Ident, value: &Expr) -> Result<UsingArg, Fault> {
+        let library = &self.cx.loaded.library;
+        let constant = |e: &Expr| self.cx.params.int(e).map(|i| Expr { kind: ExprKind::Int(i), span: e.span });
+        if let Some(option) = option_kind(&name.node) {
+            let value = match option {
+                OptionKind::Count => constant(value)?,
+                OptionKind::Word(_) | OptionKind::Flag => value.clone(),
+            };
+            option_value(name, &value, &Evaluator::new(library), &ListScope::default())?;
+            return Ok(match &value.kind {
+                ExprKind::Int(i) => UsingArg::Int(*i),
+                ExprKind::Bool(b) => UsingArg::Name(if *b { "true" } else { "false" }.into()),
+                ExprKind::Name(n) => UsingArg::Name(Name::from(n)),
+                _ => {
+                    let d = Diagnostic::error("E006", format!("option `{}` cannot be this", name.node));
+                    return Err(Box::new(d.primary(value.span, "a word or a number is wanted")));
+                }
+            });
+        }
+        let Some(at) = decl.params.iter().position(|p| p.0.node == name.node) else {
+            let mut valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
+            valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
+            let what = format!("parameter or option of `{}`", decl.name.node);
+            return Err(Box::new(
+                unknown("E006", &what, &name.node, name.span, &valid).secondary(decl.name.span, "the algorithm"),
+            ));
+        };
+        if algorithm_valued(decl).get(at) != Some(&true) {
+            return self.cx.params.int(value).map(UsingArg::Int);
+        }
+        match &value.kind {
+            ExprKind::Name(n) if library.is_algorithm_name(value.span.file, n) => Ok(UsingArg::Name(Name::from(n))),
+            ExprKind::Name(n) => {
+                Err(unknown("E005", "algorithm", n, value.span, &library.algorithm_names(value.span.file)))
+            }
+            _ => Err(Box::new(
+                Diagnostic::error("E006", format!("parameter `{}` is an algorithm", name.node))
+                    .primary(value.span, "this is none")
+                    .secondary(decl.params[at].0.span, "the parameter"),
+            )),
+        }
+    }
+}
+
+/// `using:` of an algorithm with its own parameters at their defaults.
+pub(super) fn plain(decl: &AlgorithmDecl) -> Using {
+    Using { alg: Name::from(&decl.name.node), args: vec![], span: decl.name.span }
+}
+

@@ -1,0 +1,366 @@
+//! Elementwise kernels: scalar expressions made functions of the IR.
+//!
+//! Owns the functions a scalar expression may call, and putting called kernels into their callers. Numbers stay as they
+//! are written: what rounds how is the evaluation's business.
+
+use super::params::Params;
+use crate::ast::KernelDecl;
+use crate::load::{Callable, Loaded};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::Name;
+use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
+use kbc_ir::types::DType;
+use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, Ident, UnaryOp};
+use kbc_rounds::eval::unknown;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// Most operations of a kernel with the kernels it calls, and how deep they nest: what `.kir` can hold.
+const MAX_OPERATIONS: usize = 1500;
+const MAX_DEPTH: usize = 200;
+
+/// Largest exponent of `pow_int`, which is that many multiplications.
+pub(super) const MAX_EXPONENT: i64 = 64;
+
+/// Whether a name is a scalar function of the language.
+pub(super) fn is_function(name: &str) -> bool {
+    ScalarUn::parse(name).is_some()
+        || ["min", "max", "select", "pow_int", "cast"].contains(&name)
+        || name == "neg"
+}
+
+/// The comparison of an operator.
+pub(super) fn comparison(op: BinaryOp) -> Option<CompareOp> {
+    Some(match op {
+        BinaryOp::Eq => CompareOp::Eq,
+        BinaryOp::Ne => CompareOp::Ne,
+        BinaryOp::Lt => CompareOp::Lt,
+        BinaryOp::Le => CompareOp::Le,
+        BinaryOp::Gt => CompareOp::Gt,
+        BinaryOp::Ge => CompareOp::Ge,
+        _ => return None,
+    })
+}
+
+/// The arithmetic of an operator.
+pub(super) fn arithmetic(op: BinaryOp) -> Option<ScalarBin> {
+    Some(match op {
+        BinaryOp::Add => ScalarBin::Add,
+        BinaryOp::Sub => ScalarBin::Sub,
+        BinaryOp::Mul => ScalarBin::Mul,
+        BinaryOp::Div => ScalarBin::Div,
+        _ => return None,
+    })
+}
+
+/// The message about a wrong number of arguments.
+pub(super) fn wrong_count(name: &Ident, wanted: usize, got: usize, declared: Span) -> Diagnostic {
+    let s = if wanted == 1 { "" } else { "s" };
+    Diagnostic::error("E006", format!("`{}` takes {wanted} argument{s}, not {got}", name.node))
+        .primary(name.span, "called here")
+        .secondary(declared, "declared here")
+}
+
+/// The kernels of a run, each made once.
+pub(super) struct Kernels<'a> {
+    loaded: &'a Loaded,
+    params: &'a Params<'a>,
+    /// By the place of the name; none after a message.
+    made: RefCell<BTreeMap<Span, Option<ScalarFn>>>,
+}
+
+impl<'a> Kernels<'a> {
+    pub fn new(loaded: &'a Loaded, params: &'a Params<'a>) -> Self {
+        Kernels { loaded, params, made: RefCell::default() }
+    }
+
+    /// The function of a kernel, or none after messages (given once).
+    pub fn get(&self, decl: &KernelDecl, found: &mut Diagnostics) -> Option<ScalarFn> {
+        self.make(decl, &mut vec![], found)
+    }
+
+    fn make(&self, decl: &KernelDecl, calls: &mut Vec<Span>, found: &mut Diagnostics) -> Option<ScalarFn> {
+        if let Some(made) = self.made.borrow().get(&decl.name.span) {
+            return made.clone();
+        }
+        calls.push(decl.name.span);
+        let mut body = Body { kernels: self, decl, calls, found, operations: 0 };
+        let made = body.function();
+        calls.pop();
+        self.made.borrow_mut().insert(decl.name.span, made.clone());
+        made
+    }
+}
+
+struct Body<'b, 'a> {
+    kernels: &'b Kernels<'a>,
+    decl: &'b KernelDecl,
+    /// Kernels whose bodies are being made, by the places of their names.
+    calls: &'b mut Vec<Span>,
+    found: &'b mut Diagnostics,
+    operations: usize,
+}
+
+impl Body<'_, '_> {
+    fn function(&mut self) -> Option<ScalarFn> {
+        let params = &self.decl.params;
+        let mut sound = true;
+        for (i, p) in params.iter().enumerate() {
+            if let Some(first) = params[..i].iter().find(|o| o.node == p.node) {
+                self.found.push(
+                    Diagnostic::error("E004", format!("`{}` is declared twice", p.node))
+                        .primary(p.span, "again here")
+                        .secondary(first.span, "first here")
+                        .help("choose another name"),
+                );
+                sound = false;
+            }
+        }
+        let body = self.scalar(&self.decl.body)?;
+        if self.operations > MAX_OPERATIONS || depth(&body) > MAX_DEPTH {
+            self.too_large();
+            return None;
+        }
+        let names = params.iter().map(|p| Name::from(&p.node)).collect();
+        sound.then(|| ScalarFn { name: Name::from(&self.decl.name.node), params: names, body })
+    }
+
+    fn fault(&mut self, d: Diagnostic) -> Option<Scalar> {
+        self.found.push(d);
+        None
+    }
+
+    /// An expression; none after messages. Operands are all visited, so that each gets its message.
+    fn scalar(&mut self, e: &Expr) -> Option<Scalar> {
+        self.operations += 1;
+        match &e.kind {
+            ExprKind::Int(i) => Some(Scalar::Num(*i as f64)),
+            ExprKind::Float(x) => Some(Scalar::Num(*x)),
+            ExprKind::Name(n) => self.name(n, e),
+            ExprKind::Call(name, args) => self.call(name, args),
+            ExprKind::Unary(UnaryOp::Neg, a) => Some(match self.scalar(a)? {
+                Scalar::Num(x) => Scalar::Num(-x),
+                a => Scalar::Un(ScalarUn::Neg, Box::new(a)),
+            }),
+            ExprKind::Binary(op, a, b) => match arithmetic(*op) {
+                Some(op) => {
+                    let (a, b) = (self.scalar(a), self.scalar(b));
+                    Some(Scalar::bin(op, a?, b?))
+                }
+                None => self.not_scalar(e),
+            },
+            ExprKind::If(c, a, b) => {
+                let (c, a, b) = (self.condition(c), self.scalar(a), self.scalar(b));
+                Some(Scalar::If(Box::new(c?), Box::new(a?), Box::new(b?)))
+            }
+            ExprKind::Error => None,
+            ExprKind::Bool(_) | ExprKind::Tuple(_) | ExprKind::Unary(UnaryOp::Not, _) => self.not_scalar(e),
+        }
+    }
+
+    fn not_scalar(&mut self, e: &Expr) -> Option<Scalar> {
+        let what = match &e.kind {
+            ExprKind::Binary(op, ..) if comparison(*op).is_some() => "a comparison is no number",
+            ExprKind::Bool(_) => "a truth value is no number",
+            ExprKind::Tuple(_) => "a tuple is no number",
+            _ => "this operator works on integers or truth values",
+        };
+        self.fault(
+            Diagnostic::error("E227", "a kernel cannot compute this")
+                .primary(e.span, what)
+                .help("kernels know + - * /, their functions, and `if a < b { x } else { y }`"),
+        )
+    }
+
+    fn condition(&mut self, e: &Expr) -> Option<Compare> {
+        let (op, a, b) = match &e.kind {
+            ExprKind::Binary(op, a, b) => (comparison(*op), a, b),
+            ExprKind::Error => return None,
+            _ => {
+                self.no_condition(e);
+                return None;
+            }
+        };
+        let Some(op) = op else {
+            self.no_condition(e);
+            return None;
+        };
+        let (a, b) = (self.scalar(a), self.scalar(b));
+        Some(Compare { op, a: a?, b: b? })
+    }
+
+    fn no_condition(&mut self, e: &Expr) {
+        self.found.push(
+            Diagnostic::error("E227", "a condition of a kernel is one comparison")
+                .primary(e.span, "this is none")
+                .help("write `a < b` (or <= > >= == !=); nest `if` for `and` and `or`"),
+        );
+    }
+
+    fn name(&mut self, name: &str, e: &Expr) -> Option<Scalar> {
+        if let Some(i) = self.decl.params.iter().position(|p| p.node == *name) {
+            return Some(Scalar::Arg(i));
+        }
+        let file = e.span.file;
+        match self.kernels.params.find(file, name) {
+            Some(p) => match self.kernels.params.of(p) {
+                Ok(v) => Some(Scalar::Num(v.as_f64())),
+                Err(d) => self.fault(*d),
+            },
+            None => {
+                let mut valid: Vec<String> = self.decl.params.iter().map(|p| p.node.clone()).collect();
+                valid.extend(self.kernels.loaded.params(file).map(|p| p.name.node.clone()));
+                self.fault(*unknown("E005", "name", name, e.span, &valid))
+            }
+        }
+    }
+
+    fn call(&mut self, name: &Ident, args: &[Expr]) -> Option<Scalar> {
+        let word = name.node.as_str();
+        if word == "cast" || DType::parse(word).is_some() {
+            return self.fault(super::later(
+                name.span,
+                "a cast inside an elementwise kernel is",
+                "cast the tensor before or after the kernel: f16(gelu(f32(x)))",
+            ));
+        }
+        let fixed = |wanted: usize| (args.len() != wanted).then(|| wrong_count(name, wanted, args.len(), Span::NONE));
+        if let Some(f) = ScalarUn::parse(word) {
+            let bad = fixed(1);
+            let a = args.first().and_then(|a| self.scalar(a));
+            return match bad {
+                Some(d) => self.fault(d),
+                None => Some(Scalar::Un(f, Box::new(a?))),
+            };
+        }
+        match word {
+            "min" | "max" => {
+                let op = if word == "min" { ScalarBin::Min } else { ScalarBin::Max };
+                let all: Vec<Option<Scalar>> = args.iter().map(|a| self.scalar(a)).collect();
+                if args.len() < 2 {
+                    return self.fault(wrong_count(name, 2, args.len(), Span::NONE));
+                }
+                let all: Option<Vec<Scalar>> = all.into_iter().collect();
+                all?.into_iter().reduce(|a, b| Scalar::bin(op, a, b))
+            }
+            "select" => {
+                let [c, a, b] = args else { return self.fault(wrong_count(name, 3, args.len(), Span::NONE)) };
+                let (c, a, b) = (self.condition(c), self.scalar(a), self.scalar(b));
+                Some(Scalar::If(Box::new(c?), Box::new(a?), Box::new(b?)))
+            }
+            "pow_int" => {
+                let [x, n] = args else { return self.fault(wrong_count(name, 2, args.len(), Span::NONE)) };
+                let x = self.scalar(x);
+                let n = self.exponent(n);
+                Some(Scalar::Pow(Box::new(x?), n?))
+            }
+            _ => self.kernel(name, args),
+        }
+    }
+
+    fn exponent(&mut self, e: &Expr) -> Option<u32> {
+        match self.kernels.params.int(e) {
+            Ok(n) => match checked_exponent(n, e.span) {
+                Ok(n) => Some(n),
+                Err(d) => {
+                    self.found.push(d);
+                    None
+                }
+            },
+            Err(d) => {
+                self.found.push(*d);
+                None
+            }
+        }
+    }
+
+    fn kernel(&mut self, name: &Ident, args: &[Expr]) -> Option<Scalar> {
+        let values: Vec<Option<Scalar>> = args.iter().map(|a| self.scalar(a)).collect();
+        let file = name.span.file;
+        let decl = match self.kernels.loaded.callable(file, &name.node) {
+            Some(Callable::Kernel(k)) => k,
+            Some(other) => {
+                return self.fault(
+                    Diagnostic::error("E227", format!("`{}` is no elementwise kernel", name.node))
+                        .primary(name.span, "a kernel calls functions and elementwise kernels only")
+                        .secondary(other.name().span, "declared here"),
+                );
+            }
+            None => {
+                let mut valid: Vec<String> = ScalarUn::ALL.iter().map(|f| f.name().to_owned()).collect();
+                valid.extend(["min", "max", "select", "pow_int"].map(str::to_owned));
+                valid.extend(self.kernels.loaded.callables(file).filter_map(|c| match c {
+                    Callable::Kernel(k) => Some(k.name.node.clone()),
+                    _ => None,
+                }));
+                return self.fault(*unknown("E005", "function or kernel", &name.node, name.span, &valid));
+            }
+        };
+        if decl.params.len() != args.len() {
+            return self.fault(wrong_count(name, decl.params.len(), args.len(), decl.name.span));
+        }
+        if self.calls.contains(&decl.name.span) {
+            return self.fault(
+                Diagnostic::error("E222", format!("kernel `{}` calls itself", decl.name.node))
+                    .primary(name.span, "called again here")
+                    .secondary(decl.name.span, "while it is computed")
+                    .help("kernels are put into one another: there is nothing that could end the recursion"),
+            );
+        }
+        let callee = self.kernels.make(decl, self.calls, self.found)?;
+        let values: Option<Vec<Scalar>> = values.into_iter().collect();
+        let values = values?;
+        let sizes: Vec<usize> = values.iter().map(|v| size(v, &[])).collect();
+        self.operations = self.operations.saturating_add(size(&callee.body, &sizes));
+        if self.operations > MAX_OPERATIONS {
+            return self.too_large();
+        }
+        Some(callee.body.subst(&values))
+    }
+
+    fn too_large(&mut self) -> Option<Scalar> {
+        self.fault(
+            Diagnostic::error("E228", format!("kernel `{}` is too large", self.decl.name.node))
+                .primary(
+                    self.decl.name.span,
+                    format!(
+                        "with the kernels it calls it has more than {MAX_OPERATIONS} operations, or nests more than \
+                         {MAX_DEPTH} deep"
+                    ),
+                )
+                .help("make two kernels of it and call one after the other in the program"),
+        )
+    }
+}
+
+/// An exponent of `pow_int` in its range.
+pub(super) fn checked_exponent(n: i64, span: Span) -> Result<u32, Diagnostic> {
+    match u32::try_from(n) {
+        Ok(k) if n <= MAX_EXPONENT => Ok(k),
+        _ => Err(Diagnostic::error("E227", format!("`pow_int` with exponent {n}"))
+            .primary(span, format!("it multiplies 0 to {MAX_EXPONENT} times"))
+            .help("for other powers use exp and log")),
+    }
+}
+
+/// Operations of an expression whose parameters are replaced by expressions of those sizes.
+fn size(e: &Scalar, args: &[usize]) -> usize {
+    let all = |parts: &[&Scalar]| parts.iter().fold(1usize, |n, e| n.saturating_add(size(e, args)));
+    match e {
+        Scalar::Num(_) => 1,
+        Scalar::Arg(i) => args.get(*i).copied().unwrap_or(1),
+        Scalar::Un(_, a) | Scalar::Pow(a, _) => all(&[a]),
+        Scalar::Bin(_, a, b) => all(&[a, b]),
+        Scalar::If(c, a, b) => all(&[&c.a, &c.b, a, b]),
+    }
+}
+
+/// How deep an expression nests.
+fn depth(e: &Scalar) -> usize {
+    1 + match e {
+        Scalar::Num(_) | Scalar::Arg(_) => 0,
+        Scalar::Un(_, a) | Scalar::Pow(a, _) => depth(a),
+        Scalar::Bin(_, a, b) => depth(a).max(depth(b)),
+        Scalar::If(c, a, b) => depth(&c.a).max(depth(&c.b)).max(depth(a)).max(depth(b)),
+    }
+}

@@ -1,0 +1,308 @@
+//! The machine of a program and the axes over it.
+//!
+//! Owns topologies with their settings, `--topology`, and meshes: which axes exist, how large they are and which axes of
+//! the machine they remember. Generators, settings and routes are [`kbc_ir::topology`]'s.
+//!
+//! `--topology` replaces the shape and keeps the settings it does not state itself. A parameter that is a size of the
+//! replaced shape (`ring(tp)`) takes the size that comes in its place, so that types written with it still fit.
+
+use super::LowerOptions;
+use super::params::Params;
+use crate::ast::{self, MeshAxis, MeshDecl, TopologyDecl, TopologySource};
+use crate::load::Loaded;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span, Spanned};
+use kbc_ir::Name;
+use kbc_ir::topology::{Dimension, Part, Quantity, SHAPE_NAMES, SettingValue, Settings, Shape, Topology};
+use kbc_ir::types::{Axis, Mesh};
+use kbc_rounds::ast::{Expr, ExprKind};
+use kbc_rounds::eval::{Fault, unknown};
+
+/// Ranks of a program that names no topology.
+const DEFAULT_RANKS: u32 = 4;
+
+/// Axis of a program that names no mesh.
+const DEFAULT_AXIS: &str = "tp";
+
+/// A machine, and the mesh that is written over it.
+pub(super) struct Machine<'a> {
+    pub topology: Topology,
+    mesh: Option<&'a MeshDecl>,
+    /// Where the shape is written.
+    at: Span,
+}
+
+/// The machine of a file: its topology, the one of `--topology`, or a ring of four.
+///
+/// # Errors
+/// E005, E290, E422, E44x, and those of the sizes' expressions.
+pub(super) fn topology<'a>(
+    loaded: &'a Loaded,
+    root: FileId,
+    options: &LowerOptions,
+    params: &mut Params<'a>,
+) -> Result<Machine<'a>, Diagnostics> {
+    let mesh = loaded.mesh(root);
+    let decl = match mesh {
+        Some(m) => Some(named(loaded, m)?),
+        None => loaded.topology(root),
+    };
+    let replaced = options.topology.as_ref().map(|(text, file)| (Topology::parse_shape(text, *file), text, *file));
+    let (shape, own, at) = match replaced {
+        Some((parsed, text, file)) => {
+            let (shape, settings) = parsed?;
+            if let Some(d) = decl {
+                follow(loaded, d, &shape, params)?;
+            }
+            (Some(shape), settings, Span::new(file, 0, text.len()))
+        }
+        None => (None, Settings::default(), decl.map_or(Span::NONE, |d| d.name.span)),
+    };
+    let (shape, settings, at) = match decl.map(|d| (d, &d.source)) {
+        Some((_, TopologySource::Shape(written, list))) => {
+            let settings = own.over(&self::settings(list)?);
+            match shape {
+                Some(s) => (s, settings, at),
+                None => (self::shape(written, params)?, settings, written.span),
+            }
+        }
+        Some((d, TopologySource::File(path))) => match shape {
+            Some(s) => (s, own, at),
+            None => {
+                return Err(super::later(
+                    path.span,
+                    "machine files are",
+                    "use a generator with settings: ring(4) { link: 50 GB/s, 500 ns }",
+                )
+                .secondary(d.name.span, "the topology")
+                .into());
+            }
+        },
+        None => (shape.unwrap_or(Shape::Ring(DEFAULT_RANKS)), own, at),
+    };
+    Ok(Machine { topology: Topology::build(shape, settings, at)?, mesh, at })
+}
+
+/// The topology a mesh names.
+fn named<'a>(loaded: &'a Loaded, mesh: &MeshDecl) -> Result<&'a TopologyDecl, Fault> {
+    let file = mesh.topology.span.file;
+    loaded.topologies(file).find(|t| t.name.node == mesh.topology.node).ok_or_else(|| {
+        let valid: Vec<String> = loaded.topologies(file).map(|t| t.name.node.clone()).collect();
+        unknown("E005", "topology", &mesh.topology.node, mesh.topology.span, &valid)
+    })
+}
+
+/// Parameters that are sizes of the written shape take the sizes of the one that replaces it: position by position,
+/// or the number of devices where one size is written.
+fn follow(loaded: &Loaded, decl: &TopologyDecl, new: &Shape, params: &mut Params<'_>) -> Result<(), Fault> {
+    let TopologySource::Shape(written, _) = &decl.source else { return Ok(()) };
+    let sizes: Vec<i64> = if written.parts.len() == new.sizes().len() {
+        new.sizes().iter().map(|&n| i64::from(n)).collect()
+    } else if written.parts.len() == 1 {
+        new.devices().and_then(|n| i64::try_from(n).ok()).into_iter().collect()
+    } else {
+        vec![]
+    };
+    for (part, size) in written.parts.iter().zip(sizes) {
+        let ExprKind::Name(name) = &part.kind else { continue };
+        if let Some(p) = loaded.params(part.span.file).find(|p| p.name.node == *name) {
+            params.bind(p, size, &new.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+fn shape(written: &ast::Shape, params: &Params<'_>) -> Result<Shape, Diagnostics> {
+    call(&written.name, &written.parts, params)
+}
+
+fn call(name: &Spanned<String>, parts: &[Expr], params: &Params<'_>) -> Result<Shape, Diagnostics> {
+    // An unknown generator is the better message than a fault in its arguments.
+    if !SHAPE_NAMES.contains(&name.node.as_str()) {
+        return Ok(Shape::from_call(name, &[])?);
+    }
+    let mut list = vec![];
+    for p in parts {
+        let part = match &p.kind {
+            ExprKind::Call(inner, parts) if SHAPE_NAMES.contains(&inner.node.as_str()) => {
+                Part::Shape(call(inner, parts, params)?)
+            }
+            _ => Part::Size(params.int(p)?),
+        };
+        list.push(Spanned::new(part, p.span));
+    }
+    Ok(Shape::from_call(name, &list)?)
+}
+
+fn settings(list: &[ast::Setting]) -> Result<Settings, Diagnostics> {
+    let mut settings = Settings::default();
+    let mut found = Diagnostics::new();
+    for s in list {
+        let value = |v: &ast::SettingValue| match v {
+            ast::SettingValue::Number(x) => SettingValue::Number(*x),
+            ast::SettingValue::Name(n) => SettingValue::Name(n.clone()),
+            ast::SettingValue::Quantity(q) => SettingValue::Quantity(Quantity {
+                amount: q.amount,
+                dimension: match q.dimension {
+                    ast::Dimension::Bytes => Dimension::Bytes,
+                    ast::Dimension::BytesPerSecond => Dimension::BytesPerSecond,
+                    ast::Dimension::Nanoseconds => Dimension::Nanoseconds,
+                    ast::Dimension::FlopPerSecond => Dimension::FlopPerSecond,
+                },
+            }),
+        };
+        let values: Vec<Spanned<SettingValue>> =
+            s.values.iter().map(|v| Spanned::new(value(&v.node), v.span)).collect();
+        if let Err(d) = settings.set(&s.name, &values) {
+            found.push(d);
+        }
+    }
+    if super::ok(&found) { Ok(settings) } else { Err(found) }
+}
+
+impl Machine<'_> {
+    /// The mesh as it is written; without one, all devices on one axis.
+    ///
+    /// # Errors
+    /// E004, E223, and those of the sizes' expressions.
+    pub fn mesh(&self, params: &Params<'_>) -> Result<Mesh, Diagnostics> {
+        let Some(decl) = self.mesh else { return Ok(self.all(DEFAULT_AXIS)) };
+        for (i, a) in decl.axes.iter().enumerate() {
+            if let Some(first) = decl.axes[..i].iter().find(|o| o.name.node == a.name.node) {
+                return Err(Diagnostic::error("E004", format!("axis `{}` is declared twice", a.name.node))
+                    .primary(a.name.span, "again here")
+                    .secondary(first.name.span, "first here")
+                    .into());
+            }
+        }
+        if decl.axes.iter().all(|a| a.size.is_none()) {
+            return Ok(self.whole(decl)?);
+        }
+        self.cut(decl, params)
+    }
+
+    /// All devices on one axis: that of the mesh, if it has one.
+    ///
+    /// # Errors
+    /// Those of [`Machine::mesh`].
+    pub fn joined(&self, params: &Params<'_>) -> Result<Mesh, Diagnostics> {
+        let mesh = self.mesh(params)?;
+        Ok(if mesh.axes.len() == 1 { mesh } else { self.all(DEFAULT_AXIS) })
+    }
+
+    fn devices(&self) -> u64 {
+        self.topology.device_count() as u64
+    }
+
+    /// One axis that joins all of the machine and remembers them where there are several.
+    fn all(&self, name: &str) -> Mesh {
+        let parts: Vec<(Name, u64)> =
+            self.topology.axes().map(|(n, k)| (Name::from(n), u64::from(k))).collect();
+        let parts = if parts.len() > 1 { parts } else { vec![] };
+        Mesh { axes: vec![Axis { name: name.into(), size: self.devices(), parts }] }
+    }
+
+    /// `sys[x, y]` as they are, `sys[tp]` all of them in one.
+    fn whole(&self, decl: &MeshDecl) -> Result<Mesh, Diagnostic> {
+        let axes: Vec<(&str, u32)> = self.topology.axes().collect();
+        let is_axis = |a: &MeshAxis| axes.iter().any(|m| *m.0 == a.name.node);
+        if let [one] = &decl.axes[..]
+            && (axes.len() == 1 || !is_axis(one))
+        {
+            return Ok(self.all(&one.name.node));
+        }
+        let same = decl.axes.len() == axes.len() && decl.axes.iter().zip(&axes).all(|(a, m)| a.name.node == *m.0);
+        if same {
+            let own = |(n, k): (&str, u32)| Axis { name: n.into(), size: u64::from(k), parts: vec![] };
+            return Ok(Mesh { axes: axes.into_iter().map(own).collect() });
+        }
+        let machine: Vec<&str> = axes.iter().map(|a| a.0).collect();
+        let asked: Vec<&str> = decl.axes.iter().map(|a| a.name.node.as_str()).collect();
+        let title = format!("the axes of {} are not {}", self.topology.shape(), asked.join(", "));
+        Err(self.does_not_fit(decl, title).help(format!(
+            "write {0}[{1}] for the machine's own axes, {0}[a] to join them, or sizes: {0}[a: 2, b: ..]",
+            decl.topology.node,
+            machine.join(", ")
+        )))
+    }
+
+    /// `sys[dp: 2, tp: 4]`: the linear order cut; one axis may leave its size to the rest.
+    fn cut(&self, decl: &MeshDecl, params: &Params<'_>) -> Result<Mesh, Diagnostics> {
+        let mut sizes: Vec<Option<u64>> = vec![];
+        for a in &decl.axes {
+            let size = match &a.size {
+                None => None,
+                Some(e) => match params.int(e)? {
+                    n if n >= 1 => Some(n as u64),
+                    n => {
+                        return Err(Diagnostic::error("E223", format!("axis `{}` has size {n}", a.name.node))
+                            .primary(e.span, "an axis has at least one coordinate")
+                            .into());
+                    }
+                },
+            };
+            sizes.push(size);
+        }
+        let open = sizes.iter().filter(|s| s.is_none()).count();
+        if open > 1 {
+            let title = format!("{open} axes of the mesh have no size");
+            return Err(self.does_not_fit(decl, title).help("give a size to all of them but one").into());
+        }
+        let devices = self.devices();
+        let asked = sizes.iter().flatten().try_fold(1u64, |n, s| n.checked_mul(*s));
+        let rest = asked.filter(|n| if open == 1 { devices.is_multiple_of(*n) } else { devices == *n });
+        let Some(asked) = asked.filter(|_| rest.is_some()) else {
+            let list: Vec<String> = decl
+                .axes
+                .iter()
+                .zip(&sizes)
+                .map(|(a, s)| s.map_or(a.name.node.clone(), |s| format!("{}: {s}", a.name.node)))
+                .collect();
+            let wants = match (asked, open) {
+                (Some(n), 0) => format!("asks for {n} devices"),
+                (Some(n), _) => format!("asks for a multiple of {n} devices"),
+                (None, _) => "asks for more than 2^64 devices".into(),
+            };
+            let title = format!(
+                "the mesh `{}` ({}) {wants}, {} has {devices}",
+                decl.name.node,
+                list.join(", "),
+                self.topology.shape()
+            );
+            return Err(self
+                .does_not_fit(decl, title)
+                .help("the sizes of a mesh multiply to the number of devices of its machine")
+                .into());
+        };
+        let sizes: Vec<u64> = sizes.into_iter().map(|s| s.unwrap_or(devices / asked)).collect();
+        let mut axes: Vec<Axis> = vec![];
+        for (i, (a, size)) in decl.axes.iter().zip(&sizes).enumerate() {
+            let stride = sizes[i + 1..].iter().product();
+            let parts = self.parts(stride, *size);
+            axes.push(Axis { name: Name::from(&a.name.node), size: *size, parts });
+        }
+        Ok(Mesh { axes })
+    }
+
+    /// The machine axes that an axis of that stride and size in the linear order joins, if it joins whole ones and
+    /// more than one. A machine axis of one coordinate is in every order and belongs to none.
+    fn parts(&self, stride: u64, size: u64) -> Vec<(Name, u64)> {
+        let mut parts: Vec<(Name, u64)> = vec![];
+        let mut below = 1;
+        let axes: Vec<(&str, u32)> = self.topology.axes().collect();
+        for (name, k) in axes.into_iter().rev() {
+            let k = u64::from(k);
+            if k > 1 && below >= stride && below * k <= stride * size {
+                parts.insert(0, (Name::from(name), k));
+            }
+            below *= k;
+        }
+        let exact = parts.iter().map(|p| p.1).product::<u64>() == size;
+        if exact && parts.len() > 1 { parts } else { vec![] }
+    }
+
+    fn does_not_fit(&self, decl: &MeshDecl, title: String) -> Diagnostic {
+        Diagnostic::error("E223", title)
+            .primary(decl.span, "this mesh")
+            .secondary(self.at, format!("the machine: {}", self.topology.shape()))
+    }
+}

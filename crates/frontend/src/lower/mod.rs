@@ -1,0 +1,229 @@
+//! From the tree of a program to the graph level of the IR.
+//!
+//! Owns what names of the program half mean (PROGRAMS): parameters and `-D`, topologies, `--topology` and meshes, types,
+//! kernels, operations, explicit collectives, and which program is compiled. What follows from shapes and placements is
+//! found by `infer`; which algorithm a collective gets is decided by `select`.
+//!
+//! Codes beside those of names (E004 declared twice, E005 unknown, E006 arguments, E010 arithmetic, E203 unknown axis,
+//! E44x machines): E221 types, E222 and E227, E228 kernels, E223 meshes, E224 what to compile, E225 numbers of values,
+//! E226 a number for a tensor, E290 what is not there yet, E420 to E422 `-D`.
+
+mod alone;
+mod arguments;
+mod call;
+mod collective;
+mod kernel;
+mod machine;
+mod params;
+mod program;
+mod tensor;
+mod types;
+
+pub use params::Number;
+
+use crate::ast::{Item, ProgramDecl};
+use crate::load::Loaded;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity};
+use kbc_ir::topology::Topology;
+use kbc_ir::types::Mesh;
+use kbc_ir::{Body, Module, Props};
+use kbc_rounds::eval::unknown;
+use kbc_rounds::{AlgId, Layer};
+use kernel::Kernels;
+use params::Params;
+
+/// What the command line says about a program.
+#[derive(Clone, Debug, Default)]
+pub struct LowerOptions {
+    /// `-D NAME=VALUE`, in order; the last one of a name counts.
+    pub defines: Vec<(String, String)>,
+    /// `--program NAME`.
+    pub program: Option<String>,
+    /// `--algorithm NAME` (or `COLLECTIVE.NAME`): compile this algorithm's collective itself.
+    pub algorithm: Option<String>,
+    /// `--topology SHAPE` and the file its spans point into.
+    pub topology: Option<(String, FileId)>,
+}
+
+/// A program at graph level, and what it runs on.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The graph, without types yet.
+    pub module: Module,
+    /// The machine.
+    pub topology: Topology,
+    /// The values of all parameters the program can see, in the order of lookup.
+    pub params: Vec<(String, Number)>,
+    /// Warnings and notes.
+    pub warnings: Diagnostics,
+}
+
+/// What everything here looks into.
+struct Cx<'a> {
+    loaded: &'a Loaded,
+    params: &'a Params<'a>,
+    kernels: &'a Kernels<'a>,
+    mesh: &'a Mesh,
+}
+
+/// What is compiled.
+enum Target<'a> {
+    Program(&'a ProgramDecl),
+    Algorithm(AlgId),
+}
+
+/// The graph of the program that is asked for.
+///
+/// # Errors
+/// Every message of the program, sorted by place.
+pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnostics> {
+    let root = loaded
+        .root
+        .ok_or_else(|| Diagnostic::error("E224", "there is no file to compile").help("name a `.kb` file"))?;
+    let target = target(loaded, root, options)?;
+    let extras = match target {
+        Target::Program(_) => vec![],
+        Target::Algorithm(id) => alone::extras(loaded, id)?,
+    };
+    let mut params = Params::new(loaded, root, &options.defines, extras)?;
+    let machine = machine::topology(loaded, root, options, &mut params)?;
+    let mesh = match target {
+        Target::Program(_) => machine.mesh(&params)?,
+        Target::Algorithm(_) => machine.joined(&params)?,
+    };
+    let kernels = Kernels::new(loaded, &params);
+    let cx = Cx { loaded, params: &params, kernels: &kernels, mesh: &mesh };
+    let graph = match target {
+        Target::Program(p) => program::lower(&cx, p)?,
+        Target::Algorithm(id) => alone::lower(&cx, id)?,
+    };
+    let params = params.all()?;
+    let module = Module {
+        name: graph.name.clone().unwrap_or_else(|| "program".into()),
+        machine: Some(machine.topology.to_string()),
+        mesh,
+        body: Body::Graph(graph),
+        props: Props::NONE,
+    };
+    Ok(Lowered { module, topology: machine.topology, params, warnings: Diagnostics::new() })
+}
+
+/// What can be said about user files without compiling a program: parameters and kernels.
+pub(crate) fn check(loaded: &Loaded, found: &mut Diagnostics) {
+    for file in loaded.files.iter().filter(|f| f.layer == Layer::User) {
+        let params = match Params::new(loaded, file.id, &[], vec![]) {
+            Ok(p) => p,
+            Err(d) => {
+                found.push(*d);
+                continue;
+            }
+        };
+        let kernels = Kernels::new(loaded, &params);
+        for item in &file.tree.items {
+            match item {
+                Item::Param(p) => {
+                    if let Err(d) = params.of(p) {
+                        found.push(*d);
+                    }
+                }
+                Item::Kernel(k) => {
+                    kernels.get(k, found);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether a name is an operation or a function of the language.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    call::OPERATIONS.contains(&name) || kernel::is_function(name) || kbc_ir::types::DType::parse(name).is_some()
+}
+
+/// An error that says that something of the language is not there yet.
+fn later(span: kbc_diag::Span, what: &str, help: &str) -> Diagnostic {
+    Diagnostic::error("E290", format!("{what} not there yet")).primary(span, "here").help(help)
+}
+
+/// The program or algorithm that is compiled.
+fn target<'a>(loaded: &'a Loaded, root: FileId, options: &LowerOptions) -> Result<Target<'a>, Diagnostics> {
+    if options.program.is_some() && options.algorithm.is_some() {
+        return Err(Diagnostic::error("E224", "both --program and --algorithm are given")
+            .help("leave one of them out")
+            .into());
+    }
+    if let Some(name) = &options.algorithm {
+        return algorithm(loaded, root, Some(name)).map(Target::Algorithm);
+    }
+    let own: Vec<&Item> = loaded.file(root).map_or(vec![], |f| f.tree.items.iter().collect());
+    let item = match &options.program {
+        Some(name) => {
+            let all = loaded.order(root).into_iter().flat_map(|f| &f.tree.items);
+            let programs: Vec<&Item> = all.filter(|i| matches!(i, Item::Program(_) | Item::Local(_))).collect();
+            let named = |i: &&&Item| i.name().is_some_and(|n| n.node == *name);
+            let Some(item) = programs.iter().find(named) else {
+                let valid: Vec<String> = programs.iter().filter_map(|i| Some(i.name()?.node.clone())).collect();
+                let mut d = *unknown("E005", "program", name, kbc_diag::Span::NONE, &valid);
+                d.labels.clear();
+                return Err(d.into());
+            };
+            Some(*item)
+        }
+        None => own.iter().rfind(|i| matches!(i, Item::Program(_) | Item::Local(_))).copied(),
+    };
+    match item {
+        Some(Item::Program(p)) => Ok(Target::Program(p)),
+        Some(Item::Local(l)) => Err(later(
+            l.name.span,
+            "local programs are",
+            "write a `program` with global shapes and placements; kbc cuts it for the ranks",
+        )
+        .into()),
+        _ => algorithm(loaded, root, None).map(Target::Algorithm),
+    }
+}
+
+/// The algorithm of a file that has no program, by name if it has several.
+fn algorithm(loaded: &Loaded, root: FileId, name: Option<&String>) -> Result<AlgId, Diagnostics> {
+    let library = &loaded.library;
+    let all = library.algorithms_in(root);
+    let full = |id: AlgId| {
+        let a = library.algorithm(id);
+        format!("{}.{}", a.coll.node, a.name.node)
+    };
+    let names: Vec<String> = all.iter().map(|&a| full(a)).collect();
+    let short = |id: &AlgId| library.algorithm(*id).name.node.clone();
+    let Some(name) = name else {
+        return match all[..] {
+            [one] => Ok(one),
+            [] => Err(Diagnostic::error("E224", "the file has neither a program nor an algorithm")
+                .help("write `program NAME(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }`")
+                .into()),
+            _ => Err(Diagnostic::error("E224", "the file has no program and several algorithms")
+                .note(format!("they are {}", names.join(", ")))
+                .help("choose one with --algorithm NAME")
+                .into()),
+        };
+    };
+    let hits: Vec<AlgId> = all.iter().copied().filter(|a| short(a) == *name || full(*a) == *name).collect();
+    match hits[..] {
+        [one] => Ok(one),
+        [] => {
+            let valid: Vec<String> = all.iter().map(short).collect();
+            let mut d = *unknown("E005", "algorithm", name, kbc_diag::Span::NONE, &valid);
+            d.labels.clear();
+            Err(d.into())
+        }
+        _ => {
+            let which: Vec<String> = hits.iter().map(|&a| full(a)).collect();
+            Err(Diagnostic::error("E224", format!("`{name}` is an algorithm of several collectives"))
+                .help(format!("name one: --algorithm {}", which.join(" or ")))
+                .into())
+        }
+    }
+}
+
+/// Whether anything but notes and warnings was found.
+fn ok(found: &Diagnostics) -> bool {
+    found.list.iter().all(|d| d.severity != Severity::Error)
+}

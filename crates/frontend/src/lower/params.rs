@@ -1,0 +1,371 @@
+//! Parameters and the integers and numbers made of them.
+//!
+//! Owns `param`, `-D` and constant expressions of the program half. Integer arithmetic is the algorithm language's;
+//! numbers with a fraction know + - * / only. A parameter may use those of its file's scope in any order.
+
+use crate::ast::{Item, ParamDecl};
+use crate::load::Loaded;
+use crate::parse;
+use kbc_diag::{Diagnostic, FileId, Severity, Span};
+use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
+use kbc_rounds::eval::{Evaluator, Fault, Scope, Value, unknown};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The value of a parameter.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Number {
+    /// An integer.
+    Int(i64),
+    /// A number with a fraction or an exponent.
+    Float(f64),
+}
+
+impl Number {
+    /// As a number for arithmetic with tensors.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Number::Int(i) => i as f64,
+            Number::Float(x) => x,
+        }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Int(i) => write!(f, "{i}"),
+            Number::Float(x) => write!(f, "{x:?}"),
+        }
+    }
+}
+
+/// A parameter by the place of its name.
+type Key = Span;
+
+/// Parameters of all files with the values the command line gives.
+pub(super) struct Params<'a> {
+    loaded: &'a Loaded,
+    root: FileId,
+    /// From `-D`.
+    given: BTreeMap<Key, Number>,
+    /// From `--topology`.
+    bound: BTreeMap<Key, Number>,
+    /// Names that are no parameters of a file but may be given.
+    extras: Vec<(&'static str, Number)>,
+    /// Values known so far; none while being computed.
+    known: RefCell<BTreeMap<Key, Option<Number>>>,
+}
+
+impl<'a> Params<'a> {
+    /// The parameters that `root` sees, with the values of `-D`. `extras` are names with defaults that may be given
+    /// beside the file's own.
+    ///
+    /// # Errors
+    /// E420 a name that is no parameter, E421 a value that is none.
+    pub fn new(
+        loaded: &'a Loaded,
+        root: FileId,
+        defines: &[(String, String)],
+        extras: Vec<(&'static str, Number)>,
+    ) -> Result<Self, Fault> {
+        let mut params = Params {
+            loaded,
+            root,
+            given: BTreeMap::new(),
+            bound: BTreeMap::new(),
+            extras,
+            known: RefCell::default(),
+        };
+        for (name, text) in defines {
+            params.define(name, text)?;
+        }
+        Ok(params)
+    }
+
+    fn define(&mut self, name: &str, text: &str) -> Result<(), Fault> {
+        let value = self.command_line(name, text)?;
+        let decl = self.loaded.params(self.root).find(|p| p.name.node == name);
+        let extra = self.extras.iter().position(|e| e.0 == name);
+        let wanted = match (decl, extra) {
+            (Some(p), _) => self.number(&p.value).ok(),
+            (None, Some(i)) => Some(self.extras[i].1),
+            (None, None) => {
+                let mut valid: Vec<String> =
+                    self.loaded.params(self.root).map(|p| p.name.node.clone()).collect();
+                valid.extend(self.extras.iter().map(|e| e.0.to_owned()));
+                let mut d = *unknown("E420", "parameter", name, Span::NONE, &valid);
+                d.labels.clear();
+                d.title = format!("-D {name}={text}: the program has no parameter `{name}`");
+                return Err(Box::new(d));
+            }
+        };
+        if let (Some(Number::Int(_)), Number::Float(_)) = (wanted, value) {
+            let place = decl.map_or(Span::NONE, |p| p.name.span);
+            return Err(Box::new(
+                not_a_value(name, text, "the parameter is an integer").secondary(place, "declared here"),
+            ));
+        }
+        if let Some(i) = extra {
+            self.extras[i].1 = value;
+        }
+        if let Some(p) = decl {
+            self.given.insert(p.name.span, value);
+        }
+        // Values computed while this one was checked may depend on it.
+        self.known.borrow_mut().clear();
+        Ok(())
+    }
+
+    /// The value of `-D name=text`.
+    fn command_line(&self, name: &str, text: &str) -> Result<Number, Fault> {
+        // The text is read as the value of a `param`, in no file, so that spans are none.
+        let (tree, found) = parse(Span::NONE.file, &format!("param value = {text}"));
+        let fault = found.list.iter().find(|d| d.severity == Severity::Error);
+        match (&tree.items[..], fault) {
+            (_, Some(d)) => Err(Box::new(not_a_value(name, text, &d.title))),
+            ([Item::Param(p)], None) => constant(&p.value, &Evaluator::new(&self.loaded.library), &Empty)
+                .map_err(|d| Box::new(not_a_value(name, text, &d.title))),
+            _ => Err(Box::new(not_a_value(name, text, "it is not one expression"))),
+        }
+    }
+
+    /// Gives a parameter the size that `--topology` puts in its place.
+    ///
+    /// # Errors
+    /// E422: `-D` gives another value.
+    pub fn bind(&mut self, decl: &ParamDecl, size: i64, machine: &str) -> Result<(), Fault> {
+        let (name, value) = (&decl.name.node, Number::Int(size));
+        if let Some(given) = self.given.get(&decl.name.span).filter(|g| **g != value) {
+            return Err(Box::new(
+                Diagnostic::error("E422", format!("-D {name}={given} and --topology '{machine}' disagree"))
+                    .note(format!("`{name}` is a size of the topology that is replaced: {machine} makes it {size}"))
+                    .secondary(decl.name.span, "the parameter")
+                    .help(format!("leave out -D {name}, or name a topology of that size")),
+            ));
+        }
+        self.bound.insert(decl.name.span, value);
+        self.known.borrow_mut().clear();
+        Ok(())
+    }
+
+    /// The parameter of that name seen from a file.
+    pub fn find(&self, from: FileId, name: &str) -> Option<&'a ParamDecl> {
+        self.loaded.params(from).find(|p| p.name.node == name)
+    }
+
+    /// The value of a name that may be given beside the file's own: from `-D`, the file's parameter of that name, or
+    /// the default.
+    ///
+    /// # Errors
+    /// Of the parameter's expression.
+    pub fn extra(&self, name: &str) -> Result<Option<Number>, Fault> {
+        match self.find(self.root, name) {
+            Some(p) if self.extras.iter().any(|e| e.0 == name) => self.of(p).map(Some),
+            _ => Ok(self.extras.iter().find(|e| e.0 == name).map(|e| e.1)),
+        }
+    }
+
+    /// The value of a parameter.
+    ///
+    /// # Errors
+    /// E010 it is defined by itself, and the errors of its expression.
+    pub fn of(&self, decl: &ParamDecl) -> Result<Number, Fault> {
+        let key = decl.name.span;
+        if let Some(v) = self.bound.get(&key).or(self.given.get(&key)) {
+            return Ok(*v);
+        }
+        match self.known.borrow().get(&key) {
+            Some(Some(v)) => return Ok(*v),
+            Some(None) => {
+                return Err(Box::new(
+                    Diagnostic::error("E010", format!("parameter `{}` is defined by itself", decl.name.node))
+                        .primary(decl.value.span, "this leads back to it"),
+                ));
+            }
+            None => {}
+        }
+        self.known.borrow_mut().insert(key, None);
+        let value = self.number(&decl.value);
+        match &value {
+            Ok(v) => self.known.borrow_mut().insert(key, Some(*v)),
+            Err(_) => self.known.borrow_mut().remove(&key),
+        };
+        value
+    }
+
+    /// The value of an expression of integers and numbers.
+    ///
+    /// # Errors
+    /// E005 an unknown name, E006 arguments of a function, E010 arithmetic.
+    pub fn number(&self, e: &Expr) -> Result<Number, Fault> {
+        let mut scope = Visible { params: self, file: e.span.file, values: BTreeMap::new() };
+        self.gather(e, &mut scope)?;
+        constant(e, &Evaluator::new(&self.loaded.library), &scope)
+    }
+
+    /// The value of an expression that must be an integer.
+    ///
+    /// # Errors
+    /// As [`Params::number`].
+    pub fn int(&self, e: &Expr) -> Result<i64, Fault> {
+        match self.number(e)? {
+            Number::Int(i) => Ok(i),
+            Number::Float(x) => Err(Box::new(
+                Diagnostic::error("E010", format!("{x:?} where an integer is wanted"))
+                    .primary(e.span, "a number with a fraction"),
+            )),
+        }
+    }
+
+    /// All parameters that the root file sees.
+    ///
+    /// # Errors
+    /// Of their expressions.
+    pub fn all(&self) -> Result<Vec<(String, Number)>, Fault> {
+        let mut out: Vec<(String, Number)> = vec![];
+        for p in self.loaded.params(self.root) {
+            if out.iter().all(|o| o.0 != p.name.node) {
+                out.push((p.name.node.clone(), self.of(p)?));
+            }
+        }
+        let extras = self.extras.iter().filter(|e| out.iter().all(|o| o.0 != e.0)).copied().collect::<Vec<_>>();
+        out.extend(extras.into_iter().map(|(n, v)| (n.to_owned(), v)));
+        Ok(out)
+    }
+
+    /// Values of the parameters that an expression names.
+    fn gather(&self, e: &Expr, scope: &mut Visible<'_, '_>) -> Result<(), Fault> {
+        match &e.kind {
+            ExprKind::Name(n) => {
+                if let Some(p) = self.find(e.span.file, n).filter(|_| !scope.values.contains_key(n)) {
+                    let v = self.of(p)?;
+                    scope.values.insert(n.clone(), v);
+                }
+                Ok(())
+            }
+            ExprKind::Call(_, list) | ExprKind::Tuple(list) => {
+                list.iter().try_for_each(|e| self.gather(e, scope))
+            }
+            ExprKind::Unary(_, a) => self.gather(a, scope),
+            ExprKind::Binary(_, a, b) => {
+                self.gather(a, scope)?;
+                self.gather(b, scope)
+            }
+            ExprKind::If(a, b, c) => {
+                self.gather(a, scope)?;
+                self.gather(b, scope)?;
+                self.gather(c, scope)
+            }
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Error => Ok(()),
+        }
+    }
+}
+
+fn not_a_value(name: &str, text: &str, why: &str) -> Diagnostic {
+    Diagnostic::error("E421", format!("-D {name}={text} is no value: {why}"))
+        .help(format!("write an integer or a number: -D {name}=8"))
+}
+
+/// Names of an expression with their values.
+trait Constants: Scope {
+    fn float(&self, name: &str) -> Option<f64>;
+}
+
+struct Empty;
+
+impl Scope for Empty {
+    fn lookup(&self, _: &str) -> Option<Value> {
+        None
+    }
+    fn names(&self) -> Vec<String> {
+        vec![]
+    }
+}
+
+impl Constants for Empty {
+    fn float(&self, _: &str) -> Option<f64> {
+        None
+    }
+}
+
+struct Visible<'p, 'a> {
+    params: &'p Params<'a>,
+    file: FileId,
+    values: BTreeMap<String, Number>,
+}
+
+impl Scope for Visible<'_, '_> {
+    fn lookup(&self, name: &str) -> Option<Value> {
+        match self.values.get(name) {
+            Some(Number::Int(i)) => Some(Value::Int(*i)),
+            _ => None,
+        }
+    }
+    fn names(&self) -> Vec<String> {
+        self.params.loaded.params(self.file).map(|p| p.name.node.clone()).collect()
+    }
+}
+
+impl Constants for Visible<'_, '_> {
+    fn float(&self, name: &str) -> Option<f64> {
+        match self.values.get(name) {
+            Some(Number::Float(x)) => Some(*x),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a number with a fraction takes part in an expression.
+fn fractional(e: &Expr, scope: &dyn Constants) -> bool {
+    match &e.kind {
+        ExprKind::Float(_) => true,
+        ExprKind::Name(n) => scope.float(n).is_some(),
+        ExprKind::Call(_, list) | ExprKind::Tuple(list) => list.iter().any(|e| fractional(e, scope)),
+        ExprKind::Unary(_, a) => fractional(a, scope),
+        ExprKind::Binary(_, a, b) => fractional(a, scope) || fractional(b, scope),
+        ExprKind::If(a, b, c) => fractional(a, scope) || fractional(b, scope) || fractional(c, scope),
+        ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Error => false,
+    }
+}
+
+fn constant(e: &Expr, evaluator: &Evaluator<'_>, scope: &dyn Constants) -> Result<Number, Fault> {
+    if !fractional(e, scope) {
+        return match evaluator.eval(e, scope)? {
+            Value::Int(i) => Ok(Number::Int(i)),
+            other => Err(Box::new(
+                Diagnostic::error("E010", format!("{other} where a number is wanted")).primary(e.span, "this one"),
+            )),
+        };
+    }
+    let value = match &e.kind {
+        ExprKind::Float(x) => *x,
+        ExprKind::Name(n) => match scope.float(n) {
+            Some(x) => x,
+            None => return Err(unknown("E005", "name", n, e.span, &scope.names())),
+        },
+        ExprKind::Unary(UnaryOp::Neg, a) => -constant(a, evaluator, scope)?.as_f64(),
+        ExprKind::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div), a, b) => {
+            let a = constant(a, evaluator, scope)?.as_f64();
+            let b = constant(b, evaluator, scope)?.as_f64();
+            match op {
+                BinaryOp::Add => a + b,
+                BinaryOp::Sub => a - b,
+                BinaryOp::Mul => a * b,
+                _ => a / b,
+            }
+        }
+        _ => {
+            return Err(Box::new(
+                Diagnostic::error("E010", "numbers with a fraction know + - * / only")
+                    .primary(e.span, "one takes part here"),
+            ));
+        }
+    };
+    if value.is_finite() {
+        Ok(Number::Float(value))
+    } else {
+        Err(Box::new(Diagnostic::error("E010", "a number out of range").primary(e.span, format!("this is {value}"))))
+    }
+}

@@ -1,0 +1,173 @@
+//! Tensor expressions.
+//!
+//! Owns names, numbers and operators; a number takes part in the elementwise function it meets, so it needs no tensor
+//! of its own. Every operator is one operation of the graph: nothing is fused here. Calls are [`super::call`]'s.
+
+use super::kernel::{arithmetic, comparison};
+use super::program::Lowering;
+use crate::ast::{Tensor, TensorKind};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::Name;
+use kbc_ir::graph::{Op, OpId, OpKind};
+use kbc_ir::scalar::{Scalar, ScalarBin, ScalarFn, ScalarUn};
+use kbc_rounds::ast::BinaryOp;
+use kbc_rounds::eval::unknown;
+
+/// What an expression yields.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Value {
+    /// A value of the graph.
+    Tensor(OpId),
+    /// A number, which takes the dtype of what it meets.
+    Number(f64),
+    /// Several values.
+    Tuple(Vec<Value>),
+}
+
+impl Lowering<'_, '_> {
+    /// The value of an expression; none after messages.
+    pub(super) fn expr(&mut self, t: &Tensor) -> Option<Value> {
+        match &t.kind {
+            TensorKind::Name(n) => self.name(n, t.span),
+            TensorKind::Int(i) => Some(Value::Number(*i as f64)),
+            TensorKind::Float(x) => Some(Value::Number(*x)),
+            TensorKind::Tuple(parts) => {
+                let parts: Vec<Option<Value>> = parts.iter().map(|p| self.expr(p)).collect();
+                parts.into_iter().collect::<Option<Vec<Value>>>().map(Value::Tuple)
+            }
+            TensorKind::List(_) => {
+                self.found.push(super::later(
+                    t.span,
+                    "lists (shapes and permutations) are",
+                    "write the program with the shapes its operations give",
+                ));
+                None
+            }
+            TensorKind::Neg(a) => match self.expr(a)? {
+                Value::Number(x) => Some(Value::Number(-x)),
+                v => {
+                    let body = Scalar::Un(ScalarUn::Neg, Box::new(Scalar::Arg(0)));
+                    self.map(function("neg", 1, body), vec![(v, a.span)], t.span)
+                }
+            },
+            TensorKind::Binary(op, a, b) => self.binary(*op, a, b, t.span),
+            TensorKind::Call(call) => self.call(call, t.span),
+            TensorKind::Error => None,
+        }
+    }
+
+    fn name(&mut self, name: &str, span: Span) -> Option<Value> {
+        if let Some((value, _)) = self.names.get(name) {
+            return value.clone();
+        }
+        if let Some(p) = self.cx.params.find(span.file, name) {
+            return match self.cx.params.of(p) {
+                Ok(v) => Some(Value::Number(v.as_f64())),
+                Err(d) => {
+                    self.found.push(*d);
+                    None
+                }
+            };
+        }
+        let mut valid: Vec<String> = self.names.keys().cloned().collect();
+        valid.extend(self.cx.loaded.params(span.file).map(|p| p.name.node.clone()));
+        self.found.push(*unknown("E005", "value", name, span, &valid));
+        None
+    }
+
+    fn binary(&mut self, op: BinaryOp, a: &Tensor, b: &Tensor, span: Span) -> Option<Value> {
+        let Some(arith) = arithmetic(op) else {
+            if comparison(op).is_some() {
+                self.found.push(super::later(
+                    span,
+                    "comparisons as values are",
+                    "compare inside `select(a < b, x, y)`, or write a kernel: kernel f(a, b) = if a < b { .. } else { .. }",
+                ));
+            } else {
+                self.found.push(
+                    Diagnostic::error("E227", "tensors do not have this operator")
+                        .primary(span, "tensors have + - * / and comparisons"),
+                );
+            }
+            return None;
+        };
+        let (va, vb) = (self.expr(a), self.expr(b));
+        let (va, vb) = (va?, vb?);
+        if let (Value::Number(x), Value::Number(y)) = (&va, &vb) {
+            let z = match arith {
+                ScalarBin::Add => x + y,
+                ScalarBin::Sub => x - y,
+                ScalarBin::Mul => x * y,
+                _ => x / y,
+            };
+            if !z.is_finite() {
+                self.found.push(
+                    Diagnostic::error("E010", "a number out of range").primary(span, format!("this is {z}")),
+                );
+                return None;
+            }
+            return Some(Value::Number(z));
+        }
+        let body = Scalar::bin(arith, Scalar::Arg(0), Scalar::Arg(1));
+        self.map(function(arith.name(), 2, body), vec![(va, a.span), (vb, b.span)], span)
+    }
+
+    /// An elementwise function of values; numbers among them become part of the function.
+    pub(super) fn map(&mut self, f: ScalarFn, args: Vec<(Value, Span)>, span: Span) -> Option<Value> {
+        let mut operands = vec![];
+        let mut params = vec![];
+        let mut put = vec![];
+        for ((value, at), name) in args.into_iter().zip(&f.params) {
+            match value {
+                Value::Number(x) => put.push(Scalar::Num(x)),
+                other => {
+                    operands.push(self.tensor(other, at)?);
+                    put.push(Scalar::Arg(params.len()));
+                    params.push(name.clone());
+                }
+            }
+        }
+        if operands.is_empty() {
+            self.found.push(
+                Diagnostic::error("E226", format!("`{}` of numbers alone", f.name))
+                    .primary(span, "no operand is a tensor")
+                    .help("write its value as a number"),
+            );
+            return None;
+        }
+        let f = ScalarFn { body: f.body.subst(&put), params, name: f.name };
+        let name = f.name.clone();
+        Some(self.push(OpKind::Map(f), name, &operands, span))
+    }
+
+    /// Appends an operation.
+    pub(super) fn push(&mut self, kind: OpKind, name: Name, operands: &[OpId], span: Span) -> Value {
+        Value::Tensor(self.graph.push(Op { kind, name, ty: None, want: None, span }, operands))
+    }
+
+    /// The value as a tensor; none after a message if it is something else.
+    pub(super) fn tensor(&mut self, value: Value, span: Span) -> Option<OpId> {
+        let what = match value {
+            Value::Tensor(id) => return Some(id),
+            Value::Number(x) => format!("the number {x} where a tensor is wanted"),
+            Value::Tuple(parts) => format!("{} values where one is wanted", parts.len()),
+        };
+        self.found.push(
+            Diagnostic::error("E226", what)
+                .primary(span, "this has no shape and no element type")
+                .help("a number takes both from a tensor it meets: `0 * x + 1`"),
+        );
+        None
+    }
+
+    /// The value of an expression as a tensor; none after messages.
+    pub(super) fn operand(&mut self, t: &Tensor) -> Option<OpId> {
+        let v = self.expr(t)?;
+        self.tensor(v, t.span)
+    }
+}
+
+/// A function with parameters x, y, z, w.
+pub(super) fn function(name: &str, params: usize, body: Scalar) -> ScalarFn {
+    ScalarFn { name: name.into(), params: ["x", "y", "z", "w"].into_iter().take(params).map(Name::from).collect(), body }
+}

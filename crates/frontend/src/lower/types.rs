@@ -1,0 +1,155 @@
+//! Types as they are written, made types of the IR.
+//!
+//! Owns element types, sizes, cuts and places with their names. Whether a type makes sense as a whole (an axis with two
+//! jobs, a coordinate outside its axis) is checked by `infer`.
+
+use super::Cx;
+use crate::ast::{self, TypePlaceKind};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::Name;
+use kbc_ir::types::{Cut, CutRule, DType, Dim, ReduceOp, TensorType};
+use kbc_rounds::ast::{Expr, ExprKind, Ident};
+use kbc_rounds::eval::{BUILTINS, unknown};
+
+impl Cx<'_> {
+    /// The type, or none after a message.
+    pub(super) fn ty(&self, ty: &ast::Type, found: &mut Diagnostics) -> Option<TensorType> {
+        let dtype = self.dtype(&ty.dtype, found);
+        let dims: Vec<Option<Dim>> = ty.dims.iter().map(|d| self.dim(d, found)).collect();
+        let (mut partial, mut only) = (None, None);
+        let mut first: Option<(bool, Span)> = None;
+        let mut sound = true;
+        for place in &ty.places {
+            let is_partial = matches!(place.kind, TypePlaceKind::Partial { .. });
+            if let Some((_, at)) = first.filter(|f| f.0 == is_partial) {
+                let word = if is_partial { "partial" } else { "only" };
+                found.push(
+                    Diagnostic::error("E221", format!("`{word}` is given twice"))
+                        .primary(place.span, "again here")
+                        .secondary(at, "first here")
+                        .help("several axes stand in one: partial(sum@(dp, tp))"),
+                );
+                sound = false;
+                continue;
+            }
+            first = first.or(Some((is_partial, place.span)));
+            match &place.kind {
+                TypePlaceKind::Partial { op, axes } => {
+                    let red = reduction(op, found);
+                    let axes = self.axes(axes, found);
+                    sound &= red.is_some() && axes.is_some();
+                    partial = red.zip(axes);
+                }
+                TypePlaceKind::Only { rank, axis } => {
+                    let at = self.count(rank, "a coordinate", found);
+                    let axis = self.axis(axis, found);
+                    sound &= at.is_some() && axis.is_some();
+                    only = at.zip(axis);
+                }
+            }
+        }
+        let dims: Option<Vec<Dim>> = dims.into_iter().collect();
+        let ty = TensorType { dtype: dtype?, dims: dims?, partial, only };
+        sound.then_some(ty)
+    }
+
+    fn dtype(&self, name: &Ident, found: &mut Diagnostics) -> Option<DType> {
+        let dtype = DType::parse(&name.node);
+        if dtype.is_none() {
+            let valid: Vec<String> = DType::ALL.iter().map(|d| d.name().to_owned()).collect();
+            found.push(*unknown("E005", "element type", &name.node, name.span, &valid));
+        }
+        dtype
+    }
+
+    fn dim(&self, dim: &ast::Dim, found: &mut Diagnostics) -> Option<Dim> {
+        let size = self.size(&dim.size, found);
+        let cut = match &dim.cut {
+            None => Some(None),
+            Some(c) => self.axes(&c.axes, found).map(|axes| {
+                Some(Cut { axes, rule: if c.ceil { CutRule::Ceil } else { CutRule::Even } })
+            }),
+        };
+        Some(Dim { size: size?, cut: cut? })
+    }
+
+    /// The size of a dimension.
+    fn size(&self, e: &Expr, found: &mut Diagnostics) -> Option<u64> {
+        if let Some((name, span)) = self.free(e) {
+            found.push(
+                super::later(span, &format!("`{name}` is no parameter, and sizes that bind where they are first used are"), "")
+                    .help(format!("declare it in the file: `param {name} = 25`")),
+            );
+            return None;
+        }
+        self.count(e, "a size", found)
+    }
+
+    /// A name in a size that is no parameter and resembles none: the size of a generic program.
+    fn free<'e>(&self, e: &'e Expr) -> Option<(&'e str, Span)> {
+        match &e.kind {
+            ExprKind::Name(n) if self.params.find(e.span.file, n).is_none() => {
+                let all: Vec<&str> = self.loaded.params(e.span.file).map(|p| p.name.node.as_str()).collect();
+                kbc_diag::nearest::nearest(n, all).is_none().then_some((n.as_str(), e.span))
+            }
+            ExprKind::Call(f, list) if BUILTINS.iter().any(|b| b.0 == f.node) => list.iter().find_map(|e| self.free(e)),
+            ExprKind::Unary(_, a) => self.free(a),
+            ExprKind::Binary(_, a, b) => self.free(a).or_else(|| self.free(b)),
+            _ => None,
+        }
+    }
+
+    /// An integer that is not negative.
+    pub(super) fn count(&self, e: &Expr, what: &str, found: &mut Diagnostics) -> Option<u64> {
+        match self.params.int(e) {
+            Err(d) => {
+                found.push(*d);
+                None
+            }
+            Ok(n) => {
+                let count = u64::try_from(n).ok();
+                if count.is_none() {
+                    found.push(
+                        Diagnostic::error("E221", format!("{what} below zero"))
+                            .primary(e.span, format!("this is {n}")),
+                    );
+                }
+                count
+            }
+        }
+    }
+
+    /// Axes of the mesh by name.
+    pub(super) fn axes(&self, names: &[Ident], found: &mut Diagnostics) -> Option<Vec<Name>> {
+        let all: Vec<Option<Name>> = names.iter().map(|n| self.axis(n, found)).collect();
+        all.into_iter().collect()
+    }
+
+    /// An axis of the mesh by name.
+    pub(super) fn axis(&self, name: &Ident, found: &mut Diagnostics) -> Option<Name> {
+        let axis = self.mesh.axis(&name.node).map(|a| a.name.clone());
+        if axis.is_none() {
+            let valid: Vec<String> = self.mesh.axes.iter().map(|a| a.name.to_string()).collect();
+            found.push(*unknown("E203", "axis of the mesh", &name.node, name.span, &valid));
+        }
+        axis
+    }
+}
+
+/// A reduction by name.
+pub(super) fn reduction(name: &Ident, found: &mut Diagnostics) -> Option<ReduceOp> {
+    let op = ReduceOp::parse(&name.node);
+    if op.is_none() {
+        if matches!(name.node.as_str(), "avg" | "mean") {
+            found.push(super::later(
+                name.span,
+                &format!("the reduction `{}` is", name.node),
+                "reduce with `sum` and divide the result",
+            ));
+        } else {
+            let valid = ["sum", "prod", "min", "max"].map(str::to_owned);
+            found.push(*unknown("E005", "reduction", &name.node, name.span, &valid));
+        }
+    }
+    op
+}

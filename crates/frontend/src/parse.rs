@@ -1,0 +1,163 @@
+//! From text to the tree of a file and its messages.
+//!
+//! Owns the order of the steps, the limit on nesting, and which of the parser's complaints are worth a message of
+//! their own. The words of a message are in [`crate::explain`].
+
+use crate::ast::File;
+use crate::explain::{Context, explain};
+use crate::grammar::FileParser;
+use crate::make::Ctx;
+use crate::token::{Lexed, Token, lex};
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use lalrpop_util::ParseError;
+use std::convert::Infallible;
+
+/// Deepest nesting of expressions and blocks, so that no later recursion over the tree can run out of stack.
+pub const MAX_DEPTH: usize = 500;
+
+/// Reads a file: its tree, and messages with the codes E001 (character), E002 (syntax) and E003 (misuse of `for`),
+/// sorted by place. Items that could not be read are absent from the tree, statements are `Error` nodes.
+pub fn parse(file: FileId, text: &str) -> (File, Diagnostics) {
+    let Lexed { tokens, docs, mut diagnostics } = lex(file, text);
+    if let Some((start, _, end)) = too_deep(&tokens) {
+        diagnostics.push(
+            Diagnostic::error("E002", format!("nested more than {MAX_DEPTH} deep"))
+                .primary(Span::new(file, start, end), "the limit is passed here")
+                .help("use `let` or a `fn` for parts of it"),
+        );
+        return (File::default(), diagnostics.finish());
+    }
+    let mut cx = Ctx::new(file, docs);
+    let result = FileParser::new().parse(&mut cx, tokens.iter().map(|&t| Ok::<_, Infallible>(t)));
+    let mut errors: Vec<_> = cx.recovered.into_iter().map(|r| r.error).collect();
+    let tree = result.unwrap_or_else(|e| {
+        errors.push(e);
+        File::default()
+    });
+    diagnostics.extend(cx.diagnostics);
+    report(&Context { file, text, tokens: &tokens }, errors, &mut diagnostics);
+    (tree, diagnostics.finish())
+}
+
+/// One message for each error that is not a consequence of the one before: not at a fault of the lexer (which has its own),
+/// not on the line of the last error (unless that only noticed that the line before had no end), and not inside the
+/// brackets the last error was in.
+fn report(cx: &Context<'_>, errors: Vec<ParseError<usize, Token<'_>, Infallible>>, out: &mut Diagnostics) {
+    let mut places: Vec<(usize, Vec<String>)> = errors.into_iter().filter_map(|e| place(cx, e)).collect();
+    places.sort();
+    let mut quiet_until = 0;
+    for (index, expected) in places {
+        let (start, token, _) =
+            cx.tokens.get(index).copied().unwrap_or((cx.text.len(), Token::CloseBrace, cx.text.len()));
+        let at_fault = index < cx.tokens.len() && token == Token::Error;
+        if !at_fault && (start >= quiet_until || quiet_until == 0) {
+            out.push(explain(cx, index, &expected));
+        }
+        if at_fault || start >= quiet_until {
+            quiet_until = if cx.begins_something(index) {
+                start + 1
+            } else {
+                let line_end = cx.text[start..].find('\n').map_or(cx.text.len(), |n| start + n);
+                line_end.max(cx.end_of_brackets(index)).max(1)
+            };
+        }
+    }
+}
+
+/// The index of the token an error is at (the number of tokens for the end of the file) and what could have been there.
+fn place(cx: &Context<'_>, e: ParseError<usize, Token<'_>, Infallible>) -> Option<(usize, Vec<String>)> {
+    match e {
+        ParseError::UnrecognizedToken { token, expected } => {
+            Some((cx.tokens.partition_point(|t| t.0 < token.0), expected))
+        }
+        ParseError::ExtraToken { token } => Some((cx.tokens.partition_point(|t| t.0 < token.0), vec![])),
+        ParseError::InvalidToken { location } => {
+            Some((cx.tokens.partition_point(|t| t.0 < location), vec![]))
+        }
+        ParseError::UnrecognizedEof { expected, .. } => Some((cx.tokens.len(), expected)),
+        ParseError::User { error } => match error {},
+    }
+}
+
+/// The first token at which the tree could be deeper than [`MAX_DEPTH`]: open brackets and, in each, the operators of
+/// the expression at hand.
+fn too_deep<'s>(tokens: &[(usize, Token<'s>, usize)]) -> Option<(usize, Token<'s>, usize)> {
+    let mut levels: Vec<usize> = vec![0];
+    let mut depth = 0;
+    let mut last = Token::Semicolon;
+    for &t in tokens {
+        let fresh = match t.1 {
+            Token::OpenParen | Token::OpenBracket | Token::OpenBrace => {
+                levels.push(1);
+                depth += 1;
+                false
+            }
+            Token::CloseParen | Token::CloseBracket | Token::CloseBrace => {
+                if levels.len() > 1 {
+                    depth -= levels.pop().unwrap_or(0);
+                }
+                false
+            }
+            Token::Comma
+            | Token::Semicolon
+            | Token::Let
+            | Token::Put
+            | Token::Get
+            | Token::For
+            | Token::Each
+            | Token::Apply
+            | Token::Scratch
+            | Token::Fn
+            | Token::Algorithm
+            | Token::Collective
+            | Token::Param => true,
+            // an `if` where no operand can stand begins a statement
+            Token::If => matches!(
+                last,
+                Token::Name(_)
+                    | Token::Number(_)
+                    | Token::CloseParen
+                    | Token::CloseBracket
+                    | Token::CloseBrace
+                    | Token::OpenBrace
+                    | Token::Reduce
+            ),
+            Token::OrOr
+            | Token::AndAnd
+            | Token::EqEq
+            | Token::NotEq
+            | Token::LessEq
+            | Token::GreaterEq
+            | Token::ShiftLeft
+            | Token::ShiftRight
+            | Token::Less
+            | Token::Greater
+            | Token::Or
+            | Token::Xor
+            | Token::And
+            | Token::Plus
+            | Token::Minus
+            | Token::Star
+            | Token::Slash
+            | Token::Percent
+            | Token::Not
+            | Token::Else => {
+                if let Some(level) = levels.last_mut() {
+                    *level += 1;
+                    depth += 1;
+                }
+                false
+            }
+            _ => false,
+        };
+        if let Some(level) = levels.last_mut().filter(|_| fresh) {
+            depth -= *level;
+            *level = 0;
+        }
+        if depth > MAX_DEPTH {
+            return Some(t);
+        }
+        last = t.1;
+    }
+    None
+}

@@ -1,0 +1,342 @@
+//! Tokens of `.kb` and the words a message uses for them.
+//!
+//! Owns the text-to-token step of both halves of the language. Blanks and `//` comments vanish here, `///` lines
+//! are handed over beside the tokens, and everything that is no token (a stray character, an open string, a number
+//! too large) becomes [`Token::Error`] with its message (E001), so that the parser sees the gap and recovers.
+//! It leaves all structure to the grammar.
+
+use crate::ast::{Dimension, Quantity};
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use logos::{Lexer, Logos};
+use std::collections::BTreeMap;
+
+/// What a number turned out to be once its tail was read.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Number {
+    /// Digits only.
+    Int(i64),
+    /// Digits with a fraction or an exponent.
+    Float(f64),
+    /// A number with a unit.
+    Quantity(Quantity),
+}
+
+macro_rules! tokens {
+    ($($variant:ident $text:literal $kind:ident,)*) => {
+        /// One token. Fixed tokens are listed once, in the table below, with their text and their kind.
+        #[derive(Logos, Clone, Copy, PartialEq, Debug)]
+        #[logos(skip r"[ \t\r\n]+")]
+        #[expect(missing_docs, reason = "the fixed tokens are their text")]
+        pub enum Token<'s> {
+            $(#[token($text)] $variant,)*
+            /// An identifier that is no reserved word.
+            #[regex("[A-Za-z_][A-Za-z0-9_]*")]
+            Name(&'s str),
+            /// A number, its fraction, exponent or unit included.
+            #[regex("[0-9]", number)]
+            Number(Number),
+            /// A string without its quotes.
+            #[token("\"", string)]
+            String(&'s str),
+            /// Text in single quotes: never a token, but one fault and not two.
+            #[token("'", quoted)]
+            Quoted,
+            /// A `//` or `///` comment up to the end of the line; never reaches the parser.
+            #[token("//", comment)]
+            Comment(&'s str),
+            /// A place that is no token; its message was already given.
+            Error,
+        }
+
+        /// Fixed tokens: text, and whether it is a reserved word.
+        const FIXED: &[(&str, Kind)] = &[$(($text, Kind::$kind),)*];
+
+        impl Token<'_> {
+            /// The text of a fixed token.
+            fn fixed(&self) -> Option<&'static str> {
+                match self { $(Token::$variant => Some($text),)* _ => None }
+            }
+        }
+    };
+}
+
+/// Reserved words and the others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Word,
+    Sign,
+}
+
+tokens! {
+    // items
+    Use "use" Word, Param "param" Word, Topology "topology" Word, Mesh "mesh" Word, Kernel "kernel" Word,
+    Program "program" Word, Local "local" Word, Fn "fn" Word, Collective "collective" Word, Algorithm "algorithm" Word,
+    // heads
+    Mod "mod" Word, Of "of" Word, On "on" Word, From "from" Word, To "to" Word, Over "over" Word, Using "using" Word,
+    Chunks "chunks" Word, Where "where" Word, At "at" Word, In "in" Word,
+    // statements and clauses
+    Let "let" Word, Scratch "scratch" Word, Put "put" Word, Get "get" Word, For "for" Word, Each "each" Word,
+    If "if" Word, Else "else" Word, Apply "apply" Word, Together "together" Word, Reduce "reduce" Word,
+    Start "start" Word, End "end" Word, Sum "sum" Word, True "true" Word, False "false" Word,
+    // programs and kernels
+    Expect "expect" Word, Group "group" Word, Ranks "ranks" Word, Partial "partial" Word, Only "only" Word,
+    Tiles "tiles" Word, Load "load" Word, Store "store" Word, Dot "dot" Word, Zeros "zeros" Word,
+    // signs
+    LeftArrow "<-" Sign, RightArrow "->" Sign, DotDot ".." Sign, PlusEq "+=" Sign,
+    OrOr "||" Sign, AndAnd "&&" Sign, EqEq "==" Sign, NotEq "!=" Sign, LessEq "<=" Sign, GreaterEq ">=" Sign,
+    ShiftLeft "<<" Sign, ShiftRight ">>" Sign, Less "<" Sign, Greater ">" Sign, Or "|" Sign, Xor "^" Sign, And "&" Sign,
+    Plus "+" Sign, Minus "-" Sign, Star "*" Sign, Slash "/" Sign, Percent "%" Sign, Not "!" Sign, Assign "=" Sign,
+    OpenParen "(" Sign, CloseParen ")" Sign, OpenBracket "[" Sign, CloseBracket "]" Sign, OpenBrace "{" Sign,
+    CloseBrace "}" Sign, Comma "," Sign, Semicolon ";" Sign, Colon ":" Sign, AtSign "@" Sign,
+}
+
+impl Token<'_> {
+    /// How a message names this token: `` `put` ``, the name `foo`, a number.
+    pub fn words(&self) -> String {
+        match self {
+            Token::Name(n) => format!("the name `{n}`"),
+            Token::Number(Number::Int(n)) => format!("the number {n}"),
+            Token::Number(Number::Float(x)) => format!("the number {x}"),
+            Token::Number(Number::Quantity(_)) => "a quantity with a unit".into(),
+            Token::String(s) => format!("the string \"{s}\""),
+            Token::Comment(_) => "a comment".into(),
+            Token::Quoted => "text in single quotes".into(),
+            Token::Error => "something that is no token".into(),
+            fixed => format!("`{}`", fixed.fixed().unwrap_or("?")),
+        }
+    }
+
+    /// The text, if it is a reserved word.
+    pub fn reserved(&self) -> Option<&'static str> {
+        let text = self.fixed()?;
+        FIXED.iter().any(|&(t, k)| t == text && k == Kind::Word).then_some(text)
+    }
+}
+
+/// All reserved words, for "did you mean".
+pub fn reserved_words() -> impl Iterator<Item = &'static str> {
+    FIXED.iter().filter(|f| f.1 == Kind::Word).map(|f| f.0)
+}
+
+fn is_word(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || c == b'_'
+}
+
+/// Length of the longest prefix of digits.
+fn digits(b: &[u8]) -> usize {
+    b.iter().take_while(|c| c.is_ascii_digit()).count()
+}
+
+/// Reads the rest of a number: digits, a fraction (only with digits after the point), an exponent, a unit.
+fn number<'s>(lex: &mut Lexer<'s, Token<'s>>) -> Result<Number, ()> {
+    lex.bump(digits(lex.remainder().as_bytes()));
+    let mut whole = true;
+    let rest = lex.remainder().as_bytes();
+    if rest.first() == Some(&b'.') && rest.get(1).is_some_and(u8::is_ascii_digit) {
+        whole = false;
+        lex.bump(1 + digits(&rest[1..]));
+    }
+    let rest = lex.remainder().as_bytes();
+    if matches!(rest.first(), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(rest.get(1), Some(b'+' | b'-')));
+        let n = digits(rest.get(1 + sign..).unwrap_or(&[]));
+        if n > 0 && !rest.get(1 + sign + n).is_some_and(|&c| is_word(c)) {
+            whole = false;
+            lex.bump(1 + sign + n);
+        }
+    }
+    let text = lex.slice();
+    if let Some((len, factor, dimension)) = unit(lex.remainder()) {
+        lex.bump(len);
+        let amount = text.parse::<f64>().map_err(|_| ())? * factor;
+        return if amount.is_finite() {
+            Ok(Number::Quantity(Quantity { amount, dimension }))
+        } else {
+            Err(())
+        };
+    }
+    if whole {
+        return text.parse().map(Number::Int).map_err(|_| ());
+    }
+    match text.parse::<f64>() {
+        Ok(x) if x.is_finite() => Ok(Number::Float(x)),
+        _ => Err(()),
+    }
+}
+
+/// Blanks and a unit at the start of `rest`: their length, the factor to the base unit and what it measures.
+fn unit(rest: &str) -> Option<(usize, f64, Dimension)> {
+    const KI: f64 = 1024.0;
+    let b = rest.as_bytes();
+    let blanks = b.iter().take_while(|c| matches!(c, b' ' | b'\t')).count();
+    let word = b[blanks..].iter().take_while(|&&c| is_word(c)).count();
+    let after = &b[blanks + word..];
+    let per_second = after.starts_with(b"/s") && !after.get(2).is_some_and(|&c| is_word(c));
+    let (factor, dimension) = match &rest[blanks..blanks + word] {
+        "B" => (1.0, Dimension::Bytes),
+        "KB" => (1e3, Dimension::Bytes),
+        "MB" => (1e6, Dimension::Bytes),
+        "GB" => (1e9, Dimension::Bytes),
+        "TB" => (1e12, Dimension::Bytes),
+        "KiB" => (KI, Dimension::Bytes),
+        "MiB" => (KI * KI, Dimension::Bytes),
+        "GiB" => (KI * KI * KI, Dimension::Bytes),
+        "ns" => (1.0, Dimension::Nanoseconds),
+        "us" => (1e3, Dimension::Nanoseconds),
+        "ms" => (1e6, Dimension::Nanoseconds),
+        "GFLOP" => (1e9, Dimension::FlopPerSecond),
+        "TFLOP" => (1e12, Dimension::FlopPerSecond),
+        _ => return None,
+    };
+    match (dimension, per_second) {
+        (Dimension::Bytes, true) => Some((blanks + word + 2, factor, Dimension::BytesPerSecond)),
+        (Dimension::FlopPerSecond, true) => Some((blanks + word + 2, factor, dimension)),
+        (Dimension::FlopPerSecond, false) => None,
+        _ => Some((blanks + word, factor, dimension)),
+    }
+}
+
+/// Reads up to the closing quote; a string ends with its line. `\` is an ordinary character.
+fn string<'s>(lex: &mut Lexer<'s, Token<'s>>) -> Result<&'s str, ()> {
+    let rest = lex.remainder();
+    match rest.find(['"', '\n']) {
+        Some(n) if rest.as_bytes()[n] == b'"' => {
+            lex.bump(n + 1);
+            Ok(&rest[..n])
+        }
+        end => {
+            lex.bump(end.unwrap_or(rest.len()));
+            Err(())
+        }
+    }
+}
+
+/// Reads up to the closing single quote, if there is one on the line.
+fn quoted<'s>(lex: &mut Lexer<'s, Token<'s>>) -> Result<(), ()> {
+    let line = lex.remainder().lines().next().unwrap_or("");
+    lex.bump(line.find('\'').map_or(0, |n| n + 1));
+    Err(())
+}
+
+/// Reads up to the end of the line.
+fn comment<'s>(lex: &mut Lexer<'s, Token<'s>>) -> &'s str {
+    let rest = lex.remainder();
+    lex.bump(rest.find('\n').unwrap_or(rest.len()));
+    lex.slice()
+}
+
+/// The tokens of a file, and what was found beside them.
+#[derive(Debug)]
+pub struct Lexed<'s> {
+    /// Start, token, end (bytes).
+    pub tokens: Vec<(usize, Token<'s>, usize)>,
+    /// `///` lines by the start of the token that follows them; markers removed, joined by line ends.
+    pub docs: BTreeMap<usize, String>,
+    /// Faults (E001).
+    pub diagnostics: Diagnostics,
+}
+
+/// Cuts a text into tokens. Neighbouring characters that are no token are one error.
+pub fn lex(file: FileId, text: &str) -> Lexed<'_> {
+    let mut out = Lexed { tokens: vec![], docs: BTreeMap::new(), diagnostics: Diagnostics::new() };
+    let mut doc: Vec<&str> = vec![];
+    let mut faults: Vec<(usize, usize)> = vec![];
+    for (token, range) in Token::lexer(text).spanned() {
+        match token {
+            Ok(Token::Comment(c)) => {
+                if let Some(line) = c.strip_prefix("///").filter(|l| !l.starts_with('/')) {
+                    doc.push(line.strip_prefix(' ').unwrap_or(line).trim_end());
+                }
+                continue;
+            }
+            Ok(token) => out.tokens.push((range.start, token, range.end)),
+            Err(()) => match faults.last_mut() {
+                Some(last)
+                    if last.1 == range.start
+                        && !text[range.clone()]
+                            .starts_with(|c: char| matches!(c, '"' | '\'') || c.is_ascii_digit()) =>
+                {
+                    last.1 = range.end;
+                    if let Some(t) = out.tokens.last_mut() {
+                        t.2 = range.end;
+                    }
+                }
+                _ => {
+                    faults.push((range.start, range.end));
+                    out.tokens.push((range.start, Token::Error, range.end));
+                }
+            },
+        }
+        if !doc.is_empty() {
+            out.docs.insert(range.start, doc.join("\n"));
+            doc.clear();
+        }
+    }
+    for (start, end) in faults {
+        out.diagnostics.push(fault(&text[start..end], Span::new(file, start, end)));
+    }
+    out
+}
+
+/// The message for a piece of text that is no token.
+fn fault(text: &str, span: Span) -> Diagnostic {
+    if text.starts_with('"') {
+        return Diagnostic::error("E001", "this string has no end")
+            .primary(span, "the closing `\"` is missing on this line")
+            .help("close it; a string cannot go over a line end");
+    }
+    if text.starts_with('\'') {
+        return Diagnostic::error("E001", "single quotes mean nothing here")
+            .primary(span, "not part of the language")
+            .help("strings stand in double quotes: `\"..\"`");
+    }
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Diagnostic::error("E001", format!("the number {text} is too large")).primary(
+            span,
+            "a number is at most 9223372036854775807, one with a fraction at most about 1.8e308",
+        );
+    }
+    let shown: String = text
+        .chars()
+        .take(12)
+        .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+        .collect();
+    let many = text.chars().nth(1).is_some();
+    let d = Diagnostic::error(
+        "E001",
+        if many {
+            format!("the characters `{shown}` mean nothing here")
+        } else {
+            format!("the character `{shown}` means nothing here")
+        },
+    )
+    .primary(span, if many { "not part of the language" } else { "not a character of the language" });
+    let plain: Option<String> = text.chars().map(ascii_for).collect::<Option<Vec<_>>>().map(|v| v.concat());
+    match plain {
+        Some(p) => d.help(format!("write `{p}`")),
+        None if !text.is_ascii() => d.help("names are made of the letters a-z, A-Z, digits and `_`; other letters may stand in comments and strings"),
+        None => d,
+    }
+}
+
+/// What people who typed this usually meant.
+fn ascii_for(c: char) -> Option<&'static str> {
+    Some(match c {
+        '\u{2190}' => "<-",
+        '\u{2192}' => "->",
+        '\u{2013}' | '\u{2014}' | '\u{2212}' => "-",
+        '\u{d7}' | '\u{b7}' | '\u{22c5}' => "*",
+        '\u{f7}' => "/",
+        '\u{2264}' => "<=",
+        '\u{2265}' => ">=",
+        '\u{2260}' => "!=",
+        '\u{2026}' => "..",
+        '\u{201c}' | '\u{201d}' | '\u{201e}' => "\"",
+        '\u{2227}' => "&&",
+        '\u{2228}' => "||",
+        '\u{2295}' => "^",
+        '\u{a0}' => " ",
+        '#' => "//",
+        _ => return None,
+    })
+}

@@ -1,0 +1,84 @@
+//! What the tests of loading and lowering share: texts from the disk, and options written in a case's first lines.
+
+use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap};
+use kbc_frontend::load::{Sources, load};
+use kbc_frontend::lower::{LowerOptions, Lowered, lower};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Files of a test by their canonical paths.
+#[derive(Default)]
+pub struct Disk {
+    pub map: SourceMap,
+    paths: BTreeMap<PathBuf, FileId>,
+    dirs: BTreeMap<FileId, PathBuf>,
+}
+
+impl Disk {
+    /// Reads a file, or finds the one that was read before.
+    pub fn read(&mut self, path: &Path) -> Result<(FileId, String), Diagnostic> {
+        let cannot = |e: std::io::Error| {
+            Diagnostic::error("E412", format!("cannot read {}: {}", path.display(), e.kind()))
+        };
+        let path = path.canonicalize().map_err(cannot)?;
+        let text = std::fs::read_to_string(&path).map_err(cannot)?;
+        let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let id = *self.paths.entry(path.clone()).or_insert_with(|| self.map.add(name, text.clone()));
+        self.dirs.insert(id, path.parent().map_or_else(PathBuf::new, Path::to_path_buf));
+        Ok((id, text))
+    }
+}
+
+impl Sources for Disk {
+    fn builtin(&mut self, name: &str, text: &str) -> FileId {
+        self.map.add(name, text)
+    }
+
+    fn open(&mut self, from: FileId, path: &str) -> Result<(FileId, String), Diagnostic> {
+        let dir = self.dirs.get(&from).cloned().unwrap_or_default();
+        self.read(&dir.join(path))
+    }
+}
+
+/// Options of each run of a case: its lines `//@ -D tp=2 --topology ring(7)`, or one run without any.
+pub fn runs(text: &str) -> Vec<String> {
+    let lines: Vec<String> =
+        text.lines().filter_map(|l| l.strip_prefix("//@")).map(|l| l.trim().to_owned()).collect();
+    if lines.is_empty() { vec![String::new()] } else { lines }
+}
+
+/// Options as a command line has them.
+pub fn options(line: &str, disk: &mut Disk) -> LowerOptions {
+    let mut out = LowerOptions::default();
+    let mut words = line.split_whitespace();
+    while let Some(flag) = words.next() {
+        let value = words.next().expect("a value behind a flag").to_owned();
+        match flag {
+            "-D" => {
+                let (name, value) = value.split_once('=').expect("NAME=VALUE");
+                out.defines.push((name.into(), value.into()));
+            }
+            "--program" => out.program = Some(value),
+            "--algorithm" => out.algorithm = Some(value),
+            "--topology" => {
+                let file = disk.map.add("--topology", value.clone());
+                out.topology = Some((value, file));
+            }
+            other => panic!("no option {other}"),
+        }
+    }
+    out
+}
+
+/// Loads a file and lowers it; the messages of loading come first.
+pub fn compile(path: &Path, line: &str) -> (Disk, Result<Lowered, Diagnostics>) {
+    let mut disk = Disk::default();
+    let root = disk.read(path).expect("the file of a case");
+    let (loaded, found) = load(Some(root), &mut disk);
+    if found.has_errors() {
+        return (disk, Err(found));
+    }
+    let options = options(line, &mut disk);
+    let result = lower(&loaded, &options);
+    (disk, result)
+}

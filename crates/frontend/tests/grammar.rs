@@ -1,0 +1,89 @@
+//! The joined grammar has no conflict, and a grammar with one is refused.
+//!
+//! lalrpop splits states where merging them would make a conflict, unless its environment says otherwise, and it writes
+//! its reports straight to the terminal: so each grammar is processed by a process of its own, once in each way.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const GRAMMAR: &str = include_str!("../src/grammar.lalrpop");
+
+/// How states are merged.
+#[derive(Clone, Copy)]
+enum Way {
+    /// As the build does: only where that makes no conflict.
+    Build,
+    /// As LALR(1) does: always. Refusing is quick here; the reports of the other way take seconds.
+    Lalr,
+}
+
+/// Whether lalrpop makes a parser of this text.
+fn accepted(way: Way, name: &str, text: &str) -> bool {
+    let (way, lanes) = match way {
+        Way::Build => ("build", "enabled"),
+        Way::Lalr => ("lalr", "disabled"),
+    };
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(way).join(name);
+    fs::create_dir_all(&dir).expect("the test's directory");
+    fs::write(dir.join("grammar.lalrpop"), text).expect("the grammar is written");
+    let out = dir.join("grammar.rs");
+    let _ = fs::remove_file(&out);
+    Command::new(std::env::current_exe().expect("the test's own program"))
+        .args(["--exact", "process_one", "--ignored"])
+        .env("KBC_GRAMMAR_DIR", &dir)
+        .env("LALRPOP_LANE_TABLE", lanes)
+        .output()
+        .expect("it starts");
+    out.exists()
+}
+
+#[test]
+#[ignore = "the child of the other tests"]
+fn process_one() {
+    let dir = std::env::var_os("KBC_GRAMMAR_DIR").expect("set by the parent");
+    lalrpop::Configuration::new()
+        .set_in_dir(&dir)
+        .set_out_dir(&dir)
+        .force_build(true)
+        .emit_rerun_directives(false)
+        .log_quiet()
+        .never_use_colors()
+        .process()
+        .expect("no conflict");
+}
+
+#[test]
+fn no_conflict() {
+    assert!(GRAMMAR.contains("#[LALR]\ngrammar"));
+    assert!(accepted(Way::Build, "whole", GRAMMAR));
+    assert!(accepted(Way::Lalr, "whole", GRAMMAR));
+}
+
+/// The form that PROGRAMS.md's words allow literally: a call in the bounds of `ranks`, with `(` after it either way.
+#[test]
+fn calls_in_bounds_of_ranks_are_ambiguous() {
+    let text = GRAMMAR.replace(r#"RangeOf<Or<"plain">>"#, "RangeOf<Expr>");
+    assert_ne!(text, GRAMMAR);
+    assert!(!accepted(Way::Lalr, "ranks", &text));
+}
+
+/// A result that begins with `(` right after a let without `;`.
+#[test]
+fn results_in_parentheses_after_a_let_are_ambiguous() {
+    let text =
+        GRAMMAR.replace(r#"<lets:Open> <result:Tensor<"inner">>"#, r#"<lets:Open> <result:Tensor<"any">>"#);
+    assert_ne!(text, GRAMMAR);
+    assert!(!accepted(Way::Lalr, "results", &text));
+}
+
+#[test]
+fn a_second_way_to_write_a_statement_is_refused() {
+    let text = GRAMMAR.replace(
+        "    IfStmt,\n",
+        "    IfStmt,\n    \"let\" <name:Id> \"=\" <e:Primary<\"call\">> => StmtKind::Error,\n",
+    );
+    assert_ne!(text, GRAMMAR);
+    assert!(!accepted(Way::Build, "statement", &text));
+    assert!(!accepted(Way::Lalr, "statement", &text));
+}

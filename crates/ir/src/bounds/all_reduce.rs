@@ -1,0 +1,213 @@
+//! The bandwidth row of all-reduce: the best partition.
+//!
+//! For every partition of the ranks into k parts, each value needs at least 2 (k - 1) messages between parts (that is
+//! what it takes k nodes to all know the sum of all), and each part sends at most C_out: T >= 2 (k - 1) n / sum of
+//! C_out (SEMANTICS.md 7). Where every device is a rank, a link between parts counts once in that sum, so the best
+//! partition is that of the strength of the graph whose edges carry both directions together; where the directions
+//! are equal too the bound is reached (BOUNDS.md).
+//!
+//! Which method answers: singletons, by proof, on uniform rings, tori and complete graphs (vertex-transitive, and no
+//! cut is smaller than a device's degree) and on meshes of up to two axes (a set of v nodes in an a x b box has at
+//! most 2v - a - b links, so no set is denser than the whole); sorted links on a cycle or a path; the search of
+//! [`super::strength`] up to [`MAX_DEVICES`]; all partitions of a group of up to [`ALL_PARTITIONS`] among relays;
+//! otherwise singletons and cuts, and the row says that it is not exact.
+
+use fixedbitset::FixedBitSet;
+
+use super::cuts::{Best, Capacity, Cut};
+use super::demand::Demand;
+use super::flow::Net;
+use super::{Row, Split, cuts, search, strength};
+use crate::topology::{Shape, Topology};
+
+/// Devices up to which the strength is computed.
+const MAX_DEVICES: usize = 128;
+/// Links up to which it is.
+const MAX_LINKS: u64 = 4096;
+/// Ranks up to which all partitions of a group among relays are evaluated.
+const ALL_PARTITIONS: usize = 8;
+
+/// The row.
+pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
+    let p = demand.ranks();
+    let everybody = p == topo.device_count();
+    let closed = everybody && topo.is_uniform() && uniformly_dense(topo.shape());
+    let mut exact = closed;
+    let mut rows: Vec<Row> = vec![];
+    if everybody {
+        let total: f64 = demand.problem.group.iter().map(|&d| capacity.out(d)).sum();
+        rows.push(Row { ns: time(demand, p, total), split: Split::Singletons, exact });
+        if !closed && let Some(axis) = topo.only_axis() {
+            rows.push(chain(topo, demand, capacity, axis));
+            exact = true;
+        } else if !closed && p <= MAX_DEVICES && topo.link_count() <= MAX_LINKS {
+            rows.push(strongest(topo, demand));
+            exact = true;
+        }
+    } else {
+        let (found, all) = among_relays(topo, demand, capacity);
+        rows.extend(found);
+        exact = all;
+    }
+    let mut best = Best::default();
+    cuts::offer(topo, demand, capacity, &mut best);
+    if !closed {
+        // A partition into two sums both directions; a single direction of a cut must carry n as well.
+        let covered = everybody && symmetric(topo);
+        exact &= covered || cuts::complete(topo) || search::offer(topo, demand, &mut best);
+    }
+    if let Some(Cut { ns, inside }) = best.0 {
+        rows.push(Row { ns, split: Split::Cut(inside), exact });
+    }
+    let longest = rows.into_iter().reduce(|a, b| if b.ns > a.ns * (1.0 + 1e-12) { b } else { a });
+    let nothing = Row { ns: 0.0, split: Split::Singletons, exact: false };
+    Row { exact, ..longest.unwrap_or(nothing) }
+}
+
+fn time(demand: &Demand, parts: usize, out: f64) -> f64 {
+    2.0 * (parts - 1) as f64 * demand.problem.bytes as f64 / out * 1e9
+}
+
+/// Uniform shapes whose best partition is all singletons (proofs at the top).
+fn uniformly_dense(shape: &Shape) -> bool {
+    match shape {
+        Shape::Mesh(sizes) => sizes.iter().filter(|&&s| s > 1).count() <= 2,
+        _ => true,
+    }
+}
+
+/// Whether both directions of every pair have equal bandwidth: then two parts' links add up to twice one way.
+fn symmetric(topo: &Topology) -> bool {
+    let sum = |from, to| topo.links_between(from, to).iter().map(|l| l.rate.bandwidth).sum::<f64>();
+    topo.own_rates().filter_map(|(id, _)| topo.link(id)).all(|l| sum(l.from, l.to) == sum(l.to, l.from))
+}
+
+/// A cycle or path: parts are intervals, so a partition is a choice of pairs to separate, and the weakest are best.
+fn chain(topo: &Topology, demand: &Demand, capacity: &Capacity, axis: usize) -> Row {
+    let size = topo.shape().sizes()[axis];
+    let planes = capacity.planes(axis);
+    let cycle = planes.len() == size as usize;
+    let mut order: Vec<usize> = (0..planes.len()).collect();
+    order.sort_by(|&a, &b| {
+        (planes[a].0 + planes[a].1).total_cmp(&(planes[b].0 + planes[b].1)).then(a.cmp(&b))
+    });
+    let mut best: Option<(f64, usize)> = None;
+    let mut out = 0.0;
+    for (i, &pair) in order.iter().enumerate() {
+        out += planes[pair].0 + planes[pair].1;
+        // i + 1 separated pairs make i + 1 parts of a cycle and i + 2 of a path.
+        let parts = if cycle { i + 1 } else { i + 2 };
+        if parts > 1 {
+            let ns = time(demand, parts, out);
+            if best.is_none_or(|b| ns > b.0 * (1.0 + 1e-12)) {
+                best = Some((ns, i + 1));
+            }
+        }
+    }
+    let (ns, count) = best.unwrap_or((0.0, 0));
+    let mut after = vec![false; size as usize];
+    order[..count].iter().for_each(|&pair| after[pair] = true);
+    // Parts by coordinate; around a cycle the last interval joins the first unless they are separated.
+    let mut part = vec![0usize; size as usize];
+    for c in 1..size as usize {
+        part[c] = part[c - 1] + usize::from(after[c - 1]);
+    }
+    if cycle && !after[size as usize - 1] {
+        let last = part[size as usize - 1];
+        part.iter_mut().filter(|p| **p == last).for_each(|p| *p = 0);
+    }
+    let mut blocks: Vec<Vec<usize>> = vec![vec![]; part.iter().max().map_or(0, |m| m + 1)];
+    for (r, &device) in demand.problem.group.iter().enumerate() {
+        blocks[part[topo.coordinate(device, axis) as usize]].push(r);
+    }
+    Row { ns, split: split(demand, blocks), exact: true }
+}
+
+/// The strength, by search.
+fn strongest(topo: &Topology, demand: &Demand) -> Row {
+    let net = Net::of(topo);
+    let mut rank_of = vec![0usize; net.nodes];
+    demand.problem.group.iter().enumerate().for_each(|(r, d)| rank_of[d.0 as usize] = r);
+    let mut edges: Vec<strength::Edge> = net
+        .arcs
+        .iter()
+        .map(|&(a, b, c)| (rank_of[a].min(rank_of[b]), rank_of[a].max(rank_of[b]), c))
+        .collect();
+    edges.sort_unstable();
+    edges.dedup_by(|next, kept| {
+        let same = (next.0, next.1) == (kept.0, kept.1);
+        if same {
+            kept.2 += next.2;
+        }
+        same
+    });
+    let parts = strength::partition(demand.ranks(), &edges);
+    let mut of = vec![0usize; demand.ranks()];
+    parts.iter().enumerate().for_each(|(i, part)| part.iter().for_each(|&r| of[r] = i));
+    let between: i128 = edges.iter().filter(|e| of[e.0] != of[e.1]).map(|e| e.2).sum();
+    let ns = time(demand, parts.len(), between as f64 * net.unit);
+    Row { ns, split: split(demand, parts), exact: true }
+}
+
+fn split(demand: &Demand, parts: Vec<Vec<usize>>) -> Split {
+    if parts.len() == demand.ranks() { Split::Singletons } else { Split::Parts(parts) }
+}
+
+/// A group among relays: singletons with their flows, and for small groups all partitions.
+fn among_relays(topo: &Topology, demand: &Demand, capacity: &Capacity) -> (Vec<Row>, bool) {
+    let p = demand.ranks();
+    let group = &demand.problem.group;
+    let few = p <= ALL_PARTITIONS && search::affordable(topo, 1 << p);
+    if !few && !search::affordable(topo, p) {
+        // A device's links carry at least what flows from it to other ranks.
+        let total: f64 = group.iter().map(|&d| capacity.out(d)).sum();
+        return (vec![Row { ns: time(demand, p, total), split: Split::Singletons, exact: false }], false);
+    }
+    let net = Net::of(topo);
+    let set = |bits: usize| -> FixedBitSet { (0..p).filter(|r| bits >> r & 1 == 1).collect() };
+    if !few {
+        let alone = search::out_of(&net, demand, (0..p).map(|r| std::iter::once(r).collect()));
+        let total = alone.iter().sum::<i128>() as f64 * net.unit;
+        return (vec![Row { ns: time(demand, p, total), split: Split::Singletons, exact: false }], false);
+    }
+    let full = (1usize << p) - 1;
+    let mut out = vec![0];
+    out.extend(search::out_of(&net, demand, (1..full).map(set)));
+    // least[k][set]: smallest sum of C_out over partitions of the set into k parts, and the part with its first rank.
+    let mut least = vec![vec![(i128::MAX, 0usize); full + 1]; p + 1];
+    least[0][0] = (0, 0);
+    for k in 1..=p {
+        for set in 1..=full {
+            let first = set & set.wrapping_neg();
+            let mut part = set;
+            while part > 0 {
+                if part & first != 0 && part != full {
+                    let rest = least[k - 1][set ^ part].0;
+                    if rest < i128::MAX && out[part] + rest < least[k][set].0 {
+                        least[k][set] = (out[part] + rest, part);
+                    }
+                }
+                part = (part - 1) & set;
+            }
+        }
+    }
+    let mut rows = vec![];
+    for k in (2..=p).rev() {
+        let mut parts = vec![];
+        let mut left = full;
+        for level in (1..=k).rev() {
+            let part = least[level][left].1;
+            parts.push((0..p).filter(|r| part >> r & 1 == 1).collect::<Vec<_>>());
+            left ^= part;
+        }
+        let ns = time(demand, k, least[k][full].0 as f64 * net.unit);
+        rows.push(Row { ns, split: split(demand, parts), exact: true });
+    }
+    (rows, true)
+}
+
+/// For tests of the proofs at the top: the search alone.
+#[cfg(test)]
+pub(super) fn searched(topo: &Topology, demand: &Demand) -> f64 {
+    strongest(topo, demand).ns
+}

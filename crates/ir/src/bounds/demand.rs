@@ -1,0 +1,278 @@
+//! What a collective must move: which bytes have to leave a set of ranks.
+//!
+//! Owns the problem (kind, bytes, group, root, sizes), its validity, and the bytes that any algorithm must send over
+//! a cut. It knows no machine beyond the number of devices.
+
+use kbc_diag::Diagnostic;
+
+use crate::topology::{DeviceId, Topology};
+
+/// A collective, as far as bounds care.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CollKind {
+    /// Everybody gets the sum of everybody's vector.
+    AllReduce,
+    /// Everybody gets everybody's block.
+    AllGather,
+    /// Rank b gets the sum of everybody's block b.
+    ReduceScatter,
+    /// Rank b gets everybody's block b.
+    AllToAll,
+    /// Everybody gets the root's vector.
+    Broadcast,
+    /// The root gets the sum of everybody's vector.
+    Reduce,
+    /// The root gets everybody's block.
+    Gather,
+    /// Rank b gets the root's block b.
+    Scatter,
+}
+
+impl CollKind {
+    /// All kinds with the names of their collectives in `.kb`.
+    pub const ALL: [(&'static str, CollKind); 8] = [
+        ("all_reduce", CollKind::AllReduce),
+        ("all_gather", CollKind::AllGather),
+        ("reduce_scatter", CollKind::ReduceScatter),
+        ("all_to_all", CollKind::AllToAll),
+        ("broadcast", CollKind::Broadcast),
+        ("reduce", CollKind::Reduce),
+        ("gather", CollKind::Gather),
+        ("scatter", CollKind::Scatter),
+    ];
+
+    /// The kind of a collective of the library; None for one that has no row in BOUNDS.md.
+    pub fn from_name(name: &str) -> Option<CollKind> {
+        CollKind::ALL.iter().find(|k| k.0 == name).map(|k| k.1)
+    }
+
+    /// Name in `.kb`.
+    pub fn name(self) -> &'static str {
+        CollKind::ALL.iter().find(|k| k.1 == self).map_or("", |k| k.0)
+    }
+
+    /// Whether it has a root.
+    pub fn rooted(self) -> bool {
+        matches!(self, CollKind::Broadcast | CollKind::Reduce | CollKind::Gather | CollKind::Scatter)
+    }
+
+    /// Whether its vector consists of one block a rank.
+    pub fn blocked(self) -> bool {
+        !matches!(self, CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce)
+    }
+
+    /// busbw / algbw on p ranks, as nccl-tests has it.
+    pub fn bus_factor(self, p: usize) -> f64 {
+        let share = if p == 0 { 0.0 } else { (p - 1) as f64 / p as f64 };
+        match self {
+            CollKind::AllReduce => 2.0 * share,
+            CollKind::Broadcast | CollKind::Reduce => 1.0,
+            _ => share,
+        }
+    }
+}
+
+/// How the bytes fall into blocks.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Sizes {
+    /// p equal blocks. With blocks that differ by an element this may exceed what some cut must carry: use
+    /// [`Sizes::cut`] for them.
+    #[default]
+    Even,
+    /// Bytes of each rank's block; of an all-to-all, of the block *for* each rank, the same on all senders.
+    Blocks(Vec<u64>),
+    /// Bytes from each rank to each rank, by sender; of all-to-all (and shift, permute, send/recv) only.
+    Pairs(Vec<u64>),
+}
+
+impl Sizes {
+    /// The blocks of `elements` of `element` bytes over p ranks, cut at `ceil(elements * i / p)`.
+    pub fn cut(elements: u64, element: u64, p: usize) -> Sizes {
+        let at = |i: usize| (u128::from(elements) * i as u128).div_ceil(p as u128) as u64;
+        Sizes::Blocks((0..p).map(|i| (at(i + 1) - at(i)).saturating_mul(element)).collect())
+    }
+}
+
+/// A collective on a group of devices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// Which.
+    pub kind: CollKind,
+    /// Bytes of the full vector: of one rank's vector for all_reduce, reduce_scatter, reduce, all_to_all; of the
+    /// output for all_gather and gather; of the root's vector for broadcast and scatter.
+    pub bytes: u64,
+    /// Its ranks in group order; other devices pass messages on and nothing else.
+    pub group: Vec<DeviceId>,
+    /// Position of the root in the group.
+    pub root: Option<usize>,
+    /// Blocks.
+    pub sizes: Sizes,
+}
+
+impl Problem {
+    /// Without root and with equal blocks.
+    pub fn new(kind: CollKind, bytes: u64, group: impl IntoIterator<Item = DeviceId>) -> Problem {
+        Problem { kind, bytes, group: group.into_iter().collect(), root: None, sizes: Sizes::Even }
+    }
+
+    /// With that root, by position in the group.
+    pub fn root(mut self, root: usize) -> Problem {
+        self.root = Some(root);
+        self
+    }
+
+    /// With these blocks.
+    pub fn sizes(mut self, sizes: Sizes) -> Problem {
+        self.sizes = sizes;
+        self
+    }
+
+    /// Checks it against a machine; E448 otherwise.
+    pub(super) fn check(&self, topo: &Topology) -> Result<(), Diagnostic> {
+        let p = self.group.len();
+        let fault = |title: String| Err(Diagnostic::error("E448", format!("no bound of this: {title}")));
+        let mut sorted = self.group.clone();
+        sorted.sort_unstable();
+        if let Some(d) = sorted.iter().find(|d| d.0 as usize >= topo.device_count()) {
+            return fault(format!("device {} is not in {}", d.0, topo.shape()));
+        }
+        if let Some(w) = sorted.windows(2).find(|w| w[0] == w[1]) {
+            return fault(format!("device {} is in the group twice", topo.name(w[0])));
+        }
+        match (self.kind.rooted(), self.root) {
+            (true, Some(r)) if r < p => {}
+            (false, None) => {}
+            (true, None) => return fault(format!("{} needs a root", self.kind.name())),
+            (true, Some(r)) => return fault(format!("root {r} of a group of {p}")),
+            (false, Some(_)) => return fault(format!("{} has no root", self.kind.name())),
+        }
+        match &self.sizes {
+            Sizes::Even => Ok(()),
+            Sizes::Blocks(_) if !self.kind.blocked() => {
+                fault(format!("{} has one vector and no blocks", self.kind.name()))
+            }
+            Sizes::Blocks(b) if b.len() != p => fault(format!("{} blocks for {p} ranks", b.len())),
+            Sizes::Blocks(b) => {
+                let sum = b.iter().map(|&x| u128::from(x)).sum::<u128>();
+                if sum == u128::from(self.bytes) {
+                    return Ok(());
+                }
+                fault(format!("its blocks have {sum} bytes and its vector {}", self.bytes))
+            }
+            Sizes::Pairs(_) if self.kind != CollKind::AllToAll => {
+                fault(format!("{} has no bytes for pairs of ranks", self.kind.name()))
+            }
+            Sizes::Pairs(m) if m.len() != p * p => fault(format!("{} counts for {p} ranks", m.len())),
+            Sizes::Pairs(_) => Ok(()),
+        }
+    }
+
+    /// Whether nothing has to move.
+    pub(super) fn is_nothing(&self) -> bool {
+        let p = self.group.len();
+        p <= 1
+            || match &self.sizes {
+                Sizes::Pairs(m) => m.iter().enumerate().all(|(i, &b)| b == 0 || i / p == i % p),
+                _ => self.bytes == 0,
+            }
+    }
+}
+
+/// Ranks on one side of a cut, summed up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Side {
+    /// How many.
+    pub ranks: usize,
+    /// Weight of their blocks.
+    pub weight: u64,
+    /// Whether the root is among them.
+    pub root: bool,
+}
+
+/// A checked problem, in weights.
+pub(super) struct Demand<'p> {
+    pub problem: &'p Problem,
+    /// Weight of each rank's block.
+    weights: Vec<u64>,
+    /// Their sum.
+    pub total: u64,
+    /// Bytes of one unit of weight.
+    pub unit: f64,
+}
+
+impl<'p> Demand<'p> {
+    pub fn new(problem: &'p Problem) -> Demand<'p> {
+        let p = problem.group.len();
+        match &problem.sizes {
+            Sizes::Blocks(b) => Demand { problem, weights: b.clone(), total: problem.bytes, unit: 1.0 },
+            _ => {
+                let unit = problem.bytes as f64 / p as f64;
+                Demand { problem, weights: vec![1; p], total: p as u64, unit }
+            }
+        }
+    }
+
+    pub fn ranks(&self) -> usize {
+        self.problem.group.len()
+    }
+
+    pub fn weight(&self, rank: usize) -> u64 {
+        self.weights[rank]
+    }
+
+    /// Bytes per pair, where that is how they are given.
+    pub fn pairs(&self) -> Option<&'p [u64]> {
+        match &self.problem.sizes {
+            Sizes::Pairs(m) => Some(m),
+            _ => None,
+        }
+    }
+
+    /// One rank as a side.
+    pub fn one(&self, rank: usize) -> Side {
+        Side { ranks: 1, weight: self.weights[rank], root: self.problem.root == Some(rank) }
+    }
+
+    /// The other side.
+    pub fn rest(&self, side: Side) -> Side {
+        let root = self.problem.root.is_some() && !side.root;
+        Side { ranks: self.ranks() - side.ranks, weight: self.total - side.weight, root }
+    }
+
+    /// Bytes that must leave a side; not for [`Sizes::Pairs`]. Zero where nobody or everybody is inside.
+    pub fn out(&self, side: Side) -> f64 {
+        let rest = self.rest(side);
+        if side.ranks == 0 || rest.ranks == 0 {
+            return 0.0;
+        }
+        let n = self.problem.bytes as f64;
+        let when = |condition: bool, bytes: f64| if condition { bytes } else { 0.0 };
+        match self.problem.kind {
+            CollKind::AllReduce => n,
+            CollKind::AllGather => side.weight as f64 * self.unit,
+            CollKind::ReduceScatter => rest.weight as f64 * self.unit,
+            CollKind::AllToAll => side.ranks as f64 * rest.weight as f64 * self.unit,
+            CollKind::Broadcast => when(side.root, n),
+            CollKind::Reduce => when(rest.root, n),
+            CollKind::Gather => when(rest.root, side.weight as f64 * self.unit),
+            CollKind::Scatter => when(side.root, rest.weight as f64 * self.unit),
+        }
+    }
+
+    /// Ranks that something must come from, and ranks it must go to; every such pair counts but for
+    /// [`Sizes::Pairs`].
+    pub fn ends(&self) -> (Vec<usize>, Vec<usize>) {
+        let all = || (0..self.ranks()).collect::<Vec<_>>();
+        let filled = || all().into_iter().filter(|&r| self.weights[r] > 0).collect::<Vec<_>>();
+        let root = || self.problem.root.into_iter().collect::<Vec<_>>();
+        match self.problem.kind {
+            CollKind::AllReduce => (all(), all()),
+            CollKind::AllGather => (filled(), all()),
+            CollKind::ReduceScatter | CollKind::AllToAll => (all(), filled()),
+            CollKind::Broadcast => (root(), all()),
+            CollKind::Reduce => (all(), root()),
+            CollKind::Gather => (filled(), root()),
+            CollKind::Scatter => (root(), filled()),
+        }
+    }
+}

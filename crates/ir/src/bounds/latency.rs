@@ -1,0 +1,130 @@
+//! The latency row: how far the farthest contribution has to travel.
+//!
+//! Owns distances in time. Every port of a device is usable at once (the default machine declares no limit), so
+//! the row is a distance and never a logarithm of rounds. Where a search over all pairs is too long, a distance that
+//! is certainly needed is taken instead: the row may then be lower than the best one, never higher.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use super::demand::Demand;
+use crate::topology::{DeviceId, Topology};
+
+/// Pairs of ranks that are looked at one by one.
+const MAX_PAIRS: usize = 1 << 18;
+/// Sources times links up to which own latencies are searched exactly.
+const MAX_SEARCH: u64 = 1 << 18;
+
+/// The row: time, and between whom.
+pub(super) struct Latency {
+    pub ns: f64,
+    pub hops: u32,
+    pub from: DeviceId,
+    pub to: DeviceId,
+}
+
+/// The latency row of a problem on two ranks or more.
+pub(super) fn latency(topo: &Topology, demand: &Demand) -> Latency {
+    let group = &demand.problem.group;
+    let (sources, sinks) = demand.ends();
+    if !topo.is_uniform() {
+        if sources.len() as u64 * topo.link_count() <= MAX_SEARCH {
+            return searched(topo, demand, &sources, &sinks);
+        }
+        let least = topo.links().map(|l| l.rate.latency_ns).fold(f64::INFINITY, f64::min);
+        let (hops, from, to) = farthest(topo, demand, &sources, &sinks);
+        return Latency { ns: f64::from(hops) * least, hops, from: group[from], to: group[to] };
+    }
+    let (hops, from, to) = farthest(topo, demand, &sources, &sinks);
+    let ns = f64::from(hops) * topo.settings().link().latency_ns;
+    Latency { ns, hops, from: group[from], to: group[to] }
+}
+
+/// Hops of the farthest pair (or of one that is far), by position in the group.
+fn farthest(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]) -> (u32, usize, usize) {
+    let group = &demand.problem.group;
+    let hops = |s: usize, d: usize| topo.hops(group[s], group[d]);
+    let all = topo.device_count();
+    let everybody = sources.len() == all && sinks.len() == all;
+    let mut best = (0, 0, 0);
+    let mut take = |s: usize, d: usize| {
+        let h = hops(s, d);
+        if h > best.0 {
+            best = (h, s, d);
+        }
+    };
+    if let Some(pairs) = demand.pairs() {
+        let p = group.len();
+        for i in (0..p * p).filter(|&i| pairs[i] > 0) {
+            take(i / p, i % p);
+        }
+    } else if !everybody && sources.len().saturating_mul(sinks.len()) <= MAX_PAIRS {
+        for &s in sources {
+            sinks.iter().for_each(|&d| take(s, d));
+        }
+    } else {
+        // From the first source to the farthest sink, and from there to the farthest source: for everybody on a
+        // generator that is the diameter (the farthest device of any is a corner of a mesh; elsewhere all are alike).
+        let far = |from: usize, of: &[usize]| of.iter().copied().max_by_key(|&d| (hops(from, d), Reverse(d)));
+        if let Some(&s) = sources.first()
+            && let Some(d) = far(s, sinks)
+        {
+            take(s, d);
+            if let Some(back) = far(d, sources) {
+                take(back, d);
+            }
+        }
+    }
+    best
+}
+
+/// A time in a queue, earliest first.
+#[derive(PartialEq)]
+struct At(f64, u32, u32);
+
+impl Eq for At {}
+
+impl Ord for At {
+    fn cmp(&self, other: &At) -> Ordering {
+        other.0.total_cmp(&self.0).then(other.2.cmp(&self.2))
+    }
+}
+
+impl PartialOrd for At {
+    fn partial_cmp(&self, other: &At) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Shortest times over all paths (a relay may take another way than the route).
+fn searched(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]) -> Latency {
+    let group = &demand.problem.group;
+    let p = group.len();
+    let mut best = Latency { ns: -1.0, hops: 0, from: DeviceId(0), to: DeviceId(0) };
+    for &s in sources {
+        let mut seen = vec![None; topo.device_count()];
+        let mut heap = BinaryHeap::from([At(0.0, 0, group[s].0)]);
+        while let Some(At(time, hops, at)) = heap.pop() {
+            if seen[at as usize].is_some() {
+                continue;
+            }
+            seen[at as usize] = Some((time, hops));
+            for l in topo.links_from(DeviceId(at)) {
+                if seen[l.to.0 as usize].is_none() {
+                    heap.push(At(time + l.rate.latency_ns, hops + 1, l.to.0));
+                }
+            }
+        }
+        for &d in sinks {
+            if s == d || demand.pairs().is_some_and(|m| m[s * p + d] == 0) {
+                continue;
+            }
+            if let Some((ns, hops)) = seen[group[d].0 as usize]
+                && ns > best.ns
+            {
+                best = Latency { ns, hops, from: group[s], to: group[d] };
+            }
+        }
+    }
+    Latency { ns: best.ns.max(0.0), ..best }
+}

@@ -1,0 +1,155 @@
+//! The best cut of all, by flows.
+//!
+//! Owns the exact searches over all cuts: blocks that must reach a rank (ratio of weight to capacity, by repeated
+//! minimum cuts), one vector that must reach everybody (minimum cuts), and all-to-all on very small machines (every
+//! cut). Devices outside the group are relays: they are nodes of the network and on neither side count as ranks.
+
+use fixedbitset::FixedBitSet;
+
+use super::cuts::{Best, Inside};
+use super::demand::{CollKind, Demand, Side};
+use super::flow::{Flow, Net};
+use crate::topology::Topology;
+
+/// Devices up to which flows are computed (the depth of a path is at most this).
+const MAX_NODES: usize = 1024;
+/// Flows times links up to which a search is made.
+const MAX_WORK: u64 = 1 << 20;
+/// Machines up to this many devices have every cut of an all-to-all evaluated.
+const ALL_CUTS: usize = 12;
+
+/// Whether that many flows over all links of a machine are affordable.
+pub(super) fn affordable(topo: &Topology, flows: usize) -> bool {
+    let links = topo.link_count();
+    topo.device_count() <= MAX_NODES && links <= MAX_WORK && links * flows as u64 <= MAX_WORK
+}
+
+/// Offers the best cut; returns whether it is the best of all.
+pub(super) fn offer(topo: &Topology, demand: &Demand, best: &mut Best) -> bool {
+    let p = demand.ranks();
+    let root = demand.problem.root.unwrap_or(0);
+    let flows = match demand.problem.kind {
+        CollKind::Gather | CollKind::Scatter => 1,
+        CollKind::AllReduce => 2 * p,
+        _ => p,
+    };
+    if !affordable(topo, flows) {
+        return false;
+    }
+    let net = Net::of(topo);
+    let back = net.reversed();
+    match demand.problem.kind {
+        CollKind::AllGather => (0..p).for_each(|v| blocks(&net, demand, v, false, best)),
+        CollKind::ReduceScatter => (0..p).for_each(|v| blocks(&back, demand, v, true, best)),
+        CollKind::Gather => blocks(&net, demand, root, false, best),
+        CollKind::Scatter => blocks(&back, demand, root, true, best),
+        CollKind::Broadcast => vector(&net, demand, root, false, best),
+        CollKind::Reduce => vector(&back, demand, root, true, best),
+        CollKind::AllReduce => {
+            vector(&net, demand, 0, false, best);
+            vector(&back, demand, 0, true, best);
+        }
+        CollKind::AllToAll => return every(topo, &net, demand, best),
+    }
+    true
+}
+
+/// The ranks inside a set of devices, or outside.
+fn ranks(demand: &Demand, inside: &FixedBitSet, outside: bool) -> Vec<usize> {
+    let group = &demand.problem.group;
+    (0..group.len()).filter(|&r| inside.contains(group[r].0 as usize) != outside).collect()
+}
+
+/// max over S without `sink` of weight(S) / C_out(S). On a reversed network S is where the blocks go, and what must
+/// leave is the complement.
+fn blocks(net: &Net, demand: &Demand, sink: usize, reversed: bool, best: &mut Best) {
+    let group = &demand.problem.group;
+    let goal = group[sink].0 as usize;
+    let total = i128::from(demand.total - demand.weight(sink));
+    let mut inside: FixedBitSet = (0..net.nodes).filter(|&v| v != goal).collect();
+    inside.grow(net.nodes);
+    let (mut weight, mut capacity) = (total, net.out(&inside));
+    if total == 0 {
+        return;
+    }
+    loop {
+        // Everything reaches the sink in time weight / capacity unless a cut is tighter.
+        let source = net.nodes;
+        let mut flow = net.flow(1, weight);
+        for (r, device) in group.iter().enumerate().filter(|(r, _)| *r != sink) {
+            flow.arc(source, device.0 as usize, i128::from(demand.weight(r)) * capacity, 0);
+        }
+        if flow.run(source, goal) >= total * capacity {
+            break;
+        }
+        inside = flow.layer(source);
+        weight = ranks(demand, &inside, false).iter().map(|&r| i128::from(demand.weight(r))).sum();
+        capacity = net.out(&inside);
+    }
+    let bytes = weight as f64 * demand.unit;
+    best.offer(bytes, capacity as f64 * net.unit, || Inside::Ranks(ranks(demand, &inside, reversed)));
+}
+
+/// n over the least maximum flow from the root to a rank. On a reversed network the flows go to the root.
+fn vector(net: &Net, demand: &Demand, root: usize, reversed: bool, best: &mut Best) {
+    let group = &demand.problem.group;
+    let n = demand.problem.bytes as f64;
+    let source = group[root].0 as usize;
+    for (_, device) in group.iter().enumerate().filter(|(r, _)| *r != root) {
+        let mut flow = net.flow(0, 1);
+        let value = flow.run(source, device.0 as usize);
+        best.offer(n, value as f64 * net.unit, || {
+            Inside::Ranks(ranks(demand, &flow.layer(source), reversed))
+        });
+    }
+}
+
+/// Every cut of a small machine whose devices are all ranks.
+fn every(topo: &Topology, net: &Net, demand: &Demand, best: &mut Best) -> bool {
+    let p = demand.ranks();
+    if p > ALL_CUTS || p != topo.device_count() {
+        return false;
+    }
+    let mut rank_of = vec![0usize; p];
+    demand.problem.group.iter().enumerate().for_each(|(r, d)| rank_of[d.0 as usize] = r);
+    for mask in 1..(1u32 << p) - 1 {
+        let has = |rank: usize| mask >> rank & 1 == 1;
+        let leaves = |a: &&(usize, usize, i128)| has(rank_of[a.0]) && !has(rank_of[a.1]);
+        let capacity: i128 = net.arcs.iter().filter(leaves).map(|a| a.2).sum();
+        let members = (0..p).filter(|&r| has(r));
+        let bytes = match demand.pairs() {
+            Some(m) => {
+                let crosses = |i: &usize| has(i / p) && !has(i % p);
+                (0..p * p).filter(crosses).map(|i| u128::from(m[i])).sum::<u128>() as f64
+            }
+            None => demand.out(members.clone().fold(Side::default(), |side, r| Side {
+                ranks: side.ranks + 1,
+                weight: side.weight + demand.weight(r),
+                root: false,
+            })),
+        };
+        best.offer(bytes, capacity as f64 * net.unit, || Inside::Ranks(members.collect()));
+    }
+    true
+}
+
+/// Maximum flow from some ranks to all other ranks, for each of these non-empty proper sets of ranks, in units of the
+/// network: C_out of SEMANTICS.md 7.
+pub(super) fn out_of(net: &Net, demand: &Demand, sets: impl Iterator<Item = FixedBitSet>) -> Vec<i128> {
+    let group = &demand.problem.group;
+    let (source, sink) = (net.nodes, net.nodes + 1);
+    let much: i128 = net.arcs.iter().map(|a| a.2).sum::<i128>() + 1;
+    sets.map(|set| {
+        let mut flow: Flow = net.flow(2, 1);
+        for (r, device) in group.iter().enumerate() {
+            let device = device.0 as usize;
+            if set.contains(r) {
+                flow.arc(source, device, much, 0);
+            } else {
+                flow.arc(device, sink, much, 0);
+            }
+        }
+        flow.run(source, sink)
+    })
+    .collect()
+}

@@ -1,0 +1,173 @@
+//! How many consecutive calls stand for all of them.
+//!
+//! Owns the reading of how a schedule's text depends on `call`: through `call mod k` (slots and windows used in turn),
+//! through comparisons with a constant (first calls differ), and linearly in the values of waits (epochs). After the
+//! settled calls, k calls are a period; one period more than shown by reuse and one more are walked.
+
+use crate::expr::{BinOp, Expr, UnOp};
+use crate::schedule::{CALL, RankSet, Ref, SOp, SStmt, Schedule};
+use kbc_diag::{Diagnostic, Span};
+
+/// The calls to walk.
+#[derive(Clone, Debug)]
+pub(super) struct Horizon {
+    /// How many.
+    pub calls: u64,
+    /// Calls after which the text repeats.
+    pub period: u64,
+    /// Where the text depends on the call in another way, and how.
+    pub open: Option<Diagnostic>,
+}
+
+struct Scan {
+    period: u64,
+    settled: u64,
+    open: Option<Diagnostic>,
+}
+
+pub(super) fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The calls that stand for every call.
+pub(super) fn horizon(s: &Schedule) -> Horizon {
+    let mut scan = Scan { period: 1, settled: 0, open: None };
+    for r in &s.regions {
+        for role in &r.roles {
+            if let RankSet::Where(e) = &role.ranks {
+                scan.expr(e, false, r.span);
+            }
+            for st in &role.streams {
+                scan.body(&st.body, r.span);
+            }
+        }
+    }
+    let period = scan.period;
+    Horizon { calls: scan.settled + (period + 2).max(3), period, open: scan.open }
+}
+
+/// `c` where `e` is `c * call + (something without call)`.
+fn slope(e: &Expr) -> Option<i64> {
+    match e {
+        _ if !e.mentions(CALL) => Some(0),
+        Expr::Var(_) => Some(1),
+        Expr::Un(UnOp::Neg, a) => slope(a)?.checked_neg(),
+        Expr::Bin(BinOp::Add, a, b) => slope(a)?.checked_add(slope(b)?),
+        Expr::Bin(BinOp::Sub, a, b) => slope(a)?.checked_sub(slope(b)?),
+        Expr::Bin(BinOp::Mul, a, b) => match (a.as_int(), b.as_int()) {
+            (Some(k), _) => slope(b)?.checked_mul(k),
+            (_, Some(k)) => slope(a)?.checked_mul(k),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl Scan {
+    fn body(&mut self, list: &[SStmt], outer: Span) {
+        for s in list {
+            match s {
+                SStmt::For { lo, hi, body, .. } => {
+                    self.expr(lo, false, outer);
+                    self.expr(hi, false, outer);
+                    self.body(body, outer);
+                }
+                SStmt::If { cond, then, other } => {
+                    self.expr(cond, false, outer);
+                    self.body(then, outer);
+                    self.body(other, outer);
+                }
+                SStmt::Op(op, span) => self.op(op, *span),
+            }
+        }
+    }
+
+    fn op(&mut self, op: &SOp, span: Span) {
+        let mut refs = vec![];
+        match op {
+            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => refs.extend([dst, src]),
+            SOp::Put { src, peer, dst } | SOp::Get { dst, peer, src } => {
+                refs.extend([dst, src]);
+                peer.iter().for_each(|e| self.expr(e, false, span));
+            }
+            SOp::Notify { peer, index, .. } => {
+                peer.iter().for_each(|e| self.expr(e, false, span));
+                self.expr(index, false, span);
+            }
+            SOp::Wait { index, value, .. } => {
+                self.expr(index, false, span);
+                self.expr(value, true, span);
+            }
+            _ => {}
+        }
+        for r in refs {
+            match r {
+                Ref::Slot { slot, .. } => self.expr(slot, false, span),
+                Ref::Chunk { path, .. } => {
+                    for p in path {
+                        self.expr(&p.index, false, span);
+                        self.expr(&p.len, false, span);
+                        self.expr(&p.of, false, span);
+                    }
+                }
+            }
+        }
+    }
+
+    /// `epoch`: the value of a wait, which grows with the calls.
+    fn expr(&mut self, e: &Expr, epoch: bool, span: Span) {
+        use BinOp::*;
+        if !e.mentions(CALL) {
+            return;
+        }
+        match e {
+            Expr::Bin(Mod, a, k) if k.as_int().is_some_and(|k| k > 0) => {
+                self.cycle(a, k.as_int().unwrap_or(1) as u64, span)
+            }
+            Expr::Bin(BitAnd, a, k) if k.as_int().is_some_and(|k| k > 0 && (k + 1) & k == 0) => {
+                self.cycle(a, k.as_int().unwrap_or(0) as u64 + 1, span)
+            }
+            Expr::Bin(Eq | Ne | Lt | Le | Gt | Ge, a, b) => match (&**a, &**b) {
+                (Expr::Var(_), Expr::Int(t)) | (Expr::Int(t), Expr::Var(_)) => {
+                    self.settled = self.settled.max(t.saturating_add(1).clamp(0, 1 << 20) as u64);
+                }
+                _ if slope(a).is_some_and(|s| s != 0) || slope(b).is_some_and(|s| s != 0) => self.other(e, span),
+                (a, b) => {
+                    self.expr(a, false, span);
+                    self.expr(b, false, span);
+                }
+            },
+            _ if epoch && slope(e).is_some() => {}
+            Expr::Var(_) | Expr::Int(_) => self.other(e, span),
+            Expr::Un(_, a) | Expr::Table(_, a) => self.expr(a, false, span),
+            Expr::Bin(op, a, b) => {
+                let inner = epoch && matches!(op, Add | Sub);
+                self.expr(a, inner, span);
+                self.expr(b, inner, span);
+            }
+            Expr::Select(c, a, b) => {
+                self.expr(c, false, span);
+                self.expr(a, epoch, span);
+                self.expr(b, epoch, span);
+            }
+        }
+    }
+
+    fn cycle(&mut self, a: &Expr, k: u64, span: Span) {
+        match slope(a) {
+            Some(c) => {
+                let turn = k / gcd(k, c.unsigned_abs());
+                self.period = (self.period / gcd(self.period, turn)).saturating_mul(turn);
+            }
+            None => self.expr(a, false, span),
+        }
+    }
+
+    fn other(&mut self, e: &Expr, span: Span) {
+        self.open.get_or_insert_with(|| {
+            Diagnostic::error("E353", format!("`{e}` is not the same for later calls, so no number of calls shows all"))
+                .primary(span, "depends on the call here")
+                .help("use `call` in the value of a wait, as `call mod k`, or compared with a constant")
+        });
+    }
+}

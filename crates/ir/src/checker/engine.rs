@@ -1,0 +1,641 @@
+//! The abstract execution: every walked stream through all calls, once.
+//!
+//! Counters only grow, so that whatever order the streams run in, the same ones get stuck (a Kahn network): one run
+//! decides progress, and clocks kept beside it decide order at any speed of the ranks. Owns the run loop and what each
+//! operation touches; clocks are [`super::order`]'s, contents [`super::meaning`]'s.
+
+use super::Setup;
+use super::contents::Contents;
+use super::meaning::{Asymmetric, At, Meaning};
+use super::order::{Conflict, Kind, Mark, Order, Snap, Who};
+use super::report::{Doing, FILL, Report, TAKE};
+use super::stuck::{self, Blocked, On};
+use crate::schedule::{BufferId, BufferRole, LocalOp};
+use crate::walk::{Access, Act, Cursor, Mem, Step};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Ready,
+    Counter(u32),
+    Event(u32),
+    Done,
+    Failed,
+}
+
+struct Stream<'p> {
+    rank: u64,
+    rep: usize,
+    number: u32,
+    call: u64,
+    cursor: Option<Cursor<'p>>,
+    retry: Option<(Act<'p>, Span, u32)>,
+    state: State,
+}
+
+struct Counter {
+    count: u64,
+    writer: u32,
+    writer_op: u32,
+    /// Element that takes the walked notifier to the real one.
+    moved: u64,
+    snaps: VecDeque<Snap>,
+    /// Number of the first snapshot kept, from 1.
+    first: u64,
+    waiting: Vec<usize>,
+    /// Notifies of each call.
+    notified: Vec<u64>,
+    /// Waits of each call and the sum of their values.
+    waited: Vec<(u64, i128)>,
+    wait_op: u32,
+}
+
+#[derive(Default)]
+struct Event {
+    /// (call, recording stream, operation, what it told)
+    marks: Vec<(u64, u32, u32, Mark)>,
+    waiting: Vec<usize>,
+}
+
+/// How a run ended.
+pub(super) struct Outcome {
+    pub errors: Diagnostics,
+    pub acts: u64,
+    /// Largest growth of a counter a call.
+    pub growth: u64,
+}
+
+/// Why there is no outcome.
+pub(super) enum Stopped {
+    /// More operations than allowed.
+    TooLong(u64),
+    /// Ranks that are not walked would do something else.
+    Asymmetric(Asymmetric),
+}
+
+impl From<Asymmetric> for Stopped {
+    fn from(s: Asymmetric) -> Self {
+        Stopped::Asymmetric(s)
+    }
+}
+
+/// Which limits a run has.
+pub(super) struct Limits {
+    pub acts: u64,
+    pub errors: usize,
+    pub stated_calls: u64,
+    /// Calls after which the text repeats, if later calls are to be covered.
+    pub period: Option<u64>,
+}
+
+pub(super) struct Engine<'p, C> {
+    setup: &'p Setup<'p>,
+    streams: Vec<Stream<'p>>,
+    order: Order<'p>,
+    meaning: Meaning<'p, C>,
+    counters: Vec<Counter>,
+    events: Vec<Event>,
+    /// Last call in which each buffer of each walked rank was written, from 1.
+    written: Vec<u64>,
+    report: Report<'p>,
+    ready: VecDeque<usize>,
+    acts: u64,
+}
+
+impl<'p, C: Contents> Engine<'p, C> {
+    pub(super) fn new(setup: &'p Setup<'p>, limits: &Limits) -> Self {
+        let (reps, p) = (&setup.group.reps, setup.program);
+        let mut streams = vec![];
+        for (rep, &rank) in reps.iter().enumerate() {
+            for number in 0..setup.width as u32 {
+                let state = State::Ready;
+                streams.push(Stream { rank, rep, number, call: 0, cursor: None, retry: None, state });
+            }
+        }
+        let calls = setup.calls as usize;
+        let counters = (0..reps.len() * p.counters() as usize)
+            .map(|_| Counter {
+                count: 0,
+                writer: NONE,
+                writer_op: 0,
+                moved: 0,
+                snaps: VecDeque::new(),
+                first: 1,
+                waiting: vec![],
+                notified: vec![0; calls],
+                waited: vec![(0, 0); calls],
+                wait_op: 0,
+            })
+            .collect();
+        Engine {
+            setup,
+            ready: (0..streams.len()).collect(),
+            streams,
+            order: Order::new(&setup.group, setup.width, reps.len() * setup.grids.places),
+            meaning: Meaning::new(setup),
+            counters,
+            events: (0..reps.len() * p.events.len()).map(|_| Event::default()).collect(),
+            written: vec![0; reps.len() * setup.schedule.buffers.len()],
+            report: Report::new(setup, limits.errors),
+            acts: 0,
+        }
+    }
+
+    /// Runs everything.
+    pub(super) fn run(mut self, limits: &Limits) -> Result<Outcome, Stopped> {
+        for call in 0..self.setup.calls {
+            for (region, r) in self.setup.regions.iter().enumerate() {
+                if r.promised && r.streams.iter().all(|n| *n == 0) {
+                    for b in self.meaning.nobody(region as u32, call) {
+                        self.report.broken(&b, region as u32, call, None);
+                    }
+                }
+            }
+        }
+        while let Some(si) = self.ready.pop_front() {
+            self.go(si)?;
+            if self.acts > limits.acts {
+                return Err(Stopped::TooLong(self.acts));
+            }
+            if self.report.full() {
+                break;
+            }
+        }
+        let failed = self.streams.iter().any(|s| s.state == State::Failed);
+        let waiting = self.streams.iter().any(|s| matches!(s.state, State::Counter(_) | State::Event(_)));
+        if waiting && !failed && !self.report.full() {
+            self.deadlock();
+        } else if !failed {
+            self.ranges(limits);
+        }
+        let growth = self.counters.iter().map(|c| c.notified.iter().copied().max().unwrap_or(0)).max().unwrap_or(0);
+        Ok(Outcome { errors: self.report.finish(), acts: self.acts, growth })
+    }
+
+    /// The number of a stream over all ranks.
+    fn own(&self, si: usize) -> u32 {
+        let s = &self.streams[si];
+        (s.rank as usize * self.setup.width) as u32 + s.number
+    }
+
+    /// Runs a stream until it blocks or is over.
+    fn go(&mut self, si: usize) -> Result<(), Stopped> {
+        self.streams[si].state = State::Ready;
+        loop {
+            let (act, span, op) = match self.streams[si].retry.take() {
+                Some(x) => x,
+                None => match self.next(si)? {
+                    Some(x) => x,
+                    None => return Ok(()),
+                },
+            };
+            self.acts += 1;
+            if !self.execute(si, &act, span, op)? {
+                self.streams[si].retry = Some((act, span, op));
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next operation of a stream; none if it is over.
+    fn next(&mut self, si: usize) -> Result<Option<(Act<'p>, Span, u32)>, Stopped> {
+        loop {
+            let s = &mut self.streams[si];
+            let Some(cursor) = &mut s.cursor else {
+                if s.call == self.setup.calls {
+                    s.state = State::Done;
+                    return Ok(None);
+                }
+                s.cursor = Some(Cursor::new(self.setup.program, s.rank, s.number, s.call as i64));
+                self.order.begin_call(si);
+                self.host(si, true);
+                continue;
+            };
+            match cursor.next_step() {
+                Ok(Some(Step::Act(act, span, op))) => return Ok(Some((act, span, op))),
+                Ok(Some(Step::Enter(_))) => {}
+                Ok(Some(Step::Leave(region))) => {
+                    if self.setup.regions[region.0 as usize].promised {
+                        let at = At { rep: s.rep, region: region.0, call: s.call };
+                        for b in self.meaning.leave(at) {
+                            let base = b.rep * self.setup.grids.places;
+                            let operand = &self.setup.schedule.regions[region.0 as usize].operands[b.operand as usize];
+                            let places = self.setup.grids.whole(operand.buffer, b.rep);
+                            let atoms = b.atoms.max(1) as usize;
+                            let place = places.start + places.len() * b.atom as usize / atoms;
+                            let last = if places.is_empty() { None } else { self.order.last_write(base + place) };
+                            self.report.broken(&b, at.region, at.call, last);
+                        }
+                    }
+                }
+                Ok(None) => {
+                    self.host(si, false);
+                    let s = &mut self.streams[si];
+                    s.cursor = None;
+                    s.call += 1;
+                }
+                Err(fault) => {
+                    s.state = State::Failed;
+                    let setup = self.setup;
+                    self.report.push(fault.code, fault.span, Span::NONE, || fault.diagnostic(|r| setup.rank(r)));
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// The host fills the inputs before a call and takes the results after it, on stream `main`.
+    fn host(&mut self, si: usize, before: bool) {
+        let (number, rep, rank, call) = {
+            let s = &self.streams[si];
+            (s.number, s.rep, s.rank, s.call)
+        };
+        if number != 0 {
+            return;
+        }
+        self.order.tick(si);
+        for (b, buffer) in self.setup.schedule.buffers.iter().enumerate() {
+            let id = BufferId(b as u32);
+            let (op, writes) = match (buffer.role, before) {
+                (BufferRole::Input(_), true) => (FILL - 2 * b as u32, true),
+                (BufferRole::Output(_), false) => (TAKE - 2 * b as u32, false),
+                _ => continue,
+            };
+            if self.setup.program.elements(id, rank).unwrap_or(0) == 0 {
+                continue;
+            }
+            let places = self.setup.grids.whole(id, rep);
+            if writes {
+                self.mark(rep, b as u32, call);
+            } else if self.written[rep * self.setup.schedule.buffers.len() + b] <= call {
+                self.unwritten(rank, b as u32, call, buffer.span);
+            }
+            let who = Who { si, back: 0, stream: self.own(si) };
+            self.touch(who, rep, places, Kind::Local, writes, op, buffer.span, None);
+        }
+    }
+
+    fn mark(&mut self, rep: usize, buffer: u32, call: u64) {
+        let w = &mut self.written[rep * self.setup.schedule.buffers.len() + buffer as usize];
+        *w = (*w).max(call + 1);
+    }
+
+    fn unwritten(&mut self, rank: u64, buffer: u32, call: u64, span: Span) {
+        let setup = self.setup;
+        let b = setup.schedule.buffer(BufferId(buffer));
+        self.report.push("E344", span, b.span, || {
+            Diagnostic::error("E344", format!("%{} of rank {} holds nothing in call {call}", b.name, setup.rank(rank)))
+                .primary(span, "read here, and not written before in this call")
+                .help("buffers but inputs hold nothing at the start of a call")
+        });
+    }
+
+    /// Reads or writes a run of places of a walked rank. With `moved`, the run belongs to a buffer whose parts the
+    /// group moves, and the accessing rank is a translate.
+    #[expect(clippy::too_many_arguments, reason = "one access has this many facts")]
+    fn touch(
+        &mut self,
+        who: Who,
+        rep: usize,
+        places: Range<usize>,
+        kind: Kind,
+        writes: bool,
+        op: u32,
+        span: Span,
+        moved: Option<u32>,
+    ) {
+        let base = rep * self.setup.grids.places;
+        let acc = self.order.access(who, kind, op);
+        let back = if moved.is_some() { self.setup.group.inverse(who.back) } else { 0 };
+        for p in places {
+            let place = match moved {
+                Some(buffer) => self.setup.moved(buffer, p, back),
+                None => p,
+            };
+            let found = if writes {
+                self.order.write(who, base + place, acc)
+            } else {
+                self.order.read(who, base + place, acc)
+            };
+            if let Some(c) = found {
+                self.conflict(c, who, rep, place, span, writes);
+            }
+        }
+    }
+
+    fn conflict(&mut self, c: Conflict, who: Who, rep: usize, place: usize, span: Span, writes: bool) {
+        let calls = (self.order.call_of(&c.with), self.streams[who.si].call as usize);
+        let rank = who.stream as u64 / self.setup.width as u64;
+        let on = self.setup.group.reps[rep];
+        self.report.conflict(c, Doing { rank, span, place, on, writes }, calls);
+    }
+
+    /// An access of an operation to memory of this rank (`back` 0) or, moved, of the peer.
+    #[expect(clippy::too_many_arguments, reason = "one access has this many facts")]
+    fn access(&mut self, who: Who, rep: usize, a: &Access, kind: Kind, writes: bool, op: u32, span: Span) {
+        let places = self.setup.grids.of(a, rep);
+        let moved = match a.mem {
+            Mem::Buffer(b) if who.back != 0 => Some(b),
+            _ => None,
+        };
+        if let Mem::Buffer(b) = a.mem {
+            let call = self.streams[who.si].call;
+            if writes {
+                self.mark(rep, b, call);
+            } else if a.len > 0 {
+                self.check_written(rep, b, call, span);
+            }
+        }
+        self.touch(who, rep, places, kind, writes, op, span, moved);
+    }
+
+    fn check_written(&mut self, rep: usize, buffer: u32, call: u64, span: Span) {
+        if self.written[rep * self.setup.schedule.buffers.len() + buffer as usize] <= call {
+            self.unwritten(self.setup.group.reps[rep], buffer, call, span);
+        }
+    }
+
+    /// Moves contents of one side to the other: read on `from`, written on `to` after a move by `back`.
+    #[expect(clippy::too_many_arguments, reason = "one transfer has this many facts")]
+    fn carry(
+        &mut self,
+        region: u32,
+        call: u64,
+        from: (usize, &Access),
+        to: (usize, &Access),
+        backs: (u64, u64),
+        add: Option<u32>,
+        rank: u64,
+        span: Span,
+    ) -> Result<(), Stopped> {
+        if !self.setup.regions[region as usize].promised {
+            self.meaning.forget(to.0, to.1.mem);
+            return Ok(());
+        }
+        let at = |rep| At { rep, region, call };
+        if let Err(t) = self.meaning.load(at(from.0), from.1) {
+            self.report.trouble(t, rank, call, span);
+            self.meaning.forget(to.0, to.1.mem);
+            return Ok(());
+        }
+        self.meaning.translate(backs.0);
+        if let Err(t) = self.meaning.store(at(to.0), to.1, backs.1, add)? {
+            self.report.trouble(t, rank, call, span);
+        }
+        Ok(())
+    }
+
+    /// Executes an operation; false if it has to wait.
+    fn execute(&mut self, si: usize, act: &Act<'p>, span: Span, op: u32) -> Result<bool, Stopped> {
+        let (rank, rep, call) = {
+            let s = &self.streams[si];
+            (s.rank, s.rep, s.call)
+        };
+        let own = self.own(si);
+        let me = Who { si, back: 0, stream: own };
+        let region = self.streams[si].cursor.as_ref().and_then(Cursor::region).map_or(0, |r| r.0);
+        match act {
+            Act::Copy { dst, src } => {
+                self.order.tick(si);
+                self.access(me, rep, src, Kind::Local, false, op, span);
+                self.access(me, rep, dst, Kind::Local, true, op, span);
+                self.carry(region, call, (rep, src), (rep, dst), (0, 0), None, rank, span)?;
+            }
+            Act::Reduce { dst, src, .. } => {
+                self.order.tick(si);
+                self.access(me, rep, src, Kind::Local, false, op, span);
+                self.access(me, rep, dst, Kind::Local, false, op, span);
+                self.access(me, rep, dst, Kind::Local, true, op, span);
+                self.carry(region, call, (rep, src), (rep, dst), (0, 0), Some(op), rank, span)?;
+            }
+            Act::Put { src, peer, dst } => {
+                self.order.tick(si);
+                let (there, back, who) = self.peer(si, *peer);
+                self.access(me, rep, src, Kind::Put, false, op, span);
+                self.access(who, there, dst, Kind::Put, true, op, span);
+                self.carry(region, call, (rep, src), (there, dst), (back, back), None, rank, span)?;
+            }
+            Act::Get { dst, peer, src } => {
+                self.order.tick(si);
+                let (there, back, who) = self.peer(si, *peer);
+                self.access(who, there, src, Kind::Get, false, op, span);
+                self.access(me, rep, dst, Kind::Get, true, op, span);
+                // The peer's memory is the translate of the walked rank's, so its side is moved first.
+                let forth = self.setup.group.inverse(back);
+                let mut there_src = *src;
+                if let (Mem::Buffer(b), true) = (src.mem, back != 0) {
+                    there_src = self.setup.moved_access(region, b, src, back);
+                }
+                self.carry(region, call, (there, &there_src), (rep, dst), (forth, 0), None, rank, span)?;
+            }
+            Act::Notify { peer, counter } => self.notify(si, *peer, *counter, span, op),
+            Act::Wait { counter, value } => return Ok(self.wait(si, *counter, *value, op)),
+            Act::FenceRelease => self.order.release(si),
+            Act::FenceAcquire => self.order.acquire(si),
+            Act::FenceComplete => self.order.complete(si),
+            Act::Record(e) => {
+                let mark = self.order.record(si, own);
+                self.record(rep, *e, call, own, op, mark, span);
+            }
+            Act::Await(e) => {
+                let at = rep * self.setup.program.events.len() + *e as usize;
+                let event = &mut self.events[at];
+                let Some((.., mark)) = event.marks.iter().find(|m| m.0 == call) else {
+                    event.waiting.push(si);
+                    self.streams[si].state = State::Event(*e);
+                    return Ok(false);
+                };
+                self.order.awaited(si, mark);
+            }
+            Act::Mark => {}
+            Act::Local(l) => self.local(me, rep, l, op, span, region, call),
+        }
+        Ok(true)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one access has this many facts")]
+    fn local(&mut self, me: Who, rep: usize, l: &LocalOp, op: u32, span: Span, region: u32, call: u64) {
+        self.order.tick(me.si);
+        let rank = self.setup.group.reps[rep];
+        for b in l.srcs() {
+            let places = self.setup.grids.whole(b, rep);
+            if self.setup.program.elements(b, rank).unwrap_or(0) > 0 {
+                self.check_written(rep, b.0, call, span);
+            }
+            self.touch(me, rep, places, Kind::Local, false, op, span, None);
+        }
+        let places = self.setup.grids.whole(l.dst(), rep);
+        self.mark(rep, l.dst().0, call);
+        self.touch(me, rep, places, Kind::Local, true, op, span, None);
+        if self.setup.regions[region as usize].promised {
+            self.meaning.local(At { rep, region, call }, l);
+        }
+    }
+
+    /// A peer as (walked rank, element that takes it there, the accessing stream as that rank sees it).
+    fn peer(&self, si: usize, peer: u64) -> (usize, u64, Who) {
+        let group = &self.setup.group;
+        let (there, h) = group.split(peer);
+        let back = group.inverse(h);
+        let s = &self.streams[si];
+        let from = group.act(back, s.rank);
+        let stream = (from as usize * self.setup.width) as u32 + s.number;
+        (there, back, Who { si, back: h, stream })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one event has this many facts")]
+    fn record(&mut self, rep: usize, e: u32, call: u64, own: u32, op: u32, mark: Mark, span: Span) {
+        let setup = self.setup;
+        let event = &mut self.events[rep * setup.program.events.len() + e as usize];
+        if let Some((_, _, first, _)) = event.marks.iter().find(|m| m.1 != own) {
+            let first = setup.span(*first);
+            self.report.push("E351", span, first, || {
+                let name = &setup.program.events[e as usize];
+                Diagnostic::error("E351", format!("event {name} is recorded by two streams"))
+                    .primary(span, "here")
+                    .secondary(first, "and here")
+                    .help("use an event for each")
+            });
+        }
+        if !event.marks.iter().any(|m| m.0 == call) {
+            event.marks.push((call, own, op, mark));
+        }
+        for w in event.waiting.drain(..) {
+            self.ready.push_back(w);
+        }
+    }
+
+    fn notify(&mut self, si: usize, peer: u64, counter: u32, span: Span, op: u32) {
+        let setup = self.setup;
+        let own = self.own(si);
+        let snap = self.order.notify(si, own);
+        let (there, back, who) = self.peer(si, peer);
+        let call = self.streams[si].call as usize;
+        let c = &mut self.counters[there * setup.program.counters() as usize + counter as usize];
+        if c.writer == NONE {
+            (c.writer, c.writer_op, c.moved) = (who.stream, op, back);
+        } else if c.writer != who.stream {
+            let (first, writer) = (setup.span(c.writer_op), c.writer);
+            self.report.push("E351", span, first, || {
+                let (s, i) = setup.program.counter_name(counter);
+                let width = setup.width as u32;
+                let name = &setup.schedule.signal(s).name;
+                let on = setup.rank(setup.group.reps[there]);
+                Diagnostic::error("E351", format!("@{name}[{i}] of rank {on} has two writers"))
+                    .primary(span, format!("rank {} counts here", setup.rank((who.stream / width) as u64)))
+                    .secondary(first, format!("rank {} counts here", setup.rank((writer / width) as u64)))
+                    .help("use a counter for each writing stream")
+            });
+        }
+        c.count += 1;
+        c.notified[call] += 1;
+        c.snaps.push_back(snap);
+        // Everybody who waits looks again; those for a larger value block at once.
+        let count = c.count;
+        let woken: Vec<usize> = std::mem::take(&mut c.waiting);
+        for w in woken {
+            let enough = match &self.streams[w].retry {
+                Some((Act::Wait { value, .. }, ..)) => *value <= count as i64,
+                _ => true,
+            };
+            if enough {
+                self.ready.push_back(w);
+            } else {
+                self.counters[there * setup.program.counters() as usize + counter as usize].waiting.push(w);
+            }
+        }
+    }
+
+    fn wait(&mut self, si: usize, counter: u32, value: i64, op: u32) -> bool {
+        let setup = self.setup;
+        let (rep, call) = (self.streams[si].rep, self.streams[si].call as usize);
+        let c = &mut self.counters[rep * setup.program.counters() as usize + counter as usize];
+        if value > c.count as i64 {
+            c.waiting.push(si);
+            self.streams[si].state = State::Counter(counter);
+            return false;
+        }
+        self.order.tick(si);
+        c.waited[call].0 += 1;
+        c.waited[call].1 += value as i128;
+        c.wait_op = op;
+        if value < c.first as i64 {
+            return true;
+        }
+        let at = value as u64 - c.first;
+        self.order.heard(si, &c.snaps[at as usize], c.writer, c.moved);
+        if !setup.shared[counter as usize] {
+            // The only stream that waits for this counter knows all of these now.
+            for _ in 0..=at {
+                if let Some(s) = c.snaps.pop_front() {
+                    self.order.recycle(s);
+                }
+            }
+            c.first += at + 1;
+        }
+        true
+    }
+
+    fn deadlock(&mut self) {
+        let setup = self.setup;
+        let counters = setup.program.counters() as usize;
+        let mut blocked = vec![];
+        for s in &mut self.streams {
+            let on = match s.state {
+                State::Counter(counter) => {
+                    let c = &self.counters[s.rep * counters + counter as usize];
+                    let value = match &s.retry {
+                        Some((Act::Wait { value, .. }, ..)) => *value,
+                        _ => 0,
+                    };
+                    On::Counter { counter, value, seen: c.count }
+                }
+                State::Event(e) => On::Event(e),
+                _ => continue,
+            };
+            let span = s.retry.as_ref().map_or(Span::NONE, |r| r.1);
+            blocked.push(Blocked { rank: s.rank, stream: s.number, on, span, rest: s.cursor.take() });
+        }
+        let d = stuck::describe(setup, blocked);
+        self.report.push("E340", d.span(), Span::NONE, || d);
+    }
+
+    /// Ranges of counters over the stated calls, and whether waits keep pace with what they wait for.
+    fn ranges(&mut self, limits: &Limits) {
+        let setup = self.setup;
+        let n = setup.calls as usize;
+        let calls = if limits.period.is_some() { limits.stated_calls } else { 1 };
+        for (i, c) in self.counters.iter().enumerate() {
+            let most = c.notified.iter().copied().max().unwrap_or(0);
+            let (s, index) = setup.program.counter_name((i % setup.program.counters().max(1) as usize) as u32);
+            let name = || format!("@{}[{index}]", setup.schedule.signal(s).name);
+            if most.saturating_mul(calls) > u32::MAX as u64 {
+                let span = setup.span(c.writer_op);
+                self.report.push("E352", span, Span::NONE, || {
+                    Diagnostic::error("E352", format!("{} leaves 32 bits within {calls} calls", name()))
+                        .primary(span, format!("counts {most} times in a call"))
+                        .note(format!("it is in range for {} calls", u32::MAX as u64 / most))
+                        .help("use more counters, or state fewer calls before the signals are allocated again")
+                });
+            }
+            let Some(period) = limits.period.map(|p| p as usize) else { continue };
+            if n <= period || !self.report.is_empty() {
+                continue;
+            }
+            let (then, now) = (c.waited[n - 1 - period], c.waited[n - 1]);
+            let grown: u64 = c.notified[n - period..].iter().sum();
+            if then.0 != now.0 || now.1 - then.1 != now.0 as i128 * grown as i128 {
+                let span = setup.span(c.wait_op);
+                self.report.push("E353", span, Span::NONE, || {
+                    Diagnostic::error("E353", format!("what is waited for does not keep pace with {}", name()))
+                        .primary(span, format!("the counter grows by {grown} in {period} calls"))
+                        .help("let the value of the wait grow with `call` by as much")
+                });
+            }
+        }
+    }
+}

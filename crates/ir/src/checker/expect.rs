@@ -1,0 +1,210 @@
+//! What a region's promise says about one rank: which places hold its own contribution at first, and what must be
+//! where at the end. Owns the reading of clauses; [`super::meaning`] compares.
+
+use crate::expr::Expr;
+use crate::name::Name;
+use crate::promise::{Cell, Clause, SumOver};
+use crate::schedule::Region;
+use kbc_diag::Diagnostic;
+use std::collections::BTreeMap;
+
+/// A run of atoms that must hold the contributions of a set of ranks to a run of atoms.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub operand: u32,
+    pub lo: u64,
+    pub n: u64,
+    pub from_operand: u32,
+    pub from_lo: u64,
+    /// Number of the set of ranks.
+    pub set: u32,
+}
+
+/// A promise, for one rank.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Expected {
+    /// (operand, first atom, atoms) that hold the rank's own contribution.
+    pub start: Vec<(u32, u64, u64)>,
+    pub end: Vec<Place>,
+}
+
+/// Sets of ranks, each stored once.
+#[derive(Default)]
+pub(super) struct Sets {
+    pub list: Vec<Vec<u64>>,
+    index: BTreeMap<Vec<u64>, u32>,
+}
+
+impl Sets {
+    fn intern(&mut self, bits: Vec<u64>) -> u32 {
+        if let Some(i) = self.index.get(&bits) {
+            return *i;
+        }
+        let i = self.list.len() as u32;
+        self.list.push(bits.clone());
+        self.index.insert(bits, i);
+        i
+    }
+}
+
+struct Reader<'a> {
+    region: &'a Region,
+    atoms: &'a [u64],
+    size: u64,
+    /// Values of bound names.
+    env: Vec<(Name, i64)>,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, text: String) -> Diagnostic {
+        Diagnostic::error("E355", format!("the promise of region {} cannot be read: {text}", self.region.name))
+            .primary(self.region.span, "promised here")
+            .help("places are `v[i]` or `v[block][i]` with `i` a name of its own")
+    }
+
+    fn value(&self, e: &Expr) -> Result<i64, Diagnostic> {
+        let get = |n: &Name| self.env.iter().rev().find(|(m, _)| m == n).map(|(_, v)| *v);
+        e.eval(&get).map_err(|e| self.wrong(e.to_string()))
+    }
+
+    fn holds(&self, cond: &Option<Expr>) -> Result<bool, Diagnostic> {
+        match cond {
+            Some(c) => Ok(self.value(c)? != 0),
+            None => Ok(true),
+        }
+    }
+
+    fn operand(&self, cell: &Cell) -> Result<u32, Diagnostic> {
+        let at = self.region.operands.iter().position(|o| o.name == cell.buffer);
+        at.map(|i| i as u32).ok_or_else(|| self.wrong(format!("there is no operand `{}`", cell.buffer)))
+    }
+
+    /// The name that ranges over all blocks, if the cell has one that is not bound.
+    fn free_block(&self, cell: &Cell) -> Option<Name> {
+        match &cell.index[..] {
+            [Expr::Var(n), _] if !self.env.iter().any(|(m, _)| m == n) => Some(n.clone()),
+            _ => None,
+        }
+    }
+
+    /// The inner index must be a name that ranges over everything.
+    fn inner<'c>(&self, cell: &'c Cell) -> Result<&'c Name, Diagnostic> {
+        match cell.index.last() {
+            Some(Expr::Var(n)) if !self.env.iter().any(|(m, _)| m == n) => Ok(n),
+            _ => Err(self.wrong(format!("the last index of `{}` must be a name that ranges over it", cell.buffer))),
+        }
+    }
+
+    /// Atoms of a cell: (operand, first, how many).
+    fn atoms(&self, cell: &Cell) -> Result<(u32, u64, u64), Diagnostic> {
+        self.inner(cell)?;
+        let operand = self.operand(cell)?;
+        let all = self.atoms[operand as usize];
+        match &cell.index[..] {
+            [_] => Ok((operand, 0, all)),
+            [block, _] => {
+                let b = self.value(block)?;
+                if b < 0 || b as u64 >= self.size {
+                    return Err(self.wrong(format!("block {b} of `{}`, which has {}", cell.buffer, self.size)));
+                }
+                let n = all / self.size;
+                Ok((operand, b as u64 * n, n))
+            }
+            _ => Err(self.wrong(format!("`{}` has {} indices", cell.buffer, cell.index.len()))),
+        }
+    }
+
+    /// The ranks whose contributions are combined.
+    fn ranks(&mut self, at: &Expr, sum: &Option<SumOver>) -> Result<Vec<u64>, Diagnostic> {
+        let mut bits = vec![0u64; self.size.div_ceil(64).max(1) as usize];
+        let mut add = |this: &Self| {
+            let q = this.value(at)?;
+            if q < 0 || q as u64 >= this.size {
+                return Err(this.wrong(format!("rank {q} of a group of {}", this.size)));
+            }
+            let (w, b) = (q as usize / 64, q % 64);
+            if bits[w] >> b & 1 == 1 {
+                return Err(this.wrong(format!("the contribution of rank {q} is asked for twice")));
+            }
+            bits[w] |= 1 << b;
+            Ok(())
+        };
+        match sum {
+            None => add(self)?,
+            Some(s) => {
+                for q in self.value(&s.lo)?..self.value(&s.hi)? {
+                    self.env.push((s.var.clone(), q));
+                    if self.holds(&s.cond)? {
+                        add(self)?;
+                    }
+                    self.env.pop();
+                }
+            }
+        }
+        Ok(bits)
+    }
+}
+
+/// What the promise of `region` says for the rank with index `rank` in a group of `size`; `atoms` of each operand.
+/// Errors: E355 for clauses that cannot be read.
+pub(super) fn expected(
+    region: &Region,
+    atoms: &[u64],
+    size: u64,
+    rank: u64,
+    sets: &mut Sets,
+) -> Result<Expected, Diagnostic> {
+    let mut out = Expected::default();
+    let Some(promise) = &region.promise else { return Ok(out) };
+    let mut r = Reader { region, atoms, size, env: vec![] };
+    r.env.push((promise.rank.clone(), rank as i64));
+    r.env.push((promise.size.clone(), size as i64));
+    for clause in &promise.clauses {
+        let (cell, cond) = match clause {
+            Clause::Start { cell, cond } | Clause::End { cell, cond, .. } => (cell, cond),
+        };
+        let free = r.free_block(cell);
+        let blocks = if free.is_some() { size as i64 } else { 1 };
+        // The set is computed again for each block only where it depends on the block.
+        let mut known: Option<u32> = None;
+        for b in 0..blocks {
+            if let Some(name) = &free {
+                r.env.push((name.clone(), b));
+            }
+            if r.holds(cond)? {
+                let (operand, lo, n) = r.atoms(cell)?;
+                match clause {
+                    Clause::Start { .. } => out.start.push((operand, lo, n)),
+                    Clause::End { from, at, sum, .. } => {
+                        if r.inner(from)? != r.inner(cell)? {
+                            return Err(r.wrong("the inner indices of both sides differ".into()));
+                        }
+                        let (from_operand, from_lo, from_n) = r.atoms(from)?;
+                        if from_n != n {
+                            return Err(r.wrong(format!(
+                                "`{}` and `{}` have parts of different sizes",
+                                cell.buffer, from.buffer
+                            )));
+                        }
+                        let depends = free.as_ref().is_some_and(|f| {
+                            let in_sum = |s: &SumOver| {
+                                s.lo.mentions(f) || s.hi.mentions(f) || s.cond.as_ref().is_some_and(|c| c.mentions(f))
+                            };
+                            at.mentions(f) || sum.as_ref().is_some_and(in_sum)
+                        });
+                        let set = match known {
+                            Some(s) if !depends => s,
+                            _ => sets.intern(r.ranks(at, sum)?),
+                        };
+                        known = Some(set);
+                        out.end.push(Place { operand, lo, n, from_operand, from_lo, set });
+                    }
+                }
+            }
+            if free.is_some() {
+                r.env.pop();
+            }
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,360 @@
+//! Atoms of operands and places of memory.
+//!
+//! An operand's line is cut into so many atoms that every chunk used in the region is a run of whole ones; contents
+//! are told per atom. A place is what order is told of: an atom of a buffer (over all regions that use it), a slot of
+//! a window, or, where windows overlap in memory, a run of bytes. Owns both numberings.
+
+use super::calls::gcd;
+use crate::schedule::{BufferId, OperandId, Part, Ref, RegionId, SOp, SStmt, Schedule};
+use crate::walk::{Access, Act, Cursor, Fault, Mem, Program, Step};
+use kbc_diag::{Diagnostic, Span};
+use std::ops::Range;
+
+/// More atoms than this on one operand are refused.
+const MOST_ATOMS: u64 = 1 << 22;
+
+/// Numberings of atoms and places.
+pub(super) struct Grids {
+    /// Atoms of each operand of each region; 0 for scratch, where the first write decides.
+    pub atoms: Vec<Vec<u64>>,
+    buffers: Vec<BufferGrid>,
+    windows: Vec<Vec<Range<usize>>>,
+    /// First slot of each window, over all windows.
+    slots: Vec<usize>,
+    /// Places of a rank.
+    pub places: usize,
+}
+
+struct BufferGrid {
+    base: usize,
+    len: usize,
+    cut: Cut,
+}
+
+enum Cut {
+    /// The line in so many equal parts, whatever their sizes in elements.
+    Parts(u64),
+    /// Lines that differ: at these elements, by walked rank.
+    Elements(Vec<Vec<u64>>),
+}
+
+pub(super) fn lcm(a: u64, b: u64) -> u64 {
+    (a / gcd(a, b)).saturating_mul(b)
+}
+
+fn refs(op: &SOp) -> Vec<&Ref> {
+    match op {
+        SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => vec![dst, src],
+        SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => vec![dst, src],
+        _ => vec![],
+    }
+}
+
+/// Chunks an address counts in, if that is written down.
+fn constant(path: &[Part]) -> Option<u64> {
+    path.iter().try_fold(1u64, |n, p| n.checked_mul(p.of.as_int().filter(|v| *v > 0)? as u64))
+}
+
+pub(super) fn each_op<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp, Span)) {
+    for s in list {
+        match s {
+            SStmt::For { body, .. } => each_op(body, f),
+            SStmt::If { then, other, .. } => {
+                each_op(then, f);
+                each_op(other, f);
+            }
+            SStmt::Op(op, span) => f(op, *span),
+        }
+    }
+}
+
+/// Least common multiple of the chunk counts used on each operand of each region.
+fn denominators(program: &Program, reps: &[u64], calls: u64) -> Result<Vec<Vec<u64>>, Fault> {
+    let s = program.schedule;
+    let mut out: Vec<Vec<u64>> = s.regions.iter().map(|r| vec![1; r.operands.len()]).collect();
+    let mut computed = false;
+    for (r, region) in s.regions.iter().enumerate() {
+        for st in region.roles.iter().flat_map(|r| &r.streams) {
+            each_op(&st.body, &mut |op, _| {
+                for x in refs(op) {
+                    let Ref::Chunk { operand, path } = x else { continue };
+                    match constant(path) {
+                        Some(n) => {
+                            let to = &mut out[r][operand.0 as usize];
+                            *to = lcm(*to, n);
+                        }
+                        None => computed = true,
+                    }
+                }
+            });
+        }
+    }
+    if computed {
+        for &rank in reps {
+            for stream in 0..program.streams.len() {
+                for call in 0..calls {
+                    walk(program, rank, stream as u32, call, &mut out)?;
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn walk(program: &Program, rank: u64, stream: u32, call: u64, out: &mut [Vec<u64>]) -> Result<(), Fault> {
+    let mut cursor = Cursor::new(program, rank, stream, call as i64);
+    while let Some(step) = cursor.next_step()? {
+        let (Step::Act(act, ..), Some(region)) = (step, cursor.region()) else { continue };
+        let sides = match act {
+            Act::Copy { dst, src } | Act::Reduce { dst, src, .. } => [dst, src],
+            Act::Put { src, dst, .. } | Act::Get { dst, src, .. } => [dst, src],
+            _ => continue,
+        };
+        for a in sides.iter().filter(|a| a.operand != u32::MAX) {
+            let to = &mut out[region.0 as usize][a.operand as usize];
+            *to = lcm(*to, a.den as u64);
+        }
+    }
+    Ok(())
+}
+
+/// Atoms of the operands of a region, from the chunk counts used on them.
+fn region_atoms(s: &Schedule, r: usize, dens: &[u64]) -> Vec<u64> {
+    let region = &s.regions[r];
+    let size = s.group_size(region).max(1);
+    let blocks = |i: usize| {
+        let name = &region.operands[i].name;
+        region.promise.as_ref().is_some_and(|p| p.buffers.iter().any(|b| b.blocks && b.name == *name))
+    };
+    let used = |i: &usize| !region.operands[*i].scratch;
+    let all: Vec<u64> = region.operands.iter().zip(dens).map(|(o, d)| lcm(*d, o.line.parts.max(1))).collect();
+    // A block of a `v[p][n]` is as long as the whole of a `v[n]` beside it.
+    let unit = (0..all.len())
+        .filter(used)
+        .map(|i| if blocks(i) { lcm(all[i], size) / size } else { all[i] })
+        .fold(1, lcm);
+    let atoms = |i: usize| if !used(&i) { 0 } else if blocks(i) { unit.saturating_mul(size) } else { unit };
+    (0..all.len()).map(atoms).collect()
+}
+
+/// A failure of set-up: a message of its own, or something the walk refuses.
+pub(super) enum Unable {
+    Said(Diagnostic),
+    Fault(Fault),
+}
+
+impl From<Fault> for Unable {
+    fn from(f: Fault) -> Self {
+        Unable::Fault(f)
+    }
+}
+
+impl Grids {
+    /// The numberings for a schedule of which these ranks are walked.
+    /// `at_least` are parts each buffer must have beside what chunks ask for.
+    pub(super) fn new(program: &Program, reps: &[u64], calls: u64, at_least: &[u64]) -> Result<Grids, Unable> {
+        let s = program.schedule;
+        let mut dens = denominators(program, reps, calls)?;
+        for (region, list) in s.regions.iter().zip(&mut dens) {
+            for (o, d) in region.operands.iter().zip(list) {
+                *d = lcm(*d, at_least[o.buffer.0 as usize]);
+            }
+        }
+        let atoms: Vec<Vec<u64>> = (0..s.regions.len()).map(|r| region_atoms(s, r, &dens[r])).collect();
+        for (region, (list, dens)) in s.regions.iter().zip(atoms.iter().zip(&dens)) {
+            if let Some(n) = list.iter().chain(dens).find(|n| **n > MOST_ATOMS) {
+                return Err(Unable::Said(
+                    Diagnostic::error(
+                        "E354",
+                        format!("the chunks of region {} have no common part larger than 1/{n}", region.name),
+                    )
+                    .primary(region.span, "in this region")
+                    .note(format!("the checker follows at most {MOST_ATOMS} parts of an operand")),
+                ));
+            }
+        }
+        let mut places = 0;
+        let mut buffers = vec![];
+        for b in 0..s.buffers.len() {
+            let cut = buffer_cut(program, reps, b, &atoms, &dens)?;
+            let n = match &cut {
+                Cut::Parts(n) => *n as usize,
+                Cut::Elements(by_rank) => by_rank.iter().map(|c| c.len().saturating_sub(1)).max().unwrap_or(0),
+            };
+            buffers.push(BufferGrid { base: places, len: n, cut });
+            places += n;
+        }
+        let windows = window_places(s, &mut places);
+        let mut slots = vec![0];
+        for w in &windows {
+            slots.push(slots.last().copied().unwrap_or(0) + w.len());
+        }
+        Ok(Grids { atoms, buffers, windows, slots, places })
+    }
+
+    /// Slots of a rank, over all windows.
+    pub(super) fn slot_count(&self) -> usize {
+        self.slots.last().copied().unwrap_or(0)
+    }
+
+    /// Number of a slot over all windows.
+    pub(super) fn slot(&self, window: u32, slot: u64) -> usize {
+        self.slots[window as usize] + slot as usize
+    }
+
+    /// The places of an access on a walked rank.
+    pub(super) fn of(&self, a: &Access, rep: usize) -> Range<usize> {
+        match a.mem {
+            Mem::Slot(w, s) => self.windows[w as usize][s as usize].clone(),
+            Mem::Buffer(b) => {
+                let g = &self.buffers[b as usize];
+                match &g.cut {
+                    Cut::Parts(n) => {
+                        let (n, den) = (*n as i64, a.den.max(1));
+                        let lo = (a.num * n / den) as usize;
+                        let hi = ((a.num + a.cnt) * n / den) as usize;
+                        g.base + lo..g.base + hi
+                    }
+                    Cut::Elements(cuts) => {
+                        let at = |e: u64| cuts[rep].partition_point(|c| *c < e);
+                        g.base + at(a.start)..g.base + at(a.start + a.len).max(at(a.start))
+                    }
+                }
+            }
+        }
+    }
+
+    /// All places of a buffer on a walked rank.
+    pub(super) fn whole(&self, buffer: BufferId, rep: usize) -> Range<usize> {
+        let g = &self.buffers[buffer.0 as usize];
+        match &g.cut {
+            Cut::Parts(n) => g.base..g.base + *n as usize,
+            Cut::Elements(cuts) => g.base..g.base + cuts[rep].len().saturating_sub(1),
+        }
+    }
+
+    /// Parts of a buffer, and the number of its first place, if it is cut into equal ones.
+    pub(super) fn parts(&self, buffer: u32) -> Option<(usize, u64)> {
+        let g = &self.buffers[buffer as usize];
+        match g.cut {
+            Cut::Parts(n) => Some((g.base, n)),
+            Cut::Elements(_) => None,
+        }
+    }
+
+    /// How a place is named: buffer or window and its number there.
+    pub(super) fn show(&self, s: &Schedule, place: usize) -> String {
+        if let Some((b, g)) = self.buffers.iter().enumerate().find(|(_, g)| (g.base..g.base + g.len).contains(&place)) {
+            let name = &s.buffers[b].name;
+            return match &g.cut {
+                Cut::Parts(1) => format!("%{name}"),
+                Cut::Parts(n) => format!("part {} of {n} of %{name}", place - g.base),
+                Cut::Elements(_) => format!("a part of %{name}"),
+            };
+        }
+        let found = self.windows.iter().enumerate().find_map(|(w, list)| {
+            list.iter().position(|r| r.contains(&place)).map(|i| format!("@{}[{i}]", s.windows[w].name))
+        });
+        found.unwrap_or_else(|| "memory".into())
+    }
+}
+
+fn buffer_cut(
+    program: &Program,
+    reps: &[u64],
+    buffer: usize,
+    atoms: &[Vec<u64>],
+    dens: &[Vec<u64>],
+) -> Result<Cut, Fault> {
+    let s = program.schedule;
+    let users: Vec<(usize, usize)> = (0..s.regions.len())
+        .flat_map(|r| (0..s.regions[r].operands.len()).map(move |o| (r, o)))
+        .filter(|&(r, o)| s.regions[r].operands[o].buffer.0 as usize == buffer)
+        .collect();
+    let parts = |&(r, o): &(usize, usize)| if atoms[r][o] == 0 { dens[r][o] } else { atoms[r][o] };
+    let Some(&(r0, o0)) = users.first() else { return Ok(Cut::Parts(1)) };
+    let line = &s.regions[r0].operands[o0].line;
+    let common = users.iter().map(parts).fold(1, lcm);
+    if users.iter().all(|&(r, o)| s.regions[r].operands[o].line == *line) && common <= MOST_ATOMS {
+        return Ok(Cut::Parts(common));
+    }
+    let mut by_rank = vec![];
+    for &rank in reps {
+        let mut cuts = vec![0, program.elements(BufferId(buffer as u32), rank)?];
+        for &(r, o) in &users {
+            let n = parts(&(r, o)) as i64;
+            for i in 0..=n {
+                cuts.push(program.chunk_start(RegionId(r as u32), OperandId(o as u32), rank, i, n)?);
+            }
+        }
+        cuts.sort_unstable();
+        cuts.dedup();
+        by_rank.push(cuts);
+    }
+    Ok(Cut::Elements(by_rank))
+}
+
+/// Whether the lines of every buffer agree wherever it is used, so that its parts are the same everywhere.
+pub(super) fn one_line_each(s: &Schedule) -> Option<String> {
+    let mut seen: Vec<Option<&crate::schedule::Line>> = vec![None; s.buffers.len()];
+    for o in s.regions.iter().flat_map(|r| &r.operands) {
+        let slot = &mut seen[o.buffer.0 as usize];
+        match slot {
+            None => *slot = Some(&o.line),
+            Some(line) if **line == o.line => {}
+            Some(_) => return Some(format!("%{} is cut in different ways", s.buffer(o.buffer).name)),
+        }
+    }
+    None
+}
+
+/// One place a slot, or runs of bytes where windows of one memory overlap.
+fn window_places(s: &Schedule, places: &mut usize) -> Vec<Vec<Range<usize>>> {
+    let bytes = |w: usize, slot: u64| -> Option<(u64, u64)> {
+        let win = &s.windows[w];
+        let size = win.capacity.saturating_mul(win.dtype.bytes());
+        let lo = win.offset?.saturating_add(size.saturating_mul(slot));
+        Some((lo, lo.saturating_add(size)))
+    };
+    let extent = |w: usize| Some((bytes(w, 0)?.0, bytes(w, s.windows[w].slots.saturating_sub(1))?.1));
+    let overlap = |a: usize, b: usize| {
+        s.windows[a].memory == s.windows[b].memory
+            && matches!((extent(a), extent(b)), (Some(x), Some(y)) if x.0 < y.1 && y.0 < x.1)
+    };
+    let n = s.windows.len();
+    let mut out: Vec<Vec<Range<usize>>> = vec![vec![]; n];
+    let mut done = vec![false; n];
+    for w in 0..n {
+        if done[w] {
+            continue;
+        }
+        // All windows that overlap this one, also by way of others.
+        let mut family = vec![w];
+        let mut next = 0;
+        while next < family.len() {
+            let a = family[next];
+            next += 1;
+            family.extend((0..n).filter(|b| !family.contains(b) && overlap(a, *b)).collect::<Vec<_>>());
+        }
+        family.iter().for_each(|f| done[*f] = true);
+        if family.len() == 1 {
+            out[w] = (0..s.windows[w].slots as usize).map(|i| *places + i..*places + i + 1).collect();
+            *places += s.windows[w].slots as usize;
+            continue;
+        }
+        let mut cuts = vec![];
+        for &f in &family {
+            for i in 0..s.windows[f].slots {
+                cuts.extend(bytes(f, i).map(|(a, b)| [a, b]).into_iter().flatten());
+            }
+        }
+        cuts.sort_unstable();
+        cuts.dedup();
+        let at = |e: u64| *places + cuts.partition_point(|c| *c < e);
+        for &f in &family {
+            out[f] = (0..s.windows[f].slots).filter_map(|i| bytes(f, i)).map(|(a, b)| at(a)..at(b)).collect();
+        }
+        *places += cuts.len().saturating_sub(1);
+    }
+    out
+}

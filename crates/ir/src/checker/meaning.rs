@@ -1,0 +1,456 @@
+//! What every operation does to contents: the meaning of regions with a promise.
+//!
+//! For each call of a region there is a state of its operands on every walked rank, made by the `start` clauses and
+//! compared with the `end` clauses when the rank leaves. Slots keep their contents from call to call and remember
+//! which call of which region put them there. Owns these states; what runs when is [`super::engine`]'s.
+
+use super::Setup;
+use super::contents::{Contents, Difference, Memo, Turn, Want, label, unlabel};
+use crate::schedule::{LocalOp, OperandId, RegionId};
+use crate::walk::{Access, Mem};
+use std::collections::BTreeMap;
+
+/// Why a piece of data has no meaning.
+pub(super) struct Trouble {
+    pub code: &'static str,
+    pub text: String,
+    pub help: &'static str,
+}
+
+/// Why a run cannot go on: the ranks that are not walked would do something else.
+pub(super) type Asymmetric = String;
+
+/// Where an access happens.
+#[derive(Clone, Copy)]
+pub(super) struct At {
+    /// Walked rank, by number.
+    pub rep: usize,
+    pub region: u32,
+    pub call: u64,
+}
+
+/// A piece of data on its way, or in a slot.
+struct Piece<C> {
+    cells: C,
+    n: usize,
+    operand: u32,
+    /// First atom of the operand it was read from.
+    lo: u64,
+    /// Rank it was read on.
+    rank: u64,
+    region: u32,
+    call: u64,
+}
+
+struct Held<C> {
+    /// Contents and number of atoms (0: not decided yet) of each operand.
+    operands: Vec<(C, u64)>,
+    /// Streams of the rank that have yet to leave.
+    inside: usize,
+}
+
+struct Instance<C> {
+    ranks: Vec<Option<Held<C>>>,
+    /// Walked ranks with a role that have yet to leave.
+    left: usize,
+}
+
+/// A place that differs from the promise.
+pub(super) struct Broken {
+    pub rep: usize,
+    pub operand: u32,
+    pub atom: u64,
+    pub atoms: u64,
+    /// What is wanted.
+    pub from: (u32, u64),
+    pub ranks: usize,
+    pub difference: Difference,
+}
+
+/// Contents of operands and slots in a run.
+pub(super) struct Meaning<'p, C> {
+    setup: &'p Setup<'p>,
+    instances: BTreeMap<(u64, u32), Instance<C>>,
+    slots: Vec<Option<Piece<C>>>,
+    piece: Piece<C>,
+    memo: Memo,
+    /// By region and element.
+    turns: BTreeMap<(u32, u64), Turn>,
+}
+
+impl<'p, C: Contents> Meaning<'p, C> {
+    pub(super) fn new(setup: &'p Setup<'p>) -> Self {
+        let count = setup.group.reps.len() * setup.grids.slot_count();
+        let piece = Piece { cells: C::new(1, 0), n: 0, operand: 0, lo: 0, rank: 0, region: 0, call: 0 };
+        Meaning {
+            setup,
+            instances: BTreeMap::new(),
+            slots: (0..count).map(|_| None).collect(),
+            piece,
+            memo: Memo::new(),
+            turns: BTreeMap::new(),
+        }
+    }
+
+    fn held(&mut self, at: At) -> &mut Held<C> {
+        let setup = self.setup;
+        let region = &setup.regions[at.region as usize];
+        let instance = self.instances.entry((at.call, at.region)).or_insert_with(|| Instance {
+            ranks: (0..setup.group.reps.len()).map(|_| None).collect(),
+            left: region.streams.iter().filter(|n| **n > 0).count(),
+        });
+        instance.ranks[at.rep].get_or_insert_with(|| {
+            let atoms = &setup.grids.atoms[at.region as usize];
+            let operands = atoms.iter().map(|n| (C::new(region.size, *n as usize), *n)).collect();
+            let mut held = Held { operands, inside: region.streams[at.rep] };
+            for o in 0..atoms.len() {
+                begin(setup, &mut held, at, o as u32);
+            }
+            held
+        })
+    }
+
+    /// A rank leaves a region on one stream; what is wrong if it was the last one.
+    pub(super) fn leave(&mut self, at: At) -> Vec<Broken> {
+        let held = self.held(at);
+        held.inside = held.inside.saturating_sub(1);
+        if held.inside > 0 {
+            return vec![];
+        }
+        let mut out = self.compare(at);
+        let setup = self.setup;
+        let over = self.instances.get_mut(&(at.call, at.region)).is_some_and(|i| {
+            i.left -= 1;
+            i.left == 0
+        });
+        if over {
+            // Ranks without a role hold what others gave them.
+            for rep in 0..setup.group.reps.len() {
+                if setup.regions[at.region as usize].streams[rep] == 0 {
+                    out.extend(self.compare(At { rep, ..at }));
+                }
+            }
+            self.instances.remove(&(at.call, at.region));
+        }
+        out
+    }
+
+    /// A region in which no walked rank has a role.
+    pub(super) fn nobody(&mut self, region: u32, call: u64) -> Vec<Broken> {
+        let reps = 0..self.setup.group.reps.len();
+        let out = reps.flat_map(|rep| self.compare(At { rep, region, call })).collect();
+        self.instances.remove(&(call, region));
+        out
+    }
+
+    fn compare(&mut self, at: At) -> Vec<Broken> {
+        let setup = self.setup;
+        self.held(at);
+        let Some(held) = self.instances.get(&(at.call, at.region)).and_then(|i| i.ranks[at.rep].as_ref()) else {
+            return vec![];
+        };
+        let mut out = vec![];
+        for place in &setup.regions[at.region as usize].expected[at.rep].end {
+            let (cells, atoms) = &held.operands[place.operand as usize];
+            let ranks = &setup.sets.list[place.set as usize];
+            for i in 0..place.n {
+                let from = (place.from_operand, place.from_lo + i);
+                let want = Want { label: label(from.0, from.1), ranks, set: place.set, region: at.region };
+                if let Some(difference) = cells.differs((place.lo + i) as usize, &want, &mut self.memo) {
+                    out.push(Broken {
+                        rep: at.rep,
+                        operand: place.operand,
+                        atom: place.lo + i,
+                        atoms: *atoms,
+                        from,
+                        ranks: ranks.iter().map(|w| w.count_ones() as usize).sum(),
+                        difference,
+                    });
+                }
+            }
+        }
+        out
+    }
+
+    /// Atoms of a chunk: first and how many.
+    fn atoms(&mut self, at: At, a: &Access) -> Result<(u64, usize), Trouble> {
+        let all = self.held(at).operands[a.operand as usize].1;
+        let den = a.den.max(1) as u64;
+        if !all.is_multiple_of(den) && !(a.num as u64 * all).is_multiple_of(den) {
+            return Err(Trouble {
+                code: "E343",
+                text: format!("pieces of 1/{den} do not fit what {} was filled with", self.name(at, a.operand)),
+                help: "cut a scratch operand the same way throughout the region",
+            });
+        }
+        Ok((a.num as u64 * all / den, (a.cnt as u64 * all / den) as usize))
+    }
+
+    fn name(&self, at: At, operand: u32) -> String {
+        self.setup.schedule.regions[at.region as usize].operands[operand as usize].name.to_string()
+    }
+
+    fn chunk(&self, at: At, a: &Access) -> String {
+        let name = self.name(at, a.operand);
+        match (a.cnt, a.den) {
+            (_, 1) => name,
+            (1, den) => format!("chunk {} of {den} of {name}", a.num),
+            (cnt, den) => format!("chunks {}..{} of {den} of {name}", a.num, a.num + cnt),
+        }
+    }
+
+    /// Reads a chunk or slot; what is read becomes the piece on its way.
+    pub(super) fn load(&mut self, at: At, a: &Access) -> Result<(), Trouble> {
+        let (setup, rank) = (self.setup, self.setup.group.reps[at.rep]);
+        match a.mem {
+            Mem::Buffer(_) => {
+                let (lo, n) = self.atoms(at, a)?;
+                let mut cells = std::mem::replace(&mut self.piece.cells, C::new(1, 0));
+                cells.load(&self.held(at).operands[a.operand as usize].0, lo as usize, n);
+                self.piece = Piece { cells, n, operand: a.operand, lo, rank, region: at.region, call: at.call };
+                if let Some(i) = (0..n).find(|i| !self.piece.cells.holds(*i)) {
+                    let part = if n > 1 { format!(" at part {i} of {n}") } else { String::new() };
+                    return Err(Trouble {
+                        code: "E344",
+                        text: format!("{} holds nothing{part}", self.chunk(at, a)),
+                        help: "something must have arrived or been there at the start before it is read",
+                    });
+                }
+            }
+            Mem::Slot(w, s) => {
+                let slot = at.rep * setup.grids.slot_count() + setup.grids.slot(w, s);
+                let name = || format!("@{}[{s}]", setup.schedule.windows[w as usize].name);
+                let Some(p) = &self.slots[slot] else {
+                    return Err(Trouble {
+                        code: "E344",
+                        text: format!("{} holds nothing", name()),
+                        help: "nothing that this region moves was put there before",
+                    });
+                };
+                if (p.region, p.call) != (at.region, at.call) {
+                    let from = &setup.schedule.regions[p.region as usize].name;
+                    return Err(Trouble {
+                        code: "E343",
+                        text: format!("{} holds what call {} of region {from} put there", name(), p.call),
+                        help: "the slot must be filled again before it is read",
+                    });
+                }
+                self.piece.cells.load(&p.cells, 0, p.n);
+                (self.piece.n, self.piece.operand, self.piece.lo) = (p.n, p.operand, p.lo);
+                (self.piece.rank, self.piece.region, self.piece.call) = (p.rank, p.region, p.call);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the piece by an element of the group.
+    pub(super) fn translate(&mut self, back: u64) {
+        if back == 0 {
+            return;
+        }
+        let setup = self.setup;
+        let p = &mut self.piece;
+        let region = &setup.regions[p.region as usize];
+        let moved = |operand: u32, atom: u64| {
+            let (buffer, atoms) = setup.operand(p.region, operand);
+            setup.actions[buffer].apply(&setup.group, back, atom, atoms)
+        };
+        let t = self
+            .turns
+            .entry((p.region, back))
+            .or_insert_with(|| Turn::new(&setup.group, &region.digits, region.size, back));
+        let relabel = |l: u64| {
+            let (operand, atom) = unlabel(l);
+            label(operand, moved(operand, atom))
+        };
+        let first = (0..p.n as u64).map(|i| moved(p.operand, p.lo + i)).min().unwrap_or(p.lo);
+        let place = |i: usize| (moved(p.operand, p.lo + i as u64) - first) as usize;
+        p.cells.translate(t, &relabel, &place);
+        p.lo = first;
+        p.rank = setup.group.act(back, p.rank);
+    }
+
+    /// Whether the atoms of the piece and of the run it goes to are aligned: the same number of elements each, and
+    /// (with ranks that are not walked) moved alike.
+    fn aligned(&self, at: At, operand: u32, lo: u64, n: usize) -> Result<Result<(), Trouble>, Asymmetric> {
+        let (setup, p) = (self.setup, &self.piece);
+        if (p.operand, p.lo) == (operand, lo) || n <= 1 {
+            return Ok(Ok(()));
+        }
+        if !setup.group.trivial() {
+            for o in [p.operand, operand] {
+                let (buffer, atoms) = setup.operand(at.region, o);
+                if setup.actions[buffer].stable(atoms) < n as u64 {
+                    return Err(format!(
+                        "in region {} several chunks that move with the rank change their places in one transfer",
+                        setup.schedule.regions[at.region as usize].name
+                    ));
+                }
+            }
+        }
+        let rank = setup.group.reps[at.rep];
+        let start = |operand: u32, rank: u64, atom: u64| {
+            let (_, atoms) = setup.operand(at.region, operand);
+            let (region, operand) = (RegionId(at.region), OperandId(operand));
+            setup.program.chunk_start(region, operand, rank, atom as i64, atoms as i64).unwrap_or(0)
+        };
+        if setup.scratch(at.region, p.operand) || setup.scratch(at.region, operand) {
+            return Ok(Ok(()));
+        }
+        let (a0, b0) = (start(p.operand, p.rank, p.lo), start(operand, rank, lo));
+        for i in 1..=n as u64 {
+            if start(p.operand, p.rank, p.lo + i) - a0 != start(operand, rank, lo + i) - b0 {
+                return Ok(Err(Trouble {
+                    code: "E343",
+                    text: format!(
+                        "parts {}..{} and {lo}..{} do not have the same numbers of elements",
+                        p.lo,
+                        p.lo + n as u64,
+                        lo + n as u64
+                    ),
+                    help: "move parts of different sizes one by one",
+                }));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Writes the piece on its way to a chunk or slot of a walked rank; `add` for a reduction, with its operation.
+    pub(super) fn store(
+        &mut self,
+        at: At,
+        a: &Access,
+        back: u64,
+        add: Option<u32>,
+    ) -> Result<Result<(), Trouble>, Asymmetric> {
+        let setup = self.setup;
+        match a.mem {
+            Mem::Slot(w, s) => {
+                let slot = at.rep * setup.grids.slot_count() + setup.grids.slot(w, s);
+                let p = &self.piece;
+                let into = self.slots[slot].get_or_insert_with(|| Piece {
+                    cells: C::new(1, 0),
+                    n: 0,
+                    operand: 0,
+                    lo: 0,
+                    rank: 0,
+                    region: 0,
+                    call: 0,
+                });
+                if let Some(op) = add {
+                    if into.n < p.n || (into.region, into.call) != (at.region, at.call) {
+                        return Ok(Err(nothing_to_add()));
+                    }
+                    into.cells.add(0, &p.cells, p.n, op);
+                } else {
+                    into.cells.load(&p.cells, 0, p.n);
+                    (into.n, into.operand, into.lo, into.rank) = (p.n, p.operand, p.lo, p.rank);
+                    (into.region, into.call) = (at.region, at.call);
+                }
+            }
+            Mem::Buffer(_) => {
+                let have = self.piece.n;
+                self.decide(at, a);
+                let (lo, n) = match self.atoms(at, a) {
+                    Ok(x) => x,
+                    Err(t) => return Ok(Err(t)),
+                };
+                let (buffer, atoms) = setup.operand(at.region, a.operand);
+                let lo = if back == 0 {
+                    lo
+                } else {
+                    let moved = |i| setup.actions[buffer].apply(&setup.group, back, lo + i, atoms);
+                    (0..n as u64).map(moved).min().unwrap_or(lo)
+                };
+                if have < n {
+                    return Ok(Err(Trouble {
+                        code: "E343",
+                        text: format!("{} takes {n} parts, but {have} come", self.chunk(at, a)),
+                        help: "read as much from a slot as was put there",
+                    }));
+                }
+                if let Err(t) = self.aligned(at, a.operand, lo, n)? {
+                    return Ok(Err(t));
+                }
+                let cells = std::mem::replace(&mut self.piece.cells, C::new(1, 0));
+                let to = &mut self.held(at).operands[a.operand as usize].0;
+                let fine = match add {
+                    Some(op) => {
+                        let there = (0..n).all(|i| to.holds(lo as usize + i));
+                        to.add(lo as usize, &cells, n, op);
+                        there
+                    }
+                    None => {
+                        to.store(lo as usize, &cells, n);
+                        true
+                    }
+                };
+                self.piece.cells = cells;
+                if !fine {
+                    return Ok(Err(nothing_to_add()));
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// The first write to a scratch operand decides how finely it is cut.
+    fn decide(&mut self, at: At, a: &Access) {
+        let (size, have) = (self.setup.regions[at.region as usize].size, self.piece.n as u64);
+        let held = self.held(at);
+        let o = &mut held.operands[a.operand as usize];
+        if o.1 == 0 && a.cnt > 0 {
+            let atoms = (have * a.den.max(1) as u64 / a.cnt as u64).max(1);
+            *o = (C::new(size, atoms as usize), atoms);
+        }
+    }
+
+    /// Forgets what a slot holds: something without a promise was put there.
+    pub(super) fn forget(&mut self, rep: usize, mem: Mem) {
+        if let Mem::Slot(w, s) = mem {
+            self.slots[rep * self.setup.grids.slot_count() + self.setup.grids.slot(w, s)] = None;
+        }
+    }
+
+    /// A local operation inside a region with a promise.
+    pub(super) fn local(&mut self, at: At, op: &LocalOp) {
+        let operands = &self.setup.schedule.regions[at.region as usize].operands;
+        let of = |b| operands.iter().position(|o| o.buffer == b);
+        let Some(dst) = of(op.dst()) else { return };
+        let srcs: Vec<usize> = op.srcs().into_iter().filter_map(of).collect();
+        let setup = self.setup;
+        let held = self.held(at);
+        match srcs[..] {
+            // The operand is loaded here rather than before the region.
+            [] => begin(setup, held, at, dst as u32),
+            [src] if src != dst && held.operands[src].1 == held.operands[dst].1 => {
+                let n = held.operands[src].1 as usize;
+                let mut copy = C::new(setup.regions[at.region as usize].size, 0);
+                copy.load(&held.operands[src].0, 0, n);
+                held.operands[dst].0.store(0, &copy, n);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn nothing_to_add() -> Trouble {
+    Trouble {
+        code: "E344",
+        text: "the destination of the reduction holds nothing".into(),
+        help: "copy the first contribution, reduce the others",
+    }
+}
+
+/// Puts an operand into its state at the start of a region: the rank's own contribution where the promise says so.
+fn begin<C: Contents>(setup: &Setup, held: &mut Held<C>, at: At, operand: u32) {
+    let region = &setup.regions[at.region as usize];
+    let rank = setup.program.group_index(RegionId(at.region), setup.group.reps[at.rep]) as u32;
+    let (cells, atoms) = &mut held.operands[operand as usize];
+    *cells = C::new(region.size, *atoms as usize);
+    for &(o, lo, n) in region.expected[at.rep].start.iter().filter(|s| s.0 == operand) {
+        for a in lo..lo + n {
+            cells.own(a as usize, rank, label(o, a));
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Who knows what when: clocks of streams and the last accesses to every place.
+//!
+//! Each stream has a clock T (which operations of every stream are completed before its next one, over any chain of
+//! signals; enough to rewrite a place) and a clock D (which remote writes are visible to it: told by the writer's own
+//! notify, effective after `fence.acquire`). Positions count the operations of a stream from 1. Owns clocks, fences
+//! and shadow state; which operation touches which place is [`super::engine`]'s to say.
+
+use super::group::Group;
+
+/// How an access completes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// With its operation.
+    Local,
+    /// At the issuer's next `fence.release`.
+    Put,
+    /// At the issuer's next `fence.complete`.
+    Get,
+}
+
+const NOBODY: u32 = u32::MAX;
+const NEVER: u32 = u32::MAX;
+
+/// An access: stream (as the rank of the place sees it), position in that stream, operation, and which fence
+/// completes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Acc {
+    pub stream: u32,
+    pub pos: u32,
+    pub op: u32,
+    mark: u32,
+}
+
+impl Acc {
+    const NONE: Acc = Acc { stream: NOBODY, pos: 0, op: 0, mark: 0 };
+
+    pub(super) fn is_none(&self) -> bool {
+        self.stream == NOBODY
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        match self.mark & 3 {
+            0 => Kind::Local,
+            1 => Kind::Put,
+            _ => Kind::Get,
+        }
+    }
+}
+
+/// A place: its last write, and who has read it since.
+#[derive(Clone, Debug)]
+struct Place {
+    write: Acc,
+    reads: [Acc; 2],
+    more: Vec<Acc>,
+}
+
+/// What a notify tells.
+#[derive(Debug)]
+pub(super) struct Snap {
+    /// T of the issuer, with its own entry at its last release.
+    clock: Vec<u32>,
+    /// Its last release.
+    release: u32,
+    /// Its own position.
+    pos: u32,
+}
+
+/// What a `record` tells.
+#[derive(Debug)]
+pub(super) struct Mark {
+    clock: Vec<u32>,
+    direct: Vec<u32>,
+}
+
+#[derive(Debug)]
+enum Pending {
+    /// Writes of one stream up to a release.
+    One(u32, u32),
+    /// All that another stream of the rank had been told.
+    Many(Vec<u32>),
+}
+
+/// Order state of a walked stream.
+#[derive(Debug, Default)]
+struct Clocks {
+    pos: u32,
+    known: Vec<u32>,
+    visible: Vec<u32>,
+    /// Position of the latest notify of each stream that was waited for, released or not.
+    heard: Vec<u32>,
+    pending: Vec<Pending>,
+    releases: Vec<u32>,
+    completes: Vec<u32>,
+    /// Position at which each call began.
+    calls: Vec<u32>,
+}
+
+/// Who accesses: a walked stream, moved by an element of the group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Who {
+    /// Index of the walked stream.
+    pub si: usize,
+    /// Element that takes the accessing rank to the walked one.
+    pub back: u64,
+    /// The accessing stream, as the rank of the place sees it.
+    pub stream: u32,
+}
+
+/// Two accesses that nothing orders, or not enough.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Conflict {
+    pub code: &'static str,
+    pub with: Acc,
+    /// The other access wrote.
+    pub wrote: bool,
+    /// The other access is known through third parties.
+    pub indirect: bool,
+}
+
+/// Clocks and places of a run.
+pub(super) struct Order<'g> {
+    group: &'g Group,
+    /// Streams a rank.
+    width: usize,
+    clocks: Vec<Clocks>,
+    places: Vec<Place>,
+    pool: Vec<Vec<u32>>,
+}
+
+impl<'g> Order<'g> {
+    /// For so many streams a rank and places in all.
+    pub(super) fn new(group: &'g Group, width: usize, places: usize) -> Order<'g> {
+        let all = group.ranks as usize * width;
+        let clocks = (0..group.reps.len() * width)
+            .map(|_| Clocks {
+                known: vec![0; all],
+                visible: vec![0; all],
+                heard: vec![0; all],
+                ..Clocks::default()
+            })
+            .collect();
+        let empty = Place { write: Acc::NONE, reads: [Acc::NONE; 2], more: vec![] };
+        Order { group, width, clocks, places: vec![empty; places], pool: vec![] }
+    }
+
+    /// The next position of a stream.
+    pub(super) fn tick(&mut self, si: usize) -> u32 {
+        let c = &mut self.clocks[si];
+        c.pos += 1;
+        c.pos
+    }
+
+    /// A stream begins a call.
+    pub(super) fn begin_call(&mut self, si: usize) {
+        let next = self.clocks[si].pos + 1;
+        self.clocks[si].calls.push(next);
+    }
+
+    pub(super) fn release(&mut self, si: usize) {
+        let pos = self.tick(si);
+        self.clocks[si].releases.push(pos);
+    }
+
+    pub(super) fn complete(&mut self, si: usize) {
+        let pos = self.tick(si);
+        self.clocks[si].completes.push(pos);
+    }
+
+    pub(super) fn acquire(&mut self, si: usize) {
+        self.tick(si);
+        let c = &mut self.clocks[si];
+        for p in c.pending.drain(..) {
+            match p {
+                Pending::One(stream, upto) => {
+                    let v = &mut c.visible[stream as usize];
+                    *v = (*v).max(upto);
+                }
+                Pending::Many(list) => {
+                    for (v, p) in c.visible.iter_mut().zip(list) {
+                        *v = (*v).max(p);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a notify issued now tells.
+    pub(super) fn notify(&mut self, si: usize, own: u32) -> Snap {
+        let pos = self.tick(si);
+        let mut clock = self.pool.pop().unwrap_or_default();
+        let c = &self.clocks[si];
+        clock.clear();
+        clock.extend_from_slice(&c.known);
+        let release = c.releases.last().copied().unwrap_or(0);
+        clock[own as usize] = release;
+        Snap { clock, release, pos }
+    }
+
+    /// A wait is over: what the notify told is known. `by` is the notifying stream as the waiting rank sees it,
+    /// `moved` the element that takes the walked rank to it.
+    pub(super) fn heard(&mut self, si: usize, snap: &Snap, by: u32, moved: u64) {
+        let c = &mut self.clocks[si];
+        self.group.join(moved, self.width, &mut c.known, &snap.clock);
+        let h = &mut c.heard[by as usize];
+        *h = (*h).max(snap.pos);
+        c.pending.push(Pending::One(by, snap.release));
+    }
+
+    /// Gives the memory of a snapshot back.
+    pub(super) fn recycle(&mut self, snap: Snap) {
+        self.pool.push(snap.clock);
+    }
+
+    /// What a `record` issued now tells.
+    pub(super) fn record(&mut self, si: usize, own: u32) -> Mark {
+        let pos = self.tick(si);
+        let c = &self.clocks[si];
+        let mut clock = c.known.clone();
+        clock[own as usize] = pos;
+        let mut direct = c.visible.clone();
+        for p in &c.pending {
+            match p {
+                Pending::One(s, upto) => direct[*s as usize] = direct[*s as usize].max(*upto),
+                Pending::Many(list) => direct.iter_mut().zip(list).for_each(|(d, l)| *d = (*d).max(*l)),
+            }
+        }
+        Mark { clock, direct }
+    }
+
+    /// An `await` is over.
+    pub(super) fn awaited(&mut self, si: usize, mark: &Mark) {
+        self.tick(si);
+        let c = &mut self.clocks[si];
+        self.group.join(0, self.width, &mut c.known, &mark.clock);
+        c.pending.push(Pending::Many(mark.direct.clone()));
+    }
+
+    /// An access by a stream at its present position.
+    pub(super) fn access(&self, who: Who, kind: Kind, op: u32) -> Acc {
+        let c = &self.clocks[who.si];
+        let mark = match kind {
+            Kind::Local => 0,
+            Kind::Put => (c.releases.len() as u32) << 2 | 1,
+            Kind::Get => (c.completes.len() as u32) << 2 | 2,
+        };
+        Acc { stream: who.stream, pos: c.pos, op, mark }
+    }
+
+    /// The walked stream that a stream is a translate of.
+    fn walked(&self, stream: u32) -> usize {
+        if self.group.trivial() {
+            return stream as usize;
+        }
+        let (rank, k) = (stream as usize / self.width, stream as usize % self.width);
+        self.group.split(rank as u64).0 * self.width + k
+    }
+
+    /// A stream as the walked rank of `who` sees it.
+    fn seen(&self, who: Who, stream: u32) -> usize {
+        if who.back == 0 {
+            return stream as usize;
+        }
+        let (rank, k) = (stream as usize / self.width, stream as usize % self.width);
+        self.group.act(who.back, rank as u64) as usize * self.width + k
+    }
+
+    /// Position at which an access is over, as far as known.
+    fn over(&self, a: &Acc) -> u32 {
+        let fence = (a.mark >> 2) as usize;
+        match a.kind() {
+            Kind::Local => a.pos,
+            Kind::Put => self.clocks[self.walked(a.stream)].releases.get(fence).copied().unwrap_or(NEVER),
+            Kind::Get => self.clocks[self.walked(a.stream)].completes.get(fence).copied().unwrap_or(NEVER),
+        }
+    }
+
+    /// The call in which an access was issued.
+    pub(super) fn call_of(&self, a: &Acc) -> usize {
+        self.clocks[self.walked(a.stream)].calls.partition_point(|p| *p <= a.pos).saturating_sub(1)
+    }
+
+    /// What orders an earlier access before `who` now, if it is to be overwritten.
+    fn before(&self, who: Who, a: &Acc, wrote: bool) -> Option<Conflict> {
+        let conflict = |code| Some(Conflict { code, with: *a, wrote, indirect: false });
+        if a.stream == who.stream {
+            if a.kind() == Kind::Local || self.over(a) != NEVER {
+                return None;
+            }
+            return conflict(if wrote && a.kind() == Kind::Put { "E348" } else { "E350" });
+        }
+        let at = self.seen(who, a.stream);
+        let c = &self.clocks[who.si];
+        let over = self.over(a);
+        if over != NEVER && c.known[at] >= over {
+            return None;
+        }
+        let same_rank = a.stream as usize / self.width == who.stream as usize / self.width;
+        if same_rank && a.kind() != Kind::Local && c.known[at] >= a.pos {
+            return conflict("E350");
+        }
+        if c.heard[at] > a.pos {
+            return conflict("E345");
+        }
+        let now = c.calls.len().saturating_sub(1);
+        conflict(if self.call_of(a) == now { "E348" } else { "E349" })
+    }
+
+    /// What makes an earlier write visible to `who` now.
+    fn visible(&self, who: Who, a: &Acc) -> Option<Conflict> {
+        let conflict = |code, indirect| Some(Conflict { code, with: *a, wrote: true, indirect });
+        if a.stream == who.stream {
+            return if a.kind() == Kind::Local || self.over(a) != NEVER { None } else { conflict("E350", false) };
+        }
+        let at = self.seen(who, a.stream);
+        let c = &self.clocks[who.si];
+        let over = self.over(a);
+        if a.stream as usize / self.width == who.stream as usize / self.width {
+            if over != NEVER && c.known[at] >= over {
+                return None;
+            }
+            let started = a.kind() != Kind::Local && c.known[at] >= a.pos;
+            return conflict(if started { "E350" } else { "E347" }, false);
+        }
+        if over != NEVER && c.visible[at] >= over {
+            return None;
+        }
+        let told = |p: &Pending| match p {
+            Pending::One(s, upto) if *s as usize == at => *upto,
+            Pending::One(..) => 0,
+            Pending::Many(list) => list[at],
+        };
+        if over != NEVER && c.pending.iter().map(told).max().unwrap_or(0) >= over {
+            return conflict("E346", false);
+        }
+        if c.heard[at] > a.pos {
+            return conflict("E345", false);
+        }
+        conflict("E347", over != NEVER && c.known[at] >= over)
+    }
+
+    /// The last write to a place.
+    pub(super) fn last_write(&self, place: usize) -> Option<Acc> {
+        Some(self.places[place].write).filter(|w| !w.is_none())
+    }
+
+    /// Reads a place.
+    pub(super) fn read(&mut self, who: Who, place: usize, acc: Acc) -> Option<Conflict> {
+        let w = self.places[place].write;
+        let found = if w.is_none() { None } else { self.visible(who, &w) };
+        let p = &mut self.places[place];
+        let same = |r: &Acc| r.stream == acc.stream && r.mark & 3 == acc.mark & 3;
+        for r in &mut p.reads {
+            if r.is_none() || same(r) {
+                *r = acc;
+                return found;
+            }
+        }
+        match p.more.iter_mut().find(|r| same(r)) {
+            Some(r) => *r = acc,
+            None => p.more.push(acc),
+        }
+        found
+    }
+
+    /// Writes a place.
+    pub(super) fn write(&mut self, who: Who, place: usize, acc: Acc) -> Option<Conflict> {
+        let p = &self.places[place];
+        let mut found = if p.write.is_none() { None } else { self.before(who, &p.write, true) };
+        for r in p.reads.iter().chain(&p.more) {
+            // The read of a `reduce` is part of the same operation as its write.
+            if found.is_some() || r.is_none() || (r.stream == acc.stream && r.pos == acc.pos && r.mark & 3 == 0) {
+                continue;
+            }
+            found = self.before(who, r, false);
+        }
+        let p = &mut self.places[place];
+        p.write = acc;
+        p.reads = [Acc::NONE; 2];
+        p.more.clear();
+        found
+    }
+}

@@ -1,0 +1,185 @@
+//! Graphs and schedules as DOT, for Graphviz.
+//!
+//! Owns the pictures of both levels. Nodes and edges come in the order of the module, so that two runs give the same
+//! bytes; everything a picture leaves out is in the text form.
+
+use crate::graph::{Graph, OpKind};
+use crate::schedule::{BufferRole, LocalOp, Ref, Region, SOp, SStmt, Schedule};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn escape(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '\n' => out.push_str("\\n"),
+            _ if c.is_control() => out.push(' '),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+fn open(name: &str) -> String {
+    format!("digraph \"{}\" {{\n  node [shape=box, fontname=\"monospace\"];\n", escape(name))
+}
+
+/// A graph: operations as nodes with their types, operands as edges; collectives are filled.
+pub fn graph_dot(g: &Graph) -> String {
+    let mut out = open(g.name.as_ref().map_or("graph", |n| n.as_str()));
+    for (i, id) in g.order().iter().enumerate() {
+        let op = g.op(*id);
+        let (what, style) = match &op.kind {
+            OpKind::Input(n) => (format!("input {n}"), ", shape=ellipse"),
+            OpKind::Output(n) => (format!("output {n}"), ", shape=ellipse"),
+            OpKind::Matmul { .. } => ("matmul".into(), ""),
+            OpKind::Map(f) => (f.name.to_string(), ""),
+            OpKind::ReduceDim { op, mean, dim, .. } => {
+                (format!("{} over dimension {dim}", if *mean { "mean" } else { op.name() }), "")
+            }
+            OpKind::Cast(d) => (format!("cast {d}"), ""),
+            OpKind::Demand => ("demand".into(), ", style=dashed"),
+            OpKind::Collective(c) => {
+                let using = c.using.as_ref().map(|u| format!(" using {}", u.alg)).unwrap_or_default();
+                let red = c.red.map(|r| format!(" {r}")).unwrap_or_default();
+                let text = format!("{}{red} over {}{using}", c.kind.name(), c.axis);
+                (text, ", style=filled, fillcolor=lightblue")
+            }
+        };
+        let ty = op.ty.as_ref().map(|t| format!("\n{t}")).unwrap_or_default();
+        out += &format!("  n{i} [label=\"{}\"{style}];\n", escape(&format!("%{} = {what}{ty}", op.name)));
+    }
+    for (i, id) in g.order().iter().enumerate() {
+        for (k, o) in g.operands(*id).iter().enumerate() {
+            let label = if g.operands(*id).len() > 1 { format!(" [label=\"{k}\"]") } else { String::new() };
+            out += &format!("  n{} -> n{i}{label};\n", g.position(*o));
+        }
+    }
+    out + "}\n"
+}
+
+/// What the bodies of a region read and write, by buffer, and how many operations they have.
+#[derive(Default)]
+struct Touched {
+    reads: BTreeSet<u32>,
+    writes: BTreeSet<u32>,
+    operations: usize,
+}
+
+fn touched(r: &Region) -> Touched {
+    fn visit(list: &[SStmt], r: &Region, t: &mut Touched) {
+        for st in list {
+            match st {
+                SStmt::For { body, .. } => visit(body, r, t),
+                SStmt::If { then, other, .. } => {
+                    visit(then, r, t);
+                    visit(other, r, t);
+                }
+                SStmt::Op(op, _) => {
+                    t.operations += 1;
+                    operation(op, r, t);
+                }
+            }
+        }
+    }
+    fn buffer(x: &Ref, r: &Region) -> Option<u32> {
+        match x {
+            Ref::Chunk { operand, .. } => r.operands.get(operand.0 as usize).map(|o| o.buffer.0),
+            Ref::Slot { .. } => None,
+        }
+    }
+    fn operation(op: &SOp, r: &Region, t: &mut Touched) {
+        match op {
+            SOp::Copy { dst, src } | SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => {
+                t.reads.extend(buffer(src, r));
+                t.writes.extend(buffer(dst, r));
+            }
+            SOp::Reduce { dst, src, .. } => {
+                t.reads.extend(buffer(src, r).into_iter().chain(buffer(dst, r)));
+                t.writes.extend(buffer(dst, r));
+            }
+            SOp::Local(l) => {
+                t.reads.extend(l.srcs().iter().map(|b| b.0));
+                // One block of a line leaves the others as they were.
+                if let LocalOp::Pack { dst, at: Some(_), .. } = l {
+                    t.reads.insert(dst.0);
+                }
+                t.writes.insert(l.dst().0);
+            }
+            _ => {}
+        }
+    }
+    let mut t = Touched::default();
+    for st in r.roles.iter().flat_map(|x| &x.streams) {
+        visit(&st.body, r, &mut t);
+    }
+    t
+}
+
+/// A schedule: regions as nodes with what they promise and by which algorithm, `after` as solid edges, buffers that one
+/// region writes and a later one reads as dashed edges; inputs and outputs of the program are ellipses.
+pub fn schedule_dot(s: &Schedule) -> String {
+    let mut out = open(&s.name);
+    let mut edges = String::new();
+    // Who wrote a buffer last.
+    let mut writer: BTreeMap<u32, String> = BTreeMap::new();
+    for (i, b) in s.buffers.iter().enumerate() {
+        if let BufferRole::Input(n) = b.role {
+            out += &format!(
+                "  i{n} [label=\"{}\", shape=ellipse];\n",
+                escape(&format!("input {n}: %{}", b.name))
+            );
+            writer.insert(i as u32, format!("i{n}"));
+        }
+    }
+    for (i, r) in s.regions.iter().enumerate() {
+        let over: Vec<&str> = r.over.iter().map(|n| n.as_str()).collect();
+        let over = if over.is_empty() { "local".into() } else { format!("over {}", over.join(", ")) };
+        let mut label = format!("@{} {over}", r.name);
+        if let Some(p) = &r.promise {
+            let red = p.red.map(|r| format!(" {r}")).unwrap_or_default();
+            let root = p.root.map(|r| format!(" root {r}")).unwrap_or_default();
+            label += &format!("\n{}{red}{root}", p.collective);
+        }
+        if let Some(l) = &r.label {
+            label += &format!("\n{l}");
+        }
+        let t = touched(r);
+        let roles = r.roles.len();
+        let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+        label += &format!("\n{}, {}", plural(roles, "role"), plural(t.operations, "operation"));
+        let style = if r.over.is_empty() { "" } else { ", style=filled, fillcolor=lightblue" };
+        out += &format!("  r{i} [label=\"{}\"{style}];\n", escape(&label));
+        for a in &r.after {
+            edges += &format!("  r{} -> r{i};\n", a.0);
+        }
+        let mut from: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for b in &t.reads {
+            if let (Some(w), Some(buffer)) = (writer.get(b), s.buffers.get(*b as usize)) {
+                from.entry(w).or_default().push(&buffer.name);
+            }
+        }
+        for (w, names) in from {
+            let names: Vec<String> = names.iter().map(|n| format!("%{n}")).collect();
+            edges += &format!("  {w} -> r{i} [style=dashed, label=\"{}\"];\n", escape(&names.join(" ")));
+        }
+        for b in t.writes {
+            writer.insert(b, format!("r{i}"));
+        }
+    }
+    for (i, b) in s.buffers.iter().enumerate() {
+        if let BufferRole::Output(n) = b.role {
+            out += &format!(
+                "  o{n} [label=\"{}\", shape=ellipse];\n",
+                escape(&format!("output {n}: %{}", b.name))
+            );
+            if let Some(w) = writer.get(&(i as u32)) {
+                edges += &format!("  {w} -> o{n} [style=dashed];\n");
+            }
+        }
+    }
+    out + &edges + "}\n"
+}

@@ -1,0 +1,588 @@
+//! Integer expressions over rank coordinates, loop steps and the call number.
+//!
+//! Peers, chunks, slots, signals, epochs and extents of a schedule are such expressions, which is what keeps a
+//! schedule as short for 10,000 ranks as for four. Truth is 1 and 0. Division rounds down and `mod` takes the sign
+//! of the divisor, as in the algorithm language.
+
+use crate::name::Name;
+use std::fmt;
+
+/// An expression.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Expr {
+    /// A constant.
+    Int(i64),
+    /// A coordinate, a step, `call`, or a mesh axis.
+    Var(Name),
+    /// One operand.
+    Un(UnOp, Box<Expr>),
+    /// Two operands.
+    Bin(BinOp, Box<Expr>, Box<Expr>),
+    /// `select(c, a, b)`: `a` where `c` is not 0; only the chosen side is evaluated.
+    Select(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// `@name[index]`: an entry of a table of the schedule.
+    Table(Name, Box<Expr>),
+}
+
+/// Operations on one operand.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum UnOp {
+    /// `-a`
+    Neg,
+    /// `!a`: 1 where a is 0.
+    Not,
+    /// `log2(a)`, rounded down; an error for a < 1.
+    Log2,
+    /// `ceil_log2(a)`; an error for a < 1.
+    CeilLog2,
+    /// `popcount(a)`
+    Popcount,
+    /// `abs(a)`
+    Abs,
+    /// `sign(a)`
+    Sign,
+}
+
+/// Operations on two operands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[expect(missing_docs, reason = "the names are the operators")]
+pub enum BinOp {
+    Add,
+    Sub,
+    Mul,
+    /// Rounds down.
+    Div,
+    /// Sign of the divisor.
+    Mod,
+    Min,
+    Max,
+    And,
+    Or,
+    BitAnd,
+    BitOr,
+    Xor,
+    Shl,
+    Shr,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// Why an expression has no value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EvalError {
+    /// No such variable here.
+    Unbound(Name),
+    /// No such table, or an index outside it.
+    Table(Name, i64),
+    /// Division or `mod` by zero, logarithm of less than one, shift outside 0..63, overflow.
+    Arithmetic(String),
+}
+
+impl fmt::Display for EvalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EvalError::Unbound(n) => write!(f, "`{n}` has no value here"),
+            EvalError::Table(n, i) => write!(f, "table @{n} has no entry {i}"),
+            EvalError::Arithmetic(s) => f.write_str(s),
+        }
+    }
+}
+
+/// Where the variables and tables of an expression get their values.
+pub trait Env {
+    /// The value of a variable.
+    fn var(&self, name: &Name) -> Option<i64>;
+    /// An entry of a table.
+    fn table(&self, _name: &Name, _index: i64) -> Option<i64> {
+        None
+    }
+}
+
+impl<F: Fn(&Name) -> Option<i64>> Env for F {
+    fn var(&self, name: &Name) -> Option<i64> {
+        self(name)
+    }
+}
+
+/// Applies a unary operation.
+pub fn apply_un(op: UnOp, a: i64) -> Result<i64, EvalError> {
+    let overflow = || EvalError::Arithmetic(format!("overflow in {op:?} of {a}"));
+    Ok(match op {
+        UnOp::Neg => a.checked_neg().ok_or_else(overflow)?,
+        UnOp::Not => (a == 0) as i64,
+        UnOp::Log2 | UnOp::CeilLog2 if a < 1 => {
+            return Err(EvalError::Arithmetic(format!("log2 of {a}, which is less than 1")));
+        }
+        UnOp::Log2 => a.ilog2() as i64,
+        UnOp::CeilLog2 => (64 - (a - 1).leading_zeros()) as i64,
+        UnOp::Popcount => a.count_ones() as i64,
+        UnOp::Abs => a.checked_abs().ok_or_else(overflow)?,
+        UnOp::Sign => a.signum(),
+    })
+}
+
+/// Applies a binary operation.
+pub fn apply_bin(op: BinOp, a: i64, b: i64) -> Result<i64, EvalError> {
+    let overflow = || EvalError::Arithmetic(format!("overflow in {a} {} {b}", op.symbol()));
+    Ok(match op {
+        BinOp::Add => a.checked_add(b).ok_or_else(overflow)?,
+        BinOp::Sub => a.checked_sub(b).ok_or_else(overflow)?,
+        BinOp::Mul => a.checked_mul(b).ok_or_else(overflow)?,
+        BinOp::Div | BinOp::Mod if b == 0 => {
+            return Err(EvalError::Arithmetic(format!("{a} {} 0", op.symbol())));
+        }
+        BinOp::Div => {
+            let q = a.checked_div(b).ok_or_else(overflow)?;
+            if a % b != 0 && ((a < 0) != (b < 0)) { q - 1 } else { q }
+        }
+        BinOp::Mod => {
+            let m = a.checked_rem(b).ok_or_else(overflow)?;
+            if m != 0 && ((m < 0) != (b < 0)) { m + b } else { m }
+        }
+        BinOp::Min => a.min(b),
+        BinOp::Max => a.max(b),
+        BinOp::And => (a != 0 && b != 0) as i64,
+        BinOp::Or => (a != 0 || b != 0) as i64,
+        BinOp::BitAnd => a & b,
+        BinOp::BitOr => a | b,
+        BinOp::Xor => a ^ b,
+        BinOp::Shl | BinOp::Shr if !(0..63).contains(&b) => {
+            return Err(EvalError::Arithmetic(format!("shift by {b}")));
+        }
+        BinOp::Shl => {
+            let v = a << b;
+            if v >> b != a {
+                return Err(overflow());
+            }
+            v
+        }
+        BinOp::Shr => a >> b,
+        BinOp::Eq => (a == b) as i64,
+        BinOp::Ne => (a != b) as i64,
+        BinOp::Lt => (a < b) as i64,
+        BinOp::Le => (a <= b) as i64,
+        BinOp::Gt => (a > b) as i64,
+        BinOp::Ge => (a >= b) as i64,
+    })
+}
+
+impl BinOp {
+    /// How it is written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            BinOp::Add => "+",
+            BinOp::Sub => "-",
+            BinOp::Mul => "*",
+            BinOp::Div => "/",
+            BinOp::Mod => "mod",
+            BinOp::Min => "min",
+            BinOp::Max => "max",
+            BinOp::And => "&&",
+            BinOp::Or => "||",
+            BinOp::BitAnd => "&",
+            BinOp::BitOr => "|",
+            BinOp::Xor => "xor",
+            BinOp::Shl => "<<",
+            BinOp::Shr => ">>",
+            BinOp::Eq => "==",
+            BinOp::Ne => "!=",
+            BinOp::Lt => "<",
+            BinOp::Le => "<=",
+            BinOp::Gt => ">",
+            BinOp::Ge => ">=",
+        }
+    }
+
+    /// Binding strength, larger binds tighter; `min` and `max` are written as calls.
+    pub fn strength(self) -> u8 {
+        match self {
+            BinOp::Or => 1,
+            BinOp::And => 2,
+            BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge => 3,
+            BinOp::BitOr => 4,
+            BinOp::Xor => 5,
+            BinOp::BitAnd => 6,
+            BinOp::Shl | BinOp::Shr => 7,
+            BinOp::Add | BinOp::Sub => 8,
+            BinOp::Mul | BinOp::Div | BinOp::Mod => 9,
+            BinOp::Min | BinOp::Max => 11,
+        }
+    }
+}
+
+impl UnOp {
+    /// How it is written; `-` and `!` as prefix, others as calls.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            UnOp::Neg => "-",
+            UnOp::Not => "!",
+            UnOp::Log2 => "log2",
+            UnOp::CeilLog2 => "ceil_log2",
+            UnOp::Popcount => "popcount",
+            UnOp::Abs => "abs",
+            UnOp::Sign => "sign",
+        }
+    }
+}
+
+impl From<i64> for Expr {
+    fn from(v: i64) -> Self {
+        Expr::Int(v)
+    }
+}
+
+impl Expr {
+    /// A variable.
+    pub fn var(name: impl Into<Name>) -> Expr {
+        Expr::Var(name.into())
+    }
+
+    /// `a op b`, folded where constants allow.
+    pub fn bin(op: BinOp, a: Expr, b: Expr) -> Expr {
+        fold_bin(op, a, b)
+    }
+
+    /// `op a`, folded where constants allow.
+    pub fn un(op: UnOp, a: Expr) -> Expr {
+        if let Expr::Int(v) = a
+            && let Ok(v) = apply_un(op, v)
+        {
+            return Expr::Int(v);
+        }
+        Expr::Un(op, Box::new(a))
+    }
+
+    /// `select(c, a, b)`, folded where the condition is known.
+    pub fn select(c: Expr, a: Expr, b: Expr) -> Expr {
+        match c {
+            Expr::Int(0) => b,
+            Expr::Int(_) => a,
+            _ if a == b => a,
+            c => Expr::Select(Box::new(c), Box::new(a), Box::new(b)),
+        }
+    }
+
+    /// `a mod k`.
+    pub fn modulo(self, k: impl Into<Expr>) -> Expr {
+        Expr::bin(BinOp::Mod, self, k.into())
+    }
+
+    /// `ceil(self / k)` for k > 0.
+    pub fn ceil_div(self, k: i64) -> Expr {
+        (self + Expr::Int(k - 1)) / Expr::Int(k)
+    }
+
+    /// Both true.
+    pub fn and(self, other: Expr) -> Expr {
+        Expr::bin(BinOp::And, self, other)
+    }
+
+    /// Equal.
+    pub fn equals(self, other: Expr) -> Expr {
+        Expr::bin(BinOp::Eq, self, other)
+    }
+
+    /// The constant it is, if it is one.
+    pub fn as_int(&self) -> Option<i64> {
+        if let Expr::Int(v) = self { Some(*v) } else { None }
+    }
+
+    /// Whether it is the constant "true".
+    pub fn is_true(&self) -> bool {
+        matches!(self, Expr::Int(v) if *v != 0)
+    }
+
+    /// Its value.
+    pub fn eval(&self, env: &impl Env) -> Result<i64, EvalError> {
+        Ok(match self {
+            Expr::Int(v) => *v,
+            Expr::Var(n) => env.var(n).ok_or_else(|| EvalError::Unbound(n.clone()))?,
+            Expr::Un(op, a) => apply_un(*op, a.eval(env)?)?,
+            Expr::Bin(BinOp::And, a, b) => (a.eval(env)? != 0 && b.eval(env)? != 0) as i64,
+            Expr::Bin(BinOp::Or, a, b) => (a.eval(env)? != 0 || b.eval(env)? != 0) as i64,
+            Expr::Bin(op, a, b) => apply_bin(*op, a.eval(env)?, b.eval(env)?)?,
+            Expr::Select(c, a, b) => {
+                if c.eval(env)? != 0 {
+                    a.eval(env)?
+                } else {
+                    b.eval(env)?
+                }
+            }
+            Expr::Table(n, i) => {
+                let i = i.eval(env)?;
+                env.table(n, i).ok_or_else(|| EvalError::Table(n.clone(), i))?
+            }
+        })
+    }
+
+    /// Every variable replaced where `f` gives something, folded on the way.
+    pub fn subst(&self, f: &impl Fn(&Name) -> Option<Expr>) -> Expr {
+        match self {
+            Expr::Int(_) => self.clone(),
+            Expr::Var(n) => f(n).unwrap_or_else(|| self.clone()),
+            Expr::Un(op, a) => Expr::un(*op, a.subst(f)),
+            Expr::Bin(op, a, b) => Expr::bin(*op, a.subst(f), b.subst(f)),
+            Expr::Select(c, a, b) => Expr::select(c.subst(f), a.subst(f), b.subst(f)),
+            Expr::Table(n, i) => Expr::Table(n.clone(), Box::new(i.subst(f))),
+        }
+    }
+
+    /// The same value in a simpler form: sums with like terms joined and the constant last, conditions said once.
+    pub fn simplify(&self) -> Expr {
+        match self {
+            Expr::Int(_) | Expr::Var(_) => self.clone(),
+            Expr::Un(op, a) => Expr::un(*op, a.simplify()),
+            Expr::Select(c, a, b) => Expr::select(c.simplify(), a.simplify(), b.simplify()),
+            Expr::Table(n, i) => Expr::Table(n.clone(), Box::new(i.simplify())),
+            Expr::Bin(op, a, b) => join(*op, a.simplify(), b.simplify()),
+        }
+    }
+
+    /// Calls `f` with each variable.
+    pub fn vars(&self, f: &mut impl FnMut(&Name)) {
+        match self {
+            Expr::Int(_) => {}
+            Expr::Var(n) => f(n),
+            Expr::Un(_, a) | Expr::Table(_, a) => a.vars(f),
+            Expr::Bin(_, a, b) => {
+                a.vars(f);
+                b.vars(f);
+            }
+            Expr::Select(c, a, b) => {
+                c.vars(f);
+                a.vars(f);
+                b.vars(f);
+            }
+        }
+    }
+
+    /// Whether the variable occurs.
+    pub fn mentions(&self, name: &str) -> bool {
+        let mut hit = false;
+        self.vars(&mut |n| hit |= n == name);
+        hit
+    }
+
+    /// Whether a table is read.
+    pub fn has_table(&self) -> bool {
+        match self {
+            Expr::Int(_) | Expr::Var(_) => false,
+            Expr::Un(_, a) => a.has_table(),
+            Expr::Bin(_, a, b) => a.has_table() || b.has_table(),
+            Expr::Select(c, a, b) => c.has_table() || a.has_table() || b.has_table(),
+            Expr::Table(..) => true,
+        }
+    }
+}
+
+fn fold_bin(op: BinOp, a: Expr, b: Expr) -> Expr {
+    use BinOp::*;
+    use Expr::Int;
+    match (op, &a, &b) {
+        (_, Int(x), Int(y)) => {
+            if let Ok(v) = apply_bin(op, *x, *y) {
+                return Int(v);
+            }
+        }
+        (Add | Sub | BitOr | Xor | Shl | Shr, _, Int(0)) | (Mul | Div, _, Int(1)) => return a,
+        (Add | BitOr | Xor, Int(0), _) | (Mul, Int(1), _) => return b,
+        (Mul, _, Int(0)) | (Mul, Int(0), _) | (Mod, _, Int(1)) => return Int(0),
+        (And, Int(0), _) | (And, _, Int(0)) => return Int(0),
+        (Or, Int(v), _) if *v != 0 => return Int(1),
+        (And, Int(_), _) if is_bool(&b) => return b,
+        (And, _, Int(_)) if is_bool(&a) => return a,
+        (Or, Int(0), _) if is_bool(&b) => return b,
+        (Or, _, Int(0)) if is_bool(&a) => return a,
+        (Eq | Le | Ge, x, y) if x == y => return Int(1),
+        (Ne | Lt | Gt, x, y) if x == y => return Int(0),
+        (Sub | Xor, x, y) if x == y => return Int(0),
+        (Mul, Int(-1), _) => return Expr::un(UnOp::Neg, b),
+        (Add, _, Int(v)) if *v < 0 && *v != i64::MIN => return fold_bin(Sub, a, Int(-v)),
+        (Sub, _, Int(v)) if *v < 0 && *v != i64::MIN => return fold_bin(Add, a, Int(-v)),
+        (Add, _, Expr::Un(UnOp::Neg, y)) => return fold_bin(Sub, a.clone(), (**y).clone()),
+        (Sub, _, Expr::Un(UnOp::Neg, y)) => return fold_bin(Add, a.clone(), (**y).clone()),
+        // (x + c) + d, (x - c) + d and so on: one constant.
+        (Add | Sub, Expr::Bin(inner @ (Add | Sub), x, c), Int(d)) => {
+            if let Int(c) = **c {
+                let c = if *inner == Add { c } else { -c };
+                let d = if op == Add { *d } else { -*d };
+                if let Some(sum) = c.checked_add(d) {
+                    return fold_bin(Add, (**x).clone(), Int(sum));
+                }
+            }
+        }
+        _ => {}
+    }
+    Expr::Bin(op, Box::new(a), Box::new(b))
+}
+
+/// `a op b` of simple operands, simplified.
+pub fn join(op: BinOp, a: Expr, b: Expr) -> Expr {
+    match (op, &a, &b) {
+        (BinOp::Add | BinOp::Sub, _, _) => {
+            let mut terms = vec![];
+            let mut constant = 0i64;
+            let whole = Expr::Bin(op, Box::new(a.clone()), Box::new(b.clone()));
+            match add_terms(&whole, 1, &mut terms, &mut constant) {
+                Some(()) => sum_of(&terms, constant),
+                None => Expr::bin(op, a, b),
+            }
+        }
+        (BinOp::And | BinOp::Or, x, y) if has_operand(op, x, y) => a,
+        (BinOp::Xor, Expr::Bin(BinOp::Xor, x, m), n) if **m == *n => (**x).clone(),
+        _ => Expr::bin(op, a, b),
+    }
+}
+
+/// Whether `e` is a conjunction (disjunction) that has `part` among its operands.
+fn has_operand(op: BinOp, e: &Expr, part: &Expr) -> bool {
+    match e {
+        Expr::Bin(o, x, y) if *o == op => has_operand(op, x, part) || has_operand(op, y, part),
+        e => e == part,
+    }
+}
+
+/// Terms of a sum with their coefficients, in order of appearance; none on overflow.
+fn add_terms(e: &Expr, sign: i64, terms: &mut Vec<(i64, Expr)>, constant: &mut i64) -> Option<()> {
+    match e {
+        Expr::Int(v) => *constant = constant.checked_add(v.checked_mul(sign)?)?,
+        Expr::Bin(BinOp::Add, a, b) => {
+            add_terms(a, sign, terms, constant)?;
+            add_terms(b, sign, terms, constant)?;
+        }
+        Expr::Bin(BinOp::Sub, a, b) => {
+            add_terms(a, sign, terms, constant)?;
+            add_terms(b, -sign, terms, constant)?;
+        }
+        Expr::Un(UnOp::Neg, a) => add_terms(a, -sign, terms, constant)?,
+        e => match terms.iter_mut().find(|(_, t)| t == e) {
+            Some((c, _)) => *c += sign,
+            None => terms.push((sign, e.clone())),
+        },
+    }
+    Some(())
+}
+
+fn sum_of(terms: &[(i64, Expr)], constant: i64) -> Expr {
+    let term = |c: i64, t: &Expr| match c {
+        1 => t.clone(),
+        c => fold_bin(BinOp::Mul, t.clone(), Expr::Int(c)),
+    };
+    let mut rest: Vec<&(i64, Expr)> = terms.iter().filter(|t| t.0 != 0).collect();
+    // A positive term or the constant goes first, so that no sum begins with a minus sign.
+    let mut constant = constant;
+    let mut out = match rest.iter().position(|t| t.0 > 0) {
+        Some(i) => {
+            let (c, t) = rest.remove(i);
+            term(*c, t)
+        }
+        None => Expr::Int(std::mem::take(&mut constant)),
+    };
+    for (c, t) in rest {
+        let op = if *c > 0 { BinOp::Add } else { BinOp::Sub };
+        out = fold_bin(op, out, term(c.abs(), t));
+    }
+    fold_bin(BinOp::Add, out, Expr::Int(constant))
+}
+
+fn is_bool(e: &Expr) -> bool {
+    matches!(
+        e,
+        Expr::Bin(
+            BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge | BinOp::And | BinOp::Or,
+            ..
+        ) | Expr::Un(UnOp::Not, _)
+            | Expr::Int(0 | 1)
+    )
+}
+
+macro_rules! operator {
+    ($trait:ident, $fn:ident, $op:ident) => {
+        impl std::ops::$trait for Expr {
+            type Output = Expr;
+            fn $fn(self, other: Expr) -> Expr {
+                Expr::bin(BinOp::$op, self, other)
+            }
+        }
+    };
+}
+operator!(Add, add, Add);
+operator!(Sub, sub, Sub);
+operator!(Mul, mul, Mul);
+operator!(Div, div, Div);
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_expr(self, 0, f)
+    }
+}
+
+fn write_expr(e: &Expr, outer: u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match e {
+        Expr::Int(v) if *v < 0 && outer > 0 => write!(f, "({v})"),
+        Expr::Int(v) => write!(f, "{v}"),
+        Expr::Var(n) => write!(f, "{n}"),
+        Expr::Un(op @ (UnOp::Neg | UnOp::Not), a) => {
+            let paren = outer > 10;
+            f.write_str(if paren { "(" } else { "" })?;
+            f.write_str(op.symbol())?;
+            // An operand that is itself a constant keeps its own parentheses, so that `-(3)` and `-3` differ.
+            if matches!(**a, Expr::Int(_)) { write!(f, "({a})")? } else { write_expr(a, 11, f)? }
+            f.write_str(if paren { ")" } else { "" })
+        }
+        Expr::Un(op, a) => write!(f, "{}({a})", op.symbol()),
+        Expr::Bin(op @ (BinOp::Min | BinOp::Max), a, b) => write!(f, "{}({a}, {b})", op.symbol()),
+        Expr::Bin(op, a, b) => {
+            let s = op.strength();
+            let paren = s < outer;
+            f.write_str(if paren { "(" } else { "" })?;
+            write_expr(a, s, f)?;
+            write!(f, " {} ", op.symbol())?;
+            write_expr(b, s + 1, f)?;
+            f.write_str(if paren { ")" } else { "" })
+        }
+        Expr::Select(c, a, b) => write!(f, "select({c}, {a}, {b})"),
+        Expr::Table(n, i) => write!(f, "@{n}[{i}]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn division_and_mod_follow_the_divisor() {
+        for a in -9..10 {
+            for b in [-4, -3, -1, 1, 2, 5] {
+                let q = apply_bin(BinOp::Div, a, b).unwrap();
+                let m = apply_bin(BinOp::Mod, a, b).unwrap();
+                assert_eq!(q * b + m, a);
+                assert!(m == 0 || (m < 0) == (b < 0));
+                assert!(m.abs() < b.abs());
+            }
+        }
+    }
+
+    #[test]
+    fn sums_join_like_terms() {
+        let v = |n: &str| Expr::var(n);
+        let e = v("call") * Expr::Int(3) + (v("s") - Expr::Int(1)) + Expr::Int(1);
+        assert_eq!(e.simplify().to_string(), "call * 3 + s");
+        let e = (v("r") - (Expr::Int(4) - v("k")) + (Expr::Int(4) - v("k"))).modulo(4);
+        assert_eq!(e.simplify().to_string(), "r mod 4");
+        assert_eq!((Expr::Int(4) - v("k") - Expr::Int(1)).simplify().to_string(), "3 - k");
+    }
+
+    #[test]
+    fn constants_fold_and_text_keeps_structure() {
+        let r = || Expr::var("r");
+        assert_eq!((r() + Expr::Int(3) - Expr::Int(5)).to_string(), "r - 2");
+        assert_eq!((r() - (r() - Expr::var("s"))).to_string(), "r - (r - s)");
+        assert_eq!(((r() + Expr::Int(1)) * Expr::Int(2)).modulo(4).to_string(), "(r + 1) * 2 mod 4");
+        assert_eq!(Expr::bin(BinOp::Shl, Expr::Int(1), Expr::var("k")).to_string(), "1 << k");
+    }
+}

@@ -1,0 +1,312 @@
+//! Graph level: tensor operations with types and placements; a collective is one operation.
+//!
+//! petgraph holds the dependences and stays private: iteration, printing and hashing use issue order, so that two
+//! runs give the same bytes. Types are absent until `infer` fills them; an annotation that the program states is kept
+//! beside them as `want`.
+
+use crate::name::Name;
+use crate::scalar::ScalarFn;
+use crate::types::{DType, ReduceOp, TensorType};
+use kbc_diag::Span;
+use petgraph::Direction;
+use petgraph::stable_graph::{NodeIndex, StableDiGraph};
+use petgraph::visit::EdgeRef;
+
+/// An operation of a graph.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OpId(pub u32);
+
+/// Where an input's data comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DataSource {
+    /// A file as written in the program (relative to it), and a key in it.
+    File {
+        /// Path as written.
+        path: String,
+        /// Key of an archive.
+        key: Option<String>,
+        /// Where it is written.
+        span: Span,
+    },
+    /// A generator: `exact()`, `ones()`, `normal(7)`.
+    Generator {
+        /// Name.
+        name: Name,
+        /// Arguments.
+        args: Vec<f64>,
+        /// Where it is written.
+        span: Span,
+    },
+}
+
+/// An input of a program.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Input {
+    /// Name.
+    pub name: Name,
+    /// Global type with placement.
+    pub ty: TensorType,
+    /// Its own data, if it names some.
+    pub data: Option<DataSource>,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A collective, or a change of placement without communication.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[expect(missing_docs, reason = "the names are the collectives")]
+pub enum CollKind {
+    AllReduce,
+    ReduceScatter,
+    AllGather,
+    AllToAll,
+    Broadcast,
+    Reduce,
+    Gather,
+    Scatter,
+    /// Replicated to split: no communication.
+    Slice,
+}
+
+impl CollKind {
+    /// All of them.
+    pub const ALL: [CollKind; 9] = [
+        CollKind::AllReduce,
+        CollKind::ReduceScatter,
+        CollKind::AllGather,
+        CollKind::AllToAll,
+        CollKind::Broadcast,
+        CollKind::Reduce,
+        CollKind::Gather,
+        CollKind::Scatter,
+        CollKind::Slice,
+    ];
+
+    /// Name in `.kb` and `.kir`.
+    pub fn name(self) -> &'static str {
+        match self {
+            CollKind::AllReduce => "all_reduce",
+            CollKind::ReduceScatter => "reduce_scatter",
+            CollKind::AllGather => "all_gather",
+            CollKind::AllToAll => "all_to_all",
+            CollKind::Broadcast => "broadcast",
+            CollKind::Reduce => "reduce",
+            CollKind::Gather => "gather",
+            CollKind::Scatter => "scatter",
+            CollKind::Slice => "slice",
+        }
+    }
+
+    /// The collective of that name.
+    pub fn parse(s: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|c| c.name() == s)
+    }
+
+    /// Whether it has a root.
+    pub fn rooted(self) -> bool {
+        matches!(self, CollKind::Broadcast | CollKind::Reduce | CollKind::Gather | CollKind::Scatter)
+    }
+
+    /// Whether it combines contributions.
+    pub fn reduces(self) -> bool {
+        matches!(self, CollKind::AllReduce | CollKind::ReduceScatter | CollKind::Reduce)
+    }
+}
+
+/// The value of an argument in `using: ring(d: -1, a: pairwise)`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum UsingArg {
+    /// An integer.
+    Int(i64),
+    /// The name of an algorithm, or of an option's value.
+    Name(Name),
+}
+
+/// `using: ALG(args)`: the algorithm of a collective and the options of this use.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Using {
+    /// The algorithm.
+    pub alg: Name,
+    /// Parameters and options, as written.
+    pub args: Vec<(Name, UsingArg)>,
+    /// Where it is written; none if `select` chose it.
+    pub span: Span,
+}
+
+/// A collective operation on a global value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Collective {
+    /// Which.
+    pub kind: CollKind,
+    /// The combiner, for those that combine.
+    pub red: Option<ReduceOp>,
+    /// The mesh axis it runs over.
+    pub axis: Name,
+    /// Split dimension of the result (reduce_scatter, all_to_all `to`, scatter, slice) or of the operand
+    /// (all_gather, gather).
+    pub dim: Option<usize>,
+    /// Split dimension of the operand of an all_to_all (`from`).
+    pub from_dim: Option<usize>,
+    /// Coordinate of the root.
+    pub root: Option<u64>,
+    /// The algorithm, asked for or selected.
+    pub using: Option<Using>,
+    /// Written in the program (or inserted by `place`).
+    pub explicit: bool,
+}
+
+/// What an operation does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OpKind {
+    /// Input by position.
+    Input(usize),
+    /// `[.., M, K] x [.., K, N] -> [.., M, N]`; rounded once from its f32 (i32) accumulation.
+    Matmul {
+        /// The result is f32 whatever the operands are.
+        accumulate_f32: bool,
+    },
+    /// An elementwise function, operands broadcast from the right.
+    Map(ScalarFn),
+    /// Reduction of one dimension; `mean` is a sum and one division at the end.
+    ReduceDim {
+        /// The combiner.
+        op: ReduceOp,
+        /// Divide by the number of elements afterwards.
+        mean: bool,
+        /// The dimension.
+        dim: usize,
+        /// Keep it with size 1.
+        keep: bool,
+    },
+    /// Cast, nearest even.
+    Cast(DType),
+    /// A change of placement.
+    Collective(Collective),
+    /// The same value with a demanded placement (`let y: TYPE = ..`, a result type); `place` resolves and removes it.
+    Demand,
+    /// Result by position.
+    Output(usize),
+}
+
+/// An operation.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Op {
+    /// What it does.
+    pub kind: OpKind,
+    /// Name of its value, as a hint.
+    pub name: Name,
+    /// Type of its value, once inferred.
+    pub ty: Option<TensorType>,
+    /// The type an annotation, an argument or a result asks for.
+    pub want: Option<TensorType>,
+    /// Where it comes from.
+    pub span: Span,
+}
+
+/// Stored results of another execution to compare with, one an output.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Expect {
+    /// The data, one an output.
+    pub data: Vec<DataSource>,
+}
+
+/// A program at graph level.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// Name.
+    pub name: Option<Name>,
+    /// Inputs.
+    pub inputs: Vec<Input>,
+    /// Declared result types.
+    pub results: Vec<TensorType>,
+    /// Stored results, if the program names them.
+    pub expect: Option<Expect>,
+    g: StableDiGraph<Op, u8>,
+    order: Vec<OpId>,
+}
+
+impl Graph {
+    /// Appends an operation with its operands and returns its id.
+    pub fn push(&mut self, op: Op, operands: &[OpId]) -> OpId {
+        let at = self.order.len();
+        self.insert(at, op, operands)
+    }
+
+    /// Inserts an operation at a place of the issue order.
+    pub fn insert(&mut self, at: usize, op: Op, operands: &[OpId]) -> OpId {
+        let node = self.g.add_node(op);
+        for (i, o) in operands.iter().enumerate() {
+            self.g.add_edge(NodeIndex::new(o.0 as usize), node, i as u8);
+        }
+        let id = OpId(node.index() as u32);
+        self.order.insert(at, id);
+        id
+    }
+
+    /// Ids in issue order, which is a topological order.
+    pub fn order(&self) -> &[OpId] {
+        &self.order
+    }
+
+    /// The operation.
+    pub fn op(&self, id: OpId) -> &Op {
+        &self.g[NodeIndex::new(id.0 as usize)]
+    }
+
+    /// The operation, to change it.
+    pub fn op_mut(&mut self, id: OpId) -> &mut Op {
+        &mut self.g[NodeIndex::new(id.0 as usize)]
+    }
+
+    /// Operands by position.
+    pub fn operands(&self, id: OpId) -> Vec<OpId> {
+        let mut edges: Vec<(u8, OpId)> = self
+            .g
+            .edges_directed(NodeIndex::new(id.0 as usize), Direction::Incoming)
+            .map(|e| (*e.weight(), OpId(e.source().index() as u32)))
+            .collect();
+        edges.sort_unstable();
+        edges.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Users of a value with the operand position, in issue order.
+    pub fn users(&self, id: OpId) -> Vec<(OpId, u8)> {
+        let mut users: Vec<(usize, OpId, u8)> = self
+            .g
+            .edges_directed(NodeIndex::new(id.0 as usize), Direction::Outgoing)
+            .map(|e| {
+                let user = OpId(e.target().index() as u32);
+                (self.position(user), user, *e.weight())
+            })
+            .collect();
+        users.sort_unstable();
+        users.into_iter().map(|(_, id, i)| (id, i)).collect()
+    }
+
+    /// Place of an operation in issue order.
+    pub fn position(&self, id: OpId) -> usize {
+        self.order.iter().position(|o| *o == id).unwrap_or(self.order.len())
+    }
+
+    /// Makes operand `index` of `user` be `value`.
+    pub fn set_operand(&mut self, user: OpId, index: u8, value: OpId) {
+        let node = NodeIndex::new(user.0 as usize);
+        let old = self.g.edges_directed(node, Direction::Incoming).find(|e| *e.weight() == index).map(|e| e.id());
+        if let Some(old) = old {
+            self.g.remove_edge(old);
+        }
+        self.g.add_edge(NodeIndex::new(value.0 as usize), node, index);
+    }
+
+    /// Removes an operation that nobody uses any more.
+    pub fn remove(&mut self, id: OpId) {
+        self.g.remove_node(NodeIndex::new(id.0 as usize));
+        self.order.retain(|o| *o != id);
+    }
+
+    /// Whether the issue order is a topological order of the dependences.
+    pub fn order_is_topological(&self) -> bool {
+        petgraph::algo::toposort(&self.g, None).is_ok()
+            && self.order.iter().enumerate().all(|(i, id)| self.operands(*id).iter().all(|o| self.position(*o) < i))
+    }
+}

@@ -1,0 +1,27 @@
+//! The intermediate representation: types, expressions, graph level, schedule level, machine, and what reads them all.
+//!
+//! Owns the data model, its text form, its verifier and its checker. It knows nothing of files, colours, the clock,
+//! of `.kb` syntax or of any backend; it never prints.
+
+pub mod bounds;
+pub mod checker;
+pub mod dot;
+pub mod expr;
+pub mod graph;
+pub mod module;
+pub mod mutate;
+pub mod name;
+pub mod optable;
+pub mod promise;
+pub mod promise_std;
+pub mod scalar;
+pub mod schedule;
+pub mod text;
+pub mod topology;
+pub mod types;
+pub mod verify;
+pub mod walk;
+
+pub use expr::Expr;
+pub use module::{Body, Module, Props};
+pub use name::Name;

@@ -1,0 +1,301 @@
+//! The table of operations: what each is called, how it is written, what it touches, what it means.
+//!
+//! The readers take the names of operations from here for their messages, and the tables of `docs/ir.md` are made of
+//! it. What an operation does exactly is said where it is defined ([`crate::graph`], [`crate::schedule`]).
+
+/// A level of the IR.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Level {
+    /// Operations on global tensors.
+    Graph,
+    /// Operations of a rank.
+    Schedule,
+}
+
+/// An operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// First word of its line (behind `%name =` in a graph).
+    pub name: &'static str,
+    /// Where it occurs.
+    pub level: Level,
+    /// What it belongs to: `data`, `place`, `windows`, `order`, `messages`, `local`, `control`.
+    pub group: &'static str,
+    /// How its operands are written.
+    pub operands: &'static str,
+    /// What it reads, writes, waits for.
+    pub effects: &'static str,
+    /// What it means, in a line.
+    pub meaning: &'static str,
+}
+
+const fn row(
+    level: Level,
+    group: &'static str,
+    name: &'static str,
+    operands: &'static str,
+    effects: &'static str,
+    meaning: &'static str,
+) -> Row {
+    Row { name, level, group, operands, effects, meaning }
+}
+
+use Level::{Graph, Schedule};
+
+/// All operations, by level and group.
+pub const OPERATIONS: [Row; 40] = [
+    row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
+    row(
+        Graph,
+        "data",
+        "matmul",
+        "`%a, %b [accumulate f32]`",
+        "none",
+        "`[.., M, K] x [.., K, N]`, accumulated in f32 (i32), rounded once",
+    ),
+    row(
+        Graph,
+        "data",
+        "map",
+        "`kernel(%a, ..)`",
+        "none",
+        "an elementwise function, operands broadcast from the right",
+    ),
+    row(
+        Graph,
+        "data",
+        "reduce_dim",
+        "`sum %a dim D [mean] [keep]`",
+        "none",
+        "one dimension reduced; a mean divides once at the end",
+    ),
+    row(Graph, "data", "cast", "`f16 %a`", "none", "another element type, nearest even"),
+    row(Graph, "data", "output", "`N %a`", "none", "result number N of the program"),
+    row(
+        Graph,
+        "place",
+        "demand",
+        "`%a want TYPE`",
+        "none",
+        "the same value where the program asks for it; `place` resolves it",
+    ),
+    row(Graph, "place", "all_reduce", "`sum %a over AXIS`", "communicates", "partial to replicated"),
+    row(Graph, "place", "reduce_scatter", "`sum %a over AXIS dim D`", "communicates", "partial to split"),
+    row(Graph, "place", "all_gather", "`%a over AXIS dim D`", "communicates", "split to replicated"),
+    row(
+        Graph,
+        "place",
+        "all_to_all",
+        "`%a over AXIS dim D from E`",
+        "communicates",
+        "split along E to split along D",
+    ),
+    row(Graph, "place", "broadcast", "`%a over AXIS root C`", "communicates", "held by one to replicated"),
+    row(Graph, "place", "reduce", "`sum %a over AXIS root C`", "communicates", "partial to held by one"),
+    row(Graph, "place", "gather", "`%a over AXIS dim D root C`", "communicates", "split to held by one"),
+    row(Graph, "place", "scatter", "`%a over AXIS dim D root C`", "communicates", "held by one to split"),
+    row(
+        Graph,
+        "place",
+        "slice",
+        "`%a over AXIS dim D`",
+        "none",
+        "replicated to split: every rank keeps its part",
+    ),
+    row(
+        Schedule,
+        "control",
+        "for",
+        "`STEP in FROM..END`",
+        "none",
+        "the lines below, for each step; the bounds are the same on every rank",
+    ),
+    row(Schedule, "control", "if", "`COND`, and `else`", "none", "the lines below where COND is not 0"),
+    row(
+        Schedule,
+        "data",
+        "copy",
+        "`DST = SRC`",
+        "reads SRC, writes DST",
+        "chunks and slots of this rank, or whole buffers (`%dst = %src`)",
+    ),
+    row(
+        Schedule,
+        "data",
+        "reduce",
+        "`sum DST, SRC`",
+        "reads SRC and DST, writes DST",
+        "`DST[i] = DST[i] + SRC[i]`, own value first",
+    ),
+    row(
+        Schedule,
+        "windows",
+        "put",
+        "`SRC -> (PEER) : DST`",
+        "reads SRC, writes DST at the peer, both until `fence.release`",
+        "asynchronous, one-sided",
+    ),
+    row(
+        Schedule,
+        "windows",
+        "get",
+        "`DST <- (PEER) : SRC`",
+        "reads SRC at the peer, writes DST, both until `fence.complete`",
+        "asynchronous, one-sided",
+    ),
+    row(
+        Schedule,
+        "order",
+        "notify",
+        "`(PEER) : @signal[INDEX]`",
+        "adds to a counter of the peer",
+        "publishes what this stream completed before its last `fence.release`",
+    ),
+    row(
+        Schedule,
+        "order",
+        "wait",
+        "`@signal[INDEX] >= VALUE`",
+        "blocks on a counter of this rank",
+        "until the counter has the value, counted from allocation",
+    ),
+    row(
+        Schedule,
+        "order",
+        "fence.release",
+        "",
+        "completes this stream's puts and reads",
+        "what a later `notify` publishes",
+    ),
+    row(
+        Schedule,
+        "order",
+        "fence.acquire",
+        "",
+        "makes awaited data visible to this stream",
+        "after the `wait` on the writer's own notify",
+    ),
+    row(
+        Schedule,
+        "order",
+        "fence.complete",
+        "",
+        "completes this stream's gets",
+        "before their results are read",
+    ),
+    row(Schedule, "order", "record", "`EVENT`", "none", "an event of this rank, once a call"),
+    row(
+        Schedule,
+        "order",
+        "await",
+        "`EVENT`",
+        "blocks on another stream of this rank",
+        "until this call's `record`; local memory needs no fence",
+    ),
+    row(
+        Schedule,
+        "messages",
+        "reserve",
+        "`(RECEIVER) : @window[NUMBER]`",
+        "a mark at the sender",
+        "the slot may be written; `synchronize` makes a credit of it, or nothing",
+    ),
+    row(
+        Schedule,
+        "messages",
+        "publish",
+        "`(RECEIVER) : @window[NUMBER]`",
+        "a mark at the sender",
+        "the data may be read; becomes a release and a notify",
+    ),
+    row(
+        Schedule,
+        "messages",
+        "expect",
+        "`(SENDER) : @window[NUMBER]`",
+        "a mark at the receiver",
+        "the data is there; becomes a wait and an acquire",
+    ),
+    row(
+        Schedule,
+        "messages",
+        "free",
+        "`(SENDER) : @window[NUMBER]`",
+        "a mark at the receiver",
+        "the slot may be written again; becomes a credit, or nothing",
+    ),
+    row(
+        Schedule,
+        "local",
+        "compute",
+        "`%dst = kernel(%a, ..)`",
+        "reads %a, .., writes %dst",
+        "an elementwise function, operands broadcast from the right",
+    ),
+    row(
+        Schedule,
+        "local",
+        "matmul",
+        "`%dst = %a, %b`",
+        "reads %a and %b, writes %dst",
+        "accumulated in f32 (i32), rounded once to the type of %dst",
+    ),
+    row(
+        Schedule,
+        "local",
+        "reduce_dim",
+        "`%dst = sum %src dim D [mean N]`",
+        "reads %src, writes %dst",
+        "one dimension in index order, divided by N at the end",
+    ),
+    row(
+        Schedule,
+        "local",
+        "cast",
+        "`%dst = %src`",
+        "reads %src, writes %dst",
+        "another element type, nearest even",
+    ),
+    row(
+        Schedule,
+        "local",
+        "pack",
+        "`%dst = %src dim D parts K [ceil] [at E]`",
+        "reads %src, writes %dst (or block E of it)",
+        "tensor to line: the parts of D's cut one after another",
+    ),
+    row(
+        Schedule,
+        "local",
+        "unpack",
+        "`%dst = %src dim D parts K [ceil] [at E]`",
+        "reads %src (or block E of it), writes %dst",
+        "line to tensor, the inverse of `pack`",
+    ),
+    row(
+        Schedule,
+        "local",
+        "slice",
+        "`%dst = %src dim D part E of K [ceil]`",
+        "reads %src, writes %dst",
+        "part E of K along D",
+    ),
+];
+
+/// Names of the operations of a level.
+pub fn names(level: Level) -> impl Iterator<Item = &'static str> {
+    OPERATIONS.into_iter().filter(move |r| r.level == level).map(|r| r.name)
+}
+
+/// The operations of a level as a table in Markdown.
+pub fn markdown(level: Level) -> String {
+    let mut out =
+        String::from("| group | operation | operands | effects | meaning |\n|---|---|---|---|---|\n");
+    let mut group = "";
+    for r in OPERATIONS.iter().filter(|r| r.level == level) {
+        let first = if r.group == group { "" } else { r.group };
+        group = r.group;
+        out += &format!("| {first} | `{}` | {} | {} | {} |\n", r.name, r.operands, r.effects, r.meaning);
+    }
+    out
+}

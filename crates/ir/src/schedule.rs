@@ -1,0 +1,627 @@
+//! Schedule level: regions, roles, streams, structured bodies; windows, signals and fences as operations.
+//!
+//! A schedule says what every rank does, with expressions in its coordinates and steps. Nothing is unrolled over
+//! steps or expanded over ranks without need. What the operations mean is `docs/ir.md`; which schedules are
+//! well-formed is [`crate::verify`]; what a concrete rank does is [`crate::walk`].
+
+use crate::expr::Expr;
+use crate::name::Name;
+use crate::promise::Promise;
+use crate::scalar::ScalarFn;
+use crate::types::{CutRule, DType, MemKind, Mesh, ReduceOp, TensorType};
+use kbc_diag::Span;
+
+/// Index of a buffer of the schedule.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BufferId(pub u32);
+/// Index of a window of the schedule.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WindowId(pub u32);
+/// Index of a signal array of the schedule.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SignalId(pub u32);
+/// Index of an operand of a region.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OperandId(pub u32);
+/// Index of a region of the schedule.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RegionId(pub u32);
+
+/// Name of the variable that counts calls of the whole schedule, from 0.
+pub const CALL: &str = "call";
+
+/// Which calls of the schedule are meant to be safe.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Calls {
+    /// Signals are not in place yet: nothing is claimed.
+    None,
+    /// One call on a freshly allocated domain.
+    First,
+    /// Call after call, at any skew between ranks.
+    Any,
+}
+
+/// What a buffer is to the outside.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum BufferRole {
+    /// Filled before each call with the rank's part of that program input.
+    Input(u32),
+    /// Read after each call as the rank's part of that program result.
+    Output(u32),
+    /// Neither; holds nothing at the start of a call.
+    Temp,
+}
+
+/// Memory of a rank that peers reach only where an operation names it directly (direct placement).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Buffer {
+    /// Name.
+    pub name: Name,
+    /// Element type.
+    pub dtype: DType,
+    /// Local sizes, row-major: expressions in the coordinates of the mesh axes (by axis name).
+    pub dims: Vec<Expr>,
+    /// Memory kind.
+    pub memory: MemKind,
+    /// What it is to the outside.
+    pub role: BufferRole,
+    /// For inputs and outputs: the global tensor it is a part of.
+    pub global: Option<TensorType>,
+    /// Where it comes from.
+    pub span: Span,
+}
+
+/// Peer-visible symmetric memory: `slots` slots of `capacity` elements on every rank.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Window {
+    /// Name.
+    pub name: Name,
+    /// Element type.
+    pub dtype: DType,
+    /// Slots.
+    pub slots: u64,
+    /// Elements a slot can hold.
+    pub capacity: u64,
+    /// Memory kind.
+    pub memory: MemKind,
+    /// Byte offset in the rank's window domain, once allocated.
+    pub offset: Option<u64>,
+    /// Where it comes from.
+    pub span: Span,
+}
+
+/// What a signal is for; only documentation, the checker does not believe it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SignalUse {
+    /// Data has arrived.
+    Arrival,
+    /// A slot may be written again.
+    Credit,
+    /// Part of a barrier.
+    Barrier,
+}
+
+/// An array of 32-bit counters on every rank, zero when the domain is allocated, add-only, one writer each.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Signal {
+    /// Name.
+    pub name: Name,
+    /// Counters.
+    pub count: u64,
+    /// What for.
+    pub usage: SignalUse,
+    /// Byte offset in the rank's signal area, once allocated (64 bytes a counter).
+    pub offset: Option<u64>,
+    /// Where it comes from.
+    pub span: Span,
+}
+
+/// A constant table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Table {
+    /// Name.
+    pub name: Name,
+    /// Entries.
+    pub values: Vec<i64>,
+}
+
+/// How a region sees a buffer: as a line of elements cut into chunks.
+///
+/// The line has `parts` equal-ruled blocks: block b covers `unit * cut(extent, b)` .. `unit * cut(extent, b + 1)`,
+/// inside a block (and with `parts` 1 in the whole) chunks are cut evenly by elements.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Line {
+    /// Blocks; 1 for a plain vector.
+    pub parts: u64,
+    /// Elements along the dimension that the blocks cut: an expression in mesh coordinates.
+    pub extent: Expr,
+    /// Elements for one element of `extent`: an expression in mesh coordinates.
+    pub unit: Expr,
+    /// How `extent` is cut into blocks.
+    pub rule: CutRule,
+}
+
+/// A buffer a collective region works on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Operand {
+    /// Name in the region (`v`, `src`, `dst`, or a scratch name).
+    pub name: Name,
+    /// The buffer.
+    pub buffer: BufferId,
+    /// How it is cut.
+    pub line: Line,
+    /// Scratch holds nothing at first and nothing is promised about it.
+    pub scratch: bool,
+}
+
+/// One digit of a chunk's address: chunks `index .. index + len` of `of`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Part {
+    /// First chunk.
+    pub index: Expr,
+    /// How many; 1 but in the last digit.
+    pub len: Expr,
+    /// Chunks of the space.
+    pub of: Expr,
+}
+
+/// A run of elements that an operation reads or writes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Ref {
+    /// `v[i of n][j; k of m]`: part of an operand; no parts is the whole line.
+    Chunk {
+        /// The operand.
+        operand: OperandId,
+        /// Digits, outermost first.
+        path: Vec<Part>,
+    },
+    /// `w.slot`: the first elements of a slot, as many as the other side of the operation has.
+    Slot {
+        /// The window.
+        window: WindowId,
+        /// Slot number.
+        slot: Expr,
+    },
+}
+
+/// A peer by its coordinates in the region's coordinate system; out of range is an error, wrapping is spelt `mod`.
+pub type Peer = Vec<Expr>;
+
+/// An operation of a role.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SOp {
+    /// `copy dst = src`
+    Copy {
+        /// Written.
+        dst: Ref,
+        /// Read.
+        src: Ref,
+    },
+    /// `reduce dst = OP dst, src`: `dst[i] = dst[i] OP src[i]`.
+    Reduce {
+        /// Combiner.
+        op: ReduceOp,
+        /// Read and written.
+        dst: Ref,
+        /// Read.
+        src: Ref,
+    },
+    /// `put src -> peer : dst`; asynchronous (reads `src`, writes `dst` until the next `fence.release`).
+    Put {
+        /// Here.
+        src: Ref,
+        /// Whose memory.
+        peer: Peer,
+        /// There.
+        dst: Ref,
+    },
+    /// `get dst <- peer : src`; asynchronous until the next `fence.complete`.
+    Get {
+        /// Here.
+        dst: Ref,
+        /// Whose memory.
+        peer: Peer,
+        /// There.
+        src: Ref,
+    },
+    /// `notify peer : signal[index]`: adds 1 to a counter of the peer.
+    Notify {
+        /// Whose counter.
+        peer: Peer,
+        /// The array.
+        signal: SignalId,
+        /// Which counter.
+        index: Expr,
+    },
+    /// `wait signal[index] >= value`: until a counter of this rank has that value.
+    Wait {
+        /// The array.
+        signal: SignalId,
+        /// Which counter.
+        index: Expr,
+        /// What to wait for, counted from the allocation of the domain.
+        value: Expr,
+    },
+    /// Completes this rank's puts and all its earlier reads; what a later notify publishes.
+    FenceRelease,
+    /// Makes data visible whose notify was waited for.
+    FenceAcquire,
+    /// Completes this rank's gets.
+    FenceComplete,
+    /// `record e`: an event of this rank, for `await` in another stream.
+    Record(Name),
+    /// `await e`: until this call's `record e` has happened.
+    Await(Name),
+    /// A local operation on whole buffers.
+    Local(LocalOp),
+    /// `reserve | publish | expect | free PEER : window[slot]`: one of the four points of a message, from `expand`
+    /// until `synchronize` turns it into signals and fences. `slot` numbers the messages of the window within a call.
+    Mark {
+        /// Which point.
+        point: Point,
+        /// The other end of the message.
+        peer: Peer,
+        /// The window it lands in (at the receiver).
+        window: WindowId,
+        /// Its number among the window's messages to that receiver.
+        slot: Expr,
+    },
+}
+
+/// The points of a message that need ordering.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Point {
+    /// At the sender, before its puts: the slot may be written.
+    Reserve,
+    /// At the sender, after its puts: the data may be read.
+    Publish,
+    /// At the receiver, before its reads: the data is there.
+    Expect,
+    /// At the receiver, after its reads: the slot may be written again.
+    Free,
+}
+
+impl Point {
+    /// All of them.
+    pub const ALL: [Point; 4] = [Point::Reserve, Point::Publish, Point::Expect, Point::Free];
+
+    /// How it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Point::Reserve => "reserve",
+            Point::Publish => "publish",
+            Point::Expect => "expect",
+            Point::Free => "free",
+        }
+    }
+}
+
+/// Operations on whole local tensors.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LocalOp {
+    /// Elementwise, operands broadcast from the right.
+    Compute {
+        /// The function.
+        func: ScalarFn,
+        /// Written.
+        dst: BufferId,
+        /// Read.
+        args: Vec<BufferId>,
+    },
+    /// `[.., M, K] x [.., K, N]`; accumulated in f32 (i32), rounded once to the type of `dst`.
+    Matmul {
+        /// Written.
+        dst: BufferId,
+        /// Left.
+        a: BufferId,
+        /// Right.
+        b: BufferId,
+    },
+    /// Reduction of one dimension (of the local part), in index order, in f32 (i32), rounded once.
+    ReduceDim {
+        /// Combiner.
+        op: ReduceOp,
+        /// Divide by this global count afterwards.
+        mean: Option<u64>,
+        /// Written.
+        dst: BufferId,
+        /// Read.
+        src: BufferId,
+        /// The dimension of `src`.
+        dim: u32,
+    },
+    /// Conversion, nearest even.
+    Cast {
+        /// Written.
+        dst: BufferId,
+        /// Read.
+        src: BufferId,
+    },
+    /// The same elements in the same order (shapes may differ).
+    Copy {
+        /// Written.
+        dst: BufferId,
+        /// Read.
+        src: BufferId,
+    },
+    /// Tensor to line: the parts of `dim`'s cut one after another, each row-major. With `at`, `src` is the one part
+    /// `at` and only that block of `dst` is written.
+    Pack {
+        /// The line.
+        dst: BufferId,
+        /// The tensor.
+        src: BufferId,
+        /// Cut dimension.
+        dim: u32,
+        /// Parts.
+        parts: u64,
+        /// How it is cut.
+        rule: CutRule,
+        /// Which part `src` is.
+        at: Option<Expr>,
+    },
+    /// Line to tensor, the inverse of `Pack`; with `at`, `dst` is that part alone.
+    Unpack {
+        /// The tensor.
+        dst: BufferId,
+        /// The line.
+        src: BufferId,
+        /// Cut dimension.
+        dim: u32,
+        /// Parts.
+        parts: u64,
+        /// How it is cut.
+        rule: CutRule,
+        /// Which part `dst` is.
+        at: Option<Expr>,
+    },
+    /// Part `index` of `of` along a dimension.
+    Slice {
+        /// Written.
+        dst: BufferId,
+        /// Read.
+        src: BufferId,
+        /// Cut dimension.
+        dim: u32,
+        /// Which part: an expression in mesh coordinates.
+        index: Expr,
+        /// Parts.
+        of: u64,
+        /// How it is cut.
+        rule: CutRule,
+    },
+}
+
+/// A statement of a body.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SStmt {
+    /// `for v in lo..hi`: bounds depend on outer steps and constants, not on the rank.
+    For {
+        /// The step.
+        var: Name,
+        /// First value.
+        lo: Expr,
+        /// One past the last.
+        hi: Expr,
+        /// What is repeated.
+        body: Vec<SStmt>,
+    },
+    /// `if cond`, with `else`.
+    If {
+        /// The predicate.
+        cond: Expr,
+        /// Where it holds.
+        then: Vec<SStmt>,
+        /// Where not.
+        other: Vec<SStmt>,
+    },
+    /// An operation and where it comes from.
+    Op(SOp, Span),
+}
+
+/// Which ranks of the group a role is for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RankSet {
+    /// Every one.
+    All,
+    /// Those whose coordinates make this true.
+    Where(Expr),
+    /// These, by linear index in the group.
+    List(Vec<u64>),
+}
+
+/// A sequential process on each rank of a role.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stream {
+    /// Name; streams of one name on one rank are one process through all regions.
+    pub name: Name,
+    /// What it does.
+    pub body: Vec<SStmt>,
+}
+
+/// The stream that everything runs on unless said otherwise.
+pub const MAIN: &str = "main";
+
+/// A set of ranks and what they do.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Role {
+    /// Name.
+    pub name: Name,
+    /// Who.
+    pub ranks: RankSet,
+    /// What, one body a stream.
+    pub streams: Vec<Stream>,
+}
+
+/// One collective, or the local computation between two.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Region {
+    /// Name.
+    pub name: Name,
+    /// Mesh axes its groups run over, in group order; empty for a local region (all ranks, coordinates of the mesh).
+    pub over: Vec<Name>,
+    /// Coordinate system of a group: names and sizes, first slowest; the product is the size of the group.
+    pub coords: Vec<(Name, u64)>,
+    /// Buffers it works on.
+    pub operands: Vec<Operand>,
+    /// What it promises about them.
+    pub promise: Option<Promise>,
+    /// Algorithm and options, for reports.
+    pub label: Option<String>,
+    /// Regions that must be over on a rank before this one starts there.
+    pub after: Vec<RegionId>,
+    /// Roles; a rank has at most one.
+    pub roles: Vec<Role>,
+    /// Where it comes from.
+    pub span: Span,
+}
+
+/// A schedule.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Schedule {
+    /// Name.
+    pub name: Name,
+    /// The mesh.
+    pub mesh: Mesh,
+    /// Which calls it is meant to be safe for.
+    pub calls: Calls,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Buffers.
+    pub buffers: Vec<Buffer>,
+    /// Windows.
+    pub windows: Vec<Window>,
+    /// Signals.
+    pub signals: Vec<Signal>,
+    /// Regions; on one stream they run in this order.
+    pub regions: Vec<Region>,
+}
+
+impl Schedule {
+    /// An empty schedule on a mesh.
+    pub fn new(name: impl Into<Name>, mesh: Mesh) -> Self {
+        Schedule {
+            name: name.into(),
+            mesh,
+            calls: Calls::None,
+            tables: vec![],
+            buffers: vec![],
+            windows: vec![],
+            signals: vec![],
+            regions: vec![],
+        }
+    }
+
+    /// A buffer.
+    pub fn buffer(&self, id: BufferId) -> &Buffer {
+        &self.buffers[id.0 as usize]
+    }
+
+    /// A window.
+    pub fn window(&self, id: WindowId) -> &Window {
+        &self.windows[id.0 as usize]
+    }
+
+    /// A signal array.
+    pub fn signal(&self, id: SignalId) -> &Signal {
+        &self.signals[id.0 as usize]
+    }
+
+    /// Ranks of a region's group, for the region's axes (all ranks for a local region).
+    pub fn group_size(&self, region: &Region) -> u64 {
+        region.coords.iter().map(|c| c.1).product()
+    }
+}
+
+impl LocalOp {
+    /// The buffer it writes.
+    pub fn dst(&self) -> BufferId {
+        match self {
+            LocalOp::Compute { dst, .. }
+            | LocalOp::Matmul { dst, .. }
+            | LocalOp::ReduceDim { dst, .. }
+            | LocalOp::Cast { dst, .. }
+            | LocalOp::Copy { dst, .. }
+            | LocalOp::Pack { dst, .. }
+            | LocalOp::Unpack { dst, .. }
+            | LocalOp::Slice { dst, .. } => *dst,
+        }
+    }
+
+    /// The buffers it reads.
+    pub fn srcs(&self) -> Vec<BufferId> {
+        match self {
+            LocalOp::Compute { args, .. } => args.clone(),
+            LocalOp::Matmul { a, b, .. } => vec![*a, *b],
+            LocalOp::ReduceDim { src, .. }
+            | LocalOp::Cast { src, .. }
+            | LocalOp::Copy { src, .. }
+            | LocalOp::Pack { src, .. }
+            | LocalOp::Unpack { src, .. }
+            | LocalOp::Slice { src, .. } => vec![*src],
+        }
+    }
+}
+
+/// Statements with variables replaced where `f` gives something.
+pub fn subst_stmts(list: &[SStmt], f: &impl Fn(&Name) -> Option<Expr>) -> Vec<SStmt> {
+    map_exprs(list, &|e| e.subst(f))
+}
+
+/// Statements with every expression of their bodies replaced by `f` of it.
+pub fn map_exprs(list: &[SStmt], f: &impl Fn(&Expr) -> Expr) -> Vec<SStmt> {
+    list.iter()
+        .map(|s| match s {
+            SStmt::For { var, lo, hi, body } => {
+                SStmt::For { var: var.clone(), lo: f(lo), hi: f(hi), body: map_exprs(body, f) }
+            }
+            SStmt::If { cond, then, other } => {
+                SStmt::If { cond: f(cond), then: map_exprs(then, f), other: map_exprs(other, f) }
+            }
+            SStmt::Op(op, span) => SStmt::Op(op.map_exprs(f), *span),
+        })
+        .collect()
+}
+
+impl Ref {
+    /// The same reference with every expression replaced.
+    pub fn map_exprs(&self, f: &impl Fn(&Expr) -> Expr) -> Ref {
+        match self {
+            Ref::Chunk { operand, path } => Ref::Chunk {
+                operand: *operand,
+                path: path.iter().map(|p| Part { index: f(&p.index), len: f(&p.len), of: f(&p.of) }).collect(),
+            },
+            Ref::Slot { window, slot } => Ref::Slot { window: *window, slot: f(slot) },
+        }
+    }
+}
+
+impl SOp {
+    /// The same operation with every expression of its references, peers and counters replaced.
+    pub fn map_exprs(&self, f: &impl Fn(&Expr) -> Expr) -> SOp {
+        let peers = |p: &Peer| p.iter().map(f).collect::<Peer>();
+        match self {
+            SOp::Copy { dst, src } => SOp::Copy { dst: dst.map_exprs(f), src: src.map_exprs(f) },
+            SOp::Reduce { op, dst, src } => SOp::Reduce { op: *op, dst: dst.map_exprs(f), src: src.map_exprs(f) },
+            SOp::Put { src, peer, dst } => {
+                SOp::Put { src: src.map_exprs(f), peer: peers(peer), dst: dst.map_exprs(f) }
+            }
+            SOp::Get { dst, peer, src } => {
+                SOp::Get { dst: dst.map_exprs(f), peer: peers(peer), src: src.map_exprs(f) }
+            }
+            SOp::Notify { peer, signal, index } => {
+                SOp::Notify { peer: peers(peer), signal: *signal, index: f(index) }
+            }
+            SOp::Wait { signal, index, value } => SOp::Wait { signal: *signal, index: f(index), value: f(value) },
+            SOp::Mark { point, peer, window, slot } => {
+                SOp::Mark { point: *point, peer: peers(peer), window: *window, slot: f(slot) }
+            }
+            SOp::FenceRelease
+            | SOp::FenceAcquire
+            | SOp::FenceComplete
+            | SOp::Record(_)
+            | SOp::Await(_)
+            | SOp::Local(_) => self.clone(),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Reading the tokens of one line from left to right.
+
+use super::lex::{Label, R, Tok, Token};
+use super::names::{Names, unknown};
+use crate::name::Name;
+use kbc_diag::{Diagnostic, Span};
+
+/// A place in a line.
+pub(super) struct Cur<'a> {
+    toks: &'a [Token],
+    at: usize,
+    line: Span,
+    /// Operations read in the expression at hand, and how deep in parentheses it is.
+    pub size: usize,
+    pub depth: usize,
+}
+
+impl<'a> Cur<'a> {
+    pub fn new(toks: &'a [Token], line: Span) -> Self {
+        Cur { toks, at: 0, line, size: 0, depth: 0 }
+    }
+
+    pub fn peek(&self) -> Option<&'a Tok> {
+        self.peek_at(0)
+    }
+
+    pub fn peek_at(&self, n: usize) -> Option<&'a Tok> {
+        self.toks.get(self.at + n).map(|t| &t.tok)
+    }
+
+    /// Takes the next token whatever it is.
+    pub fn skip(&mut self) {
+        self.at += 1;
+    }
+
+    /// Where the next token is; the end of the line if there is none.
+    pub fn here(&self) -> Span {
+        self.toks
+            .get(self.at)
+            .map_or(Span { start: self.line.end.saturating_sub(1), ..self.line }, |t| t.span)
+    }
+
+    /// Where the last token was.
+    pub fn before(&self) -> Span {
+        self.at.checked_sub(1).and_then(|i| self.toks.get(i)).map_or(self.line, |t| t.span)
+    }
+
+    /// "expected WHAT".
+    pub fn expected(&self, what: &str) -> Diagnostic {
+        let found = match self.peek() {
+            None => "the end of the line".into(),
+            Some(Tok::Word(l, _)) => format!("`{l}`"),
+            Some(Tok::Percent(l)) => format!("`%{l}`"),
+            Some(Tok::At(l)) => format!("`@{l}`"),
+            Some(Tok::Dollar(n)) => format!("`${n}`"),
+            Some(Tok::Int(n)) => format!("`{n}`"),
+            Some(Tok::Float(v)) => format!("`{v:?}`"),
+            Some(Tok::Str(_)) => "a string".into(),
+            Some(Tok::Loc(_)) => "a location".into(),
+            Some(Tok::Sym(s)) => format!("`{s}`"),
+        };
+        Diagnostic::error("E311", format!("expected {what}, found {found}")).primary(self.here(), "here")
+    }
+
+    pub fn is_sym(&self, s: &str) -> bool {
+        matches!(self.peek(), Some(Tok::Sym(t)) if *t == s)
+    }
+
+    pub fn eat(&mut self, s: &str) -> bool {
+        let yes = self.is_sym(s);
+        self.at += usize::from(yes);
+        yes
+    }
+
+    pub fn expect(&mut self, s: &str) -> R<()> {
+        if self.eat(s) { Ok(()) } else { Err(self.expected(&format!("`{s}`"))) }
+    }
+
+    pub fn is_word(&self, w: &str) -> bool {
+        matches!(self.peek(), Some(Tok::Word(l, false)) if l.hint == w && l.nth == 0)
+    }
+
+    pub fn eat_word(&mut self, w: &str) -> bool {
+        let yes = self.is_word(w);
+        self.at += usize::from(yes);
+        yes
+    }
+
+    pub fn expect_word(&mut self, w: &str) -> R<()> {
+        if self.eat_word(w) { Ok(()) } else { Err(self.expected(&format!("`{w}`"))) }
+    }
+
+    /// A name without a sign before it and without a number behind it.
+    pub fn word(&mut self, what: &str) -> R<Name> {
+        match self.peek() {
+            Some(Tok::Word(l, _)) if l.nth == 0 => {
+                self.at += 1;
+                Ok(Name::from(&l.hint))
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// A name without a sign that may have a number behind it.
+    pub fn label(&mut self, what: &str) -> R<&'a Label> {
+        match self.peek() {
+            Some(Tok::Word(l, _)) => {
+                self.at += 1;
+                Ok(l)
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// `%name`
+    pub fn percent(&mut self, what: &str) -> R<&'a Label> {
+        match self.peek() {
+            Some(Tok::Percent(l)) => {
+                self.at += 1;
+                Ok(l)
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// `@name`
+    pub fn at_name(&mut self, what: &str) -> R<&'a Label> {
+        match self.peek() {
+            Some(Tok::At(l)) => {
+                self.at += 1;
+                Ok(l)
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// `@name` of something that is told apart by its name alone.
+    pub fn at_word(&mut self, what: &str) -> R<Name> {
+        match self.peek() {
+            Some(Tok::At(l)) if l.nth == 0 => {
+                self.at += 1;
+                Ok(Name::from(&l.hint))
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// `%name`, as what it is declared.
+    pub fn percent_of(&mut self, names: &Names, what: &str) -> R<usize> {
+        let span = self.here();
+        names.find(self.percent(what)?, span)
+    }
+
+    /// `@name`, as what it is declared.
+    pub fn at_of(&mut self, names: &Names, what: &str) -> R<usize> {
+        let span = self.here();
+        names.find(self.at_name(what)?, span)
+    }
+
+    pub fn int(&mut self, what: &str) -> R<u64> {
+        match self.peek() {
+            Some(Tok::Int(n)) => {
+                self.at += 1;
+                Ok(*n)
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// An integer that fits a smaller type.
+    pub fn small<T: TryFrom<u64>>(&mut self, what: &str) -> R<T> {
+        let span = self.here();
+        T::try_from(self.int(what)?)
+            .map_err(|_| Diagnostic::error("E316", format!("{what} is too large")).primary(span, "here"))
+    }
+
+    pub fn string(&mut self, what: &str) -> R<String> {
+        match self.peek() {
+            Some(Tok::Str(s)) => {
+                self.at += 1;
+                Ok(s.clone())
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// A floating-point number, with its sign.
+    pub fn number(&mut self, what: &str) -> R<f64> {
+        let negative = self.eat("-");
+        let v = match self.peek() {
+            Some(Tok::Int(n)) => *n as f64,
+            Some(Tok::Float(v)) => *v,
+            Some(Tok::Word(l, false)) if l.hint == "inf" => f64::INFINITY,
+            Some(Tok::Word(l, false)) if l.hint == "NaN" => f64::NAN,
+            _ => return Err(self.expected(what)),
+        };
+        self.at += 1;
+        Ok(if negative { -v } else { v })
+    }
+
+    /// One of a fixed set of words; E315 with the nearest one otherwise.
+    pub fn one_of<T>(&mut self, what: &str, parse: impl Fn(&str) -> Option<T>, valid: &[&str]) -> R<T> {
+        let span = self.here();
+        let word = self.word(what)?;
+        parse(&word).ok_or_else(|| unknown("E315", what, &word, valid.iter().copied(), span))
+    }
+
+    /// The location at the end of a line or of an item, if it is written; `default` otherwise.
+    pub fn location(&mut self, default: Span) -> Span {
+        match self.peek() {
+            Some(Tok::Loc(span)) => {
+                self.at += 1;
+                *span
+            }
+            _ => default,
+        }
+    }
+
+    /// Items with commas between them, up to a closing sign, which is taken too.
+    pub fn list<T>(&mut self, close: &str, mut item: impl FnMut(&mut Self) -> R<T>) -> R<Vec<T>> {
+        let mut out = vec![];
+        if self.eat(close) {
+            return Ok(out);
+        }
+        loop {
+            out.push(item(self)?);
+            if self.eat(close) {
+                return Ok(out);
+            }
+            self.expect(",").map_err(|_| self.expected(&format!("`,` or `{close}`")))?;
+        }
+    }
+
+    /// The line must be over.
+    pub fn finish(&self) -> R<()> {
+        if self.at < self.toks.len() { Err(self.expected("the end of the line")) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,346 @@
+//! Integer expressions and scalar expressions of elementwise functions, both ways.
+//!
+//! Reading builds the tree that is written, without folding, so that text and tree correspond one to one.
+
+use super::cursor::Cur;
+use super::lex::{MAX_DEPTH, R, Tok};
+use super::names::{quoted, unknown};
+use crate::expr::{BinOp, Expr, UnOp};
+use crate::name::Name;
+use crate::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn, write_scalar};
+use kbc_diag::{Diagnostic, Span};
+
+/// Most operations in one expression: what reads expressions recurses over them.
+const MAX_SIZE: usize = 2000;
+
+const INFIX: [BinOp; 18] = [
+    BinOp::Add,
+    BinOp::Sub,
+    BinOp::Mul,
+    BinOp::Div,
+    BinOp::Mod,
+    BinOp::And,
+    BinOp::Or,
+    BinOp::BitAnd,
+    BinOp::BitOr,
+    BinOp::Xor,
+    BinOp::Shl,
+    BinOp::Shr,
+    BinOp::Eq,
+    BinOp::Ne,
+    BinOp::Lt,
+    BinOp::Le,
+    BinOp::Gt,
+    BinOp::Ge,
+];
+
+const CALLS: [UnOp; 5] = [UnOp::Log2, UnOp::CeilLog2, UnOp::Popcount, UnOp::Abs, UnOp::Sign];
+
+/// Binding strength of something that stands beside `*` without parentheses.
+pub(super) const ATOM: u8 = 10;
+
+/// An expression as text, in parentheses if it binds weaker than `outer`.
+pub(super) fn show(e: &Expr, outer: u8) -> String {
+    let mut out = String::new();
+    write(e, outer, &mut out);
+    out
+}
+
+fn write(e: &Expr, outer: u8, out: &mut String) {
+    let mut wrap = |inner: String, paren: bool| {
+        if paren {
+            out.push('(');
+        }
+        out.push_str(&inner);
+        if paren {
+            out.push(')');
+        }
+    };
+    match e {
+        Expr::Int(v) => wrap(v.to_string(), *v < 0 && outer > 0),
+        Expr::Var(n) => wrap(quoted(n), false),
+        Expr::Un(op @ (UnOp::Neg | UnOp::Not), a) => {
+            // A constant keeps parentheses of its own, so that `-(3)` and `-3` differ.
+            let inner = if matches!(**a, Expr::Int(_)) { format!("({})", show(a, 0)) } else { show(a, 11) };
+            wrap(format!("{}{inner}", op.symbol()), outer > ATOM);
+        }
+        Expr::Un(op, a) => wrap(format!("{}({})", op.symbol(), show(a, 0)), false),
+        Expr::Bin(op @ (BinOp::Min | BinOp::Max), a, b) => {
+            wrap(format!("{}({}, {})", op.symbol(), show(a, 0), show(b, 0)), false);
+        }
+        Expr::Bin(op, a, b) => {
+            let s = op.strength();
+            wrap(format!("{} {} {}", show(a, s), op.symbol(), show(b, s + 1)), s < outer);
+        }
+        Expr::Select(c, a, b) => {
+            wrap(format!("select({}, {}, {})", show(c, 0), show(a, 0), show(b, 0)), false);
+        }
+        Expr::Table(n, i) => wrap(format!("@{}[{}]", quoted(n), show(i, 0)), false),
+    }
+}
+
+/// Reads an expression.
+pub(super) fn expr(c: &mut Cur) -> R<Expr> {
+    c.size = 0;
+    binary(c, 1)
+}
+
+/// Reads an expression that may stand beside `*`: an operand, a call, or something in parentheses.
+pub(super) fn atom(c: &mut Cur) -> R<Expr> {
+    c.size = 0;
+    unary(c)
+}
+
+fn grow(c: &mut Cur) -> R<()> {
+    c.size += 1;
+    if c.size > MAX_SIZE {
+        return Err(Diagnostic::error("E316", format!("an expression has more than {MAX_SIZE} operations"))
+            .primary(c.here(), "here")
+            .help("put constants into a table and read it with @name[index]"));
+    }
+    Ok(())
+}
+
+fn deeper<T>(c: &mut Cur, read: impl FnOnce(&mut Cur) -> R<T>) -> R<T> {
+    c.depth += 1;
+    if c.depth > MAX_DEPTH {
+        return Err(Diagnostic::error("E316", format!("an expression is nested more than {MAX_DEPTH} deep"))
+            .primary(c.here(), "here"));
+    }
+    let out = read(c);
+    c.depth -= 1;
+    out
+}
+
+fn infix(c: &Cur) -> Option<BinOp> {
+    match c.peek()? {
+        Tok::Sym(s) => INFIX.into_iter().find(|o| o.symbol() == *s),
+        Tok::Word(l, false) if l.nth == 0 => {
+            [BinOp::Mod, BinOp::Xor].into_iter().find(|o| o.symbol() == l.hint)
+        }
+        _ => None,
+    }
+}
+
+fn binary(c: &mut Cur, weakest: u8) -> R<Expr> {
+    let mut left = unary(c)?;
+    while let Some(op) = infix(c).filter(|o| o.strength() >= weakest) {
+        c.skip();
+        grow(c)?;
+        let right = deeper(c, |c| binary(c, op.strength() + 1))?;
+        left = Expr::Bin(op, Box::new(left), Box::new(right));
+    }
+    Ok(left)
+}
+
+fn unary(c: &mut Cur) -> R<Expr> {
+    if c.eat("-") {
+        if let Some(Tok::Int(n)) = c.peek() {
+            let n = *n;
+            let v = if n == 1 << 63 { Some(i64::MIN) } else { i64::try_from(n).ok().map(|v| -v) };
+            let out = v.map(Expr::Int).ok_or_else(|| too_large(c.here()))?;
+            c.skip();
+            return Ok(out);
+        }
+        grow(c)?;
+        return Ok(Expr::Un(UnOp::Neg, Box::new(deeper(c, unary)?)));
+    }
+    if c.eat("!") {
+        grow(c)?;
+        return Ok(Expr::Un(UnOp::Not, Box::new(deeper(c, unary)?)));
+    }
+    primary(c)
+}
+
+fn too_large(span: Span) -> Diagnostic {
+    Diagnostic::error("E316", "the number does not fit into 64 bits with a sign").primary(span, "here")
+}
+
+fn primary(c: &mut Cur) -> R<Expr> {
+    let span = c.here();
+    match c.peek() {
+        Some(Tok::Int(n)) => {
+            let v = i64::try_from(*n).map_err(|_| too_large(span))?;
+            c.skip();
+            Ok(Expr::Int(v))
+        }
+        Some(Tok::Sym("(")) => {
+            c.skip();
+            let e = deeper(c, |c| binary(c, 1))?;
+            c.expect(")")?;
+            Ok(e)
+        }
+        Some(Tok::At(_)) => {
+            let name = c.at_word("a table")?;
+            grow(c)?;
+            c.expect("[")?;
+            let i = deeper(c, |c| binary(c, 1))?;
+            c.expect("]")?;
+            Ok(Expr::Table(name, Box::new(i)))
+        }
+        Some(Tok::Word(l, is_quoted)) => {
+            if !is_quoted && c.peek_at(1) == Some(&Tok::Sym("(")) {
+                let f = l.hint.clone();
+                c.skip();
+                c.skip();
+                grow(c)?;
+                return call(c, &f, span);
+            }
+            Ok(Expr::Var(c.word("a variable")?))
+        }
+        _ => Err(c.expected("an expression")),
+    }
+}
+
+fn call(c: &mut Cur, f: &str, span: Span) -> R<Expr> {
+    let args = deeper(c, |c| c.list(")", |c| binary(c, 1)))?;
+    let count = args.len();
+    let mut args = args.into_iter().map(Box::new);
+    let un = CALLS.into_iter().find(|o| o.symbol() == f);
+    let bin = [BinOp::Min, BinOp::Max].into_iter().find(|o| o.symbol() == f);
+    let want = match (un, bin, f) {
+        (Some(_), ..) => 1,
+        (_, Some(_), _) => 2,
+        (.., "select") => 3,
+        _ => {
+            let valid = CALLS.iter().map(|o| o.symbol()).chain(["min", "max", "select"]);
+            return Err(unknown("E315", "function", f, valid, span));
+        }
+    };
+    match (args.next(), args.next(), args.next(), un, bin) {
+        (Some(a), None, _, Some(op), _) => Ok(Expr::Un(op, a)),
+        (Some(a), Some(b), None, _, Some(op)) => Ok(Expr::Bin(op, a, b)),
+        (Some(s), Some(a), Some(b), None, None) if count == 3 => Ok(Expr::Select(s, a, b)),
+        _ => Err(arity(f, want, count, span)),
+    }
+}
+
+fn arity(f: &str, want: usize, have: usize, span: Span) -> Diagnostic {
+    Diagnostic::error("E311", format!("{f} takes {want} operands, {have} are given")).primary(span, "here")
+}
+
+/// A function as text: `kernel @gelu(x) = ..`, with the label it has in this text.
+pub(super) fn show_kernel(label: &str, f: &ScalarFn) -> String {
+    let params: Vec<String> = f.params.iter().map(|p| scalar_name(p)).collect();
+    // A parameter whose name is not its own is written by position.
+    let own = |i: usize| params.iter().filter(|p| **p == params[i]).count() == 1;
+    let shown: Vec<Name> = (0..params.len())
+        .map(|i| if own(i) { Name::from(&params[i]) } else { Name::from(format!("${i}")) })
+        .collect();
+    let mut body = String::new();
+    // Writing to a string does not fail.
+    let _ = write_scalar(&f.body, &shown, &mut body);
+    format!("kernel @{label}({}) = {body}", params.join(", "))
+}
+
+fn scalar_name(p: &str) -> String {
+    match p {
+        "if" | "else" | "inf" | "NaN" => format!("`{p}`"),
+        _ => quoted(p),
+    }
+}
+
+/// Reads `(x, y) = ..` behind `kernel @name`.
+pub(super) fn kernel(c: &mut Cur, name: Name) -> R<ScalarFn> {
+    c.expect("(")?;
+    let params = c.list(")", |c| c.word("a parameter"))?;
+    c.expect("=")?;
+    c.size = 0;
+    let body = scalar(c, &params)?;
+    Ok(ScalarFn { name, params, body })
+}
+
+fn scalar(c: &mut Cur, params: &[Name]) -> R<Scalar> {
+    grow(c)?;
+    let span = c.here();
+    match c.peek() {
+        Some(Tok::Sym("(")) => {
+            c.skip();
+            deeper(c, |c| {
+                let a = scalar(c, params)?;
+                let op = match c.peek() {
+                    Some(Tok::Sym("+")) => ScalarBin::Add,
+                    Some(Tok::Sym("-")) => ScalarBin::Sub,
+                    Some(Tok::Sym("*")) => ScalarBin::Mul,
+                    Some(Tok::Sym("/")) => ScalarBin::Div,
+                    Some(Tok::Sym(")")) => {
+                        c.skip();
+                        return Ok(a);
+                    }
+                    _ => return Err(c.expected("`+`, `-`, `*`, `/` or `)`")),
+                };
+                c.skip();
+                let b = scalar(c, params)?;
+                c.expect(")")
+                    .map_err(|d| d.help("every operation but a call stands in its own parentheses"))?;
+                Ok(Scalar::bin(op, a, b))
+            })
+        }
+        Some(Tok::Word(l, false)) if l.hint == "if" => {
+            c.skip();
+            deeper(c, |c| conditional(c, params))
+        }
+        Some(Tok::Word(l, false)) if c.peek_at(1) == Some(&Tok::Sym("(")) => {
+            let f = l.hint.clone();
+            c.skip();
+            c.skip();
+            deeper(c, |c| scalar_call(c, &f, span, params))
+        }
+        Some(Tok::Word(l, q)) if *q || !matches!(&l.hint[..], "inf" | "NaN") => {
+            let name = c.word("a parameter")?;
+            match params.iter().position(|p| *p == name) {
+                Some(i) => Ok(Scalar::Arg(i)),
+                None => Err(unknown("E312", "parameter", &name, params.iter().map(Name::as_str), span)),
+            }
+        }
+        Some(Tok::Dollar(_)) => {
+            let Some(Tok::Dollar(i)) = c.peek() else { return Err(c.expected("a parameter")) };
+            c.skip();
+            Ok(Scalar::Arg(usize::try_from(*i).map_err(|_| too_large(span))?))
+        }
+        _ => Ok(Scalar::Num(c.number("a number, a parameter, a function or `(`")?)),
+    }
+}
+
+fn conditional(c: &mut Cur, params: &[Name]) -> R<Scalar> {
+    let a = scalar(c, params)?;
+    let ops = [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
+    let Some(op) = ops.into_iter().find(|o| c.is_sym(o.symbol())) else {
+        return Err(c.expected("a comparison"));
+    };
+    c.skip();
+    let b = scalar(c, params)?;
+    c.expect("{")?;
+    let yes = scalar(c, params)?;
+    c.expect("}")?;
+    c.expect_word("else")?;
+    c.expect("{")?;
+    let no = scalar(c, params)?;
+    c.expect("}")?;
+    Ok(Scalar::If(Box::new(Compare { op, a, b }), Box::new(yes), Box::new(no)))
+}
+
+fn scalar_call(c: &mut Cur, f: &str, span: Span, params: &[Name]) -> R<Scalar> {
+    if f == "pow_int" {
+        let a = scalar(c, params)?;
+        c.expect(",")?;
+        let n = c.small("an exponent")?;
+        c.expect(")")?;
+        return Ok(Scalar::Pow(Box::new(a), n));
+    }
+    let args = c.list(")", |c| scalar(c, params))?;
+    let count = args.len();
+    let mut args = args.into_iter();
+    match (ScalarUn::parse(f), ScalarBin::parse(f), args.next(), args.next()) {
+        (Some(op), _, Some(a), None) => Ok(Scalar::Un(op, Box::new(a))),
+        (_, Some(op @ (ScalarBin::Min | ScalarBin::Max)), Some(a), Some(b)) if count == 2 => {
+            Ok(Scalar::bin(op, a, b))
+        }
+        (Some(_), ..) => Err(arity(f, 1, count, span)),
+        (_, Some(ScalarBin::Min | ScalarBin::Max), ..) => Err(arity(f, 2, count, span)),
+        _ => {
+            let valid = ScalarUn::ALL.iter().map(|f| f.name()).chain(["min", "max", "pow_int"]);
+            Err(unknown("E315", "scalar function", f, valid, span))
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Lines and tokens of `.kir` text.
+//!
+//! Owns characters, comments, quoting and indentation; what the words mean is the readers' business.
+
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+
+/// What a line reader returns.
+pub(super) type R<T> = Result<T, Diagnostic>;
+
+/// Deepest nesting of blocks and of parentheses; more is refused, so that no text can exhaust the stack.
+pub(super) const MAX_DEPTH: usize = 300;
+
+/// A name as written: the hint, and the number that tells values with the same hint apart (`x#1`).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Label {
+    pub hint: String,
+    pub nth: u32,
+}
+
+impl std::fmt::Display for Label {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&super::names::quoted(&self.hint))?;
+        if self.nth > 0 { write!(f, "#{}", self.nth) } else { Ok(()) }
+    }
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Tok {
+    /// A bare name or keyword; `true` if it was quoted, which makes it a name in any case.
+    Word(Label, bool),
+    /// `%name`
+    Percent(Label),
+    /// `@name`
+    At(Label),
+    /// `$3`
+    Dollar(u64),
+    Int(u64),
+    Float(f64),
+    Str(String),
+    /// `@0:12..40` or `@-`
+    Loc(Span),
+    Sym(&'static str),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Token {
+    pub tok: Tok,
+    pub span: Span,
+}
+
+/// A line, its tokens, and the lines indented below it.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// The content without indentation and comment.
+    pub span: Span,
+    pub toks: Vec<Token>,
+    pub kids: Vec<Node>,
+}
+
+/// Longest first, so that the first match is the right one.
+const SYMBOLS: [&str; 30] = [
+    "->", "..", "==", "!=", "<=", ">=", "<<", ">>", "&&", "||", "(", ")", "[", "]", "{", "}", ",", ":", "=",
+    "+", "-", "*", "/", "<", ">", "!", "&", "|", "@", ";",
+];
+
+/// Cuts a text into lines and nests them by indentation. Lines with an error in them are left out and reported.
+pub(super) fn tree(file: FileId, text: &str, out: &mut Diagnostics) -> Vec<Node> {
+    // Open blocks: indentation of their lines, and the lines so far.
+    let mut open: Vec<(usize, Vec<Node>)> = vec![(0, vec![])];
+    let mut at = 0;
+    for line in text.split('\n') {
+        let start = at;
+        at += line.len() + 1;
+        let body = line.trim_start_matches(' ');
+        let indent = line.len() - body.len();
+        let (toks, span) = match tokens(file, start + indent, body.trim_end_matches('\r')) {
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
+            Err(d) => {
+                out.push(d);
+                continue;
+            }
+        };
+        let innermost = open.last().map_or(0, |o| o.0);
+        if indent > innermost {
+            if open.last().is_none_or(|o| o.1.is_empty()) {
+                out.push(bad_indent(span, "the first line stands at the left"));
+            } else if open.len() > MAX_DEPTH {
+                out.push(bad_indent(span, &format!("blocks nest at most {MAX_DEPTH} deep")));
+                continue;
+            } else {
+                open.push((indent, vec![]));
+            }
+        } else {
+            while open.len() > 1 && open.last().is_some_and(|o| o.0 > indent) {
+                close(&mut open);
+            }
+            if open.last().is_some_and(|o| o.0 != indent) {
+                out.push(bad_indent(span, "no line above stands at this column"));
+            }
+        }
+        if let Some((_, list)) = open.last_mut() {
+            list.push(Node { span, toks, kids: vec![] });
+        }
+    }
+    while open.len() > 1 {
+        close(&mut open);
+    }
+    open.pop().map(|o| o.1).unwrap_or_default()
+}
+
+fn close(open: &mut Vec<(usize, Vec<Node>)>) {
+    if let Some((_, kids)) = open.pop()
+        && let Some(parent) = open.last_mut().and_then(|o| o.1.last_mut())
+    {
+        parent.kids = kids;
+    }
+}
+
+fn bad_indent(span: Span, why: &str) -> Diagnostic {
+    Diagnostic::error("E314", "the indentation of this line fits no block").primary(span, why)
+}
+
+struct Lexer<'a> {
+    file: FileId,
+    base: usize,
+    text: &'a str,
+    at: usize,
+}
+
+/// The tokens of a line that starts at byte `base`; none if it is empty.
+fn tokens(file: FileId, base: usize, text: &str) -> R<Option<(Vec<Token>, Span)>> {
+    let mut lexer = Lexer { file, base, text, at: 0 };
+    if let Some(rest) = text.strip_prefix("machine ")
+        && !rest.trim_start().starts_with('"')
+    {
+        return Ok(Some(lexer.machine(rest)));
+    }
+    let mut out: Vec<Token> = vec![];
+    let mut brackets = 0usize;
+    loop {
+        lexer.at += lexer.rest().len() - lexer.rest().trim_start_matches(' ').len();
+        // A `;` opens a comment, but in `v[i; n of k]` it separates.
+        if lexer.rest().is_empty() || (lexer.rest().starts_with(';') && brackets == 0) {
+            break;
+        }
+        let start = lexer.at;
+        let tok = lexer.token()?;
+        match tok {
+            Tok::Sym("[") => brackets += 1,
+            Tok::Sym("]") => brackets = brackets.saturating_sub(1),
+            _ => {}
+        }
+        out.push(Token { tok, span: lexer.span(start, lexer.at) });
+    }
+    let Some(last) = out.last() else { return Ok(None) };
+    let span = out[0].span.to(last.span);
+    Ok(Some((out, span)))
+}
+
+impl<'a> Lexer<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn span(&self, start: usize, end: usize) -> Span {
+        Span::new(self.file, self.base + start, self.base + end)
+    }
+
+    fn fail(&self, start: usize, title: String, label: &str) -> Diagnostic {
+        let end = self.text.len().min(self.at.max(start + 1));
+        Diagnostic::error("E310", title).primary(self.span(start, end), label)
+    }
+
+    /// `machine` takes the rest of its line as it is.
+    fn machine(&self, rest: &str) -> (Vec<Token>, Span) {
+        let text = rest.split(';').next().unwrap_or("");
+        let from = "machine ".len() + (text.len() - text.trim_start().len());
+        let span = self.span(from, from + text.trim().len());
+        let word = Token {
+            tok: Tok::Word(Label { hint: "machine".into(), nth: 0 }, false),
+            span: self.span(0, "machine".len()),
+        };
+        let whole = word.span.to(span);
+        (vec![word, Token { tok: Tok::Str(text.trim().into()), span }], whole)
+    }
+
+    fn token(&mut self) -> R<Tok> {
+        let start = self.at;
+        let c = self.rest().chars().next().unwrap_or(' ');
+        let after = self.rest()[c.len_utf8()..].chars().next().unwrap_or(' ');
+        Ok(match c {
+            '"' => Tok::Str(self.string('"')?),
+            '%' | '@' if is_start(after) || after == '`' => {
+                self.at += 1;
+                let label = self.label()?;
+                if c == '%' { Tok::Percent(label) } else { Tok::At(label) }
+            }
+            '@' if after.is_ascii_digit() || after == '-' => Tok::Loc(self.location(start)?),
+            '$' if after.is_ascii_digit() => {
+                self.at += 1;
+                Tok::Dollar(self.int()?)
+            }
+            _ if is_start(c) || c == '`' => {
+                let label = self.label()?;
+                Tok::Word(label, c == '`')
+            }
+            _ if c.is_ascii_digit() => self.number()?,
+            _ => match SYMBOLS.iter().find(|s| self.rest().starts_with(**s)) {
+                Some(s) => {
+                    self.at += s.len();
+                    Tok::Sym(s)
+                }
+                None => {
+                    let d = self.fail(start, format!("the character {c:?} has no meaning here"), "here");
+                    return Err(if c == '\t' { d.help("indent and separate with spaces") } else { d });
+                }
+            },
+        })
+    }
+
+    /// A name, plain or in back quotes, with the number that tells it from others of the same hint.
+    fn label(&mut self) -> R<Label> {
+        let hint = if self.rest().starts_with('`') {
+            self.string('`')?
+        } else {
+            let n = word_length(self.rest());
+            let word = &self.rest()[..n];
+            self.at += n;
+            word.to_string()
+        };
+        let mut nth = 0;
+        if self.rest().starts_with('#') {
+            let start = self.at;
+            self.at += 1;
+            nth = u32::try_from(self.int()?)
+                .map_err(|_| self.fail(start, "the number after `#` is too large".into(), "here"))?;
+        }
+        Ok(Label { hint, nth })
+    }
+
+    fn string(&mut self, quote: char) -> R<String> {
+        let start = self.at;
+        self.at += 1;
+        let mut out = String::new();
+        loop {
+            let Some(c) = self.rest().chars().next() else {
+                return Err(self.fail(start, format!("the closing {quote} is missing"), "opened here"));
+            };
+            self.at += c.len_utf8();
+            match c {
+                _ if c == quote => return Ok(out),
+                '\\' => out.push(self.escape()?),
+                _ => out.push(c),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> R<char> {
+        let start = self.at - 1;
+        let c = self.rest().chars().next().unwrap_or(' ');
+        self.at = self.text.len().min(self.at + c.len_utf8());
+        Ok(match c {
+            'n' => '\n',
+            't' => '\t',
+            '"' | '`' | '\\' => c,
+            'u' => {
+                let digits = self.rest().strip_prefix('{').and_then(|r| r.split_once('}')).map(|(d, _)| d);
+                let value = digits.and_then(|d| u32::from_str_radix(d, 16).ok()).and_then(char::from_u32);
+                match (digits, value) {
+                    (Some(d), Some(v)) => {
+                        self.at += d.len() + 2;
+                        v
+                    }
+                    _ => {
+                        return Err(self.fail(
+                            start,
+                            "`\\u` is followed by {hexadecimal digits}".into(),
+                            "here",
+                        ));
+                    }
+                }
+            }
+            _ => {
+                return Err(self
+                    .fail(start, format!("there is no escape `\\{c}`"), "here")
+                    .help("escapes are \\n \\t \\\" \\` \\\\ \\u{..}"));
+            }
+        })
+    }
+
+    fn digits(&mut self) -> &'a str {
+        let rest = self.rest();
+        let n = rest.bytes().take_while(u8::is_ascii_digit).count();
+        self.at += n;
+        &rest[..n]
+    }
+
+    fn int(&mut self) -> R<u64> {
+        let start = self.at;
+        let digits = self.digits();
+        digits.parse().map_err(|_| match digits {
+            "" => self.fail(start, "digits are missing".into(), "a number belongs here"),
+            _ => self.fail(start, format!("{digits} does not fit into 64 bits"), "here"),
+        })
+    }
+
+    fn number(&mut self) -> R<Tok> {
+        let start = self.at;
+        self.digits();
+        let mut float = false;
+        let next = |l: &Self, n: usize| l.rest().as_bytes().get(n).copied().unwrap_or(b' ');
+        if next(self, 0) == b'.' && next(self, 1).is_ascii_digit() {
+            float = true;
+            self.at += 1;
+            self.digits();
+        }
+        let sign = usize::from(matches!(next(self, 1), b'+' | b'-'));
+        if next(self, 0) == b'e' && next(self, 1 + sign).is_ascii_digit() {
+            float = true;
+            self.at += 1 + sign;
+            self.digits();
+        }
+        if float {
+            let text = &self.text[start..self.at];
+            return text
+                .parse()
+                .map(Tok::Float)
+                .map_err(|_| self.fail(start, format!("{text} is not a number"), "here"));
+        }
+        self.at = start;
+        Ok(Tok::Int(self.int()?))
+    }
+
+    /// `@FILE:START..END` in bytes, or `@-` for "from nowhere".
+    fn location(&mut self, start: usize) -> R<Span> {
+        self.at += 1;
+        if self.rest().starts_with('-') {
+            self.at += 1;
+            return Ok(Span::NONE);
+        }
+        let mut part = |after: &str| -> R<u32> {
+            let n = self.int()?;
+            let ok = self.rest().starts_with(after);
+            match u32::try_from(n) {
+                Ok(n) if ok => {
+                    self.at += after.len();
+                    Ok(n)
+                }
+                _ => Err(self
+                    .fail(start, "this is not a location".into(), "here")
+                    .help("a location is @FILE:FIRST..END in bytes, or @- for none")),
+            }
+        };
+        let file = part(":")?;
+        let first = part("..")?;
+        let end = part("")?;
+        Ok(Span { file: FileId(file), start: first, end })
+    }
+}
+
+pub(super) fn is_start(c: char) -> bool {
+    c.is_ascii_alphabetic() || c == '_'
+}
+
+/// Bytes of the plain word at the start of a text: letters, digits, `_`, and single dots between them.
+pub(super) fn word_length(text: &str) -> usize {
+    let b = text.as_bytes();
+    let word = |i: usize| b.get(i).is_some_and(|c| c.is_ascii_alphanumeric() || *c == b'_');
+    if !text.starts_with(is_start) {
+        return 0;
+    }
+    let mut n = 1;
+    while word(n) || (b.get(n) == Some(&b'.') && word(n + 1)) {
+        n += 1;
+    }
+    n
+}

@@ -1,0 +1,129 @@
+//! The text form of modules, `.kir`: the only serialisation of kbc.
+//!
+//! One operation a line, blocks by indentation, `;` opens a comment (but inside brackets, where it separates). Names
+//! are kept as hints: where two values share one, the second is written `%x#1`, and the hint read back is `x` again.
+//! `parse(print(m))` is `m`, spans apart, or with them if locations are printed. What text may say is
+//! `docs/ir.md`; whether it makes sense is [`crate::verify`]'s business, not the reader's: a reader refuses only what
+//! it cannot represent.
+//!
+//! Codes: E310 characters, E311 syntax, E312 unknown names, E313 names declared twice, E314 structure, E315 unknown
+//! words, E316 numbers and sizes out of range, E317 another version of the format, E318 kernels without use.
+
+mod cursor;
+mod equivalent;
+mod expr;
+mod lex;
+pub(crate) mod names;
+mod parse;
+mod parse_graph;
+mod parse_ops;
+mod parse_schedule;
+mod print_graph;
+mod print_schedule;
+mod types;
+
+pub use equivalent::{equivalent, identical};
+pub use parse::parse;
+
+use crate::expr::Expr;
+use crate::module::{Body, Module, Props};
+use crate::name::Name;
+use crate::scalar::ScalarFn;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use names::{quoted, string};
+
+/// Version of the format, in its first line.
+pub const VERSION: u64 = 1;
+
+/// What to print beside the module itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PrintOptions {
+    /// Where things come from: ` @FILE:FIRST..END` in bytes at the end of lines, ` @-` for "from nowhere".
+    pub locs: bool,
+}
+
+/// The module as text.
+pub fn print(m: &Module, options: &PrintOptions) -> String {
+    let mut out = format!("kir {VERSION}\nmodule @{}\n", quoted(&m.name));
+    if let Some(machine) = &m.machine {
+        let plain = !machine.is_empty()
+            && machine.trim() == machine
+            && !machine.starts_with('"')
+            && !machine.chars().any(|c| c == ';' || c.is_control());
+        out += &format!("machine {}\n", if plain { machine.clone() } else { string(machine) });
+    }
+    out += &types::show_mesh(&m.mesh);
+    out.push('\n');
+    if m.props != Props::NONE {
+        out += &format!("props {}\n", m.props.names().join(" "));
+    }
+    match &m.body {
+        Body::Graph(g) => print_graph::graph(g, options.locs, &mut out),
+        Body::Schedule(s) => print_schedule::schedule(s, s.name == m.name, options.locs, &mut out),
+    }
+    out
+}
+
+/// The expression as `.kir` text, with names quoted where they need it.
+pub fn print_expr(e: &Expr) -> String {
+    expr::show(e, 0)
+}
+
+/// Reads an expression as [`print_expr`] writes it. Errors: E310, E311, E315, E316.
+pub fn parse_expr(file: FileId, text: &str) -> Result<Expr, Diagnostics> {
+    let mut out = Diagnostics::new();
+    let nodes = lex::tree(file, text, &mut out);
+    if out.has_errors() {
+        return Err(out);
+    }
+    let [line] = &nodes[..] else {
+        let end = text.len().min(u32::MAX as usize);
+        out.push(
+            Diagnostic::error("E311", "an expression is one line").primary(Span::new(file, 0, end), "here"),
+        );
+        return Err(out);
+    };
+    let mut c = cursor::Cur::new(&line.toks, line.span);
+    expr::expr(&mut c).and_then(|e| c.finish().map(|()| e)).map_err(Diagnostics::from)
+}
+
+/// The elementwise functions of a module in order of first use, each with what it is called in the text.
+struct Kernels {
+    /// What tells functions apart: name and text.
+    keys: Vec<(Name, String)>,
+    labels: Vec<String>,
+    lines: Vec<String>,
+}
+
+impl Kernels {
+    fn new<'a>(uses: impl Iterator<Item = &'a ScalarFn>) -> Kernels {
+        let mut keys: Vec<(Name, String)> = vec![];
+        let mut list = vec![];
+        for f in uses {
+            let key = Kernels::key(f);
+            if !keys.contains(&key) {
+                keys.push(key);
+                list.push(f);
+            }
+        }
+        let labels = names::labels(list.iter().map(|f| &f.name));
+        let lines = list.iter().zip(&labels).map(|(f, l)| expr::show_kernel(l, f)).collect();
+        Kernels { keys, labels, lines }
+    }
+
+    fn key(f: &ScalarFn) -> (Name, String) {
+        (f.name.clone(), expr::show_kernel("", f))
+    }
+
+    fn label(&self, f: &ScalarFn) -> &str {
+        let key = Kernels::key(f);
+        self.keys.iter().position(|k| *k == key).map_or("", |i| &self.labels[i])
+    }
+
+    fn write(&self, out: &mut String) {
+        for l in &self.lines {
+            out.push_str(l);
+            out.push('\n');
+        }
+    }
+}

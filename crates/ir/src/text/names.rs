@@ -1,0 +1,111 @@
+//! Names in text: quoting, telling equal hints apart, and the nearest name for a message.
+
+use super::lex::{Label, R, word_length};
+use crate::name::Name;
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Span};
+use std::collections::BTreeMap;
+
+/// A name as a word, in back quotes where it is not one.
+pub(super) fn quoted(name: &str) -> String {
+    if !name.is_empty() && word_length(name) == name.len() {
+        return name.to_string();
+    }
+    escaped(name, '`')
+}
+
+/// A text in double quotes.
+pub(super) fn string(text: &str) -> String {
+    escaped(text, '"')
+}
+
+fn escaped(text: &str, quote: char) -> String {
+    let mut out = String::from(quote);
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\\' => out.push_str("\\\\"),
+            _ if c == quote => {
+                out.push('\\');
+                out.push(c);
+            }
+            _ if c.is_control() => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
+            _ => out.push(c),
+        }
+    }
+    out.push(quote);
+    out
+}
+
+/// What each of a list of names is called in text: the hint, with `#1`, `#2`.. for further ones of the same hint.
+pub(super) fn labels<'a>(hints: impl IntoIterator<Item = &'a Name>) -> Vec<String> {
+    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
+    hints
+        .into_iter()
+        .map(|hint| {
+            let nth = seen.entry(hint.as_str()).or_insert(0);
+            let label = Label { hint: hint.to_string(), nth: *nth };
+            *nth += 1;
+            label.to_string()
+        })
+        .collect()
+}
+
+/// What a text declares under one kind of name: `buffer`, `window` and so on.
+#[derive(Debug)]
+pub(super) struct Names {
+    what: &'static str,
+    sigil: &'static str,
+    known: BTreeMap<Label, (usize, Span)>,
+}
+
+impl Names {
+    pub fn new(what: &'static str, sigil: &'static str) -> Self {
+        Names { what, sigil, known: BTreeMap::new() }
+    }
+
+    /// Declares a name as number `index`; E313 if it is taken.
+    pub fn declare(&mut self, label: &Label, index: usize, span: Span) -> R<()> {
+        if let Some((_, first)) = self.known.get(label) {
+            return Err(Diagnostic::error(
+                "E313",
+                format!("{} {}{label} is declared twice", self.what, self.sigil),
+            )
+            .primary(span, "again here")
+            .secondary(*first, "first here")
+            .help(format!("write {}{}#1 to keep the name as a hint, or rename it", self.sigil, label)));
+        }
+        self.known.insert(label.clone(), (index, span));
+        Ok(())
+    }
+
+    /// The number of a name; E312 if there is none.
+    pub fn find(&self, label: &Label, span: Span) -> R<usize> {
+        self.known.get(label).map(|k| k.0).ok_or_else(|| {
+            let known: Vec<String> = self.known.keys().map(|k| format!("{}{k}", self.sigil)).collect();
+            let text = format!("{}{label}", self.sigil);
+            unknown("E312", self.what, &text, known.iter().map(String::as_str), span)
+        })
+    }
+}
+
+/// "there is no WHAT `text`", with the nearest valid name or the list of them as help.
+pub(crate) fn unknown<'a>(
+    code: &'static str,
+    what: &str,
+    text: &str,
+    valid: impl Iterator<Item = &'a str>,
+    span: Span,
+) -> Diagnostic {
+    let valid: Vec<&str> = valid.collect();
+    let d = Diagnostic::error(code, format!("there is no {what} `{text}`")).primary(span, "not known");
+    let sign = text.len() - text.trim_start_matches(['%', '@']).len();
+    let close = nearest(&text[sign..], valid.iter().map(|v| &v[sign.min(v.len())..]));
+    match (close, &valid[..]) {
+        (Some(n), _) => d.help(format!("did you mean `{}{n}`?", &text[..sign])),
+        (None, []) => d.note(format!("no {what} has been declared")),
+        (None, few) if few.len() <= 24 => d.help(format!("one of: {}", few.join(", "))),
+        (None, many) => d.note(format!("{} are declared, none of a similar name", many.len())),
+    }
+}

@@ -1,0 +1,199 @@
+//! Reading a module: the head of the text, and which level the rest is at.
+
+use super::cursor::Cur;
+use super::expr;
+use super::lex::{Label, Node, R, Tok, tree};
+use super::names::{Names, unknown};
+use super::{VERSION, parse_graph, parse_schedule, types};
+use crate::module::{Body, Module, Props};
+use crate::name::Name;
+use crate::scalar::ScalarFn;
+use crate::types::Mesh;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+
+/// Reads a module. Errors (E310..E318) of all lines come back together, sorted by place.
+pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
+    let mut out = Diagnostics::new();
+    if u32::try_from(text.len()).is_err() {
+        return Err(Diagnostic::error("E316", "the text is larger than 4 GB").into());
+    }
+    let nodes = tree(file, text, &mut out);
+    let module = module(&nodes, &mut out);
+    match module {
+        Some(m) if !out.has_errors() => Ok(m),
+        _ => {
+            if out.is_empty() {
+                out.push(
+                    Diagnostic::error("E314", "the text holds no module")
+                        .primary(Span::new(file, 0, 0), "here"),
+                );
+            }
+            Err(out.finish())
+        }
+    }
+}
+
+/// Keeps the error of a line for the report and goes on.
+pub(super) fn keep<T>(result: R<T>, out: &mut Diagnostics) -> Option<T> {
+    result.map_err(|d| out.push(d)).ok()
+}
+
+/// The first word of a line.
+pub(super) fn head(n: &Node) -> &str {
+    match n.toks.first().map(|t| &t.tok) {
+        Some(Tok::Word(l, false)) if l.nth == 0 => &l.hint,
+        _ => "",
+    }
+}
+
+/// A line that may have no lines below it.
+pub(super) fn leaf(n: &Node, out: &mut Diagnostics) {
+    if let Some(kid) = n.kids.first() {
+        out.push(
+            Diagnostic::error("E314", "nothing can be nested below the line before")
+                .primary(kid.span, "indented too far")
+                .secondary(n.span, "below this line"),
+        );
+    }
+}
+
+/// Elementwise functions by name, and which of them have been used.
+pub(super) struct KernelTable {
+    names: Names,
+    list: Vec<(ScalarFn, Span, bool)>,
+}
+
+impl KernelTable {
+    pub fn use_of(&mut self, label: &Label, span: Span) -> R<ScalarFn> {
+        let entry = &mut self.list[self.names.find(label, span)?];
+        entry.2 = true;
+        Ok(entry.0.clone())
+    }
+
+    fn read(&mut self, n: &Node) -> R<()> {
+        let mut c = Cur::new(&n.toks, n.span);
+        c.skip();
+        let span = c.here();
+        let label = c.at_name("`@` and the function's name")?;
+        self.names.declare(label, self.list.len(), span)?;
+        let f = expr::kernel(&mut c, Name::from(&label.hint));
+        // Uses of a function that could not be read are not errors of their own.
+        let shown = f.as_ref().ok().cloned().unwrap_or_else(|| ScalarFn {
+            name: Name::from(&label.hint),
+            params: vec![],
+            body: crate::scalar::Scalar::Num(0.0),
+        });
+        self.list.push((shown, n.span, f.is_err()));
+        f?;
+        c.finish()
+    }
+
+    fn unused(&self, out: &mut Diagnostics) {
+        for (f, span, used) in &self.list {
+            if !used {
+                out.push(
+                    Diagnostic::error("E318", format!("kernel @{} is never used", f.name))
+                        .primary(*span, "declared here")
+                        .help("remove the line: a module keeps only what its operations use"),
+                );
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Head {
+    name: Option<Name>,
+    machine: Option<String>,
+    mesh: Option<Mesh>,
+    props: Option<Props>,
+}
+
+const HEADS: [&str; 6] = ["kir", "module", "machine", "mesh", "props", "kernel"];
+
+fn module(nodes: &[Node], out: &mut Diagnostics) -> Option<Module> {
+    let first = nodes.first()?;
+    if head(first) != "kir" {
+        out.push(
+            Diagnostic::error("E314", format!("a .kir text starts with `kir {VERSION}`"))
+                .primary(first.span, "here is something else"),
+        );
+    }
+    let mut h = Head::default();
+    let mut kernels = KernelTable { names: Names::new("kernel", ""), list: vec![] };
+    let at = nodes.iter().position(|n| matches!(head(n), "graph" | "schedule"));
+    for n in &nodes[..at.unwrap_or(nodes.len())] {
+        leaf(n, out);
+        let done = if head(n) == "kernel" { kernels.read(n) } else { h.read(n) };
+        keep(done, out);
+    }
+    let last = nodes.last().map_or(Span::NONE, |n| n.span);
+    let missing = |what: &str| {
+        Diagnostic::error("E314", format!("the line `{what}` is missing"))
+            .primary(last, "not found up to here")
+    };
+    if h.name.is_none() {
+        out.push(missing("module @NAME"));
+    }
+    if h.mesh.is_none() {
+        out.push(missing("mesh AXIS SIZE, .."));
+    }
+    let Some(at) = at else {
+        out.push(missing("graph").help("the level of a module is said by `graph` or by `schedule calls ..`"));
+        return None;
+    };
+    let name = h.name.unwrap_or_else(|| Name::from(""));
+    let mesh = h.mesh.unwrap_or_default();
+    let rest = &nodes[at..];
+    let body = if head(&nodes[at]) == "graph" {
+        Body::Graph(parse_graph::graph(rest, &mut kernels, out))
+    } else {
+        Body::Schedule(parse_schedule::schedule(rest, &name, &mesh, &mut kernels, out))
+    };
+    kernels.unused(out);
+    Some(Module { name, machine: h.machine, mesh, body, props: h.props.unwrap_or_default() })
+}
+
+impl Head {
+    fn read(&mut self, n: &Node) -> R<()> {
+        let mut c = Cur::new(&n.toks, n.span);
+        let word = head(n);
+        c.skip();
+        let taken = match word {
+            "kir" => {
+                let span = c.here();
+                let version = c.int("the version of the format")?;
+                if version != VERSION {
+                    return Err(Diagnostic::error("E317", format!("version {version} of .kir is not known"))
+                        .primary(span, format!("this kbc reads and writes version {VERSION}")));
+                }
+                false
+            }
+            "module" => self.name.replace(c.at_word("`@` and the module's name")?).is_some(),
+            "machine" => self.machine.replace(c.string("the machine as text")?).is_some(),
+            "mesh" => self.mesh.replace(types::mesh(&mut c)?).is_some(),
+            "props" => self.props.replace(props(&mut c)?).is_some(),
+            _ => {
+                let text = if word.is_empty() { "this" } else { word };
+                let valid = HEADS.into_iter().chain(["graph", "schedule"]);
+                return Err(unknown("E315", "line starting with", text, valid, n.span));
+            }
+        };
+        if taken {
+            return Err(
+                Diagnostic::error("E313", format!("`{word}` is said twice")).primary(n.span, "again here")
+            );
+        }
+        c.finish()
+    }
+}
+
+fn props(c: &mut Cur) -> R<Props> {
+    let names = Props::NAMES.map(|(n, _)| n);
+    let mut out = Props::NONE;
+    while c.peek().is_some() {
+        let find = |s: &str| Props::NAMES.into_iter().find(|(n, _)| *n == s).map(|(_, p)| p);
+        out = out.with(c.one_of("property", find, &names)?);
+    }
+    Ok(out)
+}

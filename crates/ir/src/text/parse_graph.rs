@@ -1,0 +1,244 @@
+//! Reading graphs.
+
+use super::cursor::Cur;
+use super::expr::atom;
+use super::lex::{Label, Node, R, Tok};
+use super::names::{Names, unknown};
+use super::parse::{KernelTable, head, keep, leaf};
+use super::types::{combiner, data, dtype, tensor_type};
+use crate::graph::{CollKind, Collective, Expect, Graph, Input, Op, OpId, OpKind, Using, UsingArg};
+use crate::name::Name;
+use crate::optable::{Level, names};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+
+/// Most operands of an operation: positions are bytes.
+const MAX_OPERANDS: usize = 255;
+
+/// Reads a graph; `nodes` starts with its `graph` line.
+pub(super) fn graph(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Graph {
+    let mut g = Graph::default();
+    if let Some(n) = nodes.first() {
+        leaf(n, out);
+        let mut c = Cur::new(&n.toks, n.span);
+        c.skip();
+        if c.peek().is_some() {
+            g.name = keep(c.at_word("`@` and the graph's name"), out);
+        }
+        keep(c.finish(), out);
+    }
+    let mut inputs = Names::new("input", "@");
+    let mut values = Names::new("value", "%");
+    let mut lines: Vec<(&Node, &Label)> = vec![];
+    for n in nodes.get(1..).unwrap_or_default() {
+        leaf(n, out);
+        if let Some(Tok::Percent(label)) = n.toks.first().map(|t| &t.tok) {
+            keep(values.declare(label, lines.len(), n.toks[0].span), out);
+            lines.push((n, label));
+        } else {
+            keep(declaration(n, &mut g, &mut inputs), out);
+        }
+    }
+    // All values first, so that an order that is wrong is the verifier's to report.
+    let mut scope = Scope { inputs, values, kernels };
+    let mut operands: Vec<Vec<usize>> = vec![];
+    for (n, label) in lines {
+        let mut args = vec![];
+        let op = keep(operation(n, label, &mut scope, &mut args), out);
+        let fallback =
+            Op { kind: OpKind::Demand, name: Name::from(&label.hint), ty: None, want: None, span: n.span };
+        g.push(op.unwrap_or(fallback), &[]);
+        operands.push(args);
+    }
+    let ids: Vec<OpId> = g.order().to_vec();
+    for (user, args) in ids.iter().zip(operands) {
+        for (i, a) in args.into_iter().enumerate() {
+            if let (Ok(i), Some(value)) = (u8::try_from(i), ids.get(a)) {
+                g.set_operand(*user, i, *value);
+            }
+        }
+    }
+    g
+}
+
+struct Scope<'a> {
+    inputs: Names,
+    values: Names,
+    kernels: &'a mut KernelTable,
+}
+
+fn declaration(n: &Node, g: &mut Graph, inputs: &mut Names) -> R<()> {
+    let mut c = Cur::new(&n.toks, n.span);
+    let word = head(n);
+    c.skip();
+    match word {
+        "input" => {
+            let span = c.here();
+            let label = c.at_name("`@` and the input's name")?;
+            inputs.declare(label, g.inputs.len(), span)?;
+            c.expect(":")?;
+            let ty = tensor_type(&mut c)?;
+            let data = if c.eat_word("data") { Some(data(&mut c)?) } else { None };
+            let span = c.location(n.span);
+            g.inputs.push(Input { name: Name::from(&label.hint), ty, data, span });
+        }
+        "result" => {
+            c.expect(":")?;
+            g.results.push(tensor_type(&mut c)?);
+        }
+        "expect" => {
+            if g.expect.is_some() {
+                return Err(Diagnostic::error("E313", "`expect` is said twice").primary(n.span, "again here"));
+            }
+            let mut list = vec![];
+            while c.peek().is_some() {
+                if !list.is_empty() {
+                    c.expect(",")?;
+                }
+                list.push(data(&mut c)?);
+            }
+            g.expect = Some(Expect { data: list });
+        }
+        _ => {
+            let text = if word.is_empty() { "this" } else { word };
+            let valid = ["input", "result", "expect"].into_iter();
+            return Err(unknown("E315", "line starting with", text, valid, n.span)
+                .note("an operation starts with the name of its value: `%y = ..`"));
+        }
+    }
+    c.finish()
+}
+
+/// `%a, %b`, possibly none.
+fn operands(c: &mut Cur, scope: &Scope, out: &mut Vec<usize>) -> R<()> {
+    while let Some(Tok::Percent(_)) = c.peek() {
+        if out.len() == MAX_OPERANDS {
+            return Err(Diagnostic::error(
+                "E316",
+                format!("an operation takes at most {MAX_OPERANDS} operands"),
+            )
+            .primary(c.here(), "one too many"));
+        }
+        out.push(c.percent_of(&scope.values, "a value")?);
+        if !c.eat(",") {
+            break;
+        }
+        if !matches!(c.peek(), Some(Tok::Percent(_))) {
+            return Err(c.expected("`%` and a value"));
+        }
+    }
+    Ok(())
+}
+
+fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) -> R<Op> {
+    let mut c = Cur::new(&n.toks, n.span);
+    c.skip();
+    c.expect("=")?;
+    let span = c.here();
+    let word = c.word("an operation")?;
+    let kind = match word.as_str() {
+        "input" => {
+            let at = if let Some(Tok::Int(_)) = c.peek() {
+                c.small("the number of the input")?
+            } else {
+                c.at_of(&scope.inputs, "`@` and an input")?
+            };
+            operands(&mut c, scope, args)?;
+            OpKind::Input(at)
+        }
+        "matmul" => {
+            operands(&mut c, scope, args)?;
+            let accumulate_f32 = c.eat_word("accumulate");
+            if accumulate_f32 {
+                c.expect_word("f32")?;
+            }
+            OpKind::Matmul { accumulate_f32 }
+        }
+        "map" => {
+            let span = c.here();
+            let f = scope.kernels.use_of(c.label("a kernel")?, span)?;
+            c.expect("(")?;
+            operands(&mut c, scope, args)?;
+            c.expect(")")?;
+            OpKind::Map(f)
+        }
+        "reduce_dim" => {
+            let op = combiner(&mut c)?;
+            operands(&mut c, scope, args)?;
+            c.expect_word("dim")?;
+            let dim = c.small("a dimension")?;
+            let mean = c.eat_word("mean");
+            OpKind::ReduceDim { op, mean, dim, keep: c.eat_word("keep") }
+        }
+        "cast" => {
+            let d = dtype(&mut c)?;
+            operands(&mut c, scope, args)?;
+            OpKind::Cast(d)
+        }
+        "demand" => {
+            operands(&mut c, scope, args)?;
+            OpKind::Demand
+        }
+        "output" => {
+            let at = c.small("the number of the output")?;
+            operands(&mut c, scope, args)?;
+            OpKind::Output(at)
+        }
+        other => match CollKind::parse(other) {
+            Some(kind) => OpKind::Collective(collective(&mut c, kind, scope, args)?),
+            None => return Err(unknown("E315", "operation", other, names(Level::Graph), span)),
+        },
+    };
+    let ty = if c.eat(":") { Some(tensor_type(&mut c)?) } else { None };
+    let want = if c.eat_word("want") { Some(tensor_type(&mut c)?) } else { None };
+    let span = c.location(n.span);
+    c.finish()?;
+    Ok(Op { kind, name: Name::from(&label.hint), ty, want, span })
+}
+
+fn collective(c: &mut Cur, kind: CollKind, scope: &Scope, args: &mut Vec<usize>) -> R<Collective> {
+    let red = match c.peek() {
+        Some(Tok::Word(..)) if !c.is_word("over") => Some(combiner(c)?),
+        _ => None,
+    };
+    operands(c, scope, args)?;
+    c.expect_word("over")?;
+    let axis = c.word("an axis")?;
+    let dim = if c.eat_word("dim") { Some(c.small("a dimension")?) } else { None };
+    let from_dim = if c.eat_word("from") { Some(c.small("a dimension")?) } else { None };
+    let root = if c.eat_word("root") { Some(c.int("the root's coordinate")?) } else { None };
+    let explicit = !c.eat_word("inserted");
+    let start = c.here();
+    let using = if c.eat_word("using") { Some(using(c, start)?) } else { None };
+    Ok(Collective { kind, red, axis, dim, from_dim, root, using, explicit })
+}
+
+fn using(c: &mut Cur, start: Span) -> R<Using> {
+    let alg = c.word("an algorithm")?;
+    let mut args = vec![];
+    if c.eat("(") {
+        args = c.list(")", |c| {
+            let name = c.word("an argument")?;
+            c.expect(":")?;
+            let value = match c.peek() {
+                Some(Tok::Word(..)) => UsingArg::Name(c.word("a value")?),
+                _ => {
+                    let e = atom(c)?;
+                    UsingArg::Int(e.as_int().ok_or_else(|| c.expected("an integer or a name"))?)
+                }
+            };
+            Ok((name, value))
+        })?;
+    }
+    let span = start.to(c.before());
+    // No place means that `select` chose it.
+    let span = if c.eat_word("selected") { Span::NONE } else { own_location(c, span) };
+    Ok(Using { alg, args, span })
+}
+
+/// The location of the clause. A line that ends here has two locations or none, so one alone is the operation's.
+fn own_location(c: &mut Cur, default: Span) -> Span {
+    match (c.peek(), c.peek_at(1)) {
+        (Some(Tok::Loc(_)), Some(_)) => c.location(default),
+        _ => default,
+    }
+}

@@ -1,0 +1,239 @@
+//! Reading bodies of schedules: loops, conditions, operations.
+
+use super::cursor::Cur;
+use super::expr::expr;
+use super::lex::{Node, R, Tok};
+use super::names::unknown;
+use super::parse::{head, keep, leaf};
+use super::parse_schedule::{Scope, end_of};
+use super::types::combiner;
+use crate::expr::Expr;
+use crate::name::Name;
+use crate::optable::{Level, names};
+use crate::schedule::*;
+use crate::types::CutRule;
+use kbc_diag::{Diagnostic, Diagnostics};
+
+/// Reads the lines below a stream, a loop or a condition.
+pub(super) fn body(nodes: &[Node], scope: &mut Scope, out: &mut Diagnostics) -> Vec<SStmt> {
+    let mut list = vec![];
+    for n in nodes {
+        let mut c = Cur::new(&n.toks, n.span);
+        match head(n) {
+            "for" => {
+                let turn = keep(for_head(&mut c), out);
+                let body = body(&n.kids, scope, out);
+                if let Some((var, lo, hi)) = turn {
+                    list.push(SStmt::For { var, lo, hi, body });
+                }
+            }
+            "if" => {
+                c.skip();
+                let cond = keep(expr(&mut c).and_then(|e| c.finish().map(|()| e)), out);
+                let then = body(&n.kids, scope, out);
+                list.push(SStmt::If { cond: cond.unwrap_or(Expr::Int(1)), then, other: vec![] });
+            }
+            "else" => {
+                c.skip();
+                keep(c.finish(), out);
+                let inner = body(&n.kids, scope, out);
+                match list.last_mut() {
+                    Some(SStmt::If { other, .. }) if other.is_empty() => *other = inner,
+                    _ => out.push(
+                        Diagnostic::error("E314", "`else` without an `if` right above it")
+                            .primary(n.span, "here"),
+                    ),
+                }
+            }
+            _ => {
+                leaf(n, out);
+                let done = operation(&mut c, head(n), scope).and_then(|op| Ok((op, end_of(&mut c, n.span)?)));
+                if let Some((op, span)) = keep(done, out) {
+                    list.push(SStmt::Op(op, span));
+                }
+            }
+        }
+    }
+    list
+}
+
+fn for_head(c: &mut Cur) -> R<(Name, Expr, Expr)> {
+    c.skip();
+    let var = c.word("the step's name")?;
+    c.expect_word("in")?;
+    let lo = expr(c)?;
+    c.expect("..")?;
+    let hi = expr(c)?;
+    c.finish()?;
+    Ok((var, lo, hi))
+}
+
+fn buffer(c: &mut Cur, scope: &Scope) -> R<BufferId> {
+    c.percent_of(&scope.buffers, "`%` and a buffer").map(|i| BufferId(i as u32))
+}
+
+fn reference(c: &mut Cur, scope: &Scope) -> R<Ref> {
+    let span = c.here();
+    if let Some(Tok::At(_)) = c.peek() {
+        let window = WindowId(c.at_of(&scope.windows, "a window")? as u32);
+        c.expect("[")?;
+        let slot = expr(c)?;
+        c.expect("]")?;
+        return Ok(Ref::Slot { window, slot });
+    }
+    let label = c.label("an operand, or `@` and a window")?;
+    let operand = OperandId(scope.operands.find(label, span)? as u32);
+    let mut path = vec![];
+    while c.eat("[") {
+        let index = expr(c)?;
+        let len = if c.eat(";") { expr(c)? } else { Expr::Int(1) };
+        c.expect_word("of")
+            .map_err(|d| d.help("a chunk is written [INDEX of CHUNKS] or [FIRST; COUNT of CHUNKS]"))?;
+        let of = expr(c)?;
+        c.expect("]")?;
+        path.push(Part { index, len, of });
+    }
+    Ok(Ref::Chunk { operand, path })
+}
+
+fn peer(c: &mut Cur) -> R<Peer> {
+    c.expect("(")
+        .map_err(|d| d.help("a peer is written (COORDINATE, ..) with one for each of the region's"))?;
+    c.list(")", expr)
+}
+
+fn counter(c: &mut Cur, scope: &Scope) -> R<(SignalId, Expr)> {
+    let signal = SignalId(c.at_of(&scope.signals, "`@` and a signal")? as u32);
+    c.expect("[")?;
+    let index = expr(c)?;
+    c.expect("]")?;
+    Ok((signal, index))
+}
+
+fn dim(c: &mut Cur) -> R<u32> {
+    c.expect_word("dim")?;
+    c.small("a dimension")
+}
+
+fn ceil(c: &mut Cur) -> CutRule {
+    if c.eat_word("ceil") { CutRule::Ceil } else { CutRule::Even }
+}
+
+fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
+    let span = c.here();
+    c.skip();
+    Ok(match word {
+        "copy" if matches!(c.peek(), Some(Tok::Percent(_))) => {
+            let dst = buffer(c, scope)?;
+            c.expect("=")?;
+            SOp::Local(LocalOp::Copy { dst, src: buffer(c, scope)? })
+        }
+        "copy" => {
+            let dst = reference(c, scope)?;
+            c.expect("=")?;
+            SOp::Copy { dst, src: reference(c, scope)? }
+        }
+        "reduce" => {
+            let op = combiner(c)?;
+            let dst = reference(c, scope)?;
+            c.expect(",")?;
+            SOp::Reduce { op, dst, src: reference(c, scope)? }
+        }
+        "put" => {
+            let src = reference(c, scope)?;
+            c.expect("->")?;
+            let peer = peer(c)?;
+            c.expect(":")?;
+            SOp::Put { src, peer, dst: reference(c, scope)? }
+        }
+        "get" => {
+            let dst = reference(c, scope)?;
+            // Two signs, so that `a <-b` in an expression stays a comparison.
+            if !c.eat("<") || !c.eat("-") {
+                return Err(c.expected("`<-`"));
+            }
+            let peer = peer(c)?;
+            c.expect(":")?;
+            SOp::Get { dst, peer, src: reference(c, scope)? }
+        }
+        "notify" => {
+            let peer = peer(c)?;
+            c.expect(":")?;
+            let (signal, index) = counter(c, scope)?;
+            SOp::Notify { peer, signal, index }
+        }
+        "wait" => {
+            let (signal, index) = counter(c, scope)?;
+            c.expect(">=")?;
+            SOp::Wait { signal, index, value: expr(c)? }
+        }
+        "fence.release" => SOp::FenceRelease,
+        "fence.acquire" => SOp::FenceAcquire,
+        "fence.complete" => SOp::FenceComplete,
+        "record" => SOp::Record(c.word("an event")?),
+        "await" => SOp::Await(c.word("an event")?),
+        "compute" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "slice" => {
+            SOp::Local(local(c, word, scope)?)
+        }
+        _ if let Some(point) = Point::ALL.into_iter().find(|p| p.name() == word) => {
+            let peer = peer(c)?;
+            c.expect(":")?;
+            let window = WindowId(c.at_of(&scope.windows, "`@` and a window")? as u32);
+            c.expect("[")?;
+            let slot = expr(c)?;
+            c.expect("]")?;
+            SOp::Mark { point, peer, window, slot }
+        }
+        _ => {
+            let text = if word.is_empty() { "this" } else { word };
+            return Err(unknown("E315", "operation", text, names(Level::Schedule), span));
+        }
+    })
+}
+
+fn local(c: &mut Cur, word: &str, scope: &mut Scope) -> R<LocalOp> {
+    let dst = buffer(c, scope)?;
+    c.expect("=")?;
+    Ok(match word {
+        "compute" => {
+            let span = c.here();
+            let func = scope.kernels.use_of(c.label("a kernel")?, span)?;
+            c.expect("(")?;
+            LocalOp::Compute { func, dst, args: c.list(")", |c| buffer(c, scope))? }
+        }
+        "matmul" => {
+            let a = buffer(c, scope)?;
+            c.expect(",")?;
+            LocalOp::Matmul { dst, a, b: buffer(c, scope)? }
+        }
+        "reduce_dim" => {
+            let op = combiner(c)?;
+            let src = buffer(c, scope)?;
+            let dim = dim(c)?;
+            let mean = if c.eat_word("mean") { Some(c.int("a count")?) } else { None };
+            LocalOp::ReduceDim { op, mean, dst, src, dim }
+        }
+        "cast" => LocalOp::Cast { dst, src: buffer(c, scope)? },
+        "slice" => {
+            let src = buffer(c, scope)?;
+            let dim = dim(c)?;
+            c.expect_word("part")?;
+            let index = expr(c)?;
+            c.expect_word("of")?;
+            let of = c.int("a number of parts")?;
+            LocalOp::Slice { dst, src, dim, index, of, rule: ceil(c) }
+        }
+        _ => {
+            let src = buffer(c, scope)?;
+            let dim = dim(c)?;
+            c.expect_word("parts")?;
+            let parts = c.int("a number of parts")?;
+            let rule = ceil(c);
+            let at = if c.eat_word("at") { Some(expr(c)?) } else { None };
+            match word {
+                "pack" => LocalOp::Pack { dst, src, dim, parts, rule, at },
+                _ => LocalOp::Unpack { dst, src, dim, parts, rule, at },
+            }
+        }
+    })
+}

@@ -1,0 +1,486 @@
+//! Reading schedules: declarations, regions, promises, roles. Operations are [`super::parse_ops`].
+
+use super::cursor::Cur;
+use super::expr::{atom, expr};
+use super::lex::{Node, R, Tok};
+use super::names::{Names, unknown};
+use super::parse::{KernelTable, head, keep, leaf};
+use super::parse_ops::body;
+use super::types::{combiner, dtype, memory, tensor_type};
+use crate::expr::Expr;
+use crate::graph::CollKind;
+use crate::name::Name;
+use crate::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
+use crate::promise_std::standard;
+use crate::schedule::*;
+use crate::types::{CutRule, Mesh};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+
+/// What operations refer to.
+pub(super) struct Scope<'a> {
+    pub buffers: Names,
+    pub windows: Names,
+    pub signals: Names,
+    pub regions: Names,
+    pub operands: Names,
+    pub kernels: &'a mut KernelTable,
+}
+
+const DECLARATIONS: [&str; 5] = ["table", "buffer", "window", "signal", "region"];
+
+/// Reads a schedule; `nodes` starts with its `schedule` line.
+pub(super) fn schedule(
+    nodes: &[Node],
+    module: &Name,
+    mesh: &Mesh,
+    kernels: &mut KernelTable,
+    out: &mut Diagnostics,
+) -> Schedule {
+    let mut s = Schedule::new(module.clone(), mesh.clone());
+    let mut scope = Scope {
+        buffers: Names::new("buffer", "%"),
+        windows: Names::new("window", "@"),
+        signals: Names::new("signal", "@"),
+        regions: Names::new("region", "@"),
+        operands: Names::new("operand", ""),
+        kernels,
+    };
+    if let Some(first) = nodes.first() {
+        leaf(first, out);
+        keep(opening(first, &mut s), out);
+    }
+    let rest = nodes.get(1..).unwrap_or_default();
+    // Declarations and names of regions first, so that bodies may refer to anything.
+    let mut regions: Vec<&Node> = vec![];
+    for n in rest {
+        match head(n) {
+            "region" => {
+                if let Some(Tok::At(l)) = n.toks.get(1).map(|t| &t.tok) {
+                    keep(scope.regions.declare(l, regions.len(), n.toks[1].span), out);
+                }
+                regions.push(n);
+            }
+            _ => {
+                leaf(n, out);
+                keep(declaration(n, &mut s, &mut scope), out);
+            }
+        }
+    }
+    for n in regions {
+        let r = region(n, mesh, &mut scope, out);
+        s.regions.push(r);
+    }
+    s
+}
+
+fn opening(n: &Node, s: &mut Schedule) -> R<()> {
+    let mut c = Cur::new(&n.toks, n.span);
+    c.skip();
+    if let Some(Tok::At(_)) = c.peek() {
+        s.name = c.at_word("the schedule's name")?;
+    }
+    c.expect_word("calls")?;
+    let parse = |w: &str| match w {
+        "none" => Some(Calls::None),
+        "first" => Some(Calls::First),
+        "any" => Some(Calls::Any),
+        _ => None,
+    };
+    s.calls = c.one_of("kind of calls", parse, &["none", "first", "any"])?;
+    c.finish()
+}
+
+fn at_offset(c: &mut Cur) -> R<Option<u64>> {
+    if c.eat_word("at") { c.int("an offset in bytes").map(Some) } else { Ok(None) }
+}
+
+fn declaration(n: &Node, s: &mut Schedule, scope: &mut Scope) -> R<()> {
+    let mut c = Cur::new(&n.toks, n.span);
+    let word = head(n);
+    c.skip();
+    let place = c.here();
+    match word {
+        "table" => {
+            let name = c.at_word("`@` and the table's name")?;
+            c.expect("=")?;
+            c.expect("[")?;
+            let values = c.list("]", |c| {
+                let span = c.here();
+                let e = atom(c)?;
+                e.as_int().ok_or_else(|| {
+                    Diagnostic::error("E311", "entries of a table are integers").primary(span, "not one")
+                })
+            })?;
+            if s.tables.iter().any(|t| t.name == name) {
+                return Err(Diagnostic::error("E313", format!("table @{name} is declared twice"))
+                    .primary(place, "again here"));
+            }
+            s.tables.push(Table { name, values });
+        }
+        "buffer" => {
+            let label = c.percent("`%` and the buffer's name")?;
+            scope.buffers.declare(label, s.buffers.len(), place)?;
+            let at = s.buffers.len();
+            // The name is known even if the rest of the line is wrong.
+            s.buffers.push(Buffer {
+                name: Name::from(&label.hint),
+                dtype: crate::types::DType::F32,
+                dims: vec![],
+                memory: crate::types::MemKind::Hbm,
+                role: BufferRole::Temp,
+                global: None,
+                span: n.span,
+            });
+            let b = &mut s.buffers[at];
+            c.expect(":")?;
+            b.dtype = dtype(&mut c)?;
+            if c.eat("[") {
+                b.dims = c.list("]", expr)?;
+            }
+            b.memory = memory(&mut c)?;
+            let parse = |w: &str| ["input", "output", "temp"].iter().position(|r| *r == w);
+            b.role = match c.one_of("role of a buffer", parse, &["input", "output", "temp"])? {
+                0 => BufferRole::Input(c.small("the number of the input")?),
+                1 => BufferRole::Output(c.small("the number of the output")?),
+                _ => BufferRole::Temp,
+            };
+            if c.eat(":") {
+                b.global = Some(tensor_type(&mut c)?);
+            }
+            b.span = c.location(n.span);
+        }
+        "window" => {
+            let label = c.at_name("`@` and the window's name")?;
+            scope.windows.declare(label, s.windows.len(), place)?;
+            let at = s.windows.len();
+            s.windows.push(Window {
+                name: Name::from(&label.hint),
+                dtype: crate::types::DType::F32,
+                slots: 0,
+                capacity: 0,
+                memory: crate::types::MemKind::Hbm,
+                offset: None,
+                span: n.span,
+            });
+            let w = &mut s.windows[at];
+            c.expect(":")?;
+            w.dtype = dtype(&mut c)?;
+            c.expect("[")?;
+            w.slots = c.int("a number of slots")?;
+            c.expect_word("x")?;
+            w.capacity = c.int("a number of elements")?;
+            c.expect("]")?;
+            w.memory = memory(&mut c)?;
+            w.offset = at_offset(&mut c)?;
+            w.span = c.location(n.span);
+        }
+        "signal" => {
+            let label = c.at_name("`@` and the signal's name")?;
+            scope.signals.declare(label, s.signals.len(), place)?;
+            let at = s.signals.len();
+            s.signals.push(Signal {
+                name: Name::from(&label.hint),
+                count: 0,
+                usage: SignalUse::Arrival,
+                offset: None,
+                span: n.span,
+            });
+            let g = &mut s.signals[at];
+            c.expect("[")?;
+            g.count = c.int("a number of counters")?;
+            c.expect("]")?;
+            let parse = |w: &str| match w {
+                "arrival" => Some(SignalUse::Arrival),
+                "credit" => Some(SignalUse::Credit),
+                "barrier" => Some(SignalUse::Barrier),
+                _ => None,
+            };
+            g.usage = c.one_of("use of a signal", parse, &["arrival", "credit", "barrier"])?;
+            g.offset = at_offset(&mut c)?;
+            g.span = c.location(n.span);
+        }
+        _ => {
+            let text = if word.is_empty() { "this" } else { word };
+            return Err(unknown("E315", "line starting with", text, DECLARATIONS.into_iter(), n.span));
+        }
+    }
+    c.finish()
+}
+
+fn region(n: &Node, mesh: &Mesh, scope: &mut Scope, out: &mut Diagnostics) -> Region {
+    let mut r = Region {
+        name: Name::from(""),
+        over: vec![],
+        coords: vec![],
+        operands: vec![],
+        promise: None,
+        label: None,
+        after: vec![],
+        roles: vec![],
+        span: n.span,
+    };
+    keep(region_head(n, mesh, scope, &mut r), out);
+    scope.operands = Names::new("operand", "");
+    for kid in &n.kids {
+        let word = head(kid);
+        match word {
+            "role" => {
+                let role = role(kid, scope, out);
+                r.roles.push(role);
+                continue;
+            }
+            "promise" if r.promise.is_none() => {
+                r.promise = promise(kid, out);
+                continue;
+            }
+            _ => {}
+        }
+        leaf(kid, out);
+        let mut c = Cur::new(&kid.toks, kid.span);
+        c.skip();
+        let done = match word {
+            "label" if r.label.is_none() => c.string("a label in quotes").map(|l| r.label = Some(l)),
+            "on" | "scratch" => operand(&mut c, word == "scratch", scope, &mut r),
+            "label" | "promise" => {
+                Err(Diagnostic::error("E313", format!("the region has two lines `{word}`"))
+                    .primary(kid.span, "again here"))
+            }
+            _ => {
+                let text = if word.is_empty() { "this" } else { word };
+                let valid = ["label", "on", "scratch", "promise", "role"];
+                Err(unknown("E315", "line of a region", text, valid.into_iter(), kid.span))
+            }
+        };
+        keep(done.and_then(|()| c.finish()), out);
+    }
+    r
+}
+
+fn region_head(n: &Node, mesh: &Mesh, scope: &Scope, r: &mut Region) -> R<()> {
+    let mut c = Cur::new(&n.toks, n.span);
+    c.skip();
+    r.name = Name::from(&c.at_name("`@` and the region's name")?.hint);
+    let mut axes: Vec<Name> = mesh.axes.iter().map(|a| a.name.clone()).collect();
+    if !c.eat_word("local") {
+        c.expect_word("over").map_err(|_| c.expected("`local` or `over`"))?;
+        loop {
+            r.over.push(c.word("an axis")?);
+            if !c.eat(",") {
+                break;
+            }
+        }
+        axes = r.over.clone();
+    }
+    if c.eat_word("as") {
+        c.expect("(")?;
+        r.coords = c.list(")", |c| {
+            let name = c.word("a coordinate")?;
+            c.expect_word("of")?;
+            Ok((name, c.int("its size")?))
+        })?;
+    } else {
+        // An axis that the mesh does not have is the verifier's to report.
+        r.coords = axes.iter().map(|a| (a.clone(), mesh.axis(a).map_or(1, |x| x.size))).collect();
+    }
+    if c.eat_word("after") {
+        loop {
+            let at = c.at_of(&scope.regions, "`@` and a region")?;
+            r.after.push(RegionId(at as u32));
+            if !c.eat(",") {
+                break;
+            }
+        }
+    }
+    r.span = c.location(n.span);
+    c.finish()
+}
+
+fn operand(c: &mut Cur, scratch: bool, scope: &mut Scope, r: &mut Region) -> R<()> {
+    let span = c.here();
+    let label = c.label("the operand's name")?;
+    scope.operands.declare(label, r.operands.len(), span)?;
+    // The name is known even if the rest of the line is wrong.
+    let line = Line { parts: 1, extent: Expr::Int(0), unit: Expr::Int(1), rule: CutRule::Even };
+    r.operands.push(Operand { name: Name::from(&label.hint), buffer: BufferId(0), line, scratch });
+    c.expect("=")?;
+    let buffer = BufferId(c.percent_of(&scope.buffers, "`%` and a buffer")? as u32);
+    c.expect_word("line")?;
+    let mut parts = 1;
+    if matches!((c.peek(), c.peek_at(1)), (Some(Tok::Int(_)), Some(Tok::Word(w, false))) if w.hint == "of") {
+        parts = c.int("a number of blocks")?;
+        c.skip();
+    }
+    let extent = atom(c)?;
+    let unit = if c.eat("*") { atom(c)? } else { Expr::Int(1) };
+    let rule = if c.eat_word("ceil") { CutRule::Ceil } else { CutRule::Even };
+    if let Some(o) = r.operands.last_mut() {
+        o.buffer = buffer;
+        o.line = Line { parts, extent, unit, rule };
+    }
+    Ok(())
+}
+
+fn promise(n: &Node, out: &mut Diagnostics) -> Option<Promise> {
+    let mut p = keep(promise_head(n), out)?;
+    for kid in &n.kids {
+        leaf(kid, out);
+        if let Some(clause) = keep(clause(kid), out) {
+            p.clauses.push(clause);
+        }
+    }
+    Some(p)
+}
+
+fn promise_head(n: &Node) -> R<Promise> {
+    let mut c = Cur::new(&n.toks, n.span);
+    c.skip();
+    let span = c.here();
+    let collective = c.word("a collective")?;
+    let spelled =
+        |c: &Cur| matches!(c.peek(), None | Some(Tok::Word(..))) && (c.is_word("over") || c.is_word("root"));
+    let red = if c.peek().is_none() || spelled(&c) { None } else { Some(combiner(&mut c)?) };
+    let root = if c.eat_word("root") { Some(c.int("the root's number")?) } else { None };
+    if !c.eat_word("over") {
+        c.finish()?;
+        let names = CollKind::ALL.map(CollKind::name);
+        let kind = CollKind::parse(&collective).ok_or_else(|| {
+            unknown("E315", "standard collective", &collective, names.into_iter(), span).note(
+                "the promise of another collective is spelled out: `over (r of p) on v[n]` and its clauses",
+            )
+        })?;
+        if let Some(kid) = n.kids.first() {
+            return Err(Diagnostic::error("E314", "a standard promise has no clauses of its own")
+                .primary(kid.span, "not expected")
+                .help("write `over (r of p) on v[n]` in the line of the promise to spell it out"));
+        }
+        let p = standard(kind, red, root);
+        for (want, have, what) in [
+            (kind.reduces(), red.is_some(), "combiner (`sum`, `prod`, `min`, `max`)"),
+            (kind.rooted(), root.is_some(), "root (`root 0`)"),
+        ] {
+            if want != have {
+                let verb = if want { "needs a" } else { "has no" };
+                return Err(
+                    Diagnostic::error("E311", format!("{collective} {verb} {what}")).primary(span, "here")
+                );
+            }
+        }
+        return Ok(p);
+    }
+    c.expect("(")?;
+    let rank = c.word("the name of the rank")?;
+    c.expect_word("of")?;
+    let size = c.word("the name of the size")?;
+    c.expect(")")?;
+    c.expect_word("on")?;
+    let mut buffers = vec![];
+    while c.peek().is_some() {
+        if !buffers.is_empty() {
+            c.expect(",")?;
+        }
+        let name = c.word("a buffer")?;
+        c.expect("[")?;
+        c.word("a size")?;
+        c.expect("]")?;
+        let blocks = c.eat("[");
+        if blocks {
+            c.word("a size")?;
+            c.expect("]")?;
+        }
+        buffers.push(PromiseBuffer { name, blocks });
+    }
+    Ok(Promise { collective, red, root, rank, size, buffers, clauses: vec![] })
+}
+
+fn cell(c: &mut Cur) -> R<Cell> {
+    let buffer = c.word("a buffer of the promise")?;
+    let mut index = vec![];
+    while c.eat("[") {
+        index.push(expr(c)?);
+        c.expect("]")?;
+    }
+    Ok(Cell { buffer, index })
+}
+
+fn condition(c: &mut Cur) -> R<Option<Expr>> {
+    if c.eat_word("if") { expr(c).map(Some) } else { Ok(None) }
+}
+
+fn clause(n: &Node) -> R<Clause> {
+    let mut c = Cur::new(&n.toks, n.span);
+    let word = head(n);
+    c.skip();
+    let out = match word {
+        "start" => Clause::Start { cell: cell(&mut c)?, cond: condition(&mut c)? },
+        "end" => {
+            let place = cell(&mut c)?;
+            let cond = condition(&mut c)?;
+            c.expect("=")?;
+            let summed = c.is_word("sum") && c.peek_at(1) == Some(&Tok::Sym("("));
+            if summed {
+                c.skip();
+                c.skip();
+            }
+            let from = cell(&mut c)?;
+            c.expect_word("at")?;
+            let at = expr(&mut c)?;
+            let mut sum = None;
+            if summed {
+                c.expect_word("for")?;
+                let var = c.word("a variable")?;
+                c.expect_word("in")?;
+                let lo = expr(&mut c)?;
+                c.expect("..")?;
+                let hi = expr(&mut c)?;
+                sum = Some(SumOver { var, lo, hi, cond: condition(&mut c)? });
+                c.expect(")")?;
+            }
+            Clause::End { cell: place, cond, from, at, sum }
+        }
+        _ => {
+            let text = if word.is_empty() { "this" } else { word };
+            return Err(unknown("E315", "clause", text, ["start", "end"].into_iter(), n.span));
+        }
+    };
+    c.finish()?;
+    Ok(out)
+}
+
+fn role(n: &Node, scope: &mut Scope, out: &mut Diagnostics) -> Role {
+    let mut role = Role { name: Name::from(""), ranks: RankSet::All, streams: vec![] };
+    let mut c = Cur::new(&n.toks, n.span);
+    keep(role_head(&mut c, &mut role), out);
+    for kid in &n.kids {
+        let mut c = Cur::new(&kid.toks, kid.span);
+        if !c.eat_word("stream") {
+            out.push(
+                c.expected("`stream`")
+                    .help("operations of a role stand below a stream: `stream main` if there is one"),
+            );
+            continue;
+        }
+        let name = c.word("the stream's name").and_then(|n| c.finish().map(|()| n));
+        let name = keep(name, out).unwrap_or_else(|| Name::from(MAIN));
+        let body = body(&kid.kids, scope, out);
+        role.streams.push(Stream { name, body });
+    }
+    role
+}
+
+fn role_head(c: &mut Cur, role: &mut Role) -> R<()> {
+    c.skip();
+    role.name = c.word("the role's name")?;
+    if c.eat_word("where") {
+        role.ranks = RankSet::Where(expr(c)?);
+    } else if c.eat_word("in") {
+        c.expect("[")?;
+        role.ranks = RankSet::List(c.list("]", |c| c.int("a rank of the group"))?);
+    }
+    c.finish()
+}
+
+/// The span of a line, unless the line says another one.
+pub(super) fn end_of(c: &mut Cur, line: Span) -> R<Span> {
+    let span = c.location(line);
+    c.finish().map(|()| span)
+}

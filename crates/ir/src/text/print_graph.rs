@@ -1,0 +1,104 @@
+//! Graphs as text.
+
+use super::Kernels;
+use super::names::{labels, quoted};
+use super::types::{loc, show_data, show_type};
+use crate::graph::{Collective, Graph, OpId, OpKind, Using, UsingArg};
+use std::collections::BTreeMap;
+
+/// Appends a graph.
+pub(super) fn graph(g: &Graph, locs: bool, out: &mut String) {
+    let kernels = Kernels::new(g.order().iter().filter_map(|id| match &g.op(*id).kind {
+        OpKind::Map(f) => Some(f),
+        _ => None,
+    }));
+    kernels.write(out);
+    let inputs = labels(g.inputs.iter().map(|i| &i.name));
+    let values = labels(g.order().iter().map(|id| &g.op(*id).name));
+    let names: BTreeMap<OpId, &String> = g.order().iter().copied().zip(&values).collect();
+    let name = g.name.as_ref().map(|n| format!(" @{}", quoted(n))).unwrap_or_default();
+    *out += &format!("\ngraph{name}\n");
+    for (i, input) in g.inputs.iter().enumerate() {
+        let data = input.data.as_ref().map(|d| format!(" data {}", show_data(d, locs))).unwrap_or_default();
+        let ty = show_type(&input.ty);
+        *out += &format!("input @{} : {ty}{data}{}\n", inputs[i], loc(input.span, locs));
+    }
+    for t in &g.results {
+        *out += &format!("result : {}\n", show_type(t));
+    }
+    if let Some(e) = &g.expect {
+        let data: Vec<String> = e.data.iter().map(|d| show_data(d, locs)).collect();
+        *out += format!("expect {}", data.join(", ")).trim_end();
+        out.push('\n');
+    }
+    out.push('\n');
+    for (i, id) in g.order().iter().enumerate() {
+        let op = g.op(*id);
+        let args: Vec<String> = g
+            .operands(*id)
+            .iter()
+            .map(|o| names.get(o).map_or_else(|| format!("%`?{}`", o.0), |n| format!("%{n}")))
+            .collect();
+        let args = args.join(", ");
+        let text = match &op.kind {
+            OpKind::Input(n) => match inputs.get(*n) {
+                Some(name) => format!("input @{name} {args}"),
+                None => format!("input {n} {args}"),
+            },
+            OpKind::Matmul { accumulate_f32 } => {
+                format!("matmul {args}{}", if *accumulate_f32 { " accumulate f32" } else { "" })
+            }
+            OpKind::Map(f) => format!("map {}({args})", kernels.label(f)),
+            OpKind::ReduceDim { op, mean, dim, keep } => {
+                let mean = if *mean { " mean" } else { "" };
+                format!("reduce_dim {op} {args} dim {dim}{mean}{}", if *keep { " keep" } else { "" })
+            }
+            OpKind::Cast(d) => format!("cast {d} {args}"),
+            OpKind::Collective(c) => collective(c, &args, locs),
+            OpKind::Demand => format!("demand {args}"),
+            OpKind::Output(n) => format!("output {n} {args}"),
+        };
+        let ty = op.ty.as_ref().map(|t| format!(" : {}", show_type(t))).unwrap_or_default();
+        let want = op.want.as_ref().map(|t| format!(" want {}", show_type(t))).unwrap_or_default();
+        *out += &format!("%{} = {}{ty}{want}{}\n", values[i], text.trim_end(), loc(op.span, locs));
+    }
+}
+
+fn collective(c: &Collective, args: &str, locs: bool) -> String {
+    let mut out = c.kind.name().to_string();
+    if let Some(r) = c.red {
+        out += &format!(" {r}");
+    }
+    out += &format!(" {args} over {}", quoted(&c.axis));
+    if let Some(d) = c.dim {
+        out += &format!(" dim {d}");
+    }
+    if let Some(d) = c.from_dim {
+        out += &format!(" from {d}");
+    }
+    if let Some(r) = c.root {
+        out += &format!(" root {r}");
+    }
+    if !c.explicit {
+        out += " inserted";
+    }
+    if let Some(u) = &c.using {
+        out += &using(u, locs);
+    }
+    out
+}
+
+fn using(u: &Using, locs: bool) -> String {
+    let args: Vec<String> = u
+        .args
+        .iter()
+        .map(|(n, v)| match v {
+            UsingArg::Int(i) => format!("{}: {i}", quoted(n)),
+            UsingArg::Name(v) => format!("{}: {}", quoted(n), quoted(v)),
+        })
+        .collect();
+    let args = if args.is_empty() { String::new() } else { format!("({})", args.join(", ")) };
+    // No place means that `select` chose it.
+    let by = if u.span.is_none() { " selected".into() } else { loc(u.span, locs) };
+    format!(" using {}{args}{by}", quoted(&u.alg))
+}

@@ -1,0 +1,366 @@
+//! Schedules as text.
+
+use super::Kernels;
+use super::expr::{ATOM, show};
+use super::names::{labels, quoted, string};
+use super::types::{loc, show_type};
+use crate::expr::Expr;
+use crate::graph::CollKind;
+use crate::name::Name;
+use crate::promise::{Cell, Clause, Promise};
+use crate::promise_std::standard;
+use crate::scalar::ScalarFn;
+use crate::schedule::*;
+use crate::types::CutRule;
+
+struct Printer<'a> {
+    s: &'a Schedule,
+    kernels: Kernels,
+    buffers: Vec<String>,
+    windows: Vec<String>,
+    signals: Vec<String>,
+    regions: Vec<String>,
+    operands: Vec<String>,
+    locs: bool,
+    out: &'a mut String,
+}
+
+/// Appends a schedule; its name is left out if it is the module's.
+pub(super) fn schedule(s: &Schedule, same_name: bool, locs: bool, out: &mut String) {
+    let mut uses: Vec<&ScalarFn> = vec![];
+    for r in &s.regions {
+        for st in r.roles.iter().flat_map(|r| &r.streams) {
+            functions(&st.body, &mut uses);
+        }
+    }
+    let mut p = Printer {
+        s,
+        kernels: Kernels::new(uses.into_iter()),
+        buffers: labels(s.buffers.iter().map(|b| &b.name)),
+        windows: labels(s.windows.iter().map(|w| &w.name)),
+        signals: labels(s.signals.iter().map(|g| &g.name)),
+        regions: labels(s.regions.iter().map(|r| &r.name)),
+        operands: vec![],
+        locs,
+        out,
+    };
+    p.kernels.write(p.out);
+    p.declarations(same_name);
+    for (i, r) in s.regions.iter().enumerate() {
+        p.region(i, r);
+    }
+}
+
+fn functions<'a>(list: &'a [SStmt], out: &mut Vec<&'a ScalarFn>) {
+    for st in list {
+        match st {
+            SStmt::For { body, .. } => functions(body, out),
+            SStmt::If { then, other, .. } => {
+                functions(then, out);
+                functions(other, out);
+            }
+            SStmt::Op(SOp::Local(LocalOp::Compute { func, .. }), _) => out.push(func),
+            SStmt::Op(..) => {}
+        }
+    }
+}
+
+fn exprs(list: &[Expr]) -> String {
+    list.iter().map(|e| show(e, 0)).collect::<Vec<_>>().join(", ")
+}
+
+fn rule(r: CutRule) -> &'static str {
+    if r == CutRule::Ceil { " ceil" } else { "" }
+}
+
+fn offset(at: Option<u64>) -> String {
+    at.map(|o| format!(" at {o}")).unwrap_or_default()
+}
+
+/// What an id is called; an id of nothing prints as a name that nothing has.
+fn name_of(sigil: char, names: &[String], id: u32) -> String {
+    match names.get(id as usize) {
+        Some(n) => format!("{sigil}{n}"),
+        None => format!("{sigil}`?{id}`"),
+    }
+}
+
+impl Printer<'_> {
+    fn line(&mut self, depth: usize, text: &str) {
+        for _ in 0..depth {
+            self.out.push_str("  ");
+        }
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    fn declarations(&mut self, same_name: bool) {
+        let s = self.s;
+        let name = if same_name { String::new() } else { format!(" @{}", quoted(&s.name)) };
+        let calls = match s.calls {
+            Calls::None => "none",
+            Calls::First => "first",
+            Calls::Any => "any",
+        };
+        self.out.push('\n');
+        self.line(0, &format!("schedule{name} calls {calls}"));
+        for t in &s.tables {
+            let values: Vec<String> = t.values.iter().map(i64::to_string).collect();
+            self.line(0, &format!("table @{} = [{}]", quoted(&t.name), values.join(", ")));
+        }
+        for (i, b) in s.buffers.iter().enumerate() {
+            let dims = if b.dims.is_empty() { String::new() } else { format!("[{}]", exprs(&b.dims)) };
+            let role = match b.role {
+                BufferRole::Input(n) => format!("input {n}"),
+                BufferRole::Output(n) => format!("output {n}"),
+                BufferRole::Temp => "temp".into(),
+            };
+            let global = b.global.as_ref().map(|t| format!(" : {}", show_type(t))).unwrap_or_default();
+            let at = loc(b.span, self.locs);
+            self.line(
+                0,
+                &format!("buffer %{} : {}{dims} {} {role}{global}{at}", self.buffers[i], b.dtype, b.memory),
+            );
+        }
+        for (i, w) in s.windows.iter().enumerate() {
+            let text = format!(
+                "window @{} : {}[{} x {}] {}{}{}",
+                self.windows[i],
+                w.dtype,
+                w.slots,
+                w.capacity,
+                w.memory,
+                offset(w.offset),
+                loc(w.span, self.locs)
+            );
+            self.line(0, &text);
+        }
+        for (i, g) in s.signals.iter().enumerate() {
+            let usage = match g.usage {
+                SignalUse::Arrival => "arrival",
+                SignalUse::Credit => "credit",
+                SignalUse::Barrier => "barrier",
+            };
+            let at = loc(g.span, self.locs);
+            self.line(
+                0,
+                &format!("signal @{}[{}] {usage}{}{at}", self.signals[i], g.count, offset(g.offset)),
+            );
+        }
+    }
+
+    fn region(&mut self, i: usize, r: &Region) {
+        self.operands = labels(r.operands.iter().map(|o| &o.name));
+        let mut head = format!("region @{}", self.regions[i]);
+        let axes: Vec<Name> = if r.over.is_empty() {
+            head += " local";
+            self.s.mesh.axes.iter().map(|a| a.name.clone()).collect()
+        } else {
+            let over: Vec<String> = r.over.iter().map(|n| quoted(n)).collect();
+            head += &format!(" over {}", over.join(", "));
+            r.over.clone()
+        };
+        let natural: Vec<(Name, u64)> =
+            axes.iter().filter_map(|n| self.s.mesh.axis(n).map(|a| (n.clone(), a.size))).collect();
+        if natural != r.coords || natural.len() != axes.len() {
+            let coords: Vec<String> = r.coords.iter().map(|(n, k)| format!("{} of {k}", quoted(n))).collect();
+            head += &format!(" as ({})", coords.join(", "));
+        }
+        if !r.after.is_empty() {
+            let after: Vec<String> = r.after.iter().map(|a| name_of('@', &self.regions, a.0)).collect();
+            head += &format!(" after {}", after.join(", "));
+        }
+        head += &loc(r.span, self.locs);
+        self.out.push('\n');
+        self.line(0, &head);
+        if let Some(l) = &r.label {
+            self.line(1, &format!("label {}", string(l)));
+        }
+        for (k, o) in r.operands.iter().enumerate() {
+            let l = &o.line;
+            let parts = if l.parts == 1 { String::new() } else { format!("{} of ", l.parts) };
+            let unit =
+                if l.unit == Expr::Int(1) { String::new() } else { format!(" * {}", show(&l.unit, ATOM)) };
+            let text = format!(
+                "{} {} = {} line {parts}{}{unit}{}",
+                if o.scratch { "scratch" } else { "on" },
+                self.operands[k],
+                name_of('%', &self.buffers, o.buffer.0),
+                show(&l.extent, ATOM),
+                rule(l.rule)
+            );
+            self.line(1, &text);
+        }
+        if let Some(p) = &r.promise {
+            self.promise(p);
+        }
+        for role in &r.roles {
+            let ranks = match &role.ranks {
+                RankSet::All => String::new(),
+                RankSet::Where(e) => format!(" where {}", show(e, 0)),
+                RankSet::List(l) => {
+                    let l: Vec<String> = l.iter().map(u64::to_string).collect();
+                    format!(" in [{}]", l.join(", "))
+                }
+            };
+            self.line(1, &format!("role {}{ranks}", quoted(&role.name)));
+            for st in &role.streams {
+                self.line(2, &format!("stream {}", quoted(&st.name)));
+                self.body(3, &st.body);
+            }
+        }
+    }
+
+    fn promise(&mut self, p: &Promise) {
+        let red = p.red.map(|r| format!(" {r}")).unwrap_or_default();
+        let root = p.root.map(|r| format!(" root {r}")).unwrap_or_default();
+        let head = format!("promise {}{red}{root}", quoted(&p.collective));
+        let short = |k: CollKind| k.reduces() == p.red.is_some() && standard(k, p.red, p.root) == *p;
+        if CollKind::parse(&p.collective).is_some_and(short) {
+            return self.line(1, &head);
+        }
+        let buffers: Vec<String> = p
+            .buffers
+            .iter()
+            .map(|b| {
+                let blocks = if b.blocks { format!("[{}]", quoted(&p.size)) } else { String::new() };
+                format!("{}{blocks}[n]", quoted(&b.name))
+            })
+            .collect();
+        let over = format!("over ({} of {}) on {}", quoted(&p.rank), quoted(&p.size), buffers.join(", "));
+        self.line(1, format!("{head} {over}").trim_end());
+        for c in &p.clauses {
+            let text = clause(c);
+            self.line(2, &text);
+        }
+    }
+
+    fn body(&mut self, depth: usize, list: &[SStmt]) {
+        for st in list {
+            match st {
+                SStmt::For { var, lo, hi, body } => {
+                    self.line(depth, &format!("for {} in {}..{}", quoted(var), show(lo, 0), show(hi, 0)));
+                    self.body(depth + 1, body);
+                }
+                SStmt::If { cond, then, other } => {
+                    self.line(depth, &format!("if {}", show(cond, 0)));
+                    self.body(depth + 1, then);
+                    if !other.is_empty() {
+                        self.line(depth, "else");
+                        self.body(depth + 1, other);
+                    }
+                }
+                SStmt::Op(op, span) => {
+                    let text = format!("{}{}", self.operation(op), loc(*span, self.locs));
+                    self.line(depth, &text);
+                }
+            }
+        }
+    }
+
+    fn reference(&self, r: &Ref) -> String {
+        match r {
+            Ref::Chunk { operand, path } => {
+                let mut out = match self.operands.get(operand.0 as usize) {
+                    Some(n) => n.clone(),
+                    None => format!("`?{}`", operand.0),
+                };
+                for d in path {
+                    let len =
+                        if d.len == Expr::Int(1) { String::new() } else { format!("; {}", show(&d.len, 0)) };
+                    out += &format!("[{}{len} of {}]", show(&d.index, 0), show(&d.of, 0));
+                }
+                out
+            }
+            Ref::Slot { window, slot } => {
+                format!("{}[{}]", name_of('@', &self.windows, window.0), show(slot, 0))
+            }
+        }
+    }
+
+    fn operation(&self, op: &SOp) -> String {
+        let r = |x: &Ref| self.reference(x);
+        let signal = |g: &SignalId, i: &Expr| format!("{}[{}]", name_of('@', &self.signals, g.0), show(i, 0));
+        match op {
+            SOp::Copy { dst, src } => format!("copy {} = {}", r(dst), r(src)),
+            SOp::Reduce { op, dst, src } => format!("reduce {op} {}, {}", r(dst), r(src)),
+            SOp::Put { src, peer, dst } => format!("put {} -> ({}) : {}", r(src), exprs(peer), r(dst)),
+            SOp::Get { dst, peer, src } => format!("get {} <- ({}) : {}", r(dst), exprs(peer), r(src)),
+            SOp::Notify { peer, signal: g, index } => {
+                format!("notify ({}) : {}", exprs(peer), signal(g, index))
+            }
+            SOp::Wait { signal: g, index, value } => {
+                format!("wait {} >= {}", signal(g, index), show(value, 0))
+            }
+            SOp::FenceRelease => "fence.release".into(),
+            SOp::FenceAcquire => "fence.acquire".into(),
+            SOp::FenceComplete => "fence.complete".into(),
+            SOp::Record(e) => format!("record {}", quoted(e)),
+            SOp::Await(e) => format!("await {}", quoted(e)),
+            SOp::Local(l) => self.local(l),
+            SOp::Mark { point, peer, window, slot } => {
+                let w = name_of('@', &self.windows, window.0);
+                format!("{} ({}) : {w}[{}]", point.name(), exprs(peer), show(slot, 0))
+            }
+        }
+    }
+
+    fn local(&self, op: &LocalOp) -> String {
+        let b = |id: &BufferId| name_of('%', &self.buffers, id.0);
+        let part = |dim: &u32, parts: &u64, r: &CutRule, at: &Option<Expr>| {
+            let at = at.as_ref().map(|e| format!(" at {}", show(e, 0))).unwrap_or_default();
+            format!("dim {dim} parts {parts}{}{at}", rule(*r))
+        };
+        match op {
+            LocalOp::Compute { func, dst, args } => {
+                let args: Vec<String> = args.iter().map(b).collect();
+                format!("compute {} = {}({})", b(dst), self.kernels.label(func), args.join(", "))
+            }
+            LocalOp::Matmul { dst, a, b: right } => format!("matmul {} = {}, {}", b(dst), b(a), b(right)),
+            LocalOp::ReduceDim { op, mean, dst, src, dim } => {
+                let mean = mean.map(|n| format!(" mean {n}")).unwrap_or_default();
+                format!("reduce_dim {} = {op} {} dim {dim}{mean}", b(dst), b(src))
+            }
+            LocalOp::Cast { dst, src } => format!("cast {} = {}", b(dst), b(src)),
+            LocalOp::Copy { dst, src } => format!("copy {} = {}", b(dst), b(src)),
+            LocalOp::Pack { dst, src, dim, parts, rule, at } => {
+                format!("pack {} = {} {}", b(dst), b(src), part(dim, parts, rule, at))
+            }
+            LocalOp::Unpack { dst, src, dim, parts, rule, at } => {
+                format!("unpack {} = {} {}", b(dst), b(src), part(dim, parts, rule, at))
+            }
+            LocalOp::Slice { dst, src, dim, index, of, rule: r } => {
+                format!("slice {} = {} dim {dim} part {} of {of}{}", b(dst), b(src), show(index, 0), rule(*r))
+            }
+        }
+    }
+}
+
+fn cell(c: &Cell) -> String {
+    let index: String = c.index.iter().map(|e| format!("[{}]", show(e, 0))).collect();
+    format!("{}{index}", quoted(&c.buffer))
+}
+
+fn condition(c: &Option<Expr>) -> String {
+    c.as_ref().map(|e| format!(" if {}", show(e, 0))).unwrap_or_default()
+}
+
+fn clause(c: &Clause) -> String {
+    match c {
+        Clause::Start { cell: place, cond } => format!("start {}{}", cell(place), condition(cond)),
+        Clause::End { cell: place, cond, from, at, sum } => {
+            let term = format!("{} at {}", cell(from), show(at, 0));
+            let term = match sum {
+                None => term,
+                Some(s) => format!(
+                    "sum({term} for {} in {}..{}{})",
+                    quoted(&s.var),
+                    show(&s.lo, 0),
+                    show(&s.hi, 0),
+                    condition(&s.cond)
+                ),
+            };
+            format!("end {}{} = {term}", cell(place), condition(cond))
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Types, meshes and data sources as text, both ways.
+
+use super::cursor::Cur;
+use super::lex::{R, Tok};
+use super::names::{quoted, string};
+use crate::graph::DataSource;
+use crate::name::Name;
+use crate::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, TensorType};
+use kbc_diag::{Diagnostic, Span};
+
+/// A location, if locations are asked for.
+pub(super) fn loc(span: Span, wanted: bool) -> String {
+    match (wanted, span.is_none()) {
+        (false, _) => String::new(),
+        (true, true) => " @-".into(),
+        (true, false) => format!(" @{}:{}..{}", span.file.0, span.start, span.end),
+    }
+}
+
+/// A number of a list of arguments: an integer where it is one.
+pub(super) fn show_number(v: f64) -> String {
+    if v == v.trunc() && v.abs() < 9e15 && !(v == 0.0 && v.is_sign_negative()) {
+        format!("{}", v as i64)
+    } else {
+        format!("{v:?}")
+    }
+}
+
+fn joined(names: &[Name]) -> String {
+    names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(", ")
+}
+
+/// One axis plain, several (or none) in parentheses.
+fn axes(names: &[Name]) -> String {
+    match names {
+        [a] => quoted(a),
+        many => format!("({})", joined(many)),
+    }
+}
+
+/// A type as in `.kb`: `f32[25, 384@tp] partial(sum@dp)`.
+pub(super) fn show_type(t: &TensorType) -> String {
+    let mut out = t.dtype.to_string();
+    if !t.dims.is_empty() {
+        let dims: Vec<String> = t
+            .dims
+            .iter()
+            .map(|d| match &d.cut {
+                None => d.size.to_string(),
+                Some(c) => {
+                    let rule = if c.rule == CutRule::Ceil { "(ceil)" } else { "" };
+                    format!("{}@{}{rule}", d.size, axes(&c.axes))
+                }
+            })
+            .collect();
+        out += &format!("[{}]", dims.join(", "));
+    }
+    if let Some((op, over)) = &t.partial {
+        out += &format!(" partial({op}@{})", axes(over));
+    }
+    if let Some((at, axis)) = &t.only {
+        out += &format!(" only({at}@{})", quoted(axis));
+    }
+    out
+}
+
+pub(super) fn dtype(c: &mut Cur) -> R<DType> {
+    c.one_of("element type", DType::parse, &DType::ALL.map(DType::name))
+}
+
+pub(super) fn memory(c: &mut Cur) -> R<MemKind> {
+    c.one_of("memory kind", MemKind::parse, &["hbm", "sram", "tcm", "ub"])
+}
+
+pub(super) fn combiner(c: &mut Cur) -> R<ReduceOp> {
+    c.one_of("combiner", ReduceOp::parse, &["sum", "prod", "min", "max"])
+}
+
+/// `@a` or `@(a, b)`.
+fn at_axes(c: &mut Cur) -> R<Vec<Name>> {
+    if c.eat("@") {
+        c.expect("(")?;
+        return c.list(")", |c| c.word("an axis"));
+    }
+    Ok(vec![c.at_word("`@` and an axis")?])
+}
+
+pub(super) fn tensor_type(c: &mut Cur) -> R<TensorType> {
+    let mut t = TensorType { dtype: dtype(c)?, dims: vec![], partial: None, only: None };
+    if c.eat("[") {
+        t.dims = c.list("]", dim)?;
+    }
+    if c.eat_word("partial") {
+        c.expect("(")?;
+        let op = combiner(c)?;
+        t.partial = Some((op, at_axes(c)?));
+        c.expect(")")?;
+    }
+    if c.eat_word("only") {
+        c.expect("(")?;
+        let at = c.int("a coordinate")?;
+        let span = c.here();
+        let axis = at_axes(c)?;
+        let [axis] = &axis[..] else {
+            return Err(Diagnostic::error("E311", "`only` names one axis").primary(span, "here"));
+        };
+        t.only = Some((at, axis.clone()));
+        c.expect(")")?;
+    }
+    Ok(t)
+}
+
+fn dim(c: &mut Cur) -> R<Dim> {
+    let size = c.int("a number of elements")?;
+    let mut cut = None;
+    if matches!(c.peek(), Some(Tok::At(_) | Tok::Sym("@"))) {
+        let axes = at_axes(c)?;
+        let mut rule = CutRule::Even;
+        if c.eat("(") {
+            c.expect_word("ceil")?;
+            c.expect(")")?;
+            rule = CutRule::Ceil;
+        }
+        cut = Some(Cut { axes, rule });
+    }
+    Ok(Dim { size, cut })
+}
+
+/// The axes of a mesh, one after another: `dp 2, tp 6 (x 2, y 3)`.
+pub(super) fn show_mesh(m: &Mesh) -> String {
+    let axes: Vec<String> = m
+        .axes
+        .iter()
+        .map(|a| {
+            let parts: Vec<String> = a.parts.iter().map(|(n, k)| format!("{} {k}", quoted(n))).collect();
+            let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+            format!("{} {}{parts}", quoted(&a.name), a.size)
+        })
+        .collect();
+    if axes.is_empty() { "mesh".into() } else { format!("mesh {}", axes.join(", ")) }
+}
+
+pub(super) fn mesh(c: &mut Cur) -> R<Mesh> {
+    let mut axes = vec![];
+    while c.peek().is_some() {
+        if !axes.is_empty() {
+            c.expect(",")?;
+        }
+        let name = c.word("an axis")?;
+        let size = c.int("the size of the axis")?;
+        let mut parts = vec![];
+        if c.eat("(") {
+            parts = c.list(")", |c| Ok((c.word("a machine axis")?, c.int("the size of the axis")?)))?;
+        }
+        axes.push(Axis { name, size, parts });
+    }
+    Ok(Mesh { axes })
+}
+
+/// `"file" key "k"` or `normal(7)`, with its location behind.
+pub(super) fn show_data(d: &DataSource, locs: bool) -> String {
+    match d {
+        DataSource::File { path, key, span } => {
+            let key = key.as_ref().map(|k| format!(" key {}", string(k))).unwrap_or_default();
+            format!("{}{key}{}", string(path), loc(*span, locs))
+        }
+        DataSource::Generator { name, args, span } => {
+            let args: Vec<String> = args.iter().map(|a| show_number(*a)).collect();
+            format!("{}({}){}", quoted(name), args.join(", "), loc(*span, locs))
+        }
+    }
+}
+
+pub(super) fn data(c: &mut Cur) -> R<DataSource> {
+    let start = c.here();
+    if let Some(Tok::Str(_)) = c.peek() {
+        let path = c.string("a file")?;
+        let key = if c.eat_word("key") { Some(c.string("a key in quotes")?) } else { None };
+        let span = start.to(c.before());
+        return Ok(DataSource::File { path, key, span: c.location(span) });
+    }
+    let name = c.word("a file in quotes or a generator")?;
+    c.expect("(")?;
+    let args = c.list(")", |c| c.number("a number"))?;
+    let span = start.to(c.before());
+    Ok(DataSource::Generator { name, args, span: c.location(span) })
+}

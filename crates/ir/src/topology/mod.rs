@@ -1,0 +1,327 @@
+//! The machine: devices with structural coordinates, directed links, rates.
+//!
+//! Owns the generators of PROGRAMS.md 1 (ring, torus, mesh, full), their settings and text, the numbering of links
+//! and routing. It computes and stores no table a device or a link, so 65,536 devices are ordinary. It leaves time
+//! to the event engine, bounds to [`crate::bounds`], machine files to their readers and mesh axes to
+//! [`crate::types::Mesh`].
+
+mod grid;
+mod quantity;
+mod route;
+mod settings;
+mod shape;
+mod text;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, FileId, Span};
+
+use grid::Wiring;
+
+pub use quantity::{Dimension, Quantity, quantity, unit_names};
+pub use route::{Route, RouteCost};
+pub use settings::{DEFAULT_LINK, DeviceRate, LinkRate, SETTING_NAMES, SettingValue, Settings};
+pub use shape::{MAX_DEVICES, Part, SHAPE_NAMES, Shape};
+
+/// A device, by its place in the linear order of the axes (last axis fastest). Printed by [`Topology::name`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeviceId(pub u32);
+
+/// A directed link; dense from 0 to [`Topology::link_count`]. Printed by [`Topology::link_name`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(pub u32);
+
+/// A way along an axis.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Direction {
+    /// Towards higher coordinates, around the wrap from the last to the first.
+    Plus,
+    /// Towards lower ones.
+    Minus,
+}
+
+/// A directed link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Link {
+    /// Its number.
+    pub id: LinkId,
+    /// Sender.
+    pub from: DeviceId,
+    /// Receiver.
+    pub to: DeviceId,
+    /// The axis it runs along, by position.
+    pub axis: usize,
+    /// Which way.
+    pub direction: Direction,
+    /// Its rate.
+    pub rate: LinkRate,
+}
+
+/// A machine.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Topology {
+    shape: Shape,
+    settings: Settings,
+    wiring: Wiring,
+    /// Rates that differ from the settings.
+    own: BTreeMap<LinkId, LinkRate>,
+}
+
+impl Topology {
+    /// The machine of that shape. `at` is where the shape was written, or [`Span::NONE`].
+    ///
+    /// # Errors
+    /// E441 for a generator that is not there yet, E443 for no device or more than [`MAX_DEVICES`].
+    pub fn build(shape: Shape, settings: Settings, at: Span) -> Result<Topology, Diagnostic> {
+        if let Some(reason) = shape.missing() {
+            let d =
+                Diagnostic::error("E441", format!("topology generator `{}` is not there yet", shape.name()))
+                    .note(reason)
+                    .help("the generators are ring(n), torus(a, b[, c]), mesh(a, b[, c]) and full(n)");
+            return Err(if at.is_none() { d } else { d.primary(at, "this generator") });
+        }
+        match shape.devices() {
+            Some(1..=MAX_DEVICES) => {}
+            Some(n) => return Err(shape::out_of_range(format!("{shape} has {n} devices"), at)),
+            None => return Err(shape::out_of_range(format!("{shape} has more than 2^64 devices"), at)),
+        }
+        let wiring = match &shape {
+            Shape::Full(n) => Wiring::Full(*n),
+            Shape::Mesh(sizes) => Wiring::grid(sizes, false, 1),
+            other => Wiring::grid(other.sizes(), true, settings.wrap2()),
+        };
+        Ok(Topology { shape, settings, wiring, own: BTreeMap::new() })
+    }
+
+    /// Reads `torus(2, 3)` or `torus(2, 3) { link: 50 GB/s, 500 ns }`; spans point into `file`.
+    ///
+    /// # Errors
+    /// E440, E442 to E446 as [`Shape::from_call`] and [`Settings::set`].
+    pub fn parse_shape(text: &str, file: FileId) -> Result<(Shape, Settings), Diagnostic> {
+        text::parse(text, file)
+    }
+
+    /// Reads and builds a machine from its text, as `Display` prints it.
+    ///
+    /// # Errors
+    /// Those of [`Topology::parse_shape`] and [`Topology::build`].
+    pub fn parse(text: &str, file: FileId) -> Result<Topology, Diagnostic> {
+        let (shape, settings) = text::parse(text, file)?;
+        Topology::build(shape, settings, Span::new(file, 0, text.len()))
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Its settings as given; their methods fill in the defaults.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Number of devices.
+    pub fn device_count(&self) -> usize {
+        self.shape.sizes().iter().map(|&n| n as usize).product()
+    }
+
+    /// All devices in their linear order.
+    pub fn devices(&self) -> impl ExactSizeIterator<Item = DeviceId> + use<> {
+        (0..self.device_count() as u32).map(DeviceId)
+    }
+
+    /// Names and sizes of the axes, first slowest.
+    pub fn axes(&self) -> impl ExactSizeIterator<Item = (&'static str, u32)> {
+        self.shape.sizes().iter().zip(["x", "y", "z"]).map(|(&size, name)| (name, size))
+    }
+
+    /// Coordinate of a device on an axis; 0 on an axis that does not exist.
+    pub fn coordinate(&self, device: DeviceId, axis: usize) -> u32 {
+        let sizes = self.shape.sizes();
+        match sizes.get(axis) {
+            Some(size) => device.0 / sizes[axis + 1..].iter().product::<u32>() % size,
+            None => 0,
+        }
+    }
+
+    /// Coordinates of a device, one an axis.
+    pub fn coordinates(&self, device: DeviceId) -> Vec<u32> {
+        (0..self.shape.sizes().len()).map(|axis| self.coordinate(device, axis)).collect()
+    }
+
+    /// The device at these coordinates, one an axis.
+    pub fn device(&self, coordinates: &[u32]) -> Option<DeviceId> {
+        let sizes = self.shape.sizes();
+        if coordinates.len() != sizes.len() || coordinates.iter().zip(sizes).any(|(c, n)| c >= n) {
+            return None;
+        }
+        Some(DeviceId(coordinates.iter().zip(sizes).fold(0, |id, (c, n)| id * n + c)))
+    }
+
+    /// `(1,0)`.
+    pub fn name(&self, device: DeviceId) -> String {
+        let list: Vec<String> = self.coordinates(device).iter().map(u32::to_string).collect();
+        format!("({})", list.join(","))
+    }
+
+    /// Number of directed links; at most 65,536 x 65,535, which fits a [`LinkId`].
+    pub fn link_count(&self) -> u64 {
+        self.wiring.links()
+    }
+
+    /// All links in order of their numbers.
+    pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
+        // Below 2^32 by the limit on devices.
+        (0..self.link_count() as u32).filter_map(|id| self.link(LinkId(id)))
+    }
+
+    /// A link by its number.
+    pub fn link(&self, id: LinkId) -> Option<Link> {
+        if u64::from(id.0) >= self.link_count() {
+            return None;
+        }
+        let (from, to, axis, direction) = self.wiring.ends(id);
+        Some(Link { id, from, to, axis, direction, rate: self.rate(id) })
+    }
+
+    /// The links that leave a device: by axis, positive direction first; by receiver on a complete graph.
+    pub fn links_from(&self, device: DeviceId) -> Vec<Link> {
+        match &self.wiring {
+            Wiring::Full(n) => (0..n - 1).filter_map(|i| self.link(LinkId(device.0 * (n - 1) + i))).collect(),
+            Wiring::Grid(axes) => axes
+                .iter()
+                .flat_map(|a| [a.step(device.0, Direction::Plus), a.step(device.0, Direction::Minus)])
+                .filter_map(|step| self.link(step?.0))
+                .collect(),
+        }
+    }
+
+    /// The only axis with links, of a machine that is a single cycle or path.
+    pub fn only_axis(&self) -> Option<usize> {
+        let mut linked = (0..self.axes().len()).filter(|&axis| self.pairs(axis) > 0);
+        let first = linked.next()?;
+        if linked.next().is_some() { None } else { Some(first) }
+    }
+
+    /// Number of links that leave a device; as many arrive.
+    pub fn degree(&self, device: DeviceId) -> u32 {
+        match &self.wiring {
+            Wiring::Full(n) => n - 1,
+            Wiring::Grid(axes) => axes
+                .iter()
+                .flat_map(|a| [a.step(device.0, Direction::Plus), a.step(device.0, Direction::Minus)])
+                .flatten()
+                .count() as u32,
+        }
+    }
+
+    /// Linked pairs of neighbours in a line along an axis: pair c joins coordinates c and c + 1, the last pair of a
+    /// wrap the last coordinate with the first. 0 on a complete graph, which has no lines.
+    pub fn pairs(&self, axis: usize) -> u32 {
+        match &self.wiring {
+            Wiring::Full(_) => 0,
+            Wiring::Grid(axes) => axes.get(axis).map_or(0, |a| a.pairs),
+        }
+    }
+
+    /// The links from one device to another: none, one, or two around a wrap of size two.
+    pub fn links_between(&self, from: DeviceId, to: DeviceId) -> Vec<Link> {
+        match &self.wiring {
+            // A complete graph's route is its link; its other links need no look.
+            Wiring::Full(_) => self.route(from, to, None).filter_map(|l| self.link(l)).collect(),
+            Wiring::Grid(_) => self.links_from(from).into_iter().filter(|l| l.to == to).collect(),
+        }
+    }
+
+    /// `(1,0)->(2,0)`; with `+x` or `-x` behind it where two links join the same devices.
+    pub fn link_name(&self, id: LinkId) -> String {
+        let Some(link) = self.link(id) else {
+            return format!("link {}", id.0);
+        };
+        let name = format!("{}->{}", self.name(link.from), self.name(link.to));
+        if self.links_between(link.from, link.to).len() < 2 {
+            return name;
+        }
+        let axis = self.axes().nth(link.axis).map_or("", |a| a.0);
+        format!("{name} {}{axis}", if link.direction == Direction::Plus { '+' } else { '-' })
+    }
+
+    /// Rate of a link.
+    pub fn rate(&self, id: LinkId) -> LinkRate {
+        if self.own.is_empty() {
+            return self.settings.link();
+        }
+        self.own.get(&id).copied().unwrap_or_else(|| self.settings.link())
+    }
+
+    /// Whether every link has the rate of the settings.
+    pub fn is_uniform(&self) -> bool {
+        self.own.is_empty()
+    }
+
+    /// Links with a rate of their own.
+    pub fn own_rates(&self) -> impl Iterator<Item = (LinkId, LinkRate)> + '_ {
+        self.own.iter().map(|(id, rate)| (*id, *rate))
+    }
+
+    /// Gives every link from one device to another (two, around a doubled wrap) a rate of its own.
+    ///
+    /// # Errors
+    /// E447 if there is no such link, E445 for a rate out of range.
+    pub fn set_link(&mut self, from: DeviceId, to: DeviceId, rate: LinkRate) -> Result<(), Diagnostic> {
+        let n = self.device_count() as u32;
+        if from.0 >= n || to.0 >= n {
+            let title = format!("device {} of {} does not exist", from.0.max(to.0), self.shape);
+            return Err(Diagnostic::error("E447", title).help(format!("it has devices 0 to {}", n - 1)));
+        }
+        let links = self.links_between(from, to);
+        if links.is_empty() {
+            let near: Vec<String> = self.links_from(from).iter().take(8).map(|l| self.name(l.to)).collect();
+            let title = format!("{} has no link {}->{}", self.shape, self.name(from), self.name(to));
+            return Err(Diagnostic::error("E447", title).help(format!("links lead to {}", near.join(", "))));
+        }
+        links.into_iter().try_for_each(|l| self.set_rate(l.id, rate))
+    }
+
+    /// Gives one link a rate of its own.
+    ///
+    /// # Errors
+    /// E447 if there is no such link, E445 for a rate out of range.
+    pub fn set_rate(&mut self, id: LinkId, rate: LinkRate) -> Result<(), Diagnostic> {
+        if u64::from(id.0) >= self.link_count() {
+            let title = format!("link {} of {} does not exist", id.0, self.shape);
+            return Err(Diagnostic::error("E447", title).help(format!("it has {} links", self.link_count())));
+        }
+        let bandwidth = rate.bandwidth.is_finite() && rate.bandwidth > 0.0;
+        if !bandwidth || !rate.latency_ns.is_finite() || rate.latency_ns < 0.0 {
+            let title = format!("link {} cannot have this rate", self.link_name(id));
+            return Err(Diagnostic::error("E445", title)
+                .help("a bandwidth is above zero and finite, a latency not below zero and finite"));
+        }
+        if rate == self.settings.link() {
+            self.own.remove(&id);
+        } else {
+            self.own.insert(id, rate);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Topology {
+    /// Shape and given settings as a `.kb` file writes them. Rates of single links have no text form.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.shape, self.settings)
+    }
+}
+
+/// An unknown word: the nearest one if it is near, and all of them.
+fn unknown(code: &'static str, kind: &str, word: &str, valid: &[&str], span: Span) -> Diagnostic {
+    let list = valid.join(", ");
+    let help = match nearest(word, valid.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`? There are {list}"),
+        None => format!("there are {list}"),
+    };
+    Diagnostic::error(code, format!("unknown {kind} `{word}`")).primary(span, "not known").help(help)
+}

@@ -1,0 +1,137 @@
+//! Numbers with a unit: exact reading and exact, shortest printing.
+//!
+//! Owns the table of units. `value -> text -> value` gives the same `f64`: decimal units are read by moving the
+//! exponent of the text (one rounding), binary units multiply by a power of two (none).
+
+use std::fmt;
+
+/// What a quantity measures; the name is the base unit its amount is in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Dimension {
+    /// Bytes.
+    Bytes,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Floating-point operations a second.
+    FlopPerSecond,
+}
+
+impl Dimension {
+    /// What to write, in words and with an example.
+    pub fn example(self) -> &'static str {
+        match self {
+            Dimension::Bytes => "a size like `4 B`",
+            Dimension::BytesPerSecond => "a bandwidth like `50 GB/s`",
+            Dimension::Nanoseconds => "a time like `500 ns`",
+            Dimension::FlopPerSecond => "a rate like `100 TFLOP/s`",
+        }
+    }
+}
+
+/// A number with a unit, in the base unit of what it measures.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Quantity {
+    /// How many base units; finite and not negative.
+    pub amount: f64,
+    /// Of what.
+    pub dimension: Dimension,
+}
+
+/// How a unit scales its number.
+#[derive(Clone, Copy)]
+enum Scale {
+    /// Times ten to this power.
+    Ten(i32),
+    /// Times two to this power.
+    Two(i32),
+}
+
+const UNITS: [(&str, Dimension, Scale); 19] = [
+    ("B", Dimension::Bytes, Scale::Ten(0)),
+    ("KB", Dimension::Bytes, Scale::Ten(3)),
+    ("MB", Dimension::Bytes, Scale::Ten(6)),
+    ("GB", Dimension::Bytes, Scale::Ten(9)),
+    ("TB", Dimension::Bytes, Scale::Ten(12)),
+    ("KiB", Dimension::Bytes, Scale::Two(10)),
+    ("MiB", Dimension::Bytes, Scale::Two(20)),
+    ("GiB", Dimension::Bytes, Scale::Two(30)),
+    ("B/s", Dimension::BytesPerSecond, Scale::Ten(0)),
+    ("KB/s", Dimension::BytesPerSecond, Scale::Ten(3)),
+    ("MB/s", Dimension::BytesPerSecond, Scale::Ten(6)),
+    ("GB/s", Dimension::BytesPerSecond, Scale::Ten(9)),
+    ("TB/s", Dimension::BytesPerSecond, Scale::Ten(12)),
+    ("KiB/s", Dimension::BytesPerSecond, Scale::Two(10)),
+    ("MiB/s", Dimension::BytesPerSecond, Scale::Two(20)),
+    ("GiB/s", Dimension::BytesPerSecond, Scale::Two(30)),
+    ("ns", Dimension::Nanoseconds, Scale::Ten(0)),
+    ("us", Dimension::Nanoseconds, Scale::Ten(3)),
+    ("ms", Dimension::Nanoseconds, Scale::Ten(6)),
+];
+
+const FLOPS: [(&str, Dimension, Scale); 2] = [
+    ("GFLOP/s", Dimension::FlopPerSecond, Scale::Ten(9)),
+    ("TFLOP/s", Dimension::FlopPerSecond, Scale::Ten(12)),
+];
+
+fn units() -> impl Iterator<Item = &'static (&'static str, Dimension, Scale)> {
+    UNITS.iter().chain(&FLOPS)
+}
+
+/// The names of all units.
+pub fn unit_names() -> Vec<&'static str> {
+    units().map(|u| u.0).collect()
+}
+
+/// The quantity `number unit`, where `number` is decimal digits with an optional fraction and exponent.
+/// None if the unit is unknown, the number is none, or it does not fit.
+pub fn quantity(number: &str, unit: &str) -> Option<Quantity> {
+    let &(_, dimension, scale) = units().find(|u| u.0 == unit)?;
+    let amount = match scale {
+        Scale::Two(k) => number.parse::<f64>().ok()? * 2f64.powi(k),
+        Scale::Ten(k) => {
+            let (digits, exponent) = match number.split_once(['e', 'E']) {
+                Some((d, e)) => (d, e.parse::<i32>().ok()?),
+                None => (number, 0),
+            };
+            format!("{digits}e{}", exponent.checked_add(k)?).parse::<f64>().ok()?
+        }
+    };
+    (amount.is_finite() && amount >= 0.0).then_some(Quantity { amount, dimension })
+}
+
+/// Moves the decimal point of a plain decimal text `k` places to the left.
+fn shift(text: &str, k: usize) -> String {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let padded = format!("{whole:0>width$}", width = k + 1);
+    let (head, tail) = padded.split_at(padded.len() - k);
+    let head = head.trim_start_matches('0');
+    let tail = format!("{tail}{fraction}");
+    let tail = tail.trim_end_matches('0');
+    let head = if head.is_empty() { "0" } else { head };
+    if tail.is_empty() { head.to_owned() } else { format!("{head}.{tail}") }
+}
+
+impl fmt::Display for Quantity {
+    /// The shortest text that reads back as the same quantity, with at least one whole unit where possible.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = format!("{}", self.amount);
+        let mut best: Option<(bool, usize, String)> = None;
+        for &(unit, dimension, scale) in units() {
+            if dimension != self.dimension {
+                continue;
+            }
+            let (number, below) = match scale {
+                Scale::Ten(k) => (shift(&plain, k.unsigned_abs() as usize), self.amount < 10f64.powi(k)),
+                Scale::Two(k) => (format!("{}", self.amount / 2f64.powi(k)), self.amount < 2f64.powi(k)),
+            };
+            // Nothing is shorter than zero of the base unit.
+            let key = (below && self.amount != 0.0, number.len() + unit.len(), format!("{number} {unit}"));
+            if best.as_ref().is_none_or(|b| (key.0, key.1) < (b.0, b.1)) {
+                best = Some(key);
+            }
+        }
+        best.map_or(Err(fmt::Error), |(_, _, text)| f.write_str(&text))
+    }
+}

@@ -1,0 +1,256 @@
+//! Settings of a generated machine: rates of links and devices, cost of fences and signals.
+//!
+//! Owns the table of settings, their defaults (SEMANTICS.md 6) and their text. What is given and what is default
+//! stays apart, so that a report can say which numbers nobody chose and `--topology` can keep those of the program.
+
+use std::fmt;
+
+use kbc_diag::{Diagnostic, Spanned};
+
+use super::quantity::{Dimension, Quantity};
+
+/// Rate of one directed link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LinkRate {
+    /// Bytes a second; positive and finite.
+    pub bandwidth: f64,
+    /// Nanoseconds a hop; not negative.
+    pub latency_ns: f64,
+}
+
+/// Rates of one device.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DeviceRate {
+    /// Floating-point operations a second.
+    pub flops: f64,
+    /// Bytes of memory traffic a second.
+    pub memory: f64,
+}
+
+/// The link of a machine that does not say: 50 GB/s each way, 500 ns a hop. Reports name it as a default.
+pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
+
+/// Names of the settings, in the order they are printed.
+pub const SETTING_NAMES: [&str; 6] = ["link", "device", "vector", "fence", "signal", "wrap2"];
+
+/// A value of a setting, as written.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SettingValue {
+    /// A plain number.
+    Number(f64),
+    /// A number with a unit.
+    Quantity(Quantity),
+    /// A word.
+    Name(String),
+}
+
+/// What was given; the methods fill in the defaults.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Settings {
+    /// `link: bandwidth, latency`.
+    pub link: Option<LinkRate>,
+    /// `device: FLOP/s, memory bytes/s`.
+    pub device: Option<DeviceRate>,
+    /// `vector: bytes/s` reduced by a device.
+    pub vector: Option<f64>,
+    /// `fence: ns`.
+    pub fence: Option<f64>,
+    /// `signal: bytes` of a notify that travels alone.
+    pub signal: Option<f64>,
+    /// `wrap2: 1 | 2`: links each way of a wrap of size two.
+    pub wrap2: Option<u8>,
+}
+
+impl Settings {
+    /// Rate of every link that has none of its own; [`DEFAULT_LINK`] if not given.
+    pub fn link(&self) -> LinkRate {
+        self.link.unwrap_or(DEFAULT_LINK)
+    }
+
+    /// Floating-point operations a second; infinite if not given.
+    pub fn flops(&self) -> f64 {
+        self.device.map_or(f64::INFINITY, |d| d.flops)
+    }
+
+    /// Bytes of memory traffic a second; infinite if not given.
+    pub fn memory(&self) -> f64 {
+        self.device.map_or(f64::INFINITY, |d| d.memory)
+    }
+
+    /// Bytes a device reduces in a second; infinite if not given.
+    pub fn vector(&self) -> f64 {
+        self.vector.unwrap_or(f64::INFINITY)
+    }
+
+    /// Nanoseconds a fence takes; 0 if not given.
+    pub fn fence_ns(&self) -> f64 {
+        self.fence.unwrap_or(0.0)
+    }
+
+    /// Bytes a notify or credit moves when it travels alone; 0 if not given.
+    pub fn signal_bytes(&self) -> f64 {
+        self.signal.unwrap_or(0.0)
+    }
+
+    /// Links each way of a wrap of size two; 1 if not given.
+    pub fn wrap2(&self) -> u8 {
+        self.wrap2.unwrap_or(1)
+    }
+
+    /// The settings that were not given, with their defaults in words, for reports.
+    pub fn defaulted(&self) -> Vec<&'static str> {
+        let mut out = vec![];
+        let mut say = |given: bool, words| {
+            if !given {
+                out.push(words);
+            }
+        };
+        say(self.link.is_some(), "link: 50 GB/s, 500 ns");
+        say(self.device.is_some(), "device: unlimited");
+        say(self.vector.is_some(), "vector: unlimited");
+        say(self.fence.is_some(), "fence: 0 ns");
+        say(self.signal.is_some(), "signal: 0 B");
+        say(self.wrap2.is_some(), "wrap2: 1");
+        out
+    }
+
+    /// These settings, and where they give none, those of `base`.
+    pub fn over(&self, base: &Settings) -> Settings {
+        Settings {
+            link: self.link.or(base.link),
+            device: self.device.or(base.device),
+            vector: self.vector.or(base.vector),
+            fence: self.fence.or(base.fence),
+            signal: self.signal.or(base.signal),
+            wrap2: self.wrap2.or(base.wrap2),
+        }
+    }
+
+    /// Whether nothing was given.
+    pub fn is_empty(&self) -> bool {
+        *self == Settings::default()
+    }
+
+    /// Takes one `name: value, ..`.
+    ///
+    /// # Errors
+    /// E444 for an unknown name; E445 for a wrong number of values, a wrong unit, a value out of range, or a name
+    /// given twice.
+    pub fn set(
+        &mut self,
+        name: &Spanned<String>,
+        values: &[Spanned<SettingValue>],
+    ) -> Result<(), Diagnostic> {
+        const BANDWIDTH: (&str, Dimension, bool) = ("bandwidth", Dimension::BytesPerSecond, true);
+        let twice = match name.node.as_str() {
+            "link" => {
+                let v = amounts(name, values, [BANDWIDTH, ("latency", Dimension::Nanoseconds, false)])?;
+                self.link.replace(LinkRate { bandwidth: v[0], latency_ns: v[1] }).is_some()
+            }
+            "device" => {
+                let wanted = [
+                    ("arithmetic", Dimension::FlopPerSecond, true),
+                    ("memory", Dimension::BytesPerSecond, true),
+                ];
+                let v = amounts(name, values, wanted)?;
+                self.device.replace(DeviceRate { flops: v[0], memory: v[1] }).is_some()
+            }
+            "vector" => self.vector.replace(amounts(name, values, [BANDWIDTH])?[0]).is_some(),
+            "fence" => {
+                let v = amounts(name, values, [("time", Dimension::Nanoseconds, false)])?;
+                self.fence.replace(v[0]).is_some()
+            }
+            "signal" => {
+                let v = amounts(name, values, [("size", Dimension::Bytes, false)])?;
+                self.signal.replace(v[0]).is_some()
+            }
+            "wrap2" => self.wrap2.replace(links(name, values)?).is_some(),
+            other => {
+                return Err(super::unknown("E444", "setting", other, &SETTING_NAMES, name.span));
+            }
+        };
+        if twice {
+            let title = format!("setting `{}` is given twice", name.node);
+            return Err(Diagnostic::error("E445", title).primary(name.span, "given again here"));
+        }
+        Ok(())
+    }
+}
+
+/// Checks count, unit and range of the values of a setting. A wanted value is (what it is, unit, must be positive).
+fn amounts<const N: usize>(
+    name: &Spanned<String>,
+    values: &[Spanned<SettingValue>],
+    wanted: [(&str, Dimension, bool); N],
+) -> Result<[f64; N], Diagnostic> {
+    let form = || {
+        let list: Vec<&str> = wanted.iter().map(|w| w.1.example()).collect();
+        format!("`{}` takes {}", name.node, list.join(", then "))
+    };
+    if values.len() != N {
+        let title = format!("setting `{}` has {} values and takes {N}", name.node, values.len());
+        return Err(Diagnostic::error("E445", title).primary(name.span, "here").help(form()));
+    }
+    let mut out = [0.0; N];
+    for ((value, (what, dimension, positive)), out) in values.iter().zip(wanted).zip(&mut out) {
+        let fault = match value.node {
+            SettingValue::Quantity(q) if q.dimension == dimension => {
+                if !q.amount.is_finite() || q.amount < 0.0 || (positive && q.amount == 0.0) {
+                    Some(format!("{what} of `{}` is out of range", name.node))
+                } else {
+                    *out = q.amount;
+                    None
+                }
+            }
+            _ => Some(format!("{what} of `{}` has the wrong kind of value", name.node)),
+        };
+        if let Some(title) = fault {
+            let label =
+                format!("expected {}{}", dimension.example(), if positive { ", above zero" } else { "" });
+            return Err(Diagnostic::error("E445", title).primary(value.span, label).help(form()));
+        }
+    }
+    Ok(out)
+}
+
+fn links(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<u8, Diagnostic> {
+    match values {
+        [Spanned { node: SettingValue::Number(1.0), .. }] => Ok(1),
+        [Spanned { node: SettingValue::Number(2.0), .. }] => Ok(2),
+        _ => {
+            let span = values.first().map_or(name.span, |v| v.span);
+            Err(Diagnostic::error("E445", "`wrap2` is neither 1 nor 2")
+                .primary(span, "here")
+                .help("`wrap2: 1` joins a wrap of size two by one link each way, `wrap2: 2` by two"))
+        }
+    }
+}
+
+impl fmt::Display for Settings {
+    /// ` { link: 50 GB/s, 500 ns; fence: 20 ns }` with what was given, or nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<String> = vec![];
+        let text = |amount, dimension| Quantity { amount, dimension }.to_string();
+        if let Some(l) = self.link {
+            let bandwidth = text(l.bandwidth, Dimension::BytesPerSecond);
+            parts.push(format!("link: {bandwidth}, {}", text(l.latency_ns, Dimension::Nanoseconds)));
+        }
+        if let Some(d) = self.device {
+            let flops = text(d.flops, Dimension::FlopPerSecond);
+            parts.push(format!("device: {flops}, {}", text(d.memory, Dimension::BytesPerSecond)));
+        }
+        if let Some(v) = self.vector {
+            parts.push(format!("vector: {}", text(v, Dimension::BytesPerSecond)));
+        }
+        if let Some(v) = self.fence {
+            parts.push(format!("fence: {}", text(v, Dimension::Nanoseconds)));
+        }
+        if let Some(v) = self.signal {
+            parts.push(format!("signal: {}", text(v, Dimension::Bytes)));
+        }
+        if let Some(v) = self.wrap2 {
+            parts.push(format!("wrap2: {v}"));
+        }
+        if parts.is_empty() { Ok(()) } else { write!(f, " {{ {} }}", parts.join("; ")) }
+    }
+}

@@ -1,0 +1,197 @@
+//! Shapes: which generator with which sizes.
+//!
+//! Owns the names, arguments and limits of the generators and their text. What devices and links a shape has is
+//! [`super::Topology`]'s.
+
+use std::fmt;
+
+use kbc_diag::{Diagnostic, Span, Spanned};
+
+/// Most devices a machine may have.
+pub const MAX_DEVICES: u64 = 65_536;
+
+/// Names of the generators, in the order messages list them.
+pub const SHAPE_NAMES: [&str; 8] =
+    ["ring", "torus", "mesh", "full", "switch", "hypercube", "tree", "hierarchy"];
+
+/// A generator and its sizes. [`Shape::from_call`] checks what a single call can be wrong about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// `ring(n)`: one axis, each device linked with the next and the last with the first.
+    Ring(u32),
+    /// `torus(a, b[, c])`: a ring along every axis.
+    Torus(Vec<u32>),
+    /// `mesh(a, b[, c])`: a line along every axis, no wrap.
+    Mesh(Vec<u32>),
+    /// `full(n)`: every device linked with every other.
+    Full(u32),
+    /// `switch(n)`: devices behind one switch.
+    Switch(u32),
+    /// `hypercube(k)`: 2^k devices.
+    Hypercube(u32),
+    /// `tree(arity, depth)`: devices at the leaves, switches above.
+    Tree(u32, u32),
+    /// `hierarchy(inner, outer)`: inner machines joined as the outer one says.
+    Hierarchy(Vec<Shape>),
+}
+
+/// An argument of a generator.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Part {
+    /// A size.
+    Size(i64),
+    /// A nested shape.
+    Shape(Shape),
+}
+
+impl Shape {
+    /// The shape `name(parts)`.
+    ///
+    /// # Errors
+    /// E440 for an unknown name, E442 for a wrong number or kind of arguments, E443 for a size out of range.
+    pub fn from_call(name: &Spanned<String>, parts: &[Spanned<Part>]) -> Result<Shape, Diagnostic> {
+        let word = name.node.as_str();
+        Ok(match word {
+            "ring" => Shape::Ring(one(name, parts, MAX_DEVICES)?),
+            "full" => Shape::Full(one(name, parts, MAX_DEVICES)?),
+            "switch" => Shape::Switch(one(name, parts, MAX_DEVICES)?),
+            "hypercube" => Shape::Hypercube(one(name, parts, 16)?),
+            "torus" => Shape::Torus(sizes(name, parts, 1..=3, MAX_DEVICES)?),
+            "mesh" => Shape::Mesh(sizes(name, parts, 1..=3, MAX_DEVICES)?),
+            "tree" => match sizes(name, parts, 2..=2, MAX_DEVICES)?[..] {
+                [arity, depth] => Shape::Tree(arity, depth),
+                _ => return Err(form(name, parts.len())),
+            },
+            "hierarchy" => {
+                let shapes: Option<Vec<Shape>> = parts
+                    .iter()
+                    .map(|p| match &p.node {
+                        Part::Shape(s) => Some(s.clone()),
+                        Part::Size(_) => None,
+                    })
+                    .collect();
+                match shapes {
+                    Some(s) if s.len() >= 2 => Shape::Hierarchy(s),
+                    _ => return Err(form(name, parts.len())),
+                }
+            }
+            other => {
+                return Err(super::unknown("E440", "topology generator", other, &SHAPE_NAMES, name.span));
+            }
+        })
+    }
+
+    /// Name of the generator.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Shape::Ring(_) => "ring",
+            Shape::Torus(_) => "torus",
+            Shape::Mesh(_) => "mesh",
+            Shape::Full(_) => "full",
+            Shape::Switch(_) => "switch",
+            Shape::Hypercube(_) => "hypercube",
+            Shape::Tree(..) => "tree",
+            Shape::Hierarchy(_) => "hierarchy",
+        }
+    }
+
+    /// Number of devices; None if it does not fit 64 bits.
+    pub fn devices(&self) -> Option<u64> {
+        match self {
+            Shape::Ring(n) | Shape::Full(n) | Shape::Switch(n) => Some(u64::from(*n)),
+            Shape::Torus(s) | Shape::Mesh(s) => {
+                s.iter().try_fold(1u64, |acc, &n| acc.checked_mul(u64::from(n)))
+            }
+            Shape::Hypercube(k) => 1u64.checked_shl(*k),
+            Shape::Tree(arity, depth) => u64::from(*arity).checked_pow(*depth),
+            Shape::Hierarchy(levels) => levels.iter().try_fold(1u64, |acc, s| acc.checked_mul(s.devices()?)),
+        }
+    }
+
+    /// Sizes along its axes, first slowest; empty where the generator is not there yet.
+    pub fn sizes(&self) -> &[u32] {
+        match self {
+            Shape::Ring(n) | Shape::Full(n) => std::slice::from_ref(n),
+            Shape::Torus(s) | Shape::Mesh(s) => s,
+            Shape::Switch(_) | Shape::Hypercube(_) | Shape::Tree(..) | Shape::Hierarchy(_) => &[],
+        }
+    }
+
+    /// Why it cannot be built yet.
+    pub(super) fn missing(&self) -> Option<&'static str> {
+        match self {
+            Shape::Ring(_) | Shape::Torus(_) | Shape::Mesh(_) | Shape::Full(_) => None,
+            Shape::Switch(_) => {
+                Some("it has nodes that are no devices, and routes do not pass through switches yet")
+            }
+            Shape::Tree(..) => {
+                Some("its inner nodes are switches, and routes do not pass through switches yet")
+            }
+            Shape::Hypercube(_) => Some("its axes are its bits, and a machine has at most three axes yet"),
+            Shape::Hierarchy(_) => {
+                Some("its levels have links of their own, and a machine has one kind of link yet")
+            }
+        }
+    }
+}
+
+fn form(name: &Spanned<String>, found: usize) -> Diagnostic {
+    let form = match name.node.as_str() {
+        "torus" => "torus(a, b) or torus(a, b, c)",
+        "mesh" => "mesh(a, b) or mesh(a, b, c)",
+        "hypercube" => "hypercube(k)",
+        "tree" => "tree(arity, depth)",
+        "hierarchy" => "hierarchy(full(8), ring(4)), two or more shapes",
+        "ring" => "ring(n)",
+        "full" => "full(n)",
+        _ => "switch(n)",
+    };
+    let (plural, name_text) = (if found == 1 { "" } else { "s" }, &name.node);
+    Diagnostic::error("E442", format!("`{name_text}` does not take {found} argument{plural} like these"))
+        .primary(name.span, "this generator")
+        .help(format!("write {form}, sizes as whole numbers"))
+}
+
+fn one(name: &Spanned<String>, parts: &[Spanned<Part>], max: u64) -> Result<u32, Diagnostic> {
+    sizes(name, parts, 1..=1, max)?.first().copied().ok_or_else(|| form(name, parts.len()))
+}
+
+fn sizes(
+    name: &Spanned<String>,
+    parts: &[Spanned<Part>],
+    count: std::ops::RangeInclusive<usize>,
+    max: u64,
+) -> Result<Vec<u32>, Diagnostic> {
+    if !count.contains(&parts.len()) {
+        return Err(form(name, parts.len()));
+    }
+    parts
+        .iter()
+        .map(|p| match p.node {
+            Part::Shape(_) => Err(form(name, parts.len())),
+            Part::Size(n) => match u32::try_from(n) {
+                Ok(size) if size >= 1 && u64::from(size) <= max => Ok(size),
+                _ => Err(out_of_range(format!("size {n} of `{}` is not in 1..={max}", name.node), p.span)),
+            },
+        })
+        .collect()
+}
+
+/// E443 with that title.
+pub(super) fn out_of_range(title: String, span: Span) -> Diagnostic {
+    let d = Diagnostic::error("E443", title).help(format!("a machine has 1 to {MAX_DEVICES} devices"));
+    if span.is_none() { d } else { d.primary(span, "here") }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |items: Vec<String>| items.join(", ");
+        let inside = match self {
+            Shape::Ring(n) | Shape::Full(n) | Shape::Switch(n) | Shape::Hypercube(n) => n.to_string(),
+            Shape::Torus(s) | Shape::Mesh(s) => list(s.iter().map(u32::to_string).collect()),
+            Shape::Tree(arity, depth) => format!("{arity}, {depth}"),
+            Shape::Hierarchy(s) => list(s.iter().map(Shape::to_string).collect()),
+        };
+        write!(f, "{}({inside})", self.name())
+    }
+}

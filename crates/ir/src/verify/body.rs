@@ -1,0 +1,497 @@
+//! Operations of schedules: rules V2, V8, V12 to V15, V18, V19.
+
+use super::schedule::{claim, depends, tables, unknown};
+use super::{Report, V2, V8, V12, V13, V14, V15, V18, V19, local};
+use crate::expr::Expr;
+use crate::module::Props;
+use crate::name::Name;
+use crate::schedule::*;
+use crate::types::{CutRule, DType};
+use kbc_diag::{Diagnostic, Span};
+use std::collections::BTreeMap;
+
+/// Up to this many chunks, the smallest one is looked for by trying them.
+const TRIED_CHUNKS: i64 = 4096;
+
+struct Bodies<'a, 'o> {
+    s: &'a Schedule,
+    r: &'a Region,
+    /// Names with a value: call, axes, coordinates.
+    fixed: Vec<&'a str>,
+    /// Steps of the loops around.
+    steps: Vec<&'a str>,
+    out: &'o mut Report,
+}
+
+/// All bodies of a region.
+pub(super) fn bodies(s: &Schedule, r: &Region, out: &mut Report) {
+    let mut fixed = vec![CALL];
+    fixed.extend(s.mesh.axes.iter().map(|a| a.name.as_str()));
+    fixed.extend(r.coords.iter().map(|c| c.0.as_str()));
+    let mut b = Bodies { s, r, fixed, steps: vec![], out };
+    for st in r.roles.iter().flat_map(|x| &x.streams) {
+        b.list(&st.body);
+    }
+}
+
+/// The place of a statement: its first operation.
+fn place(list: &[SStmt], default: Span) -> Span {
+    let mut found = list.iter().map(|st| match st {
+        SStmt::Op(_, span) => *span,
+        SStmt::For { body, .. } => place(body, Span::NONE),
+        SStmt::If { then, other, .. } => place(then, place(other, Span::NONE)),
+    });
+    found.find(|s| !s.is_none()).unwrap_or(default)
+}
+
+impl<'a> Bodies<'a, '_> {
+    fn list(&mut self, list: &'a [SStmt]) {
+        for st in list {
+            match st {
+                SStmt::For { var, lo, hi, body } => {
+                    let span = place(body, self.r.span);
+                    for e in [lo, hi] {
+                        let what = format!("the bounds of the loop over {var} in region {}", self.r.name);
+                        self.bound(e, &what, span);
+                    }
+                    self.steps.push(var);
+                    self.list(body);
+                    self.steps.pop();
+                }
+                SStmt::If { cond, then, other } => {
+                    self.expr(cond, place(then, place(other, self.r.span)));
+                    self.list(then);
+                    self.list(other);
+                }
+                SStmt::Op(op, span) => self.operation(op, *span),
+            }
+        }
+    }
+
+    /// V12: a loop turns equally often on every rank and in every call.
+    fn bound(&mut self, e: &Expr, what: &str, span: Span) {
+        let mut forbidden: Option<&str> = None;
+        let (fixed, steps) = (&self.fixed, &self.steps);
+        e.vars(&mut |n| {
+            let step = steps.contains(&n.as_str());
+            if !step && forbidden.is_none() {
+                forbidden = fixed.iter().find(|f| *n == ***f).copied();
+            }
+        });
+        match forbidden {
+            Some(n) => {
+                let d = Diagnostic::error(V12.1, format!("{what} depend on `{n}`"))
+                    .primary(span, "in the loop around this")
+                    .help("bounds depend on constants and outer steps; put the condition into an `if` in the loop");
+                self.out.push(V12, d);
+            }
+            None => self.expr(e, span),
+        }
+    }
+
+    /// V2 for variables and tables.
+    fn expr(&mut self, e: &Expr, span: Span) {
+        tables(self.s, e, span, self.out);
+        let mut missing: Vec<Name> = vec![];
+        e.vars(&mut |n| {
+            let known = self.fixed.contains(&n.as_str()) || self.steps.contains(&n.as_str());
+            if !known && !missing.contains(n) {
+                missing.push(n.clone());
+            }
+        });
+        let valid: Vec<&str> = self.fixed.iter().chain(&self.steps).copied().collect();
+        for n in missing {
+            unknown(V2, "name with a value", &n, &valid, span, self.out);
+        }
+    }
+
+    fn operation(&mut self, op: &SOp, span: Span) {
+        let remote = match op {
+            SOp::Copy { dst, src } => {
+                self.pair(dst, src, "copy", span);
+                false
+            }
+            SOp::Reduce { op, dst, src } => {
+                if let Some(d) = self.pair(dst, src, "reduce", span).filter(|d| !d.reduces()) {
+                    self.out.fail(V15, format!("{d} cannot be reduced by {op}"), span, "here");
+                }
+                false
+            }
+            SOp::Put { src, peer, dst } => {
+                self.peer(peer, span);
+                self.pair(dst, src, "put", span);
+                true
+            }
+            SOp::Get { dst, peer, src } => {
+                self.peer(peer, span);
+                self.pair(dst, src, "get", span);
+                true
+            }
+            SOp::Notify { peer, signal, index } => {
+                self.peer(peer, span);
+                self.counter(*signal, index, span);
+                true
+            }
+            SOp::Wait { signal, index, value } => {
+                self.counter(*signal, index, span);
+                self.expr(value, span);
+                true
+            }
+            SOp::Mark { peer, window, slot, .. } => {
+                self.peer(peer, span);
+                self.expr(slot, span);
+                if window.0 as usize >= self.s.windows.len() {
+                    self.out.fail(V2, format!("window {} does not exist", window.0), span, "here");
+                }
+                true
+            }
+            SOp::Local(l) => {
+                local::local(self.s, l, span, self.out);
+                let axes: Vec<&str> = self.s.mesh.axes.iter().map(|a| a.name.as_str()).collect();
+                if let LocalOp::Pack { at: Some(e), .. }
+                | LocalOp::Unpack { at: Some(e), .. }
+                | LocalOp::Slice { index: e, .. } = l
+                {
+                    depends(self.s, e, &axes, "the part of a local operation", span, self.out);
+                }
+                false
+            }
+            SOp::FenceRelease | SOp::FenceAcquire | SOp::FenceComplete | SOp::Record(_) | SOp::Await(_) => {
+                false
+            }
+        };
+        if remote && self.r.over.is_empty() {
+            let text = format!("region {} is local, but it communicates", self.r.name);
+            self.out.push(
+                V14,
+                Diagnostic::error(V14.1, text).primary(span, "here").help("say `over` which axes it runs"),
+            );
+        }
+    }
+
+    /// V14.
+    fn peer(&mut self, peer: &Peer, span: Span) {
+        if peer.len() != self.r.coords.len() {
+            let names: Vec<&str> = self.r.coords.iter().map(|c| c.0.as_str()).collect();
+            let text = format!(
+                "a peer in region {} has {} coordinates, not {}",
+                self.r.name,
+                names.len(),
+                peer.len()
+            );
+            let d = Diagnostic::error(V14.1, text).primary(span, "here");
+            self.out.push(V14, d.help(format!("one expression for each of: {}", names.join(", "))));
+        }
+        for (i, e) in peer.iter().enumerate() {
+            self.expr(e, span);
+            if let (Some(v), Some((name, size))) = (e.as_int(), self.r.coords.get(i))
+                && u64::try_from(v).map_or(true, |v| v >= *size)
+            {
+                let text = format!("the peer's {name} is {v}, outside 0..{size}");
+                self.out.fail(V14, text, span, "here");
+            }
+        }
+    }
+
+    fn counter(&mut self, signal: SignalId, index: &Expr, span: Span) {
+        self.expr(index, span);
+        let Some(g) = self.s.signals.get(signal.0 as usize) else {
+            return self.out.fail(V2, format!("signal {} does not exist", signal.0), span, "here");
+        };
+        if index.as_int().is_some_and(|i| u64::try_from(i).map_or(true, |i| i >= g.count)) {
+            let text = format!("signal {} has {} counters, not one of number {index}", g.name, g.count);
+            self.out.fail(V13, text, span, "here");
+        }
+    }
+
+    /// Both sides of an operation; their element type if it is one.
+    fn pair(&mut self, dst: &Ref, src: &Ref, what: &str, span: Span) -> Option<DType> {
+        let (a, b) = (self.reference(dst, span), self.reference(src, span));
+        match (dst, src) {
+            (Ref::Slot { .. }, Ref::Slot { .. }) => {
+                let text = format!("both sides of this {what} are slots");
+                let d = Diagnostic::error(V13.1, text).primary(span, "here");
+                self.out.push(V13, d.help("one side is a chunk, which gives the number of elements"));
+            }
+            (Ref::Slot { window, .. }, Ref::Chunk { operand, path })
+            | (Ref::Chunk { operand, path }, Ref::Slot { window, .. }) => {
+                self.capacity(*window, *operand, path, span);
+            }
+            (Ref::Chunk { operand: x, path: p }, Ref::Chunk { operand: y, path: q }) => {
+                if let (Some(n), Some(m)) = (self.exact(*x, p), self.exact(*y, q))
+                    && n != m
+                {
+                    self.out.fail(
+                        V13,
+                        format!("one side of this {what} has {n} elements, the other {m}"),
+                        span,
+                        "here",
+                    );
+                }
+            }
+        }
+        let (a, b) = (a?, b?);
+        if a != b {
+            let text = format!("the two sides of this {what} are {a} and {b}");
+            let d = Diagnostic::error(V15.1, text).primary(span, "here");
+            self.out.push(V15, d.help("convert with `cast` on a buffer of its own"));
+            return None;
+        }
+        Some(a)
+    }
+
+    /// V2 and V13 for one side; its element type.
+    fn reference(&mut self, r: &Ref, span: Span) -> Option<DType> {
+        match r {
+            Ref::Slot { window, slot } => {
+                self.expr(slot, span);
+                let Some(w) = self.s.windows.get(window.0 as usize) else {
+                    self.out.fail(V2, format!("window {} does not exist", window.0), span, "here");
+                    return None;
+                };
+                if slot.as_int().is_some_and(|i| u64::try_from(i).map_or(true, |i| i >= w.slots)) {
+                    let text = format!("window {} has {} slots, not one of number {slot}", w.name, w.slots);
+                    self.out.fail(V13, text, span, "here");
+                }
+                Some(w.dtype)
+            }
+            Ref::Chunk { operand, path } => {
+                for (i, p) in path.iter().enumerate() {
+                    [&p.index, &p.len, &p.of].into_iter().for_each(|e| self.expr(e, span));
+                    self.digit(p, i + 1 == path.len(), span);
+                }
+                let Some(o) = self.r.operands.get(operand.0 as usize) else {
+                    let text = format!("region {} has no operand {}", self.r.name, operand.0);
+                    self.out.fail(V2, text, span, "here");
+                    return None;
+                };
+                self.s.buffers.get(o.buffer.0 as usize).map(|b| b.dtype)
+            }
+        }
+    }
+
+    fn digit(&mut self, p: &Part, last: bool, span: Span) {
+        let text = match (p.index.as_int(), p.len.as_int(), p.of.as_int()) {
+            (_, _, Some(of)) if of < 1 => format!("a line is cut into {of} chunks"),
+            (_, len, _) if !last && len != Some(1) => {
+                "a run of several chunks stands before a finer cut; only the last part of an address may be one".into()
+            }
+            (Some(i), _, _) if i < 0 => format!("there is no chunk {i}"),
+            (_, Some(n), _) if n < 0 => format!("a run of {n} chunks"),
+            (Some(i), Some(n), Some(of)) if i.checked_add(n).is_none_or(|end| end > of) => {
+                format!("chunks {i}..{} of {of} do not exist", i.saturating_add(n))
+            }
+            _ => return,
+        };
+        self.out.fail(V13, text, span, "here");
+    }
+
+    /// V13: the slot holds at least the smallest chunk that may be meant.
+    fn capacity(&mut self, window: WindowId, operand: OperandId, path: &[Part], span: Span) {
+        let Some(w) = self.s.windows.get(window.0 as usize) else { return };
+        let least = self.exact(operand, path).or_else(|| self.smallest(operand, path));
+        if let Some(n) = least.filter(|n| *n > w.capacity) {
+            let text = format!(
+                "{n} elements do not fit into a slot of window {}, which holds {}",
+                w.name, w.capacity
+            );
+            let d = Diagnostic::error(V13.1, text).primary(span, "here");
+            self.out.push(V13, d.secondary(w.span, "declared here"));
+        }
+    }
+
+    /// The line of an operand, if it is equally long everywhere.
+    fn line(&self, operand: OperandId) -> Option<FixedLine> {
+        let l = &self.r.operands.get(operand.0 as usize)?.line;
+        let (extent, unit) = (u64::try_from(l.extent.as_int()?).ok()?, u64::try_from(l.unit.as_int()?).ok()?);
+        Some(FixedLine { parts: l.parts.max(1), extent, unit, rule: l.rule })
+    }
+
+    /// Elements of a chunk whose address is constant.
+    fn exact(&self, operand: OperandId, path: &[Part]) -> Option<u64> {
+        let line = self.line(operand)?;
+        let (mut num, mut cnt, mut den) = (0i64, 1i64, 1i64);
+        for p in path {
+            let (index, len, of) = (p.index.as_int()?, p.len.as_int()?, p.of.as_int()?);
+            num = num.checked_mul(of)?.checked_add(index)?;
+            den = den.checked_mul(of).filter(|d| *d > 0)?;
+            cnt = len;
+        }
+        line.elements(num, cnt, den)
+    }
+
+    /// Elements of the smallest chunk that an address may mean.
+    fn smallest(&self, operand: OperandId, path: &[Part]) -> Option<u64> {
+        let line = self.line(operand)?;
+        let mut den = 1i64;
+        for p in path {
+            den = den.checked_mul(p.of.as_int()?).filter(|d| (1..=TRIED_CHUNKS).contains(d))?;
+        }
+        let last = path.last()?;
+        let (cnt, of) = (last.len.as_int()?, last.of.as_int()?);
+        let starts = (0..den).filter(|n| (n % of).checked_add(cnt).is_some_and(|end| end <= of));
+        starts.filter_map(|n| line.elements(n, cnt, den)).min()
+    }
+}
+
+struct FixedLine {
+    parts: u64,
+    extent: u64,
+    unit: u64,
+    rule: CutRule,
+}
+
+impl FixedLine {
+    /// Elements of chunks `num .. num + cnt` of `den`; none where they do not exist.
+    fn elements(&self, num: i64, cnt: i64, den: i64) -> Option<u64> {
+        let end = num.checked_add(cnt)?;
+        if num < 0 || cnt < 0 || den < 1 || end > den {
+            return None;
+        }
+        self.boundary(end, den)?.checked_sub(self.boundary(num, den)?)
+    }
+
+    /// First element of chunk `num` of `den`, as [`Line`] says.
+    fn boundary(&self, num: i64, den: i64) -> Option<u64> {
+        let scaled = u128::try_from(num).ok()? * u128::from(self.parts);
+        let den = u128::try_from(den).ok()?;
+        let (block, rest) = (u64::try_from(scaled / den).ok()?.min(self.parts), scaled % den);
+        let at = |b: u64| self.unit.checked_mul(self.rule.boundary(self.extent, b, self.parts));
+        let start = at(block)?;
+        if rest == 0 || block == self.parts {
+            return Some(start);
+        }
+        let inside = u128::from(at(block + 1)?.checked_sub(start)?).checked_mul(rest)?.div_ceil(den);
+        start.checked_add(u64::try_from(inside).ok()?)
+    }
+}
+
+/// Where an event is recorded.
+struct Recorded<'a> {
+    region: usize,
+    stream: &'a Name,
+    span: Span,
+}
+
+/// V18 and V19, over all regions.
+pub(super) fn order(s: &Schedule, out: &mut Report) {
+    let mut records: BTreeMap<&str, Vec<Recorded>> = BTreeMap::new();
+    let mut awaits: Vec<(&Name, &Name, Span)> = vec![];
+    let (mut notified, mut waited) = (vec![None; s.signals.len()], vec![None; s.signals.len()]);
+    for (i, r) in s.regions.iter().enumerate() {
+        for role in &r.roles {
+            let mut here: BTreeMap<&str, Span> = BTreeMap::new();
+            for st in &role.streams {
+                each(&st.body, false, &mut |op, span, looped| match op {
+                    SOp::Record(e) => {
+                        if looped {
+                            out.push(
+                                V18,
+                                Diagnostic::error(V18.1, format!("event {e} is recorded in a loop"))
+                                    .primary(span, "here")
+                                    .help("an event happens once a call: record it after the loop"),
+                            );
+                        }
+                        if let Some(first) = here.insert(e, span) {
+                            let text = format!("role {} records event {e} twice", role.name);
+                            let d = Diagnostic::error(V18.1, text).primary(span, "again here");
+                            out.push(V18, d.secondary(first, "first here"));
+                        }
+                        records.entry(e.as_str()).or_default().push(Recorded {
+                            region: i,
+                            stream: &st.name,
+                            span,
+                        });
+                    }
+                    SOp::Await(e) => awaits.push((e, &st.name, span)),
+                    SOp::Notify { signal, .. } => note(&mut notified, *signal, span),
+                    SOp::Wait { signal, .. } => note(&mut waited, *signal, span),
+                    _ => {}
+                });
+            }
+        }
+    }
+    for (e, list) in &records {
+        if let Some(other) = list.iter().find(|x| x.region != list[0].region) {
+            let text = format!("event {e} is recorded in two regions");
+            let d = Diagnostic::error(V18.1, text).primary(other.span, "again here");
+            out.push(V18, d.secondary(list[0].span, "first here").help("give each its own name"));
+        }
+    }
+    for (e, stream, span) in awaits {
+        let known: Vec<&str> = records.keys().copied().collect();
+        match records.get(e.as_str()) {
+            None => {
+                let d = crate::text::names::unknown(V18.1, "recorded event", e, known.into_iter(), span);
+                out.push(V18, d);
+            }
+            Some(list) if list.iter().all(|x| x.stream == stream) => {
+                let text = format!("stream {stream} awaits event {e} of its own");
+                let d = Diagnostic::error(V18.1, text).primary(span, "here");
+                out.push(
+                    V18,
+                    d.secondary(list[0].span, "recorded here").help("a stream is in order by itself"),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    for (i, g) in s.signals.iter().enumerate() {
+        let (text, span) = match (notified[i], waited[i]) {
+            (Some(at), None) => (format!("signal {} is notified, but nobody waits for it", g.name), at),
+            (None, Some(at)) => (format!("signal {} is waited for, but nobody notifies it", g.name), at),
+            _ => continue,
+        };
+        out.push(
+            V19,
+            Diagnostic::error(V19.1, text).primary(span, "here").secondary(g.span, "declared here"),
+        );
+    }
+}
+
+fn note(list: &mut [Option<Span>], signal: SignalId, span: Span) {
+    if let Some(slot) = list.get_mut(signal.0 as usize)
+        && slot.is_none()
+    {
+        *slot = Some(span);
+    }
+}
+
+/// Calls `f` with every operation, its place, and whether it is in a loop.
+fn each<'a>(list: &'a [SStmt], looped: bool, f: &mut impl FnMut(&'a SOp, Span, bool)) {
+    for st in list {
+        match st {
+            SStmt::For { body, .. } => each(body, true, f),
+            SStmt::If { then, other, .. } => {
+                each(then, looped, f);
+                each(other, looped, f);
+            }
+            SStmt::Op(op, span) => f(op, *span, looped),
+        }
+    }
+}
+
+/// V8: what `synchronized` and `calls` claim.
+pub(super) fn claims(s: &Schedule, props: Props, out: &mut Report) {
+    let synchronized = props.contains(Props::SYNCHRONIZED);
+    if synchronized && s.calls == Calls::None {
+        out.fail(
+            V8,
+            "the module is synchronized, but no call is meant to be safe",
+            Span::NONE,
+            "`calls none`",
+        );
+    }
+    if !synchronized && s.calls == Calls::None {
+        return;
+    }
+    for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
+        each(&st.body, false, &mut |op, span, _| {
+            if let SOp::Mark { point, .. } = op {
+                let text =
+                    format!("calls are claimed to be safe, but this `{}` is no signal yet", point.name());
+                claim(&text, span, out);
+            }
+        });
+    }
+}

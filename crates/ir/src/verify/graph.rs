@@ -1,0 +1,262 @@
+//! Graphs: rules V2 to V8.
+
+use super::placement::{collective, well_formed};
+use super::{Report, V2, V3, V4, V6, V8};
+use crate::graph::{CollKind, Graph, Op, OpId, OpKind};
+use crate::module::{Module, Props};
+use crate::scalar::{Scalar, ScalarFn};
+use crate::types::{DType, TensorType};
+use kbc_diag::Diagnostic;
+use std::collections::BTreeMap;
+
+pub(super) fn graph(g: &Graph, m: &Module, out: &mut Report) {
+    for i in &g.inputs {
+        well_formed(&i.ty, &m.mesh, &format!("input {}", i.name), i.span, out);
+    }
+    for (n, t) in g.results.iter().enumerate() {
+        well_formed(t, &m.mesh, &format!("result {n}"), kbc_diag::Span::NONE, out);
+    }
+    let place: BTreeMap<OpId, usize> = g.order().iter().enumerate().map(|(i, id)| (*id, i)).collect();
+    for (at, id) in g.order().iter().enumerate() {
+        let op = g.op(*id);
+        let operands = g.operands(*id);
+        for o in &operands {
+            if place.get(o).is_none_or(|p| *p >= at) {
+                let used = place.get(o).map(|_| g.op(*o));
+                let name = used.map_or_else(|| "a removed value".into(), |u| format!("%{}", u.name));
+                let d = Diagnostic::error(V3.1, format!("%{} uses {name} before it is computed", op.name))
+                    .primary(op.span, "used here");
+                out.push(
+                    V3,
+                    match used {
+                        Some(u) => d.secondary(u.span, "computed here"),
+                        None => d,
+                    },
+                );
+            }
+        }
+        let want = arity(&op.kind);
+        if operands.len() != want {
+            let text =
+                format!("{} takes {want} operands, %{} has {}", word(&op.kind), op.name, operands.len());
+            out.fail(V3, text, op.span, "here");
+            continue;
+        }
+        operation(op, &operands, g, m, out);
+    }
+    outputs(g, m, out);
+}
+
+fn word(k: &OpKind) -> String {
+    match k {
+        OpKind::Input(_) => "input".into(),
+        OpKind::Matmul { .. } => "matmul".into(),
+        OpKind::Map(f) => format!("map {}", f.name),
+        OpKind::ReduceDim { .. } => "reduce_dim".into(),
+        OpKind::Cast(_) => "cast".into(),
+        OpKind::Collective(c) => c.kind.name().into(),
+        OpKind::Demand => "demand".into(),
+        OpKind::Output(_) => "output".into(),
+    }
+}
+
+fn arity(k: &OpKind) -> usize {
+    match k {
+        OpKind::Input(_) => 0,
+        OpKind::Matmul { .. } => 2,
+        OpKind::Map(f) => f.params.len(),
+        _ => 1,
+    }
+}
+
+fn operation(op: &Op, operands: &[OpId], g: &Graph, m: &Module, out: &mut Report) {
+    for (t, what) in [(&op.ty, "value"), (&op.want, "wanted value")] {
+        if let Some(t) = t {
+            well_formed(t, &m.mesh, &format!("the {what} %{}", op.name), op.span, out);
+        }
+    }
+    if let (Some(ty), Some(want)) = (&op.ty, &op.want)
+        && ty.erased() != want.erased()
+    {
+        let text = format!("%{} is {ty} where {want} is wanted: only the placement may differ", op.name);
+        out.fail(V6, text, op.span, "here");
+    }
+    if m.props.contains(Props::TYPED) && op.ty.is_none() {
+        out.fail(V8, format!("the module is typed, but %{} has no type", op.name), op.span, "here");
+    }
+    if m.props.contains(Props::PLACED) && matches!(op.kind, OpKind::Demand) {
+        out.fail(V8, format!("the module is placed, but the demand %{} is left", op.name), op.span, "here");
+    }
+    let types: Vec<Option<&TensorType>> = operands.iter().map(|o| g.op(*o).ty.as_ref()).collect();
+    match &op.kind {
+        OpKind::Input(i) => match g.inputs.get(*i) {
+            None => out.fail(V2, format!("%{} is input {i}, which does not exist", op.name), op.span, "here"),
+            Some(input) if op.ty.as_ref().is_some_and(|t| *t != input.ty) => {
+                let text = format!("%{} has another type than input {}", op.name, input.name);
+                let d = Diagnostic::error(V6.1, text).primary(op.span, "here");
+                out.push(V6, d.secondary(input.span, "declared here"));
+            }
+            Some(_) => {}
+        },
+        OpKind::Map(f) => function(f, op, out),
+        OpKind::Collective(c) => {
+            collective(c, &m.mesh, types.first().copied().flatten(), op.ty.as_ref(), op.span, out);
+            if m.props.contains(Props::SELECTED) && c.kind != CollKind::Slice && c.using.is_none() {
+                let text = format!("the module is selected, but %{} has no algorithm", op.name);
+                out.fail(V8, text, op.span, "`using` is missing");
+            }
+        }
+        _ => {}
+    }
+    let known: Option<Vec<&TensorType>> = types.into_iter().collect();
+    if let (Some(args), Some(ty)) = (known, &op.ty)
+        && let Err(why) = shapes(&op.kind, &args, ty)
+    {
+        out.fail(V6, format!("{} gives %{}, but {why}", word(&op.kind), op.name), op.span, "here");
+    }
+}
+
+/// V2: the body of a function reads parameters that it has.
+pub(super) fn undeclared_argument(f: &ScalarFn) -> Option<usize> {
+    fn worst(e: &Scalar) -> usize {
+        match e {
+            Scalar::Num(_) => 0,
+            Scalar::Arg(i) => i.saturating_add(1),
+            Scalar::Un(_, a) | Scalar::Pow(a, _) => worst(a),
+            Scalar::Bin(_, a, b) => worst(a).max(worst(b)),
+            Scalar::If(c, a, b) => worst(&c.a).max(worst(&c.b)).max(worst(a)).max(worst(b)),
+        }
+    }
+    let most = worst(&f.body);
+    (most > f.params.len()).then(|| most - 1)
+}
+
+fn function(f: &ScalarFn, op: &Op, out: &mut Report) {
+    if let Some(i) = undeclared_argument(f) {
+        let text = format!("kernel {} reads operand {i}, but has {}", f.name, f.params.len());
+        out.fail(V2, text, op.span, "used here");
+    }
+}
+
+/// Sizes of elementwise operands, broadcast from the right.
+pub(super) fn broadcast(shapes: &[Vec<u64>]) -> Result<Vec<u64>, String> {
+    let rank = shapes.iter().map(Vec::len).max().unwrap_or(0);
+    let mut out = vec![1; rank];
+    for s in shapes {
+        for (have, n) in out[rank - s.len()..].iter_mut().zip(s) {
+            if *n != 1 && *have != 1 && *n != *have {
+                return Err(format!("sizes {have} and {n} do not go together"));
+            }
+            if *n != 1 {
+                *have = *n;
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Sizes of a matrix product.
+pub(super) fn product_shape(a: &[u64], b: &[u64]) -> Result<Vec<u64>, String> {
+    let ([batch_a @ .., m, k], [batch_b @ .., k2, n]) = (a, b) else {
+        return Err("operands of a matmul have at least two dimensions".into());
+    };
+    if k != k2 {
+        return Err(format!("{k} columns meet {k2} rows"));
+    }
+    let mut out = broadcast(&[batch_a.to_vec(), batch_b.to_vec()])?;
+    out.extend([*m, *n]);
+    Ok(out)
+}
+
+/// V6: whether the result of an operation has the shape and the element type that its operands give it.
+fn shapes(kind: &OpKind, args: &[&TensorType], ty: &TensorType) -> Result<(), String> {
+    let sizes: Vec<Vec<u64>> = args.iter().map(|a| a.sizes()).collect();
+    let dtypes: Vec<DType> = args.iter().map(|a| a.dtype).collect();
+    if let Some(d) = dtypes.iter().find(|d| **d != dtypes[0]) {
+        return Err(format!("its operands are {} and {d}", dtypes[0]));
+    }
+    let operand = dtypes.first().copied().unwrap_or(ty.dtype);
+    let (shape, dtype) = match kind {
+        OpKind::Input(_) => return Ok(()),
+        OpKind::Matmul { accumulate_f32 } => {
+            let wide = if operand.is_float() { DType::F32 } else { operand };
+            (product_shape(&sizes[0], &sizes[1])?, if *accumulate_f32 { wide } else { operand })
+        }
+        OpKind::Map(_) => (broadcast(&sizes)?, operand),
+        OpKind::ReduceDim { dim, keep, op, .. } => {
+            let mut s = sizes[0].clone();
+            if *dim >= s.len() {
+                return Err(format!("its operand has no dimension {dim}"));
+            }
+            if !operand.reduces() {
+                return Err(format!("{operand} cannot be reduced by {op}"));
+            }
+            if *keep {
+                s[*dim] = 1;
+            } else {
+                s.remove(*dim);
+            }
+            (s, operand)
+        }
+        OpKind::Cast(d) => (sizes[0].clone(), *d),
+        OpKind::Collective(c) => {
+            if let Some(d) = [c.dim, c.from_dim].into_iter().flatten().find(|d| *d >= sizes[0].len()) {
+                return Err(format!("its operand has no dimension {d}"));
+            }
+            if let (Some(op), false) = (c.red, operand.reduces()) {
+                return Err(format!("{operand} cannot be reduced by {op}"));
+            }
+            (sizes[0].clone(), operand)
+        }
+        OpKind::Demand | OpKind::Output(_) => (sizes[0].clone(), operand),
+    };
+    if ty.dtype != dtype {
+        return Err(format!("its type is {} where {dtype} is computed", ty.dtype));
+    }
+    if ty.sizes() != shape {
+        return Err(format!("its sizes are {:?} where {shape:?} is computed", ty.sizes()));
+    }
+    Ok(())
+}
+
+/// V4, and V8 for the placement of results.
+fn outputs(g: &Graph, m: &Module, out: &mut Report) {
+    let mut found: Vec<(usize, OpId)> = vec![];
+    for id in g.order() {
+        if let OpKind::Output(n) = g.op(*id).kind {
+            found.push((n, *id));
+        }
+    }
+    found.sort_unstable();
+    for (at, (n, id)) in found.iter().enumerate() {
+        if *n != at {
+            let text = format!("outputs are numbered 0, 1, .. once each: {n} is not expected here");
+            out.fail(V4, text, g.op(*id).span, "this one");
+            return;
+        }
+    }
+    let count = found.len();
+    if !g.results.is_empty() && g.results.len() != count {
+        let text = format!("{} results are declared and {count} computed", g.results.len());
+        out.fail(V4, text, kbc_diag::Span::NONE, "");
+        return;
+    }
+    if let Some(e) = &g.expect
+        && e.data.len() != count
+    {
+        let text = format!("{} results are expected and {count} computed", e.data.len());
+        out.fail(V4, text, kbc_diag::Span::NONE, "");
+    }
+    if !m.props.contains(Props::PLACED) {
+        return;
+    }
+    for ((_, id), want) in found.iter().zip(&g.results) {
+        let have = g.operands(*id).first().and_then(|o| g.op(*o).ty.as_ref());
+        if let Some(have) = have
+            && have != want
+        {
+            let text = format!("the module is placed, but this result is {have} where {want} is declared");
+            out.fail(V8, text, g.op(*id).span, "here");
+        }
+    }
+}

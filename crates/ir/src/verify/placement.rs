@@ -1,0 +1,130 @@
+//! Types on a mesh, and what collectives do to placements: rules V5 and V7.
+
+use super::{Report, V5, V7};
+use crate::graph::{CollKind, Collective};
+use crate::name::Name;
+use crate::types::{Mesh, ReduceOp, TensorType};
+use kbc_diag::Span;
+use std::collections::BTreeSet;
+
+/// V5: a type that stands on its own.
+pub(super) fn well_formed(t: &TensorType, mesh: &Mesh, what: &str, span: Span, out: &mut Report) {
+    let cuts = t.dims.iter().filter_map(|d| d.cut.as_ref());
+    if cuts.clone().any(|c| c.axes.is_empty()) || t.partial.as_ref().is_some_and(|p| p.1.is_empty()) {
+        out.fail(V5, format!("the type of {what} names no axis where one belongs"), span, "here");
+    }
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let partial = t.partial.iter().flat_map(|p| &p.1);
+    for a in cuts.flat_map(|c| &c.axes).chain(partial).chain(t.only.iter().map(|o| &o.1)) {
+        if mesh.axis(a).is_none() {
+            out.fail(
+                V5,
+                format!("the type of {what} names `{a}`, which is no axis of the mesh"),
+                span,
+                "here",
+            );
+        } else if !seen.insert(a.as_str()) {
+            out.fail(V5, format!("the type of {what} uses axis {a} twice"), span, "here");
+        }
+    }
+    if let Some((at, axis)) = &t.only
+        && let Some(a) = mesh.axis(axis)
+        && *at >= a.size
+    {
+        let text = format!("{what} is held by coordinate {at} of {axis}, which has {}", a.size);
+        out.fail(V5, text, span, "here");
+    }
+    if super::product(t.dims.iter().map(|d| d.size)).is_none_or(|n| n > i64::MAX as u64 / 8) {
+        out.fail(V5, format!("{what} has more elements than memory can have"), span, "here");
+    }
+}
+
+/// What an axis is to a tensor.
+#[derive(PartialEq, Debug)]
+enum Holds {
+    Replicated,
+    Split(usize),
+    Partial(ReduceOp),
+    Only(u64),
+}
+
+fn holds(t: &TensorType, axis: &Name) -> Holds {
+    if let Some((op, axes)) = &t.partial
+        && axes.contains(axis)
+    {
+        return Holds::Partial(*op);
+    }
+    match (&t.only, t.dim_cut_by(axis)) {
+        (Some((at, a)), _) if a == axis => Holds::Only(*at),
+        (_, Some(d)) => Holds::Split(d),
+        _ => Holds::Replicated,
+    }
+}
+
+fn words(h: &Holds) -> String {
+    match h {
+        Holds::Replicated => "replicated".into(),
+        Holds::Split(d) => format!("split along dimension {d}"),
+        Holds::Partial(op) => format!("partial({op})"),
+        Holds::Only(c) => format!("held by coordinate {c} alone"),
+    }
+}
+
+/// V7: the attributes of a collective, and the placements before and after where they are known.
+pub(super) fn collective(
+    c: &Collective,
+    mesh: &Mesh,
+    from: Option<&TensorType>,
+    to: Option<&TensorType>,
+    span: Span,
+    out: &mut Report,
+) {
+    use CollKind::*;
+    let kind = c.kind.name();
+    let mut fail = |text: String| out.fail(V7, text, span, "here");
+    let Some(axis) = mesh.axis(&c.axis) else {
+        return fail(format!("{kind} runs over `{}`, which is no axis of the mesh", c.axis));
+    };
+    let has_dim = !matches!(c.kind, AllReduce | Broadcast | Reduce);
+    let wrong = |have: bool, want: bool, what: &str| match (have, want) {
+        (true, false) => Some(format!("{kind} has no {what}")),
+        (false, true) => Some(format!("{kind} needs a {what}")),
+        _ => None,
+    };
+    let faults = [
+        wrong(c.red.is_some(), c.kind.reduces(), "combiner"),
+        wrong(c.dim.is_some(), has_dim, "dimension"),
+        wrong(c.from_dim.is_some(), c.kind == AllToAll, "second dimension (`from`)"),
+        wrong(c.root.is_some(), c.kind.rooted(), "root"),
+    ];
+    let bad = faults.iter().any(Option::is_some);
+    faults.into_iter().flatten().for_each(&mut fail);
+    if c.root.is_some_and(|r| r >= axis.size) {
+        return fail(format!("the root of {kind} is outside axis {}, which has {}", c.axis, axis.size));
+    }
+    if bad {
+        return;
+    }
+    let (dim, root) = (c.dim.unwrap_or(0), c.root.unwrap_or(0));
+    let red = c.red.unwrap_or(ReduceOp::Sum);
+    let (before, after) = match c.kind {
+        AllReduce => (Holds::Partial(red), Holds::Replicated),
+        ReduceScatter => (Holds::Partial(red), Holds::Split(dim)),
+        AllGather => (Holds::Split(dim), Holds::Replicated),
+        AllToAll => (Holds::Split(c.from_dim.unwrap_or(0)), Holds::Split(dim)),
+        Broadcast => (Holds::Only(root), Holds::Replicated),
+        Reduce => (Holds::Partial(red), Holds::Only(root)),
+        Gather => (Holds::Split(dim), Holds::Only(root)),
+        Scatter => (Holds::Only(root), Holds::Split(dim)),
+        Slice => (Holds::Replicated, Holds::Split(dim)),
+    };
+    for (t, want, side) in [(from, before, "operand"), (to, after, "result")] {
+        if let Some(t) = t {
+            let have = holds(t, &c.axis);
+            if have != want {
+                let (want, have) = (words(&want), words(&have));
+                fail(format!("the {side} of {kind} is {want} over {}, here it is {have}", c.axis));
+            }
+        }
+    }
+}

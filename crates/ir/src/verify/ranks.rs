@@ -1,0 +1,222 @@
+//! Values of expressions on ranks, for rules that need them: V11 and V17.
+
+use super::{EVALUATED_RANKS, Report, V11, V17};
+use crate::expr::{Env, EvalError, Expr};
+use crate::name::Name;
+use crate::schedule::{Buffer, CALL, RankSet, Region, Schedule, Table};
+use kbc_diag::{Diagnostic, Span};
+use std::collections::BTreeMap;
+
+/// Names with values, later ones first, and the tables.
+pub(super) struct Point<'a> {
+    pub names: Vec<(&'a str, i64)>,
+    pub tables: &'a [Table],
+}
+
+impl Env for Point<'_> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        self.names.iter().rev().find(|(n, _)| *name == **n).map(|(_, v)| *v)
+    }
+
+    fn table(&self, name: &Name, index: i64) -> Option<i64> {
+        let t = self.tables.iter().find(|t| t.name == *name)?;
+        t.values.get(usize::try_from(index).ok()?).copied()
+    }
+}
+
+/// The mesh coordinates of a rank, in call 0.
+pub(super) fn on_rank(s: &Schedule, rank: u64) -> Point<'_> {
+    let mut names = vec![(CALL, 0)];
+    names.extend(s.mesh.axes.iter().map(|a| a.name.as_str()).zip(s.mesh.coords(rank)));
+    Point { names, tables: &s.tables }
+}
+
+/// Places in the mesh of the axes a region runs over. They exist (V2).
+fn axes(s: &Schedule, r: &Region) -> Vec<usize> {
+    if r.over.is_empty() {
+        return (0..s.mesh.axes.len()).collect();
+    }
+    r.over.iter().filter_map(|n| s.mesh.axes.iter().position(|a| a.name == *n)).collect()
+}
+
+/// Linear index in its group of a rank.
+fn group_index(s: &Schedule, r: &Region, rank: u64) -> u64 {
+    let coords = s.mesh.coords(rank);
+    axes(s, r).into_iter().fold(0, |index, i| index * s.mesh.axes[i].size + coords[i] as u64)
+}
+
+/// The rank with a linear index in the group of rank 0.
+fn first_group(s: &Schedule, r: &Region, index: u64) -> u64 {
+    let mut coords = vec![0; s.mesh.axes.len()];
+    let mut rest = index;
+    for i in axes(s, r).into_iter().rev() {
+        coords[i] = rest % s.mesh.axes[i].size;
+        rest /= s.mesh.axes[i].size;
+    }
+    s.mesh.axes.iter().zip(coords).fold(0, |rank, (a, c)| rank * a.size + c)
+}
+
+/// The coordinates of the region with a linear index in the group, on a rank.
+fn in_region<'a>(s: &'a Schedule, r: &'a Region, rank: u64) -> (u64, Point<'a>) {
+    let index = group_index(s, r, rank);
+    let mut env = on_rank(s, rank);
+    let mut rest = index;
+    for (name, size) in r.coords.iter().rev() {
+        env.names.push((name, (rest % size) as i64));
+        rest /= size;
+    }
+    (index, env)
+}
+
+/// V11: roles are disjoint. Lists are in range already.
+pub(super) fn roles(s: &Schedule, r: &Region, out: &mut Report) {
+    let size = s.group_size(r);
+    let names = |a: usize, b: usize| (&r.roles[a].name, &r.roles[b].name);
+    if let Some(all) = r.roles.iter().position(|x| matches!(x.ranks, RankSet::All))
+        && let Some(other) = (0..r.roles.len()).find(|i| *i != all)
+    {
+        let (a, b) = names(all.min(other), all.max(other));
+        let text = format!("region {} has a role for all ranks beside another one: {a} and {b}", r.name);
+        return out.fail(V11, text, r.span, "in this region");
+    }
+    // A predicate that speaks of the region's coordinates alone is the same in every group.
+    let only_own = |e: &Expr| {
+        let mut own = true;
+        e.vars(&mut |n| own &= r.coords.iter().any(|c| c.0 == *n));
+        own
+    };
+    let same = r.roles.iter().all(|x| match &x.ranks {
+        RankSet::Where(e) => only_own(e),
+        _ => true,
+    });
+    let points = if same { size } else { s.mesh.ranks() };
+    if points > EVALUATED_RANKS {
+        return listed(r, out);
+    }
+    let mut reported = vec![false; r.roles.len()];
+    for point in 0..points {
+        let rank = if same { first_group(s, r, point) } else { point };
+        let (index, env) = in_region(s, r, rank);
+        let mut first: Option<usize> = None;
+        for (i, role) in r.roles.iter().enumerate() {
+            let mine = match &role.ranks {
+                RankSet::All => Ok(true),
+                RankSet::Where(e) => e.eval(&env).map(|v| v != 0),
+                RankSet::List(l) => Ok(l.contains(&index)),
+            };
+            match (mine, first) {
+                (Err(e), _) if !reported[i] => {
+                    reported[i] = true;
+                    let text =
+                        format!("who is in role {} of region {} has no answer: {e}", role.name, r.name);
+                    out.push(V11, at(text, r.span, s, rank));
+                }
+                (Ok(true), Some(j)) if !reported[i] => {
+                    reported[i] = true;
+                    let (a, b) = names(j, i);
+                    let text = format!("a rank has two roles in region {}: {a} and {b}", r.name);
+                    out.push(V11, at(text, r.span, s, rank));
+                }
+                (Ok(true), None) => first = Some(i),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// V11 for lists alone, however many ranks there are.
+fn listed(r: &Region, out: &mut Report) {
+    let mut role_of: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut reported = vec![false; r.roles.len()];
+    for (i, role) in r.roles.iter().enumerate() {
+        let RankSet::List(list) = &role.ranks else { continue };
+        for rank in list {
+            let j = *role_of.entry(*rank).or_insert(i);
+            if j != i && !std::mem::replace(&mut reported[i], true) {
+                let (a, b) = (&r.roles[j].name, &role.name);
+                let text = format!("rank {rank} has two roles in region {}: {a} and {b}", r.name);
+                out.fail(V11, text, r.span, "in this region");
+            }
+        }
+    }
+}
+
+fn at(text: String, span: Span, s: &Schedule, rank: u64) -> Diagnostic {
+    Diagnostic::error(V11.1, text).primary(span, format!("on rank {}", s.mesh.show(rank)))
+}
+
+/// Local sizes of a buffer, as its expressions say.
+fn sizes(b: &Buffer, env: &Point) -> Result<Vec<u64>, String> {
+    b.dims
+        .iter()
+        .map(|e| {
+            let v = e.eval(env).map_err(|e: EvalError| e.to_string())?;
+            u64::try_from(v).map_err(|_| format!("a dimension has {v} elements"))
+        })
+        .collect()
+}
+
+/// V17: buffers have sizes, those of inputs and outputs the sizes of the part; lines fit. One message a buffer or line.
+pub(super) fn buffers(s: &Schedule, out: &mut Report) {
+    let ranks = s.mesh.ranks().min(EVALUATED_RANKS);
+    let mut elements: Vec<Vec<Option<u64>>> = vec![];
+    for b in &s.buffers {
+        let flat = b.dims.iter().all(|d| d.as_int().is_some())
+            && b.global.as_ref().is_none_or(|t| t.only.is_none() && t.dims.iter().all(|d| d.cut.is_none()));
+        let mut counts = vec![];
+        for rank in 0..if flat { 1 } else { ranks } {
+            let found = part(s, b, rank);
+            counts.push(found.as_ref().ok().copied());
+            if let Err(why) = found {
+                let text = format!("buffer {}: {why}", b.name);
+                let place = format!("on rank {}", s.mesh.show(rank));
+                out.push(V17, Diagnostic::error(V17.1, text).primary(b.span, place));
+                break;
+            }
+        }
+        elements.push(counts);
+    }
+    for r in &s.regions {
+        for o in &r.operands {
+            let Some(have) = elements.get(o.buffer.0 as usize) else { continue };
+            let flat = o.line.extent.as_int().is_some() && o.line.unit.as_int().is_some() && have.len() == 1;
+            for rank in 0..if flat { 1 } else { ranks } {
+                let env = on_rank(s, rank);
+                let n = o.line.extent.eval(&env).and_then(|e| {
+                    let u = o.line.unit.eval(&env)?;
+                    crate::expr::apply_bin(crate::expr::BinOp::Mul, e, u)
+                });
+                let size = have.get(rank as usize).or(if have.len() == 1 { have.first() } else { None });
+                let Some(Some(size)) = size else { break };
+                let why = match n.map(u64::try_from) {
+                    Err(e) => e.to_string(),
+                    Ok(Err(_)) => "it has less than no element".into(),
+                    Ok(Ok(n)) if n > *size => format!("it has {n} elements, the buffer {size}"),
+                    _ => continue,
+                };
+                let text = format!("the line of operand {} of region {}: {why}", o.name, r.name);
+                let place = format!("on rank {}", s.mesh.show(rank));
+                out.push(V17, Diagnostic::error(V17.1, text).primary(r.span, place));
+                break;
+            }
+        }
+    }
+}
+
+/// Elements of a buffer on a rank.
+fn part(s: &Schedule, b: &Buffer, rank: u64) -> Result<u64, String> {
+    let have = sizes(b, &on_rank(s, rank))?;
+    let count = super::product(have.iter().copied()).filter(|n| *n <= i64::MAX as u64 / 8);
+    let count = count.ok_or("it is larger than memory can be")?;
+    if let Some(t) = &b.global {
+        let want: Vec<u64> =
+            t.local_box(&s.mesh, &s.mesh.coords(rank)).iter().map(|(lo, hi)| hi - lo).collect();
+        if t.dtype != b.dtype {
+            return Err(format!("it holds {}, the tensor it is a part of {}", b.dtype, t.dtype));
+        }
+        if want != have && !(count == 0 && want.contains(&0)) {
+            return Err(format!("its sizes are {have:?}, the rank's part has {want:?}"));
+        }
+    }
+    Ok(count)
+}

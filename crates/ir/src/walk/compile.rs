@@ -1,0 +1,465 @@
+//! Schedules with their names resolved: variables are slots of an environment, tables and events are numbers.
+
+use super::Fault;
+use crate::expr::{BinOp, EvalError, Expr, UnOp, apply_bin, apply_un};
+use crate::name::Name;
+use crate::schedule::*;
+use crate::types::{CutRule, Mesh};
+use kbc_diag::{Diagnostic, Span};
+
+/// A compiled expression.
+#[derive(Clone, Debug)]
+pub(super) enum C {
+    Int(i64),
+    Slot(u16),
+    Un(UnOp, Box<C>),
+    Bin(BinOp, Box<C>, Box<C>),
+    Select(Box<C>, Box<C>, Box<C>),
+    Table(u16, Box<C>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum CRef {
+    Chunk { operand: u32, path: Vec<[C; 3]> },
+    Slot { window: u32, slot: C },
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum COp {
+    Copy { dst: CRef, src: CRef },
+    Reduce { op: crate::types::ReduceOp, dst: CRef, src: CRef },
+    Put { src: CRef, peer: Vec<C>, dst: CRef },
+    Get { dst: CRef, peer: Vec<C>, src: CRef },
+    Notify { peer: Vec<C>, signal: u32, index: C },
+    Wait { signal: u32, index: C, value: C },
+    FenceRelease,
+    FenceAcquire,
+    FenceComplete,
+    Record(u32),
+    Await(u32),
+    Local(LocalOp),
+    Mark,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum CStmt {
+    For { slot: u16, lo: C, hi: C, body: Vec<CStmt> },
+    If { cond: C, then: Vec<CStmt>, other: Vec<CStmt> },
+    Op(COp, Span, u32),
+}
+
+/// A line with compiled extents.
+#[derive(Clone, Debug)]
+pub struct CLine {
+    pub(super) parts: u64,
+    pub(super) extent: C,
+    pub(super) unit: C,
+    pub(super) rule: CutRule,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct CRole {
+    pub(super) ranks: CRanks,
+    /// (stream number, body)
+    pub(super) streams: Vec<(u32, Vec<CStmt>)>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum CRanks {
+    All,
+    Where(C),
+    List(Vec<u64>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct CRegion {
+    pub(super) coords: Vec<(u16, u64)>,
+    /// (axis index, stride of that axis in the rank's linear index, stride in the group's linear index)
+    pub(super) axes: Vec<(u64, u64, u64)>,
+    pub(super) operands: Vec<(u32, CLine)>,
+    pub(super) roles: Vec<CRole>,
+}
+
+/// A schedule ready to be walked.
+#[derive(Debug)]
+pub struct Program<'s> {
+    /// The schedule it was made from.
+    pub schedule: &'s Schedule,
+    pub(super) regions: Vec<CRegion>,
+    /// Names of all streams; number 0 is always `main`.
+    pub streams: Vec<Name>,
+    /// Names of all events.
+    pub events: Vec<Name>,
+    pub(super) env_len: usize,
+    pub(super) mesh_slots: usize,
+    /// First counter of each signal array, and the total at the end.
+    pub counter_base: Vec<u32>,
+    /// Number of operations; each has a number below this.
+    pub ops: u32,
+    dims: Vec<Vec<C>>,
+    /// Elements of buffers that are equally large on every rank.
+    fixed: Vec<Option<u64>>,
+}
+
+struct Scope<'a> {
+    names: Vec<(Name, u16)>,
+    deepest: usize,
+    tables: &'a [Table],
+    region: Name,
+}
+
+impl Scope<'_> {
+    fn expr(&self, e: &Expr, span: Span) -> Result<C, Diagnostic> {
+        Ok(match e {
+            Expr::Int(v) => C::Int(*v),
+            Expr::Var(n) => match self.names.iter().rev().find(|(m, _)| m == n) {
+                Some((_, s)) => C::Slot(*s),
+                None => {
+                    let valid: Vec<&str> = self.names.iter().map(|(n, _)| n.as_str()).collect();
+                    return Err(Diagnostic::error("E301", format!("`{n}` has no value in region {}", self.region))
+                        .primary(span, "used here")
+                        .note(format!("names with a value here: {}", valid.join(", "))));
+                }
+            },
+            Expr::Un(op, a) => C::Un(*op, Box::new(self.expr(a, span)?)),
+            Expr::Bin(op, a, b) => C::Bin(*op, Box::new(self.expr(a, span)?), Box::new(self.expr(b, span)?)),
+            Expr::Select(c, a, b) => C::Select(
+                Box::new(self.expr(c, span)?),
+                Box::new(self.expr(a, span)?),
+                Box::new(self.expr(b, span)?),
+            ),
+            Expr::Table(n, i) => {
+                let at = self.tables.iter().position(|t| t.name == *n).ok_or_else(|| {
+                    Diagnostic::error("E301", format!("there is no table @{n}")).primary(span, "used here")
+                })?;
+                C::Table(at as u16, Box::new(self.expr(i, span)?))
+            }
+        })
+    }
+
+    fn exprs(&self, list: &[Expr], span: Span) -> Result<Vec<C>, Diagnostic> {
+        list.iter().map(|e| self.expr(e, span)).collect()
+    }
+
+    fn bind(&mut self, name: &Name) -> u16 {
+        let slot = self.names.len() as u16;
+        self.names.push((name.clone(), slot));
+        self.deepest = self.deepest.max(self.names.len());
+        slot
+    }
+}
+
+/// What is shared by the statements of a schedule while compiling.
+struct Shared {
+    events: Vec<Name>,
+    streams: Vec<Name>,
+    ops: u32,
+}
+
+fn intern(list: &mut Vec<Name>, name: &Name) -> u32 {
+    match list.iter().position(|n| n == name) {
+        Some(i) => i as u32,
+        None => {
+            list.push(name.clone());
+            list.len() as u32 - 1
+        }
+    }
+}
+
+impl<'s> Program<'s> {
+    /// Resolves all names. Errors: E301 for a name without a value.
+    pub fn compile(schedule: &'s Schedule) -> Result<Self, Diagnostic> {
+        let mut scope = Scope { names: vec![], deepest: 0, tables: &schedule.tables, region: schedule.name.clone() };
+        scope.bind(&CALL.into());
+        for a in &schedule.mesh.axes {
+            scope.bind(&a.name);
+        }
+        let mesh_slots = scope.names.len();
+        let dims = schedule
+            .buffers
+            .iter()
+            .map(|b| scope.exprs(&b.dims, b.span))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut shared = Shared { events: vec![], streams: vec![MAIN.into()], ops: 0 };
+        let mut regions = vec![];
+        for r in &schedule.regions {
+            scope.region = r.name.clone();
+            regions.push(region(schedule, r, &mut scope, &mut shared)?);
+            scope.names.truncate(mesh_slots);
+        }
+        let mut counter_base = vec![0u32];
+        for s in &schedule.signals {
+            counter_base.push(counter_base.last().copied().unwrap_or(0) + s.count as u32);
+        }
+        let fixed = dims.iter().map(|d| fixed_product(d)).collect();
+        Ok(Program {
+            fixed,
+            schedule,
+            regions,
+            streams: shared.streams,
+            events: shared.events,
+            env_len: scope.deepest,
+            mesh_slots,
+            counter_base,
+            ops: shared.ops,
+            dims,
+        })
+    }
+
+    /// Number of ranks.
+    pub fn ranks(&self) -> u64 {
+        self.schedule.mesh.ranks()
+    }
+
+    /// Number of counters on each rank.
+    pub fn counters(&self) -> u32 {
+        self.counter_base.last().copied().unwrap_or(0)
+    }
+
+    /// The signal array and index of a counter.
+    pub fn counter_name(&self, counter: u32) -> (SignalId, u32) {
+        let i = self.counter_base.partition_point(|b| *b <= counter).saturating_sub(1);
+        (SignalId(i as u32), counter - self.counter_base[i])
+    }
+
+    /// Local sizes of a buffer on a rank.
+    pub fn dims(&self, buffer: BufferId, rank: u64) -> Result<Vec<u64>, Fault> {
+        let env = self.mesh_env(rank);
+        let b = self.schedule.buffer(buffer);
+        self.dims[buffer.0 as usize]
+            .iter()
+            .map(|d| {
+                let v = self.eval(d, &env).map_err(|e| self.fault("E302", e.to_string(), b.span, rank, &b.name))?;
+                u64::try_from(v).map_err(|_| {
+                    self.fault("E302", format!("{} has a dimension of {v} elements", b.name), b.span, rank, &b.name)
+                })
+            })
+            .collect()
+    }
+
+    /// Elements of a buffer on a rank.
+    pub fn elements(&self, buffer: BufferId, rank: u64) -> Result<u64, Fault> {
+        match self.fixed[buffer.0 as usize] {
+            Some(n) => Ok(n),
+            None => Ok(self.dims(buffer, rank)?.iter().product()),
+        }
+    }
+
+    pub(super) fn fault(&self, code: &'static str, text: String, span: Span, rank: u64, region: &Name) -> Fault {
+        Fault { code, text, span, rank, region: region.clone() }
+    }
+
+    /// Environment with the mesh coordinates of a rank and call 0.
+    pub(super) fn mesh_env(&self, rank: u64) -> Vec<i64> {
+        let mut env = vec![0; self.env_len.max(self.mesh_slots)];
+        for (i, c) in self.schedule.mesh.coords(rank).into_iter().enumerate() {
+            env[i + 1] = c;
+        }
+        env
+    }
+
+    /// The value of an expression.
+    pub(super) fn eval(&self, e: &C, env: &[i64]) -> Result<i64, EvalError> {
+        match self.quick(e, env) {
+            Some(v) => Ok(v),
+            None => self.full(e, env),
+        }
+    }
+
+    /// The value of an expression where every step is one of the common ones and has one.
+    fn quick(&self, e: &C, env: &[i64]) -> Option<i64> {
+        Some(match e {
+            C::Int(v) => *v,
+            C::Slot(s) => env[*s as usize],
+            C::Bin(op, a, b) => {
+                let (a, b) = (self.quick(a, env)?, self.quick(b, env)?);
+                match op {
+                    BinOp::Add => a.checked_add(b)?,
+                    BinOp::Sub => a.checked_sub(b)?,
+                    BinOp::Mul => a.checked_mul(b)?,
+                    BinOp::Mod if b > 0 && (0..b).contains(&a) => a,
+                    BinOp::Mod if b > 0 => a.rem_euclid(b),
+                    BinOp::Div if b > 0 => a.div_euclid(b),
+                    BinOp::Xor => a ^ b,
+                    BinOp::Eq => (a == b) as i64,
+                    BinOp::Ne => (a != b) as i64,
+                    BinOp::Lt => (a < b) as i64,
+                    BinOp::Le => (a <= b) as i64,
+                    BinOp::Gt => (a > b) as i64,
+                    BinOp::Ge => (a >= b) as i64,
+                    BinOp::And => (a != 0 && b != 0) as i64,
+                    BinOp::Or => (a != 0 || b != 0) as i64,
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    fn full(&self, e: &C, env: &[i64]) -> Result<i64, EvalError> {
+        Ok(match e {
+            C::Int(v) => *v,
+            C::Slot(s) => env[*s as usize],
+            C::Un(op, a) => apply_un(*op, self.eval(a, env)?)?,
+            C::Bin(BinOp::And, a, b) => (self.eval(a, env)? != 0 && self.eval(b, env)? != 0) as i64,
+            C::Bin(BinOp::Or, a, b) => (self.eval(a, env)? != 0 || self.eval(b, env)? != 0) as i64,
+            C::Bin(op, a, b) => apply_bin(*op, self.eval(a, env)?, self.eval(b, env)?)?,
+            C::Select(c, a, b) => {
+                if self.eval(c, env)? != 0 {
+                    self.eval(a, env)?
+                } else {
+                    self.eval(b, env)?
+                }
+            }
+            C::Table(t, i) => {
+                let i = self.eval(i, env)?;
+                let table = &self.schedule.tables[*t as usize];
+                usize::try_from(i)
+                    .ok()
+                    .and_then(|i| table.values.get(i).copied())
+                    .ok_or_else(|| EvalError::Table(table.name.clone(), i))?
+            }
+        })
+    }
+
+    /// Linear index in its group of a rank, for a region.
+    pub fn group_index(&self, region: RegionId, rank: u64) -> u64 {
+        self.regions[region.0 as usize].axes.iter().map(|(size, stride, g)| (rank / stride % size) * g).sum()
+    }
+
+    /// The rank with a linear index in the group of `rank`.
+    pub fn group_rank(&self, region: RegionId, rank: u64, index: u64) -> u64 {
+        let mut out = rank;
+        for (size, stride, g) in &self.regions[region.0 as usize].axes {
+            let own = rank / stride % size;
+            let new = index / g % size;
+            out = out - own * stride + new * stride;
+        }
+        out
+    }
+}
+
+fn fixed_product(dims: &[C]) -> Option<u64> {
+    dims.iter().try_fold(1u64, |n, d| match d {
+        C::Int(v) => n.checked_mul(u64::try_from(*v).ok()?),
+        _ => None,
+    })
+}
+
+/// Size and strides of the axes a region runs over (all axes of the mesh for a local region).
+fn group_axes(mesh: &Mesh, r: &Region) -> Result<Vec<(u64, u64, u64)>, Diagnostic> {
+    let names: Vec<Name> =
+        if r.over.is_empty() { mesh.axes.iter().map(|a| a.name.clone()).collect() } else { r.over.clone() };
+    let mut out = vec![];
+    let mut group_stride = 1;
+    for n in names.iter().rev() {
+        let Some(i) = mesh.axes.iter().position(|a| a.name == *n) else {
+            return Err(Diagnostic::error("E301", format!("region {} runs over `{n}`, which is no axis", r.name))
+                .primary(r.span, "here"));
+        };
+        let stride: u64 = mesh.axes[i + 1..].iter().map(|a| a.size).product();
+        out.push((mesh.axes[i].size, stride, group_stride));
+        group_stride *= mesh.axes[i].size;
+    }
+    let coords: u64 = r.coords.iter().map(|c| c.1).product();
+    if coords != group_stride {
+        return Err(Diagnostic::error(
+            "E301",
+            format!("the coordinates of region {} name {coords} ranks, its axes have {group_stride}", r.name),
+        )
+        .primary(r.span, "here"));
+    }
+    Ok(out)
+}
+
+fn region(s: &Schedule, r: &Region, scope: &mut Scope, shared: &mut Shared) -> Result<CRegion, Diagnostic> {
+    let axes = group_axes(&s.mesh, r)?;
+    let operands = r
+        .operands
+        .iter()
+        .map(|o| {
+            let l = &o.line;
+            let (extent, unit) = (scope.expr(&l.extent, r.span)?, scope.expr(&l.unit, r.span)?);
+            Ok((o.buffer.0, CLine { parts: l.parts, extent, unit, rule: l.rule }))
+        })
+        .collect::<Result<Vec<_>, Diagnostic>>()?;
+    let coords: Vec<(u16, u64)> = r.coords.iter().map(|(n, size)| (scope.bind(n), *size)).collect();
+    let mut roles = vec![];
+    for role in &r.roles {
+        let ranks = match &role.ranks {
+            RankSet::All => CRanks::All,
+            RankSet::Where(e) => CRanks::Where(scope.expr(e, r.span)?),
+            RankSet::List(l) => CRanks::List(l.clone()),
+        };
+        let mut streams = vec![];
+        for st in &role.streams {
+            let number = intern(&mut shared.streams, &st.name);
+            streams.push((number, body(&st.body, scope, shared)?));
+        }
+        roles.push(CRole { ranks, streams });
+    }
+    Ok(CRegion { coords, axes, operands, roles })
+}
+
+fn body(list: &[SStmt], scope: &mut Scope, shared: &mut Shared) -> Result<Vec<CStmt>, Diagnostic> {
+    let mut out = vec![];
+    for st in list {
+        out.push(match st {
+            SStmt::For { var, lo, hi, body: inner } => {
+                let (lo, hi) = (scope.expr(lo, Span::NONE)?, scope.expr(hi, Span::NONE)?);
+                let depth = scope.names.len();
+                let slot = scope.bind(var);
+                let inner = body(inner, scope, shared)?;
+                scope.names.truncate(depth);
+                CStmt::For { slot, lo, hi, body: inner }
+            }
+            SStmt::If { cond, then, other } => CStmt::If {
+                cond: scope.expr(cond, Span::NONE)?,
+                then: body(then, scope, shared)?,
+                other: body(other, scope, shared)?,
+            },
+            SStmt::Op(op, span) => {
+                let number = shared.ops;
+                shared.ops += 1;
+                CStmt::Op(operation(op, *span, scope, shared)?, *span, number)
+            }
+        });
+    }
+    Ok(out)
+}
+
+fn reference(r: &Ref, span: Span, scope: &Scope) -> Result<CRef, Diagnostic> {
+    Ok(match r {
+        Ref::Chunk { operand, path } => CRef::Chunk {
+            operand: operand.0,
+            path: path
+                .iter()
+                .map(|p| Ok([scope.expr(&p.index, span)?, scope.expr(&p.len, span)?, scope.expr(&p.of, span)?]))
+                .collect::<Result<Vec<_>, Diagnostic>>()?,
+        },
+        Ref::Slot { window, slot } => CRef::Slot { window: window.0, slot: scope.expr(slot, span)? },
+    })
+}
+
+fn operation(op: &SOp, span: Span, scope: &Scope, shared: &mut Shared) -> Result<COp, Diagnostic> {
+    let r = |x: &Ref| reference(x, span, scope);
+    Ok(match op {
+        SOp::Copy { dst, src } => COp::Copy { dst: r(dst)?, src: r(src)? },
+        SOp::Reduce { op, dst, src } => COp::Reduce { op: *op, dst: r(dst)?, src: r(src)? },
+        SOp::Put { src, peer, dst } => COp::Put { src: r(src)?, peer: scope.exprs(peer, span)?, dst: r(dst)? },
+        SOp::Get { dst, peer, src } => COp::Get { dst: r(dst)?, peer: scope.exprs(peer, span)?, src: r(src)? },
+        SOp::Notify { peer, signal, index } => {
+            COp::Notify { peer: scope.exprs(peer, span)?, signal: signal.0, index: scope.expr(index, span)? }
+        }
+        SOp::Wait { signal, index, value } => {
+            COp::Wait { signal: signal.0, index: scope.expr(index, span)?, value: scope.expr(value, span)? }
+        }
+        SOp::FenceRelease => COp::FenceRelease,
+        SOp::FenceAcquire => COp::FenceAcquire,
+        SOp::FenceComplete => COp::FenceComplete,
+        SOp::Record(e) => COp::Record(intern(&mut shared.events, e)),
+        SOp::Await(e) => COp::Await(intern(&mut shared.events, e)),
+        SOp::Local(l) => COp::Local(l.clone()),
+        SOp::Mark { .. } => COp::Mark,
+    })
+}

@@ -1,0 +1,342 @@
+//! The walk itself: one stream of one rank through all regions of one call.
+
+use super::compile::{C, CLine, COp, CRanks, CRef, CRegion, CStmt, Program};
+use super::{Access, Act, Fault, Mem};
+use crate::schedule::{BufferId, OperandId, RegionId};
+use kbc_diag::Span;
+
+/// What comes next on a stream.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Step<'p> {
+    /// The stream enters a region (in which this rank has a body on this stream).
+    Enter(RegionId),
+    /// The stream leaves it.
+    Leave(RegionId),
+    /// An operation, its place in the source, and its number in the schedule.
+    Act(Act<'p>, Span, u32),
+}
+
+#[derive(Clone)]
+struct Frame<'p> {
+    list: &'p [CStmt],
+    next: usize,
+    /// Of a loop: slot, current value, end.
+    turn: Option<(u16, i64, i64)>,
+}
+
+/// A position in one stream of one rank in one call.
+#[derive(Clone)]
+pub struct Cursor<'p> {
+    program: &'p Program<'p>,
+    rank: u64,
+    stream: u32,
+    env: Vec<i64>,
+    region: usize,
+    inside: bool,
+    frames: Vec<Frame<'p>>,
+}
+
+impl<'p> Cursor<'p> {
+    /// At the start of a stream of a rank, in call number `call` (from 0).
+    pub fn new(program: &'p Program<'p>, rank: u64, stream: u32, call: i64) -> Self {
+        let mut env = program.mesh_env(rank);
+        env[0] = call;
+        Cursor { program, rank, stream, env, region: 0, inside: false, frames: vec![] }
+    }
+
+    /// The rank.
+    pub fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    /// The region the stream is in.
+    pub fn region(&self) -> Option<RegionId> {
+        self.inside.then_some(RegionId(self.region as u32))
+    }
+
+    /// The next step, or none at the end of the call.
+    pub fn next_step(&mut self) -> Result<Option<Step<'p>>, Fault> {
+        let p = self.program;
+        loop {
+            if !self.inside {
+                let Some(region) = p.regions.get(self.region) else { return Ok(None) };
+                match self.enter(region)? {
+                    Some(list) => {
+                        self.frames.push(Frame { list, next: 0, turn: None });
+                        self.inside = true;
+                        return Ok(Some(Step::Enter(RegionId(self.region as u32))));
+                    }
+                    None => self.region += 1,
+                }
+                continue;
+            }
+            let Some(frame) = self.frames.last_mut() else {
+                self.inside = false;
+                self.region += 1;
+                return Ok(Some(Step::Leave(RegionId(self.region as u32 - 1))));
+            };
+            let Some(stmt) = frame.list.get(frame.next) else {
+                match &mut frame.turn {
+                    Some((slot, at, end)) if *at + 1 < *end => {
+                        *at += 1;
+                        self.env[*slot as usize] = *at;
+                        frame.next = 0;
+                    }
+                    _ => {
+                        self.frames.pop();
+                    }
+                }
+                continue;
+            };
+            frame.next += 1;
+            match stmt {
+                CStmt::For { slot, lo, hi, body } => {
+                    let (lo, hi) = (self.value(lo, Span::NONE)?, self.value(hi, Span::NONE)?);
+                    if lo < hi {
+                        self.env[*slot as usize] = lo;
+                        self.frames.push(Frame { list: body, next: 0, turn: Some((*slot, lo, hi)) });
+                    }
+                }
+                CStmt::If { cond, then, other } => {
+                    let list = if self.value(cond, Span::NONE)? != 0 { then } else { other };
+                    self.frames.push(Frame { list, next: 0, turn: None });
+                }
+                CStmt::Op(op, span, number) => {
+                    let act = self.resolve(op, *span)?;
+                    return Ok(Some(Step::Act(act, *span, *number)));
+                }
+            }
+        }
+    }
+
+    /// Sets the coordinates for a region and finds this stream's body, if the rank has one.
+    fn enter(&mut self, region: &'p CRegion) -> Result<Option<&'p [CStmt]>, Fault> {
+        let role = self.role(region)?;
+        let streams = role.map_or(&[][..], |i| &region.roles[i].streams);
+        Ok(streams.iter().find(|(s, _)| *s == self.stream).map(|(_, b)| &b[..]))
+    }
+
+    /// Sets the coordinates for a region and finds the rank's role.
+    fn role(&mut self, region: &CRegion) -> Result<Option<usize>, Fault> {
+        let mut index = self.program.group_index(RegionId(self.region as u32), self.rank);
+        let linear = index;
+        for (slot, size) in region.coords.iter().rev() {
+            self.env[*slot as usize] = (index % size) as i64;
+            index /= size;
+        }
+        for (i, role) in region.roles.iter().enumerate() {
+            let mine = match &role.ranks {
+                CRanks::All => true,
+                CRanks::Where(c) => self.value(c, Span::NONE)? != 0,
+                CRanks::List(l) => l.contains(&linear),
+            };
+            if mine {
+                return Ok(Some(i));
+            }
+        }
+        Ok(None)
+    }
+
+    fn fail(&self, code: &'static str, text: String, span: Span) -> Fault {
+        let name = &self.program.schedule.regions[self.region].name;
+        self.program.fault(code, text, span, self.rank, name)
+    }
+
+    fn value(&self, e: &C, span: Span) -> Result<i64, Fault> {
+        self.program.eval(e, &self.env).map_err(|e| self.fail("E302", e.to_string(), span))
+    }
+
+    fn peer(&self, coords: &[C], span: Span) -> Result<u64, Fault> {
+        let region = &self.program.regions[self.region];
+        let sizes = &self.program.schedule.regions[self.region].coords;
+        if coords.len() != sizes.len() {
+            return Err(self.fail(
+                "E303",
+                format!("a peer has {} coordinates here, {} were given", sizes.len(), coords.len()),
+                span,
+            ));
+        }
+        let mut index = 0;
+        for (c, (name, size)) in coords.iter().zip(sizes) {
+            let v = self.value(c, span)?;
+            if v < 0 || v as u64 >= *size {
+                return Err(self.fail("E303", format!("the peer's {name} is {v}, outside 0..{size}"), span));
+            }
+            index = index * size + v as u64;
+        }
+        debug_assert!(!region.axes.is_empty() || index == 0);
+        Ok(self.program.group_rank(RegionId(self.region as u32), self.rank, index))
+    }
+
+    /// A chunk of an operand as `on` (this rank or the peer) sees it.
+    fn chunk(&self, operand: u32, path: &[[C; 3]], on: u64, span: Span) -> Result<Access, Fault> {
+        let (mut num, mut cnt, mut den) = (0i64, 1i64, 1i64);
+        for (i, [index, len, of]) in path.iter().enumerate() {
+            let (index, len, of) = (self.value(index, span)?, self.value(len, span)?, self.value(of, span)?);
+            let last = i + 1 == path.len();
+            if of < 1 || index < 0 || len < 0 || index.checked_add(len).is_none_or(|end| end > of) || (!last && len != 1) {
+                return Err(self.fail("E304", format!("chunks {index}; {len} of {of} do not exist"), span));
+            }
+            den = den.checked_mul(of).ok_or_else(|| self.fail("E304", "too many chunks".into(), span))?;
+            num = num * of + index;
+            cnt = len;
+        }
+        let (buffer, line) = &self.program.regions[self.region].operands[operand as usize];
+        let lo = self.program.boundary(line, on, num, den).map_err(|t| self.fail("E302", t, span))?;
+        let hi = self.program.boundary(line, on, num + cnt, den).map_err(|t| self.fail("E302", t, span))?;
+        let have = self.program.elements(BufferId(*buffer), on)?;
+        if hi > have {
+            return Err(self.fail("E304", format!("elements {lo}..{hi} of a buffer of {have}"), span));
+        }
+        Ok(Access { mem: Mem::Buffer(*buffer), start: lo, len: hi - lo, num, cnt, den, operand })
+    }
+
+    /// Two sides of one transfer, `a` on rank `on_a`; a slot takes its length from the other side.
+    fn pair(&self, a: &CRef, on_a: u64, b: &CRef, on_b: u64, span: Span) -> Result<(Access, Access), Fault> {
+        let side = |r: &CRef, on| match r {
+            CRef::Chunk { operand, path } => self.chunk(*operand, path, on, span).map(Some),
+            CRef::Slot { .. } => Ok(None),
+        };
+        let (ca, cb) = (side(a, on_a)?, side(b, on_b)?);
+        let Some(model) = ca.or(cb) else {
+            return Err(self.fail("E304", "one side of a transfer must be a chunk, which gives its size".into(), span));
+        };
+        let slot = |r: &CRef| -> Result<Access, Fault> {
+            let CRef::Slot { window, slot } = r else { return Ok(model) };
+            let w = &self.program.schedule.windows[*window as usize];
+            let s = self.value(slot, span)?;
+            if s < 0 || s as u64 >= w.slots {
+                return Err(self.fail("E304", format!("slot {s} of window {}, which has {}", w.name, w.slots), span));
+            }
+            if model.len > w.capacity {
+                return Err(self.fail(
+                    "E304",
+                    format!("{} elements into a slot of window {}, which holds {}", model.len, w.name, w.capacity),
+                    span,
+                ));
+            }
+            Ok(Access { mem: Mem::Slot(*window, s as u64), start: 0, operand: u32::MAX, ..model })
+        };
+        let a = match ca {
+            Some(c) => c,
+            None => slot(a)?,
+        };
+        let b = match cb {
+            Some(c) => c,
+            None => slot(b)?,
+        };
+        if a.len != b.len {
+            return Err(self.fail("E305", format!("{} elements against {}", a.len, b.len), span));
+        }
+        Ok((a, b))
+    }
+
+    fn counter(&self, signal: u32, index: &C, span: Span) -> Result<u32, Fault> {
+        let i = self.value(index, span)?;
+        let s = &self.program.schedule.signals[signal as usize];
+        if i < 0 || i as u64 >= s.count {
+            return Err(self.fail("E304", format!("counter {i} of signal {}, which has {}", s.name, s.count), span));
+        }
+        Ok(self.program.counter_base[signal as usize] + i as u32)
+    }
+
+    fn resolve(&self, op: &'p COp, span: Span) -> Result<Act<'p>, Fault> {
+        let me = self.rank;
+        Ok(match op {
+            COp::Copy { dst, src } => {
+                let (dst, src) = self.pair(dst, me, src, me, span)?;
+                Act::Copy { dst, src }
+            }
+            COp::Reduce { op, dst, src } => {
+                let (dst, src) = self.pair(dst, me, src, me, span)?;
+                Act::Reduce { op: *op, dst, src }
+            }
+            COp::Put { src, peer, dst } => {
+                let peer = self.peer(peer, span)?;
+                let (src, dst) = self.pair(src, me, dst, peer, span)?;
+                Act::Put { src, peer, dst }
+            }
+            COp::Get { dst, peer, src } => {
+                let peer = self.peer(peer, span)?;
+                let (dst, src) = self.pair(dst, me, src, peer, span)?;
+                Act::Get { dst, peer, src }
+            }
+            COp::Notify { peer, signal, index } => {
+                Act::Notify { peer: self.peer(peer, span)?, counter: self.counter(*signal, index, span)? }
+            }
+            COp::Wait { signal, index, value } => {
+                Act::Wait { counter: self.counter(*signal, index, span)?, value: self.value(value, span)? }
+            }
+            COp::FenceRelease => Act::FenceRelease,
+            COp::FenceAcquire => Act::FenceAcquire,
+            COp::FenceComplete => Act::FenceComplete,
+            COp::Record(e) => Act::Record(*e),
+            COp::Await(e) => Act::Await(*e),
+            COp::Local(l) => Act::Local(l),
+            COp::Mark => Act::Mark,
+        })
+    }
+}
+
+impl Program<'_> {
+    /// The role of a rank in a region, by number.
+    pub fn role_of(&self, region: RegionId, rank: u64) -> Result<Option<usize>, Fault> {
+        let mut cursor = Cursor::new(self, rank, 0, 0);
+        cursor.region = region.0 as usize;
+        cursor.role(&self.regions[cursor.region])
+    }
+
+    /// First element of chunk `num` of `den` of an operand on a rank.
+    pub fn chunk_start(
+        &self,
+        region: RegionId,
+        operand: OperandId,
+        rank: u64,
+        num: i64,
+        den: i64,
+    ) -> Result<u64, Fault> {
+        let r = &self.schedule.regions[region.0 as usize];
+        let line = &self.regions[region.0 as usize].operands[operand.0 as usize].1;
+        self.boundary(line, rank, num, den).map_err(|t| self.fault("E302", t, r.span, rank, &r.name))
+    }
+
+    /// First element of chunk `num` of `den` of a line on a rank; the closed form in [`crate::schedule::Line`].
+    pub(super) fn boundary(&self, line: &CLine, rank: u64, num: i64, den: i64) -> Result<u64, String> {
+        let (extent, unit) = match (&line.extent, &line.unit) {
+            (C::Int(extent), C::Int(unit)) => (*extent, *unit),
+            (extent, unit) => {
+                let env = self.mesh_env(rank);
+                let value = |e| self.eval(e, &env).map_err(|e| e.to_string());
+                (value(extent)?, value(unit)?)
+            }
+        };
+        let (Ok(extent), Ok(unit)) = (u64::try_from(extent), u64::try_from(unit)) else {
+            return Err(format!("a line of {extent} x {unit} elements"));
+        };
+        if line.parts == 1 && (num as u64 | den as u64 | extent) >> 31 == 0 {
+            // One block, and nothing that needs more than 64 bits.
+            let whole = num as u64 == den as u64;
+            let length = unit * extent;
+            if whole || num == 0 || length >> 32 == 0 {
+                let at = if whole { length } else { (length * num as u64).div_ceil(den as u64) };
+                return Ok(at);
+            }
+        }
+        let scaled = num as u128 * line.parts as u128;
+        let block = (scaled / den as u128) as u64;
+        let rest = scaled % den as u128;
+        let start = unit * line.rule.boundary(extent, block.min(line.parts), line.parts);
+        if rest == 0 {
+            return Ok(start);
+        }
+        let end = unit * line.rule.boundary(extent, block + 1, line.parts);
+        Ok(start + ((end - start) as u128 * rest).div_ceil(den as u128) as u64)
+    }
+
+    /// Stride-free view of an index expression: the value of a local operation's expression on a rank.
+    pub fn local_value(&self, e: &crate::expr::Expr, rank: u64) -> Result<i64, crate::expr::EvalError> {
+        let coords = self.schedule.mesh.coords(rank);
+        let axes = &self.schedule.mesh.axes;
+        e.eval(&|n: &crate::name::Name| axes.iter().position(|a| a.name == *n).map(|i| coords[i]))
+    }
+}

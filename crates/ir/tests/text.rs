@@ -1,0 +1,68 @@
+//! The text form: what is printed reads back as the same module.
+
+use kbc_diag::FileId;
+use kbc_ir::text::{PrintOptions, equivalent, identical, parse, print};
+
+fn read(name: &str, text: &str) -> kbc_ir::Module {
+    parse(FileId(0), text).unwrap_or_else(|d| panic!("{name}: {:#?}", d.list))
+}
+
+#[test]
+fn good_files_read_back() {
+    insta::glob!("kir/{good,graph,forms}/*.kir", |path| {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).unwrap();
+        let m = read(&name, &text);
+        let plain = print(&m, &PrintOptions { locs: false });
+        let again = read(&name, &plain);
+        assert!(equivalent(&m, &again), "{name} changes when printed:\n{plain}");
+        assert_eq!(print(&again, &PrintOptions { locs: false }), plain);
+        let full = print(&m, &PrintOptions { locs: true });
+        let again = read(&name, &full);
+        assert!(identical(&m, &again), "{name} changes when printed with locations:\n{full}");
+        insta::assert_snapshot!(plain);
+    });
+}
+
+/// Locations are written where they are asked for, and read back as they were; without them, what is read comes from
+/// its own line.
+#[test]
+fn locations() {
+    let text = "kir 1\nmodule @m\nmesh tp 2\n\ngraph\ninput @x : f32[4] data ones() @-\n\n\
+                %x = input @x : f32[4] @7:1..9\n%y = all_gather %x over tp dim 0 using ring @7:10..14 @7:2..20\n";
+    let full = print(&read("text", text), &PrintOptions { locs: true });
+    assert_eq!(
+        full,
+        "kir 1\nmodule @m\nmesh tp 2\n\ngraph\ninput @x : f32[4] data ones() @- @0:33..65\n\n\
+         %x = input @x : f32[4] @7:1..9\n%y = all_gather %x over tp dim 0 using ring @7:10..14 @7:2..20\n"
+    );
+}
+
+/// The standard promises are those of the algorithm language, clause by clause.
+#[test]
+fn standard_promises() {
+    for (short, long) in [
+        ("all_reduce sum", "on v[n]; start v[i]; end v[i] = sum(v[i] at q for q in 0..p)"),
+        ("reduce_scatter max", "on v[p][n]; start v[b][i]; end v[r][i] = sum(v[r][i] at q for q in 0..p)"),
+        ("all_gather", "on v[p][n]; start v[r][i]; end v[b][i] = v[b][i] at b"),
+        ("broadcast root 2", "on v[n]; start v[i] if r == 2; end v[i] = v[i] at 2"),
+        ("reduce min root 1", "on v[n]; start v[i]; end v[i] if r == 1 = sum(v[i] at q for q in 0..p)"),
+        ("gather root 0", "on v[p][n]; start v[r][i]; end v[b][i] if r == 0 = v[b][i] at b"),
+        ("scatter root 3", "on v[p][n]; start v[b][i] if r == 3; end v[r][i] = v[r][i] at 3"),
+        ("all_to_all", "on src[p][n], dst[p][n]; start src[b][i]; end dst[b][i] = src[r][i] at b"),
+        ("slice", "on v[p][n]; start v[b][i]; end v[r][i] = v[r][i] at r"),
+    ] {
+        let region = |promise: &str| {
+            format!(
+                "kir 1\nmodule @m\nmesh tp 4\n\nschedule calls none\n\nregion @a over tp\n  promise {promise}\n"
+            )
+        };
+        let mut parts = long.split("; ");
+        let mut spelled = format!("{short} over (r of p) {}", parts.next().unwrap_or_default());
+        parts.for_each(|clause| spelled += &format!("\n    {clause}"));
+        let (a, b) = (read("short", &region(short)), read("long", &region(&spelled)));
+        assert!(equivalent(&a, &b), "{short}: {:#?}", a.schedule().map(|s| &s.regions[0].promise));
+        // Printed in its short form, however it was written.
+        assert_eq!(print(&b, &PrintOptions::default()), region(short));
+    }
+}

@@ -1,0 +1,62 @@
+//! What is generated from the operations and from modules: the tables of `docs/ir.md`, pictures.
+
+use kbc_diag::FileId;
+use kbc_ir::Body;
+use kbc_ir::dot::{graph_dot, schedule_dot};
+use kbc_ir::optable::{Level, markdown, names};
+use kbc_ir::text::parse;
+use std::collections::BTreeSet;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ir.md");
+
+/// The tables in the page are those of the table of operations. With `KBC_BLESS` set, they are written.
+#[test]
+fn the_page_has_the_table_of_operations() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let mut fresh = page.clone();
+    for (level, word) in [(Level::Graph, "graph"), (Level::Schedule, "schedule")] {
+        let (open, close) = (format!("<!-- operations: {word} -->\n"), "<!-- end -->");
+        let start = fresh.find(&open).unwrap() + open.len();
+        let end = start + fresh[start..].find(close).unwrap();
+        fresh.replace_range(start..end, &markdown(level));
+    }
+    if std::env::var_os("KBC_BLESS").is_some() {
+        std::fs::write(PAGE, &fresh).unwrap();
+    }
+    assert!(fresh == page, "docs/ir.md is not what optable.rs says; run this test with KBC_BLESS=1");
+}
+
+/// Every operation of the table occurs in a file of `kir`, and every operation of those files is in the table.
+#[test]
+fn the_table_has_all_operations() {
+    let mut seen: BTreeSet<(bool, String)> = BTreeSet::new();
+    insta::glob!("kir/{good,graph,forms}/*.kir", |path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let is_graph = parse(FileId(0), &text).unwrap().graph().is_some();
+        for line in text.lines() {
+            let word = match is_graph {
+                true => line.split_once(" = ").filter(|_| line.starts_with('%')).map(|l| l.1),
+                // Operations of a schedule stand below a stream.
+                false => line.strip_prefix("      ").map(str::trim_start),
+            };
+            if let Some(w) = word.and_then(|w| w.split_whitespace().next()).filter(|w| *w != "else") {
+                seen.insert((is_graph, w.to_string()));
+            }
+        }
+    });
+    let table = |level, is_graph| names(level).map(move |n| (is_graph, n.to_string()));
+    let want: BTreeSet<_> = table(Level::Graph, true).chain(table(Level::Schedule, false)).collect();
+    assert_eq!(seen, want);
+}
+
+#[test]
+fn pictures() {
+    insta::glob!("kir/{graph/ffn_selected,good/mesh2x3,good/shared_window,forms/all_forms}.kir", |path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let dot = match &parse(FileId(0), &text).unwrap().body {
+            Body::Graph(g) => graph_dot(g),
+            Body::Schedule(s) => schedule_dot(s),
+        };
+        insta::assert_snapshot!(dot);
+    });
+}

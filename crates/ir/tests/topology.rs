@@ -1,0 +1,347 @@
+//! Machines: text, numbering of links, routes, rates. What is computed in closed form is compared with a search over
+//! the links themselves.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use kbc_diag::{FileId, Span};
+use kbc_ir::topology::{
+    DEFAULT_LINK, DeviceId, Dimension, Direction, LinkId, LinkRate, Quantity, Settings, Topology, quantity,
+    unit_names,
+};
+
+const FILE: FileId = FileId(0);
+
+fn machine(text: &str) -> Topology {
+    Topology::parse(text, FILE).expect("a machine of this test")
+}
+
+/// Small machines of every kind, with axes of one and two, and both readings of a wrap of two.
+const SMALL: [&str; 24] = [
+    "ring(1)",
+    "ring(2)",
+    "ring(2) { wrap2: 2 }",
+    "ring(3)",
+    "ring(6)",
+    "ring(7)",
+    "torus(5)",
+    "torus(2, 2)",
+    "torus(2, 2) { wrap2: 2 }",
+    "torus(2, 3)",
+    "torus(3, 2) { wrap2: 2 }",
+    "torus(4, 3)",
+    "torus(1, 5)",
+    "torus(2, 3, 4)",
+    "torus(3, 1, 2) { wrap2: 2 }",
+    "mesh(1)",
+    "mesh(6)",
+    "mesh(2, 3)",
+    "mesh(4, 1)",
+    "mesh(3, 2, 4)",
+    "full(1)",
+    "full(2)",
+    "full(3)",
+    "full(8)",
+];
+
+/// Distances from a device along links.
+fn search(t: &Topology, from: DeviceId) -> Vec<u32> {
+    let mut far = vec![u32::MAX; t.device_count()];
+    far[from.0 as usize] = 0;
+    let mut queue = VecDeque::from([from]);
+    while let Some(at) = queue.pop_front() {
+        for l in t.links_from(at) {
+            if far[l.to.0 as usize] == u32::MAX {
+                far[l.to.0 as usize] = far[at.0 as usize] + 1;
+                queue.push_back(l.to);
+            }
+        }
+    }
+    far
+}
+
+#[test]
+fn links_are_numbered_densely_and_once() {
+    for text in SMALL {
+        let t = machine(text);
+        let by_number: Vec<_> = t.links().collect();
+        assert_eq!(by_number.len() as u64, t.link_count(), "{text}");
+        let by_device: BTreeSet<LinkId> = t.devices().flat_map(|d| t.links_from(d)).map(|l| l.id).collect();
+        assert_eq!(by_device, (0..by_number.len() as u32).map(LinkId).collect(), "{text}");
+        let ends: BTreeSet<_> = by_number.iter().map(|l| (l.from, l.to, l.axis, l.direction)).collect();
+        assert_eq!(ends.len(), by_number.len(), "{text}: two numbers of one link");
+        for l in &by_number {
+            assert!(t.links_from(l.from).contains(l), "{text}: {l:?}");
+            assert!(t.links_between(l.to, l.from).iter().any(|b| b.axis == l.axis), "{text}: {l:?} one way");
+            let (a, b) = (t.coordinates(l.from), t.coordinates(l.to));
+            let differ: Vec<usize> = (0..a.len()).filter(|&i| a[i] != b[i]).collect();
+            assert_eq!(differ, [l.axis], "{text}: {l:?}");
+        }
+        let names: BTreeSet<String> = by_number.iter().map(|l| t.link_name(l.id)).collect();
+        assert_eq!(names.len(), by_number.len(), "{text}: {names:?}");
+    }
+}
+
+#[test]
+fn link_counts() {
+    for (text, links) in [
+        ("ring(1)", 0),
+        ("ring(2)", 2),
+        ("ring(2) { wrap2: 2 }", 4),
+        ("ring(6)", 12),
+        ("torus(2, 3)", 18),
+        ("torus(2, 3) { wrap2: 2 }", 24),
+        ("torus(1, 5)", 10),
+        ("mesh(2, 3)", 14),
+        ("mesh(2, 3) { wrap2: 2 }", 14),
+        ("mesh(3, 3, 3)", 108),
+        ("full(8)", 56),
+        ("full(65536)", 65_536 * 65_535),
+        ("torus(256, 256)", 4 * 65_536),
+    ] {
+        assert_eq!(machine(text).link_count(), links, "{text}");
+    }
+}
+
+#[test]
+fn coordinates_follow_the_axes_last_fastest() {
+    let t = machine("torus(2, 3)");
+    assert_eq!(t.axes().collect::<Vec<_>>(), [("x", 2), ("y", 3)]);
+    let names: Vec<String> = t.devices().map(|d| t.name(d)).collect();
+    assert_eq!(names, ["(0,0)", "(0,1)", "(0,2)", "(1,0)", "(1,1)", "(1,2)"]);
+    for text in SMALL {
+        let t = machine(text);
+        for d in t.devices() {
+            assert_eq!(t.device(&t.coordinates(d)), Some(d), "{text}");
+        }
+    }
+    assert_eq!(t.device(&[2, 0]), None);
+    assert_eq!(t.device(&[0]), None);
+    assert_eq!(machine("ring(4)").name(DeviceId(3)), "(3)");
+}
+
+#[test]
+fn routes_are_connected_and_shortest() {
+    for text in SMALL {
+        let t = machine(text);
+        for from in t.devices() {
+            let far = search(&t, from);
+            assert_eq!(t.eccentricity(from), *far.iter().max().unwrap(), "{text} from {}", t.name(from));
+            for to in t.devices() {
+                for hint in [None, Some(Direction::Plus), Some(Direction::Minus)] {
+                    let route: Vec<_> = t.route(from, to, hint).map(|l| t.link(l).unwrap()).collect();
+                    assert_eq!(route.len() as u32, far[to.0 as usize], "{text} {from:?} {to:?}");
+                    assert_eq!(t.route(from, to, hint).len(), route.len());
+                    let end = route.iter().fold(from, |at, l| {
+                        assert_eq!(l.from, at, "{text}: broken route");
+                        l.to
+                    });
+                    assert_eq!(end, to, "{text}");
+                    assert!(route.is_sorted_by_key(|l| l.axis), "{text}: lowest axis first");
+                }
+            }
+        }
+        let worst = t.devices().map(|d| t.eccentricity(d)).max();
+        assert_eq!(Some(t.diameter()), worst, "{text}");
+    }
+}
+
+#[test]
+fn ties_take_the_lowest_axis_then_the_positive_direction() {
+    let walk = |text: &str, from: u32, to: u32| -> Vec<String> {
+        let t = machine(text);
+        t.route(DeviceId(from), DeviceId(to), None).map(|l| t.link_name(l)).collect()
+    };
+    assert_eq!(walk("ring(4)", 0, 2), ["(0)->(1)", "(1)->(2)"]);
+    assert_eq!(walk("ring(4)", 3, 1), ["(3)->(0)", "(0)->(1)"]);
+    assert_eq!(walk("ring(4)", 0, 3), ["(0)->(3)"]);
+    assert_eq!(walk("mesh(2, 3)", 0, 5), ["(0,0)->(1,0)", "(1,0)->(1,1)", "(1,1)->(1,2)"]);
+    assert_eq!(walk("mesh(2, 3)", 5, 0), ["(1,2)->(0,2)", "(0,2)->(0,1)", "(0,1)->(0,0)"]);
+    assert_eq!(walk("full(4)", 3, 1), ["(3)->(1)"]);
+}
+
+#[test]
+fn the_hint_picks_between_two_links_and_nothing_else() {
+    let t = machine("torus(3, 2) { wrap2: 2 }");
+    let first = |from: &[u32], to: &[u32], hint| {
+        let (from, to) = (t.device(from).unwrap(), t.device(to).unwrap());
+        t.route(from, to, hint).map(|l| t.link_name(l)).collect::<Vec<_>>().join(" ")
+    };
+    let (plus, minus) = (Some(Direction::Plus), Some(Direction::Minus));
+    assert_eq!(first(&[0, 0], &[0, 1], None), "(0,0)->(0,1) +y");
+    assert_eq!(first(&[0, 0], &[0, 1], plus), "(0,0)->(0,1) +y");
+    assert_eq!(first(&[0, 0], &[0, 1], minus), "(0,0)->(0,1) -y");
+    assert_eq!(first(&[0, 1], &[0, 0], minus), "(0,1)->(0,0) -y");
+    assert_eq!(first(&[0, 0], &[1, 0], minus), "(0,0)->(1,0)", "an axis of three has one shortest way");
+    // One link: the hint has nothing to pick.
+    let one = machine("ring(2)");
+    for hint in [None, plus, minus] {
+        assert_eq!(one.route(DeviceId(1), DeviceId(0), hint).count(), 1);
+    }
+    // The two links of a pair are different resources in each direction.
+    assert_eq!(t.links_between(DeviceId(0), DeviceId(1)).len(), 2);
+}
+
+#[test]
+fn the_largest_machines_need_no_tables() {
+    let full = machine("full(65536)");
+    let last = full.link(LinkId((full.link_count() - 1) as u32)).unwrap();
+    assert_eq!((last.from, last.to), (DeviceId(65_535), DeviceId(65_534)));
+    assert_eq!(full.link(LinkId(u32::MAX)), None);
+    let ring = machine("ring(65536)");
+    assert_eq!(ring.route_cost(DeviceId(0), DeviceId(32_768), None).latency_ns, 32_768.0 * 500.0);
+    assert_eq!(ring.diameter(), 32_768);
+    let torus = machine("torus(32, 32, 64)");
+    assert_eq!(torus.hops(DeviceId(0), DeviceId(65_535)), 3);
+}
+
+#[test]
+fn own_rates_change_the_routes_over_them_only() {
+    let mut t = machine("ring(4) { link: 10 GB/s, 100 ns }");
+    let slow = LinkRate { bandwidth: 1e9, latency_ns: 700.0 };
+    t.set_link(DeviceId(1), DeviceId(2), slow).unwrap();
+    assert!(!t.is_uniform());
+    let over = t.route_cost(DeviceId(0), DeviceId(2), None);
+    assert_eq!((over.hops, over.latency_ns, over.bandwidth), (2, 800.0, 1e9));
+    let back = t.route_cost(DeviceId(2), DeviceId(1), None);
+    assert_eq!((back.hops, back.latency_ns, back.bandwidth), (1, 100.0, 1e10));
+    assert_eq!(t.own_rates().count(), 1);
+    t.set_link(DeviceId(1), DeviceId(2), LinkRate { bandwidth: 1e10, latency_ns: 100.0 }).unwrap();
+    assert!(t.is_uniform());
+
+    let e = t.set_link(DeviceId(0), DeviceId(2), slow).unwrap_err();
+    assert_eq!((e.code, e.title.as_str()), ("E447", "ring(4) has no link (0)->(2)"));
+    assert_eq!(e.help.as_deref(), Some("links lead to (1), (3)"));
+    assert_eq!(t.set_link(DeviceId(0), DeviceId(9), slow).unwrap_err().code, "E447");
+    assert_eq!(t.set_rate(LinkId(8), slow).unwrap_err().code, "E447");
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let rate = LinkRate { bandwidth: bad, latency_ns: 0.0 };
+        assert_eq!(t.set_link(DeviceId(0), DeviceId(1), rate).unwrap_err().code, "E445");
+    }
+    let mut two = machine("ring(2) { wrap2: 2 }");
+    two.set_link(DeviceId(0), DeviceId(1), slow).unwrap();
+    assert_eq!(two.own_rates().count(), 2, "both links of the pair");
+}
+
+#[test]
+fn text_comes_back_as_it_was() {
+    for text in [
+        "ring(6)",
+        "torus(2, 3) { link: 50 GB/s, 500 ns; fence: 20 ns }",
+        "mesh(4, 4, 2) { link: 50 GiB/s, 1 us; device: 100 TFLOP/s, 1.6 TB/s; vector: 200 GB/s; fence: 0 ns; \
+         signal: 4 B; wrap2: 2 }",
+        "full(8) { link: 1 B/s, 0.5 ns; wrap2: 1 }",
+    ] {
+        assert_eq!(machine(text).to_string(), text);
+    }
+    // Other spellings of the same machine.
+    for (text, same) in [
+        (" torus( 2,3 )", "torus(2, 3)"),
+        ("mesh(2,3){link:50GB/s,500ns}", "mesh(2, 3) { link: 50 GB/s, 500 ns }"),
+        ("ring(4) { fence: 1000 ns; }", "ring(4) { fence: 1 us }"),
+        ("ring(4) { link: 5e10 B/s, 0.5 us; }", "ring(4) { link: 50 GB/s, 500 ns }"),
+        ("ring(4) { }", "ring(4)"),
+    ] {
+        assert_eq!(machine(text).to_string(), same);
+    }
+}
+
+#[test]
+fn quantities_read_back_exactly() {
+    // Rates of every size, among them ones no decimal of few digits hits.
+    let mut state = 1u64;
+    for round in 0..4000 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let fraction = (state >> 11) as f64 / (1u64 << 53) as f64;
+        let amount = fraction * 10f64.powi(round % 30 - 9);
+        for dimension in
+            [Dimension::Bytes, Dimension::BytesPerSecond, Dimension::Nanoseconds, Dimension::FlopPerSecond]
+        {
+            let q = Quantity { amount, dimension };
+            let text = q.to_string();
+            let (number, unit) = text.split_once(' ').unwrap();
+            assert_eq!(quantity(number, unit), Some(q), "{text}");
+        }
+    }
+    assert_eq!(quantity("1", "TiB"), None);
+    assert_eq!(quantity("1e400", "B"), None);
+    assert_eq!(unit_names().len(), 21);
+}
+
+#[test]
+fn settings_say_what_is_default_and_override_each_other() {
+    let (_, given) = Topology::parse_shape("ring(4) { fence: 20 ns }", FILE).unwrap();
+    assert_eq!(given.link(), DEFAULT_LINK);
+    assert_eq!(
+        (given.flops(), given.memory(), given.vector()),
+        (f64::INFINITY, f64::INFINITY, f64::INFINITY)
+    );
+    assert_eq!((given.fence_ns(), given.signal_bytes(), given.wrap2()), (20.0, 0.0, 1));
+    assert_eq!(given.defaulted().len(), 5);
+    assert!(!given.defaulted().contains(&"fence: 0 ns"));
+    let (_, program) =
+        Topology::parse_shape("ring(4) { link: 1 GB/s, 7 ns; fence: 9 ns; signal: 4 B }", FILE).unwrap();
+    let both = given.over(&program);
+    assert_eq!(both.to_string(), " { link: 1 GB/s, 7 ns; fence: 20 ns; signal: 4 B }");
+    assert_eq!(Settings::default().over(&program), program);
+}
+
+#[test]
+fn bad_texts_are_one_clear_error() {
+    for (text, code, words, place) in [
+        ("tours(2, 3)", "E440", "did you mean `torus`", "tours"),
+        ("grid(2, 3)", "E440", "ring, torus, mesh, full, switch, hypercube, tree, hierarchy", "grid"),
+        ("switch(8)", "E441", "there yet", "switch(8)"),
+        ("hypercube(6)", "E441", "ring(n), torus(a, b[, c]), mesh(a, b[, c]) and full(n)", "hypercube(6)"),
+        ("tree(2, 5)", "E441", "switches", "tree(2, 5)"),
+        ("hierarchy(full(8), switch(4))", "E441", "links of their own", "hierarchy(full(8), switch(4))"),
+        ("ring()", "E442", "write ring(n)", "ring"),
+        ("ring(2, 3)", "E442", "does not take 2 arguments", "ring"),
+        ("mesh(1, 2, 3, 4)", "E442", "mesh(a, b) or mesh(a, b, c)", "mesh"),
+        ("ring(full(2))", "E442", "whole numbers", "ring"),
+        ("hierarchy(8, 4)", "E442", "two or more shapes", "hierarchy"),
+        ("ring(0)", "E443", "size 0 of `ring` is not in 1..=65536", "0"),
+        ("mesh(4, -1)", "E443", "size -1", "-1"),
+        ("ring(65537)", "E443", "65537", "65537"),
+        ("torus(300, 300)", "E443", "torus(300, 300) has 90000 devices", "torus(300, 300)"),
+        ("ring(99999999999999999999)", "E443", "does not fit", "99999999999999999999"),
+        ("ring(4) { lnik: 50 GB/s, 500 ns }", "E444", "did you mean `link`", "lnik"),
+        ("ring(4) { colour: 3 }", "E444", "there are link, device, vector, fence, signal, wrap2", "colour"),
+        ("ring(4) { link: 50 GB/s }", "E445", "has 1 values and takes 2", "link"),
+        ("ring(4) { link: 500 ns, 50 GB/s }", "E445", "a bandwidth like `50 GB/s`, above zero", "500 ns"),
+        ("ring(4) { link: 50 GB, 5 ns }", "E445", "bandwidth of `link`", "50 GB"),
+        ("ring(4) { link: 0 GB/s, 5 ns }", "E445", "out of range", "0 GB/s"),
+        ("ring(4) { fence: 20 }", "E445", "a time like `500 ns`", "20"),
+        ("ring(4) { fence: fast }", "E445", "a time like `500 ns`", "fast"),
+        ("ring(4) { wrap2: 3 }", "E445", "neither 1 nor 2", "3"),
+        ("ring(4) { fence: 1 ns; fence: 1 ns }", "E445", "given twice", "fence"),
+        ("ring(4) { fence: 20 nz }", "E446", "did you mean `ns`", "20 nz"),
+        ("ring(4) { fence 20 ns }", "E446", "expected `:`", "2"),
+        ("ring(4) { fence: 20 ns", "E446", "the text ends", ""),
+        ("ring(4", "E446", "expected `,` or `)`", ""),
+        ("ring 4", "E446", "expected `(`", "4"),
+        ("ring(4) x", "E446", "expected the end", "x"),
+        ("ring(p)", "E440", "unknown topology generator `p`", "p"),
+        ("", "E446", "the name of a topology generator", ""),
+        ("ring(4) { fence: 1.2.3 ns }", "E446", "`1.2.3` is no number", "1.2.3"),
+        ("ring(4) { fence: , }", "E446", "a number, a quantity", ","),
+        ("ring(-)", "E446", "expected a size", ")"),
+        ("\u{f8}(3)", "E446", "found `\u{f8}`", "\u{f8}"),
+    ] {
+        let e = Topology::parse(text, FILE).expect_err(text);
+        let said = format!("{e:?}");
+        assert_eq!(e.code, code, "{text}: {said}");
+        assert!(said.contains(words), "{text}: {said}");
+        let span = e.span();
+        assert_eq!(&text[span.start as usize..span.end as usize], place, "{text}");
+    }
+    let deep = "hierarchy(".repeat(100_000);
+    assert_eq!(Topology::parse(&deep, FILE).unwrap_err().code, "E446");
+}
+
+#[test]
+fn a_shape_without_a_place_makes_a_message_without_a_place() {
+    let (shape, settings) = Topology::parse_shape("tree(2, 3)", FILE).unwrap();
+    assert_eq!(shape.devices(), Some(8));
+    let e = Topology::build(shape, settings, Span::NONE).unwrap_err();
+    assert!(e.labels.is_empty());
+}

@@ -1,0 +1,122 @@
+//! Windows get their slots for call after call, and every window its place in the domain.
+//!
+//! Where every rank's result depends on every rank's input, whoever starts call n + 2 has heard in call n + 1 from
+//! everybody after call n; so two slots a message, used by alternate calls, need neither credit nor barrier at any skew
+//! (LANGUAGE 7.2). Such windows get twice their slots and `call mod 2` in the slot's number. Other windows keep one
+//! slot a message, and `synchronize` adds credits. Windows of different regions are disjoint; each starts at a multiple
+//! of 64 bytes.
+
+use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
+use kbc_diag::Diagnostics;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::{CALL, Ref, SOp, SStmt, Schedule, WindowId};
+use kbc_ir::{Module, Props};
+
+/// The record of `allocate`.
+pub static INFO: PassInfo = PassInfo {
+    name: "allocate",
+    summary: "Windows get slots for alternate calls where that replaces credits, and offsets",
+    requires: Props::EXPANDED,
+    gives: Props::ALLOCATED,
+    breaks: Props::NONE,
+    options: &[],
+};
+
+/// Alignment of a window in bytes: a cache line.
+const ALIGN: u64 = 64;
+
+/// The pass.
+pub struct Allocate;
+
+impl Pass for Allocate {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
+        let schedule = schedule_of(module, &INFO)?;
+        for w in 0..schedule.windows.len() as u32 {
+            if !alternates(schedule, WindowId(w)) && total(schedule, WindowId(w)) {
+                alternate(schedule, WindowId(w));
+            }
+        }
+        let mut at: u64 = 0;
+        for w in &mut schedule.windows {
+            w.offset = Some(at);
+            at = (at + w.slots * w.capacity * w.dtype.bytes()).next_multiple_of(ALIGN);
+        }
+        Ok(Changed::Yes)
+    }
+}
+
+/// Whether every region that uses the window makes every rank depend on every other.
+fn total(s: &Schedule, w: WindowId) -> bool {
+    let users = s.regions.iter().filter(|r| bodies(r).any(|b| uses(b, w, &|_| true)));
+    users.fold((true, false), |(all, _), r| (all && r.promise.as_ref().is_some_and(|p| p.is_total()), true)) == (true, true)
+}
+
+fn bodies(r: &kbc_ir::schedule::Region) -> impl Iterator<Item = &[SStmt]> {
+    r.roles.iter().flat_map(|r| r.streams.iter().map(|s| &s.body[..]))
+}
+
+/// Whether a slot of the window with such a number is named.
+fn uses(list: &[SStmt], w: WindowId, f: &dyn Fn(&Expr) -> bool) -> bool {
+    let slot = |r: &Ref| matches!(r, Ref::Slot { window, slot } if *window == w && f(slot));
+    list.iter().any(|s| match s {
+        SStmt::For { body, .. } => uses(body, w, f),
+        SStmt::If { then, other, .. } => uses(then, w, f) || uses(other, w, f),
+        SStmt::Op(op, _) => match op {
+            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => slot(dst) || slot(src),
+            SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => slot(dst) || slot(src),
+            _ => false,
+        },
+    })
+}
+
+/// Whether the window's slots already depend on the call.
+pub(crate) fn alternates(s: &Schedule, w: WindowId) -> bool {
+    s.regions.iter().any(|r| bodies(r).any(|b| uses(b, w, &|slot| slot.mentions(CALL))))
+}
+
+fn alternate(s: &mut Schedule, w: WindowId) {
+    let window = &mut s.windows[w.0 as usize];
+    let first = Expr::var(CALL).modulo(2) * Expr::Int(window.slots as i64);
+    window.slots *= 2;
+    for r in &mut s.regions {
+        for role in &mut r.roles {
+            for stream in &mut role.streams {
+                renumber(&mut stream.body, w, &first);
+            }
+        }
+    }
+}
+
+fn renumber(list: &mut [SStmt], w: WindowId, first: &Expr) {
+    let shift = |r: &mut Ref| {
+        if let Ref::Slot { window, slot } = r
+            && *window == w
+        {
+            *slot = (first.clone() + slot.clone()).simplify();
+        }
+    };
+    for s in list {
+        match s {
+            SStmt::For { body, .. } => renumber(body, w, first),
+            SStmt::If { then, other, .. } => {
+                renumber(then, w, first);
+                renumber(other, w, first);
+            }
+            SStmt::Op(op, _) => match op {
+                SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => {
+                    shift(dst);
+                    shift(src);
+                }
+                SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => {
+                    shift(dst);
+                    shift(src);
+                }
+                _ => {}
+            },
+        }
+    }
+}

@@ -1,0 +1,459 @@
+//! The cost model: what an algorithm's rounds take on a machine, before there is a schedule.
+//!
+//! Owns the price of one collective with one algorithm. It leaves the choice to `select` and real time to the event
+//! engine, which measures the finished schedule.
+//!
+//! **Up to [`EXACT_RANKS`] ranks** the algorithm's rounds are expanded and played on the machine's links, all groups
+//! of the axis at once. A message (everything one rank sends another in a round) starts when the last of the atoms it
+//! carries is there, takes the dimension-order route cut-through (latency a hop; each link busy for bytes over its
+//! bandwidth, first come first served; bytes once at the slowest), and pays a fence on both sides; what it reduces
+//! takes bytes over the vector rate, one message after another on a rank. Credits, slots and signals that travel alone are left
+//! out: they depend on the lowering.
+//!
+//! **Above** that, the same is done on three smaller machines of the same shape (each side halved, staying a power
+//! of two where it was one), once with the bytes and once with none, and both parts are continued to the real size:
+//! the differences of a latency or byte term between halvings form a geometric sequence for every term of the form
+//! `a + b p^e` and `a + b log p`, which covers the library (LANGUAGE 5).
+
+use kbc_ir::topology::{DeviceId, Direction, LinkId, Shape, Topology};
+use kbc_ir::types::{CutRule, Mesh};
+use kbc_rounds::rounds::{Buffer, coordinates, linear};
+use kbc_rounds::{Call, Library, Limits, Rounds, Transfer, expand, group};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+/// Groups up to this size are priced by their own rounds.
+pub const EXACT_RANKS: u64 = 64;
+
+/// Messages played at most; beyond it only the first groups of the axis are.
+const MAX_MESSAGES: usize = 400_000;
+
+/// How a price was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Method {
+    /// The rounds of all groups on the machine's links.
+    Rounds,
+    /// The rounds of the first groups only: (played, of).
+    SomeGroups(usize, usize),
+    /// Continued from machines with these numbers of ranks.
+    Continued([u64; 3]),
+    /// The finished schedule, by the time model the driver handed in.
+    Measured,
+}
+
+/// What an algorithm costs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Price {
+    /// Nanoseconds.
+    pub ns: f64,
+    /// Rounds with at least one message.
+    pub rounds: u64,
+    /// Most bytes sent by one rank.
+    pub sent: u64,
+    /// How it was found.
+    pub method: Method,
+}
+
+/// A collective to be priced.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// The algorithms.
+    pub library: &'a Library,
+    /// The machine.
+    pub topology: &'a Topology,
+    /// Ranks of each group in the group's order; all groups run at once.
+    pub groups: Vec<Vec<DeviceId>>,
+    /// Elements of the collective's line on one rank.
+    pub elements: u64,
+    /// Bytes of an element.
+    pub element_bytes: u64,
+}
+
+/// The groups of ranks that differ in one axis of the mesh only.
+pub fn groups(mesh: &Mesh, axis: &str) -> Vec<Vec<DeviceId>> {
+    let Some(at) = mesh.axes.iter().position(|a| a.name == *axis) else { return vec![] };
+    let inner: u64 = mesh.axes[at + 1..].iter().map(|a| a.size).product();
+    let size = mesh.axes[at].size;
+    let firsts = (0..mesh.ranks()).filter(|r| (r / inner).is_multiple_of(size));
+    firsts.map(|first| (0..size).map(|i| DeviceId((first + i * inner) as u32)).collect()).collect()
+}
+
+/// The machine to think of where none is known: every rank linked with every other.
+///
+/// # Errors
+/// As [`Topology::build`].
+pub fn complete_machine(ranks: u64) -> Result<Topology, kbc_diag::Diagnostic> {
+    let n = u32::try_from(ranks).unwrap_or(u32::MAX);
+    Topology::build(Shape::Full(n), Default::default(), kbc_diag::Span::NONE)
+}
+
+/// The price of a collective with that algorithm.
+///
+/// # Errors
+/// Why it cannot be expanded, in words.
+pub fn price(job: &Job<'_>, call: &Call) -> Result<Price, String> {
+    let p: i64 = call.sizes.iter().product();
+    if p as u64 <= EXACT_RANKS {
+        let rounds = rounds_of(job.library, call)?;
+        let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count().max(1);
+        let played = (MAX_MESSAGES / messages).clamp(1, job.groups.len().max(1));
+        let all = job.groups.len();
+        let method = if played < all { Method::SomeGroups(played, all) } else { Method::Rounds };
+        let (ns, sent) = play(job, &rounds, played);
+        return Ok(Price { ns, rounds: kbc_rounds::cost(&rounds).rounds.into(), sent, method });
+    }
+    continued(job, call, p as u64)
+}
+
+fn rounds_of(library: &Library, call: &Call) -> Result<Rounds, String> {
+    expand(library, call, &Limits::default()).map_err(|found| {
+        let first = found.list.first();
+        first.map_or("it has no rounds here".into(), |d| format!("{}: {}", d.code, d.title))
+    })
+}
+
+/// Nanoseconds until everything is everywhere, and the most bytes one rank sends.
+fn play(job: &Job<'_>, rounds: &Rounds, played: usize) -> (f64, u64) {
+    let messages = messages(job, rounds);
+    let ranks = rounds.ranks() as usize;
+    let mut sent = vec![0.0f64; ranks];
+    for m in messages.iter().filter(|m| m.src != m.dst) {
+        sent[m.src as usize] += m.bytes;
+    }
+    let most = sent.iter().copied().fold(0.0, f64::max);
+    (Engine::new(job, &messages, played).run(), most as u64)
+}
+
+/// What one rank sends another in a round.
+#[derive(Default)]
+struct Message {
+    src: u32,
+    dst: u32,
+    way: i8,
+    bytes: f64,
+    /// Bytes that are added at the receiver.
+    reduced: f64,
+    /// How many messages it waits for.
+    needs: u32,
+    /// Messages that wait for it.
+    feeds: Vec<u32>,
+}
+
+/// All messages of one group, in the order of rounds, with their dependences: a message waits for the last writers
+/// of every atom it carries.
+fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
+    let mut first = vec![];
+    let mut total = 0;
+    for b in &rounds.buffers {
+        first.push(total);
+        total += b.atoms as usize;
+    }
+    let mut out: Vec<Message> = vec![];
+    // Of each atom of each rank, the messages that made what is there: one that replaced it, and those that added.
+    let mut writers: Vec<Vec<u32>> = vec![vec![]; total * rounds.ranks() as usize];
+    for round in &rounds.rounds {
+        let mut together: BTreeMap<(u32, u32, i8), Vec<&Transfer>> = BTreeMap::new();
+        for x in round {
+            together.entry((x.src, x.dst, x.way.signum())).or_default().push(x);
+        }
+        let base = out.len();
+        for ((src, dst, way), transfers) in &together {
+            let runs = carried(transfers);
+            let bytes = |(buffer, start, stop): (u32, u32, u32)| {
+                let b = &rounds.buffers[buffer as usize];
+                elements(b, rounds.atoms, job.elements, start, stop) * job.element_bytes as f64
+            };
+            let own = *src as usize * total;
+            let mut needs: Vec<u32> = runs
+                .iter()
+                .flat_map(|r| &writers[own + first[r.0 as usize]..][r.1 as usize..r.2 as usize])
+                .flatten()
+                .copied()
+                .collect();
+            needs.sort_unstable();
+            needs.dedup();
+            let id = out.len() as u32;
+            needs.iter().for_each(|n| out[*n as usize].feeds.push(id));
+            let added = transfers
+                .iter()
+                .filter(|x| x.reduce)
+                .flat_map(|x| x.from.runs().iter().map(|r| bytes((x.from.buffer, r.start, r.start + r.len))));
+            out.push(Message {
+                src: *src,
+                dst: *dst,
+                way: *way,
+                bytes: runs.iter().map(|r| bytes(*r)).sum(),
+                reduced: added.sum(),
+                needs: needs.len() as u32,
+                feeds: vec![],
+            });
+        }
+        // All of a round's writes happen after all of its reads.
+        for (id, ((_, dst, _), transfers)) in (base as u32..).zip(&together) {
+            for x in transfers {
+                let at = *dst as usize * total + first[x.to.buffer as usize];
+                for r in x.to.runs() {
+                    for atom in &mut writers[at + r.start as usize..][..r.len as usize] {
+                        if !x.reduce {
+                            atom.clear();
+                        }
+                        atom.push(id);
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The places that transfers of one message carry: a place that goes to several places of one peer travels once.
+fn carried(transfers: &[&Transfer]) -> Vec<(u32, u32, u32)> {
+    let of = |x: &&Transfer| {
+        let buffer = x.from.buffer;
+        x.from.runs().iter().map(|r| (buffer, r.start, r.start + r.len)).collect::<Vec<_>>()
+    };
+    let mut runs: Vec<(u32, u32, u32)> = transfers.iter().flat_map(of).collect();
+    runs.sort_unstable();
+    let mut out: Vec<(u32, u32, u32)> = vec![];
+    for (buffer, start, stop) in runs {
+        match out.last_mut() {
+            Some(last) if last.0 == buffer && start <= last.2 => last.2 = last.2.max(stop),
+            _ => out.push((buffer, start, stop)),
+        }
+    }
+    out
+}
+
+/// Elements in atoms `start..stop` of a buffer.
+fn elements(buffer: &Buffer, atoms: u32, n: u64, start: u32, stop: u32) -> f64 {
+    if buffer.scratch.is_some() || buffer.atoms != atoms {
+        return n as f64 * f64::from(stop - start) / f64::from(atoms);
+    }
+    let at = |i: u32| CutRule::Even.boundary(n, i.into(), atoms.into());
+    (at(stop) - at(start)) as f64
+}
+
+/// Plays messages of several equal groups on the links of a machine.
+struct Engine<'a> {
+    job: &'a Job<'a>,
+    messages: &'a [Message],
+    played: usize,
+    needs: Vec<u32>,
+    free: HashMap<LinkId, f64>,
+    /// When each device has reduced what it got so far.
+    reduced: HashMap<DeviceId, f64>,
+    /// What happens next: time (the bits of a float that is not negative sort like it), message, hop.
+    queue: BinaryHeap<Reverse<(u64, usize, u32)>>,
+}
+
+/// The hop of an event at which a message has arrived and is reduced.
+const DONE: u32 = u32::MAX;
+
+impl<'a> Engine<'a> {
+    fn new(job: &'a Job<'a>, messages: &'a [Message], played: usize) -> Self {
+        Engine {
+            job,
+            messages,
+            played,
+            needs: messages.iter().map(|m| m.needs).cycle().take(messages.len() * played).collect(),
+            free: HashMap::new(),
+            reduced: HashMap::new(),
+            queue: BinaryHeap::new(),
+        }
+    }
+
+    /// Messages of group g are numbered from `g * messages`.
+    fn message(&self, id: usize) -> (&'a Message, DeviceId, DeviceId) {
+        let n = self.messages.len();
+        let m = &self.messages[id % n];
+        let members = &self.job.groups[id / n];
+        (m, members[m.src as usize], members[m.dst as usize])
+    }
+
+    fn at(&mut self, time: f64, id: usize, hop: u32) {
+        self.queue.push(Reverse((time.to_bits(), id, hop)));
+    }
+
+    fn run(mut self) -> f64 {
+        let n = self.messages.len();
+        let ready = (0..n * self.played).filter(|id| self.messages[id % n].needs == 0);
+        self.queue = ready.map(|id| Reverse((0, id, 0))).collect();
+        let mut end = 0.0f64;
+        while let Some(Reverse((time, id, hop))) = self.queue.pop() {
+            let time = f64::from_bits(time);
+            if hop != DONE {
+                self.step(time, id, hop);
+                continue;
+            }
+            end = end.max(time);
+            let first = id - id % n;
+            for &next in &self.messages[id % n].feeds {
+                let next = first + next as usize;
+                self.needs[next] -= 1;
+                if self.needs[next] == 0 {
+                    self.at(time, next, 0);
+                }
+            }
+        }
+        end
+    }
+
+    /// The head of a message comes to a link of its route, or to the end of it.
+    fn step(&mut self, time: f64, id: usize, hop: u32) {
+        let (m, from, to) = self.message(id);
+        let topology = self.job.topology;
+        let settings = topology.settings();
+        if from == to {
+            return self.at(time + 2.0 * m.bytes / settings.memory() * 1e9, id, DONE);
+        }
+        let hint = match m.way {
+            1 => Some(Direction::Plus),
+            -1 => Some(Direction::Minus),
+            _ => None,
+        };
+        // The release fence comes before the first link.
+        let time = if hop == 0 { time + settings.fence_ns() } else { time };
+        let mut route = topology.route(from, to, hint);
+        if let Some(link) = route.nth(hop as usize) {
+            let rate = topology.rate(link);
+            let free = self.free.entry(link).or_insert(0.0);
+            let start = time.max(*free);
+            *free = start + m.bytes / rate.bandwidth * 1e9;
+            return self.at(start + rate.latency_ns, id, hop + 1);
+        }
+        let slowest = topology.route_cost(from, to, hint).bandwidth;
+        let arrived = time + m.bytes / slowest * 1e9 + settings.fence_ns();
+        let done = if m.reduced > 0.0 {
+            let free = self.reduced.entry(to).or_insert(0.0);
+            *free = free.max(arrived) + m.reduced / settings.vector() * 1e9;
+            *free
+        } else {
+            arrived
+        };
+        self.at(done, id, DONE);
+    }
+}
+
+/// The price above [`EXACT_RANKS`], continued from smaller machines.
+fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
+    let dims: Vec<u64> = call.sizes.iter().map(|&s| s as u64).collect();
+    // Sides of the machine under one group: those of the call where it has several, otherwise the machine's own.
+    let sides: Vec<u64> = match (dims.len(), job.topology.device_count() as u64 == p) {
+        (1, true) => job.topology.shape().sizes().iter().map(|&s| s.into()).collect(),
+        _ => dims.clone(),
+    };
+    let mut ladder: Vec<Vec<u64>> = vec![];
+    let mut halvings = 0;
+    while ladder.len() < 3 && halvings < 64 {
+        let small: Vec<u64> = sides.iter().map(|&s| shrunk(s, halvings)).collect();
+        let ranks: u64 = small.iter().product();
+        if ranks <= EXACT_RANKS && ladder.last() != Some(&small) {
+            ladder.push(small);
+        }
+        halvings += 1;
+    }
+    ladder.reverse();
+    let [a, b, c] = &ladder[..] else {
+        return Err("no estimate: the machine has too few smaller ones".into());
+    };
+    let mut points = vec![];
+    for side in [a, b, c] {
+        points.push(point(job, call, side, p).map_err(|why| format!("no estimate for {p} ranks: {why}"))?);
+    }
+    let ranks = [a, b, c].map(|s| s.iter().product::<u64>());
+    let along =
+        |get: fn(&Point) -> f64| growth([get(&points[0]), get(&points[1]), get(&points[2])], ranks, p);
+    Ok(Price {
+        ns: along(|x| x.latency) + along(|x| x.transfer),
+        rounds: along(|x| x.rounds).round() as u64,
+        sent: along(|x| x.sent).round() as u64,
+        method: Method::Continued(ranks),
+    })
+}
+
+/// A side halved so many times: a power of two stays one, any other side becomes three times one (never a power).
+fn shrunk(side: u64, halvings: u32) -> u64 {
+    let exact = side >> halvings;
+    match exact {
+        0 => 1,
+        _ if side.is_power_of_two() || halvings == 0 => exact,
+        1..3 => 3.min(side),
+        // 3 * 2^k nearest below.
+        _ => 3 << (exact / 3).ilog2(),
+    }
+}
+
+struct Point {
+    latency: f64,
+    transfer: f64,
+    rounds: f64,
+    sent: f64,
+}
+
+fn point(job: &Job<'_>, call: &Call, sides: &[u64], p: u64) -> Result<Point, String> {
+    let ranks: u64 = sides.iter().product();
+    let small: Vec<u32> = sides.iter().map(|&s| s as u32).collect();
+    let shape = match (job.topology.shape(), &small[..]) {
+        (Shape::Full(_), _) => Shape::Full(ranks as u32),
+        (Shape::Mesh(_), _) => Shape::Mesh(small.clone()),
+        (_, [one]) => Shape::Ring(*one),
+        _ => Shape::Torus(small.clone()),
+    };
+    let topology =
+        Topology::build(shape, *job.topology.settings(), kbc_diag::Span::NONE).map_err(|d| d.title)?;
+    let sizes: Vec<i64> =
+        if call.sizes.len() == 1 { vec![ranks as i64] } else { sides.iter().map(|&s| s as i64).collect() };
+    let root = call.root.as_ref().map(|r| {
+        let at = linear(&call.sizes, r) as u64 * ranks / p;
+        coordinates(&sizes, at as i64)
+    });
+    let call = Call { sizes, root, ..call.clone() };
+    match group::is_legal(job.library, &call) {
+        Ok(true) => {}
+        Ok(false) => return Err(format!("not made for {ranks}, from which it would be continued")),
+        Err(d) => return Err(d.title),
+    }
+    let rounds = rounds_of(job.library, &call)?;
+    let one = Job { topology: &topology, groups: vec![topology.devices().collect()], ..job.clone() };
+    let (total, sent) = play(&one, &rounds, 1);
+    let (latency, _) = play(&Job { elements: 0, ..one }, &rounds, 1);
+    let count = kbc_rounds::cost(&rounds).rounds;
+    Ok(Point { latency, transfer: total - latency, rounds: count.into(), sent: sent as f64 })
+}
+
+/// Continues three values at growing numbers of ranks to `p`: differences form a geometric sequence.
+fn growth([a, b, c]: [f64; 3], [pa, pb, pc]: [u64; 3], p: u64) -> f64 {
+    let (first, second) = (b - a, c - b);
+    let scale = (pc as f64 / pb as f64).ln();
+    let before = (pb as f64 / pa as f64).ln();
+    if second == 0.0 || first == 0.0 || (first < 0.0) != (second < 0.0) || scale <= 0.0 || before <= 0.0 {
+        return c;
+    }
+    let steps = (p as f64 / pc as f64).ln() / scale;
+    // Equal steps of log p are assumed; where they differ a little (sides that are no powers of two) q is corrected.
+    let q = (second / first) / (scale / before);
+    let sum = if (q - 1.0).abs() < 1e-6 { steps } else { q * (q.powf(steps) - 1.0) / (q - 1.0) };
+    (c + second * sum).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_exact_for_the_terms_of_the_library() {
+        let terms: [fn(f64) -> f64; 5] =
+            [|p| 2.0 * (p - 1.0), |p| p.log2() + 2.0, |p| (p - 1.0) / p, |p| p * p / 8.0, |_| 7.0];
+        for f in terms {
+            let got = growth([f(16.0), f(32.0), f(64.0)], [16, 32, 64], 4096);
+            assert!((got - f(4096.0)).abs() <= 1e-9 * f(4096.0).max(1.0), "{got} {}", f(4096.0));
+        }
+    }
+
+    #[test]
+    fn sides_shrink_in_their_class() {
+        assert_eq!((0..5).map(|h| shrunk(64, h)).collect::<Vec<_>>(), [64, 32, 16, 8, 4]);
+        assert_eq!((0..6).map(|h| shrunk(100, h)).collect::<Vec<_>>(), [100, 48, 24, 12, 6, 3]);
+        assert_eq!(shrunk(2, 4), 1);
+    }
+}

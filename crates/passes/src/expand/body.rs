@@ -1,0 +1,535 @@
+//! Statements of an algorithm as a tree of rounds, loops and lanes (LANGUAGE 2.4), still without signals.
+//!
+//! Owns the meaning of `for`, `each`, `if`, `together` and `apply` on symbols: who transfers what to whom in which
+//! round, as expressions. How a round becomes operations is [`super::emit`].
+
+use super::region::{Cx, Gen, Region};
+use super::sym::{Bindings, IntoStop, Res, Stop, Sym, not_symbolic};
+use super::view::{Group, axes_view, map_view};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::Name;
+use kbc_ir::expr::{Expr, UnOp};
+use kbc_rounds::ast::{Apply, Block, Place, Range, Slice, Stmt, StmtKind, ViewKind};
+use kbc_rounds::eval::AlgRef;
+use kbc_rounds::library::{AlgId, CollId};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A transfer statement with everything around it.
+#[derive(Clone)]
+pub(super) struct Transfer {
+    /// Generators of the `each` statements around it.
+    pub(super) each: Vec<Gen>,
+    /// When this rank takes part, besides the generators.
+    pub(super) guard: Expr,
+    pub(super) src: Region,
+    pub(super) dst: Region,
+    pub(super) group: Rc<Group>,
+    /// The other rank, in the group's own coordinates, not wrapped.
+    pub(super) peer: Vec<Expr>,
+    pub(super) get: bool,
+    pub(super) reduce: bool,
+    pub(super) span: Span,
+}
+
+/// A tree of rounds.
+#[derive(Clone)]
+pub(super) enum Node {
+    Round(Vec<Transfer>),
+    Loop(Gen, Vec<Node>),
+    /// Sequences that share no chunks.
+    Lanes(Vec<Vec<Node>>),
+}
+
+/// A scratch buffer: the operand whose line it has.
+pub(super) struct Scratch {
+    pub(super) name: Name,
+    pub(super) like: u32,
+}
+
+/// The walk over statements.
+pub(super) struct Builder<'a> {
+    pub(super) cx: Cx<'a>,
+    /// Loops are unrolled, so that steps are constants.
+    pub(super) unroll: bool,
+    pub(super) scratch: Vec<Scratch>,
+    /// Operands of the collective itself.
+    pub(super) operands: u32,
+    /// Operations so far, against [`MAX_UNROLLED`].
+    pub(super) transfers: usize,
+    pub(super) depth: u32,
+    /// Linear index expression and size of the whole region, for tables.
+    pub(super) world: super::view::World,
+    pub(super) tables: Vec<kbc_ir::schedule::Table>,
+}
+
+/// Transfers that an unrolled expansion may have.
+pub(super) const MAX_UNROLLED: usize = 4096;
+
+/// One application of an algorithm: its names and its spaces.
+#[derive(Clone)]
+pub(super) struct Frame {
+    pub(super) env: Bindings,
+    pub(super) group: Rc<Group>,
+    /// Names of the group's coordinates.
+    axes: Vec<String>,
+    /// Chunks of the space.
+    pub(super) chunks: Expr,
+    /// The collective's buffers and scratch by name; one without a name is first.
+    pub(super) buffers: Vec<(String, Region)>,
+    pub(super) one_buffer: bool,
+    pub(super) guard: Expr,
+    pub(super) each: Vec<Gen>,
+}
+
+impl Frame {
+    /// Number of the axis with that coordinate name.
+    pub(super) fn axis(&self, name: &str) -> Option<usize> {
+        self.axes.iter().position(|a| a == name)
+    }
+}
+
+impl<'a> Builder<'a> {
+    /// The rounds of an algorithm on a group and regions.
+    pub(super) fn algorithm(
+        &mut self,
+        coll: CollId,
+        alg: AlgId,
+        args: Vec<(String, Sym)>,
+        root: Option<Vec<Expr>>,
+        group: Rc<Group>,
+        regions: Vec<Region>,
+        guard: Expr,
+        each: Vec<Gen>,
+        at: Span,
+    ) -> Res<Vec<Node>> {
+        let lib = self.cx.eval.lib;
+        let (decl, promise) = (lib.algorithm(alg), lib.collective(coll));
+        if self.depth > 64 {
+            return Err(Diagnostic::error("E023", format!("`{}` applies itself without end", decl.name.node))
+                .primary(at, "here")
+                .into_stop());
+        }
+        let mut env: Bindings = vec![];
+        for (name, default) in &decl.params {
+            let value = match args.iter().find(|(n, _)| *n == name.node) {
+                Some((_, v)) => v.clone(),
+                None => self.cx.eval.eval(default, &env, 0)?,
+            };
+            env.push((name.node.clone(), value));
+        }
+        for (i, axis) in decl.axes.iter().enumerate() {
+            env.push((axis.size.node.clone(), Sym::Int(Expr::Int(group.sizes[i]))));
+        }
+        if let Some(cond) = &decl.cond
+            && !self.cx.eval.int(cond, &env)?.is_true()
+        {
+            let sizes: Vec<String> = group.sizes.iter().map(i64::to_string).collect();
+            return Err(Diagnostic::error("E024", format!("`{}` does not run on {} ranks", decl.name.node, sizes.join(" x ")))
+                .primary(at, "used here")
+                .secondary(cond.span, "this is false")
+                .into_stop());
+        }
+        for (i, axis) in decl.axes.iter().enumerate() {
+            env.push((axis.coord.node.clone(), Sym::Int(group.own[i].clone())));
+        }
+        if let (Some((_, names)), Some(root)) = (&decl.root, root) {
+            match &names[..] {
+                [one] if root.len() == 1 => env.push((one.node.clone(), Sym::Int(root[0].clone()))),
+                [one] => env.push((one.node.clone(), Sym::Rank(root))),
+                many => env.extend(many.iter().zip(root).map(|(n, e)| (n.node.clone(), Sym::Int(e)))),
+            }
+        }
+        let ranks: i64 = group.sizes.iter().product();
+        let blocks = promise.buffers.first().is_some_and(|b| b.sizes.len() == 2);
+        let chunks = match &decl.chunks {
+            Some(e) => self.cx.eval.int(e, &env)?,
+            None => Expr::Int(if blocks { ranks } else { 1 }),
+        };
+        let names = promise.buffers.iter().map(|b| b.name.node.clone());
+        let frame = Frame {
+            env,
+            group,
+            axes: decl.axes.iter().map(|a| a.coord.node.clone()).collect(),
+            chunks,
+            buffers: names.zip(regions).collect(),
+            one_buffer: promise.buffers.len() == 1,
+            guard,
+            each,
+        };
+        self.depth += 1;
+        let nodes = self.block(&decl.body, &frame);
+        self.depth -= 1;
+        nodes
+    }
+
+    fn block(&mut self, block: &Block, frame: &Frame) -> Res<Vec<Node>> {
+        let mut frame = frame.clone();
+        let mut parts = vec![];
+        for stmt in &block.stmts {
+            let nodes = self.stmt(stmt, &mut frame)?;
+            if !nodes.is_empty() {
+                parts.push(nodes);
+            }
+        }
+        if block.together { side_by_side(parts, block.span) } else { Ok(parts.into_iter().flatten().collect()) }
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, frame: &mut Frame) -> Res<Vec<Node>> {
+        Ok(match &stmt.kind {
+            StmtKind::Let(name, e) => {
+                let v = self.cx.eval.eval(e, &frame.env, 0)?;
+                frame.env.push((name.node.clone(), v));
+                vec![]
+            }
+            StmtKind::Scratch(name, count) => {
+                let count = self.cx.eval.int(count, &frame.env)?;
+                if count != frame.chunks {
+                    return not_symbolic("scratch of another number of chunks than the space has", stmt.span);
+                }
+                let Some((_, first)) = frame.buffers.first() else { return Ok(vec![]) };
+                let mut region = first.clone();
+                region.operand = self.operands + self.scratch.len() as u32;
+                let like = first.operand;
+                // Scratch of scratch has the line of what that one was like.
+                let like = if like < self.operands { like } else { self.scratch[(like - self.operands) as usize].like };
+                let hint = self.cx.fresh.name(&name.node);
+                self.scratch.push(Scratch { name: hint, like });
+                frame.buffers.push((name.node.clone(), region));
+                vec![]
+            }
+            StmtKind::Move { get, here, there, reduce } => {
+                self.transfers += 1;
+                if self.unroll && self.transfers > MAX_UNROLLED {
+                    return not_symbolic(format!("more than {MAX_UNROLLED} unrolled transfers"), stmt.span);
+                }
+                vec![Node::Round(vec![self.transfer(*get, here, there, *reduce, stmt.span, frame)?])]
+            }
+            StmtKind::For(var, range, body) => self.repeat(var, range, body, frame)?,
+            StmtKind::Each(gens, body) => {
+                let mut inner = frame.clone();
+                for (var, range) in &gens.vars {
+                    let (lo, hi) = (self.cx.eval.int(&range.lo, &inner.env)?, self.cx.eval.int(&range.hi, &inner.env)?);
+                    let name = self.cx.fresh.name(&var.node);
+                    self.cx.ranges.bind(&name, &lo, &hi);
+                    inner.env.push((var.node.clone(), Sym::Int(Expr::Var(name.clone()))));
+                    inner.each.push(Gen { var: name, lo, hi });
+                }
+                if let Some(c) = &gens.cond {
+                    let c = self.cx.eval.int(c, &inner.env)?;
+                    inner.guard = inner.guard.and(c);
+                }
+                let nodes = self.block(body, &inner)?;
+                match &nodes[..] {
+                    [] | [Node::Round(_)] => nodes,
+                    _ => self.each_unrolled(gens, body, frame)?,
+                }
+            }
+            StmtKind::If(c, then, other) => match self.cx.eval.int(c, &frame.env)? {
+                Expr::Int(0) => match other {
+                    Some(b) => self.block(b, frame)?,
+                    None => vec![],
+                },
+                Expr::Int(_) => self.block(then, frame)?,
+                cond => {
+                    let mut yes = frame.clone();
+                    yes.guard = yes.guard.and(cond.clone());
+                    let mut parts = vec![self.block(then, &yes)?];
+                    if let Some(b) = other {
+                        let mut no = frame.clone();
+                        no.guard = no.guard.and(Expr::un(UnOp::Not, cond));
+                        parts.push(self.block(b, &no)?);
+                    }
+                    parts.retain(|p| !p.is_empty());
+                    match lockstep(&parts) {
+                        Some(nodes) => nodes,
+                        None => return not_symbolic("an `if` with rounds of different form on both sides", stmt.span),
+                    }
+                }
+            },
+            StmtKind::Apply(a) => self.apply(a, stmt.span, frame)?,
+            StmtKind::Block(b) => self.block(b, frame)?,
+            StmtKind::Error => vec![],
+        })
+    }
+
+    fn repeat(&mut self, var: &kbc_rounds::ast::Ident, range: &Range, body: &Block, frame: &Frame) -> Res<Vec<Node>> {
+        let (lo, hi) = (self.cx.eval.int(&range.lo, &frame.env)?, self.cx.eval.int(&range.hi, &frame.env)?);
+        if !self.cx.ranges.uniform(&lo) || !self.cx.ranges.uniform(&hi) {
+            return Err(Diagnostic::error("E025", "the bounds of `for` differ from rank to rank")
+                .primary(range.lo.span.to(range.hi.span), "these must be the same on every rank")
+                .help("loop over a uniform range and put an `if` inside")
+                .into_stop());
+        }
+        if self.unroll {
+            let (Some(lo), Some(hi)) = (lo.as_int(), hi.as_int()) else {
+                return not_symbolic("a loop whose bounds are not constant", body.span);
+            };
+            let mut out = vec![];
+            for v in lo..hi {
+                let mut inner = frame.clone();
+                inner.env.push((var.node.clone(), Sym::Int(Expr::Int(v))));
+                out.extend(self.block(body, &inner)?);
+            }
+            return Ok(out);
+        }
+        if let (Some(a), Some(b)) = (lo.as_int(), hi.as_int())
+            && a >= b
+        {
+            return Ok(vec![]);
+        }
+        let mut inner = frame.clone();
+        let name = self.cx.fresh.name(&var.node);
+        self.cx.ranges.bind(&name, &lo, &hi);
+        inner.env.push((var.node.clone(), Sym::Int(Expr::Var(name.clone()))));
+        let nodes = self.block(body, &inner)?;
+        Ok(if nodes.is_empty() { nodes } else { vec![Node::Loop(Gen { var: name, lo, hi }, nodes)] })
+    }
+
+    /// `each` over several rounds: its values side by side.
+    fn each_unrolled(&mut self, gens: &kbc_rounds::ast::Gens, body: &Block, frame: &Frame) -> Res<Vec<Node>> {
+        let mut frames = vec![frame.clone()];
+        for (var, range) in &gens.vars {
+            let mut next = vec![];
+            for f in frames {
+                let (lo, hi) = (self.cx.eval.int(&range.lo, &f.env)?, self.cx.eval.int(&range.hi, &f.env)?);
+                let (Some(lo), Some(hi)) = (lo.as_int(), hi.as_int()) else {
+                    return not_symbolic("an `each` of several rounds with bounds that are not constant", body.span);
+                };
+                for v in lo..hi {
+                    let mut g = f.clone();
+                    g.env.push((var.node.clone(), Sym::Int(Expr::Int(v))));
+                    next.push(g);
+                }
+            }
+            frames = next;
+        }
+        let mut parts = vec![];
+        for mut f in frames {
+            if let Some(c) = &gens.cond {
+                f.guard = f.guard.and(self.cx.eval.int(c, &f.env)?);
+            }
+            let nodes = self.block(body, &f)?;
+            if !nodes.is_empty() {
+                parts.push(nodes);
+            }
+        }
+        side_by_side(parts, body.span)
+    }
+
+    fn slice(&mut self, slice: &Slice, frame: &Frame) -> Res<Region> {
+        let base = match &slice.buffer {
+            None if frame.one_buffer => frame.buffers.first().map(|b| b.1.clone()),
+            None => None,
+            Some(name) => frame.buffers.iter().rev().find(|b| b.0 == name.node).map(|b| b.1.clone()),
+        };
+        let Some(base) = base else {
+            let names: Vec<&str> = frame.buffers.iter().map(|b| b.0.as_str()).collect();
+            return Err(Diagnostic::error("E027", "which buffer is meant?")
+                .primary(slice.span, "names no buffer of this algorithm")
+                .note(format!("buffers here: {}", names.join(", ")))
+                .into_stop());
+        };
+        base.select(&slice.selectors, &frame.chunks, &mut self.cx, &frame.env)
+    }
+
+    fn rank(&mut self, e: &kbc_rounds::ast::Expr, axes: usize, frame: &Frame) -> Res<Vec<Expr>> {
+        let coords = match self.cx.eval.eval(e, &frame.env, 0)? {
+            Sym::Int(e) => vec![e],
+            Sym::Rank(c) => c,
+            Sym::Alg(a) => {
+                return Err(Diagnostic::error("E005", format!("`{}` has no value here", a.name))
+                    .primary(e.span, "unknown name")
+                    .into_stop());
+            }
+        };
+        if coords.len() != axes {
+            return Err(Diagnostic::error(
+                "E020",
+                format!("a rank has {axes} coordinates here, {} were given", coords.len()),
+            )
+            .primary(e.span, "this rank")
+            .into_stop());
+        }
+        Ok(coords)
+    }
+
+    fn transfer(
+        &mut self,
+        get: bool,
+        here: &Slice,
+        there: &Place,
+        reduce: bool,
+        span: Span,
+        frame: &Frame,
+    ) -> Res<Transfer> {
+        let mine = self.slice(here, frame)?;
+        let (other, peer) = match there {
+            Place::Slice(s, None) => (self.slice(s, frame)?, frame.group.own.clone()),
+            Place::Slice(s, Some(at)) => (self.slice(s, frame)?, self.rank(at, frame.group.sizes.len(), frame)?),
+            Place::Rank(e) => (mine.clone(), self.rank(e, frame.group.sizes.len(), frame)?),
+        };
+        let (mine, other) = mine.pair(&other, &mut self.cx, span)?;
+        let (src, dst) = if get { (other, mine) } else { (mine, other) };
+        Ok(Transfer {
+            each: frame.each.clone(),
+            guard: frame.guard.clone(),
+            src,
+            dst,
+            group: frame.group.clone(),
+            peer,
+            get,
+            reduce,
+            span,
+        })
+    }
+
+    fn apply(&mut self, a: &Apply, span: Span, frame: &Frame) -> Res<Vec<Node>> {
+        let lib = self.cx.eval.lib;
+        let coll = lib.find_collective(span.file, &a.coll.node, a.coll.span)?;
+        let name = match frame.env.iter().rev().find(|(n, _)| *n == a.alg.node) {
+            Some((_, Sym::Alg(r))) => r.clone(),
+            _ => Arc::new(AlgRef { name: a.alg.node.clone(), file: span.file }),
+        };
+        let alg = lib.find_algorithm(name.file, coll, &name.name, a.alg.span)?;
+        let decl = lib.algorithm(alg);
+        let group = match &a.view.kind {
+            ViewKind::Axes(names) => axes_view(names, decl, frame, a.view.span)?,
+            ViewKind::Map(vars, to) => map_view(vars, to, decl, frame, self, a.view.span)?,
+        };
+        let args = a
+            .args
+            .iter()
+            .filter(|(n, _)| kbc_rounds::options::option_kind(&n.node).is_none())
+            .map(|(n, e)| Ok((n.node.clone(), self.cx.eval.eval(e, &frame.env, 0)?)))
+            .collect::<Res<Vec<_>>>()?;
+        if let Some((n, _)) = a.args.iter().find(|(n, _)| kbc_rounds::options::option_kind(&n.node).is_some()) {
+            return Err(super::collective::option_later(&n.node, n.span).into_stop());
+        }
+        let root = match &a.root {
+            Some(r) => Some(self.rank(&r.rank, group.sizes.len(), frame)?),
+            None => None,
+        };
+        let mut regions = vec![self.slice(&a.on, frame)?];
+        if let Some(to) = &a.to {
+            regions.push(self.slice(to, frame)?);
+        }
+        let guard = match &group.member {
+            Some(m) => frame.guard.clone().and(m.clone()),
+            None => frame.guard.clone(),
+        };
+        self.algorithm(coll, alg, args, root, Rc::new(group), regions, guard, frame.each.clone(), span)
+    }
+}
+
+/// `together`: in lockstep where the parts have the same form, else as lanes where they share no chunks.
+fn side_by_side(parts: Vec<Vec<Node>>, span: Span) -> Res<Vec<Node>> {
+    if let Some(nodes) = lockstep(&parts) {
+        return Ok(nodes);
+    }
+    if lanes_disjoint(&parts) {
+        return Ok(vec![Node::Lanes(parts)]);
+    }
+    Err(Stop::NotSymbolic("parts of different form that share chunks side by side".into(), span))
+}
+
+/// Round by round; none where loops do not match.
+fn lockstep(parts: &[Vec<Node>]) -> Option<Vec<Node>> {
+    let mut it = parts.iter();
+    let mut out = it.next().cloned().unwrap_or_default();
+    for next in it {
+        if out.len() != next.len() {
+            return None;
+        }
+        let mut zipped = vec![];
+        for (a, b) in out.into_iter().zip(next) {
+            zipped.push(match (a, b) {
+                (Node::Round(mut a), Node::Round(b)) => {
+                    a.extend(b.iter().cloned());
+                    Node::Round(a)
+                }
+                (Node::Loop(g, a), Node::Loop(h, b)) if g.lo == h.lo && g.hi == h.hi => {
+                    let to = Expr::Var(g.var.clone());
+                    let b: Vec<Node> = b.iter().map(|n| rename(n, &h.var, &to)).collect();
+                    Node::Loop(g, lockstep(&[a, b])?)
+                }
+                _ => return None,
+            });
+        }
+        out = zipped;
+    }
+    Some(out)
+}
+
+fn rename(node: &Node, var: &Name, to: &Expr) -> Node {
+    let f = |n: &Name| (n == var).then(|| to.clone());
+    match node {
+        Node::Round(list) => Node::Round(
+            list.iter()
+                .map(|t| Transfer {
+                    each: t.each.iter().map(|g| g.subst(&f)).collect(),
+                    guard: t.guard.subst(&f),
+                    src: t.src.subst(&f),
+                    dst: t.dst.subst(&f),
+                    group: Rc::new(t.group.renamed(var, to)),
+                    peer: t.peer.iter().map(|e| e.subst(&f)).collect(),
+                    ..t.clone()
+                })
+                .collect(),
+        ),
+        Node::Loop(g, body) => Node::Loop(g.subst(&f), body.iter().map(|n| rename(n, var, to)).collect()),
+        Node::Lanes(l) => Node::Lanes(l.iter().map(|b| b.iter().map(|n| rename(n, var, to)).collect()).collect()),
+    }
+}
+
+fn regions<'n>(nodes: &'n [Node], out: &mut Vec<&'n Region>) {
+    for n in nodes {
+        match n {
+            Node::Round(l) => out.extend(l.iter().flat_map(|t| [&t.src, &t.dst])),
+            Node::Loop(_, b) => regions(b, out),
+            Node::Lanes(l) => l.iter().for_each(|b| regions(b, out)),
+        }
+    }
+}
+
+/// Whether any two lanes differ in a constant digit at the same place of every chunk they touch, buffer by buffer.
+fn lanes_disjoint(parts: &[Vec<Node>]) -> bool {
+    let of: Vec<Vec<&Region>> = parts
+        .iter()
+        .map(|p| {
+            let mut out = vec![];
+            regions(p, &mut out);
+            out
+        })
+        .collect();
+    let apart = |a: &Region, b: &Region| {
+        if a.operand != b.operand {
+            return true;
+        }
+        let mut digits = a.path.iter().zip(&b.path);
+        // Digits before the telling one must address spaces of the same sizes.
+        loop {
+            let Some((x, y)) = digits.next() else { return false };
+            if x.of != y.of || x.of.as_int().is_none() || x.len.as_int() != Some(1) || y.len.as_int() != Some(1) {
+                return false;
+            }
+            if let (Some(i), Some(j)) = (x.index.as_int(), y.index.as_int())
+                && i != j
+            {
+                return true;
+            }
+        }
+    };
+    (0..of.len()).all(|i| (i + 1..of.len()).all(|j| of[i].iter().all(|a| of[j].iter().all(|b| apart(a, b)))))
+}
+
+impl Builder<'_> {
+    /// A scratch operand with the line of another, for local moves that would read what they write.
+    pub(super) fn stage(&mut self, operand: u32) -> u32 {
+        let like =
+            if operand < self.operands { operand } else { self.scratch[(operand - self.operands) as usize].like };
+        let name = self.cx.fresh.name("stage");
+        self.scratch.push(Scratch { name, like });
+        self.operands + self.scratch.len() as u32 - 1
+    }
+}

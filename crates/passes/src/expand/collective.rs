@@ -1,0 +1,281 @@
+//! One collective as a region of a schedule: from the algorithm's text, in the shortest form that says it.
+//!
+//! Three ways, tried in this order: symbolic in rank and step; symbolic in the rank with the steps unrolled; a role a
+//! rank from concrete rounds. The last two have limits and say so. Owns the choice, the windows' sizes and the
+//! region's operands; what the operations are is [`super::emit`] and [`super::concrete`].
+
+use super::body::{Builder, MAX_UNROLLED};
+use super::emit::Emitter;
+use super::promise::promise;
+use super::region::{Cx, Fresh, Region as Chunks};
+use super::sym::{Evaluator, Ranges, Res, Stop, Sym};
+use super::view::{Group, World};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::Name;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::*;
+use kbc_ir::types::{DType, MemKind, ReduceOp};
+use kbc_rounds::ast::AlgorithmDecl;
+use kbc_rounds::eval::AlgRef;
+use kbc_rounds::library::{AlgId, CollId, Library};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// An argument of a use.
+#[derive(Clone, Debug)]
+pub enum Arg {
+    /// An integer.
+    Int(i64),
+    /// An algorithm, or the word of an option.
+    Word(String),
+}
+
+/// A collective to be expanded.
+pub struct Request<'a> {
+    /// Declarations.
+    pub lib: &'a Library,
+    /// The collective.
+    pub coll: CollId,
+    /// The algorithm.
+    pub alg: AlgId,
+    /// Parameters and options of the use.
+    pub args: &'a [(String, Arg)],
+    /// The combiner.
+    pub red: ReduceOp,
+    /// Root by linear index.
+    pub root: Option<u64>,
+    /// Mesh axes it runs over.
+    pub over: Vec<Name>,
+    /// Sizes of the coordinate system: one a part of the axis, or the whole.
+    pub sizes: Vec<u64>,
+    /// Buffers with their lines, in the order of the collective's declaration.
+    pub operands: Vec<(BufferId, Line)>,
+    /// Largest extent and unit of each line over all ranks.
+    pub largest: Vec<(u64, u64)>,
+    /// Name of the region.
+    pub name: Name,
+    /// Where it comes from.
+    pub span: Span,
+}
+
+/// What an option that is part of the language but not of this version says.
+pub(super) fn option_later(name: &str, span: Span) -> Diagnostic {
+    Diagnostic::error("E033", format!("option `{name}` with this value is not there yet"))
+        .primary(span, "asked for here")
+        .note("what works now: memory: hbm | sram | tcm, transfer: push, direct: false, and 1 for the counts")
+        .help("leave the option out; it never changes what the algorithm means")
+}
+
+/// Splits arguments into parameters and options; options that cannot be honoured are errors.
+fn options(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, MemKind), Diagnostic> {
+    let decl = r.lib.algorithm(r.alg);
+    let mut params = vec![];
+    let mut memory = MemKind::Hbm;
+    for (name, value) in r.args {
+        if decl.params.iter().any(|(p, _)| p.node == *name) {
+            params.push((
+                name.clone(),
+                match value {
+                    Arg::Int(v) => Sym::Int(Expr::Int(*v)),
+                    Arg::Word(w) => Sym::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
+                },
+            ));
+            continue;
+        }
+        match (name.as_str(), value) {
+            ("memory", Arg::Word(w)) if MemKind::parse(w).is_some() => {
+                memory = MemKind::parse(w).unwrap_or(MemKind::Hbm);
+            }
+            ("transfer", Arg::Word(w)) if w == "push" => {}
+            ("direct", Arg::Word(w)) if w == "false" => {}
+            ("pipeline" | "instances" | "overlap" | "cores", Arg::Int(1)) => {}
+            (other, _) if kbc_rounds::options::option_kind(other).is_some() => return Err(option_later(other, r.span)),
+            (other, _) => {
+                let mut valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
+                valid.extend(kbc_rounds::options::OPTIONS.iter().map(|o| o.0.to_owned()));
+                return Err(*kbc_rounds::eval::unknown("E006", "parameter or option", other, r.span, &valid));
+            }
+        }
+    }
+    Ok((params, memory))
+}
+
+/// Appends the region (with its windows, tables and scratch) to the schedule.
+pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics> {
+    let (params, memory) = options(r)?;
+    let mut reasons = vec![];
+    for unroll in [false, true] {
+        match attempt(r, &params, memory, unroll, out) {
+            Ok(()) => return Ok(()),
+            Err(Stop::Error(d)) => return Err((*d).into()),
+            Err(Stop::NotSymbolic(why, span)) => reasons.push((why, span)),
+        }
+    }
+    super::concrete::collective(r, memory, out).map_err(|mut d| {
+        for e in &mut d.list {
+            if e.code == "E331" {
+                e.notes.extend(reasons.iter().map(|(why, _)| format!("no symbolic form: {why}")));
+                e.notes.push(format!("loops are unrolled up to {MAX_UNROLLED} transfers"));
+            }
+        }
+        d
+    })
+}
+
+/// Names of the region's coordinates: the algorithm's own where they fit.
+fn coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
+    sizes
+        .iter()
+        .enumerate()
+        .map(|(i, s)| (decl.axes.get(i).map_or_else(|| Name::from(format!("c{i}")), |a| Name::from(&a.coord.node)), *s as i64))
+        .collect()
+}
+
+fn attempt(
+    r: &Request<'_>,
+    params: &[(String, Sym)],
+    memory: MemKind,
+    unroll: bool,
+    out: &mut Schedule,
+) -> Res<()> {
+    let decl = r.lib.algorithm(r.alg);
+    let coll = r.lib.collective(r.coll);
+    let world = World { coords: coordinates(decl, &r.sizes) };
+    let mut cx = Cx { eval: Evaluator { lib: r.lib }, ranges: Ranges::default(), fresh: Fresh::default() };
+    for (n, size) in &world.coords {
+        cx.ranges.coord(n, *size);
+        cx.fresh.reserve(n);
+    }
+    for n in out.mesh.axes.iter().map(|a| a.name.as_str()).chain([CALL]) {
+        cx.fresh.reserve(n);
+    }
+    for t in &out.tables {
+        cx.fresh.reserve(&t.name);
+    }
+    let mut b = Builder {
+        cx,
+        unroll,
+        scratch: vec![],
+        operands: r.operands.len() as u32,
+        transfers: 0,
+        depth: 0,
+        world: world.clone(),
+        tables: vec![],
+    };
+    let group = Rc::new(Group::world(&world, decl));
+    let regions = (0..r.operands.len() as u32).map(Chunks::whole).collect();
+    let root = r.root.map(|root| {
+        let at = world.split(root as i64);
+        at.into_iter().map(Expr::Int).collect::<Vec<_>>()
+    });
+    let nodes = b.algorithm(r.coll, r.alg, params.to_vec(), root, group, regions, Expr::Int(1), vec![], r.span)?;
+    let mut e = Emitter {
+        b: &mut b,
+        red: r.red,
+        windows: vec![],
+        first_window: out.windows.len() as u32,
+        lanes: vec![],
+        region: r.name.clone(),
+    };
+    let main = e.nodes(&nodes, &mut vec![])?;
+    let (windows, lanes) = (e.windows, e.lanes);
+    let promise = promise(r.lib, coll, r.root, r.red)?;
+    let mut operands: Vec<Operand> = coll
+        .buffers
+        .iter()
+        .zip(&r.operands)
+        .map(|(d, (buffer, line))| Operand {
+            name: Name::from(&d.name.node),
+            buffer: *buffer,
+            line: line.clone(),
+            scratch: false,
+        })
+        .collect();
+    let dtype = out.buffer(r.operands[0].0).dtype;
+    for (i, s) in b.scratch.iter().enumerate() {
+        let (like, line) = &r.operands[s.like as usize];
+        let copy = Buffer {
+            name: format!("{}_{}", r.name, s.name).into(),
+            role: BufferRole::Temp,
+            global: None,
+            ..out.buffer(*like).clone()
+        };
+        out.buffers.push(copy);
+        let buffer = BufferId(out.buffers.len() as u32 - 1);
+        let name = if operands.iter().any(|o| o.name == s.name) { format!("{}_{i}", s.name).into() } else { s.name.clone() };
+        operands.push(Operand { name, buffer, line: line.clone(), scratch: true });
+    }
+    for (i, w) in windows.iter().enumerate() {
+        let like = if w.fits.0 < r.operands.len() as u32 { w.fits.0 } else { b.scratch[(w.fits.0 as usize) - r.operands.len()].like };
+        let capacity = w.fits.1.iter().map(|f| capacity(r, like as usize, *f)).max().unwrap_or(0);
+        out.windows.push(window(r, i, dtype, w.slots as u64, capacity, memory, w.span));
+    }
+    out.tables.extend(b.tables);
+    let mut streams = vec![Stream { name: MAIN.into(), body: main }];
+    streams.extend(lanes.into_iter().map(|(name, body)| Stream { name, body }));
+    let after = out.regions.len().checked_sub(1).map(|i| RegionId(i as u32)).into_iter().collect();
+    out.regions.push(Region {
+        name: r.name.clone(),
+        over: r.over.clone(),
+        coords: world.coords.iter().map(|(n, s)| (n.clone(), *s as u64)).collect(),
+        operands,
+        promise: Some(promise),
+        label: Some(label(r)),
+        after,
+        roles: vec![Role { name: "all".into(), ranks: RankSet::All, streams }],
+        span: r.span,
+    });
+    Ok(())
+}
+
+/// `ring`, `ring(d: -1)`: the algorithm as a use writes it.
+pub(super) fn label(r: &Request<'_>) -> String {
+    let name = &r.lib.algorithm(r.alg).name.node;
+    if r.args.is_empty() {
+        return name.clone();
+    }
+    let args: Vec<String> = r
+        .args
+        .iter()
+        .map(|(n, v)| match v {
+            Arg::Int(i) => format!("{n}: {i}"),
+            Arg::Word(w) => format!("{n}: {w}"),
+        })
+        .collect();
+    format!("{name}({})", args.join(", "))
+}
+
+pub(super) fn window(
+    r: &Request<'_>,
+    i: usize,
+    dtype: DType,
+    slots: u64,
+    capacity: u64,
+    memory: MemKind,
+    span: Span,
+) -> Window {
+    Window { name: format!("{}_w{i}", r.name).into(), dtype, slots, capacity, memory, offset: None, span }
+}
+
+/// Elements the largest run of `len` of `den` chunks of an operand's line can have on any rank.
+///
+/// A run of evenly cut chunks has at most `ceil(n * len / den)` elements (difference of two ceilings).
+pub(super) fn capacity(r: &Request<'_>, operand: usize, (len, den): (i64, i64)) -> u64 {
+    let line = &r.operands[operand].1;
+    let (extent, unit) = r.largest[operand];
+    let (len, den, parts) = (len.max(0) as u128, den.max(1) as u128, line.parts as u128);
+    let (extent, unit) = (extent as u128, unit as u128);
+    if parts <= 1 {
+        return (extent * unit * len).div_ceil(den) as u64;
+    }
+    let block = extent.div_ceil(parts);
+    let scaled = len * parts;
+    let elements = if scaled % den == 0 {
+        (scaled / den * block).min(extent) * unit
+    } else if scaled < den && den % parts == 0 {
+        (block * unit * scaled).div_ceil(den)
+    } else {
+        ((scaled / den + 2) * block).min(extent) * unit
+    };
+    elements as u64
+}

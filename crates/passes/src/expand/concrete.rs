@@ -1,0 +1,307 @@
+//! The last way: a role a rank, from concrete rounds.
+//!
+//! For algorithms whose text has no symbolic form in rank and step. The schedule grows with ranks and steps, so there
+//! is a limit, and above it an error that says why the shorter ways did not work.
+
+use super::collective::{Arg, Request, capacity, label, window};
+use super::promise::promise;
+use super::sym::Stop;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::Name;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::*;
+use kbc_ir::types::MemKind;
+use kbc_rounds::eval::{AlgRef, Value};
+use kbc_rounds::rounds::{Call, Limits, Rounds, Transfer, coordinates};
+use std::sync::Arc;
+
+/// Transfers (pieces of messages) a schedule with a role a rank may have.
+pub(super) const MAX_TRANSFERS: usize = 40_000;
+
+/// A piece of a message: places at both ends, in runs.
+struct Piece {
+    round: usize,
+    src: u32,
+    dst: u32,
+    from: Ref,
+    /// What the receiver does with it, in text order.
+    to: Vec<(Ref, bool, Span)>,
+    distance: u32,
+    order: usize,
+    span: Span,
+}
+
+fn rounds(r: &Request<'_>) -> Result<Rounds, Diagnostics> {
+    let decl = r.lib.algorithm(r.alg);
+    let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
+    let args = r
+        .args
+        .iter()
+        .filter(|(n, _)| decl.params.iter().any(|(p, _)| p.node == *n))
+        .map(|(n, v)| {
+            let v = match v {
+                Arg::Int(i) => Value::Int(*i),
+                Arg::Word(w) => Value::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
+            };
+            (n.clone(), v)
+        })
+        .collect();
+    let root = r.root.map(|c| coordinates(&sizes, c as i64));
+    let limits = Limits { transfers: MAX_TRANSFERS, ..Limits::default() };
+    kbc_rounds::expand::expand(r.lib, &Call { alg: r.alg, sizes, root, args }, &limits).map_err(|mut d| {
+        for e in &mut d.list {
+            if e.code == "E040" {
+                e.code = "E331";
+                e.title = format!("this algorithm needs a role a rank, and is too large for that: {}", e.title);
+            }
+        }
+        d
+    })
+}
+
+fn chunk(operand: u32, start: u32, len: u32, of: u32) -> Ref {
+    let g = gcd(gcd(start, len), of).max(1);
+    let part = Part {
+        index: Expr::Int((start / g) as i64),
+        len: Expr::Int((len / g) as i64),
+        of: Expr::Int((of / g) as i64),
+    };
+    let path = if part.of == part.len { vec![] } else { vec![part] };
+    Ref::Chunk { operand: OperandId(operand), path }
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Runs of source and destination side by side: (source start, destination start, length).
+fn runs(t: &Transfer) -> Vec<(u32, u32, u32)> {
+    let (mut a, mut b) = (t.from.runs().iter(), t.to.runs().iter());
+    let (mut x, mut y) = (a.next().copied(), b.next().copied());
+    let mut out = vec![];
+    while let (Some(p), Some(q)) = (&mut x, &mut y) {
+        let n = p.len.min(q.len);
+        out.push((p.start, q.start, n));
+        (p.start, p.len, q.start, q.len) = (p.start + n, p.len - n, q.start + n, q.len - n);
+        if p.len == 0 {
+            x = a.next().copied();
+        }
+        if q.len == 0 {
+            y = b.next().copied();
+        }
+    }
+    out
+}
+
+/// Appends the region with a role a rank.
+pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -> Result<(), Diagnostics> {
+    let rounds = rounds(r)?;
+    let own = r.operands.len();
+    let coll = r.lib.collective(r.coll);
+    let mut operands: Vec<Operand> = coll
+        .buffers
+        .iter()
+        .zip(&r.operands)
+        .map(|(d, (buffer, line))| Operand {
+            name: Name::from(&d.name.node),
+            buffer: *buffer,
+            line: line.clone(),
+            scratch: false,
+        })
+        .collect();
+    let first = r.operands[0].0;
+    for (i, b) in rounds.buffers.iter().enumerate().skip(own) {
+        // Scratch has room for its atoms at the size the first buffer's atoms have, which must then be all equal.
+        let (extent, unit) = r.largest[0];
+        let n = extent * unit;
+        let line = if b.atoms == rounds.atoms {
+            r.operands[0].1.clone()
+        } else if n.is_multiple_of(u64::from(rounds.atoms)) {
+            let size = n / u64::from(rounds.atoms) * u64::from(b.atoms);
+            Line { parts: 1, extent: Expr::Int(size as i64), unit: Expr::Int(1), rule: kbc_ir::types::CutRule::Even }
+        } else {
+            return Err(Diagnostic::error("E332", "scratch for chunks of unequal length is not there yet")
+                .primary(b.scratch.unwrap_or(r.span), "this scratch has another length than the space")
+                .note(format!("{n} elements do not divide into {} equal chunks", rounds.atoms))
+                .help("choose a number of elements that the chunks divide")
+                .into());
+        };
+        let dims = vec![line.extent.clone() * line.unit.clone()];
+        out.buffers.push(Buffer {
+            name: format!("{}_{}{i}", r.name, b.name).into(),
+            dims,
+            role: BufferRole::Temp,
+            global: None,
+            ..out.buffer(first).clone()
+        });
+        let buffer = BufferId(out.buffers.len() as u32 - 1);
+        operands.push(Operand { name: format!("{}{i}", b.name).into(), buffer, line, scratch: true });
+    }
+    let (pieces, locals) = pieces(&rounds);
+    let ranks = rounds.ranks() as usize;
+    // A slot for each piece a rank receives, in the order in which they come.
+    let mut next = vec![0i64; ranks];
+    let mut slot = vec![0i64; pieces.len()];
+    for (i, p) in pieces.iter().enumerate() {
+        slot[i] = next[p.dst as usize];
+        next[p.dst as usize] += 1;
+    }
+    let slots = next.iter().copied().max().unwrap_or(0);
+    let mut most = 0;
+    for t in rounds.rounds.iter().flatten() {
+        let line = (t.from.buffer as usize).min(own - 1);
+        for (_, _, n) in runs(t) {
+            let of = rounds.buffers[t.from.buffer as usize].atoms;
+            most = most.max(capacity(r, line, (i64::from(n), i64::from(of))));
+        }
+    }
+    let id = WindowId(out.windows.len() as u32);
+    let dtype = out.buffer(first).dtype;
+    if slots > 0 {
+        out.windows.push(window(r, 0, dtype, slots as u64, most, memory, r.span));
+    }
+    let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
+    let place = |rank: u32| -> Peer { coordinates(&sizes, i64::from(rank)).into_iter().map(Expr::Int).collect() };
+    let cx = Roles { rounds: &rounds, pieces: &pieces, locals: &locals, slot: &slot, window: id, red: r.red, place: &place };
+    let roles = (0..ranks as u32)
+        .map(|rank| Role {
+            name: format!("rank{rank}").into(),
+            ranks: RankSet::List(vec![u64::from(rank)]),
+            streams: vec![Stream { name: MAIN.into(), body: cx.body(rank) }],
+        })
+        .collect();
+    let promise = promise(r.lib, coll, r.root, r.red).map_err(|s| match s {
+        Stop::Error(d) => Diagnostics::from(*d),
+        Stop::NotSymbolic(why, span) => Diagnostic::error("E331", why).primary(span, "here").into(),
+    })?;
+    let decl = r.lib.algorithm(r.alg);
+    let coords = r
+        .sizes
+        .iter()
+        .enumerate()
+        .map(|(i, s)| (decl.axes.get(i).map_or_else(|| format!("c{i}").into(), |a| Name::from(&a.coord.node)), *s))
+        .collect();
+    let after = out.regions.len().checked_sub(1).map(|i| RegionId(i as u32)).into_iter().collect();
+    out.regions.push(Region {
+        name: r.name.clone(),
+        over: r.over.clone(),
+        coords,
+        operands,
+        promise: Some(promise),
+        label: Some(label(r)),
+        after,
+        roles,
+        span: r.span,
+    });
+    Ok(())
+}
+
+/// Remote pieces in the order of rounds, receivers' order of additions and text; local moves by round.
+fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
+    let mut pieces: Vec<Piece> = vec![];
+    let mut locals = vec![];
+    for (t, list) in rounds.rounds.iter().enumerate() {
+        let begin = pieces.len();
+        for (order, x) in list.iter().enumerate() {
+            if !x.is_remote() {
+                locals.push((t, x));
+                continue;
+            }
+            let (of, to_of) =
+                (rounds.buffers[x.from.buffer as usize].atoms, rounds.buffers[x.to.buffer as usize].atoms);
+            for (from, to, n) in runs(x) {
+                let from = chunk(x.from.buffer, from, n, of);
+                let to = (chunk(x.to.buffer, to, n, to_of), x.reduce, x.span);
+                // What goes to several places of one peer in one round travels once.
+                let same = |p: &&mut Piece| p.src == x.src && p.dst == x.dst && p.from == from;
+                match pieces[begin..].iter_mut().find(same) {
+                    Some(p) => p.to.push(to),
+                    None => pieces.push(Piece {
+                        round: t,
+                        src: x.src,
+                        dst: x.dst,
+                        from,
+                        to: vec![to],
+                        distance: x.distance,
+                        order,
+                        span: x.span,
+                    }),
+                }
+            }
+        }
+        pieces[begin..].sort_by_key(|p| (p.dst, p.distance, p.src, p.order));
+    }
+    (pieces, locals)
+}
+
+struct Roles<'x> {
+    rounds: &'x Rounds,
+    pieces: &'x [Piece],
+    locals: &'x [(usize, &'x Transfer)],
+    slot: &'x [i64],
+    window: WindowId,
+    red: kbc_ir::types::ReduceOp,
+    place: &'x dyn Fn(u32) -> Peer,
+}
+
+impl Roles<'_> {
+    fn body(&self, rank: u32) -> Vec<SStmt> {
+        let mut out = vec![];
+        for t in 0..self.rounds.rounds.len() {
+            self.ends(t, rank, true, &mut out);
+            self.moves(t, rank, &mut out);
+            self.ends(t, rank, false, &mut out);
+        }
+        out
+    }
+
+    /// Sends or receives of a round: the pieces of one peer together, between their two marks.
+    fn ends(&self, t: usize, rank: u32, send: bool, out: &mut Vec<SStmt>) {
+        let mine = |p: &Piece| p.round == t && if send { p.src == rank } else { p.dst == rank };
+        let list: Vec<usize> = (0..self.pieces.len()).filter(|&i| mine(&self.pieces[i])).collect();
+        let peer_of = |i: usize| if send { self.pieces[i].dst } else { self.pieces[i].src };
+        let mut at = 0;
+        while at < list.len() {
+            let peer = peer_of(list[at]);
+            let end = list[at..].iter().position(|&i| peer_of(i) != peer).map_or(list.len(), |n| at + n);
+            let slot = |i: usize| Expr::Int(self.slot[i]);
+            let mark = |point| SOp::Mark {
+                point,
+                peer: (self.place)(peer),
+                window: self.window,
+                slot: slot(list[at]),
+            };
+            let span = self.pieces[list[at]].span;
+            let (before, after) = if send { (Point::Reserve, Point::Publish) } else { (Point::Expect, Point::Free) };
+            out.push(SStmt::Op(mark(before), span));
+            for &i in &list[at..end] {
+                let p = &self.pieces[i];
+                let land = Ref::Slot { window: self.window, slot: slot(i) };
+                if send {
+                    let put = SOp::Put { src: p.from.clone(), peer: (self.place)(peer), dst: land };
+                    out.push(SStmt::Op(put, p.span));
+                    continue;
+                }
+                for (dst, reduce, span) in &p.to {
+                    let (dst, src) = (dst.clone(), land.clone());
+                    let op = if *reduce { SOp::Reduce { op: self.red, dst, src } } else { SOp::Copy { dst, src } };
+                    out.push(SStmt::Op(op, *span));
+                }
+            }
+            out.push(SStmt::Op(mark(after), span));
+            at = end;
+        }
+    }
+
+    fn moves(&self, t: usize, rank: u32, out: &mut Vec<SStmt>) {
+        for (_, x) in self.locals.iter().filter(|(round, x)| *round == t && x.src == rank) {
+            let (of, to_of) =
+                (self.rounds.buffers[x.from.buffer as usize].atoms, self.rounds.buffers[x.to.buffer as usize].atoms);
+            for (from, to, n) in runs(x) {
+                let (dst, src) = (chunk(x.to.buffer, to, n, to_of), chunk(x.from.buffer, from, n, of));
+                let op = if x.reduce { SOp::Reduce { op: self.red, dst, src } } else { SOp::Copy { dst, src } };
+                out.push(SStmt::Op(op, x.span));
+            }
+        }
+    }
+}

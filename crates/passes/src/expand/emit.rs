@@ -1,0 +1,539 @@
+//! Rounds as operations of a role: sends, local moves, receives, in program order (LANGUAGE 7.1).
+//!
+//! A rank does, round by round, its sends, its local moves, its receives. Every message lands in a slot of its own;
+//! its four points stay marks until `synchronize`. Owns the numbering of slots and the order in which reductions add.
+
+use super::body::{Builder, Node, Transfer};
+use super::message::{End, Form, at_owner};
+use super::region::{Gen, Region};
+use super::sym::{Res, not_symbolic};
+use kbc_diag::Span;
+use kbc_ir::Name;
+use kbc_ir::expr::{BinOp, Expr, UnOp};
+use kbc_ir::schedule::{OperandId, Point, Ref, SOp, SStmt, WindowId, subst_stmts};
+use kbc_ir::types::ReduceOp;
+
+/// A window to be: its slots, and the chunks that have to fit into one.
+pub(super) struct WindowDraft {
+    pub(super) slots: i64,
+    /// Operand and largest chunk as (chunks, of).
+    pub(super) fits: (u32, Vec<(i64, i64)>),
+    pub(super) span: Span,
+}
+
+/// Evaluations a numbering of messages may take.
+const MAX_ENUMERATED: i64 = 1 << 20;
+
+/// A stream of a role.
+pub(super) type Lane = (Name, Vec<SStmt>);
+
+pub(super) struct Emitter<'b, 'a> {
+    pub(super) b: &'b mut Builder<'a>,
+    pub(super) red: ReduceOp,
+    pub(super) windows: Vec<WindowDraft>,
+    /// First window number of this region in the schedule.
+    pub(super) first_window: u32,
+    /// Streams beside the main one.
+    pub(super) lanes: Vec<Lane>,
+    /// Prefix of stream and event names.
+    pub(super) region: Name,
+}
+
+struct Message {
+    like: Transfer,
+    forms: Vec<Form>,
+    /// Regions written at the receiver, with whether they add.
+    dsts: Vec<(Region, bool, Span)>,
+}
+
+impl Emitter<'_, '_> {
+    pub(super) fn nodes(&mut self, nodes: &[Node], loops: &mut Vec<Gen>) -> Res<Vec<SStmt>> {
+        let mut out = vec![];
+        for n in nodes {
+            match n {
+                Node::Round(list) => out.extend(self.round(list, loops)?),
+                Node::Loop(g, body) => {
+                    loops.push(g.clone());
+                    let inner = self.nodes(body, loops)?;
+                    loops.pop();
+                    out.push(SStmt::For { var: g.var.clone(), lo: g.lo.clone(), hi: g.hi.clone(), body: inner });
+                }
+                Node::Lanes(parts) => {
+                    if !loops.is_empty() {
+                        return not_symbolic("lanes inside a loop", Span::NONE);
+                    }
+                    out.extend(self.fork(parts, loops)?);
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Lanes as streams: the first goes on where it is, the others start after an event and end with one.
+    fn fork(&mut self, parts: &[Vec<Node>], loops: &mut Vec<Gen>) -> Res<Vec<SStmt>> {
+        let op = |o: SOp| SStmt::Op(o, Span::NONE);
+        let id = self.lanes.len();
+        let go: Name = format!("{}_go{id}", self.region).into();
+        let mut out = vec![op(SOp::Record(go.clone()))];
+        let mut done = vec![];
+        for (i, part) in parts.iter().enumerate().skip(1) {
+            let mut body = vec![op(SOp::Await(go.clone()))];
+            let at = self.lanes.len();
+            // The lane takes its place before its own body, which may fork again.
+            self.lanes.push((format!("lane{}", at + 1).into(), vec![]));
+            body.extend(self.nodes(part, loops)?);
+            let end: Name = format!("{}_done{id}_{i}", self.region).into();
+            body.push(op(SOp::Record(end.clone())));
+            done.push(end);
+            self.lanes[at].1 = body;
+        }
+        if let Some(first) = parts.first() {
+            out.extend(self.nodes(first, loops)?);
+        }
+        out.extend(done.into_iter().map(|e| op(SOp::Await(e))));
+        Ok(out)
+    }
+
+    fn round(&mut self, list: &[Transfer], loops: &[Gen]) -> Res<Vec<SStmt>> {
+        let mut messages: Vec<Message> = vec![];
+        let mut locals: Vec<(Transfer, Expr)> = vec![];
+        for t in list {
+            let forms = t.forms(&self.b.cx.ranges);
+            let own = t.is_self(&forms, &self.b.cx.ranges);
+            let may = self.possible(&own, t, loops);
+            if may.0 {
+                locals.push((t.clone(), if may.1 { own.clone() } else { Expr::Int(1) }));
+            }
+            if !may.1 {
+                continue;
+            }
+            let mut t = t.clone();
+            if may.0 {
+                t.guard = t.guard.and(negated(own));
+            }
+            let same = |m: &Message| {
+                m.like.get == t.get
+                    && m.like.peer == t.peer
+                    && m.like.guard == t.guard
+                    && m.like.each == t.each
+                    && m.like.src == t.src
+                    && m.like.group.own == t.group.own
+            };
+            match messages.iter_mut().find(|m| same(m)) {
+                Some(m) => m.dsts.push((t.dst.clone(), t.reduce, t.span)),
+                None => messages.push(Message { forms, dsts: vec![(t.dst.clone(), t.reduce, t.span)], like: t }),
+            }
+        }
+        let (mut sends, mut receives) = (vec![], vec![]);
+        for m in self.ordered(messages, loops)? {
+            let (s, r) = self.message(&m, loops)?;
+            sends.extend(s);
+            receives.extend(r);
+        }
+        sends.extend(self.local_moves(&locals)?);
+        sends.extend(receives);
+        Ok(sends)
+    }
+
+    /// Whether a condition can be true and whether it can be false, over all ranks, steps and generators.
+    fn possible(&self, cond: &Expr, t: &Transfer, loops: &[Gen]) -> (bool, bool) {
+        if let Some(v) = cond.as_int() {
+            return (v != 0, v == 0);
+        }
+        let mut gens: Vec<Gen> = loops.to_vec();
+        gens.extend(t.each.iter().cloned());
+        let over_ranks = !self.b.cx.ranges.uniform(cond);
+        let (mut yes, mut no) = (false, false);
+        let done = self.enumerate(&gens, over_ranks, &mut |env| {
+            match cond.eval(&env) {
+                Ok(0) => no = true,
+                Ok(_) => yes = true,
+                Err(_) => (yes, no) = (true, true),
+            }
+            !(yes && no)
+        });
+        if done { (yes, no) } else { (true, true) }
+    }
+
+    /// Calls `f` for every value of the generators (and every rank); false if that is too much.
+    fn enumerate(&self, gens: &[Gen], ranks: bool, f: &mut dyn FnMut(&dyn Fn(&Name) -> Option<i64>) -> bool) -> bool {
+        let mut budget = MAX_ENUMERATED;
+        let total = if ranks { self.b.world.ranks() } else { 1 };
+        for rank in 0..total {
+            let at = self.b.world.split(rank);
+            let mut env: Vec<(Name, i64)> =
+                self.b.world.coords.iter().zip(at).map(|((n, _), v)| (n.clone(), v)).collect();
+            if !ranks {
+                env.clear();
+            }
+            match self.turn(gens, &mut env, &mut budget, f) {
+                Some(true) => {}
+                Some(false) => return true,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// One generator after another; `Some(false)` when `f` has seen enough, none when the budget is used up.
+    fn turn(
+        &self,
+        gens: &[Gen],
+        env: &mut Vec<(Name, i64)>,
+        budget: &mut i64,
+        f: &mut dyn FnMut(&dyn Fn(&Name) -> Option<i64>) -> bool,
+    ) -> Option<bool> {
+        let Some((g, rest)) = gens.split_first() else {
+            *budget -= 1;
+            if *budget < 0 {
+                return None;
+            }
+            let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);
+            return Some(f(&look));
+        };
+        let (lo, hi) = {
+            let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);
+            (g.lo.eval(&look).ok()?, g.hi.eval(&look).ok()?)
+        };
+        for v in lo..hi {
+            env.push((g.var.clone(), v));
+            let go = self.turn(rest, env, budget, f);
+            env.pop();
+            if go != Some(true) {
+                return go;
+            }
+        }
+        Some(true)
+    }
+
+    /// Messages in the order in which their reductions add: by (source - receiver) mod p.
+    fn ordered(&self, mut messages: Vec<Message>, loops: &[Gen]) -> Res<Vec<Message>> {
+        let adding: Vec<usize> = (0..messages.len()).filter(|&i| messages[i].dsts.iter().any(|d| d.1)).collect();
+        let clash = adding.iter().any(|&i| {
+            adding.iter().any(|&j| i < j && !messages[i].dsts.iter().all(|a| messages[j].dsts.iter().all(|b| apart(&a.0, &b.0))))
+        });
+        if !clash {
+            return Ok(messages);
+        }
+        let mut keys = vec![];
+        for m in &messages {
+            let t = &m.like;
+            let ([Form::Shift(d)], [size], true) = (&m.forms[..], &t.group.sizes[..], t.each.is_empty()) else {
+                return not_symbolic("several messages of a round that add to one chunk", t.span);
+            };
+            let signed = if t.get { d.clone() } else { Expr::un(UnOp::Neg, d.clone()) };
+            keys.push(signed.modulo(*size));
+        }
+        let mut order: Option<Vec<usize>> = None;
+        let mut steady = true;
+        let whole = self.enumerate(loops, false, &mut |env| {
+            let values: Option<Vec<i64>> = keys.iter().map(|k| k.eval(&env).ok()).collect();
+            let Some(values) = values else {
+                steady = false;
+                return false;
+            };
+            let mut now: Vec<usize> = (0..values.len()).collect();
+            now.sort_by_key(|&i| (values[i], i));
+            steady &= order.as_ref().is_none_or(|o| *o == now);
+            order = Some(now);
+            steady
+        });
+        if !whole || !steady {
+            return not_symbolic("an order of additions that changes from step to step", messages[0].like.span);
+        }
+        let order = order.unwrap_or_else(|| (0..messages.len()).collect());
+        let mut slots: Vec<Option<Message>> = messages.drain(..).map(Some).collect();
+        Ok(order.into_iter().filter_map(|i| slots[i].take()).collect())
+    }
+
+    fn message(&mut self, m: &Message, loops: &[Gen]) -> Res<(Vec<SStmt>, Vec<SStmt>)> {
+        let t = &m.like;
+        let owner = t.owner_end(self.b)?;
+        let mut other = t.other_end(&m.forms, self.b)?;
+        let (slot, slots) = self.slots(m, loops)?;
+        let window = WindowId(self.first_window + self.windows.len() as u32);
+        let fits = self.largest(&t.src, loops, &t.each);
+        self.windows.push(WindowDraft { slots, fits: (t.src.operand, fits), span: t.span });
+        if !t.get && m.dsts.iter().any(|d| d.1) {
+            self.reverse_if_needed(t, &m.forms, loops, &mut other)?;
+        }
+        let base = slot.subst(&|n| t.src.gens.iter().find(|g| g.var == *n).map(|g| g.lo.clone()));
+        let (sender, receiver) = if t.get { (&other, &owner) } else { (&owner, &other) };
+        let see = |e: &Expr, end: &End| at_owner(e, &end.owner, self.b);
+        let mark = |point, end: &End| {
+            let slot = see(&base, end);
+            SStmt::Op(SOp::Mark { point, peer: end.peer.clone(), window, slot }, t.span)
+        };
+        let mut send = vec![mark(Point::Reserve, sender)];
+        let put = SOp::Put {
+            src: self.chunk(&t.src, sender),
+            peer: sender.peer.clone(),
+            dst: Ref::Slot { window, slot: see(&slot, sender) },
+        };
+        send.extend(self.pieces(&t.src, sender, vec![SStmt::Op(put, t.span)]));
+        send.push(mark(Point::Publish, sender));
+        let mut receive = vec![mark(Point::Expect, receiver)];
+        for (dst, adds, span) in &m.dsts {
+            let src = Ref::Slot { window, slot: see(&slot, receiver) };
+            let dst_ref = self.chunk(dst, receiver);
+            let op = match adds {
+                true => SOp::Reduce { op: self.red, dst: dst_ref, src },
+                false => SOp::Copy { dst: dst_ref, src },
+            };
+            receive.extend(self.pieces(dst, receiver, vec![SStmt::Op(op, *span)]));
+        }
+        receive.push(mark(Point::Free, receiver));
+        Ok((around(sender, send), around(receiver, receive)))
+    }
+
+    fn chunk(&self, r: &Region, end: &End) -> Ref {
+        let see = |e: &Expr| at_owner(e, &end.owner, self.b);
+        let path = r
+            .path
+            .iter()
+            .map(|p| kbc_ir::schedule::Part { index: see(&p.index), len: see(&p.len), of: see(&p.of) })
+            .collect();
+        Ref::Chunk { operand: OperandId(r.operand), path }
+    }
+
+    /// The runs of a region around an operation.
+    fn pieces(&self, r: &Region, end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
+        let see = |e: &Expr| at_owner(e, &end.owner, self.b);
+        let mut out = match &r.guard {
+            Some(g) => vec![SStmt::If { cond: see(g), then: inner, other: vec![] }],
+            None => inner,
+        };
+        for g in r.gens.iter().rev() {
+            out = vec![SStmt::For { var: g.var.clone(), lo: see(&g.lo), hi: see(&g.hi), body: out }];
+        }
+        out
+    }
+
+    /// Receives from several sources: by (source - receiver) mod p, so a descending generator is turned round.
+    fn reverse_if_needed(&mut self, t: &Transfer, forms: &[Form], loops: &[Gen], end: &mut End) -> Res<()> {
+        if t.each.is_empty() || forms.contains(&Form::Other) && t.each.is_empty() {
+            return Ok(());
+        }
+        let ([Form::Shift(d)], [size], [g]) = (forms, &t.group.sizes[..], &t.each[..]) else {
+            return not_symbolic("sources of one reduction that are no simple shifts", t.span);
+        };
+        let key = Expr::un(UnOp::Neg, d.clone()).modulo(*size);
+        let mut outer: Vec<Gen> = loops.to_vec();
+        outer.push(g.clone());
+        let (mut up, mut down) = (true, true);
+        let mut last: Option<(Vec<i64>, i64)> = None;
+        let whole = self.enumerate(&outer, false, &mut |env| {
+            let steps: Vec<i64> = loops.iter().filter_map(|l| env(&l.var)).collect();
+            let Ok(k) = key.eval(&env) else {
+                (up, down) = (false, false);
+                return false;
+            };
+            if let Some((s, before)) = &last
+                && *s == steps
+            {
+                up &= *before < k;
+                down &= *before > k;
+            }
+            last = Some((steps, k));
+            up || down
+        });
+        if !whole || !(up || down) {
+            return not_symbolic("sources of one reduction that come in no simple order", t.span);
+        }
+        if !up {
+            let turned = g.lo.clone() + g.hi.clone() - Expr::Int(1) - Expr::Var(g.var.clone());
+            end.turn = Some((g.var.clone(), turned));
+        }
+        Ok(())
+    }
+
+    /// Slot number of a message's piece, as an expression of the owner's, and the number of slots.
+    fn slots(&mut self, m: &Message, loops: &[Gen]) -> Res<(Expr, i64)> {
+        let t = &m.like;
+        let mut pieces = (Expr::Int(0), 1);
+        self.number(&t.src.gens, &mut pieces, t.span)?;
+        let (piece, per) = pieces;
+        let mut all = (Expr::Int(0), 1);
+        self.number(loops, &mut all, t.span)?;
+        self.number(&t.each, &mut all, t.span)?;
+        let (step, steps) = all;
+        let plain = |step: Expr, steps: i64| (step * Expr::Int(per) + piece.clone(), steps * per);
+        let search = m.forms.contains(&Form::Other);
+        if !search && self.b.cx.ranges.uniform(&t.guard) {
+            return Ok(plain(step, steps));
+        }
+        // Who sends what to whom, so that slots are not kept for messages that never come.
+        let world = self.b.world.clone();
+        let owner = world.linear(&world.own());
+        let peer = world.linear(&t.group.region_coords(&t.wrapped_peer(&self.b.cx.ranges))?);
+        let mut gens = loops.to_vec();
+        gens.extend(t.each.iter().cloned());
+        let mut list: Vec<(i64, i64, i64)> = vec![];
+        let tables = self.b.tables.clone();
+        let whole = self.enumerate(&gens, true, &mut |env| {
+            let env = WithTables { env, tables: &tables };
+            if t.guard.eval(&env).is_ok_and(|v| v != 0)
+                && let (Ok(o), Ok(p), Ok(s)) = (owner.eval(&env), peer.eval(&env), step.eval(&env))
+            {
+                list.push((p, s, o));
+            }
+            true
+        });
+        let ranks = world.ranks();
+        let spread = (step.clone() * Expr::Int(ranks) + owner.clone(), steps * ranks);
+        if !whole {
+            return Ok(if search { plain(spread.0, spread.1) } else { plain(step, steps) });
+        }
+        let receiver = |x: &(i64, i64, i64)| if t.get { x.2 } else { x.0 };
+        let mut owners: Vec<i64> = list.iter().map(|x| x.2).collect();
+        owners.sort_unstable();
+        let once = owners.windows(2).all(|w| w[0] != w[1]);
+        if once {
+            // In the order in which they are received.
+            list.sort_by_key(|x| (receiver(x), x.1, (x.2 - x.0).rem_euclid(ranks)));
+            let mut place = vec![0; ranks as usize];
+            let (mut last, mut n, mut most) = (None, 0, 0);
+            for x in &list {
+                n = if last == Some(receiver(x)) { n + 1 } else { 0 };
+                last = Some(receiver(x));
+                place[x.2 as usize] = n;
+                most = most.max(n + 1);
+            }
+            let used: Vec<i64> = list.iter().map(|x| place[x.2 as usize]).collect();
+            if used.iter().all(|v| *v == 0) {
+                place.fill(0);
+            }
+            let at = self.b.table_at("order", place, owner);
+            return Ok(plain(at, most.max(1)));
+        }
+        let mut keys: Vec<(i64, i64)> = list.iter().map(|x| (receiver(x), x.1)).collect();
+        keys.sort_unstable();
+        if keys.windows(2).all(|w| w[0] != w[1]) {
+            return Ok(plain(step, steps));
+        }
+        Ok(plain(spread.0, spread.1))
+    }
+
+    /// Mixed-radix number of generator values: appended to (expression, count).
+    fn number(&self, gens: &[Gen], to: &mut (Expr, i64), span: Span) -> Res<()> {
+        for g in gens {
+            let (lo, hi) = (self.b.cx.ranges.interval(&g.lo), self.b.cx.ranges.interval(&g.hi));
+            let (Some(lo), Some(hi)) = (lo, hi) else {
+                return not_symbolic("a loop whose bounds have no known range", span);
+            };
+            let extent = (hi.1 - lo.0).max(1);
+            to.0 = to.0.clone() * Expr::Int(extent) + (Expr::Var(g.var.clone()) - Expr::Int(lo.0));
+            to.1 = to.1.checked_mul(extent).filter(|n| *n < 1 << 31).map_or_else(
+                || not_symbolic("more slots than can be numbered", span),
+                Ok,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Sizes of the chunks a region's runs have, over all steps: as (chunks, of), largest ones.
+    fn largest(&self, r: &Region, loops: &[Gen], each: &[Gen]) -> Vec<(i64, i64)> {
+        let den = r.path.iter().fold(Expr::Int(1), |d, p| d * p.of.clone());
+        let len = r.path.last().map_or(Expr::Int(1), |p| p.len.clone());
+        if let (Some(l), Some(d)) = (len.as_int(), den.as_int()) {
+            return vec![(l, d)];
+        }
+        let mut gens = loops.to_vec();
+        gens.extend(each.iter().cloned());
+        let ranks = !(self.b.cx.ranges.uniform(&len) && self.b.cx.ranges.uniform(&den));
+        let mut out: Vec<(i64, i64)> = vec![];
+        let whole = self.enumerate(&gens, ranks, &mut |env| {
+            if let (Ok(l), Ok(d)) = (len.eval(&env), den.eval(&env)) {
+                let pair = (l, d);
+                if !out.contains(&pair) {
+                    out.push(pair);
+                }
+            }
+            true
+        });
+        if whole && !out.is_empty() { out } else { vec![(1, 1)] }
+    }
+
+    fn local_moves(&mut self, list: &[(Transfer, Expr)]) -> Res<Vec<SStmt>> {
+        let own = self.b.world.own();
+        let end = |guard: Expr, loops: Vec<Gen>| End {
+            loops,
+            outer: Expr::Int(1),
+            guard,
+            peer: own.clone(),
+            owner: own.clone(),
+            turn: None,
+        };
+        // All local moves of a round read before any writes: where one writes what another reads, go through scratch.
+        let staged = list.iter().any(|(a, _)| list.iter().any(|(b, _)| a.dst.operand == b.src.operand));
+        let (mut reads, mut writes) = (vec![], vec![]);
+        for (t, cond) in list {
+            let end = end(t.guard.clone().and(cond.clone()), t.each.clone());
+            let mut src = t.src.clone();
+            if staged {
+                let mut tmp = t.src.clone();
+                tmp.operand = self.b.stage(t.src.operand);
+                let copy = SOp::Copy { dst: self.chunk(&tmp, &end), src: self.chunk(&src, &end) };
+                reads.extend(around(&end, self.pieces(&t.src, &end, vec![SStmt::Op(copy, t.span)])));
+                src = tmp;
+            }
+            let (d, s) = (self.chunk(&t.dst, &end), self.chunk(&src, &end));
+            let op = match t.reduce {
+                true => SOp::Reduce { op: self.red, dst: d, src: s },
+                false => SOp::Copy { dst: d, src: s },
+            };
+            writes.extend(around(&end, self.pieces(&t.dst, &end, vec![SStmt::Op(op, t.span)])));
+        }
+        reads.extend(writes);
+        Ok(reads)
+    }
+}
+
+/// Loops and conditions of an end around its operations.
+fn around(end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
+    let cond = |c: &Expr, inner: Vec<SStmt>| {
+        if c.is_true() { inner } else { vec![SStmt::If { cond: c.clone(), then: inner, other: vec![] }] }
+    };
+    let mut out = cond(&end.guard, inner);
+    if let Some((var, to)) = &end.turn {
+        out = subst_stmts(&out, &|n| (n == var).then(|| to.clone()));
+        out = kbc_ir::schedule::map_exprs(&out, &Expr::simplify);
+    }
+    for g in end.loops.iter().rev() {
+        out = vec![SStmt::For { var: g.var.clone(), lo: g.lo.clone(), hi: g.hi.clone(), body: out }];
+    }
+    cond(&end.outer, out)
+}
+
+/// `!e`, as the opposite comparison where `e` is one.
+fn negated(e: Expr) -> Expr {
+    match e {
+        Expr::Bin(BinOp::Eq, a, b) => Expr::Bin(BinOp::Ne, a, b),
+        e => Expr::un(UnOp::Not, e),
+    }
+}
+
+/// Whether two regions certainly share no chunk: a constant digit differs.
+fn apart(a: &Region, b: &Region) -> bool {
+    a.operand != b.operand
+        || a.path
+            .iter()
+            .zip(&b.path)
+            .take_while(|(x, y)| x.of == y.of && x.len.as_int() == Some(1) && y.len.as_int() == Some(1))
+            .any(|(x, y)| matches!((x.index.as_int(), y.index.as_int()), (Some(i), Some(j)) if i != j))
+}
+
+struct WithTables<'a> {
+    env: &'a dyn Fn(&Name) -> Option<i64>,
+    tables: &'a [kbc_ir::schedule::Table],
+}
+
+impl kbc_ir::expr::Env for WithTables<'_> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        (self.env)(name)
+    }
+    fn table(&self, name: &Name, index: i64) -> Option<i64> {
+        let t = self.tables.iter().find(|t| t.name == *name)?;
+        t.values.get(usize::try_from(index).ok()?).copied()
+    }
+}

@@ -1,0 +1,378 @@
+//! A graph as a schedule: buffers for values, local regions for local operations, one region a collective.
+//!
+//! Owns how a tensor becomes the line a collective works on: packing, unpacking and the copies around a region are
+//! operations like others, visible and timed.
+
+use super::collective::{Arg, Request, collective};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::Name;
+use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind, UsingArg};
+use kbc_ir::schedule::*;
+use kbc_ir::types::{CutRule, MemKind, Mesh, ReduceOp, TensorType};
+use kbc_rounds::library::Library;
+use std::collections::BTreeMap;
+
+/// Lowers a placed graph whose collectives name their algorithms.
+pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> Result<Schedule, Diagnostics> {
+    let mut l = Lower {
+        lib,
+        graph,
+        out: Schedule::new(name.clone(), mesh.clone()),
+        values: BTreeMap::new(),
+        pending: vec![],
+        names: vec![],
+    };
+    let mut errors = Diagnostics::new();
+    for &id in graph.order() {
+        if let Err(d) = l.op(id) {
+            errors.extend(d);
+        }
+    }
+    l.flush();
+    if errors.has_errors() { Err(errors) } else { Ok(l.out) }
+}
+
+struct Lower<'a> {
+    lib: &'a Library,
+    graph: &'a Graph,
+    out: Schedule,
+    values: BTreeMap<OpId, BufferId>,
+    /// Local operations not yet in a region; with a predicate where only some ranks do them.
+    pending: Vec<(LocalOp, Option<Expr>, Span)>,
+    names: Vec<Name>,
+}
+
+/// Local sizes of a tensor, as expressions in the coordinates of the mesh.
+pub(super) fn local_dims(ty: &TensorType, mesh: &Mesh) -> Vec<Expr> {
+    ty.dims
+        .iter()
+        .map(|d| {
+            let mut n = Expr::Int(d.size as i64);
+            for axis in d.cut.iter().flat_map(|c| &c.axes) {
+                let rule = d.cut.as_ref().map_or(CutRule::Even, |c| c.rule);
+                let k = mesh.axis(axis).map_or(1, |a| a.size) as i64;
+                n = part_length(&n, &Expr::Var(axis.clone()), k, rule);
+            }
+            match &ty.only {
+                Some((c, axis)) => {
+                    Expr::select(Expr::Var(axis.clone()).equals(Expr::Int(*c as i64)), n, Expr::Int(0))
+                }
+                None => n,
+            }
+        })
+        .collect()
+}
+
+/// Length of part i of n elements in k parts.
+fn part_length(n: &Expr, i: &Expr, k: i64, rule: CutRule) -> Expr {
+    if let Some(v) = n.as_int()
+        && v % k == 0
+    {
+        return Expr::Int(v / k);
+    }
+    let bound = |i: Expr| match rule {
+        CutRule::Even => (n.clone() * i).ceil_div(k),
+        CutRule::Ceil => Expr::bin(BinOp::Min, n.clone().ceil_div(k) * i, n.clone()),
+    };
+    bound(i.clone() + Expr::Int(1)) - bound(i.clone())
+}
+
+impl Lower<'_> {
+    fn name(&mut self, hint: &str) -> Name {
+        let mut name: Name = hint.into();
+        let mut n = 2;
+        while self.names.contains(&name) {
+            name = format!("{hint}_{n}").into();
+            n += 1;
+        }
+        self.names.push(name.clone());
+        name
+    }
+
+    fn buffer(&mut self, hint: &str, ty: &TensorType, dims: Vec<Expr>, role: BufferRole, span: Span) -> BufferId {
+        let name = self.name(hint);
+        let global = (role != BufferRole::Temp).then(|| ty.clone());
+        self.out.buffers.push(Buffer { name, dtype: ty.dtype, dims, memory: MemKind::Hbm, role, global, span });
+        BufferId(self.out.buffers.len() as u32 - 1)
+    }
+
+    fn value(&mut self, hint: &str, ty: &TensorType, span: Span) -> BufferId {
+        let dims = local_dims(ty, &self.out.mesh);
+        self.buffer(hint, ty, dims, BufferRole::Temp, span)
+    }
+
+    fn ty(&self, id: OpId) -> Result<TensorType, Diagnostics> {
+        let op = self.graph.op(id);
+        op.ty.clone().ok_or_else(|| {
+            Diagnostic::error("E901", format!("%{} has no type yet", op.name)).primary(op.span, "run `infer` first").into()
+        })
+    }
+
+    fn of(&self, id: OpId) -> Result<BufferId, Diagnostics> {
+        // An operand without a buffer comes from an operation that failed and was reported.
+        self.values.get(&id).copied().ok_or_else(Diagnostics::new)
+    }
+
+    fn local(&mut self, op: LocalOp, span: Span) {
+        self.pending.push((op, None, span));
+    }
+
+    /// Puts the pending local operations into a region.
+    fn flush(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        if pending.is_empty() {
+            return;
+        }
+        let body = pending
+            .iter()
+            .map(|(op, cond, span)| {
+                let st = SStmt::Op(SOp::Local(op.clone()), *span);
+                match cond {
+                    Some(c) => SStmt::If { cond: c.clone(), then: vec![st], other: vec![] },
+                    None => st,
+                }
+            })
+            .collect();
+        let span = pending.iter().fold(Span::NONE, |s, p| s.to(p.2));
+        let name = self.name("local");
+        let after = self.out.regions.len().checked_sub(1).map(|i| RegionId(i as u32)).into_iter().collect();
+        self.out.regions.push(Region {
+            name,
+            over: vec![],
+            coords: self.out.mesh.axes.iter().map(|a| (a.name.clone(), a.size)).collect(),
+            operands: vec![],
+            promise: None,
+            label: None,
+            after,
+            roles: vec![Role {
+                name: "all".into(),
+                ranks: RankSet::All,
+                streams: vec![Stream { name: MAIN.into(), body }],
+            }],
+            span,
+        });
+    }
+
+    fn op(&mut self, id: OpId) -> Result<(), Diagnostics> {
+        let op: Op = self.graph.op(id).clone();
+        let operands = self.graph.operands(id);
+        if let OpKind::Output(i) = &op.kind {
+            let src = self.of(operands[0])?;
+            let ty = self.ty(operands[0])?;
+            let dims = local_dims(&ty, &self.out.mesh);
+            let dst = self.buffer(&op.name, &ty, dims, BufferRole::Output(*i as u32), op.span);
+            self.local(LocalOp::Copy { dst, src }, op.span);
+            return Ok(());
+        }
+        let ty = self.ty(id)?;
+        let buffer = match &op.kind {
+            OpKind::Input(i) => {
+                let dims = local_dims(&ty, &self.out.mesh);
+                self.buffer(&op.name, &ty, dims, BufferRole::Input(*i as u32), op.span)
+            }
+            OpKind::Demand => self.of(operands[0])?,
+            OpKind::Collective(c) => self.collective(&op, c, operands[0], &ty)?,
+            OpKind::Output(_) => return Ok(()),
+            kind => {
+                let args = operands.iter().map(|o| self.of(*o)).collect::<Result<Vec<_>, _>>()?;
+                let dst = self.value(&op.name, &ty, op.span);
+                let local = match kind {
+                    OpKind::Matmul { .. } => LocalOp::Matmul { dst, a: args[0], b: args[1] },
+                    OpKind::Map(func) => LocalOp::Compute { func: func.clone(), dst, args },
+                    OpKind::ReduceDim { op, mean, dim, .. } => {
+                        let from = self.ty(operands[0])?;
+                        let mean = mean.then(|| from.dims[*dim].size);
+                        LocalOp::ReduceDim { op: *op, mean, dst, src: args[0], dim: *dim as u32 }
+                    }
+                    _ => LocalOp::Cast { dst, src: args[0] },
+                };
+                self.local(local, op.span);
+                dst
+            }
+        };
+        self.values.insert(id, buffer);
+        Ok(())
+    }
+
+    /// Elements of a buffer's dimensions other than `skip`, as an expression.
+    fn unit(&self, b: BufferId, skip: Option<usize>) -> Expr {
+        let dims = &self.out.buffer(b).dims;
+        dims.iter().enumerate().filter(|(i, _)| Some(*i) != skip).fold(Expr::Int(1), |n, (_, d)| n * d.clone())
+    }
+
+    fn collective(&mut self, op: &Op, c: &Collective, from: OpId, ty: &TensorType) -> Result<BufferId, Diagnostics> {
+        let src = self.of(from)?;
+        let from_ty = self.ty(from)?;
+        let Some(axis) = self.out.mesh.axis(&c.axis).cloned() else {
+            return Err(Diagnostic::error("E201", format!("there is no axis `{}`", c.axis)).primary(op.span, "here").into());
+        };
+        let p = axis.size;
+        let me = Expr::Var(axis.name.clone());
+        let rule_of = |t: &TensorType, d: usize| t.dims[d].cut.as_ref().map_or(CutRule::Even, |c| c.rule);
+        let dim = c.dim.unwrap_or(0);
+        let span = op.span;
+        let root = c.root.unwrap_or(0);
+        let at_root = me.clone().equals(Expr::Int(root as i64));
+        if c.kind == CollKind::Slice {
+            let dst = self.value(&op.name, ty, span);
+            let rule = rule_of(ty, dim);
+            self.local(LocalOp::Slice { dst, src, dim: dim as u32, index: me, of: p, rule }, span);
+            return Ok(dst);
+        }
+        // The line: what the collective works on, in place.
+        let full = |t: &TensorType| {
+            let mut t = t.clone();
+            (t.partial, t.only) = (None, None);
+            t
+        };
+        let whole = Line { parts: 1, extent: Expr::Int(0), unit: Expr::Int(1), rule: CutRule::Even };
+        let mut after: Vec<(LocalOp, Option<Expr>)> = vec![];
+        let (operands, result) = match c.kind {
+            CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce => {
+                let v = self.value(&format!("{}_v", op.name), &full(&from_ty), span);
+                let cond = (c.kind == CollKind::Broadcast).then(|| at_root.clone());
+                self.pending.push((LocalOp::Copy { dst: v, src }, cond, span));
+                let line = Line { extent: self.unit(v, None), ..whole };
+                let result = if c.kind == CollKind::Reduce {
+                    let dst = self.value(&op.name, ty, span);
+                    after.push((LocalOp::Copy { dst, src: v }, Some(at_root)));
+                    dst
+                } else {
+                    v
+                };
+                (vec![(v, line)], result)
+            }
+            CollKind::ReduceScatter | CollKind::Scatter => {
+                let rule = rule_of(ty, dim);
+                let v = self.value(&format!("{}_v", op.name), &full(&from_ty), span);
+                let cond = (c.kind == CollKind::Scatter).then(|| at_root.clone());
+                let pack = LocalOp::Pack { dst: v, src, dim: dim as u32, parts: p, rule, at: None };
+                self.pending.push((pack, cond, span));
+                let dst = self.value(&op.name, ty, span);
+                let unpack = LocalOp::Unpack { dst, src: v, dim: dim as u32, parts: p, rule, at: Some(me) };
+                after.push((unpack, None));
+                let extent = self.out.buffer(v).dims[dim].clone();
+                (vec![(v, Line { parts: p, extent, unit: self.unit(v, Some(dim)), rule })], dst)
+            }
+            CollKind::AllGather | CollKind::Gather => {
+                let rule = rule_of(&from_ty, dim);
+                let v = self.value(&format!("{}_v", op.name), &full(ty), span);
+                let pack = LocalOp::Pack { dst: v, src, dim: dim as u32, parts: p, rule, at: Some(me) };
+                self.local(pack, span);
+                let dst = self.value(&op.name, ty, span);
+                let unpack = LocalOp::Unpack { dst, src: v, dim: dim as u32, parts: p, rule, at: None };
+                after.push((unpack, (c.kind == CollKind::Gather).then_some(at_root)));
+                let extent = self.out.buffer(v).dims[dim].clone();
+                (vec![(v, Line { parts: p, extent, unit: self.unit(v, Some(dim)), rule })], dst)
+            }
+            CollKind::AllToAll | CollKind::Slice => {
+                let from_dim = c.from_dim.unwrap_or(0);
+                let (to_rule, from_rule) = (rule_of(ty, dim), rule_of(&from_ty, from_dim));
+                let s = self.value(&format!("{}_src", op.name), &full(&from_ty), span);
+                self.local(LocalOp::Pack { dst: s, src, dim: dim as u32, parts: p, rule: to_rule, at: None }, span);
+                let d = self.value(&format!("{}_dst", op.name), &full(ty), span);
+                let dst = self.value(&op.name, ty, span);
+                let unpack =
+                    LocalOp::Unpack { dst, src: d, dim: from_dim as u32, parts: p, rule: from_rule, at: None };
+                after.push((unpack, None));
+                let line = |l: &Self, b: BufferId, dim: usize, rule| Line {
+                    parts: p,
+                    extent: l.out.buffer(b).dims[dim].clone(),
+                    unit: l.unit(b, Some(dim)),
+                    rule,
+                };
+                (vec![(s, line(self, s, dim, to_rule)), (d, line(self, d, from_dim, from_rule))], dst)
+            }
+        };
+        self.flush();
+        self.region(op, c, &axis, operands)?;
+        for (local, cond) in after {
+            self.pending.push((local, cond, span));
+        }
+        Ok(result)
+    }
+
+    fn region(
+        &mut self,
+        op: &Op,
+        c: &Collective,
+        axis: &kbc_ir::types::Axis,
+        operands: Vec<(BufferId, Line)>,
+    ) -> Result<(), Diagnostics> {
+        let Some(using) = &c.using else {
+            return Err(Diagnostic::error("E901", format!("{} names no algorithm yet", c.kind.name()))
+                .primary(op.span, "run `select` first")
+                .into());
+        };
+        let file = if using.span.is_none() { op.span.file } else { using.span.file };
+        let at = if using.span.is_none() { op.span } else { using.span };
+        let coll = self.lib.find_collective(file, c.kind.name(), at).map_err(|d| Diagnostics::from(*d))?;
+        let alg = self.lib.find_algorithm(file, coll, &using.alg, at).map_err(|d| Diagnostics::from(*d))?;
+        let axes = self.lib.algorithm(alg).axes.len();
+        let parts: Vec<u64> = axis.parts.iter().map(|p| p.1).collect();
+        let sizes = if axes == 1 {
+            vec![axis.size]
+        } else if parts.len() == axes {
+            parts
+        } else {
+            return Err(Diagnostic::error(
+                "E022",
+                format!("`{}` runs over {axes} axes, `{}` has {}", using.alg, axis.name, parts.len().max(1)),
+            )
+            .primary(at, "used here")
+            .into());
+        };
+        let args: Vec<(String, Arg)> = using
+            .args
+            .iter()
+            .map(|(n, v)| {
+                let v = match v {
+                    UsingArg::Int(i) => Arg::Int(*i),
+                    UsingArg::Name(w) => Arg::Word(w.to_string()),
+                };
+                (n.to_string(), v)
+            })
+            .collect();
+        let largest = operands.iter().map(|(_, l)| self.largest(l)).collect();
+        let name = self.name(c.kind.name());
+        let request = Request {
+            lib: self.lib,
+            coll,
+            alg,
+            args: &args,
+            red: c.red.unwrap_or(ReduceOp::Sum),
+            root: c.root,
+            over: vec![axis.name.clone()],
+            sizes,
+            operands,
+            largest,
+            name,
+            span: at,
+        };
+        collective(&request, &mut self.out)
+    }
+
+    /// Largest extent and unit of a line over all ranks.
+    fn largest(&self, l: &Line) -> (u64, u64) {
+        largest(l, &self.out.mesh)
+    }
+}
+
+/// Largest extent and unit of a line over all ranks of a mesh.
+pub(super) fn largest(l: &Line, mesh: &Mesh) -> (u64, u64) {
+    let most = |e: &Expr| {
+        if let Some(v) = e.as_int() {
+            return v.max(0) as u64;
+        }
+        (0..mesh.ranks())
+            .map(|r| {
+                let at = mesh.coords(r);
+                let env = |n: &Name| mesh.axes.iter().position(|a| a.name == *n).map(|i| at[i]);
+                e.eval(&env).unwrap_or(0).max(0) as u64
+            })
+            .max()
+            .unwrap_or(0)
+    };
+    (most(&l.extent), most(&l.unit))
+}

@@ -1,0 +1,245 @@
+//! Messages of a round: who the other end is, in closed form where the text allows it (LANGUAGE 6.2, 7.1).
+//!
+//! The rank that writes a transfer is its *owner*; the other end has to find its owners. Where the peer is a shift or
+//! an exclusive or of the own coordinates the inverse is an expression; otherwise the other end searches the ranks of
+//! its group in the order in which reductions add, which keeps the text independent of their number.
+
+use super::body::{Builder, Transfer};
+use super::region::Gen;
+use super::sym::{Ranges, Res, linear, strip};
+use kbc_ir::Name;
+use kbc_ir::expr::{BinOp, Expr};
+
+/// The way from own coordinate to peer coordinate on one axis.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Form {
+    Same,
+    Shift(Expr),
+    Xor(Expr),
+    Other,
+}
+
+/// One end of a message.
+pub(super) struct End {
+    /// Loops around it, besides those of the round.
+    pub(super) loops: Vec<Gen>,
+    /// A condition outside those loops.
+    pub(super) outer: Expr,
+    /// A condition inside them.
+    pub(super) guard: Expr,
+    /// The other end, in region coordinates.
+    pub(super) peer: Vec<Expr>,
+    /// The owner's region coordinates, to be put into the transfer's expressions.
+    pub(super) owner: Vec<Expr>,
+    /// A generator to be run backwards: its name and what stands for it.
+    pub(super) turn: Option<(Name, Expr)>,
+}
+
+impl Transfer {
+    pub(super) fn forms(&self, ranges: &Ranges) -> Vec<Form> {
+        self.peer
+            .iter()
+            .zip(&self.group.own)
+            .zip(self.group.sizes.iter().zip(&self.group.wraps))
+            .map(|((peer, own), (size, wraps))| form(peer, own, wraps.then_some(*size), ranges))
+            .collect()
+    }
+
+    /// The peer's group coordinates, wrapped where the axis wraps.
+    pub(super) fn wrapped_peer(&self, ranges: &Ranges) -> Vec<Expr> {
+        self.peer
+            .iter()
+            .zip(self.group.sizes.iter().zip(&self.group.wraps))
+            .map(|(e, (size, wraps))| if *wraps { ranges.wrap(e, &Expr::Int(*size)) } else { e.clone() })
+            .collect()
+    }
+
+    /// True where the peer is this rank itself.
+    pub(super) fn is_self(&self, forms: &[Form], ranges: &Ranges) -> Expr {
+        let peer = self.wrapped_peer(ranges);
+        forms.iter().enumerate().fold(Expr::Int(1), |acc, (i, f)| {
+            let own = self.group.own[i].clone();
+            acc.and(match f {
+                Form::Same => Expr::Int(1),
+                Form::Shift(d) if self.group.wraps[i] => strip(d, self.group.sizes[i]).modulo(self.group.sizes[i]).equals(Expr::Int(0)),
+                Form::Shift(d) | Form::Xor(d) => d.clone().equals(Expr::Int(0)),
+                Form::Other => peer[i].clone().equals(own),
+            })
+        })
+    }
+
+    /// The owner's end.
+    pub(super) fn owner_end(&self, b: &Builder<'_>) -> Res<End> {
+        Ok(End {
+            loops: self.each.clone(),
+            outer: Expr::Int(1),
+            guard: tidy(&self.guard, &b.cx.ranges),
+            peer: self
+                .group
+                .region_coords(&self.wrapped_peer(&b.cx.ranges))?
+                .iter()
+                .map(|e| tidy(e, &b.cx.ranges))
+                .collect(),
+            owner: b.world.own(),
+            turn: None,
+        })
+    }
+
+    /// The other end.
+    pub(super) fn other_end(&self, forms: &[Form], b: &mut Builder<'_>) -> Res<End> {
+        let member = self.group.member.clone().unwrap_or(Expr::Int(1));
+        if forms.contains(&Form::Other) {
+            return self.search_end(member, b);
+        }
+        let mut guard = member;
+        let mut source = vec![];
+        for (i, f) in forms.iter().enumerate() {
+            let (own, size) = (self.group.own[i].clone(), self.group.sizes[i]);
+            source.push(match f {
+                Form::Same | Form::Other => own,
+                Form::Shift(d) if self.group.wraps[i] => b.cx.ranges.wrap(&(own - d.clone()), &Expr::Int(size)),
+                Form::Shift(d) => {
+                    let at = own - d.clone();
+                    guard = guard.and(in_range(&at, size, &b.cx.ranges));
+                    at
+                }
+                Form::Xor(m) => {
+                    let at = Expr::bin(BinOp::Xor, own, m.clone());
+                    if size & (size - 1) != 0 {
+                        guard = guard.and(Expr::bin(BinOp::Lt, at.clone(), Expr::Int(size)));
+                    }
+                    at
+                }
+            });
+        }
+        let owner = self.coords_at(&source, b)?;
+        let guard = tidy(&guard.and(at_owner(&self.guard, &owner, b)), &b.cx.ranges);
+        Ok(End { loops: self.each.clone(), outer: Expr::Int(1), guard, peer: owner.clone(), owner, turn: None })
+    }
+
+    /// Region coordinates of a rank of the group, simplified.
+    fn coords_at(&self, own: &[Expr], b: &Builder<'_>) -> Res<Vec<Expr>> {
+        Ok(self.group.region_coords(own)?.iter().map(|e| tidy(e, &b.cx.ranges)).collect())
+    }
+
+    /// The other end by search over the group, nearest in (owner - receiver) mod p first.
+    fn search_end(&self, member: Expr, b: &mut Builder<'_>) -> Res<End> {
+        let ranks: i64 = self.group.sizes.iter().product();
+        let var = b.cx.fresh.name("u");
+        let (lo, hi) = (Expr::Int(1), Expr::Int(ranks));
+        b.cx.ranges.bind(&var, &lo, &hi);
+        let me = self.group.linear(&self.group.own);
+        let at = (me + Expr::Var(var.clone())).modulo(ranks);
+        let source = self.group.digits(&at);
+        let owner = self.coords_at(&source, b)?;
+        let (mut outer, mut guard) = (member, at_owner(&self.guard, &owner, b));
+        let each: Vec<Name> = self.each.iter().map(|g| g.var.clone()).collect();
+        for (peer, own) in self.wrapped_peer(&b.cx.ranges).iter().zip(&self.group.own) {
+            let fixed = b.cx.ranges.uniform(peer) && !each.iter().any(|v| peer.mentions(v));
+            let here = if fixed { peer.clone() } else { at_owner(peer, &owner, b) };
+            let hit = here.equals(own.clone());
+            if fixed {
+                outer = outer.and(hit);
+            } else {
+                guard = hit.and(guard);
+            }
+        }
+        let mut loops = vec![Gen { var, lo, hi }];
+        loops.extend(self.each.iter().map(|g| g.subst(&|n| owner_coord(n, &owner, b))));
+        Ok(End { loops, outer, guard, peer: owner.clone(), owner, turn: None })
+    }
+}
+
+fn owner_coord(n: &Name, owner: &[Expr], b: &Builder<'_>) -> Option<Expr> {
+    b.world.coords.iter().position(|(m, _)| m == n).map(|i| owner[i].clone())
+}
+
+/// An expression of the owner's, seen from the other end.
+pub(super) fn at_owner(e: &Expr, owner: &[Expr], b: &Builder<'_>) -> Expr {
+    tidy(&e.subst(&|n| owner_coord(n, owner, b)), &b.cx.ranges)
+}
+
+fn in_range(e: &Expr, size: i64, ranges: &Ranges) -> Expr {
+    let (lo, hi) = ranges.interval(e).unwrap_or((i64::MIN, i64::MAX));
+    let low = if lo >= 0 { Expr::Int(1) } else { Expr::bin(BinOp::Ge, e.clone(), Expr::Int(0)) };
+    let high = if hi < size { Expr::Int(1) } else { Expr::bin(BinOp::Lt, e.clone(), Expr::Int(size)) };
+    low.and(high)
+}
+
+/// The same value, simpler: sums joined, needless `mod`s dropped, comparisons that ranges decide decided.
+pub(super) fn tidy(e: &Expr, ranges: &Ranges) -> Expr {
+    match e {
+        Expr::Int(_) | Expr::Var(_) => e.clone(),
+        Expr::Un(op, a) => Expr::un(*op, tidy(a, ranges)),
+        Expr::Bin(BinOp::Mod, a, k) if k.as_int().is_some_and(|k| k > 0) => {
+            match ranges.wrap(&tidy(a, ranges), k) {
+                Expr::Bin(BinOp::Mod, a, k) => ranges.wrap(&a.simplify(), &k),
+                e => e,
+            }
+        }
+        Expr::Bin(op, a, b) => {
+            let (a, b) = (tidy(a, ranges), tidy(b, ranges));
+            decided(*op, &a, &b, ranges).unwrap_or_else(|| kbc_ir::expr::join(*op, a, b))
+        }
+        Expr::Select(c, a, b) => Expr::select(tidy(c, ranges), tidy(a, ranges), tidy(b, ranges)),
+        Expr::Table(n, i) => Expr::Table(n.clone(), Box::new(tidy(i, ranges))),
+    }
+}
+
+/// A comparison whose outcome the ranges of its sides decide.
+fn decided(op: BinOp, a: &Expr, b: &Expr, ranges: &Ranges) -> Option<Expr> {
+    let ((a_lo, a_hi), (b_lo, b_hi)) = (ranges.interval(a)?, ranges.interval(b)?);
+    let known = match op {
+        BinOp::Lt if a_hi < b_lo => true,
+        BinOp::Lt if a_lo >= b_hi => false,
+        BinOp::Le if a_hi <= b_lo => true,
+        BinOp::Le if a_lo > b_hi => false,
+        BinOp::Gt if a_lo > b_hi => true,
+        BinOp::Gt if a_hi <= b_lo => false,
+        BinOp::Ge if a_lo >= b_hi => true,
+        BinOp::Ge if a_hi < b_lo => false,
+        BinOp::Eq if a_hi < b_lo || b_hi < a_lo => false,
+        BinOp::Ne if a_hi < b_lo || b_hi < a_lo => true,
+        _ => return None,
+    };
+    Some(Expr::Int(known as i64))
+}
+
+fn form(peer: &Expr, own: &Expr, wrap: Option<i64>, ranges: &Ranges) -> Form {
+    if peer == own {
+        return Form::Same;
+    }
+    if let Some(d) = shift(peer, own, wrap, ranges) {
+        return if d.as_int() == Some(0) { Form::Same } else { Form::Shift(d) };
+    }
+    if let Expr::Bin(BinOp::Xor, a, m) = peer {
+        if **a == *own && ranges.uniform(m) {
+            return Form::Xor((**m).clone());
+        }
+        if **m == *own && ranges.uniform(a) {
+            return Form::Xor((**a).clone());
+        }
+    }
+    Form::Other
+}
+
+/// `d` with `e == own + d` (modulo the size where the axis wraps), the same on every rank.
+fn shift(e: &Expr, own: &Expr, wrap: Option<i64>, ranges: &Ranges) -> Option<Expr> {
+    if e == own {
+        return Some(Expr::Int(0));
+    }
+    let direct = match e {
+        Expr::Bin(BinOp::Add, a, b) if ranges.uniform(b) => shift(a, own, wrap, ranges).map(|d| d + (**b).clone()),
+        Expr::Bin(BinOp::Add, a, b) if ranges.uniform(a) => shift(b, own, wrap, ranges).map(|d| (**a).clone() + d),
+        Expr::Bin(BinOp::Sub, a, b) if ranges.uniform(b) => shift(a, own, wrap, ranges).map(|d| d - (**b).clone()),
+        Expr::Bin(BinOp::Mod, a, k) if wrap.is_some() && k.as_int() == wrap => shift(a, own, wrap, ranges),
+        _ => None,
+    };
+    direct.or_else(|| {
+        // Both the same coordinate plus something uniform.
+        ranges.coords().iter().find_map(|c| {
+            let ((1, x), (1, y)) = (linear(e, c)?, linear(own, c)?) else { return None };
+            (ranges.uniform(&x) && ranges.uniform(&y)).then(|| x - y)
+        })
+    })
+}

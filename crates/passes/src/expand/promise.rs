@@ -1,0 +1,99 @@
+//! A collective's declaration as the promise of a region: its clauses with the root put in.
+
+use super::sym::{Bindings, Evaluator, IntoStop, Res, Sym};
+use kbc_diag::Diagnostic;
+use kbc_ir::Name;
+use kbc_ir::expr::Expr;
+use kbc_ir::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
+use kbc_ir::types::ReduceOp;
+use kbc_rounds::ast::{self, ClauseValue, CollectiveDecl};
+use kbc_rounds::library::Library;
+
+/// The promise of a collective on a group, `root` by linear index.
+pub(super) fn promise(lib: &Library, decl: &CollectiveDecl, root: Option<u64>, red: ReduceOp) -> Res<Promise> {
+    let eval = Evaluator { lib };
+    let mut env: Bindings = vec![];
+    if let (Some((_, name)), Some(root)) = (&decl.root, root) {
+        env.push((name.node.clone(), Sym::Int(Expr::Int(root as i64))));
+    }
+    let bound = env.len();
+    let expr = |e: &ast::Expr| -> Res<Expr> {
+        let mut names = vec![];
+        collect(e, &mut names);
+        let mut env = env.clone();
+        for n in names {
+            if !env[..bound].iter().any(|(m, _)| *m == n) {
+                env.push((n.clone(), Sym::Int(Expr::Var(n.into()))));
+            }
+        }
+        eval.int(e, &env)
+    };
+    let cell = |c: &ast::Cell| -> Res<Cell> {
+        Ok(Cell {
+            buffer: Name::from(&c.buffer.node),
+            index: c.index.iter().map(&expr).collect::<Res<_>>()?,
+        })
+    };
+    let cond = |c: &Option<ast::Expr>| c.as_ref().map(&expr).transpose();
+    let mut clauses = vec![];
+    let mut sums = false;
+    for c in &decl.clauses {
+        clauses.push(match c {
+            ast::Clause::Start { cell: at, cond: when } => Clause::Start { cell: cell(at)?, cond: cond(when)? },
+            ast::Clause::End { cell: at, cond: when, value } => {
+                let (from, rank, sum) = match value {
+                    ClauseValue::At(from, rank) => (from, rank, None),
+                    ClauseValue::Sum(from, rank, gens) => {
+                        sums = true;
+                        let [(var, range)] = &gens.vars[..] else {
+                            return Err(Diagnostic::error("E003", "a sum of a promise runs over one variable")
+                                .primary(at.buffer.span, "in this clause")
+                                .into_stop());
+                        };
+                        let over = SumOver {
+                            var: Name::from(&var.node),
+                            lo: expr(&range.lo)?,
+                            hi: expr(&range.hi)?,
+                            cond: cond(&gens.cond)?,
+                        };
+                        (from, rank, Some(over))
+                    }
+                };
+                Clause::End { cell: cell(at)?, cond: cond(when)?, from: cell(from)?, at: expr(rank)?, sum }
+            }
+        });
+    }
+    Ok(Promise {
+        collective: Name::from(&decl.name.node),
+        red: sums.then_some(red),
+        root,
+        rank: Name::from(&decl.axis.0.node),
+        size: Name::from(&decl.axis.1.node),
+        buffers: decl
+            .buffers
+            .iter()
+            .map(|b| PromiseBuffer { name: Name::from(&b.name.node), blocks: b.sizes.len() == 2 })
+            .collect(),
+        clauses,
+    })
+}
+
+/// Names in an expression.
+fn collect(e: &ast::Expr, out: &mut Vec<String>) {
+    use ast::ExprKind::*;
+    match &e.kind {
+        Name(n) => out.push(n.clone()),
+        Call(_, args) | Tuple(args) => args.iter().for_each(|a| collect(a, out)),
+        Unary(_, a) => collect(a, out),
+        Binary(_, a, b) => {
+            collect(a, out);
+            collect(b, out);
+        }
+        If(c, a, b) => {
+            collect(c, out);
+            collect(a, out);
+            collect(b, out);
+        }
+        Int(_) | Float(_) | Bool(_) | Error => {}
+    }
+}

@@ -1,0 +1,325 @@
+//! Symbolic regions: selections of chunks whose indices are expressions (LANGUAGE 2.3).
+//!
+//! A region is a run of chunks, or, for lists, one run for each value of some generators. Every construction here
+//! keeps the order of the text, so two regions pair chunk by chunk.
+
+use super::sym::{Bindings, Evaluator, Ranges, Res, Sym, not_symbolic};
+use kbc_diag::Span;
+use kbc_ir::Name;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::Part;
+use kbc_rounds::ast::{Selector, SelectorKind};
+
+/// A generator: `var in lo..hi`.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Gen {
+    pub(super) var: Name,
+    pub(super) lo: Expr,
+    pub(super) hi: Expr,
+}
+
+impl Gen {
+    fn count(&self) -> Expr {
+        self.hi.clone() - self.lo.clone()
+    }
+
+    pub(super) fn subst(&self, f: &impl Fn(&Name) -> Option<Expr>) -> Gen {
+        Gen { var: self.var.clone(), lo: self.lo.subst(f), hi: self.hi.subst(f) }
+    }
+}
+
+/// Chunks of one operand.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Region {
+    pub(super) operand: u32,
+    pub(super) gens: Vec<Gen>,
+    pub(super) path: Vec<Part>,
+    /// Filter of the generators.
+    pub(super) guard: Option<Expr>,
+}
+
+/// Fresh names for steps and generators, close to those of the text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fresh {
+    used: Vec<String>,
+}
+
+impl Fresh {
+    pub(super) fn reserve(&mut self, name: &str) {
+        self.used.push(name.to_owned());
+    }
+
+    pub(super) fn name(&mut self, hint: &str) -> Name {
+        let mut name = hint.to_owned();
+        let mut n = 2;
+        while self.used.contains(&name) {
+            name = format!("{hint}_{n}");
+            n += 1;
+        }
+        self.used.push(name.clone());
+        name.into()
+    }
+}
+
+impl Region {
+    pub(super) fn whole(operand: u32) -> Region {
+        Region { operand, gens: vec![], path: vec![], guard: None }
+    }
+
+    pub(super) fn subst(&self, f: &impl Fn(&Name) -> Option<Expr>) -> Region {
+        Region {
+            operand: self.operand,
+            gens: self.gens.iter().map(|g| g.subst(f)).collect(),
+            path: self
+                .path
+                .iter()
+                .map(|p| Part { index: p.index.subst(f), len: p.len.subst(f), of: p.of.subst(f) })
+                .collect(),
+            guard: self.guard.as_ref().map(|g| g.subst(f)),
+        }
+    }
+
+    /// Number of runs.
+    pub(super) fn count(&self) -> Expr {
+        self.gens.iter().fold(Expr::Int(1), |n, g| n * g.count())
+    }
+
+    /// The run with that number; only without a filter.
+    fn run(&self, index: Expr, span: Span) -> Res<Region> {
+        if self.guard.is_some() {
+            return not_symbolic("a part of a filtered list", span);
+        }
+        let mut values: Vec<(Name, Expr)> = vec![];
+        let mut after = Expr::Int(1);
+        for (i, g) in self.gens.iter().enumerate().rev() {
+            let mut at = index.clone() / after.clone();
+            if i > 0 {
+                at = at.modulo(g.count());
+            }
+            values.push((g.var.clone(), g.lo.clone() + at));
+            after = after * g.count();
+        }
+        let f = |n: &Name| values.iter().find(|(m, _)| m == n).map(|(_, e)| e.clone());
+        let mut out = self.subst(&f);
+        out.gens.clear();
+        Ok(out)
+    }
+
+    /// Chunks `index; len of n` of the whole region, as `ranges` can show it.
+    pub(super) fn part(&self, index: Expr, len: Expr, n: Expr, cx: &mut Cx, span: Span) -> Res<Region> {
+        let index = cx.ranges.wrap(&index, &n);
+        if n.as_int() == Some(1) {
+            return Ok(self.clone());
+        }
+        let one = len.as_int() == Some(1);
+        if !one {
+            if len == n && index.as_int() == Some(0) {
+                return Ok(self.clone());
+            }
+            let end = index.clone() + len.clone();
+            let inside = matches!((cx.ranges.interval(&end), n.as_int()), (Some((_, hi)), Some(n)) if hi <= n);
+            if !(inside && self.gens.is_empty()) {
+                // A list of single chunks: it may wrap around.
+                let var = cx.fresh.name("j");
+                let (lo, hi) = (Expr::Int(0), len);
+                cx.ranges.bind(&var, &lo, &hi);
+                let mut out = self.part(index + Expr::Var(var.clone()), Expr::Int(1), n, cx, span)?;
+                out.gens.insert(0, Gen { var, lo, hi });
+                return Ok(out);
+            }
+        }
+        if self.gens.is_empty() {
+            let mut out = self.clone();
+            match out.path.last_mut() {
+                Some(last) if last.len.as_int() != Some(1) => {
+                    // Part of a run of `last.len` chunks: a finer digit in its place.
+                    let run = last.len.clone();
+                    last.index = last.index.clone() * n.clone() + index * run.clone();
+                    last.len = run * len;
+                    last.of = last.of.clone() * n;
+                }
+                _ => out.path.push(Part { index, len, of: n }),
+            }
+            return Ok(out);
+        }
+        let (Some(runs), Some(n)) = (self.count().as_int(), n.as_int()) else {
+            return not_symbolic("a part of a list whose length is not constant", span);
+        };
+        // Refine to the least common grain: every run is cut into `per` pieces, the part has `take` of them.
+        let grain = lcm(runs, n);
+        let (per, take) = (grain / runs, grain / n);
+        let first = index * Expr::Int(take);
+        let piece = |cx: &mut Cx, at: Expr| -> Res<Region> {
+            let run = self.run(at.clone() / Expr::Int(per), span)?;
+            run.part(at.modulo(per), Expr::Int(1), Expr::Int(per), cx, span)
+        };
+        if take == 1 {
+            return piece(cx, first);
+        }
+        let var = cx.fresh.name("j");
+        let (lo, hi) = (Expr::Int(0), Expr::Int(take));
+        cx.ranges.bind(&var, &lo, &hi);
+        let mut out = piece(cx, first + Expr::Var(var.clone()))?;
+        out.gens.insert(0, Gen { var, lo, hi });
+        Ok(out)
+    }
+
+    /// Each chunk of `n` as a run of its own.
+    fn chunks(&self, n: &Expr, cx: &mut Cx, span: Span) -> Res<Region> {
+        if n.as_int() == Some(1) {
+            return Ok(self.clone());
+        }
+        let var = cx.fresh.name("c");
+        let lo = Expr::Int(0);
+        cx.ranges.bind(&var, &lo, n);
+        let mut out = self.part(Expr::Var(var.clone()), Expr::Int(1), n.clone(), cx, span)?;
+        out.gens.insert(0, Gen { var, lo, hi: n.clone() });
+        Ok(out)
+    }
+
+    /// Applies the selectors of a slice; `n` is the number of chunks of the space.
+    pub(super) fn select(&self, selectors: &[Selector], n: &Expr, cx: &mut Cx, env: &Bindings) -> Res<Region> {
+        let mut out = self.clone();
+        for (i, s) in selectors.iter().enumerate() {
+            let nested = i > 0;
+            let last = i + 1 == selectors.len();
+            match &s.kind {
+                SelectorKind::All if nested => {}
+                SelectorKind::All if last => {}
+                SelectorKind::All => out = out.chunks(n, cx, s.span)?,
+                SelectorKind::Part { index, len, gens, of } => {
+                    let n = match of {
+                        Some(e) => cx.eval.int(e, env)?,
+                        None => n.clone(),
+                    };
+                    out = out.selected(index, len.as_ref(), gens.as_ref(), n, nested, s.span, cx, env)?;
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one selector")]
+    fn selected(
+        &self,
+        index: &kbc_rounds::ast::Expr,
+        len: Option<&kbc_rounds::ast::Expr>,
+        gens: Option<&kbc_rounds::ast::Gens>,
+        n: Expr,
+        nested: bool,
+        span: Span,
+        cx: &mut Cx,
+        env: &Bindings,
+    ) -> Res<Region> {
+        let mut env = env.clone();
+        let mut outer = vec![];
+        for (var, range) in gens.iter().flat_map(|g| &g.vars) {
+            let (lo, hi) = (cx.eval.int(&range.lo, &env)?, cx.eval.int(&range.hi, &env)?);
+            let name = cx.fresh.name(&var.node);
+            cx.ranges.bind(&name, &lo, &hi);
+            env.push((var.node.clone(), Sym::Int(Expr::Var(name.clone()))));
+            outer.push(Gen { var: name, lo, hi });
+        }
+        let cond = match gens.and_then(|g| g.cond.as_ref()) {
+            Some(c) => match cx.eval.int(c, &env)? {
+                c if c.is_true() => None,
+                c => Some(c),
+            },
+            None => None,
+        };
+        let at = cx.eval.int(index, &env)?;
+        let len = match len {
+            Some(l) => cx.eval.int(l, &env)?,
+            None => Expr::Int(1),
+        };
+        // A further selector is applied to each run of what there is, the first one to the whole line.
+        let mut out = if nested {
+            let mut base = self.clone();
+            let own = std::mem::take(&mut base.gens);
+            let guard = base.guard.take();
+            let mut out = base.part(at, len, n, cx, span)?;
+            out.gens = own.into_iter().chain(outer.clone()).chain(out.gens).collect();
+            out.guard = guard;
+            outer.clear();
+            out
+        } else {
+            self.part(at, len, n, cx, span)?
+        };
+        out.gens = outer.into_iter().chain(out.gens).collect();
+        out.guard = match (out.guard, cond) {
+            (Some(a), Some(b)) => Some(a.and(b)),
+            (a, b) => a.or(b),
+        };
+        Ok(out)
+    }
+
+    /// `other` with its runs named by this region's generators, so that equal generator values pair equal chunks.
+    pub(super) fn pair(&self, other: &Region, cx: &mut Cx, span: Span) -> Res<(Region, Region)> {
+        if self.gens == other.gens && self.guard == other.guard {
+            return Ok((self.clone(), other.clone()));
+        }
+        if self.guard.is_some() || other.guard.is_some() {
+            return not_symbolic("a filtered list against another list", span);
+        }
+        let (Some(a), Some(b)) = (self.count().as_int(), other.count().as_int()) else {
+            let same = self.gens.len() == other.gens.len()
+                && self.gens.iter().zip(&other.gens).all(|(x, y)| x.lo == y.lo && x.hi == y.hi);
+            if !same {
+                return not_symbolic("two lists whose lengths are not constant", span);
+            }
+            let f = |n: &Name| {
+                other.gens.iter().position(|g| g.var == *n).map(|i| Expr::Var(self.gens[i].var.clone()))
+            };
+            let mut renamed = other.subst(&f);
+            renamed.gens = self.gens.clone();
+            return Ok((self.clone(), renamed));
+        };
+        let grain = lcm(a, b);
+        if grain == a {
+            // Number of the run among this region's, then the piece of the other region.
+            let mut flat = Expr::Int(0);
+            for g in &self.gens {
+                flat = flat * g.count() + (Expr::Var(g.var.clone()) - g.lo.clone());
+            }
+            let per = grain / b;
+            let run = if other.gens.is_empty() { other.clone() } else { other.run(flat.clone() / Expr::Int(per), span)? };
+            let mut piece = run.part(flat.modulo(per), Expr::Int(1), Expr::Int(per), cx, span)?;
+            piece.gens = self.gens.clone();
+            return Ok((self.clone(), piece));
+        }
+        let (b, a) = other.pair_onto(self, grain, cx, span)?;
+        Ok((a, b))
+    }
+
+    /// Both regions as `grain` runs named by one new generator.
+    fn pair_onto(&self, other: &Region, grain: i64, cx: &mut Cx, span: Span) -> Res<(Region, Region)> {
+        let var = cx.fresh.name("j");
+        let (lo, hi) = (Expr::Int(0), Expr::Int(grain));
+        cx.ranges.bind(&var, &lo, &hi);
+        let one = |r: &Region, cx: &mut Cx| {
+            let mut out = r.part(Expr::Var(var.clone()), Expr::Int(1), Expr::Int(grain), cx, span)?;
+            if !out.gens.is_empty() {
+                return not_symbolic("lists that cut each other", span);
+            }
+            out.gens = vec![Gen { var: var.clone(), lo: lo.clone(), hi: hi.clone() }];
+            Ok(out)
+        };
+        Ok((one(self, cx)?, one(other, cx)?))
+    }
+}
+
+/// What region constructions need beside the region.
+pub(super) struct Cx<'a> {
+    pub(super) eval: Evaluator<'a>,
+    pub(super) ranges: Ranges,
+    pub(super) fresh: Fresh,
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a.abs() } else { gcd(b, a % b) }
+}
+
+/// Least common multiple of two positive numbers.
+pub(super) fn lcm(a: i64, b: i64) -> i64 {
+    if a == 0 || b == 0 { 1 } else { a / gcd(a, b) * b }
+}

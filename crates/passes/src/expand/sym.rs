@@ -1,0 +1,338 @@
+//! Symbolic values: expressions of the algorithm language turned into IR expressions over rank coordinates and steps.
+//!
+//! Everything that is known at compile time folds; what depends on the rank or on a loop step stays an expression.
+//! A construct without a symbolic form is a [`Stop::NotSymbolic`], upon which `expand` tries its next way.
+
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::Name;
+use kbc_ir::expr::{BinOp, Expr, UnOp};
+use kbc_rounds::ast::{self, BinaryOp, ExprKind, UnaryOp};
+use kbc_rounds::eval::{AlgRef, Functions};
+use kbc_rounds::library::Library;
+use std::sync::Arc;
+
+/// What an expression of an algorithm stands for.
+#[derive(Clone, Debug)]
+pub(super) enum Sym {
+    /// An integer or a truth value.
+    Int(Expr),
+    /// A rank by its coordinates.
+    Rank(Vec<Expr>),
+    /// An algorithm.
+    Alg(Arc<AlgRef>),
+}
+
+/// Why symbolic expansion ended.
+#[derive(Clone, Debug)]
+pub(super) enum Stop {
+    /// This way cannot say it; another may.
+    NotSymbolic(String, Span),
+    /// The input is wrong.
+    Error(Box<Diagnostic>),
+}
+
+impl From<Box<Diagnostic>> for Stop {
+    fn from(d: Box<Diagnostic>) -> Self {
+        Stop::Error(d)
+    }
+}
+
+pub(super) type Res<T> = Result<T, Stop>;
+
+pub(super) fn not_symbolic<T>(why: impl Into<String>, span: Span) -> Res<T> {
+    Err(Stop::NotSymbolic(why.into(), span))
+}
+
+/// Names of an algorithm's text and what they stand for; the last entry of a name wins.
+pub(super) type Bindings = Vec<(String, Sym)>;
+
+/// Inclusive ranges of the IR variables in scope, and which of them are rank coordinates.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ranges {
+    vars: Vec<(Name, i64, i64)>,
+    coords: Vec<Name>,
+}
+
+impl Ranges {
+    pub(super) fn coord(&mut self, name: &Name, size: i64) {
+        self.vars.push((name.clone(), 0, size - 1));
+        self.coords.push(name.clone());
+    }
+
+    pub(super) fn bind(&mut self, name: &Name, lo: &Expr, hi: &Expr) {
+        let lo = self.interval(lo).map_or(i64::MIN, |r| r.0);
+        let hi = self.interval(hi).map_or(i64::MAX, |r| r.1);
+        self.vars.push((name.clone(), lo, hi.saturating_sub(1)));
+    }
+
+    pub(super) fn coords(&self) -> &[Name] {
+        &self.coords
+    }
+
+    /// Whether the expression is the same on every rank.
+    pub(super) fn uniform(&self, e: &Expr) -> bool {
+        let mut same = true;
+        e.vars(&mut |n| same &= !self.coords.contains(n));
+        same
+    }
+
+    /// A range that certainly contains the value.
+    pub(super) fn interval(&self, e: &Expr) -> Option<(i64, i64)> {
+        Some(match e {
+            Expr::Int(v) => (*v, *v),
+            Expr::Var(n) => {
+                let (_, lo, hi) = self.vars.iter().rev().find(|v| v.0 == *n)?;
+                if *lo == i64::MIN || *hi == i64::MAX - 1 {
+                    return None;
+                }
+                (*lo, *hi)
+            }
+            Expr::Un(UnOp::Neg, a) => {
+                let (lo, hi) = self.interval(a)?;
+                (hi.checked_neg()?, lo.checked_neg()?)
+            }
+            Expr::Bin(op, a, b) => {
+                let (x, y) = (self.interval(a), self.interval(b));
+                match op {
+                    BinOp::Add => (x?.0.checked_add(y?.0)?, x?.1.checked_add(y?.1)?),
+                    BinOp::Sub => (x?.0.checked_sub(y?.1)?, x?.1.checked_sub(y?.0)?),
+                    BinOp::Mul => {
+                        let (x, y) = (x?, y?);
+                        let all =
+                            [x.0.checked_mul(y.0)?, x.0.checked_mul(y.1)?, x.1.checked_mul(y.0)?, x.1.checked_mul(y.1)?];
+                        (*all.iter().min()?, *all.iter().max()?)
+                    }
+                    BinOp::Mod => match y? {
+                        (k, l) if k == l && k > 0 => match x {
+                            Some((lo, hi)) if lo >= 0 && hi < k => (lo, hi),
+                            _ => (0, k - 1),
+                        },
+                        _ => return None,
+                    },
+                    BinOp::Div => match (x?, y?) {
+                        ((lo, hi), (k, l)) if k > 0 && lo >= 0 => (lo / l, hi / k),
+                        _ => return None,
+                    },
+                    BinOp::Min => (x?.0.min(y?.0), x?.1.min(y?.1)),
+                    BinOp::Max => (x?.0.max(y?.0), x?.1.max(y?.1)),
+                    _ => return None,
+                }
+            }
+            Expr::Select(_, a, b) => {
+                let (x, y) = (self.interval(a)?, self.interval(b)?);
+                (x.0.min(y.0), x.1.max(y.1))
+            }
+            _ => return None,
+        })
+    }
+
+    /// `e mod n`, without the `mod` where the value is in range anyway.
+    pub(super) fn wrap(&self, e: &Expr, n: &Expr) -> Expr {
+        if let (Some((lo, hi)), Some((k, _))) = (self.interval(e), self.interval(n))
+            && lo >= 0
+            && hi < k
+        {
+            return e.clone();
+        }
+        match n.as_int() {
+            Some(k) => strip(e, k).modulo(k),
+            None => e.clone().modulo(n.clone()),
+        }
+    }
+}
+
+/// `e` without inner `mod k` in sums: equal to `e` modulo k.
+pub(super) fn strip(e: &Expr, k: i64) -> Expr {
+    match e {
+        Expr::Bin(op @ (BinOp::Add | BinOp::Sub), a, b) => Expr::bin(*op, strip(a, k), strip(b, k)),
+        Expr::Bin(BinOp::Mod, a, m) if m.as_int() == Some(k) => strip(a, k),
+        Expr::Int(v) if *v >= k || *v <= -k => Expr::Int(v % k),
+        _ => e.clone(),
+    }
+}
+
+/// `(coefficient, rest)` with `e == coefficient * var + rest`, where the text shows it.
+pub(super) fn linear(e: &Expr, var: &Name) -> Option<(i64, Expr)> {
+    if !e.mentions(var) {
+        return Some((0, e.clone()));
+    }
+    match e {
+        Expr::Var(_) => Some((1, Expr::Int(0))),
+        Expr::Bin(op @ (BinOp::Add | BinOp::Sub), a, b) => {
+            let ((ca, ra), (cb, rb)) = (linear(a, var)?, linear(b, var)?);
+            let c = if *op == BinOp::Add { ca.checked_add(cb)? } else { ca.checked_sub(cb)? };
+            Some((c, Expr::bin(*op, ra, rb)))
+        }
+        Expr::Un(UnOp::Neg, a) => {
+            let (c, r) = linear(a, var)?;
+            Some((-c, Expr::un(UnOp::Neg, r)))
+        }
+        _ => None,
+    }
+}
+
+/// Evaluates text to symbols.
+pub(super) struct Evaluator<'a> {
+    pub(super) lib: &'a Library,
+}
+
+/// How deep calls of functions may nest while they are inlined.
+const MAX_INLINE: u32 = 64;
+
+impl Evaluator<'_> {
+    pub(super) fn int(&self, e: &ast::Expr, env: &Bindings) -> Res<Expr> {
+        match self.eval(e, env, 0)? {
+            Sym::Int(e) => Ok(e),
+            _ => Err(Diagnostic::error("E010", "an integer is needed here").primary(e.span, "this is a rank").into_stop()),
+        }
+    }
+
+    pub(super) fn eval(&self, e: &ast::Expr, env: &Bindings, depth: u32) -> Res<Sym> {
+        let int = |x: &ast::Expr| match self.eval(x, env, depth)? {
+            Sym::Int(v) => Ok(v),
+            _ => not_symbolic("arithmetic on a rank", x.span),
+        };
+        Ok(match &e.kind {
+            ExprKind::Int(v) => Sym::Int(Expr::Int(*v)),
+            ExprKind::Bool(b) => Sym::Int(Expr::Int(*b as i64)),
+            ExprKind::Float(_) | ExprKind::Error => {
+                return Err(Diagnostic::error("E010", "an algorithm has integers only").primary(e.span, "here").into_stop());
+            }
+            ExprKind::Name(n) => match env.iter().rev().find(|(m, _)| m == n) {
+                Some((_, s)) => s.clone(),
+                None => Sym::Alg(Arc::new(AlgRef { name: n.clone(), file: e.span.file })),
+            },
+            ExprKind::Tuple(parts) => Sym::Rank(parts.iter().map(int).collect::<Res<_>>()?),
+            ExprKind::Unary(UnaryOp::Neg, a) => Sym::Int(Expr::un(UnOp::Neg, int(a)?)),
+            ExprKind::Unary(UnaryOp::Not, a) => Sym::Int(Expr::un(UnOp::Not, int(a)?)),
+            ExprKind::Binary(op, a, b) => {
+                let a = int(a)?;
+                // Short circuits also end recursions.
+                match (op, a.as_int()) {
+                    (BinaryOp::And, Some(0)) => return Ok(Sym::Int(Expr::Int(0))),
+                    (BinaryOp::Or, Some(v)) if v != 0 => return Ok(Sym::Int(Expr::Int(1))),
+                    _ => {}
+                }
+                let b = int(b)?;
+                let folded = Expr::bin(operator(*op), a, b);
+                if let Expr::Bin(op, x, y) = &folded
+                    && let (Some(x), Some(y)) = (x.as_int(), y.as_int())
+                {
+                    let why = kbc_ir::expr::apply_bin(*op, x, y).err().map_or_else(String::new, |e| e.to_string());
+                    return Err(Diagnostic::error("E010", why).primary(e.span, "here").into_stop());
+                }
+                Sym::Int(folded)
+            }
+            ExprKind::If(c, a, b) => match int(c)? {
+                Expr::Int(0) => self.eval(b, env, depth)?,
+                Expr::Int(_) => self.eval(a, env, depth)?,
+                c => match (self.eval(a, env, depth)?, self.eval(b, env, depth)?) {
+                    (Sym::Int(a), Sym::Int(b)) => Sym::Int(Expr::select(c, a, b)),
+                    (Sym::Rank(a), Sym::Rank(b)) if a.len() == b.len() => {
+                        Sym::Rank(a.into_iter().zip(b).map(|(a, b)| Expr::select(c.clone(), a, b)).collect())
+                    }
+                    _ => return not_symbolic("an `if` between things of different kinds", e.span),
+                },
+            },
+            ExprKind::Call(name, args) => {
+                let values: Vec<Expr> = args.iter().map(int).collect::<Res<_>>()?;
+                Sym::Int(self.call(name, &values, e.span, depth)?)
+            }
+        })
+    }
+
+    fn call(&self, name: &ast::Ident, v: &[Expr], span: Span, depth: u32) -> Res<Expr> {
+        let one = || v.first().cloned().unwrap_or(Expr::Int(0));
+        let two = || (one(), v.get(1).cloned().unwrap_or(Expr::Int(0)));
+        let unary = |op| match Expr::un(op, one()) {
+            Expr::Un(UnOp::Log2 | UnOp::CeilLog2, a) if a.as_int().is_some() => {
+                Err(Diagnostic::error("E010", format!("logarithm of {a}")).primary(span, "here").into_stop())
+            }
+            e => Ok(e),
+        };
+        let all = |op| v.iter().skip(1).fold(one(), |a, b| Expr::bin(op, a, b.clone()));
+        Ok(match name.node.as_str() {
+            "log2" => unary(UnOp::Log2)?,
+            "ceil_log2" => unary(UnOp::CeilLog2)?,
+            "popcount" => unary(UnOp::Popcount)?,
+            "abs" => unary(UnOp::Abs)?,
+            "sign" => unary(UnOp::Sign)?,
+            "is_pow2" => Expr::un(UnOp::Popcount, one()).equals(Expr::Int(1)),
+            "min" => all(BinOp::Min),
+            "max" => all(BinOp::Max),
+            "ceil_div" => {
+                let (a, b) = two();
+                Expr::un(UnOp::Neg, Expr::un(UnOp::Neg, a) / b)
+            }
+            "pow" => match two() {
+                (Expr::Int(b), Expr::Int(e)) => {
+                    match u32::try_from(e).ok().and_then(|e| b.checked_pow(e)) {
+                        Some(v) => Expr::Int(v),
+                        None => {
+                            return Err(Diagnostic::error("E010", format!("pow({b}, {e})"))
+                                .primary(span, "has no value of 64 bits")
+                                .into_stop());
+                        }
+                    }
+                }
+                (Expr::Int(2), e) => Expr::bin(BinOp::Shl, Expr::Int(1), e),
+                _ => return not_symbolic("a power with an exponent that is not constant", span),
+            },
+            _ => {
+                let Some(f) = self.lib.function(name) else {
+                    return Err(kbc_rounds::eval::unknown(
+                        "E005",
+                        "function",
+                        &name.node,
+                        name.span,
+                        &self.lib.function_names(name.span.file),
+                    )
+                    .into());
+                };
+                if depth >= MAX_INLINE {
+                    return not_symbolic(format!("`{}` recurses on something that is not constant", name.node), span);
+                }
+                let env: Bindings =
+                    f.params.iter().zip(v).map(|(p, v)| (p.node.clone(), Sym::Int(v.clone()))).collect();
+                match self.eval(&f.body, &env, depth + 1)? {
+                    Sym::Int(e) => e,
+                    _ => return not_symbolic("a function that yields no integer", span),
+                }
+            }
+        })
+    }
+}
+
+fn operator(op: BinaryOp) -> BinOp {
+    match op {
+        BinaryOp::Or => BinOp::Or,
+        BinaryOp::And => BinOp::And,
+        BinaryOp::Eq => BinOp::Eq,
+        BinaryOp::Ne => BinOp::Ne,
+        BinaryOp::Lt => BinOp::Lt,
+        BinaryOp::Le => BinOp::Le,
+        BinaryOp::Gt => BinOp::Gt,
+        BinaryOp::Ge => BinOp::Ge,
+        BinaryOp::BitOr => BinOp::BitOr,
+        BinaryOp::BitXor => BinOp::Xor,
+        BinaryOp::BitAnd => BinOp::BitAnd,
+        BinaryOp::Shl => BinOp::Shl,
+        BinaryOp::Shr => BinOp::Shr,
+        BinaryOp::Add => BinOp::Add,
+        BinaryOp::Sub => BinOp::Sub,
+        BinaryOp::Mul => BinOp::Mul,
+        BinaryOp::Div => BinOp::Div,
+        BinaryOp::Rem => BinOp::Mod,
+    }
+}
+
+/// Diagnostics as the reason to stop.
+pub(super) trait IntoStop {
+    fn into_stop(self) -> Stop;
+}
+
+impl IntoStop for Diagnostic {
+    fn into_stop(self) -> Stop {
+        Stop::Error(Box::new(self))
+    }
+}

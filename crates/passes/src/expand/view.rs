@@ -1,0 +1,382 @@
+//! Groups of ranks: the coordinates an applied algorithm sees, and the way back to the region's (LANGUAGE 2.2, 2.6).
+
+use super::body::{Builder, Frame};
+use super::sym::{Bindings, IntoStop, Res, Sym, not_symbolic};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::Name;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::Table;
+use kbc_rounds::ast::{self, AlgorithmDecl, Ident};
+use std::rc::Rc;
+
+type ToRegion = Rc<dyn Fn(&[Expr]) -> Res<Vec<Expr>>>;
+
+/// The ranks one application of an algorithm runs on.
+#[derive(Clone)]
+pub(super) struct Group {
+    pub(super) sizes: Vec<i64>,
+    /// Axes that wrap.
+    pub(super) wraps: Vec<bool>,
+    /// This rank's coordinates, as expressions over the region's.
+    pub(super) own: Vec<Expr>,
+    /// Whether this rank belongs to a group of the view; none where every rank does.
+    pub(super) member: Option<Expr>,
+    /// The region coordinates of a rank of this rank's group.
+    to_region: ToRegion,
+    /// Coordinates that stay as they are in the region: own coordinate i is region coordinate `direct[i]`.
+    direct: Option<Vec<usize>>,
+}
+
+/// The region's own coordinate system.
+#[derive(Clone)]
+pub(super) struct World {
+    pub(super) coords: Vec<(Name, i64)>,
+}
+
+impl World {
+    pub(super) fn ranks(&self) -> i64 {
+        self.coords.iter().map(|c| c.1).product()
+    }
+
+    /// Linear index of a rank by its coordinates.
+    pub(super) fn linear(&self, coords: &[Expr]) -> Expr {
+        self.coords
+            .iter()
+            .zip(coords)
+            .fold(Expr::Int(0), |acc, ((_, size), c)| acc * Expr::Int(*size) + c.clone())
+    }
+
+    pub(super) fn own(&self) -> Vec<Expr> {
+        self.coords.iter().map(|(n, _)| Expr::Var(n.clone())).collect()
+    }
+
+    /// Coordinates of a linear index.
+    pub(super) fn split(&self, mut index: i64) -> Vec<i64> {
+        let mut out = vec![0; self.coords.len()];
+        for (i, (_, size)) in self.coords.iter().enumerate().rev() {
+            out[i] = index % size;
+            index /= size;
+        }
+        out
+    }
+}
+
+impl Group {
+    /// The whole region, seen by an algorithm with one axis or with one for each coordinate.
+    pub(super) fn world(world: &World, decl: &AlgorithmDecl) -> Group {
+        Group {
+            sizes: world.coords.iter().map(|c| c.1).collect(),
+            wraps: decl.axes.iter().map(|a| a.wraps).collect(),
+            own: world.own(),
+            member: None,
+            to_region: Rc::new(|c| Ok(c.to_vec())),
+            direct: Some((0..world.coords.len()).collect()),
+        }
+    }
+
+    /// Region coordinates of the rank with these coordinates in the group.
+    pub(super) fn region_coords(&self, own: &[Expr]) -> Res<Vec<Expr>> {
+        (self.to_region)(own)
+    }
+
+    /// Linear index in the group.
+    pub(super) fn linear(&self, own: &[Expr]) -> Expr {
+        self.sizes.iter().zip(own).fold(Expr::Int(0), |acc, (s, c)| acc * Expr::Int(*s) + c.clone())
+    }
+
+    /// Coordinates from a linear index.
+    pub(super) fn digits(&self, index: &Expr) -> Vec<Expr> {
+        digits(&self.sizes, index)
+    }
+
+    pub(super) fn renamed(&self, var: &Name, to: &Expr) -> Group {
+        let (var, to, inner) = (var.clone(), to.clone(), self.to_region.clone());
+        let f = |n: &Name| (*n == var).then(|| to.clone());
+        Group {
+            own: self.own.iter().map(|e| e.subst(&f)).collect(),
+            member: self.member.as_ref().map(|m| m.subst(&f)),
+            to_region: {
+                let (var, to) = (var.clone(), to.clone());
+                Rc::new(move |c| {
+                    let f = |n: &Name| (*n == var).then(|| to.clone());
+                    Ok(inner(c)?.iter().map(|e| e.subst(&f)).collect())
+                })
+            },
+            ..self.clone()
+        }
+    }
+}
+
+fn digits(sizes: &[i64], index: &Expr) -> Vec<Expr> {
+    let mut after = 1;
+    let mut out: Vec<Expr> = sizes
+        .iter()
+        .enumerate()
+        .rev()
+        .map(|(i, size)| {
+            let mut e = index.clone() / Expr::Int(after);
+            if i > 0 {
+                e = e.modulo(*size);
+            }
+            after *= size;
+            e
+        })
+        .collect();
+    out.reverse();
+    out
+}
+
+/// The algorithm's axes against the sizes of a view: as they are, or one axis over their linear order.
+fn fit_axes(decl: &AlgorithmDecl, sizes: &[i64], span: Span) -> Res<bool> {
+    if decl.axes.len() == sizes.len() {
+        return Ok(false);
+    }
+    if decl.axes.len() == 1 {
+        return Ok(true);
+    }
+    Err(Diagnostic::error(
+        "E022",
+        format!("`{}` runs over {} axes, the view has {}", decl.name.node, decl.axes.len(), sizes.len()),
+    )
+    .primary(span, "this view")
+    .secondary(decl.head, "declared here")
+    .into_stop())
+}
+
+/// Groups along axes of the frame's group; the other coordinates stay.
+pub(super) fn axes_view(names: &[Ident], decl: &AlgorithmDecl, frame: &Frame, span: Span) -> Res<Group> {
+    let mut at = vec![];
+    for n in names {
+        // An axis is found by the name of its coordinate in the frame, which stands for the group's own coordinate.
+        let found = frame.axis(&n.node);
+        match found {
+            Some(i) => at.push(i),
+            None => {
+                return Err(Diagnostic::error("E005", format!("`{}` is no axis here", n.node))
+                    .primary(n.span, "unknown axis")
+                    .into_stop());
+            }
+        }
+    }
+    let parent = frame.group.clone();
+    let sizes: Vec<i64> = at.iter().map(|&i| parent.sizes[i]).collect();
+    let own: Vec<Expr> = at.iter().map(|&i| parent.own[i].clone()).collect();
+    let joined = fit_axes(decl, &sizes, span)?;
+    let wraps: Vec<bool> = decl.axes.iter().map(|a| a.wraps).collect();
+    let direct = parent.direct.as_ref().filter(|_| !joined).map(|d| at.iter().map(|&i| d[i]).collect());
+    let place = {
+        let (parent, at) = (parent.clone(), at.clone());
+        move |c: &[Expr]| {
+            let mut all = parent.own.clone();
+            for (i, e) in at.iter().zip(c) {
+                all[*i] = e.clone();
+            }
+            parent.region_coords(&all)
+        }
+    };
+    Ok(if joined {
+        let total = sizes.iter().product();
+        let linear = sizes.iter().zip(&own).fold(Expr::Int(0), |acc, (s, c)| acc * Expr::Int(*s) + c.clone());
+        Group {
+            sizes: vec![total],
+            wraps,
+            own: vec![linear],
+            member: None,
+            to_region: Rc::new(move |c| place(&digits(&sizes, &c[0]))),
+            direct: None,
+        }
+    } else {
+        Group { sizes, wraps, own, member: None, to_region: Rc::new(place), direct }
+    })
+}
+
+/// Groups given by a map from new coordinates to ranks. The inverse is found by evaluating the map on every rank and
+/// recognising a closed form, or kept as a table.
+pub(super) fn map_view(
+    vars: &[(Ident, ast::Expr)],
+    to: &ast::Expr,
+    decl: &AlgorithmDecl,
+    frame: &Frame,
+    b: &mut Builder<'_>,
+    span: Span,
+) -> Res<Group> {
+    let parent = frame.group.clone();
+    let mut sizes = vec![];
+    let mut env: Bindings = frame.env.clone();
+    let mut names: Vec<Name> = vec![];
+    for (v, e) in vars {
+        match b.cx.eval.int(e, &frame.env)?.as_int() {
+            Some(k) if k >= 1 => sizes.push(k),
+            _ => return not_symbolic("a view whose sizes are not constant", e.span),
+        }
+        let name = b.cx.fresh.name(&v.node);
+        env.push((v.node.clone(), Sym::Int(Expr::Var(name.clone()))));
+        names.push(name);
+    }
+    let joined = fit_axes(decl, &sizes, span)?;
+    let image = match b.cx.eval.eval(to, &env, 0)? {
+        Sym::Int(e) => vec![e],
+        Sym::Rank(c) => c,
+        Sym::Alg(_) => return not_symbolic("a view that yields no rank", to.span),
+    };
+    if image.len() != parent.sizes.len() {
+        return Err(Diagnostic::error("E020", format!("a rank has {} coordinates here", parent.sizes.len()))
+            .primary(to.span, "this rank")
+            .into_stop());
+    }
+    let image: Vec<Expr> = image
+        .iter()
+        .zip(parent.sizes.iter().zip(&parent.wraps))
+        .map(|(e, (size, wraps))| if *wraps { b.cx.ranges.wrap(e, &Expr::Int(*size)) } else { e.clone() })
+        .collect();
+    let (own, member) = invert(&names, &sizes, &image, &parent, b, span)?;
+    let place = {
+        let (parent, names) = (parent.clone(), names.clone());
+        move |c: &[Expr]| {
+            let f = |n: &Name| names.iter().position(|m| m == n).map(|i| c[i].clone());
+            let at: Vec<Expr> = image.iter().map(|e| e.subst(&f)).collect();
+            parent.region_coords(&at)
+        }
+    };
+    let wraps: Vec<bool> = decl.axes.iter().map(|a| a.wraps).collect();
+    Ok(if joined {
+        let total = sizes.iter().product();
+        let linear = sizes.iter().zip(&own).fold(Expr::Int(0), |acc, (s, c)| acc * Expr::Int(*s) + c.clone());
+        Group {
+            sizes: vec![total],
+            wraps,
+            own: vec![linear],
+            member,
+            to_region: Rc::new(move |c| place(&digits(&sizes, &c[0]))),
+            direct: None,
+        }
+    } else {
+        Group { sizes, wraps, own, member, to_region: Rc::new(place), direct: None }
+    })
+}
+
+/// Pairs of (rank, value) a view's inverse may be tabulated for.
+const MAX_PAIRS: i64 = 1 << 22;
+
+/// This rank's coordinates in a view, and whether it is in one.
+fn invert(
+    names: &[Name],
+    sizes: &[i64],
+    image: &[Expr],
+    parent: &Group,
+    b: &mut Builder<'_>,
+    span: Span,
+) -> Res<(Vec<Expr>, Option<Expr>)> {
+    let world = b.world.clone();
+    let (ranks, values) = (world.ranks(), sizes.iter().product::<i64>());
+    if let ([name], [Expr::Var(v)]) = (names, image)
+        && name == v
+    {
+        // The identity: the first ranks as they are.
+        let own = parent.own[0].clone();
+        let member = (sizes[0] < parent.sizes[0]).then(|| {
+            Expr::bin(kbc_ir::expr::BinOp::Lt, own.clone(), Expr::Int(sizes[0]))
+        });
+        return Ok((vec![own], member));
+    }
+    if ranks * values > MAX_PAIRS {
+        return not_symbolic("a view too large to be inverted", span);
+    }
+    let mut found: Vec<Option<Vec<i64>>> = vec![];
+    for rank in 0..ranks {
+        let at = world.split(rank);
+        let here = |n: &Name| world.coords.iter().position(|(m, _)| m == n).map(|i| at[i]);
+        let Ok(mine) = parent.own.iter().map(|e| e.eval(&here)).collect::<Result<Vec<i64>, _>>() else {
+            return not_symbolic("a view inside a loop", span);
+        };
+        let mut hit = None;
+        for v in 0..values {
+            let mut rest = v;
+            let mut c = vec![0; sizes.len()];
+            for i in (0..sizes.len()).rev() {
+                c[i] = rest % sizes[i];
+                rest /= sizes[i];
+            }
+            let with = |n: &Name| names.iter().position(|m| m == n).map(|i| c[i]).or_else(|| here(n));
+            match image.iter().map(|e| e.eval(&with)).collect::<Result<Vec<i64>, _>>() {
+                Ok(to) if to == mine => {
+                    hit = Some(c);
+                    break;
+                }
+                Ok(_) => {}
+                Err(_) => return not_symbolic("a view that depends on a loop", span),
+            }
+        }
+        found.push(hit);
+    }
+    let fits = |e: &Expr, want: &dyn Fn(&Option<Vec<i64>>) -> Option<i64>| {
+        (0..ranks).all(|r| {
+            let at = world.split(r);
+            let here = |n: &Name| world.coords.iter().position(|(m, _)| m == n).map(|i| at[i]);
+            want(&found[r as usize]).is_none_or(|w| e.eval(&here) == Ok(w))
+        })
+    };
+    let mut own = vec![];
+    for i in 0..sizes.len() {
+        let want = |f: &Option<Vec<i64>>| f.as_ref().map(|c| c[i]);
+        let mut candidates = vec![];
+        for base in parent.own.iter().chain(&world.own()) {
+            candidates.push(base.clone());
+            candidates.push(base.clone() - Expr::Int(1));
+            candidates.push(Expr::Int(parent.sizes[0] - 1) - base.clone());
+            let mut strides = vec![1];
+            strides.extend((0..sizes.len()).map(|j| sizes[j + 1..].iter().product::<i64>()));
+            strides.extend((0..sizes.len()).map(|j| sizes[..j].iter().product::<i64>()));
+            for s in strides {
+                candidates.push(base.clone() / Expr::Int(s));
+                candidates.push((base.clone() / Expr::Int(s)).modulo(sizes[i]));
+            }
+        }
+        match candidates.into_iter().find(|c| fits(c, &want)) {
+            Some(e) => own.push(e),
+            None => {
+                let values = found.iter().map(|f| f.as_ref().map_or(0, |c| c[i])).collect();
+                own.push(b.table("view", values));
+            }
+        }
+    }
+    if found.iter().all(Option::is_some) {
+        return Ok((own, None));
+    }
+    let member = |f: &Option<Vec<i64>>| Some(f.is_some() as i64);
+    let below = Expr::bin(kbc_ir::expr::BinOp::Lt, parent.own[0].clone(), Expr::Int(values));
+    let member = if fits(&below, &member) {
+        below
+    } else {
+        let values = found.iter().map(|f| f.is_some() as i64).collect();
+        b.table("member", values)
+    };
+    Ok((own, Some(member)))
+}
+
+impl Builder<'_> {
+    /// An entry of a table over the ranks of the region, at this rank.
+    pub(super) fn table(&mut self, hint: &str, values: Vec<i64>) -> Expr {
+        let own = self.world.own();
+        let index = self.world.linear(&own);
+        self.table_at(hint, values, index)
+    }
+
+    /// An entry of a new table (or of one with the same values).
+    pub(super) fn table_at(&mut self, hint: &str, values: Vec<i64>, index: Expr) -> Expr {
+        if let Some(first) = values.first()
+            && values.iter().all(|v| v == first)
+        {
+            return Expr::Int(*first);
+        }
+        let name = match self.tables.iter().find(|t| t.values == values) {
+            Some(t) => t.name.clone(),
+            None => {
+                let name = self.cx.fresh.name(hint);
+                self.tables.push(Table { name: name.clone(), values });
+                name
+            }
+        };
+        Expr::Table(name, Box::new(index))
+    }
+}

@@ -1,0 +1,110 @@
+//! Whether a type makes sense on a mesh (axes exist, and each has one job), and the one form of equal placements.
+
+use crate::reshard;
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::Name;
+use kbc_ir::types::{Cut, CutRule, Mesh, TensorType};
+
+/// Reports what is wrong with a type that somebody wrote; true if nothing is.
+///
+/// Errors: E203 an axis that the mesh does not have, E204 an axis with two jobs, E205 a coordinate outside its axis,
+/// E206 a partial value of a type that does not reduce, E215 more elements than any memory has.
+pub fn type_is_sound(mesh: &Mesh, ty: &TensorType, span: Span, found: &mut Diagnostics) -> bool {
+    let before = found.list.len();
+    found.list.extend(too_large(ty, span));
+    let empty = ty.dims.iter().flat_map(|d| &d.cut).any(|c| c.axes.is_empty());
+    if empty || ty.partial.as_ref().is_some_and(|p| p.1.is_empty()) {
+        let d = Diagnostic::error("E203", format!("`{ty}` names no axis where one belongs"));
+        found.push(d.primary(span, "an axis is missing"));
+    }
+    let mut jobs: Vec<(&Name, String)> = vec![];
+    for (d, dim) in ty.dims.iter().enumerate() {
+        jobs.extend(dim.cut.iter().flat_map(|c| &c.axes).map(|a| (a, format!("splits dimension {d}"))));
+    }
+    if let Some((op, axes)) = &ty.partial {
+        jobs.extend(axes.iter().map(|a| (a, format!("is a {op} still to be done"))));
+        if !ty.dtype.reduces() {
+            found.push(
+                Diagnostic::error("E206", format!("`{ty}`: {} values move and do not reduce", ty.dtype))
+                    .primary(span, "partial here")
+                    .help("use f32, f16, bf16 or i32"),
+            );
+        }
+    }
+    jobs.extend(ty.only.iter().map(|(c, a)| (a, format!("has only coordinate {c} hold it"))));
+    for (i, (axis, job)) in jobs.iter().enumerate() {
+        if mesh.axis(axis).is_none() {
+            found.push(unknown_axis(mesh, axis, ty, span));
+        } else if let Some((_, other)) = jobs[..i].iter().find(|j| j.0 == *axis) {
+            found.push(
+                Diagnostic::error("E204", format!("`{ty}`: axis `{axis}` has two jobs"))
+                    .primary(span, format!("`{axis}` {other}, and `{axis}` {job}"))
+                    .help("name each axis once in a type"),
+            );
+        }
+    }
+    if let Some((c, axis)) = &ty.only
+        && let Some(a) = mesh.axis(axis)
+        && *c >= a.size
+    {
+        found.push(
+            Diagnostic::error("E205", format!("`{ty}`: axis `{axis}` has no coordinate {c}"))
+                .primary(span, format!("coordinates of `{axis}` are 0..{}", a.size)),
+        );
+    }
+    found.list.len() == before
+}
+
+/// The error about an axis that the mesh does not have.
+pub fn unknown_axis(mesh: &Mesh, axis: &str, what: &impl std::fmt::Display, span: Span) -> Diagnostic {
+    let axes: Vec<&str> = mesh.axes.iter().map(|a| a.name.as_str()).collect();
+    let d = Diagnostic::error("E203", format!("`{what}`: the mesh has no axis `{axis}`"))
+        .primary(span, "not an axis of the mesh")
+        .note(format!("axes of the mesh: {}", axes.join(", ")));
+    match nearest(axis, axes) {
+        Some(n) => d.help(format!("did you mean `{n}`?")),
+        None => d,
+    }
+}
+
+/// The error about a tensor with more bytes than 64 bits can count.
+pub fn too_large(ty: &TensorType, span: Span) -> Option<Diagnostic> {
+    let elements = ty.dims.iter().try_fold(1u64, |n, d| n.checked_mul(d.size));
+    if elements.is_some_and(|n| n <= i64::MAX as u64 / 8) {
+        return None;
+    }
+    let d = Diagnostic::error("E215", format!("`{ty}` has more elements than any memory"));
+    Some(d.primary(span, "at most 2^60"))
+}
+
+/// The error about a mesh whose ranks cannot be counted.
+pub fn mesh_is_countable(mesh: &Mesh) -> Result<(), Diagnostic> {
+    let ranks = mesh.axes.iter().try_fold(1u64, |n, a| n.checked_mul(a.size)).filter(|n| *n >= 1);
+    match ranks {
+        Some(n) if n <= u64::from(u32::MAX) => Ok(()),
+        _ => {
+            let sizes: Vec<String> = mesh.axes.iter().map(|a| format!("{} of {}", a.name, a.size)).collect();
+            Err(Diagnostic::error("E215", format!("a mesh of {} cannot be", sizes.join(", ")))
+                .primary(Span::NONE, "at least one rank, fewer than 2^32"))
+        }
+    }
+}
+
+/// The same placement in the one form that `infer` uses: cuts by `ceil` that come out even are even ones, axes of a
+/// partial value stand in the order of the mesh. Two canonical types place alike exactly if they are equal.
+pub fn canonical(mesh: &Mesh, ty: &TensorType) -> TensorType {
+    let mut ty = ty.clone();
+    for dim in &mut ty.dims {
+        if let Some(cut) = &mut dim.cut {
+            let even = Cut { axes: cut.axes.clone(), rule: CutRule::Even };
+            if reshard::cuts_agree(mesh, dim.size, Some(cut), Some(&even)) {
+                *cut = even;
+            }
+        }
+    }
+    if let Some((_, axes)) = &mut ty.partial {
+        axes.sort_by_key(|axis| mesh.axes.iter().position(|a| a.name == *axis));
+    }
+    ty
+}

@@ -1,0 +1,79 @@
+//! Which elementwise functions commute with a pending reduction.
+//!
+//! A value that is `partial(sum@tp)` may pass through a function without being reduced first if the function of the
+//! sums is the sum of the functions: adding two such values, scaling by something that is the same on all ranks.
+//! Adding a bias is not: it would be counted once a rank.
+
+use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
+use kbc_ir::types::{DType, ReduceOp};
+
+/// How an expression depends on the partial arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Not at all.
+    Free,
+    /// Not at all, and it is the constant 0.
+    Zero,
+    /// It commutes with the combiner.
+    Through,
+    /// Neither.
+    Neither,
+}
+
+/// Whether `body` commutes with combining its partial arguments with `op`.
+pub fn commutes(body: &Scalar, partial: &[bool], op: ReduceOp, dtype: DType) -> bool {
+    kind(body, partial, op, dtype) == Kind::Through
+}
+
+fn kind(e: &Scalar, partial: &[bool], op: ReduceOp, dtype: DType) -> Kind {
+    let of = |e: &Scalar| kind(e, partial, op, dtype);
+    let free = |k: Kind| matches!(k, Kind::Free | Kind::Zero);
+    match e {
+        Scalar::Num(v) if *v == 0.0 => Kind::Zero,
+        Scalar::Num(_) => Kind::Free,
+        Scalar::Arg(i) if partial.get(*i).copied().unwrap_or(false) => Kind::Through,
+        Scalar::Arg(_) => Kind::Free,
+        Scalar::Un(f, a) => match of(a) {
+            k if free(k) => Kind::Free,
+            Kind::Through if *f == ScalarUn::Neg && op == ReduceOp::Sum => Kind::Through,
+            _ => Kind::Neither,
+        },
+        Scalar::Bin(f, a, b) => {
+            let (x, y) = (of(a), of(b));
+            if free(x) && free(y) {
+                return Kind::Free;
+            }
+            let both = x == Kind::Through && y == Kind::Through;
+            let one = x == Kind::Through && free(y) || free(x) && y == Kind::Through;
+            let with_zero = x == Kind::Zero || y == Kind::Zero;
+            let through = match (op, f) {
+                (ReduceOp::Sum, ScalarBin::Add | ScalarBin::Sub) => both || one && with_zero,
+                (ReduceOp::Sum, ScalarBin::Mul) => one,
+                // Division of integers rounds, so only a float quotient is linear.
+                (ReduceOp::Sum, ScalarBin::Div) => x == Kind::Through && free(y) && dtype.is_float(),
+                (ReduceOp::Prod, ScalarBin::Mul) => both,
+                (ReduceOp::Min, ScalarBin::Min) | (ReduceOp::Max, ScalarBin::Max) => both || one,
+                _ => false,
+            };
+            if through { Kind::Through } else { Kind::Neither }
+        }
+        Scalar::Pow(a, n) => match of(a) {
+            k if free(k) => Kind::Free,
+            Kind::Through if *n == 1 => Kind::Through,
+            _ => Kind::Neither,
+        },
+        Scalar::If(c, a, b) => {
+            if !free(of(&c.a)) || !free(of(&c.b)) {
+                return Kind::Neither;
+            }
+            match (of(a), of(b)) {
+                (x, y) if free(x) && free(y) => Kind::Free,
+                (Kind::Through, Kind::Through) => Kind::Through,
+                (Kind::Through, Kind::Zero) | (Kind::Zero, Kind::Through) if op == ReduceOp::Sum => {
+                    Kind::Through
+                }
+                _ => Kind::Neither,
+            }
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! What every value is: shape, element type, placement.
+//!
+//! Types go forward from the inputs, one rule an operation. Where an operand cannot be used as it is placed, a
+//! `demand` goes on that edge: the same value with the placement the operation needs. `place` turns demands into
+//! collectives.
+//!
+//! * **Dimensions.** Dimensions that belong together are cut alike. If operands disagree, each of them is tried as the
+//!   one that stays and the way with the lightest changes is taken (the weights are those of the table in `reshard`,
+//!   a later reduction of a partial result included); of equally light ones the first operand stays. A replicated
+//!   operand is sliced, which moves nothing.
+//! * **Contraction.** If the contracted dimension of a matmul, or a dimension that is reduced, is cut, every rank has
+//!   a part of the sum and the result is `partial`. The two sides of a matmul must be cut by one rule.
+//! * **Partial values** go through what commutes with the pending reduction: sums of such values, scaling by what is
+//!   the same on all ranks, a sum over another dimension. Anything else demands the reduced value, so a bias is added
+//!   once, after the all_reduce, and not once a rank. A cast demands it too, because rounding does not commute with
+//!   adding. If a later result type or annotation wants the value split, it is demanded split (a reduce_scatter).
+//! * **Values of one coordinate** (`only`) stay there if all operands are there, otherwise they are demanded by all.
+//! * **Collectives that the program writes** must find what they change: an all_reduce a partial value, an all_gather
+//!   a split one.
+//! * **Annotations and result types** are demands. No `@` means replicated. A placement that no sequence of
+//!   collectives reaches is an error.
+//!
+//! A row-parallel linear layer: the reduction comes before the bias.
+//!
+//! ```kir,before
+//! kir 1
+//! module @row
+//! mesh tp 4
+//!
+//! kernel @add(x, y) = (x + y)
+//!
+//! graph @row
+//! input @h : f32[25, 1536@tp]
+//! input @w : f32[1536@tp, 384]
+//! input @b : f32[384]
+//! result : f32[25, 384]
+//!
+//! %h = input @h
+//! %w = input @w
+//! %b = input @b
+//! %m = matmul %h, %w
+//! %y = map add(%m, %b)
+//! %out = output 0 %y
+//! ```
+//!
+//! ```kir,after
+//! kir 1
+//! module @row
+//! mesh tp 4
+//! props typed
+//! kernel @add(x, y) = (x + y)
+//!
+//! graph @row
+//! input @h : f32[25, 1536@tp]
+//! input @w : f32[1536@tp, 384]
+//! input @b : f32[384]
+//! result : f32[25, 384]
+//!
+//! %h = input @h : f32[25, 1536@tp]
+//! %w = input @w : f32[1536@tp, 384]
+//! %b = input @b : f32[384]
+//! %m = matmul %h, %w : f32[25, 384] partial(sum@tp)
+//! %m_demanded = demand %m : f32[25, 384] want f32[25, 384]
+//! %y = map add(%m_demanded, %b) : f32[25, 384]
+//! %out = output 0 %y : f32[25, 384]
+//! ```
+//!
+//! Not done here: choosing collectives (`place`) or algorithms (`select`).
+
+mod check;
+mod linear;
+mod rules;
+mod site;
+
+use crate::fresh::Fresh;
+use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
+use crate::reshard::{self, Request};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind};
+use kbc_ir::types::{Cut, CutRule, Mesh, TensorType};
+use kbc_ir::{Module, Props};
+use rules::{Operand, Outcome};
+use site::Site;
+use std::collections::BTreeMap;
+
+/// The record of `infer`.
+pub static INFO: PassInfo = PassInfo {
+    name: "infer",
+    summary: "shapes, element types and placements of every value; demands where operands cannot be used as they are",
+    requires: Props::NONE,
+    gives: Props::TYPED,
+    breaks: Props::PLACED,
+    options: &[],
+};
+
+/// The pass.
+pub struct Infer;
+
+impl Pass for Infer {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
+        let mesh = module.mesh.clone();
+        check::mesh_is_countable(&mesh)?;
+        let graph = graph_of(module, &INFO)?;
+        let mut typing = Typing {
+            fresh: Fresh::of(graph),
+            hints: hints(graph),
+            graph,
+            mesh: &mesh,
+            found: Diagnostics::new(),
+            changed: false,
+        };
+        typing.run();
+        if typing.found.has_errors() { Err(typing.found) } else { Ok(typing.changed.into()) }
+    }
+}
+
+/// What later operations want the trailing dimensions of a value to be: (distance from the right, size, cut).
+type Hint = Vec<(usize, u64, Cut)>;
+
+struct Typing<'m> {
+    graph: &'m mut Graph,
+    mesh: &'m Mesh,
+    found: Diagnostics,
+    hints: BTreeMap<OpId, Hint>,
+    fresh: Fresh,
+    changed: bool,
+}
+
+impl Typing<'_> {
+    fn run(&mut self) {
+        for input in &mut self.graph.inputs {
+            if check::type_is_sound(self.mesh, &input.ty, input.span, &mut self.found) {
+                self.changed |= rewrite(self.mesh, &mut input.ty);
+            }
+        }
+        for result in &mut self.graph.results {
+            // A fault in a result type is reported where the result is.
+            if check::type_is_sound(self.mesh, result, Span::NONE, &mut Diagnostics::new()) {
+                self.changed |= rewrite(self.mesh, result);
+            }
+        }
+        for id in self.graph.order().to_vec() {
+            if let Some(want) = &self.graph.op(id).want
+                && check::type_is_sound(self.mesh, want, Span::NONE, &mut Diagnostics::new())
+            {
+                let mut want = want.clone();
+                self.changed |= rewrite(self.mesh, &mut want);
+                self.graph.op_mut(id).want = Some(want);
+            }
+            let op = self.graph.op(id).clone();
+            let wanted = match op.kind {
+                OpKind::Output(i) => op.want.clone().or_else(|| self.graph.results.get(i).cloned()),
+                OpKind::Input(_) => None,
+                _ => op.want.clone(),
+            };
+            if let Some(want) = &wanted
+                && !check::type_is_sound(self.mesh, want, op.span, &mut self.found)
+            {
+                self.set_type(id, None);
+                continue;
+            }
+            let ids = self.graph.operands(id);
+            let operands: Vec<Operand> =
+                ids.iter().filter_map(|o| self.graph.op(*o).ty.clone().map(|ty| (*o, ty))).collect();
+            // An operand without a type is a fault that was reported where it arose.
+            let outcome =
+                if operands.len() < ids.len() { None } else { self.outcome(id, &op, &operands, wanted) };
+            let Some(outcome) = outcome else {
+                self.set_type(id, None);
+                continue;
+            };
+            for (i, ((operand, ty), target)) in operands.iter().zip(&outcome.targets).enumerate() {
+                if ty != target {
+                    self.demand(id, i, *operand, target);
+                }
+            }
+            self.set_type(id, Some(outcome.result.clone()));
+            if let Some(want) =
+                op.want.filter(|_| !matches!(op.kind, OpKind::Demand | OpKind::Output(_) | OpKind::Input(_)))
+            {
+                self.annotate(id, &outcome.result, want, op.span);
+            }
+        }
+    }
+
+    fn set_type(&mut self, id: OpId, ty: Option<TensorType>) {
+        let op = self.graph.op_mut(id);
+        self.changed |= op.ty != ty;
+        op.ty = ty;
+    }
+
+    fn outcome(
+        &mut self,
+        id: OpId,
+        op: &Op,
+        operands: &[Operand],
+        wanted: Option<TensorType>,
+    ) -> Option<Outcome> {
+        match &op.kind {
+            OpKind::Input(i) => match self.graph.inputs.get(*i) {
+                Some(input) => {
+                    let ty = input.ty.clone();
+                    // A fault in a declared type was reported with the inputs.
+                    check::type_is_sound(self.mesh, &ty, op.span, &mut Diagnostics::new())
+                        .then_some(Outcome { targets: vec![], result: ty })
+                }
+                None => {
+                    self.found.push(
+                        Diagnostic::error("E211", format!("%{}: there is no input {i}", op.name))
+                            .primary(op.span, "not declared"),
+                    );
+                    None
+                }
+            },
+            OpKind::Matmul { accumulate_f32 } => self.matmul(id, op, *accumulate_f32, operands),
+            OpKind::Map(f) => self.map(id, op, f, operands),
+            // A mean is a sum and one division at the end, by the whole count: it is partial as the sum is.
+            OpKind::ReduceDim { op: red, mean: _, dim, keep } => {
+                self.reduce_dim(id, op, (*red, *dim, *keep), operands)
+            }
+            OpKind::Cast(to) => self.cast(id, op, *to, operands),
+            OpKind::Collective(c) => self.collective(id, op, c, operands),
+            OpKind::Demand | OpKind::Output(_) => {
+                let ([x], Some(want)) = (operands, wanted) else {
+                    self.malformed(op, 1, operands.len());
+                    return None;
+                };
+                self.reachable(x, &want, op.span)?;
+                let target = if op.kind == OpKind::Demand { x.1.clone() } else { want.clone() };
+                Some(Outcome { targets: vec![target], result: want })
+            }
+        }
+    }
+
+    /// An explicit collective: its operand must have what it changes.
+    fn collective(&mut self, id: OpId, op: &Op, c: &Collective, operands: &[Operand]) -> Option<Outcome> {
+        let [x] = operands else {
+            self.malformed(op, 1, operands.len());
+            return None;
+        };
+        if self.mesh.axis(&c.axis).is_none() {
+            self.found.push(check::unknown_axis(
+                self.mesh,
+                &c.axis,
+                &format!("{} over {}", c.kind.name(), c.axis),
+                op.span,
+            ));
+            return None;
+        }
+        if let (CollKind::Slice, Some(using)) = (c.kind, &c.using) {
+            self.found.push(
+                Diagnostic::error(
+                    "E212",
+                    format!("`using: {}` on a slice, which does not communicate", using.alg),
+                )
+                .primary(if using.span.is_none() { op.span } else { using.span }, "no algorithm is needed")
+                .help("leave `using:` out"),
+            );
+            return None;
+        }
+        if let Some(d) = [c.dim, c.from_dim].into_iter().flatten().find(|d| *d >= x.1.dims.len()) {
+            self.found.push(rules::no_dimension(op, d, &x.1));
+            return None;
+        }
+        let rule = self.cut_rule_wanted(id, &c.axis);
+        let ask = Request {
+            kind: c.kind,
+            red: c.red,
+            axis: &c.axis,
+            dim: c.dim,
+            from_dim: c.from_dim,
+            root: c.root,
+            rule,
+        };
+        match reshard::apply(self.mesh, &x.1, ask) {
+            Ok(step) => {
+                // What the program left open follows from the operand.
+                let done = Collective {
+                    red: step.red,
+                    dim: step.dim,
+                    from_dim: step.from_dim,
+                    root: step.root,
+                    ..c.clone()
+                };
+                if done != *c {
+                    self.graph.op_mut(id).kind = OpKind::Collective(done);
+                    self.changed = true;
+                }
+                Some(Outcome {
+                    targets: vec![x.1.clone()],
+                    result: check::canonical(self.mesh, &step.result),
+                })
+            }
+            Err(why) => {
+                let name = c.kind.name();
+                self.found.push(
+                    Diagnostic::error(
+                        "E208",
+                        format!("{name} over `{}` of `{}`: {}", c.axis, x.1, why.reason),
+                    )
+                    .primary(op.span, format!("{name} does not apply"))
+                    .secondary(self.graph.op(x.0).span, format!("this is `{}`", x.1))
+                    .help(why.fix),
+                );
+                None
+            }
+        }
+    }
+
+    /// Whether a value can be given that type.
+    fn reachable(&mut self, x: &Operand, want: &TensorType, asked: Span) -> Option<()> {
+        let value = self.graph.op(x.0).span;
+        if let Some(d) = rules::not_that_tensor(&x.1, value, want, asked) {
+            self.found.push(d);
+            return None;
+        }
+        if reshard::plan(self.mesh, &x.1, want).is_some() {
+            return Some(());
+        }
+        let help = match (&want.partial, &want.only) {
+            (Some((op, _)), _) if x.1.partial.as_ref().is_some_and(|p| p.0 != *op) => {
+                "what is left to do cannot be exchanged for something else; leave `partial` out, or write the same".into()
+            }
+            (Some((op, axes)), _) if !reshard::same_partial(&x.1, want) => {
+                let axis = axes.iter().find(|a| !reshard::partial_over(&x.1, a)).map_or("", |a| a.as_str());
+                format!(
+                    "over `{axis}` nothing is left to {op}: only a {op} over a split dimension leaves a partial value; \
+                     leave `partial` out"
+                )
+            }
+            (_, Some((c, axis))) => match &x.1.only {
+                Some((d, other)) => format!("coordinate {d} of `{other}` holds it, and no collective hands it to one other"),
+                None => format!(
+                    "every coordinate of `{axis}` has it, nothing can be taken from them; leave `only({c}@{axis})` out"
+                ),
+            },
+            _ => "no sequence of collectives leads there".into(),
+        };
+        self.found.push(
+            Diagnostic::error("E209", format!("`{}` cannot become `{want}`", x.1))
+                .primary(asked, format!("wanted `{want}`"))
+                .secondary(value, format!("this is `{}`", x.1))
+                .help(help),
+        );
+        None
+    }
+
+    /// Puts a demand on the edge to operand `index` of `user`.
+    fn demand(&mut self, user: OpId, index: usize, operand: OpId, want: &TensorType) {
+        let met = |id: OpId| {
+            let op = self.graph.op(id);
+            op.kind == OpKind::Demand && op.name.contains(DEMANDED) && op.want.as_ref() == Some(want)
+        };
+        // Demands that annotations named keep their name for themselves.
+        if let Some((id, _)) = self.graph.users(operand).into_iter().find(|u| met(u.0))
+            && self.graph.position(id) < self.graph.position(user)
+        {
+            self.graph.set_operand(user, index as u8, id);
+            self.changed = true;
+            return;
+        }
+        let value = self.graph.op(operand);
+        let (hint, span) = (format!("{}{DEMANDED}", value.name), value.span);
+        let name = self.fresh.name(&hint);
+        let op = Op { kind: OpKind::Demand, name, ty: Some(want.clone()), want: Some(want.clone()), span };
+        let at = self.graph.position(user);
+        let id = self.graph.insert(at, op, &[operand]);
+        self.graph.set_operand(user, index as u8, id);
+        self.changed = true;
+    }
+
+    /// Puts a demand behind a value whose annotation asks for another placement.
+    fn annotate(&mut self, id: OpId, ty: &TensorType, want: TensorType, span: Span) {
+        if self.reachable(&(id, ty.clone()), &want, span).is_none() {
+            return self.set_type(id, None);
+        }
+        let users = self.graph.users(id);
+        let satisfied = |user: OpId| {
+            let op = self.graph.op(user);
+            op.kind == OpKind::Demand && op.want.as_ref() == Some(&want)
+        };
+        if *ty == want || users.iter().all(|u| satisfied(u.0)) {
+            return;
+        }
+        let hint = format!("{}{DEMANDED}", self.graph.op(id).name);
+        let name = self.fresh.name(&hint);
+        let op = Op { kind: OpKind::Demand, name, ty: Some(want.clone()), want: Some(want), span };
+        let at = self.graph.position(id) + 1;
+        let demand = self.graph.insert(at, op, &[id]);
+        for (user, index) in users {
+            self.graph.set_operand(user, index, demand);
+        }
+        self.changed = true;
+    }
+
+    /// Cuts that later operations want, for the labels of a result.
+    fn hint_for(&self, id: OpId, site: &Site, result: &TensorType) -> Vec<(usize, Cut)> {
+        let n = result.dims.len();
+        let Some(hint) = self.hints.get(&id) else { return vec![] };
+        hint.iter()
+            .filter(|(from_right, size, _)| *from_right < n && result.dims[n - 1 - from_right].size == *size)
+            .filter_map(|(from_right, _, cut)| {
+                site.result[n - 1 - from_right].map(|label| (label, cut.clone()))
+            })
+            .collect()
+    }
+
+    /// The rule by which later operations want a dimension cut over an axis; even if they do not say.
+    fn cut_rule_wanted(&self, id: OpId, axis: &str) -> CutRule {
+        let hint = self.hints.get(&id).into_iter().flatten();
+        hint.map(|h| &h.2).find(|c| c.axes.iter().any(|a| *a == *axis)).map_or(CutRule::Even, |c| c.rule)
+    }
+}
+
+/// Puts a sound type into its one form; true if that changed it.
+fn rewrite(mesh: &Mesh, ty: &mut TensorType) -> bool {
+    let form = check::canonical(mesh, ty);
+    let changed = form != *ty;
+    *ty = form;
+    changed
+}
+
+/// Ending of the name of a demand that no annotation named; `place` gives its collective a telling one.
+pub const DEMANDED: &str = "_demanded";
+
+/// What annotations and result types ask of the values they come from, through elementwise operations and casts.
+/// Where users ask for different things, nothing is known.
+fn hints(graph: &Graph) -> BTreeMap<OpId, Hint> {
+    let mut hints: BTreeMap<OpId, Hint> = BTreeMap::new();
+    for &id in graph.order().iter().rev() {
+        let op = graph.op(id);
+        let own = match (&op.kind, &op.want) {
+            (OpKind::Output(i), want) => want.as_ref().or(graph.results.get(*i)).map(hint_of),
+            (_, Some(want)) => Some(hint_of(want)),
+            _ => None,
+        };
+        if let Some(own) = own {
+            hints.insert(id, own);
+        }
+        if let Some(hint) = hints.get(&id).filter(|_| keeps_dims(&op.kind)).cloned() {
+            for operand in graph.operands(id) {
+                let users = graph.users(operand);
+                let agrees = |u: OpId| keeps_dims(&graph.op(u).kind) && hints.get(&u) == Some(&hint);
+                if users.iter().all(|u| u.0 == id || agrees(u.0)) {
+                    hints.insert(operand, hint.clone());
+                }
+            }
+        }
+    }
+    hints
+}
+
+/// Whether trailing dimensions of the result are those of the operands.
+fn keeps_dims(kind: &OpKind) -> bool {
+    matches!(kind, OpKind::Demand | OpKind::Output(_) | OpKind::Map(_) | OpKind::Cast(_))
+}
+
+fn hint_of(ty: &TensorType) -> Hint {
+    let n = ty.dims.len();
+    let of = |(i, d): (usize, &kbc_ir::types::Dim)| d.cut.clone().map(|c| (n - 1 - i, d.size, c));
+    ty.dims.iter().enumerate().filter_map(of).collect()
+}

@@ -1,0 +1,217 @@
+//! Observers of a pipeline: verification, round trip, printing, dumps, timings, reproducers.
+//!
+//! They only look. The driver owns them, hands them to [`crate::Pipeline::run`] and reads afterwards what they
+//! collected; no observer writes a file or reads a clock.
+
+use crate::pass::Changed;
+use crate::pipeline::Step;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use kbc_ir::Module;
+use kbc_ir::text::{self, PrintOptions};
+
+/// Watches a pipeline.
+pub trait Instrument {
+    /// Before the first pass.
+    fn start(&mut self, _module: &Module) {}
+    /// Before a pass.
+    fn before(&mut self, _step: Step<'_>, _module: &Module) {}
+    /// After a pass, with the new properties set.
+    ///
+    /// # Errors
+    /// What it found wrong; the pipeline stops.
+    fn after(&mut self, _step: Step<'_>, _module: &Module, _changed: Changed) -> Result<(), Diagnostics> {
+        Ok(())
+    }
+    /// After a pass, or an observer of it, failed. The module is not shown: it may be half-rewritten.
+    fn failed(&mut self, _step: Step<'_>) {}
+}
+
+/// Verifies the module after every pass.
+#[derive(Debug, Default)]
+pub struct VerifyEach;
+
+impl Instrument for VerifyEach {
+    fn after(&mut self, step: Step<'_>, module: &Module, _changed: Changed) -> Result<(), Diagnostics> {
+        let found = kbc_ir::verify::verify(module);
+        if !found.has_errors() {
+            return Ok(());
+        }
+        let mut all = Diagnostics::from(
+            Diagnostic::error(
+                "E905",
+                format!("pass `{}` left a module that does not verify", step.info.name),
+            )
+            .primary(Span::NONE, "an error of kbc, not of the program")
+            .help("please report it with the reproducer"),
+        );
+        all.extend(found);
+        Err(all)
+    }
+}
+
+/// Prints, parses and compares the module after every pass.
+#[derive(Debug, Default)]
+pub struct RoundTrip;
+
+impl Instrument for RoundTrip {
+    fn after(&mut self, step: Step<'_>, module: &Module, _changed: Changed) -> Result<(), Diagnostics> {
+        let printed = text::print(module, &PrintOptions::default());
+        let error = |title: String| {
+            Diagnostic::error("E906", title)
+                .primary(Span::NONE, "an error of kbc, not of the program")
+                .help("please report it with the reproducer")
+        };
+        match text::parse(FileId::default(), &printed) {
+            Err(found) => {
+                let name = step.info.name;
+                let mut all =
+                    Diagnostics::from(error(format!("the text after pass `{name}` cannot be read again")));
+                // Their spans point into a text that nobody has: the words must do.
+                all.list.extend(found.list.into_iter().map(|d| Diagnostic { labels: vec![], ..d }));
+                Err(all)
+            }
+            Ok(again) if !text::equivalent(module, &again) => {
+                Err(error(format!("the text after pass `{}` reads as another module", step.info.name)).into())
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+/// Which passes an observer is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// Every one.
+    All,
+    /// Those of these names.
+    Named(Vec<String>),
+}
+
+impl Which {
+    /// `all`, or names with commas.
+    pub fn parse(text: &str) -> Which {
+        match text.trim() {
+            "all" => Which::All,
+            names => Which::Named(names.split(',').map(|n| n.trim().to_owned()).collect()),
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Which::All => true,
+            Which::Named(list) => list.iter().any(|n| n == name),
+        }
+    }
+}
+
+/// Collects the text after some passes, with a line that says after which.
+#[derive(Debug)]
+pub struct PrintAfter {
+    which: Which,
+    only_changed: bool,
+    locs: bool,
+    /// The texts, one after another.
+    pub text: String,
+}
+
+impl PrintAfter {
+    /// After these passes.
+    pub fn new(which: Which, locs: bool) -> Self {
+        PrintAfter { which, only_changed: false, locs, text: String::new() }
+    }
+
+    /// After every pass that changed something.
+    pub fn changed(locs: bool) -> Self {
+        PrintAfter { which: Which::All, only_changed: true, locs, text: String::new() }
+    }
+}
+
+impl Instrument for PrintAfter {
+    fn after(&mut self, step: Step<'_>, module: &Module, changed: Changed) -> Result<(), Diagnostics> {
+        if self.which.has(step.info.name) {
+            if self.only_changed && changed == Changed::No {
+                self.text += &format!("; {} changed nothing\n\n", step.info.name);
+            } else {
+                let printed = text::print(module, &PrintOptions { locs: self.locs });
+                self.text += &format!("; after {}\n{printed}\n", step.info.name);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Collects `00-input.kir`, `01-infer.kir` and so on.
+#[derive(Debug, Default)]
+pub struct DumpDir {
+    /// Print where things come from.
+    pub locs: bool,
+    /// File names and texts, in order.
+    pub files: Vec<(String, String)>,
+}
+
+impl Instrument for DumpDir {
+    fn start(&mut self, module: &Module) {
+        let text = text::print(module, &PrintOptions { locs: self.locs });
+        self.files.push(("00-input.kir".into(), text));
+    }
+
+    fn after(&mut self, step: Step<'_>, module: &Module, _changed: Changed) -> Result<(), Diagnostics> {
+        let text = text::print(module, &PrintOptions { locs: self.locs });
+        self.files.push((format!("{:02}-{}.kir", step.index, step.info.name), text));
+        Ok(())
+    }
+}
+
+/// Measures passes with a clock that the driver hands in (seconds from any moment).
+pub struct Timings<'c> {
+    clock: Box<dyn FnMut() -> f64 + 'c>,
+    since: f64,
+    /// Names of the passes and seconds, in order.
+    pub rows: Vec<(&'static str, f64)>,
+}
+
+impl<'c> Timings<'c> {
+    /// With that clock. Should be the last of the observers, so that it does not measure the others.
+    pub fn new(clock: impl FnMut() -> f64 + 'c) -> Self {
+        Timings { clock: Box::new(clock), since: 0.0, rows: vec![] }
+    }
+}
+
+impl Instrument for Timings<'_> {
+    fn before(&mut self, _step: Step<'_>, _module: &Module) {
+        self.since = (self.clock)();
+    }
+
+    fn after(&mut self, step: Step<'_>, _module: &Module, _changed: Changed) -> Result<(), Diagnostics> {
+        let now = (self.clock)();
+        self.rows.push((step.info.name, now - self.since));
+        Ok(())
+    }
+}
+
+/// Keeps the module from before the running pass, so that a failure (or a panic, which leaves this observer with the
+/// driver) can be replayed with `kbc opt`.
+#[derive(Debug, Default)]
+pub struct Reproducer {
+    held: Option<(String, Module)>,
+    /// Whether a pass failed.
+    pub failed: bool,
+}
+
+impl Reproducer {
+    /// A `.kir` text that replays from the running, or failed, pass on: `; kbc: opt -p '..'` and the module before it.
+    pub fn text(&self) -> Option<String> {
+        let (rest, module) = self.held.as_ref()?;
+        Some(format!("; kbc: opt -p '{rest}'\n{}", text::print(module, &PrintOptions::default())))
+    }
+}
+
+impl Instrument for Reproducer {
+    fn before(&mut self, step: Step<'_>, module: &Module) {
+        self.held = Some((step.rest.to_owned(), module.clone()));
+    }
+
+    fn failed(&mut self, _step: Step<'_>) {
+        self.failed = true;
+    }
+}

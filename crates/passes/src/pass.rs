@@ -1,0 +1,304 @@
+//! What a pass is: its record, its options, what it may ask for, what it reports.
+//!
+//! Owns [`Pass`], [`PassInfo`], typed options and [`PassCx`]. Which passes exist is [`crate::registry`], their order
+//! is [`crate::pipeline`].
+
+use crate::select::SelectTable;
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::graph::Graph;
+use kbc_ir::schedule::Schedule;
+use kbc_ir::topology::Topology;
+use kbc_ir::{Body, Module, Props};
+use kbc_rounds::library::Library;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What a pass is, for the order check, `kbc passes`, dumps and documentation.
+#[derive(Clone, Copy, Debug)]
+pub struct PassInfo {
+    /// Name in pipelines, dumps and `docs/passes/NAME.md`.
+    pub name: &'static str,
+    /// One line for `kbc passes`.
+    pub summary: &'static str,
+    /// What must be true of the module.
+    pub requires: Props,
+    /// What is true afterwards.
+    pub gives: Props,
+    /// What is no longer known to be true afterwards.
+    pub breaks: Props,
+    /// Its options.
+    pub options: &'static [PassOption],
+}
+
+/// An option of a pass: `select{by=time}`.
+#[derive(Clone, Copy, Debug)]
+pub struct PassOption {
+    /// Name.
+    pub name: &'static str,
+    /// One line for `kbc passes`.
+    pub summary: &'static str,
+    /// What values it takes.
+    pub kind: OptionKind,
+    /// What holds if it is absent, for people.
+    pub default: &'static str,
+}
+
+/// What values an option of a pass takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OptionKind {
+    /// An integer in a closed range.
+    Count {
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A name that the pass looks up itself.
+    Name,
+}
+
+impl fmt::Display for OptionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptionKind::Count { least, most: u64::MAX } => write!(f, "an integer of at least {least}"),
+            OptionKind::Count { least, most } => write!(f, "an integer from {least} to {most}"),
+            OptionKind::Flag => f.write_str("true | false"),
+            OptionKind::Word(words) => f.write_str(&words.join(" | ")),
+            OptionKind::Name => f.write_str("a name"),
+        }
+    }
+}
+
+/// The value of an option.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OptionValue {
+    /// An integer.
+    Count(u64),
+    /// Yes or no.
+    Flag(bool),
+    /// A word of the option, or a name.
+    Word(String),
+}
+
+/// The options given to one step of a pipeline, already checked against the pass.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    values: BTreeMap<String, OptionValue>,
+}
+
+impl Options {
+    /// No options.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Reads `name=value` for a pass.
+    ///
+    /// # Errors
+    /// E904: no such option (the valid ones are listed), a value it cannot have, given twice.
+    pub fn set(
+        &mut self,
+        info: &PassInfo,
+        name: (&str, Span),
+        value: (&str, Span),
+    ) -> Result<(), Diagnostic> {
+        let Some(option) = info.options.iter().find(|o| o.name == name.0) else {
+            let valid: Vec<&str> = info.options.iter().map(|o| o.name).collect();
+            let mut d = Diagnostic::error("E904", format!("pass `{}` has no option `{}`", info.name, name.0))
+                .primary(name.1, "not an option of this pass");
+            d = match valid.is_empty() {
+                true => d.help(format!("`{}` takes no options", info.name)),
+                false => d.note(format!("valid: {}", valid.join(", "))),
+            };
+            if let Some(n) = nearest(name.0, valid.iter().copied()) {
+                d = d.help(format!("did you mean `{n}`?"));
+            }
+            return Err(d);
+        };
+        let read = match option.kind {
+            OptionKind::Count { least, most } => {
+                value.0.parse().ok().filter(|v| (least..=most).contains(v)).map(OptionValue::Count)
+            }
+            OptionKind::Flag => value.0.parse().ok().map(OptionValue::Flag),
+            OptionKind::Word(words) => words.contains(&value.0).then(|| OptionValue::Word(value.0.into())),
+            OptionKind::Name => (!value.0.is_empty()).then(|| OptionValue::Word(value.0.into())),
+        };
+        let Some(read) = read else {
+            return Err(Diagnostic::error(
+                "E904",
+                format!("option `{}` of pass `{}` cannot be `{}`", name.0, info.name, value.0),
+            )
+            .primary(value.1, format!("wanted: {}", option.kind)));
+        };
+        if self.values.insert(name.0.into(), read).is_some() {
+            return Err(Diagnostic::error("E904", format!("option `{}` is given twice", name.0))
+                .primary(name.1, "given again here")
+                .help("keep one of the two"));
+        }
+        Ok(())
+    }
+
+    /// The integer of that name, if it was given.
+    pub fn count(&self, name: &str) -> Option<u64> {
+        match self.values.get(name) {
+            Some(OptionValue::Count(v)) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// The flag of that name, if it was given.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        match self.values.get(name) {
+            Some(OptionValue::Flag(v)) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// The word or name of that name, if it was given.
+    pub fn word(&self, name: &str) -> Option<&str> {
+        match self.values.get(name) {
+            Some(OptionValue::Word(v)) => Some(v),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Options {
+    /// `{a=1,b=x}`, or nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.values.is_empty() {
+            return Ok(());
+        }
+        let parts: Vec<String> = self
+            .values
+            .iter()
+            .map(|(k, v)| match v {
+                OptionValue::Count(v) => format!("{k}={v}"),
+                OptionValue::Flag(v) => format!("{k}={v}"),
+                OptionValue::Word(v) => format!("{k}={v}"),
+            })
+            .collect();
+        write!(f, "{{{}}}", parts.join(","))
+    }
+}
+
+/// Whether a pass changed the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Changed {
+    /// It did.
+    Yes,
+    /// It is as before.
+    No,
+}
+
+impl From<bool> for Changed {
+    fn from(changed: bool) -> Self {
+        if changed { Changed::Yes } else { Changed::No }
+    }
+}
+
+/// Measures a schedule; the driver hands it in, because no pass may see a backend.
+pub trait TimeModel {
+    /// Nanoseconds of one call of the module, which is at schedule level and synchronized.
+    ///
+    /// # Errors
+    /// Why it cannot be timed.
+    fn nanoseconds(&self, module: &Module) -> Result<f64, Diagnostics>;
+}
+
+/// What passes found out on the way, for reports and `kbc explain`.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// What `select` considered, one entry a collective.
+    pub select: SelectTable,
+    /// Warnings and notes.
+    pub messages: Diagnostics,
+}
+
+/// What a pass may look at beside the module.
+pub struct PassCx<'a> {
+    /// Collectives and algorithms.
+    pub library: &'a Library,
+    /// The machine, where it is known.
+    pub topology: Option<&'a Topology>,
+    /// Measures schedules, if the driver can.
+    pub time: Option<&'a dyn TimeModel>,
+    /// What passes found out.
+    pub findings: RefCell<Findings>,
+}
+
+impl<'a> PassCx<'a> {
+    /// A context with a library and a machine and nothing else.
+    pub fn new(library: &'a Library, topology: Option<&'a Topology>) -> Self {
+        PassCx { library, topology, time: None, findings: RefCell::default() }
+    }
+
+    /// The same with something that measures schedules.
+    pub fn with_time(self, time: &'a dyn TimeModel) -> Self {
+        PassCx { time: Some(time), ..self }
+    }
+
+    /// Takes the warnings and notes collected so far.
+    pub fn take_messages(&self) -> Diagnostics {
+        std::mem::take(&mut self.findings.borrow_mut().messages)
+    }
+}
+
+/// A pass: one rewriting of a module.
+pub trait Pass {
+    /// Its record.
+    fn info(&self) -> &'static PassInfo;
+
+    /// The options it was made with, for dumps and reproducers.
+    fn options(&self) -> Options {
+        Options::none()
+    }
+
+    /// Rewrites the module. The manager has checked `requires` and sets the properties afterwards.
+    ///
+    /// # Errors
+    /// What is wrong with the program. The module may then be half-rewritten and must not be used.
+    fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics>;
+}
+
+/// The graph of a module, for a pass of the graph level.
+///
+/// # Errors
+/// E901: the module is a schedule already.
+pub fn graph_of<'m>(module: &'m mut Module, info: &PassInfo) -> Result<&'m mut Graph, Diagnostic> {
+    match &mut module.body {
+        Body::Graph(g) => Ok(g),
+        Body::Schedule(_) => Err(Diagnostic::error(
+            "E901",
+            format!(
+                "pass `{}` works on the graph level, and module @{} is a schedule",
+                info.name, module.name
+            ),
+        )
+        .primary(Span::NONE, "run it before `expand`")),
+    }
+}
+
+/// The schedule of a module, for a pass of the schedule level.
+///
+/// # Errors
+/// E901: the module is still a graph.
+pub fn schedule_of<'m>(module: &'m mut Module, info: &PassInfo) -> Result<&'m mut Schedule, Diagnostic> {
+    match &mut module.body {
+        Body::Schedule(s) => Ok(s),
+        Body::Graph(_) => Err(Diagnostic::error(
+            "E901",
+            format!(
+                "pass `{}` works on the schedule level, and module @{} is a graph",
+                info.name, module.name
+            ),
+        )
+        .primary(Span::NONE, "run it after `expand`")),
+    }
+}

@@ -1,0 +1,171 @@
+//! Every demand becomes collectives.
+//!
+//! A demand is replaced by the lightest sequence of single changes, one mesh axis each:
+//!
+//! | from | to | change |
+//! |---|---|---|
+//! | partial | replicated | all_reduce |
+//! | partial | split | reduce_scatter |
+//! | split | replicated | all_gather |
+//! | split | split along another dimension | all_to_all |
+//! | replicated | split | slice (nothing moves) |
+//! | only | replicated, split | broadcast, scatter |
+//! | partial, split | only | reduce, gather |
+//!
+//! The weight of a change is what its busiest rank sends or receives (table in `reshard`); all orders of the axes
+//! are considered, so a slice over one axis comes before a reduction over another. Of several axes on one dimension
+//! only the innermost can be gathered or added; another rule or order of cuts goes by all_gather and slice. A demand
+//! that is met already disappears. Demands on one value share the changes they have in common. Collectives that the
+//! program writes stay as they are.
+//!
+//! ```kir,before
+//! kir 1
+//! module @row
+//! mesh tp 4
+//! props typed
+//!
+//! kernel @add(x, y) = (x + y)
+//!
+//! graph @row
+//! input @m : f32[25, 384] partial(sum@tp)
+//! input @b : f32[384]
+//! result : f32[25@tp, 384]
+//!
+//! %m = input @m : f32[25, 384] partial(sum@tp)
+//! %b = input @b : f32[384]
+//! %m_demanded = demand %m : f32[25, 384] want f32[25, 384]
+//! %y = map add(%m_demanded, %b) : f32[25, 384]
+//! %y_demanded = demand %y : f32[25@tp, 384] want f32[25@tp, 384]
+//! %out = output 0 %y_demanded : f32[25@tp, 384]
+//! ```
+//!
+//! ```kir,after
+//! kir 1
+//! module @row
+//! mesh tp 4
+//! props typed placed
+//! kernel @add(x, y) = (x + y)
+//!
+//! graph @row
+//! input @m : f32[25, 384] partial(sum@tp)
+//! input @b : f32[384]
+//! result : f32[25@tp, 384]
+//!
+//! %m = input @m : f32[25, 384] partial(sum@tp)
+//! %b = input @b : f32[384]
+//! %m_all_reduce = all_reduce sum %m over tp inserted : f32[25, 384]
+//! %y = map add(%m_all_reduce, %b) : f32[25, 384]
+//! %y_slice = slice %y over tp dim 0 inserted : f32[25@tp, 384]
+//! %out = output 0 %y_slice : f32[25@tp, 384]
+//! ```
+//!
+//! Not done here: moving or merging collectives across operations, algorithms (`select`).
+
+use crate::fresh::Fresh;
+use crate::infer::DEMANDED;
+use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
+use crate::reshard::{self, Step};
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::graph::{Collective, Graph, Op, OpId, OpKind};
+use kbc_ir::types::Mesh;
+use kbc_ir::{Module, Props};
+
+/// The record of `place`.
+pub static INFO: PassInfo = PassInfo {
+    name: "place",
+    summary: "every demand becomes the lightest sequence of collectives and slices that meets it",
+    requires: Props::TYPED,
+    gives: Props::PLACED,
+    breaks: Props::SELECTED,
+    options: &[],
+};
+
+/// The pass.
+pub struct Place;
+
+impl Pass for Place {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
+        let mesh = module.mesh.clone();
+        let graph = graph_of(module, &INFO)?;
+        let mut fresh = Fresh::of(graph);
+        let mut found = Diagnostics::new();
+        let mut done = vec![];
+        let demands: Vec<OpId> =
+            graph.order().iter().copied().filter(|id| graph.op(*id).kind == OpKind::Demand).collect();
+        for &id in &demands {
+            if let Err(d) = resolve(graph, &mesh, id, &mut fresh, &mut done) {
+                found.push(d);
+            }
+        }
+        if found.has_errors() { Err(found) } else { Ok((!demands.is_empty()).into()) }
+    }
+}
+
+/// Replaces one demand. `done` holds the steps inserted so far, so that two demands on one value share what they
+/// have in common.
+fn resolve(
+    graph: &mut Graph,
+    mesh: &Mesh,
+    demand: OpId,
+    fresh: &mut Fresh,
+    done: &mut Vec<(OpId, Step, OpId)>,
+) -> Result<(), Diagnostic> {
+    let op = graph.op(demand).clone();
+    let source = graph.operands(demand).first().copied();
+    let (Some(source), Some(want)) = (source, op.want) else {
+        return Err(Diagnostic::error("E211", format!("demand %{} has no operand or no type", op.name))
+            .primary(op.span, "nothing to place"));
+    };
+    let Some(from) = graph.op(source).ty.clone() else {
+        return Err(Diagnostic::error("E901", format!("the operand of %{} has no type", op.name))
+            .primary(op.span, "wanted here")
+            .help("run `infer` first"));
+    };
+    let Some(plan) = reshard::plan(mesh, &from, &want) else {
+        return Err(Diagnostic::error("E209", format!("`{from}` cannot become `{want}`"))
+            .primary(op.span, "wanted here")
+            .secondary(graph.op(source).span, format!("this is `{from}`")));
+    };
+    let unnamed = op.name.contains(DEMANDED);
+    fresh.free(&op.name);
+    let last = plan.steps.len();
+    let mut value = source;
+    for (i, step) in plan.steps.into_iter().enumerate() {
+        if let Some(old) = done.iter().find(|d| d.0 == value && d.1 == step) {
+            value = old.2;
+            continue;
+        }
+        // The name of an annotated value stays with the value its users see.
+        let name = match i + 1 == last && !unnamed {
+            true => fresh.name(&op.name),
+            false => fresh.name(&format!("{}_{}", graph.op(source).name, step.kind.name())),
+        };
+        let at = graph.position(demand);
+        let new = graph.insert(at, operation(&step, name, op.span), &[value]);
+        done.push((value, step, new));
+        value = new;
+    }
+    for (user, index) in graph.users(demand) {
+        graph.set_operand(user, index, value);
+    }
+    graph.remove(demand);
+    Ok(())
+}
+
+fn operation(step: &Step, name: kbc_ir::Name, span: kbc_diag::Span) -> Op {
+    let kind = OpKind::Collective(Collective {
+        kind: step.kind,
+        red: step.red,
+        axis: step.axis.clone(),
+        dim: step.dim,
+        from_dim: step.from_dim,
+        root: step.root,
+        using: None,
+        explicit: false,
+    });
+    Op { kind, name, ty: Some(step.result.clone()), want: None, span }
+}

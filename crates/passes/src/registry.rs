@@ -1,0 +1,76 @@
+//! All passes, in the order they usually run, and the data of `kbc passes`.
+//!
+//! A pass is one file and one line here.
+
+use crate::pass::{Options, Pass, PassInfo};
+use crate::{allocate, expand, infer, place, select, synchronize};
+
+/// A pass that exists.
+pub struct Entry {
+    /// Its record.
+    pub info: &'static PassInfo,
+    /// Makes it with options that were checked against the record.
+    pub make: fn(&Options) -> Box<dyn Pass>,
+    /// The source of its module, whose opening is its documentation page.
+    pub source: &'static str,
+}
+
+/// Every pass.
+pub static ALL: &[Entry] = &[
+    Entry { info: &infer::INFO, make: |_| Box::new(infer::Infer), source: include_str!("infer/mod.rs") },
+    Entry { info: &place::INFO, make: |_| Box::new(place::Place), source: include_str!("place.rs") },
+    Entry {
+        info: &select::INFO,
+        make: |o| Box::new(select::Select::new(o)),
+        source: include_str!("select.rs"),
+    },
+    Entry { info: &expand::INFO, make: |_| Box::new(expand::Expand), source: include_str!("expand/mod.rs") },
+    Entry {
+        info: &allocate::INFO,
+        make: |_| Box::new(allocate::Allocate),
+        source: include_str!("allocate.rs"),
+    },
+    Entry {
+        info: &synchronize::INFO,
+        make: |_| Box::new(synchronize::Synchronize),
+        source: include_str!("synchronize.rs"),
+    },
+];
+
+/// The pass of that name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    ALL.iter().find(|e| e.info.name == name)
+}
+
+impl Entry {
+    /// The documentation page of the pass, made from its module's opening (`//!`) and its record.
+    pub fn page(&self) -> String {
+        let info = self.info;
+        let lines = self.source.lines().map_while(|l| l.strip_prefix("//!"));
+        let text: Vec<&str> = lines.map(|l| l.strip_prefix(' ').unwrap_or(l)).collect();
+        let names = |p: kbc_ir::Props| match p.names() {
+            n if n.is_empty() => "nothing".to_owned(),
+            n => n.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", "),
+        };
+        let mut out = format!("# {}\n\n{}.\n\n", info.name, sentence(info.summary));
+        out += &format!(
+            "Needs {}; gives {}; breaks {}.\n\n",
+            names(info.requires),
+            names(info.gives),
+            names(info.breaks)
+        );
+        for o in info.options {
+            out += &format!("* option `{}`: {} ({}; default {})\n", o.name, o.summary, o.kind, o.default);
+        }
+        out += if info.options.is_empty() { "" } else { "\n" };
+        out += text.join("\n").trim_end();
+        out.push('\n');
+        out
+    }
+}
+
+/// With a capital letter.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
+}

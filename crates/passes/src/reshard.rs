@@ -1,0 +1,436 @@
+//! Changes of placement: which single steps exist, what they make of a type, and the cheapest sequence between two.
+//!
+//! Owns the table of DESIGN 2.2. `infer` asks it whether a placement can be reached and which side is cheaper to
+//! change, `place` turns its plans into operations. It knows nothing of graphs, links or algorithms: a step weighs
+//! what the busiest rank of the axis sends or receives, whichever is more, by the best algorithm there is
+//! (`L` the bytes a rank holds before the step, `k` the size of the axis):
+//!
+//! | step | weight | step | weight |
+//! |---|---|---|---|
+//! | all_reduce | 2 L (k-1)/k | broadcast | L |
+//! | reduce_scatter, all_to_all | L (k-1)/k | scatter | L (k-1)/k |
+//! | all_gather, gather | L (k-1) | reduce | L |
+//! | slice | 0 | | |
+
+use kbc_ir::Name;
+use kbc_ir::graph::CollKind;
+use kbc_ir::types::{Cut, CutRule, Mesh, ReduceOp, TensorType};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+/// One change of placement over one axis.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// Which.
+    pub kind: CollKind,
+    /// The combiner, where it combines.
+    pub red: Option<ReduceOp>,
+    /// The axis.
+    pub axis: Name,
+    /// As [`kbc_ir::graph::Collective::dim`].
+    pub dim: Option<usize>,
+    /// As [`kbc_ir::graph::Collective::from_dim`].
+    pub from_dim: Option<usize>,
+    /// Coordinate of the root.
+    pub root: Option<u64>,
+    /// The type after it.
+    pub result: TensorType,
+}
+
+/// Steps from one placement to another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// In order; empty where nothing is to be done.
+    pub steps: Vec<Step>,
+    /// Bytes of the busiest rank, times the square of the number of ranks of the mesh (which makes it an integer):
+    /// comparable on one mesh only.
+    pub weight: u128,
+}
+
+/// Why a step does not apply to a type: what it is asked of, and what would help.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Illegal {
+    /// The reason, to be read after "but the operand is TYPE: ".
+    pub reason: String,
+    /// What to do.
+    pub fix: String,
+}
+
+/// The collective as a request: the fields of [`Step`] without the result, and the rule of a new cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Which.
+    pub kind: CollKind,
+    /// The combiner, if it is stated.
+    pub red: Option<ReduceOp>,
+    /// The axis.
+    pub axis: &'a Name,
+    /// Dimension.
+    pub dim: Option<usize>,
+    /// Source dimension of an all_to_all.
+    pub from_dim: Option<usize>,
+    /// Coordinate of the root, if it is stated.
+    pub root: Option<u64>,
+    /// How a dimension is cut that was not cut before.
+    pub rule: CutRule,
+}
+
+/// Size of an axis; 1 for one that does not exist (types are checked before).
+fn size(mesh: &Mesh, axis: &Name) -> u64 {
+    mesh.axis(axis).map_or(1, |a| a.size)
+}
+
+/// Whether two cuts of a dimension give every rank the same elements.
+pub fn cuts_agree(mesh: &Mesh, n: u64, a: Option<&Cut>, b: Option<&Cut>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) if a.axes != b.axes => false,
+        (Some(a), Some(b)) => {
+            let k: u64 = a.axes.iter().map(|x| size(mesh, x)).product();
+            let same_bounds = |k| (0..=k).all(|i| a.rule.boundary(n, i, k) == b.rule.boundary(n, i, k));
+            a.rule == b.rule || n.is_multiple_of(k.max(1)) || (a.axes.len() == 1 && same_bounds(k))
+        }
+        _ => false,
+    }
+}
+
+/// Whether two types of one tensor give every rank the same elements, whatever words they use.
+pub fn same_placement(mesh: &Mesh, a: &TensorType, b: &TensorType) -> bool {
+    a.dtype == b.dtype
+        && a.sizes() == b.sizes()
+        && a.only == b.only
+        && same_partial(a, b)
+        && a.dims.iter().zip(&b.dims).all(|(x, y)| cuts_agree(mesh, x.size, x.cut.as_ref(), y.cut.as_ref()))
+}
+
+/// Whether both are partial over the same axes with the same combiner, or neither is.
+pub fn same_partial(a: &TensorType, b: &TensorType) -> bool {
+    match (&a.partial, &b.partial) {
+        (None, None) => true,
+        (Some((x, xs)), Some((y, ys))) => {
+            x == y && xs.len() == ys.len() && xs.iter().all(|axis| ys.contains(axis))
+        }
+        _ => false,
+    }
+}
+
+/// Whether the tensor is partial over that axis.
+pub fn partial_over(ty: &TensorType, axis: &str) -> bool {
+    ty.partial.as_ref().is_some_and(|(_, axes)| axes.iter().any(|a| *a == *axis))
+}
+
+/// Bytes a rank holds, times the number of ranks of the mesh.
+fn share(mesh: &Mesh, ty: &TensorType) -> u128 {
+    let parts: u64 =
+        ty.dims.iter().flat_map(|d| &d.cut).flat_map(|c| &c.axes).map(|a| size(mesh, a)).product();
+    let bytes = ty.dims.iter().fold(u128::from(ty.dtype.bytes()), |n, d| n.saturating_mul(d.size.into()));
+    bytes.saturating_mul((mesh.ranks() / parts.max(1)).into())
+}
+
+fn weight(mesh: &Mesh, before: &TensorType, kind: CollKind, axis: &Name) -> u128 {
+    let held = share(mesh, before);
+    let all = u128::from(mesh.ranks());
+    let k = u128::from(size(mesh, axis).max(1));
+    held.saturating_mul(match kind {
+        CollKind::AllReduce => 2 * (all / k) * (k - 1),
+        CollKind::ReduceScatter | CollKind::AllToAll | CollKind::Scatter => (all / k) * (k - 1),
+        CollKind::AllGather | CollKind::Gather => all * (k - 1),
+        CollKind::Broadcast | CollKind::Reduce => all,
+        CollKind::Slice => 0,
+    })
+}
+
+/// The type a collective makes of its operand, and its combiner and root where they follow from the operand.
+///
+/// # Errors
+/// Why it does not apply.
+pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Illegal> {
+    let mut result = ty.clone();
+    let axis = ask.axis;
+    let mut step = Step {
+        kind: ask.kind,
+        red: None,
+        axis: axis.clone(),
+        dim: ask.dim,
+        from_dim: ask.from_dim,
+        root: None,
+        result: ty.clone(),
+    };
+    let illegal = |reason: String, fix: String| Err(Illegal { reason, fix });
+    // What it takes away.
+    match ask.kind {
+        CollKind::AllReduce | CollKind::ReduceScatter | CollKind::Reduce => match &mut result.partial {
+            Some((op, axes)) if axes.contains(axis) => {
+                if ask.red.is_some_and(|r| r != *op) {
+                    return illegal(format!("it is the {op} that is missing"), format!("write `{op}`"));
+                }
+                step.red = Some(*op);
+                axes.retain(|a| a != axis);
+                if axes.is_empty() {
+                    result.partial = None;
+                }
+            }
+            _ => {
+                let fix = match ty.dim_cut_by(axis) {
+                    Some(d) => {
+                        format!("dimension {d} is split over `{axis}`: use all_gather to join its parts")
+                    }
+                    None => format!("every coordinate of `{axis}` has the whole value already: leave it out"),
+                };
+                return illegal(format!("not partial over `{axis}`"), fix);
+            }
+        },
+        CollKind::AllGather | CollKind::Gather | CollKind::AllToAll => {
+            let at = if ask.kind == CollKind::AllToAll { ask.from_dim } else { ask.dim };
+            let Some(at) = at.or_else(|| ty.dim_cut_by(axis)) else {
+                let fix = match partial_over(ty, axis) {
+                    true => "use all_reduce or reduce_scatter to combine what the ranks hold".into(),
+                    false => {
+                        format!("every coordinate of `{axis}` has the whole value already: leave it out")
+                    }
+                };
+                return illegal(format!("no dimension is split over `{axis}`"), fix);
+            };
+            match result.dims.get_mut(at).and_then(|d| d.cut.as_mut()) {
+                Some(cut) if cut.axes.last() == Some(axis) => {
+                    cut.axes.pop();
+                    if cut.axes.is_empty() {
+                        result.dims[at].cut = None;
+                    }
+                }
+                Some(cut) if cut.axes.contains(axis) => {
+                    let inner = cut.axes.last().map_or("", Name::as_str);
+                    return illegal(
+                        format!("dimension {at} is cut by `{axis}` first and by `{inner}` inside that"),
+                        format!("gather over `{inner}` first"),
+                    );
+                }
+                _ => {
+                    let fix = match ty.dim_cut_by(axis) {
+                        Some(d) => format!("it is dimension {d}"),
+                        None => "leave it out".into(),
+                    };
+                    return illegal(format!("dimension {at} is not split over `{axis}`"), fix);
+                }
+            }
+            match ask.kind {
+                CollKind::AllToAll => step.from_dim = Some(at),
+                _ => step.dim = Some(at),
+            }
+        }
+        CollKind::Broadcast | CollKind::Scatter => match &ty.only {
+            Some((root, a)) if a == axis => {
+                if ask.root.is_some_and(|r| r != *root) {
+                    return illegal(
+                        format!("it is coordinate {root} that holds it"),
+                        format!("the root must be {root}"),
+                    );
+                }
+                step.root = Some(*root);
+                result.only = None;
+            }
+            _ => {
+                return illegal(
+                    format!("it is not held by one coordinate of `{axis}` alone"),
+                    format!("its source has a type like `{} only(0@{axis})`", ty.erased()),
+                );
+            }
+        },
+        CollKind::Slice => {
+            if partial_over(ty, axis)
+                || ty.dim_cut_by(axis).is_some()
+                || ty.only.as_ref().is_some_and(|o| o.1 == *axis)
+            {
+                return illegal(
+                    format!("it is not replicated over `{axis}`"),
+                    "only a replicated value can be sliced without communication".into(),
+                );
+            }
+        }
+    }
+    // What it brings.
+    match ask.kind {
+        CollKind::ReduceScatter | CollKind::AllToAll | CollKind::Scatter | CollKind::Slice => {
+            let Some(to) = ask.dim.filter(|d| *d < result.dims.len()) else {
+                let dims = result.dims.len();
+                return match ask.dim {
+                    Some(d) => {
+                        illegal(format!("it has no dimension {d}"), format!("its dimensions are 0..{dims}"))
+                    }
+                    None => illegal("no dimension to split is named".into(), "add `dim:`".into()),
+                };
+            };
+            if ask.kind == CollKind::AllToAll && step.from_dim == Some(to) {
+                return illegal(
+                    format!("dimension {to} is split already"),
+                    "name two different dimensions".into(),
+                );
+            }
+            match &mut result.dims[to].cut {
+                Some(cut) => cut.axes.push(axis.clone()),
+                cut => *cut = Some(Cut { axes: vec![axis.clone()], rule: ask.rule }),
+            }
+        }
+        CollKind::Reduce | CollKind::Gather => {
+            let Some(root) = ask.root else {
+                return illegal("no root is named".into(), "add the coordinate that is to hold it".into());
+            };
+            if root >= size(mesh, axis) {
+                let n = size(mesh, axis);
+                return illegal(
+                    format!("`{axis}` has no coordinate {root}"),
+                    format!("its coordinates are 0..{n}"),
+                );
+            }
+            if let Some((c, other)) = &ty.only {
+                return illegal(
+                    format!("coordinate {c} of `{other}` alone holds it"),
+                    "a value can be held by one coordinate of one axis only".into(),
+                );
+            }
+            step.root = Some(root);
+            result.only = Some((root, axis.clone()));
+        }
+        CollKind::AllReduce | CollKind::AllGather | CollKind::Broadcast => {}
+    }
+    step.result = result;
+    Ok(step)
+}
+
+/// The lightest sequence of steps from one placement to another of the same tensor; equally light ones: the one with
+/// fewer steps, then the one found first (axes in the order of the mesh). `None` where there is none: a value that
+/// is not partial cannot be made so, and one that all hold cannot be taken from them.
+pub fn plan(mesh: &Mesh, from: &TensorType, to: &TensorType) -> Option<Plan> {
+    if from.sizes() != to.sizes() || from.dtype != to.dtype {
+        return None;
+    }
+    // Where every cut of a dimension is even, the word of the target is as good as that of the source.
+    let mut start = from.clone();
+    for (have, want) in start.dims.iter_mut().zip(&to.dims) {
+        if let (Some(h), Some(w)) = (&mut have.cut, &want.cut) {
+            let k: u64 = h
+                .axes
+                .iter()
+                .chain(w.axes.iter().filter(|a| !h.axes.contains(a)))
+                .map(|a| size(mesh, a))
+                .product();
+            if have.size.is_multiple_of(k.max(1)) || cuts_agree(mesh, have.size, Some(h), Some(w)) {
+                h.rule = w.rule;
+            }
+        }
+    }
+    let mut known: HashMap<TensorType, usize> = HashMap::from([(start.clone(), 0)]);
+    let mut states = vec![State { ty: start, cost: (0, 0), from: None }];
+    let mut queue = BinaryHeap::from([Reverse(((0, 0), 0))]);
+    while let Some(Reverse((cost, at))) = queue.pop() {
+        if states[at].cost != cost {
+            continue;
+        }
+        if same_placement(mesh, &states[at].ty, to) {
+            return Some(trace(&states, at));
+        }
+        let here = states[at].ty.clone();
+        for step in steps_towards(mesh, &here, to) {
+            let cost = (cost.0.saturating_add(weight(mesh, &here, step.kind, &step.axis)), cost.1 + 1);
+            let id = *known.entry(step.result.clone()).or_insert(states.len());
+            let state = State { ty: step.result.clone(), cost, from: Some((at, step)) };
+            match states.get_mut(id) {
+                None => states.push(state),
+                Some(old) if cost < old.cost => *old = state,
+                Some(_) => continue,
+            }
+            queue.push(Reverse((cost, id)));
+        }
+    }
+    None
+}
+
+/// A placement on the way.
+struct State {
+    ty: TensorType,
+    /// Weight and number of steps so far.
+    cost: (u128, usize),
+    /// The state before and the step from it.
+    from: Option<(usize, Step)>,
+}
+
+fn trace(states: &[State], end: usize) -> Plan {
+    let mut steps = vec![];
+    let mut at = end;
+    while let Some((before, step)) = &states[at].from {
+        steps.push(step.clone());
+        at = *before;
+    }
+    steps.reverse();
+    Plan { steps, weight: states[end].cost.0 }
+}
+
+/// Steps from `here` that can be part of a way to `to`: an axis goes to its place in the target or away.
+fn steps_towards(mesh: &Mesh, here: &TensorType, to: &TensorType) -> Vec<Step> {
+    let mut out = vec![];
+    for axis in mesh.axes.iter().map(|a| &a.name) {
+        let goal = to.dim_cut_by(axis).filter(|e| may_append(here, to, *e, axis));
+        let rule = goal.and_then(|e| to.dims[e].cut.as_ref()).map_or(CutRule::Even, |c| c.rule);
+        let root = to.only.as_ref().filter(|o| o.1 == *axis).map(|o| o.0);
+        let ask = |kind, dim, from_dim| Request { kind, red: None, axis, dim, from_dim, root, rule };
+        let mut add = |ask: Request<'_>| out.extend(apply(mesh, here, ask));
+        if partial_over(here, axis) {
+            if partial_over(to, axis) {
+                continue;
+            }
+            add(ask(CollKind::AllReduce, None, None));
+            if goal.is_some() {
+                add(ask(CollKind::ReduceScatter, goal, None));
+            }
+            if root.is_some() {
+                add(ask(CollKind::Reduce, None, None));
+            }
+        } else if let Some(d) = here.dim_cut_by(axis) {
+            if in_place(here, to, d, axis) {
+                continue;
+            }
+            add(ask(CollKind::AllGather, Some(d), None));
+            if goal.is_some_and(|e| e != d) {
+                add(ask(CollKind::AllToAll, goal, Some(d)));
+            }
+            if root.is_some() {
+                add(ask(CollKind::Gather, Some(d), None));
+            }
+        } else if here.only.as_ref().is_some_and(|o| o.1 == *axis) {
+            if here.only == to.only {
+                continue;
+            }
+            let ask = |kind, dim| Request { root: None, ..ask(kind, dim, None) };
+            add(ask(CollKind::Broadcast, None));
+            if goal.is_some() {
+                add(ask(CollKind::Scatter, goal));
+            }
+        } else if goal.is_some() {
+            add(ask(CollKind::Slice, goal, None));
+        }
+    }
+    out
+}
+
+/// Whether the cut of dimension `e`, with `axis` inside it, is a beginning of the target's cut.
+fn may_append(here: &TensorType, to: &TensorType, e: usize, axis: &Name) -> bool {
+    let Some(goal) = &to.dims[e].cut else { return false };
+    match &here.dims[e].cut {
+        None => goal.axes.first() == Some(axis),
+        Some(cut) => {
+            let n = cut.axes.len();
+            cut.rule == goal.rule && goal.axes.starts_with(&cut.axes) && goal.axes.get(n) == Some(axis)
+        }
+    }
+}
+
+/// Whether the cut of dimension `d` up to and with `axis` is a beginning of the target's cut.
+fn in_place(here: &TensorType, to: &TensorType, d: usize, axis: &Name) -> bool {
+    match (&here.dims[d].cut, &to.dims[d].cut) {
+        (Some(cut), Some(goal)) => {
+            let upto = cut.axes.iter().position(|a| a == axis).map_or(0, |i| i + 1);
+            cut.rule == goal.rule && goal.axes.starts_with(&cut.axes[..upto])
+        }
+        _ => false,
+    }
+}

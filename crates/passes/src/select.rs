@@ -1,0 +1,400 @@
+//! Which algorithm each collective gets.
+//!
+//! Candidates are all algorithms of the collective that the program's file can see: its own ones and the library's,
+//! with their parameters at their defaults. One is legal if its `where` holds and it works on one axis (it then sees
+//! the linear order of the mesh axis) or on as many axes as the mesh axis was joined from. The legal ones are priced
+//! on the machine by `cost` (or, with `by=time`, by the finished schedule of the collective alone and the time model
+//! the driver hands in), and the cheapest is taken; of equally cheap ones that with fewer rounds, then the first by
+//! name. Without a machine every rank is linked with every other.
+//!
+//! An algorithm that the program names is checked (it exists, it is made for this axis, its parameters and options
+//! exist and have values they can have) and kept; nothing is priced then unless `explain=true`.
+//!
+//! Slices need no algorithm. What was considered is left in the findings of the run: `kbc explain select` prints it.
+//!
+//! ```kir,before
+//! kir 1
+//! module @sum
+//! machine ring(8) { link: 50 GB/s, 500 ns }
+//! mesh tp 8
+//! props typed placed
+//!
+//! graph @sum
+//! input @x : f32[1000000] partial(sum@tp)
+//! result : f32[1000000]
+//!
+//! %x = input @x : f32[1000000] partial(sum@tp)
+//! %y = all_reduce sum %x over tp inserted : f32[1000000]
+//! %out = output 0 %y : f32[1000000]
+//! ```
+//!
+//! ```kir,after
+//! kir 1
+//! module @sum
+//! machine ring(8) { link: 50 GB/s, 500 ns }
+//! mesh tp 8
+//! props typed placed selected
+//!
+//! graph @sum
+//! input @x : f32[1000000] partial(sum@tp)
+//! result : f32[1000000]
+//!
+//! %x = input @x : f32[1000000] partial(sum@tp)
+//! %y = all_reduce sum %x over tp inserted using bidirectional_ring selected : f32[1000000]
+//! %out = output 0 %y : f32[1000000]
+//! ```
+//!
+//! Not done here: options of a use (`pipeline`, `instances`), which are the program's.
+
+mod bind;
+mod table;
+
+pub use bind::{bind, sizes_on};
+pub use table::{Candidate, SelectTable, Selection, Verdict};
+
+use crate::cost::{self, Job, Method, Price};
+use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
+use crate::pipeline::Pipeline;
+use bind::legal;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpId, OpKind, Using};
+use kbc_ir::topology::Topology;
+use kbc_ir::types::{Axis, Mesh, TensorType};
+use kbc_ir::{Body, Module, Name, Props};
+use kbc_rounds::{Call, CollId};
+use std::cmp::Ordering;
+
+/// The record of `select`.
+pub static INFO: PassInfo = PassInfo {
+    name: "select",
+    summary: "every collective gets an algorithm: the one asked for, or the cheapest legal one on this machine",
+    requires: Props::TYPED.with(Props::PLACED),
+    gives: Props::SELECTED,
+    breaks: Props::NONE,
+    options: &[
+        PassOption {
+            name: "by",
+            summary: "what decides: the cost model of rounds, or the time of each candidate's finished schedule",
+            kind: OptionKind::Word(&["model", "time"]),
+            default: "model",
+        },
+        PassOption {
+            name: "explain",
+            summary: "price all candidates even where the program names the algorithm",
+            kind: OptionKind::Flag,
+            default: "false",
+        },
+    ],
+};
+
+/// The pass.
+pub struct Select {
+    options: Options,
+}
+
+impl Select {
+    /// With options of [`INFO`].
+    pub fn new(options: &Options) -> Self {
+        Select { options: options.clone() }
+    }
+}
+
+impl Pass for Select {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn options(&self) -> Options {
+        self.options.clone()
+    }
+
+    fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
+        let (mesh, machine) = (module.mesh.clone(), module.machine.clone());
+        let graph = graph_of(module, &INFO)?;
+        let complete;
+        let topology = match cx.topology {
+            Some(t) => t,
+            None => {
+                complete = cost::complete_machine(mesh.ranks())?;
+                &complete
+            }
+        };
+        if topology.device_count() as u64 != mesh.ranks() {
+            return Err(Diagnostic::error(
+                "E213",
+                format!(
+                    "the mesh has {} ranks, the machine {} devices",
+                    mesh.ranks(),
+                    topology.device_count()
+                ),
+            )
+            .primary(Span::NONE, format!("{topology}"))
+            .help("a mesh names every device of its machine")
+            .into());
+        }
+        let chooser = Chooser { cx, mesh: &mesh, machine, topology, options: &self.options };
+        let mut found = Diagnostics::new();
+        let mut table = SelectTable::default();
+        let mut changed = false;
+        for id in graph.order().to_vec() {
+            let op = graph.op(id);
+            let OpKind::Collective(c) = &op.kind else { continue };
+            if c.kind == CollKind::Slice {
+                continue;
+            }
+            match chooser.choose(graph, id, op, c, &table) {
+                Ok(entry) => {
+                    if c.using.is_none() {
+                        let using = Using { alg: entry.chosen.clone(), args: vec![], span: Span::NONE };
+                        let done = Collective { using: Some(using), ..c.clone() };
+                        graph.op_mut(id).kind = OpKind::Collective(done);
+                        changed = true;
+                    }
+                    table.entries.push(entry);
+                }
+                Err(d) => found.push(d),
+            }
+        }
+        cx.findings.borrow_mut().select = table;
+        if found.has_errors() { Err(found) } else { Ok(changed.into()) }
+    }
+}
+
+/// What a choice depends on beside the operation.
+struct Chooser<'a> {
+    cx: &'a PassCx<'a>,
+    mesh: &'a Mesh,
+    machine: Option<String>,
+    topology: &'a Topology,
+    options: &'a Options,
+}
+
+/// A collective as it is looked up and priced.
+struct Site<'a> {
+    graph: &'a Graph,
+    op: &'a Op,
+    coll: &'a Collective,
+    operand: TensorType,
+    axis: &'a Axis,
+    id: CollId,
+    file: FileId,
+    elements: u64,
+}
+
+impl Chooser<'_> {
+    fn choose(
+        &self,
+        graph: &Graph,
+        id: OpId,
+        op: &Op,
+        c: &Collective,
+        known: &SelectTable,
+    ) -> Result<Selection, Diagnostic> {
+        let untyped = || {
+            Diagnostic::error("E901", format!("%{} or its operand has no type", op.name))
+                .primary(op.span, "wanted here")
+                .help("run `infer` first")
+        };
+        let operand = graph.operands(id).first().and_then(|o| graph.op(*o).ty.clone()).ok_or_else(untyped)?;
+        let result = op.ty.as_ref().ok_or_else(untyped)?;
+        let Some(axis) = self.mesh.axis(&c.axis) else {
+            return Err(Diagnostic::error("E203", format!("the mesh has no axis `{}`", c.axis))
+                .primary(op.span, "not an axis of the mesh"));
+        };
+        let file = op.span.file;
+        let site = Site {
+            graph,
+            op,
+            coll: c,
+            elements: line_elements(self.mesh, c, &operand, result),
+            operand,
+            axis,
+            id: self.cx.library.find_collective(file, c.kind.name(), op.span).map_err(|d| *d)?,
+            file,
+        };
+        let bytes = site.elements.saturating_mul(site.operand.dtype.bytes());
+        let mut entry = Selection {
+            value: op.name.clone(),
+            span: op.span,
+            kind: c.kind,
+            axis: c.axis.clone(),
+            ranks: axis.size,
+            bytes,
+            candidates: vec![],
+            chosen: Name::from(""),
+            asked: c.using.as_ref().is_some_and(|u| !u.span.is_none()),
+        };
+        if let Some(using) = &c.using {
+            bind(self.cx.library, file, site.id, using, axis, c.root, op.span)?;
+            entry.chosen = using.alg.clone();
+            if !self.options.flag("explain").unwrap_or(false) {
+                entry.candidates.push(Candidate { algorithm: using.alg.clone(), verdict: Verdict::Unpriced });
+                return Ok(entry);
+            }
+        }
+        // The same collective on the same line costs the same.
+        let twin = known.entries.iter().find(|e| {
+            let same =
+                (e.kind, &e.axis, e.bytes, e.span.file) == (entry.kind, &entry.axis, entry.bytes, file);
+            let priced = e.candidates.iter().all(|c| c.verdict != Verdict::Unpriced);
+            same && priced && c.root.is_none() && site.file == file
+        });
+        entry.candidates = match twin {
+            Some(t) => t.candidates.clone(),
+            None => self.candidates(&site)?,
+        };
+        if c.using.is_none() {
+            let Some(best) = entry.candidates.first().filter(|c| matches!(c.verdict, Verdict::Priced(_)))
+            else {
+                return Err(nothing_fits(&entry, op.span));
+            };
+            entry.chosen = best.algorithm.clone();
+        }
+        Ok(entry)
+    }
+
+    /// All algorithms of the collective with their prices, cheapest first.
+    fn candidates(&self, site: &Site<'_>) -> Result<Vec<Candidate>, Diagnostic> {
+        let library = self.cx.library;
+        let mut out = vec![];
+        let job = Job {
+            library,
+            topology: self.topology,
+            groups: cost::groups(self.mesh, &site.coll.axis),
+            elements: site.elements,
+            element_bytes: site.operand.dtype.bytes(),
+        };
+        for alg in library.algorithms_of(site.file, site.id) {
+            let decl = library.algorithm(alg);
+            let algorithm = Name::from(&decl.name.node);
+            let verdict = match legal(library, alg, site.axis, site.coll.root, vec![]) {
+                Err(why) => Verdict::Rejected(why),
+                Ok(call) => {
+                    let priced = match self.options.word("by") {
+                        Some("time") => self.measured(site, &algorithm, &job, &call)?,
+                        _ => cost::price(&job, &call),
+                    };
+                    priced.map_or_else(Verdict::Rejected, Verdict::Priced)
+                }
+            };
+            out.push(Candidate { algorithm, verdict });
+        }
+        out.sort_by(order);
+        Ok(out)
+    }
+
+    /// The time of the finished schedule of this collective alone.
+    fn measured(
+        &self,
+        site: &Site<'_>,
+        algorithm: &Name,
+        job: &Job<'_>,
+        call: &Call,
+    ) -> Result<Result<Price, String>, Diagnostic> {
+        let Some(time) = self.cx.time else {
+            return Err(Diagnostic::error(
+                "E904",
+                "`select{by=time}` needs a time model, and none was handed in",
+            )
+            .primary(site.op.span, "for this collective")
+            .help("use `select{by=model}`"));
+        };
+        let lower = Pipeline::named("lower").map_err(first)?;
+        let mut module = Module {
+            name: Name::from("candidate"),
+            machine: self.machine.clone(),
+            mesh: self.mesh.clone(),
+            body: Body::Graph(alone(site, algorithm)),
+            props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
+        };
+        let inner = PassCx::new(self.cx.library, Some(self.topology));
+        let ns = lower.run(&mut module, &inner, &mut []).and_then(|()| time.nanoseconds(&module));
+        // Rounds and bytes are the algorithm's own, whoever tells the time.
+        Ok(match (ns, cost::price(job, call)) {
+            (Ok(ns), Ok(price)) => Ok(Price { ns, method: Method::Measured, ..price }),
+            (Err(found), _) => {
+                Err(found.list.first().map_or(String::new(), |d| format!("{}: {}", d.code, d.title)))
+            }
+            (_, Err(why)) => Err(why),
+        })
+    }
+}
+
+fn first(found: Diagnostics) -> Diagnostic {
+    let none = || Diagnostic::error("E901", "a pipeline failed without a message");
+    found.list.into_iter().next().unwrap_or_else(none)
+}
+
+/// The collective as a program of its own.
+fn alone(site: &Site<'_>, algorithm: &Name) -> Graph {
+    let mut graph = Graph::default();
+    let op = |kind, ty: &Option<TensorType>, name: &str| Op {
+        kind,
+        name: Name::from(name),
+        ty: ty.clone(),
+        want: None,
+        span: site.op.span,
+    };
+    let operand = Some(site.operand.clone());
+    graph.inputs.push(Input {
+        name: Name::from("x"),
+        ty: site.operand.clone(),
+        data: None,
+        span: site.op.span,
+    });
+    graph.results.extend(site.op.ty.clone());
+    let x = graph.push(op(OpKind::Input(0), &operand, "x"), &[]);
+    let using = Some(Using { alg: algorithm.clone(), args: vec![], span: Span::NONE });
+    let coll = OpKind::Collective(Collective { using, ..site.coll.clone() });
+    let y = graph.push(op(coll, &site.op.ty, "y"), &[x]);
+    graph.push(op(OpKind::Output(0), &site.op.ty, "out"), &[y]);
+    graph.name = site.graph.name.clone();
+    graph
+}
+
+/// Elements of the line the collective works on, on the rank that has most: the parts of all ranks of the group
+/// together where the operand or the result is split over the axis.
+fn line_elements(mesh: &Mesh, c: &Collective, operand: &TensorType, result: &TensorType) -> u64 {
+    let mut ty = match c.kind {
+        CollKind::AllGather | CollKind::Gather => result.clone(),
+        _ => operand.clone(),
+    };
+    if c.kind == CollKind::AllToAll {
+        // The operand's own part is the line: one block for each rank.
+        ty.only = None;
+    } else if let Some(d) = ty.dim_cut_by(&c.axis) {
+        ty.dims[d].cut.iter_mut().for_each(|cut| cut.axes.retain(|a| *a != c.axis));
+    }
+    ty.only = None;
+    let first = vec![0; mesh.axes.len()];
+    ty.local_box(mesh, &first).iter().fold(1, |n: u64, (lo, hi)| n.saturating_mul(hi - lo))
+}
+
+/// Cheaper first, then fewer rounds, then by name; rejected ones last.
+fn order(a: &Candidate, b: &Candidate) -> Ordering {
+    let by_name = a.algorithm.cmp(&b.algorithm);
+    match (&a.verdict, &b.verdict) {
+        (Verdict::Priced(x), Verdict::Priced(y)) => {
+            // Whole picoseconds, so that rounding errors of different sums do not decide.
+            let whole = |p: &Price| (p.ns * 1e3).round();
+            whole(x).total_cmp(&whole(y)).then(x.rounds.cmp(&y.rounds)).then(by_name)
+        }
+        (Verdict::Priced(_), _) => Ordering::Less,
+        (_, Verdict::Priced(_)) => Ordering::Greater,
+        _ => by_name,
+    }
+}
+
+fn nothing_fits(entry: &Selection, span: Span) -> Diagnostic {
+    let mut d = Diagnostic::error(
+        "E214",
+        format!("no algorithm of {} fits axis `{}` of {}", entry.kind.name(), entry.axis, entry.ranks),
+    )
+    .primary(span, "this collective");
+    for c in &entry.candidates {
+        if let Verdict::Rejected(why) = &c.verdict {
+            d = d.note(format!("{}: {why}", c.algorithm));
+        }
+    }
+    d.help("write an algorithm for this shape, or use another mesh")
+}

@@ -1,0 +1,141 @@
+//! Whether an algorithm fits a mesh axis, and what a `using:` asks for.
+
+use kbc_diag::{Diagnostic, FileId, Span};
+use kbc_ir::graph::{Using, UsingArg};
+use kbc_ir::types::Axis;
+use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
+use kbc_rounds::checks::algorithm_valued;
+use kbc_rounds::eval::{AlgRef, Evaluator, ListScope, Value, unknown};
+use kbc_rounds::options::{OPTIONS, option_kind, option_value};
+use kbc_rounds::rounds::coordinates;
+use kbc_rounds::{AlgId, Call, CollId, Library, group};
+use std::sync::Arc;
+
+/// Sizes an algorithm sees on a mesh axis: the parts the axis was joined from if it has as many axes, otherwise the
+/// linear order.
+pub fn sizes_on(decl: &AlgorithmDecl, axis: &Axis) -> Option<Vec<i64>> {
+    if decl.axes.len() == 1 {
+        return Some(vec![axis.size as i64]);
+    }
+    let parts: Vec<i64> = axis.parts.iter().map(|p| p.1 as i64).collect();
+    (parts.len() == decl.axes.len()).then_some(parts)
+}
+
+/// The call of an algorithm on a mesh axis.
+pub(super) fn legal(
+    library: &Library,
+    alg: AlgId,
+    axis: &Axis,
+    root: Option<u64>,
+    args: Vec<(String, Value)>,
+) -> Result<Call, String> {
+    let decl = library.algorithm(alg);
+    let Some(sizes) = sizes_on(decl, axis) else {
+        let has = match axis.parts.len() {
+            0 | 1 => "is one axis".to_owned(),
+            n => format!("has {n} parts"),
+        };
+        return Err(format!("works on {} axes, `{}` {has}", decl.axes.len(), axis.name));
+    };
+    let root = root.map(|r| coordinates(&sizes, r as i64));
+    let call = Call { alg, sizes, root, args };
+    match group::is_legal(library, &call) {
+        Ok(true) => Ok(call),
+        Ok(false) => {
+            let sizes: Vec<String> =
+                decl.axes.iter().zip(&call.sizes).map(|(a, n)| format!("{} = {n}", a.size.node)).collect();
+            Err(format!("its `where` is false for {}", sizes.join(", ")))
+        }
+        Err(d) => Err(format!("{}: {}", d.code, d.title)),
+    }
+}
+
+/// The call that `using:` asks for, checked: the algorithm exists and is made for this axis, its parameters and the
+/// options of the use exist and have values they can have. `at` is the place of the collective, for a `using` that
+/// has none.
+///
+/// # Errors
+/// E005 no such algorithm, E006 a parameter or option, E022 the number of axes, E024 the shape.
+pub fn bind(
+    library: &Library,
+    file: FileId,
+    coll: CollId,
+    using: &Using,
+    axis: &Axis,
+    root: Option<u64>,
+    at: Span,
+) -> Result<Call, Diagnostic> {
+    let span = if using.span.is_none() { at } else { using.span };
+    let alg = library.find_algorithm(file, coll, &using.alg, span).map_err(|d| *d)?;
+    let decl = library.algorithm(alg);
+    let evaluator = Evaluator::new(library);
+    let is_alg = algorithm_valued(decl);
+    let mut args: Vec<(String, Value)> = vec![];
+    for (i, (name, value)) in using.args.iter().enumerate() {
+        if using.args[..i].iter().any(|a| a.0 == *name) {
+            return Err(Diagnostic::error("E006", format!("`{name}` is given twice")).primary(span, "here"));
+        }
+        if let Some(p) = decl.params.iter().position(|p| *name == *p.0.node) {
+            args.push((
+                name.to_string(),
+                parameter(library, file, (&decl.params[p].0, is_alg[p]), value, span)?,
+            ));
+        } else if option_kind(name).is_some() {
+            let kind = match value {
+                UsingArg::Int(v) => ExprKind::Int(*v),
+                UsingArg::Name(n) if *n == "true" || *n == "false" => ExprKind::Bool(*n == "true"),
+                UsingArg::Name(n) => ExprKind::Name(n.to_string()),
+            };
+            let ident = Ident::new(name.to_string(), span);
+            option_value(&ident, &Expr { kind, span }, &evaluator, &ListScope::default()).map_err(|d| *d)?;
+        } else {
+            let mut valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
+            valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
+            let what = format!("parameter or option of `{}`", using.alg);
+            return Err(unknown("E006", &what, name, span, &valid).secondary(decl.name.span, "the algorithm"));
+        }
+    }
+    legal(library, alg, axis, root, args).map_err(|why| {
+        let code = if sizes_on(decl, axis).is_none() { "E022" } else { "E024" };
+        let place = decl.cond.as_ref().filter(|_| code == "E024").map_or(decl.head, |c| c.span);
+        let fits: Vec<String> = library
+            .algorithms_of(file, coll)
+            .into_iter()
+            .filter(|a| legal(library, *a, axis, root, vec![]).is_ok())
+            .map(|a| library.algorithm(a).name.node.clone())
+            .collect();
+        let d =
+            Diagnostic::error(code, format!("`{}` does not fit `{}` of {}", using.alg, axis.name, axis.size))
+                .primary(span, why)
+                .secondary(place, "the algorithm");
+        if fits.is_empty() { d } else { d.help(format!("these fit: {}", fits.join(", "))) }
+    })
+}
+
+fn parameter(
+    library: &Library,
+    file: FileId,
+    (name, is_alg): (&Ident, bool),
+    value: &UsingArg,
+    span: Span,
+) -> Result<Value, Diagnostic> {
+    match (value, is_alg) {
+        (UsingArg::Int(v), false) => Ok(Value::Int(*v)),
+        (UsingArg::Name(n), true) if library.is_algorithm_name(file, n) => {
+            Ok(Value::Alg(Arc::new(AlgRef { name: n.to_string(), file })))
+        }
+        (UsingArg::Name(n), true) => {
+            Err(*unknown("E005", "algorithm", n, span, &library.algorithm_names(file)))
+        }
+        (value, is_alg) => {
+            let kind = if is_alg { "an algorithm" } else { "a number" };
+            let got = match value {
+                UsingArg::Int(v) => v.to_string(),
+                UsingArg::Name(n) => n.to_string(),
+            };
+            Err(Diagnostic::error("E006", format!("parameter `{}` is {kind}", name.node))
+                .primary(span, format!("`{got}` is given"))
+                .secondary(name.span, "the parameter"))
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Signals, waits and fences in the place of marks, and no more than that.
+//!
+//! * `publish` becomes a release and a notify of the arrival; `expect` a wait and an acquire. Where every rank sends to
+//!   one fixed neighbour, one counter per window counts the messages on across calls; otherwise a counter a message.
+//! * Windows that alternate between calls need no credit (`allocate`); `reserve` and `free` vanish. For the others
+//!   `reserve` becomes a wait for the credit of the call before, `free` a release and a notify that gives it back.
+//!
+//! No barrier is ever placed: data dependences and reuse are all that is ordered (LANGUAGE 7.1).
+
+use crate::allocate::alternates;
+use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
+use kbc_diag::Diagnostics;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::*;
+use kbc_ir::{Module, Name, Props};
+
+/// The record of `synchronize`.
+pub static INFO: PassInfo = PassInfo {
+    name: "synchronize",
+    summary: "The notifies, waits, credits and fences that make the schedule safe call after call",
+    requires: Props::EXPANDED.with(Props::ALLOCATED),
+    gives: Props::SYNCHRONIZED,
+    breaks: Props::NONE,
+    options: &[],
+};
+
+/// Bytes a counter occupies: a cache line of its own.
+const LINE: u64 = 64;
+
+/// The pass.
+pub struct Synchronize;
+
+/// How the messages of a window are signalled.
+struct Plan {
+    arrival: SignalId,
+    /// Messages a call, where one counter counts them all; slots a message beside it.
+    counted: Option<(i64, i64)>,
+    credit: Option<SignalId>,
+    /// Slots of one call.
+    slots: i64,
+}
+
+impl Pass for Synchronize {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
+        let s = schedule_of(module, &INFO)?;
+        let mut plans: Vec<Option<Plan>> = (0..s.windows.len()).map(|_| None).collect();
+        for r in 0..s.regions.len() {
+            let ranks = s.group_size(&s.regions[r]) as i64;
+            for w in marked(&s.regions[r]) {
+                if plans[w.0 as usize].is_none() {
+                    let plan = plan(s, &s.regions[r].clone(), w, ranks);
+                    plans[w.0 as usize] = Some(plan);
+                }
+            }
+        }
+        let mut regions = std::mem::take(&mut s.regions);
+        for r in &mut regions {
+            let coords = r.coords.clone();
+            for role in &mut r.roles {
+                for stream in &mut role.streams {
+                    stream.body = rewrite(&stream.body, &plans, &coords);
+                }
+            }
+        }
+        s.regions = regions;
+        let mut at = 0;
+        for signal in &mut s.signals {
+            signal.offset = Some(at);
+            at += signal.count * LINE;
+        }
+        s.calls = Calls::Any;
+        Ok(Changed::Yes)
+    }
+}
+
+/// Windows with marks in a region, in order.
+fn marked(r: &Region) -> Vec<WindowId> {
+    let mut out = vec![];
+    visit(r, &mut |op, _, _| {
+        if let SOp::Mark { window, .. } = op
+            && !out.contains(window)
+        {
+            out.push(*window);
+        }
+    });
+    out
+}
+
+/// A loop around an operation: its variable and its bounds.
+type Turn<'r> = (&'r Name, &'r Expr, &'r Expr);
+
+/// Calls `f` with every operation, the loops around it, and whether a condition is around it.
+fn visit<'r>(r: &'r Region, f: &mut dyn FnMut(&'r SOp, &[Turn<'r>], bool)) {
+    fn walk<'r>(
+        list: &'r [SStmt],
+        loops: &mut Vec<Turn<'r>>,
+        cond: bool,
+        f: &mut dyn FnMut(&'r SOp, &[Turn<'r>], bool),
+    ) {
+        for s in list {
+            match s {
+                SStmt::For { var, lo, hi, body } => {
+                    loops.push((var, lo, hi));
+                    walk(body, loops, cond, f);
+                    loops.pop();
+                }
+                SStmt::If { then, other, .. } => {
+                    walk(then, loops, true, f);
+                    walk(other, loops, true, f);
+                }
+                SStmt::Op(op, _) => f(op, loops, cond),
+            }
+        }
+    }
+    for role in &r.roles {
+        for stream in &role.streams {
+            walk(&stream.body, &mut vec![], role.ranks != RankSet::All, f);
+        }
+    }
+}
+
+fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
+    let alternate = alternates(s, w);
+    let window = s.window(w).clone();
+    let slots = (if alternate { window.slots / 2 } else { window.slots }) as i64;
+    let counted = counted(r, w, slots);
+    let mut signal = |suffix: &str, count: i64, usage| {
+        s.signals.push(Signal {
+            name: format!("{}_{suffix}", window.name).into(),
+            count: count as u64,
+            usage,
+            offset: None,
+            span: window.span,
+        });
+        SignalId(s.signals.len() as u32 - 1)
+    };
+    let arrival = signal("arrived", if counted.is_some() { 1 } else { slots }, SignalUse::Arrival);
+    let credit = (!alternate).then(|| signal("free", slots * ranks, SignalUse::Credit));
+    Plan { arrival, counted, credit, slots }
+}
+
+/// Whether one counter can count all messages of a window: every rank publishes unconditionally to one peer, in the
+/// order of the slots. Then (messages a call, slots a message).
+fn counted(r: &Region, w: WindowId, slots: i64) -> Option<(i64, i64)> {
+    let mut sites = vec![];
+    visit(r, &mut |op, loops, cond| {
+        if let SOp::Mark { point: Point::Publish, peer, window, slot } = op
+            && *window == w
+        {
+            sites.push((peer, slot, loops.to_vec(), cond));
+        }
+    });
+    let [(peer, slot, loops, false)] = &sites[..] else { return None };
+    if loops.iter().any(|(v, _, _)| peer.iter().any(|e| e.mentions(v))) {
+        return None;
+    }
+    let mut numbers = vec![];
+    enumerate(loops, &mut vec![], &mut |env| {
+        let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);
+        match slot.eval(&look) {
+            Ok(v) if (numbers.len() as i64) < slots => {
+                numbers.push(v);
+                true
+            }
+            _ => {
+                numbers.clear();
+                false
+            }
+        }
+    })?;
+    let messages = numbers.len() as i64;
+    if messages == 0 || slots % messages != 0 {
+        return None;
+    }
+    let per = slots / messages;
+    numbers.iter().enumerate().all(|(i, v)| *v == i as i64 * per).then_some((messages, per))
+}
+
+fn enumerate(
+    loops: &[Turn<'_>],
+    env: &mut Vec<(Name, i64)>,
+    f: &mut dyn FnMut(&[(Name, i64)]) -> bool,
+) -> Option<()> {
+    let Some(((var, lo, hi), rest)) = loops.split_first() else { return f(env).then_some(()) };
+    let (lo, hi) = {
+        let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);
+        (lo.eval(&look).ok()?, hi.eval(&look).ok()?)
+    };
+    for v in lo..hi {
+        env.push(((*var).clone(), v));
+        let go = enumerate(rest, env, f);
+        env.pop();
+        go?;
+    }
+    Some(())
+}
+
+fn rewrite(list: &[SStmt], plans: &[Option<Plan>], coords: &[(Name, u64)]) -> Vec<SStmt> {
+    let mut out = vec![];
+    for s in list {
+        match s {
+            SStmt::For { var, lo, hi, body } => out.push(SStmt::For {
+                var: var.clone(),
+                lo: lo.clone(),
+                hi: hi.clone(),
+                body: rewrite(body, plans, coords),
+            }),
+            SStmt::If { cond, then, other } => out.push(SStmt::If {
+                cond: cond.clone(),
+                then: rewrite(then, plans, coords),
+                other: rewrite(other, plans, coords),
+            }),
+            SStmt::Op(SOp::Mark { point, peer, window, slot }, span) => {
+                if let Some(plan) = &plans[window.0 as usize] {
+                    out.extend(plan.ops(*point, peer, slot, coords).into_iter().map(|op| SStmt::Op(op, *span)));
+                }
+            }
+            SStmt::Op(op, span) => out.push(SStmt::Op(op.clone(), *span)),
+        }
+    }
+    out
+}
+
+impl Plan {
+    fn ops(&self, point: Point, peer: &Peer, slot: &Expr, coords: &[(Name, u64)]) -> Vec<SOp> {
+        let call = || Expr::var(CALL);
+        let (index, value) = match self.counted {
+            Some((messages, per)) => {
+                let value = call() * Expr::Int(messages) + slot.clone() / Expr::Int(per) + Expr::Int(1);
+                (Expr::Int(0), value.simplify())
+            }
+            None => (slot.clone(), call() + Expr::Int(1)),
+        };
+        // A sender's counter for the credit of one receiver: no other rank adds to it.
+        let credit = |receiver: &[Expr]| {
+            let linear =
+                coords.iter().zip(receiver).fold(Expr::Int(0), |n, ((_, size), e)| n * Expr::Int(*size as i64) + e.clone());
+            (linear * Expr::Int(self.slots) + slot.clone()).simplify()
+        };
+        match (point, self.credit) {
+            (Point::Publish, _) => {
+                vec![SOp::FenceRelease, SOp::Notify { peer: peer.clone(), signal: self.arrival, index }]
+            }
+            (Point::Expect, _) => vec![SOp::Wait { signal: self.arrival, index, value }, SOp::FenceAcquire],
+            (Point::Reserve, Some(signal)) => vec![SOp::Wait { signal, index: credit(peer), value: call() }],
+            (Point::Free, Some(signal)) => {
+                let me: Vec<Expr> = coords.iter().map(|(n, _)| Expr::Var(n.clone())).collect();
+                vec![SOp::FenceRelease, SOp::Notify { peer: peer.clone(), signal, index: credit(&me) }]
+            }
+            (Point::Reserve | Point::Free, None) => vec![],
+        }
+    }
+}

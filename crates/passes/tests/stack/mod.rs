@@ -1,0 +1,503 @@
+//! What the tests of `expand`, `allocate` and `synchronize` share: every algorithm that is declared somewhere, on small
+//! shapes, as a schedule with inputs and the results its promise asks for.
+//!
+//! Nothing here names an algorithm or a collective: algorithms come from the files, what they must do from the
+//! declarations of their collectives, on which ranks they run from `where`.
+#![allow(dead_code, reason = "every test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
+pub mod count;
+
+use kbc_backend_sim::generate::mix32;
+use kbc_backend_sim::interp::RunResult;
+use kbc_backend_sim::numbers::from_i64;
+use kbc_backend_sim::shard::Part;
+use kbc_backend_sim::tensor::Tensor;
+use kbc_diag::{Diagnostics, FileId, SourceMap, Span};
+use kbc_frontend::ast::Item;
+use kbc_ir::expr::Expr;
+use kbc_ir::promise::{Cell, Clause};
+use kbc_ir::schedule::*;
+use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, TensorType};
+use kbc_ir::{Body, Module, Name, Props, verify};
+use kbc_passes::expand::{Arg, Request, collective};
+use kbc_passes::{Pass, PassCx};
+use kbc_rounds::eval::{AlgRef, Value};
+use kbc_rounds::library::{AlgId, Decls, Layer, Library};
+use kbc_rounds::rounds::{Call, coordinates};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// Texts and what they declare.
+pub struct World {
+    pub lib: Library,
+    pub sources: SourceMap,
+}
+
+/// A path of the workspace.
+pub fn workspace(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+fn kb_files(folder: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(workspace(folder))
+        .unwrap_or_else(|e| panic!("{folder}: {e}"))
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "kb"))
+        .collect();
+    files.sort();
+    files
+}
+
+impl World {
+    /// The algorithms of all files of a folder.
+    pub fn of(folder: &str) -> World {
+        let mut world = World { lib: Library::new(), sources: SourceMap::default() };
+        for path in kb_files(folder) {
+            world.add(&path.display().to_string(), &std::fs::read_to_string(&path).unwrap());
+        }
+        world
+    }
+
+    /// The library as it is shipped.
+    pub fn shipped() -> &'static World {
+        static WORLD: OnceLock<World> = OnceLock::new();
+        WORLD.get_or_init(|| World::of("specs/lib"))
+    }
+
+    /// All algorithms of the language reference.
+    pub fn reference() -> &'static World {
+        static WORLD: OnceLock<World> = OnceLock::new();
+        WORLD.get_or_init(|| World::of("crates/frontend/tests/data/all"))
+    }
+
+    /// The promises of the reference, and one more text.
+    pub fn with(name: &str, text: &str) -> World {
+        let mut world = World::of("crates/frontend/tests/data/all");
+        world.add(name, text);
+        world
+    }
+
+    fn add(&mut self, name: &str, text: &str) -> FileId {
+        let file = self.sources.add(name, text);
+        let (tree, found) = kbc_frontend::parse(file, text);
+        assert!(!found.has_errors(), "{name}: {:?}", found.list);
+        let mut decls = Decls::default();
+        for item in tree.items {
+            match item {
+                Item::Function(f) => decls.functions.push(f),
+                Item::Collective(c) => decls.collectives.push(c),
+                Item::Algorithm(a) => decls.algorithms.push(a),
+                _ => {}
+            }
+        }
+        let found = self.lib.add(file, Layer::Library, vec![], decls);
+        assert!(!found.has_errors(), "{name}: {:?}", found.list);
+        file
+    }
+
+    /// `all_reduce ring`: an algorithm by the names of its collective and its own.
+    pub fn alg(&self, full: &str) -> AlgId {
+        let named = |&a: &AlgId| self.name(a) == full;
+        self.lib.algorithms().filter(named).last().unwrap_or_else(|| panic!("no {full}"))
+    }
+
+    /// `all_reduce ring`.
+    pub fn name(&self, a: AlgId) -> String {
+        let d = self.lib.algorithm(a);
+        format!("{} {}", d.coll.node, d.name.node)
+    }
+
+    /// A case from its text: `all_reduce ring(d: -1)`.
+    pub fn case(&self, text: &str, sizes: &[u64], root: Option<u64>) -> Case {
+        let (head, args) = text.split_once('(').unwrap_or((text, ""));
+        let args = args
+            .trim_end_matches(')')
+            .split(',')
+            .filter_map(|a| a.split_once(':'))
+            .map(|(n, v)| (n.trim().to_owned(), argument(v.trim())))
+            .collect();
+        Case { alg: self.alg(head.trim()), args, sizes: sizes.to_vec(), root }
+    }
+
+    pub fn rooted(&self, a: AlgId) -> bool {
+        self.lib.algorithm(a).root.is_some()
+    }
+
+    /// Whether the `where` of the algorithm (and of those it applies) holds.
+    pub fn legal(&self, case: &Case) -> bool {
+        kbc_rounds::group::is_legal(&self.lib, &self.call(case)).unwrap()
+    }
+
+    /// The case for the evaluation to rounds.
+    pub fn call(&self, case: &Case) -> Call {
+        let sizes: Vec<i64> = case.sizes.iter().map(|s| *s as i64).collect();
+        let value = |a: &Arg| match a {
+            Arg::Int(i) => Value::Int(*i),
+            Arg::Word(w) => Value::Alg(Arc::new(AlgRef { name: w.clone(), file: FileId(0) })),
+        };
+        let args = case.args.iter().map(|(n, v)| (n.clone(), value(v))).collect();
+        let root = case.root.map(|c| coordinates(&sizes, c as i64));
+        Call { alg: case.alg, sizes, root, args }
+    }
+
+    /// The case in words.
+    pub fn show(&self, case: &Case) -> String {
+        let args: Vec<String> = case
+            .args
+            .iter()
+            .map(|(n, v)| match v {
+                Arg::Int(i) => format!("{n}: {i}"),
+                Arg::Word(w) => format!("{n}: {w}"),
+            })
+            .collect();
+        let args = if args.is_empty() { String::new() } else { format!("({})", args.join(", ")) };
+        let root = case.root.map_or(String::new(), |c| format!(" root {c}"));
+        format!("{}{args} on {:?}{root}", self.name(case.alg), case.sizes)
+    }
+
+    /// Every legal case on these shapes, with these roots of each.
+    pub fn cases(&self, shapes: &dyn Fn(usize) -> Vec<Vec<u64>>, roots: &dyn Fn(u64) -> Vec<u64>) -> Vec<Case> {
+        let mut out = vec![];
+        for alg in self.lib.algorithms() {
+            for sizes in shapes(self.lib.algorithm(alg).axes.len()) {
+                let ranks = sizes.iter().product();
+                let roots: Vec<Option<u64>> =
+                    if self.rooted(alg) { roots(ranks).into_iter().map(Some).collect() } else { vec![None] };
+                for root in roots {
+                    let case = Case { alg, args: vec![], sizes: sizes.clone(), root };
+                    if self.legal(&case) {
+                        out.push(case);
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// Messages in lines.
+    pub fn words(&self, found: &Diagnostics) -> String {
+        let mut out = String::new();
+        for d in &found.list {
+            out += &format!("{} {}\n", d.code, d.title);
+            for l in &d.labels {
+                let text = self.sources.get(l.span.file).map_or("-", |f| &f.text[l.span.start as usize..l.span.end as usize]);
+                out += &format!("    `{}`: {}\n", text.split_whitespace().collect::<Vec<_>>().join(" "), l.text);
+            }
+            d.notes.iter().for_each(|n| out += &format!("    note: {n}\n"));
+            d.help.iter().for_each(|h| out += &format!("    help: {h}\n"));
+        }
+        out
+    }
+}
+
+/// An argument as a use writes it.
+pub fn argument(text: &str) -> Arg {
+    text.parse().map_or_else(|_| Arg::Word(text.to_owned()), Arg::Int)
+}
+
+/// One algorithm on one shape.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub alg: AlgId,
+    pub args: Vec<(String, Arg)>,
+    pub sizes: Vec<u64>,
+    pub root: Option<u64>,
+}
+
+impl Case {
+    pub fn ranks(&self) -> u64 {
+        self.sizes.iter().product()
+    }
+}
+
+/// How the operands of a case are cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Elements along the dimension that the blocks cut.
+    pub n: u64,
+    /// Elements for one of those, where there are blocks.
+    pub unit: u64,
+    pub rule: CutRule,
+    pub dtype: DType,
+    pub red: ReduceOp,
+}
+
+impl Layout {
+    /// `n` integers, summed.
+    pub fn ints(n: u64) -> Layout {
+        Layout { n, unit: 1, rule: CutRule::Even, dtype: DType::I32, red: ReduceOp::Sum }
+    }
+}
+
+const AXIS: &str = "tp";
+
+fn mesh(case: &Case) -> Mesh {
+    Mesh { axes: vec![Axis { name: AXIS.into(), size: case.ranks(), parts: vec![] }] }
+}
+
+/// Buffers of one operand: what the host fills, what the algorithm works on, what the host reads.
+struct Three {
+    ty: TensorType,
+    dims: Vec<Expr>,
+    line: Line,
+    largest: (u64, u64),
+}
+
+/// The operands of a collective. With two operands in blocks, block b of the first on rank r is as large as block r of
+/// the second on rank b: `n` rows are cut over ranks, columns into blocks, and the other way round.
+fn operands(world: &World, case: &Case, l: &Layout) -> Vec<Three> {
+    let coll = world.lib.collective(world.lib.collective_of(case.alg).unwrap());
+    let p = case.ranks();
+    let int = |v: u64| Expr::Int(v as i64);
+    let both = coll.buffers.len() == 2 && coll.buffers.iter().all(|b| b.sizes.len() == 2);
+    let cut = |size| Dim { size, cut: Some(Cut { axes: vec![AXIS.into()], rule: l.rule }) };
+    let mine = |n: u64| {
+        let at = Expr::var(AXIS);
+        let bound = |i: Expr| match l.rule {
+            CutRule::Even => (int(n) * i).ceil_div(p as i64),
+            CutRule::Ceil => Expr::bin(kbc_ir::expr::BinOp::Min, int(n.div_ceil(p)) * i, int(n)),
+        };
+        if p == 1 { int(n) } else { bound(at.clone() + Expr::Int(1)) - bound(at) }
+    };
+    let ty = |dims| TensorType { dtype: l.dtype, dims, partial: None, only: None };
+    coll.buffers
+        .iter()
+        .enumerate()
+        .map(|(i, b)| {
+            let blocks = b.sizes.len() == 2;
+            if both {
+                // `n` by `n + unit`: block sizes differ from pair to pair.
+                let (rows, cols) = if i == 0 { (l.n, l.n + l.unit) } else { (l.n + l.unit, l.n) };
+                let line = Line { parts: p, extent: int(cols), unit: mine(rows), rule: l.rule };
+                return Three {
+                    ty: ty(vec![cut(rows), Dim { size: cols, cut: None }]),
+                    dims: vec![mine(rows), int(cols)],
+                    line,
+                    largest: (cols, rows.div_ceil(p)),
+                };
+            }
+            let unit = if blocks { l.unit } else { 1 };
+            Three {
+                ty: ty(vec![cut(p), Dim { size: l.n * unit, cut: None }]),
+                dims: vec![if p == 1 { int(1) } else { mine(p) }, int(l.n * unit)],
+                line: Line { parts: if blocks { p } else { 1 }, extent: int(l.n), unit: int(unit), rule: l.rule },
+                largest: (l.n, unit),
+            }
+        })
+        .collect()
+}
+
+/// One collective between a region that loads its operands from inputs and one that stores them to outputs, as
+/// `expand` leaves it. Every place of every operand is loaded with a value of its own, promised or not: an algorithm
+/// that uses what it was not promised gets numbers that show.
+pub fn expanded(world: &World, case: &Case, l: &Layout) -> Result<Module, Diagnostics> {
+    let lib = &world.lib;
+    let coll = lib.collective_of(case.alg).unwrap();
+    let decl = lib.collective(coll);
+    let mesh = mesh(case);
+    let mut s = Schedule::new("t", mesh.clone());
+    let three = operands(world, case, l);
+    let buffer = |name: String, t: &Three, role| Buffer {
+        name: name.into(),
+        dtype: l.dtype,
+        dims: t.dims.clone(),
+        memory: MemKind::Hbm,
+        role,
+        global: (role != BufferRole::Temp).then(|| t.ty.clone()),
+        span: Span::NONE,
+    };
+    let (mut load, mut store, mut ops) = (vec![], vec![], vec![]);
+    let copy = |dst, src| SStmt::Op(SOp::Local(LocalOp::Copy { dst, src }), Span::NONE);
+    for (i, (b, t)) in decl.buffers.iter().zip(&three).enumerate() {
+        let id = s.buffers.len() as u32;
+        s.buffers.push(buffer(format!("x{i}"), t, BufferRole::Input(i as u32)));
+        s.buffers.push(buffer(b.name.node.clone(), t, BufferRole::Temp));
+        s.buffers.push(buffer(format!("y{i}"), t, BufferRole::Output(i as u32)));
+        load.push(copy(BufferId(id + 1), BufferId(id)));
+        store.push(copy(BufferId(id + 2), BufferId(id + 1)));
+        ops.push((BufferId(id + 1), t.line.clone()));
+    }
+    let local = |name: &str, body, after| Region {
+        name: name.into(),
+        over: vec![],
+        coords: vec![(AXIS.into(), case.ranks())],
+        operands: vec![],
+        promise: None,
+        label: None,
+        after,
+        roles: vec![Role {
+            name: "all".into(),
+            ranks: RankSet::All,
+            streams: vec![Stream { name: MAIN.into(), body }],
+        }],
+        span: Span::NONE,
+    };
+    s.regions.push(local("load", load, vec![]));
+    let request = Request {
+        lib,
+        coll,
+        alg: case.alg,
+        args: &case.args,
+        red: l.red,
+        root: case.root,
+        over: vec![AXIS.into()],
+        sizes: case.sizes.clone(),
+        operands: ops,
+        largest: three.iter().map(|t| t.largest).collect(),
+        name: "c".into(),
+        span: Span::NONE,
+    };
+    collective(&request, &mut s)?;
+    s.regions.push(local("store", store, vec![RegionId(1)]));
+    Ok(Module { name: "t".into(), machine: None, mesh, body: Body::Schedule(s), props: Props::EXPANDED })
+}
+
+/// Runs a pass by hand and verifies what it leaves.
+pub fn pass(world: &World, module: &mut Module, pass: &dyn Pass) -> Result<(), Diagnostics> {
+    let cx = PassCx::new(&world.lib, None);
+    assert!(module.props.contains(pass.info().requires), "{} too early", pass.info().name);
+    pass.run(module, &cx)?;
+    module.props = module.props.without(pass.info().breaks).with(pass.info().gives);
+    let found = verify::verify(module);
+    if found.has_errors() { Err(found) } else { Ok(()) }
+}
+
+/// The whole way down.
+pub fn synchronized(world: &World, case: &Case, l: &Layout) -> Result<Module, Diagnostics> {
+    let mut m = expanded(world, case, l)?;
+    let found = verify::verify(&m);
+    if found.has_errors() {
+        return Err(found);
+    }
+    pass(world, &mut m, &kbc_passes::allocate::Allocate)?;
+    pass(world, &mut m, &kbc_passes::synchronize::Synchronize)?;
+    Ok(m)
+}
+
+/// The collective region of such a module.
+pub fn region(m: &Module) -> &Region {
+    &m.schedule().unwrap().regions[1]
+}
+
+/// Inputs of a call: a value of its own for every element of every operand of every rank.
+pub fn feed(world: &World, case: &Case, l: &Layout, call: u32) -> Vec<Tensor> {
+    operands(world, case, l)
+        .iter()
+        .enumerate()
+        .map(|(i, t)| {
+            let sizes = t.ty.sizes();
+            let n: u64 = sizes.iter().product();
+            // Sums over 64 ranks of numbers below 2^24 are exact.
+            let value = |k: u64| i64::from(mix32(k as u32, i as u32, call) >> 8);
+            let values: Vec<i64> = (0..n).map(value).collect();
+            Tensor::new(sizes, from_i64(l.dtype, &values)).unwrap()
+        })
+        .collect()
+}
+
+/// Elements of a block of an operand on a rank.
+fn block(case: &Case, t: &Three, rank: u64, b: u64) -> std::ops::Range<usize> {
+    let p = case.ranks();
+    let at = |e: &Expr| e.eval(&|n: &Name| (*n == *AXIS).then_some(rank as i64)).unwrap() as u64;
+    let (extent, unit) = (at(&t.line.extent), at(&t.line.unit));
+    let bound = |i| (unit * t.line.rule.boundary(extent, i, p)) as usize;
+    if t.line.parts == 1 { 0..(extent * unit) as usize } else { bound(b)..bound(b + 1) }
+}
+
+/// What every rank of every operand must hold afterwards, element by element; none where nothing is promised.
+/// The clauses of the declaration are evaluated with nothing of `expand`.
+pub fn promised(world: &World, case: &Case, l: &Layout, feeds: &[Tensor], r: &Region) -> Vec<Vec<Vec<Option<i64>>>> {
+    let p = case.ranks();
+    let three = operands(world, case, l);
+    let promise = r.promise.as_ref().expect("a collective promises something");
+    let mesh = mesh(case);
+    let held: Vec<Vec<Vec<i64>>> = three
+        .iter()
+        .zip(feeds)
+        .map(|(t, f)| {
+            let part = |q| kbc_backend_sim::shard::cut("x", &t.ty, &mesh, f, q).unwrap();
+            (0..p).map(|q| part(q).tensor.data().to_i64().unwrap()).collect()
+        })
+        .collect();
+    let which = |n: &Name| promise.buffers.iter().position(|b| b.name == *n).unwrap();
+    let mut out: Vec<Vec<Vec<Option<i64>>>> =
+        held.iter().map(|ranks| ranks.iter().map(|v| vec![None; v.len()]).collect()).collect();
+    for rank in 0..p {
+        for c in &promise.clauses {
+            let Clause::End { cell, cond, from, at, sum } = c else { continue };
+            let blocks = |c: &Cell| promise.buffers[which(&c.buffer)].blocks;
+            // The first index of `v[b][i]`, where it is a name that nothing binds, ranges over the blocks.
+            for b in 0..if blocks(cell) { p } else { 1 } {
+                let mut env: Vec<(Name, i64)> =
+                    vec![(promise.rank.clone(), rank as i64), (promise.size.clone(), p as i64)];
+                let value = |e: &Expr, env: &[(Name, i64)]| {
+                    e.eval(&|n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1)).unwrap()
+                };
+                if blocks(cell) {
+                    match &cell.index[0] {
+                        Expr::Var(n) if env.iter().all(|(m, _)| m != n) => env.push((n.clone(), b as i64)),
+                        e if value(e, &env) != b as i64 => continue,
+                        _ => {}
+                    }
+                }
+                if cond.as_ref().is_some_and(|e| value(e, &env) == 0) {
+                    continue;
+                }
+                let mut sources = vec![];
+                match sum {
+                    None => sources.push((value(at, &env), env.clone())),
+                    Some(s) => {
+                        for q in value(&s.lo, &env)..value(&s.hi, &env) {
+                            let mut env = env.clone();
+                            env.push((s.var.clone(), q));
+                            if s.cond.as_ref().is_none_or(|e| value(e, &env) != 0) {
+                                sources.push((value(at, &env), env));
+                            }
+                        }
+                    }
+                }
+                let to = which(&cell.buffer);
+                let range = block(case, &three[to], rank, b);
+                let slices: Vec<&[i64]> = sources
+                    .iter()
+                    .map(|(q, env)| {
+                        let at = which(&from.buffer);
+                        let b = if blocks(from) { value(&from.index[0], env) as u64 } else { 0 };
+                        &held[at][*q as usize][block(case, &three[at], *q as u64, b)]
+                    })
+                    .collect();
+                for (i, place) in range.clone().enumerate() {
+                    assert!(slices.iter().all(|s| s.len() == range.len()), "the promise fits its operands");
+                    let all = slices.iter().map(|s| s[i]);
+                    out[to][rank as usize][place] = match l.red {
+                        ReduceOp::Sum => Some(all.sum()),
+                        ReduceOp::Prod => Some(all.product()),
+                        ReduceOp::Min => all.min(),
+                        ReduceOp::Max => all.max(),
+                    };
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The first element of a run that is not as promised.
+pub fn wrong(world: &World, case: &Case, l: &Layout, feeds: &[Vec<Tensor>], run: &RunResult, r: &Region) -> Option<String> {
+    for (call, ranks) in run.outputs.iter().enumerate() {
+        let want = promised(world, case, l, &feeds[call % feeds.len()], r);
+        for (rank, parts) in ranks.iter().enumerate() {
+            for (operand, Part { tensor, .. }) in parts.iter().enumerate() {
+                let got = tensor.data().to_i64().unwrap();
+                assert_eq!(got.len(), want[operand][rank].len());
+                for (i, w) in want[operand][rank].iter().enumerate() {
+                    if w.is_some_and(|w| w != got[i]) {
+                        return Some(format!("call {call} rank {rank} operand {operand} element {i}: {} not {w:?}", got[i]));
+                    }
+                }
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,519 @@
+//! What can be said about a declaration for every number of ranks: names, parameters, options, roots, axes.
+//!
+//! Owns the static errors E004 (inside a declaration), E005, E006, E022, E027, E028, E029 and the names an
+//! expression may use. What depends on sizes is found by the expansion.
+
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+
+use crate::ast::{
+    AlgorithmDecl, Apply, Block, CollectiveDecl, Expr, ExprKind, FnDecl, Gens, Ident, Place, Selector,
+    SelectorKind, Slice, Stmt, StmtKind, ViewKind,
+};
+use crate::eval::{BUILTINS, Functions, arguments, unknown};
+use crate::library::{AlgId, CollId, Library};
+use crate::options::{OPTIONS, OptionKind, option_kind};
+use crate::promise::check_collective;
+
+/// Everything that can be said about the declarations of one file.
+pub fn check_file(lib: &Library, file: FileId) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    for f in lib.functions().iter().filter(|f| f.name.span.file == file) {
+        found.extend(check_function(lib, f));
+    }
+    for c in lib.collectives().filter(|&c| lib.collective(c).name.span.file == file) {
+        found.extend(check_collective(lib, c));
+    }
+    for a in lib.algorithms().filter(|&a| lib.algorithm(a).name.span.file == file) {
+        found.extend(check_algorithm(lib, a));
+    }
+    found
+}
+
+/// A function: parameters once, body with its parameters only.
+pub fn check_function(lib: &Library, f: &FnDecl) -> Diagnostics {
+    let mut names = NameCheck::new(lib, vec![]);
+    for p in &f.params {
+        names.declare(p);
+    }
+    names.check(&f.body);
+    names.found
+}
+
+/// An algorithm, for every shape.
+pub fn check_algorithm(lib: &Library, id: AlgId) -> Diagnostics {
+    let decl = lib.algorithm(id);
+    let mut check = AlgorithmCheck { lib, decl, names: NameCheck::new(lib, vec![]), buffers: vec![] };
+    check.head();
+    check.names.found
+}
+
+/// The error for a name declared twice in one scope.
+pub(crate) fn duplicate(name: &Ident, first: Span) -> Diagnostic {
+    Diagnostic::error("E004", format!("`{}` is declared twice", name.node))
+        .primary(name.span, "again here")
+        .secondary(first, "first here")
+        .help("choose another name")
+}
+
+/// Which parameters of an algorithm stand for algorithms: those whose default is a bare name that is neither a
+/// size, a root nor an earlier parameter.
+pub fn algorithm_valued(decl: &AlgorithmDecl) -> Vec<bool> {
+    let mut known: Vec<&str> = decl.axes.iter().map(|a| a.size.node.as_str()).collect();
+    if let Some((_, roots)) = &decl.root {
+        known.extend(roots.iter().map(|r| r.node.as_str()));
+    }
+    let mut out = vec![];
+    for (name, default) in &decl.params {
+        out.push(matches!(&default.kind, ExprKind::Name(n) if !known.contains(&n.as_str())));
+        known.push(&name.node);
+    }
+    out
+}
+
+/// Scopes of names, and whether expressions keep to them.
+pub(crate) struct NameCheck<'a> {
+    lib: &'a dyn Functions,
+    /// Innermost last; a scope is a list of names with their places.
+    scopes: Vec<Vec<(String, Span)>>,
+    pub(crate) found: Diagnostics,
+}
+
+impl<'a> NameCheck<'a> {
+    pub(crate) fn new(lib: &'a dyn Functions, names: Vec<(String, Span)>) -> Self {
+        NameCheck { lib, scopes: vec![names], found: Diagnostics::new() }
+    }
+
+    pub(crate) fn push(&mut self, name: &str, span: Span) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.push((name.to_owned(), span));
+        }
+    }
+
+    /// Declares a name, E004 if this scope has it. Inner scopes may hide outer names.
+    fn declare(&mut self, name: &Ident) {
+        let first = self.scopes.last().and_then(|s| s.iter().find(|n| n.0 == name.node)).map(|n| n.1);
+        if let Some(first) = first {
+            self.found.push(duplicate(name, first));
+        }
+        self.push(&name.node, name.span);
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.scopes.iter().flatten().any(|n| n.0 == name)
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.scopes.iter().flatten().map(|n| n.0.clone()).collect()
+    }
+
+    pub(crate) fn gens(&mut self, gens: &Gens) {
+        for (name, range) in &gens.vars {
+            self.check(&range.lo);
+            self.check(&range.hi);
+            self.push(&name.node, name.span);
+        }
+        if let Some(c) = &gens.cond {
+            self.check(c);
+        }
+    }
+
+    pub(crate) fn check(&mut self, e: &Expr) {
+        match &e.kind {
+            ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Error => {}
+            ExprKind::Float(x) => self.found.push(
+                Diagnostic::error("E010", "a number with a fraction in an algorithm")
+                    .primary(e.span, format!("{x} is not an integer")),
+            ),
+            ExprKind::Name(n) => {
+                if !self.knows(n) {
+                    let valid = self.all();
+                    self.found.push(*unknown("E005", "name", n, e.span, &valid));
+                }
+            }
+            ExprKind::Call(name, args) => {
+                self.call(name, args.len());
+                args.iter().for_each(|a| self.check(a));
+            }
+            ExprKind::Tuple(parts) => parts.iter().for_each(|a| self.check(a)),
+            ExprKind::Unary(_, a) => self.check(a),
+            ExprKind::Binary(_, a, b) => {
+                self.check(a);
+                self.check(b);
+            }
+            ExprKind::If(a, b, c) => {
+                self.check(a);
+                self.check(b);
+                self.check(c);
+            }
+        }
+    }
+
+    fn call(&mut self, name: &Ident, got: usize) {
+        let builtin = BUILTINS.iter().find(|b| b.0 == name.node);
+        let (least, most, place) = match (builtin, self.lib.function(name)) {
+            (Some(&(_, least, most)), _) => (least, most, Span::NONE),
+            (None, Some(f)) => (f.params.len(), f.params.len(), f.name.span),
+            (None, None) => {
+                let mut valid = self.lib.function_names(name.span.file);
+                valid.extend(BUILTINS.iter().map(|b| b.0.to_owned()));
+                self.found.push(*unknown("E005", "function", &name.node, name.span, &valid));
+                return;
+            }
+        };
+        if got < least || got > most {
+            self.found.push(
+                Diagnostic::error("E006", arguments(&name.node, least, got))
+                    .primary(name.span, "called here")
+                    .secondary(place, "declared here"),
+            );
+        }
+    }
+}
+
+struct AlgorithmCheck<'a> {
+    lib: &'a Library,
+    decl: &'a AlgorithmDecl,
+    names: NameCheck<'a>,
+    /// Names of buffers and scratch, innermost last.
+    buffers: Vec<(String, Span)>,
+}
+
+impl<'a> AlgorithmCheck<'a> {
+    fn head(&mut self) {
+        let decl = self.decl;
+        let file = decl.name.span.file;
+        for axis in &decl.axes {
+            self.names.declare(&axis.size);
+        }
+        for root in decl.root.iter().flat_map(|r| &r.1) {
+            self.names.declare(root);
+        }
+        for ((name, default), is_alg) in decl.params.iter().zip(algorithm_valued(decl)) {
+            if option_kind(&name.node).is_some() {
+                self.names.found.push(
+                    Diagnostic::error("E004", format!("`{}` is an option of every algorithm", name.node))
+                        .primary(name.span, "declared again as a parameter")
+                        .help("choose another name; options stand beside the parameters in every `using`"),
+                );
+            }
+            match &default.kind {
+                ExprKind::Name(n) if is_alg => {
+                    if !self.lib.is_algorithm_name(file, n) {
+                        let mut valid = self.lib.algorithm_names(file);
+                        valid.extend(self.names.all());
+                        self.names.found.push(*unknown("E005", "algorithm or name", n, default.span, &valid));
+                    }
+                }
+                _ => self.names.check(default),
+            }
+            self.names.declare(name);
+        }
+        // `where` and `chunks` speak about the whole group: no coordinate is visible yet.
+        for e in decl.cond.iter().chain(&decl.chunks) {
+            self.names.check(e);
+        }
+        for axis in &decl.axes {
+            self.names.declare(&axis.coord);
+        }
+        match self.lib.find_collective(decl.coll.span.file, &decl.coll.node, decl.coll.span) {
+            Err(d) => self.names.found.push(*d),
+            Ok(id) => {
+                let coll = self.lib.collective(id);
+                self.buffers = coll.buffers.iter().map(|b| (b.name.node.clone(), b.name.span)).collect();
+                let root = decl.root.as_ref().map(|r| (r.0, r.1.first().map_or(decl.head, |n| n.span)));
+                self.root(coll, root, decl.head);
+                if let Some((_, roots)) = &decl.root
+                    && roots.len() != 1
+                    && roots.len() != decl.axes.len()
+                {
+                    self.names.found.push(
+                        Diagnostic::error(
+                            "E020",
+                            "the root has another number of coordinates than there are axes",
+                        )
+                        .primary(
+                            roots.first().map_or(decl.head, |r| r.span),
+                            format!("{} names", roots.len()),
+                        )
+                        .help(format!("give {} names, or one for the whole rank", decl.axes.len())),
+                    );
+                }
+                let buffers = self.buffers.len();
+                self.block_in_scope(&decl.body);
+                self.buffers.truncate(buffers);
+            }
+        }
+    }
+
+    fn root(&mut self, coll: &CollectiveDecl, given: Option<(bool, Span)>, whole: Span) {
+        let word = |from: bool| if from { "from" } else { "to" };
+        let name = &coll.name.node;
+        let d = match (&coll.root, given) {
+            (None, None) => return,
+            (Some((wanted, _)), Some((got, _))) if *wanted == got => return,
+            (Some((wanted, _)), Some((_, span))) => {
+                Diagnostic::error("E029", format!("`{name}` has its root after `{}`", word(*wanted)))
+                    .primary(span, format!("this says `{}`", word(!*wanted)))
+                    .help(format!("write `{name} {} ..`", word(*wanted)))
+            }
+            (Some((wanted, _)), None) => Diagnostic::error("E029", format!("`{name}` needs a root"))
+                .primary(whole, "none given")
+                .help(format!("write `{name} {} RANK`", word(*wanted))),
+            (None, Some((got, span))) => Diagnostic::error("E029", format!("`{name}` has no root"))
+                .primary(span, "one is given here")
+                .help(format!("remove the `{}`", word(got))),
+        };
+        self.names.found.push(d.secondary(coll.name.span, "the collective"));
+    }
+
+    fn block(&mut self, b: &'a Block) {
+        self.names.scopes.push(vec![]);
+        self.block_in_scope(b);
+        self.names.scopes.pop();
+    }
+
+    fn block_in_scope(&mut self, b: &'a Block) {
+        let buffers = self.buffers.len();
+        for s in &b.stmts {
+            self.stmt(s, buffers);
+        }
+        self.buffers.truncate(buffers);
+    }
+
+    fn stmt(&mut self, s: &'a Stmt, scope_start: usize) {
+        match &s.kind {
+            StmtKind::Error => {}
+            StmtKind::Let(name, e) => {
+                self.names.check(e);
+                self.names.declare(name);
+            }
+            StmtKind::Scratch(name, e) => {
+                self.names.check(e);
+                // In the outermost block the collective's own buffers are of the same scope.
+                let top = if self.names.scopes.len() == 1 { 0 } else { scope_start };
+                if let Some(first) = self.buffers[top..].iter().find(|b| b.0 == name.node) {
+                    let d = duplicate(name, first.1);
+                    self.names.found.push(d);
+                }
+                self.buffers.push((name.node.clone(), name.span));
+            }
+            StmtKind::Move { here, there, .. } => {
+                self.slice(here);
+                match there {
+                    Place::Rank(e) => self.names.check(e),
+                    Place::Slice(slice, rank) => {
+                        self.slice(slice);
+                        rank.iter().for_each(|e| self.names.check(e));
+                    }
+                }
+            }
+            StmtKind::For(name, range, b) => {
+                self.names.check(&range.lo);
+                self.names.check(&range.hi);
+                self.names.scopes.push(vec![(name.node.clone(), name.span)]);
+                self.block(b);
+                self.names.scopes.pop();
+            }
+            StmtKind::Each(gens, b) => {
+                self.names.scopes.push(vec![]);
+                self.names.gens(gens);
+                self.block(b);
+                self.names.scopes.pop();
+            }
+            StmtKind::If(c, a, b) => {
+                self.names.check(c);
+                self.block(a);
+                b.iter().for_each(|b| self.block(b));
+            }
+            StmtKind::Block(b) => self.block(b),
+            StmtKind::Apply(a) => self.apply(a, s.span),
+        }
+    }
+
+    fn slice(&mut self, s: &Slice) {
+        match &s.buffer {
+            Some(name) if !self.buffers.iter().any(|b| b.0 == name.node) => {
+                let valid: Vec<String> = self.buffers.iter().map(|b| b.0.clone()).collect();
+                let d = *unknown("E027", "buffer", &name.node, name.span, &valid);
+                self.names.found.push(d);
+            }
+            Some(_) => {}
+            None => self.unnamed(s.span),
+        }
+        for (i, selector) in s.selectors.iter().enumerate() {
+            self.selector(selector, i > 0);
+        }
+    }
+
+    /// A slice without a name is fine only where the collective has one buffer.
+    fn unnamed(&mut self, span: Span) {
+        let coll = self.lib.find_collective(self.decl.coll.span.file, &self.decl.coll.node, span);
+        if let Ok(id) = coll
+            && self.lib.collective(id).buffers.len() > 1
+        {
+            let names: Vec<String> =
+                self.lib.collective(id).buffers.iter().map(|b| format!("`{}[..]`", b.name.node)).collect();
+            self.names.found.push(
+                Diagnostic::error("E027", format!("which buffer of `{}`?", self.decl.coll.node))
+                    .primary(span, "no buffer is named")
+                    .help(format!("write {}", names.join(" or "))),
+            );
+        }
+    }
+
+    fn selector(&mut self, s: &Selector, inner: bool) {
+        let needs_of = match &s.kind {
+            SelectorKind::All => inner,
+            SelectorKind::Part { index, len, gens, of } => {
+                self.names.scopes.push(vec![]);
+                if let Some(g) = gens {
+                    self.names.gens(g);
+                }
+                self.names.check(index);
+                len.iter().for_each(|e| self.names.check(e));
+                self.names.scopes.pop();
+                of.iter().for_each(|e| self.names.check(e));
+                inner && of.is_none()
+            }
+        };
+        if needs_of {
+            self.names.found.push(
+                Diagnostic::error("E028", "a further selector must say `of`")
+                    .primary(s.span, "part of how many?")
+                    .help("write `[i of n]`: it is applied to each chunk selected before"),
+            );
+        }
+    }
+
+    fn apply(&mut self, a: &'a Apply, whole: Span) {
+        let axes = match &a.view.kind {
+            ViewKind::Axes(list) => {
+                for (i, name) in list.iter().enumerate() {
+                    if !self.decl.axes.iter().any(|x| x.coord.node == name.node) {
+                        let valid: Vec<String> =
+                            self.decl.axes.iter().map(|x| x.coord.node.clone()).collect();
+                        self.names.found.push(*unknown("E005", "axis", &name.node, name.span, &valid));
+                    }
+                    if let Some(first) = list[..i].iter().find(|o| o.node == name.node) {
+                        self.names.found.push(duplicate(name, first.span));
+                    }
+                }
+                list.len()
+            }
+            ViewKind::Map(list, rank) => {
+                list.iter().for_each(|(_, size)| self.names.check(size));
+                self.names.scopes.push(vec![]);
+                list.iter().for_each(|(name, _)| self.names.declare(name));
+                self.names.check(rank);
+                self.names.scopes.pop();
+                list.len()
+            }
+        };
+        if let Some(r) = &a.root {
+            self.names.check(&r.rank);
+        }
+        self.slice(&a.on);
+        a.to.iter().for_each(|s| self.slice(s));
+        match self.lib.find_collective(a.coll.span.file, &a.coll.node, a.coll.span) {
+            Err(d) => {
+                self.names.found.push(*d);
+                self.values(a, None);
+            }
+            Ok(id) => {
+                let coll = self.lib.collective(id);
+                let root = a.root.as_ref().map(|r| (r.from, r.rank.span));
+                self.root(coll, root, whole);
+                self.regions(a, coll);
+                self.callee(a, id, axes);
+            }
+        }
+    }
+
+    fn regions(&mut self, a: &Apply, coll: &CollectiveDecl) {
+        let name = &coll.name.node;
+        let d = match (coll.buffers.len(), &a.to) {
+            (1, Some(to)) => Diagnostic::error("E027", format!("`{name}` works on one buffer"))
+                .primary(to.span, "a second one is given")
+                .help("leave out the `-> ..`"),
+            (2.., None) => Diagnostic::error("E027", format!("`{name}` reads one buffer and writes another"))
+                .primary(a.on.span, "only one is given")
+                .help("write `on S -> T`"),
+            _ => return,
+        };
+        self.names.found.push(d.secondary(coll.name.span, "the collective"));
+    }
+
+    fn callee(&mut self, a: &'a Apply, coll: CollId, axes: usize) {
+        // A name that is known here is an algorithm-valued parameter: what it stands for shows in the use.
+        if self.names.knows(&a.alg.node) {
+            self.values(a, None);
+            return;
+        }
+        let id = match self.lib.find_algorithm(a.alg.span.file, coll, &a.alg.node, a.alg.span) {
+            Err(d) => {
+                self.names.found.push(*d);
+                self.values(a, None);
+                return;
+            }
+            Ok(id) => id,
+        };
+        let decl = self.lib.algorithm(id);
+        if decl.axes.len() != 1 && decl.axes.len() != axes {
+            self.names.found.push(axes_differ(decl, axes, a.view.span));
+        }
+        self.values(a, Some(decl));
+    }
+
+    fn values(&mut self, a: &'a Apply, callee: Option<&AlgorithmDecl>) {
+        for (i, (name, value)) in a.args.iter().enumerate() {
+            if let Some(first) = a.args[..i].iter().find(|o| o.0.node == name.node) {
+                self.names.found.push(duplicate(name, first.0.span));
+            }
+            if let Some(kind) = option_kind(&name.node) {
+                if let OptionKind::Word(words) = kind {
+                    if !matches!(&value.kind, ExprKind::Name(w) if words.contains(&w.as_str())) {
+                        self.names.found.push(
+                            Diagnostic::error("E006", format!("option `{}` cannot be this", name.node))
+                                .primary(value.span, format!("wanted: {}", words.join(" | "))),
+                        );
+                    }
+                } else {
+                    self.names.check(value);
+                }
+                continue;
+            }
+            let at = callee.and_then(|c| c.params.iter().position(|p| p.0.node == name.node).map(|i| (c, i)));
+            if let (Some(c), None) = (callee, at) {
+                self.names.found.push(unknown_parameter(c, name));
+            }
+            let may_be_algorithm = at.is_none_or(|(c, i)| algorithm_valued(c).get(i) == Some(&true));
+            match &value.kind {
+                ExprKind::Name(n) if may_be_algorithm && !self.names.knows(n) => {
+                    if !self.lib.is_algorithm_name(value.span.file, n) {
+                        let mut valid = self.lib.algorithm_names(value.span.file);
+                        valid.extend(self.names.all());
+                        self.names.found.push(*unknown("E005", "algorithm or name", n, value.span, &valid));
+                    }
+                }
+                _ => self.names.check(value),
+            }
+        }
+    }
+}
+
+/// E006 with the parameters and the options there are.
+pub(crate) fn unknown_parameter(callee: &AlgorithmDecl, name: &Ident) -> Diagnostic {
+    let mut valid: Vec<String> = callee.params.iter().map(|p| p.0.node.clone()).collect();
+    valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
+    let what = format!("parameter or option of `{}`", callee.name.node);
+    unknown("E006", &what, &name.node, name.span, &valid).secondary(callee.name.span, "the algorithm")
+}
+
+/// E022.
+pub(crate) fn axes_differ(callee: &AlgorithmDecl, given: usize, span: Span) -> Diagnostic {
+    let wanted = callee.axes.len();
+    Diagnostic::error("E022", format!("`{}` works on {wanted} axes, not on {given}", callee.name.node))
+        .primary(span, format!("{given} given here"))
+        .secondary(callee.head, "the algorithm")
+        .help("name as many axes; only an algorithm of one axis takes several in their linear order")
+}

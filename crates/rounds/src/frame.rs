@@ -1,0 +1,144 @@
+//! One use of an algorithm on one group while it runs: its ranks, buffers and names.
+//!
+//! Owns what a name stands for on a rank and which member a rank expression means (LANGUAGE 2.2).
+
+use std::sync::Arc;
+
+use kbc_diag::{Diagnostic, Span};
+
+use crate::ast::AlgorithmDecl;
+use crate::eval::{Fault, Scope, Value};
+use crate::region::Region;
+use crate::rounds::{coordinates, rank_text};
+
+/// A buffer as an algorithm sees it.
+#[derive(Clone)]
+pub(crate) struct Named<'a> {
+    pub name: &'a str,
+    pub region: Region,
+    /// N of `[i]`.
+    pub chunks: i64,
+}
+
+/// One use of an algorithm on one group while it runs.
+pub(crate) struct Frame<'a> {
+    pub decl: &'a AlgorithmDecl,
+    pub site: u32,
+    pub shape: Vec<i64>,
+    pub members: Arc<[u32]>,
+    /// The collective's buffers first, then scratch in scope.
+    pub buffers: Vec<Named<'a>>,
+    /// How many of them are the collective's.
+    pub given: usize,
+    /// Names with the same value on every rank: parameters, sizes, root.
+    pub uniform: Vec<(&'a str, Value)>,
+    /// Names with a value on each rank: coordinates, lets, loop variables; innermost last.
+    pub names: Vec<&'a str>,
+    pub values: Vec<Vec<Value>>,
+}
+
+/// What names stand for on one rank of a frame.
+pub(crate) struct Here<'f, 'a> {
+    frame: &'f Frame<'a>,
+    member: usize,
+}
+
+impl Scope for Here<'_, '_> {
+    fn lookup(&self, name: &str) -> Option<Value> {
+        let own = &self.frame.values[self.member];
+        if let Some(i) = self.frame.names.iter().rposition(|n| *n == name) {
+            return own.get(i).cloned();
+        }
+        self.frame.uniform.iter().rev().find(|(n, _)| *n == name).map(|(_, v)| v.clone())
+    }
+    fn names(&self) -> Vec<String> {
+        let uniform = self.frame.uniform.iter().map(|(n, _)| (*n).to_owned());
+        uniform.chain(self.frame.names.iter().map(|n| (*n).to_owned())).collect()
+    }
+}
+
+impl<'a> Frame<'a> {
+    pub fn here(&self, member: usize) -> Here<'_, 'a> {
+        Here { frame: self, member }
+    }
+
+    /// A member by its coordinates in this use: `rank r=3`.
+    pub fn name_of(&self, member: usize) -> String {
+        format!("rank {}", self.coordinates_of(member))
+    }
+
+    /// The same without the word.
+    pub fn coordinates_of(&self, member: usize) -> String {
+        let names: Vec<&str> = self.decl.axes.iter().map(|a| a.coord.node.as_str()).collect();
+        rank_text(&names, &coordinates(&self.shape, member as i64))
+    }
+
+    /// Leaves a scope: drops the names declared since `mark` on these members.
+    pub fn pop(&mut self, mark: usize, active: &[usize]) {
+        self.names.truncate(mark);
+        for &m in active {
+            self.values[m].truncate(mark);
+        }
+    }
+}
+
+/// The member of a frame that a value means as a rank. With `from`, also the sign of the step from there.
+pub(crate) fn resolve(
+    f: &Frame<'_>,
+    v: &Value,
+    span: Span,
+    from: Option<usize>,
+) -> Result<(usize, i8), Fault> {
+    let one;
+    let given: &[i64] = match v {
+        Value::Int(i) => {
+            one = [*i];
+            &one
+        }
+        Value::Rank(c) => c,
+        other => {
+            return Err(Box::new(
+                Diagnostic::error("E020", "a rank is needed here").primary(span, format!("this is {other}")),
+            ));
+        }
+    };
+    let axes = &f.decl.axes;
+    if given.len() != axes.len() {
+        let names: Vec<&str> = axes.iter().map(|a| a.coord.node.as_str()).collect();
+        let form = if names.len() == 1 { names.concat() } else { format!("({})", names.join(", ")) };
+        return Err(Box::new(
+            Diagnostic::error(
+                "E020",
+                format!("a rank has {} coordinates here, not {}", axes.len(), given.len()),
+            )
+            .primary(span, format!("{v}"))
+            .help(format!("write it like `{form}`")),
+        ));
+    }
+    let own = from.map(|m| coordinates(&f.shape, m as i64));
+    let (mut at, mut way) = (0, 0i8);
+    for (i, (&c, axis)) in given.iter().zip(axes).enumerate() {
+        let size = f.shape[i];
+        if let Some(own) = &own
+            && way == 0
+        {
+            way = c.saturating_sub(own[i]).signum() as i8;
+        }
+        let c = if axis.wraps { c.rem_euclid(size) } else { c };
+        if c < 0 || c >= size {
+            let (x, w) = (&axis.coord.node, &axis.size.node);
+            let guard =
+                if c < 0 { format!("`if {x} > 0 {{ .. }}`") } else { format!("`if {x} < {w} - 1 {{ .. }}`") };
+            return Err(Box::new(
+                Diagnostic::error("E021", format!("{x} = {c} is off the axis `{x} of {w}` (0..{size})"))
+                    .primary(span, format!("this is {v}"))
+                    .secondary(axis.coord.span, "`of`: stepping off is an error")
+                    .help(format!(
+                        "guard the statement ({guard}), or declare `{x} mod {w}` if it should wrap"
+                    )),
+            ));
+        }
+        at = at * size + c;
+    }
+    Ok((at as usize, way))
+}

@@ -1,0 +1,492 @@
+//! What rounds do, exactly, and whether that is what the collective promises (LANGUAGE 2.5, 2.6, 3).
+//!
+//! Owns the state (rank, buffer, atom) -> multiset of contributions, the rules of a round (E101, E103, E104),
+//! the contracts of `apply` (E102, and that nothing is known of places a promise does not name) and the
+//! comparison with the promise at the end. The words for what is wrong at the end are `blame`'s.
+//!
+//! After an error a place holds *anything*, and whatever comes of it is not reported again.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+
+use crate::bag::{Bag, words_for};
+use crate::blame::{Loss, Reports, Wrong};
+use crate::eval::{Evaluator, Fault};
+use crate::library::{CollId, Library};
+use crate::promise::{Contract, contract};
+use crate::region::Region;
+use crate::rounds::{Rounds, Transfer, Use};
+
+/// How many places a check may hold.
+pub const MAX_CELLS: u64 = 1 << 24;
+
+/// Checks rounds against the promise of their collective, with every use inside held to its contract.
+///
+/// # Errors
+/// E101..E104, E110..E113: what is wrong, at most three of a code; E040 above [`MAX_CELLS`].
+pub fn check(lib: &Library, rounds: &Rounds) -> Result<(), Diagnostics> {
+    let evaluator = Evaluator::new(lib);
+    let mut run = Run::new(lib, rounds, &evaluator, None)?;
+    run.all()?;
+    let wrong = std::mem::take(&mut run.wrong);
+    let mut reports = std::mem::take(&mut run.reports);
+    drop(run);
+    let mut first: BTreeMap<(&'static str, Span), Span> = BTreeMap::new();
+    for w in &wrong {
+        let kind = (w.code(), w.written_at(rounds));
+        if let Some(&at) = first.get(&kind) {
+            reports.again(w.code(), at);
+            continue;
+        }
+        // Who held a lost contribution last shows in a second run that watches it.
+        let seen = match w.watch() {
+            Some(c) if reports.wants(w.code()) => {
+                let mut again = Run::new(lib, rounds, &evaluator, Some(c))?;
+                again.all()?;
+                Some((std::mem::take(&mut again.losses), again.holders(c)))
+            }
+            _ => None,
+        };
+        let d = w.message(lib, rounds, seen);
+        first.insert(kind, d.span());
+        reports.push(d);
+    }
+    reports.finish()
+}
+
+/// What a place holds.
+#[derive(Clone, Debug)]
+pub(crate) enum Holds {
+    Nothing,
+    /// An error was reported about it.
+    Anything,
+    Sum(Rc<Bag>),
+}
+
+/// Who made a place what it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    /// Nobody yet.
+    Start,
+    /// This transfer, counted over all rounds.
+    Transfer(u32),
+    /// The end of this use, whose promise does not name the place.
+    End(u32),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    pub holds: Holds,
+    pub by: By,
+    /// The round it was written in last, from 1, and whether by reducing.
+    stamp: u32,
+    reduced: bool,
+}
+
+const EMPTY: Cell = Cell { holds: Holds::Nothing, by: By::Start, stamp: 0, reduced: false };
+
+/// A contribution: (key, rank).
+pub(crate) type Contribution = (u32, u32);
+
+struct Run<'a> {
+    lib: &'a Library,
+    rounds: &'a Rounds,
+    evaluator: &'a Evaluator<'a>,
+    width: usize,
+    /// Where the keys of each of the collective's buffers begin.
+    bases: Vec<u32>,
+    /// For each rank the buffers it has touched.
+    state: Vec<BTreeMap<u32, Vec<Cell>>>,
+    contracts: BTreeMap<(CollId, u32, Option<u32>), Rc<Contract>>,
+    cells: u64,
+    reports: Reports,
+    wrong: Vec<Wrong>,
+    watch: Option<Contribution>,
+    losses: Vec<Loss>,
+}
+
+/// Keys of contributions: places of the collective's buffers, one buffer after another.
+pub(crate) fn key_bases(rounds: &Rounds) -> Vec<u32> {
+    let mut next = 0;
+    let own = rounds.buffers.iter().take_while(|b| b.scratch.is_none());
+    own.map(|b| {
+        let at = next;
+        next += b.atoms;
+        at
+    })
+    .collect()
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        lib: &'a Library,
+        rounds: &'a Rounds,
+        evaluator: &'a Evaluator<'a>,
+        watch: Option<Contribution>,
+    ) -> Result<Self, Diagnostics> {
+        let ranks = rounds.ranks();
+        Ok(Run {
+            lib,
+            rounds,
+            evaluator,
+            width: words_for(ranks),
+            bases: key_bases(rounds),
+            state: vec![BTreeMap::new(); ranks as usize],
+            contracts: BTreeMap::new(),
+            cells: 0,
+            reports: Reports::default(),
+            wrong: vec![],
+            watch,
+            losses: vec![],
+        })
+    }
+
+    fn all(&mut self) -> Result<(), Diagnostics> {
+        let rounds = self.rounds;
+        let mut marks = rounds.marks.iter().peekable();
+        let mut number = 0;
+        for t in 0..=rounds.rounds.len() {
+            while let Some(m) = marks.next_if(|m| m.round as usize <= t) {
+                let Some(u) = rounds.uses.get(m.site as usize) else { continue };
+                let c = self.contract(u).map_err(|d| Diagnostics::from(*d))?;
+                match (m.site, m.ends) {
+                    (0, false) => self.start(u, &c)?,
+                    (0, true) => self.end(u, &c),
+                    (site, false) => self.enter(site, u, &c)?,
+                    (site, true) => self.leave(site, u, &c)?,
+                }
+            }
+            if let Some(round) = rounds.rounds.get(t) {
+                self.round(t as u32, number, round)?;
+                number += round.len() as u32;
+            }
+        }
+        Ok(())
+    }
+
+    fn contract(&mut self, u: &Use) -> Result<Rc<Contract>, Fault> {
+        let p = u.members.len() as u32;
+        let key = (u.coll, p, u.root);
+        if let Some(c) = self.contracts.get(&key) {
+            return Ok(c.clone());
+        }
+        let c = Rc::new(contract(self.lib.collective(u.coll), p, u.root, self.evaluator)?);
+        self.contracts.insert(key, c.clone());
+        Ok(c)
+    }
+
+    fn cells(&mut self, rank: u32, buffer: u32) -> Result<&mut Vec<Cell>, Diagnostics> {
+        let atoms = self.rounds.buffers.get(buffer as usize).map_or(0, |b| b.atoms);
+        let of_rank = &mut self.state[rank as usize];
+        if !of_rank.contains_key(&buffer) {
+            self.cells += u64::from(atoms);
+            if self.cells > MAX_CELLS {
+                let span = self.rounds.uses.first().map_or(Span::NONE, |u| u.span);
+                let d =
+                    Diagnostic::error("E040", format!("too large to check: more than {MAX_CELLS} places"))
+                        .primary(
+                            span,
+                            format!("{} ranks with {} atoms each", self.rounds.ranks(), self.rounds.atoms),
+                        )
+                        .help("check it on fewer ranks");
+                return Err(d.into());
+            }
+        }
+        Ok(of_rank.entry(buffer).or_insert_with(|| vec![EMPTY; atoms as usize]))
+    }
+
+    fn start(&mut self, u: &Use, c: &Contract) -> Result<(), Diagnostics> {
+        let width = self.width;
+        for (i, blocks) in c.start.iter().enumerate() {
+            let rank = u.members[i];
+            for b in blocks {
+                let base = self.bases[b.buffer as usize];
+                let (first, unit) = block_of(u, c, b.buffer, b.block);
+                let cells = self.cells(rank, b.buffer)?;
+                for place in u.regions[b.buffer as usize].part(first, unit).places() {
+                    let bag = Bag::single(base + place, rank, width);
+                    cells[place as usize].holds = Holds::Sum(Rc::new(bag));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An `apply` begins: what its promise starts from must be there.
+    fn enter(&mut self, site: u32, u: &Use, c: &Contract) -> Result<(), Diagnostics> {
+        let rounds = self.rounds;
+        for (i, blocks) in c.start.iter().enumerate() {
+            let rank = u.members[i];
+            for b in blocks {
+                let (first, unit) = block_of(u, c, b.buffer, b.block);
+                let part = u.regions[b.buffer as usize].part(first, unit);
+                let cells = self.cells(rank, part.buffer)?;
+                let Some((start, len, by)) = take_missing(&part, cells) else { continue };
+                let coll = &self.lib.collective(u.coll).name.node;
+                let (who, place) = (rounds.rank_name(rank), rounds.place_name(part.buffer, start, len));
+                let d = Diagnostic::error(
+                    "E102",
+                    format!("this {coll} starts from {place} on {who}, which holds nothing"),
+                )
+                .primary(u.span, format!("before round {}", u.first + 1))
+                .secondary(self.lib.collective(u.coll).span, "the promise: see `start`");
+                let d = rounds.with_stack(self.why_empty(d, by), rounds.uses[site as usize].parent);
+                self.reports.push(d.help(
+                    "what an earlier apply does not promise is lost: apply on the part it does promise",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// An `apply` ends: nothing is known of places its promise does not name.
+    fn leave(&mut self, site: u32, u: &Use, c: &Contract) -> Result<(), Diagnostics> {
+        for (i, terms) in c.end.iter().enumerate() {
+            let rank = u.members[i];
+            for (b, region) in u.regions.iter().enumerate() {
+                let count = if c.blocks[b] { u.members.len() } else { 1 };
+                let mut named = vec![false; count];
+                for t in terms.iter().filter(|t| t.place.buffer == b as u32) {
+                    named[t.place.block as usize] = true;
+                }
+                for (block, _) in named.iter().enumerate().filter(|n| !n.1) {
+                    let (first, unit) = block_of(u, c, b as u32, block as u32);
+                    let part = region.part(first, unit);
+                    for place in part.places() {
+                        let watch = self.watch;
+                        let cell = &mut self.cells(rank, part.buffer)?[place as usize];
+                        let lost = matches!((&cell.holds, watch), (Holds::Sum(b), Some((k, r))) if b.count(k, r) > 0);
+                        if !matches!(cell.holds, Holds::Nothing) {
+                            *cell = Cell { holds: Holds::Nothing, by: By::End(site), ..EMPTY };
+                        }
+                        if lost {
+                            self.losses.push(Loss {
+                                round: u.end,
+                                rank,
+                                buffer: part.buffer,
+                                place,
+                                by: By::End(site),
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All transfers read the state before the round, then write.
+    fn round(&mut self, t: u32, first: u32, transfers: &[Transfer]) -> Result<(), Diagnostics> {
+        let mut values: Vec<Vec<Holds>> = Vec::with_capacity(transfers.len());
+        for x in transfers {
+            let cells = self.cells(x.src, x.from.buffer)?;
+            let missing = first_missing(&x.from, cells);
+            values.push(
+                x.from
+                    .places()
+                    .map(|p| match &cells[p as usize].holds {
+                        Holds::Nothing => Holds::Anything,
+                        other => other.clone(),
+                    })
+                    .collect(),
+            );
+            if let Some((start, len, by)) = missing {
+                let who = self.rounds.rank_name(x.src);
+                let place = self.rounds.place_name(x.from.buffer, start, len);
+                let d = Diagnostic::error("E101", format!("{who} reads {place}, which holds nothing"))
+                    .primary(
+                        x.span,
+                        format!("in round {}, on the way to {}", t + 1, self.rounds.rank_name(x.dst)),
+                    );
+                let d = self.rounds.with_stack(self.why_empty(d, by), x.site);
+                self.reports.push(d.help(
+                    "send what the rank has: its own contribution, or what arrived in an earlier round",
+                ));
+            }
+        }
+        for (i, (x, values)) in transfers.iter().zip(values).enumerate() {
+            self.write(t, first + i as u32, x, values)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, t: u32, number: u32, x: &Transfer, values: Vec<Holds>) -> Result<(), Diagnostics> {
+        let watch = self.watch;
+        let holds_watched =
+            |h: &Holds| matches!((h, watch), (Holds::Sum(b), Some((k, r))) if b.count(k, r) > 0);
+        let (mut conflict, mut empty) = (None, None);
+        let mut lost = vec![];
+        let cells = self.cells(x.dst, x.to.buffer)?;
+        for (place, value) in x.to.places().zip(values) {
+            let cell = &mut cells[place as usize];
+            if cell.stamp == t + 1 && !(cell.reduced && x.reduce) {
+                if let By::Transfer(other) = cell.by {
+                    conflict.get_or_insert((place, other));
+                }
+                cell.holds = Holds::Anything;
+                continue;
+            }
+            let had = holds_watched(&cell.holds);
+            let next = match (x.reduce, &cell.holds, value) {
+                (false, _, v) => v,
+                (true, Holds::Sum(a), Holds::Sum(b)) => Holds::Sum(Rc::new(a.plus(&b, number))),
+                (true, Holds::Nothing, _) => {
+                    empty.get_or_insert((place, cell.by));
+                    Holds::Anything
+                }
+                (true, ..) => Holds::Anything,
+            };
+            if had && !holds_watched(&next) {
+                lost.push(place);
+            }
+            *cell = Cell { holds: next, by: By::Transfer(number), stamp: t + 1, reduced: x.reduce };
+        }
+        let (rounds, buffer) = (self.rounds, x.to.buffer);
+        self.losses.extend(lost.into_iter().map(|place| Loss {
+            round: t + 1,
+            rank: x.dst,
+            buffer,
+            place,
+            by: By::Transfer(number),
+        }));
+        let (who, from) = (rounds.rank_name(x.dst), rounds.rank_name(x.src));
+        if let Some((place, other)) = conflict
+            && let Some((_, y)) = transfer_at(rounds, other)
+        {
+            let place = rounds.place_name(buffer, place, 1);
+            let verb = |x: &Transfer| if x.reduce { "added" } else { "written" };
+            let mut d =
+                Diagnostic::error("E103", format!("two writes to {place} of {who} in round {}", t + 1))
+                    .primary(x.span, format!("{} from {from}", verb(x)));
+            d = if y.span == x.span {
+                d.note(format!("the other one is the same statement, from {}", rounds.rank_name(y.src)))
+            } else {
+                d.secondary(y.span, format!("{} from {}", verb(y), rounds.rank_name(y.src)))
+            };
+            self.reports.push(
+                rounds.with_stack(d, x.site).help("one replacing write a round, or only reducing ones"),
+            );
+        }
+        if let Some((place, by)) = empty {
+            let place = rounds.place_name(buffer, place, 1);
+            let d =
+                Diagnostic::error("E104", format!("{from} adds into {place} of {who}, which holds nothing"))
+                    .primary(x.span, format!("in round {}", t + 1));
+            let d = rounds.with_stack(self.why_empty(d, by), x.site);
+            self.reports.push(d.help("write without `reduce` the first time"));
+        }
+        Ok(())
+    }
+
+    fn why_empty(&self, d: Diagnostic, by: By) -> Diagnostic {
+        match by {
+            By::End(site) => {
+                let Some(u) = self.rounds.uses.get(site as usize) else { return d };
+                let coll = &self.lib.collective(u.coll).name.node;
+                d.secondary(u.span, format!("it held something until this {coll}, which does not promise it"))
+            }
+            By::Start | By::Transfer(_) => d.note("nothing was written there before"),
+        }
+    }
+
+    /// The comparison with the promise of the call.
+    fn end(&mut self, u: &Use, c: &Contract) {
+        for (i, terms) in c.end.iter().enumerate() {
+            let rank = u.members[i];
+            for term in terms {
+                let mut pattern: Option<Bag> = None;
+                let (first, unit) = block_of(u, c, term.place.buffer, term.place.block);
+                for s in &term.sources {
+                    let (from, _) = block_of(u, c, s.block.buffer, s.block.block);
+                    let key = self.bases[s.block.buffer as usize] + from;
+                    let one = Bag::single(key, u.members[s.member as usize], self.width);
+                    pattern = Some(pattern.map_or(one.clone(), |p| p.plus(&one, 0)));
+                }
+                // A sum over nobody promises nothing.
+                let Some(pattern) = pattern else { continue };
+                let cells = self.state[rank as usize].get(&term.place.buffer);
+                let mut k = 0;
+                while k < unit {
+                    let cell = cells.map_or(&EMPTY, |c| &c[(first + k) as usize]);
+                    if let Some(w) = Wrong::find(cell, &pattern, k) {
+                        let mut len = 1;
+                        while k + len < unit {
+                            let next = cells.map_or(&EMPTY, |c| &c[(first + k + len) as usize]);
+                            match Wrong::find(next, &pattern, k + len) {
+                                Some(n) if n.same_kind(&w) => len += 1,
+                                _ => break,
+                            }
+                        }
+                        self.wrong.push(w.at(rank, term.place.buffer, first + k, len));
+                        k += len;
+                    } else {
+                        k += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Who holds a contribution now.
+    fn holders(&self, (key, of): Contribution) -> Vec<(u32, u32, u32)> {
+        let mut out = vec![];
+        for (rank, buffers) in self.state.iter().enumerate() {
+            for (&buffer, cells) in buffers {
+                for (place, cell) in cells.iter().enumerate() {
+                    if matches!(&cell.holds, Holds::Sum(b) if b.count(key, of) > 0) {
+                        out.push((rank as u32, buffer, place as u32));
+                    }
+                }
+            }
+        }
+        out
+    }
+}
+
+/// First atom on the line, and length, of a block of a use's region.
+fn block_of(u: &Use, c: &Contract, buffer: u32, block: u32) -> (u32, u32) {
+    let len = u.regions.get(buffer as usize).map_or(0, |r| r.len);
+    let count = if c.blocks[buffer as usize] { u.members.len() as u32 } else { 1 };
+    let unit = len / count.max(1);
+    (block * unit, unit)
+}
+
+/// The first run of places that hold nothing.
+fn first_missing(region: &Region, cells: &[Cell]) -> Option<(u32, u32, By)> {
+    let empty = |p: &u32| matches!(cells[*p as usize].holds, Holds::Nothing);
+    let mut places = region.places().skip_while(|p| !empty(p));
+    let start = places.next()?;
+    let mut len = 1;
+    for p in places {
+        if p != start + len || !empty(&p) {
+            break;
+        }
+        len += 1;
+    }
+    Some((start, len, cells[start as usize].by))
+}
+
+/// The same, and makes all of them hold anything.
+fn take_missing(region: &Region, cells: &mut [Cell]) -> Option<(u32, u32, By)> {
+    let found = first_missing(region, cells)?;
+    for p in region.places() {
+        if matches!(cells[p as usize].holds, Holds::Nothing) {
+            cells[p as usize].holds = Holds::Anything;
+        }
+    }
+    Some(found)
+}
+
+/// A transfer by its number over all rounds, with its round.
+pub(crate) fn transfer_at(rounds: &Rounds, number: u32) -> Option<(u32, &Transfer)> {
+    let mut left = number as usize;
+    for (t, r) in rounds.rounds.iter().enumerate() {
+        match r.get(left) {
+            Some(x) => return Some((t as u32, x)),
+            None => left -= r.len(),
+        }
+    }
+    None
+}

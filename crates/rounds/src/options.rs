@@ -1,0 +1,89 @@
+//! Options of a use (LANGUAGE 2.7): `using: ring(pipeline: 4)`.
+//!
+//! Owns their names, their values and the check of both. They never change what an algorithm means, so this
+//! crate only reads and records them; the passes act on them.
+
+use kbc_diag::{Diagnostic, Span};
+
+use crate::ast::{Expr, ExprKind, Ident};
+use crate::eval::{Evaluator, Fault, Scope, Value, unknown};
+
+/// What kind of value an option takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OptionKind {
+    /// An integer of at least 1.
+    Count,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// `true` or `false`.
+    Flag,
+}
+
+/// Every option with its kind. No parameter of an algorithm may have one of these names.
+pub const OPTIONS: [(&str, OptionKind); 10] = [
+    ("pipeline", OptionKind::Count),
+    ("instances", OptionKind::Count),
+    ("overlap", OptionKind::Count),
+    ("order", OptionKind::Word(&["rank", "tree", "any"])),
+    ("accumulate", OptionKind::Word(&["f32"])),
+    ("transfer", OptionKind::Word(&["push", "pull"])),
+    ("slots", OptionKind::Count),
+    ("memory", OptionKind::Word(&["hbm", "sram", "tcm"])),
+    ("cores", OptionKind::Count),
+    ("direct", OptionKind::Flag),
+];
+
+/// The value of an option.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum OptionValue {
+    /// An integer of at least 1.
+    Count(i64),
+    /// One of the option's words.
+    Word(String),
+    /// Yes or no.
+    Flag(bool),
+}
+
+/// The kind of the option of that name.
+pub fn option_kind(name: &str) -> Option<OptionKind> {
+    OPTIONS.iter().find(|o| o.0 == name).map(|o| o.1)
+}
+
+/// Reads the value of an option.
+///
+/// # Errors
+/// E006: no such option, or a value it cannot have; E005, E010 from evaluating a count.
+pub fn option_value(
+    name: &Ident,
+    expr: &Expr,
+    evaluator: &Evaluator<'_>,
+    scope: &dyn Scope,
+) -> Result<OptionValue, Fault> {
+    let Some(kind) = option_kind(&name.node) else {
+        let valid: Vec<String> = OPTIONS.iter().map(|o| o.0.to_owned()).collect();
+        return Err(unknown("E006", "option", &name.node, name.span, &valid));
+    };
+    match kind {
+        OptionKind::Count => match evaluator.int(expr, scope)? {
+            k if k >= 1 => Ok(OptionValue::Count(k)),
+            k => Err(bad(name, expr.span, &format!("{k}"), "an integer of at least 1")),
+        },
+        OptionKind::Word(words) => match &expr.kind {
+            ExprKind::Name(w) if words.contains(&w.as_str()) => Ok(OptionValue::Word(w.clone())),
+            ExprKind::Name(w) => Err(bad(name, expr.span, w, &words.join(" | "))),
+            _ => Err(bad(name, expr.span, "this", &words.join(" | "))),
+        },
+        OptionKind::Flag => match evaluator.eval(expr, scope)? {
+            Value::Bool(b) => Ok(OptionValue::Flag(b)),
+            other => Err(bad(name, expr.span, &other.to_string(), "true | false")),
+        },
+    }
+}
+
+fn bad(name: &Ident, span: Span, got: &str, wanted: &str) -> Fault {
+    Box::new(
+        Diagnostic::error("E006", format!("option `{}` cannot be {got}", name.node))
+            .primary(span, format!("wanted: {wanted}"))
+            .secondary(name.span, "this option"),
+    )
+}

@@ -1,0 +1,186 @@
+//! Regions: sequences of places of one buffer, thought of as a line (LANGUAGE 2.3).
+//!
+//! Owns cutting a line into equal parts, selecting parts of parts, and joining them. Places are whole atoms; a
+//! cut that does not fall between two atoms is no error but [`Cut::Finer`]: the caller starts again with finer
+//! atoms. What a selector's expressions mean is the expansion's.
+
+use std::sync::Arc;
+
+use crate::ratio::{Ratio, gcd};
+
+/// Neighbouring places of a buffer, and where on the region's line they begin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Run {
+    /// Offset on the line, in atoms.
+    pub line: u32,
+    /// First place in the buffer, in atoms.
+    pub start: u32,
+    /// Number of atoms, at least 1.
+    pub len: u32,
+}
+
+/// A sequence of places of one buffer. Equal regions are the same places in the same order: neighbouring runs
+/// are always joined.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Region {
+    /// The buffer, an index into the buffers of the call.
+    pub buffer: u32,
+    /// Number of atoms.
+    pub len: u32,
+    runs: Arc<[Run]>,
+}
+
+/// Why a line could not be cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cut {
+    /// The cut falls inside an atom; with atoms this many times finer it does not.
+    Finer(u64),
+}
+
+/// A part of a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interval {
+    /// First atom.
+    pub start: u32,
+    /// Number of atoms.
+    pub len: u32,
+}
+
+impl Region {
+    /// A whole buffer.
+    pub fn whole(buffer: u32, len: u32) -> Region {
+        let runs: Arc<[Run]> =
+            if len == 0 { Arc::new([]) } else { Arc::new([Run { line: 0, start: 0, len }]) };
+        Region { buffer, len, runs }
+    }
+
+    /// The places, in order.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// Calls `f` with every place, in order.
+    pub fn places(&self) -> impl Iterator<Item = u32> + '_ {
+        self.runs.iter().flat_map(|r| r.start..r.start + r.len)
+    }
+
+    /// The places of these parts of the line, joined in this order.
+    pub fn select(&self, parts: &[Interval]) -> Region {
+        let mut runs: Vec<Run> = Vec::with_capacity(parts.len());
+        let mut line = 0;
+        for part in parts {
+            let (mut at, mut left) = (part.start, part.len);
+            let mut i = self.runs.partition_point(|r| r.line + r.len <= at);
+            while left > 0 {
+                let Some(run) = self.runs.get(i) else { break };
+                let skip = at - run.line;
+                let len = left.min(run.len - skip);
+                match runs.last_mut() {
+                    Some(last) if last.start + last.len == run.start + skip => last.len += len,
+                    _ => runs.push(Run { line, start: run.start + skip, len }),
+                }
+                line += len;
+                at += len;
+                left -= len;
+                i += 1;
+            }
+        }
+        Region { buffer: self.buffer, len: line, runs: runs.into() }
+    }
+
+    /// The `count` neighbouring atoms from `start` on the line.
+    pub fn part(&self, start: u32, count: u32) -> Region {
+        self.select(&[Interval { start, len: count }])
+    }
+
+    /// The same region in atoms `factor` times coarser (which must divide every boundary).
+    pub fn coarser(&self, factor: u32) -> Region {
+        let runs = self.runs.iter().map(|r| Run {
+            line: r.line / factor,
+            start: r.start / factor,
+            len: r.len / factor,
+        });
+        Region { buffer: self.buffer, len: self.len / factor, runs: runs.collect() }
+    }
+
+    /// Every atom cut in `lanes`, and of each the part `lane`.
+    pub fn lane(&self, lanes: u32, lane: u32) -> Region {
+        let whole = self.places().map(|a| a * lanes + lane);
+        let mut runs: Vec<Run> = vec![];
+        for (line, start) in whole.enumerate() {
+            match runs.last_mut() {
+                Some(last) if last.start + last.len == start => last.len += 1,
+                _ => runs.push(Run { line: line as u32, start, len: 1 }),
+            }
+        }
+        Region { buffer: self.buffer, len: self.len, runs: runs.into() }
+    }
+
+    /// Greatest common divisor of all boundaries and `so_far`.
+    pub fn grain(&self, so_far: u64) -> u64 {
+        self.runs.iter().fold(so_far, |g, r| gcd(gcd(g, u64::from(r.start)), u64::from(r.len)))
+    }
+}
+
+/// The part `index` of `count` equal parts of an interval.
+///
+/// # Errors
+/// [`Cut::Finer`] if the parts are not whole atoms.
+pub fn cut(whole: Interval, index: u64, count: u64) -> Result<Interval, Cut> {
+    let len = u64::from(whole.len);
+    if count == 0 || len % count != 0 {
+        return Err(Cut::Finer(count / gcd(len, count).max(1)));
+    }
+    let part = len / count;
+    Ok(Interval { start: whole.start + (index * part) as u32, len: part as u32 })
+}
+
+/// How a run is written in the language, relative to a buffer of `total` atoms: `3 of 8`, `2; 3 of 8`, `..`.
+pub fn describe(start: u32, len: u32, total: u32) -> String {
+    if len == total {
+        return "..".to_owned();
+    }
+    let grain = gcd(gcd(u64::from(start), u64::from(len)), u64::from(total)).max(1);
+    let (i, k, n) = (u64::from(start) / grain, u64::from(len) / grain, u64::from(total) / grain);
+    if k == 1 {
+        return format!("{i} of {n}");
+    }
+    // A single part of a coarser cut reads better than a run of a finer one.
+    if len != 0 && start.is_multiple_of(len) && total.is_multiple_of(len) {
+        return format!("{} of {}", start / len, total / len);
+    }
+    format!("{i}; {k} of {n}")
+}
+
+/// `len` atoms of `total` as a fraction.
+pub fn fraction(len: u32, total: u32) -> Ratio {
+    Ratio::new(u64::from(len), u64::from(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_parts() {
+        let v = Region::whole(0, 12);
+        let odd = v.select(&[Interval { start: 3, len: 3 }, Interval { start: 9, len: 3 }]);
+        assert_eq!(odd.places().collect::<Vec<_>>(), [3, 4, 5, 9, 10, 11]);
+        let middle = odd.part(2, 2);
+        assert_eq!(middle.places().collect::<Vec<_>>(), [5, 9]);
+        assert_eq!(odd.part(0, 3).runs(), v.part(3, 3).runs());
+        assert_eq!(cut(Interval { start: 0, len: 6 }, 1, 4), Err(Cut::Finer(2)));
+        assert_eq!(cut(Interval { start: 6, len: 6 }, 1, 3), Ok(Interval { start: 8, len: 2 }));
+        assert_eq!(odd.coarser(3).places().collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(v.part(1, 2).lane(2, 1).places().collect::<Vec<_>>(), [3, 5]);
+    }
+
+    #[test]
+    fn names_of_parts() {
+        let cases =
+            [((0, 12, 12), ".."), ((4, 4, 12), "1 of 3"), ((3, 6, 12), "1; 2 of 4"), ((5, 1, 12), "5 of 12")];
+        for ((s, l, t), text) in cases {
+            assert_eq!(describe(s, l, t), text);
+        }
+    }
+}

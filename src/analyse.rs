@@ -1,0 +1,537 @@
+//! What is found out about a schedule: proof, numbers, time, bounds; each as the part of the report it becomes.
+
+use crate::build::Built;
+use crate::data::{self, Inputs};
+use crate::report::*;
+use crate::session::{Outcome, Session};
+use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
+use kbc_backend_sim::compare::{Blame, Comparison, Expected, compare};
+use kbc_backend_sim::interp::{self, RunOptions, RunResult};
+use kbc_backend_sim::reference::{EvalOptions, RefTensor, evaluate};
+use kbc_backend_sim::tensor::{Tensor, Value};
+use kbc_backend_sim::time::{Cause, Observer, TimeOptions, Timing, Work, simulate_observed};
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::bounds::{self, Problem, Sizes, algbw, bound, busbw};
+use kbc_ir::checker::{CheckOptions, Method, Verdict, check};
+use kbc_ir::graph::{Graph, OpKind};
+use kbc_ir::schedule::{Calls, Region, RegionId, Schedule};
+use kbc_ir::topology::{DeviceId, Topology};
+use kbc_ir::types::{Mesh, TensorType};
+use kbc_ir::walk::Program;
+
+/// Proves a schedule.
+///
+/// # Errors
+/// What the checker finds.
+pub fn verify(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
+    let verdict = check(schedule, &CheckOptions::default());
+    if !verdict.ok() {
+        return Err(verdict.errors);
+    }
+    Ok(verified(&verdict))
+}
+
+/// A verdict as a part of a report.
+pub fn verified(v: &Verdict) -> VerifiedReport {
+    let meaning = match &v.meaning {
+        Method::Exact if v.unpromised.is_empty() => "exact".to_owned(),
+        Method::Exact => format!("exact, but for regions without a promise: {}", v.unpromised.join(", ")),
+        Method::Symmetric { orbits } => format!("symmetric, {orbits} orbit{}", if *orbits == 1 { "" } else { "s" }),
+        Method::Fingerprints => "fingerprints".to_owned(),
+        Method::NotChecked => "not checked".to_owned(),
+    };
+    VerifiedReport {
+        ok: v.ok(),
+        meaning,
+        calls: match v.order {
+            Calls::None => "none",
+            Calls::First => "first",
+            Calls::Any => "any",
+        }
+        .into(),
+        calls_walked: v.calls,
+        ranks_walked: v.ranks_walked,
+        operations: v.acts,
+        counter_range: v.range,
+    }
+}
+
+/// Results of executing a program: what each rank held after each call, and what it should have.
+pub struct Executed {
+    /// Inputs used.
+    pub inputs: Inputs,
+    /// Outputs.
+    pub result: RunResult,
+    /// Comparison over all calls.
+    pub compare: CompareReport,
+    /// Comparison with stored results.
+    pub expect: Vec<CompareReport>,
+}
+
+/// Executes the program's schedule on all ranks and compares every element.
+///
+/// # Errors
+/// Of the data, of the run, or of the evaluator. Mismatches are no error of this function: they are in the result.
+pub fn execute(
+    session: &Session,
+    built: &Built,
+    schedule: &Schedule,
+    data: &crate::cli::Data,
+    calls: u32,
+    seed: Option<u64>,
+) -> Outcome<Executed> {
+    let mesh = &built.module.mesh;
+    let graph = &built.typed;
+    let inputs = data::inputs(session, graph, mesh, data, calls, seed.unwrap_or(0))?;
+    let expected = data::expected(session, graph, mesh)?;
+    let options = RunOptions { calls, seed, ..RunOptions::default() };
+    let result = interp::run(schedule, &inputs.calls, &options)?;
+    let types = output_types(built);
+    let names = output_names(graph);
+    let mut total: Option<CompareReport> = None;
+    let mut expect = vec![];
+    for (c, outputs) in result.outputs.iter().enumerate() {
+        let reference = evaluate(graph, &inputs.calls[c], &EvalOptions { max_parts: mesh.ranks() })?;
+        for (i, want) in reference.iter().enumerate() {
+            let parts: Vec<_> = outputs.iter().map(|rank| rank[i].clone()).collect();
+            let terms = contributions(graph, mesh, &inputs.calls[c], i);
+            let found = compare(&types[i], mesh, &parts, &want.clone().into(), terms.as_deref());
+            let mut report = comparison(mesh, &names[i], "the single-device result", &found);
+            if c > 0 {
+                report.hints.iter_mut().for_each(|h| *h = format!("call {c}: {h}"));
+            }
+            total = Some(match total {
+                None => report,
+                Some(t) => joined(t, report),
+            });
+            if let (0, Some((stored, from))) = (c, expected.get(i)) {
+                // The stored result is another execution in the same types: both may be off by the bound.
+                let want = Expected::from(stored_reference(stored, want));
+                let found = compare(&types[i], mesh, &parts, &want, None);
+                expect.push(comparison(mesh, &names[i], from, &found));
+            }
+        }
+    }
+    let compare = total.unwrap_or_else(|| CompareReport {
+        result: "no result".into(),
+        against: "the single-device result".into(),
+        elements: 0,
+        mismatches: 0,
+        max_err: Some(0.0),
+        worst: None,
+        hints: vec![],
+        unfit: None,
+    });
+    Ok(Executed { inputs, result, compare, expect })
+}
+
+/// Whether a comparison passes.
+pub fn passes(c: &CompareReport) -> bool {
+    c.mismatches == 0 && c.unfit.is_none()
+}
+
+fn stored_reference(stored: &Tensor, want: &RefTensor) -> RefTensor {
+    RefTensor {
+        value: stored.data().to_f64(),
+        bound: want.bound.iter().map(|b| 2.0 * b).collect(),
+        exact: stored.data().to_i64().filter(|_| want.exact.is_some()),
+        ..want.clone()
+    }
+}
+
+fn joined(mut a: CompareReport, b: CompareReport) -> CompareReport {
+    let worse = match (a.max_err, b.max_err) {
+        (Some(x), Some(y)) => y > x,
+        (Some(_), None) => true,
+        (None, _) => false,
+    };
+    a.elements += b.elements;
+    a.mismatches += b.mismatches;
+    if worse {
+        (a.max_err, a.worst) = (b.max_err, b.worst);
+    }
+    if a.result != b.result {
+        a.result = "results".into();
+    }
+    a.hints.extend(b.hints);
+    a.unfit = a.unfit.or(b.unfit);
+    a
+}
+
+fn value(v: Value) -> String {
+    match v {
+        Value::Float(x) => format!("{x}"),
+        Value::Int(x) => format!("{x}"),
+    }
+}
+
+fn comparison(mesh: &Mesh, result: &str, against: &str, c: &Comparison) -> CompareReport {
+    let shown = c.first.as_ref().filter(|_| c.mismatches > 0 && c.max_err.is_infinite()).or(c.worst.as_ref());
+    CompareReport {
+        result: result.into(),
+        against: against.into(),
+        elements: c.elements,
+        mismatches: c.mismatches,
+        max_err: c.max_err.is_finite().then_some(c.max_err),
+        worst: shown.map(|w| WorstReport {
+            rank: mesh.show(w.rank),
+            index: w.index.clone(),
+            expected: value(w.expected),
+            got: value(w.got),
+            bound: w.bound,
+        }),
+        hints: c
+            .hints
+            .iter()
+            .map(|h| {
+                let how = match h.blame {
+                    Blame::Missing => "missing",
+                    Blame::Doubled => "counted twice",
+                };
+                format!("the contribution of rank {} is {how} in {} elements", h.contributor, h.explains)
+            })
+            .collect(),
+        unfit: c.unfit.clone(),
+    }
+}
+
+/// The inputs whose elementwise sum a result is, if it is nothing but a changed placement of one partial input.
+fn contributions(graph: &Graph, mesh: &Mesh, inputs: &[Tensor], result: usize) -> Option<Vec<Vec<f64>>> {
+    let out = graph.order().iter().find(|o| graph.op(**o).kind == OpKind::Output(result))?;
+    let mut at = *graph.operands(*out).first()?;
+    loop {
+        match &graph.op(at).kind {
+            OpKind::Demand | OpKind::Collective(_) => at = *graph.operands(at).first()?,
+            OpKind::Input(i) => {
+                let (_, axes) = graph.inputs[*i].ty.partial.as_ref()?;
+                let ranks: u64 = axes.iter().filter_map(|a| mesh.axis(a)).map(|a| a.size).product();
+                let all = inputs.get(*i)?.data().to_f64();
+                let each = all.len() / usize::try_from(ranks).ok()?.max(1);
+                return Some(all.chunks(each.max(1)).map(<[f64]>::to_vec).collect());
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// Types of the results as the schedule gives them.
+pub fn output_types(built: &Built) -> Vec<TensorType> {
+    match built.module.schedule() {
+        Some(s) => {
+            let mut out: Vec<(u32, TensorType)> = s
+                .buffers
+                .iter()
+                .filter_map(|b| match (b.role, &b.global) {
+                    (kbc_ir::schedule::BufferRole::Output(i), Some(t)) => Some((i, t.clone())),
+                    _ => None,
+                })
+                .collect();
+            out.sort_by_key(|o| o.0);
+            out.into_iter().map(|o| o.1).collect()
+        }
+        None => vec![],
+    }
+}
+
+/// Names of the results.
+pub fn output_names(graph: &Graph) -> Vec<String> {
+    let mut out: Vec<(usize, String)> = graph
+        .order()
+        .iter()
+        .filter_map(|o| match graph.op(*o).kind {
+            OpKind::Output(i) => Some((i, graph.op(*o).name.to_string())),
+            _ => None,
+        })
+        .collect();
+    out.sort();
+    out.into_iter().map(|o| o.1).collect()
+}
+
+/// Runs the schedule under the adversaries, several seeds, several calls.
+///
+/// # Errors
+/// Of the data, or of a run in peace.
+pub fn adversary(schedule: &Schedule, inputs: &Inputs, seed: u64, seeds: u64, calls: u32) -> Outcome<AdversarialReport> {
+    let options = AdversaryOptions { seed, runs: seeds, calls, ..AdversaryOptions::default() };
+    let found = adversarial(schedule, &inputs.calls, None, &options)?;
+    Ok(AdversarialReport {
+        runs: found.runs,
+        elements: found.elements,
+        failure: found.failure.map(|f| failure(schedule, &f)),
+    })
+}
+
+/// A failed run in words.
+fn failure(schedule: &Schedule, f: &kbc_backend_sim::adversary::Failure) -> String {
+    let how = format!("seed {} ({})", f.seed, f.policy.name());
+    match &f.difference {
+        Some(d) => {
+            let index: Vec<String> = d.index.iter().map(u64::to_string).collect();
+            format!(
+                "{how}: call {}, rank {}, element [{}]: expected {}, got {}",
+                d.call,
+                schedule.mesh.show(d.rank),
+                index.join(", "),
+                value(d.expected),
+                value(d.got)
+            )
+        }
+        None => format!("{how}: {}", f.diagnostic.title),
+    }
+}
+
+/// Sums up the local work of every rank.
+struct Busy(Vec<f64>);
+
+impl Observer for Busy {
+    fn works(&mut self, work: &Work) {
+        if let Some(sum) = self.0.get_mut(work.rank as usize) {
+            *sum += work.end_ns - work.start_ns;
+        }
+    }
+}
+
+/// Times a schedule and sets bounds against it.
+///
+/// # Errors
+/// Of the engine; E990, a time below the bound, which is an error of kbc.
+pub fn time(report: &mut Report, schedule: &Schedule, topology: &Topology) -> Result<(), Diagnostics> {
+    let mut busy = Busy(vec![0.0; schedule.mesh.ranks() as usize]);
+    let timing = simulate_observed(schedule, topology, &TimeOptions::default(), &mut busy)?;
+    let compute = busy.0.iter().copied().fold(0.0, f64::max);
+    let lower = bound_of_program(report, schedule, topology, &timing, compute)?;
+    let total = timing.ns;
+    if total < lower.0 * (1.0 - 1e-9) {
+        return Err(below(&schedule.name, total, lower.0).into());
+    }
+    report.time_ns = Some(total);
+    report.bound_ns = Some(lower.0);
+    report.percent = (lower.0 > 0.0 && total > 0.0).then(|| 100.0 * lower.0 / total);
+    report.bottleneck = Some(lower.1);
+    report.messages = Some(timing.messages);
+    report.critical_path = steps(schedule, topology, &timing);
+    report.links = links(topology, &timing);
+    report.unlimited = timing.unlimited.iter().map(|s| (*s).to_owned()).collect();
+    Ok(())
+}
+
+/// Links shown in a report.
+const LINKS: usize = 64;
+
+/// Links by bytes, busiest first.
+fn links(topology: &Topology, timing: &Timing) -> Vec<LinkReport> {
+    let mut all: Vec<&kbc_backend_sim::time::LinkUse> = timing.links.iter().collect();
+    all.sort_by(|a, b| b.busy_ns.total_cmp(&a.busy_ns).then(a.link.cmp(&b.link)));
+    all.iter()
+        .take(LINKS)
+        .map(|l| LinkReport {
+            link: topology.link_name(l.link),
+            bytes: l.bytes,
+            use_percent: 100.0 * timing.utilisation(l),
+        })
+        .collect()
+}
+
+/// The critical path in words.
+fn steps(schedule: &Schedule, topology: &Topology, timing: &Timing) -> Vec<StepReport> {
+    timing
+        .path
+        .iter()
+        .map(|s| {
+            let cause = match s.cause {
+                Cause::Queue(l) => format!("waits for link {}", topology.link_name(l)),
+                Cause::Latency(l) => format!("latency of link {}", topology.link_name(l)),
+                Cause::Service(l) => format!("bytes over link {}", topology.link_name(l)),
+                Cause::UnitQueue(u) => format!("waits for {}", u.name()),
+                Cause::Work(u) => u.name().into(),
+                Cause::Fence => "fence".into(),
+            };
+            StepReport {
+                what: s.name.into(),
+                place: schedule.mesh.show(s.rank),
+                region: schedule.regions.get(s.region.0 as usize).map_or_else(String::new, |r| r.name.to_string()),
+                start_ns: s.start_ns,
+                end_ns: s.end_ns,
+                cause,
+            }
+        })
+        .collect()
+}
+
+fn below(what: &str, time: f64, bound: f64) -> Diagnostic {
+    Diagnostic::error("E990", format!("{what} takes {time} ns, below its bound of {bound} ns"))
+        .note("one of the two is wrong: an error of kbc, not of the program")
+        .help("please report it with the program")
+}
+
+/// The bound of every collective (put into the report) and of the whole: (ns, words).
+fn bound_of_program(
+    report: &mut Report,
+    schedule: &Schedule,
+    topology: &Topology,
+    timing: &Timing,
+    compute: f64,
+) -> Result<(f64, String), Diagnostics> {
+    let program = Program::compile(schedule)?;
+    let mut bandwidth: Vec<(String, f64)> = vec![];
+    let (mut chain, mut best) = (0.0, (0.0, "nothing to move".to_owned()));
+    let mut at = 0;
+    for (i, region) in schedule.regions.iter().enumerate() {
+        if region.over.is_empty() {
+            continue;
+        }
+        let id = RegionId(i as u32);
+        let Some((problem, bytes)) = problem(schedule, &program, region, id)? else {
+            at += 1;
+            continue;
+        };
+        let found = bound(topology, &problem).map_err(Diagnostics::from)?;
+        let span = timing.regions.iter().find(|r| r.region == id);
+        let took = span.map(|s| s.end_ns - s.start_ns);
+        if let Some(c) = report.collectives.get_mut(at) {
+            c.bytes = bytes;
+            c.bound_ns = Some(found.ns);
+            c.bound_exact = found.exact;
+            c.bottleneck = (found.ns > 0.0).then(|| found.bottleneck.clone());
+            if let Some(took) = took {
+                c.time_ns = Some(took);
+                c.percent = (found.ns > 0.0 && took > 0.0).then(|| 100.0 * found.ns / took);
+                if took > 0.0 {
+                    c.algbw = Some(algbw(bytes, took));
+                    c.busbw = Some(busbw(problem.kind, problem.group.len(), bytes, took));
+                }
+            }
+        }
+        at += 1;
+        if let Some(took) = took
+            && took < found.ns * (1.0 - 1e-9)
+        {
+            return Err(below(&region.name, took, found.ns).into());
+        }
+        chain += found.latency_ns;
+        let key = format!("{} over {}", problem.kind.name(), region.over[0]);
+        match bandwidth.iter_mut().find(|b| b.0 == key) {
+            Some(b) => b.1 += found.bandwidth_ns,
+            None => bandwidth.push((key, found.bandwidth_ns)),
+        }
+        if found.ns > best.0 {
+            best = (found.ns, found.bottleneck);
+        }
+    }
+    for (what, ns) in bandwidth {
+        if ns > best.0 {
+            best = (ns, format!("bandwidth of all {what}"));
+        }
+    }
+    if chain > best.0 {
+        best = (chain, "latency of one collective after another".into());
+    }
+    if compute > best.0 {
+        best = (compute, "compute of the busiest rank".into());
+    }
+    Ok(best)
+}
+
+/// The problem a collective region solves on the machine, on its first group, and S of the bandwidth conventions.
+fn problem(
+    schedule: &Schedule,
+    program: &Program<'_>,
+    region: &Region,
+    id: RegionId,
+) -> Result<Option<(Problem, u64)>, Diagnostics> {
+    let Some(promise) = &region.promise else { return Ok(None) };
+    let Some(kind) = bounds::CollKind::from_name(&promise.collective) else { return Ok(None) };
+    let p = schedule.group_size(region);
+    let group: Vec<DeviceId> = (0..p).map(|i| DeviceId(program.group_rank(id, 0, i) as u32)).collect();
+    let Some(operand) = region.operands.first() else { return Ok(None) };
+    let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
+    let elements = program.elements(operand.buffer, 0).map_err(fault)?;
+    let width = schedule.buffer(operand.buffer).dtype.bytes();
+    let bytes = elements * width;
+    let mut problem = Problem::new(kind, bytes, group);
+    if let Some(root) = promise.root {
+        problem = problem.root(root as usize);
+    }
+    if operand.line.parts > 1
+        && let (Some(extent), Some(unit)) = (operand.line.extent.as_int(), operand.line.unit.as_int())
+    {
+        let blocks = (0..p)
+            .map(|b| {
+                let (lo, hi) =
+                    (operand.line.rule.boundary(extent as u64, b, p), operand.line.rule.boundary(extent as u64, b + 1, p));
+                (hi - lo) * unit as u64 * width
+            })
+            .collect();
+        problem = problem.sizes(if kind == bounds::CollKind::AllToAll {
+            pairs(schedule, program, region, id, width).map_err(fault)?
+        } else {
+            Sizes::Blocks(blocks)
+        });
+    }
+    Ok(Some((problem, bytes)))
+}
+
+/// Bytes every rank has for every other, for an all_to_all.
+fn pairs(
+    schedule: &Schedule,
+    program: &Program<'_>,
+    region: &Region,
+    id: RegionId,
+    width: u64,
+) -> Result<Sizes, kbc_ir::walk::Fault> {
+    let p = schedule.group_size(region);
+    let line = &region.operands[0].line;
+    let mut all = vec![];
+    for src in 0..p {
+        let rank = program.group_rank(id, 0, src);
+        let unit = program.local_value(&line.unit, rank).unwrap_or(0).max(0) as u64;
+        let extent = program.local_value(&line.extent, rank).unwrap_or(0).max(0) as u64;
+        all.extend((0..p).map(|dst| {
+            (line.rule.boundary(extent, dst + 1, p) - line.rule.boundary(extent, dst, p)) * unit * width
+        }));
+    }
+    Ok(Sizes::Pairs(all))
+}
+
+/// The collectives of a schedule, in order, without times.
+pub fn collectives(schedule: &Schedule, graph: &Graph) -> Vec<CollectiveReport> {
+    let asked: Vec<bool> = graph
+        .order()
+        .iter()
+        .filter_map(|o| match &graph.op(*o).kind {
+            OpKind::Collective(c) if c.kind != kbc_ir::graph::CollKind::Slice => {
+                Some(c.using.as_ref().is_some_and(|u| !u.span.is_none()))
+            }
+            _ => None,
+        })
+        .collect();
+    let regions = schedule.regions.iter().filter(|r| !r.over.is_empty());
+    regions
+        .enumerate()
+        .map(|(i, r)| {
+            let promise = r.promise.as_ref();
+            let elements = r.operands.first().map_or(0, |o| {
+                let product = o.line.extent.clone() * o.line.unit.clone();
+                product.as_int().map_or(0, |n| n.max(0) as u64)
+            });
+            let width = r.operands.first().map_or(0, |o| schedule.buffer(o.buffer).dtype.bytes());
+            CollectiveReport {
+                operation: promise.map_or_else(|| r.name.to_string(), |p| p.collective.to_string()),
+                reduce: promise.and_then(|p| p.red).map(|r| r.name().to_owned()),
+                algorithm: r.label.clone().unwrap_or_default(),
+                asked: asked.get(i).copied().unwrap_or(true),
+                axis: r.over.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", "),
+                ranks: schedule.group_size(r),
+                elements,
+                bytes: elements * width,
+                time_ns: None,
+                bound_ns: None,
+                bound_exact: false,
+                percent: None,
+                bottleneck: None,
+                algbw: None,
+                busbw: None,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,160 @@
+//! From a file to a proven schedule: the part that `compile`, `check`, `run` and `explain` share.
+
+use crate::cli::{Source, Watch};
+use crate::commands::load_file;
+use crate::pipeline;
+use crate::session::{Outcome, Session};
+use kbc_diag::{Diagnostics, FileId};
+use kbc_frontend::lower::{LowerOptions, lower};
+use kbc_ir::graph::{Graph, OpKind};
+use kbc_ir::topology::Topology;
+use kbc_ir::{Body, Module};
+use kbc_passes::instrument::Instrument;
+use kbc_passes::pipeline::Step;
+use kbc_passes::select::SelectTable;
+use kbc_passes::{Changed, PassCx};
+use kbc_rounds::eval::{AlgRef, Value};
+use kbc_rounds::{Call, Limits, Verifier};
+use std::sync::Arc;
+
+/// A program on its way through the pipeline.
+pub struct Built {
+    /// The module after the pipeline.
+    pub module: Module,
+    /// The typed program before placement, which the reference evaluator runs.
+    pub typed: Graph,
+    /// The program with its changes of placement.
+    pub placed: Graph,
+    /// The machine.
+    pub topology: Topology,
+    /// Parameters with their values.
+    pub params: Vec<(String, String)>,
+    /// What `select` considered.
+    pub select: SelectTable,
+}
+
+/// Keeps the graph after the passes of the graph level.
+#[derive(Default)]
+struct Keep {
+    typed: Option<Graph>,
+    placed: Option<Graph>,
+}
+
+impl Instrument for Keep {
+    fn after(&mut self, step: Step<'_>, module: &Module, _: Changed) -> Result<(), Diagnostics> {
+        if let Body::Graph(g) = &module.body {
+            match step.info.name {
+                "infer" => self.typed = Some(g.clone()),
+                "select" => self.placed = Some(g.clone()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Loads, lowers and runs the pipeline.
+///
+/// # Errors
+/// Of reading, of the program, of an algorithm of the program that does not keep its promise, or of a pass.
+pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch) -> Outcome<Built> {
+    session.progress("reading");
+    let loaded = load_file(session, &source.file)?;
+    let topology = source.topology.as_ref().map(|t| {
+        let file = session.add_text("<--topology>", t);
+        (t.clone(), file)
+    });
+    let defines = defines(&source.define)?;
+    let options =
+        LowerOptions { defines, program: source.program.clone(), algorithm: source.algorithm.clone(), topology };
+    let lowered = lower(&loaded, &options)?;
+    session.tell(&lowered.warnings);
+    let mut module = lowered.module;
+    let cx = PassCx::new(&loaded.library, Some(&lowered.topology));
+    let mut keep = Keep::default();
+    session.progress("compiling");
+    pipeline::run(session, &mut module, passes, &cx, watch, &mut keep)?;
+    let select = cx.findings.borrow().select.clone();
+    let placed = keep.placed.unwrap_or_default();
+    let builtin = |id: FileId| loaded.file(id).is_none_or(|f| f.layer == kbc_rounds::Layer::Library);
+    right_algorithms(&loaded.library, &builtin, &placed, &module)?;
+    Ok(Built {
+        module,
+        typed: keep.typed.unwrap_or_default(),
+        placed,
+        topology: lowered.topology,
+        params: lowered.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
+        select,
+    })
+}
+
+/// `NAME=VALUE`
+///
+/// # Errors
+/// E413: not of that form.
+pub fn defines(list: &[String]) -> Result<Vec<(String, String)>, Diagnostics> {
+    let mut out = vec![];
+    let mut found = Diagnostics::new();
+    for d in list {
+        match d.split_once('=') {
+            Some((name, value)) if !name.trim().is_empty() && !value.trim().is_empty() => {
+                out.push((name.trim().to_owned(), value.trim().to_owned()));
+            }
+            _ => found.push(
+                kbc_diag::Diagnostic::error("E413", format!("-D {d} is not NAME=VALUE")).help("write -D tp=8"),
+            ),
+        }
+    }
+    if found.has_errors() { Err(found) } else { Ok(out) }
+}
+
+/// Ranks up to which a user's algorithm is checked round by round, where a mistake is explained in its own terms.
+const ROUNDS_RANKS: u64 = 64;
+
+/// Checks the user's own algorithms against their promises before their schedules are: the error is then in the
+/// innermost text that is wrong, with ranks, chunks and rounds.
+fn right_algorithms(
+    library: &kbc_rounds::Library,
+    builtin: &dyn Fn(FileId) -> bool,
+    graph: &Graph,
+    module: &Module,
+) -> Result<(), Diagnostics> {
+    let mut verifier = Verifier::new(library, Limits::default());
+    let mut found = Diagnostics::new();
+    for &id in graph.order() {
+        let op = graph.op(id);
+        let OpKind::Collective(c) = &op.kind else { continue };
+        let (Some(using), Some(axis)) = (&c.using, module.mesh.axis(&c.axis)) else { continue };
+        let at = if using.span.is_none() { op.span } else { using.span };
+        let Ok(coll) = library.find_collective(at.file, c.kind.name(), at) else { continue };
+        let Ok(alg) = library.find_algorithm(at.file, coll, &using.alg, at) else { continue };
+        let decl = library.algorithm(alg);
+        if builtin(decl.span.file) || axis.size > ROUNDS_RANKS {
+            continue;
+        }
+        let sizes: Vec<i64> = if decl.axes.len() > 1 {
+            axis.parts.iter().map(|p| p.1 as i64).collect()
+        } else {
+            vec![axis.size as i64]
+        };
+        let args = using
+            .args
+            .iter()
+            .filter(|(n, _)| decl.params.iter().any(|(p, _)| p.node == **n))
+            .map(|(n, v)| {
+                let v = match v {
+                    kbc_ir::graph::UsingArg::Int(i) => Value::Int(*i),
+                    kbc_ir::graph::UsingArg::Name(w) => {
+                        Value::Alg(Arc::new(AlgRef { name: w.to_string(), file: at.file }))
+                    }
+                };
+                (n.to_string(), v)
+            })
+            .collect();
+        let root = c.root.map(|r| kbc_rounds::rounds::coordinates(&sizes, r as i64));
+        if let Err(d) = verifier.verify(&Call { alg, sizes, root, args }) {
+            found.extend(d);
+        }
+    }
+    if found.has_errors() { Err(found) } else { Ok(()) }
+}

@@ -1,0 +1,246 @@
+//! The command line: verbs, flags, and nothing else.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A compiler for collective algorithms and tensor-parallel programs.
+#[derive(Parser, Debug)]
+#[command(name = "kbc", version, about, propagate_version = true)]
+pub struct Cli {
+    /// How messages about the input are written.
+    #[arg(long, global = true, value_enum, default_value_t = DiagnosticFormat::Human, help_heading = "Messages")]
+    pub diagnostics: DiagnosticFormat,
+    /// Colours in messages.
+    #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Messages")]
+    pub color: ColorChoice,
+    /// No progress and no notes, only results, warnings and errors.
+    #[arg(long, short, global = true, help_heading = "Messages")]
+    pub quiet: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Form of diagnostics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum DiagnosticFormat {
+    /// With the source text and marks under it.
+    Human,
+    /// `file:line:col: error[CODE]: words`, one a line.
+    Short,
+    /// One JSON object a line.
+    Json,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Form of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ReportFormat {
+    /// For people.
+    Human,
+    /// One JSON object (docs/report.md).
+    Json,
+}
+
+/// The verbs.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Prove, execute, time and compare with the single-device result
+    Compile(Compile),
+    /// Prove only: the algorithms of a file on many shapes, or a program's schedule
+    Check(Check),
+    /// Simulate only: `.kb` or `.kir`
+    Run(Run),
+    /// Run passes on a `.kir` file
+    Opt(Opt),
+    /// What an error code means, or why the compiler chose what it chose
+    Explain(Explain),
+    /// The passes and what they need, give and break
+    Passes(Passes),
+    /// The algorithms that can be used, by collective
+    List(List),
+}
+
+/// What is compiled.
+#[derive(Args, Debug, Clone)]
+pub struct Source {
+    /// A `.kb` file; `-` is standard input.
+    pub file: String,
+    /// Overrides a parameter: `-D tp=8`.
+    #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]
+    pub define: Vec<String>,
+    /// Replaces the shape of the program's topology: `torus(2,3)`.
+    #[arg(long, value_name = "SHAPE", help_heading = "Program")]
+    pub topology: Option<String>,
+    /// The program to take, if the file has several.
+    #[arg(long, value_name = "NAME", help_heading = "Program")]
+    pub program: Option<String>,
+    /// The algorithm to take as program, if the file has no program and several algorithms.
+    #[arg(long, value_name = "NAME", help_heading = "Program")]
+    pub algorithm: Option<String>,
+}
+
+/// Printing between passes.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Watch {
+    /// Prints the module after a pass (or `all`) to standard error; repeatable.
+    #[arg(long, value_name = "PASS", help_heading = "Passes")]
+    pub print_after: Vec<String>,
+    /// Prints the module after every pass that changed it.
+    #[arg(long, help_heading = "Passes")]
+    pub print_changed: bool,
+    /// Writes the module before the first and after every pass into a folder: 00-input.kir, 01-infer.kir, ..
+    #[arg(long, value_name = "DIR", help_heading = "Passes")]
+    pub dump_dir: Option<String>,
+    /// Replaces a dump folder even if something in it was not written by kbc, or was edited.
+    #[arg(long, help_heading = "Passes")]
+    pub force: bool,
+    /// Prints the time of every pass.
+    #[arg(long, help_heading = "Passes")]
+    pub timings: bool,
+}
+
+/// Data in and out.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Data {
+    /// Data of an input: `x=file.npy`, `w=file.npz:key`, `w=file.safetensors:key`.
+    #[arg(long, value_name = "NAME=FILE[:KEY]", help_heading = "Data")]
+    pub input: Vec<String>,
+    /// Writes a result (rank 0's view of the global value): `y=file.npy` (or .npz, .safetensors).
+    #[arg(long, value_name = "NAME=FILE", help_heading = "Data")]
+    pub output: Vec<String>,
+}
+
+/// `kbc compile`
+#[derive(Args, Debug)]
+pub struct Compile {
+    #[command(flatten)]
+    pub source: Source,
+    /// What to compile for.
+    #[arg(long, default_value = "sim")]
+    pub target: String,
+    /// Folder for emitted code.
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<String>,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
+    /// Also writes an artefact: graph, kir, dot, dot-graph (`=-` or nothing is standard output); repeatable.
+    #[arg(long, value_name = "KIND[=PATH]")]
+    pub emit: Vec<String>,
+    /// The pipeline to run instead of the default one.
+    #[arg(long, short, value_name = "PASSES", default_value = "default", help_heading = "Passes")]
+    pub passes: String,
+    #[command(flatten)]
+    pub watch: Watch,
+    #[command(flatten)]
+    pub data: Data,
+}
+
+/// `kbc check`
+#[derive(Args, Debug)]
+pub struct Check {
+    #[command(flatten)]
+    pub source: Source,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
+}
+
+/// `kbc run`
+#[derive(Args, Debug)]
+pub struct Run {
+    #[command(flatten)]
+    pub source: Source,
+    /// Seed of interleavings and of generated data.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Stale views, late puts, random interleavings; several calls at any skew.
+    #[arg(long)]
+    pub adversarial: bool,
+    /// How many seeds an adversarial run tries, from `--seed` on.
+    #[arg(long, default_value_t = 20)]
+    pub seeds: u64,
+    /// Calls in a row.
+    #[arg(long)]
+    pub calls: Option<u32>,
+    /// Time only.
+    #[arg(long, conflicts_with = "adversarial")]
+    pub no_data: bool,
+    /// Data only.
+    #[arg(long)]
+    pub no_time: bool,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
+    #[command(flatten)]
+    pub data: Data,
+}
+
+/// `kbc opt`
+#[derive(Args, Debug)]
+pub struct Opt {
+    /// A `.kir` file; `-` is standard input.
+    pub file: String,
+    /// The passes: `infer,place` or a named pipeline.
+    #[arg(long, short, value_name = "PASSES", default_value = "default")]
+    pub passes: String,
+    /// Where the result goes; `-` is standard output.
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    pub output: String,
+    /// A `.kb` file whose algorithms may be used beside the library's; repeatable.
+    #[arg(long = "use", value_name = "FILE")]
+    pub uses: Vec<String>,
+    /// Prints source positions.
+    #[arg(long)]
+    pub locs: bool,
+    /// What to write: kir or dot.
+    #[arg(long, default_value = "kir", value_parser = ["kir", "dot"])]
+    pub emit: String,
+    #[command(flatten)]
+    pub watch: Watch,
+}
+
+/// `kbc explain`
+#[derive(Args, Debug)]
+pub struct Explain {
+    /// An error code (E021), or one of: select, placement, window.
+    pub topic: String,
+    /// The program, for a topic that is about one.
+    pub file: Option<String>,
+    /// Overrides a parameter: `-D tp=8`.
+    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    pub define: Vec<String>,
+    /// Replaces the shape of the program's topology.
+    #[arg(long, value_name = "SHAPE")]
+    pub topology: Option<String>,
+}
+
+/// `kbc passes`
+#[derive(Args, Debug)]
+pub struct Passes {
+    /// One pass, with its page.
+    pub name: Option<String>,
+    /// Form of the table.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
+}
+
+/// `kbc list`
+#[derive(Args, Debug)]
+pub struct List {
+    /// Files whose algorithms are listed beside the library's.
+    pub files: Vec<String>,
+    /// Form of the table.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
+}

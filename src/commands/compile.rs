@@ -1,0 +1,163 @@
+//! `kbc compile`: text, schedule, proof, numbers, time, report.
+
+use crate::analyse;
+use crate::build::{Built, build};
+use crate::cli::{Compile, ReportFormat};
+use crate::data;
+use crate::outdir;
+use crate::report::{AxisReport, InputReport, ParamReport, Report, SCHEMA, human};
+use crate::session::{Failure, Outcome, Session};
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::dot;
+use kbc_ir::schedule::Schedule;
+use kbc_ir::text::{self, PrintOptions};
+use std::path::Path;
+
+/// Runs everything for a target.
+///
+/// # Errors
+/// Of any step; a comparison that fails is an error, too.
+pub fn run(session: &mut Session, args: &Compile) -> Outcome {
+    target(args)?;
+    let artefacts = artefacts(args)?;
+    let built = build(session, &args.source, &args.passes, &args.watch)?;
+    emit(session, &artefacts, &built)?;
+    let Some(schedule) = built.module.schedule() else {
+        // A pipeline that ends at graph level was asked for, to look at it.
+        return Ok(());
+    };
+    let mut report = begin("compile", &args.source.file, &built, schedule);
+    session.progress("proving");
+    report.verified = Some(analyse::verify(schedule)?);
+    session.progress("executing");
+    let done = analyse::execute(session, &built, schedule, &args.data, 1, None)?;
+    report.inputs = inputs(&built, &done.inputs);
+    session.progress("timing");
+    analyse::time(&mut report, schedule, &built.topology)?;
+    report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
+    (report.compare, report.expect) = (Some(done.compare), done.expect);
+    let names = analyse::output_names(&built.typed);
+    if let Some(last) = done.result.outputs.last() {
+        data::write(&args.data, &names, &analyse::output_types(&built), last)?;
+    }
+    finish(session, &report, args.report, artefacts.iter().all(|a| a.1 != "-"))
+}
+
+/// Prints a report; one that is not ok ends with exit code 1.
+///
+/// # Errors
+/// E420: a comparison failed.
+pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: bool) -> Outcome {
+    if print {
+        match format {
+            ReportFormat::Human => session.result(&human(report)),
+            ReportFormat::Json => session.result(&json(report)?),
+        }
+    }
+    if report.ok {
+        return Ok(());
+    }
+    Err(Failure::Program(Diagnostics::from(
+        Diagnostic::error("E420", format!("{}: results are not what they should be", report.file))
+            .note("the report names the elements"),
+    )))
+}
+
+fn json(report: &Report) -> Result<String, Diagnostic> {
+    serde_json::to_string(report).map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))
+}
+
+/// The parts of a report that are known once the schedule is.
+pub fn begin(command: &'static str, file: &str, built: &Built, schedule: &Schedule) -> Report {
+    Report {
+        schema: SCHEMA,
+        command,
+        file: file.to_owned(),
+        program: built.module.name.to_string(),
+        machine: Some(built.topology.to_string()),
+        mesh: schedule.mesh.axes.iter().map(|a| AxisReport { name: a.name.to_string(), size: a.size }).collect(),
+        params: built.params.iter().map(|(n, v)| ParamReport { name: n.clone(), value: v.clone() }).collect(),
+        collectives: analyse::collectives(schedule, &built.placed),
+        ..Report::default()
+    }
+}
+
+/// Inputs with their types and origins.
+pub fn inputs(built: &Built, made: &data::Inputs) -> Vec<InputReport> {
+    let types = built.typed.inputs.iter().map(|i| i.ty.to_string());
+    made.origin
+        .iter()
+        .zip(types)
+        .map(|((name, from), ty)| InputReport { name: name.clone(), r#type: ty, from: from.clone() })
+        .collect()
+}
+
+/// Targets that exist, and those that will.
+fn target(args: &Compile) -> Outcome {
+    if args.target == "sim" {
+        if args.out.is_some() {
+            return Err(Failure::Usage(Diagnostics::from(
+                Diagnostic::error("E416", "--out is the folder of emitted code, and target sim emits none")
+                    .help("use --emit kir=FILE or --dump-dir DIR"),
+            )));
+        }
+        return Ok(());
+    }
+    let known: Vec<&str> = kbc_backend_ascend::TARGETS.iter().map(|t| t.name).collect();
+    let mut d = match kbc_backend_ascend::TARGETS.iter().find(|t| t.name == args.target) {
+        Some(t) => Diagnostic::error("E417", format!("target {} is not there yet", t.name))
+            .note(t.why)
+            .help("use --target sim"),
+        None => Diagnostic::error("E416", format!("there is no target `{}`", args.target))
+            .note(format!("targets: sim; later: {}", known.join(", "))),
+    };
+    if d.help.is_none()
+        && let Some(near) = nearest(&args.target, known.iter().copied().chain(["sim"]))
+    {
+        d = d.help(format!("did you mean `{near}`?"));
+    }
+    Err(Failure::Usage(d.into()))
+}
+
+const ARTEFACTS: [&str; 4] = ["graph", "kir", "dot", "dot-graph"];
+
+/// `KIND[=PATH]`, a path of `-` being standard output.
+fn artefacts(args: &Compile) -> Outcome<Vec<(String, String)>> {
+    let mut out = vec![];
+    for e in &args.emit {
+        let (kind, path) = e.split_once('=').unwrap_or((e, "-"));
+        if !ARTEFACTS.contains(&kind) {
+            let mut d = Diagnostic::error("E416", format!("there is nothing called `{kind}` to emit"))
+                .note(format!("what can be emitted: {}", ARTEFACTS.join(", ")));
+            if let Some(near) = nearest(kind, ARTEFACTS) {
+                d = d.help(format!("did you mean `{near}`?"));
+            }
+            return Err(Failure::Usage(d.into()));
+        }
+        out.push((kind.to_owned(), path.to_owned()));
+    }
+    Ok(out)
+}
+
+fn emit(session: &Session, artefacts: &[(String, String)], built: &Built) -> Outcome {
+    for (kind, path) in artefacts {
+        let text = match (kind.as_str(), built.module.schedule()) {
+            ("graph", _) => {
+                let mut module = built.module.clone();
+                module.body = kbc_ir::Body::Graph(built.placed.clone());
+                module.props = kbc_ir::Props::TYPED.with(kbc_ir::Props::PLACED).with(kbc_ir::Props::SELECTED);
+                text::print(&module, &PrintOptions::default())
+            }
+            ("dot-graph", _) => dot::graph_dot(&built.placed),
+            ("dot", Some(s)) => dot::schedule_dot(s),
+            _ => text::print(&built.module, &PrintOptions::default()),
+        };
+        if path == "-" {
+            session.result(&text);
+        } else {
+            outdir::write_file(Path::new(path), text.as_bytes())?;
+        }
+    }
+    Ok(())
+}

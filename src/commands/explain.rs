@@ -1,0 +1,139 @@
+//! `kbc explain`: what a code means, and why the compiler chose what it chose.
+
+use crate::build::{Built, build};
+use crate::cli::{Explain, Source, Watch};
+use crate::report::human::{bytes, time};
+use crate::session::{Failure, Outcome, Session};
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics, codes};
+use kbc_ir::schedule::Schedule;
+use kbc_passes::cost::Method;
+use kbc_passes::select::Verdict;
+
+const TOPICS: [&str; 3] = ["select", "placement", "window"];
+
+/// Prints a page or a table.
+///
+/// # Errors
+/// E416: no such code or topic; those of compiling the file.
+pub fn run(session: &mut Session, args: &Explain) -> Outcome {
+    if TOPICS.contains(&args.topic.as_str()) {
+        let Some(file) = &args.file else {
+            return usage(Diagnostic::error("E416", format!("explain {} is about a program", args.topic))
+                .help(format!("write kbc explain {} FILE", args.topic)));
+        };
+        let source = Source {
+            file: file.clone(),
+            define: args.define.clone(),
+            topology: args.topology.clone(),
+            program: None,
+            algorithm: None,
+        };
+        let built = build(session, &source, "default", &Watch::default())?;
+        let text = match args.topic.as_str() {
+            "select" => select(&built),
+            "placement" => placement(&built),
+            _ => built.module.schedule().map_or_else(String::new, window),
+        };
+        session.result(&text);
+        return Ok(());
+    }
+    if args.file.is_some() {
+        return usage(unknown(&args.topic));
+    }
+    match codes::find(&args.topic.to_uppercase()) {
+        Some(code) => {
+            session.result(code.page);
+            Ok(())
+        }
+        None => usage(unknown(&args.topic)),
+    }
+}
+
+fn usage(d: Diagnostic) -> Outcome {
+    Err(Failure::Usage(Diagnostics::from(d)))
+}
+
+fn unknown(topic: &str) -> Diagnostic {
+    let all: Vec<&str> = codes::CODES.iter().map(|c| c.code).chain(TOPICS).collect();
+    let mut d = Diagnostic::error("E416", format!("there is no page about `{topic}`"))
+        .note(format!("pages: {}", all.join(", ")));
+    if let Some(near) = nearest(&topic.to_uppercase(), all.iter().copied()).or_else(|| nearest(topic, TOPICS)) {
+        d = d.help(format!("did you mean `{near}`?"));
+    }
+    d
+}
+
+/// Candidates of every collective with their costs, and why others were not.
+fn select(built: &Built) -> String {
+    let mut out = String::new();
+    for e in &built.select.entries {
+        out += &format!(
+            "{} of {} over {} ({} ranks), %{}: {}{}\n",
+            e.kind.name(),
+            bytes(e.bytes),
+            e.axis,
+            e.ranks,
+            e.value,
+            e.chosen,
+            if e.asked { ", asked for by the program" } else { ", the cheapest" }
+        );
+        for c in &e.candidates {
+            let words = match &c.verdict {
+                Verdict::Priced(p) => {
+                    let method = match &p.method {
+                        Method::Rounds => "by its rounds on the machine's links".to_owned(),
+                        Method::SomeGroups(some, all) => format!("by the rounds of {some} of {all} groups"),
+                        Method::Continued(sizes) => format!("continued from {sizes:?} ranks"),
+                        Method::Measured => "simulated".to_owned(),
+                    };
+                    format!("{:>12}  {} rounds, {} sent by a rank; {method}", time(p.ns), p.rounds, bytes(p.sent))
+                }
+                Verdict::Unpriced => "legal".to_owned(),
+                Verdict::Rejected(why) => format!("not possible: {why}"),
+            };
+            out += &format!("  {:<22} {words}\n", c.algorithm.as_str());
+        }
+    }
+    if out.is_empty() { "no collective\n".into() } else { out }
+}
+
+/// Every value with its type and what it comes from.
+fn placement(built: &Built) -> String {
+    let g = &built.placed;
+    let mut out = String::new();
+    for &id in g.order() {
+        let op = g.op(id);
+        let ty = op.ty.as_ref().map_or_else(|| "?".into(), ToString::to_string);
+        let args: Vec<String> = g.operands(id).iter().map(|o| format!("%{}", g.op(*o).name)).collect();
+        let (what, why) = match &op.kind {
+            kbc_ir::graph::OpKind::Input(_) => ("input".into(), "declared"),
+            kbc_ir::graph::OpKind::Matmul { .. } => ("matmul".into(), "follows from its operands"),
+            kbc_ir::graph::OpKind::Map(f) => (f.name.to_string(), "follows from its operands"),
+            kbc_ir::graph::OpKind::ReduceDim { op, .. } => (op.to_string(), "follows from its operand"),
+            kbc_ir::graph::OpKind::Cast(d) => (format!("cast to {d}"), "follows from its operand"),
+            kbc_ir::graph::OpKind::Collective(c) if c.explicit => (c.kind.name().into(), "written in the program"),
+            kbc_ir::graph::OpKind::Collective(c) => (c.kind.name().into(), "because a user of the value asks for it"),
+            kbc_ir::graph::OpKind::Demand => ("demand".into(), "annotation"),
+            kbc_ir::graph::OpKind::Output(_) => ("result".into(), "declared"),
+        };
+        out += &format!("%{:<16} {ty:<40} {what}({})  {why}\n", op.name.as_str(), args.join(", "));
+    }
+    out
+}
+
+/// The memory map of a rank's window domain.
+fn window(s: &Schedule) -> String {
+    let mut out = String::from("windows (bytes of every rank's domain)\n");
+    for w in &s.windows {
+        let size = w.slots * w.capacity * w.dtype.bytes();
+        let from = w.offset.map_or_else(|| "-".into(), |o| format!("{o}..{}", o + size));
+        out += &format!("  {:<28} {from:<20} {} slots of {} {} in {}\n", w.name.as_str(), w.slots, w.capacity, w.dtype, w.memory);
+    }
+    out += "signals (bytes of every rank's signal area, 64 a counter)\n";
+    for g in &s.signals {
+        let from = g.offset.map_or_else(|| "-".into(), |o| format!("{o}..{}", o + 64 * g.count));
+        out += &format!("  {:<28} {from:<20} {} counters\n", g.name.as_str(), g.count);
+    }
+    out
+}

@@ -1,0 +1,51 @@
+//! `kbc opt`: passes on a `.kir` text.
+
+use crate::cli::Opt;
+use crate::outdir;
+use crate::pipeline;
+use crate::session::{Outcome, Session};
+use kbc_diag::Diagnostics;
+use kbc_ir::text::{self, PrintOptions};
+use kbc_ir::topology::Topology;
+use kbc_ir::{Body, dot};
+use kbc_passes::PassCx;
+use std::path::Path;
+
+/// Reads, runs, writes.
+///
+/// # Errors
+/// Of the text, of the passes, or of writing the result.
+pub fn run(session: &mut Session, args: &Opt) -> Outcome {
+    let (file, source) = session.read(&args.file)?;
+    let mut module = text::parse(file, &source)?;
+    let found = kbc_ir::verify::verify(&module);
+    if found.has_errors() {
+        return Err(found.into());
+    }
+    session.tell(&found);
+    let library = super::library(session, &args.uses)?;
+    let topology = match &module.machine {
+        Some(machine) => {
+            let machine = machine.clone();
+            let at = session.add_text("<machine>", &machine);
+            Some(Topology::parse(&machine, at).map_err(Diagnostics::from)?)
+        }
+        None => None,
+    };
+    let cx = PassCx::new(&library, topology.as_ref());
+    pipeline::run(session, &mut module, &args.passes, &cx, &args.watch, &mut super::Nothing)?;
+    let text = if args.emit == "dot" {
+        match &module.body {
+            Body::Graph(g) => dot::graph_dot(g),
+            Body::Schedule(s) => dot::schedule_dot(s),
+        }
+    } else {
+        text::print(&module, &PrintOptions { locs: args.locs })
+    };
+    if args.output == "-" {
+        session.result(&text);
+    } else {
+        outdir::write_file(Path::new(&args.output), text.as_bytes())?;
+    }
+    Ok(())
+}

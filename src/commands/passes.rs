@@ -1,0 +1,68 @@
+//! `kbc passes`: what each pass needs, gives and breaks, from the records that register them.
+
+use crate::cli::{Passes, ReportFormat};
+use crate::session::{Failure, Outcome, Session};
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_passes::PassInfo;
+use kbc_passes::pipeline::PIPELINES;
+use kbc_passes::registry::{ALL, find};
+
+/// Prints the table, or one pass' page.
+///
+/// # Errors
+/// E902: no such pass.
+pub fn run(session: &mut Session, args: &Passes) -> Outcome {
+    if let Some(name) = &args.name {
+        let Some(entry) = find(name) else {
+            let names: Vec<&str> = ALL.iter().map(|e| e.info.name).collect();
+            let mut d = Diagnostic::error("E902", format!("there is no pass `{name}`"))
+                .note(format!("the passes: {}", names.join(", ")));
+            if let Some(near) = nearest(name, names) {
+                d = d.help(format!("did you mean `{near}`?"));
+            }
+            return Err(Failure::Usage(Diagnostics::from(d)));
+        };
+        match args.report {
+            ReportFormat::Human => session.result(&entry.page()),
+            ReportFormat::Json => session.result(&json(entry.info).to_string()),
+        }
+        return Ok(());
+    }
+    if args.report == ReportFormat::Json {
+        let passes: Vec<_> = ALL.iter().map(|e| json(e.info)).collect();
+        let pipelines: serde_json::Map<_, _> =
+            PIPELINES.iter().map(|(n, t)| ((*n).to_owned(), serde_json::Value::from(*t))).collect();
+        let all = serde_json::json!({ "schema": 1, "passes": passes, "pipelines": pipelines });
+        session.result(&all.to_string());
+        return Ok(());
+    }
+    let mut out = String::new();
+    for e in ALL {
+        let i = e.info;
+        out += &format!("{:<12} {}\n", i.name, i.summary);
+        out += &format!("{:<12} needs {:?}; gives {:?}; breaks {:?}\n", "", i.requires, i.gives, i.breaks);
+    }
+    out += "\npipelines\n";
+    for (name, text) in PIPELINES {
+        out += &format!("{name:<12} {text}\n");
+    }
+    session.result(&out);
+    Ok(())
+}
+
+fn json(i: &PassInfo) -> serde_json::Value {
+    let options: Vec<_> = i
+        .options
+        .iter()
+        .map(|o| serde_json::json!({ "name": o.name, "summary": o.summary, "default": o.default }))
+        .collect();
+    serde_json::json!({
+        "name": i.name,
+        "summary": i.summary,
+        "needs": i.requires.names(),
+        "gives": i.gives.names(),
+        "breaks": i.breaks.names(),
+        "options": options,
+    })
+}

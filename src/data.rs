@@ -1,0 +1,232 @@
+//! Data in and out: what feeds the inputs of a program, what its results are compared with, and where they go.
+
+use crate::cli::Data;
+use crate::outdir;
+use crate::session::{Outcome, Session};
+use kbc_backend_sim::formats;
+use kbc_backend_sim::generate::{self, ExactRange};
+use kbc_backend_sim::reference::exact_modulus;
+use kbc_backend_sim::shard::{Part, assemble, check_feed};
+use kbc_backend_sim::tensor::Tensor;
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use kbc_ir::graph::{DataSource, Graph};
+use kbc_ir::types::{Mesh, TensorType};
+use std::path::{Path, PathBuf};
+
+/// The inputs of a program for several calls.
+pub struct Inputs {
+    /// `calls[c][i]`: global input i in call c.
+    pub calls: Vec<Vec<Tensor>>,
+    /// Where each input comes from, for the report.
+    pub origin: Vec<(String, String)>,
+}
+
+/// `NAME=FILE[:KEY]`
+fn assignment(text: &str, flag: &str) -> Result<(String, String, Option<String>), Diagnostic> {
+    let wrong = || {
+        Diagnostic::error("E413", format!("--{flag} {text} is not NAME=FILE[:KEY]"))
+            .help(format!("write --{flag} x=data.npz:x"))
+    };
+    let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
+    if name.is_empty() || rest.is_empty() {
+        return Err(wrong());
+    }
+    // A key stands after the last colon, and only behind a file name.
+    match rest.rsplit_once(':') {
+        Some((file, key)) if !key.is_empty() && !key.contains(['/', '\\']) && !file.is_empty() => {
+            Ok((name.into(), file.into(), Some(key.into())))
+        }
+        _ => Ok((name.into(), rest.into(), None)),
+    }
+}
+
+fn unknown(what: &str, name: &str, valid: &[&str]) -> Diagnostic {
+    let mut d = Diagnostic::error("E413", format!("the program has no {what} `{name}`"))
+        .note(format!("its {what}s: {}", valid.join(", ")));
+    if let Some(near) = nearest(name, valid.iter().copied()) {
+        d = d.help(format!("did you mean `{near}`?"));
+    }
+    d
+}
+
+fn load(session: &Session, file: FileId, path: &str, key: Option<&str>, span: Span) -> Result<Tensor, Diagnostic> {
+    let full = if span.is_none() { PathBuf::from(path) } else { session.beside(file, path) };
+    let place = |mut d: Diagnostic| {
+        if !span.is_none() {
+            d = d.primary(span, "named here");
+        }
+        d
+    };
+    let bytes = Session::read_bytes(&full).map_err(place)?;
+    formats::read(&full.to_string_lossy(), &bytes, key).map_err(place)
+}
+
+/// Reads or makes the inputs of a graph for `calls` calls; `seed` varies what is made, not what is read.
+///
+/// # Errors
+/// E412, E40x a file that cannot be read; E413 a name that is no input; E360 a wrong shape or dtype. All that are found.
+pub fn inputs(session: &Session, graph: &Graph, mesh: &Mesh, data: &Data, calls: u32, seed: u64) -> Outcome<Inputs> {
+    let mut found = Diagnostics::new();
+    let names: Vec<&str> = graph.inputs.iter().map(|i| i.name.as_str()).collect();
+    let mut given: Vec<Option<(Tensor, String)>> = vec![None; graph.inputs.len()];
+    for text in &data.input {
+        match assignment(text, "input") {
+            Ok((name, file, key)) => match names.iter().position(|n| *n == name) {
+                Some(i) => match load(session, FileId::default(), &file, key.as_deref(), Span::NONE) {
+                    Ok(t) => given[i] = Some((t, text.split_once('=').map_or(text.as_str(), |p| p.1).to_owned())),
+                    Err(d) => found.push(d),
+                },
+                None => found.push(unknown("input", &name, &names)),
+            },
+            Err(d) => found.push(d),
+        }
+    }
+    for (i, input) in graph.inputs.iter().enumerate() {
+        if given[i].is_some() {
+            continue;
+        }
+        if let Some(DataSource::File { path, key, span }) = &input.data {
+            match load(session, span.file, path, key.as_deref(), *span) {
+                Ok(t) => {
+                    let from = key.as_ref().map_or_else(|| path.clone(), |k| format!("{path}:{k}"));
+                    given[i] = Some((t, from));
+                }
+                Err(d) => found.push(d),
+            }
+        }
+    }
+    for (i, input) in graph.inputs.iter().enumerate() {
+        if let Some((t, _)) = &given[i]
+            && let Err(d) = check_feed(&input.name, &input.ty, mesh, t)
+        {
+            found.push(d.primary(input.span, format!("declared as {} here", input.ty)));
+        }
+    }
+    if found.has_errors() {
+        return Err(found.into());
+    }
+    let fixed: Vec<Option<&Tensor>> = given.iter().map(|g| g.as_ref().map(|g| &g.0)).collect();
+    let moduli = exact_modulus(graph, mesh, &fixed);
+    let mut out = Inputs { calls: vec![vec![]; calls.max(1) as usize], origin: vec![] };
+    for (i, input) in graph.inputs.iter().enumerate() {
+        let mut origin = String::new();
+        for (c, call) in out.calls.iter_mut().enumerate() {
+            let (tensor, from) = match &given[i] {
+                Some((t, from)) => (t.clone(), from.clone()),
+                None => make((i, input), mesh, moduli.as_ref().map(|m| m[i]), seed, c as u32)?,
+            };
+            origin = from;
+            call.push(tensor);
+        }
+        out.origin.push((input.name.to_string(), origin));
+    }
+    Ok(out)
+}
+
+/// Data by the input's generator, or by the default one: exact integers where the program keeps them exact, otherwise
+/// normal numbers.
+fn make(
+    (index, input): (usize, &kbc_ir::graph::Input),
+    mesh: &Mesh,
+    modulus: Option<u32>,
+    seed: u64,
+    call: u32,
+) -> Result<(Tensor, String), Diagnostic> {
+    let exact = |m: u32| {
+        let range = ExactRange { modulus: m.max(2), centred: false, exact: true };
+        let t = generate::exact(&input.ty, mesh, range, index as u32, call.wrapping_add(seed as u32))?;
+        Ok((t, format!("generated: exact(), integers below {}", m.max(2))))
+    };
+    let normal = |s: u64, why: &str| {
+        let t = generate::normal(&input.ty, mesh, s, call)?;
+        Ok((t, format!("generated: normal({s}){why}")))
+    };
+    match &input.data {
+        None | Some(DataSource::File { .. }) => match modulus {
+            Some(m) if m >= 2 => exact(m),
+            _ if input.ty.dtype.is_float() => normal(seed, ", since integers do not stay exact in this program"),
+            _ => exact(2),
+        },
+        Some(DataSource::Generator { name, args, span }) => match (name.as_str(), &args[..]) {
+            ("exact", []) => match modulus {
+                Some(m) if m >= 2 => exact(m),
+                _ => Err(Diagnostic::error("E414", format!("no integers stay exact in this program for {}", input.name))
+                    .primary(*span, "asked for here")
+                    .help("use normal(SEED)")),
+            },
+            ("ones", []) => Ok((generate::ones(&input.ty, mesh)?, "generated: ones()".into())),
+            ("normal", [s]) if *s >= 0.0 && s.fract() == 0.0 => normal(*s as u64, ""),
+            (other, _) => {
+                let valid = ["exact", "ones", "normal"];
+                let mut d = Diagnostic::error("E414", format!("`{other}` with {} arguments is no generator", args.len()))
+                    .primary(*span, "asked for here")
+                    .note("the generators: exact(), ones(), normal(SEED)");
+                if let Some(near) = nearest(other, valid.iter().copied()) {
+                    d = d.help(format!("did you mean `{near}`?"));
+                }
+                Err(d)
+            }
+        },
+    }
+}
+
+/// Stored results the program names, one a result.
+///
+/// # Errors
+/// As [`inputs`].
+pub fn expected(session: &Session, graph: &Graph, mesh: &Mesh) -> Outcome<Vec<(Tensor, String)>> {
+    let Some(expect) = &graph.expect else { return Ok(vec![]) };
+    let mut out = vec![];
+    for (data, ty) in expect.data.iter().zip(&graph.results) {
+        let DataSource::File { path, key, span } = data else {
+            let DataSource::Generator { span, .. } = data else { continue };
+            return Err(Diagnostic::error("E414", "expect compares with a stored result, not with a generator")
+                .primary(*span, "here")
+                .into());
+        };
+        let tensor = load(session, span.file, path, key.as_deref(), *span)?;
+        check_feed("of expect", &ty.erased(), mesh, &tensor).map_err(|d| d.primary(*span, "named here"))?;
+        out.push((tensor, key.as_ref().map_or_else(|| path.clone(), |k| format!("{path}:{k}"))));
+    }
+    Ok(out)
+}
+
+/// Writes results as asked for by `--output`: the global value, put together from the ranks' parts.
+///
+/// # Errors
+/// E413 a name that is no result; E415 a result that is not one tensor; E40x a format that cannot hold it; E410.
+pub fn write(data: &Data, names: &[String], types: &[TensorType], parts: &[Vec<Part>]) -> Outcome {
+    let mut files: Vec<(String, Vec<(String, Tensor)>)> = vec![];
+    let valid: Vec<&str> = names.iter().map(String::as_str).collect();
+    for text in &data.output {
+        let (name, file, key) = assignment(text, "output")?;
+        let i = names.iter().position(|n| *n == name).ok_or_else(|| unknown("result", &name, &valid))?;
+        let of: Vec<Part> = parts.iter().map(|rank| rank[i].clone()).collect();
+        let whole = assemble(&types[i], &of).filter(|w| w.1).ok_or_else(|| {
+            Diagnostic::error("E415", format!("result {name} of type {} is not one tensor", types[i]))
+                .help("ask for a result that is replicated or split")
+        })?;
+        let key = key.unwrap_or(name);
+        match files.iter_mut().find(|f| f.0 == file) {
+            Some(f) => f.1.push((key, whole.0)),
+            None => files.push((file, vec![(key, whole.0)])),
+        }
+    }
+    for (file, tensors) in files {
+        let bytes = match formats::Format::of(&file)? {
+            formats::Format::Npz => formats::write_npz(&tensors)?,
+            formats::Format::Safetensors => formats::write_safetensors(&tensors)?,
+            formats::Format::Npy => match &tensors[..] {
+                [(_, t)] => formats::write_npy(t)?,
+                _ => {
+                    return Err(Diagnostic::error("E413", format!("{file} can hold one result only"))
+                        .help("write an .npz or .safetensors file for several")
+                        .into());
+                }
+            },
+        };
+        outdir::write_file(Path::new(&file), &bytes)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! The driver of kbc as a library: sessions, commands and reports, for the binary, its tests and benchmarks.
+//!
+//! It alone touches files, the terminal and the clock; everything it does beside that is calling, in order, the
+//! frontend, the passes, the checker and the backends, and putting their findings into one report.
+
+pub mod analyse;
+pub mod build;
+pub mod cli;
+pub mod commands;
+pub mod data;
+pub mod outdir;
+pub mod pipeline;
+pub mod report;
+pub mod session;

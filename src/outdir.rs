@@ -1,0 +1,151 @@
+//! Folders kbc writes: all or nothing, and never over somebody else's work.
+//!
+//! A folder is written beside its place and renamed into it. It carries a manifest with the checksum of every file;
+//! an existing folder is replaced only if its manifest shows that nothing was added, edited or removed by hand.
+
+use kbc_diag::Diagnostic;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Name of the manifest.
+pub const MANIFEST: &str = ".kbc-manifest";
+/// First line of a manifest.
+const HEADER: &str = "kbc manifest 1";
+
+fn failure(path: &Path, what: &str, e: &io::Error) -> Diagnostic {
+    Diagnostic::error("E410", format!("cannot {what} {}: {e}", path.display()))
+}
+
+fn checksum(bytes: &[u8]) -> String {
+    format!("{:08x} {}", crc32fast::hash(bytes), bytes.len())
+}
+
+/// Writes `files` (name, content) as the folder `dir`, replacing what kbc wrote there before.
+///
+/// # Errors
+/// E410: the folder cannot be written. E411: it holds something kbc did not write, or that was edited, and `force` is
+/// not set. Nothing is changed then.
+pub fn write(dir: &Path, files: &[(String, Vec<u8>)], force: bool) -> Result<(), Diagnostic> {
+    if !force {
+        untouched(dir)?;
+    } else if dir.is_file() {
+        return Err(Diagnostic::error("E411", format!("{} is a file, not a folder", dir.display())));
+    }
+    let temporary = sibling(dir, "new");
+    let result = fill(&temporary, files).and_then(|()| replace(dir, &temporary));
+    if result.is_err() {
+        // The message about the first failure is what matters; what is left is only our own temporary folder.
+        let _ = fs::remove_dir_all(&temporary);
+    }
+    result
+}
+
+fn sibling(dir: &Path, suffix: &str) -> PathBuf {
+    let name = dir.file_name().map_or_else(|| "out".into(), |n| n.to_string_lossy().into_owned());
+    dir.with_file_name(format!(".{name}.kbc-{suffix}"))
+}
+
+fn fill(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Diagnostic> {
+    if dir.exists() {
+        fs::remove_dir_all(dir).map_err(|e| failure(dir, "remove", &e))?;
+    }
+    fs::create_dir_all(dir).map_err(|e| failure(dir, "create", &e))?;
+    let mut manifest = format!("{HEADER}\n");
+    let sorted: BTreeMap<&str, &[u8]> = files.iter().map(|(n, b)| (n.as_str(), &b[..])).collect();
+    for (name, bytes) in sorted {
+        let path = dir.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|e| failure(parent, "create", &e))?;
+        }
+        fs::write(&path, bytes).map_err(|e| failure(&path, "write", &e))?;
+        manifest += &format!("{} {name}\n", checksum(bytes));
+    }
+    let path = dir.join(MANIFEST);
+    fs::write(&path, manifest).map_err(|e| failure(&path, "write", &e))
+}
+
+fn replace(dir: &Path, temporary: &Path) -> Result<(), Diagnostic> {
+    if !dir.exists() {
+        return fs::rename(temporary, dir).map_err(|e| failure(dir, "create", &e));
+    }
+    let old = sibling(dir, "old");
+    if old.exists() {
+        fs::remove_dir_all(&old).map_err(|e| failure(&old, "remove", &e))?;
+    }
+    fs::rename(dir, &old).map_err(|e| failure(dir, "replace", &e))?;
+    if let Err(e) = fs::rename(temporary, dir) {
+        let _ = fs::rename(&old, dir);
+        return Err(failure(dir, "replace", &e));
+    }
+    fs::remove_dir_all(&old).map_err(|e| failure(&old, "remove", &e))
+}
+
+/// Whether `dir` may be replaced: it does not exist, is empty, or is exactly what a manifest in it says.
+fn untouched(dir: &Path) -> Result<(), Diagnostic> {
+    if !dir.exists() {
+        return Ok(());
+    }
+    let refuse = |why: String| {
+        Err(Diagnostic::error("E411", format!("{} is not replaced: {why}", dir.display()))
+            .help("choose another folder, or say --force"))
+    };
+    if !dir.is_dir() {
+        return refuse("it is a file".into());
+    }
+    let mut present = BTreeMap::new();
+    collect(dir, Path::new(""), &mut present).map_err(|e| failure(dir, "read", &e))?;
+    let Some(manifest) = present.remove(MANIFEST) else {
+        return if present.is_empty() { Ok(()) } else { refuse("kbc did not write it".into()) };
+    };
+    let text = String::from_utf8_lossy(&manifest).into_owned();
+    let mut lines = text.lines();
+    if lines.next() != Some(HEADER) {
+        return refuse("its manifest is not one of kbc's".into());
+    }
+    let mut listed = BTreeMap::new();
+    for line in lines {
+        let mut words = line.splitn(3, ' ');
+        if let (Some(sum), Some(len), Some(name)) = (words.next(), words.next(), words.next()) {
+            listed.insert(name.to_owned(), format!("{sum} {len}"));
+        }
+    }
+    for (name, bytes) in &present {
+        match listed.remove(name) {
+            None => return refuse(format!("it holds {name}, which kbc did not write")),
+            Some(sum) if sum != checksum(bytes) => return refuse(format!("{name} was edited")),
+            Some(_) => {}
+        }
+    }
+    match listed.keys().next() {
+        Some(name) => refuse(format!("{name} was removed")),
+        None => Ok(()),
+    }
+}
+
+fn collect(dir: &Path, prefix: &Path, out: &mut BTreeMap<String, Vec<u8>>) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = prefix.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            collect(&entry.path(), &name, out)?;
+        } else {
+            out.insert(name.to_string_lossy().into_owned(), fs::read(entry.path())?);
+        }
+    }
+    Ok(())
+}
+
+/// Writes one file: beside its place, then renamed.
+///
+/// # Errors
+/// E410: it cannot be written.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
+    let temporary = sibling(path, "new");
+    fs::write(&temporary, bytes).map_err(|e| failure(path, "write", &e))?;
+    fs::rename(&temporary, path).map_err(|e| {
+        let _ = fs::remove_file(&temporary);
+        failure(path, "write", &e)
+    })
+}

@@ -1,0 +1,177 @@
+//! A report for people.
+
+use super::{CompareReport, Report};
+
+/// Nanoseconds with a unit that keeps the number readable.
+pub fn time(ns: f64) -> String {
+    match ns {
+        t if t >= 1e9 => format!("{:.4} s", t / 1e9),
+        t if t >= 1e6 => format!("{:.4} ms", t / 1e6),
+        t if t >= 1e3 => format!("{:.3} us", t / 1e3),
+        t => format!("{t:.1} ns"),
+    }
+}
+
+/// Bytes with a unit.
+pub fn bytes(n: u64) -> String {
+    match n {
+        n if n >= 10_000_000_000 => format!("{:.2} GB", n as f64 / 1e9),
+        n if n >= 10_000_000 => format!("{:.2} MB", n as f64 / 1e6),
+        n if n >= 10_000 => format!("{:.2} KB", n as f64 / 1e3),
+        n => format!("{n} B"),
+    }
+}
+
+fn percent(p: Option<f64>) -> String {
+    p.map_or_else(|| "-".into(), |p| format!("{p:.1} %"))
+}
+
+/// Lines of a report.
+pub fn human(r: &Report) -> String {
+    let mut out = String::new();
+    let mut line = |s: String| {
+        out.push_str(&s);
+        out.push('\n');
+    };
+    let mesh: Vec<String> = r.mesh.iter().map(|a| format!("{} = {}", a.name, a.size)).collect();
+    if !r.program.is_empty() {
+        let machine = r.machine.as_ref().map_or_else(String::new, |m| format!(" on {m}"));
+        line(format!("{}: {}{machine}, mesh {}", r.file, r.program, mesh.join(", ")));
+    }
+    for i in &r.inputs {
+        line(format!("  input {}: {}  from {}", i.name, i.r#type, i.from));
+    }
+    if !r.collectives.is_empty() {
+        line("collectives".into());
+    }
+    for c in &r.collectives {
+        let op = c.reduce.as_ref().map_or_else(|| c.operation.clone(), |red| format!("{} {red}", c.operation));
+        line(format!(
+            "  {op} of {} over {} ({} ranks): {}{}",
+            bytes(c.bytes),
+            c.axis,
+            c.ranks,
+            c.algorithm,
+            if c.asked { "" } else { " (selected)" }
+        ));
+        if let (Some(t), Some(b)) = (c.time_ns, c.bound_ns) {
+            line(format!(
+                "    time {}, bound {}{}, {} of the bound; {}",
+                time(t),
+                time(b),
+                if c.bound_exact { "" } else { " (best found)" },
+                percent(c.percent),
+                c.bottleneck.as_deref().unwrap_or("no bottleneck")
+            ));
+        }
+        if let (Some(a), Some(b)) = (c.algbw, c.busbw) {
+            line(format!("    algbw {a:.3} GB/s, busbw {b:.3} GB/s"));
+        }
+    }
+    if r.collectives.is_empty() && r.verified.is_some() && r.algorithms.is_empty() {
+        line("collectives: none".into());
+    }
+    if let Some(v) = &r.verified {
+        line(format!(
+            "verified: {}",
+            if v.ok {
+                format!(
+                    "race-free, deadlock-free and right, {} ({} ranks and {} calls walked; meaning: {})",
+                    if v.calls == "any" { "on the first call and on any later one at any skew" } else { "on the first call" },
+                    v.ranks_walked,
+                    v.calls_walked,
+                    v.meaning
+                )
+            } else {
+                "no".into()
+            }
+        ));
+    }
+    for c in r.compare.iter().chain(&r.expect) {
+        compare(c, &mut line);
+    }
+    if let Some(a) = &r.adversarial {
+        line(format!(
+            "adversarial: {} runs, {} elements compared: {}",
+            a.runs,
+            a.elements,
+            a.failure.as_deref().unwrap_or("all as in peace")
+        ));
+    }
+    if let Some(t) = r.time_ns {
+        let bound = r.bound_ns.unwrap_or(0.0);
+        line(format!(
+            "time: {}, bound {}, {} of the bound{}",
+            time(t),
+            time(bound),
+            percent(r.percent),
+            r.bottleneck.as_ref().map_or_else(String::new, |b| format!("; {b}"))
+        ));
+        if !r.unlimited.is_empty() {
+            line(format!("  not limited on this machine: {}", r.unlimited.join(", ")));
+        }
+    }
+    path(r, &mut line);
+    for a in &r.algorithms {
+        line(format!("{} {}: right on {} shapes up to {} ranks", a.collective, a.algorithm, a.shapes, a.largest));
+    }
+    line(if r.ok { "ok".into() } else { "not ok".into() });
+    out
+}
+
+/// Steps shown of a critical path before the middle is left out.
+const SHOWN: usize = 12;
+
+fn path(r: &Report, line: &mut impl FnMut(String)) {
+    let n = r.critical_path.len();
+    if n == 0 {
+        return;
+    }
+    line(format!("critical path ({n} steps)"));
+    for (i, s) in r.critical_path.iter().enumerate() {
+        if n > SHOWN && i == SHOWN / 2 {
+            line(format!("  ... {} more", n - SHOWN));
+        }
+        if n > SHOWN && (SHOWN / 2..n - SHOWN / 2).contains(&i) {
+            continue;
+        }
+        line(format!(
+            "  {:>10} {:>+12}  {}  {}  {}",
+            time(s.start_ns),
+            time(s.end_ns - s.start_ns),
+            s.what,
+            s.place,
+            s.cause
+        ));
+    }
+}
+
+fn compare(c: &CompareReport, line: &mut impl FnMut(String)) {
+    if let Some(why) = &c.unfit {
+        line(format!("{}: cannot be compared with {}: {why}", c.result, c.against));
+        return;
+    }
+    let err = c.max_err.map_or_else(|| "infinite".into(), |e| format!("{e:.3}"));
+    if c.mismatches == 0 {
+        line(format!(
+            "{}: all {} elements on all ranks agree with {} (largest error {err} of its bound)",
+            c.result, c.elements, c.against
+        ));
+    } else {
+        line(format!("{}: {} of {} elements differ from {} (largest error {err} of its bound)", c.result, c.mismatches, c.elements, c.against));
+    }
+    if let (Some(w), true) = (&c.worst, c.mismatches > 0) {
+        let index: Vec<String> = w.index.iter().map(u64::to_string).collect();
+        line(format!(
+            "  worst: rank {} [{}]: expected {}, got {}, bound {:e}",
+            w.rank,
+            index.join(", "),
+            w.expected,
+            w.got,
+            w.bound
+        ));
+    }
+    for h in &c.hints {
+        line(format!("  {h}"));
+    }
+}

@@ -1,0 +1,232 @@
+//! Reports: one object with a documented, versioned schema (docs/report.md), and its form for people.
+
+pub mod human;
+
+pub use human::human;
+
+use serde::Serialize;
+
+/// Version of the schema; it grows when a field changes meaning or goes.
+pub const SCHEMA: u32 = 1;
+
+/// What a command found out.
+#[derive(Serialize, Debug, Default)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `compile`, `check` or `run`.
+    pub command: &'static str,
+    /// The file as given.
+    pub file: String,
+    /// The program, or the algorithm that was taken as one.
+    pub program: String,
+    /// Whether everything that was asked for holds.
+    pub ok: bool,
+    /// The machine as text.
+    pub machine: Option<String>,
+    /// Axes and sizes of the mesh.
+    pub mesh: Vec<AxisReport>,
+    /// Parameters with their values.
+    pub params: Vec<ParamReport>,
+    /// Inputs and where their data comes from.
+    pub inputs: Vec<InputReport>,
+    /// The collectives in order.
+    pub collectives: Vec<CollectiveReport>,
+    /// What was proven.
+    pub verified: Option<VerifiedReport>,
+    /// Comparison with the single-device result.
+    pub compare: Option<CompareReport>,
+    /// Comparison with stored results the program names.
+    pub expect: Vec<CompareReport>,
+    /// Adversarial runs.
+    pub adversarial: Option<AdversarialReport>,
+    /// Simulated time of one call, nanoseconds.
+    pub time_ns: Option<f64>,
+    /// Lower bound of one call, nanoseconds.
+    pub bound_ns: Option<f64>,
+    /// `100 * bound / time`; absent where the bound is 0.
+    pub percent: Option<f64>,
+    /// What the bound comes from.
+    pub bottleneck: Option<String>,
+    /// Rates that are unlimited on this machine.
+    pub unlimited: Vec<String>,
+    /// The chain of steps that takes the time.
+    pub critical_path: Vec<StepReport>,
+    /// Links by bytes, busiest first.
+    pub links: Vec<LinkReport>,
+    /// Messages delivered in one call.
+    pub messages: Option<u64>,
+    /// Algorithms checked on shapes (`check` of a file without a program).
+    pub algorithms: Vec<AlgorithmReport>,
+}
+
+/// An axis of the mesh.
+#[derive(Serialize, Debug)]
+pub struct AxisReport {
+    /// Name.
+    pub name: String,
+    /// Ranks along it.
+    pub size: u64,
+}
+
+/// A parameter.
+#[derive(Serialize, Debug)]
+pub struct ParamReport {
+    /// Name.
+    pub name: String,
+    /// Value.
+    pub value: String,
+}
+
+/// An input.
+#[derive(Serialize, Debug)]
+pub struct InputReport {
+    /// Name.
+    pub name: String,
+    /// Type with placement.
+    pub r#type: String,
+    /// A file and key, or a generator.
+    pub from: String,
+}
+
+/// A collective of the schedule.
+#[derive(Serialize, Debug)]
+pub struct CollectiveReport {
+    /// `all_reduce` and so on.
+    pub operation: String,
+    /// The combiner.
+    pub reduce: Option<String>,
+    /// The algorithm with its arguments.
+    pub algorithm: String,
+    /// The program named it (or `select` chose it).
+    pub asked: bool,
+    /// The mesh axis.
+    pub axis: String,
+    /// Ranks of a group.
+    pub ranks: u64,
+    /// Elements of the line.
+    pub elements: u64,
+    /// Bytes S of the conventions of busbw: of a rank, of the total output or of the total input.
+    pub bytes: u64,
+    /// First entry to last exit, nanoseconds.
+    pub time_ns: Option<f64>,
+    /// Lower bound, nanoseconds.
+    pub bound_ns: Option<f64>,
+    /// Whether the bound is known to be the best of its kind.
+    pub bound_exact: bool,
+    /// `100 * bound / time`.
+    pub percent: Option<f64>,
+    /// What the bound comes from.
+    pub bottleneck: Option<String>,
+    /// S / time, GB/s.
+    pub algbw: Option<f64>,
+    /// algbw times the factor of the collective, GB/s.
+    pub busbw: Option<f64>,
+}
+
+/// What the checker showed.
+#[derive(Serialize, Debug)]
+pub struct VerifiedReport {
+    /// Nothing is wrong.
+    pub ok: bool,
+    /// How meaning was shown: exact, symmetric, fingerprints.
+    pub meaning: String,
+    /// The calls that are safe: first, any.
+    pub calls: String,
+    /// Calls walked to show it.
+    pub calls_walked: u64,
+    /// Ranks walked.
+    pub ranks_walked: u64,
+    /// Operations walked.
+    pub operations: u64,
+    /// Calls until a counter leaves 32 bits.
+    pub counter_range: Option<u64>,
+}
+
+/// A comparison of every element on every rank.
+#[derive(Serialize, Debug)]
+pub struct CompareReport {
+    /// The result.
+    pub result: String,
+    /// What it was compared with.
+    pub against: String,
+    /// Elements compared, over all ranks.
+    pub elements: u64,
+    /// Those that do not pass.
+    pub mismatches: u64,
+    /// Largest `|got - ref| / bound`; absent if infinite.
+    pub max_err: Option<f64>,
+    /// The element furthest off.
+    pub worst: Option<WorstReport>,
+    /// Whose contribution is missing or doubled.
+    pub hints: Vec<String>,
+    /// Why nothing could be compared.
+    pub unfit: Option<String>,
+}
+
+/// One element.
+#[derive(Serialize, Debug)]
+pub struct WorstReport {
+    /// Rank by its coordinates.
+    pub rank: String,
+    /// Index in the global tensor.
+    pub index: Vec<u64>,
+    /// The reference, as text (a number may not be finite).
+    pub expected: String,
+    /// What the rank has.
+    pub got: String,
+    /// How far off it may be.
+    pub bound: f64,
+}
+
+/// Runs under the adversaries.
+#[derive(Serialize, Debug)]
+pub struct AdversarialReport {
+    /// Runs made.
+    pub runs: u64,
+    /// Elements compared.
+    pub elements: u64,
+    /// The first failure in words.
+    pub failure: Option<String>,
+}
+
+/// A step of the critical path.
+#[derive(Serialize, Debug)]
+pub struct StepReport {
+    /// The operation.
+    pub what: String,
+    /// Where: a rank or a link.
+    pub place: String,
+    /// The region.
+    pub region: String,
+    /// Begin, nanoseconds.
+    pub start_ns: f64,
+    /// End, nanoseconds.
+    pub end_ns: f64,
+    /// What the time went into.
+    pub cause: String,
+}
+
+/// Use of a link.
+#[derive(Serialize, Debug)]
+pub struct LinkReport {
+    /// Ends, by coordinates.
+    pub link: String,
+    /// Bytes of one call.
+    pub bytes: u64,
+    /// Busy time over total time.
+    pub use_percent: f64,
+}
+
+/// An algorithm checked on shapes.
+#[derive(Serialize, Debug)]
+pub struct AlgorithmReport {
+    /// The collective.
+    pub collective: String,
+    /// The algorithm.
+    pub algorithm: String,
+    /// Shapes (with roots) on which it is right.
+    pub shapes: u64,
+    /// The largest number of ranks among them.
+    pub largest: u64,
+}

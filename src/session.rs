@@ -1,0 +1,169 @@
+//! A run of kbc: the only place that reads files, looks at the terminal and writes to it.
+
+use crate::cli::{Cli, ColorChoice, DiagnosticFormat};
+use kbc_frontend::load::Sources;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, render};
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Why a command ended early, with its exit code.
+#[derive(Debug)]
+pub enum Failure {
+    /// The input is wrong: exit code 1.
+    Program(Diagnostics),
+    /// Wrong usage, or a file that cannot be read or written: exit code 2.
+    Usage(Diagnostics),
+}
+
+impl From<Diagnostics> for Failure {
+    fn from(d: Diagnostics) -> Self {
+        let usage = d.list.iter().any(|d| d.severity == Severity::Error)
+            && d.list.iter().filter(|d| d.severity == Severity::Error).all(|d| d.code.starts_with("E41"));
+        if usage { Failure::Usage(d) } else { Failure::Program(d) }
+    }
+}
+
+impl From<Diagnostic> for Failure {
+    fn from(d: Diagnostic) -> Self {
+        Diagnostics::from(d).into()
+    }
+}
+
+/// What a command yields.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+/// State of a run.
+pub struct Session {
+    /// All texts.
+    pub map: SourceMap,
+    /// Paths of those that came from files, by id.
+    pub paths: Vec<Option<PathBuf>>,
+    format: DiagnosticFormat,
+    color: bool,
+    quiet: bool,
+}
+
+impl Session {
+    /// As the command line says.
+    pub fn new(cli: &Cli) -> Self {
+        let color = match cli.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        };
+        Session { map: SourceMap::default(), paths: vec![], format: cli.diagnostics, color, quiet: cli.quiet }
+    }
+
+    /// Adds a text that comes from no file (a command-line argument).
+    pub fn add_text(&mut self, name: &str, text: &str) -> FileId {
+        self.paths.push(None);
+        self.map.add(name, text)
+    }
+
+    /// Reads a text; `-` is standard input.
+    ///
+    /// # Errors
+    /// E412: it cannot be read, or is not UTF-8.
+    pub fn read(&mut self, path: &str) -> Result<(FileId, String), Diagnostic> {
+        let cannot = |why: String| Diagnostic::error("E412", format!("cannot read {path}: {why}"));
+        let bytes = if path == "-" {
+            let mut all = vec![];
+            std::io::stdin().read_to_end(&mut all).map_err(|e| cannot(e.to_string()))?;
+            all
+        } else {
+            std::fs::read(path).map_err(|e| cannot(words(&e)))?
+        };
+        let text = String::from_utf8(bytes).map_err(|e| {
+            cannot(format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to()))
+        })?;
+        self.paths.push((path != "-").then(|| PathBuf::from(path)));
+        Ok((self.map.add(path, text.clone()), text))
+    }
+
+    /// Reads a data file.
+    ///
+    /// # Errors
+    /// E412: it cannot be read.
+    pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostic> {
+        std::fs::read(path)
+            .map_err(|e| Diagnostic::error("E412", format!("cannot read {}: {}", path.display(), words(&e))))
+    }
+
+    /// A path written in a file, relative to that file.
+    pub fn beside(&self, file: FileId, path: &str) -> PathBuf {
+        match self.paths.get(file.0 as usize).and_then(Option::as_ref).and_then(|p| p.parent()) {
+            Some(dir) => dir.join(path),
+            None => PathBuf::from(path),
+        }
+    }
+
+    /// Writes messages to standard error.
+    pub fn tell(&self, list: &Diagnostics) {
+        let mut err = std::io::stderr().lock();
+        for d in list.clone().finish() {
+            if self.quiet && d.severity == Severity::Note {
+                continue;
+            }
+            let text = match self.format {
+                DiagnosticFormat::Human => render::human(&d, &self.map, self.color),
+                DiagnosticFormat::Short => render::short(&d, &self.map),
+                DiagnosticFormat::Json => render::json(&d, &self.map),
+            };
+            let _ = writeln!(err, "{}", text.trim_end());
+        }
+    }
+
+    /// Progress for people: on a terminal only.
+    pub fn progress(&self, what: &str) {
+        if !self.quiet && std::io::stderr().is_terminal() {
+            let _ = writeln!(std::io::stderr(), "kbc: {what}");
+        }
+    }
+
+    /// Words for people on standard error (dumps, timings).
+    pub fn words(&self, text: &str) {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+
+    /// A result on standard output. A closed pipe is no error.
+    pub fn result(&self, text: &str) {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(text.as_bytes());
+        if !text.ends_with('\n') {
+            let _ = out.write_all(b"\n");
+        }
+        let _ = out.flush();
+    }
+}
+
+impl Sources for Session {
+    fn builtin(&mut self, name: &str, text: &str) -> FileId {
+        self.add_text(name, text)
+    }
+
+    fn open(&mut self, from: FileId, path: &str) -> Result<(FileId, String), Diagnostic> {
+        let full = self.beside(from, path);
+        // One file has one id, by whatever path it is named.
+        let same = |p: &PathBuf| match (p.canonicalize(), full.canonicalize()) {
+            (Ok(a), Ok(b)) => a == b,
+            _ => *p == full,
+        };
+        let known = self.paths.iter().position(|p| p.as_ref().is_some_and(same)).map(|i| FileId(i as u32));
+        if let Some(id) = known
+            && let Some(file) = self.map.get(id)
+        {
+            return Ok((id, file.text.clone()));
+        }
+        self.read(&full.to_string_lossy())
+    }
+}
+
+/// An IO error without the number of the operating system.
+fn words(e: &std::io::Error) -> String {
+    match e.kind() {
+        std::io::ErrorKind::NotFound => "no such file".into(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+        std::io::ErrorKind::IsADirectory => "it is a folder".into(),
+        _ => e.to_string(),
+    }
+}
