@@ -4,7 +4,7 @@ use crate::cli::{Source, Watch};
 use crate::commands::load_file;
 use crate::pipeline;
 use crate::session::{Outcome, Session};
-use kbc_diag::{Diagnostics, FileId};
+use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::topology::Topology;
@@ -58,6 +58,11 @@ impl Instrument for Keep {
 /// # Errors
 /// Of reading, of the program, of an algorithm of the program that does not keep its promise, or of a pass.
 pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch) -> Outcome<Built> {
+    if source.file.ends_with(".kir") {
+        return Err(Diagnostic::error("E416", format!("{} is a text of the IR, not a program", source.file))
+            .help("use kbc check, kbc run or kbc opt for .kir files")
+            .into());
+    }
     session.progress("reading");
     let loaded = load_file(session, &source.file)?;
     let topology = source.topology.as_ref().map(|t| {
@@ -101,7 +106,7 @@ pub fn defines(list: &[String]) -> Result<Vec<(String, String)>, Diagnostics> {
                 out.push((name.trim().to_owned(), value.trim().to_owned()));
             }
             _ => found.push(
-                kbc_diag::Diagnostic::error("E413", format!("-D {d} is not NAME=VALUE")).help("write -D tp=8"),
+                Diagnostic::error("E413", format!("-D {d} is not NAME=VALUE")).help("write -D tp=8"),
             ),
         }
     }

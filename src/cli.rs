@@ -123,6 +123,7 @@ pub struct Data {
 /// `kbc compile`
 #[derive(Args, Debug)]
 pub struct Compile {
+    /// What is compiled.
     #[command(flatten)]
     pub source: Source,
     /// What to compile for.
@@ -140,8 +141,10 @@ pub struct Compile {
     /// The pipeline to run instead of the default one.
     #[arg(long, short, value_name = "PASSES", default_value = "default", help_heading = "Passes")]
     pub passes: String,
+    /// What is printed between passes.
     #[command(flatten)]
     pub watch: Watch,
+    /// Data in and out.
     #[command(flatten)]
     pub data: Data,
 }
@@ -149,6 +152,7 @@ pub struct Compile {
 /// `kbc check`
 #[derive(Args, Debug)]
 pub struct Check {
+    /// What is compiled.
     #[command(flatten)]
     pub source: Source,
     /// Form of the report.
@@ -159,6 +163,7 @@ pub struct Check {
 /// `kbc run`
 #[derive(Args, Debug)]
 pub struct Run {
+    /// What is compiled.
     #[command(flatten)]
     pub source: Source,
     /// Seed of interleavings and of generated data.
@@ -182,6 +187,7 @@ pub struct Run {
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
+    /// Data in and out.
     #[command(flatten)]
     pub data: Data,
 }
@@ -191,9 +197,10 @@ pub struct Run {
 pub struct Opt {
     /// A `.kir` file; `-` is standard input.
     pub file: String,
-    /// The passes: `infer,place` or a named pipeline.
-    #[arg(long, short, value_name = "PASSES", default_value = "default")]
-    pub passes: String,
+    /// The passes: `infer,place` or a named pipeline; without it those the file's first line names (`; kbc: opt -p ..`,
+    /// as a crash writes it), else `default`.
+    #[arg(long, short, value_name = "PASSES")]
+    pub passes: Option<String>,
     /// Where the result goes; `-` is standard output.
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     pub output: String,
@@ -206,6 +213,7 @@ pub struct Opt {
     /// What to write: kir or dot.
     #[arg(long, default_value = "kir", value_parser = ["kir", "dot"])]
     pub emit: String,
+    /// What is printed between passes.
     #[command(flatten)]
     pub watch: Watch,
 }

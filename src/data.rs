@@ -213,6 +213,8 @@ pub fn write(data: &Data, names: &[String], types: &[TensorType], parts: &[Vec<P
             None => files.push((file, vec![(key, whole.0)])),
         }
     }
+    // All of them are made before the first is written.
+    let mut made = vec![];
     for (file, tensors) in files {
         let bytes = match formats::Format::of(&file)? {
             formats::Format::Npz => formats::write_npz(&tensors)?,
@@ -226,6 +228,9 @@ pub fn write(data: &Data, names: &[String], types: &[TensorType], parts: &[Vec<P
                 }
             },
         };
+        made.push((file, bytes));
+    }
+    for (file, bytes) in made {
         outdir::write_file(Path::new(&file), &bytes)?;
     }
     Ok(())

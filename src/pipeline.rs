@@ -37,13 +37,26 @@ impl Instrument for Reproduce {
     }
 }
 
+/// First line of what a crash leaves, up to the passes.
+const REPLAY: &str = "; kbc: opt -p '";
+
+/// The text a crash leaves: the passes that were still to run, and the module before them. `kbc opt` replays it.
+pub fn reproducer(rest: &str, module: &Module) -> String {
+    format!("{REPLAY}{rest}'\n{}", text::print(module, &PrintOptions::default()))
+}
+
+/// The passes a text of [`reproducer`] asks for.
+pub fn replays(text: &str) -> Option<&str> {
+    text.lines().next()?.strip_prefix(REPLAY)?.strip_suffix('\'')
+}
+
 /// A panic says that it is a bug of kbc and leaves a reproducer in the working folder; the exit code is 101.
 pub fn install_panic_hook() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         default(info);
         let text = RUNNING.try_lock().ok().and_then(|mut slot| slot.take()).map(|(rest, module)| {
-            format!("; kbc: opt -p '{rest}'\n{}", text::print(&module, &PrintOptions::default()))
+            reproducer(&rest, &module)
         });
         let mut words = format!(
             "\nThis is a bug in kbc {}, not in your program. Please report it with the command line",
@@ -130,4 +143,22 @@ fn known(watch: &Watch) -> Result<(), Diagnostics> {
         }
     }
     if found.has_errors() { Err(found) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kbc_diag::FileId;
+
+    #[test]
+    fn a_reproducer_names_the_rest_of_the_pipeline() {
+        let text = "kir 1\nmodule @m\nmesh tp 2\n\ngraph\ninput @x : f32[4]\nresult : f32[4]\n\n\
+            %x = input @x\n%o = output 0 %x\n";
+        let module = text::parse(FileId(0), text).expect("it is right");
+        let left = reproducer("place,select{by=rounds}", &module);
+        assert_eq!(replays(&left), Some("place,select{by=rounds}"));
+        let again = text::parse(FileId(0), &left).expect("the first line is a comment");
+        assert_eq!(text::print(&again, &PrintOptions::default()), text::print(&module, &PrintOptions::default()));
+        assert_eq!(replays(text), None);
+    }
 }

@@ -17,9 +17,10 @@ pub enum Failure {
 
 impl From<Diagnostics> for Failure {
     fn from(d: Diagnostics) -> Self {
-        let usage = d.list.iter().any(|d| d.severity == Severity::Error)
-            && d.list.iter().filter(|d| d.severity == Severity::Error).all(|d| d.code.starts_with("E41"));
-        if usage { Failure::Usage(d) } else { Failure::Program(d) }
+        // Files and folders (E41x), values on the command line (E42x), and `-p` (E902 to E904).
+        let usage = |code: &str| code.starts_with("E41") || code.starts_with("E42") || ("E902"..="E904").contains(&code);
+        let mut errors = d.list.iter().filter(|d| d.severity == Severity::Error).peekable();
+        if errors.peek().is_some() && errors.all(|d| usage(d.code)) { Failure::Usage(d) } else { Failure::Program(d) }
     }
 }
 
@@ -31,6 +32,9 @@ impl From<Diagnostic> for Failure {
 
 /// What a command yields.
 pub type Outcome<T = ()> = Result<T, Failure>;
+
+/// Messages shown at once; what comes after is mostly the consequence of what came before.
+const MOST: usize = 24;
 
 /// State of a run.
 pub struct Session {
@@ -100,7 +104,9 @@ impl Session {
     /// Writes messages to standard error.
     pub fn tell(&self, list: &Diagnostics) {
         let mut err = std::io::stderr().lock();
-        for d in list.clone().finish() {
+        let all = list.clone().finish();
+        let more = all.list.len().saturating_sub(MOST);
+        for d in all.list.into_iter().take(MOST) {
             if self.quiet && d.severity == Severity::Note {
                 continue;
             }
@@ -110,6 +116,9 @@ impl Session {
                 DiagnosticFormat::Json => render::json(&d, &self.map),
             };
             let _ = writeln!(err, "{}", text.trim_end());
+        }
+        if more > 0 && self.format != DiagnosticFormat::Json {
+            let _ = writeln!(err, "... and {more} more messages");
         }
     }
 

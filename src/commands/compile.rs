@@ -47,7 +47,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
 /// Prints a report; one that is not ok ends with exit code 1.
 ///
 /// # Errors
-/// E420: a comparison failed.
+/// E430: a comparison failed.
 pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: bool) -> Outcome {
     if print {
         match format {
@@ -59,7 +59,7 @@ pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: b
         return Ok(());
     }
     Err(Failure::Program(Diagnostics::from(
-        Diagnostic::error("E420", format!("{}: results are not what they should be", report.file))
+        Diagnostic::error("E430", format!("{}: results are not what they should be", report.file))
             .note("the report names the elements"),
     )))
 }

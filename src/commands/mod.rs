@@ -8,8 +8,13 @@ pub mod opt;
 pub mod passes;
 pub mod run;
 
+use crate::cli::Source;
+use crate::report::{AxisReport, Report, SCHEMA};
 use crate::session::{Outcome, Session};
+use kbc_diag::{Diagnostic, FileId, Span};
 use kbc_frontend::load::{Loaded, load};
+use kbc_ir::Module;
+use kbc_ir::schedule::Schedule;
 use kbc_passes::instrument::Instrument;
 use kbc_rounds::Library;
 
@@ -27,6 +32,21 @@ pub fn load_file(session: &mut Session, path: &str) -> Outcome<Loaded> {
     load_text(session, Some((file, text)))
 }
 
+/// Reads a `.kir` text and verifies that it is well formed.
+///
+/// # Errors
+/// Of reading, parsing and the verifier.
+pub fn load_kir(session: &mut Session, path: &str) -> Outcome<(FileId, Module)> {
+    let (file, text) = session.read(path)?;
+    let module = kbc_ir::text::parse(file, &text)?;
+    let found = kbc_ir::verify::verify(&module);
+    if found.has_errors() {
+        return Err(found.into());
+    }
+    session.tell(&found);
+    Ok((file, module))
+}
+
 /// The library, and the algorithms of some files.
 ///
 /// # Errors
@@ -39,11 +59,55 @@ pub fn library(session: &mut Session, files: &[String]) -> Outcome<Library> {
     Ok(load_text(session, (!files.is_empty()).then_some((file, text)))?.library)
 }
 
-fn load_text(session: &mut Session, root: Option<(kbc_diag::FileId, String)>) -> Outcome<Loaded> {
+fn load_text(session: &mut Session, root: Option<(FileId, String)>) -> Outcome<Loaded> {
     let (loaded, found) = load(root, session);
     if found.has_errors() {
         return Err(found.into());
     }
+    // A copy of a library file hides what it is a copy of: nobody needs to be told.
+    let text = |span: kbc_diag::Span| session.map.get(span.file).map(|f| &f.text);
+    let copy = |d: &kbc_diag::Diagnostic| match &d.labels[..] {
+        [a, b] => d.severity == kbc_diag::Severity::Note && a.span.file != b.span.file && text(a.span) == text(b.span),
+        _ => false,
+    };
+    let mut found = found;
+    found.list.retain(|d| !copy(d));
     session.tell(&found);
     Ok(loaded)
+}
+
+/// Reads and verifies a `.kir` text that must hold a schedule.
+///
+/// # Errors
+/// Of reading, parsing, verifying; E416 for a graph, and for flags that are about programs.
+pub fn read_schedule(session: &mut Session, source: &Source) -> Outcome<Module> {
+    let flags = [
+        ("-D", !source.define.is_empty()),
+        ("--program", source.program.is_some()),
+        ("--algorithm", source.algorithm.is_some()),
+    ];
+    if let Some((flag, _)) = flags.iter().find(|f| f.1) {
+        return Err(Diagnostic::error("E416", format!("{flag} means nothing for a .kir file")).into());
+    }
+    let (file, module) = load_kir(session, &source.file)?;
+    if module.schedule().is_none() {
+        return Err(Diagnostic::error("E416", "this .kir is a graph, and a schedule is needed")
+            .primary(Span::new(file, 0, 0), "lower it with `kbc opt` first")
+            .into());
+    }
+    Ok(module)
+}
+
+/// The report of a schedule that comes from text.
+pub fn about_schedule(command: &'static str, file: &str, module: &Module, schedule: &Schedule) -> Report {
+    Report {
+        schema: SCHEMA,
+        command,
+        file: file.to_owned(),
+        program: module.name.to_string(),
+        machine: module.machine.clone(),
+        mesh: schedule.mesh.axes.iter().map(|a| AxisReport { name: a.name.to_string(), size: a.size }).collect(),
+        collectives: crate::analyse::collectives(schedule, &Default::default()),
+        ..Report::default()
+    }
 }

@@ -16,13 +16,9 @@ use std::path::Path;
 /// # Errors
 /// Of the text, of the passes, or of writing the result.
 pub fn run(session: &mut Session, args: &Opt) -> Outcome {
-    let (file, source) = session.read(&args.file)?;
-    let mut module = text::parse(file, &source)?;
-    let found = kbc_ir::verify::verify(&module);
-    if found.has_errors() {
-        return Err(found.into());
-    }
-    session.tell(&found);
+    let (file, mut module) = super::load_kir(session, &args.file)?;
+    let text = session.map.get(file).map_or("", |f| &f.text);
+    let passes = args.passes.as_deref().or_else(|| pipeline::replays(text)).unwrap_or("default").to_owned();
     let library = super::library(session, &args.uses)?;
     let topology = match &module.machine {
         Some(machine) => {
@@ -33,7 +29,7 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome {
         None => None,
     };
     let cx = PassCx::new(&library, topology.as_ref());
-    pipeline::run(session, &mut module, &args.passes, &cx, &args.watch, &mut super::Nothing)?;
+    pipeline::run(session, &mut module, &passes, &cx, &args.watch, &mut super::Nothing)?;
     let text = if args.emit == "dot" {
         match &module.body {
             Body::Graph(g) => dot::graph_dot(g),

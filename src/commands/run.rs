@@ -5,11 +5,10 @@ use crate::analyse;
 use crate::build::build;
 use crate::cli::{Run, Watch};
 use crate::data;
-use crate::report::{AxisReport, Report, SCHEMA};
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::generate::{self, ExactRange};
 use kbc_backend_sim::tensor::Tensor;
-use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::topology::Topology;
 use kbc_ir::types::TensorType;
@@ -54,37 +53,13 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
 
 /// A schedule as it stands: executed on generated inputs, adversarially if asked for, and timed on its machine.
 fn run_schedule(session: &mut Session, args: &Run) -> Outcome {
-    let ignored: [(&str, bool); 4] = [
-        ("-D", !args.source.define.is_empty()),
-        ("--program", args.source.program.is_some()),
-        ("--algorithm", args.source.algorithm.is_some()),
-        ("--input and --output", !args.data.input.is_empty() || !args.data.output.is_empty()),
-    ];
-    if let Some((flag, _)) = ignored.iter().find(|i| i.1) {
-        return Err(Diagnostic::error("E416", format!("{flag} means nothing for a .kir file")).into());
+    if !args.data.input.is_empty() || !args.data.output.is_empty() {
+        return Err(Diagnostic::error("E416", "--input and --output mean nothing for a .kir file").into());
     }
-    let (file, text) = session.read(&args.source.file)?;
-    let module = kbc_ir::text::parse(file, &text)?;
-    let found = kbc_ir::verify::verify(&module);
-    if found.has_errors() {
-        return Err(found.into());
-    }
-    let Some(schedule) = module.schedule() else {
-        return Err(Diagnostic::error("E416", "this .kir is a graph; only a schedule runs")
-            .primary(Span::new(file, 0, 0), "lower it with `kbc opt` first")
-            .into());
-    };
-    let mut report = Report {
-        schema: SCHEMA,
-        command: "run",
-        file: args.source.file.clone(),
-        program: module.name.to_string(),
-        machine: module.machine.clone(),
-        mesh: schedule.mesh.axes.iter().map(|a| AxisReport { name: a.name.to_string(), size: a.size }).collect(),
-        collectives: analyse::collectives(schedule, &Default::default()),
-        ok: true,
-        ..Report::default()
-    };
+    let module = super::read_schedule(session, &args.source)?;
+    let Some(schedule) = module.schedule() else { return Ok(()) };
+    let mut report = super::about_schedule("run", &args.source.file, &module, schedule);
+    report.ok = true;
     if !args.no_data {
         let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
         let inputs = data::Inputs { calls: generated(schedule, calls, args.seed)?, origin: vec![] };

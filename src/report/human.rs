@@ -151,7 +151,7 @@ fn compare(c: &CompareReport, line: &mut impl FnMut(String)) {
         line(format!("{}: cannot be compared with {}: {why}", c.result, c.against));
         return;
     }
-    let err = c.max_err.map_or_else(|| "infinite".into(), |e| format!("{e:.3}"));
+    let err = c.max_err.map_or_else(|| "infinite".into(), |e| if e == 0.0 { "0".to_owned() } else { format!("{e:.2e}") });
     if c.mismatches == 0 {
         line(format!(
             "{}: all {} elements on all ranks agree with {} (largest error {err} of its bound)",

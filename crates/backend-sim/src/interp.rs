@@ -94,14 +94,15 @@ pub fn run(
         max_bytes: options.max_bytes,
         result: RunResult { outputs: vec![vec![vec![]; ranks]; options.calls as usize] },
     };
-    let mut faults = Diagnostics::new();
+    let mut met = vec![];
     if calls > 0 {
         for rank in 0..ranks {
             m.begin_call(rank as u64, 0)?;
         }
-        m.go(options.seed.map(Rng::new), &mut faults);
+        m.go(options.seed.map(Rng::new), &mut met);
     }
     let stall = stall::explain(&mut m.flow);
+    let mut faults = fold(&m.flow, met);
     if let Some(d) = faults.list.last_mut()
         && !stall.dragged.is_empty()
     {
@@ -113,7 +114,7 @@ pub fn run(
 
 impl<'p> Machine<'p> {
     /// Moves streams until none can move.
-    fn go(&mut self, mut rng: Option<Rng>, faults: &mut Diagnostics) {
+    fn go(&mut self, mut rng: Option<Rng>, faults: &mut Vec<(u64, Diagnostic)>) {
         let mut queue: VecDeque<usize> = (0..self.flow.threads.len()).collect();
         let mut queued = vec![true; queue.len()];
         while !queue.is_empty() {
@@ -151,7 +152,7 @@ impl<'p> Machine<'p> {
                     }
                     // The rank stops; the others go on as far as they can, to see who is only dragged along.
                     Err(d) => {
-                        faults.push(d);
+                        faults.push((rank, d));
                         for t in self.flow.of_rank(rank) {
                             self.flow.threads[t].stopped = true;
                             self.flow.threads[t].held = None;
@@ -306,6 +307,22 @@ impl<'p> Machine<'p> {
         }
         Ok(())
     }
+}
+
+/// One message for each place and kind of fault; the other ranks that met it are named in a note.
+fn fold(flow: &Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Diagnostics {
+    let mut out: Vec<(Diagnostic, Vec<u64>)> = vec![];
+    for (rank, d) in met {
+        match out.iter_mut().find(|(o, _)| o.code == d.code && o.span() == d.span()) {
+            Some((_, others)) => others.push(rank),
+            None => out.push((d, vec![])),
+        }
+    }
+    let list = out.into_iter().map(|(d, others)| match &others[..] {
+        [] => d,
+        others => d.note(format!("the same on {}", stall::list_ranks(flow, others))),
+    });
+    Diagnostics { list: list.collect() }
 }
 
 /// A read of an element that nothing was written to. Code E362.

@@ -164,6 +164,5 @@ fn schedules_that_lack_one_thing_fall() {
 fn schedules_that_lack_one_thing_once_fall() {
     let call = |n| Expr::bin(BinOp::Ne, Expr::var("call"), Expr::Int(n));
     let (fell, escaped) = drop_each(Some(&call(2)));
-    println!("{fell:#?}");
     assert!(escaped.is_empty(), "{escaped:#?}\n{fell:#?}");
 }

@@ -107,6 +107,7 @@ fn temporaries_and_results_are_forgotten_between_calls() {
     assert_eq!(d.list[0].code, "E362");
     assert_eq!(d.list[0].title, "element 0 of %t on tp=0 holds nothing");
     assert!(d.list[0].labels[0].text.contains("call 1"));
+    assert_eq!((d.list.len(), d.list[0].notes.last().unwrap().as_str()), (1, "the same on tp=1"));
     let d = fails(&parse(&text.replace("copy %t = %x\n      copy %y = %t", "copy %y = %x")), None);
     assert_eq!(d.list[0].code, "E365", "{d:#?}");
     assert_eq!(d.list[0].title, "y was never written at [0] on tp=0 in call 1");

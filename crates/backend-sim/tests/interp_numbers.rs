@@ -145,10 +145,10 @@ fn kernel(n: usize, body: Scalar) -> ScalarFn {
     ScalarFn { name: "k".into(), params, body }
 }
 
-/// `0.5 * x * (1 + erf(x * 0.70710678))`
+/// `0.5 * x * (1 + erf(x * 1 / sqrt(2)))`
 fn gelu() -> Scalar {
     use ScalarBin::{Add, Mul};
-    let inner = un(ScalarUn::Erf, Scalar::bin(Mul, arg(0), Scalar::Num(0.70710678)));
+    let inner = un(ScalarUn::Erf, Scalar::bin(Mul, arg(0), Scalar::Num(std::f64::consts::FRAC_1_SQRT_2)));
     let half_x = Scalar::bin(Mul, Scalar::Num(0.5), arg(0));
     Scalar::bin(Mul, half_x, Scalar::bin(Add, Scalar::Num(1.0), inner))
 }

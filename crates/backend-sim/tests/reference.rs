@@ -333,7 +333,7 @@ fn i32_is_exact_and_wraps() {
         b.output(v);
     }
     let got = b.run(&[i32s(&[2, 2], &[65_536, 3, 65_536, -5])]).unwrap();
-    let square = [0i64 + 3 * 65_536, 3 * 65_536 - 15, -5 * 65_536, 3 * 65_536 + 25];
+    let square = [3i64 * 65_536, 3 * 65_536 - 15, -5 * 65_536, 3 * 65_536 + 25];
     assert_eq!(got[0].exact, Some(square.to_vec()));
     assert_eq!(got[1].exact, Some(square.map(|v| v / -7).to_vec()));
     assert_eq!(got[2].exact, Some(vec![square[0] + square[2], square[1] + square[3]]));

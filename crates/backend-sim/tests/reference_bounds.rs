@@ -283,7 +283,7 @@ fn reductions_of_dimensions_and_ranks() {
         let y = g.op(OpKind::ReduceDim { op, mean, dim: 0, keep: false }, of, &[id]);
         let y = g.op(OpKind::Demand, ty(dtype, &[]), &[y]);
         g.output(y);
-        let want = g.run_shared(&[x.clone()], ranks as u64).unwrap().remove(0);
+        let want = g.run_shared(std::slice::from_ref(&x), ranks as u64).unwrap().remove(0);
         tally.check(&got.unwrap(), &want, &|_| {
             format!("{dtype} {op} mean {mean} of {wide:?} over {ranks} {share:?}")
         });
@@ -305,7 +305,7 @@ fn casts_between_floats() {
         let id = g.input("x", ty(from, &[40]));
         let y = g.cast(to, id);
         g.output(y);
-        let want = g.run(&[x.clone()]).unwrap().remove(0);
+        let want = g.run(std::slice::from_ref(&x)).unwrap().remove(0);
         tally.check(&got, &want, &|i| format!("{from} to {to}: {:?}", x.data().get(i)));
     }
     assert!(tally.skipped < tally.compared / 50 && tally.largest > 0.9, "{tally:?}");

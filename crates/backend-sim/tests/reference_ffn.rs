@@ -36,6 +36,7 @@ fn floats(t: &Tensor) -> &[f32] {
 }
 
 /// `0.5 * x * (1 + erf(x * 0.70710678))`
+#[expect(clippy::approx_constant, reason = "the number as the program writes it")]
 fn gelu() -> Scalar {
     let erf = un(ScalarUn::Erf, bin(ScalarBin::Mul, arg(0), num(0.70710678)));
     bin(ScalarBin::Mul, bin(ScalarBin::Mul, num(0.5), arg(0)), bin(ScalarBin::Add, num(1.0), erf))

@@ -45,7 +45,11 @@ fn ring_all_reduce_costs_what_the_formula_says() {
         let want = (2 * (p - 1)) as f64 * (alpha + chunk);
         // Where no quotient has to be rounded, to the last bit.
         let exact = chunk.fract() == 0.0;
-        assert!(if exact { t.ns == want } else { (t.ns / want - 1.0).abs() < 1e-14 }, "{p} {n}: {} {want}", t.ns);
+        assert!(
+            if exact { t.ns == want } else { (t.ns / want - 1.0).abs() < 1e-14 },
+            "{p} {n}: {} {want}",
+            t.ns
+        );
         assert_eq!(t.messages, 2 * p * (p - 1));
         contiguous(&t);
         let b = t.breakdown();
@@ -64,7 +68,8 @@ fn user_schedules_need_no_code() {
         let s = parse(&std::fs::read_to_string(&path).unwrap());
         let p = s.mesh.ranks();
         for shape in [format!("ring({p})"), format!("mesh({p})"), format!("full({p})")] {
-            let topo = machine(&format!("{shape} {{ fence: 20 ns; vector: 100 GB/s; device: 1 TFLOP/s, 1 TB/s }}"));
+            let topo =
+                machine(&format!("{shape} {{ fence: 20 ns; vector: 100 GB/s; device: 1 TFLOP/s, 1 TB/s }}"));
             let (one, three) = (time(&s, &topo), simulate(&s, &topo, &options(3)).unwrap());
             contiguous(&one);
             contiguous(&three);
@@ -152,7 +157,8 @@ fn cut_through_pays_latencies_and_the_slowest_link_once() {
     assert_eq!(time(&s, &topo).ns, 3.0 * 500.0 + 80.0);
     for (at, slow) in [(0, 10e9), (1, 10e9), (2, 10e9)] {
         let mut topo = topo.clone();
-        topo.set_link(DeviceId(at), DeviceId(at + 1), LinkRate { bandwidth: slow, latency_ns: 600.0 }).unwrap();
+        topo.set_link(DeviceId(at), DeviceId(at + 1), LinkRate { bandwidth: slow, latency_ns: 600.0 })
+            .unwrap();
         let t = time(&s, &topo);
         assert_eq!(t.ns, 1600.0 + 400.0, "slow link {at}");
         let busy: Vec<f64> = t.links.iter().map(|l| l.busy_ns).collect();
@@ -218,7 +224,13 @@ fn a_notify_after_a_put_rides_along_and_others_pay() {
     let alone = time(&parse(&send("          notify (2) : @s[1]\n")), &topo);
     assert_eq!((alone.ns, alone.messages), (582.0, 3));
     // A second notify is not right after the put any more.
-    let twice = one_region(2, 1000, 1, 2, "        if r == 0\n          put v -> (1) : @w[0]\n          notify (1) : @s[0]\n          notify (1) : @s[1]\n        if r == 1\n          wait @s[1] >= 1\n          wait @s[0] >= 1\n");
+    let twice = one_region(
+        2,
+        1000,
+        1,
+        2,
+        "        if r == 0\n          put v -> (1) : @w[0]\n          notify (1) : @s[0]\n          notify (1) : @s[1]\n        if r == 1\n          wait @s[1] >= 1\n          wait @s[0] >= 1\n",
+    );
     assert_eq!(time(&parse(&twice), &machine("full(2) { signal: 100 B }")).messages, 2);
 }
 
@@ -248,9 +260,11 @@ fn gets_ask_and_are_answered() {
           get @w[1] <- (1) : v
           fence.complete
 ";
-    let (t, seen) = observed(&parse(&one_region(3, 1000, 2, 1, body)), &machine("mesh(3) { signal: 50 B; fence: 5 ns }"));
+    let (t, seen) =
+        observed(&parse(&one_region(3, 1000, 2, 1, body)), &machine("mesh(3) { signal: 50 B; fence: 5 ns }"));
     // Both requests take the link 0 -> 1, one ns each; both answers the link 1 -> 0, 80 ns each.
-    let ends: Vec<(MessageKind, u64, f64)> = seen.messages.iter().map(|m| (m.kind, m.from, m.delivered_ns)).collect();
+    let ends: Vec<(MessageKind, u64, f64)> =
+        seen.messages.iter().map(|m| (m.kind, m.from, m.delivered_ns)).collect();
     use MessageKind::{Reply, Request};
     assert_eq!(ends, [(Request, 0, 502.0), (Request, 0, 1001.0), (Reply, 1, 1082.0), (Reply, 2, 2081.0)]);
     assert_eq!(t.ns, 2086.0);
@@ -276,7 +290,8 @@ fn local_work_takes_its_units() {
     assert_eq!((t.ns, t.path[0].cause), (4_400.0, Cause::Work(Unit::Memory)));
     assert_eq!(time(&one, &machine("ring(1)")).unlimited, ["arithmetic", "memory"]);
     // Two streams share the device: together they take twice as long.
-    let two = matmul("    stream main\n      matmul %c = %a, %b\n    stream lane\n      matmul %d = %a, %b\n");
+    let two =
+        matmul("    stream main\n      matmul %c = %a, %b\n    stream lane\n      matmul %d = %a, %b\n");
     let t = time(&two, &machine("ring(1) { device: 1 TFLOP/s, 100 GB/s }"));
     assert_eq!(t.ns, 24_000.0);
     assert_eq!(t.path[0].cause, Cause::UnitQueue(Unit::Arithmetic));
@@ -317,7 +332,7 @@ fn streams_overlap_and_meet_at_events() {
 
 #[test]
 fn a_slow_link_changes_only_what_crosses_it() {
-    // Two rings of three ranks on one line: nothing of the first crosses the link 4 -> 5.
+    // Two groups of three ranks on one line: of their messages only those from 4 to 5 cross the link 4 -> 5.
     let body = "        for s in 0..4
           if r mod 3 != 2
             put v -> (r + 1) : @w[s]
@@ -344,10 +359,31 @@ fn a_slow_link_changes_only_what_crosses_it() {
         list
     };
     let other = |m: &Delivery| m.from != 5 && m.to != 5;
-    assert_eq!(of(&before, &other), of(&after, &other), "messages that neither cross it nor wait for one that does");
+    assert_eq!(
+        of(&before, &other),
+        of(&after, &other),
+        "messages that neither cross it nor wait for one that does"
+    );
     let crossing = |m: &Delivery| (m.from, m.to) == (4, 5);
     let (x, y) = (of(&before, &crossing), of(&after, &crossing));
     assert!(x.len() == 4 && x.iter().zip(&y).all(|(a, b)| b.3 > a.3));
+    // Everybody to everybody, all at once: what shares no link with a message that crosses the slow one is unchanged.
+    let s = parse(&direct(6, 6000, "[(r + k) mod 6 of 6]", "copy v[(r - k) mod 6 of 6] = @w[k - 1]"));
+    let topo = machine("mesh(2, 3)");
+    let slow_link = topo.links_between(DeviceId(1), DeviceId(4))[0].id;
+    let mut slow = topo.clone();
+    slow.set_rate(slow_link, LinkRate { bandwidth: 1e9, latency_ns: 900.0 }).unwrap();
+    let ((_, before), (_, after)) = (observed(&s, &topo), observed(&s, &slow));
+    let links = |m: &Delivery| -> Vec<LinkId> {
+        topo.route(DeviceId(m.from as u32), DeviceId(m.to as u32), None).collect()
+    };
+    let touched: Vec<LinkId> =
+        before.messages.iter().map(links).filter(|l| l.contains(&slow_link)).flatten().collect();
+    let apart = |m: &Delivery| links(m).iter().all(|l| !touched.contains(l));
+    let (x, y) = (of(&before, &apart), of(&after, &apart));
+    assert!(x.len() > 10 && x.len() < 30);
+    assert_eq!(x, y);
+    assert_ne!(of(&before, &|_| true), of(&after, &|_| true));
 }
 
 #[test]
@@ -408,7 +444,10 @@ fn calls_follow_each_other() {
 
 #[test]
 fn ranks_may_be_on_many_axes() {
-    let s = parse(&std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/tests/kir/good/mesh2x3.kir")).unwrap());
+    let s = parse(
+        &std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/tests/kir/good/mesh2x3.kir"))
+            .unwrap(),
+    );
     // Stream `main`: rows, columns, rows, in thirds of a half, 9 + 9 + 9 elements at most; `lane` has 13 + 13 + 13.
     let t = time(&s, &machine("mesh(2, 3) { link: 4 GB/s, 100 ns }"));
     assert!(t.ns >= 5.0 * 100.0);
@@ -437,9 +476,12 @@ fn what_has_no_time_is_an_error() {
     assert_eq!(d.code, "E361");
     assert!(d.title.contains("4 of 4 ranks"), "{d:?}");
     assert_eq!(error(&parse(&ring(4, 4)), "ring(5)").code, "E371");
-    let marked = one_region(2, 4, 1, 1, "        reserve ((r + 1) mod 2) : @w[0]\n").replace(" synchronized", "");
+    let marked =
+        one_region(2, 4, 1, 1, "        reserve ((r + 1) mod 2) : @w[0]\n").replace(" synchronized", "");
     assert_eq!(error(&parse(&marked), "ring(2)").code, "E370");
     let far = ring(4, 4).replace("(r + 1) mod 4) : @w", "r + 1) : @w");
     assert_eq!(error(&parse(&far), "ring(4)").code, "E303");
     assert_eq!(error(&parse(&ring(4, 4)), "ring(4) { link: 50 GB/s, 8000000000000 ms }").code, "E372");
+    let counters = ring(4, 4).replace("signal @s[1]", "signal @s[2000000000]");
+    assert_eq!(error(&parse(&counters), "ring(4)").code, "E373");
 }

@@ -48,6 +48,8 @@ codes! {
     E030 "a rank that is not in its own group",
     E031 "a member of a group that does not arrive",
     E032 "members of a group that disagree",
+    // options of a `using`
+    E033 "an option of a `using` that is not there yet",
     E040 "too large to write out",
     // what its rounds do
     E101 "a read of a place that holds nothing",
@@ -58,6 +60,137 @@ codes! {
     E111 "a contribution that is lost at the end",
     E112 "a contribution at the wrong place",
     E113 "a contribution that is counted twice",
+    // types and placement
+    E201 "shapes that do not match",
+    E202 "element types that differ",
+    E203 "an axis that the mesh does not have",
+    E204 "an axis with two jobs in one type",
+    E205 "a coordinate that the axis does not have",
+    E206 "an operation that this element type does not have",
+    E207 "a contracted dimension that is cut in two ways",
+    E208 "a collective that does not apply to this value",
+    E209 "a placement that cannot be reached",
+    E210 "a dimension that the value does not have",
+    E211 "an operation with another number of operands",
+    E212 "an algorithm where nothing is sent",
+    E213 "a mesh that is not as large as its machine",
+    E214 "no algorithm fits",
+    E215 "a value larger than any memory",
+    // lowering of a program
+    E221 "a size or coordinate that cannot be",
+    E222 "a kernel that calls itself",
+    E223 "a mesh that does not fit the machine",
+    E224 "nothing that can be compiled",
+    E225 "another number of values",
+    E226 "a number where a tensor is wanted",
+    E227 "something a kernel or a tensor cannot do",
+    E228 "a kernel that becomes too large",
+    E229 "a value that nothing uses",
+    E290 "a part of the language that is not there yet",
+    // schedules: what walking them shows
+    E301 "a name without a value",
+    E302 "an expression without a result",
+    E303 "a peer that is no rank",
+    E304 "a slot, a chunk or a counter that does not exist",
+    E305 "two sides of different length",
+    // the text of the IR
+    E310 "a character or number that means nothing in .kir",
+    E311 "a line of .kir that is written wrongly",
+    E312 "a name of .kir that is not declared",
+    E313 "declared twice in .kir",
+    E314 "a line of .kir at the wrong place",
+    E315 "a word .kir does not have",
+    E316 "too large for .kir",
+    E317 "another version of .kir",
+    E318 "a kernel of .kir that nothing uses",
+    // the verifier
+    E320 "two things of one name",
+    E321 "a name without a value in .kir",
+    E322 "a graph out of order",
+    E323 "types, shapes or placements that do not fit in .kir",
+    E324 "a property that is claimed and not true",
+    E325 "a layout that cannot be",
+    E326 "ranks, roles and regions that do not fit",
+    E327 "a size or bound that depends on too much",
+    E328 "a chunk, slot or peer that can be seen not to exist",
+    E329 "an event or signal with one side only",
+    // algorithms that become no schedule
+    E331 "an algorithm that is too large without a symbolic form",
+    E332 "scratch for chunks of unequal length",
+    // the checker
+    E340 "a deadlock",
+    E341 "a contribution that is lost",
+    E342 "a contribution that is counted twice",
+    E343 "a contribution at the wrong place",
+    E344 "a read of something that holds nothing",
+    E345 "a notify that does not cover what it tells of",
+    E346 "a read before the data is visible",
+    E347 "a read with nothing that waits for its writer",
+    E348 "a slot that is rewritten too early",
+    E349 "a slot that the next call rewrites too early",
+    E350 "memory that a transfer may still use",
+    E351 "a counter with two writers",
+    E352 "a counter that leaves 32 bits",
+    E353 "calls that never repeat",
+    E354 "too much to prove",
+    E355 "a promise that cannot be checked",
+    // running and timing
+    E360 "data that does not fit an input",
+    E361 "a run that can go no further",
+    E362 "a run that reads nothing",
+    E363 "a local operation that does not fit its operands",
+    E364 "a transfer between two element types",
+    E365 "an output that was never written",
+    E366 "a run that differs under the adversaries",
+    E368 "a run that does not fit in memory",
+    E369 "an input that cannot be made",
+    E370 "a schedule that has no time yet",
+    E371 "a mesh and a machine of different size",
+    E372 "a time beyond any clock",
+    E373 "too many ranks for a simulation of time",
+    // files of data
+    E401 "a data file that is not sound",
+    E402 "a kind of data file kbc does not know",
+    E403 "contents of a data file that kbc does not read",
+    E404 "a key that the file does not have",
+    E405 "data that the evaluator cannot use",
+    E406 "a result that the file cannot hold",
+    E407 "an integer division by zero",
+    E408 "a value the evaluator cannot hold",
+    // files, folders, the command line
+    E410 "a file or folder that cannot be written",
+    E411 "a folder that kbc does not replace",
+    E412 "a file that cannot be read",
+    E413 "a value on the command line that is not of its form",
+    E414 "a generator that cannot be used",
+    E415 "a result that is not one tensor",
+    E416 "a word or flag that means nothing here",
+    E417 "a target that is not there yet",
+    E420 "a parameter that the program does not have",
+    E421 "a value that a parameter cannot have",
+    E422 "a parameter against a topology",
+    // results
+    E430 "results that are not what they should be",
+    // machines and bounds
+    E440 "an unknown topology generator",
+    E441 "a topology generator that is not there yet",
+    E442 "a generator with other arguments than it takes",
+    E443 "a machine that is too large or empty",
+    E444 "an unknown setting of a topology",
+    E445 "a setting with a value it cannot have",
+    E446 "a machine that is written wrongly",
+    E447 "a link that the machine does not have",
+    E448 "no bound of this",
+    // passes
+    E901 "a pass that runs too early",
+    E902 "an unknown pass",
+    E903 "a pipeline that is written wrongly",
+    E904 "an option that a pass does not have",
+    E905 "a module that does not verify after a pass",
+    E906 "a module that does not read back as it was printed",
+    // errors of kbc itself
+    E990 "a time below its bound",
+    E991 "a report that cannot be written",
 }
 
 /// The code of that name; upper or lower case.
@@ -74,13 +207,16 @@ pub struct Example {
     pub ranks: u32,
     /// Its language: `kb` or `kir`.
     pub language: &'static str,
+    /// Options of the command line it needs (`-D tp=8 --topology ring(7)`), or nothing.
+    pub args: &'static str,
     /// The file.
     pub text: &'static str,
 }
 
 impl Code {
     /// The files of the page: blocks fenced as `kb,fails` and `kb,fixed` (or `kir,..`), with `p=6` where the number of
-    /// ranks is not 4. Other blocks are prose.
+    /// ranks is not 4 and with options of the command line (`kb,fails,-D tp=8`) where it needs some. Other blocks are
+    /// prose.
     pub fn examples(&self) -> Vec<Example> {
         let mut out = vec![];
         let mut rest = self.page;
@@ -95,8 +231,15 @@ impl Code {
                 Some("fixed") => false,
                 _ => continue,
             };
-            let ranks = words.find_map(|w| w.strip_prefix("p=")?.parse().ok()).unwrap_or(4);
-            out.push(Example { fails, ranks, language, text: &body[..end] });
+            let (mut ranks, mut args) = (4, "");
+            for w in words {
+                match w.strip_prefix("p=").map(str::parse) {
+                    Some(Ok(p)) => ranks = p,
+                    _ if w.starts_with('-') => args = w,
+                    _ => {}
+                }
+            }
+            out.push(Example { fails, ranks, language, args, text: &body[..end] });
         }
         out
     }

@@ -4,7 +4,9 @@
 //! declared twice, algorithms, kernels, parameters. Texts come from a [`Sources`]; nothing here opens a file. Making a
 //! program of it is [`crate::lower`]'s.
 
-use crate::ast::{File, Item, KernelDecl, LocalDecl, MeshDecl, ParamDecl, ProgramDecl, TileKernelDecl, TopologyDecl};
+use crate::ast::{
+    File, Item, KernelDecl, LocalDecl, MeshDecl, ParamDecl, ProgramDecl, TileKernelDecl, TopologyDecl,
+};
 use crate::library::LIBRARY;
 use crate::lower;
 use crate::parse;
@@ -88,7 +90,11 @@ impl Loaded {
         out
     }
 
-    fn visible<'a, T>(&'a self, from: FileId, pick: impl Fn(&'a Item) -> Option<T> + Copy) -> impl Iterator<Item = T> {
+    fn visible<'a, T>(
+        &'a self,
+        from: FileId,
+        pick: impl Fn(&'a Item) -> Option<T> + Copy,
+    ) -> impl Iterator<Item = T> {
         self.order(from).into_iter().flat_map(move |f| f.tree.items.iter().filter_map(pick))
     }
 
@@ -265,7 +271,8 @@ fn hides(loaded: &Loaded, file: &LoadedFile, found: &mut Diagnostics) {
     let behind = loaded.order(file.id);
     for item in &file.tree.items {
         let (Some(of), Some(name)) = (kind(item), item.name()) else { continue };
-        let hidden = |other: &&Item| kind(other) == Some(of) && other.name().is_some_and(|n| n.node == name.node);
+        let hidden =
+            |other: &&Item| kind(other) == Some(of) && other.name().is_some_and(|n| n.node == name.node);
         let old = behind.iter().skip(1).find_map(|f| f.tree.items.iter().find(hidden));
         if let Some(old) = old {
             let mut d = Diagnostic::error("E004", format!("this {of} `{}` hides another one", name.node));

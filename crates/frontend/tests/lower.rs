@@ -40,11 +40,11 @@ fn graphs(path: &Path) -> String {
     out
 }
 
-fn snapshots(base: &str, pattern: &str) -> usize {
+fn snapshots(kind: &str, base: &str, pattern: &str) -> usize {
     let mut n = 0;
     insta::glob!(base, pattern, |path| {
         insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
-            insta::assert_snapshot!(graphs(path));
+            insta::assert_snapshot!(kind, graphs(path));
         });
         n += 1;
     });
@@ -53,10 +53,10 @@ fn snapshots(base: &str, pattern: &str) -> usize {
 
 #[test]
 fn programs() {
-    assert!(snapshots("lower/good", "*.kb") >= 15);
+    assert!(snapshots("graph", "lower/good", "*.kb") >= 15);
 }
 
 #[test]
 fn specs() {
-    assert!(snapshots("../../../specs", "{*,bench/*,algorithms/*}.kb") >= 10);
+    assert!(snapshots("spec", "../../../specs", "{*,bench/*,algorithms/*}.kb") >= 10);
 }

@@ -19,7 +19,8 @@ fn markers(text: &str) -> Vec<(usize, String, String)> {
         let code = parts.next().unwrap_or("");
         for marker in parts {
             let (name, words) = marker.trim().split_once(' ').expect("a code and a text");
-            let words = words.trim().strip_prefix('"').and_then(|w| w.strip_suffix('"')).expect("a text in quotes");
+            let words =
+                words.trim().strip_prefix('"').and_then(|w| w.strip_suffix('"')).expect("a text in quotes");
             out.push((if code.trim().is_empty() { 0 } else { i + 1 }, name.to_owned(), words.to_owned()));
         }
     }
@@ -42,10 +43,15 @@ fn differences(path: &Path) -> Vec<String> {
     let lines = runs(&text);
     let [line] = &lines[..] else { panic!("{}: one run", path.display()) };
     let (disk, result) = compile(path, line);
-    let Err(found) = result else { return vec![format!("{}: no message", path.display())] };
+    // Without an error, warnings are what a case is about.
+    let found = result.map_or_else(|found| found, |lowered| lowered.warnings);
+    let worst = if found.has_errors() { Severity::Error } else { Severity::Warning };
     let mut wrong = vec![];
-    for d in found.list.iter().filter(|d| d.severity != Severity::Note) {
-        let own = disk.map.get(d.span().file).is_some_and(|f| Some(f.name.as_str()) == path.file_name().and_then(|n| n.to_str()));
+    for d in found.list.iter().filter(|d| d.severity == worst) {
+        let own = disk
+            .map
+            .get(d.span().file)
+            .is_some_and(|f| Some(f.name.as_str()) == path.file_name().and_then(|n| n.to_str()));
         let at = if own { disk.map.line_col(d.span()).map_or(0, |p| p.0) } else { 0 };
         let hit = open.iter().position(|m| m.0 == at && m.1 == d.code && all_words(d).contains(&m.2));
         match hit {
@@ -55,7 +61,9 @@ fn differences(path: &Path) -> Vec<String> {
             None => wrong.push(format!("no marker: {} [{}]", render::short(d, &disk.map), all_words(d))),
         }
     }
-    wrong.extend(open.into_iter().map(|m| format!("no message: {}:{} {} \"{}\"", path.display(), m.0, m.1, m.2)));
+    wrong.extend(
+        open.into_iter().map(|m| format!("no message: {}:{} {} \"{}\"", path.display(), m.0, m.1, m.2)),
+    );
     wrong
 }
 

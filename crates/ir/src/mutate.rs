@@ -228,7 +228,10 @@ fn operation(s: &Schedule, r: &Region, op: &mut SOp, kind: Kind) -> Option<()> {
             *e = next(e, size as i64);
         }
         (
-            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } | SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. },
+            SOp::Copy { dst, src }
+            | SOp::Reduce { dst, src, .. }
+            | SOp::Put { src, dst, .. }
+            | SOp::Get { dst, src, .. },
             Kind::Slot(side) | Kind::Chunk(side, _),
         ) => {
             let x = if side == Side::Source { src } else { dst };

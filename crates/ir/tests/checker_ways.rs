@@ -22,6 +22,19 @@ fn subjects() -> Vec<(&'static str, Schedule)> {
     .collect()
 }
 
+/// Codes of a verdict by what went wrong. Which of two unordered accesses comes first, and with it whether a read is
+/// too early or a write is, depends on the order of the walk; and so does what is then where.
+fn kinds(v: &Verdict) -> Vec<&'static str> {
+    let kind = |c: &&'static str| match *c {
+        "E341" | "E342" | "E343" | "E344" => "contents",
+        "E347" | "E348" | "E349" => "not ordered",
+        c => c,
+    };
+    let mut out: Vec<_> = codes(v).iter().map(kind).collect();
+    out.dedup();
+    out
+}
+
 fn by(s: &Schedule, way: Way) -> Verdict {
     check(s, &CheckOptions { way, ..Default::default() })
 }
@@ -47,7 +60,7 @@ fn ways_agree_on_mutants() {
             all += 1;
             if applied(&one) {
                 together += 1;
-                if codes(&exact) != codes(&one) {
+                if kinds(&exact) != kinds(&one) {
                     differ.push(format!("{}: exact {:?}, one rank {:?}", what(), codes(&exact), codes(&one)));
                 }
             }
@@ -72,10 +85,8 @@ fn a_mutant_on_one_rank_is_never_covered_by_the_others() {
             if exact.ok() != sums.ok() {
                 differ.push(format!("{}: exact {:?}, sums {:?}", what(), codes(&exact), codes(&sums)));
             }
-            if applied(&one) {
-                if codes(&exact) != codes(&one) {
-                    differ.push(format!("{}: exact {:?}, one rank {:?}", what(), codes(&exact), codes(&one)));
-                }
+            if applied(&one) && kinds(&exact) != kinds(&one) {
+                differ.push(format!("{}: exact {:?}, one rank {:?}", what(), codes(&exact), codes(&one)));
             }
             all += 1;
             rejected += !exact.ok() as usize;
@@ -83,4 +94,31 @@ fn a_mutant_on_one_rank_is_never_covered_by_the_others() {
     }
     assert!(differ.is_empty(), "{}", differ.join("\n"));
     assert!(rejected * 10 > all * 7, "{rejected} of {all}");
+}
+
+#[test]
+fn ways_agree_on_mutants_of_mutants() {
+    let mut seed = 1u64;
+    let mut differ = vec![];
+    for (name, s) in subjects() {
+        for _ in 0..150 {
+            let mut mutant = s.clone();
+            let mut what = name.to_string();
+            for round in 0..2 {
+                let list = mutations(&mutant);
+                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let m = &list[(seed >> 33) as usize % list.len()];
+                what += &format!(", {}", m.text);
+                // The second one on one rank only, every other time.
+                mutant =
+                    if round == 1 && seed >> 63 == 1 { apply_on(&mutant, m, 2) } else { apply(&mutant, m) };
+            }
+            let (exact, sums, one) =
+                (by(&mutant, Way::Expanded), by(&mutant, Way::Fingerprints), by(&mutant, Way::Symmetric));
+            if exact.ok() != sums.ok() || (applied(&one) && exact.ok() != one.ok()) {
+                differ.push(format!("{what}: {:?} {:?} {:?}", codes(&exact), codes(&sums), codes(&one)));
+            }
+        }
+    }
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
 }

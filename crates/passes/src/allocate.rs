@@ -2,9 +2,105 @@
 //!
 //! Where every rank's result depends on every rank's input, whoever starts call n + 2 has heard in call n + 1 from
 //! everybody after call n; so two slots a message, used by alternate calls, need neither credit nor barrier at any skew
-//! (LANGUAGE 7.2). Such windows get twice their slots and `call mod 2` in the slot's number. Other windows keep one
-//! slot a message, and `synchronize` adds credits. Windows of different regions are disjoint; each starts at a multiple
-//! of 64 bytes.
+//! (LANGUAGE 7.2). Such windows get twice their slots and `call mod 2` in the slot's number. Whether a collective is of
+//! that kind is read from its promise, never from its name or its algorithm. Other windows keep one slot a message, and
+//! `synchronize` adds credits: no number of slots would remove them.
+//!
+//! Windows of different regions are disjoint; each starts at a multiple of 64 bytes.
+//!
+//! ```kir,before
+//! kir 1
+//! module @sum
+//! machine ring(4) { link: 50 GB/s, 500 ns }
+//! mesh tp 4
+//! props expanded
+//!
+//! schedule calls none
+//! buffer %x : f32[10] hbm input 0 : f32[10] partial(sum@tp)
+//! buffer %y_v : f32[10] hbm temp
+//! buffer %out : f32[10] hbm output 0 : f32[10]
+//! window @all_reduce_w0 : f32[3 x 3] hbm
+//! window @all_reduce_w1 : f32[3 x 3] hbm
+//!
+//! region @local local
+//!   role all
+//!     stream main
+//!       copy %y_v = %x
+//!
+//! region @all_reduce over tp as (r of 4) after @local
+//!   label "ring"
+//!   on v = %y_v line 10
+//!   promise all_reduce sum
+//!   role all
+//!     stream main
+//!       for s in 1..4
+//!         reserve ((r + 1) mod 4) : @all_reduce_w0[s - 1]
+//!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[s - 1]
+//!         publish ((r + 1) mod 4) : @all_reduce_w0[s - 1]
+//!         expect ((r - 1) mod 4) : @all_reduce_w0[s - 1]
+//!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[s - 1]
+//!         free ((r - 1) mod 4) : @all_reduce_w0[s - 1]
+//!       for s_2 in 0..3
+//!         reserve ((r + 1) mod 4) : @all_reduce_w1[s_2]
+//!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[s_2]
+//!         publish ((r + 1) mod 4) : @all_reduce_w1[s_2]
+//!         expect ((r - 1) mod 4) : @all_reduce_w1[s_2]
+//!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[s_2]
+//!         free ((r - 1) mod 4) : @all_reduce_w1[s_2]
+//!
+//! region @local_2 local after @all_reduce
+//!   role all
+//!     stream main
+//!       copy %out = %y_v
+//! ```
+//!
+//! ```kir,after
+//! kir 1
+//! module @sum
+//! machine ring(4) { link: 50 GB/s, 500 ns }
+//! mesh tp 4
+//! props expanded allocated
+//!
+//! schedule calls none
+//! buffer %x : f32[10] hbm input 0 : f32[10] partial(sum@tp)
+//! buffer %y_v : f32[10] hbm temp
+//! buffer %out : f32[10] hbm output 0 : f32[10]
+//! window @all_reduce_w0 : f32[6 x 3] hbm at 0
+//! window @all_reduce_w1 : f32[6 x 3] hbm at 128
+//!
+//! region @local local
+//!   role all
+//!     stream main
+//!       copy %y_v = %x
+//!
+//! region @all_reduce over tp as (r of 4) after @local
+//!   label "ring"
+//!   on v = %y_v line 10
+//!   promise all_reduce sum
+//!   role all
+//!     stream main
+//!       for s in 1..4
+//!         reserve ((r + 1) mod 4) : @all_reduce_w0[s - 1]
+//!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[call mod 2 * 3 + s - 1]
+//!         publish ((r + 1) mod 4) : @all_reduce_w0[s - 1]
+//!         expect ((r - 1) mod 4) : @all_reduce_w0[s - 1]
+//!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[call mod 2 * 3 + s - 1]
+//!         free ((r - 1) mod 4) : @all_reduce_w0[s - 1]
+//!       for s_2 in 0..3
+//!         reserve ((r + 1) mod 4) : @all_reduce_w1[s_2]
+//!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[call mod 2 * 3 + s_2]
+//!         publish ((r + 1) mod 4) : @all_reduce_w1[s_2]
+//!         expect ((r - 1) mod 4) : @all_reduce_w1[s_2]
+//!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[call mod 2 * 3 + s_2]
+//!         free ((r - 1) mod 4) : @all_reduce_w1[s_2]
+//!
+//! region @local_2 local after @all_reduce
+//!   role all
+//!     stream main
+//!       copy %out = %y_v
+//! ```
+//!
+//! Not done here: sharing of memory between regions that are ordered; fewer slots than messages (an option `slots`).
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use kbc_diag::Diagnostics;

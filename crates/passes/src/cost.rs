@@ -4,11 +4,13 @@
 //! engine, which measures the finished schedule.
 //!
 //! **Up to [`EXACT_RANKS`] ranks** the algorithm's rounds are expanded and played on the machine's links, all groups
-//! of the axis at once. A message (everything one rank sends another in a round) starts when the last of the atoms it
-//! carries is there, takes the dimension-order route cut-through (latency a hop; each link busy for bytes over its
-//! bandwidth, first come first served; bytes once at the slowest), and pays a fence on both sides; what it reduces
-//! takes bytes over the vector rate, one message after another on a rank. Credits, slots and signals that travel alone are left
-//! out: they depend on the lowering.
+//! of the axis at once. A message (everything one rank sends another in a round) starts when all that came to its
+//! sender in earlier rounds is there, takes the dimension-order route cut-through (latency a hop; each link busy for
+//! bytes over its bandwidth, first come first served; bytes once at the slowest), and pays a fence on both sides. What
+//! arrives is then worked on, one message after another on a rank: what is added takes its bytes over the vector rate;
+//! memory traffic is three times the bytes that are added and twice those that are put in place; the slower of both
+//! counts. Left out are credits and signals that travel alone, which depend on the lowering, and the copies into and out
+//! of a collective, which are the same for all algorithms.
 //!
 //! **Above** that, the same is done on three smaller machines of the same shape (each side halved, staying a power
 //! of two where it was one), once with the bytes and once with none, and both parts are continued to the real size:
@@ -132,78 +134,83 @@ struct Message {
     way: i8,
     bytes: f64,
     /// Bytes that are added at the receiver.
-    reduced: f64,
+    added: f64,
+    /// Bytes read and written there to add them or put them in place.
+    traffic: f64,
     /// How many messages it waits for.
     needs: u32,
     /// Messages that wait for it.
     feeds: Vec<u32>,
 }
 
-/// All messages of one group, in the order of rounds, with their dependences: a message waits for the last writers
-/// of every atom it carries.
+/// What transfers of one message share: sender, receiver, link hint.
+type Key = (u32, u32, i8);
+
+/// All messages of one group in the order of rounds, with their dependences. A rank works in program order: in each
+/// round it sends first and then takes what arrives, so a message waits for all that came to its sender in earlier
+/// rounds. What came is gathered in a message of no bytes to itself, which keeps the dependences few.
 fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
-    let mut first = vec![];
-    let mut total = 0;
-    for b in &rounds.buffers {
-        first.push(total);
-        total += b.atoms as usize;
-    }
+    let ranks = rounds.ranks() as usize;
     let mut out: Vec<Message> = vec![];
-    // Of each atom of each rank, the messages that made what is there: one that replaced it, and those that added.
-    let mut writers: Vec<Vec<u32>> = vec![vec![]; total * rounds.ranks() as usize];
+    // Of each rank: the gathering so far, and what came since.
+    let mut gates: Vec<Option<u32>> = vec![None; ranks];
+    let mut came: Vec<Vec<u32>> = vec![vec![]; ranks];
     for round in &rounds.rounds {
-        let mut together: BTreeMap<(u32, u32, i8), Vec<&Transfer>> = BTreeMap::new();
+        // Messages of a rank in the order of the text, which is the order in which it sends them.
+        let mut places: BTreeMap<Key, usize> = BTreeMap::new();
+        let mut together: Vec<(Key, Vec<&Transfer>)> = vec![];
         for x in round {
-            together.entry((x.src, x.dst, x.way.signum())).or_default().push(x);
+            let key = (x.src, x.dst, x.way.signum());
+            let at = *places.entry(key).or_insert(together.len());
+            if at == together.len() {
+                together.push((key, vec![]));
+            }
+            together[at].1.push(x);
         }
-        let base = out.len();
-        for ((src, dst, way), transfers) in &together {
-            let runs = carried(transfers);
+        let mut arriving: Vec<(u32, u32)> = vec![];
+        for ((src, dst, way), transfers) in together {
+            let rank = src as usize;
+            if !came[rank].is_empty() {
+                let mut needs = std::mem::take(&mut came[rank]);
+                needs.extend(gates[rank]);
+                gates[rank] =
+                    Some(wait_for(&mut out, &needs, Message { src, dst: src, ..Message::default() }));
+            }
             let bytes = |(buffer, start, stop): (u32, u32, u32)| {
                 let b = &rounds.buffers[buffer as usize];
                 elements(b, rounds.atoms, job.elements, start, stop) * job.element_bytes as f64
             };
-            let own = *src as usize * total;
-            let mut needs: Vec<u32> = runs
-                .iter()
-                .flat_map(|r| &writers[own + first[r.0 as usize]..][r.1 as usize..r.2 as usize])
-                .flatten()
-                .copied()
-                .collect();
-            needs.sort_unstable();
-            needs.dedup();
-            let id = out.len() as u32;
-            needs.iter().for_each(|n| out[*n as usize].feeds.push(id));
-            let added = transfers
-                .iter()
-                .filter(|x| x.reduce)
-                .flat_map(|x| x.from.runs().iter().map(|r| bytes((x.from.buffer, r.start, r.start + r.len))));
-            out.push(Message {
-                src: *src,
-                dst: *dst,
-                way: *way,
-                bytes: runs.iter().map(|r| bytes(*r)).sum(),
-                reduced: added.sum(),
-                needs: needs.len() as u32,
-                feeds: vec![],
-            });
+            let landed = |x: &&Transfer| {
+                x.from.runs().iter().map(|r| bytes((x.from.buffer, r.start, r.start + r.len))).sum::<f64>()
+            };
+            let added: f64 = transfers.iter().filter(|x| x.reduce).map(landed).sum();
+            let placed: f64 = transfers.iter().filter(|x| !x.reduce).map(landed).sum();
+            let message = Message {
+                src,
+                dst,
+                way,
+                bytes: carried(&transfers).into_iter().map(bytes).sum(),
+                added,
+                traffic: 3.0 * added + 2.0 * placed,
+                ..Message::default()
+            };
+            let needs: Vec<u32> = gates[rank].into_iter().collect();
+            arriving.push((dst, wait_for(&mut out, &needs, message)));
         }
-        // All of a round's writes happen after all of its reads.
-        for (id, ((_, dst, _), transfers)) in (base as u32..).zip(&together) {
-            for x in transfers {
-                let at = *dst as usize * total + first[x.to.buffer as usize];
-                for r in x.to.runs() {
-                    for atom in &mut writers[at + r.start as usize..][..r.len as usize] {
-                        if !x.reduce {
-                            atom.clear();
-                        }
-                        atom.push(id);
-                    }
-                }
-            }
+        // What arrives in a round is taken after the round's sends.
+        for (dst, id) in arriving {
+            came[dst as usize].push(id);
         }
     }
     out
+}
+
+/// Adds a message that waits for others and returns its number.
+fn wait_for(out: &mut Vec<Message>, needs: &[u32], message: Message) -> u32 {
+    let id = out.len() as u32;
+    needs.iter().for_each(|n| out[*n as usize].feeds.push(id));
+    out.push(Message { needs: needs.len() as u32, ..message });
+    id
 }
 
 /// The places that transfers of one message carry: a place that goes to several places of one peer travels once.
@@ -240,13 +247,13 @@ struct Engine<'a> {
     played: usize,
     needs: Vec<u32>,
     free: HashMap<LinkId, f64>,
-    /// When each device has reduced what it got so far.
-    reduced: HashMap<DeviceId, f64>,
+    /// When each device is through with what it got so far.
+    busy: HashMap<DeviceId, f64>,
     /// What happens next: time (the bits of a float that is not negative sort like it), message, hop.
     queue: BinaryHeap<Reverse<(u64, usize, u32)>>,
 }
 
-/// The hop of an event at which a message has arrived and is reduced.
+/// The hop of an event at which a message has arrived and is worked on.
 const DONE: u32 = u32::MAX;
 
 impl<'a> Engine<'a> {
@@ -257,7 +264,7 @@ impl<'a> Engine<'a> {
             played,
             needs: messages.iter().map(|m| m.needs).cycle().take(messages.len() * played).collect(),
             free: HashMap::new(),
-            reduced: HashMap::new(),
+            busy: HashMap::new(),
             queue: BinaryHeap::new(),
         }
     }
@@ -304,7 +311,7 @@ impl<'a> Engine<'a> {
         let topology = self.job.topology;
         let settings = topology.settings();
         if from == to {
-            return self.at(time + 2.0 * m.bytes / settings.memory() * 1e9, id, DONE);
+            return self.land(time, id, m, to);
         }
         let hint = match m.way {
             1 => Some(Direction::Plus),
@@ -323,9 +330,16 @@ impl<'a> Engine<'a> {
         }
         let slowest = topology.route_cost(from, to, hint).bandwidth;
         let arrived = time + m.bytes / slowest * 1e9 + settings.fence_ns();
-        let done = if m.reduced > 0.0 {
-            let free = self.reduced.entry(to).or_insert(0.0);
-            *free = free.max(arrived) + m.reduced / settings.vector() * 1e9;
+        self.land(arrived, id, m, to);
+    }
+
+    /// A message is there, and the receiver works on it.
+    fn land(&mut self, arrived: f64, id: usize, m: &Message, to: DeviceId) {
+        let settings = self.job.topology.settings();
+        let work = (m.added / settings.vector()).max(m.traffic / settings.memory()) * 1e9;
+        let done = if work > 0.0 {
+            let free = self.busy.entry(to).or_insert(0.0);
+            *free = free.max(arrived) + work;
             *free
         } else {
             arrived

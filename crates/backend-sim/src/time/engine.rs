@@ -105,7 +105,16 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 let info = &self.setup.ops[op as usize];
                 let (start_ns, end_ns) = (start.ns(), end.ns());
                 let stream = r.thread % self.setup.streams as u32;
-                o.works(&Work { op, region: info.region, span: info.span, rank, stream, unit, start_ns, end_ns });
+                o.works(&Work {
+                    op,
+                    region: info.region,
+                    span: info.span,
+                    rank,
+                    stream,
+                    unit,
+                    start_ns,
+                    end_ns,
+                });
             }
             return;
         }
@@ -117,7 +126,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let end = if more { passage.head } else { passage.head + passage.lag };
         let op = if more { m.op | MORE } else { m.op };
         let (last, thread) = (m.last, m.thread);
-        let record = self.record(last, Record { start: passage.start, end, back: 0, thread, op, what: link.0 });
+        let record =
+            self.record(last, Record { start: passage.start, end, back: 0, thread, op, what: link.0 });
         self.state.messages[r.message as usize].last = record;
         self.state.events.push(Reverse(Event {
             time: end,
@@ -178,11 +188,11 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         match m.kind {
             MessageKind::Put | MessageKind::Notify => {
                 if m.kind == MessageKind::Put {
-                    for counter in self.state.ways.arrived(m.thread, m.to, m.way) {
+                    for counter in self.state.ways.arrived(m.from, m.to, m.way) {
                         self.signal(m.to, counter, m.last);
                     }
                 }
-                if m.counter != NONE && self.state.ways.pass(m.thread, m.to, m.counter, m.after) {
+                if m.counter != NONE && self.state.ways.pass(m.from, m.to, m.counter, m.after) {
                     self.signal(m.to, m.counter, m.last);
                 }
             }
@@ -250,10 +260,10 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let s = &mut self.state;
         let after = match letter.kind {
             MessageKind::Put => {
-                s.ways.put(thread, letter.peer, way);
+                s.ways.put(from, letter.peer, way);
                 [0; 2]
             }
-            _ => s.ways.sent(thread, letter.peer),
+            _ => s.ways.sent(from, letter.peer),
         };
         let t = &mut s.threads[thread as usize];
         let sequence = t.sequence;
@@ -368,7 +378,11 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 t.gets += 1;
                 let reply = work::moved(setup.program, &dst);
                 let bytes = setup.signal_bytes;
-                self.post(thread, op, Letter { kind: MessageKind::Request, peer, bytes, reply, counter: NONE });
+                self.post(
+                    thread,
+                    op,
+                    Letter { kind: MessageKind::Request, peer, bytes, reply, counter: NONE },
+                );
             }
             Act::Notify { peer, counter } => self.notify(thread, op, peer, counter, carrier),
             Act::Wait { counter, value } => {
@@ -419,11 +433,12 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             return;
         };
         let s = &mut self.state;
-        let after = s.ways.sent(thread, peer);
+        let from = self.setup.rank(thread);
+        let after = s.ways.sent(from, peer);
         let m = &mut s.messages[c.message as usize];
         if m.thread == thread && m.sequence == c.sequence {
             (m.counter, m.after) = (counter, after);
-        } else if s.ways.pass(thread, peer, counter, after) {
+        } else if s.ways.pass(from, peer, counter, after) {
             // A fence took longer than the message, which is there already.
             let cause = s.threads[thread as usize].last;
             self.signal(peer, counter, cause);

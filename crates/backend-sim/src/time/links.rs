@@ -63,7 +63,8 @@ pub(super) struct Load {
 
 impl Links {
     pub(super) fn new(topo: &Topology) -> Links {
-        let unused = |id| Link { id, class: UNKNOWN, free: Time::ZERO, busy: Time::ZERO, bytes: 0, messages: 0 };
+        let unused =
+            |id| Link { id, class: UNKNOWN, free: Time::ZERO, busy: Time::ZERO, bytes: 0, messages: 0 };
         let count = topo.link_count();
         let dense = count <= DENSE.max(16 * topo.device_count() as u64);
         Links {
@@ -79,7 +80,14 @@ impl Links {
         let next = self.list.len() as u32;
         let place = *places.entry(id).or_insert(next);
         if place == next {
-            self.list.push(Link { id, class: UNKNOWN, free: Time::ZERO, busy: Time::ZERO, bytes: 0, messages: 0 });
+            self.list.push(Link {
+                id,
+                class: UNKNOWN,
+                free: Time::ZERO,
+                busy: Time::ZERO,
+                bytes: 0,
+                messages: 0,
+            });
         }
         place as usize
     }
@@ -87,7 +95,10 @@ impl Links {
     fn class(&mut self, rate: LinkRate) -> u32 {
         let classes = &mut self.classes;
         *self.numbers.entry((rate.bandwidth.to_bits(), rate.latency_ns.to_bits())).or_insert_with(|| {
-            classes.push(Class { latency: Time::from_ns(rate.latency_ns), bandwidth: Rate::new(rate.bandwidth) });
+            classes.push(Class {
+                latency: Time::from_ns(rate.latency_ns),
+                bandwidth: Rate::new(rate.bandwidth),
+            });
             classes.len() as u32 - 1
         })
     }

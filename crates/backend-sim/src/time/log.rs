@@ -90,7 +90,11 @@ mod tests {
             }
             for i in 0..after + many + 3 {
                 let there = i > after && i <= after + many && i + kept > after + many;
-                assert_eq!(log.get(i).map(|r| u64::from(r.op)), there.then_some(i), "{kept} {after} {many} {i}");
+                assert_eq!(
+                    log.get(i).map(|r| u64::from(r.op)),
+                    there.then_some(i),
+                    "{kept} {after} {many} {i}"
+                );
             }
         }
     }

@@ -35,8 +35,8 @@ use state::State;
 pub struct TimeOptions {
     /// Calls in a row; none takes no time.
     pub calls: u32,
-    /// Whether to find the critical path. It costs up to 100 MB, and on long runs (above two million steps) up to twice
-    /// the time again.
+    /// Whether to find the critical path. It costs up to 100 MB, and a run of more than two million steps is walked once
+    /// more.
     pub path: bool,
 }
 
@@ -111,16 +111,13 @@ pub trait Observer {
     fn works(&mut self, _work: &Work) {}
 }
 
-/// Nobody looks.
-impl Observer for () {}
-
 /// Simulates a schedule on a machine. Rank i is device i.
 ///
 /// # Errors
 /// E361 deadlock; E370 a schedule that is not synchronised; E371 a machine with another number of devices than the mesh
 /// has ranks; E372 a time or a record out of range; E373 too many counters; E301 to E305 from walking the schedule.
 pub fn simulate(schedule: &Schedule, topo: &Topology, options: &TimeOptions) -> Result<Timing, Diagnostics> {
-    simulate_observed(schedule, topo, options, &mut ())
+    go(schedule, topo, options, None)
 }
 
 /// [`simulate`], telling an observer what happens.
@@ -133,10 +130,19 @@ pub fn simulate_observed(
     options: &TimeOptions,
     observer: &mut dyn Observer,
 ) -> Result<Timing, Diagnostics> {
+    go(schedule, topo, options, Some(observer))
+}
+
+fn go(
+    schedule: &Schedule,
+    topo: &Topology,
+    options: &TimeOptions,
+    observer: Option<&mut dyn Observer>,
+) -> Result<Timing, Diagnostics> {
     let program = Program::compile(schedule)?;
     let setup = Setup::new(&program, topo, options)?;
     let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
-    let mut engine = Engine::new(&setup, State::new(&setup), Some(observer));
+    let mut engine = Engine::new(&setup, State::new(&setup), observer);
     let marks = path::run(&mut engine).map_err(fault)?;
     if engine.state.live > 0 {
         return Err(stuck::explain(&program, setup.calls));

@@ -61,6 +61,8 @@ pub(super) fn chain<'p>(
         let record = match log.get(at) {
             Some(r) => *r,
             None => {
+                // Not two of them at a time.
+                drop(log);
                 log = again(setup, &mut marks, at)?;
                 *log.get(at).expect("the log of a run to this record ends with it")
             }

@@ -1,8 +1,8 @@
 //! What does not change during a simulation: program, machine, and a table of the schedule's operations.
 
+use super::TimeOptions;
 use super::clock::Time;
 use super::log::KEPT;
-use super::TimeOptions;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{LocalOp, Peer, Region, RegionId, SOp, SStmt, Schedule};
@@ -60,15 +60,21 @@ impl<'p> Setup<'p> {
         let ops = operations(s);
         if let Some(mark) = ops.iter().find(|o| o.name == MARK) {
             return Err(Diagnostic::error("E370", "the schedule is not synchronised, so it has no time yet")
-                .primary(mark.span, "a point of a message that `synchronize` has not turned into signals and fences")
+                .primary(
+                    mark.span,
+                    "a point of a message that `synchronize` has not turned into signals and fences",
+                )
                 .help("run the pass `synchronize` first")
                 .into());
         }
-        let per_rank = u64::from(program.counters()).max(program.streams.len().max(program.events.len()) as u64);
+        let per_rank =
+            u64::from(program.counters()).max(program.streams.len().max(program.events.len()) as u64);
         if ranks.saturating_mul(per_rank) > MOST {
             return Err(Diagnostic::error(
                 "E373",
-                format!("{ranks} ranks with {per_rank} counters, streams or events each are more than {MOST}"),
+                format!(
+                    "{ranks} ranks with {per_rank} counters, streams or events each are more than {MOST}"
+                ),
             )
             .help("simulate fewer ranks, or use signals with fewer counters")
             .into());

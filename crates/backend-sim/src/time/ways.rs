@@ -1,11 +1,11 @@
 //! Two ways to the same peer, around a wrap of size two with two links each way.
 //!
 //! On one way messages stay in order by themselves. A notify that goes one way must not arrive before the puts that its
-//! stream sent the other way before it: this module holds it back until they have. Other machines have one way.
+//! rank sent the other way before it: this module holds it back until they have. Other machines have one way.
 
 use std::collections::BTreeMap;
 
-/// Puts of a thread to a peer, by way, and notifies that wait for them.
+/// Puts of a rank to a peer, by way, and notifies that wait for them.
 #[derive(Clone, Debug, Default)]
 struct Pair {
     sent: [u64; 2],
@@ -20,10 +20,10 @@ impl Pair {
     }
 }
 
-/// The pairs of all threads, on a machine that has two ways.
+/// The pairs of all ranks, on a machine that has two ways.
 #[derive(Clone, Debug)]
 pub(super) struct Ways {
-    pairs: Option<BTreeMap<(u32, u64), Pair>>,
+    pairs: Option<BTreeMap<(u64, u64), Pair>>,
 }
 
 impl Ways {
@@ -32,20 +32,20 @@ impl Ways {
     }
 
     /// A put leaves.
-    pub(super) fn put(&mut self, thread: u32, peer: u64, way: usize) {
+    pub(super) fn put(&mut self, from: u64, peer: u64, way: usize) {
         if let Some(pairs) = &mut self.pairs {
-            pairs.entry((thread, peer)).or_default().sent[way] += 1;
+            pairs.entry((from, peer)).or_default().sent[way] += 1;
         }
     }
 
     /// What a notify to the peer has to come after.
-    pub(super) fn sent(&self, thread: u32, peer: u64) -> [u64; 2] {
-        self.pairs.as_ref().and_then(|p| p.get(&(thread, peer))).map_or([0; 2], |p| p.sent)
+    pub(super) fn sent(&self, from: u64, peer: u64) -> [u64; 2] {
+        self.pairs.as_ref().and_then(|p| p.get(&(from, peer))).map_or([0; 2], |p| p.sent)
     }
 
     /// A put has arrived. The counters of notifies that waited for it, in order.
-    pub(super) fn arrived(&mut self, thread: u32, peer: u64, way: usize) -> Vec<u32> {
-        let Some(pair) = self.pairs.as_mut().and_then(|p| p.get_mut(&(thread, peer))) else { return vec![] };
+    pub(super) fn arrived(&mut self, from: u64, peer: u64, way: usize) -> Vec<u32> {
+        let Some(pair) = self.pairs.as_mut().and_then(|p| p.get_mut(&(from, peer))) else { return vec![] };
         pair.arrived[way] += 1;
         let (mut free, mut held) = (vec![], vec![]);
         for (counter, after) in std::mem::take(&mut pair.held) {
@@ -60,8 +60,8 @@ impl Ways {
     }
 
     /// Whether a notify may take effect; otherwise it is kept.
-    pub(super) fn pass(&mut self, thread: u32, peer: u64, counter: u32, after: [u64; 2]) -> bool {
-        let Some(pair) = self.pairs.as_mut().and_then(|p| p.get_mut(&(thread, peer))) else { return true };
+    pub(super) fn pass(&mut self, from: u64, peer: u64, counter: u32, after: [u64; 2]) -> bool {
+        let Some(pair) = self.pairs.as_mut().and_then(|p| p.get_mut(&(from, peer))) else { return true };
         if pair.covers(after) {
             return true;
         }

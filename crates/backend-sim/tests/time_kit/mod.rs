@@ -72,7 +72,13 @@ pub fn ring(p: u64, n: u64) -> String {
 pub fn half_ring(p: u64, n: u64, reduce: bool) -> String {
     let receive = if reduce { "reduce sum " } else { "copy " }.to_string()
         + &format!("v[(r - s - 1) mod {p} of {p}]{} @w[s]", if reduce { "," } else { " =" });
-    one_region(p, n, p - 1, 1, &ring_part(p, 0, 0, &receive).replace(&format!("call * {}", 2 * (p - 1)), "call"))
+    one_region(
+        p,
+        n,
+        p - 1,
+        1,
+        &ring_part(p, 0, 0, &receive).replace(&format!("call * {}", 2 * (p - 1)), "call"),
+    )
 }
 
 /// Everybody sends to everybody: chunk `chunk` (an expression in r and k), and `receive` does something with slot k - 1.

@@ -32,9 +32,8 @@ fn standard(loaded: &Loaded, id: AlgId) -> Result<CollKind, Diagnostics> {
     let library = &loaded.library;
     let decl = library.algorithm(id);
     let coll = library.collective_of(id).map(|c| library.collective(c));
-    let built_in = coll
-        .and_then(|c| loaded.file(c.name.span.file))
-        .is_some_and(|f| f.layer == Layer::Library);
+    let built_in =
+        coll.and_then(|c| loaded.file(c.name.span.file)).is_some_and(|f| f.layer == Layer::Library);
     match CollKind::parse(&decl.coll.node).filter(|_| built_in) {
         Some(kind) => Ok(kind),
         None => {
@@ -60,11 +59,9 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId) -> Result<Graph, Diagnostics> {
         match cx.params.extra(name)? {
             None => Ok(0),
             Some(Number::Int(i)) if i >= 0 => Ok(i as u64),
-            Some(v) => {
-                Err(Diagnostic::error("E221", format!("{name} = {v} where a count is wanted"))
-                    .help(format!("give -D {name}= an integer that is not below zero"))
-                    .into())
-            }
+            Some(v) => Err(Diagnostic::error("E221", format!("{name} = {v} where a count is wanted"))
+                .help(format!("give -D {name}= an integer that is not below zero"))
+                .into()),
         }
     };
     let (n, root) = (count("n")?, count("root")?);

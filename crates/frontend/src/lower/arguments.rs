@@ -97,12 +97,7 @@ impl Cx<'_> {
     }
 
     /// `over: tp`; without it the only axis of the mesh.
-    pub(super) fn over(
-        &self,
-        call: &Call,
-        named: Option<&Named>,
-        found: &mut Diagnostics,
-    ) -> Option<Name> {
+    pub(super) fn over(&self, call: &Call, named: Option<&Named>, found: &mut Diagnostics) -> Option<Name> {
         let Some(named) = named else {
             if let [only] = &self.mesh.axes[..] {
                 return Some(only.name.clone());

@@ -69,7 +69,12 @@ impl Lowering<'_, '_> {
                 return if right && sound { self.map(f?, args?, span) } else { None };
             }
             Some(Callable::Tile(decl)) => {
-                self.not_yet(call, "tile kernels are", "use matmul, reductions and elementwise kernels", decl.name.span);
+                self.not_yet(
+                    call,
+                    "tile kernels are",
+                    "use matmul, reductions and elementwise kernels",
+                    decl.name.span,
+                );
                 return None;
             }
             Some(Callable::Program(decl)) => {
@@ -82,7 +87,12 @@ impl Lowering<'_, '_> {
                 return None;
             }
             Some(Callable::Local(decl)) => {
-                self.not_yet(call, "local programs are", "write it with global shapes and placements", decl.name.span);
+                self.not_yet(
+                    call,
+                    "local programs are",
+                    "write it with global shapes and placements",
+                    decl.name.span,
+                );
                 return None;
             }
             None => {}
@@ -122,6 +132,10 @@ impl Lowering<'_, '_> {
 
     fn no_such_operation(&mut self, call: &Call) {
         let word = call.name.node.as_str();
+        // Faults inside the arguments are told too; bare names and lists may be words of the operation.
+        for arg in call.args.iter().filter(|a| !matches!(a.kind, TensorKind::Name(_) | TensorKind::List(_))) {
+            self.expr(arg);
+        }
         if let Some((_, instead)) = LATER.iter().find(|l| l.0 == word) {
             self.found.push(super::later(call.name.span, &format!("the operation `{word}` is"), instead));
             return;
@@ -153,7 +167,9 @@ impl Lowering<'_, '_> {
         let mut accumulate_f32 = false;
         if let Some(n) = named.take("accumulate") {
             match &n.value {
-                OptionValue::Expr(Expr { kind: ExprKind::Name(w), .. }) if w == "f32" => accumulate_f32 = true,
+                OptionValue::Expr(Expr { kind: ExprKind::Name(w), .. }) if w == "f32" => {
+                    accumulate_f32 = true
+                }
                 _ => self.found.push(cannot(n, "f32")),
             }
         }
@@ -161,7 +177,8 @@ impl Lowering<'_, '_> {
         let operands: Vec<Option<_>> = call.args.iter().map(|a| self.operand(a)).collect();
         let right = count_args(call, 2, Span::NONE, &mut self.found);
         let operands = operands.into_iter().collect::<Option<Vec<_>>>()?;
-        (right && sound).then(|| self.push(OpKind::Matmul { accumulate_f32 }, "matmul".into(), &operands, span))
+        (right && sound)
+            .then(|| self.push(OpKind::Matmul { accumulate_f32 }, "matmul".into(), &operands, span))
     }
 
     fn reduction(&mut self, call: &Call, span: Span) -> Option<Value> {
@@ -170,7 +187,11 @@ impl Lowering<'_, '_> {
         let dim = match named.take("dim") {
             Some(n) => self.cx.dimension(n, &mut self.found),
             None => {
-                self.found.push(missing(call, "dim", &format!("{word}(x, dim: 0), and one call for each dimension")));
+                self.found.push(missing(
+                    call,
+                    "dim",
+                    &format!("{word}(x, dim: 0), and one call for each dimension"),
+                ));
                 None
             }
         };
@@ -263,7 +284,11 @@ impl Lowering<'_, '_> {
         match checked_exponent(whole, *exponent) {
             Ok(n) => {
                 let body = Scalar::Pow(Box::new(Scalar::Arg(0)), n);
-                if sound { self.map(function("pow_int", 1, body), vec![(x.clone(), *at)], span) } else { None }
+                if sound {
+                    self.map(function("pow_int", 1, body), vec![(x.clone(), *at)], span)
+                } else {
+                    None
+                }
             }
             Err(d) => {
                 self.found.push(d);

@@ -10,7 +10,7 @@ use super::types::reduction;
 use crate::ast::{Call, Named, OptionValue, TensorKind};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
-use kbc_ir::graph::{CollKind, Collective, OpKind, Using, UsingArg};
+use kbc_ir::graph::{CollKind, Collective, OpId, OpKind, Using, UsingArg};
 use kbc_ir::types::ReduceOp;
 use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
 use kbc_rounds::checks::algorithm_valued;
@@ -24,10 +24,10 @@ fn form(kind: CollKind) -> &'static str {
         CollKind::ReduceScatter => "reduce_scatter(x, sum, dim: 0, over: tp)",
         CollKind::AllGather => "all_gather(x, dim: 0, over: tp)",
         CollKind::AllToAll => "all_to_all(x, from: 0, to: 1, over: tp)",
-        CollKind::Broadcast => "broadcast(x, over: tp)",
+        CollKind::Broadcast => "broadcast(x, from: 0, over: tp)",
         CollKind::Reduce => "reduce(x, sum, to: 0, over: tp)",
         CollKind::Gather => "gather(x, dim: 0, to: 0, over: tp)",
-        CollKind::Scatter => "scatter(x, dim: 0, over: tp)",
+        CollKind::Scatter => "scatter(x, dim: 0, from: 0, over: tp)",
         CollKind::Slice => "slice",
     }
 }
@@ -41,25 +41,27 @@ impl Lowering<'_, '_> {
         let (mut dim, mut from_dim, mut root) = (Some(None), Some(None), Some(None));
         match kind {
             CollKind::AllToAll => {
-                from_dim = self.dimension(named.take("from"));
+                from_dim = self.needed(call, kind, "from", named.take("from"));
                 dim = self.needed(call, kind, "to", named.take("to"));
             }
-            CollKind::ReduceScatter | CollKind::Scatter => dim = self.needed(call, kind, "dim", named.take("dim")),
-            CollKind::AllGather | CollKind::Gather => dim = self.dimension(named.take("dim")),
+            CollKind::ReduceScatter | CollKind::Scatter | CollKind::AllGather | CollKind::Gather => {
+                dim = self.needed(call, kind, "dim", named.take("dim"));
+            }
             CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce | CollKind::Slice => {}
         }
+        let (operand, red) = self.positional(kind, call);
         if kind.rooted() {
-            // Where it goes must be said; where it comes from is in the operand's type.
-            let word = if matches!(kind, CollKind::Broadcast | CollKind::Scatter) { "from" } else { "to" };
+            let from = matches!(kind, CollKind::Broadcast | CollKind::Scatter);
+            let word = if from { "from" } else { "to" };
             let (by_word, by_root) = (named.take(word), named.take("root"));
-            root = self.root((call, kind), word, by_word, by_root);
+            let holder = if from { operand.and_then(|x| self.holder(x)) } else { None };
+            root = self.root((call, kind), word, (by_word, by_root), holder);
         }
         let using = match named.take("using") {
             Some(n) => self.using(kind, n).map(Some),
             None => Some(None),
         };
         let sound = named.finish(&mut self.found);
-        let (operand, red) = self.positional(kind, call);
         let collective = Collective {
             kind,
             red: red?,
@@ -75,11 +77,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The operand, and the reduction where the collective has one.
-    fn positional(
-        &mut self,
-        kind: CollKind,
-        call: &Call,
-    ) -> (Option<kbc_ir::graph::OpId>, Option<Option<ReduceOp>>) {
+    fn positional(&mut self, kind: CollKind, call: &Call) -> (Option<OpId>, Option<Option<ReduceOp>>) {
         let operand = call.args.first().and_then(|a| self.operand(a));
         let wanted = if kind.reduces() { 2 } else { 1 };
         if call.args.len() != wanted {
@@ -94,22 +92,18 @@ impl Lowering<'_, '_> {
             Some((TensorKind::Name(n), span)) => reduction(&Ident::new(n.clone(), span), &mut self.found),
             Some((_, span)) => {
                 self.found.push(
-                    Diagnostic::error("E006", format!("the second argument of `{}` is a reduction", kind.name()))
-                        .primary(span, "wanted: sum, prod, min or max")
-                        .help(format!("write {}", form(kind))),
+                    Diagnostic::error(
+                        "E006",
+                        format!("the second argument of `{}` is a reduction", kind.name()),
+                    )
+                    .primary(span, "wanted: sum, prod, min or max")
+                    .help(format!("write {}", form(kind))),
                 );
                 None
             }
             None => None,
         };
         (operand, red.map(Some))
-    }
-
-    fn dimension(&mut self, named: Option<&Named>) -> Option<Option<usize>> {
-        match named {
-            None => Some(None),
-            Some(n) => self.cx.dimension(n, &mut self.found).map(Some),
-        }
     }
 
     fn needed(
@@ -119,21 +113,33 @@ impl Lowering<'_, '_> {
         name: &str,
         named: Option<&Named>,
     ) -> Option<Option<usize>> {
-        if named.is_none() {
-            self.found.push(missing(call, name, form(kind)));
-            return None;
+        match named {
+            Some(n) => self.cx.dimension(n, &mut self.found).map(Some),
+            None => {
+                self.found.push(missing(call, name, form(kind)));
+                None
+            }
         }
-        self.dimension(named)
+    }
+
+    /// The coordinate that holds a value whose type is written down: 0 if all do, which `infer` then refuses.
+    fn holder(&self, value: OpId) -> Option<u64> {
+        let op = self.graph.op(value);
+        let ty = match op.kind {
+            OpKind::Input(i) => self.graph.inputs.get(i).map(|i| &i.ty),
+            _ => op.want.as_ref(),
+        };
+        ty.map(|t| t.only.as_ref().map_or(0, |o| o.0))
     }
 
     fn root(
         &mut self,
         (call, kind): (&Call, CollKind),
         word: &str,
-        by_word: Option<&Named>,
-        by_root: Option<&Named>,
+        given: (Option<&Named>, Option<&Named>),
+        holder: Option<u64>,
     ) -> Option<Option<u64>> {
-        match (by_word, by_root) {
+        match given {
             (Some(a), Some(b)) => {
                 self.found.push(
                     Diagnostic::error("E006", format!("`{word}:` and `root:` are the same"))
@@ -144,11 +150,11 @@ impl Lowering<'_, '_> {
                 None
             }
             (Some(n), None) | (None, Some(n)) => self.cx.count_of(n, &mut self.found).map(Some),
-            (None, None) if word == "to" => {
-                self.found.push(missing(call, "to", form(kind)));
+            (None, None) if holder.is_some() => Some(holder),
+            (None, None) => {
+                self.found.push(missing(call, word, form(kind)));
                 None
             }
-            (None, None) => Some(None),
         }
     }
 
@@ -206,7 +212,8 @@ impl Lowering<'_, '_> {
 
     fn using_arg(&self, decl: &AlgorithmDecl, name: &Ident, value: &Expr) -> Result<UsingArg, Fault> {
         let library = &self.cx.loaded.library;
-        let constant = |e: &Expr| self.cx.params.int(e).map(|i| Expr { kind: ExprKind::Int(i), span: e.span });
+        let constant =
+            |e: &Expr| self.cx.params.int(e).map(|i| Expr { kind: ExprKind::Int(i), span: e.span });
         if let Some(option) = option_kind(&name.node) {
             let value = match option {
                 OptionKind::Count => constant(value)?,
@@ -228,14 +235,17 @@ impl Lowering<'_, '_> {
             valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
             let what = format!("parameter or option of `{}`", decl.name.node);
             return Err(Box::new(
-                unknown("E006", &what, &name.node, name.span, &valid).secondary(decl.name.span, "the algorithm"),
+                unknown("E006", &what, &name.node, name.span, &valid)
+                    .secondary(decl.name.span, "the algorithm"),
             ));
         };
         if algorithm_valued(decl).get(at) != Some(&true) {
             return self.cx.params.int(value).map(UsingArg::Int);
         }
         match &value.kind {
-            ExprKind::Name(n) if library.is_algorithm_name(value.span.file, n) => Ok(UsingArg::Name(Name::from(n))),
+            ExprKind::Name(n) if library.is_algorithm_name(value.span.file, n) => {
+                Ok(UsingArg::Name(Name::from(n)))
+            }
             ExprKind::Name(n) => {
                 Err(unknown("E005", "algorithm", n, value.span, &library.algorithm_names(value.span.file)))
             }
@@ -252,4 +262,3 @@ impl Lowering<'_, '_> {
 pub(super) fn plain(decl: &AlgorithmDecl) -> Using {
     Using { alg: Name::from(&decl.name.node), args: vec![], span: decl.name.span }
 }
-

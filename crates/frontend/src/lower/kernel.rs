@@ -24,9 +24,7 @@ pub(super) const MAX_EXPONENT: i64 = 64;
 
 /// Whether a name is a scalar function of the language.
 pub(super) fn is_function(name: &str) -> bool {
-    ScalarUn::parse(name).is_some()
-        || ["min", "max", "select", "pow_int", "cast"].contains(&name)
-        || name == "neg"
+    ScalarUn::parse(name).is_some() || ["min", "max", "select", "pow_int", "cast"].contains(&name)
 }
 
 /// The comparison of an operator.
@@ -84,6 +82,17 @@ impl<'a> Kernels<'a> {
             return made.clone();
         }
         calls.push(decl.name.span);
+        // Callees first, so that a chain of kernels does not nest expressions in expressions.
+        let mut called = vec![];
+        callees(&decl.body, &mut called);
+        for name in called {
+            if let Some(Callable::Kernel(k)) = self.loaded.callable(name.span.file, &name.node)
+                && !calls.contains(&k.name.span)
+                && calls.len() < MAX_DEPTH
+            {
+                self.make(k, calls, found);
+            }
+        }
         let mut body = Body { kernels: self, decl, calls, found, operations: 0 };
         let made = body.function();
         calls.pop();
@@ -224,7 +233,8 @@ impl Body<'_, '_> {
                 "cast the tensor before or after the kernel: f16(gelu(f32(x)))",
             ));
         }
-        let fixed = |wanted: usize| (args.len() != wanted).then(|| wrong_count(name, wanted, args.len(), Span::NONE));
+        let fixed =
+            |wanted: usize| (args.len() != wanted).then(|| wrong_count(name, wanted, args.len(), Span::NONE));
         if let Some(f) = ScalarUn::parse(word) {
             let bad = fixed(1);
             let a = args.first().and_then(|a| self.scalar(a));
@@ -307,7 +317,11 @@ impl Body<'_, '_> {
                     .help("kernels are put into one another: there is nothing that could end the recursion"),
             );
         }
-        let callee = self.kernels.make(decl, self.calls, self.found)?;
+        let Some(callee) = self.kernels.made.borrow().get(&decl.name.span).cloned() else {
+            self.too_large();
+            return None;
+        };
+        let callee = callee?;
         let values: Option<Vec<Scalar>> = values.into_iter().collect();
         let values = values?;
         let sizes: Vec<usize> = values.iter().map(|v| size(v, &[])).collect();
@@ -330,6 +344,28 @@ impl Body<'_, '_> {
                 )
                 .help("make two kernels of it and call one after the other in the program"),
         )
+    }
+}
+
+/// The names an expression calls.
+fn callees<'e>(e: &'e Expr, out: &mut Vec<&'e Ident>) {
+    match &e.kind {
+        ExprKind::Call(name, list) => {
+            out.push(name);
+            list.iter().for_each(|e| callees(e, out));
+        }
+        ExprKind::Tuple(list) => list.iter().for_each(|e| callees(e, out)),
+        ExprKind::Unary(_, a) => callees(a, out),
+        ExprKind::Binary(_, a, b) => {
+            callees(a, out);
+            callees(b, out);
+        }
+        ExprKind::If(a, b, c) => {
+            callees(a, out);
+            callees(b, out);
+            callees(c, out);
+        }
+        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Name(_) | ExprKind::Error => {}
     }
 }
 

@@ -46,7 +46,8 @@ pub(super) fn topology<'a>(
         Some(m) => Some(named(loaded, m)?),
         None => loaded.topology(root),
     };
-    let replaced = options.topology.as_ref().map(|(text, file)| (Topology::parse_shape(text, *file), text, *file));
+    let replaced =
+        options.topology.as_ref().map(|(text, file)| (Topology::parse_shape(text, *file), text, *file));
     let (shape, own, at) = match replaced {
         Some((parsed, text, file)) => {
             let (shape, settings) = parsed?;
@@ -210,7 +211,8 @@ impl Machine<'_> {
         {
             return Ok(self.all(&one.name.node));
         }
-        let same = decl.axes.len() == axes.len() && decl.axes.iter().zip(&axes).all(|(a, m)| a.name.node == *m.0);
+        let same =
+            decl.axes.len() == axes.len() && decl.axes.iter().zip(&axes).all(|(a, m)| a.name.node == *m.0);
         if same {
             let own = |(n, k): (&str, u32)| Axis { name: n.into(), size: u64::from(k), parts: vec![] };
             return Ok(Mesh { axes: axes.into_iter().map(own).collect() });
@@ -234,9 +236,12 @@ impl Machine<'_> {
                 Some(e) => match params.int(e)? {
                     n if n >= 1 => Some(n as u64),
                     n => {
-                        return Err(Diagnostic::error("E223", format!("axis `{}` has size {n}", a.name.node))
-                            .primary(e.span, "an axis has at least one coordinate")
-                            .into());
+                        return Err(Diagnostic::error(
+                            "E223",
+                            format!("axis `{}` has size {n}", a.name.node),
+                        )
+                        .primary(e.span, "an axis has at least one coordinate")
+                        .into());
                     }
                 },
             };

@@ -6,7 +6,7 @@
 //!
 //! Codes beside those of names (E004 declared twice, E005 unknown, E006 arguments, E010 arithmetic, E203 unknown axis,
 //! E44x machines): E221 types, E222 and E227, E228 kernels, E223 meshes, E224 what to compile, E225 numbers of values,
-//! E226 a number for a tensor, E290 what is not there yet, E420 to E422 `-D`.
+//! E226 a number for a tensor, E229 (a warning) values nothing uses, E290 what is not there yet, E420 to E422 `-D`.
 
 mod alone;
 mod arguments;
@@ -93,9 +93,9 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
     };
     let kernels = Kernels::new(loaded, &params);
     let cx = Cx { loaded, params: &params, kernels: &kernels, mesh: &mesh };
-    let graph = match target {
+    let (graph, warnings) = match target {
         Target::Program(p) => program::lower(&cx, p)?,
-        Target::Algorithm(id) => alone::lower(&cx, id)?,
+        Target::Algorithm(id) => (alone::lower(&cx, id)?, Diagnostics::new()),
     };
     let params = params.all()?;
     let module = Module {
@@ -105,7 +105,7 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
         body: Body::Graph(graph),
         props: Props::NONE,
     };
-    Ok(Lowered { module, topology: machine.topology, params, warnings: Diagnostics::new() })
+    Ok(Lowered { module, topology: machine.topology, params, warnings })
 }
 
 /// What can be said about user files without compiling a program: parameters and kernels.
@@ -114,7 +114,7 @@ pub(crate) fn check(loaded: &Loaded, found: &mut Diagnostics) {
         let params = match Params::new(loaded, file.id, &[], vec![]) {
             Ok(p) => p,
             Err(d) => {
-                found.push(*d);
+                found.extend(d);
                 continue;
             }
         };
@@ -137,7 +137,9 @@ pub(crate) fn check(loaded: &Loaded, found: &mut Diagnostics) {
 
 /// Whether a name is an operation or a function of the language.
 pub(crate) fn is_built_in(name: &str) -> bool {
-    call::OPERATIONS.contains(&name) || kernel::is_function(name) || kbc_ir::types::DType::parse(name).is_some()
+    call::OPERATIONS.contains(&name)
+        || kernel::is_function(name)
+        || kbc_ir::types::DType::parse(name).is_some()
 }
 
 /// An error that says that something of the language is not there yet.
@@ -159,10 +161,12 @@ fn target<'a>(loaded: &'a Loaded, root: FileId, options: &LowerOptions) -> Resul
     let item = match &options.program {
         Some(name) => {
             let all = loaded.order(root).into_iter().flat_map(|f| &f.tree.items);
-            let programs: Vec<&Item> = all.filter(|i| matches!(i, Item::Program(_) | Item::Local(_))).collect();
+            let programs: Vec<&Item> =
+                all.filter(|i| matches!(i, Item::Program(_) | Item::Local(_))).collect();
             let named = |i: &&&Item| i.name().is_some_and(|n| n.node == *name);
             let Some(item) = programs.iter().find(named) else {
-                let valid: Vec<String> = programs.iter().filter_map(|i| Some(i.name()?.node.clone())).collect();
+                let valid: Vec<String> =
+                    programs.iter().filter_map(|i| Some(i.name()?.node.clone())).collect();
                 let mut d = *unknown("E005", "program", name, kbc_diag::Span::NONE, &valid);
                 d.labels.clear();
                 return Err(d.into());

@@ -6,7 +6,7 @@
 use crate::ast::{Item, ParamDecl};
 use crate::load::Loaded;
 use crate::parse;
-use kbc_diag::{Diagnostic, FileId, Severity, Span};
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 use kbc_rounds::eval::{Evaluator, Fault, Scope, Value, unknown};
 use std::cell::RefCell;
@@ -41,6 +41,9 @@ impl fmt::Display for Number {
     }
 }
 
+/// How far parameters may lead to one another.
+const MAX_CHAIN: usize = 200;
+
 /// A parameter by the place of its name.
 type Key = Span;
 
@@ -54,8 +57,8 @@ pub(super) struct Params<'a> {
     bound: BTreeMap<Key, Number>,
     /// Names that are no parameters of a file but may be given.
     extras: Vec<(&'static str, Number)>,
-    /// Values known so far; none while being computed.
-    known: RefCell<BTreeMap<Key, Option<Number>>>,
+    /// What is known so far; none while it is computed.
+    known: RefCell<BTreeMap<Key, Option<Result<Number, Fault>>>>,
 }
 
 impl<'a> Params<'a> {
@@ -69,7 +72,7 @@ impl<'a> Params<'a> {
         root: FileId,
         defines: &[(String, String)],
         extras: Vec<(&'static str, Number)>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, Diagnostics> {
         let mut params = Params {
             loaded,
             root,
@@ -78,10 +81,13 @@ impl<'a> Params<'a> {
             extras,
             known: RefCell::default(),
         };
+        let mut found = Diagnostics::new();
         for (name, text) in defines {
-            params.define(name, text)?;
+            if let Err(d) = params.define(name, text) {
+                found.push(*d);
+            }
         }
-        Ok(params)
+        if found.is_empty() { Ok(params) } else { Err(found) }
     }
 
     fn define(&mut self, name: &str, text: &str) -> Result<(), Fault> {
@@ -140,7 +146,9 @@ impl<'a> Params<'a> {
         if let Some(given) = self.given.get(&decl.name.span).filter(|g| **g != value) {
             return Err(Box::new(
                 Diagnostic::error("E422", format!("-D {name}={given} and --topology '{machine}' disagree"))
-                    .note(format!("`{name}` is a size of the topology that is replaced: {machine} makes it {size}"))
+                    .note(format!(
+                        "`{name}` is a size of the topology that is replaced: {machine} makes it {size}"
+                    ))
                     .secondary(decl.name.span, "the parameter")
                     .help(format!("leave out -D {name}, or name a topology of that size")),
             ));
@@ -170,14 +178,14 @@ impl<'a> Params<'a> {
     /// The value of a parameter.
     ///
     /// # Errors
-    /// E010 it is defined by itself, and the errors of its expression.
+    /// E010 it is defined by itself or through too many others, and the errors of its expression.
     pub fn of(&self, decl: &ParamDecl) -> Result<Number, Fault> {
         let key = decl.name.span;
         if let Some(v) = self.bound.get(&key).or(self.given.get(&key)) {
             return Ok(*v);
         }
         match self.known.borrow().get(&key) {
-            Some(Some(v)) => return Ok(*v),
+            Some(Some(v)) => return v.clone(),
             Some(None) => {
                 return Err(Box::new(
                     Diagnostic::error("E010", format!("parameter `{}` is defined by itself", decl.name.node))
@@ -186,12 +194,18 @@ impl<'a> Params<'a> {
             }
             None => {}
         }
+        if self.known.borrow().values().filter(|v| v.is_none()).count() >= MAX_CHAIN {
+            return Err(Box::new(
+                Diagnostic::error(
+                    "E010",
+                    format!("parameters lead to one another more than {MAX_CHAIN} deep"),
+                )
+                .primary(decl.name.span, "here"),
+            ));
+        }
         self.known.borrow_mut().insert(key, None);
         let value = self.number(&decl.value);
-        match &value {
-            Ok(v) => self.known.borrow_mut().insert(key, Some(*v)),
-            Err(_) => self.known.borrow_mut().remove(&key),
-        };
+        self.known.borrow_mut().insert(key, Some(value.clone()));
         value
     }
 
@@ -201,7 +215,18 @@ impl<'a> Params<'a> {
     /// E005 an unknown name, E006 arguments of a function, E010 arithmetic.
     pub fn number(&self, e: &Expr) -> Result<Number, Fault> {
         let mut scope = Visible { params: self, file: e.span.file, values: BTreeMap::new() };
-        self.gather(e, &mut scope)?;
+        // Names first, so that a chain of parameters does not nest expressions in expressions.
+        let mut all = vec![];
+        names(e, &mut all);
+        for (name, span) in all {
+            if scope.values.contains_key(name) {
+                continue;
+            }
+            if let Some(p) = self.find(span.file, name) {
+                let v = self.of(p)?;
+                scope.values.insert(name.to_owned(), v);
+            }
+        }
         constant(e, &Evaluator::new(&self.loaded.library), &scope)
     }
 
@@ -230,36 +255,29 @@ impl<'a> Params<'a> {
                 out.push((p.name.node.clone(), self.of(p)?));
             }
         }
-        let extras = self.extras.iter().filter(|e| out.iter().all(|o| o.0 != e.0)).copied().collect::<Vec<_>>();
+        let extras =
+            self.extras.iter().filter(|e| out.iter().all(|o| o.0 != e.0)).copied().collect::<Vec<_>>();
         out.extend(extras.into_iter().map(|(n, v)| (n.to_owned(), v)));
         Ok(out)
     }
+}
 
-    /// Values of the parameters that an expression names.
-    fn gather(&self, e: &Expr, scope: &mut Visible<'_, '_>) -> Result<(), Fault> {
-        match &e.kind {
-            ExprKind::Name(n) => {
-                if let Some(p) = self.find(e.span.file, n).filter(|_| !scope.values.contains_key(n)) {
-                    let v = self.of(p)?;
-                    scope.values.insert(n.clone(), v);
-                }
-                Ok(())
-            }
-            ExprKind::Call(_, list) | ExprKind::Tuple(list) => {
-                list.iter().try_for_each(|e| self.gather(e, scope))
-            }
-            ExprKind::Unary(_, a) => self.gather(a, scope),
-            ExprKind::Binary(_, a, b) => {
-                self.gather(a, scope)?;
-                self.gather(b, scope)
-            }
-            ExprKind::If(a, b, c) => {
-                self.gather(a, scope)?;
-                self.gather(b, scope)?;
-                self.gather(c, scope)
-            }
-            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Error => Ok(()),
+/// The names in an expression.
+fn names<'e>(e: &'e Expr, out: &mut Vec<(&'e str, Span)>) {
+    match &e.kind {
+        ExprKind::Name(n) => out.push((n, e.span)),
+        ExprKind::Call(_, list) | ExprKind::Tuple(list) => list.iter().for_each(|e| names(e, out)),
+        ExprKind::Unary(_, a) => names(a, out),
+        ExprKind::Binary(_, a, b) => {
+            names(a, out);
+            names(b, out);
         }
+        ExprKind::If(a, b, c) => {
+            names(a, out);
+            names(b, out);
+            names(c, out);
+        }
+        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Error => {}
     }
 }
 
@@ -335,7 +353,8 @@ fn constant(e: &Expr, evaluator: &Evaluator<'_>, scope: &dyn Constants) -> Resul
         return match evaluator.eval(e, scope)? {
             Value::Int(i) => Ok(Number::Int(i)),
             other => Err(Box::new(
-                Diagnostic::error("E010", format!("{other} where a number is wanted")).primary(e.span, "this one"),
+                Diagnostic::error("E010", format!("{other} where a number is wanted"))
+                    .primary(e.span, "this one"),
             )),
         };
     }
@@ -366,6 +385,8 @@ fn constant(e: &Expr, evaluator: &Evaluator<'_>, scope: &dyn Constants) -> Resul
     if value.is_finite() {
         Ok(Number::Float(value))
     } else {
-        Err(Box::new(Diagnostic::error("E010", "a number out of range").primary(e.span, format!("this is {value}"))))
+        Err(Box::new(
+            Diagnostic::error("E010", "a number out of range").primary(e.span, format!("this is {value}")),
+        ))
     }
 }

@@ -10,14 +10,20 @@ use kbc_ir::Name;
 use kbc_ir::graph::{DataSource, Expect, Graph, Input, Op, OpId, OpKind};
 use kbc_rounds::ast::Ident;
 use kbc_rounds::eval::Fault;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The graph of a program.
+/// The graph of a program, and warnings.
 ///
 /// # Errors
 /// All messages about it, sorted by place.
-pub(super) fn lower(cx: &Cx<'_>, program: &ProgramDecl) -> Result<Graph, Diagnostics> {
-    let mut l = Lowering { cx, graph: Graph::default(), names: BTreeMap::new(), found: Diagnostics::new() };
+pub(super) fn lower(cx: &Cx<'_>, program: &ProgramDecl) -> Result<(Graph, Diagnostics), Diagnostics> {
+    let mut l = Lowering {
+        cx,
+        graph: Graph::default(),
+        names: BTreeMap::new(),
+        used: BTreeSet::new(),
+        found: Diagnostics::new(),
+    };
     l.graph.name = Some(Name::from(&program.name.node));
     l.inputs(program);
     for item in &program.body.lets {
@@ -28,12 +34,16 @@ pub(super) fn lower(cx: &Cx<'_>, program: &ProgramDecl) -> Result<Graph, Diagnos
     if !super::ok(&l.found) {
         return Err(l.found.finish());
     }
+    l.unused(program);
     let several = results.len() > 1;
     for (i, (value, span)) in results.into_iter().enumerate() {
         let name = if several { format!("out{i}") } else { "out".to_owned() };
-        l.graph.push(Op { kind: OpKind::Output(i), name: Name::from(&name), ty: None, want: None, span }, &[value]);
+        l.graph.push(
+            Op { kind: OpKind::Output(i), name: Name::from(&name), ty: None, want: None, span },
+            &[value],
+        );
     }
-    Ok(l.graph)
+    Ok((l.graph, l.found.finish()))
 }
 
 /// A program in the making.
@@ -42,6 +52,8 @@ pub(super) struct Lowering<'c, 'a> {
     pub graph: Graph,
     /// What names stand for and where they are declared; no value where a message was given instead.
     pub names: BTreeMap<String, (Option<Value>, Span)>,
+    /// Names that were read.
+    pub used: BTreeSet<String>,
     pub found: Diagnostics,
 }
 
@@ -59,8 +71,14 @@ impl Lowering<'_, '_> {
             let value = ty.map(|ty| {
                 let name = Name::from(&arg.name.node);
                 let at = self.graph.inputs.len();
-                self.graph.inputs.push(Input { name: name.clone(), ty, data, span: arg.name.span.to(arg.ty.span) });
-                let op = Op { kind: OpKind::Input(at), name, ty: None, want: None, span: arg.name.span };
+                let span = arg.name.span.to(arg.ty.span);
+                self.graph.inputs.push(Input {
+                    name: name.clone(),
+                    ty,
+                    data,
+                    span: arg.name.span.to(arg.ty.span),
+                });
+                let op = Op { kind: OpKind::Input(at), name, ty: None, want: None, span };
                 Value::Tensor(self.graph.push(op, &[]))
             });
             self.declare(&arg.name, value);
@@ -166,9 +184,12 @@ impl Lowering<'_, '_> {
     fn counts_differ(&mut self, have: Span, n: usize, want: Span, wanted: usize) {
         let values = |n: usize| if n == 1 { "1 value".to_owned() } else { format!("{n} values") };
         self.found.push(
-            Diagnostic::error("E225", format!("{} where {wanted} are wanted", values(n)))
-                .primary(have, values(n))
-                .secondary(want, format!("{wanted} here")),
+            Diagnostic::error(
+                "E225",
+                format!("{} where {wanted} {} wanted", values(n), if wanted == 1 { "is" } else { "are" }),
+            )
+            .primary(have, values(n))
+            .secondary(want, format!("{wanted} here")),
         );
     }
 
@@ -188,11 +209,6 @@ impl Lowering<'_, '_> {
         for part in parts {
             values.push((self.expr(part), part.span));
         }
-        // A tuple that has a name.
-        if let [(Some(Value::Tuple(parts)), span)] = &values[..] {
-            let span = *span;
-            values = parts.iter().map(|p| (Some(p.clone()), span)).collect();
-        }
         if values.len() != program.results.len() {
             let first = program.results.first().map_or(program.head, |t| t.span);
             let span = program.results.iter().fold(first, |s, t| s.to(t.span));
@@ -205,6 +221,19 @@ impl Lowering<'_, '_> {
             }
         }
         out
+    }
+
+    /// Warns of lets that nothing reads: they are computed all the same.
+    fn unused(&mut self, program: &ProgramDecl) {
+        for name in program.body.lets.iter().flat_map(|l| &l.names) {
+            if !self.used.contains(&name.node) && !name.node.starts_with('_') {
+                self.found.push(
+                    Diagnostic::warning("E229", format!("nothing uses `{}`", name.node))
+                        .primary(name.span, "computed and not used")
+                        .help(format!("remove it, or call it `_{}` to keep it", name.node)),
+                );
+            }
+        }
     }
 
     fn expect(&mut self, program: &ProgramDecl) {

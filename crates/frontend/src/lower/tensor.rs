@@ -58,6 +58,7 @@ impl Lowering<'_, '_> {
 
     fn name(&mut self, name: &str, span: Span) -> Option<Value> {
         if let Some((value, _)) = self.names.get(name) {
+            self.used.insert(name.to_owned());
             return value.clone();
         }
         if let Some(p) = self.cx.params.find(span.file, name) {
@@ -169,5 +170,9 @@ impl Lowering<'_, '_> {
 
 /// A function with parameters x, y, z, w.
 pub(super) fn function(name: &str, params: usize, body: Scalar) -> ScalarFn {
-    ScalarFn { name: name.into(), params: ["x", "y", "z", "w"].into_iter().take(params).map(Name::from).collect(), body }
+    ScalarFn {
+        name: name.into(),
+        params: ["x", "y", "z", "w"].into_iter().take(params).map(Name::from).collect(),
+        body,
+    }
 }

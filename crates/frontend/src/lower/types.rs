@@ -66,9 +66,9 @@ impl Cx<'_> {
         let size = self.size(&dim.size, found);
         let cut = match &dim.cut {
             None => Some(None),
-            Some(c) => self.axes(&c.axes, found).map(|axes| {
-                Some(Cut { axes, rule: if c.ceil { CutRule::Ceil } else { CutRule::Even } })
-            }),
+            Some(c) => self
+                .axes(&c.axes, found)
+                .map(|axes| Some(Cut { axes, rule: if c.ceil { CutRule::Ceil } else { CutRule::Even } })),
         };
         Some(Dim { size: size?, cut: cut? })
     }
@@ -77,8 +77,12 @@ impl Cx<'_> {
     fn size(&self, e: &Expr, found: &mut Diagnostics) -> Option<u64> {
         if let Some((name, span)) = self.free(e) {
             found.push(
-                super::later(span, &format!("`{name}` is no parameter, and sizes that bind where they are first used are"), "")
-                    .help(format!("declare it in the file: `param {name} = 25`")),
+                super::later(
+                    span,
+                    &format!("`{name}` is no parameter, and sizes that bind where they are first used are"),
+                    "",
+                )
+                .help(format!("declare it in the file: `param {name} = 25`")),
             );
             return None;
         }
@@ -92,7 +96,9 @@ impl Cx<'_> {
                 let all: Vec<&str> = self.loaded.params(e.span.file).map(|p| p.name.node.as_str()).collect();
                 kbc_diag::nearest::nearest(n, all).is_none().then_some((n.as_str(), e.span))
             }
-            ExprKind::Call(f, list) if BUILTINS.iter().any(|b| b.0 == f.node) => list.iter().find_map(|e| self.free(e)),
+            ExprKind::Call(f, list) if BUILTINS.iter().any(|b| b.0 == f.node) => {
+                list.iter().find_map(|e| self.free(e))
+            }
             ExprKind::Unary(_, a) => self.free(a),
             ExprKind::Binary(_, a, b) => self.free(a).or_else(|| self.free(b)),
             _ => None,

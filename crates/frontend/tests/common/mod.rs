@@ -1,5 +1,7 @@
 //! What the tests of loading and lowering share: texts from the disk, and options written in a case's first lines.
 
+#![allow(dead_code, reason = "every test is a program of its own and uses a part of it")]
+
 use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap};
 use kbc_frontend::load::{Sources, load};
 use kbc_frontend::lower::{LowerOptions, Lowered, lower};

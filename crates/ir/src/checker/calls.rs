@@ -43,7 +43,7 @@ pub(super) fn horizon(s: &Schedule) -> Horizon {
         }
     }
     let period = scan.period;
-    Horizon { calls: scan.settled + (period + 2).max(3), period, open: scan.open }
+    Horizon { calls: period.saturating_add(2).max(3).saturating_add(scan.settled), period, open: scan.open }
 }
 
 /// `c` where `e` is `c * call + (something without call)`.
@@ -124,14 +124,18 @@ impl Scan {
             Expr::Bin(Mod, a, k) if k.as_int().is_some_and(|k| k > 0) => {
                 self.cycle(a, k.as_int().unwrap_or(1) as u64, span)
             }
-            Expr::Bin(BitAnd, a, k) if k.as_int().is_some_and(|k| k > 0 && (k + 1) & k == 0) => {
+            Expr::Bin(BitAnd, a, k)
+                if k.as_int().is_some_and(|k| k > 0 && k.checked_add(1).is_some_and(|n| n & k == 0)) =>
+            {
                 self.cycle(a, k.as_int().unwrap_or(0) as u64 + 1, span)
             }
             Expr::Bin(Eq | Ne | Lt | Le | Gt | Ge, a, b) => match (&**a, &**b) {
                 (Expr::Var(_), Expr::Int(t)) | (Expr::Int(t), Expr::Var(_)) => {
                     self.settled = self.settled.max(t.saturating_add(1).clamp(0, 1 << 20) as u64);
                 }
-                _ if slope(a).is_some_and(|s| s != 0) || slope(b).is_some_and(|s| s != 0) => self.other(e, span),
+                _ if slope(a).is_some_and(|s| s != 0) || slope(b).is_some_and(|s| s != 0) => {
+                    self.other(e, span)
+                }
                 (a, b) => {
                     self.expr(a, false, span);
                     self.expr(b, false, span);
@@ -165,9 +169,12 @@ impl Scan {
 
     fn other(&mut self, e: &Expr, span: Span) {
         self.open.get_or_insert_with(|| {
-            Diagnostic::error("E353", format!("`{e}` is not the same for later calls, so no number of calls shows all"))
-                .primary(span, "depends on the call here")
-                .help("use `call` in the value of a wait, as `call mod k`, or compared with a constant")
+            Diagnostic::error(
+                "E353",
+                format!("`{e}` is not the same for later calls, so no number of calls shows all"),
+            )
+            .primary(span, "depends on the call here")
+            .help("use `call` in the value of a wait, as `call mod k`, or compared with a constant")
         });
     }
 }

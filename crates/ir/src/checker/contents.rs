@@ -72,7 +72,7 @@ impl Turn {
             if xor {
                 for bit in (0..u64::BITS).filter(|b| t >> b & 1 == 1) {
                     let by = (stride << bit) as usize;
-                    steps.push(Step::new(size, by, by, |i| i / stride >> bit & 1 == 0));
+                    steps.push(Step::new(size, by, by, |i| ((i / stride) >> bit) & 1 == 0));
                 }
             } else {
                 let (up, down) = ((t * stride) as usize, ((n - t) * stride) as usize);
@@ -174,11 +174,10 @@ fn ones(words: &[u64]) -> impl Iterator<Item = u32> + '_ {
 /// `dst |= (src & mask) << by` over words.
 fn or_up(dst: &mut [u64], src: &[u64], mask: &[u64], by: usize) {
     let (skip, shift) = (by / 64, by % 64);
-    for i in skip..dst.len() {
-        let j = i - skip;
-        dst[i] |= (src[j] & mask[j]) << shift;
+    for (j, d) in dst.iter_mut().skip(skip).enumerate() {
+        *d |= (src[j] & mask[j]) << shift;
         if shift > 0 && j > 0 {
-            dst[i] |= (src[j - 1] & mask[j - 1]) >> (64 - shift);
+            *d |= (src[j - 1] & mask[j - 1]) >> (64 - shift);
         }
     }
 }
@@ -216,7 +215,13 @@ impl Exact {
 impl Contents for Exact {
     fn new(ranks: u64, cells: usize) -> Self {
         let words = ranks.div_ceil(64).max(1) as usize;
-        Exact { ranks, words, base: vec![NOTHING; cells], bits: vec![0; cells * words], extra: BTreeMap::new() }
+        Exact {
+            ranks,
+            words,
+            base: vec![NOTHING; cells],
+            bits: vec![0; cells * words],
+            extra: BTreeMap::new(),
+        }
     }
 
     fn cells(&self) -> usize {

@@ -6,8 +6,9 @@
 
 use super::Setup;
 use super::contents::Contents;
+use super::counters::{self, Counter, Event, Limits, NONE};
 use super::meaning::{Asymmetric, At, Meaning};
-use super::order::{Conflict, Kind, Mark, Order, Snap, Who};
+use super::order::{Conflict, Kind, Mark, Order, Who};
 use super::report::{Doing, FILL, Report, TAKE};
 use super::stuck::{self, Blocked, On};
 use crate::schedule::{BufferId, BufferRole, LocalOp};
@@ -15,8 +16,6 @@ use crate::walk::{Access, Act, Cursor, Mem, Step};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use std::collections::VecDeque;
 use std::ops::Range;
-
-const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -35,30 +34,6 @@ struct Stream<'p> {
     cursor: Option<Cursor<'p>>,
     retry: Option<(Act<'p>, Span, u32)>,
     state: State,
-}
-
-struct Counter {
-    count: u64,
-    writer: u32,
-    writer_op: u32,
-    /// Element that takes the walked notifier to the real one.
-    moved: u64,
-    snaps: VecDeque<Snap>,
-    /// Number of the first snapshot kept, from 1.
-    first: u64,
-    waiting: Vec<usize>,
-    /// Notifies of each call.
-    notified: Vec<u64>,
-    /// Waits of each call and the sum of their values.
-    waited: Vec<(u64, i128)>,
-    wait_op: u32,
-}
-
-#[derive(Default)]
-struct Event {
-    /// (call, recording stream, operation, what it told)
-    marks: Vec<(u64, u32, u32, Mark)>,
-    waiting: Vec<usize>,
 }
 
 /// How a run ended.
@@ -81,15 +56,6 @@ impl From<Asymmetric> for Stopped {
     fn from(s: Asymmetric) -> Self {
         Stopped::Asymmetric(s)
     }
-}
-
-/// Which limits a run has.
-pub(super) struct Limits {
-    pub acts: u64,
-    pub errors: usize,
-    pub stated_calls: u64,
-    /// Calls after which the text repeats, if later calls are to be covered.
-    pub period: Option<u64>,
 }
 
 pub(super) struct Engine<'p, C> {
@@ -117,20 +83,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             }
         }
         let calls = setup.calls as usize;
-        let counters = (0..reps.len() * p.counters() as usize)
-            .map(|_| Counter {
-                count: 0,
-                writer: NONE,
-                writer_op: 0,
-                moved: 0,
-                snaps: VecDeque::new(),
-                first: 1,
-                waiting: vec![],
-                notified: vec![0; calls],
-                waited: vec![(0, 0); calls],
-                wait_op: 0,
-            })
-            .collect();
+        let counters = (0..reps.len() * p.counters() as usize).map(|_| Counter::new(calls)).collect();
         Engine {
             setup,
             ready: (0..streams.len()).collect(),
@@ -170,9 +123,10 @@ impl<'p, C: Contents> Engine<'p, C> {
         if waiting && !failed && !self.report.full() {
             self.deadlock();
         } else if !failed {
-            self.ranges(limits);
+            counters::ranges(self.setup, &self.counters, limits, &mut self.report);
         }
-        let growth = self.counters.iter().map(|c| c.notified.iter().copied().max().unwrap_or(0)).max().unwrap_or(0);
+        let growth =
+            self.counters.iter().map(|c| c.notified.iter().copied().max().unwrap_or(0)).max().unwrap_or(0);
         Ok(Outcome { errors: self.report.finish(), acts: self.acts, growth })
     }
 
@@ -193,11 +147,11 @@ impl<'p, C: Contents> Engine<'p, C> {
                     None => return Ok(()),
                 },
             };
-            self.acts += 1;
             if !self.execute(si, &act, span, op)? {
                 self.streams[si].retry = Some((act, span, op));
                 return Ok(());
             }
+            self.acts += 1;
         }
     }
 
@@ -223,11 +177,13 @@ impl<'p, C: Contents> Engine<'p, C> {
                         let at = At { rep: s.rep, region: region.0, call: s.call };
                         for b in self.meaning.leave(at) {
                             let base = b.rep * self.setup.grids.places;
-                            let operand = &self.setup.schedule.regions[region.0 as usize].operands[b.operand as usize];
+                            let operand =
+                                &self.setup.schedule.regions[region.0 as usize].operands[b.operand as usize];
                             let places = self.setup.grids.whole(operand.buffer, b.rep);
                             let atoms = b.atoms.max(1) as usize;
                             let place = places.start + places.len() * b.atom as usize / atoms;
-                            let last = if places.is_empty() { None } else { self.order.last_write(base + place) };
+                            let last =
+                                if places.is_empty() { None } else { self.order.last_write(base + place) };
                             self.report.broken(&b, at.region, at.call, last);
                         }
                     }
@@ -237,11 +193,17 @@ impl<'p, C: Contents> Engine<'p, C> {
                     let s = &mut self.streams[si];
                     s.cursor = None;
                     s.call += 1;
+                    // The others first, so that messages are about early calls where they can be.
+                    if s.call < self.setup.calls {
+                        self.ready.push_back(si);
+                        return Ok(None);
+                    }
                 }
                 Err(fault) => {
                     s.state = State::Failed;
                     let setup = self.setup;
-                    self.report.push(fault.code, fault.span, Span::NONE, || fault.diagnostic(|r| setup.rank(r)));
+                    self.report
+                        .push(fault.code, fault.span, Span::NONE, || fault.diagnostic(|r| setup.rank(r)));
                     return Ok(None);
                 }
             }
@@ -288,9 +250,12 @@ impl<'p, C: Contents> Engine<'p, C> {
         let setup = self.setup;
         let b = setup.schedule.buffer(BufferId(buffer));
         self.report.push("E344", span, b.span, || {
-            Diagnostic::error("E344", format!("%{} of rank {} holds nothing in call {call}", b.name, setup.rank(rank)))
-                .primary(span, "read here, and not written before in this call")
-                .help("buffers but inputs hold nothing at the start of a call")
+            Diagnostic::error(
+                "E344",
+                format!("%{} of rank {} holds nothing in call {call}", b.name, setup.rank(rank)),
+            )
+            .primary(span, "read here, and not written before in this call")
+            .help("buffers but inputs hold nothing at the start of a call")
         });
     }
 
@@ -602,40 +567,5 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
         let d = stuck::describe(setup, blocked);
         self.report.push("E340", d.span(), Span::NONE, || d);
-    }
-
-    /// Ranges of counters over the stated calls, and whether waits keep pace with what they wait for.
-    fn ranges(&mut self, limits: &Limits) {
-        let setup = self.setup;
-        let n = setup.calls as usize;
-        let calls = if limits.period.is_some() { limits.stated_calls } else { 1 };
-        for (i, c) in self.counters.iter().enumerate() {
-            let most = c.notified.iter().copied().max().unwrap_or(0);
-            let (s, index) = setup.program.counter_name((i % setup.program.counters().max(1) as usize) as u32);
-            let name = || format!("@{}[{index}]", setup.schedule.signal(s).name);
-            if most.saturating_mul(calls) > u32::MAX as u64 {
-                let span = setup.span(c.writer_op);
-                self.report.push("E352", span, Span::NONE, || {
-                    Diagnostic::error("E352", format!("{} leaves 32 bits within {calls} calls", name()))
-                        .primary(span, format!("counts {most} times in a call"))
-                        .note(format!("it is in range for {} calls", u32::MAX as u64 / most))
-                        .help("use more counters, or state fewer calls before the signals are allocated again")
-                });
-            }
-            let Some(period) = limits.period.map(|p| p as usize) else { continue };
-            if n <= period || !self.report.is_empty() {
-                continue;
-            }
-            let (then, now) = (c.waited[n - 1 - period], c.waited[n - 1]);
-            let grown: u64 = c.notified[n - period..].iter().sum();
-            if then.0 != now.0 || now.1 - then.1 != now.0 as i128 * grown as i128 {
-                let span = setup.span(c.wait_op);
-                self.report.push("E353", span, Span::NONE, || {
-                    Diagnostic::error("E353", format!("what is waited for does not keep pace with {}", name()))
-                        .primary(span, format!("the counter grows by {grown} in {period} calls"))
-                        .help("let the value of the wait grow with `call` by as much")
-                });
-            }
-        }
     }
 }

@@ -57,9 +57,12 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn wrong(&self, text: String) -> Diagnostic {
-        Diagnostic::error("E355", format!("the promise of region {} cannot be read: {text}", self.region.name))
-            .primary(self.region.span, "promised here")
-            .help("places are `v[i]` or `v[block][i]` with `i` a name of its own")
+        Diagnostic::error(
+            "E355",
+            format!("the promise of region {} cannot be read: {text}", self.region.name),
+        )
+        .primary(self.region.span, "promised here")
+        .help("places are `v[i]` or `v[block][i]` with `i` a name of its own")
     }
 
     fn value(&self, e: &Expr) -> Result<i64, Diagnostic> {
@@ -91,7 +94,10 @@ impl Reader<'_> {
     fn inner<'c>(&self, cell: &'c Cell) -> Result<&'c Name, Diagnostic> {
         match cell.index.last() {
             Some(Expr::Var(n)) if !self.env.iter().any(|(m, _)| m == n) => Ok(n),
-            _ => Err(self.wrong(format!("the last index of `{}` must be a name that ranges over it", cell.buffer))),
+            _ => {
+                Err(self
+                    .wrong(format!("the last index of `{}` must be a name that ranges over it", cell.buffer)))
+            }
         }
     }
 
@@ -105,7 +111,9 @@ impl Reader<'_> {
             [block, _] => {
                 let b = self.value(block)?;
                 if b < 0 || b as u64 >= self.size {
-                    return Err(self.wrong(format!("block {b} of `{}`, which has {}", cell.buffer, self.size)));
+                    return Err(
+                        self.wrong(format!("block {b} of `{}`, which has {}", cell.buffer, self.size))
+                    );
                 }
                 let n = all / self.size;
                 Ok((operand, b as u64 * n, n))
@@ -188,7 +196,9 @@ pub(super) fn expected(
                         }
                         let depends = free.as_ref().is_some_and(|f| {
                             let in_sum = |s: &SumOver| {
-                                s.lo.mentions(f) || s.hi.mentions(f) || s.cond.as_ref().is_some_and(|c| c.mentions(f))
+                                s.lo.mentions(f)
+                                    || s.hi.mentions(f)
+                                    || s.cond.as_ref().is_some_and(|c| c.mentions(f))
                             };
                             at.mentions(f) || sum.as_ref().is_some_and(in_sum)
                         });

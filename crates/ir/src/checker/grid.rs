@@ -133,7 +133,15 @@ fn region_atoms(s: &Schedule, r: usize, dens: &[u64]) -> Vec<u64> {
         .filter(used)
         .map(|i| if blocks(i) { lcm(all[i], size) / size } else { all[i] })
         .fold(1, lcm);
-    let atoms = |i: usize| if !used(&i) { 0 } else if blocks(i) { unit.saturating_mul(size) } else { unit };
+    let atoms = |i: usize| {
+        if !used(&i) {
+            0
+        } else if blocks(i) {
+            unit.saturating_mul(size)
+        } else {
+            unit
+        }
+    };
     (0..all.len()).map(atoms).collect()
 }
 
@@ -152,7 +160,12 @@ impl From<Fault> for Unable {
 impl Grids {
     /// The numberings for a schedule of which these ranks are walked.
     /// `at_least` are parts each buffer must have beside what chunks ask for.
-    pub(super) fn new(program: &Program, reps: &[u64], calls: u64, at_least: &[u64]) -> Result<Grids, Unable> {
+    pub(super) fn new(
+        program: &Program,
+        reps: &[u64],
+        calls: u64,
+        at_least: &[u64],
+    ) -> Result<Grids, Unable> {
         let s = program.schedule;
         let mut dens = denominators(program, reps, calls)?;
         for (region, list) in s.regions.iter().zip(&mut dens) {
@@ -169,7 +182,8 @@ impl Grids {
                         format!("the chunks of region {} have no common part larger than 1/{n}", region.name),
                     )
                     .primary(region.span, "in this region")
-                    .note(format!("the checker follows at most {MOST_ATOMS} parts of an operand")),
+                    .note(format!("the checker follows at most {MOST_ATOMS} parts of an operand"))
+                    .help("cut the operand in numbers of chunks that divide one another"),
                 ));
             }
         }
@@ -179,7 +193,9 @@ impl Grids {
             let cut = buffer_cut(program, reps, b, &atoms, &dens)?;
             let n = match &cut {
                 Cut::Parts(n) => *n as usize,
-                Cut::Elements(by_rank) => by_rank.iter().map(|c| c.len().saturating_sub(1)).max().unwrap_or(0),
+                Cut::Elements(by_rank) => {
+                    by_rank.iter().map(|c| c.len().saturating_sub(1)).max().unwrap_or(0)
+                }
             };
             buffers.push(BufferGrid { base: places, len: n, cut });
             places += n;
@@ -244,7 +260,9 @@ impl Grids {
 
     /// How a place is named: buffer or window and its number there.
     pub(super) fn show(&self, s: &Schedule, place: usize) -> String {
-        if let Some((b, g)) = self.buffers.iter().enumerate().find(|(_, g)| (g.base..g.base + g.len).contains(&place)) {
+        if let Some((b, g)) =
+            self.buffers.iter().enumerate().find(|(_, g)| (g.base..g.base + g.len).contains(&place))
+        {
             let name = &s.buffers[b].name;
             return match &g.cut {
                 Cut::Parts(1) => format!("%{name}"),

@@ -146,7 +146,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
     fn compare(&mut self, at: At) -> Vec<Broken> {
         let setup = self.setup;
         self.held(at);
-        let Some(held) = self.instances.get(&(at.call, at.region)).and_then(|i| i.ranks[at.rep].as_ref()) else {
+        let Some(held) = self.instances.get(&(at.call, at.region)).and_then(|i| i.ranks[at.rep].as_ref())
+        else {
             return vec![];
         };
         let mut out = vec![];
@@ -179,7 +180,10 @@ impl<'p, C: Contents> Meaning<'p, C> {
         if !all.is_multiple_of(den) && !(a.num as u64 * all).is_multiple_of(den) {
             return Err(Trouble {
                 code: "E343",
-                text: format!("pieces of 1/{den} do not fit what {} was filled with", self.name(at, a.operand)),
+                text: format!(
+                    "pieces of 1/{den} do not fit what {} was filled with",
+                    self.name(at, a.operand)
+                ),
                 help: "cut a scratch operand the same way throughout the region",
             });
         }
@@ -207,7 +211,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 let (lo, n) = self.atoms(at, a)?;
                 let mut cells = std::mem::replace(&mut self.piece.cells, C::new(1, 0));
                 cells.load(&self.held(at).operands[a.operand as usize].0, lo as usize, n);
-                self.piece = Piece { cells, n, operand: a.operand, lo, rank, region: at.region, call: at.call };
+                self.piece =
+                    Piece { cells, n, operand: a.operand, lo, rank, region: at.region, call: at.call };
                 if let Some(i) = (0..n).find(|i| !self.piece.cells.holds(*i)) {
                     let part = if n > 1 { format!(" at part {i} of {n}") } else { String::new() };
                     return Err(Trouble {
@@ -280,9 +285,9 @@ impl<'p, C: Contents> Meaning<'p, C> {
         if !setup.group.trivial() {
             for o in [p.operand, operand] {
                 let (buffer, atoms) = setup.operand(at.region, o);
-                if setup.actions[buffer].stable(atoms) < n as u64 {
+                if setup.actions[buffer].stable(atoms) < n as u64 || !setup.even(at.region, o) {
                     return Err(format!(
-                        "in region {} several chunks that move with the rank change their places in one transfer",
+                        "in region {} several chunks that move with the rank, or differ in length, change their places at once",
                         setup.schedule.regions[at.region as usize].name
                     ));
                 }

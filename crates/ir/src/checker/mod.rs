@@ -14,12 +14,14 @@
 
 mod calls;
 mod contents;
+mod counters;
 mod engine;
 mod expect;
 mod grid;
 mod group;
 mod meaning;
 mod order;
+mod proof;
 mod report;
 mod setup;
 mod stuck;
@@ -29,7 +31,8 @@ mod typing;
 use crate::schedule::{Calls, Schedule};
 use crate::walk::{Cursor, Fault, Program};
 use contents::{Exact, Finger};
-use engine::{Engine, Limits, Outcome, Stopped};
+use counters::Limits;
+use engine::{Engine, Outcome, Stopped};
 use grid::Unable;
 use group::{Action, Group};
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -73,7 +76,13 @@ pub struct CheckOptions {
 
 impl Default for CheckOptions {
     fn default() -> Self {
-        CheckOptions { calls: None, way: Way::Auto, stated_calls: 1 << 16, most_acts: 1 << 25, most_errors: 40 }
+        CheckOptions {
+            calls: None,
+            way: Way::Auto,
+            stated_calls: 1 << 16,
+            most_acts: 1 << 25,
+            most_errors: 40,
+        }
     }
 }
 
@@ -206,6 +215,12 @@ fn too_long(options: &CheckOptions, acts: u64, ranks: u64, why: Option<&str>) ->
     }
 }
 
+/// Calls above which the checker refuses.
+const MOST_CALLS: u64 = 1 << 10;
+
+/// Ranks above which the checker refuses.
+const MOST_RANKS: u64 = 1 << 20;
+
 struct Check<'a> {
     program: &'a Program<'a>,
     options: &'a CheckOptions,
@@ -226,6 +241,18 @@ impl Check<'_> {
         };
         if let (Calls::Any, Some(d)) = (self.wanted, horizon.open) {
             v.errors.push(d);
+        }
+        let ranks = self.program.ranks();
+        if v.calls > MOST_CALLS || ranks > MOST_RANKS {
+            v.errors.push(
+                Diagnostic::error(
+                    "E354",
+                    format!("{} calls on {ranks} ranks would have to be walked", v.calls),
+                )
+                .note(format!("the limits are {MOST_CALLS} calls and {MOST_RANKS} ranks"))
+                .help("use `call` in `call mod k` and comparisons with small numbers only"),
+            );
+            return v;
         }
         let way = match self.options.way {
             Way::Auto if self.program.ranks() <= EXACT_RANKS => Way::Expanded,
@@ -324,9 +351,12 @@ impl Check<'_> {
         let setup = Setup::new(self.program, group, actions, v.calls)?;
         let state = setup.state(exact);
         if state > MOST_STATE {
-            let d = Diagnostic::error("E354", format!("{walked} ranks have too much state to be walked together"))
-                .note(format!("{state} entries of clocks and contents, the limit is {MOST_STATE}"))
-                .help("make the schedule the same on every rank, moved, so that one rank stands for all");
+            let d = Diagnostic::error(
+                "E354",
+                format!("{walked} ranks have too much state to be walked together"),
+            )
+            .note(format!("{state} entries of clocks and contents, the limit is {MOST_STATE}"))
+            .help("make the schedule the same on every rank, moved, so that one rank stands for all");
             let d = match &v.asymmetric {
                 Some(why) => d.note(format!("all ranks are walked because {why}")),
                 None => d,
@@ -349,7 +379,7 @@ enum Failure {
 
 impl From<SetupError<'_>> for Failure {
     fn from(e: SetupError) -> Self {
-        Failure::Said(Box::new(match e.1 {
+        Failure::Said(Box::new(match *e.1 {
             Unable::Said(d) => d,
             Unable::Fault(f) => show(e.0, &f),
         }))
@@ -357,7 +387,7 @@ impl From<SetupError<'_>> for Failure {
 }
 
 /// A failure of set-up, with the schedule that names its ranks.
-struct SetupError<'s>(&'s Schedule, Unable);
+struct SetupError<'s>(&'s Schedule, Box<Unable>);
 
 fn words(s: &Schedule, v: &Verdict) -> String {
     let ranks = s.mesh.ranks();
@@ -370,10 +400,16 @@ fn words(s: &Schedule, v: &Verdict) -> String {
     out.push(match &v.meaning {
         Method::Exact => match v.later {
             None => format!("meaning: exact multisets on all {ranks} ranks"),
-            Some(1) => format!("meaning: exact multisets on all {ranks} ranks, after the first call on one for all"),
-            Some(n) => format!("meaning: exact multisets on all {ranks} ranks, after the first call on {n} for all"),
+            Some(1) => {
+                format!("meaning: exact multisets on all {ranks} ranks, after the first call on one for all")
+            }
+            Some(n) => {
+                format!("meaning: exact multisets on all {ranks} ranks, after the first call on {n} for all")
+            }
         },
-        Method::Symmetric { orbits: 1 } => format!("meaning: exact multisets on one rank that stands for {ranks}"),
+        Method::Symmetric { orbits: 1 } => {
+            format!("meaning: exact multisets on one rank that stands for {ranks}")
+        }
         Method::Symmetric { orbits } => {
             format!("meaning: exact multisets on {orbits} ranks that stand for {ranks}")
         }

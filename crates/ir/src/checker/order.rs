@@ -287,7 +287,7 @@ impl<'g> Order<'g> {
             if a.kind() == Kind::Local || self.over(a) != NEVER {
                 return None;
             }
-            return conflict(if wrote && a.kind() == Kind::Put { "E348" } else { "E350" });
+            return conflict(if wrote && a.kind() == Kind::Put { self.rewrite(who, a) } else { "E350" });
         }
         let at = self.seen(who, a.stream);
         let c = &self.clocks[who.si];
@@ -302,15 +302,24 @@ impl<'g> Order<'g> {
         if c.heard[at] > a.pos {
             return conflict("E345");
         }
-        let now = c.calls.len().saturating_sub(1);
-        conflict(if self.call_of(a) == now { "E348" } else { "E349" })
+        conflict(self.rewrite(who, a))
+    }
+
+    /// The code of a rewrite too early, in the same call or from call to call.
+    fn rewrite(&self, who: Who, a: &Acc) -> &'static str {
+        let now = self.clocks[who.si].calls.len().saturating_sub(1);
+        if self.call_of(a) == now { "E348" } else { "E349" }
     }
 
     /// What makes an earlier write visible to `who` now.
     fn visible(&self, who: Who, a: &Acc) -> Option<Conflict> {
         let conflict = |code, indirect| Some(Conflict { code, with: *a, wrote: true, indirect });
         if a.stream == who.stream {
-            return if a.kind() == Kind::Local || self.over(a) != NEVER { None } else { conflict("E350", false) };
+            return if a.kind() == Kind::Local || self.over(a) != NEVER {
+                None
+            } else {
+                conflict("E350", false)
+            };
         }
         let at = self.seen(who, a.stream);
         let c = &self.clocks[who.si];
@@ -369,7 +378,10 @@ impl<'g> Order<'g> {
         let mut found = if p.write.is_none() { None } else { self.before(who, &p.write, true) };
         for r in p.reads.iter().chain(&p.more) {
             // The read of a `reduce` is part of the same operation as its write.
-            if found.is_some() || r.is_none() || (r.stream == acc.stream && r.pos == acc.pos && r.mark & 3 == 0) {
+            if found.is_some()
+                || r.is_none()
+                || (r.stream == acc.stream && r.pos == acc.pos && r.mark & 3 == 0)
+            {
                 continue;
             }
             found = self.before(who, r, false);

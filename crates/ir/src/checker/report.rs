@@ -94,7 +94,10 @@ impl<'p> Report<'p> {
             let (title, help) = match c.code {
                 "E345" => (
                     format!("{place} of rank {on} is {does} after a notify that does not cover the access before"),
-                    "put `fence.release` between that access and the notify that tells of it",
+                    match c.with.kind() {
+                        Kind::Get => "put `fence.complete` and `fence.release` between the get and the notify",
+                        _ => "put `fence.release` between that access and the notify that tells of it",
+                    },
                 ),
                 "E346" => (
                     format!("{place} is read on rank {on} before what arrived is made visible"),
@@ -165,7 +168,11 @@ impl<'p> Report<'p> {
             None => (Span::NONE, String::new()),
         };
         let member = |i: u32| {
-            let q = setup.program.group_rank(crate::schedule::RegionId(region), setup.group.reps[b.rep], i as u64);
+            let q = setup.program.group_rank(
+                crate::schedule::RegionId(region),
+                setup.group.reps[b.rep],
+                i as u64,
+            );
             setup.rank(q)
         };
         let d = &b.difference;
@@ -175,7 +182,11 @@ impl<'p> Report<'p> {
                     .primary(r.span, format!("promised by this region, in call {call}"))
                     .secondary(second, text)
                     .help(help);
-                if last.is_none() { d.note(format!("nothing was written to {place} in this schedule")) } else { d }
+                if last.is_none() {
+                    d.note(format!("nothing was written to {place} in this schedule"))
+                } else {
+                    d
+                }
             });
         };
         let wrote = format!("{place} was last written here by rank {by}");
@@ -184,7 +195,10 @@ impl<'p> Report<'p> {
             let others = if n > 1 { format!(" and {} more of {}", n - 1, b.ranks) } else { String::new() };
             add(
                 "E341",
-                format!("at the end {place} of rank {rank} {what}: {source} of rank {}{others} is lost", member(first)),
+                format!(
+                    "at the end {place} of rank {rank} {what}: {source} of rank {}{others} is lost",
+                    member(first)
+                ),
                 writer,
                 wrote.clone(),
                 "every contribution must reach every place that the promise names",
@@ -194,7 +208,10 @@ impl<'p> Report<'p> {
             let title = if first == u32::MAX {
                 format!("at the end {place} of rank {rank} holds {n} contributions too many")
             } else {
-                format!("at the end {place} of rank {rank} holds {source} of rank {} {n} times", member(first))
+                format!(
+                    "at the end {place} of rank {rank} holds {source} of rank {} {n} times",
+                    member(first)
+                )
             };
             let (second, text) = if op == u32::MAX {
                 (writer, wrote.clone())

@@ -8,6 +8,9 @@ use crate::schedule::{OperandId, RegionId, SOp, Schedule};
 use crate::walk::{Access, Program};
 use kbc_diag::{Diagnostic, Span};
 
+/// Slots and counters that may be followed at once.
+const MOST_HELD: u64 = 1 << 24;
+
 /// What is known of a region before the run.
 pub(super) struct RegionSetup {
     /// Ranks of its groups.
@@ -49,7 +52,17 @@ impl<'p> Setup<'p> {
         calls: u64,
     ) -> Result<Setup<'p>, SetupError<'p>> {
         let s = program.schedule;
-        let err = |u| SetupError(s, u);
+        let err = |u| SetupError(s, Box::new(u));
+        let reps = group.reps.len() as u64;
+        let slots = s.windows.iter().fold(0u64, |n, w| n.saturating_add(w.slots));
+        let held = slots.saturating_add(program.counters() as u64).saturating_mul(reps);
+        if held > MOST_HELD {
+            return Err(err(Unable::Said(
+                Diagnostic::error("E354", format!("{reps} walked ranks have {held} slots and counters"))
+                    .note(format!("the checker follows at most {MOST_HELD}"))
+                    .help("use fewer slots, or make the schedule the same on every rank, moved"),
+            )));
+        }
         let parts: Vec<u64> = actions.iter().map(Action::parts).collect();
         let grids = Grids::new(program, &group.reps, calls, &parts).map_err(err)?;
         let mut spans = vec![];
@@ -108,6 +121,20 @@ impl<'p> Setup<'p> {
         self.schedule.regions[region as usize].operands[operand as usize].scratch
     }
 
+    /// Whether all atoms of an operand have the same number of elements, or none moves.
+    pub(super) fn even(&self, region: u32, operand: u32) -> bool {
+        let (buffer, atoms) = self.operand(region, operand);
+        if self.actions[buffer].moves.is_empty() || atoms == 0 {
+            return true;
+        }
+        let start = |i: u64| {
+            let (region, operand) = (RegionId(region), OperandId(operand));
+            self.program.chunk_start(region, operand, self.group.reps[0], i as i64, atoms as i64).ok()
+        };
+        let lengths = |i: u64| start(i + 1)?.checked_sub(start(i)?);
+        (1..atoms).all(|i| lengths(i) == lengths(0))
+    }
+
     /// A place of a buffer, moved.
     pub(super) fn moved(&self, buffer: u32, place: usize, by: u64) -> usize {
         match self.grids.parts(buffer) {
@@ -164,7 +191,11 @@ fn region(
             return Err(Unable::Said(
                 Diagnostic::error(
                     "E355",
-                    format!("two operands of region {} are the same buffer %{}", r.name, s.buffer(buffers[o]).name),
+                    format!(
+                        "two operands of region {} are the same buffer %{}",
+                        r.name,
+                        s.buffer(buffers[o]).name
+                    ),
                 )
                 .primary(r.span, "in this region")
                 .help("give each operand a buffer of its own"),

@@ -27,17 +27,18 @@ pub(super) struct Blocked<'p> {
     pub rest: Option<Cursor<'p>>,
 }
 
-/// Operations read ahead for each stream.
-const AHEAD: usize = 100_000;
+/// Operations read ahead, over all streams.
+const AHEAD: usize = 4_000_000;
 
 /// A message about the cycle that the first blocked stream leads to.
 pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
     // (walked rank, counter or event) -> (rank that would do it, stream, where)
     let mut notifiers: BTreeMap<(usize, u32), (u64, u32, Span)> = BTreeMap::new();
     let mut recorders: BTreeMap<(usize, u32), (u64, u32, Span)> = BTreeMap::new();
+    let ahead = (AHEAD / blocked.len().max(1)).max(100);
     for b in &mut blocked {
         let Some(cursor) = &mut b.rest else { continue };
-        for _ in 0..AHEAD {
+        for _ in 0..ahead {
             match cursor.next_step() {
                 Ok(Some(Step::Act(Act::Notify { peer, counter }, span, _))) => {
                     let (rep, h) = setup.group.split(peer);
@@ -104,7 +105,10 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
                 format!("rank {rank}{stream} waits for @{name}[{index}] >= {value} and has {seen}")
             }
             On::Event(e) => {
-                format!("rank {rank}{stream} awaits {}, which is not recorded", setup.program.events[*e as usize])
+                format!(
+                    "rank {rank}{stream} awaits {}, which is not recorded",
+                    setup.program.events[*e as usize]
+                )
             }
         }
     };
@@ -118,10 +122,9 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
     let more = if path.len() > 16 { ", .." } else { "" };
     d = match end {
         Some(why) => d.note(format!("waiting in turn: {}{more}; {why}", ranks.join(" for "))),
-        None => d.note(format!(
-            "each waits for the next, the last for the first: {}{more}",
-            ranks.join(" -> ")
-        )),
+        None => {
+            d.note(format!("each waits for the next, the last for the first: {}{more}", ranks.join(" -> ")))
+        }
     };
     d.note(format!("{} streams cannot go on", blocked.len()))
         .help("let one of them notify before it waits, or wait for less")

@@ -116,9 +116,12 @@ impl Scope<'_> {
                 Some((_, s)) => C::Slot(*s),
                 None => {
                     let valid: Vec<&str> = self.names.iter().map(|(n, _)| n.as_str()).collect();
-                    return Err(Diagnostic::error("E301", format!("`{n}` has no value in region {}", self.region))
-                        .primary(span, "used here")
-                        .note(format!("names with a value here: {}", valid.join(", "))));
+                    return Err(Diagnostic::error(
+                        "E301",
+                        format!("`{n}` has no value in region {}", self.region),
+                    )
+                    .primary(span, "used here")
+                    .note(format!("names with a value here: {}", valid.join(", "))));
                 }
             },
             Expr::Un(op, a) => C::Un(*op, Box::new(self.expr(a, span)?)),
@@ -169,17 +172,15 @@ fn intern(list: &mut Vec<Name>, name: &Name) -> u32 {
 impl<'s> Program<'s> {
     /// Resolves all names. Errors: E301 for a name without a value.
     pub fn compile(schedule: &'s Schedule) -> Result<Self, Diagnostic> {
-        let mut scope = Scope { names: vec![], deepest: 0, tables: &schedule.tables, region: schedule.name.clone() };
+        let mut scope =
+            Scope { names: vec![], deepest: 0, tables: &schedule.tables, region: schedule.name.clone() };
         scope.bind(&CALL.into());
         for a in &schedule.mesh.axes {
             scope.bind(&a.name);
         }
         let mesh_slots = scope.names.len();
-        let dims = schedule
-            .buffers
-            .iter()
-            .map(|b| scope.exprs(&b.dims, b.span))
-            .collect::<Result<Vec<_>, _>>()?;
+        let dims =
+            schedule.buffers.iter().map(|b| scope.exprs(&b.dims, b.span)).collect::<Result<Vec<_>, _>>()?;
         let mut shared = Shared { events: vec![], streams: vec![MAIN.into()], ops: 0 };
         let mut regions = vec![];
         for r in &schedule.regions {
@@ -229,9 +230,17 @@ impl<'s> Program<'s> {
         self.dims[buffer.0 as usize]
             .iter()
             .map(|d| {
-                let v = self.eval(d, &env).map_err(|e| self.fault("E302", e.to_string(), b.span, rank, &b.name))?;
+                let v = self
+                    .eval(d, &env)
+                    .map_err(|e| self.fault("E302", e.to_string(), b.span, rank, &b.name))?;
                 u64::try_from(v).map_err(|_| {
-                    self.fault("E302", format!("{} has a dimension of {v} elements", b.name), b.span, rank, &b.name)
+                    self.fault(
+                        "E302",
+                        format!("{} has a dimension of {v} elements", b.name),
+                        b.span,
+                        rank,
+                        &b.name,
+                    )
                 })
             })
             .collect()
@@ -245,7 +254,14 @@ impl<'s> Program<'s> {
         }
     }
 
-    pub(super) fn fault(&self, code: &'static str, text: String, span: Span, rank: u64, region: &Name) -> Fault {
+    pub(super) fn fault(
+        &self,
+        code: &'static str,
+        text: String,
+        span: Span,
+        rank: u64,
+        region: &Name,
+    ) -> Fault {
         Fault { code, text, span, rank, region: region.clone() }
     }
 
@@ -354,8 +370,11 @@ fn group_axes(mesh: &Mesh, r: &Region) -> Result<Vec<(u64, u64, u64)>, Diagnosti
     let mut group_stride = 1;
     for n in names.iter().rev() {
         let Some(i) = mesh.axes.iter().position(|a| a.name == *n) else {
-            return Err(Diagnostic::error("E301", format!("region {} runs over `{n}`, which is no axis", r.name))
-                .primary(r.span, "here"));
+            return Err(Diagnostic::error(
+                "E301",
+                format!("region {} runs over `{n}`, which is no axis", r.name),
+            )
+            .primary(r.span, "here"));
         };
         let stride: u64 = mesh.axes[i + 1..].iter().map(|a| a.size).product();
         out.push((mesh.axes[i].size, stride, group_stride));
@@ -434,7 +453,9 @@ fn reference(r: &Ref, span: Span, scope: &Scope) -> Result<CRef, Diagnostic> {
             operand: operand.0,
             path: path
                 .iter()
-                .map(|p| Ok([scope.expr(&p.index, span)?, scope.expr(&p.len, span)?, scope.expr(&p.of, span)?]))
+                .map(|p| {
+                    Ok([scope.expr(&p.index, span)?, scope.expr(&p.len, span)?, scope.expr(&p.of, span)?])
+                })
                 .collect::<Result<Vec<_>, Diagnostic>>()?,
         },
         Ref::Slot { window, slot } => CRef::Slot { window: window.0, slot: scope.expr(slot, span)? },
@@ -446,8 +467,12 @@ fn operation(op: &SOp, span: Span, scope: &Scope, shared: &mut Shared) -> Result
     Ok(match op {
         SOp::Copy { dst, src } => COp::Copy { dst: r(dst)?, src: r(src)? },
         SOp::Reduce { op, dst, src } => COp::Reduce { op: *op, dst: r(dst)?, src: r(src)? },
-        SOp::Put { src, peer, dst } => COp::Put { src: r(src)?, peer: scope.exprs(peer, span)?, dst: r(dst)? },
-        SOp::Get { dst, peer, src } => COp::Get { dst: r(dst)?, peer: scope.exprs(peer, span)?, src: r(src)? },
+        SOp::Put { src, peer, dst } => {
+            COp::Put { src: r(src)?, peer: scope.exprs(peer, span)?, dst: r(dst)? }
+        }
+        SOp::Get { dst, peer, src } => {
+            COp::Get { dst: r(dst)?, peer: scope.exprs(peer, span)?, src: r(src)? }
+        }
         SOp::Notify { peer, signal, index } => {
             COp::Notify { peer: scope.exprs(peer, span)?, signal: signal.0, index: scope.expr(index, span)? }
         }

@@ -174,7 +174,12 @@ impl<'p> Cursor<'p> {
         for (i, [index, len, of]) in path.iter().enumerate() {
             let (index, len, of) = (self.value(index, span)?, self.value(len, span)?, self.value(of, span)?);
             let last = i + 1 == path.len();
-            if of < 1 || index < 0 || len < 0 || index.checked_add(len).is_none_or(|end| end > of) || (!last && len != 1) {
+            if of < 1
+                || index < 0
+                || len < 0
+                || index.checked_add(len).is_none_or(|end| end > of)
+                || (!last && len != 1)
+            {
                 return Err(self.fail("E304", format!("chunks {index}; {len} of {of} do not exist"), span));
             }
             den = den.checked_mul(of).ok_or_else(|| self.fail("E304", "too many chunks".into(), span))?;
@@ -199,19 +204,30 @@ impl<'p> Cursor<'p> {
         };
         let (ca, cb) = (side(a, on_a)?, side(b, on_b)?);
         let Some(model) = ca.or(cb) else {
-            return Err(self.fail("E304", "one side of a transfer must be a chunk, which gives its size".into(), span));
+            return Err(self.fail(
+                "E304",
+                "one side of a transfer must be a chunk, which gives its size".into(),
+                span,
+            ));
         };
         let slot = |r: &CRef| -> Result<Access, Fault> {
             let CRef::Slot { window, slot } = r else { return Ok(model) };
             let w = &self.program.schedule.windows[*window as usize];
             let s = self.value(slot, span)?;
             if s < 0 || s as u64 >= w.slots {
-                return Err(self.fail("E304", format!("slot {s} of window {}, which has {}", w.name, w.slots), span));
+                return Err(self.fail(
+                    "E304",
+                    format!("slot {s} of window {}, which has {}", w.name, w.slots),
+                    span,
+                ));
             }
             if model.len > w.capacity {
                 return Err(self.fail(
                     "E304",
-                    format!("{} elements into a slot of window {}, which holds {}", model.len, w.name, w.capacity),
+                    format!(
+                        "{} elements into a slot of window {}, which holds {}",
+                        model.len, w.name, w.capacity
+                    ),
                     span,
                 ));
             }
@@ -235,7 +251,11 @@ impl<'p> Cursor<'p> {
         let i = self.value(index, span)?;
         let s = &self.program.schedule.signals[signal as usize];
         if i < 0 || i as u64 >= s.count {
-            return Err(self.fail("E304", format!("counter {i} of signal {}, which has {}", s.name, s.count), span));
+            return Err(self.fail(
+                "E304",
+                format!("counter {i} of signal {}, which has {}", s.name, s.count),
+                span,
+            ));
         }
         Ok(self.program.counter_base[signal as usize] + i as u32)
     }

@@ -16,10 +16,13 @@ pub fn schedule(name: &str, text: &str) -> Schedule {
 pub fn files(dir: &str) -> Vec<(String, String)> {
     let dir = format!("{}/tests/kir/{dir}", env!("CARGO_MANIFEST_DIR"));
     let mut out: Vec<(String, String)> = std::fs::read_dir(dir)
-        .unwrap()
-        .map(|f| f.unwrap().path())
+        .expect("the folder is part of the repository")
+        .map(|f| f.expect("its entries can be listed").path())
         .filter(|p| p.extension().is_some_and(|e| e == "kir"))
-        .map(|p| (p.file_name().unwrap().to_str().unwrap().to_string(), std::fs::read_to_string(&p).unwrap()))
+        .map(|p| {
+            let name = p.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            (name, std::fs::read_to_string(&p).expect("its files can be read"))
+        })
         .collect();
     out.sort();
     assert!(!out.is_empty());
@@ -144,7 +147,15 @@ pub fn torus(w: u64, h: u64) -> String {
     let (px, py) = (format!("((x + 1) mod {w}, y)"), format!("(x, (y + 1) mod {h})"));
     let body = format!(
         "  role all\n    stream main\n{}{}{}{}",
-        stage(w, &px, 0, 0, &format!("v[(x - s) mod {w} of {w}]"), &format!("v[(x - s - 1) mod {w} of {w}]"), true),
+        stage(
+            w,
+            &px,
+            0,
+            0,
+            &format!("v[(x - s) mod {w} of {w}]"),
+            &format!("v[(x - s - 1) mod {w} of {w}]"),
+            true
+        ),
         stage(
             h,
             &py,

@@ -9,9 +9,10 @@ use super::view::{Group, axes_view, map_view};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{Expr, UnOp};
-use kbc_rounds::ast::{Apply, Block, Place, Range, Slice, Stmt, StmtKind, ViewKind};
+use kbc_rounds::ast::{Apply, Block, ExprKind, Place, Range, Slice, Stmt, StmtKind, ViewKind};
 use kbc_rounds::eval::AlgRef;
 use kbc_rounds::library::{AlgId, CollId};
+use kbc_rounds::options::{OptionKind, OptionValue};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -66,6 +67,25 @@ pub(super) struct Builder<'a> {
 /// Transfers that an unrolled expansion may have.
 pub(super) const MAX_UNROLLED: usize = 4096;
 
+/// An algorithm to be applied.
+pub(super) struct Use {
+    pub(super) coll: CollId,
+    pub(super) alg: AlgId,
+    /// Parameters that do not have their default.
+    pub(super) args: Vec<(String, Sym)>,
+    /// Coordinates of the root.
+    pub(super) root: Option<Vec<Expr>>,
+    pub(super) group: Rc<Group>,
+    /// One for each buffer of the collective.
+    pub(super) regions: Vec<Region>,
+    /// When this rank takes part.
+    pub(super) guard: Expr,
+    /// Generators of the `each` statements around it.
+    pub(super) each: Vec<Gen>,
+    /// The statement.
+    pub(super) at: Span,
+}
+
 /// One application of an algorithm: its names and its spaces.
 #[derive(Clone)]
 pub(super) struct Frame {
@@ -91,18 +111,8 @@ impl Frame {
 
 impl<'a> Builder<'a> {
     /// The rounds of an algorithm on a group and regions.
-    pub(super) fn algorithm(
-        &mut self,
-        coll: CollId,
-        alg: AlgId,
-        args: Vec<(String, Sym)>,
-        root: Option<Vec<Expr>>,
-        group: Rc<Group>,
-        regions: Vec<Region>,
-        guard: Expr,
-        each: Vec<Gen>,
-        at: Span,
-    ) -> Res<Vec<Node>> {
+    pub(super) fn algorithm(&mut self, u: Use) -> Res<Vec<Node>> {
+        let Use { coll, alg, args, root, group, regions, guard, each, at } = u;
         let lib = self.cx.eval.lib;
         let (decl, promise) = (lib.algorithm(alg), lib.collective(coll));
         if self.depth > 64 {
@@ -211,9 +221,10 @@ impl<'a> Builder<'a> {
                 for (var, range) in &gens.vars {
                     let (lo, hi) = (self.cx.eval.int(&range.lo, &inner.env)?, self.cx.eval.int(&range.hi, &inner.env)?);
                     let name = self.cx.fresh.name(&var.node);
-                    self.cx.ranges.bind(&name, &lo, &hi);
-                    inner.env.push((var.node.clone(), Sym::Int(Expr::Var(name.clone()))));
-                    inner.each.push(Gen { var: name, lo, hi });
+                    let (generator, cond) = self.cx.generator(&name, &lo, &hi, range.lo.span.to(range.hi.span))?;
+                    inner.env.push((var.node.clone(), Sym::Int(Expr::Var(name))));
+                    inner.each.push(generator);
+                    inner.guard = cond.into_iter().fold(inner.guard, Expr::and);
                 }
                 if let Some(c) = &gens.cond {
                     let c = self.cx.eval.int(c, &inner.env)?;
@@ -397,14 +408,13 @@ impl<'a> Builder<'a> {
             ViewKind::Axes(names) => axes_view(names, decl, frame, a.view.span)?,
             ViewKind::Map(vars, to) => map_view(vars, to, decl, frame, self, a.view.span)?,
         };
-        let args = a
-            .args
-            .iter()
-            .filter(|(n, _)| kbc_rounds::options::option_kind(&n.node).is_none())
-            .map(|(n, e)| Ok((n.node.clone(), self.cx.eval.eval(e, &frame.env, 0)?)))
-            .collect::<Res<Vec<_>>>()?;
-        if let Some((n, _)) = a.args.iter().find(|(n, _)| kbc_rounds::options::option_kind(&n.node).is_some()) {
-            return Err(super::collective::option_later(&n.node, n.span).into_stop());
+        let mut args = vec![];
+        for (n, e) in &a.args {
+            match kbc_rounds::options::option_kind(&n.node) {
+                Some(kind) => super::options::honoured(&n.node, &self.option(kind, n, e, frame)?, n.span)
+                    .map_err(IntoStop::into_stop)?,
+                None => args.push((n.node.clone(), self.cx.eval.eval(e, &frame.env, 0)?)),
+            }
         }
         let root = match &a.root {
             Some(r) => Some(self.rank(&r.rank, group.sizes.len(), frame)?),
@@ -418,7 +428,40 @@ impl<'a> Builder<'a> {
             Some(m) => frame.guard.clone().and(m.clone()),
             None => frame.guard.clone(),
         };
-        self.algorithm(coll, alg, args, root, Rc::new(group), regions, guard, frame.each.clone(), span)
+        let each = frame.each.clone();
+        self.algorithm(Use { coll, alg, args, root, group: Rc::new(group), regions, guard, each, at: span })
+    }
+}
+
+impl Builder<'_> {
+    /// The value of an option of an `apply`.
+    fn option(
+        &self,
+        kind: OptionKind,
+        name: &kbc_rounds::ast::Ident,
+        e: &kbc_rounds::ast::Expr,
+        frame: &Frame,
+    ) -> Res<OptionValue> {
+        let bad = |wanted: String| {
+            Diagnostic::error("E006", format!("option `{}` cannot have this value", name.node))
+                .primary(e.span, format!("wanted: {wanted}"))
+                .into_stop()
+        };
+        match kind {
+            OptionKind::Count => match self.cx.eval.int(e, &frame.env)?.as_int() {
+                Some(k) if k >= 1 => Ok(OptionValue::Count(k)),
+                Some(_) => Err(bad("an integer of at least 1".into())),
+                None => not_symbolic("an option whose value is not constant", e.span),
+            },
+            OptionKind::Word(words) => match &e.kind {
+                ExprKind::Name(w) if words.contains(&w.as_str()) => Ok(OptionValue::Word(w.clone())),
+                _ => Err(bad(words.join(" | "))),
+            },
+            OptionKind::Flag => match &e.kind {
+                ExprKind::Bool(on) => Ok(OptionValue::Flag(*on)),
+                _ => Err(bad("true | false".into())),
+            },
+        }
     }
 }
 

@@ -4,22 +4,22 @@
 //! rank from concrete rounds. The last two have limits and say so. Owns the choice, the windows' sizes and the
 //! region's operands; what the operations are is [`super::emit`] and [`super::concrete`].
 
-use super::body::{Builder, MAX_UNROLLED};
+use super::body::{Builder, MAX_UNROLLED, Use};
 use super::emit::Emitter;
+use super::options;
 use super::promise::promise;
 use super::region::{Cx, Fresh, Region as Chunks};
 use super::sym::{Evaluator, Ranges, Res, Stop, Sym};
+use super::legal::Legal;
 use super::view::{Group, World};
-use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_diag::{Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 use kbc_ir::types::{DType, MemKind, ReduceOp};
 use kbc_rounds::ast::AlgorithmDecl;
-use kbc_rounds::eval::AlgRef;
 use kbc_rounds::library::{AlgId, CollId, Library};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// An argument of a use.
 #[derive(Clone, Debug)]
@@ -58,51 +58,9 @@ pub struct Request<'a> {
     pub span: Span,
 }
 
-/// What an option that is part of the language but not of this version says.
-pub(super) fn option_later(name: &str, span: Span) -> Diagnostic {
-    Diagnostic::error("E033", format!("option `{name}` with this value is not there yet"))
-        .primary(span, "asked for here")
-        .note("what works now: memory: hbm | sram | tcm, transfer: push, direct: false, and 1 for the counts")
-        .help("leave the option out; it never changes what the algorithm means")
-}
-
-/// Splits arguments into parameters and options; options that cannot be honoured are errors.
-fn options(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, MemKind), Diagnostic> {
-    let decl = r.lib.algorithm(r.alg);
-    let mut params = vec![];
-    let mut memory = MemKind::Hbm;
-    for (name, value) in r.args {
-        if decl.params.iter().any(|(p, _)| p.node == *name) {
-            params.push((
-                name.clone(),
-                match value {
-                    Arg::Int(v) => Sym::Int(Expr::Int(*v)),
-                    Arg::Word(w) => Sym::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
-                },
-            ));
-            continue;
-        }
-        match (name.as_str(), value) {
-            ("memory", Arg::Word(w)) if MemKind::parse(w).is_some() => {
-                memory = MemKind::parse(w).unwrap_or(MemKind::Hbm);
-            }
-            ("transfer", Arg::Word(w)) if w == "push" => {}
-            ("direct", Arg::Word(w)) if w == "false" => {}
-            ("pipeline" | "instances" | "overlap" | "cores", Arg::Int(1)) => {}
-            (other, _) if kbc_rounds::options::option_kind(other).is_some() => return Err(option_later(other, r.span)),
-            (other, _) => {
-                let mut valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
-                valid.extend(kbc_rounds::options::OPTIONS.iter().map(|o| o.0.to_owned()));
-                return Err(*kbc_rounds::eval::unknown("E006", "parameter or option", other, r.span, &valid));
-            }
-        }
-    }
-    Ok((params, memory))
-}
-
 /// Appends the region (with its windows, tables and scratch) to the schedule.
 pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics> {
-    let (params, memory) = options(r)?;
+    let (params, memory) = options::split(r)?;
     let mut reasons = vec![];
     for unroll in [false, true] {
         match attempt(r, &params, memory, unroll, out) {
@@ -168,7 +126,21 @@ fn attempt(
         let at = world.split(root as i64);
         at.into_iter().map(Expr::Int).collect::<Vec<_>>()
     });
-    let nodes = b.algorithm(r.coll, r.alg, params.to_vec(), root, group, regions, Expr::Int(1), vec![], r.span)?;
+    let nodes = b.algorithm(Use {
+        coll: r.coll,
+        alg: r.alg,
+        args: params.to_vec(),
+        root,
+        group,
+        regions,
+        guard: Expr::Int(1),
+        each: vec![],
+        at: r.span,
+    })?;
+    let lines = r.operands.iter().map(|o| &o.1);
+    let scratch = b.scratch.iter().map(|s| &r.operands[s.like as usize].1);
+    Legal::new(lines.chain(scratch).collect(), &world, (&out.mesh, &r.over), &b.cx.ranges, &b.tables)
+        .nodes(&nodes, &mut vec![])?;
     let mut e = Emitter {
         b: &mut b,
         red: r.red,
@@ -207,7 +179,7 @@ fn attempt(
     }
     for (i, w) in windows.iter().enumerate() {
         let like = if w.fits.0 < r.operands.len() as u32 { w.fits.0 } else { b.scratch[(w.fits.0 as usize) - r.operands.len()].like };
-        let capacity = w.fits.1.iter().map(|f| capacity(r, like as usize, *f)).max().unwrap_or(0);
+        let capacity = w.fits.1.iter().map(|f| capacity(&r.operands[like as usize].1, r.largest[like as usize], *f)).max().unwrap_or(0);
         out.windows.push(window(r, i, dtype, w.slots as u64, capacity, memory, w.span));
     }
     out.tables.extend(b.tables);
@@ -257,12 +229,10 @@ pub(super) fn window(
     Window { name: format!("{}_w{i}", r.name).into(), dtype, slots, capacity, memory, offset: None, span }
 }
 
-/// Elements the largest run of `len` of `den` chunks of an operand's line can have on any rank.
+/// Elements the largest run of `len` of `den` chunks of a line can have on any rank, given its largest extent and unit.
 ///
 /// A run of evenly cut chunks has at most `ceil(n * len / den)` elements (difference of two ceilings).
-pub(super) fn capacity(r: &Request<'_>, operand: usize, (len, den): (i64, i64)) -> u64 {
-    let line = &r.operands[operand].1;
-    let (extent, unit) = r.largest[operand];
+pub(super) fn capacity(line: &Line, (extent, unit): (u64, u64), (len, den): (i64, i64)) -> u64 {
     let (len, den, parts) = (len.max(0) as u128, den.max(1) as u128, line.parts as u128);
     let (extent, unit) = (extent as u128, unit as u128);
     if parts <= 1 {

@@ -4,13 +4,14 @@
 //! is a limit, and above it an error that says why the shorter ways did not work.
 
 use super::collective::{Arg, Request, capacity, label, window};
+use super::legal;
 use super::promise::promise;
 use super::sym::Stop;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
-use kbc_ir::types::MemKind;
+use kbc_ir::types::{MemKind, Mesh};
 use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::rounds::{Call, Limits, Rounds, Transfer, coordinates};
 use std::sync::Arc;
@@ -48,15 +49,23 @@ fn rounds(r: &Request<'_>) -> Result<Rounds, Diagnostics> {
         .collect();
     let root = r.root.map(|c| coordinates(&sizes, c as i64));
     let limits = Limits { transfers: MAX_TRANSFERS, ..Limits::default() };
-    kbc_rounds::expand::expand(r.lib, &Call { alg: r.alg, sizes, root, args }, &limits).map_err(|mut d| {
+    let rounds = kbc_rounds::expand::expand(r.lib, &Call { alg: r.alg, sizes, root, args }, &limits);
+    let rounds = rounds.map_err(|mut d| {
         for e in &mut d.list {
             if e.code == "E040" {
                 e.code = "E331";
                 e.title = format!("this algorithm needs a role a rank, and is too large for that: {}", e.title);
+                e.help = Some("run it on fewer ranks, or write it without what has no symbolic form".into());
             }
         }
         d
-    })
+    })?;
+    for u in &rounds.uses {
+        for (name, value) in &u.options {
+            super::options::honoured(name, value, u.span)?;
+        }
+    }
+    Ok(rounds)
 }
 
 fn chunk(operand: u32, start: u32, len: u32, of: u32) -> Ref {
@@ -109,34 +118,11 @@ pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -
             scratch: false,
         })
         .collect();
-    let first = r.operands[0].0;
     for (i, b) in rounds.buffers.iter().enumerate().skip(own) {
-        // Scratch has room for its atoms at the size the first buffer's atoms have, which must then be all equal.
-        let (extent, unit) = r.largest[0];
-        let n = extent * unit;
-        let line = if b.atoms == rounds.atoms {
-            r.operands[0].1.clone()
-        } else if n.is_multiple_of(u64::from(rounds.atoms)) {
-            let size = n / u64::from(rounds.atoms) * u64::from(b.atoms);
-            Line { parts: 1, extent: Expr::Int(size as i64), unit: Expr::Int(1), rule: kbc_ir::types::CutRule::Even }
-        } else {
-            return Err(Diagnostic::error("E332", "scratch for chunks of unequal length is not there yet")
-                .primary(b.scratch.unwrap_or(r.span), "this scratch has another length than the space")
-                .note(format!("{n} elements do not divide into {} equal chunks", rounds.atoms))
-                .help("choose a number of elements that the chunks divide")
-                .into());
-        };
-        let dims = vec![line.extent.clone() * line.unit.clone()];
-        out.buffers.push(Buffer {
-            name: format!("{}_{}{i}", r.name, b.name).into(),
-            dims,
-            role: BufferRole::Temp,
-            global: None,
-            ..out.buffer(first).clone()
-        });
-        let buffer = BufferId(out.buffers.len() as u32 - 1);
-        operands.push(Operand { name: format!("{}{i}", b.name).into(), buffer, line, scratch: true });
+        let operand = scratch(r, &rounds, (i, b), out)?;
+        operands.push(operand);
     }
+    fits(r, &rounds, &operands, &out.mesh)?;
     let (pieces, locals) = pieces(&rounds);
     let ranks = rounds.ranks() as usize;
     // A slot for each piece a rank receives, in the order in which they come.
@@ -148,15 +134,21 @@ pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -
     }
     let slots = next.iter().copied().max().unwrap_or(0);
     let mut most = 0;
-    for t in rounds.rounds.iter().flatten() {
-        let line = (t.from.buffer as usize).min(own - 1);
-        for (_, _, n) in runs(t) {
-            let of = rounds.buffers[t.from.buffer as usize].atoms;
-            most = most.max(capacity(r, line, (i64::from(n), i64::from(of))));
+    for x in rounds.rounds.iter().flatten().filter(|x| x.is_remote()) {
+        let from = x.from.buffer as usize;
+        let of = rounds.buffers[from].atoms;
+        let largest = match r.largest.get(from) {
+            Some(size) => *size,
+            None => legal::extents(&operands[from].line, &[]),
+        };
+        // Scratch like the first buffer is as large as that one is anywhere.
+        let largest = if from >= own && of == rounds.atoms { r.largest[0] } else { largest };
+        for (_, _, n) in runs(x) {
+            most = most.max(capacity(&operands[from].line, largest, (i64::from(n), i64::from(of))));
         }
     }
     let id = WindowId(out.windows.len() as u32);
-    let dtype = out.buffer(first).dtype;
+    let dtype = out.buffer(r.operands[0].0).dtype;
     if slots > 0 {
         out.windows.push(window(r, 0, dtype, slots as u64, most, memory, r.span));
     }
@@ -193,6 +185,76 @@ pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -
         roles,
         span: r.span,
     });
+    Ok(())
+}
+
+/// A buffer for scratch: like the first operand where it has as many atoms, otherwise a plain vector, for which the
+/// atoms must be all equal.
+fn scratch(
+    r: &Request<'_>,
+    rounds: &Rounds,
+    (i, b): (usize, &kbc_rounds::rounds::Buffer),
+    out: &mut Schedule,
+) -> Result<Operand, Diagnostics> {
+    let (first, like) = &r.operands[0];
+    let line = match legal::equal_chunks(like, i64::from(rounds.atoms)) {
+        _ if b.atoms == rounds.atoms => like.clone(),
+        Some(atom) => {
+            let size = atom * u64::from(b.atoms);
+            Line { parts: 1, extent: Expr::Int(size as i64), unit: Expr::Int(1), rule: kbc_ir::types::CutRule::Even }
+        }
+        None => {
+            return Err(Diagnostic::error("E332", "scratch for chunks of unequal length is not there yet")
+                .primary(b.scratch.unwrap_or(r.span), "this scratch has another length than the space")
+                .note(format!("the line is not cut into {} equal parts", rounds.atoms))
+                .help("choose sizes that the chunks divide")
+                .into());
+        }
+    };
+    let dims = if b.atoms == rounds.atoms {
+        out.buffer(*first).dims.clone()
+    } else {
+        vec![line.extent.clone() * line.unit.clone()]
+    };
+    out.buffers.push(Buffer {
+        name: format!("{}_{}{i}", r.name, b.name).into(),
+        dims,
+        role: BufferRole::Temp,
+        global: None,
+        ..out.buffer(*first).clone()
+    });
+    let buffer = BufferId(out.buffers.len() as u32 - 1);
+    Ok(Operand { name: format!("{}{i}", b.name).into(), buffer, line, scratch: true })
+}
+
+/// Whether every atom has the same size at both places of every transfer, on every group of ranks.
+fn fits(r: &Request<'_>, rounds: &Rounds, operands: &[Operand], mesh: &Mesh) -> Result<(), Diagnostics> {
+    let atoms = |x: &kbc_rounds::region::Region| rounds.buffers[x.buffer as usize].atoms;
+    let equal: Vec<Option<u64>> = operands
+        .iter()
+        .zip(&rounds.buffers)
+        .map(|(o, b)| legal::equal_chunks(&o.line, i64::from(b.atoms)))
+        .collect();
+    for group in legal::groups(mesh, &r.over) {
+        let vars: Vec<_> = group.iter().map(|rank| legal::mesh_vars(mesh, *rank)).collect();
+        for x in rounds.rounds.iter().flatten() {
+            let (a, b) = (x.from.buffer as usize, x.to.buffer as usize);
+            if equal[a].is_some() && equal[a] == equal[b] {
+                continue;
+            }
+            let sizes = |which: usize, rank: u32, run| {
+                let line = &operands[which].line;
+                legal::sizes(line, legal::extents(line, &vars[rank as usize]), run)
+            };
+            for (from, to, n) in runs(x) {
+                let have = sizes(a, x.src, (u64::from(from), u64::from(n), u64::from(atoms(&x.from))));
+                let room = sizes(b, x.dst, (u64::from(to), u64::from(n), u64::from(atoms(&x.to))));
+                if let Some(s) = legal::misfit(&have, &room) {
+                    return Err(legal::unequal(s, x.span).into());
+                }
+            }
+        }
+    }
     Ok(())
 }
 

@@ -42,8 +42,67 @@ pub(super) struct Emitter<'b, 'a> {
 struct Message {
     like: Transfer,
     forms: Vec<Form>,
-    /// Regions written at the receiver, with whether they add.
-    dsts: Vec<(Region, bool, Span)>,
+    /// What the receiver does with it.
+    dsts: Vec<Landing>,
+}
+
+/// A place a message goes to at the receiver.
+struct Landing {
+    to: Region,
+    adds: bool,
+    /// When, besides the guard of the message.
+    cond: Expr,
+    span: Span,
+}
+
+impl Message {
+    /// Takes in a transfer of the same chunks to the same peer in the same round, if its condition is that of the
+    /// message and more, or the other way round: what goes to several places travels once.
+    fn join(&mut self, t: &Transfer) -> bool {
+        let m = &self.like;
+        let same = m.get == t.get
+            && m.peer == t.peer
+            && m.each == t.each
+            && m.src == t.src
+            && m.group.own == t.group.own;
+        if !same {
+            return false;
+        }
+        let landing = |cond| Landing { to: t.dst.clone(), adds: t.reduce, cond, span: t.span };
+        if let Some(more) = beyond(&t.guard, &m.guard) {
+            self.dsts.push(landing(more));
+            return true;
+        }
+        let Some(more) = beyond(&m.guard, &t.guard) else { return false };
+        for d in &mut self.dsts {
+            d.cond = more.clone().and(d.cond.clone());
+        }
+        self.like.guard = t.guard.clone();
+        self.dsts.push(landing(Expr::Int(1)));
+        true
+    }
+}
+
+/// What `long` asks for beyond `short`: none unless it begins with all of it.
+fn beyond(long: &Expr, short: &Expr) -> Option<Expr> {
+    let (mut long, short) = (conjuncts(long), conjuncts(short));
+    if !long.starts_with(&short) {
+        return None;
+    }
+    Some(long.split_off(short.len()).into_iter().fold(Expr::Int(1), Expr::and))
+}
+
+/// The parts of a conjunction, in order.
+fn conjuncts(e: &Expr) -> Vec<Expr> {
+    match e {
+        Expr::Bin(BinOp::And, a, b) => {
+            let mut out = conjuncts(a);
+            out.extend(conjuncts(b));
+            out
+        }
+        e if e.is_true() => vec![],
+        e => vec![e.clone()],
+    }
 }
 
 impl Emitter<'_, '_> {
@@ -111,17 +170,9 @@ impl Emitter<'_, '_> {
             if may.0 {
                 t.guard = t.guard.and(negated(own));
             }
-            let same = |m: &Message| {
-                m.like.get == t.get
-                    && m.like.peer == t.peer
-                    && m.like.guard == t.guard
-                    && m.like.each == t.each
-                    && m.like.src == t.src
-                    && m.like.group.own == t.group.own
-            };
-            match messages.iter_mut().find(|m| same(m)) {
-                Some(m) => m.dsts.push((t.dst.clone(), t.reduce, t.span)),
-                None => messages.push(Message { forms, dsts: vec![(t.dst.clone(), t.reduce, t.span)], like: t }),
+            if !messages.iter_mut().any(|m| m.join(&t)) {
+                let first = Landing { to: t.dst.clone(), adds: t.reduce, cond: Expr::Int(1), span: t.span };
+                messages.push(Message { forms, dsts: vec![first], like: t });
             }
         }
         let (mut sends, mut receives) = (vec![], vec![]);
@@ -208,9 +259,11 @@ impl Emitter<'_, '_> {
 
     /// Messages in the order in which their reductions add: by (source - receiver) mod p.
     fn ordered(&self, mut messages: Vec<Message>, loops: &[Gen]) -> Res<Vec<Message>> {
-        let adding: Vec<usize> = (0..messages.len()).filter(|&i| messages[i].dsts.iter().any(|d| d.1)).collect();
+        let adding: Vec<usize> = (0..messages.len()).filter(|&i| messages[i].dsts.iter().any(|d| d.adds)).collect();
         let clash = adding.iter().any(|&i| {
-            adding.iter().any(|&j| i < j && !messages[i].dsts.iter().all(|a| messages[j].dsts.iter().all(|b| apart(&a.0, &b.0))))
+            adding.iter().any(|&j| {
+                i < j && !messages[i].dsts.iter().all(|a| messages[j].dsts.iter().all(|b| apart(&a.to, &b.to)))
+            })
         });
         if !clash {
             return Ok(messages);
@@ -254,7 +307,7 @@ impl Emitter<'_, '_> {
         let window = WindowId(self.first_window + self.windows.len() as u32);
         let fits = self.largest(&t.src, loops, &t.each);
         self.windows.push(WindowDraft { slots, fits: (t.src.operand, fits), span: t.span });
-        if !t.get && m.dsts.iter().any(|d| d.1) {
+        if !t.get && m.dsts.iter().any(|d| d.adds) {
             self.reverse_if_needed(t, &m.forms, loops, &mut other)?;
         }
         let base = slot.subst(&|n| t.src.gens.iter().find(|g| g.var == *n).map(|g| g.lo.clone()));
@@ -273,14 +326,15 @@ impl Emitter<'_, '_> {
         send.extend(self.pieces(&t.src, sender, vec![SStmt::Op(put, t.span)]));
         send.push(mark(Point::Publish, sender));
         let mut receive = vec![mark(Point::Expect, receiver)];
-        for (dst, adds, span) in &m.dsts {
+        for d in &m.dsts {
             let src = Ref::Slot { window, slot: see(&slot, receiver) };
-            let dst_ref = self.chunk(dst, receiver);
-            let op = match adds {
-                true => SOp::Reduce { op: self.red, dst: dst_ref, src },
-                false => SOp::Copy { dst: dst_ref, src },
+            let dst = self.chunk(&d.to, receiver);
+            let op = match d.adds {
+                true => SOp::Reduce { op: self.red, dst, src },
+                false => SOp::Copy { dst, src },
             };
-            receive.extend(self.pieces(dst, receiver, vec![SStmt::Op(op, *span)]));
+            let done = self.pieces(&d.to, receiver, vec![SStmt::Op(op, d.span)]);
+            receive.extend(guarded(&see(&d.cond, receiver), done));
         }
         receive.push(mark(Point::Free, receiver));
         Ok((around(sender, send), around(receiver, receive)))
@@ -491,10 +545,7 @@ impl Emitter<'_, '_> {
 
 /// Loops and conditions of an end around its operations.
 fn around(end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
-    let cond = |c: &Expr, inner: Vec<SStmt>| {
-        if c.is_true() { inner } else { vec![SStmt::If { cond: c.clone(), then: inner, other: vec![] }] }
-    };
-    let mut out = cond(&end.guard, inner);
+    let mut out = guarded(&end.guard, inner);
     if let Some((var, to)) = &end.turn {
         out = subst_stmts(&out, &|n| (n == var).then(|| to.clone()));
         out = kbc_ir::schedule::map_exprs(&out, &Expr::simplify);
@@ -502,7 +553,12 @@ fn around(end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
     for g in end.loops.iter().rev() {
         out = vec![SStmt::For { var: g.var.clone(), lo: g.lo.clone(), hi: g.hi.clone(), body: out }];
     }
-    cond(&end.outer, out)
+    guarded(&end.outer, out)
+}
+
+/// Statements under a condition, unless it is none.
+fn guarded(cond: &Expr, inner: Vec<SStmt>) -> Vec<SStmt> {
+    if cond.is_true() { inner } else { vec![SStmt::If { cond: cond.clone(), then: inner, other: vec![] }] }
 }
 
 /// `!e`, as the opposite comparison where `e` is one.

@@ -1,19 +1,93 @@
 //! Collectives as transfers: every collective becomes a region whose roles move chunks, every run of local operations
 //! a region of its own.
 //!
-//! The algorithm's rounds become operations in program order: sends, local moves, receives. Every message gets a slot
-//! of its own in a window, and its four points (`reserve`, `publish`, `expect`, `free`) stay marks. Loops stay loops
-//! and ranks stay symbolic wherever the text allows; where not, steps are unrolled (up to 4096 transfers), and last a
-//! role a rank is written out (up to 40,000 pieces), each with an error above its limit.
+//! The algorithm's rounds become operations in program order: sends, local moves, receives. Every message lands in slots
+//! of its own in a window, one for each piece that is not contiguous, and its four points (`reserve`, `publish`,
+//! `expect`, `free`) stay marks. Additions of one round come in the order of the language: own value, then the sources by
+//! (source - receiver) mod p. What goes to several places of one peer in one round travels once.
 //!
-//! Not done here: how many slots a window needs across calls (`allocate`), signals and fences (`synchronize`).
+//! Loops stay loops and ranks stay symbolic wherever the text allows: a ring on 16,384 ranks has the lines of a ring on 4.
+//! The other end of a message is an expression where the peer is a shift or an exclusive or of the rank; otherwise it
+//! looks for its senders in a loop over the group, nearest first. Where a text has no such form, its loops are unrolled
+//! (up to 4096 transfers), and where that does not help either, a role a rank is written out (up to 40,000 transfers);
+//! above, E331 says why both were needed.
+//!
+//! Sizes travel with chunks, so a transfer between places of different length needs chunks of one length (E332). Options
+//! that are not there yet are errors (E033), as are peers that do not exist (E021) and sides that differ (E026).
+//!
+//! ```kir,before
+//! kir 1
+//! module @sum
+//! machine ring(4) { link: 50 GB/s, 500 ns }
+//! mesh tp 4
+//! props typed placed selected
+//!
+//! graph @sum
+//! input @x : f32[10] partial(sum@tp)
+//! result : f32[10]
+//!
+//! %x = input @x : f32[10] partial(sum@tp)
+//! %y = all_reduce sum %x over tp using ring : f32[10]
+//! %out = output 0 %y : f32[10]
+//! ```
+//!
+//! ```kir,after
+//! kir 1
+//! module @sum
+//! machine ring(4) { link: 50 GB/s, 500 ns }
+//! mesh tp 4
+//! props expanded
+//!
+//! schedule calls none
+//! buffer %x : f32[10] hbm input 0 : f32[10] partial(sum@tp)
+//! buffer %y_v : f32[10] hbm temp
+//! buffer %out : f32[10] hbm output 0 : f32[10]
+//! window @all_reduce_w0 : f32[3 x 3] hbm
+//! window @all_reduce_w1 : f32[3 x 3] hbm
+//!
+//! region @local local
+//!   role all
+//!     stream main
+//!       copy %y_v = %x
+//!
+//! region @all_reduce over tp as (r of 4) after @local
+//!   label "ring"
+//!   on v = %y_v line 10
+//!   promise all_reduce sum
+//!   role all
+//!     stream main
+//!       for s in 1..4
+//!         reserve ((r + 1) mod 4) : @all_reduce_w0[s - 1]
+//!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[s - 1]
+//!         publish ((r + 1) mod 4) : @all_reduce_w0[s - 1]
+//!         expect ((r - 1) mod 4) : @all_reduce_w0[s - 1]
+//!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[s - 1]
+//!         free ((r - 1) mod 4) : @all_reduce_w0[s - 1]
+//!       for s_2 in 0..3
+//!         reserve ((r + 1) mod 4) : @all_reduce_w1[s_2]
+//!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[s_2]
+//!         publish ((r + 1) mod 4) : @all_reduce_w1[s_2]
+//!         expect ((r - 1) mod 4) : @all_reduce_w1[s_2]
+//!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[s_2]
+//!         free ((r - 1) mod 4) : @all_reduce_w1[s_2]
+//!
+//! region @local_2 local after @all_reduce
+//!   role all
+//!     stream main
+//!       copy %out = %y_v
+//! ```
+//!
+//! Not done here: whether slots are used again in the next call (`allocate`), signals and fences (`synchronize`), options
+//! that change the shape of the schedule (`pipeline`, `instances`, `overlap`).
 
 mod body;
 mod collective;
 mod concrete;
 mod emit;
+mod legal;
 mod lower;
 mod message;
+mod options;
 mod promise;
 mod region;
 mod sym;

@@ -121,10 +121,10 @@ impl Region {
             if !(inside && self.gens.is_empty()) {
                 // A list of single chunks: it may wrap around.
                 let var = cx.fresh.name("j");
-                let (lo, hi) = (Expr::Int(0), len);
-                cx.ranges.bind(&var, &lo, &hi);
-                let mut out = self.part(index + Expr::Var(var.clone()), Expr::Int(1), n, cx, span)?;
-                out.gens.insert(0, Gen { var, lo, hi });
+                let (generator, cond) = cx.generator(&var, &Expr::Int(0), &len, span)?;
+                let mut out = self.part(index + Expr::Var(var), Expr::Int(1), n, cx, span)?;
+                out.gens.insert(0, generator);
+                out.guard = both(cond, out.guard);
                 return Ok(out);
             }
         }
@@ -187,46 +187,34 @@ impl Region {
                 SelectorKind::All if nested => {}
                 SelectorKind::All if last => {}
                 SelectorKind::All => out = out.chunks(n, cx, s.span)?,
-                SelectorKind::Part { index, len, gens, of } => {
-                    let n = match of {
-                        Some(e) => cx.eval.int(e, env)?,
-                        None => n.clone(),
-                    };
-                    out = out.selected(index, len.as_ref(), gens.as_ref(), n, nested, s.span, cx, env)?;
-                }
+                SelectorKind::Part { .. } => out = out.selected(s, n, nested, cx, env)?,
             }
         }
         Ok(out)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one selector")]
-    fn selected(
-        &self,
-        index: &kbc_rounds::ast::Expr,
-        len: Option<&kbc_rounds::ast::Expr>,
-        gens: Option<&kbc_rounds::ast::Gens>,
-        n: Expr,
-        nested: bool,
-        span: Span,
-        cx: &mut Cx,
-        env: &Bindings,
-    ) -> Res<Region> {
+    /// One selector that names chunks; a `nested` one applies to each run of what there is.
+    fn selected(&self, s: &Selector, n: &Expr, nested: bool, cx: &mut Cx, env: &Bindings) -> Res<Region> {
+        let SelectorKind::Part { index, len, gens, of } = &s.kind else { return Ok(self.clone()) };
+        let span = s.span;
+        let n = match of {
+            Some(e) => cx.eval.int(e, env)?,
+            None => n.clone(),
+        };
         let mut env = env.clone();
         let mut outer = vec![];
+        let mut cond = None;
         for (var, range) in gens.iter().flat_map(|g| &g.vars) {
             let (lo, hi) = (cx.eval.int(&range.lo, &env)?, cx.eval.int(&range.hi, &env)?);
             let name = cx.fresh.name(&var.node);
-            cx.ranges.bind(&name, &lo, &hi);
-            env.push((var.node.clone(), Sym::Int(Expr::Var(name.clone()))));
-            outer.push(Gen { var: name, lo, hi });
+            let (generator, inside) = cx.generator(&name, &lo, &hi, span)?;
+            env.push((var.node.clone(), Sym::Int(Expr::Var(name))));
+            outer.push(generator);
+            cond = both(cond, inside);
         }
-        let cond = match gens.and_then(|g| g.cond.as_ref()) {
-            Some(c) => match cx.eval.int(c, &env)? {
-                c if c.is_true() => None,
-                c => Some(c),
-            },
-            None => None,
-        };
+        if let Some(c) = gens.as_ref().and_then(|g| g.cond.as_ref()) {
+            cond = both(cond, Some(cx.eval.int(c, &env)?).filter(|c| !c.is_true()));
+        }
         let at = cx.eval.int(index, &env)?;
         let len = match len {
             Some(l) => cx.eval.int(l, &env)?,
@@ -246,10 +234,7 @@ impl Region {
             self.part(at, len, n, cx, span)?
         };
         out.gens = outer.into_iter().chain(out.gens).collect();
-        out.guard = match (out.guard, cond) {
-            (Some(a), Some(b)) => Some(a.and(b)),
-            (a, b) => a.or(b),
-        };
+        out.guard = both(out.guard, cond);
         Ok(out)
     }
 
@@ -313,6 +298,26 @@ pub(super) struct Cx<'a> {
     pub(super) eval: Evaluator<'a>,
     pub(super) ranges: Ranges,
     pub(super) fresh: Fresh,
+}
+
+impl Cx<'_> {
+    /// A generator whose bounds are the same on every rank, as those of loops must be, and the condition that makes
+    /// up for it where the text's are not. The name gets its range.
+    pub(super) fn generator(&mut self, var: &Name, lo: &Expr, hi: &Expr, span: Span) -> Res<(Gen, Option<Expr>)> {
+        let Some((lo, hi, cond)) = self.ranges.on_every_rank(var, lo, hi) else {
+            return not_symbolic("a list whose length differs from rank to rank without a known bound", span);
+        };
+        self.ranges.bind(var, &lo, &hi);
+        Ok((Gen { var: var.clone(), lo, hi }, Some(cond).filter(|c| !c.is_true())))
+    }
+}
+
+/// Both conditions, as far as there are any.
+fn both(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.and(b)),
+        (a, b) => a.or(b),
+    }
 }
 
 fn gcd(a: i64, b: i64) -> i64 {

@@ -87,9 +87,21 @@ impl Ranges {
                 }
                 (*lo, *hi)
             }
-            Expr::Un(UnOp::Neg, a) => {
+            Expr::Un(op, a) => {
                 let (lo, hi) = self.interval(a)?;
-                (hi.checked_neg()?, lo.checked_neg()?)
+                // Functions that never fall: their ends are at the ends.
+                let ends = |op| {
+                    let at = |v| kbc_ir::expr::apply_un(op, v).ok();
+                    Some((at(lo)?, at(hi)?))
+                };
+                match op {
+                    UnOp::Neg => (hi.checked_neg()?, lo.checked_neg()?),
+                    UnOp::Log2 | UnOp::CeilLog2 | UnOp::Sign => ends(*op)?,
+                    UnOp::Abs if lo >= 0 => (lo, hi),
+                    UnOp::Abs => (0, lo.checked_neg()?.max(hi)),
+                    UnOp::Not => (0, 1),
+                    UnOp::Popcount => return None,
+                }
             }
             Expr::Bin(op, a, b) => {
                 let (x, y) = (self.interval(a), self.interval(b));
@@ -111,11 +123,26 @@ impl Ranges {
                     },
                     BinOp::Div => match (x?, y?) {
                         ((lo, hi), (k, l)) if k > 0 && lo >= 0 => (lo / l, hi / k),
+                        ((lo, hi), (k, l)) if k > 0 && k == l => (lo.div_euclid(k), hi.div_euclid(k)),
+                        _ => return None,
+                    },
+                    BinOp::Shl => match (x?, y?) {
+                        ((lo, hi), (k, l)) if lo >= 0 && hi < 1 << 31 && 0 <= k && k <= l && l < 31 => (lo << k, hi << l),
+                        _ => return None,
+                    },
+                    BinOp::Shr => match (x?, y?) {
+                        ((lo, hi), (k, l)) if lo >= 0 && 0 <= k && k <= l && l < 63 => (lo >> l, hi >> k),
+                        _ => return None,
+                    },
+                    BinOp::BitAnd | BinOp::BitOr | BinOp::Xor => match (x?, y?) {
+                        ((0.., a), (0.., b)) if *op == BinOp::BitAnd => (0, a.min(b)),
+                        ((0.., a), (0.., b)) => (0, (a.max(b) as u64 + 1).next_power_of_two().min(1 << 62) as i64 - 1),
                         _ => return None,
                     },
                     BinOp::Min => (x?.0.min(y?.0), x?.1.min(y?.1)),
                     BinOp::Max => (x?.0.max(y?.0), x?.1.max(y?.1)),
-                    _ => return None,
+                    BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge => (0, 1),
+                    BinOp::And | BinOp::Or => (0, 1),
                 }
             }
             Expr::Select(_, a, b) => {
@@ -124,6 +151,33 @@ impl Ranges {
             }
             _ => return None,
         })
+    }
+
+    /// Bounds of `lo..hi` that are the same on every rank, and the condition that takes `var` back to `lo..hi`.
+    pub(super) fn on_every_rank(&self, var: &Name, lo: &Expr, hi: &Expr) -> Option<(Expr, Expr, Expr)> {
+        let at = || Expr::Var(var.clone());
+        let (mut cond, mut bounds) = (Expr::Int(1), (lo.clone(), hi.clone()));
+        if !self.uniform(lo) {
+            bounds.0 = self.outer(lo, false)?;
+            cond = cond.and(Expr::bin(BinOp::Ge, at(), lo.clone()));
+        }
+        if !self.uniform(hi) {
+            bounds.1 = self.outer(hi, true)?;
+            cond = cond.and(Expr::bin(BinOp::Lt, at(), hi.clone()));
+        }
+        Some((bounds.0, bounds.1, cond))
+    }
+
+    /// Something that is the same on every rank and at least `e` (`up`) or at most.
+    fn outer(&self, e: &Expr, up: bool) -> Option<Expr> {
+        let one_side = |op: &BinOp| if up { *op == BinOp::Min } else { *op == BinOp::Max };
+        match e {
+            e if self.uniform(e) => Some(e.clone()),
+            Expr::Bin(op, a, b) if one_side(op) && (self.uniform(a) || self.uniform(b)) => {
+                Some(if self.uniform(a) { (**a).clone() } else { (**b).clone() })
+            }
+            e => self.interval(e).map(|(lo, hi)| Expr::Int(if up { hi } else { lo })),
+        }
     }
 
     /// `e mod n`, without the `mod` where the value is in range anyway.

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
 pub mod count;
+pub mod oracle;
 
 use kbc_backend_sim::generate::mix32;
 use kbc_backend_sim::interp::RunResult;
@@ -286,6 +287,11 @@ fn operands(world: &World, case: &Case, l: &Layout) -> Vec<Three> {
             }
         })
         .collect()
+}
+
+/// Global types of the operands of a case.
+pub fn types(world: &World, case: &Case, l: &Layout) -> Vec<TensorType> {
+    operands(world, case, l).into_iter().map(|t| t.ty).collect()
 }
 
 /// One collective between a region that loads its operands from inputs and one that stores them to outputs, as

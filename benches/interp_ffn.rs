@@ -1,0 +1,31 @@
+//! The interpreter and the reference evaluator on the feed-forward layer with its published weights.
+
+#[path = "../tests/real/driver.rs"]
+mod driver;
+
+use divan::Bencher;
+use kbc_backend_sim::reference::{EvalOptions, evaluate};
+
+fn main() {
+    divan::main();
+}
+
+/// One call on all ranks.
+#[divan::bench(args = [1, 4, 8])]
+fn interpret(bencher: Bencher, tp: u32) {
+    let job = driver::built(&["specs/ffn_tp.kb", "-D", &format!("tp={tp}")]);
+    let inputs = job.inputs();
+    bencher.bench(|| job.run(divan::black_box(&inputs)));
+}
+
+/// The single-device result in f64 with its bounds.
+#[divan::bench]
+fn reference(bencher: Bencher) {
+    let job = driver::built(&["specs/ffn_tp.kb"]);
+    let inputs = job.inputs();
+    bencher.bench(|| {
+        let options = EvalOptions { max_parts: job.built.module.mesh.ranks() };
+        evaluate(&job.built.typed, divan::black_box(&inputs.calls[0]), &options)
+            .expect("the layer has a value")
+    });
+}

@@ -1,0 +1,89 @@
+//! Nothing that parses makes loading or lowering panic: damaged programs, deep ones, long chains.
+
+mod common;
+
+use common::Disk;
+use kbc_diag::Diagnostics;
+use kbc_frontend::load::load;
+use kbc_frontend::lower::{LowerOptions, lower};
+
+/// All messages about a text; what is not wrong is lowered.
+fn messages(text: &str) -> Diagnostics {
+    let mut disk = Disk::default();
+    let id = disk.map.add("damaged.kb", text);
+    let (loaded, found) = load(Some((id, text.to_owned())), &mut disk);
+    if found.has_errors() {
+        return found;
+    }
+    lower(&loaded, &LowerOptions::default()).map_or_else(|found| found, |l| l.warnings)
+}
+
+#[test]
+fn damaged_programs() {
+    let (mut texts, mut faults) = (0, 0);
+    let words =
+        ["x", "0", "sum", "tp", "(x, y)", "99999999999", "-1", "gelu(x)", "1.5", "f32", "[..]", "ring(2)"];
+    for dir in ["lower/good", "../../../specs"] {
+        insta::glob!(dir, "*.kb", |path| {
+            let text = std::fs::read_to_string(path).expect("found by a glob");
+            let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with("//")).collect();
+            for i in 0..lines.len() {
+                // A line left out, a line twice.
+                for repeated in [0, 2] {
+                    let kept = lines
+                        .iter()
+                        .enumerate()
+                        .flat_map(|(j, l)| std::iter::repeat_n(*l, if i == j { repeated } else { 1 }));
+                    faults += usize::from(messages(&kept.collect::<Vec<_>>().join("\n")).has_errors());
+                    texts += 1;
+                }
+            }
+            // A word replaced by another one.
+            let joined = lines.join("\n");
+            let starts: Vec<usize> = joined
+                .char_indices()
+                .filter(|(i, c)| c.is_alphanumeric() && !joined[..*i].ends_with(char::is_alphanumeric))
+                .map(|(i, _)| i)
+                .collect();
+            for (n, &at) in starts.iter().enumerate().step_by(3) {
+                let end = joined[at..].find(|c: char| !c.is_alphanumeric()).map_or(joined.len(), |n| at + n);
+                let word = words[(n / 3) % words.len()];
+                let damaged = format!("{}{word}{}", &joined[..at], &joined[end..]);
+                faults += usize::from(messages(&damaged).has_errors());
+                texts += 1;
+            }
+        });
+    }
+    assert!(texts > 500 && faults > texts / 3, "{faults} of {texts}");
+}
+
+#[test]
+fn deep_and_long() {
+    let program = "program p(x: f32[8]) -> f32[8] { RESULT }";
+    let ok = |text: String| {
+        let found = messages(&text);
+        assert!(found.list.is_empty(), "{:?}", found.list.first());
+    };
+    let fails = |text: String, code: &str| {
+        let found = messages(&text);
+        assert!(found.has_errors() && found.list.iter().all(|d| d.code == code), "{:?}", found.list.first());
+    };
+    ok(program.replace("RESULT", &format!("{}x{}", "exp(".repeat(400), ")".repeat(400))));
+    ok(program.replace("RESULT", &format!("x{}", " + x".repeat(450))));
+    ok(program.replace("8", &format!("{}8", "0 + ".repeat(450))).replace("RESULT", "x"));
+    let chain = |n: usize| -> String {
+        let links: Vec<String> = (0..n).map(|i| format!("kernel k{i}(x) = k{}(x)\n", i + 1)).collect();
+        format!("{}kernel k{n}(x) = x\n{}", links.concat(), program.replace("RESULT", "k0(x)"))
+    };
+    ok(chain(100));
+    fails(chain(5000), "E228");
+    let params = |n: usize| -> String {
+        let links: Vec<String> =
+            (0..n).map(|i| format!("param p{i} = p{} + {}1\n", i + 1, "0 + ".repeat(100))).collect();
+        format!("{}param p{n} = 1\n{}", links.concat(), program.replace("RESULT", "x"))
+    };
+    ok(params(100));
+    fails(params(3000), "E010");
+    let nested = format!("kernel deep(x) = {}x{}\n", "exp(".repeat(400), ")".repeat(400));
+    fails(format!("{nested}{}", program.replace("RESULT", "x")), "E228");
+}

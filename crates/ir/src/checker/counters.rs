@@ -1,0 +1,99 @@
+//! Counters and events of a run, and what must hold of them over more calls than are walked.
+//!
+//! Owns their state; who is woken by them is [`super::engine`]'s.
+
+use super::Setup;
+use super::order::{Mark, Snap};
+use super::report::Report;
+use kbc_diag::{Diagnostic, Span};
+use std::collections::VecDeque;
+
+/// No stream.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Which limits a run has.
+pub(super) struct Limits {
+    pub acts: u64,
+    pub errors: usize,
+    pub stated_calls: u64,
+    /// Calls after which the text repeats, if later calls are to be covered.
+    pub period: Option<u64>,
+}
+
+/// A counter of a walked rank.
+pub(super) struct Counter {
+    pub count: u64,
+    pub writer: u32,
+    pub writer_op: u32,
+    /// Element that takes the walked notifier to the real one.
+    pub moved: u64,
+    pub snaps: VecDeque<Snap>,
+    /// Number of the first snapshot kept, from 1.
+    pub first: u64,
+    pub waiting: Vec<usize>,
+    /// Notifies of each call.
+    pub notified: Vec<u64>,
+    /// Waits of each call and the sum of their values.
+    pub waited: Vec<(u64, i128)>,
+    pub wait_op: u32,
+}
+
+/// An event of a walked rank.
+#[derive(Default)]
+pub(super) struct Event {
+    /// (call, recording stream, operation, what it told)
+    pub marks: Vec<(u64, u32, u32, Mark)>,
+    pub waiting: Vec<usize>,
+}
+
+impl Counter {
+    /// A counter at zero, for a run of so many calls.
+    pub(super) fn new(calls: usize) -> Counter {
+        Counter {
+            count: 0,
+            writer: NONE,
+            writer_op: 0,
+            moved: 0,
+            snaps: VecDeque::new(),
+            first: 1,
+            waiting: vec![],
+            notified: vec![0; calls],
+            waited: vec![(0, 0); calls],
+            wait_op: 0,
+        }
+    }
+}
+
+/// Ranges of counters over the stated calls, and whether waits keep pace with what they wait for.
+pub(super) fn ranges(setup: &Setup, counters: &[Counter], limits: &Limits, report: &mut Report) {
+    let n = setup.calls as usize;
+    let calls = if limits.period.is_some() { limits.stated_calls } else { 1 };
+    for (i, c) in counters.iter().enumerate() {
+        let most = c.notified.iter().copied().max().unwrap_or(0);
+        let (s, index) = setup.program.counter_name((i % setup.program.counters().max(1) as usize) as u32);
+        let name = || format!("@{}[{index}]", setup.schedule.signal(s).name);
+        if most.saturating_mul(calls) > u32::MAX as u64 {
+            let span = setup.span(c.writer_op);
+            report.push("E352", span, Span::NONE, || {
+                Diagnostic::error("E352", format!("{} leaves 32 bits within {calls} calls", name()))
+                    .primary(span, format!("counts {most} times in a call"))
+                    .note(format!("it is in range for {} calls", u32::MAX as u64 / most))
+                    .help("use more counters, or state fewer calls before the signals are allocated again")
+            });
+        }
+        let Some(period) = limits.period.map(|p| p as usize) else { continue };
+        if n <= period || !report.is_empty() {
+            continue;
+        }
+        let (then, now) = (c.waited[n - 1 - period], c.waited[n - 1]);
+        let grown: u64 = c.notified[n - period..].iter().sum();
+        if then.0 != now.0 || now.1 - then.1 != now.0 as i128 * grown as i128 {
+            let span = setup.span(c.wait_op);
+            report.push("E353", span, Span::NONE, || {
+                Diagnostic::error("E353", format!("what is waited for does not keep pace with {}", name()))
+                    .primary(span, format!("the counter grows by {grown} in {period} calls"))
+                    .help("let the value of the wait grow with `call` by as much")
+            });
+        }
+    }
+}

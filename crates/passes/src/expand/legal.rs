@@ -1,0 +1,325 @@
+//! What symbolic text cannot show and a schedule must keep to on every rank: peers that exist, and transfers whose
+//! two places have room for the same number of elements (LANGUAGE 2.2, 2.3).
+//!
+//! Both are evident for most transfers (a peer on a wrapping axis, the same chunk of the same line on both sides) or
+//! follow from equal chunks; otherwise they are evaluated on all ranks and steps, up to [`MAX_EVALUATED`] evaluations.
+//! Above, the checker is left to find them (E303, E305).
+
+use super::body::{Node, Transfer};
+use super::region::{Gen, Region};
+use super::sym::{IntoStop, Ranges, Res};
+use super::view::World;
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::Name;
+use kbc_ir::expr::{Env, Expr};
+use kbc_ir::schedule::{Line, Table};
+use kbc_ir::types::Mesh;
+
+/// Evaluations of one collective.
+const MAX_EVALUATED: u64 = 1 << 18;
+
+/// The checks of one collective.
+pub(super) struct Legal<'x> {
+    /// Lines of all operands, scratch included.
+    lines: Vec<&'x Line>,
+    world: &'x World,
+    mesh: &'x Mesh,
+    over: &'x [Name],
+    ranges: &'x Ranges,
+    tables: &'x [Table],
+    left: u64,
+}
+
+/// A rank's variables: steps, its coordinates in the region, its coordinates in the mesh.
+struct At<'a> {
+    steps: &'a [(Name, i64)],
+    coords: &'a [(Name, i64)],
+    mesh: &'a [(Name, i64)],
+    tables: &'a [Table],
+}
+
+impl Env for At<'_> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        let mut all = self.steps.iter().rev().chain(self.coords).chain(self.mesh);
+        all.find(|(n, _)| n == name).map(|x| x.1)
+    }
+    fn table(&self, name: &Name, index: i64) -> Option<i64> {
+        let t = self.tables.iter().find(|t| t.name == *name)?;
+        t.values.get(usize::try_from(index).ok()?).copied()
+    }
+}
+
+/// First element of chunk `num` of `den` of a line of `extent` times `unit` elements: the rule of [`Line`].
+fn boundary(line: &Line, (extent, unit): (u64, u64), num: u64, den: u64) -> u64 {
+    let scaled = u128::from(num) * u128::from(line.parts);
+    let (block, rest) = ((scaled / u128::from(den)) as u64, scaled % u128::from(den));
+    let at = |b: u64| unit * line.rule.boundary(extent, b.min(line.parts), line.parts);
+    let start = at(block);
+    if rest == 0 { start } else { start + (u128::from(at(block + 1) - start) * rest).div_ceil(u128::from(den)) as u64 }
+}
+
+/// What is said where two places of a transfer have not the same size.
+pub(super) fn unequal((have, room): (u64, u64), span: Span) -> Diagnostic {
+    Diagnostic::error("E332", "chunks of unequal length that change places are not there yet")
+        .primary(span, "this moves a chunk to a place of another length")
+        .note(format!("{have} elements would go to a place for {room}"))
+        .help("choose sizes that the chunks divide, or keep every chunk at its own place")
+}
+
+/// Mesh ranks of each group over some axes, in group order.
+pub(super) fn groups(mesh: &Mesh, over: &[Name]) -> Vec<Vec<u64>> {
+    let index = |rank: u64| {
+        let at = mesh.coords(rank);
+        let pick = |inside: bool| {
+            let mine = mesh.axes.iter().zip(&at).filter(move |(a, _)| over.contains(&a.name) == inside);
+            mine.map(|(a, c)| (a.name.clone(), *c)).collect::<Vec<_>>()
+        };
+        let own = pick(true);
+        let linear = over.iter().fold(0, |n, name| {
+            let size = mesh.axis(name).map_or(1, |a| a.size);
+            n * size + own.iter().find(|(m, _)| m == name).map_or(0, |x| x.1 as u64)
+        });
+        (pick(false), linear)
+    };
+    let mut out: Vec<(Vec<(Name, i64)>, Vec<(u64, u64)>)> = vec![];
+    for rank in 0..mesh.ranks() {
+        let (others, linear) = index(rank);
+        match out.iter_mut().find(|(o, _)| *o == others) {
+            Some((_, list)) => list.push((linear, rank)),
+            None => out.push((others, vec![(linear, rank)])),
+        }
+    }
+    out.into_iter()
+        .map(|(_, mut list)| {
+            list.sort_unstable();
+            list.into_iter().map(|x| x.1).collect()
+        })
+        .collect()
+}
+
+/// The variables of a mesh rank.
+pub(super) fn mesh_vars(mesh: &Mesh, rank: u64) -> Vec<(Name, i64)> {
+    mesh.axes.iter().map(|a| a.name.clone()).zip(mesh.coords(rank)).collect()
+}
+
+/// Extent and unit of a line on a mesh rank.
+pub(super) fn extents(line: &Line, mesh: &[(Name, i64)]) -> (u64, u64) {
+    let value = |e: &Expr| {
+        e.eval(&|n: &Name| mesh.iter().find(|(m, _)| m == n).map(|x| x.1)).unwrap_or(0).max(0) as u64
+    };
+    (value(&line.extent), value(&line.unit))
+}
+
+fn constant(line: &Line) -> Option<(u64, u64)> {
+    Some((u64::try_from(line.extent.as_int()?).ok()?, u64::try_from(line.unit.as_int()?).ok()?))
+}
+
+/// Elements of one of `den` chunks, where all are equal on every rank.
+pub(super) fn equal_chunks(line: &Line, den: i64) -> Option<u64> {
+    let ((extent, unit), den) = (constant(line)?, u64::try_from(den).ok().filter(|d| *d > 0)?);
+    let total = extent * unit;
+    let blocks = line.parts <= 1 || extent % line.parts == 0;
+    (blocks && total % den == 0).then_some(total / den)
+}
+
+/// Constant number of chunks of a region's space, and how many one run has.
+fn fraction(r: &Region) -> Option<(i64, Expr)> {
+    let den = r.path.iter().try_fold(1i64, |d, p| d.checked_mul(p.of.as_int()?))?;
+    Some((den, r.path.last().map_or(Expr::Int(1), |p| p.len.clone())))
+}
+
+impl<'x> Legal<'x> {
+    pub(super) fn new(
+        lines: Vec<&'x Line>,
+        world: &'x World,
+        (mesh, over): (&'x Mesh, &'x [Name]),
+        ranges: &'x Ranges,
+        tables: &'x [Table],
+    ) -> Self {
+        Legal { lines, world, mesh, over, ranges, tables, left: MAX_EVALUATED }
+    }
+
+    /// Checks all transfers.
+    ///
+    /// # Errors
+    /// E021 a peer that does not exist, E332 places of unequal length.
+    pub(super) fn nodes(&mut self, nodes: &[Node], loops: &mut Vec<Gen>) -> Res<()> {
+        for n in nodes {
+            match n {
+                Node::Round(list) => list.iter().try_for_each(|t| self.transfer(t, loops))?,
+                Node::Loop(g, body) => {
+                    loops.push(g.clone());
+                    let done = self.nodes(body, loops);
+                    loops.pop();
+                    done?;
+                }
+                Node::Lanes(parts) => parts.iter().try_for_each(|p| self.nodes(p, loops))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn transfer(&mut self, t: &Transfer, loops: &[Gen]) -> Res<()> {
+        if let (Some((p, Expr::Int(k))), Some((q, Expr::Int(l)))) = (fraction(&t.src), fraction(&t.dst))
+            && i128::from(k) * i128::from(q) != i128::from(l) * i128::from(p)
+        {
+            return Err(Diagnostic::error("E026", "the two sides of a transfer have different sizes")
+                .primary(t.span, format!("{k} of {p} against {l} of {q} parts of the space"))
+                .help("select as much on both sides")
+                .into_stop());
+        }
+        let near = t.peer.iter().zip(t.group.sizes.iter().zip(&t.group.wraps)).all(|(e, (size, wraps))| {
+            *wraps || self.ranges.interval(e).is_some_and(|(lo, hi)| lo >= 0 && hi < *size) || t.group.own.contains(e)
+        });
+        let fits = self.evidently_fits(t);
+        if near && fits {
+            return Ok(());
+        }
+        let mut gens: Vec<Gen> = loops.to_vec();
+        gens.extend(t.each.iter().cloned());
+        for group in groups(self.mesh, self.over) {
+            let vars: Vec<Vec<(Name, i64)>> = group.iter().map(|r| mesh_vars(self.mesh, *r)).collect();
+            for me in 0..self.world.ranks().min(group.len() as i64) {
+                self.on_rank(t, me, &gens, &vars, fits)?;
+                if self.left == 0 {
+                    return Ok(());
+                }
+            }
+            if fits {
+                // Peers are the same in every group.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether both places have the same size on any rank, as the text shows it.
+    fn evidently_fits(&self, t: &Transfer) -> bool {
+        let (a, b) = (self.lines[t.src.operand as usize], self.lines[t.dst.operand as usize]);
+        if a == b && t.src.path == t.dst.path && (constant(a).is_some() || t.group.own == t.peer) {
+            return true;
+        }
+        let (Some((p, k)), Some((q, l))) = (fraction(&t.src), fraction(&t.dst)) else { return false };
+        match (equal_chunks(a, p), equal_chunks(b, q)) {
+            (Some(x), Some(y)) if x == y && k == l => true,
+            (Some(x), Some(y)) => match (k.as_int(), l.as_int()) {
+                (Some(k), Some(l)) => x as i64 * k == y as i64 * l,
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    fn on_rank(
+        &mut self,
+        t: &Transfer,
+        me: i64,
+        gens: &[Gen],
+        group: &[Vec<(Name, i64)>],
+        fits: bool,
+    ) -> Res<()> {
+        let coords = self.coords(me);
+        let here = &group[me as usize];
+        let peers = t.group.region_coords(&t.wrapped_peer(self.ranges))?;
+        let peer = self.world.linear(&peers);
+        let (tables, lines) = (self.tables, &self.lines);
+        let mut left = self.left;
+        let mut gens = gens.to_vec();
+        if !fits {
+            gens.extend(t.src.gens.iter().cloned());
+        }
+        let found = turn(&gens, &mut vec![], &mut |steps| {
+            if left == 0 {
+                return Some(Ok(()));
+            }
+            left -= 1;
+            let at = At { steps, coords: &coords, mesh: here, tables };
+            if !t.guard.eval(&at).is_ok_and(|v| v != 0) {
+                return None;
+            }
+            for (e, (size, wraps)) in t.peer.iter().zip(t.group.sizes.iter().zip(&t.group.wraps)) {
+                if let Ok(c) = e.eval(&at)
+                    && !wraps
+                    && !(0..*size).contains(&c)
+                {
+                    return Some(Err(off_axis(c, *size, &coords, t.span)));
+                }
+            }
+            if fits || t.src.guard.as_ref().is_some_and(|g| g.eval(&at) == Ok(0)) {
+                return None;
+            }
+            let there = group.get(usize::try_from(peer.eval(&at).ok()?).ok()?)?;
+            let (from, to) = if t.get { (there, here) } else { (here, there) };
+            let have = elements(lines[t.src.operand as usize], &t.src, &at, from)?;
+            let room = elements(lines[t.dst.operand as usize], &t.dst, &at, to)?;
+            misfit(&have, &room).map(|sizes| Err(unequal(sizes, t.span)))
+        });
+        self.left = left;
+        match found {
+            Some(Err(d)) => Err(d.into_stop()),
+            _ => Ok(()),
+        }
+    }
+
+    fn coords(&self, rank: i64) -> Vec<(Name, i64)> {
+        self.world.coords.iter().map(|c| c.0.clone()).zip(self.world.split(rank)).collect()
+    }
+}
+
+fn off_axis(c: i64, size: i64, coords: &[(Name, i64)], span: Span) -> Diagnostic {
+    let who: Vec<String> = coords.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    Diagnostic::error("E021", format!("coordinate {c} is off an axis of {size} (0..{size})"))
+        .primary(span, format!("on rank {}", who.join(" ")))
+        .help("guard the statement with `if`, or declare the axis with `mod` if it should wrap")
+}
+
+/// Elements of each chunk of the run that the variables name; none where an expression has no value.
+fn elements(line: &Line, r: &Region, at: &At<'_>, mesh: &[(Name, i64)]) -> Option<Vec<u64>> {
+    let (mut num, mut cnt, mut den) = (0u64, 1u64, 1u64);
+    for p in &r.path {
+        let value = |e: &Expr| e.eval(at).ok().and_then(|v| u64::try_from(v).ok());
+        let (index, len, of) = (value(&p.index)?, value(&p.len)?, value(&p.of)?);
+        if of == 0 || index.checked_add(len)? > of {
+            return None;
+        }
+        (num, cnt, den) = (num.checked_mul(of)?.checked_add(index)?, len, den.checked_mul(of)?);
+    }
+    Some(sizes(line, extents(line, mesh), (num, cnt, den)))
+}
+
+/// Elements of each of the chunks `num .. num + cnt` of `den`.
+pub(super) fn sizes(line: &Line, size: (u64, u64), (num, cnt, den): (u64, u64, u64)) -> Vec<u64> {
+    let bounds: Vec<u64> = (num..=num + cnt).map(|i| boundary(line, size, i, den)).collect();
+    bounds.windows(2).map(|w| w[1] - w[0]).collect()
+}
+
+/// Two places of one transfer that do not fit: the elements of each.
+pub(super) fn misfit(have: &[u64], room: &[u64]) -> Option<(u64, u64)> {
+    let (a, b): (u64, u64) = (have.iter().sum(), room.iter().sum());
+    if a != b {
+        return Some((a, b));
+    }
+    // Of as many chunks, each must fit; a run against one chunk only as a whole.
+    let mut pairs = have.iter().zip(room).filter(|_| have.len() == room.len());
+    pairs.find(|(x, y)| x != y).map(|(x, y)| (*x, *y))
+}
+
+/// Calls `f` for every value of the generators until it yields something.
+fn turn<T>(
+    gens: &[Gen],
+    steps: &mut Vec<(Name, i64)>,
+    f: &mut dyn FnMut(&[(Name, i64)]) -> Option<T>,
+) -> Option<T> {
+    let Some((g, rest)) = gens.split_first() else { return f(steps) };
+    let look = |n: &Name| steps.iter().rev().find(|(m, _)| m == n).map(|s| s.1);
+    let (lo, hi) = (g.lo.eval(&look).ok()?, g.hi.eval(&look).ok()?);
+    for v in lo..hi {
+        steps.push((g.var.clone(), v));
+        let found = turn(rest, steps, f);
+        steps.pop();
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}

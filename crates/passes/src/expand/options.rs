@@ -1,0 +1,81 @@
+//! Options of a use (LANGUAGE 2.7): which of them lowering honours, and what is said of the others.
+//!
+//! An option never changes what an algorithm means, so one that cannot be honoured could be dropped silently. It is an
+//! error all the same: whoever asks for it wants its effect.
+
+use super::collective::{Arg, Request};
+use super::sym::Sym;
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::expr::Expr;
+use kbc_ir::types::MemKind;
+use kbc_rounds::eval::{AlgRef, unknown};
+use kbc_rounds::options::{OPTIONS, OptionKind, OptionValue, option_kind};
+use std::sync::Arc;
+
+/// Splits the arguments of a request into parameters and options, and reads the options.
+///
+/// # Errors
+/// E006 neither a parameter nor an option, or a value the option cannot have; E033 an option that is not there yet.
+pub(super) fn split(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, MemKind), Diagnostic> {
+    let decl = r.lib.algorithm(r.alg);
+    let mut params = vec![];
+    let mut memory = MemKind::Hbm;
+    for (name, value) in r.args {
+        if decl.params.iter().any(|(p, _)| p.node == *name) {
+            let value = match value {
+                Arg::Int(v) => Sym::Int(Expr::Int(*v)),
+                Arg::Word(w) => Sym::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
+            };
+            params.push((name.clone(), value));
+            continue;
+        }
+        let Some(kind) = option_kind(name) else {
+            let mut valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
+            valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
+            return Err(*unknown("E006", "parameter or option", name, r.span, &valid));
+        };
+        let value = read(kind, value).map_err(|wanted| {
+            Diagnostic::error("E006", format!("option `{name}` cannot have this value"))
+                .primary(r.span, format!("wanted: {wanted}"))
+        })?;
+        match &value {
+            OptionValue::Word(w) if name == "memory" => memory = MemKind::parse(w).unwrap_or(MemKind::Hbm),
+            v => honoured(name, v, r.span)?,
+        }
+    }
+    Ok((params, memory))
+}
+
+/// The value of an option, or what it should have been.
+fn read(kind: OptionKind, value: &Arg) -> Result<OptionValue, String> {
+    match (kind, value) {
+        (OptionKind::Count, Arg::Int(k)) if *k >= 1 => Ok(OptionValue::Count(*k)),
+        (OptionKind::Count, _) => Err("an integer of at least 1".into()),
+        (OptionKind::Word(words), Arg::Word(w)) if words.contains(&w.as_str()) => Ok(OptionValue::Word(w.clone())),
+        (OptionKind::Word(words), _) => Err(words.join(" | ")),
+        (OptionKind::Flag, Arg::Word(w)) if w == "true" || w == "false" => Ok(OptionValue::Flag(w == "true")),
+        (OptionKind::Flag, _) => Err("true | false".into()),
+    }
+}
+
+/// Accepts an option whose value asks for what is done anyway.
+///
+/// # Errors
+/// E033: it asks for something else.
+pub(super) fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnostic> {
+    let anyway = match value {
+        OptionValue::Count(k) => *k == 1 && name != "slots",
+        OptionValue::Word(w) => name == "transfer" && w == "push",
+        OptionValue::Flag(on) => !on,
+    };
+    if anyway {
+        return Ok(());
+    }
+    Err(Diagnostic::error("E033", format!("option `{name}` with this value is not there yet"))
+        .primary(span, "asked for here")
+        .note(
+            "what works now: memory: hbm | sram | tcm (outside `apply`), transfer: push, direct: false, \
+             and 1 for pipeline, instances, overlap and cores",
+        )
+        .help("leave the option out; it never changes what the algorithm means"))
+}

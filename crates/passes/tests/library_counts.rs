@@ -1,0 +1,150 @@
+//! Rounds, bytes, signals and fences of every algorithm, counted on its schedule.
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod stack;
+
+use kbc_diag::FileId;
+use kbc_frontend::ast::Item;
+use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
+use stack::count::count;
+use stack::{Case, Layout, World};
+use std::collections::BTreeMap;
+
+/// A formula of `costs.txt`; its fractions are exact in f64 but for the last bits.
+fn value(e: &Expr, names: &BTreeMap<&str, f64>) -> f64 {
+    let v = |e: &Expr| value(e, names);
+    match &e.kind {
+        ExprKind::Int(i) => *i as f64,
+        ExprKind::Name(n) => names[n.as_str()],
+        ExprKind::Unary(UnaryOp::Neg, a) => -v(a),
+        ExprKind::If(c, a, b) => v(if v(c) != 0.0 { a } else { b }),
+        ExprKind::Binary(op, a, b) => match op {
+            BinaryOp::Add => v(a) + v(b),
+            BinaryOp::Sub => v(a) - v(b),
+            BinaryOp::Mul => v(a) * v(b),
+            BinaryOp::Div => v(a) / v(b),
+            BinaryOp::Gt => f64::from(v(a) > v(b)),
+            other => panic!("{other:?} in a formula"),
+        },
+        ExprKind::Call(f, args) => {
+            let a: Vec<f64> = args.iter().map(v).collect();
+            match f.node.as_str() {
+                "A" => (a[0] - 1.0) / a[0],
+                "min" => a[0].min(a[1]),
+                "max" => a[0].max(a[1]),
+                "pow" => a[0].powf(a[1]),
+                "floor" => a[0].floor(),
+                "ceil_log2" => a[0].log2().ceil(),
+                "log3" => a[0].log(3.0).round(),
+                "bits" => (0..a[0] as u64).map(|i| f64::from(i.count_ones())).sum(),
+                other => panic!("{other} in a formula"),
+            }
+        }
+        other => panic!("{other:?} in a formula"),
+    }
+}
+
+fn formula(text: &str, names: &BTreeMap<&str, f64>) -> f64 {
+    let (file, found) = kbc_frontend::parse(FileId(0), &format!("fn f(x) = {text}"));
+    assert!(found.is_empty(), "{text}: {found:?}");
+    match file.items.into_iter().next() {
+        Some(Item::Function(f)) => value(&f.body, names),
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+/// The names that formulas may use.
+fn names(axes: &str, case: &Case) -> BTreeMap<&'static str, f64> {
+    let axes: &[&str] = if axes == "p" { &["p"] } else { &["w", "h", "d"] };
+    let mut names: BTreeMap<&str, f64> =
+        axes.iter().copied().zip(case.sizes.iter().map(|s| *s as f64)).collect();
+    let p = case.ranks();
+    let f = p.ilog2();
+    let exact = p == 1 << f;
+    names.insert("p", p as f64);
+    names.insert("f", f64::from(f));
+    names.insert("m", f64::from(1u32 << f));
+    names.insert("l", f64::from(f + u32::from(!exact)));
+    names.insert("fold", if exact { 0.0 } else { 2.0 });
+    names.insert("some", f64::from(u8::from(p > 1)));
+    names.insert("c", case.root.unwrap_or(0) as f64);
+    names
+}
+
+fn shapes(axes: usize) -> Vec<Vec<u64>> {
+    match axes {
+        1 => [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16].map(|p| vec![p]).to_vec(),
+        2 => vec![vec![1, 1], vec![1, 4], vec![3, 1], vec![2, 2], vec![2, 3], vec![3, 3], vec![4, 2], vec![4, 4]],
+        _ => vec![vec![2, 2, 2], vec![2, 3, 2], vec![3, 3, 3]],
+    }
+}
+
+/// Elements that every cut of a case divides: atoms, and as many again where two operands are cut both ways.
+fn divisible(world: &World, case: &Case) -> (Layout, u64) {
+    let r = kbc_rounds::expand(&world.lib, &world.call(case), &kbc_rounds::Limits::default()).unwrap();
+    let coll = world.lib.collective(world.lib.collective_of(case.alg).unwrap());
+    let n = u64::from(r.atoms) * case.ranks();
+    if coll.buffers.len() == 2 && coll.buffers[0].sizes.len() == 2 {
+        // n rows over p ranks, 2n columns in blocks.
+        return (Layout { unit: n, ..Layout::ints(n) }, n / case.ranks() * 2 * n);
+    }
+    (Layout::ints(n), n)
+}
+
+/// Rounds and bytes of the table of the language reference (section 5), for every row of it.
+#[test]
+fn rounds_and_bytes_are_those_of_the_table() {
+    let world = World::reference();
+    let mut wrong = vec![];
+    let mut rows = 0;
+    for line in include_str!("../../rounds/tests/data/costs.txt").lines().filter(|l| !l.starts_with('#')) {
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [head, axes, rounds, sent, _] = columns[..] else { panic!("{line}") };
+        rows += 1;
+        for sizes in shapes(axes.split(' ').count()) {
+            let ranks: u64 = sizes.iter().product();
+            let case = world.case(head, &sizes, None);
+            let roots: Vec<Option<u64>> =
+                if world.rooted(case.alg) { vec![Some(0), Some(ranks / 2), Some(ranks - 1)] } else { vec![None] };
+            for root in roots {
+                let case = Case { root, ..case.clone() };
+                if !world.legal(&case) {
+                    continue;
+                }
+                let (layout, total) = divisible(world, &case);
+                let m = match stack::synchronized(world, &case, &layout) {
+                    Ok(m) => m,
+                    Err(d) => panic!("{}: {}", world.show(&case), world.words(&d)),
+                };
+                let c = count(&m);
+                let names = names(axes, &case);
+                let mut compare = |what: &str, got: f64, text: &str| {
+                    if text != "-" && (got - formula(text, &names)).abs() > 1e-9 {
+                        wrong.push(format!("{}: {what} {got}, not {}", world.show(&case), formula(text, &names)));
+                    }
+                };
+                compare("rounds", c.rounds as f64, rounds);
+                compare("sent", c.most_sent as f64 / total as f64, sent);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(rows, include_str!("../../rounds/tests/data/costs.txt").lines().filter(|l| !l.starts_with('#')).count());
+}
+
+#[test]
+fn signals() {
+    let world = World::reference();
+    let mut wrong = vec![];
+    for case in world.cases(&shapes, &|p| vec![0, p - 1]) {
+        let (layout, _) = divisible(world, &case);
+        let m = stack::synchronized(world, &case, &layout).unwrap();
+        let c = count(&m);
+        let r = kbc_rounds::expand(&world.lib, &world.call(&case), &kbc_rounds::Limits::default()).unwrap();
+        let messages = kbc_rounds::cost(&r).messages;
+        if c.messages != messages || c.arrival_waits != messages || (c.credits != 0 && c.credits != messages) || c.credit_waits != c.credits || c.releases != c.messages + c.credits || c.acquires != c.arrival_waits {
+            wrong.push(format!("{}: {messages} {c:?}", world.show(&case)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,139 @@
+//! What the pages of `docs` say is so: blocks of the language reference are compiled or checked, the names of the
+//! language stand on it, and the index leads to every page. The console blocks of the guide are replayed with the
+//! other transcripts (tests/cli.rs).
+//!
+//! A block fenced as `kb` is a complete file: with a program it is compiled, with algorithms alone it is checked, and
+//! nothing may be said about it. `kb,fails=E021` yields that code and no other.
+
+mod common;
+
+use common::{Scratch, root, short};
+use kbc_frontend::library::LIBRARY;
+use kbc_frontend::token::reserved_words;
+use kbc_ir::scalar::ScalarUn;
+use kbc_ir::topology::{SETTING_NAMES, SHAPE_NAMES, unit_names};
+use kbc_ir::types::DType;
+use kbc_rounds::eval::BUILTINS;
+use kbc_rounds::options::{OPTIONS, OptionKind};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// A fenced block: its line, what stands after the fence, its text.
+struct Fenced {
+    line: usize,
+    info: String,
+    text: String,
+}
+
+fn blocks(page: &str) -> Vec<Fenced> {
+    let mut out: Vec<Fenced> = vec![];
+    let mut open = false;
+    for (i, line) in page.lines().enumerate() {
+        match line.strip_prefix("```") {
+            Some(_) if open => open = false,
+            Some(info) => {
+                out.push(Fenced { line: i + 1, info: info.into(), text: String::new() });
+                open = true;
+            }
+            None if open => {
+                let block = out.last_mut().expect("an open block is in the list");
+                block.text += &format!("{line}\n");
+            }
+            None => {}
+        }
+    }
+    assert!(!open, "a fence without an end");
+    out
+}
+
+#[test]
+fn blocks_of_the_reference_are_right() {
+    let scratch = Scratch::new();
+    let (mut right, mut wrong) = ([0, 0], vec![]);
+    for block in blocks(&read("docs/language.md")) {
+        let fails = match block.info.split_once(",fails=") {
+            Some(("kb", code)) => Some(code),
+            None if block.info == "kb" => None,
+            _ => panic!("docs/language.md:{}: a block of `{}`", block.line, block.info),
+        };
+        // As if it stood beside the page, for the paths in it.
+        scratch.write("docs/block.kb", block.text.as_bytes());
+        let verb = if block.text.lines().any(|l| l.starts_with("program ")) { "compile" } else { "check" };
+        let ran = scratch.line(&format!("kbc {verb} docs/block.kb --diagnostics short"));
+        let codes: BTreeSet<String> = short(&ran.stderr).into_iter().map(|m| m.code).collect();
+        let as_said = match fails {
+            Some(code) => ran.code == 1 && codes.iter().eq([code]),
+            None => ran.code == 0 && codes.is_empty(),
+        };
+        if as_said {
+            right[usize::from(fails.is_some())] += 1;
+        } else {
+            let (stdout, stderr) = (ran.stdout, ran.stderr);
+            wrong.push(format!(
+                "docs/language.md:{}: {verb}, exit {}\n{stderr}{stdout}",
+                block.line, ran.code
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(right[0] >= 10 && right[1] >= 3, "{right:?}: blocks are found by their fences");
+}
+
+#[test]
+fn the_reference_has_every_name() {
+    let page = read("docs/language.md");
+    let words: BTreeSet<&str> = page.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+    let mut names: Vec<String> = vec![];
+    let mut add = |list: Vec<&str>| names.extend(list.into_iter().map(str::to_owned));
+    add(BUILTINS.iter().map(|b| b.0).collect());
+    add(OPTIONS.iter().map(|o| o.0).collect());
+    for (_, kind) in OPTIONS {
+        if let OptionKind::Word(values) = kind {
+            add(values.to_vec());
+        }
+    }
+    add(SETTING_NAMES.to_vec());
+    add(SHAPE_NAMES.to_vec());
+    add(DType::ALL.iter().map(|d| d.name()).collect());
+    add(ScalarUn::ALL.iter().map(|f| f.name()).collect());
+    for (_, text) in LIBRARY {
+        for word in ["kernel ", "collective "] {
+            let declared = text.lines().filter_map(|l| l.strip_prefix(word));
+            add(declared.filter_map(|l| l.split(['(', ' ']).next()).collect());
+        }
+    }
+    add(unit_names().into_iter().filter_map(|u| u.split('/').next()).collect());
+    // All words but those of what is refused as a whole: local programs and tile kernels.
+    let refused = ["group", "ranks", "tiles", "load", "store", "dot", "zeros"];
+    add(reserved_words().filter(|w| !refused.contains(w)).collect());
+    let missing: Vec<&String> = names.iter().filter(|n| !words.contains(n.as_str())).collect();
+    assert!(missing.is_empty(), "docs/language.md does not speak of {missing:?}");
+}
+
+/// Targets of the links of a page.
+fn links(page: &str) -> Vec<&str> {
+    page.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect()
+}
+
+#[test]
+fn the_index_leads_to_every_page() {
+    let docs = root().join("docs");
+    let index = read("docs/README.md");
+    let linked: BTreeSet<&str> = links(&index).into_iter().map(|l| l.trim_end_matches('/')).collect();
+    for link in &linked {
+        assert!(docs.join(link).exists(), "docs/README.md links to {link}, which is not there");
+    }
+    let names = |dir: &Path| -> Vec<String> {
+        let entries = std::fs::read_dir(dir).expect("a folder of the repository");
+        entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    };
+    let mut pages = names(&docs);
+    pages.extend(names(&docs.join("adr")).into_iter().map(|n| format!("adr/{n}")));
+    for page in pages.iter().filter(|p| *p != "README.md") {
+        assert!(linked.contains(page.as_str()), "docs/README.md does not lead to {page}");
+    }
+}

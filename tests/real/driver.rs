@@ -1,0 +1,92 @@
+//! Drives kbc as its binary does, but without printing: for tests and benchmarks that look at more than a report.
+
+#![allow(dead_code, reason = "every test and benchmark uses a part of it")]
+
+use clap::Parser;
+use kbc::analyse::{self, Executed};
+use kbc::build::{Built, build};
+use kbc::cli::{Cli, Command, Compile};
+use kbc::commands::{self, compile};
+use kbc::data::{self, Inputs};
+use kbc::report::Report;
+use kbc::session::{Failure, Session};
+use kbc_backend_sim::interp::{self, RunOptions, RunResult};
+use kbc_ir::schedule::Schedule;
+use kbc_rounds::Library;
+
+/// A compiled program with the session that read it.
+pub struct Job {
+    /// Where its files were read from.
+    pub session: Session,
+    /// The command line.
+    pub args: Compile,
+    /// The program after the pipeline.
+    pub built: Built,
+}
+
+/// What `kbc compile` finds out: the report, and what every rank held.
+pub struct Done {
+    pub job: Job,
+    pub report: Report,
+    pub executed: Executed,
+}
+
+/// `kbc compile WORDS`, up to the schedule.
+pub fn try_build(words: &[&str]) -> Result<Job, Failure> {
+    let line = ["kbc", "--quiet", "compile"].iter().chain(words);
+    let cli = Cli::try_parse_from(line).expect("a command line of this form is valid");
+    let mut session = Session::new(&cli);
+    let Command::Compile(args) = cli.command else { unreachable!("the verb is compile") };
+    let built = build(&mut session, &args.source, &args.passes, &args.watch)?;
+    Ok(Job { session, args, built })
+}
+
+/// As [`try_build`], for what must compile.
+pub fn built(words: &[&str]) -> Job {
+    try_build(words).unwrap_or_else(|e| panic!("{words:?}: {e:?}"))
+}
+
+/// The library alone, as every start of kbc reads it.
+pub fn library() -> Library {
+    let cli = Cli::try_parse_from(["kbc", "list"]).expect("a command line of this form is valid");
+    commands::library(&mut Session::new(&cli), &[]).unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+impl Job {
+    /// The schedule.
+    pub fn schedule(&self) -> &Schedule {
+        self.built.module.schedule().expect("the default pipeline ends with a schedule")
+    }
+
+    /// The data of one call, from the files and flags that name it.
+    pub fn inputs(&self) -> Inputs {
+        let (graph, mesh) = (&self.built.typed, &self.built.module.mesh);
+        data::inputs(&self.session, graph, mesh, &self.args.data, 1, 0).unwrap_or_else(|e| panic!("{e:?}"))
+    }
+
+    /// One call on every rank, compared with nothing.
+    pub fn run(&self, inputs: &Inputs) -> RunResult {
+        interp::run(self.schedule(), &inputs.calls, &RunOptions::default())
+            .unwrap_or_else(|e| panic!("{e:?}"))
+    }
+
+    /// Simulated time of one call, nanoseconds.
+    pub fn time_ns(&self) -> f64 {
+        let mut report = Report::default();
+        analyse::time(&mut report, self.schedule(), &self.built.topology).unwrap_or_else(|e| panic!("{e:?}"));
+        report.time_ns.expect("a timed report has a time")
+    }
+}
+
+/// `kbc compile WORDS`: proof, numbers on every rank, time, bounds.
+pub fn done(words: &[&str]) -> Done {
+    let job = built(words);
+    let fail = |e: &dyn std::fmt::Debug| -> ! { panic!("{words:?}: {e:?}") };
+    let schedule = job.schedule();
+    let mut report = compile::begin("compile", &job.args.source.file, &job.built, schedule);
+    report.verified = Some(analyse::verify(schedule).unwrap_or_else(|e| fail(&e)));
+    let executed = analyse::execute(&job.session, &job.built, schedule, &job.args.data, 1, None)
+        .unwrap_or_else(|e| fail(&e));
+    analyse::time(&mut report, schedule, &job.built.topology).unwrap_or_else(|e| fail(&e));
+    Done { job, report, executed }
+}

@@ -1,0 +1,229 @@
+//! `specs/all_reduce.kb` on machines of every shape: numbers, time against its bound, and what `select` chooses.
+
+#[path = "real/driver.rs"]
+mod driver;
+
+use driver::{built, done, try_build};
+use kbc::report::Report;
+use kbc_ir::graph::CollKind;
+use kbc_passes::select::{Selection, Verdict};
+use std::path::{Path, PathBuf};
+
+const SPEC: &str = "specs/all_reduce.kb";
+
+/// The shapes the issue of this program is about, with their numbers of ranks.
+const MACHINES: [(&str, u64); 5] =
+    [("ring(4)", 4), ("ring(7)", 7), ("full(8)", 8), ("torus(2,3)", 6), ("mesh(2,3)", 6)];
+
+/// Nothing, less than the ranks, a number they do not divide, and enough for everybody.
+const SIZES: [u64; 4] = [0, 1, 5, 1000];
+
+/// An all_reduce of n elements is proven for any call, right on every rank, and never faster than its bound.
+fn all_is_well(what: &str, report: &Report, compare: &kbc::report::CompareReport, elements: u64, ranks: u64) {
+    assert_eq!((compare.elements, compare.mismatches), (elements * ranks, 0), "{what}: {compare:?}");
+    // Integers that stay exact: the bound is zero, and so is the error.
+    assert_eq!(compare.max_err, Some(0.0), "{what}");
+    let verified = report.verified.as_ref().expect("proven");
+    assert!(verified.ok && verified.meaning == "exact" && verified.calls == "any", "{what}: {verified:?}");
+    assert_eq!(report.collectives.len(), 1, "{what}");
+    let c = &report.collectives[0];
+    assert_eq!(
+        (c.operation.as_str(), c.ranks, c.elements, c.bytes),
+        ("all_reduce", ranks, elements, 4 * elements)
+    );
+    let (time, bound) = (report.time_ns.expect("timed"), report.bound_ns.expect("bounded"));
+    assert!(time.is_finite() && time >= bound, "{what}: {time} ns, bound {bound} ns");
+    assert!(c.time_ns.expect("timed") >= c.bound_ns.expect("bounded"), "{what}");
+    if elements == 0 || ranks == 1 {
+        assert_eq!((bound, report.percent, c.percent), (0.0, None, None), "{what}");
+    } else {
+        let percent = report.percent.expect("a bound that is not zero");
+        assert!(percent > 0.0 && percent <= 100.0 + 1e-6, "{what}: {percent}");
+        assert!((percent - 100.0 * bound / time).abs() < 1e-9, "{what}");
+        assert!(c.algbw.expect("bytes in time") > 0.0 && c.busbw.expect("bytes in time") > 0.0, "{what}");
+        assert!(!c.bottleneck.as_ref().expect("of a bound").is_empty(), "{what}");
+        assert!(!report.critical_path.is_empty(), "{what}");
+    }
+    assert!(!report.bottleneck.as_ref().expect("always said").is_empty(), "{what}");
+}
+
+#[test]
+fn all_reduce_on_every_machine_and_size() {
+    for (machine, ranks) in MACHINES {
+        for n in SIZES {
+            let d = done(&[SPEC, "--topology", machine, "-D", &format!("n={n}")]);
+            all_is_well(&format!("{machine}, n = {n}"), &d.report, &d.executed.compare, n, ranks);
+        }
+    }
+}
+
+#[test]
+fn one_rank_has_nothing_to_do() {
+    for machine in ["ring(1)", "full(1)", "torus(1,1)", "mesh(1,1)"] {
+        for n in SIZES {
+            let d = done(&[SPEC, "--topology", machine, "-D", &format!("n={n}")]);
+            all_is_well(&format!("{machine}, n = {n}"), &d.report, &d.executed.compare, n, 1);
+            assert_eq!(d.report.time_ns, Some(0.0), "{machine}: no link and no rate of a device");
+            assert_eq!(d.report.messages, Some(0), "{machine}");
+        }
+    }
+}
+
+/// The program with the algorithm named, and with a device, if it is to have one.
+fn with(algorithm: Option<&str>, device: Option<&str>, name: &str) -> PathBuf {
+    let mut text = std::fs::read_to_string(SPEC).expect("the program is there");
+    let mut replace = |from: &str, to: String| {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, &to);
+    };
+    if let Some(a) = algorithm {
+        replace("{ x }", format!("{{ all_reduce(x, sum, over: tp, using: {a}) }}"));
+    }
+    if let Some(d) = device {
+        replace("500 ns }", format!("500 ns; device: {d} }}"));
+    }
+    write(name, &text)
+}
+
+fn write(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).expect("the folder of the tests can be written");
+    path
+}
+
+/// What `select` considered for the one collective of the program.
+fn considered(file: &str, machine: &str, n: u64) -> Selection {
+    let mut job = built(&[file, "--topology", machine, "-D", &format!("n={n}")]);
+    assert_eq!(job.built.select.entries.len(), 1);
+    let entry = job.built.select.entries.remove(0);
+    assert_eq!(entry.kind, CollKind::AllReduce);
+    entry
+}
+
+fn verdict<'a>(entry: &'a Selection, algorithm: &str) -> &'a Verdict {
+    &entry.candidates.iter().find(|c| c.algorithm.as_str() == algorithm).expect("in the library").verdict
+}
+
+#[test]
+fn algorithms_of_two_axes_are_candidates_where_the_axis_has_two_parts() {
+    for (machine, _) in MACHINES {
+        let entry = considered(SPEC, machine, 1000);
+        for algorithm in ["torus2", "mesh2"] {
+            let v = verdict(&entry, algorithm);
+            let fits = machine.contains(',');
+            assert_eq!(matches!(v, Verdict::Priced(_)), fits, "{machine}, {algorithm}: {v:?}");
+            assert_eq!(matches!(v, Verdict::Rejected(_)), !fits, "{machine}, {algorithm}: {v:?}");
+        }
+    }
+}
+
+#[test]
+fn algorithms_of_two_axes_are_chosen_where_they_are_cheapest() {
+    // Between the diameter's latency alone (one_phase) and two rounds of small blocks (two_phase).
+    let d = done(&[SPEC, "--topology", "mesh(2,3)", "-D", "n=7000"]);
+    assert_eq!(d.report.collectives[0].algorithm, "mesh2");
+    assert!(!d.report.collectives[0].asked);
+    all_is_well("mesh(2,3), n = 7000", &d.report, &d.executed.compare, 7000, 6);
+    // Large vectors without wrap-around links: every link of a row and a column carries its share.
+    assert_eq!(considered(SPEC, "mesh(4,4)", 1_000_000).chosen.as_str(), "torus2");
+}
+
+#[test]
+fn algorithms_of_two_axes_are_right_when_asked_for() {
+    for algorithm in ["torus2", "mesh2", "torus2(a: bidirectional_ring, b: two_phase)"] {
+        let file = with(Some(algorithm), None, "two_axes.kb");
+        for machine in ["torus(2,3)", "mesh(2,3)", "torus(3,2)", "mesh(1,6)"] {
+            for n in SIZES {
+                let d =
+                    done(&[file.to_str().expect("UTF-8"), "--topology", machine, "-D", &format!("n={n}")]);
+                let what = format!("{algorithm} on {machine}, n = {n}");
+                all_is_well(&what, &d.report, &d.executed.compare, n, 6);
+                assert!(d.report.collectives[0].asked, "{what}");
+            }
+        }
+    }
+    let file = with(Some("torus2"), None, "two_axes_on_one.kb");
+    assert!(try_build(&[file.to_str().expect("UTF-8"), "--topology", "ring(6)"]).is_err());
+}
+
+#[test]
+fn a_users_algorithm_gets_its_time() {
+    // The file beside the specs: the user's own, and what `select` takes for the other sum.
+    let d = done(&["specs/my_ring.kb"]);
+    assert_eq!((d.executed.compare.elements, d.executed.compare.mismatches), (2 * 5 * 1000, 0));
+    let [mine, other] = &d.report.collectives[..] else { panic!("two collectives") };
+    assert_eq!((mine.algorithm.as_str(), mine.asked, other.asked), ("loop_ring", true, false));
+    assert!(mine.time_ns.expect("timed") >= mine.bound_ns.expect("bounded") && mine.percent.is_some());
+
+    // Alone on the machine it takes what its rounds take: 2 (p - 1) times a link's latency and a block's bytes.
+    let own = std::fs::read_to_string("specs/algorithms/loop_ring.kb").expect("the algorithm is there");
+    let spec = std::fs::read_to_string(with(Some("loop_ring"), None, "own_base.kb")).expect("just written");
+    let time = |name: &str, algorithm: &str, p: u64, n: u64| {
+        let file = write(name, &format!("{spec}\n{algorithm}"));
+        let d = done(&[
+            file.to_str().expect("UTF-8"),
+            "--topology",
+            &format!("ring({p})"),
+            "-D",
+            &format!("n={n}"),
+        ]);
+        all_is_well(name, &d.report, &d.executed.compare, n, p);
+        d.report.time_ns.expect("timed")
+    };
+    for (p, n) in [(2, 1000), (4, 1000), (5, 100_000), (8, 4096)] {
+        let block = 4.0 * (n / p) as f64 / 50.0;
+        let expected = 2.0 * (p - 1) as f64 * (500.0 + block);
+        let got = time("own.kb", &own, p, n);
+        assert!(
+            (got - expected).abs() < 1e-6 * expected,
+            "{p} ranks, {n} elements: {got} ns, by hand {expected} ns"
+        );
+    }
+    // An edit of the text is an edit of the time: one round instead of the last p - 1, or the other way round.
+    let short = own
+        .replace("for s in 0..p-1 { put [r + 1 - s] -> r + 1 }", "each k in 1..p { put [r + 1] -> r + k }");
+    assert_ne!(short, own);
+    let wrong_way = own
+        .replace("put [r - s] -> r + 1 reduce", "put [r + s] -> r - 1 reduce")
+        .replace("put [r + 1 - s] -> r + 1 }", "put [r - 1 + s] -> r - 1 }");
+    assert_ne!(wrong_way, own);
+    let (a, b, c) =
+        (time("own.kb", &own, 4, 1000), time("own.kb", &wrong_way, 4, 1000), time("own.kb", &short, 4, 1000));
+    assert!((a - b).abs() < 1e-6 * a, "the other way round a ring is as far: {a} ns, {b} ns");
+    assert!(c < a - 400.0, "three rounds replaced by one of two hops: {a} ns, {c} ns");
+}
+
+/// Simulated times of all legal algorithms on a machine, and the one `select` takes.
+fn times(machine: &str, n: u64, device: Option<&str>) -> (Vec<(String, f64)>, String) {
+    let plain = with(None, device, "select.kb");
+    let entry = considered(plain.to_str().expect("UTF-8"), machine, n);
+    let priced = entry.candidates.iter().filter(|c| matches!(c.verdict, Verdict::Priced(_)));
+    let mut out = vec![];
+    for c in priced {
+        let file = with(Some(c.algorithm.as_str()), device, "select_one.kb");
+        let job = built(&[file.to_str().expect("UTF-8"), "--topology", machine, "-D", &format!("n={n}")]);
+        out.push((c.algorithm.to_string(), job.time_ns()));
+    }
+    (out, entry.chosen.to_string())
+}
+
+/// The choice of the cost model, which sees rounds, against the time of every finished schedule.
+#[test]
+fn select_is_within_5_percent_of_the_best() {
+    let limited = Some("100 TFLOP/s, 1.6 TB/s");
+    let mut chosen = std::collections::BTreeSet::new();
+    for (machine, _) in MACHINES.into_iter().chain([("mesh(3,3)", 9), ("mesh(4,4)", 16)]) {
+        for (n, device) in
+            [(1, None), (1000, None), (7000, None), (8192, limited), (30_000, limited), (1_000_000, None)]
+        {
+            let (all, took) = times(machine, n, device);
+            assert!(all.len() >= 7, "{machine}: {all:?}");
+            let best = all.iter().map(|a| a.1).fold(f64::INFINITY, f64::min);
+            let own = all.iter().find(|a| a.0 == took).expect("one of the candidates").1;
+            assert!(own <= 1.05 * best, "{machine}, n = {n}, {device:?}: {took} takes {own} ns, of {all:?}");
+            chosen.insert(took);
+        }
+    }
+    // A grid on which one algorithm is always the best would show nothing.
+    assert!(chosen.len() >= 5, "{chosen:?}");
+}
