@@ -26,5 +26,5 @@ fn compile(tp: u32) {
 /// What every start of kbc pays: the library's texts, parsed and checked, and nothing else.
 #[divan::bench]
 fn library(bencher: Bencher) {
-    bencher.bench(|| driver::library());
+    bencher.bench(driver::library);
 }

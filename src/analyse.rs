@@ -22,8 +22,13 @@ use kbc_ir::walk::Program;
 /// Proves a schedule.
 ///
 /// # Errors
-/// What the checker finds.
+/// What the checker finds; E359 for a schedule that claims to be safe for no call.
 pub fn verify(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
+    if schedule.calls == Calls::None {
+        return Err(Diagnostic::error("E359", format!("{} says `calls none`: there is nothing to prove", schedule.name))
+            .help("run the pass `synchronize`, or write `schedule calls first` or `schedule calls any`")
+            .into());
+    }
     let verdict = check(schedule, &CheckOptions::default());
     if !verdict.ok() {
         return Err(verdict.errors);
@@ -505,15 +510,16 @@ pub fn collectives(schedule: &Schedule, graph: &Graph) -> Vec<CollectiveReport> 
             _ => None,
         })
         .collect();
+    // What cannot be walked is an error of the checker, which says so better.
+    let program = Program::compile(schedule).ok();
     let regions = schedule.regions.iter().filter(|r| !r.over.is_empty());
     regions
         .enumerate()
         .map(|(i, r)| {
             let promise = r.promise.as_ref();
-            let elements = r.operands.first().map_or(0, |o| {
-                let product = o.line.extent.clone() * o.line.unit.clone();
-                product.as_int().map_or(0, |n| n.max(0) as u64)
-            });
+            // Where ranks have parts of different length: those of the first rank.
+            let elements = r.operands.first().zip(program.as_ref());
+            let elements = elements.and_then(|(o, p)| p.elements(o.buffer, 0).ok()).unwrap_or(0);
             let width = r.operands.first().map_or(0, |o| schedule.buffer(o.buffer).dtype.bytes());
             CollectiveReport {
                 operation: promise.map_or_else(|| r.name.to_string(), |p| p.collective.to_string()),

@@ -192,6 +192,23 @@ pub fn expected(session: &Session, graph: &Graph, mesh: &Mesh) -> Outcome<Vec<(T
     Ok(out)
 }
 
+/// Looks at what `--output` asks for before anything is executed.
+///
+/// # Errors
+/// E413 a name that is no result; E402 a format that is not known. All that are found.
+pub fn check_outputs(data: &Data, names: &[String]) -> Outcome {
+    let mut found = Diagnostics::new();
+    let valid: Vec<&str> = names.iter().map(String::as_str).collect();
+    for text in &data.output {
+        match assignment(text, "output") {
+            Ok((name, ..)) if !names.contains(&name) => found.push(unknown("result", &name, &valid)),
+            Ok((_, file, _)) => found.extend(formats::Format::of(&file).err().map_or_else(Diagnostics::new, Into::into)),
+            Err(d) => found.push(d),
+        }
+    }
+    if found.has_errors() { Err(found.into()) } else { Ok(()) }
+}
+
 /// Writes results as asked for by `--output`: the global value, put together from the ranks' parts.
 ///
 /// # Errors

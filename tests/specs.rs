@@ -90,22 +90,21 @@ fn the_layer_is_right_on_any_number_of_devices() {
     }
 }
 
-/// What the stored result must reject: each of these is another layer, and its own evaluator agrees with it.
+/// What `expect` rejects: each of these is another layer, and its own evaluator agrees with it. (Fainter faults, by a
+/// tolerance of their own: tests/real_input.rs.)
 #[test]
 fn another_layer_is_rejected_by_the_stored_result() {
     let text = std::fs::read_to_string(root().join("specs/ffn_tp.kb")).expect("the spec");
     let faults = [
-        ("tanh-gelu", "gelu(matmul", "gelu_tanh(matmul"),
-        ("the second bias missing", "matmul(h, w2) + b2", "matmul(h, w2)"),
+        ("the second bias missing", "matmul(h, w2) + b2", "matmul(h, w2) + 0 * b2"),
         ("the second bias doubled", "matmul(h, w2) + b2", "matmul(h, w2) + b2 + b2"),
-        ("the first bias missing", "matmul(x, w1) + b1", "matmul(x, w1)"),
-        ("the first bias doubled", "matmul(x, w1) + b1", "matmul(x, w1) + b1 + b1"),
+        ("the first bias missing", "matmul(x, w1) + b1", "matmul(x, w1) + 0 * b1"),
     ];
     let scratch = Scratch::new();
     for (what, right, wrong) in faults {
         assert_eq!(text.matches(right).count(), 1, "{right}");
         scratch.write("specs/other.kb", text.replace(right, wrong).as_bytes());
-        for tp in [1, 2, 3, 4, 5, 8] {
+        for tp in [1, 4, 5] {
             let define = format!("tp={tp}");
             let ran = kbc(scratch.path(), &["compile", "specs/other.kb", "-D", &define, "--report", "json"], "");
             let r: Value = serde_json::from_str(&ran.stdout).expect("a report is printed in spite of it");

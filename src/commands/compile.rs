@@ -10,7 +10,7 @@ use crate::session::{Failure, Outcome, Session};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::dot;
-use kbc_ir::schedule::Schedule;
+use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::text::{self, PrintOptions};
 use std::path::Path;
 
@@ -22,9 +22,11 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     target(args)?;
     let artefacts = artefacts(args)?;
     let built = build(session, &args.source, &args.passes, &args.watch)?;
+    let names = analyse::output_names(&built.typed);
+    data::check_outputs(&args.data, &names)?;
     emit(session, &artefacts, &built)?;
-    let Some(schedule) = built.module.schedule() else {
-        // A pipeline that ends at graph level was asked for, to look at it.
+    let Some(schedule) = built.module.schedule().filter(|s| s.calls != Calls::None) else {
+        // A pipeline that ends before `synchronize` was asked for, to look at the module.
         return Ok(());
     };
     let mut report = begin("compile", &args.source.file, &built, schedule);
@@ -37,7 +39,6 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     analyse::time(&mut report, schedule, &built.topology)?;
     report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
     (report.compare, report.expect) = (Some(done.compare), done.expect);
-    let names = analyse::output_names(&built.typed);
     if let Some(last) = done.result.outputs.last() {
         data::write(&args.data, &names, &analyse::output_types(&built), last)?;
     }

@@ -2,13 +2,14 @@
 
 use crate::build::{Built, build};
 use crate::cli::{Explain, Source, Watch};
-use crate::report::human::{bytes, time};
+use crate::report::human::{bytes, count, time};
 use crate::session::{Failure, Outcome, Session};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, codes};
 use kbc_ir::schedule::Schedule;
 use kbc_passes::cost::Method;
 use kbc_passes::select::Verdict;
+use std::collections::BTreeMap;
 
 const TOPICS: [&str; 3] = ["select", "placement", "window"];
 
@@ -38,8 +39,8 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         session.result(&text);
         return Ok(());
     }
-    if args.file.is_some() {
-        return usage(unknown(&args.topic));
+    if args.file.is_some() && codes::find(&args.topic).is_some() {
+        return usage(Diagnostic::error("E416", format!("the page of {} is about no file", args.topic)));
     }
     match codes::find(&args.topic.to_uppercase()) {
         Some(code) => {
@@ -57,7 +58,7 @@ fn usage(d: Diagnostic) -> Outcome {
 fn unknown(topic: &str) -> Diagnostic {
     let all: Vec<&str> = codes::CODES.iter().map(|c| c.code).chain(TOPICS).collect();
     let mut d = Diagnostic::error("E416", format!("there is no page about `{topic}`"))
-        .note(format!("pages: {}", all.join(", ")));
+        .note(format!("pages: {}, and the codes of messages", TOPICS.join(", ")));
     if let Some(near) = nearest(&topic.to_uppercase(), all.iter().copied()).or_else(|| nearest(topic, TOPICS)) {
         d = d.help(format!("did you mean `{near}`?"));
     }
@@ -69,11 +70,11 @@ fn select(built: &Built) -> String {
     let mut out = String::new();
     for e in &built.select.entries {
         out += &format!(
-            "{} of {} over {} ({} ranks), %{}: {}{}\n",
+            "{} of {} over {} ({}), %{}: {}{}\n",
             e.kind.name(),
             bytes(e.bytes),
             e.axis,
-            e.ranks,
+            count(e.ranks, "rank"),
             e.value,
             e.chosen,
             if e.asked { ", asked for by the program" } else { ", the cheapest" }
@@ -87,7 +88,7 @@ fn select(built: &Built) -> String {
                         Method::Continued(sizes) => format!("continued from {sizes:?} ranks"),
                         Method::Measured => "simulated".to_owned(),
                     };
-                    format!("{:>12}  {} rounds, {} sent by a rank; {method}", time(p.ns), p.rounds, bytes(p.sent))
+                    format!("{:>12}  {}, {} sent by a rank; {method}", time(p.ns), count(p.rounds, "round"), bytes(p.sent))
                 }
                 Verdict::Unpriced => "legal".to_owned(),
                 Verdict::Rejected(why) => format!("not possible: {why}"),
@@ -102,10 +103,19 @@ fn select(built: &Built) -> String {
 fn placement(built: &Built) -> String {
     let g = &built.placed;
     let mut out = String::new();
+    // Values of one name are told apart by a number, as in .kir.
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut names = BTreeMap::new();
+    for &id in g.order() {
+        let name = g.op(id).name.as_str();
+        let n = count.entry(name).or_default();
+        names.insert(id, if *n == 0 { format!("%{name}") } else { format!("%{name}#{n}") });
+        *n += 1;
+    }
     for &id in g.order() {
         let op = g.op(id);
         let ty = op.ty.as_ref().map_or_else(|| "?".into(), ToString::to_string);
-        let args: Vec<String> = g.operands(id).iter().map(|o| format!("%{}", g.op(*o).name)).collect();
+        let args: Vec<String> = g.operands(id).iter().map(|o| names[o].clone()).collect();
         let (what, why) = match &op.kind {
             kbc_ir::graph::OpKind::Input(_) => ("input".into(), "declared"),
             kbc_ir::graph::OpKind::Matmul { .. } => ("matmul".into(), "follows from its operands"),
@@ -117,7 +127,7 @@ fn placement(built: &Built) -> String {
             kbc_ir::graph::OpKind::Demand => ("demand".into(), "annotation"),
             kbc_ir::graph::OpKind::Output(_) => ("result".into(), "declared"),
         };
-        out += &format!("%{:<16} {ty:<40} {what}({})  {why}\n", op.name.as_str(), args.join(", "));
+        out += &format!("{:<24} {ty:<40} {what}({})  {why}\n", names[&id], args.join(", "));
     }
     out
 }

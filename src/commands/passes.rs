@@ -41,7 +41,8 @@ pub fn run(session: &mut Session, args: &Passes) -> Outcome {
     for e in ALL {
         let i = e.info;
         out += &format!("{:<12} {}\n", i.name, i.summary);
-        out += &format!("{:<12} needs {:?}; gives {:?}; breaks {:?}\n", "", i.requires, i.gives, i.breaks);
+        let list = |p: kbc_ir::Props| if p.names().is_empty() { "nothing".into() } else { p.names().join(", ") };
+        out += &format!("{:<12} needs {}; gives {}; breaks {}\n", "", list(i.requires), list(i.gives), list(i.breaks));
     }
     out += "\npipelines\n";
     for (name, text) in PIPELINES {

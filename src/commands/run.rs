@@ -26,6 +26,8 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     }
     let built = build(session, &args.source, "default", &Watch::default())?;
     let Some(schedule) = built.module.schedule() else { return Ok(()) };
+    let names = analyse::output_names(&built.typed);
+    data::check_outputs(&args.data, &names)?;
     let mut report = begin("run", &args.source.file, &built, schedule);
     report.ok = true;
     let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
@@ -39,7 +41,6 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
             report.ok &= found.failure.is_none();
             report.adversarial = Some(found);
         }
-        let names = analyse::output_names(&built.typed);
         if let Some(last) = done.result.outputs.last() {
             data::write(&args.data, &names, &analyse::output_types(&built), last)?;
         }
@@ -76,6 +77,7 @@ fn run_schedule(session: &mut Session, args: &Run) -> Outcome {
         }
     }
     let machine = args.source.topology.clone().or(module.machine.clone());
+    report.machine.clone_from(&machine);
     if let (Some(machine), false) = (&machine, args.no_time) {
         let at = session.add_text("<machine>", machine);
         let topology = Topology::parse(machine, at).map_err(Diagnostics::from)?;

@@ -22,6 +22,11 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
+/// `1 rank`, `2 ranks`
+pub fn count(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 fn percent(p: Option<f64>) -> String {
     p.map_or_else(|| "-".into(), |p| format!("{p:.1} %"))
 }
@@ -47,11 +52,11 @@ pub fn human(r: &Report) -> String {
     for c in &r.collectives {
         let op = c.reduce.as_ref().map_or_else(|| c.operation.clone(), |red| format!("{} {red}", c.operation));
         line(format!(
-            "  {op} of {} over {} ({} ranks): {}{}",
+            "  {op} of {} over {} ({}){}{}",
             bytes(c.bytes),
             c.axis,
-            c.ranks,
-            c.algorithm,
+            count(c.ranks, "rank"),
+            if c.algorithm.is_empty() { String::new() } else { format!(": {}", c.algorithm) },
             if c.asked { "" } else { " (selected)" }
         ));
         if let (Some(t), Some(b)) = (c.time_ns, c.bound_ns) {
@@ -72,19 +77,14 @@ pub fn human(r: &Report) -> String {
         line("collectives: none".into());
     }
     if let Some(v) = &r.verified {
+        let calls =
+            if v.calls == "any" { "on the first call and on any later one at any skew" } else { "on the first call" };
+        let what = if v.meaning == "not checked" { "race-free and deadlock-free" } else { "race-free, deadlock-free and right" };
         line(format!(
-            "verified: {}",
-            if v.ok {
-                format!(
-                    "race-free, deadlock-free and right, {} ({} ranks and {} calls walked; meaning: {})",
-                    if v.calls == "any" { "on the first call and on any later one at any skew" } else { "on the first call" },
-                    v.ranks_walked,
-                    v.calls_walked,
-                    v.meaning
-                )
-            } else {
-                "no".into()
-            }
+            "verified: {what}, {calls} ({} and {} walked; meaning: {})",
+            count(v.ranks_walked, "rank"),
+            count(v.calls_walked, "call"),
+            v.meaning
         ));
     }
     for c in r.compare.iter().chain(&r.expect) {
@@ -92,8 +92,8 @@ pub fn human(r: &Report) -> String {
     }
     if let Some(a) = &r.adversarial {
         line(format!(
-            "adversarial: {} runs, {} elements compared: {}",
-            a.runs,
+            "adversarial: {}, {} elements compared: {}",
+            count(a.runs, "run"),
             a.elements,
             a.failure.as_deref().unwrap_or("all as in peace")
         ));
@@ -113,7 +113,7 @@ pub fn human(r: &Report) -> String {
     }
     path(r, &mut line);
     for a in &r.algorithms {
-        line(format!("{} {}: right on {} shapes up to {} ranks", a.collective, a.algorithm, a.shapes, a.largest));
+        line(format!("{} {}: right on {} up to {}", a.collective, a.algorithm, count(a.shapes, "shape"), count(a.largest, "rank")));
     }
     line(if r.ok { "ok".into() } else { "not ok".into() });
     out
@@ -127,7 +127,7 @@ fn path(r: &Report, line: &mut impl FnMut(String)) {
     if n == 0 {
         return;
     }
-    line(format!("critical path ({n} steps)"));
+    line(format!("critical path ({})", count(n as u64, "step")));
     for (i, s) in r.critical_path.iter().enumerate() {
         if n > SHOWN && i == SHOWN / 2 {
             line(format!("  ... {} more", n - SHOWN));

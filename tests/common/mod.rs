@@ -84,7 +84,7 @@ impl Scratch {
         out
     }
 
-    /// Runs a line: `kbc ..`, or `cat`, `ls`, `append FILE WORDS`; several with `|`; `< FILE` feeds the first.
+    /// Runs a line: `kbc ..`, or `cat`, `ls`, `append FILE WORDS`, `remove FILE`; several with `|`; `< FILE` feeds the first.
     pub fn line(&self, line: &str) -> Ran {
         let words = split(line);
         let mut ran = Ran::default();
@@ -123,6 +123,10 @@ impl Scratch {
             ["append", file, rest @ ..] => {
                 let old = std::fs::read_to_string(self.0.join(file)).unwrap_or_default();
                 self.write(file, format!("{old}{}\n", rest.join(" ")).as_bytes());
+                text(String::new())
+            }
+            ["remove", file] => {
+                std::fs::remove_file(self.0.join(file)).expect("a file for remove");
                 text(String::new())
             }
             _ => panic!("{words:?} is no command of a transcript"),

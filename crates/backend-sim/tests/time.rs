@@ -151,6 +151,15 @@ fn one_message(p: u64, to: u64) -> Schedule {
 }
 
 #[test]
+fn a_machine_may_have_more_links_than_are_used() {
+    // 89,700 links, of which a ring uses 300.
+    let t = time(&parse(&ring(300, 300 * 25)), &machine("full(300)"));
+    assert_eq!((t.ns, t.links.len()), (598.0 * 502.0, 300));
+    assert!(t.links.windows(2).all(|w| w[0].link < w[1].link));
+    assert!(t.links.iter().all(|l| l.bytes == 598 * 100 && l.messages == 598));
+}
+
+#[test]
 fn cut_through_pays_latencies_and_the_slowest_link_once() {
     let mut topo = machine("mesh(4)");
     let s = one_message(4, 3);

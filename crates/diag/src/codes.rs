@@ -50,6 +50,7 @@ codes! {
     E032 "members of a group that disagree",
     // options of a `using`
     E033 "an option of a `using` that is not there yet",
+    // limits
     E040 "too large to write out",
     // what its rounds do
     E101 "a read of a place that holds nothing",
@@ -71,7 +72,7 @@ codes! {
     E208 "a collective that does not apply to this value",
     E209 "a placement that cannot be reached",
     E210 "a dimension that the value does not have",
-    E211 "an operation with another number of operands",
+    E211 "an operation without what it needs",
     E212 "an algorithm where nothing is sent",
     E213 "a mesh that is not as large as its machine",
     E214 "no algorithm fits",
@@ -116,7 +117,7 @@ codes! {
     E329 "an event or signal with one side only",
     // algorithms that become no schedule
     E331 "an algorithm that is too large without a symbolic form",
-    E332 "scratch for chunks of unequal length",
+    E332 "chunks of unequal length at places that are not theirs",
     // the checker
     E340 "a deadlock",
     E341 "a contribution that is lost",
@@ -134,11 +135,12 @@ codes! {
     E353 "calls that never repeat",
     E354 "too much to prove",
     E355 "a promise that cannot be checked",
+    E359 "a schedule that claims nothing",
     // running and timing
     E360 "data that does not fit an input",
     E361 "a run that can go no further",
     E362 "a run that reads nothing",
-    E363 "a local operation that does not fit its operands",
+    E363 "a local operation without a result",
     E364 "a transfer between two element types",
     E365 "an output that was never written",
     E366 "a run that differs under the adversaries",
@@ -155,7 +157,7 @@ codes! {
     E404 "a key that the file does not have",
     E405 "data that the evaluator cannot use",
     E406 "a result that the file cannot hold",
-    E407 "an integer division by zero",
+    E407 "an integer division by zero in the reference",
     E408 "a value the evaluator cannot hold",
     // files, folders, the command line
     E410 "a file or folder that cannot be written",
@@ -205,7 +207,7 @@ pub struct Example {
     pub fails: bool,
     /// The number of ranks to check it on.
     pub ranks: u32,
-    /// Its language: `kb` or `kir`.
+    /// Its language: `kb` or `kir`; or `sh`, a command line.
     pub language: &'static str,
     /// Options of the command line it needs (`-D tp=8 --topology ring(7)`), or nothing.
     pub args: &'static str,
@@ -214,8 +216,13 @@ pub struct Example {
 }
 
 impl Code {
-    /// The files of the page: blocks fenced as `kb,fails` and `kb,fixed` (or `kir,..`), with `p=6` where the number of
-    /// ranks is not 4 and with options of the command line (`kb,fails,-D tp=8`) where it needs some. Other blocks are
+    /// Why the page has no files that can be run: a block fenced as `text,why=..`.
+    pub fn why_no_examples(&self) -> Option<&'static str> {
+        Some(self.page.split_once("\n```text,why=")?.1.lines().next().unwrap_or(""))
+    }
+
+    /// The files of the page: blocks fenced as `kb,fails` and `kb,fixed` (or `kir,..`, or `sh,..`), with `p=6` where the
+    /// number of ranks is not 4 and with options of the command line (`kb,fails,-D tp=8`) where it needs some. Others are
     /// prose.
     pub fn examples(&self) -> Vec<Example> {
         let mut out = vec![];

@@ -48,35 +48,6 @@ fn every_way_accepts_what_is_right() {
     }
 }
 
-#[test]
-#[ignore = "timing, for release builds"]
-fn timing() {
-    let list = [
-        ("ring 64", common::ring(64), Way::Auto),
-        ("ring 64 symmetric", common::ring(64), Way::Symmetric),
-        ("ring 64 fingerprints", common::ring(64), Way::Fingerprints),
-        ("ring 256 fingerprints", common::ring(256), Way::Fingerprints),
-        ("ring 1024", common::ring(1024), Way::Auto),
-        ("ring 4096", common::ring(4096), Way::Auto),
-        ("halving 4096", common::halving(12), Way::Auto),
-        ("doubling 65536", common::doubling(16), Way::Auto),
-        ("torus 32x32", common::torus(32, 32), Way::Auto),
-        ("torus 100x100", common::torus(100, 100), Way::Auto),
-        ("all_to_all 1024", common::all_to_all(1024), Way::Auto),
-    ];
-    for (name, text, way) in list {
-        let s = schedule(name, &text);
-        let run = || {
-            let t = std::time::Instant::now();
-            (check(&s, &CheckOptions { way, ..Default::default() }), t.elapsed())
-        };
-        let (v, first) = run();
-        let best = (0..8).map(|_| run().1).min().unwrap_or(first);
-        println!("{name:24} first {first:?}, best {best:?} {:?} {}", v.meaning, v.acts);
-        assert!(v.ok(), "{:#?} {:?}", v.errors.list, v.asymmetric);
-    }
-}
-
 fn good(name: &str) -> String {
     files("good").into_iter().find(|f| f.0 == name).expect("one of the good files").1
 }

@@ -133,11 +133,11 @@ pub struct Synchronize;
 /// How the messages of a window are signalled.
 struct Plan {
     arrival: SignalId,
-    /// Messages a call, where one counter counts them all; slots a message beside it.
-    counted: Option<(i64, i64)>,
+    /// Messages a call, where one counter counts them all.
+    counted: Option<i64>,
     credit: Option<SignalId>,
-    /// Slots of one call.
-    slots: i64,
+    /// Numbers that messages to one receiver have in one call.
+    messages: i64,
 }
 
 impl Pass for Synchronize {
@@ -227,7 +227,8 @@ fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
     let alternate = alternates(s, w);
     let window = s.window(w).clone();
     let slots = (if alternate { window.slots / 2 } else { window.slots }) as i64;
-    let counted = counted(r, w, slots);
+    let messages = messages(s, r, w).unwrap_or(slots);
+    let counted = counted(r, w, messages);
     let mut signal = |suffix: &str, count: i64, usage| {
         s.signals.push(Signal {
             name: format!("{}_{suffix}", window.name).into(),
@@ -238,14 +239,68 @@ fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
         });
         SignalId(s.signals.len() as u32 - 1)
     };
-    let arrival = signal("arrived", if counted.is_some() { 1 } else { slots }, SignalUse::Arrival);
-    let credit = (!alternate).then(|| signal("free", slots * ranks, SignalUse::Credit));
-    Plan { arrival, counted, credit, slots }
+    let arrival = signal("arrived", if counted.is_some() { 1 } else { messages }, SignalUse::Arrival);
+    let credit = (!alternate).then(|| signal("free", messages * ranks, SignalUse::Credit));
+    Plan { arrival, counted, credit, messages }
+}
+
+/// Evaluations that counting the messages of a window may take.
+const MAX_COUNTED: u64 = 1 << 18;
+
+/// How many numbers the messages of a window have: one more than the largest on any rank in any step. None if that
+/// takes too long to find; a window has at least as many slots.
+fn messages(s: &Schedule, r: &Region, w: WindowId) -> Option<i64> {
+    let mut most = 0;
+    let (mut left, mut known) = (MAX_COUNTED, true);
+    let ranks: u64 = r.coords.iter().map(|c| c.1).product();
+    visit(r, &mut |op, loops, _| {
+        let SOp::Mark { window, slot, .. } = op else { return };
+        if *window != w || !known {
+            return;
+        }
+        let anywhere = r.coords.iter().all(|(n, _)| !slot.mentions(n));
+        for rank in 0..if anywhere { 1 } else { ranks } {
+            let mut env = vec![];
+            let mut rest = rank;
+            for (n, size) in r.coords.iter().rev() {
+                env.push((n.clone(), (rest % size) as i64));
+                rest /= size;
+            }
+            let done = enumerate(loops, &mut env, &mut |env| {
+                left = left.saturating_sub(1);
+                match slot.eval(&Tables { env, tables: &s.tables }) {
+                    Ok(v) => most = most.max(v + 1),
+                    // A place that only other ranks or steps reach.
+                    Err(_) if left > 0 => {}
+                    Err(_) => return false,
+                }
+                left > 0
+            });
+            known &= done.is_some();
+        }
+    });
+    (known && most > 0).then_some(most)
+}
+
+/// Values of variables, and the tables of a schedule.
+struct Tables<'a> {
+    env: &'a [(Name, i64)],
+    tables: &'a [Table],
+}
+
+impl kbc_ir::expr::Env for Tables<'_> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        self.env.iter().rev().find(|(m, _)| m == name).map(|e| e.1)
+    }
+    fn table(&self, name: &Name, index: i64) -> Option<i64> {
+        let t = self.tables.iter().find(|t| t.name == *name)?;
+        t.values.get(usize::try_from(index).ok()?).copied()
+    }
 }
 
 /// Whether one counter can count all messages of a window: every rank publishes unconditionally to one peer, in the
-/// order of the slots. Then (messages a call, slots a message).
-fn counted(r: &Region, w: WindowId, slots: i64) -> Option<(i64, i64)> {
+/// order of their numbers. Then how many a call.
+fn counted(r: &Region, w: WindowId, messages: i64) -> Option<i64> {
     let mut sites = vec![];
     visit(r, &mut |op, loops, cond| {
         if let SOp::Mark { point: Point::Publish, peer, window, slot } = op
@@ -258,26 +313,14 @@ fn counted(r: &Region, w: WindowId, slots: i64) -> Option<(i64, i64)> {
     if loops.iter().any(|(v, _, _)| peer.iter().any(|e| e.mentions(v))) {
         return None;
     }
-    let mut numbers = vec![];
+    let mut next = 0;
     enumerate(loops, &mut vec![], &mut |env| {
         let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);
-        match slot.eval(&look) {
-            Ok(v) if (numbers.len() as i64) < slots => {
-                numbers.push(v);
-                true
-            }
-            _ => {
-                numbers.clear();
-                false
-            }
-        }
+        let in_order = slot.eval(&look) == Ok(next) && next < messages;
+        next += 1;
+        in_order
     })?;
-    let messages = numbers.len() as i64;
-    if messages == 0 || slots % messages != 0 {
-        return None;
-    }
-    let per = slots / messages;
-    numbers.iter().enumerate().all(|(i, v)| *v == i as i64 * per).then_some((messages, per))
+    (next > 0).then_some(next)
 }
 
 fn enumerate(
@@ -329,8 +372,8 @@ impl Plan {
     fn ops(&self, point: Point, peer: &Peer, slot: &Expr, coords: &[(Name, u64)]) -> Vec<SOp> {
         let call = || Expr::var(CALL);
         let (index, value) = match self.counted {
-            Some((messages, per)) => {
-                let value = call() * Expr::Int(messages) + slot.clone() / Expr::Int(per) + Expr::Int(1);
+            Some(messages) => {
+                let value = call() * Expr::Int(messages) + slot.clone() + Expr::Int(1);
                 (Expr::Int(0), value.simplify())
             }
             None => (slot.clone(), call() + Expr::Int(1)),
@@ -339,7 +382,7 @@ impl Plan {
         let credit = |receiver: &[Expr]| {
             let linear =
                 coords.iter().zip(receiver).fold(Expr::Int(0), |n, ((_, size), e)| n * Expr::Int(*size as i64) + e.clone());
-            (linear * Expr::Int(self.slots) + slot.clone()).simplify()
+            (linear * Expr::Int(self.messages) + slot.clone()).simplify()
         };
         match (point, self.credit) {
             (Point::Publish, _) => {

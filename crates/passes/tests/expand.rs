@@ -112,7 +112,8 @@ fn fallbacks_are_right() {
         ("broadcast deep", true),
         ("reduce deep", true),
         ("all_reduce inbox", true),
-        ("all_gather halves", true),
+        ("all_gather carry", true),
+        ("all_reduce picked", true),
     ] {
         let mut ran = 0;
         for p in [1, 2, 3, 4, 5, 7, 8, 9] {
@@ -122,11 +123,12 @@ fn fallbacks_are_right() {
                 if !world.legal(&case) {
                     continue;
                 }
-                // Scratch of other chunks has chunks of one length: blocks in two halves each.
-                for n in [0, 2 * p, 6 * p].into_iter().chain((name == "all_reduce inbox").then_some(7 * p + 3)) {
+                // Blocks that are carried elsewhere must be of one length.
+                let any = name != "all_gather carry";
+                for n in [0, p, 6 * p].into_iter().chain(any.then_some(1)).chain(any.then_some(7 * p + 3)) {
                     let l = Layout::ints(n);
                     let m = built(&world, &case, &l);
-                    assert_eq!(role_a_rank(&m), written_out && p > 1, "{}", world.show(&case));
+                    assert!(p <= 2 || role_a_rank(&m) == written_out, "{}", world.show(&case));
                     let s: &Schedule = m.schedule().unwrap();
                     let feeds: Vec<_> = (0..3).map(|c| stack::feed(&world, &case, &l, c)).collect();
                     let result = run(s, &feeds, &RunOptions { calls: 3, ..RunOptions::default() });
@@ -167,9 +169,9 @@ fn unequal_chunks_in_other_places_are_refused() {
     let layout = |n| Layout { unit: 4, ..Layout::ints(n) };
     let d = refusal(&world, &world.case("all_to_all bruck", &[4], None), &layout(7));
     insta::assert_snapshot!(world.words(&d));
-    let d = refusal(&world, &world.case("all_gather halves", &[4], None), &Layout::ints(9));
+    let d = refusal(&world, &world.case("all_gather carry", &[4], None), &Layout::ints(9));
     insta::assert_snapshot!(world.words(&d));
-    for (name, p, n) in [("all_to_all bruck", 4, 8), ("all_gather halves", 4, 8)] {
+    for (name, p, n) in [("all_to_all bruck", 4, 8), ("all_gather carry", 4, 8)] {
         built(&world, &world.case(name, &[p], None), &layout(n));
     }
     // Any cut will do where chunks stay: also PyTorch's.
@@ -199,7 +201,7 @@ fn options_that_are_not_there_yet() {
         let d = refusal(world, &with(option, value), &Layout::ints(8));
         assert_eq!(d.list[0].code, "E033", "{option}");
         assert!(d.list[0].title.contains(option));
-        let (coll, scratch) = ("all_reduce ring", "scratch t[p] put [..] -> t[0] ");
+        let scratch = "scratch t[p] put [..] -> t[0] ";
         // In an `apply`: before the text is found to be symbolic, and where it is not.
         for before in ["", scratch] {
             let text = format!(
@@ -207,7 +209,7 @@ fn options_that_are_not_there_yet() {
             );
             let world = World::with("mine.kb", &text);
             let d = refusal(&world, &world.case("all_reduce mine", &[4], None), &Layout::ints(8));
-            assert_eq!(d.list[0].code, "E033", "{coll} {option} {before}");
+            assert_eq!(d.list[0].code, "E033", "{option} {before}");
         }
     }
     for (option, value) in [("pipeline", "1"), ("instances", "1"), ("cores", "1"), ("transfer", "push"), ("direct", "false")] {

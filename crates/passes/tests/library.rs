@@ -1,7 +1,7 @@
 //! Every algorithm of the library and of the language reference through the whole stack: lowered, verified, checked,
 //! executed with real numbers and attacked.
 //!
-//! The sample: lines of 1 to 9 ranks with every root, eight grids up to 3 x 3 and 2 x 4, boxes of 2 x 2 x 2 and
+//! The sample: lines of 1 to 9 ranks, with every root up to 5 and with three above, eight grids up to 3 x 3 and 2 x 4, boxes of 2 x 2 x 2 and
 //! 2 x 3 x 2; 0, 1, p - 1, p, p + 1 and 7 p + 3 elements, both rules of cutting; three calls in a row. Larger shapes
 //! (the language reference has lines up to 17 and boxes up to 36) are verified as rounds by `kbc-rounds`.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
@@ -26,6 +26,10 @@ fn lines() -> Vec<Vec<u64>> {
 fn grids() -> Vec<Vec<u64>> {
     let flat = [[1, 1], [1, 3], [3, 1], [2, 2], [2, 3], [3, 2], [3, 3], [2, 4]];
     flat.iter().map(|s| s.to_vec()).chain([vec![2, 2, 2], vec![2, 3, 2]]).collect()
+}
+
+fn roots(p: u64) -> Vec<u64> {
+    if p <= 5 { (0..p).collect() } else { vec![0, p / 2, p - 1] }
 }
 
 /// Numbers of elements worth trying.
@@ -64,14 +68,15 @@ fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
     };
     let s = m.schedule().unwrap();
     let feeds: Vec<_> = (0..3).map(|call| stack::feed(world, case, l, call)).collect();
-    for seed in [None, Some(l.n + 1)] {
+    let deep = l.n == 7 * case.ranks() + 3 || l.n == case.ranks();
+    for seed in [None, Some(l.n + 1)].into_iter().take(1 + usize::from(deep)) {
         let options = RunOptions { calls: 3, seed, ..RunOptions::default() };
         let result = run(s, &feeds, &options).map_err(|d| world.words(&d))?;
         if let Some(e) = stack::wrong(world, case, l, &feeds, &result, stack::region(&m)) {
             return Err(e);
         }
     }
-    if l.n == 7 * case.ranks() + 3 || l.n == case.ranks() {
+    if deep {
         round_trip(&m);
         for way in [Way::Auto, Way::Symmetric, Way::Fingerprints] {
             let v = check(s, &CheckOptions { calls: Some(Calls::Any), way, ..CheckOptions::default() });
@@ -81,7 +86,7 @@ fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
             }
             assert_eq!(v.order, Calls::Any);
         }
-        let attack = AdversaryOptions { calls: 3, seed: l.n, runs: 4, ..AdversaryOptions::default() };
+        let attack = AdversaryOptions { calls: 3, seed: l.n, runs: 3, ..AdversaryOptions::default() };
         if let Some(f) = adversarial(s, &feeds, None, &attack).map_err(|d| world.words(&d))?.failure {
             return Err(world.words(&f.diagnostic.into()));
         }
@@ -93,7 +98,7 @@ fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
 fn sweep(world: &World, shapes: &[Vec<u64>]) {
     let fit = |axes: usize| shapes.iter().filter(|s| s.len() == axes).cloned().collect::<Vec<_>>();
     let (mut wrong, mut ran, mut refused) = (vec![], BTreeSet::new(), 0);
-    for case in world.cases(&fit, &|p| (0..p).collect()) {
+    for case in world.cases(&fit, &roots) {
         for n in counts(case.ranks()) {
             match one(world, &case, &layout(n, case.ranks())) {
                 Ok(true) => _ = ran.insert(case.alg),
@@ -106,7 +111,8 @@ fn sweep(world: &World, shapes: &[Vec<u64>]) {
     let here = world.lib.algorithms().filter(|a| shapes.iter().any(|s| s.len() == world.lib.algorithm(*a).axes.len()));
     let missing: Vec<String> = here.filter(|a| !ran.contains(a)).map(|a| world.name(a)).collect();
     assert!(missing.is_empty(), "never ran: {missing:?}");
-    println!("{} algorithms, {refused} refusals", ran.len());
+    // Refusals are the exception, not the way through the test.
+    assert!(refused < 60, "{refused} refusals");
 }
 
 #[test]
@@ -191,5 +197,5 @@ fn sums_have_the_order_of_the_rounds() {
     for case in world.cases(&shapes, &|p| vec![0, p - 2]) {
         compared += stack::oracle::compare(world, &case);
     }
-    assert!(compared > 20_000, "{compared}");
+    assert!(compared > 15_000, "{compared}");
 }

@@ -20,7 +20,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// All of them, as [`Amounts`] has them.
+    /// All of them.
     pub const ALL: [Unit; 3] = [Unit::Arithmetic, Unit::Memory, Unit::Vector];
 
     /// How it is called in reports.

@@ -12,7 +12,7 @@ use super::region::{Cx, Fresh, Region as Chunks};
 use super::sym::{Evaluator, Ranges, Res, Stop, Sym};
 use super::legal::Legal;
 use super::view::{Group, World};
-use kbc_diag::{Diagnostics, Span};
+use kbc_diag::{Diagnostics, Label, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
@@ -61,20 +61,22 @@ pub struct Request<'a> {
 /// Appends the region (with its windows, tables and scratch) to the schedule.
 pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics> {
     let (params, memory) = options::split(r)?;
-    let mut reasons = vec![];
+    let mut reasons: Vec<(String, Span)> = vec![];
     for unroll in [false, true] {
         match attempt(r, &params, memory, unroll, out) {
             Ok(()) => return Ok(()),
             Err(Stop::Error(d)) => return Err((*d).into()),
-            Err(Stop::NotSymbolic(why, span)) => reasons.push((why, span)),
+            Err(Stop::NotSymbolic(why, span)) if !reasons.contains(&(why.clone(), span)) => reasons.push((why, span)),
+            Err(Stop::NotSymbolic(..)) => {}
         }
     }
     super::concrete::collective(r, memory, out).map_err(|mut d| {
-        for e in &mut d.list {
-            if e.code == "E331" {
-                e.notes.extend(reasons.iter().map(|(why, _)| format!("no symbolic form: {why}")));
-                e.notes.push(format!("loops are unrolled up to {MAX_UNROLLED} transfers"));
+        for e in d.list.iter_mut().filter(|e| e.code == "E331") {
+            for (why, span) in &reasons {
+                e.notes.push(format!("no symbolic form: {why}"));
+                e.labels.push(Label { span: *span, text: "this has none".into() });
             }
+            e.notes.push(format!("loops are unrolled up to {MAX_UNROLLED} transfers"));
         }
         d
     })

@@ -54,7 +54,9 @@ fn rounds(r: &Request<'_>) -> Result<Rounds, Diagnostics> {
         for e in &mut d.list {
             if e.code == "E040" {
                 e.code = "E331";
-                e.title = format!("this algorithm needs a role a rank, and is too large for that: {}", e.title);
+                e.notes.insert(0, e.title.clone());
+                e.title = "this algorithm needs a role a rank, and is too large for that".into();
+                e.notes.push(format!("a role a rank is written for up to {MAX_TRANSFERS} transfers"));
                 e.help = Some("run it on fewer ranks, or write it without what has no symbolic form".into());
             }
         }
@@ -133,6 +135,20 @@ pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -
         next[p.dst as usize] += 1;
     }
     let slots = next.iter().copied().max().unwrap_or(0);
+    // And a number for each message: the pieces of one round from one sender.
+    let mut received = vec![0i64; ranks];
+    let mut message = vec![0i64; pieces.len()];
+    for i in 0..pieces.len() {
+        let p = &pieces[i];
+        let same = |q: &Piece| (q.round, q.src, q.dst) == (p.round, p.src, p.dst);
+        message[i] = match i.checked_sub(1).filter(|&before| same(&pieces[before])) {
+            Some(before) => message[before],
+            None => {
+                received[p.dst as usize] += 1;
+                received[p.dst as usize] - 1
+            }
+        };
+    }
     let mut most = 0;
     for x in rounds.rounds.iter().flatten().filter(|x| x.is_remote()) {
         let from = x.from.buffer as usize;
@@ -154,7 +170,16 @@ pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -
     }
     let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
     let place = |rank: u32| -> Peer { coordinates(&sizes, i64::from(rank)).into_iter().map(Expr::Int).collect() };
-    let cx = Roles { rounds: &rounds, pieces: &pieces, locals: &locals, slot: &slot, window: id, red: r.red, place: &place };
+    let cx = Roles {
+        rounds: &rounds,
+        pieces: &pieces,
+        locals: &locals,
+        slot: &slot,
+        message: &message,
+        window: id,
+        red: r.red,
+        place: &place,
+    };
     let roles = (0..ranks as u32)
         .map(|rank| Role {
             name: format!("rank{rank}").into(),
@@ -301,6 +326,7 @@ struct Roles<'x> {
     pieces: &'x [Piece],
     locals: &'x [(usize, &'x Transfer)],
     slot: &'x [i64],
+    message: &'x [i64],
     window: WindowId,
     red: kbc_ir::types::ReduceOp,
     place: &'x dyn Fn(u32) -> Peer,
@@ -331,7 +357,7 @@ impl Roles<'_> {
                 point,
                 peer: (self.place)(peer),
                 window: self.window,
-                slot: slot(list[at]),
+                slot: Expr::Int(self.message[list[at]]),
             };
             let span = self.pieces[list[at]].span;
             let (before, after) = if send { (Point::Reserve, Point::Publish) } else { (Point::Expect, Point::Free) };

@@ -5,6 +5,7 @@
 
 use super::body::{Builder, Node, Transfer};
 use super::message::{End, Form, at_owner};
+use super::numbering::Numbers;
 use super::region::{Gen, Region};
 use super::sym::{Res, not_symbolic};
 use kbc_diag::Span;
@@ -21,9 +22,6 @@ pub(super) struct WindowDraft {
     pub(super) span: Span,
 }
 
-/// Evaluations a numbering of messages may take.
-const MAX_ENUMERATED: i64 = 1 << 20;
-
 /// A stream of a role.
 pub(super) type Lane = (Name, Vec<SStmt>);
 
@@ -39,9 +37,9 @@ pub(super) struct Emitter<'b, 'a> {
     pub(super) region: Name,
 }
 
-struct Message {
-    like: Transfer,
-    forms: Vec<Form>,
+pub(super) struct Message {
+    pub(super) like: Transfer,
+    pub(super) forms: Vec<Form>,
     /// What the receiver does with it.
     dsts: Vec<Landing>,
 }
@@ -157,6 +155,7 @@ impl Emitter<'_, '_> {
         let mut messages: Vec<Message> = vec![];
         let mut locals: Vec<(Transfer, Expr)> = vec![];
         for t in list {
+            let t = &self.unless_empty(t, loops);
             let forms = t.forms(&self.b.cx.ranges);
             let own = t.is_self(&forms, &self.b.cx.ranges);
             let may = self.possible(&own, t, loops);
@@ -186,75 +185,22 @@ impl Emitter<'_, '_> {
         Ok(sends)
     }
 
-    /// Whether a condition can be true and whether it can be false, over all ranks, steps and generators.
-    fn possible(&self, cond: &Expr, t: &Transfer, loops: &[Gen]) -> (bool, bool) {
-        if let Some(v) = cond.as_int() {
-            return (v != 0, v == 0);
-        }
-        let mut gens: Vec<Gen> = loops.to_vec();
-        gens.extend(t.each.iter().cloned());
-        let over_ranks = !self.b.cx.ranges.uniform(cond);
-        let (mut yes, mut no) = (false, false);
-        let done = self.enumerate(&gens, over_ranks, &mut |env| {
-            match cond.eval(&env) {
-                Ok(0) => no = true,
-                Ok(_) => yes = true,
-                Err(_) => (yes, no) = (true, true),
+    /// A transfer of no chunks at all is none: where a list may be empty, that becomes a part of the guard. (Chunks
+    /// without elements are transferred: schedules do not depend on the number of elements.)
+    fn unless_empty(&self, t: &Transfer, loops: &[Gen]) -> Transfer {
+        let mut t = t.clone();
+        for g in &t.src.gens {
+            let some = Expr::bin(BinOp::Lt, g.lo.clone(), g.hi.clone());
+            let inner = t.src.gens.iter().any(|h| some.mentions(&h.var));
+            if inner || super::message::tidy(&some, &self.b.cx.ranges).is_true() {
+                continue;
             }
-            !(yes && no)
-        });
-        if done { (yes, no) } else { (true, true) }
-    }
-
-    /// Calls `f` for every value of the generators (and every rank); false if that is too much.
-    fn enumerate(&self, gens: &[Gen], ranks: bool, f: &mut dyn FnMut(&dyn Fn(&Name) -> Option<i64>) -> bool) -> bool {
-        let mut budget = MAX_ENUMERATED;
-        let total = if ranks { self.b.world.ranks() } else { 1 };
-        for rank in 0..total {
-            let at = self.b.world.split(rank);
-            let mut env: Vec<(Name, i64)> =
-                self.b.world.coords.iter().zip(at).map(|((n, _), v)| (n.clone(), v)).collect();
-            if !ranks {
-                env.clear();
-            }
-            match self.turn(gens, &mut env, &mut budget, f) {
-                Some(true) => {}
-                Some(false) => return true,
-                None => return false,
+            let none = t.guard.clone().and(negated(some.clone()));
+            if self.possible(&none, &t, loops).0 {
+                t.guard = t.guard.clone().and(some);
             }
         }
-        true
-    }
-
-    /// One generator after another; `Some(false)` when `f` has seen enough, none when the budget is used up.
-    fn turn(
-        &self,
-        gens: &[Gen],
-        env: &mut Vec<(Name, i64)>,
-        budget: &mut i64,
-        f: &mut dyn FnMut(&dyn Fn(&Name) -> Option<i64>) -> bool,
-    ) -> Option<bool> {
-        let Some((g, rest)) = gens.split_first() else {
-            *budget -= 1;
-            if *budget < 0 {
-                return None;
-            }
-            let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);
-            return Some(f(&look));
-        };
-        let (lo, hi) = {
-            let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);
-            (g.lo.eval(&look).ok()?, g.hi.eval(&look).ok()?)
-        };
-        for v in lo..hi {
-            env.push((g.var.clone(), v));
-            let go = self.turn(rest, env, budget, f);
-            env.pop();
-            if go != Some(true) {
-                return go;
-            }
-        }
-        Some(true)
+        t
     }
 
     /// Messages in the order in which their reductions add: by (source - receiver) mod p.
@@ -303,18 +249,17 @@ impl Emitter<'_, '_> {
         let t = &m.like;
         let owner = t.owner_end(self.b)?;
         let mut other = t.other_end(&m.forms, self.b)?;
-        let (slot, slots) = self.slots(m, loops)?;
+        let Numbers { message, slot, slots } = self.numbers(m, loops)?;
         let window = WindowId(self.first_window + self.windows.len() as u32);
         let fits = self.largest(&t.src, loops, &t.each);
         self.windows.push(WindowDraft { slots, fits: (t.src.operand, fits), span: t.span });
         if !t.get && m.dsts.iter().any(|d| d.adds) {
             self.reverse_if_needed(t, &m.forms, loops, &mut other)?;
         }
-        let base = slot.subst(&|n| t.src.gens.iter().find(|g| g.var == *n).map(|g| g.lo.clone()));
         let (sender, receiver) = if t.get { (&other, &owner) } else { (&owner, &other) };
         let see = |e: &Expr, end: &End| at_owner(e, &end.owner, self.b);
         let mark = |point, end: &End| {
-            let slot = see(&base, end);
+            let slot = see(&message, end);
             SStmt::Op(SOp::Mark { point, peer: end.peer.clone(), window, slot }, t.span)
         };
         let mut send = vec![mark(Point::Reserve, sender)];
@@ -401,113 +346,6 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Slot number of a message's piece, as an expression of the owner's, and the number of slots.
-    fn slots(&mut self, m: &Message, loops: &[Gen]) -> Res<(Expr, i64)> {
-        let t = &m.like;
-        let mut pieces = (Expr::Int(0), 1);
-        self.number(&t.src.gens, &mut pieces, t.span)?;
-        let (piece, per) = pieces;
-        let mut all = (Expr::Int(0), 1);
-        self.number(loops, &mut all, t.span)?;
-        self.number(&t.each, &mut all, t.span)?;
-        let (step, steps) = all;
-        let plain = |step: Expr, steps: i64| (step * Expr::Int(per) + piece.clone(), steps * per);
-        let search = m.forms.contains(&Form::Other);
-        if !search && self.b.cx.ranges.uniform(&t.guard) {
-            return Ok(plain(step, steps));
-        }
-        // Who sends what to whom, so that slots are not kept for messages that never come.
-        let world = self.b.world.clone();
-        let owner = world.linear(&world.own());
-        let peer = world.linear(&t.group.region_coords(&t.wrapped_peer(&self.b.cx.ranges))?);
-        let mut gens = loops.to_vec();
-        gens.extend(t.each.iter().cloned());
-        let mut list: Vec<(i64, i64, i64)> = vec![];
-        let tables = self.b.tables.clone();
-        let whole = self.enumerate(&gens, true, &mut |env| {
-            let env = WithTables { env, tables: &tables };
-            if t.guard.eval(&env).is_ok_and(|v| v != 0)
-                && let (Ok(o), Ok(p), Ok(s)) = (owner.eval(&env), peer.eval(&env), step.eval(&env))
-            {
-                list.push((p, s, o));
-            }
-            true
-        });
-        let ranks = world.ranks();
-        let spread = (step.clone() * Expr::Int(ranks) + owner.clone(), steps * ranks);
-        if !whole {
-            return Ok(if search { plain(spread.0, spread.1) } else { plain(step, steps) });
-        }
-        let receiver = |x: &(i64, i64, i64)| if t.get { x.2 } else { x.0 };
-        let mut owners: Vec<i64> = list.iter().map(|x| x.2).collect();
-        owners.sort_unstable();
-        let once = owners.windows(2).all(|w| w[0] != w[1]);
-        if once {
-            // In the order in which they are received.
-            list.sort_by_key(|x| (receiver(x), x.1, (x.2 - x.0).rem_euclid(ranks)));
-            let mut place = vec![0; ranks as usize];
-            let (mut last, mut n, mut most) = (None, 0, 0);
-            for x in &list {
-                n = if last == Some(receiver(x)) { n + 1 } else { 0 };
-                last = Some(receiver(x));
-                place[x.2 as usize] = n;
-                most = most.max(n + 1);
-            }
-            let used: Vec<i64> = list.iter().map(|x| place[x.2 as usize]).collect();
-            if used.iter().all(|v| *v == 0) {
-                place.fill(0);
-            }
-            let at = self.b.table_at("order", place, owner);
-            return Ok(plain(at, most.max(1)));
-        }
-        let mut keys: Vec<(i64, i64)> = list.iter().map(|x| (receiver(x), x.1)).collect();
-        keys.sort_unstable();
-        if keys.windows(2).all(|w| w[0] != w[1]) {
-            return Ok(plain(step, steps));
-        }
-        Ok(plain(spread.0, spread.1))
-    }
-
-    /// Mixed-radix number of generator values: appended to (expression, count).
-    fn number(&self, gens: &[Gen], to: &mut (Expr, i64), span: Span) -> Res<()> {
-        for g in gens {
-            let (lo, hi) = (self.b.cx.ranges.interval(&g.lo), self.b.cx.ranges.interval(&g.hi));
-            let (Some(lo), Some(hi)) = (lo, hi) else {
-                return not_symbolic("a loop whose bounds have no known range", span);
-            };
-            let extent = (hi.1 - lo.0).max(1);
-            to.0 = to.0.clone() * Expr::Int(extent) + (Expr::Var(g.var.clone()) - Expr::Int(lo.0));
-            to.1 = to.1.checked_mul(extent).filter(|n| *n < 1 << 31).map_or_else(
-                || not_symbolic("more slots than can be numbered", span),
-                Ok,
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Sizes of the chunks a region's runs have, over all steps: as (chunks, of), largest ones.
-    fn largest(&self, r: &Region, loops: &[Gen], each: &[Gen]) -> Vec<(i64, i64)> {
-        let den = r.path.iter().fold(Expr::Int(1), |d, p| d * p.of.clone());
-        let len = r.path.last().map_or(Expr::Int(1), |p| p.len.clone());
-        if let (Some(l), Some(d)) = (len.as_int(), den.as_int()) {
-            return vec![(l, d)];
-        }
-        let mut gens = loops.to_vec();
-        gens.extend(each.iter().cloned());
-        let ranks = !(self.b.cx.ranges.uniform(&len) && self.b.cx.ranges.uniform(&den));
-        let mut out: Vec<(i64, i64)> = vec![];
-        let whole = self.enumerate(&gens, ranks, &mut |env| {
-            if let (Ok(l), Ok(d)) = (len.eval(&env), den.eval(&env)) {
-                let pair = (l, d);
-                if !out.contains(&pair) {
-                    out.push(pair);
-                }
-            }
-            true
-        });
-        if whole && !out.is_empty() { out } else { vec![(1, 1)] }
-    }
-
     fn local_moves(&mut self, list: &[(Transfer, Expr)]) -> Res<Vec<SStmt>> {
         let own = self.b.world.own();
         let end = |guard: Expr, loops: Vec<Gen>| End {
@@ -577,19 +415,4 @@ fn apart(a: &Region, b: &Region) -> bool {
             .zip(&b.path)
             .take_while(|(x, y)| x.of == y.of && x.len.as_int() == Some(1) && y.len.as_int() == Some(1))
             .any(|(x, y)| matches!((x.index.as_int(), y.index.as_int()), (Some(i), Some(j)) if i != j))
-}
-
-struct WithTables<'a> {
-    env: &'a dyn Fn(&Name) -> Option<i64>,
-    tables: &'a [kbc_ir::schedule::Table],
-}
-
-impl kbc_ir::expr::Env for WithTables<'_> {
-    fn var(&self, name: &Name) -> Option<i64> {
-        (self.env)(name)
-    }
-    fn table(&self, name: &Name, index: i64) -> Option<i64> {
-        let t = self.tables.iter().find(|t| t.name == *name)?;
-        t.values.get(usize::try_from(index).ok()?).copied()
-    }
 }

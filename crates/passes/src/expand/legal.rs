@@ -1,5 +1,5 @@
 //! What symbolic text cannot show and a schedule must keep to on every rank: peers that exist, and transfers whose
-//! two places have room for the same number of elements (LANGUAGE 2.2, 2.3).
+//! two places have room for the same number of elements (LANGUAGE 2.2, 2.3). Also expressions that have a value.
 //!
 //! Both are evident for most transfers (a peer on a wrapping axis, the same chunk of the same line on both sides) or
 //! follow from equal chunks; otherwise they are evaluated on all ranks and steps, up to [`MAX_EVALUATED`] evaluations.
@@ -11,7 +11,7 @@ use super::sym::{IntoStop, Ranges, Res};
 use super::view::World;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
-use kbc_ir::expr::{Env, Expr};
+use kbc_ir::expr::{BinOp, Env, Expr, UnOp};
 use kbc_ir::schedule::{Line, Table};
 use kbc_ir::types::Mesh;
 
@@ -172,7 +172,8 @@ impl<'x> Legal<'x> {
             *wraps || self.ranges.interval(e).is_some_and(|(lo, hi)| lo >= 0 && hi < *size) || t.group.own.contains(e)
         });
         let fits = self.evidently_fits(t);
-        if near && fits {
+        let sound = !may_fail(&t.guard, self.ranges) && !t.peer.iter().any(|e| may_fail(e, self.ranges));
+        if near && fits && sound {
             return Ok(());
         }
         let mut gens: Vec<Gen> = loops.to_vec();
@@ -234,15 +235,18 @@ impl<'x> Legal<'x> {
             }
             left -= 1;
             let at = At { steps, coords: &coords, mesh: here, tables };
-            if !t.guard.eval(&at).is_ok_and(|v| v != 0) {
-                return None;
+            match t.guard.eval(&at) {
+                Ok(0) => return None,
+                Ok(_) => {}
+                Err(e) => return Some(Err(no_value(&e, &coords, t.span))),
             }
             for (e, (size, wraps)) in t.peer.iter().zip(t.group.sizes.iter().zip(&t.group.wraps)) {
-                if let Ok(c) = e.eval(&at)
-                    && !wraps
-                    && !(0..*size).contains(&c)
-                {
-                    return Some(Err(off_axis(c, *size, &coords, t.span)));
+                match e.eval(&at) {
+                    Ok(c) if !wraps && !(0..*size).contains(&c) => {
+                        return Some(Err(off_axis(c, *size, &coords, t.span)));
+                    }
+                    Ok(_) => {}
+                    Err(e) => return Some(Err(no_value(&e, &coords, t.span))),
                 }
             }
             if fits || t.src.guard.as_ref().is_some_and(|g| g.eval(&at) == Ok(0)) {
@@ -266,10 +270,43 @@ impl<'x> Legal<'x> {
     }
 }
 
+/// Whether an operation in the expression may have no value: a division by 0, a logarithm of nothing, a shift by a
+/// negative amount.
+fn may_fail(e: &Expr, ranges: &Ranges) -> bool {
+    let least = |e: &Expr| ranges.interval(e).map_or(i64::MIN, |r| r.0);
+    match e {
+        Expr::Int(_) | Expr::Var(_) => false,
+        Expr::Un(op, a) => {
+            let fails = matches!(op, UnOp::Log2 | UnOp::CeilLog2) && least(a) < 1;
+            fails || may_fail(a, ranges)
+        }
+        Expr::Bin(op, a, b) => {
+            let fails = match op {
+                BinOp::Div | BinOp::Mod => least(b) < 1,
+                BinOp::Shl | BinOp::Shr => least(b) < 0,
+                _ => false,
+            };
+            fails || may_fail(a, ranges) || may_fail(b, ranges)
+        }
+        Expr::Select(c, a, b) => [c, a, b].iter().any(|e| may_fail(e, ranges)),
+        Expr::Table(_, i) => may_fail(i, ranges),
+    }
+}
+
+fn who(coords: &[(Name, i64)]) -> String {
+    let parts: Vec<String> = coords.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    parts.join(" ")
+}
+
+fn no_value(e: &kbc_ir::expr::EvalError, coords: &[(Name, i64)], span: Span) -> Diagnostic {
+    Diagnostic::error("E010", e.to_string())
+        .primary(span, format!("on rank {}", who(coords)))
+        .help("guard the statement with `if` where this has no value")
+}
+
 fn off_axis(c: i64, size: i64, coords: &[(Name, i64)], span: Span) -> Diagnostic {
-    let who: Vec<String> = coords.iter().map(|(n, v)| format!("{n}={v}")).collect();
     Diagnostic::error("E021", format!("coordinate {c} is off an axis of {size} (0..{size})"))
-        .primary(span, format!("on rank {}", who.join(" ")))
+        .primary(span, format!("on rank {}", who(coords)))
         .help("guard the statement with `if`, or declare the axis with `mod` if it should wrap")
 }
 

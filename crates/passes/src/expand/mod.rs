@@ -87,6 +87,7 @@ mod emit;
 mod legal;
 mod lower;
 mod message;
+mod numbering;
 mod options;
 mod promise;
 mod region;

@@ -164,74 +164,58 @@ impl Region {
         Ok(out)
     }
 
-    /// Each chunk of `n` as a run of its own.
-    fn chunks(&self, n: &Expr, cx: &mut Cx, span: Span) -> Res<Region> {
-        if n.as_int() == Some(1) {
-            return Ok(self.clone());
-        }
-        let var = cx.fresh.name("c");
-        let lo = Expr::Int(0);
-        cx.ranges.bind(&var, &lo, n);
-        let mut out = self.part(Expr::Var(var.clone()), Expr::Int(1), n.clone(), cx, span)?;
-        out.gens.insert(0, Gen { var, lo, hi: n.clone() });
-        Ok(out)
-    }
-
     /// Applies the selectors of a slice; `n` is the number of chunks of the space.
     pub(super) fn select(&self, selectors: &[Selector], n: &Expr, cx: &mut Cx, env: &Bindings) -> Res<Region> {
-        let mut out = self.clone();
-        for (i, s) in selectors.iter().enumerate() {
-            let nested = i > 0;
-            let last = i + 1 == selectors.len();
-            match &s.kind {
-                SelectorKind::All if nested => {}
-                SelectorKind::All if last => {}
-                SelectorKind::All => out = out.chunks(n, cx, s.span)?,
-                SelectorKind::Part { .. } => out = out.selected(s, n, nested, cx, env)?,
-            }
-        }
-        Ok(out)
+        let Some((first, rest)) = selectors.split_first() else { return Ok(self.clone()) };
+        self.cut(first, rest, n, cx, env)
     }
 
-    /// One selector that names chunks; a `nested` one applies to each run of what there is.
-    fn selected(&self, s: &Selector, n: &Expr, nested: bool, cx: &mut Cx, env: &Bindings) -> Res<Region> {
-        let SelectorKind::Part { index, len, gens, of } = &s.kind else { return Ok(self.clone()) };
+    /// One selector, and the `rest` of them on each of the chunks it selects, however many runs a chunk is.
+    fn cut(&self, s: &Selector, rest: &[Selector], n: &Expr, cx: &mut Cx, env: &Bindings) -> Res<Region> {
         let span = s.span;
-        let n = match of {
-            Some(e) => cx.eval.int(e, env)?,
-            None => n.clone(),
+        let (mut outer, mut cond) = (vec![], None);
+        let (at, len, n) = match &s.kind {
+            SelectorKind::All => (Expr::Int(0), n.clone(), n.clone()),
+            SelectorKind::Part { index, len, gens, of } => {
+                let n = match of {
+                    Some(e) => cx.eval.int(e, env)?,
+                    None => n.clone(),
+                };
+                let mut env = env.clone();
+                for (var, range) in gens.iter().flat_map(|g| &g.vars) {
+                    let (lo, hi) = (cx.eval.int(&range.lo, &env)?, cx.eval.int(&range.hi, &env)?);
+                    let name = cx.fresh.name(&var.node);
+                    let (generator, inside) = cx.generator(&name, &lo, &hi, span)?;
+                    env.push((var.node.clone(), Sym::Int(Expr::Var(name))));
+                    outer.push(generator);
+                    cond = both(cond, inside);
+                }
+                if let Some(c) = gens.as_ref().and_then(|g| g.cond.as_ref()) {
+                    cond = both(cond, Some(cx.eval.int(c, &env)?).filter(|c| !c.is_true()));
+                }
+                let at = cx.eval.int(index, &env)?;
+                let len = match len {
+                    Some(l) => cx.eval.int(l, &env)?,
+                    None => Expr::Int(1),
+                };
+                (at, len, n)
+            }
         };
-        let mut env = env.clone();
-        let mut outer = vec![];
-        let mut cond = None;
-        for (var, range) in gens.iter().flat_map(|g| &g.vars) {
-            let (lo, hi) = (cx.eval.int(&range.lo, &env)?, cx.eval.int(&range.hi, &env)?);
-            let name = cx.fresh.name(&var.node);
-            let (generator, inside) = cx.generator(&name, &lo, &hi, span)?;
-            env.push((var.node.clone(), Sym::Int(Expr::Var(name))));
-            outer.push(generator);
-            cond = both(cond, inside);
-        }
-        if let Some(c) = gens.as_ref().and_then(|g| g.cond.as_ref()) {
-            cond = both(cond, Some(cx.eval.int(c, &env)?).filter(|c| !c.is_true()));
-        }
-        let at = cx.eval.int(index, &env)?;
-        let len = match len {
-            Some(l) => cx.eval.int(l, &env)?,
-            None => Expr::Int(1),
-        };
-        // A further selector is applied to each run of what there is, the first one to the whole line.
-        let mut out = if nested {
-            let mut base = self.clone();
-            let own = std::mem::take(&mut base.gens);
-            let guard = base.guard.take();
-            let mut out = base.part(at, len, n, cx, span)?;
-            out.gens = own.into_iter().chain(outer.clone()).chain(out.gens).collect();
-            out.guard = guard;
-            outer.clear();
-            out
-        } else {
-            self.part(at, len, n, cx, span)?
+        let mut out = match rest.split_first() {
+            None => self.part(at, len, n, cx, span)?,
+            // Chunk by chunk: a further selector applies to each of them.
+            Some((next, rest)) => {
+                let mut at = at;
+                if len.as_int() != Some(1) {
+                    let var = cx.fresh.name("c");
+                    let (generator, inside) = cx.generator(&var, &Expr::Int(0), &len, span)?;
+                    at = at + Expr::Var(var);
+                    outer.push(generator);
+                    cond = both(cond, inside);
+                }
+                let chunk = self.part(at, Expr::Int(1), n, cx, span)?;
+                chunk.cut(next, rest, &Expr::Int(1), cx, env)?
+            }
         };
         out.gens = outer.into_iter().chain(out.gens).collect();
         out.guard = both(out.guard, cond);

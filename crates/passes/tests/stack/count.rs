@@ -20,8 +20,8 @@ pub struct Counts {
     pub releases: u64,
     /// `fence.acquire`
     pub acquires: u64,
-    /// The longest chain of messages: one depends on what its sender received before it, and on what it sent before it
-    /// last received (or would have received, had anybody sent it anything).
+    /// The longest chain of messages: two are one after the other if a rank has part in both, in different rounds. A
+    /// round of a rank ends where its text goes from receiving back to sending.
     pub rounds: u64,
     /// Most elements sent by one rank.
     pub most_sent: u64,
@@ -31,7 +31,16 @@ pub struct Counts {
 
 const TICK: &str = "tick";
 
-/// Puts a tick after everything that only receives: what is sent after it is sent in a later round.
+/// What a statement is to a round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Sends,
+    Receives,
+    Both,
+    Neither,
+}
+
+/// Puts a tick at the end of every round: after receives that sends (or nothing) follow.
 fn ticked(s: &Schedule) -> Schedule {
     fn holds(s: &SStmt, f: &dyn Fn(&SOp) -> bool) -> bool {
         match s {
@@ -40,26 +49,36 @@ fn ticked(s: &Schedule) -> Schedule {
             SStmt::Op(op, _) => f(op),
         }
     }
+    fn side(s: &SStmt, arrival: &dyn Fn(&SOp) -> bool) -> Side {
+        match (holds(s, &|op| matches!(op, SOp::Put { .. })), holds(s, arrival)) {
+            (true, true) => Side::Both,
+            (true, false) => Side::Sends,
+            (false, true) => Side::Receives,
+            (false, false) => Side::Neither,
+        }
+    }
     fn list(l: &[SStmt], arrival: &dyn Fn(&SOp) -> bool) -> Vec<SStmt> {
         let mut out = vec![];
-        for s in l {
-            let last = holds(s, arrival) && !holds(s, &|op| matches!(op, SOp::Put { .. }));
+        for (i, s) in l.iter().enumerate() {
+            let now = side(s, arrival);
             let tick = SStmt::Op(SOp::Record(TICK.into()), kbc_diag::Span::NONE);
+            let next = l[i + 1..].iter().map(|s| side(s, arrival)).find(|s| *s != Side::Neither);
             out.push(match s {
-                SStmt::For { var, lo, hi, body } => SStmt::For {
+                SStmt::For { var, lo, hi, body } if now == Side::Both => SStmt::For {
                     var: var.clone(),
                     lo: lo.clone(),
                     hi: hi.clone(),
                     body: list(body, arrival),
                 },
-                SStmt::If { cond, then, other } => SStmt::If {
+                SStmt::If { cond, then, other } if now == Side::Both => SStmt::If {
                     cond: cond.clone(),
                     then: list(then, arrival),
                     other: list(other, arrival),
                 },
                 op => op.clone(),
             });
-            out.extend(last.then_some(tick));
+            let ends = now == Side::Both || now == Side::Receives && next != Some(Side::Receives);
+            out.extend(ends.then_some(tick));
         }
         out
     }
@@ -139,7 +158,10 @@ pub fn count(m: &Module) -> Counts {
                             SignalUse::Credit => c.credit_waits += 1,
                             _ => {
                                 c.arrival_waits += 1;
-                                t.floor = levels.iter().fold(t.floor, |f, l| f.max(*l));
+                                // What it says depends on what came, whether or not the round is over.
+                                let level = levels.iter().fold(t.floor + 1, |f, l| f.max(*l));
+                                t.seen = t.seen.max(level);
+                                c.rounds = c.rounds.max(level);
                             }
                         }
                     }

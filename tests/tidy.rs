@@ -1,0 +1,193 @@
+//! What the project says of itself is so: paths and pages exist, names and paths that must not be in the sources are
+//! not, every module opens with what it owns and stays short.
+
+mod common;
+
+use clap::CommandFactory;
+use common::{kbc, root};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn below(dir: &Path, ext: &[&str], out: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
+        if path.is_dir() {
+            if name != "target" && !name.starts_with('.') {
+                below(&path, ext, out);
+            }
+        } else if ext.iter().any(|e| name.ends_with(e)) {
+            out.push(path);
+        }
+    }
+    out.sort();
+}
+
+fn files(dirs: &[&str], ext: &[&str]) -> Vec<(String, String)> {
+    let mut out = vec![];
+    dirs.iter().for_each(|d| below(&root().join(d), ext, &mut out));
+    out.iter()
+        .map(|p| {
+            let name = p.strip_prefix(root()).expect("below the root").to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(p).expect("a text"))
+        })
+        .collect()
+}
+
+/// Sources of the libraries and the driver, up to their unit tests.
+fn sources() -> Vec<(String, String)> {
+    let mut all = files(&["src", "crates"], &[".rs"]);
+    all.retain(|(name, _)| name.starts_with("src/") || name.contains("/src/"));
+    assert!(all.len() > 80);
+    let code = |text: String| text.split("\n#[cfg(test)]\nmod ").next().unwrap_or("").to_owned();
+    all.into_iter().map(|(name, text)| (name, code(text))).collect()
+}
+
+#[test]
+fn paths_in_the_documents_exist() {
+    let mut missing = vec![];
+    let mut seen = 0;
+    for name in ["ARCHITECTURE.md", "README.md"] {
+        let text = std::fs::read_to_string(root().join(name)).expect(name);
+        for word in text.split('`').skip(1).step_by(2) {
+            let path = word.trim_end_matches('/');
+            let starts = ["src/", "crates/", "docs/", "specs/", "tests/", "benches/"];
+            let one = !path.contains(|c: char| c.is_whitespace() || "*<>{}".contains(c));
+            if one && starts.iter().any(|s| path.starts_with(s)) {
+                seen += 1;
+                if !root().join(path).exists() {
+                    missing.push(format!("{name}: {path}"));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(seen >= 15, "{seen}");
+}
+
+#[test]
+fn the_changelog_has_a_place_for_what_is_new() {
+    let text = std::fs::read_to_string(root().join("CHANGELOG.md")).expect("CHANGELOG.md");
+    assert!(text.lines().any(|l| l.starts_with("## ") && l.contains("Unreleased")));
+}
+
+#[test]
+fn the_command_line_is_sound() {
+    kbc::cli::Cli::command().debug_assert();
+}
+
+#[test]
+fn every_pass_has_its_page() {
+    let passes = kbc(root(), &["passes", "--report", "json"], "").stdout;
+    let passes: serde_json::Value = serde_json::from_str(&passes).expect("JSON");
+    let names: BTreeSet<String> = passes["passes"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|p| format!("{}.md", p["name"].as_str().expect("a name")))
+        .collect();
+    assert!(names.len() >= 6);
+    let pages: BTreeSet<String> = files(&["docs/passes"], &[".md"])
+        .iter()
+        .map(|(name, _)| name.trim_start_matches("docs/passes/").to_owned())
+        .collect();
+    assert_eq!(pages, names);
+}
+
+/// Names of the library's algorithms that are no collective's.
+fn algorithms() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut collectives = BTreeSet::new();
+    for (_, text) in files(&["specs/lib"], &[".kb"]) {
+        for line in text.lines() {
+            let name = |rest: &str| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("").to_owned();
+            if let Some(rest) = line.strip_prefix("algorithm ") {
+                names.insert(name(rest));
+            } else if let Some(rest) = line.strip_prefix("collective ") {
+                collectives.insert(name(rest));
+            }
+        }
+    }
+    assert!(names.len() >= 12 && collectives.len() >= 8);
+    names.difference(&collectives).cloned().collect()
+}
+
+/// Machines, operations of the languages and plain words that are also names of algorithms.
+const OTHERS: [(&str, &str); 3] = [
+    // the option `direct: true` of a use
+    ("direct", "crates/rounds/src/options.rs"),
+    // the topology generator ring(n)
+    ("ring", "crates/ir/src/topology/"),
+    // the word `line N` of a .kir operand
+    ("line", "crates/ir/src/text/"),
+];
+
+#[test]
+fn no_algorithm_is_named_in_rust() {
+    let mut found = vec![];
+    let algorithms = algorithms();
+    for (file, text) in sources() {
+        for line in text.lines().filter(|l| !l.trim_start().starts_with("//")) {
+            for word in line.split('"').skip(1).step_by(2) {
+                let other = OTHERS.iter().any(|(w, at)| *w == word && file.starts_with(at));
+                if algorithms.contains(word) && !other {
+                    found.push(format!("{file}: {}", line.trim()));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn modules_say_what_they_own_and_stay_short() {
+    let mut found = vec![];
+    for (file, text) in files(&["src", "crates", "tests", "benches"], &[".rs"]) {
+        if !text.starts_with("//!") {
+            found.push(format!("{file} does not begin with //!"));
+        }
+        let lines = text.lines().count();
+        if lines > 700 {
+            found.push(format!("{file} has {lines} lines"));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn only_the_driver_prints_and_reads_files() {
+    let words = ["println!", "eprintln!", "print!(", "dbg!", "std::fs::", "std::env::", "Instant::now", "SystemTime"];
+    let mut found = vec![];
+    for (file, text) in sources() {
+        for line in text.lines().filter(|l| !l.trim_start().starts_with("//")) {
+            for w in words {
+                let clock = file.starts_with("src/") && !w.ends_with('!') && !w.ends_with('(');
+                if line.contains(w) && !clock {
+                    found.push(format!("{file}: {}", line.trim()));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn no_file_names_a_path_of_one_machine() {
+    let mut found = vec![];
+    let dirs = ["src", "crates", "tests", "benches", "docs", "specs", ".ci"];
+    let mut all = files(&dirs, &[".rs", ".md", ".kb", ".kir", ".toml", ".snap", ".lalrpop", ".py", ".sh", "run"]);
+    for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.toml"] {
+        all.push((name.into(), std::fs::read_to_string(root().join(name)).expect(name)));
+    }
+    // Spelt in two parts, or this file would be found.
+    let homes = [concat!("/ho", "me/"), concat!("/Us", "ers/"), concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/tm", "p/")];
+    for (file, text) in all {
+        for (i, line) in text.lines().enumerate() {
+            if homes.iter().any(|h| line.contains(h)) {
+                found.push(format!("{file}:{}: {}", i + 1, line.trim()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
