@@ -25,9 +25,12 @@ use kbc_ir::walk::Program;
 /// What the checker finds; E359 for a schedule that claims to be safe for no call.
 pub fn verify(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
     if schedule.calls == Calls::None {
-        return Err(Diagnostic::error("E359", format!("{} says `calls none`: there is nothing to prove", schedule.name))
-            .help("run the pass `synchronize`, or write `schedule calls first` or `schedule calls any`")
-            .into());
+        return Err(Diagnostic::error(
+            "E359",
+            format!("{} says `calls none`: there is nothing to prove", schedule.name),
+        )
+        .help("run the pass `synchronize`, or write `schedule calls first` or `schedule calls any`")
+        .into());
     }
     let verdict = check(schedule, &CheckOptions::default());
     if !verdict.ok() {
@@ -41,7 +44,9 @@ pub fn verified(v: &Verdict) -> VerifiedReport {
     let meaning = match &v.meaning {
         Method::Exact if v.unpromised.is_empty() => "exact".to_owned(),
         Method::Exact => format!("exact, but for regions without a promise: {}", v.unpromised.join(", ")),
-        Method::Symmetric { orbits } => format!("symmetric, {orbits} orbit{}", if *orbits == 1 { "" } else { "s" }),
+        Method::Symmetric { orbits } => {
+            format!("symmetric, {orbits} orbit{}", if *orbits == 1 { "" } else { "s" })
+        }
         Method::Fingerprints => "fingerprints".to_owned(),
         Method::NotChecked => "not checked".to_owned(),
     };
@@ -256,7 +261,13 @@ pub fn output_names(graph: &Graph) -> Vec<String> {
 ///
 /// # Errors
 /// Of the data, or of a run in peace.
-pub fn adversary(schedule: &Schedule, inputs: &Inputs, seed: u64, seeds: u64, calls: u32) -> Outcome<AdversarialReport> {
+pub fn adversary(
+    schedule: &Schedule,
+    inputs: &Inputs,
+    seed: u64,
+    seeds: u64,
+    calls: u32,
+) -> Outcome<AdversarialReport> {
     let options = AdversaryOptions { seed, runs: seeds, calls, ..AdversaryOptions::default() };
     let found = adversarial(schedule, &inputs.calls, None, &options)?;
     Ok(AdversarialReport {
@@ -354,7 +365,10 @@ fn steps(schedule: &Schedule, topology: &Topology, timing: &Timing) -> Vec<StepR
             StepReport {
                 what: s.name.into(),
                 place: schedule.mesh.show(s.rank),
-                region: schedule.regions.get(s.region.0 as usize).map_or_else(String::new, |r| r.name.to_string()),
+                region: schedule
+                    .regions
+                    .get(s.region.0 as usize)
+                    .map_or_else(String::new, |r| r.name.to_string()),
                 start_ns: s.start_ns,
                 end_ns: s.end_ns,
                 cause,
@@ -462,8 +476,10 @@ fn problem(
     {
         let blocks = (0..p)
             .map(|b| {
-                let (lo, hi) =
-                    (operand.line.rule.boundary(extent as u64, b, p), operand.line.rule.boundary(extent as u64, b + 1, p));
+                let (lo, hi) = (
+                    operand.line.rule.boundary(extent as u64, b, p),
+                    operand.line.rule.boundary(extent as u64, b + 1, p),
+                );
                 (hi - lo) * unit as u64 * width
             })
             .collect();

@@ -1,7 +1,7 @@
 //! From a file to a proven schedule: the part that `compile`, `check`, `run` and `explain` share.
 
 use crate::cli::{Source, Watch};
-use crate::commands::load_file;
+use crate::commands::load_parts;
 use crate::pipeline;
 use crate::session::{Outcome, Session};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
@@ -64,15 +64,26 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
             .into());
     }
     session.progress("reading");
-    let loaded = load_file(session, &source.file)?;
+    let (loaded, mut found) = load_parts(session, &source.file)?;
     let topology = source.topology.as_ref().map(|t| {
         let file = session.add_text("<--topology>", t);
         (t.clone(), file)
     });
     let defines = defines(&source.define)?;
-    let options =
-        LowerOptions { defines, program: source.program.clone(), algorithm: source.algorithm.clone(), topology };
-    let lowered = lower(&loaded, &options)?;
+    let options = LowerOptions {
+        defines,
+        program: source.program.clone(),
+        algorithm: source.algorithm.clone(),
+        topology,
+    };
+    let lowered = match lower(&loaded, &options) {
+        Ok(lowered) if !found.has_errors() => lowered,
+        Ok(_) => return Err(found.into()),
+        Err(d) => {
+            found.extend(d);
+            return Err(found.into());
+        }
+    };
     session.tell(&lowered.warnings);
     let mut module = lowered.module;
     let cx = PassCx::new(&loaded.library, Some(&lowered.topology));
@@ -105,9 +116,8 @@ pub fn defines(list: &[String]) -> Result<Vec<(String, String)>, Diagnostics> {
             Some((name, value)) if !name.trim().is_empty() && !value.trim().is_empty() => {
                 out.push((name.trim().to_owned(), value.trim().to_owned()));
             }
-            _ => found.push(
-                Diagnostic::error("E413", format!("-D {d} is not NAME=VALUE")).help("write -D tp=8"),
-            ),
+            _ => found
+                .push(Diagnostic::error("E413", format!("-D {d} is not NAME=VALUE")).help("write -D tp=8")),
         }
     }
     if found.has_errors() { Err(found) } else { Ok(out) }

@@ -135,7 +135,8 @@ pub struct Compile {
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
-    /// Also writes an artefact: graph, kir, dot, dot-graph (`=-` or nothing is standard output); repeatable.
+    /// Also writes an artefact: graph, kir, dot, dot-graph; repeatable. Without a path it goes to standard output in
+    /// place of the report, once the schedule is proven.
     #[arg(long, value_name = "KIND[=PATH]")]
     pub emit: Vec<String>,
     /// The pipeline to run instead of the default one.
@@ -173,10 +174,10 @@ pub struct Run {
     #[arg(long)]
     pub adversarial: bool,
     /// How many seeds an adversarial run tries, from `--seed` on.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
     /// Calls in a row.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub calls: Option<u32>,
     /// Time only.
     #[arg(long, conflicts_with = "adversarial")]

@@ -50,7 +50,13 @@ fn unknown(what: &str, name: &str, valid: &[&str]) -> Diagnostic {
     d
 }
 
-fn load(session: &Session, file: FileId, path: &str, key: Option<&str>, span: Span) -> Result<Tensor, Diagnostic> {
+fn load(
+    session: &Session,
+    file: FileId,
+    path: &str,
+    key: Option<&str>,
+    span: Span,
+) -> Result<Tensor, Diagnostic> {
     let full = if span.is_none() { PathBuf::from(path) } else { session.beside(file, path) };
     let place = |mut d: Diagnostic| {
         if !span.is_none() {
@@ -66,7 +72,14 @@ fn load(session: &Session, file: FileId, path: &str, key: Option<&str>, span: Sp
 ///
 /// # Errors
 /// E412, E40x a file that cannot be read; E413 a name that is no input; E360 a wrong shape or dtype. All that are found.
-pub fn inputs(session: &Session, graph: &Graph, mesh: &Mesh, data: &Data, calls: u32, seed: u64) -> Outcome<Inputs> {
+pub fn inputs(
+    session: &Session,
+    graph: &Graph,
+    mesh: &Mesh,
+    data: &Data,
+    calls: u32,
+    seed: u64,
+) -> Outcome<Inputs> {
     let mut found = Diagnostics::new();
     let names: Vec<&str> = graph.inputs.iter().map(|i| i.name.as_str()).collect();
     let mut given: Vec<Option<(Tensor, String)>> = vec![None; graph.inputs.len()];
@@ -74,7 +87,9 @@ pub fn inputs(session: &Session, graph: &Graph, mesh: &Mesh, data: &Data, calls:
         match assignment(text, "input") {
             Ok((name, file, key)) => match names.iter().position(|n| *n == name) {
                 Some(i) => match load(session, FileId::default(), &file, key.as_deref(), Span::NONE) {
-                    Ok(t) => given[i] = Some((t, text.split_once('=').map_or(text.as_str(), |p| p.1).to_owned())),
+                    Ok(t) => {
+                        given[i] = Some((t, text.split_once('=').map_or(text.as_str(), |p| p.1).to_owned()))
+                    }
                     Err(d) => found.push(d),
                 },
                 None => found.push(unknown("input", &name, &names)),
@@ -145,23 +160,31 @@ fn make(
     match &input.data {
         None | Some(DataSource::File { .. }) => match modulus {
             Some(m) if m >= 2 => exact(m),
-            _ if input.ty.dtype.is_float() => normal(seed, ", since integers do not stay exact in this program"),
+            _ if input.ty.dtype.is_float() => {
+                normal(seed, ", since integers do not stay exact in this program")
+            }
             _ => exact(2),
         },
         Some(DataSource::Generator { name, args, span }) => match (name.as_str(), &args[..]) {
             ("exact", []) => match modulus {
                 Some(m) if m >= 2 => exact(m),
-                _ => Err(Diagnostic::error("E414", format!("no integers stay exact in this program for {}", input.name))
-                    .primary(*span, "asked for here")
-                    .help("use normal(SEED)")),
+                _ => Err(Diagnostic::error(
+                    "E414",
+                    format!("no integers stay exact in this program for {}", input.name),
+                )
+                .primary(*span, "asked for here")
+                .help("use normal(SEED)")),
             },
             ("ones", []) => Ok((generate::ones(&input.ty, mesh)?, "generated: ones()".into())),
             ("normal", [s]) if *s >= 0.0 && s.fract() == 0.0 => normal(*s as u64, ""),
             (other, _) => {
                 let valid = ["exact", "ones", "normal"];
-                let mut d = Diagnostic::error("E414", format!("`{other}` with {} arguments is no generator", args.len()))
-                    .primary(*span, "asked for here")
-                    .note("the generators: exact(), ones(), normal(SEED)");
+                let mut d = Diagnostic::error(
+                    "E414",
+                    format!("`{other}` with {} arguments is no generator", args.len()),
+                )
+                .primary(*span, "asked for here")
+                .note("the generators: exact(), ones(), normal(SEED)");
                 if let Some(near) = nearest(other, valid.iter().copied()) {
                     d = d.help(format!("did you mean `{near}`?"));
                 }
@@ -181,12 +204,18 @@ pub fn expected(session: &Session, graph: &Graph, mesh: &Mesh) -> Outcome<Vec<(T
     for (data, ty) in expect.data.iter().zip(&graph.results) {
         let DataSource::File { path, key, span } = data else {
             let DataSource::Generator { span, .. } = data else { continue };
-            return Err(Diagnostic::error("E414", "expect compares with a stored result, not with a generator")
-                .primary(*span, "here")
-                .into());
+            return Err(Diagnostic::error(
+                "E414",
+                "expect compares with a stored result, not with a generator",
+            )
+            .primary(*span, "here")
+            .into());
         };
         let tensor = load(session, span.file, path, key.as_deref(), *span)?;
-        check_feed("of expect", &ty.erased(), mesh, &tensor).map_err(|d| d.primary(*span, "named here"))?;
+        check_feed("of expect", &ty.erased(), mesh, &tensor).map_err(|mut d| {
+            d.title = d.title.replacen("input of expect", "the stored result", 1);
+            d.primary(*span, "named here")
+        })?;
         out.push((tensor, key.as_ref().map_or_else(|| path.clone(), |k| format!("{path}:{k}"))));
     }
     Ok(out)
@@ -202,7 +231,9 @@ pub fn check_outputs(data: &Data, names: &[String]) -> Outcome {
     for text in &data.output {
         match assignment(text, "output") {
             Ok((name, ..)) if !names.contains(&name) => found.push(unknown("result", &name, &valid)),
-            Ok((_, file, _)) => found.extend(formats::Format::of(&file).err().map_or_else(Diagnostics::new, Into::into)),
+            Ok((_, file, _)) => {
+                found.extend(formats::Format::of(&file).err().map_or_else(Diagnostics::new, Into::into))
+            }
             Err(d) => found.push(d),
         }
     }

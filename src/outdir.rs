@@ -3,6 +3,7 @@
 //! A folder is written beside its place and renamed into it. It carries a manifest with the checksum of every file;
 //! an existing folder is replaced only if its manifest shows that nothing was added, edited or removed by hand.
 
+use crate::session::words;
 use kbc_diag::Diagnostic;
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +16,11 @@ pub const MANIFEST: &str = ".kbc-manifest";
 const HEADER: &str = "kbc manifest 1";
 
 fn failure(path: &Path, what: &str, e: &io::Error) -> Diagnostic {
-    Diagnostic::error("E410", format!("cannot {what} {}: {e}", path.display()))
+    let why = match e.kind() {
+        io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+        _ => words(e),
+    };
+    Diagnostic::error("E410", format!("cannot {what} {}: {why}", path.display()))
 }
 
 fn checksum(bytes: &[u8]) -> String {
@@ -34,7 +39,7 @@ pub fn write(dir: &Path, files: &[(String, Vec<u8>)], force: bool) -> Result<(),
         return Err(Diagnostic::error("E411", format!("{} is a file, not a folder", dir.display())));
     }
     let temporary = sibling(dir, "new");
-    let result = fill(&temporary, files).and_then(|()| replace(dir, &temporary));
+    let result = fill(dir, &temporary, files).and_then(|()| replace(dir, &temporary));
     if result.is_err() {
         // The message about the first failure is what matters; what is left is only our own temporary folder.
         let _ = fs::remove_dir_all(&temporary);
@@ -47,23 +52,24 @@ fn sibling(dir: &Path, suffix: &str) -> PathBuf {
     dir.with_file_name(format!(".{name}.kbc-{suffix}"))
 }
 
-fn fill(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Diagnostic> {
+/// Writes the files and the manifest into the new folder `dir`; `shown` is the one it will be.
+fn fill(shown: &Path, dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Diagnostic> {
     if dir.exists() {
-        fs::remove_dir_all(dir).map_err(|e| failure(dir, "remove", &e))?;
+        fs::remove_dir_all(dir).map_err(|e| failure(shown, "replace", &e))?;
     }
-    fs::create_dir_all(dir).map_err(|e| failure(dir, "create", &e))?;
+    fs::create_dir_all(dir).map_err(|e| failure(shown, "create", &e))?;
     let mut manifest = format!("{HEADER}\n");
     let sorted: BTreeMap<&str, &[u8]> = files.iter().map(|(n, b)| (n.as_str(), &b[..])).collect();
     for (name, bytes) in sorted {
         let path = dir.join(name);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|e| failure(parent, "create", &e))?;
+            fs::create_dir_all(parent).map_err(|e| failure(shown, "write", &e))?;
         }
-        fs::write(&path, bytes).map_err(|e| failure(&path, "write", &e))?;
+        fs::write(&path, bytes).map_err(|e| failure(shown, "write", &e))?;
         manifest += &format!("{} {name}\n", checksum(bytes));
     }
     let path = dir.join(MANIFEST);
-    fs::write(&path, manifest).map_err(|e| failure(&path, "write", &e))
+    fs::write(&path, manifest).map_err(|e| failure(shown, "write", &e))
 }
 
 fn replace(dir: &Path, temporary: &Path) -> Result<(), Diagnostic> {

@@ -55,9 +55,11 @@ pub fn install_panic_hook() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         default(info);
-        let text = RUNNING.try_lock().ok().and_then(|mut slot| slot.take()).map(|(rest, module)| {
-            reproducer(&rest, &module)
-        });
+        let text = RUNNING
+            .try_lock()
+            .ok()
+            .and_then(|mut slot| slot.take())
+            .map(|(rest, module)| reproducer(&rest, &module));
         let mut words = format!(
             "\nThis is a bug in kbc {}, not in your program. Please report it with the command line",
             env!("CARGO_PKG_VERSION")
@@ -89,7 +91,8 @@ pub fn run(
     let mut verify = VerifyEach;
     let mut round_trip = RoundTrip;
     let mut reproduce = Reproduce;
-    let mut after: Vec<PrintAfter> = watch.print_after.iter().map(|w| PrintAfter::new(Which::parse(w), false)).collect();
+    let mut after: Vec<PrintAfter> =
+        watch.print_after.iter().map(|w| PrintAfter::new(Which::parse(w), false)).collect();
     known(watch)?;
     let mut changed = PrintAfter::changed(false);
     let mut dump = DumpDir::default();
@@ -119,7 +122,8 @@ pub fn run(
         session.words(&rows.concat());
     }
     if let Some(dir) = &watch.dump_dir {
-        let files: Vec<(String, Vec<u8>)> = dump.files.iter().map(|(n, t)| (n.clone(), t.clone().into_bytes())).collect();
+        let files: Vec<(String, Vec<u8>)> =
+            dump.files.iter().map(|(n, t)| (n.clone(), t.clone().into_bytes())).collect();
         outdir::write(Path::new(dir), &files, watch.force)?;
     }
     session.tell(&cx.take_messages());
@@ -158,7 +162,10 @@ mod tests {
         let left = reproducer("place,select{by=rounds}", &module);
         assert_eq!(replays(&left), Some("place,select{by=rounds}"));
         let again = text::parse(FileId(0), &left).expect("the first line is a comment");
-        assert_eq!(text::print(&again, &PrintOptions::default()), text::print(&module, &PrintOptions::default()));
+        assert_eq!(
+            text::print(&again, &PrintOptions::default()),
+            text::print(&module, &PrintOptions::default())
+        );
         assert_eq!(replays(text), None);
     }
 }

@@ -1,8 +1,8 @@
 //! A run of kbc: the only place that reads files, looks at the terminal and writes to it.
 
 use crate::cli::{Cli, ColorChoice, DiagnosticFormat};
-use kbc_frontend::load::Sources;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, render};
+use kbc_frontend::load::Sources;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -18,9 +18,15 @@ pub enum Failure {
 impl From<Diagnostics> for Failure {
     fn from(d: Diagnostics) -> Self {
         // Files and folders (E41x), values on the command line (E42x), and `-p` (E902 to E904).
-        let usage = |code: &str| code.starts_with("E41") || code.starts_with("E42") || ("E902"..="E904").contains(&code);
+        let usage = |code: &str| {
+            code.starts_with("E41") || code.starts_with("E42") || ("E902"..="E904").contains(&code)
+        };
         let mut errors = d.list.iter().filter(|d| d.severity == Severity::Error).peekable();
-        if errors.peek().is_some() && errors.all(|d| usage(d.code)) { Failure::Usage(d) } else { Failure::Program(d) }
+        if errors.peek().is_some() && errors.all(|d| usage(d.code)) {
+            Failure::Usage(d)
+        } else {
+            Failure::Program(d)
+        }
     }
 }
 
@@ -77,9 +83,8 @@ impl Session {
         } else {
             std::fs::read(path).map_err(|e| cannot(words(&e)))?
         };
-        let text = String::from_utf8(bytes).map_err(|e| {
-            cannot(format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to()))
-        })?;
+        let text = String::from_utf8(bytes)
+            .map_err(|e| cannot(format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to())))?;
         self.paths.push((path != "-").then(|| PathBuf::from(path)));
         Ok((self.map.add(path, text.clone()), text))
     }
@@ -168,11 +173,15 @@ impl Sources for Session {
 }
 
 /// An IO error without the number of the operating system.
-fn words(e: &std::io::Error) -> String {
+pub fn words(e: &std::io::Error) -> String {
     match e.kind() {
         std::io::ErrorKind::NotFound => "no such file".into(),
         std::io::ErrorKind::PermissionDenied => "permission denied".into(),
         std::io::ErrorKind::IsADirectory => "it is a folder".into(),
-        _ => e.to_string(),
+        std::io::ErrorKind::NotADirectory => "a part of the path is a file".into(),
+        _ => {
+            let text = e.to_string();
+            text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Bad input: every file of tests/bad is refused with exactly the errors marked in it, and nothing is written.
 //!
-//! The first lines of a file are YAML behind `//! ` (`;! ` in .kir):
+//! Lines of a file are YAML behind `//! ` (`;! ` in .kir):
 //!
 //! * `run`: the command, `$` being the file (`check $` if absent); `exit`: its exit code (1 if absent).
 //! * `make`: files by name: `npy f32 [2, 3]`, `first 1000 of FILE`, `hex ff fe`, `text WORDS`.
@@ -39,7 +39,7 @@ fn mark(line: usize, text: &str) -> Mark {
 /// The header and the errors of a file.
 fn expected(text: &str, comment: &str) -> (Header, Vec<Mark>) {
     let head = format!("{comment}! ");
-    let yaml: String = text.lines().map_while(|l| l.strip_prefix(&head)).map(|l| format!("{l}\n")).collect();
+    let yaml: String = text.lines().filter_map(|l| l.strip_prefix(&head)).map(|l| format!("{l}\n")).collect();
     let header: Header = serde_yaml::from_str(&yaml).expect("the header is YAML");
     let mut marks: Vec<Mark> = header.errors.iter().map(|e| mark(0, e)).collect();
     let tilde = format!("{comment}~ ");
@@ -103,7 +103,8 @@ fn case(name: &str, text: &str) -> Result<String, String> {
     let mut surprises = vec![];
     for got in short(&ran.stderr) {
         let line = got.place.as_ref().filter(|p| p.0 == name).map_or(0, |p| p.1);
-        let at = open.iter().position(|(l, c, w)| *l == line && *c == got.code && got.title.contains(w.as_str()));
+        let at =
+            open.iter().position(|(l, c, w)| *l == line && *c == got.code && got.title.contains(w.as_str()));
         match at {
             Some(i) => drop(open.remove(i)),
             None => surprises.push(format!("line {line}: {} {}", got.code, got.title)),
@@ -122,7 +123,10 @@ fn case(name: &str, text: &str) -> Result<String, String> {
     if !faults.is_empty() {
         return Err(format!("{name}: {command}: {}", faults.join("\n  ")));
     }
-    Ok(format!("--- source\n{text}\n--- command\n{command}\n--- stderr\n{}\n--- exit\n{}", human.stderr, human.code))
+    Ok(format!(
+        "--- source\n{text}\n--- command\n{command}\n--- stderr\n{}\n--- exit\n{}",
+        human.stderr, human.code
+    ))
 }
 
 #[test]

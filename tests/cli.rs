@@ -100,7 +100,11 @@ fn replay(text: &str) -> (String, Vec<String>) {
             Piece::Command(command, want) => {
                 let got = folders.each_ref().map(|f| lines(&f.line(&command)));
                 if !want.iter().any(|l| l.contains("[..]")) && got[0] != got[1] {
-                    wrong.push(format!("$ {command}\n  two runs differ:\n{}\n--\n{}", got[0].join("\n"), got[1].join("\n")));
+                    wrong.push(format!(
+                        "$ {command}\n  two runs differ:\n{}\n--\n{}",
+                        got[0].join("\n"),
+                        got[1].join("\n")
+                    ));
                 }
                 let [got, _] = got;
                 let shown = if same(&want, &got) {

@@ -39,7 +39,9 @@ fn faults(scratch: &Scratch, c: &Code) -> Vec<String> {
     match c.why_no_examples() {
         Some(why) if kinds.is_empty() && why.len() > 15 => return vec![],
         Some(_) => return vec![format!("{}: blocks and a reason why there are none", c.code)],
-        None if kinds != [true, false] => return vec![format!("{}: not one failing and one fixed block", c.code)],
+        None if kinds != [true, false] => {
+            return vec![format!("{}: not one failing and one fixed block", c.code)];
+        }
         None => {}
     }
     let mut out = vec![];
@@ -54,7 +56,13 @@ fn faults(scratch: &Scratch, c: &Code) -> Vec<String> {
             codes.is_empty() && ran.code == 0
         };
         if !right {
-            out.push(format!("{} {}: exit {}\n{}", c.code, if e.fails { "fails" } else { "fixed" }, ran.code, ran.stderr));
+            out.push(format!(
+                "{} {}: exit {}\n{}",
+                c.code,
+                if e.fails { "fails" } else { "fixed" },
+                ran.code,
+                ran.stderr
+            ));
         }
     }
     out
@@ -81,7 +89,10 @@ fn raised(dir: &Path, out: &mut BTreeSet<String>) {
             let text = text.split("#[cfg(test)]").next().unwrap_or("");
             for (at, _) in text.match_indices("\"E") {
                 let code = &text.as_bytes()[at + 1..(at + 5).min(text.len())];
-                if code.len() == 4 && code[1..].iter().all(u8::is_ascii_digit) && text[at + 5..].starts_with('"') {
+                if code.len() == 4
+                    && code[1..].iter().all(u8::is_ascii_digit)
+                    && text[at + 5..].starts_with('"')
+                {
                     out.insert(String::from_utf8_lossy(code).into_owned());
                 }
             }

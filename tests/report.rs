@@ -70,10 +70,17 @@ fn the_page_and_the_reports_agree() {
     let page = documented();
     let missing: Vec<_> = found.keys().filter(|f| !page.contains_key(*f)).collect();
     let unknown: Vec<_> = page.keys().filter(|f| !found.contains_key(*f)).collect();
-    assert!(missing.is_empty() && unknown.is_empty(), "not on the page: {missing:?}; in no report: {unknown:?}");
+    assert!(
+        missing.is_empty() && unknown.is_empty(),
+        "not on the page: {missing:?}; in no report: {unknown:?}"
+    );
     for (name, kinds) in found {
         for kind in kinds {
-            assert!(page[&name].split(" or ").any(|k| k == kind), "{name} is {kind}, the page says {}", page[&name]);
+            assert!(
+                page[&name].split(" or ").any(|k| k == kind),
+                "{name} is {kind}, the page says {}",
+                page[&name]
+            );
         }
     }
 }

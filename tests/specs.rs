@@ -42,7 +42,8 @@ fn sound(r: &Value, what: &str) {
         assert!(percent > 0.0 && percent <= 100.0 + 1e-6, "{what}: {percent} %");
         assert!(c["algorithm"].as_str().is_some_and(|a| !a.is_empty()), "{what}");
     }
-    let ends: Vec<f64> = r["critical_path"].as_array().expect("a list").iter().filter_map(|s| s["end_ns"].as_f64()).collect();
+    let ends: Vec<f64> =
+        r["critical_path"].as_array().expect("a list").iter().filter_map(|s| s["end_ns"].as_f64()).collect();
     let last = ends.last().copied().expect("a step");
     assert!((last - time).abs() <= 1e-6 * time, "{what}: the path ends at {last}, the call at {time}");
 }
@@ -57,14 +58,19 @@ fn every_file_is_right() {
         let name = path.to_string_lossy();
         let text = std::fs::read_to_string(root().join(&path)).expect("found above");
         if text.lines().any(|l| l.starts_with("program ")) || path.starts_with("specs/algorithms") {
-            let r = report(&kbc(root(), &["compile", &name, "--target", "sim", "--report", "json"], ""), &name);
+            let r =
+                report(&kbc(root(), &["compile", &name, "--target", "sim", "--report", "json"], ""), &name);
             sound(&r, &name);
             programs += 1;
         }
         if !text.contains("\nprogram ") {
             let r = report(&kbc(root(), &["check", &name, "--report", "json"], ""), &name);
             let declared = text.lines().filter(|l| l.starts_with("algorithm ")).count();
-            assert_eq!(r["algorithms"].as_array().map(Vec::len), Some(declared), "{name}: every algorithm is checked");
+            assert_eq!(
+                r["algorithms"].as_array().map(Vec::len),
+                Some(declared),
+                "{name}: every algorithm is checked"
+            );
             for a in r["algorithms"].as_array().expect("a list") {
                 assert!(a["shapes"].as_u64() >= Some(5), "{name}: {a}");
             }
@@ -83,7 +89,11 @@ fn the_layer_is_right_on_any_number_of_devices() {
         let r = report(&ran, &define);
         assert_eq!((&r["ok"], &r["verified"]["ok"]), (&true.into(), &true.into()), "tp = {tp}");
         for c in [&r["compare"], &r["expect"][0]] {
-            assert_eq!((&c["elements"], &c["mismatches"]), (&(9600 * tp).into(), &0.into()), "tp = {tp}: {c}");
+            assert_eq!(
+                (&c["elements"], &c["mismatches"]),
+                (&(9600 * tp).into(), &0.into()),
+                "tp = {tp}: {c}"
+            );
             let worst = c["max_err"].as_f64().expect("finite");
             assert!(worst > 0.0 && worst <= 1.0, "tp = {tp}: {worst} of the bound");
         }
@@ -106,7 +116,8 @@ fn another_layer_is_rejected_by_the_stored_result() {
         scratch.write("specs/other.kb", text.replace(right, wrong).as_bytes());
         for tp in [1, 4, 5] {
             let define = format!("tp={tp}");
-            let ran = kbc(scratch.path(), &["compile", "specs/other.kb", "-D", &define, "--report", "json"], "");
+            let ran =
+                kbc(scratch.path(), &["compile", "specs/other.kb", "-D", &define, "--report", "json"], "");
             let r: Value = serde_json::from_str(&ran.stdout).expect("a report is printed in spite of it");
             assert_eq!((ran.code, &r["ok"]), (1, &false.into()), "{what}, tp = {tp}");
             assert_eq!(r["compare"]["mismatches"], 0, "{what}, tp = {tp}: it means what it says");
@@ -120,15 +131,23 @@ fn another_layer_is_rejected_by_the_stored_result() {
 /// The machines of the issue; an all-reduce where the axis has two parts may be a grid's.
 #[test]
 fn an_all_reduce_on_every_machine() {
-    for machine in ["ring(4)", "ring(7)", "full(8)", "torus(2,3)", "mesh(2,3)", "ring(1)", "mesh(5)", "torus(3,3)"] {
+    for machine in
+        ["ring(4)", "ring(7)", "full(8)", "torus(2,3)", "mesh(2,3)", "ring(1)", "mesh(5)", "torus(3,3)"]
+    {
         for n in ["1000", "1", "0", "5"] {
             let n = format!("n={n}");
-            let args = ["compile", "specs/all_reduce.kb", "--topology", machine, "-D", &n, "--report", "json"];
+            let args =
+                ["compile", "specs/all_reduce.kb", "--topology", machine, "-D", &n, "--report", "json"];
             let r = report(&kbc(root(), &args, ""), machine);
             assert_eq!((&r["ok"], &r["verified"]["ok"]), (&true.into(), &true.into()), "{machine}, {n}");
             assert_eq!(r["compare"]["mismatches"], 0, "{machine}, {n}");
             let nothing = machine == "ring(1)" || n == "n=0";
-            assert_eq!(r["collectives"][0]["percent"].is_null(), nothing, "{machine}, {n}: {}", r["collectives"][0]);
+            assert_eq!(
+                r["collectives"][0]["percent"].is_null(),
+                nothing,
+                "{machine}, {n}: {}",
+                r["collectives"][0]
+            );
         }
     }
 }

@@ -101,7 +101,9 @@ fn algorithms() -> BTreeSet<String> {
     let mut collectives = BTreeSet::new();
     for (_, text) in files(&["specs/lib"], &[".kb"]) {
         for line in text.lines() {
-            let name = |rest: &str| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("").to_owned();
+            let name = |rest: &str| {
+                rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("").to_owned()
+            };
             if let Some(rest) = line.strip_prefix("algorithm ") {
                 names.insert(name(rest));
             } else if let Some(rest) = line.strip_prefix("collective ") {
@@ -157,7 +159,8 @@ fn modules_say_what_they_own_and_stay_short() {
 
 #[test]
 fn only_the_driver_prints_and_reads_files() {
-    let words = ["println!", "eprintln!", "print!(", "dbg!", "std::fs::", "std::env::", "Instant::now", "SystemTime"];
+    let words =
+        ["println!", "eprintln!", "print!(", "dbg!", "std::fs::", "std::env::", "Instant::now", "SystemTime"];
     let mut found = vec![];
     for (file, text) in sources() {
         for line in text.lines().filter(|l| !l.trim_start().starts_with("//")) {
@@ -176,12 +179,19 @@ fn only_the_driver_prints_and_reads_files() {
 fn no_file_names_a_path_of_one_machine() {
     let mut found = vec![];
     let dirs = ["src", "crates", "tests", "benches", "docs", "specs", ".ci"];
-    let mut all = files(&dirs, &[".rs", ".md", ".kb", ".kir", ".toml", ".snap", ".lalrpop", ".py", ".sh", "run"]);
+    let mut all =
+        files(&dirs, &[".rs", ".md", ".kb", ".kir", ".toml", ".snap", ".lalrpop", ".py", ".sh", "run"]);
     for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.toml"] {
         all.push((name.into(), std::fs::read_to_string(root().join(name)).expect(name)));
     }
     // Spelt in two parts, or this file would be found.
-    let homes = [concat!("/ho", "me/"), concat!("/Us", "ers/"), concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/tm", "p/")];
+    let homes = [
+        concat!("/ho", "me/"),
+        concat!("/Us", "ers/"),
+        concat!("/ro", "ot/"),
+        concat!("/wo", "rk/"),
+        concat!("/tm", "p/"),
+    ];
     for (file, text) in all {
         for (i, line) in text.lines().enumerate() {
             if homes.iter().any(|h| line.contains(h)) {

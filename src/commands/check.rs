@@ -38,19 +38,29 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         .library
         .algorithms_in(root)
         .into_iter()
-        .filter(|id| args.source.algorithm.as_ref().is_none_or(|n| loaded.library.algorithm(*id).name.node == *n))
+        .filter(|id| {
+            args.source.algorithm.as_ref().is_none_or(|n| loaded.library.algorithm(*id).name.node == *n)
+        })
         .collect();
     // Kernels, functions and collectives alone have been read and resolved: there is nothing more to prove.
     let declares = loaded.file(root).is_some_and(|f| !f.tree.items.is_empty())
         || loaded.library.functions().iter().any(|f| f.span.file == root)
         || loaded.library.collectives().any(|c| loaded.library.collective(c).span.file == root);
     if ids.is_empty() && (!declares || args.source.algorithm.is_some()) {
-        return Err(Diagnostic::error("E416", format!("{} has no program and no algorithm to check", args.source.file))
-            .primary(Span::new(root, 0, 0), "nothing here")
-            .into());
+        return Err(Diagnostic::error(
+            "E416",
+            format!("{} has no program and no algorithm to check", args.source.file),
+        )
+        .primary(Span::new(root, 0, 0), "nothing here")
+        .into());
     }
-    let mut report =
-        Report { schema: SCHEMA, command: "check", file: args.source.file.clone(), ok: true, ..Report::default() };
+    let mut report = Report {
+        schema: SCHEMA,
+        command: "check",
+        file: args.source.file.clone(),
+        ok: true,
+        ..Report::default()
+    };
     let ranks = ranks(&args.source)?;
     let mut found = Diagnostics::new();
     for id in ids {
@@ -89,12 +99,17 @@ fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
         match (name.as_str(), number) {
             ("p", Some(v)) => ranks = Some(v),
             ("p", None) => {
-                return Err(Diagnostic::error("E413", format!("-D p={value} is not a number of ranks")).into());
+                return Err(
+                    Diagnostic::error("E413", format!("-D p={value} is not a number of ranks")).into()
+                );
             }
             (other, _) => {
-                return Err(Diagnostic::error("E413", format!("checking algorithms takes no parameter `{other}`"))
-                    .note("what can be set: p, the number of ranks")
-                    .into());
+                return Err(Diagnostic::error(
+                    "E413",
+                    format!("checking algorithms takes no parameter `{other}`"),
+                )
+                .note("what can be set: p, the number of ranks")
+                .into());
             }
         }
     }

@@ -24,14 +24,18 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     let built = build(session, &args.source, &args.passes, &args.watch)?;
     let names = analyse::output_names(&built.typed);
     data::check_outputs(&args.data, &names)?;
-    emit(session, &artefacts, &built)?;
     let Some(schedule) = built.module.schedule().filter(|s| s.calls != Calls::None) else {
         // A pipeline that ends before `synchronize` was asked for, to look at the module.
-        return Ok(());
+        return emit(session, &artefacts, &built);
     };
     let mut report = begin("compile", &args.source.file, &built, schedule);
     session.progress("proving");
     report.verified = Some(analyse::verify(schedule)?);
+    emit(session, &artefacts, &built)?;
+    if artefacts.iter().any(|a| a.1 == "-") && args.data.output.is_empty() {
+        // The text was asked for, and it is proven; nobody would see what a run finds.
+        return Ok(());
+    }
     session.progress("executing");
     let done = analyse::execute(session, &built, schedule, &args.data, 1, None)?;
     report.inputs = inputs(&built, &done.inputs);
@@ -66,7 +70,8 @@ pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: b
 }
 
 fn json(report: &Report) -> Result<String, Diagnostic> {
-    serde_json::to_string(report).map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))
+    serde_json::to_string(report)
+        .map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))
 }
 
 /// The parts of a report that are known once the schedule is.
@@ -77,7 +82,12 @@ pub fn begin(command: &'static str, file: &str, built: &Built, schedule: &Schedu
         file: file.to_owned(),
         program: built.module.name.to_string(),
         machine: Some(built.topology.to_string()),
-        mesh: schedule.mesh.axes.iter().map(|a| AxisReport { name: a.name.to_string(), size: a.size }).collect(),
+        mesh: schedule
+            .mesh
+            .axes
+            .iter()
+            .map(|a| AxisReport { name: a.name.to_string(), size: a.size })
+            .collect(),
         params: built.params.iter().map(|(n, v)| ParamReport { name: n.clone(), value: v.clone() }).collect(),
         collectives: analyse::collectives(schedule, &built.placed),
         ..Report::default()

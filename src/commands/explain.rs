@@ -20,8 +20,10 @@ const TOPICS: [&str; 3] = ["select", "placement", "window"];
 pub fn run(session: &mut Session, args: &Explain) -> Outcome {
     if TOPICS.contains(&args.topic.as_str()) {
         let Some(file) = &args.file else {
-            return usage(Diagnostic::error("E416", format!("explain {} is about a program", args.topic))
-                .help(format!("write kbc explain {} FILE", args.topic)));
+            return usage(
+                Diagnostic::error("E416", format!("explain {} is about a program", args.topic))
+                    .help(format!("write kbc explain {} FILE", args.topic)),
+            );
         };
         let source = Source {
             file: file.clone(),
@@ -59,7 +61,8 @@ fn unknown(topic: &str) -> Diagnostic {
     let all: Vec<&str> = codes::CODES.iter().map(|c| c.code).chain(TOPICS).collect();
     let mut d = Diagnostic::error("E416", format!("there is no page about `{topic}`"))
         .note(format!("pages: {}, and the codes of messages", TOPICS.join(", ")));
-    if let Some(near) = nearest(&topic.to_uppercase(), all.iter().copied()).or_else(|| nearest(topic, TOPICS)) {
+    if let Some(near) = nearest(&topic.to_uppercase(), all.iter().copied()).or_else(|| nearest(topic, TOPICS))
+    {
         d = d.help(format!("did you mean `{near}`?"));
     }
     d
@@ -88,7 +91,12 @@ fn select(built: &Built) -> String {
                         Method::Continued(sizes) => format!("continued from {sizes:?} ranks"),
                         Method::Measured => "simulated".to_owned(),
                     };
-                    format!("{:>12}  {}, {} sent by a rank; {method}", time(p.ns), count(p.rounds, "round"), bytes(p.sent))
+                    format!(
+                        "{:>12}  {}, {} sent by a rank; {method}",
+                        time(p.ns),
+                        count(p.rounds, "round"),
+                        bytes(p.sent)
+                    )
                 }
                 Verdict::Unpriced => "legal".to_owned(),
                 Verdict::Rejected(why) => format!("not possible: {why}"),
@@ -122,8 +130,12 @@ fn placement(built: &Built) -> String {
             kbc_ir::graph::OpKind::Map(f) => (f.name.to_string(), "follows from its operands"),
             kbc_ir::graph::OpKind::ReduceDim { op, .. } => (op.to_string(), "follows from its operand"),
             kbc_ir::graph::OpKind::Cast(d) => (format!("cast to {d}"), "follows from its operand"),
-            kbc_ir::graph::OpKind::Collective(c) if c.explicit => (c.kind.name().into(), "written in the program"),
-            kbc_ir::graph::OpKind::Collective(c) => (c.kind.name().into(), "because a user of the value asks for it"),
+            kbc_ir::graph::OpKind::Collective(c) if c.explicit => {
+                (c.kind.name().into(), "written in the program")
+            }
+            kbc_ir::graph::OpKind::Collective(c) => {
+                (c.kind.name().into(), "because a user of the value asks for it")
+            }
             kbc_ir::graph::OpKind::Demand => ("demand".into(), "annotation"),
             kbc_ir::graph::OpKind::Output(_) => ("result".into(), "declared"),
         };
@@ -138,7 +150,14 @@ fn window(s: &Schedule) -> String {
     for w in &s.windows {
         let size = w.slots * w.capacity * w.dtype.bytes();
         let from = w.offset.map_or_else(|| "-".into(), |o| format!("{o}..{}", o + size));
-        out += &format!("  {:<28} {from:<20} {} slots of {} {} in {}\n", w.name.as_str(), w.slots, w.capacity, w.dtype, w.memory);
+        out += &format!(
+            "  {:<28} {from:<20} {} slots of {} {} in {}\n",
+            w.name.as_str(),
+            w.slots,
+            w.capacity,
+            w.dtype,
+            w.memory
+        );
     }
     out += "signals (bytes of every rank's signal area, 64 a counter)\n";
     for g in &s.signals {

@@ -29,11 +29,15 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
             Row {
                 collective: a.coll.node.clone(),
                 algorithm: a.name.node.clone(),
-                parameters: a.params.iter().map(|(p, e)| format!("{} = {}", p.node, text(session, e.span))).collect(),
+                parameters: a
+                    .params
+                    .iter()
+                    .map(|(p, e)| format!("{} = {}", p.node, text(session, e.span)))
+                    .collect(),
                 axes: a.axes.len(),
                 condition: a.cond.as_ref().map(|c| text(session, c.span)),
                 file: session.map.get(a.span.file).map_or_else(String::new, |f| f.name.clone()),
-                summary: summary(a),
+                summary: of_family(&library, a),
             }
         })
         .collect();
@@ -64,6 +68,18 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
     }
     session.result(&out);
     Ok(())
+}
+
+/// The summary of an algorithm, or of the first of its name in the same file: a family is described once.
+fn of_family(library: &kbc_rounds::Library, a: &AlgorithmDecl) -> String {
+    let mut family = library
+        .algorithms()
+        .map(|id| library.algorithm(id))
+        .filter(|b| b.name.node == a.name.node && b.span.file == a.span.file && !summary(b).is_empty());
+    match summary(a) {
+        own if own.is_empty() => family.next().map_or(own, summary),
+        own => own,
+    }
 }
 
 /// First line of the documentation.

@@ -11,7 +11,7 @@ pub mod run;
 use crate::cli::Source;
 use crate::report::{AxisReport, Report, SCHEMA};
 use crate::session::{Outcome, Session};
-use kbc_diag::{Diagnostic, FileId, Span};
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_frontend::load::{Loaded, load};
 use kbc_ir::Module;
 use kbc_ir::schedule::Schedule;
@@ -22,6 +22,21 @@ use kbc_rounds::Library;
 pub struct Nothing;
 
 impl Instrument for Nothing {}
+
+/// Loads a file and everything it uses; what is wrong with its declarations comes along, so that lowering can say what
+/// is wrong with its program in the same run.
+///
+/// # Errors
+/// Of reading and parsing, after which names and types would be wrong for want of what could not be read.
+pub fn load_parts(session: &mut Session, path: &str) -> Outcome<(Loaded, Diagnostics)> {
+    let (file, text) = session.read(path)?;
+    let (loaded, found) = load(Some((file, text)), session);
+    let unread = |code: &str| ("E001"..="E003").contains(&code) || code.starts_with("E41");
+    if found.list.iter().any(|d| d.severity == Severity::Error && unread(d.code)) {
+        return Err(found.into());
+    }
+    Ok((loaded, told(session, found)))
+}
 
 /// Loads a file and everything it uses.
 ///
@@ -61,19 +76,24 @@ pub fn library(session: &mut Session, files: &[String]) -> Outcome<Library> {
 
 fn load_text(session: &mut Session, root: Option<(FileId, String)>) -> Outcome<Loaded> {
     let (loaded, found) = load(root, session);
-    if found.has_errors() {
-        return Err(found.into());
-    }
+    let found = told(session, found);
+    if found.has_errors() { Err(found.into()) } else { Ok(loaded) }
+}
+
+/// Errors alone; without any, warnings and notes are told now.
+fn told(session: &Session, mut found: Diagnostics) -> Diagnostics {
     // A copy of a library file hides what it is a copy of: nobody needs to be told.
-    let text = |span: kbc_diag::Span| session.map.get(span.file).map(|f| &f.text);
-    let copy = |d: &kbc_diag::Diagnostic| match &d.labels[..] {
-        [a, b] => d.severity == kbc_diag::Severity::Note && a.span.file != b.span.file && text(a.span) == text(b.span),
+    let text = |span: Span| session.map.get(span.file).map(|f| &f.text);
+    let copy = |d: &Diagnostic| match &d.labels[..] {
+        [a, b] => d.severity == Severity::Note && a.span.file != b.span.file && text(a.span) == text(b.span),
         _ => false,
     };
-    let mut found = found;
     found.list.retain(|d| !copy(d));
-    session.tell(&found);
-    Ok(loaded)
+    if !found.has_errors() {
+        session.tell(&found);
+        found = Diagnostics::new();
+    }
+    found
 }
 
 /// Reads and verifies a `.kir` text that must hold a schedule.
@@ -106,7 +126,12 @@ pub fn about_schedule(command: &'static str, file: &str, module: &Module, schedu
         file: file.to_owned(),
         program: module.name.to_string(),
         machine: module.machine.clone(),
-        mesh: schedule.mesh.axes.iter().map(|a| AxisReport { name: a.name.to_string(), size: a.size }).collect(),
+        mesh: schedule
+            .mesh
+            .axes
+            .iter()
+            .map(|a| AxisReport { name: a.name.to_string(), size: a.size })
+            .collect(),
         collectives: crate::analyse::collectives(schedule, &Default::default()),
         ..Report::default()
     }

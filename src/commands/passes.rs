@@ -41,8 +41,15 @@ pub fn run(session: &mut Session, args: &Passes) -> Outcome {
     for e in ALL {
         let i = e.info;
         out += &format!("{:<12} {}\n", i.name, i.summary);
-        let list = |p: kbc_ir::Props| if p.names().is_empty() { "nothing".into() } else { p.names().join(", ") };
-        out += &format!("{:<12} needs {}; gives {}; breaks {}\n", "", list(i.requires), list(i.gives), list(i.breaks));
+        let list =
+            |p: kbc_ir::Props| if p.names().is_empty() { "nothing".into() } else { p.names().join(", ") };
+        out += &format!(
+            "{:<12} needs {}; gives {}; breaks {}\n",
+            "",
+            list(i.requires),
+            list(i.gives),
+            list(i.breaks)
+        );
     }
     out += "\npipelines\n";
     for (name, text) in PIPELINES {

@@ -50,7 +50,8 @@ pub fn human(r: &Report) -> String {
         line("collectives".into());
     }
     for c in &r.collectives {
-        let op = c.reduce.as_ref().map_or_else(|| c.operation.clone(), |red| format!("{} {red}", c.operation));
+        let op =
+            c.reduce.as_ref().map_or_else(|| c.operation.clone(), |red| format!("{} {red}", c.operation));
         line(format!(
             "  {op} of {} over {} ({}){}{}",
             bytes(c.bytes),
@@ -77,9 +78,16 @@ pub fn human(r: &Report) -> String {
         line("collectives: none".into());
     }
     if let Some(v) = &r.verified {
-        let calls =
-            if v.calls == "any" { "on the first call and on any later one at any skew" } else { "on the first call" };
-        let what = if v.meaning == "not checked" { "race-free and deadlock-free" } else { "race-free, deadlock-free and right" };
+        let calls = if v.calls == "any" {
+            "on the first call and on any later one at any skew"
+        } else {
+            "on the first call"
+        };
+        let what = if v.meaning == "not checked" {
+            "race-free and deadlock-free"
+        } else {
+            "race-free, deadlock-free and right"
+        };
         line(format!(
             "verified: {what}, {calls} ({} and {} walked; meaning: {})",
             count(v.ranks_walked, "rank"),
@@ -113,7 +121,13 @@ pub fn human(r: &Report) -> String {
     }
     path(r, &mut line);
     for a in &r.algorithms {
-        line(format!("{} {}: right on {} up to {}", a.collective, a.algorithm, count(a.shapes, "shape"), count(a.largest, "rank")));
+        line(format!(
+            "{} {}: right on {} up to {}",
+            a.collective,
+            a.algorithm,
+            count(a.shapes, "shape"),
+            count(a.largest, "rank")
+        ));
     }
     line(if r.ok { "ok".into() } else { "not ok".into() });
     out
@@ -151,14 +165,19 @@ fn compare(c: &CompareReport, line: &mut impl FnMut(String)) {
         line(format!("{}: cannot be compared with {}: {why}", c.result, c.against));
         return;
     }
-    let err = c.max_err.map_or_else(|| "infinite".into(), |e| if e == 0.0 { "0".to_owned() } else { format!("{e:.2e}") });
+    let err = c
+        .max_err
+        .map_or_else(|| "infinite".into(), |e| if e == 0.0 { "0".to_owned() } else { format!("{e:.2e}") });
     if c.mismatches == 0 {
         line(format!(
             "{}: all {} elements on all ranks agree with {} (largest error {err} of its bound)",
             c.result, c.elements, c.against
         ));
     } else {
-        line(format!("{}: {} of {} elements differ from {} (largest error {err} of its bound)", c.result, c.mismatches, c.elements, c.against));
+        line(format!(
+            "{}: {} of {} elements differ from {} (largest error {err} of its bound)",
+            c.result, c.mismatches, c.elements, c.against
+        ));
     }
     if let (Some(w), true) = (&c.worst, c.mismatches > 0) {
         let index: Vec<String> = w.index.iter().map(u64::to_string).collect();

@@ -13,7 +13,10 @@ pub struct Target {
 
 /// Targets by name. None of them emits anything yet.
 pub const TARGETS: &[Target] = &[
-    Target { name: "a2a3", why: "emission for Ascend A2 and A3 is being built; schedules are proven and simulated already" },
+    Target {
+        name: "a2a3",
+        why: "emission for Ascend A2 and A3 is being built; schedules are proven and simulated already",
+    },
     Target { name: "a2a3sim", why: "emission for the simulator of Ascend A2 and A3 is being built" },
     Target { name: "a5sim", why: "emission for the simulator of Ascend A5 is being built" },
 ];

@@ -531,7 +531,11 @@ fn write_expr(e: &Expr, outer: u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str(if paren { "(" } else { "" })?;
             f.write_str(op.symbol())?;
             // An operand that is itself a constant keeps its own parentheses, so that `-(3)` and `-3` differ.
-            if matches!(**a, Expr::Int(_)) { write!(f, "({a})")? } else { write_expr(a, 11, f)? }
+            if matches!(**a, Expr::Int(_)) {
+                write!(f, "({a})")?
+            } else {
+                write_expr(a, 11, f)?
+            }
             f.write_str(if paren { ")" } else { "" })
         }
         Expr::Un(op, a) => write!(f, "{}({a})", op.symbol()),

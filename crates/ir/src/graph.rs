@@ -291,7 +291,8 @@ impl Graph {
     /// Makes operand `index` of `user` be `value`.
     pub fn set_operand(&mut self, user: OpId, index: u8, value: OpId) {
         let node = NodeIndex::new(user.0 as usize);
-        let old = self.g.edges_directed(node, Direction::Incoming).find(|e| *e.weight() == index).map(|e| e.id());
+        let old =
+            self.g.edges_directed(node, Direction::Incoming).find(|e| *e.weight() == index).map(|e| e.id());
         if let Some(old) = old {
             self.g.remove_edge(old);
         }
@@ -307,6 +308,10 @@ impl Graph {
     /// Whether the issue order is a topological order of the dependences.
     pub fn order_is_topological(&self) -> bool {
         petgraph::algo::toposort(&self.g, None).is_ok()
-            && self.order.iter().enumerate().all(|(i, id)| self.operands(*id).iter().all(|o| self.position(*o) < i))
+            && self
+                .order
+                .iter()
+                .enumerate()
+                .all(|(i, id)| self.operands(*id).iter().all(|o| self.position(*o) < i))
     }
 }

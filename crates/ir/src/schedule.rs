@@ -589,7 +589,10 @@ impl Ref {
         match self {
             Ref::Chunk { operand, path } => Ref::Chunk {
                 operand: *operand,
-                path: path.iter().map(|p| Part { index: f(&p.index), len: f(&p.len), of: f(&p.of) }).collect(),
+                path: path
+                    .iter()
+                    .map(|p| Part { index: f(&p.index), len: f(&p.len), of: f(&p.of) })
+                    .collect(),
             },
             Ref::Slot { window, slot } => Ref::Slot { window: *window, slot: f(slot) },
         }
@@ -602,7 +605,9 @@ impl SOp {
         let peers = |p: &Peer| p.iter().map(f).collect::<Peer>();
         match self {
             SOp::Copy { dst, src } => SOp::Copy { dst: dst.map_exprs(f), src: src.map_exprs(f) },
-            SOp::Reduce { op, dst, src } => SOp::Reduce { op: *op, dst: dst.map_exprs(f), src: src.map_exprs(f) },
+            SOp::Reduce { op, dst, src } => {
+                SOp::Reduce { op: *op, dst: dst.map_exprs(f), src: src.map_exprs(f) }
+            }
             SOp::Put { src, peer, dst } => {
                 SOp::Put { src: src.map_exprs(f), peer: peers(peer), dst: dst.map_exprs(f) }
             }
@@ -612,7 +617,9 @@ impl SOp {
             SOp::Notify { peer, signal, index } => {
                 SOp::Notify { peer: peers(peer), signal: *signal, index: f(index) }
             }
-            SOp::Wait { signal, index, value } => SOp::Wait { signal: *signal, index: f(index), value: f(value) },
+            SOp::Wait { signal, index, value } => {
+                SOp::Wait { signal: *signal, index: f(index), value: f(value) }
+            }
             SOp::Mark { point, peer, window, slot } => {
                 SOp::Mark { point: *point, peer: peers(peer), window: *window, slot: f(slot) }
             }

@@ -148,7 +148,8 @@ impl Pass for Allocate {
 /// Whether every region that uses the window makes every rank depend on every other.
 fn total(s: &Schedule, w: WindowId) -> bool {
     let users = s.regions.iter().filter(|r| bodies(r).any(|b| uses(b, w, &|_| true)));
-    users.fold((true, false), |(all, _), r| (all && r.promise.as_ref().is_some_and(|p| p.is_total()), true)) == (true, true)
+    users.fold((true, false), |(all, _), r| (all && r.promise.as_ref().is_some_and(|p| p.is_total()), true))
+        == (true, true)
 }
 
 fn bodies(r: &kbc_ir::schedule::Region) -> impl Iterator<Item = &[SStmt]> {

@@ -190,6 +190,9 @@ fn marked(r: &Region) -> Vec<WindowId> {
     out
 }
 
+/// Names and their values.
+type Vars = Vec<(Name, i64)>;
+
 /// A loop around an operation: its variable and its bounds.
 type Turn<'r> = (&'r Name, &'r Expr, &'r Expr);
 
@@ -323,11 +326,7 @@ fn counted(r: &Region, w: WindowId, messages: i64) -> Option<i64> {
     (next > 0).then_some(next)
 }
 
-fn enumerate(
-    loops: &[Turn<'_>],
-    env: &mut Vec<(Name, i64)>,
-    f: &mut dyn FnMut(&[(Name, i64)]) -> bool,
-) -> Option<()> {
+fn enumerate(loops: &[Turn<'_>], env: &mut Vars, f: &mut dyn FnMut(&Vars) -> bool) -> Option<()> {
     let Some(((var, lo, hi), rest)) = loops.split_first() else { return f(env).then_some(()) };
     let (lo, hi) = {
         let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);
@@ -359,7 +358,9 @@ fn rewrite(list: &[SStmt], plans: &[Option<Plan>], coords: &[(Name, u64)]) -> Ve
             }),
             SStmt::Op(SOp::Mark { point, peer, window, slot }, span) => {
                 if let Some(plan) = &plans[window.0 as usize] {
-                    out.extend(plan.ops(*point, peer, slot, coords).into_iter().map(|op| SStmt::Op(op, *span)));
+                    out.extend(
+                        plan.ops(*point, peer, slot, coords).into_iter().map(|op| SStmt::Op(op, *span)),
+                    );
                 }
             }
             SStmt::Op(op, span) => out.push(SStmt::Op(op.clone(), *span)),
@@ -380,8 +381,10 @@ impl Plan {
         };
         // A sender's counter for the credit of one receiver: no other rank adds to it.
         let credit = |receiver: &[Expr]| {
-            let linear =
-                coords.iter().zip(receiver).fold(Expr::Int(0), |n, ((_, size), e)| n * Expr::Int(*size as i64) + e.clone());
+            let linear = coords
+                .iter()
+                .zip(receiver)
+                .fold(Expr::Int(0), |n, ((_, size), e)| n * Expr::Int(*size as i64) + e.clone());
             (linear * Expr::Int(self.messages) + slot.clone()).simplify()
         };
         match (point, self.credit) {

@@ -5,7 +5,7 @@
 mod stack;
 
 use kbc_ir::Module;
-use kbc_ir::schedule::{CALL, Schedule, SOp};
+use kbc_ir::schedule::{CALL, SOp, Schedule};
 use kbc_ir::text::{self, PrintOptions};
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
 use kbc_passes::allocate::Allocate;
@@ -24,7 +24,8 @@ fn cases() -> Vec<Case> {
 fn allocated(case: &Case, n: u64) -> Module {
     let world = World::reference();
     let mut m = stack::expanded(world, case, &Layout { unit: case.ranks(), ..Layout::ints(n) }).unwrap();
-    stack::pass(world, &mut m, &Allocate).unwrap_or_else(|d| panic!("{}: {}", world.show(case), world.words(&d)));
+    stack::pass(world, &mut m, &Allocate)
+        .unwrap_or_else(|d| panic!("{}: {}", world.show(case), world.words(&d)));
     m
 }
 

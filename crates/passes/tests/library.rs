@@ -108,7 +108,10 @@ fn sweep(world: &World, shapes: &[Vec<u64>]) {
         }
     }
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong[..wrong.len().min(10)].join("\n"));
-    let here = world.lib.algorithms().filter(|a| shapes.iter().any(|s| s.len() == world.lib.algorithm(*a).axes.len()));
+    let here = world
+        .lib
+        .algorithms()
+        .filter(|a| shapes.iter().any(|s| s.len() == world.lib.algorithm(*a).axes.len()));
     let missing: Vec<String> = here.filter(|a| !ran.contains(a)).map(|a| world.name(a)).collect();
     assert!(missing.is_empty(), "never ran: {missing:?}");
     // Refusals are the exception, not the way through the test.
@@ -128,7 +131,8 @@ fn the_reference_on_grids_and_boxes() {
 /// The files that are shipped, on a part of the shapes: they are the reference's, line by line.
 #[test]
 fn the_library_as_shipped() {
-    let shapes: Vec<Vec<u64>> = lines().into_iter().take(4).chain(grids().into_iter().skip(3).take(2)).collect();
+    let shapes: Vec<Vec<u64>> =
+        lines().into_iter().take(4).chain(grids().into_iter().skip(3).take(2)).collect();
     sweep(World::shipped(), &shapes);
 }
 

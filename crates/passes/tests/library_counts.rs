@@ -74,7 +74,16 @@ fn names(axes: &str, case: &Case) -> BTreeMap<&'static str, f64> {
 fn shapes(axes: usize) -> Vec<Vec<u64>> {
     match axes {
         1 => [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16].map(|p| vec![p]).to_vec(),
-        2 => vec![vec![1, 1], vec![1, 4], vec![3, 1], vec![2, 2], vec![2, 3], vec![3, 3], vec![4, 2], vec![4, 4]],
+        2 => vec![
+            vec![1, 1],
+            vec![1, 4],
+            vec![3, 1],
+            vec![2, 2],
+            vec![2, 3],
+            vec![3, 3],
+            vec![4, 2],
+            vec![4, 4],
+        ],
         _ => vec![vec![2, 2, 2], vec![2, 3, 2], vec![3, 3, 3]],
     }
 }
@@ -104,8 +113,11 @@ fn rounds_and_bytes_are_those_of_the_table() {
         for sizes in shapes(axes.split(' ').count()) {
             let ranks: u64 = sizes.iter().product();
             let case = world.case(head, &sizes, None);
-            let roots: Vec<Option<u64>> =
-                if world.rooted(case.alg) { vec![Some(0), Some(ranks / 2), Some(ranks - 1)] } else { vec![None] };
+            let roots: Vec<Option<u64>> = if world.rooted(case.alg) {
+                vec![Some(0), Some(ranks / 2), Some(ranks - 1)]
+            } else {
+                vec![None]
+            };
             for root in roots {
                 let case = Case { root, ..case.clone() };
                 if !world.legal(&case) {
@@ -120,7 +132,11 @@ fn rounds_and_bytes_are_those_of_the_table() {
                 let names = names(axes, &case);
                 let mut compare = |what: &str, got: f64, text: &str| {
                     if text != "-" && (got - formula(text, &names)).abs() > 1e-9 {
-                        wrong.push(format!("{}: {what} {got}, not {}", world.show(&case), formula(text, &names)));
+                        wrong.push(format!(
+                            "{}: {what} {got}, not {}",
+                            world.show(&case),
+                            formula(text, &names)
+                        ));
                     }
                 };
                 compare("rounds", c.rounds as f64, rounds);
@@ -129,7 +145,10 @@ fn rounds_and_bytes_are_those_of_the_table() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(rows, include_str!("../../rounds/tests/data/costs.txt").lines().filter(|l| !l.starts_with('#')).count());
+    assert_eq!(
+        rows,
+        include_str!("../../rounds/tests/data/costs.txt").lines().filter(|l| !l.starts_with('#')).count()
+    );
 }
 
 /// Messages by the rounds: what one rank sends another in one round, from one selection of chunks. (The same chunks to

@@ -4,7 +4,8 @@
 //! round, as expressions. How a round becomes operations is [`super::emit`].
 
 use super::region::{Cx, Gen, Region};
-use super::sym::{Bindings, IntoStop, Res, Stop, Sym, not_symbolic};
+use super::sym::{Bindings, IntoStop, Res, Sym, not_symbolic};
+use super::together::{lockstep, side_by_side};
 use super::view::{Group, axes_view, map_view};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
@@ -116,9 +117,12 @@ impl<'a> Builder<'a> {
         let lib = self.cx.eval.lib;
         let (decl, promise) = (lib.algorithm(alg), lib.collective(coll));
         if self.depth > 64 {
-            return Err(Diagnostic::error("E023", format!("`{}` applies itself without end", decl.name.node))
-                .primary(at, "here")
-                .into_stop());
+            return Err(Diagnostic::error(
+                "E023",
+                format!("`{}` applies itself without end", decl.name.node),
+            )
+            .primary(at, "here")
+            .into_stop());
         }
         let mut env: Bindings = vec![];
         for (name, default) in &decl.params {
@@ -135,10 +139,13 @@ impl<'a> Builder<'a> {
             && !self.cx.eval.int(cond, &env)?.is_true()
         {
             let sizes: Vec<String> = group.sizes.iter().map(i64::to_string).collect();
-            return Err(Diagnostic::error("E024", format!("`{}` does not run on {} ranks", decl.name.node, sizes.join(" x ")))
-                .primary(at, "used here")
-                .secondary(cond.span, "this is false")
-                .into_stop());
+            return Err(Diagnostic::error(
+                "E024",
+                format!("`{}` does not run on {} ranks", decl.name.node, sizes.join(" x ")),
+            )
+            .primary(at, "used here")
+            .secondary(cond.span, "this is false")
+            .into_stop());
         }
         for (i, axis) in decl.axes.iter().enumerate() {
             env.push((axis.coord.node.clone(), Sym::Int(group.own[i].clone())));
@@ -182,7 +189,11 @@ impl<'a> Builder<'a> {
                 parts.push(nodes);
             }
         }
-        if block.together { side_by_side(parts, block.span) } else { Ok(parts.into_iter().flatten().collect()) }
+        if block.together {
+            side_by_side(parts, block.span)
+        } else {
+            Ok(parts.into_iter().flatten().collect())
+        }
     }
 
     fn stmt(&mut self, stmt: &Stmt, frame: &mut Frame) -> Res<Vec<Node>> {
@@ -202,7 +213,11 @@ impl<'a> Builder<'a> {
                 region.operand = self.operands + self.scratch.len() as u32;
                 let like = first.operand;
                 // Scratch of scratch has the line of what that one was like.
-                let like = if like < self.operands { like } else { self.scratch[(like - self.operands) as usize].like };
+                let like = if like < self.operands {
+                    like
+                } else {
+                    self.scratch[(like - self.operands) as usize].like
+                };
                 let hint = self.cx.fresh.name(&name.node);
                 self.scratch.push(Scratch { name: hint, like });
                 frame.buffers.push((name.node.clone(), region));
@@ -219,9 +234,11 @@ impl<'a> Builder<'a> {
             StmtKind::Each(gens, body) => {
                 let mut inner = frame.clone();
                 for (var, range) in &gens.vars {
-                    let (lo, hi) = (self.cx.eval.int(&range.lo, &inner.env)?, self.cx.eval.int(&range.hi, &inner.env)?);
+                    let (lo, hi) =
+                        (self.cx.eval.int(&range.lo, &inner.env)?, self.cx.eval.int(&range.hi, &inner.env)?);
                     let name = self.cx.fresh.name(&var.node);
-                    let (generator, cond) = self.cx.generator(&name, &lo, &hi, range.lo.span.to(range.hi.span))?;
+                    let (generator, cond) =
+                        self.cx.generator(&name, &lo, &hi, range.lo.span.to(range.hi.span))?;
                     inner.env.push((var.node.clone(), Sym::Int(Expr::Var(name))));
                     inner.each.push(generator);
                     inner.guard = cond.into_iter().fold(inner.guard, Expr::and);
@@ -254,7 +271,12 @@ impl<'a> Builder<'a> {
                     parts.retain(|p| !p.is_empty());
                     match lockstep(&parts) {
                         Some(nodes) => nodes,
-                        None => return not_symbolic("an `if` with rounds of different form on both sides", stmt.span),
+                        None => {
+                            return not_symbolic(
+                                "an `if` with rounds of different form on both sides",
+                                stmt.span,
+                            );
+                        }
                     }
                 }
             },
@@ -264,7 +286,13 @@ impl<'a> Builder<'a> {
         })
     }
 
-    fn repeat(&mut self, var: &kbc_rounds::ast::Ident, range: &Range, body: &Block, frame: &Frame) -> Res<Vec<Node>> {
+    fn repeat(
+        &mut self,
+        var: &kbc_rounds::ast::Ident,
+        range: &Range,
+        body: &Block,
+        frame: &Frame,
+    ) -> Res<Vec<Node>> {
         let (lo, hi) = (self.cx.eval.int(&range.lo, &frame.env)?, self.cx.eval.int(&range.hi, &frame.env)?);
         if !self.cx.ranges.uniform(&lo) || !self.cx.ranges.uniform(&hi) {
             return Err(Diagnostic::error("E025", "the bounds of `for` differ from rank to rank")
@@ -305,7 +333,10 @@ impl<'a> Builder<'a> {
             for f in frames {
                 let (lo, hi) = (self.cx.eval.int(&range.lo, &f.env)?, self.cx.eval.int(&range.hi, &f.env)?);
                 let (Some(lo), Some(hi)) = (lo.as_int(), hi.as_int()) else {
-                    return not_symbolic("an `each` of several rounds with bounds that are not constant", body.span);
+                    return not_symbolic(
+                        "an `each` of several rounds with bounds that are not constant",
+                        body.span,
+                    );
                 };
                 for v in lo..hi {
                     let mut g = f.clone();
@@ -377,7 +408,9 @@ impl<'a> Builder<'a> {
         let mine = self.slice(here, frame)?;
         let (other, peer) = match there {
             Place::Slice(s, None) => (self.slice(s, frame)?, frame.group.own.clone()),
-            Place::Slice(s, Some(at)) => (self.slice(s, frame)?, self.rank(at, frame.group.sizes.len(), frame)?),
+            Place::Slice(s, Some(at)) => {
+                (self.slice(s, frame)?, self.rank(at, frame.group.sizes.len(), frame)?)
+            }
             Place::Rank(e) => (mine.clone(), self.rank(e, frame.group.sizes.len(), frame)?),
         };
         let (mine, other) = mine.pair(&other, &mut self.cx, span)?;
@@ -465,112 +498,14 @@ impl Builder<'_> {
     }
 }
 
-/// `together`: in lockstep where the parts have the same form, else as lanes where they share no chunks.
-fn side_by_side(parts: Vec<Vec<Node>>, span: Span) -> Res<Vec<Node>> {
-    if let Some(nodes) = lockstep(&parts) {
-        return Ok(nodes);
-    }
-    if lanes_disjoint(&parts) {
-        return Ok(vec![Node::Lanes(parts)]);
-    }
-    Err(Stop::NotSymbolic("parts of different form that share chunks side by side".into(), span))
-}
-
-/// Round by round; none where loops do not match.
-fn lockstep(parts: &[Vec<Node>]) -> Option<Vec<Node>> {
-    let mut it = parts.iter();
-    let mut out = it.next().cloned().unwrap_or_default();
-    for next in it {
-        if out.len() != next.len() {
-            return None;
-        }
-        let mut zipped = vec![];
-        for (a, b) in out.into_iter().zip(next) {
-            zipped.push(match (a, b) {
-                (Node::Round(mut a), Node::Round(b)) => {
-                    a.extend(b.iter().cloned());
-                    Node::Round(a)
-                }
-                (Node::Loop(g, a), Node::Loop(h, b)) if g.lo == h.lo && g.hi == h.hi => {
-                    let to = Expr::Var(g.var.clone());
-                    let b: Vec<Node> = b.iter().map(|n| rename(n, &h.var, &to)).collect();
-                    Node::Loop(g, lockstep(&[a, b])?)
-                }
-                _ => return None,
-            });
-        }
-        out = zipped;
-    }
-    Some(out)
-}
-
-fn rename(node: &Node, var: &Name, to: &Expr) -> Node {
-    let f = |n: &Name| (n == var).then(|| to.clone());
-    match node {
-        Node::Round(list) => Node::Round(
-            list.iter()
-                .map(|t| Transfer {
-                    each: t.each.iter().map(|g| g.subst(&f)).collect(),
-                    guard: t.guard.subst(&f),
-                    src: t.src.subst(&f),
-                    dst: t.dst.subst(&f),
-                    group: Rc::new(t.group.renamed(var, to)),
-                    peer: t.peer.iter().map(|e| e.subst(&f)).collect(),
-                    ..t.clone()
-                })
-                .collect(),
-        ),
-        Node::Loop(g, body) => Node::Loop(g.subst(&f), body.iter().map(|n| rename(n, var, to)).collect()),
-        Node::Lanes(l) => Node::Lanes(l.iter().map(|b| b.iter().map(|n| rename(n, var, to)).collect()).collect()),
-    }
-}
-
-fn regions<'n>(nodes: &'n [Node], out: &mut Vec<&'n Region>) {
-    for n in nodes {
-        match n {
-            Node::Round(l) => out.extend(l.iter().flat_map(|t| [&t.src, &t.dst])),
-            Node::Loop(_, b) => regions(b, out),
-            Node::Lanes(l) => l.iter().for_each(|b| regions(b, out)),
-        }
-    }
-}
-
-/// Whether any two lanes differ in a constant digit at the same place of every chunk they touch, buffer by buffer.
-fn lanes_disjoint(parts: &[Vec<Node>]) -> bool {
-    let of: Vec<Vec<&Region>> = parts
-        .iter()
-        .map(|p| {
-            let mut out = vec![];
-            regions(p, &mut out);
-            out
-        })
-        .collect();
-    let apart = |a: &Region, b: &Region| {
-        if a.operand != b.operand {
-            return true;
-        }
-        let mut digits = a.path.iter().zip(&b.path);
-        // Digits before the telling one must address spaces of the same sizes.
-        loop {
-            let Some((x, y)) = digits.next() else { return false };
-            if x.of != y.of || x.of.as_int().is_none() || x.len.as_int() != Some(1) || y.len.as_int() != Some(1) {
-                return false;
-            }
-            if let (Some(i), Some(j)) = (x.index.as_int(), y.index.as_int())
-                && i != j
-            {
-                return true;
-            }
-        }
-    };
-    (0..of.len()).all(|i| (i + 1..of.len()).all(|j| of[i].iter().all(|a| of[j].iter().all(|b| apart(a, b)))))
-}
-
 impl Builder<'_> {
     /// A scratch operand with the line of another, for local moves that would read what they write.
     pub(super) fn stage(&mut self, operand: u32) -> u32 {
-        let like =
-            if operand < self.operands { operand } else { self.scratch[(operand - self.operands) as usize].like };
+        let like = if operand < self.operands {
+            operand
+        } else {
+            self.scratch[(operand - self.operands) as usize].like
+        };
         let name = self.cx.fresh.name("stage");
         self.scratch.push(Scratch { name, like });
         self.operands + self.scratch.len() as u32 - 1

@@ -6,11 +6,11 @@
 
 use super::body::{Builder, MAX_UNROLLED, Use};
 use super::emit::Emitter;
+use super::legal::Legal;
 use super::options;
 use super::promise::promise;
 use super::region::{Cx, Fresh, Region as Chunks};
 use super::sym::{Evaluator, Ranges, Res, Stop, Sym};
-use super::legal::Legal;
 use super::view::{Group, World};
 use kbc_diag::{Diagnostics, Label, Span};
 use kbc_ir::Name;
@@ -66,7 +66,9 @@ pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics
         match attempt(r, &params, memory, unroll, out) {
             Ok(()) => return Ok(()),
             Err(Stop::Error(d)) => return Err((*d).into()),
-            Err(Stop::NotSymbolic(why, span)) if !reasons.contains(&(why.clone(), span)) => reasons.push((why, span)),
+            Err(Stop::NotSymbolic(why, span)) if !reasons.contains(&(why.clone(), span)) => {
+                reasons.push((why, span))
+            }
             Err(Stop::NotSymbolic(..)) => {}
         }
     }
@@ -87,7 +89,12 @@ fn coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
     sizes
         .iter()
         .enumerate()
-        .map(|(i, s)| (decl.axes.get(i).map_or_else(|| Name::from(format!("c{i}")), |a| Name::from(&a.coord.node)), *s as i64))
+        .map(|(i, s)| {
+            (
+                decl.axes.get(i).map_or_else(|| Name::from(format!("c{i}")), |a| Name::from(&a.coord.node)),
+                *s as i64,
+            )
+        })
         .collect()
 }
 
@@ -176,12 +183,26 @@ fn attempt(
         };
         out.buffers.push(copy);
         let buffer = BufferId(out.buffers.len() as u32 - 1);
-        let name = if operands.iter().any(|o| o.name == s.name) { format!("{}_{i}", s.name).into() } else { s.name.clone() };
+        let name = if operands.iter().any(|o| o.name == s.name) {
+            format!("{}_{i}", s.name).into()
+        } else {
+            s.name.clone()
+        };
         operands.push(Operand { name, buffer, line: line.clone(), scratch: true });
     }
     for (i, w) in windows.iter().enumerate() {
-        let like = if w.fits.0 < r.operands.len() as u32 { w.fits.0 } else { b.scratch[(w.fits.0 as usize) - r.operands.len()].like };
-        let capacity = w.fits.1.iter().map(|f| capacity(&r.operands[like as usize].1, r.largest[like as usize], *f)).max().unwrap_or(0);
+        let like = if w.fits.0 < r.operands.len() as u32 {
+            w.fits.0
+        } else {
+            b.scratch[(w.fits.0 as usize) - r.operands.len()].like
+        };
+        let capacity = w
+            .fits
+            .1
+            .iter()
+            .map(|f| capacity(&r.operands[like as usize].1, r.largest[like as usize], *f))
+            .max()
+            .unwrap_or(0);
         out.windows.push(window(r, i, dtype, w.slots as u64, capacity, memory, w.span));
     }
     out.tables.extend(b.tables);

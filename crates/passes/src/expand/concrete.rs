@@ -169,7 +169,8 @@ pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -
         out.windows.push(window(r, 0, dtype, slots as u64, most, memory, r.span));
     }
     let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
-    let place = |rank: u32| -> Peer { coordinates(&sizes, i64::from(rank)).into_iter().map(Expr::Int).collect() };
+    let place =
+        |rank: u32| -> Peer { coordinates(&sizes, i64::from(rank)).into_iter().map(Expr::Int).collect() };
     let cx = Roles {
         rounds: &rounds,
         pieces: &pieces,
@@ -196,7 +197,9 @@ pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -
         .sizes
         .iter()
         .enumerate()
-        .map(|(i, s)| (decl.axes.get(i).map_or_else(|| format!("c{i}").into(), |a| Name::from(&a.coord.node)), *s))
+        .map(|(i, s)| {
+            (decl.axes.get(i).map_or_else(|| format!("c{i}").into(), |a| Name::from(&a.coord.node)), *s)
+        })
         .collect();
     let after = out.regions.len().checked_sub(1).map(|i| RegionId(i as u32)).into_iter().collect();
     out.regions.push(Region {
@@ -226,7 +229,12 @@ fn scratch(
         _ if b.atoms == rounds.atoms => like.clone(),
         Some(atom) => {
             let size = atom * u64::from(b.atoms);
-            Line { parts: 1, extent: Expr::Int(size as i64), unit: Expr::Int(1), rule: kbc_ir::types::CutRule::Even }
+            Line {
+                parts: 1,
+                extent: Expr::Int(size as i64),
+                unit: Expr::Int(1),
+                rule: kbc_ir::types::CutRule::Even,
+            }
         }
         None => {
             return Err(Diagnostic::error("E332", "scratch for chunks of unequal length is not there yet")
@@ -360,7 +368,8 @@ impl Roles<'_> {
                 slot: Expr::Int(self.message[list[at]]),
             };
             let span = self.pieces[list[at]].span;
-            let (before, after) = if send { (Point::Reserve, Point::Publish) } else { (Point::Expect, Point::Free) };
+            let (before, after) =
+                if send { (Point::Reserve, Point::Publish) } else { (Point::Expect, Point::Free) };
             out.push(SStmt::Op(mark(before), span));
             for &i in &list[at..end] {
                 let p = &self.pieces[i];
@@ -372,7 +381,8 @@ impl Roles<'_> {
                 }
                 for (dst, reduce, span) in &p.to {
                     let (dst, src) = (dst.clone(), land.clone());
-                    let op = if *reduce { SOp::Reduce { op: self.red, dst, src } } else { SOp::Copy { dst, src } };
+                    let op =
+                        if *reduce { SOp::Reduce { op: self.red, dst, src } } else { SOp::Copy { dst, src } };
                     out.push(SStmt::Op(op, *span));
                 }
             }
@@ -383,11 +393,14 @@ impl Roles<'_> {
 
     fn moves(&self, t: usize, rank: u32, out: &mut Vec<SStmt>) {
         for (_, x) in self.locals.iter().filter(|(round, x)| *round == t && x.src == rank) {
-            let (of, to_of) =
-                (self.rounds.buffers[x.from.buffer as usize].atoms, self.rounds.buffers[x.to.buffer as usize].atoms);
+            let (of, to_of) = (
+                self.rounds.buffers[x.from.buffer as usize].atoms,
+                self.rounds.buffers[x.to.buffer as usize].atoms,
+            );
             for (from, to, n) in runs(x) {
                 let (dst, src) = (chunk(x.to.buffer, to, n, to_of), chunk(x.from.buffer, from, n, of));
-                let op = if x.reduce { SOp::Reduce { op: self.red, dst, src } } else { SOp::Copy { dst, src } };
+                let op =
+                    if x.reduce { SOp::Reduce { op: self.red, dst, src } } else { SOp::Copy { dst, src } };
                 out.push(SStmt::Op(op, x.span));
             }
         }

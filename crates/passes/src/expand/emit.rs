@@ -113,7 +113,12 @@ impl Emitter<'_, '_> {
                     loops.push(g.clone());
                     let inner = self.nodes(body, loops)?;
                     loops.pop();
-                    out.push(SStmt::For { var: g.var.clone(), lo: g.lo.clone(), hi: g.hi.clone(), body: inner });
+                    out.push(SStmt::For {
+                        var: g.var.clone(),
+                        lo: g.lo.clone(),
+                        hi: g.hi.clone(),
+                        body: inner,
+                    });
                 }
                 Node::Lanes(parts) => {
                     if !loops.is_empty() {
@@ -205,10 +210,12 @@ impl Emitter<'_, '_> {
 
     /// Messages in the order in which their reductions add: by (source - receiver) mod p.
     fn ordered(&self, mut messages: Vec<Message>, loops: &[Gen]) -> Res<Vec<Message>> {
-        let adding: Vec<usize> = (0..messages.len()).filter(|&i| messages[i].dsts.iter().any(|d| d.adds)).collect();
+        let adding: Vec<usize> =
+            (0..messages.len()).filter(|&i| messages[i].dsts.iter().any(|d| d.adds)).collect();
         let clash = adding.iter().any(|&i| {
             adding.iter().any(|&j| {
-                i < j && !messages[i].dsts.iter().all(|a| messages[j].dsts.iter().all(|b| apart(&a.to, &b.to)))
+                i < j
+                    && !messages[i].dsts.iter().all(|a| messages[j].dsts.iter().all(|b| apart(&a.to, &b.to)))
             })
         });
         if !clash {
@@ -217,7 +224,8 @@ impl Emitter<'_, '_> {
         let mut keys = vec![];
         for m in &messages {
             let t = &m.like;
-            let ([Form::Shift(d)], [size], true) = (&m.forms[..], &t.group.sizes[..], t.each.is_empty()) else {
+            let ([Form::Shift(d)], [size], true) = (&m.forms[..], &t.group.sizes[..], t.each.is_empty())
+            else {
                 return not_symbolic("several messages of a round that add to one chunk", t.span);
             };
             let signed = if t.get { d.clone() } else { Expr::un(UnOp::Neg, d.clone()) };
@@ -238,7 +246,10 @@ impl Emitter<'_, '_> {
             steady
         });
         if !whole || !steady {
-            return not_symbolic("an order of additions that changes from step to step", messages[0].like.span);
+            return not_symbolic(
+                "an order of additions that changes from step to step",
+                messages[0].like.span,
+            );
         }
         let order = order.unwrap_or_else(|| (0..messages.len()).collect());
         let mut slots: Vec<Option<Message>> = messages.drain(..).map(Some).collect();

@@ -18,6 +18,9 @@ use kbc_ir::types::Mesh;
 /// Evaluations of one collective.
 const MAX_EVALUATED: u64 = 1 << 18;
 
+/// Names and their values.
+pub(super) type Vars = Vec<(Name, i64)>;
+
 /// The checks of one collective.
 pub(super) struct Legal<'x> {
     /// Lines of all operands, scratch included.
@@ -55,7 +58,11 @@ fn boundary(line: &Line, (extent, unit): (u64, u64), num: u64, den: u64) -> u64 
     let (block, rest) = ((scaled / u128::from(den)) as u64, scaled % u128::from(den));
     let at = |b: u64| unit * line.rule.boundary(extent, b.min(line.parts), line.parts);
     let start = at(block);
-    if rest == 0 { start } else { start + (u128::from(at(block + 1) - start) * rest).div_ceil(u128::from(den)) as u64 }
+    if rest == 0 {
+        start
+    } else {
+        start + (u128::from(at(block + 1) - start) * rest).div_ceil(u128::from(den)) as u64
+    }
 }
 
 /// What is said where two places of a transfer have not the same size.
@@ -81,7 +88,8 @@ pub(super) fn groups(mesh: &Mesh, over: &[Name]) -> Vec<Vec<u64>> {
         });
         (pick(false), linear)
     };
-    let mut out: Vec<(Vec<(Name, i64)>, Vec<(u64, u64)>)> = vec![];
+    // Coordinates on the other axes, then (place in the group, rank).
+    let mut out: Vec<(Vars, Vec<(u64, u64)>)> = vec![];
     for rank in 0..mesh.ranks() {
         let (others, linear) = index(rank);
         match out.iter_mut().find(|(o, _)| *o == others) {
@@ -98,7 +106,7 @@ pub(super) fn groups(mesh: &Mesh, over: &[Name]) -> Vec<Vec<u64>> {
 }
 
 /// The variables of a mesh rank.
-pub(super) fn mesh_vars(mesh: &Mesh, rank: u64) -> Vec<(Name, i64)> {
+pub(super) fn mesh_vars(mesh: &Mesh, rank: u64) -> Vars {
     mesh.axes.iter().map(|a| a.name.clone()).zip(mesh.coords(rank)).collect()
 }
 
@@ -169,7 +177,9 @@ impl<'x> Legal<'x> {
                 .into_stop());
         }
         let near = t.peer.iter().zip(t.group.sizes.iter().zip(&t.group.wraps)).all(|(e, (size, wraps))| {
-            *wraps || self.ranges.interval(e).is_some_and(|(lo, hi)| lo >= 0 && hi < *size) || t.group.own.contains(e)
+            *wraps
+                || self.ranges.interval(e).is_some_and(|(lo, hi)| lo >= 0 && hi < *size)
+                || t.group.own.contains(e)
         });
         let fits = self.evidently_fits(t);
         let sound = !may_fail(&t.guard, self.ranges) && !t.peer.iter().any(|e| may_fail(e, self.ranges));
@@ -179,7 +189,7 @@ impl<'x> Legal<'x> {
         let mut gens: Vec<Gen> = loops.to_vec();
         gens.extend(t.each.iter().cloned());
         for group in groups(self.mesh, self.over) {
-            let vars: Vec<Vec<(Name, i64)>> = group.iter().map(|r| mesh_vars(self.mesh, *r)).collect();
+            let vars: Vec<Vars> = group.iter().map(|r| mesh_vars(self.mesh, *r)).collect();
             for me in 0..self.world.ranks().min(group.len() as i64) {
                 self.on_rank(t, me, &gens, &vars, fits)?;
                 if self.left == 0 {
@@ -211,14 +221,7 @@ impl<'x> Legal<'x> {
         }
     }
 
-    fn on_rank(
-        &mut self,
-        t: &Transfer,
-        me: i64,
-        gens: &[Gen],
-        group: &[Vec<(Name, i64)>],
-        fits: bool,
-    ) -> Res<()> {
+    fn on_rank(&mut self, t: &Transfer, me: i64, gens: &[Gen], group: &[Vars], fits: bool) -> Res<()> {
         let coords = self.coords(me);
         let here = &group[me as usize];
         let peers = t.group.region_coords(&t.wrapped_peer(self.ranges))?;
@@ -265,7 +268,7 @@ impl<'x> Legal<'x> {
         }
     }
 
-    fn coords(&self, rank: i64) -> Vec<(Name, i64)> {
+    fn coords(&self, rank: i64) -> Vars {
         self.world.coords.iter().map(|c| c.0.clone()).zip(self.world.split(rank)).collect()
     }
 }
@@ -342,11 +345,7 @@ pub(super) fn misfit(have: &[u64], room: &[u64]) -> Option<(u64, u64)> {
 }
 
 /// Calls `f` for every value of the generators until it yields something.
-fn turn<T>(
-    gens: &[Gen],
-    steps: &mut Vec<(Name, i64)>,
-    f: &mut dyn FnMut(&[(Name, i64)]) -> Option<T>,
-) -> Option<T> {
+fn turn<T>(gens: &[Gen], steps: &mut Vars, f: &mut dyn FnMut(&Vars) -> Option<T>) -> Option<T> {
     let Some((g, rest)) = gens.split_first() else { return f(steps) };
     let look = |n: &Name| steps.iter().rev().find(|(m, _)| m == n).map(|s| s.1);
     let (lo, hi) = (g.lo.eval(&look).ok()?, g.hi.eval(&look).ok()?);

@@ -90,10 +90,25 @@ impl Lower<'_> {
         name
     }
 
-    fn buffer(&mut self, hint: &str, ty: &TensorType, dims: Vec<Expr>, role: BufferRole, span: Span) -> BufferId {
+    fn buffer(
+        &mut self,
+        hint: &str,
+        ty: &TensorType,
+        dims: Vec<Expr>,
+        role: BufferRole,
+        span: Span,
+    ) -> BufferId {
         let name = self.name(hint);
         let global = (role != BufferRole::Temp).then(|| ty.clone());
-        self.out.buffers.push(Buffer { name, dtype: ty.dtype, dims, memory: MemKind::Hbm, role, global, span });
+        self.out.buffers.push(Buffer {
+            name,
+            dtype: ty.dtype,
+            dims,
+            memory: MemKind::Hbm,
+            role,
+            global,
+            span,
+        });
         BufferId(self.out.buffers.len() as u32 - 1)
     }
 
@@ -105,7 +120,9 @@ impl Lower<'_> {
     fn ty(&self, id: OpId) -> Result<TensorType, Diagnostics> {
         let op = self.graph.op(id);
         op.ty.clone().ok_or_else(|| {
-            Diagnostic::error("E901", format!("%{} has no type yet", op.name)).primary(op.span, "run `infer` first").into()
+            Diagnostic::error("E901", format!("%{} has no type yet", op.name))
+                .primary(op.span, "run `infer` first")
+                .into()
         })
     }
 
@@ -198,14 +215,25 @@ impl Lower<'_> {
     /// Elements of a buffer's dimensions other than `skip`, as an expression.
     fn unit(&self, b: BufferId, skip: Option<usize>) -> Expr {
         let dims = &self.out.buffer(b).dims;
-        dims.iter().enumerate().filter(|(i, _)| Some(*i) != skip).fold(Expr::Int(1), |n, (_, d)| n * d.clone())
+        dims.iter()
+            .enumerate()
+            .filter(|(i, _)| Some(*i) != skip)
+            .fold(Expr::Int(1), |n, (_, d)| n * d.clone())
     }
 
-    fn collective(&mut self, op: &Op, c: &Collective, from: OpId, ty: &TensorType) -> Result<BufferId, Diagnostics> {
+    fn collective(
+        &mut self,
+        op: &Op,
+        c: &Collective,
+        from: OpId,
+        ty: &TensorType,
+    ) -> Result<BufferId, Diagnostics> {
         let src = self.of(from)?;
         let from_ty = self.ty(from)?;
         let Some(axis) = self.out.mesh.axis(&c.axis).cloned() else {
-            return Err(Diagnostic::error("E201", format!("there is no axis `{}`", c.axis)).primary(op.span, "here").into());
+            return Err(Diagnostic::error("E201", format!("there is no axis `{}`", c.axis))
+                .primary(op.span, "here")
+                .into());
         };
         let p = axis.size;
         let me = Expr::Var(axis.name.clone());
@@ -270,11 +298,20 @@ impl Lower<'_> {
                 let from_dim = c.from_dim.unwrap_or(0);
                 let (to_rule, from_rule) = (rule_of(ty, dim), rule_of(&from_ty, from_dim));
                 let s = self.value(&format!("{}_src", op.name), &full(&from_ty), span);
-                self.local(LocalOp::Pack { dst: s, src, dim: dim as u32, parts: p, rule: to_rule, at: None }, span);
+                self.local(
+                    LocalOp::Pack { dst: s, src, dim: dim as u32, parts: p, rule: to_rule, at: None },
+                    span,
+                );
                 let d = self.value(&format!("{}_dst", op.name), &full(ty), span);
                 let dst = self.value(&op.name, ty, span);
-                let unpack =
-                    LocalOp::Unpack { dst, src: d, dim: from_dim as u32, parts: p, rule: from_rule, at: None };
+                let unpack = LocalOp::Unpack {
+                    dst,
+                    src: d,
+                    dim: from_dim as u32,
+                    parts: p,
+                    rule: from_rule,
+                    at: None,
+                };
                 after.push((unpack, None));
                 let line = |l: &Self, b: BufferId, dim: usize, rule| Line {
                     parts: p,

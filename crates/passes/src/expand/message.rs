@@ -61,7 +61,9 @@ impl Transfer {
             let own = self.group.own[i].clone();
             acc.and(match f {
                 Form::Same => Expr::Int(1),
-                Form::Shift(d) if self.group.wraps[i] => strip(d, self.group.sizes[i]).modulo(self.group.sizes[i]).equals(Expr::Int(0)),
+                Form::Shift(d) if self.group.wraps[i] => {
+                    strip(d, self.group.sizes[i]).modulo(self.group.sizes[i]).equals(Expr::Int(0))
+                }
                 Form::Shift(d) | Form::Xor(d) => d.clone().equals(Expr::Int(0)),
                 Form::Other => peer[i].clone().equals(own),
             })
@@ -97,7 +99,9 @@ impl Transfer {
             let (own, size) = (self.group.own[i].clone(), self.group.sizes[i]);
             source.push(match f {
                 Form::Same | Form::Other => own,
-                Form::Shift(d) if self.group.wraps[i] => b.cx.ranges.wrap(&(own - d.clone()), &Expr::Int(size)),
+                Form::Shift(d) if self.group.wraps[i] => {
+                    b.cx.ranges.wrap(&(own - d.clone()), &Expr::Int(size))
+                }
                 Form::Shift(d) => {
                     let at = own - d.clone();
                     guard = guard.and(in_range(&at, size, &b.cx.ranges));
@@ -114,7 +118,14 @@ impl Transfer {
         }
         let owner = self.coords_at(&source, b)?;
         let guard = tidy(&guard.and(at_owner(&self.guard, &owner, b)), &b.cx.ranges);
-        Ok(End { loops: self.each.clone(), outer: Expr::Int(1), guard, peer: owner.clone(), owner, turn: None })
+        Ok(End {
+            loops: self.each.clone(),
+            outer: Expr::Int(1),
+            guard,
+            peer: owner.clone(),
+            owner,
+            turn: None,
+        })
     }
 
     /// Region coordinates of a rank of the group, simplified.
@@ -229,9 +240,15 @@ fn shift(e: &Expr, own: &Expr, wrap: Option<i64>, ranges: &Ranges) -> Option<Exp
         return Some(Expr::Int(0));
     }
     let direct = match e {
-        Expr::Bin(BinOp::Add, a, b) if ranges.uniform(b) => shift(a, own, wrap, ranges).map(|d| d + (**b).clone()),
-        Expr::Bin(BinOp::Add, a, b) if ranges.uniform(a) => shift(b, own, wrap, ranges).map(|d| (**a).clone() + d),
-        Expr::Bin(BinOp::Sub, a, b) if ranges.uniform(b) => shift(a, own, wrap, ranges).map(|d| d - (**b).clone()),
+        Expr::Bin(BinOp::Add, a, b) if ranges.uniform(b) => {
+            shift(a, own, wrap, ranges).map(|d| d + (**b).clone())
+        }
+        Expr::Bin(BinOp::Add, a, b) if ranges.uniform(a) => {
+            shift(b, own, wrap, ranges).map(|d| (**a).clone() + d)
+        }
+        Expr::Bin(BinOp::Sub, a, b) if ranges.uniform(b) => {
+            shift(a, own, wrap, ranges).map(|d| d - (**b).clone())
+        }
         Expr::Bin(BinOp::Mod, a, k) if wrap.is_some() && k.as_int() == wrap => shift(a, own, wrap, ranges),
         _ => None,
     };

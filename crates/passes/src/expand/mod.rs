@@ -92,6 +92,7 @@ mod options;
 mod promise;
 mod region;
 mod sym;
+mod together;
 mod view;
 
 pub use collective::{Arg, Request, collective};

@@ -32,6 +32,9 @@ struct Sent {
     distance: i64,
 }
 
+/// What variables stand for.
+pub(super) type Look<'e> = dyn Fn(&Name) -> Option<i64> + 'e;
+
 /// Evaluations a numbering of messages may take.
 const MAX_ENUMERATED: i64 = 1 << 20;
 
@@ -60,7 +63,7 @@ impl Emitter<'_, '_> {
     }
 
     /// Calls `f` for every value of the generators (and every rank); false if that is too much.
-    pub(super) fn enumerate(&self, gens: &[Gen], ranks: bool, f: &mut dyn FnMut(&dyn Fn(&Name) -> Option<i64>) -> bool) -> bool {
+    pub(super) fn enumerate(&self, gens: &[Gen], ranks: bool, f: &mut dyn FnMut(&Look<'_>) -> bool) -> bool {
         let mut budget = MAX_ENUMERATED;
         let total = if ranks { self.b.world.ranks() } else { 1 };
         for rank in 0..total {
@@ -85,7 +88,7 @@ impl Emitter<'_, '_> {
         gens: &[Gen],
         env: &mut Vec<(Name, i64)>,
         budget: &mut i64,
-        f: &mut dyn FnMut(&dyn Fn(&Name) -> Option<i64>) -> bool,
+        f: &mut dyn FnMut(&Look<'_>) -> bool,
     ) -> Option<bool> {
         let Some((g, rest)) = gens.split_first() else {
             *budget -= 1;
@@ -159,7 +162,11 @@ impl Emitter<'_, '_> {
         });
         let ranks = world.ranks();
         if !whole {
-            return Ok(if search { plain(step * Expr::Int(ranks) + owner, steps * ranks) } else { by_step(self) });
+            return Ok(if search {
+                plain(step * Expr::Int(ranks) + owner, steps * ranks)
+            } else {
+                by_step(self)
+            });
         }
         let mut owners: Vec<i64> = list.iter().map(|x| x.owner).collect();
         owners.sort_unstable();
@@ -233,10 +240,10 @@ impl Emitter<'_, '_> {
             };
             let extent = (hi.1 - lo.0).max(1);
             to.0 = to.0.clone() * Expr::Int(extent) + (Expr::Var(g.var.clone()) - Expr::Int(lo.0));
-            to.1 = to.1.checked_mul(extent).filter(|n| *n < 1 << 31).map_or_else(
-                || not_symbolic("more slots than can be numbered", span),
-                Ok,
-            )?;
+            to.1 =
+                to.1.checked_mul(extent)
+                    .filter(|n| *n < 1 << 31)
+                    .map_or_else(|| not_symbolic("more slots than can be numbered", span), Ok)?;
         }
         Ok(())
     }

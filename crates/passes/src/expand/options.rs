@@ -51,7 +51,9 @@ fn read(kind: OptionKind, value: &Arg) -> Result<OptionValue, String> {
     match (kind, value) {
         (OptionKind::Count, Arg::Int(k)) if *k >= 1 => Ok(OptionValue::Count(*k)),
         (OptionKind::Count, _) => Err("an integer of at least 1".into()),
-        (OptionKind::Word(words), Arg::Word(w)) if words.contains(&w.as_str()) => Ok(OptionValue::Word(w.clone())),
+        (OptionKind::Word(words), Arg::Word(w)) if words.contains(&w.as_str()) => {
+            Ok(OptionValue::Word(w.clone()))
+        }
         (OptionKind::Word(words), _) => Err(words.join(" | ")),
         (OptionKind::Flag, Arg::Word(w)) if w == "true" || w == "false" => Ok(OptionValue::Flag(w == "true")),
         (OptionKind::Flag, _) => Err("true | false".into()),

@@ -10,7 +10,12 @@ use kbc_rounds::ast::{self, ClauseValue, CollectiveDecl};
 use kbc_rounds::library::Library;
 
 /// The promise of a collective on a group, `root` by linear index.
-pub(super) fn promise(lib: &Library, decl: &CollectiveDecl, root: Option<u64>, red: ReduceOp) -> Res<Promise> {
+pub(super) fn promise(
+    lib: &Library,
+    decl: &CollectiveDecl,
+    root: Option<u64>,
+    red: ReduceOp,
+) -> Res<Promise> {
     let eval = Evaluator { lib };
     let mut env: Bindings = vec![];
     if let (Some((_, name)), Some(root)) = (&decl.root, root) {
@@ -29,26 +34,28 @@ pub(super) fn promise(lib: &Library, decl: &CollectiveDecl, root: Option<u64>, r
         eval.int(e, &env)
     };
     let cell = |c: &ast::Cell| -> Res<Cell> {
-        Ok(Cell {
-            buffer: Name::from(&c.buffer.node),
-            index: c.index.iter().map(&expr).collect::<Res<_>>()?,
-        })
+        Ok(Cell { buffer: Name::from(&c.buffer.node), index: c.index.iter().map(&expr).collect::<Res<_>>()? })
     };
     let cond = |c: &Option<ast::Expr>| c.as_ref().map(&expr).transpose();
     let mut clauses = vec![];
     let mut sums = false;
     for c in &decl.clauses {
         clauses.push(match c {
-            ast::Clause::Start { cell: at, cond: when } => Clause::Start { cell: cell(at)?, cond: cond(when)? },
+            ast::Clause::Start { cell: at, cond: when } => {
+                Clause::Start { cell: cell(at)?, cond: cond(when)? }
+            }
             ast::Clause::End { cell: at, cond: when, value } => {
                 let (from, rank, sum) = match value {
                     ClauseValue::At(from, rank) => (from, rank, None),
                     ClauseValue::Sum(from, rank, gens) => {
                         sums = true;
                         let [(var, range)] = &gens.vars[..] else {
-                            return Err(Diagnostic::error("E003", "a sum of a promise runs over one variable")
-                                .primary(at.buffer.span, "in this clause")
-                                .into_stop());
+                            return Err(Diagnostic::error(
+                                "E003",
+                                "a sum of a promise runs over one variable",
+                            )
+                            .primary(at.buffer.span, "in this clause")
+                            .into_stop());
                         };
                         let over = SumOver {
                             var: Name::from(&var.node),

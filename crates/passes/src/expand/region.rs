@@ -117,7 +117,8 @@ impl Region {
                 return Ok(self.clone());
             }
             let end = index.clone() + len.clone();
-            let inside = matches!((cx.ranges.interval(&end), n.as_int()), (Some((_, hi)), Some(n)) if hi <= n);
+            let inside =
+                matches!((cx.ranges.interval(&end), n.as_int()), (Some((_, hi)), Some(n)) if hi <= n);
             if !(inside && self.gens.is_empty()) {
                 // A list of single chunks: it may wrap around.
                 let var = cx.fresh.name("j");
@@ -165,7 +166,13 @@ impl Region {
     }
 
     /// Applies the selectors of a slice; `n` is the number of chunks of the space.
-    pub(super) fn select(&self, selectors: &[Selector], n: &Expr, cx: &mut Cx, env: &Bindings) -> Res<Region> {
+    pub(super) fn select(
+        &self,
+        selectors: &[Selector],
+        n: &Expr,
+        cx: &mut Cx,
+        env: &Bindings,
+    ) -> Res<Region> {
         let Some((first, rest)) = selectors.split_first() else { return Ok(self.clone()) };
         self.cut(first, rest, n, cx, env)
     }
@@ -251,7 +258,11 @@ impl Region {
                 flat = flat * g.count() + (Expr::Var(g.var.clone()) - g.lo.clone());
             }
             let per = grain / b;
-            let run = if other.gens.is_empty() { other.clone() } else { other.run(flat.clone() / Expr::Int(per), span)? };
+            let run = if other.gens.is_empty() {
+                other.clone()
+            } else {
+                other.run(flat.clone() / Expr::Int(per), span)?
+            };
             let mut piece = run.part(flat.modulo(per), Expr::Int(1), Expr::Int(per), cx, span)?;
             piece.gens = self.gens.clone();
             return Ok((self.clone(), piece));
@@ -287,7 +298,13 @@ pub(super) struct Cx<'a> {
 impl Cx<'_> {
     /// A generator whose bounds are the same on every rank, as those of loops must be, and the condition that makes
     /// up for it where the text's are not. The name gets its range.
-    pub(super) fn generator(&mut self, var: &Name, lo: &Expr, hi: &Expr, span: Span) -> Res<(Gen, Option<Expr>)> {
+    pub(super) fn generator(
+        &mut self,
+        var: &Name,
+        lo: &Expr,
+        hi: &Expr,
+        span: Span,
+    ) -> Res<(Gen, Option<Expr>)> {
         let Some((lo, hi, cond)) = self.ranges.on_every_rank(var, lo, hi) else {
             return not_symbolic("a list whose length differs from rank to rank without a known bound", span);
         };

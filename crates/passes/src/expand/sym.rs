@@ -110,8 +110,12 @@ impl Ranges {
                     BinOp::Sub => (x?.0.checked_sub(y?.1)?, x?.1.checked_sub(y?.0)?),
                     BinOp::Mul => {
                         let (x, y) = (x?, y?);
-                        let all =
-                            [x.0.checked_mul(y.0)?, x.0.checked_mul(y.1)?, x.1.checked_mul(y.0)?, x.1.checked_mul(y.1)?];
+                        let all = [
+                            x.0.checked_mul(y.0)?,
+                            x.0.checked_mul(y.1)?,
+                            x.1.checked_mul(y.0)?,
+                            x.1.checked_mul(y.1)?,
+                        ];
                         (*all.iter().min()?, *all.iter().max()?)
                     }
                     BinOp::Mod => match y? {
@@ -127,7 +131,9 @@ impl Ranges {
                         _ => return None,
                     },
                     BinOp::Shl => match (x?, y?) {
-                        ((lo, hi), (k, l)) if lo >= 0 && hi < 1 << 31 && 0 <= k && k <= l && l < 31 => (lo << k, hi << l),
+                        ((lo, hi), (k, l)) if lo >= 0 && hi < 1 << 31 && 0 <= k && k <= l && l < 31 => {
+                            (lo << k, hi << l)
+                        }
                         _ => return None,
                     },
                     BinOp::Shr => match (x?, y?) {
@@ -136,7 +142,9 @@ impl Ranges {
                     },
                     BinOp::BitAnd | BinOp::BitOr | BinOp::Xor => match (x?, y?) {
                         ((0.., a), (0.., b)) if *op == BinOp::BitAnd => (0, a.min(b)),
-                        ((0.., a), (0.., b)) => (0, (a.max(b) as u64 + 1).next_power_of_two().min(1 << 62) as i64 - 1),
+                        ((0.., a), (0.., b)) => {
+                            (0, (a.max(b) as u64 + 1).next_power_of_two().min(1 << 62) as i64 - 1)
+                        }
                         _ => return None,
                     },
                     BinOp::Min => (x?.0.min(y?.0), x?.1.min(y?.1)),
@@ -237,7 +245,9 @@ impl Evaluator<'_> {
     pub(super) fn int(&self, e: &ast::Expr, env: &Bindings) -> Res<Expr> {
         match self.eval(e, env, 0)? {
             Sym::Int(e) => Ok(e),
-            _ => Err(Diagnostic::error("E010", "an integer is needed here").primary(e.span, "this is a rank").into_stop()),
+            _ => Err(Diagnostic::error("E010", "an integer is needed here")
+                .primary(e.span, "this is a rank")
+                .into_stop()),
         }
     }
 
@@ -250,7 +260,9 @@ impl Evaluator<'_> {
             ExprKind::Int(v) => Sym::Int(Expr::Int(*v)),
             ExprKind::Bool(b) => Sym::Int(Expr::Int(*b as i64)),
             ExprKind::Float(_) | ExprKind::Error => {
-                return Err(Diagnostic::error("E010", "an algorithm has integers only").primary(e.span, "here").into_stop());
+                return Err(Diagnostic::error("E010", "an algorithm has integers only")
+                    .primary(e.span, "here")
+                    .into_stop());
             }
             ExprKind::Name(n) => match env.iter().rev().find(|(m, _)| m == n) {
                 Some((_, s)) => s.clone(),
@@ -272,7 +284,8 @@ impl Evaluator<'_> {
                 if let Expr::Bin(op, x, y) = &folded
                     && let (Some(x), Some(y)) = (x.as_int(), y.as_int())
                 {
-                    let why = kbc_ir::expr::apply_bin(*op, x, y).err().map_or_else(String::new, |e| e.to_string());
+                    let why =
+                        kbc_ir::expr::apply_bin(*op, x, y).err().map_or_else(String::new, |e| e.to_string());
                     return Err(Diagnostic::error("E010", why).primary(e.span, "here").into_stop());
                 }
                 Sym::Int(folded)
@@ -319,16 +332,14 @@ impl Evaluator<'_> {
                 Expr::un(UnOp::Neg, Expr::un(UnOp::Neg, a) / b)
             }
             "pow" => match two() {
-                (Expr::Int(b), Expr::Int(e)) => {
-                    match u32::try_from(e).ok().and_then(|e| b.checked_pow(e)) {
-                        Some(v) => Expr::Int(v),
-                        None => {
-                            return Err(Diagnostic::error("E010", format!("pow({b}, {e})"))
-                                .primary(span, "has no value of 64 bits")
-                                .into_stop());
-                        }
+                (Expr::Int(b), Expr::Int(e)) => match u32::try_from(e).ok().and_then(|e| b.checked_pow(e)) {
+                    Some(v) => Expr::Int(v),
+                    None => {
+                        return Err(Diagnostic::error("E010", format!("pow({b}, {e})"))
+                            .primary(span, "has no value of 64 bits")
+                            .into_stop());
                     }
-                }
+                },
                 (Expr::Int(2), e) => Expr::bin(BinOp::Shl, Expr::Int(1), e),
                 _ => return not_symbolic("a power with an exponent that is not constant", span),
             },
@@ -344,7 +355,10 @@ impl Evaluator<'_> {
                     .into());
                 };
                 if depth >= MAX_INLINE {
-                    return not_symbolic(format!("`{}` recurses on something that is not constant", name.node), span);
+                    return not_symbolic(
+                        format!("`{}` recurses on something that is not constant", name.node),
+                        span,
+                    );
                 }
                 let env: Bindings =
                     f.params.iter().zip(v).map(|(p, v)| (p.node.clone(), Sym::Int(v.clone()))).collect();

@@ -274,9 +274,8 @@ fn invert(
     {
         // The identity: the first ranks as they are.
         let own = parent.own[0].clone();
-        let member = (sizes[0] < parent.sizes[0]).then(|| {
-            Expr::bin(kbc_ir::expr::BinOp::Lt, own.clone(), Expr::Int(sizes[0]))
-        });
+        let member = (sizes[0] < parent.sizes[0])
+            .then(|| Expr::bin(kbc_ir::expr::BinOp::Lt, own.clone(), Expr::Int(sizes[0])));
         return Ok((vec![own], member));
     }
     if ranks * values > MAX_PAIRS {

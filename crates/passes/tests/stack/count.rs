@@ -64,17 +64,12 @@ fn ticked(s: &Schedule) -> Schedule {
             let tick = SStmt::Op(SOp::Record(TICK.into()), kbc_diag::Span::NONE);
             let next = l[i + 1..].iter().map(|s| side(s, arrival)).find(|s| *s != Side::Neither);
             out.push(match s {
-                SStmt::For { var, lo, hi, body } if now == Side::Both => SStmt::For {
-                    var: var.clone(),
-                    lo: lo.clone(),
-                    hi: hi.clone(),
-                    body: list(body, arrival),
-                },
-                SStmt::If { cond, then, other } if now == Side::Both => SStmt::If {
-                    cond: cond.clone(),
-                    then: list(then, arrival),
-                    other: list(other, arrival),
-                },
+                SStmt::For { var, lo, hi, body } if now == Side::Both => {
+                    SStmt::For { var: var.clone(), lo: lo.clone(), hi: hi.clone(), body: list(body, arrival) }
+                }
+                SStmt::If { cond, then, other } if now == Side::Both => {
+                    SStmt::If { cond: cond.clone(), then: list(then, arrival), other: list(other, arrival) }
+                }
                 op => op.clone(),
             });
             let ends = now == Side::Both || now == Side::Receives && next != Some(Side::Receives);
@@ -111,10 +106,8 @@ pub fn count(m: &Module) -> Counts {
         let i = program.counter_base.iter().rposition(|b| *b <= counter).expect("bases start at 0");
         s.signals[i.min(s.signals.len() - 1)].usage
     };
-    let mut c = Counts {
-        window_elements: s.windows.iter().map(|w| w.slots * w.capacity).sum(),
-        ..Counts::default()
-    };
+    let mut c =
+        Counts { window_elements: s.windows.iter().map(|w| w.slots * w.capacity).sum(), ..Counts::default() };
     let ranks = program.ranks();
     let mut sent = vec![0u64; ranks as usize];
     let mut threads: Vec<Thread<'_>> = (0..ranks)

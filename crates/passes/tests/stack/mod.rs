@@ -158,7 +158,11 @@ impl World {
     }
 
     /// Every legal case on these shapes, with these roots of each.
-    pub fn cases(&self, shapes: &dyn Fn(usize) -> Vec<Vec<u64>>, roots: &dyn Fn(u64) -> Vec<u64>) -> Vec<Case> {
+    pub fn cases(
+        &self,
+        shapes: &dyn Fn(usize) -> Vec<Vec<u64>>,
+        roots: &dyn Fn(u64) -> Vec<u64>,
+    ) -> Vec<Case> {
         let mut out = vec![];
         for alg in self.lib.algorithms() {
             for sizes in shapes(self.lib.algorithm(alg).axes.len()) {
@@ -182,8 +186,12 @@ impl World {
         for d in &found.list {
             out += &format!("{} {}\n", d.code, d.title);
             for l in &d.labels {
-                let text = self.sources.get(l.span.file).map_or("-", |f| &f.text[l.span.start as usize..l.span.end as usize]);
-                out += &format!("    `{}`: {}\n", text.split_whitespace().collect::<Vec<_>>().join(" "), l.text);
+                let text = self
+                    .sources
+                    .get(l.span.file)
+                    .map_or("-", |f| &f.text[l.span.start as usize..l.span.end as usize]);
+                out +=
+                    &format!("    `{}`: {}\n", text.split_whitespace().collect::<Vec<_>>().join(" "), l.text);
             }
             d.notes.iter().for_each(|n| out += &format!("    note: {n}\n"));
             d.help.iter().for_each(|h| out += &format!("    help: {h}\n"));
@@ -282,7 +290,12 @@ fn operands(world: &World, case: &Case, l: &Layout) -> Vec<Three> {
             Three {
                 ty: ty(vec![cut(p), Dim { size: l.n * unit, cut: None }]),
                 dims: vec![if p == 1 { int(1) } else { mine(p) }, int(l.n * unit)],
-                line: Line { parts: if blocks { p } else { 1 }, extent: int(l.n), unit: int(unit), rule: l.rule },
+                line: Line {
+                    parts: if blocks { p } else { 1 },
+                    extent: int(l.n),
+                    unit: int(unit),
+                    rule: l.rule,
+                },
                 largest: (l.n, unit),
             }
         })
@@ -413,7 +426,13 @@ fn block(case: &Case, t: &Three, rank: u64, b: u64) -> std::ops::Range<usize> {
 
 /// What every rank of every operand must hold afterwards, element by element; none where nothing is promised.
 /// The clauses of the declaration are evaluated with nothing of `expand`.
-pub fn promised(world: &World, case: &Case, l: &Layout, feeds: &[Tensor], r: &Region) -> Vec<Vec<Vec<Option<i64>>>> {
+pub fn promised(
+    world: &World,
+    case: &Case,
+    l: &Layout,
+    feeds: &[Tensor],
+    r: &Region,
+) -> Vec<Vec<Vec<Option<i64>>>> {
     let p = case.ranks();
     let three = operands(world, case, l);
     let promise = r.promise.as_ref().expect("a collective promises something");
@@ -490,7 +509,14 @@ pub fn promised(world: &World, case: &Case, l: &Layout, feeds: &[Tensor], r: &Re
 }
 
 /// The first element of a run that is not as promised.
-pub fn wrong(world: &World, case: &Case, l: &Layout, feeds: &[Vec<Tensor>], run: &RunResult, r: &Region) -> Option<String> {
+pub fn wrong(
+    world: &World,
+    case: &Case,
+    l: &Layout,
+    feeds: &[Vec<Tensor>],
+    run: &RunResult,
+    r: &Region,
+) -> Option<String> {
     for (call, ranks) in run.outputs.iter().enumerate() {
         let want = promised(world, case, l, &feeds[call % feeds.len()], r);
         for (rank, parts) in ranks.iter().enumerate() {
@@ -499,7 +525,10 @@ pub fn wrong(world: &World, case: &Case, l: &Layout, feeds: &[Vec<Tensor>], run:
                 assert_eq!(got.len(), want[operand][rank].len());
                 for (i, w) in want[operand][rank].iter().enumerate() {
                     if w.is_some_and(|w| w != got[i]) {
-                        return Some(format!("call {call} rank {rank} operand {operand} element {i}: {} not {w:?}", got[i]));
+                        return Some(format!(
+                            "call {call} rank {rank} operand {operand} element {i}: {} not {w:?}",
+                            got[i]
+                        ));
                     }
                 }
             }

@@ -33,13 +33,16 @@ pub fn compare(world: &World, case: &Case) -> usize {
     }
     let total = ATOM * atoms;
     let own = coll.buffers.len();
-    let feed = |i: usize| -> Vec<f32> { (0..p * total).map(|k| number((i * p * total + k) as u32)).collect() };
-    let m = super::synchronized(world, case, &layout).unwrap_or_else(|d| panic!("{}: {}", world.show(case), world.words(&d)));
+    let feed =
+        |i: usize| -> Vec<f32> { (0..p * total).map(|k| number((i * p * total + k) as u32)).collect() };
+    let m = super::synchronized(world, case, &layout)
+        .unwrap_or_else(|d| panic!("{}: {}", world.show(case), world.words(&d)));
     let s = m.schedule().unwrap();
     let types = super::types(world, case, &layout);
     let inputs: Vec<Tensor> =
         types.iter().enumerate().map(|(i, t)| Tensor::new(t.sizes(), Data::F32(feed(i))).unwrap()).collect();
-    let result = run(s, &[inputs], &RunOptions::default()).unwrap_or_else(|d| panic!("{}: {}", world.show(case), world.words(&d)));
+    let result = run(s, &[inputs], &RunOptions::default())
+        .unwrap_or_else(|d| panic!("{}: {}", world.show(case), world.words(&d)));
 
     // state[rank][buffer][element]; scratch holds nothing at first.
     let mut state: Vec<Vec<Vec<Option<f32>>>> = (0..p)
@@ -76,7 +79,12 @@ pub fn compare(world: &World, case: &Case) -> usize {
             for (e, g) in got.iter().enumerate() {
                 if mask[i][r][e].is_some() {
                     let want = state[r][i][e].unwrap();
-                    assert_eq!(g.to_bits(), want.to_bits(), "{} rank {r} element {e}: {g} {want}", world.show(case));
+                    assert_eq!(
+                        g.to_bits(),
+                        want.to_bits(),
+                        "{} rank {r} element {e}: {g} {want}",
+                        world.show(case)
+                    );
                     compared += 1;
                 }
             }

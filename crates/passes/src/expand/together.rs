@@ -1,0 +1,119 @@
+//! Statements side by side (LANGUAGE 2.4): in lockstep, or as lanes that run on their own.
+//!
+//! Parts of the same form are joined round by round, as the language says. Parts of different form may run at their own
+//! pace only if they share no chunks, which must be seen from a digit of every chunk they touch.
+
+use super::body::{Node, Transfer};
+use super::region::Region;
+use super::sym::{Res, Stop};
+use kbc_diag::Span;
+use kbc_ir::Name;
+use kbc_ir::expr::Expr;
+use std::rc::Rc;
+
+/// `together`: in lockstep where the parts have the same form, else as lanes where they share no chunks.
+pub(super) fn side_by_side(parts: Vec<Vec<Node>>, span: Span) -> Res<Vec<Node>> {
+    if let Some(nodes) = lockstep(&parts) {
+        return Ok(nodes);
+    }
+    if lanes_disjoint(&parts) {
+        return Ok(vec![Node::Lanes(parts)]);
+    }
+    Err(Stop::NotSymbolic("parts of different form that share chunks side by side".into(), span))
+}
+
+/// Round by round; none where loops do not match.
+pub(super) fn lockstep(parts: &[Vec<Node>]) -> Option<Vec<Node>> {
+    let mut it = parts.iter();
+    let mut out = it.next().cloned().unwrap_or_default();
+    for next in it {
+        if out.len() != next.len() {
+            return None;
+        }
+        let mut zipped = vec![];
+        for (a, b) in out.into_iter().zip(next) {
+            zipped.push(match (a, b) {
+                (Node::Round(mut a), Node::Round(b)) => {
+                    a.extend(b.iter().cloned());
+                    Node::Round(a)
+                }
+                (Node::Loop(g, a), Node::Loop(h, b)) if g.lo == h.lo && g.hi == h.hi => {
+                    let to = Expr::Var(g.var.clone());
+                    let b: Vec<Node> = b.iter().map(|n| rename(n, &h.var, &to)).collect();
+                    Node::Loop(g, lockstep(&[a, b])?)
+                }
+                _ => return None,
+            });
+        }
+        out = zipped;
+    }
+    Some(out)
+}
+
+fn rename(node: &Node, var: &Name, to: &Expr) -> Node {
+    let f = |n: &Name| (n == var).then(|| to.clone());
+    match node {
+        Node::Round(list) => Node::Round(
+            list.iter()
+                .map(|t| Transfer {
+                    each: t.each.iter().map(|g| g.subst(&f)).collect(),
+                    guard: t.guard.subst(&f),
+                    src: t.src.subst(&f),
+                    dst: t.dst.subst(&f),
+                    group: Rc::new(t.group.renamed(var, to)),
+                    peer: t.peer.iter().map(|e| e.subst(&f)).collect(),
+                    ..t.clone()
+                })
+                .collect(),
+        ),
+        Node::Loop(g, body) => Node::Loop(g.subst(&f), body.iter().map(|n| rename(n, var, to)).collect()),
+        Node::Lanes(l) => {
+            Node::Lanes(l.iter().map(|b| b.iter().map(|n| rename(n, var, to)).collect()).collect())
+        }
+    }
+}
+
+fn regions<'n>(nodes: &'n [Node], out: &mut Vec<&'n Region>) {
+    for n in nodes {
+        match n {
+            Node::Round(l) => out.extend(l.iter().flat_map(|t| [&t.src, &t.dst])),
+            Node::Loop(_, b) => regions(b, out),
+            Node::Lanes(l) => l.iter().for_each(|b| regions(b, out)),
+        }
+    }
+}
+
+/// Whether any two lanes differ in a constant digit at the same place of every chunk they touch, buffer by buffer.
+fn lanes_disjoint(parts: &[Vec<Node>]) -> bool {
+    let of: Vec<Vec<&Region>> = parts
+        .iter()
+        .map(|p| {
+            let mut out = vec![];
+            regions(p, &mut out);
+            out
+        })
+        .collect();
+    let apart = |a: &Region, b: &Region| {
+        if a.operand != b.operand {
+            return true;
+        }
+        let mut digits = a.path.iter().zip(&b.path);
+        // Digits before the telling one must address spaces of the same sizes.
+        loop {
+            let Some((x, y)) = digits.next() else { return false };
+            if x.of != y.of
+                || x.of.as_int().is_none()
+                || x.len.as_int() != Some(1)
+                || y.len.as_int() != Some(1)
+            {
+                return false;
+            }
+            if let (Some(i), Some(j)) = (x.index.as_int(), y.index.as_int())
+                && i != j
+            {
+                return true;
+            }
+        }
+    };
+    (0..of.len()).all(|i| (i + 1..of.len()).all(|j| of[i].iter().all(|a| of[j].iter().all(|b| apart(a, b)))))
+}
