@@ -40,6 +40,8 @@ struct Piece<C> {
     rank: u64,
     region: u32,
     call: u64,
+    /// Elements, where it was not translated to another rank (whose chunks may be an element longer or shorter).
+    elements: Option<u64>,
 }
 
 struct Held<C> {
@@ -81,7 +83,16 @@ pub(super) struct Meaning<'p, C> {
 impl<'p, C: Contents> Meaning<'p, C> {
     pub(super) fn new(setup: &'p Setup<'p>) -> Self {
         let count = setup.group.reps.len() * setup.grids.slot_count();
-        let piece = Piece { cells: C::new(1, 0), n: 0, operand: 0, lo: 0, rank: 0, region: 0, call: 0 };
+        let piece = Piece {
+            cells: C::new(1, 0),
+            n: 0,
+            operand: 0,
+            lo: 0,
+            rank: 0,
+            region: 0,
+            call: 0,
+            elements: None,
+        };
         Meaning {
             setup,
             instances: BTreeMap::new(),
@@ -211,8 +222,16 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 let (lo, n) = self.atoms(at, a)?;
                 let mut cells = std::mem::replace(&mut self.piece.cells, C::new(1, 0));
                 cells.load(&self.held(at).operands[a.operand as usize].0, lo as usize, n);
-                self.piece =
-                    Piece { cells, n, operand: a.operand, lo, rank, region: at.region, call: at.call };
+                self.piece = Piece {
+                    cells,
+                    n,
+                    operand: a.operand,
+                    lo,
+                    rank,
+                    region: at.region,
+                    call: at.call,
+                    elements: Some(a.len),
+                };
                 if let Some(i) = (0..n).find(|i| !self.piece.cells.holds(*i)) {
                     let part = if n > 1 { format!(" at part {i} of {n}") } else { String::new() };
                     return Err(Trouble {
@@ -243,6 +262,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 self.piece.cells.load(&p.cells, 0, p.n);
                 (self.piece.n, self.piece.operand, self.piece.lo) = (p.n, p.operand, p.lo);
                 (self.piece.rank, self.piece.region, self.piece.call) = (p.rank, p.region, p.call);
+                self.piece.elements = p.elements;
             }
         }
         Ok(())
@@ -255,6 +275,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
         }
         let setup = self.setup;
         let p = &mut self.piece;
+        p.elements = None;
         let region = &setup.regions[p.region as usize];
         let moved = |operand: u32, atom: u64| {
             let (buffer, atoms) = setup.operand(p.region, operand);
@@ -341,6 +362,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
                     rank: 0,
                     region: 0,
                     call: 0,
+                    elements: None,
                 });
                 if let Some(op) = add {
                     if into.n < p.n || (into.region, into.call) != (at.region, at.call) {
@@ -350,7 +372,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 } else {
                     into.cells.load(&p.cells, 0, p.n);
                     (into.n, into.operand, into.lo, into.rank) = (p.n, p.operand, p.lo, p.rank);
-                    (into.region, into.call) = (at.region, at.call);
+                    (into.region, into.call, into.elements) = (at.region, at.call, p.elements);
                 }
             }
             Mem::Buffer(_) => {
@@ -372,6 +394,13 @@ impl<'p, C: Contents> Meaning<'p, C> {
                         code: "E343",
                         text: format!("{} takes {n} parts, but {have} come", self.chunk(at, a)),
                         help: "read as much from a slot as was put there",
+                    }));
+                }
+                if let Some(come) = self.piece.elements.filter(|e| back == 0 && *e != a.len) {
+                    return Ok(Err(Trouble {
+                        code: "E343",
+                        text: format!("{} has {} elements, but {come} come", self.chunk(at, a), a.len),
+                        help: "read as many elements from a slot as were put there",
                     }));
                 }
                 if let Err(t) = self.aligned(at, a.operand, lo, n)? {
