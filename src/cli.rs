@@ -102,7 +102,7 @@ pub struct Watch {
     #[arg(long, value_name = "DIR", help_heading = "Passes")]
     pub dump_dir: Option<String>,
     /// Replaces a dump folder even if something in it was not written by kbc, or was edited.
-    #[arg(long, help_heading = "Passes")]
+    #[arg(long, requires = "dump_dir", help_heading = "Passes")]
     pub force: bool,
     /// Prints the time of every pass.
     #[arg(long, help_heading = "Passes")]
@@ -174,13 +174,13 @@ pub struct Run {
     #[arg(long)]
     pub adversarial: bool,
     /// How many seeds an adversarial run tries, from `--seed` on.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 20, requires = "adversarial", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
     /// Calls in a row.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub calls: Option<u32>,
     /// Time only.
-    #[arg(long, conflicts_with = "adversarial")]
+    #[arg(long, conflicts_with_all = ["adversarial", "calls", "seed", "input", "output"])]
     pub no_data: bool,
     /// Data only.
     #[arg(long)]

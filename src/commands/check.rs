@@ -83,6 +83,14 @@ fn schedule(session: &mut Session, args: &Check) -> Outcome {
             .help("`kbc run` times a schedule on another machine")
             .into());
     }
+    if let Some(shape) = &args.source.topology {
+        return Err(Diagnostic::error(
+            "E416",
+            format!("--topology {shape} means nothing for the proof of a schedule"),
+        )
+        .help("kbc run times a .kir on a machine")
+        .into());
+    }
     let module = super::read_schedule(session, &args.source)?;
     let Some(schedule) = module.schedule() else { return Ok(()) };
     let mut report = super::about_schedule("check", &args.source.file, &module, schedule);

@@ -5,7 +5,7 @@ use crate::build::{Built, build};
 use crate::cli::{Compile, ReportFormat};
 use crate::data;
 use crate::outdir;
-use crate::report::{AxisReport, InputReport, ParamReport, Report, SCHEMA, human};
+use crate::report::{InputReport, ParamReport, Report, human};
 use crate::session::{Failure, Outcome, Session};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -77,20 +77,10 @@ fn json(report: &Report) -> Result<String, Diagnostic> {
 /// The parts of a report that are known once the schedule is.
 pub fn begin(command: &'static str, file: &str, built: &Built, schedule: &Schedule) -> Report {
     Report {
-        schema: SCHEMA,
-        command,
-        file: file.to_owned(),
-        program: built.module.name.to_string(),
         machine: Some(built.topology.to_string()),
-        mesh: schedule
-            .mesh
-            .axes
-            .iter()
-            .map(|a| AxisReport { name: a.name.to_string(), size: a.size })
-            .collect(),
         params: built.params.iter().map(|(n, v)| ParamReport { name: n.clone(), value: v.clone() }).collect(),
         collectives: analyse::collectives(schedule, &built.placed),
-        ..Report::default()
+        ..super::about_schedule(command, file, &built.module, schedule)
     }
 }
 

@@ -568,6 +568,26 @@ pub fn subst_stmts(list: &[SStmt], f: &impl Fn(&Name) -> Option<Expr>) -> Vec<SS
     map_exprs(list, &|e| e.subst(f))
 }
 
+/// Statements with every operation replaced by those that `f` gives for it, none among them.
+pub fn replace_ops(list: &[SStmt], f: &dyn Fn(&SOp) -> Vec<SOp>) -> Vec<SStmt> {
+    list.iter()
+        .flat_map(|s| match s {
+            SStmt::For { var, lo, hi, body } => vec![SStmt::For {
+                var: var.clone(),
+                lo: lo.clone(),
+                hi: hi.clone(),
+                body: replace_ops(body, f),
+            }],
+            SStmt::If { cond, then, other } => vec![SStmt::If {
+                cond: cond.clone(),
+                then: replace_ops(then, f),
+                other: replace_ops(other, f),
+            }],
+            SStmt::Op(op, span) => f(op).into_iter().map(|op| SStmt::Op(op, *span)).collect(),
+        })
+        .collect()
+}
+
 /// Statements with every expression of their bodies replaced by `f` of it.
 pub fn map_exprs(list: &[SStmt], f: &impl Fn(&Expr) -> Expr) -> Vec<SStmt> {
     list.iter()

@@ -342,31 +342,12 @@ fn enumerate(loops: &[Turn<'_>], env: &mut Vars, f: &mut dyn FnMut(&Vars) -> boo
 }
 
 fn rewrite(list: &[SStmt], plans: &[Option<Plan>], coords: &[(Name, u64)]) -> Vec<SStmt> {
-    let mut out = vec![];
-    for s in list {
-        match s {
-            SStmt::For { var, lo, hi, body } => out.push(SStmt::For {
-                var: var.clone(),
-                lo: lo.clone(),
-                hi: hi.clone(),
-                body: rewrite(body, plans, coords),
-            }),
-            SStmt::If { cond, then, other } => out.push(SStmt::If {
-                cond: cond.clone(),
-                then: rewrite(then, plans, coords),
-                other: rewrite(other, plans, coords),
-            }),
-            SStmt::Op(SOp::Mark { point, peer, window, slot }, span) => {
-                if let Some(plan) = &plans[window.0 as usize] {
-                    out.extend(
-                        plan.ops(*point, peer, slot, coords).into_iter().map(|op| SStmt::Op(op, *span)),
-                    );
-                }
-            }
-            SStmt::Op(op, span) => out.push(SStmt::Op(op.clone(), *span)),
-        }
-    }
-    out
+    replace_ops(list, &|op| match op {
+        SOp::Mark { point, peer, window, slot } => plans[window.0 as usize]
+            .as_ref()
+            .map_or_else(Vec::new, |plan| plan.ops(*point, peer, slot, coords)),
+        op => vec![op.clone()],
+    })
 }
 
 impl Plan {

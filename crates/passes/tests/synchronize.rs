@@ -75,28 +75,8 @@ impl Pass for WrongSynchronize {
             }
             _ => Some(op.clone()),
         };
-        fn edit(list: &[SStmt], keep: &dyn Fn(&SOp) -> Option<SOp>) -> Vec<SStmt> {
-            let mut out = vec![];
-            for s in list {
-                match s {
-                    SStmt::For { var, lo, hi, body } => out.push(SStmt::For {
-                        var: var.clone(),
-                        lo: lo.clone(),
-                        hi: hi.clone(),
-                        body: edit(body, keep),
-                    }),
-                    SStmt::If { cond, then, other } => out.push(SStmt::If {
-                        cond: cond.clone(),
-                        then: edit(then, keep),
-                        other: edit(other, keep),
-                    }),
-                    SStmt::Op(op, span) => out.extend(keep(op).map(|op| SStmt::Op(op, *span))),
-                }
-            }
-            out
-        }
         for stream in s.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
-            stream.body = edit(&stream.body, &keep);
+            stream.body = replace_ops(&stream.body, &|op| keep(op).into_iter().collect());
         }
         Ok(Changed::Yes)
     }

@@ -44,6 +44,12 @@ struct Piece<C> {
     elements: Option<u64>,
 }
 
+impl<C: Contents> Piece<C> {
+    fn empty() -> Self {
+        Piece { cells: C::new(1, 0), n: 0, operand: 0, lo: 0, rank: 0, region: 0, call: 0, elements: None }
+    }
+}
+
 struct Held<C> {
     /// Contents and number of atoms (0: not decided yet) of each operand.
     operands: Vec<(C, u64)>,
@@ -83,16 +89,7 @@ pub(super) struct Meaning<'p, C> {
 impl<'p, C: Contents> Meaning<'p, C> {
     pub(super) fn new(setup: &'p Setup<'p>) -> Self {
         let count = setup.group.reps.len() * setup.grids.slot_count();
-        let piece = Piece {
-            cells: C::new(1, 0),
-            n: 0,
-            operand: 0,
-            lo: 0,
-            rank: 0,
-            region: 0,
-            call: 0,
-            elements: None,
-        };
+        let piece = Piece::empty();
         Meaning {
             setup,
             instances: BTreeMap::new(),
@@ -354,16 +351,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
             Mem::Slot(w, s) => {
                 let slot = at.rep * setup.grids.slot_count() + setup.grids.slot(w, s);
                 let p = &self.piece;
-                let into = self.slots[slot].get_or_insert_with(|| Piece {
-                    cells: C::new(1, 0),
-                    n: 0,
-                    operand: 0,
-                    lo: 0,
-                    rank: 0,
-                    region: 0,
-                    call: 0,
-                    elements: None,
-                });
+                let into = self.slots[slot].get_or_insert_with(Piece::empty);
                 if let Some(op) = add {
                     if into.n < p.n || (into.region, into.call) != (at.region, at.call) {
                         return Ok(Err(nothing_to_add()));
