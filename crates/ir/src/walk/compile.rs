@@ -7,9 +7,10 @@ use crate::schedule::*;
 use crate::types::{CutRule, Mesh};
 use kbc_diag::{Diagnostic, Span};
 
-/// A compiled expression.
+/// An expression: slots of the environment instead of names. Slot 0 is the call, then come the mesh axes.
 #[derive(Clone, Debug)]
-pub(super) enum C {
+#[expect(missing_docs, reason = "the forms of `Expr`")]
+pub enum C {
     Int(i64),
     Slot(u16),
     Un(UnOp, Box<C>),
@@ -18,14 +19,18 @@ pub(super) enum C {
     Table(u16, Box<C>),
 }
 
+/// A run of elements; the digits of a chunk are `[index, len, of]`.
 #[derive(Clone, Debug)]
-pub(super) enum CRef {
+#[expect(missing_docs, reason = "the forms of `Ref`")]
+pub enum CRef {
     Chunk { operand: u32, path: Vec<[C; 3]> },
     Slot { window: u32, slot: C },
 }
 
+/// An operation.
 #[derive(Clone, Debug)]
-pub(super) enum COp {
+#[expect(missing_docs, reason = "the forms of `SOp`")]
+pub enum COp {
     Copy { dst: CRef, src: CRef },
     Reduce { op: crate::types::ReduceOp, dst: CRef, src: CRef },
     Put { src: CRef, peer: Vec<C>, dst: CRef },
@@ -41,8 +46,10 @@ pub(super) enum COp {
     Mark,
 }
 
+/// A statement. An operation has its place in the source and its number in the schedule.
 #[derive(Clone, Debug)]
-pub(super) enum CStmt {
+#[expect(missing_docs, reason = "the forms of `SStmt`")]
+pub enum CStmt {
     For { slot: u16, lo: C, hi: C, body: Vec<CStmt> },
     If { cond: C, then: Vec<CStmt>, other: Vec<CStmt> },
     Op(COp, Span, u32),
@@ -50,18 +57,20 @@ pub(super) enum CStmt {
 
 /// A line with compiled extents.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the fields of `Line`")]
 pub struct CLine {
-    pub(super) parts: u64,
-    pub(super) extent: C,
-    pub(super) unit: C,
-    pub(super) rule: CutRule,
+    pub parts: u64,
+    pub extent: C,
+    pub unit: C,
+    pub rule: CutRule,
 }
 
+/// A role.
 #[derive(Clone, Debug)]
-pub(super) struct CRole {
+pub struct CRole {
     pub(super) ranks: CRanks,
     /// (stream number, body)
-    pub(super) streams: Vec<(u32, Vec<CStmt>)>,
+    pub streams: Vec<(u32, Vec<CStmt>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -71,13 +80,17 @@ pub(super) enum CRanks {
     List(Vec<u64>),
 }
 
+/// A region.
 #[derive(Clone, Debug)]
-pub(super) struct CRegion {
-    pub(super) coords: Vec<(u16, u64)>,
-    /// (axis index, stride of that axis in the rank's linear index, stride in the group's linear index)
-    pub(super) axes: Vec<(u64, u64, u64)>,
-    pub(super) operands: Vec<(u32, CLine)>,
-    pub(super) roles: Vec<CRole>,
+pub struct CRegion {
+    /// Coordinates of a group: slot of the environment and size.
+    pub coords: Vec<(u16, u64)>,
+    /// (size of the axis, stride of that axis in the rank's linear index, stride in the group's linear index)
+    pub axes: Vec<(u64, u64, u64)>,
+    /// Buffer and line.
+    pub operands: Vec<(u32, CLine)>,
+    /// Roles; a rank has at most one ([`Program::role_of`]).
+    pub roles: Vec<CRole>,
 }
 
 /// A schedule ready to be walked.
@@ -85,12 +98,14 @@ pub(super) struct CRegion {
 pub struct Program<'s> {
     /// The schedule it was made from.
     pub schedule: &'s Schedule,
-    pub(super) regions: Vec<CRegion>,
+    /// The regions, resolved.
+    pub regions: Vec<CRegion>,
     /// Names of all streams; number 0 is always `main`.
     pub streams: Vec<Name>,
     /// Names of all events.
     pub events: Vec<Name>,
-    pub(super) env_len: usize,
+    /// Slots that an environment has.
+    pub env_len: usize,
     pub(super) mesh_slots: usize,
     /// First counter of each signal array, and the total at the end.
     pub counter_base: Vec<u32>,
@@ -266,7 +281,7 @@ impl<'s> Program<'s> {
     }
 
     /// Environment with the mesh coordinates of a rank and call 0.
-    pub(super) fn mesh_env(&self, rank: u64) -> Vec<i64> {
+    pub fn mesh_env(&self, rank: u64) -> Vec<i64> {
         let mut env = vec![0; self.env_len.max(self.mesh_slots)];
         for (i, c) in self.schedule.mesh.coords(rank).into_iter().enumerate() {
             env[i + 1] = c;
@@ -275,7 +290,7 @@ impl<'s> Program<'s> {
     }
 
     /// The value of an expression.
-    pub(super) fn eval(&self, e: &C, env: &[i64]) -> Result<i64, EvalError> {
+    pub fn eval(&self, e: &C, env: &[i64]) -> Result<i64, EvalError> {
         match self.quick(e, env) {
             Some(v) => Ok(v),
             None => self.full(e, env),

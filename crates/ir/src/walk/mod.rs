@@ -10,6 +10,11 @@ mod cursor;
 pub use compile::{CLine, Program};
 pub use cursor::{Cursor, Step};
 
+/// The resolved form of bodies, for those that compile them instead of walking them.
+pub mod code {
+    pub use super::compile::{C, CLine, COp, CRef, CRegion, CRole, CStmt};
+}
+
 use crate::name::Name;
 use crate::schedule::LocalOp;
 use crate::types::ReduceOp;
