@@ -17,6 +17,7 @@ pub mod gemm;
 pub mod generate;
 mod host;
 pub mod interp;
+pub mod jit;
 pub mod local;
 pub mod numbers;
 pub mod reference;

@@ -25,7 +25,7 @@ pub struct Footprint {
 const MAX_PARTS: u64 = 1 << 24;
 
 /// The block of a line that part `at` is: `line` elements, `unit` of them for one element of the cut dimension.
-fn block(line: u64, unit: u64, parts: u64, rule: CutRule, at: i64) -> Result<(u64, u64), Refusal> {
+pub(crate) fn block(line: u64, unit: u64, parts: u64, rule: CutRule, at: i64) -> Result<(u64, u64), Refusal> {
     let index = u64::try_from(at).ok().filter(|i| *i < parts).ok_or_else(|| {
         Refusal::new(
             format!("part {at} of {parts}"),
@@ -37,7 +37,8 @@ fn block(line: u64, unit: u64, parts: u64, rule: CutRule, at: i64) -> Result<(u6
     Ok((lo * unit, (hi - lo) * unit))
 }
 
-fn outer_inner(shape: &[u64], dim: u32) -> Result<(u64, u64, u64), Refusal> {
+/// Elements before, along and behind a dimension.
+pub(crate) fn outer_inner(shape: &[u64], dim: u32) -> Result<(u64, u64, u64), Refusal> {
     let d = dim as usize;
     let n = *shape.get(d).ok_or_else(|| {
         Refusal::new(format!("dimension {dim} of a tensor of {} dimensions", shape.len()), "count from 0")
@@ -267,11 +268,11 @@ fn reduce_dim(
 }
 
 /// Splits `[.., r, c]` into leading sizes, r and c.
-fn matrix(t: &Tensor) -> Result<(&[u64], u64, u64), Refusal> {
-    match t.shape() {
+fn matrix(shape: &[u64]) -> Result<(&[u64], u64, u64), Refusal> {
+    match shape {
         [lead @ .., r, c] => Ok((lead, *r, *c)),
         _ => Err(Refusal::new(
-            format!("a matrix product of a tensor of {} dimensions", t.shape().len()),
+            format!("a matrix product of a tensor of {} dimensions", shape.len()),
             "operands of matmul have at least two dimensions",
         )),
     }
@@ -290,29 +291,45 @@ fn batches(lead: &[u64], result: &[u64]) -> Result<Vec<usize>, Refusal> {
     }
 }
 
-fn matmul(a: &Tensor, b: &Tensor, dst: &[u64], dtype: DType) -> Result<Data, Refusal> {
+/// A matrix product, or many: sizes M, K, N, and for each matrix of the result those of the operands.
+pub(crate) struct Product {
+    pub(crate) sizes: (usize, usize, usize),
+    pub(crate) pairs: Vec<(usize, usize)>,
+}
+
+/// The matrix products that `[.., M, K] x [.., K, N]` into `dst` is; none of them where the result is empty.
+pub(crate) fn product(operands: (&[u64], &[u64]), dst: &[u64]) -> Result<Product, Refusal> {
+    let (a, b) = operands;
     let (lead_a, m, k) = matrix(a)?;
     let (lead_b, k2, n) = matrix(b)?;
     let lead = match dst {
         [lead @ .., dm, dn] if (*dm, *dn) == (m, n) && k == k2 => lead,
         _ => {
             return Err(Refusal::new(
-                format!("{:?} x {:?} into {dst:?}", a.shape(), b.shape()),
+                format!("{a:?} x {b:?} into {dst:?}"),
                 "[.., M, K] x [.., K, N] gives [.., M, N]",
             ));
         }
     };
+    let sizes = (m as usize, k as usize, n as usize);
+    if whole(dst)?.1 == 0 {
+        return Ok(Product { sizes, pairs: vec![] });
+    }
+    let pairs = batches(lead_a, lead)?.into_iter().zip(batches(lead_b, lead)?).collect();
+    Ok(Product { sizes, pairs })
+}
+
+fn matmul(a: &Tensor, b: &Tensor, dst: &[u64], dtype: DType) -> Result<Data, Refusal> {
+    let Product { sizes: (m, k, n), pairs } = product((a.shape(), b.shape()), dst)?;
     if a.dtype() != b.dtype() {
         return Err(Refusal::new(
             format!("{} x {}", a.dtype(), b.dtype()),
             "cast one operand to the type of the other",
         ));
     }
-    if whole(dst)?.1 == 0 {
+    if pairs.is_empty() {
         return Ok(Data::zeros(dtype, 0));
     }
-    let (of_a, of_b) = (batches(lead_a, lead)?, batches(lead_b, lead)?);
-    let (m, k, n) = (m as usize, k as usize, n as usize);
     fn each_batch<T: Copy + Default>(
         pairs: impl Iterator<Item = (usize, usize)>,
         (m, k, n): (usize, usize, usize),
@@ -327,8 +344,8 @@ fn matmul(a: &Tensor, b: &Tensor, dst: &[u64], dtype: DType) -> Result<Data, Ref
         }
         Some(out)
     }
-    let pairs = of_a.iter().copied().zip(of_b.iter().copied());
-    let len = of_a.len() * m * n;
+    let len = pairs.len() * m * n;
+    let pairs = pairs.into_iter();
     let sizes = || Refusal::new("sizes of a matrix product do not fit in memory", "use smaller sizes");
     if let (Data::I32(x), Data::I32(y)) = (a.data(), b.data()) {
         return Ok(Data::I32(each_batch(pairs, (m, k, n), (x, y), len, gemm::i32).ok_or_else(sizes)?));

@@ -309,6 +309,16 @@ fn sticky(v: i64) -> f64 {
     ((kept | odd) as f64) * (1u64 << lost) as f64
 }
 
+/// An integer rounded once, nearest even, to f16.
+pub fn f16_of_int(v: i64) -> f16 {
+    f16_of(sticky(v))
+}
+
+/// An integer rounded once, nearest even, to bf16.
+pub fn bf16_of_int(v: i64) -> bf16 {
+    bf16_of(sticky(v))
+}
+
 /// Numbers as elements of a type, each rounded once (to the nearest integer in range for integer types).
 pub fn from_f64(dtype: DType, values: &[f64]) -> Data {
     let v = values.iter().copied();
@@ -329,8 +339,8 @@ pub fn from_i64(dtype: DType, values: &[i64]) -> Data {
     let v = values.iter().copied();
     match dtype {
         DType::F32 => Data::F32(v.map(|x| x as f32).collect()),
-        DType::F16 => Data::F16(v.map(|x| f16_of(sticky(x))).collect()),
-        DType::BF16 => Data::BF16(v.map(|x| bf16_of(sticky(x))).collect()),
+        DType::F16 => Data::F16(v.map(f16_of_int).collect()),
+        DType::BF16 => Data::BF16(v.map(bf16_of_int).collect()),
         DType::I32 => Data::I32(v.map(|x| x as i32).collect()),
         DType::I8 => Data::I8(v.map(|x| x as i8).collect()),
         DType::U8 => Data::U8(v.map(|x| x as u8).collect()),

@@ -1,0 +1,88 @@
+//! What compiled code and its host share: the context, statuses, and the layout of frames.
+//!
+//! Owns the contract alone. Who fills the context is [`super::world`]; the functions that code calls are
+//! [`super::calls`].
+
+use super::world::World;
+use cranelift::prelude::MemFlagsData;
+
+/// What a role's function gets: one pointer to this.
+#[repr(C)]
+pub(super) struct Ctx {
+    /// The host side.
+    pub(super) world: *mut World<'static>,
+    /// Counters of this rank.
+    pub(super) counters: *const u64,
+    /// For each event of this rank, in how many calls it was recorded.
+    pub(super) recorded: *const i64,
+    /// Tables of the compiled schedule.
+    pub(super) tables: *const *const i64,
+    /// Frame of the stream.
+    pub(super) env: *mut i64,
+    /// Operations until it gives way; negative is never.
+    pub(super) budget: i64,
+    /// Where to go on.
+    pub(super) state: i64,
+    /// What it waits for: a counter or an event.
+    pub(super) want: i64,
+    /// The value that the counter must have.
+    pub(super) value: i64,
+    /// This rank.
+    pub(super) rank: i64,
+    /// Destination of a reduce, as the host resolved it.
+    pub(super) dst: *mut u8,
+    /// Source of a reduce.
+    pub(super) src: *const u8,
+    /// Room for blocks of f32.
+    pub(super) scratch: *mut f32,
+}
+
+macro_rules! offsets {
+    ($($name:ident = $field:ident),*) => {
+        $(pub(super) const $name: i32 = std::mem::offset_of!(Ctx, $field) as i32;)*
+    };
+}
+offsets!(
+    COUNTERS = counters,
+    RECORDED = recorded,
+    TABLES = tables,
+    ENV = env,
+    BUDGET = budget,
+    STATE = state,
+    WANT = want,
+    VALUE = value,
+    RANK = rank,
+    DST = dst,
+    SRC = src,
+    SCRATCH = scratch
+);
+
+/// The body is over.
+pub(super) const DONE: i64 = 0;
+/// It waits for a counter.
+pub(super) const WAITS: i64 = 1;
+/// It waits for an event.
+pub(super) const AWAITS: i64 = 2;
+/// It gave way.
+pub(super) const YIELDS: i64 = 3;
+/// It met a fault.
+pub(super) const FAULT: i64 = 4;
+
+/// The function of a role's stream in a region.
+pub(super) type RoleFn = unsafe extern "C" fn(*mut Ctx) -> i64;
+
+/// Slots of the frame of a stream: first the environment of the walk (call, mesh axes, coordinates, steps), then the
+/// linear number of the rank whose coordinates along the region's axes are all 0, then the ends of loops.
+pub(super) struct Frame;
+
+impl Frame {
+    /// Byte offset of a slot.
+    pub(super) fn offset(slot: usize) -> i32 {
+        (slot * 8) as i32
+    }
+}
+
+/// Flags of accesses to memory of ours: they never trap.
+pub(super) fn trusted() -> MemFlagsData {
+    MemFlagsData::new().with_notrap()
+}

@@ -1,0 +1,163 @@
+//! Where an operation reads and writes: peers, chunks, slots and counters as machine code.
+//!
+//! Owns the closed forms of `kbc_ir::walk` (`Cursor::peer`, `chunk`, `pair`, `counter`, `Program::boundary`), with the
+//! same checks; a failed check is a fault. Numbers are [`super::number`].
+
+use super::number::{Emit, Num};
+use kbc_ir::types::CutRule;
+use kbc_ir::walk::code::{C, CRef};
+
+/// Elements of a memory in emitted code. Memories are numbered: buffers, then windows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) mem: u32,
+    pub(super) start: Num,
+    pub(super) len: Num,
+}
+
+impl Emit<'_, '_, '_> {
+    /// The linear number of a peer.
+    pub(super) fn peer(&mut self, region: usize, coords: &[C], base: usize) -> Num {
+        let sizes = &self.program.schedule.regions[region].coords;
+        if coords.len() != sizes.len() {
+            self.refuse_always();
+            return Num::int(0);
+        }
+        let mut index = Num::int(0);
+        for (c, (_, size)) in coords.iter().zip(sizes) {
+            let v = self.expr(c);
+            let v = self.bounded(v, 0, *size as i64 - 1);
+            let scaled = self.mul(index, Num::int(*size as i64));
+            index = self.add(scaled, v);
+        }
+        let mut out = self.slot(base);
+        for (size, stride, g) in self.program.regions[region].axes.clone() {
+            let digit = self.div(index, Num::int(g as i64));
+            let digit = self.rem(digit, Num::int(size as i64));
+            let moved = self.mul(digit, Num::int(stride as i64));
+            out = self.add(out, moved);
+        }
+        out.within(0, self.program.ranks() as i64 - 1)
+    }
+
+    /// First element of chunk `num` of `den` of `n` elements in `parts` blocks: `Program::boundary`.
+    fn boundary(&mut self, (parts, rule): (u64, CutRule), size: (Num, Num), num: Num, den: Num) -> Num {
+        let (extent, unit) = size;
+        let parts_n = Num::int(parts as i64);
+        if parts == 1 {
+            let whole = self.mul(unit, extent);
+            let scaled = self.mul(whole, num);
+            return self.div_up(scaled, den);
+        }
+        let scaled = self.mul(num, parts_n);
+        let (block, rest) = (self.div(scaled, den), self.rem(scaled, den));
+        let low = self.min(block, parts_n);
+        let start = self.cut(rule, extent, low, parts);
+        let start = self.mul(start, unit);
+        let next = self.add(block, Num::int(1));
+        let next = self.min(next, parts_n);
+        let end = self.cut(rule, extent, next, parts);
+        let end = self.mul(end, unit);
+        // With rest 0 this adds nothing.
+        let length = self.sub(end, start).within(0, i64::MAX);
+        let inside = self.mul(length, rest);
+        let inside = self.div_up(inside, den);
+        self.add(start, inside)
+    }
+
+    fn div_up(&mut self, a: Num, b: Num) -> Num {
+        let less = self.sub(b, Num::int(1));
+        let up = self.add(a, less);
+        self.div(up, b)
+    }
+
+    /// Boundary i of n elements in k parts: `CutRule::boundary`.
+    pub(super) fn cut(&mut self, rule: CutRule, n: Num, i: Num, k: u64) -> Num {
+        let k = Num::int(k as i64);
+        match rule {
+            CutRule::Even => {
+                let scaled = self.mul(n, i);
+                self.div_up(scaled, k)
+            }
+            CutRule::Ceil => {
+                let each = self.div_up(n, k);
+                let at = self.mul(each, i);
+                self.min(at, n)
+            }
+        }
+    }
+
+    /// A chunk of an operand as rank `on` sees it.
+    fn chunk(&mut self, region: usize, operand: u32, path: &[[C; 3]], on: Num) -> Place {
+        let (mut num, mut cnt, mut den) = (Num::int(0), Num::int(1), Num::int(1));
+        for (i, [index, len, of]) in path.iter().enumerate() {
+            let (index, len, of) = (self.expr(index), self.expr(len), self.expr(of));
+            let of = self.bounded(of, 1, i64::MAX);
+            let index = self.bounded(index, 0, i64::MAX);
+            let len = if i + 1 == path.len() { self.bounded(len, 0, i64::MAX) } else { self.bounded(len, 1, 1) };
+            let end = self.add(index, len);
+            self.at_most(end, of);
+            den = self.mul(den, of);
+            num = self.mul(num, of);
+            num = self.add(num, index.within(0, of.hi));
+            cnt = len.within(0, of.hi);
+        }
+        let program = self.program;
+        let (buffer, line) = &program.regions[region].operands[operand as usize];
+        let extent = self.tables.extent(region, operand, line, program);
+        let unit = self.tables.unit(region, operand, line, program);
+        let have = self.tables.elements(*buffer, program);
+        let extent = self.entry(extent.table, on, extent.range);
+        let extent = self.bounded(extent, 0, i64::MAX);
+        let unit = self.entry(unit.table, on, unit.range);
+        let unit = self.bounded(unit, 0, i64::MAX);
+        let kind = (line.parts, line.rule);
+        let lo = self.boundary(kind, (extent, unit), num, den);
+        let after = self.add(num, cnt);
+        let hi = self.boundary(kind, (extent, unit), after, den);
+        let have = self.entry(have.table, on, have.range);
+        self.at_most(hi, have);
+        let len = self.sub(hi, lo).within(0, i64::MAX);
+        Place { mem: *buffer, start: lo, len }
+    }
+
+    /// Two sides of one transfer, `a` on one rank and `b` on another; a slot takes its length from the other side.
+    pub(super) fn pair(&mut self, region: usize, a: (&CRef, Num), b: (&CRef, Num)) -> (Place, Place) {
+        let mut side = |(r, on): (&CRef, Num)| match r {
+            CRef::Chunk { operand, path } => Some(self.chunk(region, *operand, path, on)),
+            CRef::Slot { .. } => None,
+        };
+        let (ca, cb) = (side(a), side(b));
+        let Some(model) = ca.or(cb) else {
+            self.refuse_always();
+            let nothing = Place { mem: 0, start: Num::int(0), len: Num::int(0) };
+            return (nothing, nothing);
+        };
+        let mut slot = |r: &CRef| match r {
+            CRef::Chunk { .. } => model,
+            CRef::Slot { window, slot } => {
+                let w = &self.program.schedule.windows[*window as usize];
+                let s = self.expr(slot);
+                let s = self.bounded(s, 0, w.slots as i64 - 1);
+                let len = self.bounded(model.len, 0, w.capacity as i64);
+                let start = self.mul(s, Num::int(w.capacity as i64));
+                Place { mem: self.program.schedule.buffers.len() as u32 + window, start, len }
+            }
+        };
+        let a = ca.unwrap_or_else(|| slot(a.0));
+        let b = cb.unwrap_or_else(|| slot(b.0));
+        if ca.is_some() && cb.is_some() {
+            self.at_most(a.len, b.len);
+            self.at_most(b.len, a.len);
+        }
+        (a, b)
+    }
+
+    /// The number of a counter.
+    pub(super) fn counter(&mut self, signal: u32, index: &C) -> Num {
+        let count = self.program.schedule.signals[signal as usize].count as i64;
+        let i = self.expr(index);
+        let i = self.bounded(i, 0, count - 1);
+        self.add(i, Num::int(i64::from(self.program.counter_base[signal as usize])))
+    }
+}

@@ -1,0 +1,209 @@
+//! The host functions that compiled code calls: memory of ranks, signals, blocks of halves, scalar functions, matmul.
+//!
+//! Owns the boundary: everything here is called by machine code with pointers that [`super::world`] and
+//! [`super::plan`] made. Arithmetic is [`crate::numbers`], [`crate::scalar_eval`] and [`crate::gemm`].
+
+#![allow(unsafe_code, reason = "pointers cross the boundary between compiled code and its host here")]
+
+use super::abi::Ctx;
+use super::world::World;
+use crate::{gemm, numbers, scalar_eval};
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+use kbc_ir::scalar::ScalarUn;
+use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+/// # Safety
+/// `ctx` is the context of a role's function that is running; nothing else uses its world meanwhile.
+unsafe fn world<'w>(ctx: *mut Ctx) -> (&'w mut Ctx, &'w mut World<'static>) {
+    // SAFETY: the caller's promise; context and world are different objects, and the driver touches neither while
+    // compiled code runs.
+    unsafe {
+        let ctx = &mut *ctx;
+        let world = &mut *ctx.world;
+        (ctx, world)
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "two places, a length and whether a peer writes")]
+pub(super) extern "C" fn transfer(
+    ctx: *mut Ctx,
+    from: i64,
+    from_mem: i64,
+    from_start: i64,
+    to: i64,
+    to_mem: i64,
+    to_start: i64,
+    len: i64,
+    remote: i64,
+) -> u8 {
+    // SAFETY: called by a role's function with its own context.
+    let (ctx, w) = unsafe { world(ctx) };
+    let (from, to) = (w.place(from, from_mem), w.place(to, to_mem));
+    if !w.holds(from, from_start, len) {
+        return 1;
+    }
+    // SAFETY: a frame has at least the slot of the call.
+    let call = unsafe { *ctx.env };
+    w.written(to, to_start, len, (remote != 0).then_some(call));
+    let (src, dst, bytes) = (w.at(from, from_start), w.at(to, to_start), w.bytes(from, len));
+    // SAFETY: both ranges lie inside memories of the world (code has checked them against buffers and slots).
+    unsafe { std::ptr::copy(src, dst, bytes) };
+    0
+}
+
+pub(super) extern "C" fn operands(
+    ctx: *mut Ctx,
+    dst_mem: i64,
+    dst_start: i64,
+    src_mem: i64,
+    src_start: i64,
+    len: i64,
+) -> u8 {
+    // SAFETY: called by a role's function with its own context.
+    let (ctx, w) = unsafe { world(ctx) };
+    let (dst, src) = (w.place(ctx.rank, dst_mem), w.place(ctx.rank, src_mem));
+    if !w.holds(dst, dst_start, len) || !w.holds(src, src_start, len) {
+        return 1;
+    }
+    ctx.dst = w.at(dst, dst_start);
+    ctx.src = w.at(src, src_start);
+    if dst == src && dst_start != src_start && (dst_start - src_start).abs() < len {
+        // Both sides are read before anything is written.
+        ctx.src = w.aside(ctx.src, w.bytes(src, len));
+    }
+    0
+}
+
+pub(super) extern "C" fn notify(ctx: *mut Ctx, peer: i64, counter: i64) -> u8 {
+    // SAFETY: called by a role's function with its own context.
+    let (_, w) = unsafe { world(ctx) };
+    w.notify(peer as u64, counter as u32);
+    0
+}
+
+pub(super) extern "C" fn record(ctx: *mut Ctx, event: i64) -> u8 {
+    // SAFETY: called by a role's function with its own context; a frame has at least the slot of the call.
+    let (ctx, w) = unsafe { world(ctx) };
+    // SAFETY: as above.
+    let call = unsafe { *ctx.env };
+    w.record(ctx.rank as u64, event as u32, call);
+    0
+}
+
+/// The operands of a local operation on this rank, 0 where it cannot be carried out.
+pub(super) extern "C" fn plan(ctx: *mut Ctx, number: i64) -> *const i64 {
+    // SAFETY: called by a role's function with its own context.
+    let (ctx, w) = unsafe { world(ctx) };
+    w.plan(ctx.rank as u64, number as u32)
+}
+
+pub(super) extern "C" fn copy(dst: *mut u8, src: *const u8, bytes: i64) {
+    // SAFETY: kernels copy within the operands of their plan.
+    unsafe { std::ptr::copy(src, dst, bytes as usize) };
+}
+
+/// # Safety
+/// `n` elements from `src` on, `stride` bytes apart, can be read.
+unsafe fn strided<T: Copy>(src: *const u8, stride: i64, n: usize) -> impl Iterator<Item = T> {
+    // SAFETY: the caller's promise; elements may be unaligned only where a plan says so, which none does.
+    (0..n).map(move |i| unsafe { *src.offset(i as isize * stride as isize).cast::<T>() })
+}
+
+pub(super) extern "C" fn gather_word(dst: *mut u32, src: *const u8, stride: i64, n: i64) {
+    // SAFETY: kernels gather a block of an operand into their room.
+    unsafe {
+        let out = from_raw_parts_mut(dst, n as usize);
+        out.iter_mut().zip(strided::<u32>(src, stride, n as usize)).for_each(|(o, x)| *o = x);
+    }
+}
+
+macro_rules! halves {
+    ($t:ty, $widen:ident, $narrow:ident, $round:ident, $ints:ident, $of:path) => {
+        pub(super) extern "C" fn $widen(dst: *mut f32, src: *const u8, stride: i64, n: i64) {
+            // SAFETY: kernels widen a block of an operand into their room.
+            unsafe {
+                let out = from_raw_parts_mut(dst, n as usize);
+                if stride == size_of::<$t>() as i64 {
+                    from_raw_parts(src.cast::<$t>(), n as usize).convert_to_f32_slice(out);
+                } else {
+                    let all = strided::<$t>(src, stride, n as usize);
+                    out.iter_mut().zip(all).for_each(|(o, x)| *o = x.to_f32());
+                }
+            }
+        }
+        pub(super) extern "C" fn $narrow(dst: *mut $t, src: *const f32, n: i64) {
+            // SAFETY: kernels narrow a block of their room into a result.
+            unsafe {
+                from_raw_parts_mut(dst, n as usize).convert_from_f32_slice(from_raw_parts(src, n as usize));
+            }
+        }
+        pub(super) extern "C" fn $round(block: *mut f32, n: i64) {
+            // SAFETY: kernels round a block of their room.
+            let block = unsafe { from_raw_parts_mut(block, n as usize) };
+            block.iter_mut().for_each(|x| *x = <$t>::from_f32(*x).to_f32());
+        }
+        pub(super) extern "C" fn $ints(dst: *mut $t, src: *const i64, n: i64) {
+            // SAFETY: kernels convert a block of their room into a result.
+            unsafe {
+                let src = from_raw_parts(src, n as usize);
+                from_raw_parts_mut(dst, n as usize).iter_mut().zip(src).for_each(|(o, x)| *o = $of(*x));
+            }
+        }
+    };
+}
+halves!(f16, widen_f16, narrow_f16, round_f16, ints_to_f16, numbers::f16_of_int);
+halves!(bf16, widen_bf16, narrow_bf16, round_bf16, ints_to_bf16, numbers::bf16_of_int);
+
+macro_rules! scalars {
+    ($($name:ident = $op:ident),*) => {
+        $(pub(super) extern "C" fn $name(x: f32) -> f32 { scalar_eval::un_f32(ScalarUn::$op, x) })*
+    };
+}
+scalars!(exp = Exp, log = Log, tanh = Tanh, erf = Erf, sin = Sin, cos = Cos);
+
+/// Words of a matmul's plan.
+pub(super) mod product {
+    pub(in super::super) const A: usize = 0;
+    pub(in super::super) const B: usize = 1;
+    pub(in super::super) const C: usize = 2;
+    pub(in super::super) const M: usize = 3;
+    pub(in super::super) const K: usize = 4;
+    pub(in super::super) const N: usize = 5;
+    pub(in super::super) const BATCHES: usize = 6;
+    /// Whether the elements are i32.
+    pub(in super::super) const INTEGER: usize = 7;
+    /// Where halves are widened from and narrowed to, and how many they are.
+    pub(in super::super) const HALVES: [(usize, usize); 3] = [(8, 9), (10, 11), (12, 13)];
+    /// For each batch the number of its left and of its right matrix.
+    pub(in super::super) const PAIRS: usize = 14;
+}
+
+pub(super) extern "C" fn matmul(plan: *const i64) -> i64 {
+    use product::*;
+    // SAFETY: a plan of a matmul has these words, and the pointers cover the matrices that its pairs name.
+    unsafe {
+        let word = |i: usize| *plan.add(i);
+        let (m, k, n) = (word(M) as usize, word(K) as usize, word(N) as usize);
+        for i in 0..word(BATCHES) as usize {
+            let (x, y) = (word(PAIRS + 2 * i) as usize * m * k, word(PAIRS + 2 * i + 1) as usize * k * n);
+            macro_rules! product {
+                ($t:ty, $gemm:path) => {
+                    $gemm(
+                        m,
+                        k,
+                        n,
+                        from_raw_parts((word(A) as *const $t).add(x), m * k),
+                        from_raw_parts((word(B) as *const $t).add(y), k * n),
+                        from_raw_parts_mut((word(C) as *mut $t).add(i * m * n), m * n),
+                    )
+                };
+            }
+            let done = if word(INTEGER) != 0 { product!(i32, gemm::i32) } else { product!(f32, gemm::f32) };
+            if done.is_none() {
+                return 1;
+            }
+        }
+    }
+    0
+}

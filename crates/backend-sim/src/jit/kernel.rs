@@ -1,0 +1,411 @@
+//! Kernels that compute element by element: reductions into a chunk, and chains of elementwise functions.
+//!
+//! Owns fusion: elementwise operations that follow each other on one shape become one loop, and results that nobody
+//! else reads are not written. f32 and i32 are computed four at a time in place; halves go through rooms of f32, a
+//! block at a time, and are rounded where a result would have been stored.
+
+use super::element::{defined, lanes, vectorises};
+use super::loops::{BLOCK, Kernel, kernel};
+use super::module::{Code, Helper};
+use cranelift::module::FuncId;
+use cranelift::prelude::*;
+use kbc_ir::expr::Expr;
+use kbc_ir::scalar::Scalar;
+use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Schedule};
+use kbc_ir::types::{DType, ReduceOp};
+use kbc_ir::walk::Program;
+use kbc_ir::walk::code::{COp, CStmt};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whether a type computes at all.
+pub(super) fn computes(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F16 | DType::BF16 | DType::I32)
+}
+
+/// How halves are widened and narrowed; none for other types.
+pub(super) fn halves(dtype: DType) -> Option<(Helper, Helper, Helper)> {
+    match dtype {
+        DType::F16 => Some((Helper::WidenF16, Helper::NarrowF16, Helper::RoundF16)),
+        DType::BF16 => Some((Helper::WidenBf16, Helper::NarrowBf16, Helper::RoundBf16)),
+        _ => None,
+    }
+}
+
+/// Vectors of four that a turn of a loop works on.
+const UNROLL: i32 = 4;
+
+/// `dst[i] = dst[i] OP src[i]`; parameters `dst, src, n, room`.
+pub(super) fn combine(code: &mut Code, op: ReduceOp, dtype: DType) -> Result<FuncId, String> {
+    code.room = code.room.max(2 * BLOCK as usize);
+    kernel(code, format!("combine {op:?} {dtype:?}"), 4, |k| {
+        let [dst, src, n, room] = k.params[..] else { unreachable!("four parameters") };
+        let Some((widen, narrow, _)) = halves(dtype) else { return combine_words(k, op, dtype, dst, src, n) };
+        k.blocks(n, BLOCK, |k, at, len| {
+            let other = k.b.ins().iadd_imm_s(room, 4 * BLOCK);
+            let (d, s, two) = (k.at(dst, at, 2), k.at(src, at, 2), k.int(2));
+            k.call(widen, &[room, d, two, len]);
+            k.call(widen, &[other, s, two, len]);
+            combine_words(k, op, DType::F32, room, other, len);
+            k.call(narrow, &[d, room, len]);
+        });
+    })
+}
+
+fn combine_words(k: &mut Kernel<'_, '_>, op: ReduceOp, dtype: DType, dst: Value, src: Value, n: Value) {
+    let go = |k: &mut Kernel<'_, '_>, at: Value, four: bool| {
+        let (d, s) = (k.at(dst, at, 4), k.at(src, at, 4));
+        let steps = if four { UNROLL } else { 1 };
+        let t = lanes(dtype, four);
+        let pairs: Vec<_> = (0..steps).map(|i| (k.load(t, d, 16 * i), k.load(t, s, 16 * i))).collect();
+        for (i, (x, y)) in pairs.into_iter().enumerate() {
+            let v = k.combined(op, dtype, x, y);
+            k.store(v, d, 16 * i as i32);
+        }
+    };
+    let zero = k.int(0);
+    let whole = k.b.ins().band_imm_s(n, -i64::from(4 * UNROLL));
+    k.each(zero, whole, i64::from(4 * UNROLL), |k, at| go(k, at, true));
+    k.each(whole, n, 1, |k, at| go(k, at, false));
+}
+
+/// Where a stage of a chain takes an operand from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Input {
+    /// An operand of the chain.
+    Arg(usize),
+    /// The result of an earlier stage.
+    Stage(usize),
+}
+
+/// One function of a chain.
+#[derive(Clone, Debug)]
+pub(super) struct Stage {
+    body: Scalar,
+    inputs: Vec<Input>,
+    /// What it writes.
+    pub(super) dst: BufferId,
+    /// Whether anybody else reads that.
+    pub(super) stored: bool,
+}
+
+/// Elementwise functions on one shape, one after another.
+#[derive(Clone, Debug)]
+pub(super) struct Chain {
+    /// Element type of everything.
+    pub(super) dtype: DType,
+    /// Dimensions of the shape, at least one.
+    pub(super) dims: usize,
+    /// Operands from outside, and whether each is repeated along the last dimension.
+    pub(super) args: Vec<(BufferId, bool)>,
+    /// The functions.
+    pub(super) stages: Vec<Stage>,
+}
+
+/// Who reads what outside its chain.
+pub(super) struct Uses {
+    exposed: BTreeSet<u32>,
+    readers: BTreeMap<u32, BTreeSet<u32>>,
+}
+
+impl Uses {
+    /// Over the whole schedule.
+    pub(super) fn of(program: &Program<'_>) -> Uses {
+        let mut uses = Uses { exposed: BTreeSet::new(), readers: BTreeMap::new() };
+        for (i, b) in program.schedule.buffers.iter().enumerate() {
+            if b.role != BufferRole::Temp {
+                uses.exposed.insert(i as u32);
+            }
+        }
+        for r in &program.regions {
+            uses.exposed.extend(r.operands.iter().map(|o| o.0));
+            for (_, list) in r.roles.iter().flat_map(|role| &role.streams) {
+                uses.list(list);
+            }
+        }
+        uses
+    }
+
+    fn list(&mut self, list: &[CStmt]) {
+        for s in list {
+            match s {
+                CStmt::For { body, .. } => self.list(body),
+                CStmt::If { then, other, .. } => {
+                    self.list(then);
+                    self.list(other);
+                }
+                CStmt::Op(COp::Local(l), _, number) => {
+                    for b in l.srcs().into_iter().chain([l.dst()]) {
+                        self.readers.entry(b.0).or_default().insert(*number);
+                    }
+                }
+                CStmt::Op(..) => {}
+            }
+        }
+    }
+
+    fn private(&self, b: BufferId, chain: &BTreeSet<u32>) -> bool {
+        !self.exposed.contains(&b.0) && self.readers.get(&b.0).is_none_or(|all| all.is_subset(chain))
+    }
+}
+
+/// Whether an operand of these sizes is the same all along the last dimension of a result.
+fn repeated(arg: &[Expr], dst: &[Expr]) -> bool {
+    let one = |e: &Expr| *e == Expr::Int(1);
+    arg.iter().all(one) || (arg.last().is_some_and(one) && !dst.last().is_some_and(one))
+}
+
+impl Chain {
+    /// The longest chain at the beginning of a list of statements, and the numbers of its operations; none if the
+    /// first statement is not elementwise, or never has a value.
+    pub(super) fn first(s: &Schedule, uses: &Uses, list: &[CStmt]) -> Option<(Chain, Vec<u32>)> {
+        let mut chain: Option<Chain> = None;
+        let mut numbers = vec![];
+        let mut latest: BTreeMap<u32, usize> = BTreeMap::new();
+        for statement in list {
+            let CStmt::Op(COp::Local(LocalOp::Compute { func, dst, args }), _, number) = statement else { break };
+            let result = s.buffer(*dst);
+            let valid = computes(result.dtype)
+                && args.len() >= func.params.len()
+                && args.iter().all(|a| s.buffer(*a).dtype == result.dtype)
+                && defined(&func.body, result.dtype, args.len());
+            let goes_on = chain.as_ref().is_none_or(|c| {
+                c.dtype == result.dtype && s.buffer(c.stages[0].dst).dims == result.dims
+            });
+            if !valid || !goes_on || args.iter().any(|a| latest.contains_key(&a.0) && s.buffer(*a).dims != result.dims)
+            {
+                break;
+            }
+            let chain = chain.get_or_insert_with(|| Chain {
+                dtype: result.dtype,
+                dims: result.dims.len().max(1),
+                args: vec![],
+                stages: vec![],
+            });
+            let inputs = args
+                .iter()
+                .map(|a| match latest.get(&a.0) {
+                    Some(stage) => Input::Stage(*stage),
+                    None => {
+                        let arg = (*a, repeated(&s.buffer(*a).dims, &result.dims));
+                        Input::Arg(chain.args.iter().position(|x| *x == arg).unwrap_or_else(|| {
+                            chain.args.push(arg);
+                            chain.args.len() - 1
+                        }))
+                    }
+                })
+                .collect();
+            latest.insert(dst.0, chain.stages.len());
+            numbers.push(*number);
+            chain.stages.push(Stage { body: func.body.clone(), inputs, dst: *dst, stored: true });
+        }
+        let mut chain = chain?;
+        let all: BTreeSet<u32> = numbers.iter().copied().collect();
+        for (i, stage) in chain.stages.iter_mut().enumerate() {
+            // What the chain reads before it writes it comes from an earlier turn of a loop, or an earlier call.
+            let carried = chain.args.iter().any(|a| a.0 == stage.dst);
+            stage.stored = (carried || !uses.private(stage.dst, &all)) && latest[&stage.dst.0] == i;
+        }
+        Some((chain, numbers))
+    }
+
+    /// Compiles it; parameters `plan, room`.
+    pub(super) fn compile(&self, code: &mut Code) -> Result<FuncId, String> {
+        let slots = self.args.len() + self.stages.len();
+        code.room = code.room.max(slots * BLOCK as usize);
+        let repeated: Vec<bool> = self.args.iter().map(|a| a.1).collect();
+        let stages: Vec<_> = self.stages.iter().map(|s| (&s.body, &s.inputs, s.stored)).collect();
+        let name = format!("chain {:?} {} {repeated:?} {stages:?}", self.dtype, self.dims);
+        kernel(code, name, 2, |k| {
+            // First words of the operands: pointer, then a stride for each dimension.
+            let first = |operand: usize| self.dims + operand * (self.dims + 1);
+            let count = self.args.len() + self.stages.iter().filter(|s| s.stored).count();
+            let bases: Vec<Value> = (0..count).map(|o| k.word(first(o))).collect();
+            self.nest(k, 0, &bases, &first);
+        })
+    }
+
+    fn nest(&self, k: &mut Kernel<'_, '_>, d: usize, bases: &[Value], first: &dyn Fn(usize) -> usize) {
+        let n = k.word(d);
+        if d + 1 == self.dims {
+            return self.row(k, n, bases, first);
+        }
+        let strides: Vec<Value> = (0..bases.len()).map(|o| k.word(first(o) + 1 + d)).collect();
+        let zero = k.int(0);
+        k.each(zero, n, 1, |k, i| {
+            let moved: Vec<Value> = bases
+                .iter()
+                .zip(strides)
+                .map(|(b, s)| {
+                    let offset = k.b.ins().imul(i, s);
+                    k.b.ins().iadd(*b, offset)
+                })
+                .collect();
+            self.nest(k, d + 1, &moved, first);
+        });
+    }
+
+    /// The last dimension.
+    fn row(&self, k: &mut Kernel<'_, '_>, n: Value, bases: &[Value], first: &dyn Fn(usize) -> usize) {
+        let bytes = self.dtype.bytes() as i64;
+        let strides: Vec<Value> =
+            (0..self.args.len()).map(|o| k.word(first(o) + self.dims)).collect();
+        let room = k.params[1];
+        let slot = |k: &mut Kernel<'_, '_>, i: usize| k.b.ins().iadd_imm_s(room, 4 * BLOCK * i as i64);
+        let half = halves(self.dtype);
+        // Where every operand lies in a row, the row is one block.
+        let mut size = k.int(BLOCK);
+        if half.is_none() {
+            let mut direct = n;
+            for (s, (_, repeated)) in strides.iter().zip(&self.args) {
+                if !repeated {
+                    let gathered = k.b.ins().icmp_imm_s(IntCC::NotEqual, *s, bytes);
+                    direct = k.b.ins().select(gathered, size, direct);
+                }
+            }
+            size = k.b.ins().umax(size, direct);
+        }
+        let (head, inside, after) = (k.b.create_block(), k.b.create_block(), k.b.create_block());
+        let at = k.b.append_block_param(head, types::I64);
+        let zero = k.int(0);
+        k.b.ins().jump(head, &[zero.into()]);
+        k.b.switch_to_block(head);
+        let more = k.b.ins().icmp(IntCC::SignedLessThan, at, n);
+        k.b.ins().brif(more, inside, &[], after, &[]);
+        k.b.switch_to_block(inside);
+        let rest = k.b.ins().isub(n, at);
+        let len = k.b.ins().smin(rest, size);
+        let mut args = vec![];
+        for (o, (_, repeated)) in self.args.iter().enumerate() {
+            let offset = k.b.ins().imul(at, strides[o]);
+            let from = k.b.ins().iadd(bases[o], offset);
+            args.push(match (half, repeated) {
+                (Some((widen, ..)), _) => {
+                    let to = slot(k, o);
+                    let many = if *repeated { k.int(1) } else { len };
+                    k.call(widen, &[to, from, strides[o], many]);
+                    to
+                }
+                (None, true) => from,
+                (None, false) => {
+                    let (gather, join) = (k.b.create_block(), k.b.create_block());
+                    let place = k.b.append_block_param(join, types::I64);
+                    let in_row = k.b.ins().icmp_imm_s(IntCC::Equal, strides[o], bytes);
+                    k.b.ins().brif(in_row, join, &[from.into()], gather, &[]);
+                    k.b.switch_to_block(gather);
+                    let to = slot(k, o);
+                    k.call(Helper::GatherWord, &[to, from, strides[o], len]);
+                    k.b.ins().jump(join, &[to.into()]);
+                    k.b.switch_to_block(join);
+                    place
+                }
+            });
+        }
+        let mut stored = self.args.len();
+        let results: Vec<Option<Value>> = self
+            .stages
+            .iter()
+            .map(|s| {
+                s.stored.then(|| {
+                    stored += 1;
+                    k.at(bases[stored - 1], at, bytes)
+                })
+            })
+            .collect();
+        match half {
+            None => self.fused(k, len, &args, &results),
+            Some(how) => {
+                for i in 0..self.stages.len() {
+                    let out = slot(k, self.args.len() + i);
+                    self.staged(k, i, len, &args, out);
+                    match results[i] {
+                        Some(to) => {
+                            let two = k.int(2);
+                            k.call(how.1, &[to, out, len]);
+                            k.call(how.0, &[out, to, two, len]);
+                        }
+                        None => {
+                            k.call(how.2, &[out, len]);
+                        }
+                    }
+                }
+            }
+        }
+        let next = k.b.ins().iadd(at, len);
+        k.b.ins().jump(head, &[next.into()]);
+        k.b.switch_to_block(after);
+    }
+
+    /// Loads operand `o` for the elements from `at` on.
+    fn operand(&self, k: &mut Kernel<'_, '_>, o: usize, places: &[Value], at: Value, four: bool, step: i32) -> Value {
+        let dtype = if self.dtype == DType::I32 { DType::I32 } else { DType::F32 };
+        if self.args[o].1 {
+            let one = k.load(lanes(dtype, false), places[o], 0);
+            return k.spread(one, dtype, four);
+        }
+        let place = k.at(places[o], at, 4);
+        k.load(lanes(dtype, four), place, 16 * step)
+    }
+
+    /// All stages in registers.
+    fn fused(&self, k: &mut Kernel<'_, '_>, len: Value, places: &[Value], results: &[Option<Value>]) {
+        let go = |k: &mut Kernel<'_, '_>, at: Value, four: bool, steps: i32| {
+            for step in 0..steps {
+                let args: Vec<Value> =
+                    (0..self.args.len()).map(|o| self.operand(k, o, places, at, four, step)).collect();
+                let mut values: Vec<Value> = vec![];
+                for (stage, to) in self.stages.iter().zip(results) {
+                    let inputs: Vec<Value> = stage
+                        .inputs
+                        .iter()
+                        .map(|i| match i {
+                            Input::Arg(a) => args[*a],
+                            Input::Stage(s) => values[*s],
+                        })
+                        .collect();
+                    let v = k.value(&stage.body, &inputs, self.dtype, four);
+                    values.push(v);
+                    if let Some(to) = to {
+                        let place = k.at(*to, at, 4);
+                        k.store(v, place, 16 * step);
+                    }
+                }
+            }
+        };
+        if self.stages.iter().all(|s| vectorises(&s.body, self.dtype)) {
+            k.strips(len, 8, |k, at| go(k, at, true, 2), |k, at| go(k, at, false, 1));
+        } else {
+            let zero = k.int(0);
+            k.each(zero, len, 1, |k, at| go(k, at, false, 1));
+        }
+    }
+
+    /// One stage of halves, from rooms to a room.
+    fn staged(&self, k: &mut Kernel<'_, '_>, i: usize, len: Value, places: &[Value], out: Value) {
+        let stage = &self.stages[i];
+        let room = k.params[1];
+        let go = |k: &mut Kernel<'_, '_>, at: Value, four: bool| {
+            let inputs: Vec<Value> = stage
+                .inputs
+                .iter()
+                .map(|input| match input {
+                    Input::Arg(a) => self.operand(k, *a, places, at, four, 0),
+                    Input::Stage(s) => {
+                        let base = k.b.ins().iadd_imm_s(room, 4 * BLOCK * (self.args.len() + s) as i64);
+                        let place = k.at(base, at, 4);
+                        k.load(lanes(DType::F32, four), place, 0)
+                    }
+                })
+                .collect();
+            // Numbers are rounded to the dtype, everything else is computed in f32.
+            let v = k.value(&stage.body, &inputs, self.dtype, four);
+            let place = k.at(out, at, 4);
+            k.store(v, place, 0);
+        };
+        if vectorises(&stage.body, self.dtype) {
+            k.strips(len, 4, |k, at| go(k, at, true), |k, at| go(k, at, false));
+        } else {
+            let zero = k.int(0);
+            k.each(zero, len, 1, |k, at| go(k, at, false));
+        }
+    }
+}

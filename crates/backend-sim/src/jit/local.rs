@@ -1,0 +1,344 @@
+//! Kernels of whole-tensor operations: reduction of a dimension, casts, matrix products, and moving elements about.
+//!
+//! Owns which kernel an operation gets. Elementwise functions are [`super::kernel`]; where operands are on a rank is
+//! [`super::plan`].
+
+use super::calls::product;
+use super::element::lanes;
+use super::kernel::{computes, halves};
+use super::loops::{BLOCK, Kernel, kernel};
+use super::module::{Code, Helper};
+use super::plan::{DST, FIRST, INNER, OUTER, ROOM_DST, ROOM_SRC, Recipe, SIZE, SRC, TAKEN};
+use crate::numbers::{identity_f32, identity_i32};
+use cranelift::module::FuncId;
+use cranelift::prelude::*;
+use kbc_ir::schedule::LocalOp;
+use kbc_ir::types::{CutRule, DType, ReduceOp};
+use kbc_ir::walk::Program;
+
+/// The kernel of operation `number`; none if it can have no value on any rank. Parameters `plan, room`.
+pub(super) fn kernel_of(
+    code: &mut Code,
+    program: &Program<'_>,
+    op: &LocalOp,
+    number: u32,
+) -> Result<Option<FuncId>, String> {
+    if let Some(Recipe::Chain(chain)) = code.recipes.get(&number) {
+        let chain = chain.clone();
+        return chain.compile(code).map(Some);
+    }
+    let s = program.schedule;
+    let to = s.buffer(op.dst()).dtype;
+    let from = op.srcs().first().map_or(to, |b| s.buffer(*b).dtype);
+    let id = match op {
+        LocalOp::Compute { .. } => return Ok(None),
+        LocalOp::Matmul { a, b, .. } => {
+            let same = s.buffer(*a).dtype == s.buffer(*b).dtype && computes(from) && computes(to);
+            if !same || (from == DType::I32) != (to == DType::I32) {
+                return Ok(None);
+            }
+            matmul(code, from, to)?
+        }
+        LocalOp::ReduceDim { op, mean, .. } => {
+            if !computes(from) || (from == DType::I32) != (to == DType::I32) || !computes(to) {
+                return Ok(None);
+            }
+            if from == DType::I32 && mean.is_some() {
+                return Ok(None);
+            }
+            reduce(code, *op, *mean, from, to)?
+        }
+        LocalOp::Cast { .. } => cast(code, from, to)?,
+        _ if from != to => return Ok(None),
+        LocalOp::Copy { .. } | LocalOp::Pack { at: Some(_), .. } | LocalOp::Unpack { at: Some(_), .. } => {
+            kernel(code, "move".into(), 2, |k| {
+                let args = [k.word(DST), k.word(SRC), k.word(OUTER)];
+                k.call(Helper::Copy, &args);
+            })?
+        }
+        LocalOp::Pack { at: None, parts, rule, .. } => relayout(code, *parts, *rule, true)?,
+        LocalOp::Unpack { at: None, parts, rule, .. } => relayout(code, *parts, *rule, false)?,
+        LocalOp::Slice { .. } => slice(code)?,
+    };
+    code.recipes.insert(number, Recipe::Single(op.clone()));
+    Ok(Some(id))
+}
+
+fn matmul(code: &mut Code, from: DType, to: DType) -> Result<FuncId, String> {
+    kernel(code, format!("matmul {from:?} {to:?}"), 2, |k| {
+        let two = k.int(2);
+        if let Some((widen, ..)) = halves(from) {
+            for (i, (raw, len)) in product::HALVES.into_iter().enumerate().take(2) {
+                let args = [k.word(i), k.word(raw), two, k.word(len)];
+                k.call(widen, &args);
+            }
+        }
+        let plan = k.params[0];
+        let wrong = k.call(Helper::Matmul, &[plan]).expect("a product says whether it was carried out");
+        let (stop, go) = (k.b.create_block(), k.b.create_block());
+        k.b.ins().brif(wrong, stop, &[], go, &[]);
+        k.b.switch_to_block(stop);
+        k.leave(1);
+        k.b.switch_to_block(go);
+        if let Some((_, narrow, _)) = halves(to) {
+            let (raw, len) = product::HALVES[product::C];
+            let args = [k.word(raw), k.word(product::C), k.word(len)];
+            k.call(narrow, &args);
+        }
+    })
+}
+
+/// By index, from the first element; halves in rooms of f32 that the plan gives.
+fn reduce(code: &mut Code, op: ReduceOp, mean: Option<u64>, from: DType, to: DType) -> Result<FuncId, String> {
+    kernel(code, format!("reduce {op:?} {mean:?} {from:?} {to:?}"), 2, |k| {
+        let (outer, n, inner) = (k.word(OUTER), k.word(SIZE), k.word(INNER));
+        let mut src = k.word(SRC);
+        let mut dst = k.word(DST);
+        let results = k.b.ins().imul(outer, inner);
+        if let Some((widen, ..)) = halves(from) {
+            let (room, two) = (k.word(ROOM_SRC), k.int(2));
+            let elements = k.b.ins().imul(results, n);
+            k.call(widen, &[room, src, two, elements]);
+            src = room;
+        }
+        let out = dst;
+        if halves(to).is_some() {
+            dst = k.word(ROOM_DST);
+        }
+        let kind = if to == DType::I32 { DType::I32 } else { DType::F32 };
+        let zero = k.int(0);
+        k.each(zero, outer, 1, |k, o| {
+            let rows = k.b.ins().imul(o, n);
+            let first = k.b.ins().imul(rows, inner);
+            let src = k.at(src, first, 4);
+            let start = k.b.ins().imul(o, inner);
+            let dst = k.at(dst, start, 4);
+            k.strips(
+                inner,
+                4,
+                |k, i| fold(k, op, mean, kind, (src, dst), (n, inner), i, true),
+                |k, i| fold(k, op, mean, kind, (src, dst), (n, inner), i, false),
+            );
+        });
+        if let Some((_, narrow, _)) = halves(to) {
+            k.call(narrow, &[out, dst, results]);
+        }
+    })
+}
+
+#[expect(clippy::too_many_arguments, reason = "what is folded, where, and over what")]
+fn fold(
+    k: &mut Kernel<'_, '_>,
+    op: ReduceOp,
+    mean: Option<u64>,
+    kind: DType,
+    (src, dst): (Value, Value),
+    (n, inner): (Value, Value),
+    i: Value,
+    four: bool,
+) {
+    let t = lanes(kind, four);
+    let column = k.at(src, i, 4);
+    let (some, none, done) = (k.b.create_block(), k.b.create_block(), k.b.create_block());
+    let result = k.b.append_block_param(done, t);
+    k.b.ins().brif(n, some, &[], none, &[]);
+    k.b.switch_to_block(none);
+    let nothing = match kind {
+        DType::I32 => f64::from(identity_i32(op)),
+        _ => f64::from(identity_f32(op)),
+    };
+    let nothing = k.number(nothing, kind, four);
+    k.b.ins().jump(done, &[nothing.into()]);
+    k.b.switch_to_block(some);
+    let first = k.load(t, column, 0);
+    let (head, inside) = (k.b.create_block(), k.b.create_block());
+    let (at, acc) = (k.b.append_block_param(head, types::I64), k.b.append_block_param(head, t));
+    let one = k.int(1);
+    k.b.ins().jump(head, &[one.into(), first.into()]);
+    k.b.switch_to_block(head);
+    let more = k.b.ins().icmp(IntCC::SignedLessThan, at, n);
+    k.b.ins().brif(more, inside, &[], done, &[acc.into()]);
+    k.b.switch_to_block(inside);
+    let row = k.b.ins().imul(at, inner);
+    let place = k.at(column, row, 4);
+    let x = k.load(t, place, 0);
+    let acc = k.combined(op, kind, acc, x);
+    let next = k.b.ins().iadd_imm_s(at, 1);
+    k.b.ins().jump(head, &[next.into(), acc.into()]);
+    k.b.switch_to_block(done);
+    let result = match mean {
+        Some(count) => {
+            let one = k.b.ins().f32const(count as f32);
+            let count = k.spread(one, kind, four);
+            k.b.ins().fdiv(result, count)
+        }
+        None => result,
+    };
+    let to = k.at(dst, i, 4);
+    k.store(result, to, 0);
+}
+
+/// Whether an integer type is signed, and its Cranelift type.
+fn integer(dtype: DType) -> Option<(Type, bool)> {
+    match dtype {
+        DType::I8 => Some((types::I8, true)),
+        DType::U8 => Some((types::I8, false)),
+        DType::I16 => Some((types::I16, true)),
+        DType::I32 => Some((types::I32, true)),
+        DType::I64 => Some((types::I64, true)),
+        _ => None,
+    }
+}
+
+fn cast(code: &mut Code, from: DType, to: DType) -> Result<FuncId, String> {
+    code.room = code.room.max(4 * BLOCK as usize);
+    kernel(code, format!("cast {from:?} {to:?}"), 2, |k| {
+        let (src, dst, n) = (k.word(SRC), k.word(DST), k.word(OUTER));
+        let (wide, narrow) = (from.bytes() as i64, to.bytes() as i64);
+        if from == to {
+            let bytes = k.b.ins().imul_imm_s(n, wide);
+            k.call(Helper::Copy, &[dst, src, bytes]);
+            return;
+        }
+        let room = k.params[1];
+        k.blocks(n, BLOCK, |k, at, len| {
+            let (mut s, d) = (k.at(src, at, wide), k.at(dst, at, narrow));
+            if let Some((widen, ..)) = halves(from) {
+                let stride = k.int(wide);
+                // Widening is the whole cast if the result is f32.
+                let place = if to == DType::F32 { d } else { room };
+                k.call(widen, &[place, s, stride, len]);
+                s = place;
+            }
+            if from.is_float() && to == DType::F32 {
+                return;
+            }
+            if let (true, Some((_, round, _))) = (from.is_float(), halves(to)) {
+                k.call(round, &[d, s, len]);
+                return;
+            }
+            // Integers on their way to halves are rounded once, from 64 bits.
+            let ints = k.b.ins().iadd_imm_s(room, 4 * BLOCK);
+            let size = if from.is_float() { 4 } else { wide };
+            let zero = k.int(0);
+            k.each(zero, len, 1, |k, i| {
+                let place = k.at(s, i, size);
+                let v = match integer(from) {
+                    Some((t, signed)) => {
+                        let x = k.load(t, place, 0);
+                        match (t == types::I64, signed) {
+                            (true, _) => x,
+                            (_, true) => k.b.ins().sextend(types::I64, x),
+                            (_, false) => k.b.ins().uextend(types::I64, x),
+                        }
+                    }
+                    None => k.load(types::F32, place, 0),
+                };
+                let out = k.at(d, i, narrow);
+                match (integer(to), from.is_float()) {
+                    (Some((t, signed)), true) => {
+                        let x = k.b.ins().nearest(v);
+                        let whole = k.b.ins().fcvt_to_sint_sat(types::I64, x);
+                        let whole = limited(k, whole, t, signed);
+                        truncated(k, whole, t, out);
+                    }
+                    (Some((t, _)), false) => truncated(k, v, t, out),
+                    (None, _) if to == DType::F32 => {
+                        let x = k.b.ins().fcvt_from_sint(types::F32, v);
+                        k.store(x, out, 0);
+                    }
+                    (None, _) => {
+                        let place = k.at(ints, i, 8);
+                        k.store(v, place, 0);
+                    }
+                }
+            });
+            match to {
+                DType::F16 => drop(k.call(Helper::IntsToF16, &[d, ints, len])),
+                DType::BF16 => drop(k.call(Helper::IntsToBf16, &[d, ints, len])),
+                _ => {}
+            }
+        });
+    })
+}
+
+/// The nearest number that a type has.
+fn limited(k: &mut Kernel<'_, '_>, v: Value, t: Type, signed: bool) -> Value {
+    if t == types::I64 {
+        return v;
+    }
+    let bits = t.bits();
+    let (lo, hi) = if signed { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };
+    let (lo, hi) = (k.int(lo), k.int(hi));
+    let v = k.b.ins().smax(v, lo);
+    k.b.ins().smin(v, hi)
+}
+
+fn truncated(k: &mut Kernel<'_, '_>, v: Value, t: Type, out: Value) {
+    let v = if t == types::I64 { v } else { k.b.ins().ireduce(t, v) };
+    k.store(v, out, 0);
+}
+
+/// Boundary i of n in k parts: `CutRule::boundary`.
+fn boundary(k: &mut Kernel<'_, '_>, rule: CutRule, n: Value, i: Value, parts: u64) -> Value {
+    let (of, up) = (k.int(parts as i64), parts as i64 - 1);
+    match rule {
+        CutRule::Even => {
+            let scaled = k.b.ins().imul(n, i);
+            let up = k.b.ins().iadd_imm_s(scaled, up);
+            k.b.ins().udiv(up, of)
+        }
+        CutRule::Ceil => {
+            let up = k.b.ins().iadd_imm_s(n, up);
+            let each = k.b.ins().udiv(up, of);
+            let at = k.b.ins().imul(each, i);
+            k.b.ins().umin(at, n)
+        }
+    }
+}
+
+/// Tensor `[outer, n, inner]` to the line of the parts of n, or back.
+fn relayout(code: &mut Code, parts: u64, rule: CutRule, pack: bool) -> Result<FuncId, String> {
+    kernel(code, format!("relayout {parts} {rule:?} {pack}"), 2, |k| {
+        let (src, dst) = (k.word(SRC), k.word(DST));
+        let (outer, n, inner) = (k.word(OUTER), k.word(SIZE), k.word(INNER));
+        let (zero, end) = (k.int(0), k.int(parts as i64));
+        k.each(zero, end, 1, |k, part| {
+            let next = k.b.ins().iadd_imm_s(part, 1);
+            let (lo, hi) = (boundary(k, rule, n, part, parts), boundary(k, rule, n, next, parts));
+            let count = k.b.ins().isub(hi, lo);
+            let bytes = k.b.ins().imul(count, inner);
+            // The parts before this one, each with all outer rows.
+            let before = k.b.ins().imul(lo, inner);
+            let before = k.b.ins().imul(before, outer);
+            k.each(zero, outer, 1, |k, o| {
+                let inside = k.b.ins().imul(o, bytes);
+                let line = k.b.ins().iadd(before, inside);
+                let rows = k.b.ins().imul(o, n);
+                let row = k.b.ins().iadd(rows, lo);
+                let tensor = k.b.ins().imul(row, inner);
+                let (to, from) = if pack { (line, tensor) } else { (tensor, line) };
+                let (to, from) = (k.b.ins().iadd(dst, to), k.b.ins().iadd(src, from));
+                k.call(Helper::Copy, &[to, from, bytes]);
+            });
+        });
+    })
+}
+
+fn slice(code: &mut Code) -> Result<FuncId, String> {
+    kernel(code, "slice".into(), 2, |k| {
+        let (src, dst) = (k.word(SRC), k.word(DST));
+        let (outer, n, inner) = (k.word(OUTER), k.word(SIZE), k.word(INNER));
+        let (first, taken) = (k.word(FIRST), k.word(TAKEN));
+        let bytes = k.b.ins().imul(taken, inner);
+        let zero = k.int(0);
+        k.each(zero, outer, 1, |k, o| {
+            let rows = k.b.ins().imul(o, n);
+            let row = k.b.ins().iadd(rows, first);
+            let from = k.b.ins().imul(row, inner);
+            let to = k.b.ins().imul(o, bytes);
+            let (to, from) = (k.b.ins().iadd(dst, to), k.b.ins().iadd(src, from));
+            k.call(Helper::Copy, &[to, from, bytes]);
+        });
+    })
+}

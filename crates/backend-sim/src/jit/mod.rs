@@ -1,0 +1,187 @@
+//! The JIT: schedules as machine code, bit for bit what the interpreter does.
+//!
+//! Each stream of each role of a region becomes one resumable function ([`role`]): control flow, peers, chunk
+//! addresses and slots in machine code ([`number`], [`address`]), every check of the walk included. Elementwise work
+//! is kernels: reductions into chunks and fused chains ([`kernel`], [`element`]), whole-tensor operations ([`local`]).
+//! Halves go through f32 a block at a time, functions like `exp` and the matrix product are the interpreter's own
+//! routines ([`calls`]). An operation that cannot be compiled is an error (E374), never interpreted.
+//!
+//! Owns [`compile`] and [`Compiled::run`]. A run that meets a fault is explained by the interpreter, which defines
+//! what is wrong; if it disagrees that is a bug here, and said (E992).
+
+mod abi;
+mod address;
+mod calls;
+mod element;
+mod kernel;
+mod local;
+mod loops;
+mod module;
+mod number;
+mod plan;
+mod role;
+mod tables;
+mod world;
+
+use crate::host::Host;
+use crate::interp::{self, RunOptions, RunResult};
+use crate::tensor::Tensor;
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::schedule::Schedule;
+use kbc_ir::walk::Program;
+use kbc_ir::walk::code::CStmt;
+use module::Code;
+use plan::Recipe;
+use std::collections::BTreeMap;
+use tables::Tables;
+use world::{Entries, Entry, Stop, World};
+
+/// What was compiled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Functions: one a stream of a role of a region, one a kernel.
+    pub functions: u64,
+    /// Bytes of machine code.
+    pub bytes: u64,
+}
+
+/// A schedule as machine code.
+pub struct Compiled<'s> {
+    schedule: &'s Schedule,
+    program: Program<'s>,
+    tables: Tables,
+    recipes: BTreeMap<u32, Recipe>,
+    entries: Entries,
+    room: usize,
+    stats: Stats,
+    // Keeps the code alive; freed when this is dropped.
+    module: Option<cranelift::jit::JITModule>,
+}
+
+fn refused(why: String) -> Diagnostic {
+    Diagnostic::error("E374", "this schedule cannot be compiled to machine code")
+        .note(why)
+        .help("run it with `--engine interp`")
+}
+
+/// Compiles a schedule. Errors: E301 (names without a value), E374 (what cannot be compiled).
+pub fn compile(schedule: &Schedule) -> Result<Compiled<'_>, Diagnostics> {
+    let program = Program::compile(schedule)?;
+    let mut tables = Tables::default();
+    let mut code = Code::new(program.ops).map_err(refused)?;
+    let uses = kernel::Uses::of(&program);
+    for list in program.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
+        chains(&mut code, schedule, &uses, &list.1);
+    }
+    let mut bodies = vec![];
+    for (i, r) in program.regions.iter().enumerate() {
+        let mut roles = vec![];
+        for (j, role) in r.roles.iter().enumerate() {
+            let mut streams = vec![];
+            for (stream, list) in &role.streams {
+                let name = format!("region{i}.role{j}.stream{stream}");
+                let body = role::body(&mut code, &program, &mut tables, i, &name, list).map_err(refused)?;
+                streams.push((*stream, body));
+            }
+            roles.push(streams);
+        }
+        bodies.push(roles);
+    }
+    code.module.finalize_definitions().map_err(|e| refused(e.to_string()))?;
+    let entries = bodies
+        .into_iter()
+        .map(|roles| {
+            roles
+                .into_iter()
+                .map(|streams| {
+                    streams.into_iter().map(|(s, b)| (s, entry(&code, b.function, b.frame))).collect()
+                })
+                .collect()
+        })
+        .collect();
+    let stats = Stats { functions: code.functions, bytes: code.bytes };
+    let Code { module, recipes, room, .. } = code;
+    Ok(Compiled { schedule, program, tables, recipes, entries, room, stats, module: Some(module) })
+}
+
+fn entry(code: &Code, id: cranelift::module::FuncId, frame: usize) -> Entry {
+    let pointer = code.module.get_finalized_function(id);
+    #[allow(unsafe_code, reason = "a pointer to finished code becomes a function")]
+    // SAFETY: the function was defined with this signature, and the module outlives every entry (`Compiled` owns
+    // both).
+    let function = unsafe { std::mem::transmute::<*const u8, abi::RoleFn>(pointer) };
+    Entry { function, frame }
+}
+
+/// Finds chains of elementwise operations in a body.
+fn chains(code: &mut Code, s: &Schedule, uses: &kernel::Uses, list: &[CStmt]) {
+    let mut at = 0;
+    while at < list.len() {
+        match &list[at] {
+            CStmt::For { body, .. } => chains(code, s, uses, body),
+            CStmt::If { then, other, .. } => {
+                chains(code, s, uses, then);
+                chains(code, s, uses, other);
+            }
+            CStmt::Op(..) => {
+                if let Some((chain, numbers)) = kernel::Chain::first(s, uses, &list[at..]) {
+                    code.chains.insert(numbers[0], numbers.len());
+                    code.recipes.insert(numbers[0], Recipe::Chain(chain));
+                    at += numbers.len();
+                    continue;
+                }
+            }
+        }
+        at += 1;
+    }
+}
+
+impl Compiled<'_> {
+    /// What was compiled.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Runs it on all ranks: the same inputs, options, results and errors as [`interp::run`]. With a seed, which
+    /// stream runs and for how long is drawn; results do not depend on it.
+    pub fn run(&self, inputs: &[Vec<Tensor>], options: &RunOptions) -> Result<RunResult, Diagnostics> {
+        match self.run_alone(inputs, options)? {
+            Some(result) => Ok(result),
+            None => match interp::run(self.schedule, inputs, options) {
+                Err(why) => Err(why),
+                Ok(_) => Err(Diagnostic::error(
+                    "E992",
+                    "compiled code met a fault where the interpreter meets none",
+                )
+                .note("numbers of addresses beyond 63 bits are such a case")
+                .help("run it with `--engine interp`, and report this")
+                .into()),
+            },
+        }
+    }
+
+    /// The same, without the interpreter: none where a run met a fault or came to a standstill.
+    pub fn run_alone(&self, inputs: &[Vec<Tensor>], options: &RunOptions) -> Result<Option<RunResult>, Diagnostics> {
+        let host = Host::new(&self.program, inputs)?;
+        let world =
+            World::new(&self.program, &self.recipes, &self.entries, host, options.calls, options.max_bytes);
+        match world.and_then(|w| w.run(&self.tables.pointers(), self.room, options.seed)) {
+            Ok(result) => Ok(Some(result)),
+            Err(Stop::Fault) => Ok(None),
+            Err(Stop::TooLarge) => Err(interp::too_large(options.max_bytes).into()),
+            Err(Stop::Host(d)) => Err(d.into()),
+        }
+    }
+}
+
+impl Drop for Compiled<'_> {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            #[allow(unsafe_code, reason = "code is freed by hand")]
+            // SAFETY: the entries go with this value, and nobody else has pointers into the code.
+            unsafe {
+                module.free_memory();
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What a local operation works on, on one rank: pointers, sizes and strides as the words its kernel reads.
+//!
+//! Owns recipes (what an operation is, the same on every rank) and plans (where its operands are on one rank). Which
+//! elements an operation touches is [`crate::local::footprint`], as for the interpreter; an operation that does not
+//! fit its operands has no plan, and the interpreter says why.
+
+use super::calls::product;
+use super::kernel::Chain;
+use super::world::World;
+use crate::effect::Run;
+use crate::local::{self, Footprint};
+use crate::tensor::count;
+use kbc_ir::schedule::{BufferId, LocalOp};
+use kbc_ir::types::DType;
+use kbc_ir::walk::Mem;
+
+/// What an operation is.
+#[derive(Clone, Debug)]
+pub(super) enum Recipe {
+    /// A chain of elementwise functions, fused.
+    Chain(Chain),
+    /// Anything else.
+    Single(LocalOp),
+}
+
+/// Operands of an operation on one rank.
+pub(super) struct Plan {
+    /// Read; all of it must hold something.
+    pub(super) reads: Vec<Run>,
+    /// Written.
+    pub(super) writes: Vec<Run>,
+    /// What the kernel reads.
+    pub(super) words: Vec<i64>,
+    /// Room for the kernel, in which some of the words point.
+    _room: Vec<Vec<f32>>,
+}
+
+/// Words of the other kernels: source, destination, then what their kind needs.
+pub(super) const SRC: usize = 0;
+pub(super) const DST: usize = 1;
+/// Number of elements, or of outer blocks.
+pub(super) const OUTER: usize = 2;
+/// Size of the dimension that is cut or reduced.
+pub(super) const SIZE: usize = 3;
+/// Elements (or bytes, where elements only move) for one element of that dimension.
+pub(super) const INNER: usize = 4;
+/// First and number of the elements of that dimension that are taken (slice).
+pub(super) const FIRST: usize = 5;
+pub(super) const TAKEN: usize = 6;
+/// Rooms of a reduction of halves: the source and the result in f32.
+pub(super) const ROOM_SRC: usize = 5;
+pub(super) const ROOM_DST: usize = 6;
+
+fn run(b: BufferId, (start, len): (u64, u64)) -> Run {
+    Run { mem: Mem::Buffer(b.0), start, len }
+}
+
+impl Plan {
+    /// The plan of a recipe on a rank; none where it does not fit its operands.
+    pub(super) fn of(world: &World<'_>, recipe: &Recipe, rank: u64) -> Option<Plan> {
+        match recipe {
+            Recipe::Chain(chain) => Plan::chain(world, chain, rank),
+            Recipe::Single(op) => Plan::single(world, op, rank),
+        }
+    }
+
+    fn chain(world: &World<'_>, chain: &Chain, rank: u64) -> Option<Plan> {
+        let dims = |b: BufferId| world.program.dims(b, rank).ok();
+        let shape = dims(chain.stages.first()?.dst)?;
+        let n = count(&shape)?;
+        let bytes = chain.dtype.bytes();
+        let mut operands = vec![];
+        let (mut reads, mut writes) = (vec![], vec![]);
+        for (b, repeated) in &chain.args {
+            let sizes = dims(*b)?;
+            reads.push(run(*b, (0, count(&sizes)?)));
+            operands.push((world.pointer(rank, *b), strides(&sizes, &shape, bytes)?, *repeated));
+        }
+        for stage in &chain.stages {
+            writes.push(run(stage.dst, (0, n)));
+            if stage.stored {
+                operands.push((world.pointer(rank, stage.dst), strides(&shape, &shape, bytes)?, false));
+            }
+        }
+        let mut words = vec![];
+        let (sizes, merged) = merge(&shape, &operands, chain.dims);
+        words.extend(sizes);
+        for ((pointer, ..), strides) in operands.iter().zip(merged) {
+            words.push(*pointer);
+            words.extend(strides);
+        }
+        Some(Plan { reads, writes, words, _room: vec![] })
+    }
+
+    fn single(world: &World<'_>, op: &LocalOp, rank: u64) -> Option<Plan> {
+        let p = world.program;
+        let shape = p.dims(op.dst(), rank).ok()?;
+        let shapes = op.srcs().iter().map(|b| p.dims(*b, rank)).collect::<Result<Vec<_>, _>>().ok()?;
+        let part = match op {
+            LocalOp::Pack { at, .. } | LocalOp::Unpack { at, .. } => at.as_ref(),
+            LocalOp::Slice { index, .. } => Some(index),
+            _ => None,
+        };
+        let part = part.map(|e| p.local_value(e, rank)).transpose().ok()?;
+        let views: Vec<&[u64]> = shapes.iter().map(|s| &s[..]).collect();
+        let Footprint { reads, write } = local::footprint(op, &shape, &views, part).ok()?;
+        let (dtype, from) = (world.dtype(op.dst()), world.dtype(*op.srcs().first()?));
+        let at = |b: BufferId, start: u64, t: DType| world.pointer(rank, b) + (start * t.bytes()) as i64;
+        let mut rooms: Vec<Vec<f32>> = vec![];
+        let mut words = vec![at(*op.srcs().first()?, reads[0].0, from), at(op.dst(), write.0, dtype)];
+        let n = write.1;
+        match op {
+            LocalOp::Compute { .. } => return None,
+            LocalOp::Matmul { a, b, .. } => {
+                let product = local::product((&shapes[0], &shapes[1]), &shape).ok()?;
+                let sizes = [reads[0].1, reads[1].1, n];
+                let raw = [at(*a, 0, from), at(*b, 0, from), at(op.dst(), 0, dtype)];
+                let widened = [from.is_float() && from != DType::F32, from.is_float() && from != DType::F32, dtype.is_float() && dtype != DType::F32];
+                words = vec![0; product::PAIRS];
+                for i in 0..3 {
+                    words[i] = raw[i];
+                    if widened[i] {
+                        rooms.push(vec![0.0; sizes[i] as usize]);
+                        words[i] = rooms.last().map_or(0, |r| r.as_ptr() as i64);
+                    }
+                    let (halves, len) = product::HALVES[i];
+                    (words[halves], words[len]) = (raw[i], sizes[i] as i64);
+                }
+                let (m, k, width) = product.sizes;
+                (words[product::M], words[product::K], words[product::N]) = (m as i64, k as i64, width as i64);
+                words[product::BATCHES] = product.pairs.len() as i64;
+                words[product::INTEGER] = i64::from(from == DType::I32);
+                words.extend(product.pairs.iter().flat_map(|(x, y)| [*x as i64, *y as i64]));
+            }
+            LocalOp::ReduceDim { dim, .. } => {
+                let (outer, size, inner) = local::outer_inner(&shapes[0], *dim).ok()?;
+                if outer.checked_mul(inner)? != n {
+                    return None;
+                }
+                words.extend([outer as i64, size as i64, inner as i64]);
+                if dtype != DType::I32 {
+                    rooms = vec![vec![0.0; reads[0].1 as usize], vec![0.0; n as usize]];
+                    words.extend(rooms.iter().map(|r| r.as_ptr() as i64));
+                }
+            }
+            LocalOp::Cast { .. } if reads[0].1 == n => words.push(n as i64),
+            LocalOp::Copy { .. } | LocalOp::Pack { at: Some(_), .. } | LocalOp::Unpack { at: Some(_), .. }
+                if reads[0].1 == n =>
+            {
+                words.push((n * dtype.bytes()) as i64);
+            }
+            LocalOp::Pack { at: None, dim, .. } | LocalOp::Unpack { at: None, dim, .. } if reads[0].1 == n => {
+                let tensor = if matches!(op, LocalOp::Pack { .. }) { &shapes[0] } else { &shape };
+                let (outer, size, inner) = local::outer_inner(tensor, *dim).ok()?;
+                words.extend([outer as i64, size as i64, (inner * dtype.bytes()) as i64]);
+            }
+            LocalOp::Slice { dim, of, rule, .. } => {
+                let (outer, size, inner) = local::outer_inner(&shapes[0], *dim).ok()?;
+                let (lo, len) = local::block(size, 1, *of, *rule, part.unwrap_or(0)).ok()?;
+                if outer * len * inner != n {
+                    return None;
+                }
+                words.extend([outer as i64, size as i64, (inner * dtype.bytes()) as i64, lo as i64, len as i64]);
+            }
+            LocalOp::Cast { .. } | LocalOp::Copy { .. } | LocalOp::Pack { .. } | LocalOp::Unpack { .. } => {
+                return None;
+            }
+        }
+        let reads = op.srcs().iter().zip(reads).map(|(b, r)| run(*b, r)).collect();
+        Some(Plan { reads, writes: vec![run(op.dst(), write)], words, _room: rooms })
+    }
+}
+
+/// Byte strides of an operand in each dimension of a result, 0 where it is repeated; none if it does not broadcast.
+fn strides(sizes: &[u64], shape: &[u64], bytes: u64) -> Option<Vec<i64>> {
+    let lead = shape.len().checked_sub(sizes.len())?;
+    let mut out = vec![0; shape.len()];
+    let mut stride = bytes as i64;
+    for (d, size) in sizes.iter().enumerate().rev() {
+        match *size == shape[lead + d] {
+            true => out[lead + d] = if *size == 1 { 0 } else { stride },
+            false if *size == 1 => {}
+            false => return None,
+        }
+        stride *= *size as i64;
+    }
+    Some(out)
+}
+
+/// Joins neighbouring dimensions that every operand runs through in one, innermost first, and fills up to `dims`
+/// dimensions with ones in front. An operand that its kernel takes as repeated along the last dimension stays so.
+fn merge(shape: &[u64], operands: &[(i64, Vec<i64>, bool)], dims: usize) -> (Vec<i64>, Vec<Vec<i64>>) {
+    // Innermost first: size and stride of each operand.
+    let mut out: Vec<(u64, Vec<i64>)> = vec![];
+    for d in (0..shape.len()).rev() {
+        let next: Vec<i64> = operands.iter().map(|o| o.1[d]).collect();
+        let first = out.len() == 1;
+        let joined = out.last().is_some_and(|(size, inner)| {
+            operands.iter().enumerate().all(|(k, o)| {
+                let fits = *size == 1 || next[k] == inner[k] * *size as i64;
+                fits && (!first || !o.2 || next[k] == 0)
+            })
+        });
+        match out.last_mut() {
+            Some((size, inner)) if shape[d] == 1 || joined => {
+                if *size == 1 && shape[d] != 1 {
+                    *inner = next;
+                }
+                *size *= shape[d];
+            }
+            _ => out.push((shape[d], next)),
+        }
+    }
+    if out.is_empty() {
+        out.push((1, vec![0; operands.len()]));
+    }
+    while out.len() < dims {
+        out.push((1, vec![0; operands.len()]));
+    }
+    out.reverse();
+    let sizes = out.iter().map(|o| o.0 as i64).collect();
+    let strides = (0..operands.len()).map(|k| out.iter().map(|o| o.1[k]).collect()).collect();
+    (sizes, strides)
+}

@@ -1,0 +1,79 @@
+//! Numbers that differ from rank to rank, evaluated once by the walk and looked up by compiled code.
+//!
+//! Owns the tables and their numbering. An entry without a value is -1, which every user refuses.
+
+use kbc_ir::schedule::BufferId;
+use kbc_ir::walk::Program;
+use kbc_ir::walk::code::{C, CLine};
+use std::collections::BTreeMap;
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Constant(u16),
+    Elements(u32),
+    Extent(usize, u32),
+    Unit(usize, u32),
+}
+
+/// The tables of a compiled schedule.
+#[derive(Default)]
+pub(super) struct Tables {
+    numbers: BTreeMap<Key, usize>,
+    values: Vec<Vec<i64>>,
+}
+
+/// A table and the range of its entries.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) table: usize,
+    pub(super) range: (i64, i64),
+}
+
+impl Tables {
+    fn get(&mut self, key: Key, make: impl FnOnce() -> Vec<i64>) -> Entry {
+        let table = *self.numbers.entry(key).or_insert_with(|| {
+            self.values.push(make());
+            self.values.len() - 1
+        });
+        let values = &self.values[table];
+        let range = (values.iter().min().copied().unwrap_or(-1), values.iter().max().copied().unwrap_or(-1));
+        Entry { table, range }
+    }
+
+    /// A table of the schedule.
+    pub(super) fn constant(&mut self, number: u16, program: &Program<'_>) -> usize {
+        self.get(Key::Constant(number), || program.schedule.tables[number as usize].values.clone()).table
+    }
+
+    /// Elements of a buffer on each rank.
+    pub(super) fn elements(&mut self, buffer: u32, program: &Program<'_>) -> Entry {
+        self.get(Key::Elements(buffer), || {
+            let of = |r| program.elements(BufferId(buffer), r).ok().and_then(|n| i64::try_from(n).ok());
+            (0..program.ranks()).map(|r| of(r).unwrap_or(-1)).collect()
+        })
+    }
+
+    fn per_rank(&mut self, key: Key, e: &C, program: &Program<'_>) -> Entry {
+        self.get(key, || match e {
+            C::Int(v) => vec![*v; program.ranks() as usize],
+            e => (0..program.ranks())
+                .map(|r| program.eval(e, &program.mesh_env(r)).unwrap_or(-1))
+                .collect(),
+        })
+    }
+
+    /// Extent of an operand's line on each rank.
+    pub(super) fn extent(&mut self, region: usize, operand: u32, line: &CLine, p: &Program<'_>) -> Entry {
+        self.per_rank(Key::Extent(region, operand), &line.extent, p)
+    }
+
+    /// Unit of an operand's line on each rank.
+    pub(super) fn unit(&mut self, region: usize, operand: u32, line: &CLine, p: &Program<'_>) -> Entry {
+        self.per_rank(Key::Unit(region, operand), &line.unit, p)
+    }
+
+    /// Where the tables start, as code finds them.
+    pub(super) fn pointers(&self) -> Vec<*const i64> {
+        self.values.iter().map(|v| v.as_ptr()).collect()
+    }
+}

@@ -1,0 +1,462 @@
+//! The ranks while compiled code runs: their memories, signals and streams, and who moves next.
+//!
+//! Owns what outlives a function's return. A stream runs until it waits; a notify or record puts those it satisfies
+//! back into the queue. Inputs, results and what is forgotten between calls are [`crate::host`], as for the
+//! interpreter.
+
+#![allow(unsafe_code, reason = "compiled functions are called here, and memories are handed to them as pointers")]
+
+use super::abi::{AWAITS, Ctx, DONE, RoleFn, WAITS, YIELDS};
+use super::plan::{Plan, Recipe};
+use crate::effect::{Run, mem_dtype};
+use crate::host::{Early, Host};
+use crate::interp::RunResult;
+use crate::rng::Rng;
+use crate::store::Ranges;
+use crate::tensor::Data;
+use kbc_diag::Diagnostic;
+use kbc_ir::schedule::{BufferId, BufferRole};
+use kbc_ir::types::DType;
+use kbc_ir::walk::{Mem, Program};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The function of a stream in a region, and the slots of its frame.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) function: RoleFn,
+    pub(super) frame: usize,
+}
+
+/// What is run: for each region and role the streams that have a body.
+pub(super) type Entries = Vec<Vec<Vec<(u32, Entry)>>>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    No,
+    Counter(u32, u64),
+    Event(u32, i64),
+}
+
+struct Thread {
+    rank: u64,
+    stream: u32,
+    call: i64,
+    region: usize,
+    state: i64,
+    held: Held,
+    queued: bool,
+    env: Vec<i64>,
+}
+
+/// All ranks.
+pub(super) struct World<'p> {
+    pub(super) program: &'p Program<'p>,
+    recipes: &'p BTreeMap<u32, Recipe>,
+    entries: &'p Entries,
+    /// For each region and rank its role.
+    roles: Vec<Vec<Option<usize>>>,
+    host: Host<'p>,
+    mems: usize,
+    /// Element size of each memory.
+    sizes: Vec<usize>,
+    dtypes: Vec<DType>,
+    /// One piece of storage a rank, and where each memory of each rank begins.
+    _storage: Vec<Vec<u64>>,
+    bases: Vec<*mut u8>,
+    init: Vec<Ranges>,
+    early: Vec<Early>,
+    counters: Vec<u64>,
+    recorded: Vec<i64>,
+    threads: Vec<Thread>,
+    queue: VecDeque<usize>,
+    calls: i64,
+    plans: BTreeMap<(u64, u32), Option<Plan>>,
+    aside: Vec<u8>,
+    result: RunResult,
+}
+
+/// Why a run ended early.
+pub(super) enum Stop {
+    /// The interpreter knows why.
+    Fault,
+    /// Too much memory.
+    TooLarge,
+    /// The host refused data.
+    Host(Diagnostic),
+}
+
+fn padded(bytes: u64) -> u64 {
+    bytes.div_ceil(64) * 64
+}
+
+impl<'p> World<'p> {
+    /// Everybody before call 0.
+    pub(super) fn new(
+        program: &'p Program<'p>,
+        recipes: &'p BTreeMap<u32, Recipe>,
+        entries: &'p Entries,
+        host: Host<'p>,
+        calls: u32,
+        max_bytes: u64,
+    ) -> Result<Self, Stop> {
+        let s = program.schedule;
+        let ranks = program.ranks();
+        let buffers = s.buffers.len();
+        let mems = buffers + s.windows.len();
+        let dtypes: Vec<DType> =
+            s.buffers.iter().map(|b| b.dtype).chain(s.windows.iter().map(|w| w.dtype)).collect();
+        let sizes: Vec<usize> = dtypes.iter().map(|t| t.bytes() as usize).collect();
+        let windows: u64 = s
+            .windows
+            .iter()
+            .map(|w| padded(w.slots.saturating_mul(w.capacity).saturating_mul(w.dtype.bytes())))
+            .fold(0, u64::saturating_add);
+        let of_rank = |r: u64| {
+            let one = |b: usize| {
+                program.elements(BufferId(b as u32), r).unwrap_or(0).saturating_mul(sizes[b] as u64)
+            };
+            (0..buffers).map(|b| padded(one(b))).fold(windows, u64::saturating_add)
+        };
+        if (0..ranks).map(of_rank).fold(0, u64::saturating_add) > max_bytes {
+            return Err(Stop::TooLarge);
+        }
+        let mut storage: Vec<Vec<u64>> = vec![];
+        let mut bases = vec![];
+        for r in 0..ranks {
+            // Eight words more, so that the first memory can begin on a line.
+            storage.push(vec![0u64; of_rank(r) as usize / 8 + 8]);
+            let start = storage.last_mut().map_or(std::ptr::null_mut(), |v| v.as_mut_ptr().cast::<u8>());
+            let mut at = start.align_offset(64);
+            for (m, size) in sizes.iter().enumerate() {
+                bases.push(start.wrapping_add(at));
+                let elements = match m.checked_sub(buffers) {
+                    None => program.elements(BufferId(m as u32), r).unwrap_or(0),
+                    Some(w) => s.windows[w].slots * s.windows[w].capacity,
+                };
+                at += padded(elements * *size as u64) as usize;
+            }
+        }
+        let mut roles = vec![];
+        for region in 0..s.regions.len() {
+            let id = kbc_ir::schedule::RegionId(region as u32);
+            let of: Result<Vec<_>, _> = (0..ranks).map(|r| program.role_of(id, r)).collect();
+            roles.push(of.map_err(|_| Stop::Fault)?);
+        }
+        let frame = entries
+            .iter()
+            .flatten()
+            .flatten()
+            .map(|(_, e)| e.frame)
+            .max()
+            .unwrap_or(0)
+            .max(program.env_len + 1);
+        let streams = program.streams.len() as u32;
+        let threads = (0..ranks)
+            .flat_map(|rank| (0..streams).map(move |stream| (rank, stream)))
+            .map(|(rank, stream)| {
+                let mut env = program.mesh_env(rank);
+                env.resize(frame, 0);
+                Thread { rank, stream, call: 0, region: 0, state: 0, held: Held::No, queued: true, env }
+            })
+            .collect::<Vec<_>>();
+        let ranks = ranks as usize;
+        Ok(World {
+            program,
+            recipes,
+            entries,
+            roles,
+            host,
+            mems,
+            sizes,
+            dtypes,
+            _storage: storage,
+            bases,
+            init: vec![Ranges::default(); ranks * mems],
+            early: (0..ranks * mems).map(|_| Early::default()).collect(),
+            counters: vec![0; ranks * program.counters() as usize],
+            recorded: vec![0; ranks * program.events.len()],
+            queue: (0..threads.len()).collect(),
+            threads,
+            calls: i64::from(calls),
+            plans: BTreeMap::new(),
+            aside: vec![],
+            result: RunResult { outputs: vec![vec![vec![]; ranks]; calls as usize] },
+        })
+    }
+
+    /// Runs everything; the results, unless somebody met a fault or waits for ever.
+    pub(super) fn run(
+        mut self,
+        tables: &[*const i64],
+        room: usize,
+        seed: Option<u64>,
+    ) -> Result<RunResult, Stop> {
+        if self.calls > 0 {
+            for rank in 0..self.program.ranks() {
+                self.begin_call(rank, 0)?;
+            }
+        }
+        let mut scratch = vec![0f32; room];
+        let mut rng = seed.map(Rng::new);
+        while !self.queue.is_empty() && self.calls > 0 {
+            let at = rng.as_mut().map_or(0, |r| r.below(self.queue.len()));
+            let Some(thread) = self.queue.swap_remove_front(at) else { break };
+            self.threads[thread].queued = false;
+            self.threads[thread].held = Held::No;
+            let budget = rng.as_mut().map_or(-1, |r| 1 + r.below(6) as i64);
+            self.go(thread, tables, scratch.as_mut_ptr(), budget)?;
+        }
+        if self.threads.iter().all(|t| t.call >= self.calls) { Ok(self.result) } else { Err(Stop::Fault) }
+    }
+
+    /// Moves one stream until it waits, gives way or is done.
+    fn go(&mut self, thread: usize, tables: &[*const i64], scratch: *mut f32, budget: i64) -> Result<(), Stop> {
+        let (rank, stream) = (self.threads[thread].rank, self.threads[thread].stream);
+        let mut env = std::mem::take(&mut self.threads[thread].env);
+        let (counters, events) = (self.program.counters() as usize, self.program.events.len());
+        let mut ctx = Ctx {
+            world: std::ptr::null_mut(),
+            counters: std::ptr::null(),
+            recorded: std::ptr::null(),
+            tables: tables.as_ptr(),
+            env: std::ptr::null_mut(),
+            budget,
+            state: 0,
+            want: 0,
+            value: 0,
+            rank: rank as i64,
+            dst: std::ptr::null_mut(),
+            src: std::ptr::null(),
+            scratch,
+        };
+        let status = loop {
+            let t = &mut self.threads[thread];
+            if t.call >= self.calls {
+                break DONE;
+            }
+            if t.region >= self.entries.len() {
+                let call = t.call;
+                (t.call, t.region) = (call + 1, 0);
+                self.call_over(rank, stream, call)?;
+                continue;
+            }
+            let (region, role) = (t.region, self.roles[t.region][rank as usize]);
+            let entry = role.and_then(|r| self.entries[region][r].iter().find(|(s, _)| *s == stream));
+            let Some((_, entry)) = entry.copied() else {
+                self.threads[thread].region += 1;
+                continue;
+            };
+            if t.state == 0 {
+                enter(self.program, region, rank, t.call, &mut env);
+            }
+            ctx.state = t.state;
+            ctx.env = env.as_mut_ptr();
+            ctx.counters = self.counters[rank as usize * counters..].as_ptr();
+            ctx.recorded = self.recorded[rank as usize * events..].as_ptr();
+            ctx.world = (&raw mut *self).cast();
+            // SAFETY: the function was compiled for this program, and the context is what it expects: tables and
+            // frame are as large as it was compiled for, counters and events begin with this rank's. While it runs,
+            // this function touches neither the context nor itself.
+            let status = unsafe { (entry.function)(&raw mut ctx) };
+            let t = &mut self.threads[thread];
+            match status {
+                DONE => (t.region, t.state) = (t.region + 1, 0),
+                WAITS | AWAITS | YIELDS => {
+                    t.state = ctx.state;
+                    t.held = match status {
+                        WAITS => Held::Counter(ctx.want as u32, ctx.value.max(0) as u64),
+                        AWAITS => Held::Event(ctx.want as u32, ctx.value),
+                        _ => Held::No,
+                    };
+                    break status;
+                }
+                _ => return Err(Stop::Fault),
+            }
+        };
+        self.threads[thread].env = env;
+        if status == YIELDS {
+            self.threads[thread].queued = true;
+            self.queue.push_back(thread);
+        }
+        Ok(())
+    }
+
+    fn begin_call(&mut self, rank: u64, call: i64) -> Result<(), Stop> {
+        for (i, b) in self.program.schedule.buffers.iter().enumerate() {
+            let at = rank as usize * self.mems + i;
+            match b.role {
+                BufferRole::Input(n) => {
+                    let data = self.host.fill(BufferId(i as u32), n, rank, call).map_err(Stop::Host)?;
+                    // SAFETY: the host made sure that the data has as many elements as the buffer.
+                    unsafe { store(&data, self.bases[at]) };
+                    self.init[at].add(0, data.len() as u64);
+                }
+                BufferRole::Output(_) | BufferRole::Temp => self.init[at] = self.early[at].begin(call),
+            }
+        }
+        Ok(())
+    }
+
+    fn call_over(&mut self, rank: u64, stream: u32, call: i64) -> Result<(), Stop> {
+        if stream != 0 {
+            return Ok(());
+        }
+        let mut parts = vec![];
+        for (b, bounds, n) in self.host.results(rank).map_err(Stop::Host)? {
+            let at = rank as usize * self.mems + b.0 as usize;
+            if self.init[at].first_gap(0, n).is_some() {
+                return Err(Stop::Fault);
+            }
+            // SAFETY: the host made sure that the result has as many elements as the buffer.
+            let data = unsafe { fetch(self.dtypes[b.0 as usize], self.bases[at], n as usize) };
+            parts.push(self.host.part(b, bounds, data).map_err(Stop::Host)?);
+        }
+        self.result.outputs[call as usize][rank as usize] = parts;
+        if call + 1 < self.calls { self.begin_call(rank, call + 1) } else { Ok(()) }
+    }
+
+    /// Number of a memory of a rank.
+    pub(super) fn place(&self, rank: i64, mem: i64) -> usize {
+        rank as usize * self.mems + mem as usize
+    }
+
+    /// Whether every one of these elements holds something.
+    pub(super) fn holds(&self, place: usize, start: i64, len: i64) -> bool {
+        self.init[place].first_gap(start as u64, len as u64).is_none()
+    }
+
+    /// Notes that elements were written, by a peer in a call or by the rank itself.
+    pub(super) fn written(&mut self, place: usize, start: i64, len: i64, by_call: Option<i64>) {
+        let (start, len) = (start as u64, len as u64);
+        if len == 0 {
+            return;
+        }
+        let rank = place / self.mems;
+        if let Some(call) = by_call
+            && call > self.threads[rank * self.program.streams.len()].call
+        {
+            self.early[place].note(start, len, call);
+        }
+        self.init[place].add(start, len);
+    }
+
+    /// Where an element is.
+    pub(super) fn at(&self, place: usize, start: i64) -> *mut u8 {
+        self.bases[place].wrapping_add(start as usize * self.sizes[place % self.mems])
+    }
+
+    /// Bytes of so many elements.
+    pub(super) fn bytes(&self, place: usize, len: i64) -> usize {
+        len as usize * self.sizes[place % self.mems]
+    }
+
+    /// A copy that stays until the next one.
+    pub(super) fn aside(&mut self, src: *const u8, bytes: usize) -> *const u8 {
+        // SAFETY: the caller names elements of one of our memories.
+        self.aside = unsafe { std::slice::from_raw_parts(src, bytes) }.to_vec();
+        self.aside.as_ptr()
+    }
+
+    /// Where a buffer of a rank begins.
+    pub(super) fn pointer(&self, rank: u64, b: BufferId) -> i64 {
+        self.bases[rank as usize * self.mems + b.0 as usize] as i64
+    }
+
+    /// Element type of a buffer.
+    pub(super) fn dtype(&self, b: BufferId) -> DType {
+        mem_dtype(self.program.schedule, Mem::Buffer(b.0))
+    }
+
+    /// Adds one to a counter, and lets those go on who waited for that.
+    pub(super) fn notify(&mut self, rank: u64, counter: u32) {
+        let n = self.program.counters() as usize;
+        let at = &mut self.counters[rank as usize * n + counter as usize];
+        *at += 1;
+        let have = *at;
+        self.wake(rank, |held| matches!(held, Held::Counter(c, v) if c == counter && have >= v));
+    }
+
+    /// Notes that an event was recorded in a call, and lets those go on who waited for that.
+    pub(super) fn record(&mut self, rank: u64, event: u32, call: i64) {
+        let n = self.program.events.len();
+        let at = &mut self.recorded[rank as usize * n + event as usize];
+        *at = (*at).max(call + 1);
+        let calls = *at;
+        self.wake(rank, |held| matches!(held, Held::Event(e, c) if e == event && calls > c));
+    }
+
+    fn wake(&mut self, rank: u64, goes: impl Fn(Held) -> bool) {
+        let n = self.program.streams.len();
+        for t in rank as usize * n..(rank as usize + 1) * n {
+            let thread = &mut self.threads[t];
+            if !thread.queued && goes(thread.held) {
+                (thread.queued, thread.held) = (true, Held::No);
+                self.queue.push_back(t);
+            }
+        }
+    }
+
+    /// The plan of an operation on a rank, with what it reads checked and what it writes noted; null if it cannot be
+    /// carried out.
+    pub(super) fn plan(&mut self, rank: u64, number: u32) -> *const i64 {
+        if !self.plans.contains_key(&(rank, number)) {
+            let plan = self.recipes.get(&number).and_then(|r| Plan::of(self, r, rank));
+            self.plans.insert((rank, number), plan);
+        }
+        let Some(Some(plan)) = self.plans.get(&(rank, number)) else { return std::ptr::null() };
+        let index = |r: &Run| match r.mem {
+            Mem::Buffer(b) => rank as usize * self.mems + b as usize,
+            Mem::Slot(w, _) => rank as usize * self.mems + self.program.schedule.buffers.len() + w as usize,
+        };
+        if plan.reads.iter().any(|r| self.init[index(r)].first_gap(r.start, r.len).is_some()) {
+            return std::ptr::null();
+        }
+        for w in &plan.writes {
+            self.init[index(w)].add(w.start, w.len);
+        }
+        plan.words.as_ptr()
+    }
+}
+
+/// Sets the environment for a region: call, coordinates of the group, and the rank where they are all 0.
+fn enter(p: &Program<'_>, region: usize, rank: u64, call: i64, env: &mut [i64]) {
+    let id = kbc_ir::schedule::RegionId(region as u32);
+    env[0] = call;
+    let mut index = p.group_index(id, rank);
+    for (slot, size) in p.regions[region].coords.iter().rev() {
+        env[*slot as usize] = (index % size) as i64;
+        index /= size;
+    }
+    env[p.env_len] = p.group_rank(id, rank, 0) as i64;
+}
+
+macro_rules! by_type {
+    ($data:expr, $v:ident => $e:expr) => {
+        match $data {
+            Data::F32($v) => $e,
+            Data::F16($v) => $e,
+            Data::BF16($v) => $e,
+            Data::I32($v) => $e,
+            Data::I8($v) => $e,
+            Data::U8($v) => $e,
+            Data::I16($v) => $e,
+            Data::I64($v) => $e,
+        }
+    };
+}
+
+/// # Safety
+/// As many elements as `data` has fit at `to`.
+unsafe fn store(data: &Data, to: *mut u8) {
+    // SAFETY: the caller's promise; the two do not overlap.
+    by_type!(data, v => unsafe { std::ptr::copy_nonoverlapping(v.as_ptr(), to.cast(), v.len()) });
+}
+
+/// # Safety
+/// `n` elements of that type are at `from`.
+unsafe fn fetch(dtype: DType, from: *const u8, n: usize) -> Data {
+    let mut data = Data::zeros(dtype, n);
+    // SAFETY: the caller's promise; the two do not overlap.
+    by_type!(&mut data, v => unsafe { std::ptr::copy_nonoverlapping(from.cast(), v.as_mut_ptr(), n) });
+    data
+}
