@@ -6,7 +6,7 @@ use crate::report::*;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::compare::{Blame, Comparison, Expected, compare};
-use kbc_backend_sim::interp::{self, RunOptions, RunResult};
+use kbc_backend_sim::interp::{RunOptions, RunResult};
 use kbc_backend_sim::reference::{EvalOptions, RefTensor, evaluate};
 use kbc_backend_sim::tensor::{Tensor, Value};
 use kbc_backend_sim::time::{Cause, Observer, TimeOptions, Timing, Work, simulate_observed};
@@ -89,13 +89,14 @@ pub fn execute(
     data: &crate::cli::Data,
     calls: u32,
     seed: Option<u64>,
+    timings: bool,
 ) -> Outcome<Executed> {
     let mesh = &built.module.mesh;
     let graph = &built.typed;
     let inputs = data::inputs(session, graph, mesh, data, calls, seed.unwrap_or(0))?;
     let expected = data::expected(session, graph, mesh)?;
     let options = RunOptions { calls, seed, ..RunOptions::default() };
-    let result = interp::run(schedule, &inputs.calls, &options)?;
+    let result = data.engine.run(session, timings, schedule, &inputs.calls, &options)?;
     let types = output_types(built);
     let names = output_names(graph);
     let mut total: Option<CompareReport> = None;

@@ -1,5 +1,6 @@
 //! The command line: verbs, flags, and nothing else.
 
+use crate::engine::Engine;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// A compiler for collective algorithms and tensor-parallel programs.
@@ -104,7 +105,7 @@ pub struct Watch {
     /// Replaces a dump folder even if something in it was not written by kbc, or was edited.
     #[arg(long, requires = "dump_dir", help_heading = "Passes")]
     pub force: bool,
-    /// Prints the time of every pass.
+    /// Prints the time of every pass, of compiling to machine code and of running, and what was compiled.
     #[arg(long, help_heading = "Passes")]
     pub timings: bool,
 }
@@ -115,6 +116,9 @@ pub struct Data {
     /// Data of an input: `x=file.npy`, `w=file.npz:key`, `w=file.safetensors:key`.
     #[arg(long, value_name = "NAME=FILE[:KEY]", help_heading = "Data")]
     pub input: Vec<String>,
+    /// What executes: machine code, or the interpreter that it has to agree with.
+    #[arg(long, value_enum, default_value_t = Engine::Jit, help_heading = "Data")]
+    pub engine: Engine,
     /// Writes a result (rank 0's view of the global value): `y=file.npy` (or .npz, .safetensors).
     #[arg(long, value_name = "NAME=FILE", help_heading = "Data")]
     pub output: Vec<String>,
@@ -180,8 +184,11 @@ pub struct Run {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub calls: Option<u32>,
     /// Time only.
-    #[arg(long, conflicts_with_all = ["adversarial", "calls", "seed", "input", "output"])]
+    #[arg(long, conflicts_with_all = ["adversarial", "calls", "seed", "input", "output", "engine", "timings"])]
     pub no_data: bool,
+    /// Prints what was compiled to machine code, and how long compiling and running took.
+    #[arg(long)]
+    pub timings: bool,
     /// Data only.
     #[arg(long)]
     pub no_time: bool,

@@ -37,7 +37,8 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
         return Ok(());
     }
     session.progress("executing");
-    let done = analyse::execute(session, &built, schedule, &args.data, 1, None)?;
+    let done = analyse::execute(session, &built, schedule, &args.data, 1, None, args.watch.timings)?;
+    report.engine = Some(args.data.engine.name());
     report.inputs = inputs(&built, &done.inputs);
     session.progress("timing");
     analyse::time(&mut report, schedule, &built.topology)?;

@@ -33,7 +33,8 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
     if !args.no_data {
         let seed = (args.seed != 0).then_some(args.seed);
-        let done = analyse::execute(session, &built, schedule, &args.data, calls, seed)?;
+        let done = analyse::execute(session, &built, schedule, &args.data, calls, seed, args.timings)?;
+        report.engine = Some(args.data.engine.name());
         report.inputs = inputs(&built, &done.inputs);
         report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
         if args.adversarial {
@@ -69,7 +70,8 @@ fn run_schedule(session: &mut Session, args: &Run) -> Outcome {
             seed: (args.seed != 0).then_some(args.seed),
             ..Default::default()
         };
-        kbc_backend_sim::interp::run(schedule, &inputs.calls, &options)?;
+        args.data.engine.run(session, args.timings, schedule, &inputs.calls, &options)?;
+        report.engine = Some(args.data.engine.name());
         if args.adversarial {
             let found = analyse::adversary(schedule, &inputs, args.seed, args.seeds, calls)?;
             report.ok = found.failure.is_none();

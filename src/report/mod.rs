@@ -30,6 +30,8 @@ pub struct Report {
     pub params: Vec<ParamReport>,
     /// Inputs and where their data comes from.
     pub inputs: Vec<InputReport>,
+    /// What executed, if anything was executed.
+    pub engine: Option<&'static str>,
     /// The collectives in order.
     pub collectives: Vec<CollectiveReport>,
     /// What was proven.

@@ -150,6 +150,7 @@ codes! {
     E371 "a mesh and a machine of different size",
     E372 "a time beyond any clock",
     E373 "too many ranks for a simulation of time",
+    E374 "a schedule that cannot become machine code",
     // files of data
     E401 "a data file that is not sound",
     E402 "a kind of data file kbc does not know",
@@ -193,6 +194,7 @@ codes! {
     // errors of kbc itself
     E990 "a time below its bound",
     E991 "a report that cannot be written",
+    E992 "machine code that disagrees with the interpreter",
 }
 
 /// The code of that name; upper or lower case.

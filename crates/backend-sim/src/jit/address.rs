@@ -94,7 +94,8 @@ impl Emit<'_, '_, '_> {
             let (index, len, of) = (self.expr(index), self.expr(len), self.expr(of));
             let of = self.bounded(of, 1, i64::MAX);
             let index = self.bounded(index, 0, i64::MAX);
-            let len = if i + 1 == path.len() { self.bounded(len, 0, i64::MAX) } else { self.bounded(len, 1, 1) };
+            let len =
+                if i + 1 == path.len() { self.bounded(len, 0, i64::MAX) } else { self.bounded(len, 1, 1) };
             let end = self.add(index, len);
             self.at_most(end, of);
             den = self.mul(den, of);

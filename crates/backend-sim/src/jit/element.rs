@@ -179,8 +179,7 @@ impl Kernel<'_, '_> {
                     return self.b.ins().bitselect(mask, x, y);
                 }
                 // The side that is not taken is not evaluated: it may divide by zero.
-                let (yes, no, join) =
-                    (self.b.create_block(), self.b.create_block(), self.b.create_block());
+                let (yes, no, join) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
                 let out = self.b.append_block_param(join, lanes(dtype, false));
                 self.b.ins().brif(holds, yes, &[], no, &[]);
                 for (block, side) in [(yes, a), (no, b)] {

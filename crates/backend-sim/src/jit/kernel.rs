@@ -162,16 +162,20 @@ impl Chain {
         let mut numbers = vec![];
         let mut latest: BTreeMap<u32, usize> = BTreeMap::new();
         for statement in list {
-            let CStmt::Op(COp::Local(LocalOp::Compute { func, dst, args }), _, number) = statement else { break };
+            let CStmt::Op(COp::Local(LocalOp::Compute { func, dst, args }), _, number) = statement else {
+                break;
+            };
             let result = s.buffer(*dst);
             let valid = computes(result.dtype)
                 && args.len() >= func.params.len()
                 && args.iter().all(|a| s.buffer(*a).dtype == result.dtype)
                 && defined(&func.body, result.dtype, args.len());
-            let goes_on = chain.as_ref().is_none_or(|c| {
-                c.dtype == result.dtype && s.buffer(c.stages[0].dst).dims == result.dims
-            });
-            if !valid || !goes_on || args.iter().any(|a| latest.contains_key(&a.0) && s.buffer(*a).dims != result.dims)
+            let goes_on = chain
+                .as_ref()
+                .is_none_or(|c| c.dtype == result.dtype && s.buffer(c.stages[0].dst).dims == result.dims);
+            if !valid
+                || !goes_on
+                || args.iter().any(|a| latest.contains_key(&a.0) && s.buffer(*a).dims != result.dims)
             {
                 break;
             }
@@ -247,8 +251,7 @@ impl Chain {
     /// The last dimension.
     fn row(&self, k: &mut Kernel<'_, '_>, n: Value, bases: &[Value], first: &dyn Fn(usize) -> usize) {
         let bytes = self.dtype.bytes() as i64;
-        let strides: Vec<Value> =
-            (0..self.args.len()).map(|o| k.word(first(o) + self.dims)).collect();
+        let strides: Vec<Value> = (0..self.args.len()).map(|o| k.word(first(o) + self.dims)).collect();
         let room = k.params[1];
         let slot = |k: &mut Kernel<'_, '_>, i: usize| k.b.ins().iadd_imm_s(room, 4 * BLOCK * i as i64);
         let half = halves(self.dtype);
@@ -336,7 +339,15 @@ impl Chain {
     }
 
     /// Loads operand `o` for the elements from `at` on.
-    fn operand(&self, k: &mut Kernel<'_, '_>, o: usize, places: &[Value], at: Value, four: bool, step: i32) -> Value {
+    fn operand(
+        &self,
+        k: &mut Kernel<'_, '_>,
+        o: usize,
+        places: &[Value],
+        at: Value,
+        four: bool,
+        step: i32,
+    ) -> Value {
         let dtype = if self.dtype == DType::I32 { DType::I32 } else { DType::F32 };
         if self.args[o].1 {
             let one = k.load(lanes(dtype, false), places[o], 0);

@@ -89,7 +89,13 @@ fn matmul(code: &mut Code, from: DType, to: DType) -> Result<FuncId, String> {
 }
 
 /// By index, from the first element; halves in rooms of f32 that the plan gives.
-fn reduce(code: &mut Code, op: ReduceOp, mean: Option<u64>, from: DType, to: DType) -> Result<FuncId, String> {
+fn reduce(
+    code: &mut Code,
+    op: ReduceOp,
+    mean: Option<u64>,
+    from: DType,
+    to: DType,
+) -> Result<FuncId, String> {
     kernel(code, format!("reduce {op:?} {mean:?} {from:?} {to:?}"), 2, |k| {
         let (outer, n, inner) = (k.word(OUTER), k.word(SIZE), k.word(INNER));
         let mut src = k.word(SRC);
@@ -268,7 +274,8 @@ fn limited(k: &mut Kernel<'_, '_>, v: Value, t: Type, signed: bool) -> Value {
         return v;
     }
     let bits = t.bits();
-    let (lo, hi) = if signed { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };
+    let (lo, hi) =
+        if signed { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };
     let (lo, hi) = (k.int(lo), k.int(hi));
     let v = k.b.ins().smax(v, lo);
     k.b.ins().smin(v, hi)

@@ -161,7 +161,11 @@ impl Compiled<'_> {
     }
 
     /// The same, without the interpreter: none where a run met a fault or came to a standstill.
-    pub fn run_alone(&self, inputs: &[Vec<Tensor>], options: &RunOptions) -> Result<Option<RunResult>, Diagnostics> {
+    pub fn run_alone(
+        &self,
+        inputs: &[Vec<Tensor>],
+        options: &RunOptions,
+    ) -> Result<Option<RunResult>, Diagnostics> {
         let host = Host::new(&self.program, inputs)?;
         let world =
             World::new(&self.program, &self.recipes, &self.entries, host, options.calls, options.max_bytes);

@@ -91,9 +91,8 @@ impl Code {
         set("is_pic", "false")?;
         set("opt_level", if ops > QUICK { "none" } else { "speed" })?;
         set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
-        let isa = cranelift::native::builder()?
-            .finish(settings::Flags::new(flags))
-            .map_err(|e| e.to_string())?;
+        let isa =
+            cranelift::native::builder()?.finish(settings::Flags::new(flags)).map_err(|e| e.to_string())?;
         let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
         symbols(&mut builder);
         Ok(Code {

@@ -403,7 +403,9 @@ impl Emit<'_, '_, '_> {
                     (values.iter().min().copied().unwrap_or(0), values.iter().max().copied().unwrap_or(0));
                 let n = values.len() as i64;
                 let i = self.expr(i);
-                if let Some(v) = i.constant().and_then(|i| usize::try_from(i).ok()).and_then(|i| values.get(i)) {
+                if let Some(v) =
+                    i.constant().and_then(|i| usize::try_from(i).ok()).and_then(|i| values.get(i))
+                {
                     return Num::int(*v);
                 }
                 if n == 0 {

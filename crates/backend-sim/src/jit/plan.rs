@@ -115,7 +115,11 @@ impl Plan {
                 let product = local::product((&shapes[0], &shapes[1]), &shape).ok()?;
                 let sizes = [reads[0].1, reads[1].1, n];
                 let raw = [at(*a, 0, from), at(*b, 0, from), at(op.dst(), 0, dtype)];
-                let widened = [from.is_float() && from != DType::F32, from.is_float() && from != DType::F32, dtype.is_float() && dtype != DType::F32];
+                let widened = [
+                    from.is_float() && from != DType::F32,
+                    from.is_float() && from != DType::F32,
+                    dtype.is_float() && dtype != DType::F32,
+                ];
                 words = vec![0; product::PAIRS];
                 for i in 0..3 {
                     words[i] = raw[i];
@@ -127,7 +131,8 @@ impl Plan {
                     (words[halves], words[len]) = (raw[i], sizes[i] as i64);
                 }
                 let (m, k, width) = product.sizes;
-                (words[product::M], words[product::K], words[product::N]) = (m as i64, k as i64, width as i64);
+                (words[product::M], words[product::K], words[product::N]) =
+                    (m as i64, k as i64, width as i64);
                 words[product::BATCHES] = product.pairs.len() as i64;
                 words[product::INTEGER] = i64::from(from == DType::I32);
                 words.extend(product.pairs.iter().flat_map(|(x, y)| [*x as i64, *y as i64]));
@@ -144,12 +149,16 @@ impl Plan {
                 }
             }
             LocalOp::Cast { .. } if reads[0].1 == n => words.push(n as i64),
-            LocalOp::Copy { .. } | LocalOp::Pack { at: Some(_), .. } | LocalOp::Unpack { at: Some(_), .. }
+            LocalOp::Copy { .. }
+            | LocalOp::Pack { at: Some(_), .. }
+            | LocalOp::Unpack { at: Some(_), .. }
                 if reads[0].1 == n =>
             {
                 words.push((n * dtype.bytes()) as i64);
             }
-            LocalOp::Pack { at: None, dim, .. } | LocalOp::Unpack { at: None, dim, .. } if reads[0].1 == n => {
+            LocalOp::Pack { at: None, dim, .. } | LocalOp::Unpack { at: None, dim, .. }
+                if reads[0].1 == n =>
+            {
                 let tensor = if matches!(op, LocalOp::Pack { .. }) { &shapes[0] } else { &shape };
                 let (outer, size, inner) = local::outer_inner(tensor, *dim).ok()?;
                 words.extend([outer as i64, size as i64, (inner * dtype.bytes()) as i64]);
@@ -160,7 +169,13 @@ impl Plan {
                 if outer * len * inner != n {
                     return None;
                 }
-                words.extend([outer as i64, size as i64, (inner * dtype.bytes()) as i64, lo as i64, len as i64]);
+                words.extend([
+                    outer as i64,
+                    size as i64,
+                    (inner * dtype.bytes()) as i64,
+                    lo as i64,
+                    len as i64,
+                ]);
             }
             LocalOp::Cast { .. } | LocalOp::Copy { .. } | LocalOp::Pack { .. } | LocalOp::Unpack { .. } => {
                 return None;

@@ -158,8 +158,7 @@ impl Builder<'_, '_, '_> {
 
     fn branch(&mut self, c: Num, then: &[CStmt], other: &[CStmt]) -> Result<(), String> {
         let c = self.e.ssa(c);
-        let (yes, no, join) =
-            (self.e.b.create_block(), self.e.b.create_block(), self.e.b.create_block());
+        let (yes, no, join) = (self.e.b.create_block(), self.e.b.create_block(), self.e.b.create_block());
         self.e.b.ins().brif(c, yes, &[], no, &[]);
         self.e.b.switch_to_block(yes);
         self.list(then)?;
@@ -289,10 +288,7 @@ impl Builder<'_, '_, '_> {
         }
         let mem = |p: Place| Num::int(i64::from(p.mem));
         let remote = Num::int(i64::from(remote));
-        self.call(
-            Helper::Move,
-            &[from.0, mem(src), src.start, to.0, mem(dst), dst.start, src.len, remote],
-        );
+        self.call(Helper::Move, &[from.0, mem(src), src.start, to.0, mem(dst), dst.start, src.len, remote]);
     }
 
     fn reduce(&mut self, op: ReduceOp, dst: Place, src: Place) -> Result<(), String> {

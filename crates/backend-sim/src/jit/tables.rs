@@ -56,9 +56,7 @@ impl Tables {
     fn per_rank(&mut self, key: Key, e: &C, program: &Program<'_>) -> Entry {
         self.get(key, || match e {
             C::Int(v) => vec![*v; program.ranks() as usize],
-            e => (0..program.ranks())
-                .map(|r| program.eval(e, &program.mesh_env(r)).unwrap_or(-1))
-                .collect(),
+            e => (0..program.ranks()).map(|r| program.eval(e, &program.mesh_env(r)).unwrap_or(-1)).collect(),
         })
     }
 

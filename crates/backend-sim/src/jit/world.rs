@@ -4,7 +4,10 @@
 //! back into the queue. Inputs, results and what is forgotten between calls are [`crate::host`], as for the
 //! interpreter.
 
-#![allow(unsafe_code, reason = "compiled functions are called here, and memories are handed to them as pointers")]
+#![allow(
+    unsafe_code,
+    reason = "compiled functions are called here, and memories are handed to them as pointers"
+)]
 
 use super::abi::{AWAITS, Ctx, DONE, RoleFn, WAITS, YIELDS};
 use super::plan::{Plan, Recipe};
@@ -210,7 +213,13 @@ impl<'p> World<'p> {
     }
 
     /// Moves one stream until it waits, gives way or is done.
-    fn go(&mut self, thread: usize, tables: &[*const i64], scratch: *mut f32, budget: i64) -> Result<(), Stop> {
+    fn go(
+        &mut self,
+        thread: usize,
+        tables: &[*const i64],
+        scratch: *mut f32,
+        budget: i64,
+    ) -> Result<(), Stop> {
         let (rank, stream) = (self.threads[thread].rank, self.threads[thread].stream);
         let mut env = std::mem::take(&mut self.threads[thread].env);
         let (counters, events) = (self.program.counters() as usize, self.program.events.len());
