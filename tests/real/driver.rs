@@ -85,7 +85,7 @@ pub fn done(words: &[&str]) -> Done {
     let schedule = job.schedule();
     let mut report = compile::begin("compile", &job.args.source.file, &job.built, schedule);
     report.verified = Some(analyse::verify(schedule).unwrap_or_else(|e| fail(&e)));
-    let executed = analyse::execute(&job.session, &job.built, schedule, &job.args.data, 1, None)
+    let executed = analyse::execute(&job.session, &job.built, schedule, &job.args.data, 1, None, false)
         .unwrap_or_else(|e| fail(&e));
     analyse::time(&mut report, schedule, &job.built.topology).unwrap_or_else(|e| fail(&e));
     Done { job, report, executed }

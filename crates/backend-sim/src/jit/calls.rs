@@ -118,14 +118,52 @@ pub(super) extern "C" fn gather_word(dst: *mut u32, src: *const u8, stride: i64,
     }
 }
 
+/// Runs a loop with the wider vectors of this processor, if it has them: the same operations on the same numbers.
+macro_rules! widest {
+    ($name:ident($src:ident: &[$s:ty], $dst:ident: &mut [$d:ty]) $body:block) => {
+        fn $name($src: &[$s], $dst: &mut [$d]) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2")]
+                fn wide($src: &[$s], $dst: &mut [$d]) $body
+                if std::is_x86_feature_detected!("avx2") {
+                    // SAFETY: the processor has the instructions.
+                    return unsafe { wide($src, $dst) };
+                }
+            }
+            $body
+        }
+    };
+}
+
+widest!(bf16_to_f32(src: &[bf16], dst: &mut [f32]) {
+    dst.iter_mut().zip(src).for_each(|(o, x)| *o = f32::from_bits(u32::from(x.to_bits()) << 16));
+});
+widest!(f32_to_bf16(src: &[f32], dst: &mut [bf16]) {
+    for (o, x) in dst.iter_mut().zip(src) {
+        // Nearest even; a NaN keeps a bit of its payload.
+        let bits = x.to_bits();
+        let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+        *o = bf16::from_bits(if x.is_nan() { bits >> 16 | 0x40 } else { rounded } as u16);
+    }
+});
+
+fn f16_to_f32(src: &[f16], dst: &mut [f32]) {
+    src.convert_to_f32_slice(dst);
+}
+
+fn f32_to_f16(src: &[f32], dst: &mut [f16]) {
+    dst.convert_from_f32_slice(src);
+}
+
 macro_rules! halves {
-    ($t:ty, $widen:ident, $narrow:ident, $round:ident, $ints:ident, $of:path) => {
+    ($t:ty, $up:path, $down:path, $widen:ident, $narrow:ident, $round:ident, $ints:ident, $of:path) => {
         pub(super) extern "C" fn $widen(dst: *mut f32, src: *const u8, stride: i64, n: i64) {
             // SAFETY: kernels widen a block of an operand into their room.
             unsafe {
                 let out = from_raw_parts_mut(dst, n as usize);
                 if stride == size_of::<$t>() as i64 {
-                    from_raw_parts(src.cast::<$t>(), n as usize).convert_to_f32_slice(out);
+                    $up(from_raw_parts(src.cast::<$t>(), n as usize), out);
                 } else {
                     let all = strided::<$t>(src, stride, n as usize);
                     out.iter_mut().zip(all).for_each(|(o, x)| *o = x.to_f32());
@@ -134,9 +172,7 @@ macro_rules! halves {
         }
         pub(super) extern "C" fn $narrow(dst: *mut $t, src: *const f32, n: i64) {
             // SAFETY: kernels narrow a block of their room into a result.
-            unsafe {
-                from_raw_parts_mut(dst, n as usize).convert_from_f32_slice(from_raw_parts(src, n as usize));
-            }
+            unsafe { $down(from_raw_parts(src, n as usize), from_raw_parts_mut(dst, n as usize)) };
         }
         pub(super) extern "C" fn $round(block: *mut f32, n: i64) {
             // SAFETY: kernels round a block of their room.
@@ -152,8 +188,17 @@ macro_rules! halves {
         }
     };
 }
-halves!(f16, widen_f16, narrow_f16, round_f16, ints_to_f16, numbers::f16_of_int);
-halves!(bf16, widen_bf16, narrow_bf16, round_bf16, ints_to_bf16, numbers::bf16_of_int);
+halves!(f16, f16_to_f32, f32_to_f16, widen_f16, narrow_f16, round_f16, ints_to_f16, numbers::f16_of_int);
+halves!(
+    bf16,
+    bf16_to_f32,
+    f32_to_bf16,
+    widen_bf16,
+    narrow_bf16,
+    round_bf16,
+    ints_to_bf16,
+    numbers::bf16_of_int
+);
 
 macro_rules! scalars {
     ($($name:ident = $op:ident),*) => {
@@ -206,4 +251,27 @@ pub(super) extern "C" fn matmul(plan: *const i64) -> i64 {
         }
     }
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every bf16, and for each the f32 around the middle of it and the next one.
+    #[test]
+    fn blocks_of_bf16_convert_as_single_ones_do() {
+        let all: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
+        let mut wide = vec![0f32; all.len()];
+        bf16_to_f32(&all, &mut wide);
+        assert!(wide.iter().zip(&all).all(|(w, b)| w.to_bits() == b.to_f32().to_bits() || w.is_nan()));
+        for low in [0u32, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
+            let from: Vec<f32> = (0..=u16::MAX).map(|b| f32::from_bits(u32::from(b) << 16 | low)).collect();
+            let mut to = vec![bf16::ZERO; from.len()];
+            f32_to_bf16(&from, &mut to);
+            for (x, got) in from.iter().zip(&to) {
+                let want = bf16::from_f32(*x);
+                assert!(want.to_bits() == got.to_bits() || (want.is_nan() && got.is_nan()), "{x:e}");
+            }
+        }
+    }
 }
