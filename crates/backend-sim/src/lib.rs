@@ -19,6 +19,7 @@ mod host;
 pub mod interp;
 pub mod local;
 pub mod numbers;
+pub mod perturb;
 pub mod reference;
 mod rng;
 pub mod scalar_eval;
