@@ -1,5 +1,6 @@
 //! What is found out about a schedule: proof, numbers, time, bounds; each as the part of the report it becomes.
 
+use crate::bounds;
 use crate::build::Built;
 use crate::data::{self, Inputs};
 use crate::report::*;
@@ -9,13 +10,13 @@ use kbc_backend_sim::compare::{Blame, Comparison, Expected, compare};
 use kbc_backend_sim::interp::{RunOptions, RunResult};
 use kbc_backend_sim::reference::{EvalOptions, RefTensor, evaluate};
 use kbc_backend_sim::tensor::{Tensor, Value};
-use kbc_backend_sim::time::{Cause, Observer, TimeOptions, Timing, Work, simulate_observed};
+use kbc_backend_sim::time::{Cause, Timing};
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::bounds::{self, Problem, Sizes, algbw, bound, busbw};
+use kbc_ir::bounds::{algbw, busbw};
 use kbc_ir::checker::{CheckOptions, Method, Verdict, check};
 use kbc_ir::graph::{Graph, OpKind};
-use kbc_ir::schedule::{Calls, Region, RegionId, Schedule};
-use kbc_ir::topology::{DeviceId, Topology};
+use kbc_ir::schedule::{Calls, Schedule};
+use kbc_ir::topology::Topology;
 use kbc_ir::types::{Mesh, TensorType};
 use kbc_ir::walk::Program;
 
@@ -297,34 +298,31 @@ fn failure(schedule: &Schedule, f: &kbc_backend_sim::adversary::Failure) -> Stri
     }
 }
 
-/// Sums up the local work of every rank.
-struct Busy(Vec<f64>);
-
-impl Observer for Busy {
-    fn works(&mut self, work: &Work) {
-        if let Some(sum) = self.0.get_mut(work.rank as usize) {
-            *sum += work.end_ns - work.start_ns;
-        }
-    }
-}
-
 /// Times a schedule and sets bounds against it.
 ///
 /// # Errors
 /// Of the engine; E990, a time below the bound, which is an error of kbc.
 pub fn time(report: &mut Report, schedule: &Schedule, topology: &Topology) -> Result<(), Diagnostics> {
-    let mut busy = Busy(vec![0.0; schedule.mesh.ranks() as usize]);
-    let timing = simulate_observed(schedule, topology, &TimeOptions::default(), &mut busy)?;
-    let compute = busy.0.iter().copied().fold(0.0, f64::max);
-    let lower = bound_of_program(report, schedule, topology, &timing, compute)?;
-    let total = timing.ns;
-    if total < lower.0 * (1.0 - 1e-9) {
-        return Err(below(&schedule.name, total, lower.0).into());
+    let (timing, lower) = bounds::timed(schedule, topology, true)?;
+    for found in &lower.collectives {
+        let Some(c) = report.collectives.get_mut(found.place) else { continue };
+        c.bytes = found.bytes;
+        c.bound_ns = Some(found.bound.ns);
+        c.bound_exact = found.bound.exact;
+        c.bottleneck = (found.bound.ns > 0.0).then(|| found.bound.bottleneck.clone());
+        if let Some(took) = found.took_ns {
+            c.time_ns = Some(took);
+            c.percent = (found.bound.ns > 0.0 && took > 0.0).then(|| 100.0 * found.bound.ns / took);
+            if took > 0.0 {
+                c.algbw = Some(algbw(found.bytes, took));
+                c.busbw = Some(busbw(found.kind, found.ranks, found.bytes, took));
+            }
+        }
     }
-    report.time_ns = Some(total);
-    report.bound_ns = Some(lower.0);
-    report.percent = (lower.0 > 0.0 && total > 0.0).then(|| 100.0 * lower.0 / total);
-    report.bottleneck = Some(lower.1);
+    report.time_ns = Some(timing.ns);
+    report.bound_ns = Some(lower.ns);
+    report.percent = (lower.ns > 0.0 && timing.ns > 0.0).then(|| 100.0 * lower.ns / timing.ns);
+    report.bottleneck = Some(lower.bottleneck);
     report.messages = Some(timing.messages);
     report.critical_path = steps(schedule, topology, &timing);
     report.links = links(topology, &timing);
@@ -356,6 +354,8 @@ fn steps(schedule: &Schedule, topology: &Topology, timing: &Timing) -> Vec<StepR
         .iter()
         .map(|s| {
             let cause = match s.cause {
+                Cause::Late => "starts late".into(),
+                Cause::Endpoint => "endpoint of a message".into(),
                 Cause::Queue(l) => format!("waits for link {}", topology.link_name(l)),
                 Cause::Latency(l) => format!("latency of link {}", topology.link_name(l)),
                 Cause::Service(l) => format!("bytes over link {}", topology.link_name(l)),
@@ -376,143 +376,6 @@ fn steps(schedule: &Schedule, topology: &Topology, timing: &Timing) -> Vec<StepR
             }
         })
         .collect()
-}
-
-fn below(what: &str, time: f64, bound: f64) -> Diagnostic {
-    Diagnostic::error("E990", format!("{what} takes {time} ns, below its bound of {bound} ns"))
-        .note("one of the two is wrong: an error of kbc, not of the program")
-        .help("please report it with the program")
-}
-
-/// The bound of every collective (put into the report) and of the whole: (ns, words).
-fn bound_of_program(
-    report: &mut Report,
-    schedule: &Schedule,
-    topology: &Topology,
-    timing: &Timing,
-    compute: f64,
-) -> Result<(f64, String), Diagnostics> {
-    let program = Program::compile(schedule)?;
-    let mut bandwidth: Vec<(String, f64)> = vec![];
-    let (mut chain, mut best) = (0.0, (0.0, "nothing to move".to_owned()));
-    let mut at = 0;
-    for (i, region) in schedule.regions.iter().enumerate() {
-        if region.over.is_empty() {
-            continue;
-        }
-        let id = RegionId(i as u32);
-        let Some((problem, bytes)) = problem(schedule, &program, region, id)? else {
-            at += 1;
-            continue;
-        };
-        let found = bound(topology, &problem).map_err(Diagnostics::from)?;
-        let span = timing.regions.iter().find(|r| r.region == id);
-        let took = span.map(|s| s.end_ns - s.start_ns);
-        if let Some(c) = report.collectives.get_mut(at) {
-            c.bytes = bytes;
-            c.bound_ns = Some(found.ns);
-            c.bound_exact = found.exact;
-            c.bottleneck = (found.ns > 0.0).then(|| found.bottleneck.clone());
-            if let Some(took) = took {
-                c.time_ns = Some(took);
-                c.percent = (found.ns > 0.0 && took > 0.0).then(|| 100.0 * found.ns / took);
-                if took > 0.0 {
-                    c.algbw = Some(algbw(bytes, took));
-                    c.busbw = Some(busbw(problem.kind, problem.group.len(), bytes, took));
-                }
-            }
-        }
-        at += 1;
-        if let Some(took) = took
-            && took < found.ns * (1.0 - 1e-9)
-        {
-            return Err(below(&region.name, took, found.ns).into());
-        }
-        chain += found.latency_ns;
-        let key = format!("{} over {}", problem.kind.name(), region.over[0]);
-        match bandwidth.iter_mut().find(|b| b.0 == key) {
-            Some(b) => b.1 += found.bandwidth_ns,
-            None => bandwidth.push((key, found.bandwidth_ns)),
-        }
-        if found.ns > best.0 {
-            best = (found.ns, found.bottleneck);
-        }
-    }
-    for (what, ns) in bandwidth {
-        if ns > best.0 {
-            best = (ns, format!("bandwidth of all {what}"));
-        }
-    }
-    if chain > best.0 {
-        best = (chain, "latency of one collective after another".into());
-    }
-    if compute > best.0 {
-        best = (compute, "compute of the busiest rank".into());
-    }
-    Ok(best)
-}
-
-/// The problem a collective region solves on the machine, on its first group, and S of the bandwidth conventions.
-fn problem(
-    schedule: &Schedule,
-    program: &Program<'_>,
-    region: &Region,
-    id: RegionId,
-) -> Result<Option<(Problem, u64)>, Diagnostics> {
-    let Some(promise) = &region.promise else { return Ok(None) };
-    let Some(kind) = bounds::CollKind::from_name(&promise.collective) else { return Ok(None) };
-    let p = schedule.group_size(region);
-    let group: Vec<DeviceId> = (0..p).map(|i| DeviceId(program.group_rank(id, 0, i) as u32)).collect();
-    let Some(operand) = region.operands.first() else { return Ok(None) };
-    let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
-    let elements = program.elements(operand.buffer, 0).map_err(fault)?;
-    let width = schedule.buffer(operand.buffer).dtype.bytes();
-    let bytes = elements * width;
-    let mut problem = Problem::new(kind, bytes, group);
-    if let Some(root) = promise.root {
-        problem = problem.root(root as usize);
-    }
-    if operand.line.parts > 1
-        && let (Some(extent), Some(unit)) = (operand.line.extent.as_int(), operand.line.unit.as_int())
-    {
-        let blocks = (0..p)
-            .map(|b| {
-                let (lo, hi) = (
-                    operand.line.rule.boundary(extent as u64, b, p),
-                    operand.line.rule.boundary(extent as u64, b + 1, p),
-                );
-                (hi - lo) * unit as u64 * width
-            })
-            .collect();
-        problem = problem.sizes(if kind == bounds::CollKind::AllToAll {
-            pairs(schedule, program, region, id, width).map_err(fault)?
-        } else {
-            Sizes::Blocks(blocks)
-        });
-    }
-    Ok(Some((problem, bytes)))
-}
-
-/// Bytes every rank has for every other, for an all_to_all.
-fn pairs(
-    schedule: &Schedule,
-    program: &Program<'_>,
-    region: &Region,
-    id: RegionId,
-    width: u64,
-) -> Result<Sizes, kbc_ir::walk::Fault> {
-    let p = schedule.group_size(region);
-    let line = &region.operands[0].line;
-    let mut all = vec![];
-    for src in 0..p {
-        let rank = program.group_rank(id, 0, src);
-        let unit = program.local_value(&line.unit, rank).unwrap_or(0).max(0) as u64;
-        let extent = program.local_value(&line.extent, rank).unwrap_or(0).max(0) as u64;
-        all.extend((0..p).map(|dst| {
-            (line.rule.boundary(extent, dst + 1, p) - line.rule.boundary(extent, dst, p)) * unit * width
-        }));
-    }
-    Ok(Sizes::Pairs(all))
 }
 
 /// The collectives of a schedule, in order, without times.

@@ -6,8 +6,10 @@ use crate::pipeline;
 use crate::session::{Outcome, Session};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_frontend::lower::{LowerOptions, lower};
+use kbc_frontend::machine;
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::topology::Topology;
+use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::{Body, Module};
 use kbc_passes::instrument::Instrument;
 use kbc_passes::pipeline::Step;
@@ -27,6 +29,8 @@ pub struct Built {
     pub placed: Graph,
     /// The machine.
     pub topology: Topology,
+    /// What perturbs it, as its file says.
+    pub perturb: Option<Perturb>,
     /// Parameters with their values.
     pub params: Vec<(String, String)>,
     /// What `select` considered.
@@ -65,16 +69,20 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
     }
     session.progress("reading");
     let (loaded, mut found) = load_parts(session, &source.file)?;
-    let topology = source.topology.as_ref().map(|t| {
-        let file = session.add_text("<--topology>", t);
-        (t.clone(), file)
-    });
+    let (topology, machine) = match &source.topology {
+        None => (None, None),
+        Some(t) => match argument(session, "<--topology>", t)? {
+            Argument::Text(text, file) => (Some((text, file)), None),
+            Argument::File(text, file) => (None, Some(machine::read(&text, file)?)),
+        },
+    };
     let defines = defines(&source.define)?;
     let options = LowerOptions {
         defines,
         program: source.program.clone(),
         algorithm: source.algorithm.clone(),
         topology,
+        machine,
     };
     let lowered = match lower(&loaded, &options) {
         Ok(lowered) if !found.has_errors() => lowered,
@@ -99,9 +107,40 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
         typed: keep.typed.unwrap_or_default(),
         placed,
         topology: lowered.topology,
+        perturb: lowered.perturb,
         params: lowered.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
         select,
     })
+}
+
+/// A value of the command line that is a text or names a file.
+pub enum Argument {
+    /// As it stands.
+    Text(String, FileId),
+    /// The contents of a `.yaml` file.
+    File(String, FileId),
+}
+
+/// Reads the file of an argument that ends like one.
+///
+/// # Errors
+/// E412: it cannot be read.
+pub fn argument(session: &mut Session, name: &str, text: &str) -> Outcome<Argument> {
+    if [".yaml", ".yml"].iter().any(|end| text.ends_with(end)) {
+        let (file, text) = session.read(text)?;
+        return Ok(Argument::File(text, file));
+    }
+    Ok(Argument::Text(text.to_owned(), session.add_text(name, text)))
+}
+
+/// What `--perturb` says: a file, or the section's content in one line.
+///
+/// # Errors
+/// Those of [`machine::read_perturb`].
+pub fn perturb(session: &mut Session, text: Option<&String>) -> Outcome<Option<Perturb>> {
+    let Some(text) = text else { return Ok(None) };
+    let (Argument::Text(text, file) | Argument::File(text, file)) = argument(session, "<--perturb>", text)?;
+    Ok(Some(machine::read_perturb(&text, file)?))
 }
 
 /// `NAME=VALUE`

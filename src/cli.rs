@@ -79,8 +79,8 @@ pub struct Source {
     /// Overrides a parameter: `-D tp=8`.
     #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]
     pub define: Vec<String>,
-    /// Replaces the shape of the program's topology: `torus(2,3)`.
-    #[arg(long, value_name = "SHAPE", help_heading = "Program")]
+    /// Replaces the shape of the program's topology: `torus(2,3)`; or a machine file, `machine.yaml`.
+    #[arg(long, value_name = "SHAPE|FILE", help_heading = "Program")]
     pub topology: Option<String>,
     /// The program to take, if the file has several.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
@@ -139,6 +139,10 @@ pub struct Compile {
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
+    /// Also times it with stragglers and slow links: a `.yaml` file with a `perturb` section, or its content,
+    /// `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
+    #[arg(long, value_name = "FILE|TEXT")]
+    pub perturb: Option<String>,
     /// Also writes an artefact: graph, kir, dot, dot-graph; repeatable. Without a path it goes to standard output in
     /// place of the report, once the schedule is proven.
     #[arg(long, value_name = "KIND[=PATH]")]
@@ -192,6 +196,10 @@ pub struct Run {
     /// Data only.
     #[arg(long)]
     pub no_time: bool,
+    /// Also times it with stragglers and slow links: a `.yaml` file with a `perturb` section, or its content,
+    /// `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
+    #[arg(long, value_name = "FILE|TEXT", conflicts_with = "no_time")]
+    pub perturb: Option<String>,
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
@@ -236,8 +244,8 @@ pub struct Explain {
     /// Overrides a parameter: `-D tp=8`.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub define: Vec<String>,
-    /// Replaces the shape of the program's topology.
-    #[arg(long, value_name = "SHAPE")]
+    /// Replaces the shape of the program's topology; or a machine file.
+    #[arg(long, value_name = "SHAPE|FILE")]
     pub topology: Option<String>,
 }
 

@@ -4,12 +4,14 @@
 //! frontend, the passes, the checker and the backends, and putting their findings into one report.
 
 pub mod analyse;
+pub mod bounds;
 pub mod build;
 pub mod cli;
 pub mod commands;
 pub mod data;
 pub mod engine;
 pub mod outdir;
+pub mod perturb;
 pub mod pipeline;
 pub mod report;
 pub mod session;

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use kbc::cli::{Cli, Command};
-use kbc::session::{Failure, Session};
+use kbc::session::Session;
 use kbc::{commands, pipeline};
 use std::process::ExitCode;
 
@@ -21,8 +21,7 @@ fn main() -> ExitCode {
     };
     let (messages, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,
-        Err(Failure::Program(d)) => (d, 1),
-        Err(Failure::Usage(d)) => (d, 2),
+        Err(failure) => failure.into_parts(),
     };
     session.tell(&messages);
     ExitCode::from(code)

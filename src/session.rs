@@ -13,6 +13,19 @@ pub enum Failure {
     Program(Diagnostics),
     /// Wrong usage, or a file that cannot be read or written: exit code 2.
     Usage(Diagnostics),
+    /// kbc contradicts itself: exit code 101, as for a panic.
+    Bug(Diagnostics),
+}
+
+impl Failure {
+    /// Its messages and the exit code of the process.
+    pub fn into_parts(self) -> (Diagnostics, u8) {
+        match self {
+            Failure::Program(d) => (d, 1),
+            Failure::Usage(d) => (d, 2),
+            Failure::Bug(d) => (d, 101),
+        }
+    }
 }
 
 impl From<Diagnostics> for Failure {
@@ -21,6 +34,9 @@ impl From<Diagnostics> for Failure {
         let usage = |code: &str| {
             code.starts_with("E41") || code.starts_with("E42") || ("E902"..="E904").contains(&code)
         };
+        if d.list.iter().any(|d| d.code.starts_with("E99")) {
+            return Failure::Bug(d);
+        }
         let mut errors = d.list.iter().filter(|d| d.severity == Severity::Error).peekable();
         if errors.peek().is_some() && errors.all(|d| usage(d.code)) {
             Failure::Usage(d)

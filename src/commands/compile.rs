@@ -1,10 +1,11 @@
 //! `kbc compile`: text, schedule, proof, numbers, time, report.
 
 use crate::analyse;
-use crate::build::{Built, build};
+use crate::build::{self, Built, build};
 use crate::cli::{Compile, ReportFormat};
 use crate::data;
 use crate::outdir;
+use crate::perturb;
 use crate::report::{InputReport, ParamReport, Report, human};
 use crate::session::{Failure, Outcome, Session};
 use kbc_diag::nearest::nearest;
@@ -21,6 +22,7 @@ use std::path::Path;
 pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     target(args)?;
     let artefacts = artefacts(args)?;
+    let described = build::perturb(session, args.perturb.as_ref())?;
     let built = build(session, &args.source, &args.passes, &args.watch)?;
     let names = analyse::output_names(&built.typed);
     data::check_outputs(&args.data, &names)?;
@@ -42,6 +44,9 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     report.inputs = inputs(&built, &done.inputs);
     session.progress("timing");
     analyse::time(&mut report, schedule, &built.topology)?;
+    if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
+        report.perturb = Some(perturb::runs(schedule, &built.topology, p)?);
+    }
     report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
     (report.compare, report.expect) = (Some(done.compare), done.expect);
     if let Some(last) = done.result.outputs.last() {

@@ -2,15 +2,18 @@
 
 use super::compile::{begin, finish, inputs};
 use crate::analyse;
-use crate::build::build;
+use crate::build::{self, Argument, build};
 use crate::cli::{Run, Watch};
 use crate::data;
+use crate::perturb;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::generate::{self, ExactRange};
 use kbc_backend_sim::tensor::Tensor;
-use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_diag::{Diagnostic, Span};
+use kbc_frontend::machine;
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::topology::Topology;
+use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::types::TensorType;
 
 /// Calls of an adversarial run: what a reuse race over alternating slots needs to show, and one more.
@@ -24,6 +27,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     if args.source.file.ends_with(".kir") {
         return run_schedule(session, args);
     }
+    let described = build::perturb(session, args.perturb.as_ref())?;
     let built = build(session, &args.source, "default", &Watch::default())?;
     let Some(schedule) = built.module.schedule() else { return Ok(()) };
     let names = analyse::output_names(&built.typed);
@@ -49,6 +53,9 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     }
     if !args.no_time {
         analyse::time(&mut report, schedule, &built.topology)?;
+        if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
+            report.perturb = Some(perturb::runs(schedule, &built.topology, p)?);
+        }
     }
     finish(session, &report, args.report, true)
 }
@@ -78,14 +85,56 @@ fn run_schedule(session: &mut Session, args: &Run) -> Outcome {
             report.adversarial = Some(found);
         }
     }
-    let machine = args.source.topology.clone().or(module.machine.clone());
-    report.machine.clone_from(&machine);
-    if let (Some(machine), false) = (&machine, args.no_time) {
-        let at = session.add_text("<machine>", machine);
-        let topology = Topology::parse(machine, at).map_err(Diagnostics::from)?;
-        analyse::time(&mut report, schedule, &topology)?;
+    let described = build::perturb(session, args.perturb.as_ref())?;
+    let machine = machine(session, args.source.topology.as_ref(), module.machine.as_ref())?;
+    report.machine = machine.as_ref().map(|m| m.0.to_string());
+    match machine {
+        Some((topology, own)) if !args.no_time => {
+            analyse::time(&mut report, schedule, &topology)?;
+            if let Some(p) = described.or(own) {
+                report.perturb = Some(perturb::runs(schedule, &topology, &p)?);
+            }
+        }
+        None if described.is_some() => {
+            return Err(Diagnostic::error("E416", "--perturb means nothing without a machine")
+                .help("name one by --topology")
+                .into());
+        }
+        _ => {}
     }
     finish(session, &report, args.report, true)
+}
+
+/// The machine of a schedule: that of `--topology`, else its own; a machine file without a shape changes its own.
+fn machine(
+    session: &mut Session,
+    asked: Option<&String>,
+    own: Option<&String>,
+) -> Outcome<Option<(Topology, Option<Perturb>)>> {
+    let Some(text) = asked.or(own) else { return Ok(None) };
+    let (text, file) = match build::argument(session, "<machine>", text)? {
+        Argument::Text(text, at) => return Ok(Some((Topology::parse(&text, at)?, None))),
+        Argument::File(text, file) => (text, file),
+    };
+    let file = machine::read(&text, file)?;
+    let base = match own {
+        Some(own) => {
+            let at = session.add_text("<machine>", own);
+            Some((Topology::parse_shape(own, at)?, at))
+        }
+        None => None,
+    };
+    let own_shape = base.as_ref().map(|(w, _)| w.shape.clone());
+    let Some(shape) = file.shape.as_ref().map(|s| s.node.clone()).or(own_shape) else {
+        return Err(Diagnostic::error("E463", "neither the machine file nor the schedule has a `shape`")
+            .help("add `shape: ring(8)` to the file")
+            .into());
+    };
+    let (settings, links) = base.map_or_else(Default::default, |(w, _)| (w.settings, w.links));
+    let mut topology = Topology::build(shape, file.settings.over(&settings), Span::NONE)?;
+    topology.set_links(&links)?;
+    topology.set_links(&file.links)?;
+    Ok(Some((topology, file.perturb)))
 }
 
 /// Exact integers for every input of a schedule.

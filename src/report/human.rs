@@ -1,6 +1,6 @@
 //! A report for people.
 
-use super::{CompareReport, Report};
+use super::{CompareReport, PerturbReport, Report};
 
 /// Nanoseconds with a unit that keeps the number readable.
 pub fn time(ns: f64) -> String {
@@ -119,6 +119,9 @@ pub fn human(r: &Report) -> String {
             line(format!("  not limited on this machine: {}", r.unlimited.join(", ")));
         }
     }
+    if let Some(p) = &r.perturb {
+        perturb(p, &mut line);
+    }
     path(r, &mut line);
     for a in &r.algorithms {
         line(format!(
@@ -131,6 +134,36 @@ pub fn human(r: &Report) -> String {
     }
     line(if r.ok { "ok".into() } else { "not ok".into() });
     out
+}
+
+fn perturb(p: &PerturbReport, line: &mut impl FnMut(String)) {
+    line(format!(
+        "perturbed: {} from seed {}: min {}, median {}, p95 {}, max {}",
+        count(p.runs, "run"),
+        p.seed,
+        time(p.min_ns),
+        time(p.median_ns),
+        time(p.p95_ns),
+        time(p.max_ns)
+    ));
+    line(format!(
+        "  worst: seed {}, {} and {} perturbed; bound of that machine {}",
+        p.worst_seed,
+        count(p.ranks, "rank"),
+        count(p.links, "link"),
+        time(p.worst_bound_ns)
+    ));
+    for b in &p.blame {
+        line(format!(
+            "  {} adds {} to its critical path ({:.1} % of the time)",
+            b.what,
+            time(b.ns),
+            b.percent
+        ));
+    }
+    if p.blame.is_empty() {
+        line("  nothing that is perturbed lies on its critical path".into());
+    }
 }
 
 /// Steps shown of a critical path before the middle is left out.

@@ -58,6 +58,8 @@ pub struct Report {
     pub links: Vec<LinkReport>,
     /// Messages delivered in one call.
     pub messages: Option<u64>,
+    /// Times on perturbed machines.
+    pub perturb: Option<PerturbReport>,
     /// Algorithms checked on shapes (`check` of a file without a program).
     pub algorithms: Vec<AlgorithmReport>,
 }
@@ -218,6 +220,45 @@ pub struct LinkReport {
     pub bytes: u64,
     /// Busy time over total time.
     pub use_percent: f64,
+}
+
+/// Times of one call on perturbed machines, one a seed, in nanoseconds. The report's own time and percent are those of
+/// the machine without perturbation.
+#[derive(Serialize, Debug)]
+pub struct PerturbReport {
+    /// Seed of the first run.
+    pub seed: u64,
+    /// Runs, with the seeds from there on.
+    pub runs: u64,
+    /// The shortest.
+    pub min_ns: f64,
+    /// At least half of the runs take no longer.
+    pub median_ns: f64,
+    /// At least 95 of 100 runs take no longer.
+    pub p95_ns: f64,
+    /// The longest.
+    pub max_ns: f64,
+    /// The seed of the longest run, the first of equal ones.
+    pub worst_seed: u64,
+    /// Lower bound on the machine of that run.
+    pub worst_bound_ns: f64,
+    /// Ranks that are perturbed in that run.
+    pub ranks: u64,
+    /// Links that are perturbed in that run.
+    pub links: u64,
+    /// What of its critical path is there because of a perturbed rank or link, most first, 8 at most.
+    pub blame: Vec<BlameReport>,
+}
+
+/// A perturbed rank or link on the critical path.
+#[derive(Serialize, Debug)]
+pub struct BlameReport {
+    /// `rank (3)` or `link (3)->(4)`.
+    pub what: String,
+    /// Nanoseconds of the path that it adds.
+    pub ns: f64,
+    /// The same of the whole time.
+    pub percent: f64,
 }
 
 /// An algorithm checked on shapes.

@@ -20,6 +20,7 @@ pub mod interp;
 pub mod jit;
 pub mod local;
 pub mod numbers;
+pub mod perturb;
 pub mod reference;
 mod rng;
 pub mod scalar_eval;

@@ -184,6 +184,12 @@ codes! {
     E446 "a machine that is written wrongly",
     E447 "a link that the machine does not have",
     E448 "no bound of this",
+    E460 "a text that is no machine file",
+    E461 "an unknown key of a machine file",
+    E462 "a value of another kind than its key takes",
+    E463 "a machine file without a key that it needs",
+    E464 "a machine file of another model",
+    E465 "a perturbation out of range",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",

@@ -8,6 +8,7 @@ mod explain;
 pub mod library;
 pub mod load;
 pub mod lower;
+pub mod machine;
 mod make;
 pub mod parse;
 pub mod token;

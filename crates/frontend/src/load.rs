@@ -1,14 +1,16 @@
 //! A file and everything it uses, with the library behind it.
 //!
-//! Owns following `use` (once each, cycles are fine), who sees whose names, and the checks that need no sizes: names
+//! Owns following `use` (once each, cycles are fine) and machine files, who sees whose names, and the checks that need no sizes: names
 //! declared twice, algorithms, kernels, parameters. Texts come from a [`Sources`]; nothing here opens a file. Making a
 //! program of it is [`crate::lower`]'s.
 
 use crate::ast::{
     File, Item, KernelDecl, LocalDecl, MeshDecl, ParamDecl, ProgramDecl, TileKernelDecl, TopologyDecl,
+    TopologySource,
 };
 use crate::library::LIBRARY;
 use crate::lower;
+use crate::machine::{self, MachineFile};
 use crate::parse;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_rounds::ast::Ident;
@@ -49,6 +51,8 @@ pub struct Loaded {
     pub files: Vec<LoadedFile>,
     /// Functions, collectives and algorithms of all of them.
     pub library: Library,
+    /// Machine files by the place of their path.
+    pub machines: Vec<(Span, MachineFile)>,
 }
 
 /// What can be called by name in a program, beside the built-in operations.
@@ -88,6 +92,11 @@ impl Loaded {
             }
         }
         out
+    }
+
+    /// The machine file whose path is written there.
+    pub fn machine(&self, path: Span) -> Option<&MachineFile> {
+        self.machines.iter().find(|m| m.0 == path).map(|m| &m.1)
     }
 
     fn visible<'a, T>(
@@ -171,7 +180,8 @@ fn callable(item: &Item) -> Option<Callable<'_>> {
 /// error among them what is returned is incomplete.
 pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loaded, Diagnostics) {
     let mut found = Diagnostics::new();
-    let mut loaded = Loaded { root: root.as_ref().map(|r| r.0), files: vec![], library: Library::new() };
+    let mut loaded =
+        Loaded { root: root.as_ref().map(|r| r.0), files: vec![], library: Library::new(), machines: vec![] };
     let mut decls: Vec<Decls> = vec![];
     let mut todo: Vec<(FileId, String)> = root.into_iter().collect();
     while let Some((id, text)) = todo.pop() {
@@ -179,6 +189,14 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
         found.extend(messages);
         let mut uses = vec![];
         for item in &tree.items {
+            if let Item::Topology(TopologyDecl { source: TopologySource::File(path), .. }) = item {
+                let file =
+                    sources.open(id, &path.node).map_err(|d| d.primary(path.span, "named here").into());
+                match file.and_then(|(file, text)| machine::read(&text, file)) {
+                    Ok(m) => loaded.machines.push((path.span, m)),
+                    Err(d) => found.extend(d),
+                }
+            }
             let Item::Use(u) = item else { continue };
             match sources.open(id, &u.path.node) {
                 Ok((used, text)) => {

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use kbc_diag::{FileId, Span};
 use kbc_ir::topology::{
-    DEFAULT_LINK, DeviceId, Dimension, Direction, LinkId, LinkRate, Quantity, Settings, Topology, quantity,
-    unit_names,
+    DEFAULT_LINK, DeviceId, Dimension, Direction, LinkId, LinkRate, Pace, Quantity, Settings, Topology,
+    Written, quantity, unit_names,
 };
 
 const FILE: FileId = FileId(0);
@@ -230,6 +230,11 @@ fn text_comes_back_as_it_was() {
         "mesh(4, 4, 2) { link: 50 GiB/s, 1 us; device: 100 TFLOP/s, 1.6 TB/s; vector: 200 GB/s; fence: 0 ns; \
          signal: 4 B; wrap2: 2 }",
         "full(8) { link: 1 B/s, 0.5 ns; wrap2: 1 }",
+        "ring(4) { link: 50 GiB/s, 500 ns; forward: store_and_forward; round: 1 ns; endpoint: 2 ns }",
+        "ring(8) { forward: cut_through; link (0)->(1): 25 GB/s, 1 us }",
+        "torus(4, 4) { link -x: 1 GB/s, 2 ns; link +y: 3 GB/s, 4 ns; link (0,0)->(0,1): 5 GB/s, 6 ns }",
+        "ring(2) { wrap2: 2; link (1)->(0) -x: 7 GB/s, 8 ns }",
+        "full(3) { link (2)->(0): 7 GB/s, 8 ns }",
     ] {
         assert_eq!(machine(text).to_string(), text);
     }
@@ -240,8 +245,50 @@ fn text_comes_back_as_it_was() {
         ("ring(4) { fence: 1000 ns; }", "ring(4) { fence: 1 us }"),
         ("ring(4) { link: 5e10 B/s, 0.5 us; }", "ring(4) { link: 50 GB/s, 500 ns }"),
         ("ring(4) { }", "ring(4)"),
+        ("ring(3) { link x: 1 GB/s, 2 ns }", "ring(3) { link +x: 1 GB/s, 2 ns; link -x: 1 GB/s, 2 ns }"),
+        (
+            "mesh(3) { link x: 1 GB/s, 2 ns; link (1)->(0): 50 GB/s, 500 ns }",
+            "mesh(3) { link +x: 1 GB/s, 2 ns; link (2)->(1): 1 GB/s, 2 ns }",
+        ),
+        (
+            "ring(2) { link x: 3 GB/s, 1 ns; wrap2: 2; link (0)->(1): 2 GB/s, 1 ns }",
+            "ring(2) { wrap2: 2; link (0)->(1) +x: 2 GB/s, 1 ns; link (1)->(0) -x: 3 GB/s, 1 ns; link (1)->(0) +x: \
+             3 GB/s, 1 ns; link (0)->(1) -x: 2 GB/s, 1 ns }",
+        ),
     ] {
         assert_eq!(machine(text).to_string(), same);
+    }
+}
+
+#[test]
+fn symmetries_that_rates_leave() {
+    let turns = |text: &str| {
+        let t = machine(text);
+        (0..t.axes().len()).map(|a| t.turns(a)).collect::<Vec<_>>()
+    };
+    assert_eq!(turns("torus(3, 4)"), [true, true]);
+    assert_eq!(turns("torus(2, 4)"), [true, true]);
+    assert_eq!(turns("ring(2) { wrap2: 2 }"), [true]);
+    assert_eq!(turns("mesh(3, 1)"), [false, true]);
+    assert_eq!(turns("full(5)"), [true]);
+    // A direction may be slower everywhere; a single link breaks its own axis and the others.
+    assert_eq!(turns("torus(3, 4) { link +x: 1 GB/s, 2 ns }"), [true, true]);
+    assert_eq!(turns("torus(3, 4) { link (0,0)->(1,0): 1 GB/s, 2 ns }"), [false, false]);
+    let column = "torus(2, 3) { link (0,0)->(0,1): 1 GB/s, 2 ns; link (0,1)->(0,2): 1 GB/s, 2 ns; \
+                  link (0,2)->(0,0): 1 GB/s, 2 ns }";
+    assert_eq!(turns(column), [false, true]);
+    let mut t = machine("torus(2, 3)");
+    t.set_pace(DeviceId(0), Pace { late_ns: 1.0, ..Pace::NORMAL }).unwrap();
+    assert!(t.has_uniform_links() && !t.is_uniform() && !t.turns(0) && !t.turns(1));
+    t.set_pace(DeviceId(3), Pace { late_ns: 1.0, ..Pace::NORMAL }).unwrap();
+    assert_eq!((t.turns(0), t.turns(1)), (true, false));
+    t.set_pace(DeviceId(0), Pace::NORMAL).unwrap();
+    t.set_pace(DeviceId(3), Pace::NORMAL).unwrap();
+    assert!(t.is_uniform());
+    assert_eq!(t.set_pace(DeviceId(6), Pace::NORMAL).unwrap_err().code, "E447");
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let pace = Pace { slower: [1.0, bad, 1.0], late_ns: 0.0 };
+        assert_eq!(t.set_pace(DeviceId(0), pace).unwrap_err().code, "E445");
     }
 }
 
@@ -269,7 +316,7 @@ fn quantities_read_back_exactly() {
 
 #[test]
 fn settings_say_what_is_default_and_override_each_other() {
-    let (_, given) = Topology::parse_shape("ring(4) { fence: 20 ns }", FILE).unwrap();
+    let given = Topology::parse_shape("ring(4) { fence: 20 ns }", FILE).unwrap().settings;
     assert_eq!(given.link(), DEFAULT_LINK);
     assert_eq!(
         (given.flops(), given.memory(), given.vector()),
@@ -278,8 +325,9 @@ fn settings_say_what_is_default_and_override_each_other() {
     assert_eq!((given.fence_ns(), given.signal_bytes(), given.wrap2()), (20.0, 0.0, 1));
     assert_eq!(given.defaulted().len(), 5);
     assert!(!given.defaulted().contains(&"fence: 0 ns"));
-    let (_, program) =
-        Topology::parse_shape("ring(4) { link: 1 GB/s, 7 ns; fence: 9 ns; signal: 4 B }", FILE).unwrap();
+    let program = Topology::parse_shape("ring(4) { link: 1 GB/s, 7 ns; fence: 9 ns; signal: 4 B }", FILE)
+        .unwrap()
+        .settings;
     let both = given.over(&program);
     assert_eq!(both.to_string(), " { link: 1 GB/s, 7 ns; fence: 20 ns; signal: 4 B }");
     assert_eq!(Settings::default().over(&program), program);
@@ -295,6 +343,21 @@ fn bad_texts_are_one_clear_error() {
         ("tree(2, 5)", "E441", "switches", "tree(2, 5)"),
         ("hierarchy(full(8), switch(4))", "E441", "links of their own", "hierarchy(full(8), switch(4))"),
         ("ring()", "E442", "write ring(n)", "ring"),
+        ("ring(4) { link +w: 1 GB/s, 1 ns }", "E446", "there are x, y, z", "w"),
+        ("ring(4) { link (0)=(1): 1 GB/s, 1 ns }", "E446", "expected `->`", "="),
+        ("ring(4) { link (0)->(1) x: 1 GB/s, 1 ns }", "E446", "expected `:`", "x"),
+        ("ring(4) { link (a)->(1): 1 GB/s, 1 ns }", "E446", "expected a coordinate", "a"),
+        ("ring(4) { link (99999999999)->(1): 1 GB/s, 1 ns }", "E446", "no machine has", "99999999999"),
+        ("ring(4) { link y: 1 GB/s, 1 ns }", "E447", "its axes with links are x", "y"),
+        ("full(4) { link x: 1 GB/s, 1 ns }", "E447", "named by their ends", "x"),
+        ("ring(4) { link (0)->(2): 1 GB/s, 1 ns }", "E447", "links lead to (1), (3)", "(0)->(2)"),
+        ("ring(4) { link (0)->(4): 1 GB/s, 1 ns }", "E447", "its coordinates are x of 4", "(0)->(4)"),
+        ("ring(4) { link (0,1)->(2): 1 GB/s, 1 ns }", "E447", "no device (0,1)", "(0,1)->(2)"),
+        ("ring(4) { link (0)->(1) -x: 1 GB/s, 1 ns }", "E447", "in direction -x", "(0)->(1) -x"),
+        ("ring(4) { link (0)->(1): 1 GB/s }", "E445", "has 1 values and takes 2", "link"),
+        ("ring(4) { forward: store }", "E445", "neither cut_through nor store_and_forward", "store"),
+        ("ring(4) { round: 0 ns }", "E445", "out of range", "0 ns"),
+        ("ring(4) { endpoint: 1 B }", "E445", "wrong kind", "1 B"),
         ("ring(2, 3)", "E442", "does not take 2 arguments", "ring"),
         ("mesh(1, 2, 3, 4)", "E442", "mesh(a, b) or mesh(a, b, c)", "mesh"),
         ("ring(full(2))", "E442", "whole numbers", "ring"),
@@ -340,7 +403,7 @@ fn bad_texts_are_one_clear_error() {
 
 #[test]
 fn a_shape_without_a_place_makes_a_message_without_a_place() {
-    let (shape, settings) = Topology::parse_shape("tree(2, 3)", FILE).unwrap();
+    let Written { shape, settings, .. } = Topology::parse_shape("tree(2, 3)", FILE).unwrap();
     assert_eq!(shape.devices(), Some(8));
     let e = Topology::build(shape, settings, Span::NONE).unwrap_err();
     assert!(e.labels.is_empty());

@@ -17,7 +17,7 @@
 //! the differences of a latency or byte term between halvings form a geometric sequence for every term of the form
 //! `a + b p^e` and `a + b log p`, which covers the library (LANGUAGE 5).
 
-use kbc_ir::topology::{DeviceId, Direction, LinkId, Shape, Topology};
+use kbc_ir::topology::{DeviceId, Direction, Forward, LinkId, Shape, Topology};
 use kbc_ir::types::{CutRule, Mesh};
 use kbc_rounds::rounds::{Buffer, coordinates, linear};
 use kbc_rounds::{Call, Library, Limits, Rounds, Transfer, expand, group};
@@ -318,18 +318,24 @@ impl<'a> Engine<'a> {
             -1 => Some(Direction::Minus),
             _ => None,
         };
-        // The release fence comes before the first link.
-        let time = if hop == 0 { time + settings.fence_ns() } else { time };
+        // The release fence and the endpoint come before the first link.
+        let time = if hop == 0 { time + settings.fence_ns() + settings.endpoint_ns() } else { time };
+        let store = settings.forward() == Forward::StoreAndForward;
         let mut route = topology.route(from, to, hint);
         if let Some(link) = route.nth(hop as usize) {
             let rate = topology.rate(link);
             let free = self.free.entry(link).or_insert(0.0);
             let start = time.max(*free);
-            *free = start + m.bytes / rate.bandwidth * 1e9;
-            return self.at(start + rate.latency_ns, id, hop + 1);
+            let service = m.bytes / rate.bandwidth * 1e9;
+            *free = start + settings.rounded(service);
+            let passed = rate.latency_ns + if store { service } else { 0.0 };
+            return self.at(start + settings.rounded(passed), id, hop + 1);
         }
-        let slowest = topology.route_cost(from, to, hint).bandwidth;
-        let arrived = time + m.bytes / slowest * 1e9 + settings.fence_ns();
+        let tail = match store {
+            true => 0.0,
+            false => settings.rounded(m.bytes / topology.route_cost(from, to, hint).bandwidth * 1e9),
+        };
+        let arrived = time + tail + settings.fence_ns();
         self.land(arrived, id, m, to);
     }
 

@@ -75,6 +75,11 @@ impl Time {
         self.0 as f64 / (1u128 << 64) as f64
     }
 
+    /// The largest multiple of a time that is not above this one; `quantum` is above zero.
+    pub(super) fn down_to(self, quantum: Time) -> Time {
+        Time(self.0 - self.0 % quantum.0.max(1))
+    }
+
     /// Nothing if `other` is later.
     pub(super) fn since(self, other: Time) -> Time {
         Time(self.0.saturating_sub(other.0))
@@ -142,6 +147,15 @@ mod tests {
         assert_eq!(Time::from_ns(1e-40), Time(1));
         assert_eq!(Time::from_ns(1e40), Time::MAX);
         assert_eq!(Time::MAX + Time(1), Time::MAX);
+    }
+
+    #[test]
+    fn rounding_down_keeps_multiples() {
+        let q = Time::from_ns(1.0);
+        for (ns, down) in [(0.0, 0.0), (0.9, 0.0), (1.0, 1.0), (805.17, 805.0)] {
+            assert_eq!(Time::from_ns(ns).down_to(q), Time::from_ns(down));
+        }
+        assert_eq!(Time::from_ns(7.4).down_to(Time::from_ns(2.5)), Time::from_ns(5.0));
     }
 
     #[test]

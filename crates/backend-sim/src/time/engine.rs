@@ -244,10 +244,11 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 s.messages.len() as u32 - 1
             }
         };
-        if hops > 0 {
+        if hops > 0 && self.setup.endpoint == Time::ZERO {
             s.requests.push(Request { thread, sequence, message: place });
         } else {
-            s.events.push(Reverse(Event { time: s.now, thread, sequence, message: place }));
+            let time = if hops > 0 { s.now + self.setup.endpoint } else { s.now };
+            s.events.push(Reverse(Event { time, thread, sequence, message: place }));
         }
         place
     }
@@ -469,12 +470,13 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         if free && s.seen[op as usize] {
             return Ok(true);
         }
-        let amounts = work::amounts(self.setup.program, act, self.setup.rank(thread))?;
+        let rank = self.setup.rank(thread);
+        let amounts = work::amounts(self.setup.program, act, rank)?;
         for (needed, amount) in s.needed.iter_mut().zip(amounts) {
             *needed |= amount > 0;
         }
         s.seen[op as usize] |= amounts != [0; 3];
-        let times = s.rates.times(&amounts);
+        let times = s.rates.times(rank, &amounts);
         if free || times == [Time::ZERO; 3] {
             return Ok(true);
         }

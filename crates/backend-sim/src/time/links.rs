@@ -1,10 +1,11 @@
 //! Directed links as FIFOs with bandwidth and latency: when a message may enter, and how far its tail is behind.
 //!
-//! Owns occupancy and what passed; who asks when is the engine's business. Links are made when first used on machines
+//! Owns occupancy, what passed, and the rules of a machine for its links (`forward`, `round`); who asks when is the
+//! engine's business. Links are made when first used on machines
 //! with too many of them.
 
 use super::clock::{Rate, Time};
-use kbc_ir::topology::{LinkId, LinkRate, Topology};
+use kbc_ir::topology::{Forward, LinkId, LinkRate, Settings, Topology};
 use std::collections::{BTreeMap, HashMap};
 
 /// Up to this many links a machine has a place for each.
@@ -20,15 +21,64 @@ struct Link {
     class: u32,
     /// From when on the next message may enter.
     free: Time,
+    /// When the last message's head came out; kept under [`Rules`] alone.
+    last: Time,
     busy: Time,
     bytes: u64,
     messages: u64,
+}
+
+impl Link {
+    fn unused(id: LinkId) -> Link {
+        let zero = Time::ZERO;
+        Link { id, class: UNKNOWN, free: zero, last: zero, busy: zero, bytes: 0, messages: 0 }
+    }
 }
 
 #[derive(Clone, Debug)]
 struct Class {
     latency: Time,
     bandwidth: Rate,
+}
+
+/// How messages pass links, where that is not cut-through in exact times.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    store: bool,
+    round: Option<Time>,
+}
+
+impl Rules {
+    /// None for the default.
+    fn of(settings: &Settings) -> Option<Rules> {
+        let store = settings.forward() == Forward::StoreAndForward;
+        let round = settings.round_ns().map(Time::from_ns);
+        (store || round.is_some()).then_some(Rules { store, round })
+    }
+
+    fn rounded(self, t: Time) -> Time {
+        self.round.map_or(t, |q| t.down_to(q))
+    }
+
+    /// As [`Links::pass`]. `service` is how long the bytes take on this link. A message comes out whole: its tail is
+    /// with its head where it is stored, and otherwise as far behind as the slowest link so far puts it.
+    fn pass(self, link: &mut Link, at: Time, lag: Time, latency: Time, service: Time) -> Passage {
+        let start = at.max(link.free);
+        let hold = self.rounded(service);
+        let whole = self.rounded(latency + service);
+        link.free = start + hold;
+        link.busy = link.busy + hold;
+        let (head, lag) = if self.store {
+            (whole, Time::ZERO)
+        } else {
+            let head = self.rounded(latency);
+            (head, whole.since(head).max(lag.since(start.since(at))))
+        };
+        // Rounded times could let a message overtake the one before it.
+        let head = (start + head).max(link.last);
+        link.last = head;
+        Passage { start, head, lag }
+    }
 }
 
 /// All links of a machine.
@@ -39,6 +89,7 @@ pub(super) struct Links {
     places: Option<HashMap<LinkId, u32>>,
     classes: Vec<Class>,
     numbers: BTreeMap<(u64, u64), u32>,
+    rules: Option<Rules>,
 }
 
 /// How a message passes a link.
@@ -63,15 +114,14 @@ pub(super) struct Load {
 
 impl Links {
     pub(super) fn new(topo: &Topology) -> Links {
-        let unused =
-            |id| Link { id, class: UNKNOWN, free: Time::ZERO, busy: Time::ZERO, bytes: 0, messages: 0 };
         let count = topo.link_count();
         let dense = count <= DENSE.max(16 * topo.device_count() as u64);
         Links {
-            list: if dense { (0..count as u32).map(|i| unused(LinkId(i))).collect() } else { vec![] },
+            list: if dense { (0..count as u32).map(|i| Link::unused(LinkId(i))).collect() } else { vec![] },
             places: (!dense).then(HashMap::new),
             classes: vec![],
             numbers: BTreeMap::new(),
+            rules: Rules::of(topo.settings()),
         }
     }
 
@@ -80,14 +130,7 @@ impl Links {
         let next = self.list.len() as u32;
         let place = *places.entry(id).or_insert(next);
         if place == next {
-            self.list.push(Link {
-                id,
-                class: UNKNOWN,
-                free: Time::ZERO,
-                busy: Time::ZERO,
-                bytes: 0,
-                messages: 0,
-            });
+            self.list.push(Link::unused(id));
         }
         place as usize
     }
@@ -112,11 +155,14 @@ impl Links {
         let link = &mut self.list[place];
         let class = &mut self.classes[link.class as usize];
         let service = class.bandwidth.time(bytes);
+        link.bytes = link.bytes.saturating_add(bytes);
+        link.messages += 1;
+        if let Some(rules) = self.rules {
+            return rules.pass(link, at, lag, class.latency, service);
+        }
         let start = at.max(link.free);
         link.free = start + service;
         link.busy = link.busy + service;
-        link.bytes = link.bytes.saturating_add(bytes);
-        link.messages += 1;
         // While the head waits, the tail comes closer.
         Passage { start, head: start + class.latency, lag: service.max(lag.since(start.since(at))) }
     }

@@ -1,6 +1,6 @@
 //! Time: a discrete-event engine over the verified schedule.
 //!
-//! Owns the default machine of SEMANTICS.md 6: links, messages, local work and what a run of them reports. The model is
+//! Owns the machine of SEMANTICS.md 6 and the rules that a machine may state instead: links, messages, local work and what a run of them reports. The model is
 //! `docs/time.md`, exactly. It reads schedules through [`kbc_ir::walk`] alone, never looks at data, and no algorithm has
 //! a formula here. Bounds are [`kbc_ir::bounds`]; numbers are [`crate::interp`]; drawing is the driver's.
 //!
@@ -148,6 +148,7 @@ fn go(
         return Err(stuck::explain(&program, setup.calls));
     }
     let (end, last) = engine.state.end();
+    let end = end + setup.last_endpoint(&engine.state);
     if end >= clock::Time::LIMIT {
         return Err(Diagnostic::error("E372", "the simulated time leaves 2^63 ns, which is 292 years")
             .help("look at bandwidths, latencies and sizes; one of them is out of any range")

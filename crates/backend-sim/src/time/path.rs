@@ -11,7 +11,7 @@ use super::report::{Cause, Step};
 use super::setup::Setup;
 use super::state::State;
 use super::work::Unit;
-use kbc_ir::topology::LinkId;
+use kbc_ir::topology::{Forward, LinkId};
 use kbc_ir::walk::Fault;
 
 /// Marks of a run; with this many, every second one is dropped.
@@ -104,12 +104,13 @@ struct Hop {
     queued: f64,
 }
 
-/// The chain in words: a message is one step a wait, one a latency, and one for its bytes.
-pub(super) fn steps(setup: &Setup<'_>, chain: &[Record]) -> Vec<Step> {
+/// The chain in words, up to `end`: a message is one step a wait, one a latency, and one for its bytes.
+pub(super) fn steps(setup: &Setup<'_>, chain: &[Record], end: Time) -> Vec<Step> {
     let mut out: Vec<Step> = vec![];
     let mut at = Time::ZERO;
     let mut hops: Vec<Hop> = vec![];
-    for r in chain {
+    let store = setup.topo.settings().forward() == Forward::StoreAndForward;
+    for (i, r) in chain.iter().enumerate() {
         let op = r.op & !MORE;
         let info = &setup.ops[op as usize];
         let mut push = |cause, start: Time, end: Time| {
@@ -127,6 +128,17 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[Record]) -> Vec<Step> {
                 });
             }
         };
+        if i == 0 {
+            // Nothing comes before a rank's start.
+            let start = setup.start(setup.rank(r.thread)).min(r.start);
+            push(Cause::Late, at, start);
+            at = start;
+        }
+        if r.what < WORK - Unit::ALL.len() as u32 + 1 && hops.is_empty() {
+            let ready = (at + setup.endpoint).min(r.start);
+            push(Cause::Endpoint, at, ready);
+            at = ready;
+        }
         match r.what {
             FENCE => push(Cause::Fence, r.start, r.end),
             what if what > WORK - Unit::ALL.len() as u32 => {
@@ -138,10 +150,18 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[Record]) -> Vec<Step> {
                 let link = LinkId(link);
                 hops.push(Hop { link, queued: r.start.since(at).ns() });
                 push(Cause::Queue(link), at, r.start);
-                if r.op & MORE != 0 {
+                if store {
+                    let latency = Time::from_ns(setup.topo.rate(link).latency_ns);
+                    let head = (r.start + latency).min(r.end);
+                    push(Cause::Latency(link), r.start, head);
+                    push(Cause::Service(link), head, r.end);
+                    if r.op & MORE == 0 {
+                        hops.clear();
+                    }
+                } else if r.op & MORE != 0 {
                     push(Cause::Latency(link), r.start, r.end);
                 } else {
-                    let head = r.start + Time::from_ns(setup.topo.rate(link).latency_ns);
+                    let head = (r.start + Time::from_ns(setup.topo.rate(link).latency_ns)).min(r.end);
                     push(Cause::Latency(link), r.start, head);
                     push(Cause::Service(slowest(setup, &hops, r.end.since(head).ns())), head, r.end);
                     hops.clear();
@@ -149,6 +169,9 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[Record]) -> Vec<Step> {
             }
         }
         at = r.end;
+    }
+    if let (Some(last), true) = (out.last().copied(), end > at) {
+        out.push(Step { start_ns: at.ns(), end_ns: end.ns(), cause: Cause::Endpoint, ..last });
     }
     out
 }
@@ -215,9 +238,10 @@ region @c over tp as (r of 6)
             let mut engine = Engine::new(&setup, State::new(&setup), None);
             let marks = run(&mut engine).unwrap();
             assert!(marks.len() <= MARKS);
-            let (_, last) = engine.state.end();
+            let (end, last) = engine.state.end();
             let records = engine.state.records;
-            (steps(&setup, &chain(&setup, marks, engine.log, last).unwrap().unwrap()), records)
+            let found = chain(&setup, marks, engine.log, last).unwrap().unwrap();
+            (steps(&setup, &found, end), records)
         };
         let (all, records) = steps_with(1 << 20);
         assert!(all.len() > 100 && records > 2000, "{} {records}", all.len());

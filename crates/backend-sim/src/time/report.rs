@@ -73,6 +73,10 @@ pub struct RankUse {
 /// What a step of the critical path is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Cause {
+    /// The rank starts later than time 0.
+    Late,
+    /// What a rank needs before it sends a message, and at its end.
+    Endpoint,
     /// A message waits until earlier ones are on a link.
     Queue(LinkId),
     /// The head of a message is on a link.
@@ -113,6 +117,10 @@ pub struct Step {
 /// The critical path summed up by causes, in ns.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Breakdown {
+    /// Late starts.
+    pub late_ns: f64,
+    /// Endpoints of messages.
+    pub endpoint_ns: f64,
     /// Waiting for links.
     pub queue_ns: f64,
     /// Latencies.
@@ -133,6 +141,8 @@ impl Timing {
         let mut out = Breakdown::default();
         for s in &self.path {
             *match s.cause {
+                Cause::Late => &mut out.late_ns,
+                Cause::Endpoint => &mut out.endpoint_ns,
                 Cause::Queue(_) => &mut out.queue_ns,
                 Cause::Latency(_) => &mut out.latency_ns,
                 Cause::Service(_) => &mut out.service_ns,
@@ -183,7 +193,7 @@ pub(super) fn timing(setup: &Setup<'_>, state: &State<'_>, end: Time, chain: &[R
                 })
             })
             .collect(),
-        path: path::steps(setup, chain),
+        path: path::steps(setup, chain, end),
         links: state
             .links
             .loads()
@@ -193,7 +203,11 @@ pub(super) fn timing(setup: &Setup<'_>, state: &State<'_>, end: Time, chain: &[R
         ranks: state
             .accounts
             .iter()
-            .map(|a| RankUse { finish_ns: a.finish.ns(), sent_bytes: a.sent, received_bytes: a.received })
+            .map(|a| RankUse {
+                finish_ns: (a.finish + setup.last_endpoint(state)).ns(),
+                sent_bytes: a.sent,
+                received_bytes: a.received,
+            })
             .collect(),
         messages: state.delivered,
         unlimited,

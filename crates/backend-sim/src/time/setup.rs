@@ -3,6 +3,7 @@
 use super::TimeOptions;
 use super::clock::Time;
 use super::log::KEPT;
+use super::state::State;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{LocalOp, Peer, Region, RegionId, SOp, SStmt, Schedule};
@@ -30,6 +31,8 @@ pub(super) struct Setup<'p> {
     pub(super) streams: usize,
     pub(super) ops: Vec<OpInfo>,
     pub(super) fence: Time,
+    /// What a rank needs before each of its messages, and once at its end.
+    pub(super) endpoint: Time,
     /// Bytes of a notify that travels alone, and of the request of a get.
     pub(super) signal_bytes: u64,
     /// There are devices with two links to the same neighbour: two ways to go.
@@ -90,10 +93,21 @@ impl<'p> Setup<'p> {
             streams: program.streams.len(),
             ops,
             fence: Time::from_ns(settings.fence_ns()),
+            endpoint: Time::from_ns(settings.endpoint_ns()),
             // A part of a byte takes as long as a byte.
             signal_bytes: settings.signal_bytes().ceil() as u64,
             doubled,
         })
+    }
+
+    /// What every rank needs at its end, where there were messages at all.
+    pub(super) fn last_endpoint(&self, state: &State<'_>) -> Time {
+        if state.delivered > 0 { self.endpoint } else { Time::ZERO }
+    }
+
+    /// When a rank starts.
+    pub(super) fn start(&self, rank: u64) -> Time {
+        Time::from_ns(self.topo.pace(self.device(rank)).late_ns)
     }
 
     /// The device that a rank runs on.

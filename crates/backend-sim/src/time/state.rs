@@ -151,7 +151,7 @@ pub(super) struct State<'p> {
 }
 
 impl<'p> State<'p> {
-    /// At the start: every thread goes on at time 0.
+    /// At the start: every thread goes on when its rank starts.
     pub(super) fn new(setup: &Setup<'p>) -> State<'p> {
         let program = setup.program;
         let ranks = program.ranks() as usize;
@@ -170,8 +170,11 @@ impl<'p> State<'p> {
                 asked: (0, [Time::ZERO; 3]),
             })
             .collect();
-        let go = |thread| Reverse(Event { time: Time::ZERO, thread, sequence: 0, message: NONE });
-        let rates = Rates::new(setup.topo.settings());
+        let go = |thread| {
+            let time = setup.start(setup.rank(thread));
+            Reverse(Event { time, thread, sequence: 0, message: NONE })
+        };
+        let rates = Rates::new(setup.topo);
         let works = rates.unlimited.iter().any(|u| !u);
         State {
             now: Time::ZERO,

@@ -5,8 +5,9 @@
 use super::clock::{Rate, Time};
 use crate::effect::mem_dtype;
 use kbc_ir::schedule::{BufferId, LocalOp};
-use kbc_ir::topology::Settings;
+use kbc_ir::topology::Topology;
 use kbc_ir::walk::{Access, Act, Fault, Program};
+use std::collections::BTreeMap;
 
 /// What a device works with. Each is a FIFO of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -87,23 +88,36 @@ fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, F
     })
 }
 
-/// Rates of the units; the same on every device.
+/// Rates of the units: those of the settings, and those of devices with a pace of their own.
 #[derive(Clone, Debug)]
 pub(super) struct Rates {
     units: [Rate; 3],
+    /// By rank.
+    own: BTreeMap<u64, [Rate; 3]>,
     /// Which of them take no time.
     pub(super) unlimited: [bool; 3],
 }
 
 impl Rates {
-    pub(super) fn new(settings: &Settings) -> Rates {
+    pub(super) fn new(topo: &Topology) -> Rates {
+        let settings = topo.settings();
         let all = [settings.flops(), settings.memory(), settings.vector()];
-        Rates { units: all.map(Rate::new), unlimited: all.map(|r| r == f64::INFINITY) }
+        let slower = |by: [f64; 3]| std::array::from_fn(|i| Rate::new(all[i] / by[i]));
+        let own = topo.paces().filter(|(_, p)| p.slower != [1.0; 3]);
+        Rates {
+            units: all.map(Rate::new),
+            own: own.map(|(d, p)| (u64::from(d.0), slower(p.slower))).collect(),
+            unlimited: all.map(|r| r == f64::INFINITY),
+        }
     }
 
-    /// How long each unit works on it.
-    pub(super) fn times(&mut self, work: &Amounts) -> [Time; 3] {
-        std::array::from_fn(|i| self.units[i].time(work[i]))
+    /// How long each unit of a rank works on it.
+    pub(super) fn times(&mut self, rank: u64, work: &Amounts) -> [Time; 3] {
+        let units = match self.own.is_empty() {
+            true => &mut self.units,
+            false => self.own.get_mut(&rank).unwrap_or(&mut self.units),
+        };
+        std::array::from_fn(|i| units[i].time(work[i]))
     }
 }
 

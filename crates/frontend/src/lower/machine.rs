@@ -3,16 +3,20 @@
 //! Owns topologies with their settings, `--topology`, and meshes: which axes exist, how large they are and which axes of
 //! the machine they remember. Generators, settings and routes are [`kbc_ir::topology`]'s.
 //!
-//! `--topology` replaces the shape and keeps the settings it does not state itself. A parameter that is a size of the
+//! `--topology`, a shape or a machine file, replaces the shape and keeps the settings it does not state itself. A parameter that is a size of the
 //! replaced shape (`ring(tp)`) takes the size that comes in its place, so that types written with it still fit.
 
 use super::LowerOptions;
 use super::params::Params;
 use crate::ast::{self, MeshAxis, MeshDecl, TopologyDecl, TopologySource};
 use crate::load::Loaded;
+use crate::machine::MachineFile;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span, Spanned};
 use kbc_ir::Name;
-use kbc_ir::topology::{Dimension, Part, Quantity, SHAPE_NAMES, SettingValue, Settings, Shape, Topology};
+use kbc_ir::topology::perturb::Perturb;
+use kbc_ir::topology::{
+    Dimension, OwnLink, Part, Quantity, SHAPE_NAMES, SettingValue, Settings, Shape, Topology, Written,
+};
 use kbc_ir::types::{Axis, Mesh};
 use kbc_rounds::ast::{Expr, ExprKind};
 use kbc_rounds::eval::{Fault, unknown};
@@ -26,6 +30,7 @@ const DEFAULT_AXIS: &str = "tp";
 /// A machine, and the mesh that is written over it.
 pub(super) struct Machine<'a> {
     pub topology: Topology,
+    pub perturb: Option<Perturb>,
     mesh: Option<&'a MeshDecl>,
     /// Where the shape is written.
     at: Span,
@@ -34,7 +39,7 @@ pub(super) struct Machine<'a> {
 /// The machine of a file: its topology, the one of `--topology`, or a ring of four.
 ///
 /// # Errors
-/// E005, E290, E422, E44x, and those of the sizes' expressions.
+/// E005, E422, E44x, E463, and those of the sizes' expressions.
 pub(super) fn topology<'a>(
     loaded: &'a Loaded,
     root: FileId,
@@ -46,41 +51,65 @@ pub(super) fn topology<'a>(
         Some(m) => Some(named(loaded, m)?),
         None => loaded.topology(root),
     };
-    let replaced =
-        options.topology.as_ref().map(|(text, file)| (Topology::parse_shape(text, *file), text, *file));
-    let (shape, own, at) = match replaced {
-        Some((parsed, text, file)) => {
-            let (shape, settings) = parsed?;
-            if let Some(d) = decl {
-                follow(loaded, d, &shape, params)?;
-            }
-            (Some(shape), settings, Span::new(file, 0, text.len()))
+    let replaced = match (&options.topology, &options.machine) {
+        (Some((text, file)), _) => {
+            let Written { shape, settings, links } = Topology::parse_shape(text, *file)?;
+            Parts { shape: Some((shape, Span::new(*file, 0, text.len()))), settings, links, perturb: None }
         }
-        None => (None, Settings::default(), decl.map_or(Span::NONE, |d| d.name.span)),
+        (None, Some(file)) => Parts::of(file),
+        (None, None) => Parts::default(),
     };
-    let (shape, settings, at) = match decl.map(|d| (d, &d.source)) {
+    if let (Some(d), Some((shape, _))) = (decl, &replaced.shape) {
+        follow(loaded, d, shape, params)?;
+    }
+    let written = match decl.map(|d| (d, &d.source)) {
         Some((_, TopologySource::Shape(written, list))) => {
-            let settings = own.over(&self::settings(list)?);
-            match shape {
-                Some(s) => (s, settings, at),
-                None => (self::shape(written, params)?, settings, written.span),
-            }
+            let shape = match replaced.shape {
+                Some(_) => None,
+                None => Some((shape(written, params)?, written.span)),
+            };
+            Parts { shape, settings: settings(list)?, ..Parts::default() }
         }
-        Some((d, TopologySource::File(path))) => match shape {
-            Some(s) => (s, own, at),
-            None => {
-                return Err(super::later(
-                    path.span,
-                    "machine files are",
-                    "use a generator with settings: ring(4) { link: 50 GB/s, 500 ns }",
-                )
-                .secondary(d.name.span, "the topology")
-                .into());
+        Some((d, TopologySource::File(path))) => {
+            // A file that could not be read is an error of loading.
+            let Some(file) = loaded.machine(path.span) else { return Err(Diagnostics::new()) };
+            if replaced.shape.is_none() && file.shape.is_none() {
+                return Err(Diagnostic::error("E463", "the machine file has no `shape`")
+                    .primary(path.span, "used here as a whole machine")
+                    .secondary(d.name.span, "the topology")
+                    .help("add `shape: ring(8)` to the file, or give a shape by --topology")
+                    .into());
             }
-        },
-        None => (shape.unwrap_or(Shape::Ring(DEFAULT_RANKS)), own, at),
+            Parts::of(file)
+        }
+        None => Parts::default(),
     };
-    Ok(Machine { topology: Topology::build(shape, settings, at)?, mesh, at })
+    let at = decl.map_or(Span::NONE, |d| d.name.span);
+    let (shape, at) = replaced.shape.or(written.shape).unwrap_or((Shape::Ring(DEFAULT_RANKS), at));
+    let mut topology = Topology::build(shape, replaced.settings.over(&written.settings), at)?;
+    topology.set_links(&written.links)?;
+    topology.set_links(&replaced.links)?;
+    Ok(Machine { topology, perturb: replaced.perturb.or(written.perturb), mesh, at })
+}
+
+/// What a topology or its replacement says; the shape with its place.
+#[derive(Default)]
+struct Parts {
+    shape: Option<(Shape, Span)>,
+    settings: Settings,
+    links: Vec<OwnLink>,
+    perturb: Option<Perturb>,
+}
+
+impl Parts {
+    fn of(file: &MachineFile) -> Parts {
+        Parts {
+            shape: file.shape.as_ref().map(|s| (s.node.clone(), s.span)),
+            settings: file.settings,
+            links: file.links.clone(),
+            perturb: file.perturb.clone(),
+        }
+    }
 }
 
 /// The topology a mesh names.

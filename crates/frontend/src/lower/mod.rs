@@ -23,8 +23,10 @@ pub use params::Number;
 
 use crate::ast::{Item, ProgramDecl};
 use crate::load::Loaded;
+use crate::machine::MachineFile;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity};
 use kbc_ir::topology::Topology;
+use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module, Props};
 use kbc_rounds::eval::unknown;
@@ -43,6 +45,8 @@ pub struct LowerOptions {
     pub algorithm: Option<String>,
     /// `--topology SHAPE` and the file its spans point into.
     pub topology: Option<(String, FileId)>,
+    /// `--topology FILE`.
+    pub machine: Option<MachineFile>,
 }
 
 /// A program at graph level, and what it runs on.
@@ -52,6 +56,8 @@ pub struct Lowered {
     pub module: Module,
     /// The machine.
     pub topology: Topology,
+    /// What perturbs it, if its file says so.
+    pub perturb: Option<Perturb>,
     /// The values of all parameters the program can see, in the order of lookup.
     pub params: Vec<(String, Number)>,
     /// Warnings and notes.
@@ -105,7 +111,7 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
         body: Body::Graph(graph),
         props: Props::NONE,
     };
-    Ok(Lowered { module, topology: machine.topology, params, warnings })
+    Ok(Lowered { module, topology: machine.topology, perturb: machine.perturb, params, warnings })
 }
 
 /// What can be said about user files without compiling a program: parameters and kernels.
@@ -228,6 +234,6 @@ fn algorithm(loaded: &Loaded, root: FileId, name: Option<&String>) -> Result<Alg
 }
 
 /// Whether anything but notes and warnings was found.
-fn ok(found: &Diagnostics) -> bool {
+pub(crate) fn ok(found: &Diagnostics) -> bool {
     found.list.iter().all(|d| d.severity != Severity::Error)
 }

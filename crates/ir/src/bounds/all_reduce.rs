@@ -31,7 +31,7 @@ const ALL_PARTITIONS: usize = 8;
 pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     let p = demand.ranks();
     let everybody = p == topo.device_count();
-    let closed = everybody && topo.is_uniform() && uniformly_dense(topo.shape());
+    let closed = everybody && topo.has_uniform_links() && uniformly_dense(topo.shape());
     let mut exact = closed;
     let mut rows: Vec<Row> = vec![];
     if everybody {

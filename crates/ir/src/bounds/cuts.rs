@@ -126,7 +126,7 @@ pub(super) fn complete(topo: &Topology) -> bool {
 }
 
 fn every_interval(topo: &Topology, size: u32) -> bool {
-    size <= 16 || size <= ALL_INTERVALS && !topo.is_uniform()
+    size <= 16 || size <= ALL_INTERVALS && !topo.has_uniform_links()
 }
 
 /// Offers the cuts around every rank and across every axis.

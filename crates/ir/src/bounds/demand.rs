@@ -107,12 +107,22 @@ pub struct Problem {
     pub root: Option<usize>,
     /// Blocks.
     pub sizes: Sizes,
+    /// Messages that the schedule sends over the link with the most of them. It matters on machines that round times of
+    /// links down (`round`): there a bound over all algorithms is none, as many small messages cost nothing.
+    pub messages: u64,
 }
 
 impl Problem {
     /// Without root and with equal blocks.
     pub fn new(kind: CollKind, bytes: u64, group: impl IntoIterator<Item = DeviceId>) -> Problem {
-        Problem { kind, bytes, group: group.into_iter().collect(), root: None, sizes: Sizes::Even }
+        Problem {
+            kind,
+            bytes,
+            group: group.into_iter().collect(),
+            root: None,
+            sizes: Sizes::Even,
+            messages: 0,
+        }
     }
 
     /// With that root, by position in the group.
@@ -124,6 +134,12 @@ impl Problem {
     /// With these blocks.
     pub fn sizes(mut self, sizes: Sizes) -> Problem {
         self.sizes = sizes;
+        self
+    }
+
+    /// With at most so many messages over a link.
+    pub fn messages(mut self, messages: u64) -> Problem {
+        self.messages = messages;
         self
     }
 

@@ -25,18 +25,28 @@ pub(super) struct Latency {
 
 /// The latency row of a problem on two ranks or more.
 pub(super) fn latency(topo: &Topology, demand: &Demand) -> Latency {
+    let mut row = on_links(topo, demand);
+    if row.hops > 0 {
+        row.ns += topo.settings().endpoint_ns();
+    }
+    row
+}
+
+/// The row without what the first message needs at its sender.
+fn on_links(topo: &Topology, demand: &Demand) -> Latency {
+    let settings = topo.settings();
     let group = &demand.problem.group;
     let (sources, sinks) = demand.ends();
-    if !topo.is_uniform() {
+    if !topo.has_uniform_links() {
         if sources.len() as u64 * topo.link_count() <= MAX_SEARCH {
             return searched(topo, demand, &sources, &sinks);
         }
-        let least = topo.links().map(|l| l.rate.latency_ns).fold(f64::INFINITY, f64::min);
+        let least = topo.links().map(|l| settings.rounded(l.rate.latency_ns)).fold(f64::INFINITY, f64::min);
         let (hops, from, to) = farthest(topo, demand, &sources, &sinks);
         return Latency { ns: f64::from(hops) * least, hops, from: group[from], to: group[to] };
     }
     let (hops, from, to) = farthest(topo, demand, &sources, &sinks);
-    let ns = f64::from(hops) * topo.settings().link().latency_ns;
+    let ns = f64::from(hops) * settings.rounded(settings.link().latency_ns);
     Latency { ns, hops, from: group[from], to: group[to] }
 }
 
@@ -111,7 +121,7 @@ fn searched(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]
             seen[at as usize] = Some((time, hops));
             for l in topo.links_from(DeviceId(at)) {
                 if seen[l.to.0 as usize].is_none() {
-                    heap.push(At(time + l.rate.latency_ns, hops + 1, l.to.0));
+                    heap.push(At(time + topo.settings().rounded(l.rate.latency_ns), hops + 1, l.to.0));
                 }
             }
         }

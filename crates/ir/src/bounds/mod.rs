@@ -38,6 +38,8 @@ pub struct Bound {
     pub reduction_ns: f64,
     /// Hops of the path that the latency row counts.
     pub hops: u32,
+    /// What rounding down may take off the bandwidth row; 0 where times of links are exact.
+    pub slack_ns: f64,
     /// What holds it up, in words: of the largest row. `-` if the bound is 0.
     pub bottleneck: String,
     /// The same of the bandwidth row.
@@ -103,6 +105,7 @@ pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
             bandwidth_ns: 0.0,
             reduction_ns: 0.0,
             hops: 0,
+            slack_ns: 0.0,
             bottleneck: "-".to_owned(),
             bandwidth_bottleneck: "-".to_owned(),
             exact: true,
@@ -118,8 +121,15 @@ pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
     };
     let reduction_ns = reduction(topo, problem);
     let words = words::words(topo, &demand, &row);
-    let ns = row.ns.max(latency.ns).max(reduction_ns);
-    let bottleneck = if ns == row.ns {
+    // Every message holds a link for up to one quantum less than its bytes need, so a link carries at most
+    // B (T + messages * quantum) in time T; and so does, with the largest number of messages, a sum over links.
+    let quantum = topo.settings().round_ns().unwrap_or(0.0);
+    let slack_ns = if quantum > 0.0 { problem.messages as f64 * quantum } else { 0.0 }.min(row.ns);
+    let bandwidth_ns = row.ns - slack_ns;
+    let ns = bandwidth_ns.max(latency.ns).max(reduction_ns);
+    let bottleneck = if ns == bandwidth_ns && slack_ns > 0.0 {
+        format!("{words}, less {slack_ns} ns that rounding down gives away")
+    } else if ns == bandwidth_ns {
         words.clone()
     } else if ns == latency.ns {
         let plural = if latency.hops == 1 { "" } else { "s" };
@@ -131,9 +141,10 @@ pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
     Ok(Bound {
         ns,
         latency_ns: latency.ns,
-        bandwidth_ns: row.ns,
+        bandwidth_ns,
         reduction_ns,
         hops: latency.hops,
+        slack_ns,
         bottleneck,
         bandwidth_bottleneck: words,
         exact: row.exact,
@@ -141,12 +152,16 @@ pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
     })
 }
 
-/// (p - 1) n bytes are added to others, at best on all p ranks alike.
+/// (p - 1) n bytes are added to others, at best on all p ranks alike, or as much faster as each of them is.
 fn reduction(topo: &Topology, problem: &Problem) -> f64 {
     let p = problem.group.len() as f64;
+    let ranks = match topo.paces().next() {
+        None => p,
+        Some(_) => problem.group.iter().map(|&d| 1.0 / topo.pace(d).slower[2]).sum(),
+    };
     match problem.kind {
         CollKind::AllReduce | CollKind::ReduceScatter | CollKind::Reduce => {
-            (p - 1.0) / p * problem.bytes as f64 / topo.settings().vector() * 1e9
+            (p - 1.0) / ranks * problem.bytes as f64 / topo.settings().vector() * 1e9
         }
         _ => 0.0,
     }
@@ -174,7 +189,7 @@ fn cut_row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
 /// routes with ties shared alike load the links of the middle cut just with what must cross it.
 fn ceiling(topo: &Topology, demand: &Demand) -> f64 {
     let problem = demand.problem;
-    if !topo.is_uniform() || demand.ranks() != topo.device_count() {
+    if !topo.has_uniform_links() || demand.ranks() != topo.device_count() {
         return f64::INFINITY;
     }
     let lightest = (0..demand.ranks()).map(|r| demand.weight(r)).min().unwrap_or(0);

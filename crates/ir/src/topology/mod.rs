@@ -6,6 +6,8 @@
 //! [`crate::types::Mesh`].
 
 mod grid;
+mod links;
+pub mod perturb;
 mod quantity;
 mod route;
 mod settings;
@@ -20,10 +22,15 @@ use kbc_diag::{Diagnostic, FileId, Span};
 
 use grid::Wiring;
 
+pub use links::{LinkSet, MAX_OWN_LINKS, OwnLink};
 pub use quantity::{Dimension, Quantity, quantity, unit_names};
 pub use route::{Route, RouteCost};
-pub use settings::{DEFAULT_LINK, DeviceRate, LinkRate, SETTING_NAMES, SettingValue, Settings};
+pub use settings::{DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings};
 pub use shape::{MAX_DEVICES, Part, SHAPE_NAMES, Shape};
+pub use text::{Fragment, Written};
+
+/// Names of a machine's axes, first slowest.
+pub const AXIS_NAMES: [&str; 3] = ["x", "y", "z"];
 
 /// A device, by its place in the linear order of the axes (last axis fastest). Printed by [`Topology::name`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -59,6 +66,20 @@ pub struct Link {
     pub rate: LinkRate,
 }
 
+/// How a device differs from the settings: what perturbs it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pace {
+    /// Arithmetic, memory and vector work take so many times as long; positive and finite.
+    pub slower: [f64; 3],
+    /// Its ranks start so many ns after the others.
+    pub late_ns: f64,
+}
+
+impl Pace {
+    /// That of a device like all others.
+    pub const NORMAL: Pace = Pace { slower: [1.0; 3], late_ns: 0.0 };
+}
+
 /// A machine.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Topology {
@@ -67,6 +88,8 @@ pub struct Topology {
     wiring: Wiring,
     /// Rates that differ from the settings.
     own: BTreeMap<LinkId, LinkRate>,
+    /// Devices that are not as the settings say.
+    paces: BTreeMap<DeviceId, Pace>,
 }
 
 impl Topology {
@@ -92,14 +115,14 @@ impl Topology {
             Shape::Mesh(sizes) => Wiring::grid(sizes, false, 1),
             other => Wiring::grid(other.sizes(), true, settings.wrap2()),
         };
-        Ok(Topology { shape, settings, wiring, own: BTreeMap::new() })
+        Ok(Topology { shape, settings, wiring, own: BTreeMap::new(), paces: BTreeMap::new() })
     }
 
     /// Reads `torus(2, 3)` or `torus(2, 3) { link: 50 GB/s, 500 ns }`; spans point into `file`.
     ///
     /// # Errors
     /// E440, E442 to E446 as [`Shape::from_call`] and [`Settings::set`].
-    pub fn parse_shape(text: &str, file: FileId) -> Result<(Shape, Settings), Diagnostic> {
+    pub fn parse_shape(text: &str, file: FileId) -> Result<Written, Diagnostic> {
         text::parse(text, file)
     }
 
@@ -108,8 +131,10 @@ impl Topology {
     /// # Errors
     /// Those of [`Topology::parse_shape`] and [`Topology::build`].
     pub fn parse(text: &str, file: FileId) -> Result<Topology, Diagnostic> {
-        let (shape, settings) = text::parse(text, file)?;
-        Topology::build(shape, settings, Span::new(file, 0, text.len()))
+        let Written { shape, settings, links } = text::parse(text, file)?;
+        let mut topo = Topology::build(shape, settings, Span::new(file, 0, text.len()))?;
+        topo.set_links(&links)?;
+        Ok(topo)
     }
 
     /// Its shape.
@@ -134,7 +159,7 @@ impl Topology {
 
     /// Names and sizes of the axes, first slowest.
     pub fn axes(&self) -> impl ExactSizeIterator<Item = (&'static str, u32)> {
-        self.shape.sizes().iter().zip(["x", "y", "z"]).map(|(&size, name)| (name, size))
+        self.shape.sizes().iter().zip(AXIS_NAMES).map(|(&size, name)| (name, size))
     }
 
     /// Coordinate of a device on an axis; 0 on an axis that does not exist.
@@ -257,8 +282,62 @@ impl Topology {
     }
 
     /// Whether every link has the rate of the settings.
-    pub fn is_uniform(&self) -> bool {
+    pub fn has_uniform_links(&self) -> bool {
         self.own.is_empty()
+    }
+
+    /// Whether all links are alike and all devices are: the machine has every symmetry of its shape. Of one that is not,
+    /// [`Topology::turns`] says which axes it may be turned along.
+    pub fn is_uniform(&self) -> bool {
+        self.own.is_empty() && self.paces.is_empty()
+    }
+
+    /// Whether it is a complete graph, whose devices can be exchanged at will.
+    pub fn is_complete(&self) -> bool {
+        matches!(self.wiring, Wiring::Full(_))
+    }
+
+    /// Whether the last coordinate of an axis is linked with the first.
+    fn wraps(&self, axis: usize) -> bool {
+        match &self.wiring {
+            Wiring::Full(_) => true,
+            Wiring::Grid(axes) => axes.get(axis).is_some_and(|a| a.wrap),
+        }
+    }
+
+    /// How a device differs from the settings.
+    pub fn pace(&self, device: DeviceId) -> Pace {
+        self.paces.get(&device).copied().unwrap_or(Pace::NORMAL)
+    }
+
+    /// Devices that differ from the settings.
+    pub fn paces(&self) -> impl Iterator<Item = (DeviceId, Pace)> + '_ {
+        self.paces.iter().map(|(d, p)| (*d, *p))
+    }
+
+    /// Makes a device different from the settings.
+    ///
+    /// # Errors
+    /// E447 if there is no such device, E445 for a factor that is not above zero, a time below zero, or either without
+    /// an end.
+    pub fn set_pace(&mut self, device: DeviceId, pace: Pace) -> Result<(), Diagnostic> {
+        let n = self.device_count() as u32;
+        if device.0 >= n {
+            let title = format!("device {} of {} does not exist", device.0, self.shape);
+            return Err(Diagnostic::error("E447", title).help(format!("it has devices 0 to {}", n - 1)));
+        }
+        let factor = |f: &f64| f.is_finite() && *f > 0.0;
+        if !pace.slower.iter().all(factor) || !pace.late_ns.is_finite() || pace.late_ns < 0.0 {
+            let title = format!("device {} cannot have this pace", self.name(device));
+            return Err(Diagnostic::error("E445", title)
+                .help("a factor is above zero and finite, a time not below zero and finite"));
+        }
+        if pace == Pace::NORMAL {
+            self.paces.remove(&device);
+        } else {
+            self.paces.insert(device, pace);
+        }
+        Ok(())
     }
 
     /// Links with a rate of their own.
@@ -310,9 +389,15 @@ impl Topology {
 }
 
 impl fmt::Display for Topology {
-    /// Shape and given settings as a `.kb` file writes them. Rates of single links have no text form.
+    /// Shape, given settings and rates of single links; [`Topology::parse`] reads it. What perturbs devices belongs to a
+    /// run and has no text here.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.shape, self.settings)
+        let mut parts = self.settings.parts();
+        parts.extend(self.own_parts());
+        match &parts[..] {
+            [] => write!(f, "{}", self.shape),
+            some => write!(f, "{} {{ {} }}", self.shape, some.join("; ")),
+        }
     }
 }
 

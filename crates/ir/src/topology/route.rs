@@ -97,7 +97,7 @@ impl Topology {
     pub fn route_cost(&self, from: DeviceId, to: DeviceId, hint: Option<Direction>) -> RouteCost {
         let route = self.route(from, to, hint);
         let hops = route.len() as u32;
-        if self.is_uniform() || hops == 0 {
+        if self.has_uniform_links() || hops == 0 {
             let link = self.settings.link();
             let bandwidth = if hops == 0 { f64::INFINITY } else { link.bandwidth };
             return RouteCost { hops, latency_ns: f64::from(hops) * link.latency_ns, bandwidth };

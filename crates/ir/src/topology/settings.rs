@@ -31,7 +31,28 @@ pub struct DeviceRate {
 pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
 
 /// Names of the settings, in the order they are printed.
-pub const SETTING_NAMES: [&str; 6] = ["link", "device", "vector", "fence", "signal", "wrap2"];
+pub const SETTING_NAMES: [&str; 9] =
+    ["link", "device", "vector", "fence", "signal", "wrap2", "forward", "round", "endpoint"];
+
+/// How a message goes on at the end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Forward {
+    /// At once with its first byte: latencies add, the bytes are paid once.
+    CutThrough,
+    /// With its last byte: every link costs latency and bytes.
+    StoreAndForward,
+}
+
+impl Forward {
+    /// Both, by name.
+    pub const ALL: [(&'static str, Forward); 2] =
+        [("cut_through", Forward::CutThrough), ("store_and_forward", Forward::StoreAndForward)];
+
+    /// Its name in a machine's text.
+    pub fn name(self) -> &'static str {
+        Forward::ALL.iter().find(|f| f.1 == self).map_or("", |f| f.0)
+    }
+}
 
 /// A value of a setting, as written.
 #[derive(Clone, PartialEq, Debug)]
@@ -59,6 +80,12 @@ pub struct Settings {
     pub signal: Option<f64>,
     /// `wrap2: 1 | 2`: links each way of a wrap of size two.
     pub wrap2: Option<u8>,
+    /// `forward: cut_through | store_and_forward`.
+    pub forward: Option<Forward>,
+    /// `round: ns`: times of links are rounded down to multiples of it.
+    pub round: Option<f64>,
+    /// `endpoint: ns` of a rank before each of its messages and once at its end.
+    pub endpoint: Option<f64>,
 }
 
 impl Settings {
@@ -97,7 +124,27 @@ impl Settings {
         self.wrap2.unwrap_or(1)
     }
 
-    /// The settings that were not given, with their defaults in words, for reports.
+    /// How messages go on at the end of a link; cut-through if not given.
+    pub fn forward(&self) -> Forward {
+        self.forward.unwrap_or(Forward::CutThrough)
+    }
+
+    /// What times of links are rounded down to, in ns; None if they are exact.
+    pub fn round_ns(&self) -> Option<f64> {
+        self.round
+    }
+
+    /// Nanoseconds of a rank before each of its messages, and once at its end; 0 if not given.
+    pub fn endpoint_ns(&self) -> f64 {
+        self.endpoint.unwrap_or(0.0)
+    }
+
+    /// A time as the links of this machine count it.
+    pub fn rounded(&self, ns: f64) -> f64 {
+        self.round.map_or(ns, |q| (ns / q).floor() * q)
+    }
+
+    /// The rates that were not given, with their defaults in words, for reports.
     pub fn defaulted(&self) -> Vec<&'static str> {
         let mut out = vec![];
         let mut say = |given: bool, words| {
@@ -123,6 +170,9 @@ impl Settings {
             fence: self.fence.or(base.fence),
             signal: self.signal.or(base.signal),
             wrap2: self.wrap2.or(base.wrap2),
+            forward: self.forward.or(base.forward),
+            round: self.round.or(base.round),
+            endpoint: self.endpoint.or(base.endpoint),
         }
     }
 
@@ -165,6 +215,15 @@ impl Settings {
                 self.signal.replace(v[0]).is_some()
             }
             "wrap2" => self.wrap2.replace(links(name, values)?).is_some(),
+            "forward" => self.forward.replace(forward(name, values)?).is_some(),
+            "round" => {
+                let v = amounts(name, values, [("time", Dimension::Nanoseconds, true)])?;
+                self.round.replace(v[0]).is_some()
+            }
+            "endpoint" => {
+                let v = amounts(name, values, [("time", Dimension::Nanoseconds, false)])?;
+                self.endpoint.replace(v[0]).is_some()
+            }
             other => {
                 return Err(super::unknown("E444", "setting", other, &SETTING_NAMES, name.span));
             }
@@ -213,6 +272,28 @@ fn amounts<const N: usize>(
     Ok(out)
 }
 
+/// The rate a link is given by `bandwidth, latency`.
+pub(super) fn link_rate(
+    name: &Spanned<String>,
+    values: &[Spanned<SettingValue>],
+) -> Result<LinkRate, Diagnostic> {
+    let mut settings = Settings::default();
+    settings.set(&Spanned::new("link".to_owned(), name.span), values)?;
+    Ok(settings.link())
+}
+
+fn forward(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<Forward, Diagnostic> {
+    if let [Spanned { node: SettingValue::Name(word), .. }] = values
+        && let Some((_, forward)) = Forward::ALL.iter().find(|f| f.0 == word)
+    {
+        return Ok(*forward);
+    }
+    let span = values.first().map_or(name.span, |v| v.span);
+    Err(Diagnostic::error("E445", "`forward` is neither cut_through nor store_and_forward")
+        .primary(span, "here")
+        .help("`forward: cut_through` passes the first byte on at once, `forward: store_and_forward` waits for the last"))
+}
+
 fn links(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<u8, Diagnostic> {
     match values {
         [Spanned { node: SettingValue::Number(1.0), .. }] => Ok(1),
@@ -226,14 +307,22 @@ fn links(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<u8,
     }
 }
 
-impl fmt::Display for Settings {
-    /// ` { link: 50 GB/s, 500 ns; fence: 20 ns }` with what was given, or nothing.
+impl fmt::Display for LinkRate {
+    /// `50 GB/s, 500 ns`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bandwidth = Quantity { amount: self.bandwidth, dimension: Dimension::BytesPerSecond };
+        let latency = Quantity { amount: self.latency_ns, dimension: Dimension::Nanoseconds };
+        write!(f, "{bandwidth}, {latency}")
+    }
+}
+
+impl Settings {
+    /// What was given, each as `name: value`.
+    pub(super) fn parts(&self) -> Vec<String> {
         let mut parts: Vec<String> = vec![];
         let text = |amount, dimension| Quantity { amount, dimension }.to_string();
         if let Some(l) = self.link {
-            let bandwidth = text(l.bandwidth, Dimension::BytesPerSecond);
-            parts.push(format!("link: {bandwidth}, {}", text(l.latency_ns, Dimension::Nanoseconds)));
+            parts.push(format!("link: {l}"));
         }
         if let Some(d) = self.device {
             let flops = text(d.flops, Dimension::FlopPerSecond);
@@ -251,6 +340,23 @@ impl fmt::Display for Settings {
         if let Some(v) = self.wrap2 {
             parts.push(format!("wrap2: {v}"));
         }
+        if let Some(v) = self.forward {
+            parts.push(format!("forward: {}", v.name()));
+        }
+        if let Some(v) = self.round {
+            parts.push(format!("round: {}", text(v, Dimension::Nanoseconds)));
+        }
+        if let Some(v) = self.endpoint {
+            parts.push(format!("endpoint: {}", text(v, Dimension::Nanoseconds)));
+        }
+        parts
+    }
+}
+
+impl fmt::Display for Settings {
+    /// ` { link: 50 GB/s, 500 ns; fence: 20 ns }` with what was given, or nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = self.parts();
         if parts.is_empty() { Ok(()) } else { write!(f, " {{ {} }}", parts.join("; ")) }
     }
 }

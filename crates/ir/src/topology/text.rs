@@ -1,44 +1,136 @@
 //! The text of a machine: `torus(2, 3) { link: 50 GB/s, 500 ns; fence: 20 ns }`.
 //!
-//! Owns a reader for the command line and for `.kir` headers, where no grammar of the frontend is at hand. Sizes are
-//! whole numbers here; expressions and parameters belong to `.kb` files and are evaluated before they come here.
+//! Owns a reader for the command line, for `.kir` headers and for the values of a machine file, where no grammar of the
+//! frontend is at hand. Sizes are whole numbers here; expressions and parameters belong to `.kb` files and are evaluated
+//! before they come here.
 
 use kbc_diag::{Diagnostic, FileId, Span, Spanned};
 
+use super::links::{LinkSet, OwnLink};
+use super::perturb::{Drawn, Spread};
 use super::quantity::{quantity, unit_names};
-use super::settings::{SettingValue, Settings};
+use super::settings::{SettingValue, Settings, link_rate};
 use super::shape::{Part, Shape};
+use super::{AXIS_NAMES, Direction};
 
 /// Nested shapes deeper than this are refused.
 const MAX_DEPTH: usize = 16;
+
+/// A machine as it is written, before it is built.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Written {
+    /// The generator and its sizes.
+    pub shape: Shape,
+    /// The settings that were given.
+    pub settings: Settings,
+    /// Rates of single links, in order: a later one wins.
+    pub links: Vec<OwnLink>,
+}
 
 /// Reads a shape and, where written, its settings.
 ///
 /// # Errors
 /// E446 for what is no such text, and the errors of [`Shape::from_call`] and [`Settings::set`], with spans in `file`.
-pub fn parse(text: &str, file: FileId) -> Result<(Shape, Settings), Diagnostic> {
-    let mut reader = Reader { text, file, at: 0 };
+pub fn parse(text: &str, file: FileId) -> Result<Written, Diagnostic> {
+    let mut reader = Reader { text, file, base: 0, at: 0 };
     let shape = reader.shape(0)?;
-    let mut settings = Settings::default();
+    let mut out = Written { shape, settings: Settings::default(), links: vec![] };
     if reader.take('{') {
         while !reader.take('}') {
-            reader.setting(&mut settings)?;
+            reader.setting(&mut out)?;
             if !reader.take(';') {
                 reader.expect('}', "`;` or `}` after a setting")?;
                 break;
             }
         }
     }
-    reader.blanks();
-    match reader.rest().chars().next() {
-        None => Ok((shape, settings)),
-        Some(_) => Err(reader.expected("the end, or settings in `{ }`")),
+    reader.end("the end, or settings in `{ }`")?;
+    Ok(out)
+}
+
+/// A piece of a machine's text that stands somewhere in a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Fragment<'t> {
+    /// The piece.
+    pub text: &'t str,
+    /// Where it stands; spans point there.
+    pub file: FileId,
+    /// Byte in the file at which it begins.
+    pub base: usize,
+}
+
+impl<'t> Fragment<'t> {
+    fn reader(self) -> Reader<'t> {
+        Reader { text: self.text, file: self.file, base: self.base, at: 0 }
+    }
+
+    /// `torus(2, 3)`, without settings.
+    ///
+    /// # Errors
+    /// E446 and those of [`Shape::from_call`].
+    pub fn shape(self) -> Result<Shape, Diagnostic> {
+        let mut reader = self.reader();
+        let shape = reader.shape(0)?;
+        reader.end("the end of the shape")?;
+        Ok(shape)
+    }
+
+    /// The values of a setting: `50 GB/s, 500 ns`.
+    ///
+    /// # Errors
+    /// E446.
+    pub fn values(self) -> Result<Vec<Spanned<SettingValue>>, Diagnostic> {
+        let mut reader = self.reader();
+        let values = reader.values()?;
+        reader.end("`,` or the end of the values")?;
+        Ok(values)
+    }
+
+    /// A number or a distribution of it: `2`, `uniform(1, 2)`, `exponential(2 us)`.
+    ///
+    /// # Errors
+    /// E446, and those of [`Spread::new`].
+    pub fn spread(self, of: Drawn) -> Result<Spread, Diagnostic> {
+        let mut reader = self.reader();
+        let word = reader.word();
+        if word.is_some() {
+            reader.expect('(', "`(` after the name of a distribution")?;
+        }
+        let values = reader.values()?;
+        if word.is_some() {
+            reader.expect(')', "`,` or `)` after a value")?;
+        }
+        reader.end("the end of the distribution")?;
+        Spread::new(of, word.as_ref(), &values, reader.span(0))
+    }
+
+    /// Some links: `(0,1)->(0,2)`, `(0)->(1) -x`, `+x`, `x`.
+    ///
+    /// # Errors
+    /// E446.
+    pub fn links(self) -> Result<LinkSet, Diagnostic> {
+        let mut reader = self.reader();
+        let set = reader.link_set()?;
+        reader.end("the end of the links")?;
+        Ok(set)
+    }
+
+    /// Coordinates of a device: `(0,1)`.
+    ///
+    /// # Errors
+    /// E446.
+    pub fn coordinates(self) -> Result<Vec<u32>, Diagnostic> {
+        let mut reader = self.reader();
+        let c = reader.coordinates()?;
+        reader.end("the end of the coordinates")?;
+        Ok(c)
     }
 }
 
 struct Reader<'t> {
     text: &'t str,
     file: FileId,
+    base: usize,
     at: usize,
 }
 
@@ -53,7 +145,16 @@ impl<'t> Reader<'t> {
     }
 
     fn span(&self, start: usize) -> Span {
-        Span::new(self.file, start, self.at)
+        self.between(start, self.at)
+    }
+
+    fn between(&self, start: usize, end: usize) -> Span {
+        Span::new(self.file, self.base + start, self.base + end)
+    }
+
+    fn end(&mut self, what: &str) -> Result<(), Diagnostic> {
+        self.blanks();
+        if self.rest().is_empty() { Ok(()) } else { Err(self.expected(what)) }
     }
 
     /// Skips blanks, then takes the longest prefix of such characters.
@@ -94,7 +195,7 @@ impl<'t> Reader<'t> {
         };
         let end = self.at + self.rest().chars().next().map_or(0, char::len_utf8);
         Diagnostic::error("E446", format!("expected {what}, {found}"))
-            .primary(Span::new(self.file, self.at, end), "here")
+            .primary(self.between(self.at, end), "here")
             .help("a machine is written like `torus(2, 3) { link: 50 GB/s, 500 ns; fence: 20 ns }`")
     }
 
@@ -142,16 +243,85 @@ impl<'t> Reader<'t> {
         Ok(Spanned::new(Part::Shape(shape), self.span(start)))
     }
 
-    fn setting(&mut self, settings: &mut Settings) -> Result<(), Diagnostic> {
+    fn setting(&mut self, out: &mut Written) -> Result<(), Diagnostic> {
         let Some(name) = self.word() else {
             return Err(self.expected("the name of a setting"));
         };
+        self.blanks();
+        if name.node == "link" && !self.rest().starts_with(':') {
+            let start = self.at;
+            let set = self.link_set()?;
+            let set = Spanned::new(set, self.span(start));
+            self.expect(':', "`:` after the links")?;
+            let rate = link_rate(&name, &self.values()?)?;
+            out.links.push(OwnLink { set, rate });
+            return Ok(());
+        }
         self.expect(':', "`:` after the setting's name")?;
+        let values = self.values()?;
+        out.settings.set(&name, &values)
+    }
+
+    fn values(&mut self) -> Result<Vec<Spanned<SettingValue>>, Diagnostic> {
         let mut values = vec![self.value()?];
         while self.take(',') {
             values.push(self.value()?);
         }
-        settings.set(&name, &values)
+        Ok(values)
+    }
+
+    fn link_set(&mut self) -> Result<LinkSet, Diagnostic> {
+        self.blanks();
+        if !self.rest().starts_with('(') {
+            let (axis, direction) = self.way()?;
+            return Ok(LinkSet::Axis { axis, direction });
+        }
+        let from = self.coordinates()?;
+        self.expect('-', "`->` after the sender")?;
+        self.expect('>', "`->` after the sender")?;
+        let to = self.coordinates()?;
+        self.blanks();
+        let way = match self.rest().starts_with(['+', '-']) {
+            true => match self.way()? {
+                (axis, Some(direction)) => Some((axis, direction)),
+                _ => return Err(self.expected("`+` or `-` and an axis")),
+            },
+            false => None,
+        };
+        Ok(LinkSet::Between { from, to, way })
+    }
+
+    /// `x`, `+x` or `-x`.
+    fn way(&mut self) -> Result<(usize, Option<Direction>), Diagnostic> {
+        let direction =
+            if self.take('+') { Some(Direction::Plus) } else { self.take('-').then_some(Direction::Minus) };
+        let Some(word) = self.word() else {
+            return Err(self.expected("an axis, or a link like `(0,1)->(0,2)`"));
+        };
+        match AXIS_NAMES.iter().position(|a| *a == word.node) {
+            Some(axis) => Ok((axis, direction)),
+            None => Err(super::unknown("E446", "axis", &word.node, &AXIS_NAMES, word.span)),
+        }
+    }
+
+    fn coordinates(&mut self) -> Result<Vec<u32>, Diagnostic> {
+        self.expect('(', "coordinates like `(0,1)`")?;
+        let mut out = vec![];
+        loop {
+            let digits = self.run(|c| c.is_ascii_digit());
+            match digits.node.parse() {
+                Ok(c) => out.push(c),
+                Err(_) if digits.node.is_empty() => return Err(self.expected("a coordinate")),
+                Err(_) => {
+                    let title = format!("no machine has a coordinate {}", digits.node);
+                    return Err(Diagnostic::error("E446", title).primary(digits.span, "here"));
+                }
+            }
+            if !self.take(',') {
+                self.expect(')', "`,` or `)` after a coordinate")?;
+                return Ok(out);
+            }
+        }
     }
 
     fn value(&mut self) -> Result<Spanned<SettingValue>, Diagnostic> {
@@ -176,7 +346,7 @@ impl<'t> Reader<'t> {
             self.at += 2;
             unit_text.push_str("/s");
         }
-        let span = Span::new(self.file, number.span.start as usize, self.at);
+        let span = Span { end: (self.base + self.at) as u32, ..number.span };
         match quantity(number.node, &unit_text) {
             Some(q) => Ok(Spanned::new(SettingValue::Quantity(q), span)),
             None if unit_names().contains(&unit_text.as_str()) => {

@@ -1,0 +1,182 @@
+//! Machine files: shape, rates and rules of a machine, and what perturbs it, as YAML (docs/machine.md).
+//!
+//! Owns the keys and their messages. What a setting, a link or a distribution is belongs to [`kbc_ir::topology`], whose
+//! readers take the values; opening files is the driver's.
+
+mod perturb;
+mod yaml;
+
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Spanned};
+use kbc_ir::topology::perturb::Perturb;
+use kbc_ir::topology::{Fragment, OwnLink, SETTING_NAMES, SettingValue, Settings, Shape};
+use yaml::{Document, Key, Kind, Node};
+
+/// A machine as a file has it.
+#[derive(Clone, Debug)]
+pub struct MachineFile {
+    /// The file.
+    pub file: FileId,
+    /// Its generator; None if the program's is meant.
+    pub shape: Option<Spanned<Shape>>,
+    /// Its settings.
+    pub settings: Settings,
+    /// Rates of single links, in order.
+    pub links: Vec<OwnLink>,
+    /// What perturbs it.
+    pub perturb: Option<Perturb>,
+}
+
+/// Reads a machine file.
+///
+/// # Errors
+/// E460 for what is no YAML, E461 for an unknown key, E462 for a value of another kind than its key takes, E463 for a
+/// missing key, E464 for a file of another tool, E465 for a perturbation out of range, and E440 to E446 for values.
+pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
+    let reader = Reader(Document::read(text, file)?);
+    let mut found = Diagnostics::new();
+    let mut out =
+        MachineFile { file, shape: None, settings: Settings::default(), links: vec![], perturb: None };
+    let Some(keys) = reader.map(&reader.0.root, "a machine file", &mut found) else { return Err(found) };
+    foreign(&reader, keys)?;
+    let names: Vec<&str> = KEYS.into_iter().chain(SETTING_NAMES).collect();
+    for (key, value) in keys {
+        let done = match key.name.as_str() {
+            "shape" => reader.fragment(value).and_then(|f| {
+                out.shape = Some(Spanned::new(f.shape()?, reader.0.span(value.number)));
+                Ok(())
+            }),
+            "links" => {
+                reader.links(value, &mut out.links, &mut found);
+                Ok(())
+            }
+            "perturb" => {
+                match perturb::section(&reader, value) {
+                    Ok(p) => out.perturb = Some(p),
+                    Err(d) => found.extend(d),
+                }
+                Ok(())
+            }
+            name if SETTING_NAMES.contains(&name) => reader.values(value).and_then(|v| {
+                out.settings.set(&Spanned::new(key.name.clone(), reader.0.span(key.number)), &v)
+            }),
+            _ => Err(reader.unknown(key, &names)),
+        };
+        if let Err(d) = done {
+            found.push(d);
+        }
+    }
+    if crate::lower::ok(&found) { Ok(out) } else { Err(found.finish()) }
+}
+
+/// Reads a perturbation on its own: a file with a `perturb` section, or the section's content.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_perturb(text: &str, file: FileId) -> Result<Perturb, Diagnostics> {
+    let reader = Reader(Document::read(text, file)?);
+    if let Kind::Map(keys) = &reader.0.root.kind {
+        foreign(&reader, keys)?;
+        if keys.iter().any(|(k, _)| k.name == "perturb") {
+            // The whole file is read, so that a mistake elsewhere in it is not passed over.
+            let whole = read(text, file)?.perturb;
+            return whole.ok_or_else(|| reader.missing(&reader.0.root, "perturb", "the file").into());
+        }
+    }
+    perturb::section(&reader, &reader.0.root)
+}
+
+/// Keys that are no settings.
+const KEYS: [&str; 3] = ["shape", "links", "perturb"];
+
+/// Keys that files of another machine model begin with.
+const FOREIGN: [&str; 6] = ["system", "sip", "cube", "sips", "defaults", "algorithms"];
+
+/// E464
+fn foreign(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<(), Diagnostic> {
+    let Some((key, _)) = keys.iter().find(|(k, _)| FOREIGN.contains(&k.name.as_str())) else { return Ok(()) };
+    let title = format!("`{}` belongs to a machine of packages, cubes and engines", key.name);
+    Err(Diagnostic::error("E464", title)
+        .primary(reader.0.span(key.number), "this key")
+        .note(
+            "such a machine has routers, slots of queues and memory controllers, which the engine of links does \
+             not model",
+        )
+        .help("describe the links as a machine file: `shape`, `link`, `links`, `forward`"))
+}
+
+/// The document with what is common to all keys.
+struct Reader<'t>(Document<'t>);
+
+impl<'t> Reader<'t> {
+    fn map<'n>(&self, node: &'n Node, what: &str, found: &mut Diagnostics) -> Option<&'n [(Key, Node)]> {
+        match &node.kind {
+            Kind::Map(keys) => Some(keys),
+            _ => {
+                found.push(self.kind(node, &format!("{what} is a mapping")));
+                None
+            }
+        }
+    }
+
+    /// E462
+    fn kind(&self, node: &Node, wanted: &str) -> Diagnostic {
+        Diagnostic::error("E462", format!("{wanted}, and this is {}", node.what()))
+            .primary(self.0.span(node.number), "here")
+            .help("docs/machine.md lists the keys with what they take")
+    }
+
+    /// E463
+    fn missing(&self, node: &Node, key: &str, what: &str) -> Diagnostic {
+        Diagnostic::error("E463", format!("{what} has no `{key}`"))
+            .primary(self.0.span(node.number), "this one")
+            .help(format!("add `{key}: ..`"))
+    }
+
+    /// E461
+    fn unknown(&self, key: &Key, valid: &[&str]) -> Diagnostic {
+        let list = valid.join(", ");
+        let help = match nearest(&key.name, valid.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`? The keys are {list}"),
+            None => format!("the keys are {list}"),
+        };
+        Diagnostic::error("E461", format!("unknown key `{}`", key.name))
+            .primary(self.0.span(key.number), "not known")
+            .help(help)
+    }
+
+    /// A single value, as a piece of text with its place.
+    fn fragment<'n>(&self, node: &'n Node) -> Result<Fragment<'n>, Diagnostic> {
+        let Kind::Scalar(text) = &node.kind else {
+            return Err(self.kind(node, "this key takes a single value, like `50 GB/s, 500 ns`"));
+        };
+        // A value that is written otherwise than it reads (escapes, numbers in other forms) is pointed to as a whole:
+        // its readers then count from its beginning.
+        let base = self.0.verbatim(node.number, text);
+        let base = base.unwrap_or_else(|| self.0.span(node.number).start as usize);
+        Ok(Fragment { text, file: self.0.file, base })
+    }
+
+    fn values(&self, node: &Node) -> Result<Vec<Spanned<SettingValue>>, Diagnostic> {
+        self.fragment(node)?.values()
+    }
+
+    /// `SELECTOR: bandwidth, latency`
+    fn links(&self, node: &Node, out: &mut Vec<OwnLink>, found: &mut Diagnostics) {
+        let Some(entries) = self.map(node, "`links`", found) else { return };
+        for (key, value) in entries {
+            let span = self.0.span(key.number);
+            let own = || {
+                let name = Node { number: key.number, kind: Kind::Scalar(key.name.clone()) };
+                let set = self.fragment(&name)?.links()?;
+                let mut settings = Settings::default();
+                settings.set(&Spanned::new("link".to_owned(), span), &self.values(value)?)?;
+                Ok(OwnLink { set: Spanned::new(set, span), rate: settings.link() })
+            };
+            match own() {
+                Ok(own) => out.push(own),
+                Err(d) => found.push(d),
+            }
+        }
+    }
+}

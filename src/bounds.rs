@@ -1,0 +1,185 @@
+//! Time against its bound: what a schedule's collectives and the whole of it need at least, on the machine it ran on.
+//!
+//! Owns which problem a region solves, how bounds of several collectives and of compute combine, and that no time is
+//! below one: that is an error of kbc (E990). The rows are [`kbc_ir::bounds`]'s, the time is the engine's.
+
+use kbc_backend_sim::time::{Observer, TimeOptions, Timing, Work, simulate_observed};
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::bounds::{self, Bound, CollKind, Problem, Sizes, bound};
+use kbc_ir::schedule::{Region, RegionId, Schedule};
+use kbc_ir::topology::{DeviceId, Topology};
+use kbc_ir::walk::Program;
+
+/// Bounds of a schedule on a machine.
+pub struct Lower {
+    /// Of the whole, in ns.
+    pub ns: f64,
+    /// What it comes from.
+    pub bottleneck: String,
+    /// Of its collectives that have one.
+    pub collectives: Vec<Collective>,
+}
+
+/// A collective with its bound.
+pub struct Collective {
+    /// Its place among the collectives of the schedule.
+    pub place: usize,
+    /// Which.
+    pub kind: CollKind,
+    /// Ranks of a group.
+    pub ranks: usize,
+    /// S of the bandwidth conventions.
+    pub bytes: u64,
+    /// From the first rank that enters to the last that leaves, in ns.
+    pub took_ns: Option<f64>,
+    /// The bound, of its first group.
+    pub bound: Bound,
+}
+
+/// Sums up the local work of every rank.
+struct Busy(Vec<f64>);
+
+impl Observer for Busy {
+    fn works(&mut self, work: &Work) {
+        if let Some(sum) = self.0.get_mut(work.rank as usize) {
+            *sum += work.end_ns - work.start_ns;
+        }
+    }
+}
+
+/// Simulates a schedule (with its critical path or without) and computes its bounds on the same machine.
+///
+/// # Errors
+/// Of the engine; E990, a time below its bound.
+pub fn timed(schedule: &Schedule, topology: &Topology, path: bool) -> Result<(Timing, Lower), Diagnostics> {
+    let mut busy = Busy(vec![0.0; schedule.mesh.ranks() as usize]);
+    let options = TimeOptions { path, ..TimeOptions::default() };
+    let timing = simulate_observed(schedule, topology, &options, &mut busy)?;
+    let compute = busy.0.iter().copied().fold(0.0, f64::max);
+    let lower = against(schedule, topology, &timing, compute)?;
+    Ok((timing, lower))
+}
+
+/// The bounds of a schedule that was timed on that machine; `compute` is the local work of the busiest rank in ns.
+///
+/// # Errors
+/// E990: a time is below its bound by more than 1e-9 of it.
+fn against(
+    schedule: &Schedule,
+    topology: &Topology,
+    timing: &Timing,
+    compute: f64,
+) -> Result<Lower, Diagnostics> {
+    let program = Program::compile(schedule)?;
+    let crowd = timing.links.iter().map(|l| l.messages).max().unwrap_or(0);
+    let mut bandwidth: Vec<(String, f64)> = vec![];
+    let mut collectives = vec![];
+    let (mut chain, mut best) = (0.0, (0.0, "nothing to move".to_owned()));
+    for (place, (i, region)) in
+        schedule.regions.iter().enumerate().filter(|(_, r)| !r.over.is_empty()).enumerate()
+    {
+        let id = RegionId(i as u32);
+        let Some((problem, bytes)) = problem(schedule, &program, region, id)? else { continue };
+        let (kind, ranks) = (problem.kind, problem.group.len());
+        let found = bound(topology, &problem.messages(crowd)).map_err(Diagnostics::from)?;
+        let span = timing.regions.iter().find(|r| r.region == id);
+        let took_ns = span.map(|s| s.end_ns - s.start_ns);
+        if let Some(took) = took_ns.filter(|t| found.contradicts(*t)) {
+            return Err(below(&region.name, took, found.ns).into());
+        }
+        chain += found.latency_ns;
+        let key = format!("{} over {}", kind.name(), region.over[0]);
+        match bandwidth.iter_mut().find(|b| b.0 == key) {
+            Some(b) => b.1 += found.bandwidth_ns,
+            None => bandwidth.push((key, found.bandwidth_ns)),
+        }
+        if found.ns > best.0 {
+            best = (found.ns, found.bottleneck.clone());
+        }
+        collectives.push(Collective { place, kind, ranks, bytes, took_ns, bound: found });
+    }
+    for (what, ns) in bandwidth {
+        if ns > best.0 {
+            best = (ns, format!("bandwidth of all {what}"));
+        }
+    }
+    if chain > best.0 {
+        best = (chain, "latency of one collective after another".into());
+    }
+    if compute > best.0 {
+        best = (compute, "compute of the busiest rank".into());
+    }
+    if timing.ns < best.0 * (1.0 - 1e-9) {
+        return Err(below(&schedule.name, timing.ns, best.0).into());
+    }
+    Ok(Lower { ns: best.0, bottleneck: best.1, collectives })
+}
+
+fn below(what: &str, time: f64, bound: f64) -> Diagnostic {
+    Diagnostic::error("E990", format!("{what} takes {time} ns, below its bound of {bound} ns"))
+        .note("one of the two is wrong: an error of kbc, not of the program")
+        .help("please report it with the program")
+}
+
+/// The problem a collective region solves on the machine, on its first group, and S of the bandwidth conventions.
+fn problem(
+    schedule: &Schedule,
+    program: &Program<'_>,
+    region: &Region,
+    id: RegionId,
+) -> Result<Option<(Problem, u64)>, Diagnostics> {
+    let Some(promise) = &region.promise else { return Ok(None) };
+    let Some(kind) = bounds::CollKind::from_name(&promise.collective) else { return Ok(None) };
+    let p = schedule.group_size(region);
+    let group: Vec<DeviceId> = (0..p).map(|i| DeviceId(program.group_rank(id, 0, i) as u32)).collect();
+    let Some(operand) = region.operands.first() else { return Ok(None) };
+    let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
+    let elements = program.elements(operand.buffer, 0).map_err(fault)?;
+    let width = schedule.buffer(operand.buffer).dtype.bytes();
+    let bytes = elements * width;
+    let mut problem = Problem::new(kind, bytes, group);
+    if let Some(root) = promise.root {
+        problem = problem.root(root as usize);
+    }
+    if operand.line.parts > 1
+        && let (Some(extent), Some(unit)) = (operand.line.extent.as_int(), operand.line.unit.as_int())
+    {
+        let blocks = (0..p)
+            .map(|b| {
+                let (lo, hi) = (
+                    operand.line.rule.boundary(extent as u64, b, p),
+                    operand.line.rule.boundary(extent as u64, b + 1, p),
+                );
+                (hi - lo) * unit as u64 * width
+            })
+            .collect();
+        problem = problem.sizes(if kind == bounds::CollKind::AllToAll {
+            pairs(schedule, program, region, id, width).map_err(fault)?
+        } else {
+            Sizes::Blocks(blocks)
+        });
+    }
+    Ok(Some((problem, bytes)))
+}
+
+/// Bytes every rank has for every other, for an all_to_all.
+fn pairs(
+    schedule: &Schedule,
+    program: &Program<'_>,
+    region: &Region,
+    id: RegionId,
+    width: u64,
+) -> Result<Sizes, kbc_ir::walk::Fault> {
+    let p = schedule.group_size(region);
+    let line = &region.operands[0].line;
+    let mut all = vec![];
+    for src in 0..p {
+        let rank = program.group_rank(id, 0, src);
+        let unit = program.local_value(&line.unit, rank).unwrap_or(0).max(0) as u64;
+        let extent = program.local_value(&line.extent, rank).unwrap_or(0).max(0) as u64;
+        all.extend((0..p).map(|dst| {
+            (line.rule.boundary(extent, dst + 1, p) - line.rule.boundary(extent, dst, p)) * unit * width
+        }));
+    }
+    Ok(Sizes::Pairs(all))
+}
