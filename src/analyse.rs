@@ -14,6 +14,7 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::bounds::{self, Problem, Sizes, algbw, bound, busbw};
 use kbc_ir::checker::{CheckOptions, Method, Verdict, check};
 use kbc_ir::graph::{Graph, OpKind};
+use kbc_ir::host::spelled;
 use kbc_ir::schedule::{Calls, Region, RegionId, Schedule};
 use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::types::{Mesh, TensorType};
@@ -391,7 +392,8 @@ fn bound_of_program(
     timing: &Timing,
     compute: f64,
 ) -> Result<(f64, String), Diagnostics> {
-    let program = Program::compile(schedule)?;
+    let spelled = spelled(schedule);
+    let program = Program::compile(&spelled)?;
     let mut bandwidth: Vec<(String, f64)> = vec![];
     let (mut chain, mut best) = (0.0, (0.0, "nothing to move".to_owned()));
     let mut at = 0;
@@ -527,7 +529,8 @@ pub fn collectives(schedule: &Schedule, graph: &Graph) -> Vec<CollectiveReport> 
         })
         .collect();
     // What cannot be walked is an error of the checker, which says so better.
-    let program = Program::compile(schedule).ok();
+    let spelled = spelled(schedule);
+    let program = Program::compile(&spelled).ok();
     let regions = schedule.regions.iter().filter(|r| !r.over.is_empty());
     regions
         .enumerate()

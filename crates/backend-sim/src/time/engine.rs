@@ -420,7 +420,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 }
             }
             Act::Copy { .. } | Act::Reduce { .. } | Act::Local(_) => return self.work(thread, &act, op),
-            Act::Mark => {}
+            Act::HostRead(_) | Act::Mark => {}
         }
         Ok(true)
     }

@@ -24,6 +24,7 @@ pub use work::Unit;
 
 use engine::Engine;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::host::spelled;
 use kbc_ir::schedule::{RegionId, Schedule};
 use kbc_ir::topology::Topology;
 use kbc_ir::walk::Program;
@@ -139,7 +140,8 @@ fn go(
     options: &TimeOptions,
     observer: Option<&mut dyn Observer>,
 ) -> Result<Timing, Diagnostics> {
-    let program = Program::compile(schedule)?;
+    let spelled = spelled(schedule);
+    let program = Program::compile(&spelled)?;
     let setup = Setup::new(&program, topo, options)?;
     let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
     let mut engine = Engine::new(&setup, State::new(&setup), observer);
