@@ -53,13 +53,27 @@ pub struct RunResult {
     pub reads: Vec<Vec<Vec<HostRead>>>,
 }
 
+impl RunResult {
+    /// Of a run that has not begun.
+    pub(crate) fn empty(calls: u32, ranks: usize) -> RunResult {
+        RunResult {
+            outputs: vec![vec![vec![]; ranks]; calls as usize],
+            reads: vec![vec![vec![]; ranks]; calls as usize],
+        }
+    }
+
+    /// What the last `host.read` of a buffer took in a call.
+    pub(crate) fn taken(&self, call: i64, rank: u64, buffer: BufferId) -> Option<&Data> {
+        let reads = self.reads.get(call as usize)?.get(rank as usize)?;
+        Some(reads.iter().rev().find(|r| r.buffer == buffer)?.tensor.data())
+    }
+}
+
 /// Elements that a host read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostRead {
     /// The buffer.
     pub buffer: BufferId,
-    /// Where it was read.
-    pub span: Span,
     /// What it held, with its local sizes.
     pub tensor: Tensor,
 }
@@ -119,10 +133,7 @@ pub fn attempt(
         ranks: (0..ranks).map(|_| Memory::default()).collect(),
         bytes: 0,
         max_bytes: options.max_bytes,
-        result: RunResult {
-            outputs: vec![vec![vec![]; ranks]; options.calls as usize],
-            reads: vec![vec![vec![]; ranks]; options.calls as usize],
-        },
+        result: RunResult::empty(options.calls, ranks),
     };
     let mut met = vec![];
     if calls > 0 {
@@ -227,7 +238,7 @@ impl<'p> Machine<'p> {
                 let dims = self.program.dims(*b, rank).map_err(|f| f.diagnostic(|r| self.show(r)))?;
                 let run = Run { mem: Mem::Buffer(b.0), start: 0, len: dims.iter().product() };
                 let data = self.read(rank, run, thread, span)?;
-                let read = HostRead { buffer: *b, span, tensor: self.host.read(*b, dims, data)? };
+                let read = HostRead { buffer: *b, tensor: self.host.read(*b, dims, data)? };
                 let call = self.flow.threads[thread].call as usize;
                 self.result.reads[call][rank as usize].push(read);
             }
@@ -335,12 +346,11 @@ impl<'p> Machine<'p> {
             return Ok(());
         }
         let rank = self.flow.threads[thread].rank;
-        let taken = &self.result.reads[call as usize][rank as usize];
         let mut parts = vec![];
         for (b, bounds, n) in self.host.results(rank)? {
             let mem = Mem::Buffer(b.0);
-            if let Some(read) = taken.iter().rev().find(|r| r.buffer == b) {
-                parts.push(self.host.part(b, bounds, read.tensor.data().clone())?);
+            if let Some(read) = self.result.taken(call, rank, b) {
+                parts.push(self.host.part(b, bounds, read.clone())?);
                 continue;
             }
             let found = match self.ranks[rank as usize].cells.get(&mem) {

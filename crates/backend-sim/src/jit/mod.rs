@@ -64,7 +64,7 @@ fn refused(why: String) -> Diagnostic {
         .help("run it with `--engine interp`")
 }
 
-/// Compiles a schedule. Errors: E301 (names without a value), E374 (what cannot be compiled).
+/// Compiles a schedule; one with a host's program is to be spelled out first ([`kbc_ir::host::spelled`]). Errors: E301 (names without a value), E374 (what cannot be compiled).
 pub fn compile(schedule: &Schedule) -> Result<Compiled<'_>, Diagnostics> {
     let program = Program::compile(schedule)?;
     let mut tables = Tables::default();
