@@ -15,7 +15,7 @@ use kbc_ir::bounds::{self, Problem, Sizes, algbw, bound, busbw};
 use kbc_ir::checker::{CheckOptions, Method, Verdict, check};
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::host::spelled;
-use kbc_ir::schedule::{Calls, Region, RegionId, Schedule};
+use kbc_ir::schedule::{BufferId, Calls, Region, RegionId, Schedule};
 use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::types::{Mesh, TensorType};
 use kbc_ir::walk::Program;
@@ -297,14 +297,18 @@ fn failure(schedule: &Schedule, f: &kbc_backend_sim::adversary::Failure) -> Stri
     }
 }
 
-/// Sums up the local work of every rank.
-struct Busy(Vec<f64>);
+/// Sums up the local work of every rank, and notes when hosts read.
+struct Busy(Vec<f64>, Vec<(u64, BufferId, f64)>);
 
 impl Observer for Busy {
     fn works(&mut self, work: &Work) {
         if let Some(sum) = self.0.get_mut(work.rank as usize) {
             *sum += work.end_ns - work.start_ns;
         }
+    }
+
+    fn host_read(&mut self, rank: u64, buffer: BufferId, ns: f64) {
+        self.1.push((rank, buffer, ns));
     }
 }
 
@@ -313,8 +317,9 @@ impl Observer for Busy {
 /// # Errors
 /// Of the engine; E990, a time below the bound, which is an error of kbc.
 pub fn time(report: &mut Report, schedule: &Schedule, topology: &Topology) -> Result<(), Diagnostics> {
-    let mut busy = Busy(vec![0.0; schedule.mesh.ranks() as usize]);
+    let mut busy = Busy(vec![0.0; schedule.mesh.ranks() as usize], vec![]);
     let timing = simulate_observed(schedule, topology, &TimeOptions::default(), &mut busy)?;
+    crate::host::times(schedule, &mut report.host_reads, &busy.1);
     let compute = busy.0.iter().copied().fold(0.0, f64::max);
     let lower = bound_of_program(report, schedule, topology, &timing, compute)?;
     let total = timing.ns;

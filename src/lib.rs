@@ -8,6 +8,7 @@ pub mod build;
 pub mod cli;
 pub mod commands;
 pub mod data;
+pub mod host;
 pub mod outdir;
 pub mod pipeline;
 pub mod report;

@@ -1,6 +1,6 @@
 //! `kbc run`: the simulate step alone, for `.kb` and `.kir`, with its own switches.
 
-use super::compile::{begin, finish, inputs};
+use super::compile::{begin, finish, inputs, show};
 use crate::analyse;
 use crate::build::build;
 use crate::cli::{Run, Watch};
@@ -69,7 +69,16 @@ fn run_schedule(session: &mut Session, args: &Run) -> Outcome {
             seed: (args.seed != 0).then_some(args.seed),
             ..Default::default()
         };
-        kbc_backend_sim::interp::run(schedule, &inputs.calls, &options)?;
+        match kbc_backend_sim::interp::attempt(schedule, &inputs.calls, &options) {
+            Ok(result) => report.host_reads = crate::host::reads(schedule, &result),
+            Err(f) if f.ranks.is_empty() => return Err(f.diagnostics.into()),
+            Err(f) => {
+                report.ok = false;
+                report.failures = crate::host::failures(schedule, &f.ranks);
+                show(session, &report, args.report)?;
+                return Err(f.diagnostics.into());
+            }
+        }
         if args.adversarial {
             let found = analyse::adversary(schedule, &inputs, args.seed, args.seeds, calls)?;
             report.ok = found.failure.is_none();

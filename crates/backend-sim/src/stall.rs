@@ -158,7 +158,12 @@ fn deadlock(
     if !stall.dragged.is_empty() {
         d = d.note(format!("only dragged along: {}", list_ranks(flow, &stall.dragged)));
     }
-    d.help("every `wait` needs as many earlier `notify`s of that counter; one of them is missing or comes too late")
+    let events = |i: &usize| matches!(waiting[*i].want, Want::Event(..));
+    d.help(if causes.iter().flatten().all(events) {
+        "let what is awaited happen before somebody waits for it, or do not wait for it there"
+    } else {
+        "every `wait` needs as many earlier `notify`s of that counter; one of them is missing or comes too late"
+    })
 }
 
 /// `tp=1`, and the stream where a rank has several.
