@@ -15,6 +15,7 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::bounds::{algbw, busbw};
 use kbc_ir::checker::{CheckOptions, Method, Verdict, check};
 use kbc_ir::graph::{Graph, OpKind};
+use kbc_ir::host::spelled;
 use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::topology::Topology;
 use kbc_ir::types::{Mesh, TensorType};
@@ -97,7 +98,10 @@ pub fn execute(
     let inputs = data::inputs(session, graph, mesh, data, calls, seed.unwrap_or(0))?;
     let expected = data::expected(session, graph, mesh)?;
     let options = RunOptions { calls, seed, ..RunOptions::default() };
-    let result = data.engine.run(session, timings, schedule, &inputs.calls, &options)?;
+    let result = data
+        .engine
+        .attempt(session, timings, schedule, &inputs.calls, &options)
+        .map_err(|f| f.diagnostics)?;
     let types = output_types(built);
     let names = output_names(graph);
     let mut total: Option<CompareReport> = None;
@@ -304,6 +308,7 @@ fn failure(schedule: &Schedule, f: &kbc_backend_sim::adversary::Failure) -> Stri
 /// Of the engine; E990, a time below the bound, which is an error of kbc.
 pub fn time(report: &mut Report, schedule: &Schedule, topology: &Topology) -> Result<(), Diagnostics> {
     let (timing, lower) = bounds::timed(schedule, topology, true)?;
+    crate::host::times(schedule, &mut report.host_reads, &lower.host_reads);
     for found in &lower.collectives {
         let Some(c) = report.collectives.get_mut(found.place) else { continue };
         c.bytes = found.bytes;
@@ -391,7 +396,8 @@ pub fn collectives(schedule: &Schedule, graph: &Graph) -> Vec<CollectiveReport> 
         })
         .collect();
     // What cannot be walked is an error of the checker, which says so better.
-    let program = Program::compile(schedule).ok();
+    let spelled = spelled(schedule);
+    let program = Program::compile(&spelled).ok();
     let regions = schedule.regions.iter().filter(|r| !r.over.is_empty());
     regions
         .enumerate()

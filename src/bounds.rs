@@ -6,7 +6,8 @@
 use kbc_backend_sim::time::{Observer, TimeOptions, Timing, Work, simulate_observed};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::bounds::{self, Bound, CollKind, Problem, Sizes, bound};
-use kbc_ir::schedule::{Region, RegionId, Schedule};
+use kbc_ir::host::spelled;
+use kbc_ir::schedule::{BufferId, Region, RegionId, Schedule};
 use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::walk::Program;
 
@@ -18,6 +19,8 @@ pub struct Lower {
     pub bottleneck: String,
     /// Of its collectives that have one.
     pub collectives: Vec<Collective>,
+    /// When hosts read what, in that run.
+    pub host_reads: Vec<HostReadTime>,
 }
 
 /// A collective with its bound.
@@ -36,14 +39,21 @@ pub struct Collective {
     pub bound: Bound,
 }
 
-/// Sums up the local work of every rank.
-struct Busy(Vec<f64>);
+/// When a host read a buffer: rank, buffer, ns.
+pub type HostReadTime = (u64, BufferId, f64);
+
+/// Sums up the local work of every rank, and notes when hosts read.
+struct Busy(Vec<f64>, Vec<HostReadTime>);
 
 impl Observer for Busy {
     fn works(&mut self, work: &Work) {
         if let Some(sum) = self.0.get_mut(work.rank as usize) {
             *sum += work.end_ns - work.start_ns;
         }
+    }
+
+    fn host_read(&mut self, rank: u64, buffer: BufferId, ns: f64) {
+        self.1.push((rank, buffer, ns));
     }
 }
 
@@ -52,11 +62,12 @@ impl Observer for Busy {
 /// # Errors
 /// Of the engine; E990, a time below its bound.
 pub fn timed(schedule: &Schedule, topology: &Topology, path: bool) -> Result<(Timing, Lower), Diagnostics> {
-    let mut busy = Busy(vec![0.0; schedule.mesh.ranks() as usize]);
+    let mut busy = Busy(vec![0.0; schedule.mesh.ranks() as usize], vec![]);
     let options = TimeOptions { path, ..TimeOptions::default() };
     let timing = simulate_observed(schedule, topology, &options, &mut busy)?;
     let compute = busy.0.iter().copied().fold(0.0, f64::max);
-    let lower = against(schedule, topology, &timing, compute)?;
+    let mut lower = against(schedule, topology, &timing, compute)?;
+    lower.host_reads = busy.1;
     Ok((timing, lower))
 }
 
@@ -70,7 +81,8 @@ fn against(
     timing: &Timing,
     compute: f64,
 ) -> Result<Lower, Diagnostics> {
-    let program = Program::compile(schedule)?;
+    let spelled = spelled(schedule);
+    let program = Program::compile(&spelled)?;
     let crowd = timing.links.iter().map(|l| l.messages).max().unwrap_or(0);
     let mut bandwidth: Vec<(String, f64)> = vec![];
     let mut collectives = vec![];
@@ -112,7 +124,7 @@ fn against(
     if timing.ns < best.0 * (1.0 - 1e-9) {
         return Err(below(&schedule.name, timing.ns, best.0).into());
     }
-    Ok(Lower { ns: best.0, bottleneck: best.1, collectives })
+    Ok(Lower { ns: best.0, bottleneck: best.1, collectives, host_reads: vec![] })
 }
 
 fn below(what: &str, time: f64, bound: f64) -> Diagnostic {

@@ -2,11 +2,13 @@
 //!
 //! Owns the choice and the clock; both engines are `kbc_backend_sim`.
 
-use crate::session::{Outcome, Session};
+use crate::session::Session;
 use clap::ValueEnum;
+use kbc_backend_sim::failure::RunFailure;
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
 use kbc_backend_sim::jit;
 use kbc_backend_sim::tensor::Tensor;
+use kbc_ir::host::spelled;
 use kbc_ir::schedule::Schedule;
 use std::time::Instant;
 
@@ -33,37 +35,37 @@ impl Engine {
     /// and what was compiled.
     ///
     /// # Errors
-    /// Of compiling and of the run.
-    pub fn run(
+    /// Of compiling and of the run; those of a run tell what each rank came to.
+    pub fn attempt(
         self,
         session: &Session,
         timings: bool,
         schedule: &Schedule,
         inputs: &[Vec<Tensor>],
         options: &RunOptions,
-    ) -> Outcome<RunResult> {
+    ) -> Result<RunResult, Box<RunFailure>> {
         let row = |begin: Instant, what: &str| {
             if timings {
                 session.words(&format!("{:>10.3} ms  {what}\n", begin.elapsed().as_secs_f64() * 1e3));
             }
         };
         let begin = Instant::now();
-        let result = match self {
+        match self {
             Engine::Interp => {
-                let result = interp::run(schedule, inputs, options)?;
+                let result = interp::attempt(schedule, inputs, options)?;
                 row(begin, "execute (interp)");
-                result
+                Ok(result)
             }
             Engine::Jit => {
-                let code = jit::compile(schedule)?;
+                let spelled = spelled(schedule);
+                let code = jit::compile(&spelled)?;
                 let stats = code.stats();
                 row(begin, &format!("jit: {} functions, {} bytes", stats.functions, stats.bytes));
                 let begin = Instant::now();
-                let result = code.run(inputs, options)?;
+                let result = code.attempt(inputs, options)?;
                 row(begin, "execute (jit)");
-                result
+                Ok(result)
             }
-        };
-        Ok(result)
+        }
     }
 }

@@ -10,6 +10,7 @@ pub mod cli;
 pub mod commands;
 pub mod data;
 pub mod engine;
+pub mod host;
 pub mod outdir;
 pub mod perturb;
 pub mod pipeline;

@@ -52,6 +52,12 @@ fn the_page_and_the_reports_agree() {
     let other = "topology sys = ring(2)\nmesh m = sys[tp]\n\nprogram p(x: f32[384] = ones()) -> f32[384] { x }\n\
         expect \"specs/minilm/ffn.npz\":b2\n";
     scratch.write("other.kb", other.as_bytes());
+    for (name, from) in [
+        ("host.kir", "a_second_drain_is_a_no_op.kir"),
+        ("fails.kir", "the_rank_to_blame_comes_before_those_aborted_because_of_it.kir"),
+    ] {
+        scratch.write(name, &std::fs::read(root().join("tests/exec").join(from)).expect(from));
+    }
     for (command, code) in [
         ("compile specs/ffn_tp.kb", 0),
         ("compile specs/all_gather.kb", 0),
@@ -60,6 +66,8 @@ fn the_page_and_the_reports_agree() {
         ("check specs/all_to_all.kb", 0),
         ("run specs/reduce_scatter.kb --adversarial --seeds 1", 0),
         ("run specs/broadcast.kb --no-data", 0),
+        ("run host.kir", 0),
+        ("run fails.kir", 1),
         ("compile other.kb", 1),
     ] {
         let ran = scratch.line(&format!("kbc {command} --report json"));

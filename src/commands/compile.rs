@@ -61,10 +61,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
 /// E430: a comparison failed.
 pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: bool) -> Outcome {
     if print {
-        match format {
-            ReportFormat::Human => session.result(&human(report)),
-            ReportFormat::Json => session.result(&json(report)?),
-        }
+        show(session, report, format)?;
     }
     if report.ok {
         return Ok(());
@@ -73,6 +70,18 @@ pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: b
         Diagnostic::error("E430", format!("{}: results are not what they should be", report.file))
             .note("the report names the elements"),
     )))
+}
+
+/// Writes a report to standard output.
+///
+/// # Errors
+/// E991: it cannot be written as JSON.
+pub fn show(session: &Session, report: &Report, format: ReportFormat) -> Outcome {
+    match format {
+        ReportFormat::Human => session.result(&human(report)),
+        ReportFormat::Json => session.result(&json(report)?),
+    }
+    Ok(())
 }
 
 fn json(report: &Report) -> Result<String, Diagnostic> {

@@ -1,6 +1,6 @@
 //! `kbc run`: the simulate step alone, for `.kb` and `.kir`, with its own switches.
 
-use super::compile::{begin, finish, inputs};
+use super::compile::{begin, finish, inputs, show};
 use crate::analyse;
 use crate::build::{self, Argument, build};
 use crate::cli::{Run, Watch};
@@ -77,7 +77,16 @@ fn run_schedule(session: &mut Session, args: &Run) -> Outcome {
             seed: (args.seed != 0).then_some(args.seed),
             ..Default::default()
         };
-        args.data.engine.run(session, args.timings, schedule, &inputs.calls, &options)?;
+        match args.data.engine.attempt(session, args.timings, schedule, &inputs.calls, &options) {
+            Ok(result) => report.host_reads = crate::host::reads(schedule, &result),
+            Err(f) if f.ranks.is_empty() => return Err(f.diagnostics.into()),
+            Err(f) => {
+                report.ok = false;
+                report.failures = crate::host::failures(schedule, &f.ranks);
+                show(session, &report, args.report)?;
+                return Err(f.diagnostics.into());
+            }
+        }
         report.engine = Some(args.data.engine.name());
         if args.adversarial {
             let found = analyse::adversary(schedule, &inputs, args.seed, args.seeds, calls)?;

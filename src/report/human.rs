@@ -106,6 +106,8 @@ pub fn human(r: &Report) -> String {
             a.failure.as_deref().unwrap_or("all as in peace")
         ));
     }
+    host(r, &mut line);
+    failures(r, &mut line);
     if let Some(t) = r.time_ns {
         let bound = r.bound_ns.unwrap_or(0.0);
         line(format!(
@@ -163,6 +165,45 @@ fn perturb(p: &PerturbReport, line: &mut impl FnMut(String)) {
     }
     if p.blame.is_empty() {
         line("  nothing that is perturbed lies on its critical path".into());
+    }
+}
+
+/// Lines shown of a list before it is only counted.
+const LISTED: usize = 8;
+
+fn host(r: &Report, line: &mut impl FnMut(String)) {
+    for h in r.host_reads.iter().take(LISTED) {
+        let more = if h.elements > h.first.len() as u64 { ", .." } else { "" };
+        let at = h.time_ns.map_or_else(String::new, |t| format!(" at {}", time(t)));
+        line(format!(
+            "host.read %{} on {} in call {}{at}: {} [{}{more}]",
+            h.buffer,
+            h.rank,
+            h.call,
+            count(h.elements, "element"),
+            h.first.join(", ")
+        ));
+    }
+    if r.host_reads.len() > LISTED {
+        line(format!("  ... {} more", r.host_reads.len() - LISTED));
+    }
+}
+
+fn failures(r: &Report, line: &mut impl FnMut(String)) {
+    for (kind, title) in [("root", "ranks that failed"), ("aborted", "aborted because of them")] {
+        let list: Vec<_> = r.failures.iter().filter(|f| f.kind == kind).collect();
+        if list.is_empty() {
+            continue;
+        }
+        line(format!("{title}: {}", count(list.len() as u64, "rank")));
+        for f in list.iter().take(LISTED) {
+            let code = f.code.map_or_else(String::new, |c| format!("[{c}] "));
+            let why = f.because.as_ref().map_or_else(String::new, |b| format!("; {b}"));
+            line(format!("  {}: {code}{}{why}", f.rank, f.what));
+        }
+        if list.len() > LISTED {
+            line(format!("  ... {} more", list.len() - LISTED));
+        }
     }
 }
 

@@ -42,6 +42,10 @@ pub struct Report {
     pub expect: Vec<CompareReport>,
     /// Adversarial runs.
     pub adversarial: Option<AdversarialReport>,
+    /// What the host read, call by call and rank by rank, 64 at most.
+    pub host_reads: Vec<HostReadReport>,
+    /// Ranks that did not come to the end of a run: causes first, then those aborted because of them.
+    pub failures: Vec<FailureReport>,
     /// Simulated time of one call, nanoseconds.
     pub time_ns: Option<f64>,
     /// Lower bound of one call, nanoseconds.
@@ -192,6 +196,38 @@ pub struct AdversarialReport {
     pub elements: u64,
     /// The first failure in words.
     pub failure: Option<String>,
+}
+
+/// A `host.read`.
+#[derive(Serialize, Debug)]
+pub struct HostReadReport {
+    /// The call.
+    pub call: u64,
+    /// The rank.
+    pub rank: String,
+    /// The buffer.
+    pub buffer: String,
+    /// Elements read.
+    pub elements: u64,
+    /// The first of them, eight at most, as text.
+    pub first: Vec<String>,
+    /// When it read, in the first call, nanoseconds.
+    pub time_ns: Option<f64>,
+}
+
+/// A rank that did not come to its end.
+#[derive(Serialize, Debug)]
+pub struct FailureReport {
+    /// The rank.
+    pub rank: String,
+    /// `root` for a cause, `aborted` for one that only waited.
+    pub kind: &'static str,
+    /// Code of the message that tells of it.
+    pub code: Option<&'static str>,
+    /// What it met, or where it waits and for what.
+    pub what: String,
+    /// Who was to satisfy its wait.
+    pub because: Option<String>,
 }
 
 /// A step of the critical path.

@@ -85,9 +85,14 @@ impl<'p> Flow<'p> {
         rank as usize * n..(rank as usize + 1) * n
     }
 
-    /// The call that the host is in on a rank: that of stream `main`.
+    /// The thread of a rank that is its host: the stream of the host's program, or `main`.
+    pub(crate) fn host(&self, rank: u64) -> usize {
+        rank as usize * self.program.streams.len() + self.program.host as usize
+    }
+
+    /// The call that the host is in on a rank.
     pub(crate) fn host_call(&self, rank: u64) -> i64 {
-        self.threads[rank as usize * self.program.streams.len()].call
+        self.threads[self.host(rank)].call
     }
 
     /// Value of a counter.

@@ -4,6 +4,7 @@
 //! cutting them, and shaping results. The memories themselves belong to the executors.
 
 use crate::effect::mem_name;
+use crate::interp::too_large;
 use crate::shard::{self, Part};
 use crate::store::Ranges;
 use crate::tensor::{Data, Tensor};
@@ -111,6 +112,25 @@ impl<'p> Host<'p> {
         let part = shard::cut(&s.buffer(b).name, global(s, b)?, self.mesh(), feed, rank)?;
         self.fits(b, rank, part.tensor.elements() as u64)?;
         Ok(part.tensor.into_data())
+    }
+
+    /// The zeros that a buffer of a rank holds at the beginning of a call. Codes E302, E368.
+    pub(crate) fn zeros(&self, b: BufferId, rank: u64, max_bytes: u64) -> Result<Data, Diagnostic> {
+        let n = self.program.elements(b, rank).map_err(|f| f.diagnostic(|r| self.mesh().show(r)))?;
+        let buffer = self.program.schedule.buffer(b);
+        if n.saturating_mul(buffer.dtype.bytes()) > max_bytes {
+            return Err(too_large(max_bytes).primary(buffer.span, "these zeros alone are too large"));
+        }
+        Ok(Data::zeros(buffer.dtype, n as usize))
+    }
+
+    /// What a host read as a tensor of the buffer's local sizes. Code E360.
+    pub(crate) fn read(&self, b: BufferId, dims: Vec<u64>, data: Data) -> Result<Tensor, Diagnostic> {
+        let n = data.len();
+        Tensor::new(dims, data).ok_or_else(|| {
+            let name = &self.program.schedule.buffer(b).name;
+            Diagnostic::error("E360", format!("{n} elements for the local sizes of {name}"))
+        })
     }
 
     fn fits(&self, b: BufferId, rank: u64, want: u64) -> Result<(), Diagnostic> {

@@ -11,15 +11,16 @@
 //! content. Ranks may be in different calls.
 
 use crate::effect::{Effect, Run, mem_dtype, mem_name, same_type};
+use crate::failure::{self, RunFailure};
 use crate::flow::{Flow, Turn};
 use crate::host::{Early, Host};
 use crate::rng::Rng;
 use crate::shard::Part;
-use crate::stall;
 use crate::store::Cells;
 use crate::tensor::{Data, Tensor};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use kbc_ir::schedule::{BufferId, BufferRole, Schedule};
+use kbc_ir::host::spelled;
+use kbc_ir::schedule::{BufferId, BufferRole, Schedule, WindowId};
 use kbc_ir::walk::{Act, Mem, Program};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -48,6 +49,33 @@ impl Default for RunOptions {
 pub struct RunResult {
     /// What each rank held of each result after each call.
     pub outputs: Vec<Vec<Vec<Part>>>,
+    /// What each `host.read` took: `reads[call][rank]`, in order; empty where the host has no program.
+    pub reads: Vec<Vec<Vec<HostRead>>>,
+}
+
+impl RunResult {
+    /// Of a run that has not begun.
+    pub(crate) fn empty(calls: u32, ranks: usize) -> RunResult {
+        RunResult {
+            outputs: vec![vec![vec![]; ranks]; calls as usize],
+            reads: vec![vec![vec![]; ranks]; calls as usize],
+        }
+    }
+
+    /// What the last `host.read` of a buffer took in a call.
+    pub(crate) fn taken(&self, call: i64, rank: u64, buffer: BufferId) -> Option<&Data> {
+        let reads = self.reads.get(call as usize)?.get(rank as usize)?;
+        Some(reads.iter().rev().find(|r| r.buffer == buffer)?.tensor.data())
+    }
+}
+
+/// Elements that a host read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostRead {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// What it held, with its local sizes.
+    pub tensor: Tensor,
 }
 
 /// The memories of one rank.
@@ -78,7 +106,20 @@ pub fn run(
     inputs: &[Vec<Tensor>],
     options: &RunOptions,
 ) -> Result<RunResult, Diagnostics> {
-    let program = Program::compile(schedule)?;
+    attempt(schedule, inputs, options).map_err(|f| f.diagnostics)
+}
+
+/// [`run`], telling for each rank that did not come to its end why.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn attempt(
+    schedule: &Schedule,
+    inputs: &[Vec<Tensor>],
+    options: &RunOptions,
+) -> Result<RunResult, Box<RunFailure>> {
+    let spelled = spelled(schedule);
+    let program = Program::compile(&spelled)?;
     let host = Host::new(&program, inputs)?;
     if Flow::bytes(&program) > options.max_bytes {
         return Err(too_large(options.max_bytes).into());
@@ -92,7 +133,7 @@ pub fn run(
         ranks: (0..ranks).map(|_| Memory::default()).collect(),
         bytes: 0,
         max_bytes: options.max_bytes,
-        result: RunResult { outputs: vec![vec![vec![]; ranks]; options.calls as usize] },
+        result: RunResult::empty(options.calls, ranks),
     };
     let mut met = vec![];
     if calls > 0 {
@@ -101,18 +142,10 @@ pub fn run(
         }
         m.go(options.seed.map(Rng::new), &mut met);
     }
-    let stall = stall::explain(&mut m.flow);
-    let mut faults = fold(&m.flow, met);
-    if let Some(d) = faults.list.last_mut()
-        && !stall.dragged.is_empty()
-    {
-        d.notes.push(format!("only dragged along: {}", stall::list_ranks(&m.flow, &stall.dragged)));
+    match failure::of(&mut m.flow, met) {
+        Some(f) => Err(Box::new(f)),
+        None => Ok(m.result),
     }
-    // Where memory ran out nobody is to blame for waiting.
-    if faults.list.iter().all(|d| d.code != "E368") {
-        faults.list.extend(stall.deadlock);
-    }
-    if faults.is_empty() { Ok(m.result) } else { Err(faults) }
 }
 
 impl<'p> Machine<'p> {
@@ -201,6 +234,14 @@ impl<'p> Machine<'p> {
                 self.flow.record(thread, *event);
                 return Ok(Some(rank));
             }
+            Act::HostRead(b) => {
+                let dims = self.program.dims(*b, rank).map_err(|f| f.diagnostic(|r| self.show(r)))?;
+                let run = Run { mem: Mem::Buffer(b.0), start: 0, len: dims.iter().product() };
+                let data = self.read(rank, run, thread, span)?;
+                let read = HostRead { buffer: *b, tensor: self.host.read(*b, dims, data)? };
+                let call = self.flow.threads[thread].call as usize;
+                self.result.reads[call][rank as usize].push(read);
+            }
             // Passed already; and everything is complete and visible at once.
             Act::Wait { .. }
             | Act::Await(_)
@@ -210,6 +251,10 @@ impl<'p> Machine<'p> {
             | Act::Mark => {}
         }
         Ok(None)
+    }
+
+    fn show(&self, rank: u64) -> String {
+        self.program.schedule.mesh.show(rank)
     }
 
     fn transfer(
@@ -228,7 +273,9 @@ impl<'p> Machine<'p> {
         let s = self.program.schedule;
         let found = match self.ranks[rank as usize].cells.get(&run.mem) {
             Some(cells) => cells.read(run.start, run.len),
-            None if run.len == 0 => Ok(Data::zeros(mem_dtype(s, run.mem), 0)),
+            None if run.len == 0 || zeros(s, run.mem).is_some() => {
+                Ok(Data::zeros(mem_dtype(s, run.mem), run.len as usize))
+            }
             None => Err(run.start),
         };
         found.map_err(|i| {
@@ -255,12 +302,13 @@ impl<'p> Machine<'p> {
             memory.early.entry(run.mem).or_default().note(run.start, run.len, call);
         }
         let dtype = mem_dtype(self.program.schedule, run.mem);
-        let cells = memory.cells.entry(run.mem).or_insert_with(|| Cells::new(dtype));
-        let before = cells.bytes();
-        let grown = (run.start + run.len).saturating_mul(dtype.bytes());
+        let zeros = zeros(self.program.schedule, run.mem);
+        let before = memory.cells.get(&run.mem).map_or(0, Cells::bytes);
+        let grown = (run.start + run.len).max(zeros.unwrap_or(0)).saturating_mul(dtype.bytes());
         if self.bytes + grown.saturating_sub(before) > self.max_bytes {
             return Err(too_large(self.max_bytes).primary(span, "this write is one too many"));
         }
+        let cells = memory.cells.entry(run.mem).or_insert_with(|| Cells::blank(dtype, zeros));
         let written = cells.write(run.start, data);
         debug_assert!(written, "types were compared before");
         self.bytes += cells.bytes() - before;
@@ -273,6 +321,11 @@ impl<'p> Machine<'p> {
             match b.role {
                 BufferRole::Input(n) => {
                     let data = self.host.fill(BufferId(i as u32), n, rank, call)?;
+                    let run = Run { mem, start: 0, len: data.len() as u64 };
+                    self.write(rank, run, &data, None, b.span)?;
+                }
+                _ if b.zero => {
+                    let data = self.host.zeros(BufferId(i as u32), rank, self.max_bytes)?;
                     let run = Run { mem, start: 0, len: data.len() as u64 };
                     self.write(rank, run, &data, None, b.span)?;
                 }
@@ -289,13 +342,17 @@ impl<'p> Machine<'p> {
     }
 
     fn call_over(&mut self, thread: usize, call: i64) -> Result<(), Diagnostic> {
-        if self.flow.threads[thread].stream != 0 {
+        if self.flow.threads[thread].stream != self.program.host {
             return Ok(());
         }
         let rank = self.flow.threads[thread].rank;
         let mut parts = vec![];
         for (b, bounds, n) in self.host.results(rank)? {
             let mem = Mem::Buffer(b.0);
+            if let Some(read) = self.result.taken(call, rank, b) {
+                parts.push(self.host.part(b, bounds, read.clone())?);
+                continue;
+            }
             let found = match self.ranks[rank as usize].cells.get(&mem) {
                 Some(cells) => cells.read(0, n),
                 None if n == 0 => Ok(Data::zeros(mem_dtype(self.program.schedule, mem), 0)),
@@ -312,22 +369,6 @@ impl<'p> Machine<'p> {
     }
 }
 
-/// One message for each place and kind of fault; the other ranks that met it are named in a note.
-fn fold(flow: &Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Diagnostics {
-    let mut out: Vec<(Diagnostic, Vec<u64>)> = vec![];
-    for (rank, d) in met {
-        match out.iter_mut().find(|(o, _)| o.code == d.code && o.span() == d.span()) {
-            Some((_, others)) => others.push(rank),
-            None => out.push((d, vec![])),
-        }
-    }
-    let list = out.into_iter().map(|(d, others)| match &others[..] {
-        [] => d,
-        others => d.note(format!("the same on {}", stall::list_ranks(flow, others))),
-    });
-    Diagnostics { list: list.collect() }
-}
-
 /// A read of an element that nothing was written to. Code E362.
 pub(crate) fn nothing_there(s: &Schedule, rank: u64, mem: Mem, element: u64) -> Diagnostic {
     Diagnostic::error(
@@ -335,6 +376,17 @@ pub(crate) fn nothing_there(s: &Schedule, rank: u64, mem: Mem, element: u64) -> 
         format!("element {element} of {} on {} holds nothing", mem_name(s, mem), s.mesh.show(rank)),
     )
     .help("something must be written there first, in this call unless it is a window")
+}
+
+/// Elements of a slot that holds zeros when its window is allocated.
+pub(crate) fn zeros(s: &Schedule, mem: Mem) -> Option<u64> {
+    match mem {
+        Mem::Slot(w, _) => {
+            let w = s.window(WindowId(w));
+            w.zero.then_some(w.capacity)
+        }
+        Mem::Buffer(_) => None,
+    }
 }
 
 /// A run that needs more memory than it may have. Code E368.

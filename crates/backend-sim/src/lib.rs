@@ -5,12 +5,14 @@
 //! * [`interp`]: the interpreter that defines what a schedule means; [`adversary`]: the same schedule under the
 //!   weakest memory it may meet.
 //! * [`time`]: how long a schedule takes on a machine, from events.
+//! * [`failure`]: what a run that did not come to its end says of each rank.
 //!
 //! It reads schedules through `kbc_ir::walk` alone and knows nothing of passes, syntax, files or clocks.
 
 pub mod adversary;
 pub mod compare;
 mod effect;
+pub mod failure;
 mod flow;
 pub mod formats;
 pub mod gemm;

@@ -35,6 +35,23 @@ pub(crate) struct Stall {
     pub(crate) deadlock: Option<Diagnostic>,
     /// Ranks that only wait for others that met a fault.
     pub(crate) dragged: Vec<u64>,
+    /// Every wait: causes first, those of a cycle in its order.
+    pub(crate) waits: Vec<Wait>,
+}
+
+/// A stream that waits for ever.
+pub(crate) struct Wait {
+    pub(crate) rank: u64,
+    /// It is a cause, and not only behind one.
+    pub(crate) root: bool,
+    /// Where it is.
+    pub(crate) place: String,
+    /// What it waits for.
+    pub(crate) what: String,
+    /// Who was to satisfy it, or why nobody will.
+    pub(crate) why: String,
+    /// The operation.
+    pub(crate) span: Span,
 }
 
 enum Fate {
@@ -50,7 +67,7 @@ enum Fate {
 pub(crate) fn explain(flow: &mut Flow<'_>) -> Stall {
     let waiting: Vec<Waiting> = (0..flow.threads.len()).filter_map(|t| waiting(flow, t)).collect();
     if waiting.is_empty() {
-        return Stall { deadlock: None, dragged: vec![] };
+        return Stall { deadlock: None, dragged: vec![], waits: vec![] };
     }
     let wanted: BTreeSet<Want> = waiting.iter().map(|w| w.want).collect();
     let (to_come, complete) = senders(flow, &wanted);
@@ -67,49 +84,96 @@ pub(crate) fn explain(flow: &mut Flow<'_>) -> Stall {
         })
         .collect();
     let causes = causes(flow, &waiting, &fates);
-    let ranks = |threads: &mut dyn Iterator<Item = usize>| -> BTreeSet<u64> {
-        threads.map(|t| flow.threads[t].rank).collect()
-    };
-    let cause_ranks = ranks(&mut causes.iter().map(|i| waiting[*i].thread));
-    let all = ranks(&mut waiting.iter().map(|w| w.thread));
-    let dragged: Vec<u64> = all.difference(&cause_ranks).copied().collect();
-    let Some(first) = causes.first() else {
-        return Stall { deadlock: None, dragged };
-    };
+    let roots: Vec<usize> = causes.iter().flatten().copied().collect();
+    let root_ranks: BTreeSet<u64> = roots.iter().map(|i| flow.threads[waiting[*i].thread].rank).collect();
+    let all: BTreeSet<u64> = waiting.iter().map(|w| flow.threads[w.thread].rank).collect();
+    let dragged: Vec<u64> = all.difference(&root_ranks).copied().collect();
+    let others = (0..waiting.len()).filter(|i| !roots.contains(i));
+    let waits = roots
+        .iter()
+        .map(|i| (*i, true))
+        .chain(others.map(|i| (i, false)))
+        .map(|(i, root)| {
+            let w = &waiting[i];
+            Wait {
+                rank: flow.threads[w.thread].rank,
+                root,
+                place: flow.place(w.thread),
+                what: w.words.clone(),
+                why: why(flow, &fates[i]),
+                span: w.span,
+            }
+        })
+        .collect();
+    let mut stall = Stall { deadlock: None, dragged, waits };
+    if !roots.is_empty() {
+        stall.deadlock = Some(deadlock(flow, &stall, &waiting, &causes, all.len()));
+    }
+    stall
+}
+
+fn why(flow: &Flow<'_>, fate: &Fate) -> String {
+    match fate {
+        Fate::Never(0) => "nobody ever sends it".to_string(),
+        Fate::Never(n) => format!("only {n} more would ever be sent"),
+        Fate::Behind(t) if flow.threads[*t].stopped => {
+            format!("the next one was to come from {}, which stopped", flow.place(*t))
+        }
+        Fate::Behind(t) => format!("the next one is to come from {}, which waits itself", flow.place(*t)),
+        Fate::Unknown => "who would send it was not searched: the streams are too long".to_string(),
+    }
+}
+
+/// Code E361.
+fn deadlock(
+    flow: &Flow<'_>,
+    stall: &Stall,
+    waiting: &[Waiting],
+    causes: &[Vec<usize>],
+    waiting_ranks: usize,
+) -> Diagnostic {
     let mesh = &flow.program.schedule.mesh;
-    let mut d = Diagnostic::error(
-        "E361",
-        format!("deadlock: {} of {} ranks wait and nothing can happen any more", all.len(), mesh.ranks()),
-    )
-    .primary(
-        waiting[*first].span,
-        format!("{}: {}", flow.place(waiting[*first].thread), waiting[*first].words),
-    );
-    let mut spans = BTreeSet::from([waiting[*first].span]);
-    for i in causes.iter().skip(1) {
-        let w = &waiting[*i];
+    let roots: Vec<&Wait> = stall.waits.iter().filter(|w| w.root).collect();
+    let says = |w: &Wait| format!("{}: {}", w.place, w.what);
+    let title =
+        format!("deadlock: {waiting_ranks} of {} ranks wait and nothing can happen any more", mesh.ranks());
+    let mut d = Diagnostic::error("E361", title).primary(roots[0].span, says(roots[0]));
+    let mut spans = BTreeSet::from([roots[0].span]);
+    for w in roots.iter().skip(1) {
         if spans.len() < SHOWN && spans.insert(w.span) {
-            d = d.secondary(w.span, format!("{}: {}", flow.place(w.thread), w.words));
+            d = d.secondary(w.span, says(w));
         }
     }
-    for i in causes.iter().take(SHOWN) {
-        let w = &waiting[*i];
-        let why = match &fates[*i] {
-            Fate::Never(0) => "nobody ever sends it".to_string(),
-            Fate::Never(n) => format!("only {n} more would ever be sent"),
-            Fate::Behind(t) => format!("the next one is to come from {}, which waits itself", flow.place(*t)),
-            Fate::Unknown => "who would send it was not searched: the streams are too long".to_string(),
-        };
-        d = d.note(format!("{}: {}; {why}", flow.place(w.thread), w.words));
+    for w in roots.iter().take(SHOWN) {
+        d = d.note(format!("{}; {}", says(w), w.why));
     }
-    if causes.len() > SHOWN {
-        d = d.note(format!("{} more streams like these", causes.len() - SHOWN));
+    if roots.len() > SHOWN {
+        d = d.note(format!("{} more streams like these", roots.len() - SHOWN));
     }
-    if !dragged.is_empty() {
-        d = d.note(format!("only dragged along: {}", list_ranks(flow, &dragged)));
+    for cycle in causes.iter().filter(|c| c.len() > 1).take(SHOWN) {
+        let who: Vec<String> = cycle.iter().take(SHOWN).map(|i| who(flow, waiting[*i].thread)).collect();
+        let more = if cycle.len() > SHOWN { " -> .." } else { "" };
+        d = d.note(format!("each waits for the next, the last for the first: {}{more}", who.join(" -> ")));
     }
-    d = d.help("every `wait` needs as many earlier `notify`s of that counter; one of them is missing or comes too late");
-    Stall { deadlock: Some(d), dragged }
+    if !stall.dragged.is_empty() {
+        d = d.note(format!("only dragged along: {}", list_ranks(flow, &stall.dragged)));
+    }
+    let events = |i: &usize| matches!(waiting[*i].want, Want::Event(..));
+    d.help(if causes.iter().flatten().all(events) {
+        "let what is awaited happen before somebody waits for it, or do not wait for it there"
+    } else {
+        "every `wait` needs as many earlier `notify`s of that counter; one of them is missing or comes too late"
+    })
+}
+
+/// `tp=1`, and the stream where a rank has several.
+fn who(flow: &Flow<'_>, thread: usize) -> String {
+    let t = &flow.threads[thread];
+    let rank = flow.program.schedule.mesh.show(t.rank);
+    match &flow.program.streams[..] {
+        [_] => rank,
+        all => format!("{rank} {}", all[t.stream as usize]),
+    }
 }
 
 /// `tp=2, tp=3 and 5 more`.
@@ -135,7 +199,7 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
         }
         Act::Await(event) => {
             let words = format!(
-                "awaits {}, which was not recorded in this call",
+                "awaits {}, which has not happened in this call",
                 flow.program.events[*event as usize]
             );
             (Want::Event(t.rank, *event, t.call), words, 1)
@@ -186,37 +250,31 @@ fn senders(flow: &mut Flow<'_>, wanted: &BTreeSet<Want>) -> (BTreeMap<Want, Vec<
     (out, true)
 }
 
-/// Indices of the waits that are causes: waits for ever, and cycles. Empty if all wait behind a fault.
-fn causes(flow: &Flow<'_>, waiting: &[Waiting], fates: &[Fate]) -> Vec<usize> {
+/// The waits that are causes: each wait for ever by itself, and each cycle from its first rank on in the order of who
+/// waits for whom. Empty if all wait behind a fault.
+fn causes(flow: &Flow<'_>, waiting: &[Waiting], fates: &[Fate]) -> Vec<Vec<usize>> {
     let of_thread: BTreeMap<usize, usize> = waiting.iter().enumerate().map(|(i, w)| (w.thread, i)).collect();
     // 0: not seen, otherwise the number of the walk that saw it.
     let mut seen = vec![0usize; waiting.len()];
-    let mut out = BTreeSet::new();
+    let mut out = vec![];
     for start in 0..waiting.len() {
-        let mut at = start;
+        let (mut at, mut walk) = (start, vec![]);
         loop {
             if seen[at] == start + 1 {
-                // A new cycle: all its members.
-                let mut member = at;
-                loop {
-                    out.insert(member);
-                    match &fates[member] {
-                        Fate::Behind(t) => match of_thread.get(t) {
-                            Some(next) if *next != at => member = *next,
-                            _ => break,
-                        },
-                        _ => break,
-                    }
-                }
+                let mut cycle = walk.split_off(walk.iter().position(|i| *i == at).unwrap_or(0));
+                let first = (0..cycle.len()).min_by_key(|i| cycle[*i]).unwrap_or(0);
+                cycle.rotate_left(first);
+                out.push(cycle);
                 break;
             }
             if seen[at] != 0 {
                 break;
             }
             seen[at] = start + 1;
+            walk.push(at);
             match &fates[at] {
                 Fate::Never(_) | Fate::Unknown => {
-                    out.insert(at);
+                    out.push(vec![at]);
                     break;
                 }
                 Fate::Behind(t) => match of_thread.get(t) {
@@ -233,5 +291,6 @@ fn causes(flow: &Flow<'_>, waiting: &[Waiting], fates: &[Fate]) -> Vec<usize> {
             }
         }
     }
-    out.into_iter().collect()
+    out.sort();
+    out
 }

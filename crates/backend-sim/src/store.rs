@@ -67,6 +67,15 @@ impl Cells {
         Cells { data: Data::zeros(dtype, 0), init: Ranges::default() }
     }
 
+    /// Holding so many zeros, or nothing.
+    pub(crate) fn blank(dtype: DType, zeros: Option<u64>) -> Cells {
+        let mut cells = Cells::new(dtype);
+        let n = zeros.unwrap_or(0);
+        cells.data.grow(n as usize);
+        cells.init.add(0, n);
+        cells
+    }
+
     /// A copy of a range whether or not it holds something, and what of it does.
     pub(crate) fn peek(&self, start: u64, len: u64) -> (Data, Ranges) {
         let mut data = self.data.slice(start as usize, len as usize);

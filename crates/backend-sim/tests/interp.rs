@@ -71,14 +71,16 @@ fn a_circle_of_waits_is_shown_as_such() {
     let d = fails(&parse(&text), None);
     assert_eq!(d.list.len(), 1);
     assert_eq!(d.list[0].code, "E361");
-    assert_eq!(d.list[0].notes.len(), 4, "{d:#?}");
-    for (r, note) in d.list[0].notes.iter().enumerate() {
+    assert_eq!(d.list[0].notes.len(), 5, "{d:#?}");
+    for (note, r) in d.list[0].notes.iter().zip([0, 3, 2, 1]) {
         assert!(note.starts_with(&format!(
             "tp={r}, call 0, region r1, stream main: waits for @arrived[0] >= 1, seen 0"
         )));
         assert!(note.contains(&format!("from tp={}, call 0", (r + 3) % 4)), "{note}");
         assert!(note.ends_with("which waits itself"));
     }
+    let circle = "each waits for the next, the last for the first: tp=0 -> tp=3 -> tp=2 -> tp=1";
+    assert_eq!(d.list[0].notes[4], circle);
 }
 
 #[test]

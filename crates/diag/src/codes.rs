@@ -116,6 +116,7 @@ codes! {
     E328 "a chunk, slot or peer that can be seen not to exist",
     E329 "an event or signal with one side only",
     // algorithms that become no schedule
+    E330 "a host's program that cannot be",
     E331 "an algorithm that is too large without a symbolic form",
     E332 "chunks of unequal length at places that are not theirs",
     // the checker

@@ -4,6 +4,7 @@
 //! bytes; everything a picture leaves out is in the text form.
 
 use crate::graph::{Graph, OpKind};
+use crate::host::writes;
 use crate::schedule::{BufferRole, LocalOp, Ref, Region, SOp, SStmt, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -120,7 +121,8 @@ fn touched(r: &Region) -> Touched {
 }
 
 /// A schedule: regions as nodes with what they promise and by which algorithm, `after` as solid edges, buffers that one
-/// region writes and a later one reads as dashed edges; inputs and outputs of the program are ellipses.
+/// region writes and a later one reads as dashed edges; inputs and outputs of the program are ellipses; the host's
+/// launches, by number, and reads are dotted.
 pub fn schedule_dot(s: &Schedule) -> String {
     let mut out = open(&s.name);
     let mut edges = String::new();
@@ -181,5 +183,34 @@ pub fn schedule_dot(s: &Schedule) -> String {
             }
         }
     }
+    if let Some(h) = &s.host {
+        out += "  h [label=\"host\", shape=note];\n";
+        host(&h.body, &mut 0, s, &mut edges);
+    }
     out + &edges + "}\n"
+}
+
+/// Launches by number, reads by what is read.
+fn host(list: &[SStmt], launches: &mut usize, s: &Schedule, edges: &mut String) {
+    for st in list {
+        match st {
+            SStmt::For { body, .. } => host(body, launches, s, edges),
+            SStmt::If { then, other, .. } => {
+                host(then, launches, s, edges);
+                host(other, launches, s, edges);
+            }
+            SStmt::Op(SOp::Launch(r), _) => {
+                *launches += 1;
+                *edges += &format!("  h -> r{} [style=dotted, label=\"{launches}\"];\n", r.0);
+            }
+            SStmt::Op(SOp::HostRead(b), _) => {
+                let name = s.buffers.get(b.0 as usize).map_or("", |b| b.name.as_str());
+                for i in (0..s.regions.len()).filter(|i| writes(&s.regions[*i], *b)) {
+                    *edges +=
+                        &format!("  r{i} -> h [style=dotted, label=\"{}\"];\n", escape(&format!("%{name}")));
+                }
+            }
+            SStmt::Op(..) => {}
+        }
+    }
 }

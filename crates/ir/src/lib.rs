@@ -8,6 +8,7 @@ pub mod checker;
 pub mod dot;
 pub mod expr;
 pub mod graph;
+pub mod host;
 pub mod module;
 pub mod mutate;
 pub mod name;

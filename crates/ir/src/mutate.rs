@@ -97,6 +97,10 @@ pub fn word(op: &SOp) -> &'static str {
         SOp::Await(_) => "await",
         SOp::Local(_) => "local",
         SOp::Mark { .. } => "mark",
+        SOp::Launch(_) => "launch",
+        SOp::HostWait(_) => "host.wait",
+        SOp::HostRead(_) => "host.read",
+        SOp::Drain => "drain",
     }
 }
 

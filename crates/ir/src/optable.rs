@@ -19,7 +19,7 @@ pub struct Row {
     pub name: &'static str,
     /// Where it occurs.
     pub level: Level,
-    /// What it belongs to: `data`, `place`, `windows`, `order`, `messages`, `local`, `control`.
+    /// What it belongs to: `data`, `place`, `windows`, `order`, `host`, `messages`, `local`, `control`.
     pub group: &'static str,
     /// How its operands are written.
     pub operands: &'static str,
@@ -43,7 +43,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [Row; 40] = [
+pub const OPERATIONS: [Row; 44] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -191,6 +191,38 @@ pub const OPERATIONS: [Row; 40] = [
         "`EVENT`",
         "blocks on another stream of this rank",
         "until this call's `record`; local memory needs no fence",
+    ),
+    row(
+        Schedule,
+        "host",
+        "launch",
+        "`@region`",
+        "lets this rank's streams enter the region, once a call",
+        "asynchronous; the region's name is the handle",
+    ),
+    row(
+        Schedule,
+        "host",
+        "host.wait",
+        "`@region`",
+        "blocks the host on this rank's streams",
+        "until they have left the region; at once if they have",
+    ),
+    row(
+        Schedule,
+        "host",
+        "host.read",
+        "`%buffer`",
+        "blocks the host on this rank's streams, reads %buffer",
+        "once what was launched before and writes %buffer is over here, takes its elements; never waits for anything else",
+    ),
+    row(
+        Schedule,
+        "host",
+        "drain",
+        "",
+        "blocks the host on this rank's streams",
+        "`host.wait` for all that was launched; a second one does nothing",
     ),
     row(
         Schedule,

@@ -5,6 +5,7 @@
 //! well-formed is [`crate::verify`]; what a concrete rank does is [`crate::walk`].
 
 use crate::expr::Expr;
+use crate::host::Host;
 use crate::name::Name;
 use crate::promise::Promise;
 use crate::scalar::ScalarFn;
@@ -63,6 +64,8 @@ pub struct Buffer {
     pub dims: Vec<Expr>,
     /// Memory kind.
     pub memory: MemKind,
+    /// Whether the host fills it with zeros before each call; otherwise it holds nothing then.
+    pub zero: bool,
     /// What it is to the outside.
     pub role: BufferRole,
     /// For inputs and outputs: the global tensor it is a part of.
@@ -84,6 +87,8 @@ pub struct Window {
     pub capacity: u64,
     /// Memory kind.
     pub memory: MemKind,
+    /// Whether it holds zeros when the domain is allocated; otherwise it holds nothing then.
+    pub zero: bool,
     /// Byte offset in the rank's window domain, once allocated.
     pub offset: Option<u64>,
     /// Where it comes from.
@@ -266,6 +271,15 @@ pub enum SOp {
         /// Its number among the window's messages to that receiver.
         slot: Expr,
     },
+    /// `launch @region`, in the host's program: its streams may enter the region, in this call.
+    Launch(RegionId),
+    /// `host.wait @region`, in the host's program: until this rank's streams have left the region.
+    HostWait(RegionId),
+    /// `host.read %buffer`, in the host's program: once what was launched before and writes the buffer is over on this
+    /// rank, the host takes the elements as they are.
+    HostRead(BufferId),
+    /// `drain`, in the host's program: until this rank's streams have left every region launched so far.
+    Drain,
 }
 
 /// The points of a message that need ordering.
@@ -495,6 +509,8 @@ pub struct Schedule {
     pub signals: Vec<Signal>,
     /// Regions; on one stream they run in this order.
     pub regions: Vec<Region>,
+    /// What the host of each rank does in a call; without it all regions run, and then all results are read.
+    pub host: Option<Host>,
 }
 
 impl Schedule {
@@ -509,6 +525,7 @@ impl Schedule {
             windows: vec![],
             signals: vec![],
             regions: vec![],
+            host: None,
         }
     }
 
@@ -648,7 +665,11 @@ impl SOp {
             | SOp::FenceComplete
             | SOp::Record(_)
             | SOp::Await(_)
-            | SOp::Local(_) => self.clone(),
+            | SOp::Local(_)
+            | SOp::Launch(_)
+            | SOp::HostWait(_)
+            | SOp::HostRead(_)
+            | SOp::Drain => self.clone(),
         }
     }
 }

@@ -41,7 +41,9 @@ fn admissible(m: &Mutation) -> &'static [&'static str] {
             &["E340", "E341", "E343", "E344", "E345", "E346", "E347", "E348", "E349", "E350"]
         }
         (Kind::Peer(_), "put") => &["E341", "E342", "E343", "E344", "E347", "E348", "E349", "E303"],
-        (Kind::Peer(_), "notify") => &["E340", "E341", "E344", "E351", "E345", "E347", "E348", "E349"],
+        (Kind::Peer(_), "notify") => {
+            &["E340", "E341", "E343", "E344", "E351", "E345", "E347", "E348", "E349"]
+        }
         (Kind::Slot(Side::Destination), _) => &["E341", "E343", "E344", "E347", "E348", "E349"],
         (Kind::Slot(Side::Source), _) => &["E341", "E343", "E344", "E346", "E347", "E348", "E349", "E305"],
         (Kind::Chunk(..), _) => &["E341", "E342", "E343", "E344", "E346", "E347", "E348", "E350", "E305"],
@@ -54,7 +56,7 @@ fn admissible(m: &Mutation) -> &'static [&'static str] {
             &["E340", "E341", "E343", "E344", "E345", "E346", "E347", "E348", "E349", "E350"]
         }
         (Kind::Guard, _) => &["E304", "E340", "E341", "E343", "E344"],
-        (Kind::Role, _) => &["E302", "E303", "E304", "E340", "E341", "E343", "E344", "E351"],
+        (Kind::Role, _) => &["E302", "E303", "E304", "E340", "E341", "E342", "E343", "E344", "E351"],
         _ => CONTENTS,
     }
 }
@@ -84,6 +86,9 @@ fn equivalent(file: &str, line: usize, m: &Mutation) -> Option<&'static str> {
             ("mesh2x3.kir", _, Kind::Swap) if m.word == "for" => {
                 "the other stream is awaited before the last copies"
             }
+            ("host_program.kir", 36 | 43, _) => "nothing is promised of what the host reads there",
+            ("host_program.kir", 60 | 69, Kind::NoReduce) => "a sum onto zeros is a copy",
+            ("host_program.kir", 56 | 65, Kind::Swap) => "the other rank notifies before it waits",
             _ => return None,
         },
     })
@@ -115,7 +120,7 @@ fn mutants_are_rejected_for_their_right_reason() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(rejected >= 200, "{rejected} rejected");
-    assert!(special <= 15, "{special} accepted beside duplicates");
+    assert!(special <= 22, "{special} accepted beside duplicates");
 }
 
 #[test]

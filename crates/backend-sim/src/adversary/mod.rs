@@ -27,7 +27,8 @@ use crate::host::Host;
 use crate::interp::{self, MAX_BYTES, RunOptions, RunResult, too_large};
 use crate::tensor::{Tensor, Value};
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::schedule::Schedule;
+use kbc_ir::host::spelled;
+use kbc_ir::schedule::{BufferId, Schedule};
 use kbc_ir::walk::Program;
 use world::World;
 
@@ -61,9 +62,9 @@ pub struct Difference {
     pub call: i64,
     /// On which rank.
     pub rank: u64,
-    /// Which result.
-    pub output: usize,
-    /// Where in the global tensor.
+    /// The buffer: a result, or one that the host read.
+    pub buffer: BufferId,
+    /// Where in the global tensor, or in the local one of a buffer that is no result.
     pub index: Vec<u64>,
     /// What the interpreter got.
     pub expected: Value,
@@ -119,6 +120,8 @@ pub fn adversarial(
     expected: Option<&RunResult>,
     options: &AdversaryOptions,
 ) -> Result<AdversaryReport, Diagnostics> {
+    let spelled = spelled(schedule);
+    let schedule = &*spelled;
     let own;
     let expected = match expected {
         Some(e) => e,

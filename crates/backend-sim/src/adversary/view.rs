@@ -8,7 +8,6 @@ use crate::host::Early;
 use crate::rng::Rng;
 use crate::store::{Cells, Ranges};
 use crate::tensor::Data;
-use kbc_ir::types::DType;
 
 /// Writes that a place remembers at most; older ones are taken as seen by everybody.
 const REMEMBERED: usize = 64;
@@ -60,9 +59,9 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Holding nothing.
-    pub(super) fn new(dtype: DType, remote_readers: bool) -> Place {
-        Place { cells: Cells::new(dtype), veils: vec![], early: Early::default(), remote_readers }
+    /// Holding these elements.
+    pub(super) fn new(cells: Cells, remote_readers: bool) -> Place {
+        Place { cells, veils: vec![], early: Early::default(), remote_readers }
     }
 
     /// What a reader sees, or the first element that holds nothing for it. `fresh` says which writes it must see; of

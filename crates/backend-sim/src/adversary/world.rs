@@ -7,9 +7,10 @@ use super::{Difference, Trouble};
 use crate::effect::{Effect, Run, mem_dtype, same_type};
 use crate::flow::{Flow, Turn};
 use crate::host::Host;
-use crate::interp::{MAX_BYTES, RunResult, nothing_there, too_large};
+use crate::interp::{MAX_BYTES, RunResult, nothing_there, too_large, zeros};
 use crate::rng::Rng;
 use crate::stall;
+use crate::store::Cells;
 use crate::tensor::{Data, multi_index};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::schedule::{BufferId, BufferRole, Ref, SOp, SStmt, Schedule};
@@ -93,6 +94,8 @@ pub(super) struct World<'p> {
     rng: Rng,
     chooser: Chooser,
     compared: u64,
+    /// Host reads of each rank in its call so far.
+    reads: Vec<usize>,
 }
 
 impl<'p> World<'p> {
@@ -127,6 +130,7 @@ impl<'p> World<'p> {
             clock: 0,
             rng,
             compared: 0,
+            reads: vec![0; program.ranks() as usize],
         }
     }
 
@@ -205,6 +209,7 @@ impl<'p> World<'p> {
                 Ok(())
             }
             Turn::CallOver(call) => self.call_over(t, call),
+            Turn::Act(Act::HostRead(b), span) => self.host_read(t, b, span),
             Turn::Act(act, span) => Ok(self.act(t, act, span)?),
         }
     }
@@ -264,7 +269,7 @@ impl<'p> World<'p> {
                     heard.join(&k.acquired);
                 }
             }
-            Act::Mark => {}
+            Act::HostRead(_) | Act::Mark => {}
         }
         Ok(())
     }
@@ -316,7 +321,8 @@ impl<'p> World<'p> {
             Mem::Buffer(b) => (false, b),
             Mem::Slot(w, _) => (true, w),
         });
-        self.memory[rank as usize].entry(mem).or_insert_with(|| Place::new(mem_dtype(s, mem), got_from))
+        let new = || Place::new(Cells::blank(mem_dtype(s, mem), zeros(s, mem)), got_from);
+        self.memory[rank as usize].entry(mem).or_insert_with(new)
     }
 
     /// What a stream sees of a memory of a rank.
@@ -333,7 +339,9 @@ impl<'p> World<'p> {
         let fresh = |w: &Writer| w.rank == own || k.acquired.has(w);
         match self.memory[rank as usize].get(&run.mem) {
             Some(place) => place.read(run.start, run.len, fresh, &mut self.rng),
-            None if run.len == 0 => Ok(Data::zeros(mem_dtype(self.program.schedule, run.mem), 0)),
+            None if run.len == 0 || zeros(self.program.schedule, run.mem).is_some() => {
+                Ok(Data::zeros(mem_dtype(self.program.schedule, run.mem), run.len as usize))
+            }
             None => Err(run.start),
         }
     }
@@ -439,13 +447,18 @@ impl<'p> World<'p> {
     }
 
     fn begin_call(&mut self, rank: u64, call: i64) -> Result<(), Diagnostic> {
-        let main = self.flow.of_rank(rank).start;
+        let host = self.flow.host(rank);
         for (i, b) in self.program.schedule.buffers.iter().enumerate() {
             let mem = Mem::Buffer(i as u32);
             match b.role {
                 BufferRole::Input(n) => {
                     let data = self.host.fill(BufferId(i as u32), n, rank, call)?;
-                    let writer = self.writer(main);
+                    let writer = self.writer(host);
+                    self.place(rank, mem).write(0, &data, writer);
+                }
+                _ if b.zero => {
+                    let data = self.host.zeros(BufferId(i as u32), rank, MAX_BYTES)?;
+                    let writer = self.writer(host);
                     self.place(rank, mem).write(0, &data, writer);
                 }
                 BufferRole::Output(_) | BufferRole::Temp => self.place(rank, mem).begin_call(call),
@@ -456,13 +469,16 @@ impl<'p> World<'p> {
 
     /// The host reads and compares the results of a call.
     fn call_over(&mut self, t: usize, call: i64) -> Result<(), Trouble> {
-        if self.flow.threads[t].stream != 0 {
+        if self.flow.threads[t].stream != self.program.host {
             return Ok(());
         }
         self.carry_out(t, usize::MAX)?;
         self.finish(t, |f| f.complete)?;
         let rank = self.flow.threads[t].rank;
-        for (k, (b, bounds, n)) in self.host.results(rank)?.into_iter().enumerate() {
+        self.reads[rank as usize] = 0;
+        // Where the host has a program, its reads were compared when they happened.
+        let results = if self.program.schedule.host.is_none() { self.host.results(rank)? } else { vec![] };
+        for (k, (b, bounds, n)) in results.into_iter().enumerate() {
             let run = Run { mem: Mem::Buffer(b.0), start: 0, len: n };
             let got = self.look(t, rank, run).map_err(|i| self.host.unwritten(b, &bounds, i, rank, call))?;
             let want = self
@@ -473,7 +489,7 @@ impl<'p> World<'p> {
                 .ok_or_else(|| Diagnostic::error("E360", format!("no expected results for call {call}")))?;
             self.compared += n;
             if let Some(i) = want.tensor.data().first_difference(&got) {
-                return Err(self.differs(b, k, (rank, call), &bounds, i, (want.tensor.data(), &got)));
+                return Err(self.differs(b, None, (rank, call), &bounds, i, (want.tensor.data(), &got)));
             }
         }
         if call + 1 < self.flow.calls {
@@ -482,10 +498,37 @@ impl<'p> World<'p> {
         Ok(())
     }
 
+    /// `host.read`: what the host sees, compared with what it saw in peace.
+    fn host_read(&mut self, t: usize, b: BufferId, span: Span) -> Result<(), Trouble> {
+        let (rank, call) = (self.flow.threads[t].rank, self.flow.threads[t].call);
+        let dims = self.program.dims(b, rank).map_err(|f| f.diagnostic(|r| self.show(r)))?;
+        let run = Run { mem: Mem::Buffer(b.0), start: 0, len: dims.iter().product() };
+        let got = self.read(t, rank, run, span)?;
+        let expected = self.expected.reads.get(call as usize).and_then(|c| c.get(rank as usize));
+        let want = expected
+            .and_then(|r| r.get(self.reads[rank as usize]))
+            .filter(|r| r.buffer == b)
+            .ok_or_else(|| Diagnostic::error("E360", format!("no expected host reads for call {call}")))?;
+        self.reads[rank as usize] += 1;
+        self.compared += run.len;
+        let want = want.tensor.data();
+        match want.first_difference(&got) {
+            Some(i) => {
+                let whole: Vec<(u64, u64)> = dims.iter().map(|d| (0, *d)).collect();
+                Err(self.differs(b, Some(span), (rank, call), &whole, i, (want, &got)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn show(&self, rank: u64) -> String {
+        self.program.schedule.mesh.show(rank)
+    }
+
     fn differs(
         &self,
         b: BufferId,
-        output: usize,
+        read: Option<Span>,
         (rank, call): (u64, i64),
         bounds: &[(u64, u64)],
         i: usize,
@@ -505,9 +548,9 @@ impl<'p> World<'p> {
                 buffer.name
             ),
         )
-        .primary(buffer.span, "this result")
+        .primary(read.unwrap_or(buffer.span), if read.is_some() { "read here" } else { "this result" })
         .help("a fence, wait, notify or credit is missing: `kbc check` says where");
-        Trouble::Differs(Box::new(Difference { call, rank, output, index, expected, got }), Box::new(d))
+        Trouble::Differs(Box::new(Difference { call, rank, buffer: b, index, expected, got }), Box::new(d))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{gemm, numbers, scalar_eval};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use kbc_ir::scalar::ScalarUn;
+use kbc_ir::schedule::BufferId;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// # Safety
@@ -89,6 +90,14 @@ pub(super) extern "C" fn record(ctx: *mut Ctx, event: i64) -> u8 {
     let call = unsafe { *ctx.env };
     w.record(ctx.rank as u64, event as u32, call);
     0
+}
+
+pub(super) extern "C" fn host_read(ctx: *mut Ctx, buffer: i64) -> u8 {
+    // SAFETY: called by a role's function with its own context; a frame has at least the slot of the call.
+    let (ctx, w) = unsafe { world(ctx) };
+    // SAFETY: as above.
+    let call = unsafe { *ctx.env };
+    u8::from(w.host_read(ctx.rank as u64, call, BufferId(buffer as u32)).is_none())
 }
 
 /// The operands of a local operation on this rank, 0 where it cannot be carried out.

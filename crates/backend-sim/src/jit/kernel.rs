@@ -138,6 +138,7 @@ impl Uses {
                         self.readers.entry(b.0).or_default().insert(*number);
                     }
                 }
+                CStmt::Op(COp::HostRead(b), ..) => drop(self.exposed.insert(b.0)),
                 CStmt::Op(..) => {}
             }
         }

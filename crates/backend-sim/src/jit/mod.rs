@@ -23,6 +23,7 @@ mod role;
 mod tables;
 mod world;
 
+use crate::failure::RunFailure;
 use crate::host::Host;
 use crate::interp::{self, RunOptions, RunResult};
 use crate::tensor::Tensor;
@@ -64,7 +65,8 @@ fn refused(why: String) -> Diagnostic {
         .help("run it with `--engine interp`")
 }
 
-/// Compiles a schedule. Errors: E301 (names without a value), E374 (what cannot be compiled).
+/// Compiles a schedule; one with a host's program is to be spelled out first ([`kbc_ir::host::spelled`]). Errors: E301
+/// (names without a value), E374 (what cannot be compiled).
 pub fn compile(schedule: &Schedule) -> Result<Compiled<'_>, Diagnostics> {
     let program = Program::compile(schedule)?;
     let mut tables = Tables::default();
@@ -145,9 +147,21 @@ impl Compiled<'_> {
     /// Runs it on all ranks: the same inputs, options, results and errors as [`interp::run`]. With a seed, which
     /// stream runs and for how long is drawn; results do not depend on it.
     pub fn run(&self, inputs: &[Vec<Tensor>], options: &RunOptions) -> Result<RunResult, Diagnostics> {
+        self.attempt(inputs, options).map_err(|f| f.diagnostics)
+    }
+
+    /// [`Compiled::run`], telling for each rank that did not come to its end why.
+    ///
+    /// # Errors
+    /// Those of [`interp::attempt`].
+    pub fn attempt(
+        &self,
+        inputs: &[Vec<Tensor>],
+        options: &RunOptions,
+    ) -> Result<RunResult, Box<RunFailure>> {
         match self.run_alone(inputs, options)? {
             Some(result) => Ok(result),
-            None => match interp::run(self.schedule, inputs, options) {
+            None => match interp::attempt(self.schedule, inputs, options) {
                 Err(why) => Err(why),
                 Ok(_) => Err(Diagnostic::error(
                     "E992",

@@ -42,6 +42,7 @@ helpers! {
     Operands = "kbc_operands", calls::operands, (I64, I64, I64, I64, I64, I64) -> I8;
     Notify = "kbc_notify", calls::notify, (I64, I64, I64) -> I8;
     Record = "kbc_record", calls::record, (I64, I64) -> I8;
+    HostRead = "kbc_host_read", calls::host_read, (I64, I64) -> I8;
     Plan = "kbc_plan", calls::plan, (I64, I64) -> I64;
     Matmul = "kbc_matmul", calls::matmul, (I64) -> I64;
     Copy = "kbc_copy", calls::copy, (I64, I64, I64);

@@ -268,6 +268,7 @@ impl Builder<'_, '_, '_> {
             }
             COp::Record(event) => self.call(Helper::Record, &[Num::int(i64::from(*event))]),
             COp::Await(event) => self.wait_event(*event),
+            COp::HostRead(b) => self.call(Helper::HostRead, &[Num::int(i64::from(b.0))]),
             COp::Local(l) => self.local(l, number)?,
             // Everything is complete and visible at once, as in the interpreter.
             COp::FenceRelease | COp::FenceAcquire | COp::FenceComplete | COp::Mark => {}

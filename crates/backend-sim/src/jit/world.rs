@@ -13,10 +13,10 @@ use super::abi::{AWAITS, Ctx, DONE, RoleFn, WAITS, YIELDS};
 use super::plan::{Plan, Recipe};
 use crate::effect::{Run, mem_dtype};
 use crate::host::{Early, Host};
-use crate::interp::RunResult;
+use crate::interp::{HostRead, RunResult};
 use crate::rng::Rng;
 use crate::store::Ranges;
-use crate::tensor::Data;
+use crate::tensor::{Data, Tensor};
 use kbc_diag::Diagnostic;
 use kbc_ir::schedule::{BufferId, BufferRole};
 use kbc_ir::types::DType;
@@ -163,6 +163,12 @@ impl<'p> World<'p> {
             })
             .collect::<Vec<_>>();
         let ranks = ranks as usize;
+        let mut init = vec![Ranges::default(); ranks * mems];
+        for (w, window) in s.windows.iter().enumerate().filter(|(_, w)| w.zero) {
+            // The storage is zeros to begin with.
+            let all = window.slots * window.capacity;
+            (0..ranks).for_each(|r| init[r * mems + buffers + w].add(0, all));
+        }
         Ok(World {
             program,
             recipes,
@@ -174,7 +180,7 @@ impl<'p> World<'p> {
             dtypes,
             _storage: storage,
             bases,
-            init: vec![Ranges::default(); ranks * mems],
+            init,
             early: (0..ranks * mems).map(|_| Early::default()).collect(),
             counters: vec![0; ranks * program.counters() as usize],
             recorded: vec![0; ranks * program.events.len()],
@@ -183,7 +189,7 @@ impl<'p> World<'p> {
             calls: i64::from(calls),
             plans: BTreeMap::new(),
             aside: vec![],
-            result: RunResult { outputs: vec![vec![vec![]; ranks]; calls as usize] },
+            result: RunResult::empty(calls, ranks),
         })
     }
 
@@ -300,6 +306,12 @@ impl<'p> World<'p> {
                     unsafe { store(&data, self.bases[at]) };
                     self.init[at].add(0, data.len() as u64);
                 }
+                _ if b.zero => {
+                    let n = self.program.elements(BufferId(i as u32), rank).unwrap_or(0);
+                    // SAFETY: the buffer has so many elements, and zeros are elements of every type.
+                    unsafe { std::ptr::write_bytes(self.bases[at], 0, n as usize * self.sizes[i]) };
+                    self.init[at].add(0, n);
+                }
                 BufferRole::Output(_) | BufferRole::Temp => self.init[at] = self.early[at].begin(call),
             }
         }
@@ -307,11 +319,15 @@ impl<'p> World<'p> {
     }
 
     fn call_over(&mut self, rank: u64, stream: u32, call: i64) -> Result<(), Stop> {
-        if stream != 0 {
+        if stream != self.program.host {
             return Ok(());
         }
         let mut parts = vec![];
         for (b, bounds, n) in self.host.results(rank).map_err(Stop::Host)? {
+            if let Some(read) = self.result.taken(call, rank, b) {
+                parts.push(self.host.part(b, bounds, read.clone()).map_err(Stop::Host)?);
+                continue;
+            }
             let at = rank as usize * self.mems + b.0 as usize;
             if self.init[at].first_gap(0, n).is_some() {
                 return Err(Stop::Fault);
@@ -322,6 +338,20 @@ impl<'p> World<'p> {
         }
         self.result.outputs[call as usize][rank as usize] = parts;
         if call + 1 < self.calls { self.begin_call(rank, call + 1) } else { Ok(()) }
+    }
+
+    /// What the host reads of a buffer in a call is kept; none if some element holds nothing.
+    pub(super) fn host_read(&mut self, rank: u64, call: i64, buffer: BufferId) -> Option<()> {
+        let dims = self.program.dims(buffer, rank).ok()?;
+        let (n, at) = (dims.iter().product(), rank as usize * self.mems + buffer.0 as usize);
+        if self.init[at].first_gap(0, n).is_some() {
+            return None;
+        }
+        // SAFETY: these are the sizes of the buffer.
+        let data = unsafe { fetch(self.dtypes[buffer.0 as usize], self.bases[at], n as usize) };
+        let tensor = Tensor::new(dims, data)?;
+        self.result.reads[call as usize][rank as usize].push(HostRead { buffer, tensor });
+        Some(())
     }
 
     /// Number of a memory of a rank.
@@ -342,7 +372,7 @@ impl<'p> World<'p> {
         }
         let rank = place / self.mems;
         if let Some(call) = by_call
-            && call > self.threads[rank * self.program.streams.len()].call
+            && call > self.threads[rank * self.program.streams.len() + self.program.host as usize].call
         {
             self.early[place].note(start, len, call);
         }

@@ -421,6 +421,12 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 }
             }
             Act::Copy { .. } | Act::Reduce { .. } | Act::Local(_) => return self.work(thread, &act, op),
+            Act::HostRead(buffer) => {
+                let (rank, now) = (setup.rank(thread), s.now);
+                if let Some(o) = &mut self.observer {
+                    o.host_read(rank, buffer, now.ns());
+                }
+            }
             Act::Mark => {}
         }
         Ok(true)

@@ -24,7 +24,8 @@ pub use work::Unit;
 
 use engine::Engine;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use kbc_ir::schedule::{RegionId, Schedule};
+use kbc_ir::host::spelled;
+use kbc_ir::schedule::{BufferId, RegionId, Schedule};
 use kbc_ir::topology::Topology;
 use kbc_ir::walk::Program;
 use setup::Setup;
@@ -109,6 +110,8 @@ pub trait Observer {
     fn delivered(&mut self, _message: &Delivery) {}
     /// A local operation has its units.
     fn works(&mut self, _work: &Work) {}
+    /// A host has read a buffer of its rank, at this time in ns.
+    fn host_read(&mut self, _rank: u64, _buffer: BufferId, _ns: f64) {}
 }
 
 /// Simulates a schedule on a machine. Rank i is device i.
@@ -139,7 +142,8 @@ fn go(
     options: &TimeOptions,
     observer: Option<&mut dyn Observer>,
 ) -> Result<Timing, Diagnostics> {
-    let program = Program::compile(schedule)?;
+    let spelled = spelled(schedule);
+    let program = Program::compile(&spelled)?;
     let setup = Setup::new(&program, topo, options)?;
     let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
     let mut engine = Engine::new(&setup, State::new(&setup), observer);

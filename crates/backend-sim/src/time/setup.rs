@@ -208,5 +208,9 @@ fn name(op: &SOp) -> &'static str {
             LocalOp::Slice { .. } => "slice",
         },
         SOp::Mark { .. } => MARK,
+        SOp::Launch(_) => "launch",
+        SOp::HostWait(_) => "host.wait",
+        SOp::HostRead(_) => "host.read",
+        SOp::Drain => "drain",
     }
 }

@@ -4,14 +4,17 @@
 //! decides progress, and clocks kept beside it decide order at any speed of the ranks. Owns the run loop and what each
 //! operation touches; clocks are [`super::order`]'s, contents [`super::meaning`]'s.
 
+mod blank;
+
 use super::Setup;
 use super::contents::Contents;
 use super::counters::{self, Counter, Event, Limits, NONE};
-use super::meaning::{Asymmetric, At, Meaning};
+use super::meaning::{self, Asymmetric, At, Meaning};
 use super::order::{Conflict, Kind, Mark, Order, Who};
 use super::report::{Doing, FILL, Report, TAKE};
 use super::stuck::{self, Blocked, On};
 use crate::schedule::{BufferId, BufferRole, LocalOp};
+use crate::types::ReduceOp;
 use crate::walk::{Access, Act, Cursor, Mem, Step};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use std::collections::VecDeque;
@@ -210,21 +213,24 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    /// The host fills the inputs before a call and takes the results after it, on stream `main`.
+    /// The host fills inputs and zeros before a call and takes the results after it, on its stream. With a program it
+    /// reads where that says so.
     fn host(&mut self, si: usize, before: bool) {
         let (number, rep, rank, call) = {
             let s = &self.streams[si];
             (s.number, s.rep, s.rank, s.call)
         };
-        if number != 0 {
+        if number != self.setup.program.host {
             return;
         }
+        let program = self.setup.schedule.host.is_some();
         self.order.tick(si);
         for (b, buffer) in self.setup.schedule.buffers.iter().enumerate() {
             let id = BufferId(b as u32);
             let (op, writes) = match (buffer.role, before) {
                 (BufferRole::Input(_), true) => (FILL - 2 * b as u32, true),
-                (BufferRole::Output(_), false) => (TAKE - 2 * b as u32, false),
+                (_, true) if buffer.zero => (FILL - 2 * b as u32, true),
+                (BufferRole::Output(_), false) if !program => (TAKE - 2 * b as u32, false),
                 _ => continue,
             };
             if self.setup.program.elements(id, rank).unwrap_or(0) == 0 {
@@ -233,30 +239,15 @@ impl<'p, C: Contents> Engine<'p, C> {
             let places = self.setup.grids.whole(id, rep);
             if writes {
                 self.mark(rep, b as u32, call);
-            } else if self.written[rep * self.setup.schedule.buffers.len() + b] <= call {
-                self.unwritten(rank, b as u32, call, buffer.span);
             }
             let who = Who { si, back: 0, stream: self.own(si) };
-            self.touch(who, rep, places, Kind::Local, writes, op, buffer.span, None);
+            self.touch(who, rep, Mem::Buffer(b as u32), places, Kind::Local, writes, op, buffer.span, None);
         }
     }
 
     fn mark(&mut self, rep: usize, buffer: u32, call: u64) {
         let w = &mut self.written[rep * self.setup.schedule.buffers.len() + buffer as usize];
         *w = (*w).max(call + 1);
-    }
-
-    fn unwritten(&mut self, rank: u64, buffer: u32, call: u64, span: Span) {
-        let setup = self.setup;
-        let b = setup.schedule.buffer(BufferId(buffer));
-        self.report.push("E344", span, b.span, || {
-            Diagnostic::error(
-                "E344",
-                format!("%{} of rank {} holds nothing in call {call}", b.name, setup.rank(rank)),
-            )
-            .primary(span, "read here, and not written before in this call")
-            .help("buffers but inputs hold nothing at the start of a call")
-        });
     }
 
     /// Reads or writes a run of places of a walked rank. With `moved`, the run belongs to a buffer whose parts the
@@ -266,6 +257,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         &mut self,
         who: Who,
         rep: usize,
+        mem: Mem,
         places: Range<usize>,
         kind: Kind,
         writes: bool,
@@ -276,11 +268,15 @@ impl<'p, C: Contents> Engine<'p, C> {
         let base = rep * self.setup.grids.places;
         let acc = self.order.access(who, kind, op);
         let back = if moved.is_some() { self.setup.group.inverse(who.back) } else { 0 };
+        let strict = !writes && self.strict(who.si);
         for p in places {
             let place = match moved {
                 Some(buffer) => self.setup.moved(buffer, p, back),
                 None => p,
             };
+            if strict {
+                self.holds(who.si, rep, place, mem, span);
+            }
             let found = if writes {
                 self.order.write(who, base + place, acc)
             } else {
@@ -311,17 +307,11 @@ impl<'p, C: Contents> Engine<'p, C> {
             let call = self.streams[who.si].call;
             if writes {
                 self.mark(rep, b, call);
-            } else if a.len > 0 {
+            } else if a.len > 0 && !self.strict(who.si) {
                 self.check_written(rep, b, call, span);
             }
         }
-        self.touch(who, rep, places, kind, writes, op, span, moved);
-    }
-
-    fn check_written(&mut self, rep: usize, buffer: u32, call: u64, span: Span) {
-        if self.written[rep * self.setup.schedule.buffers.len() + buffer as usize] <= call {
-            self.unwritten(self.setup.group.reps[rep], buffer, call, span);
-        }
+        self.touch(who, rep, a.mem, places, kind, writes, op, span, moved);
     }
 
     /// Moves contents of one side to the other: read on `from`, written on `to` after a move by `back`.
@@ -333,7 +323,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         from: (usize, &Access),
         to: (usize, &Access),
         backs: (u64, u64),
-        add: Option<u32>,
+        add: Option<(u32, ReduceOp)>,
+        zero: (bool, bool),
         rank: u64,
         span: Span,
     ) -> Result<(), Stopped> {
@@ -341,6 +332,16 @@ impl<'p, C: Contents> Engine<'p, C> {
             self.meaning.forget(to.0, to.1.mem);
             return Ok(());
         }
+        let add = match (zero, add) {
+            // A zero is nothing to a sum.
+            ((true, _), Some((_, ReduceOp::Sum))) => return Ok(()),
+            ((_, true), Some((_, ReduceOp::Sum))) => None,
+            ((true, _), _) | ((_, true), Some(_)) => {
+                self.report.trouble(meaning::zeros(), rank, call, span);
+                return Ok(());
+            }
+            ((false, _), add) => add.map(|a| a.0),
+        };
         let at = |rep| At { rep, region, call };
         if let Err(t) = self.meaning.load(at(from.0), from.1) {
             self.report.trouble(t, rank, call, span);
@@ -365,28 +366,32 @@ impl<'p, C: Contents> Engine<'p, C> {
         let region = self.streams[si].cursor.as_ref().and_then(Cursor::region).map_or(0, |r| r.0);
         match act {
             Act::Copy { dst, src } => {
+                let zero = (self.zeros(si, rep, src), false);
                 self.order.tick(si);
                 self.access(me, rep, src, Kind::Local, false, op, span);
                 self.access(me, rep, dst, Kind::Local, true, op, span);
-                self.carry(region, call, (rep, src), (rep, dst), (0, 0), None, rank, span)?;
+                self.carry(region, call, (rep, src), (rep, dst), (0, 0), None, zero, rank, span)?;
             }
-            Act::Reduce { dst, src, .. } => {
+            Act::Reduce { dst, src, op: red } => {
+                let zero = (self.zeros(si, rep, src), self.zeros(si, rep, dst));
                 self.order.tick(si);
                 self.access(me, rep, src, Kind::Local, false, op, span);
                 self.access(me, rep, dst, Kind::Local, false, op, span);
                 self.access(me, rep, dst, Kind::Local, true, op, span);
-                self.carry(region, call, (rep, src), (rep, dst), (0, 0), Some(op), rank, span)?;
+                self.carry(region, call, (rep, src), (rep, dst), (0, 0), Some((op, *red)), zero, rank, span)?;
             }
             Act::Put { src, peer, dst } => {
                 self.order.tick(si);
                 let (there, back, who) = self.peer(si, *peer);
+                let zero = (self.zeros(si, rep, src), false);
                 self.access(me, rep, src, Kind::Put, false, op, span);
                 self.access(who, there, dst, Kind::Put, true, op, span);
-                self.carry(region, call, (rep, src), (there, dst), (back, back), None, rank, span)?;
+                self.carry(region, call, (rep, src), (there, dst), (back, back), None, zero, rank, span)?;
             }
             Act::Get { dst, peer, src } => {
                 self.order.tick(si);
                 let (there, back, who) = self.peer(si, *peer);
+                let zero = (self.zeros(si, there, src), false);
                 self.access(who, there, src, Kind::Get, false, op, span);
                 self.access(me, rep, dst, Kind::Get, true, op, span);
                 // The peer's memory is the translate of the walked rank's, so its side is moved first.
@@ -395,7 +400,17 @@ impl<'p, C: Contents> Engine<'p, C> {
                 if let (Mem::Buffer(b), true) = (src.mem, back != 0) {
                     there_src = self.setup.moved_access(region, b, src, back);
                 }
-                self.carry(region, call, (there, &there_src), (rep, dst), (forth, 0), None, rank, span)?;
+                self.carry(
+                    region,
+                    call,
+                    (there, &there_src),
+                    (rep, dst),
+                    (forth, 0),
+                    None,
+                    zero,
+                    rank,
+                    span,
+                )?;
             }
             Act::Notify { peer, counter } => self.notify(si, *peer, *counter, span, op),
             Act::Wait { counter, value } => return Ok(self.wait(si, *counter, *value, op)),
@@ -416,6 +431,11 @@ impl<'p, C: Contents> Engine<'p, C> {
                 };
                 self.order.awaited(si, mark);
             }
+            Act::HostRead(b) => {
+                self.order.tick(si);
+                let places = self.setup.grids.whole(*b, rep);
+                self.touch(me, rep, Mem::Buffer(b.0), places, Kind::Local, false, op, span, None);
+            }
             Act::Mark => {}
             Act::Local(l) => self.local(me, rep, l, op, span, region, call),
         }
@@ -428,14 +448,14 @@ impl<'p, C: Contents> Engine<'p, C> {
         let rank = self.setup.group.reps[rep];
         for b in l.srcs() {
             let places = self.setup.grids.whole(b, rep);
-            if self.setup.program.elements(b, rank).unwrap_or(0) > 0 {
+            if self.setup.program.elements(b, rank).unwrap_or(0) > 0 && !self.strict(me.si) {
                 self.check_written(rep, b.0, call, span);
             }
-            self.touch(me, rep, places, Kind::Local, false, op, span, None);
+            self.touch(me, rep, Mem::Buffer(b.0), places, Kind::Local, false, op, span, None);
         }
         let places = self.setup.grids.whole(l.dst(), rep);
         self.mark(rep, l.dst().0, call);
-        self.touch(me, rep, places, Kind::Local, true, op, span, None);
+        self.touch(me, rep, Mem::Buffer(l.dst().0), places, Kind::Local, true, op, span, None);
         if self.setup.regions[region as usize].promised {
             self.meaning.local(At { rep, region, call }, l);
         }

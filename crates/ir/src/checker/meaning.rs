@@ -456,6 +456,15 @@ impl<'p, C: Contents> Meaning<'p, C> {
     }
 }
 
+/// Zeros that memory was filled with, where only a sum can do with them.
+pub(super) fn zeros() -> Trouble {
+    Trouble {
+        code: "E343",
+        text: "zeros are moved or combined as if they were a contribution".into(),
+        help: "memory that is `zero` can be the start of a `reduce sum`; copy the first contribution otherwise",
+    }
+}
+
 fn nothing_to_add() -> Trouble {
     Trouble {
         code: "E344",

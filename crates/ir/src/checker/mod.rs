@@ -28,6 +28,7 @@ mod stuck;
 mod symmetry;
 mod typing;
 
+use crate::host::spelled;
 use crate::schedule::{Calls, Schedule};
 use crate::walk::{Cursor, Fault, Program};
 use contents::{Exact, Finger};
@@ -140,6 +141,8 @@ impl Verdict {
 
 /// Checks a schedule.
 pub fn check(schedule: &Schedule, options: &CheckOptions) -> Verdict {
+    let spelled = spelled(schedule);
+    let schedule = &*spelled;
     let wanted = options.calls.unwrap_or(schedule.calls);
     let blank = Verdict {
         errors: Diagnostics::new(),

@@ -84,6 +84,10 @@ fn bare_schedule(s: &Schedule) -> Schedule {
     s.buffers.iter_mut().for_each(|b| b.span = Span::NONE);
     s.windows.iter_mut().for_each(|w| w.span = Span::NONE);
     s.signals.iter_mut().for_each(|g| g.span = Span::NONE);
+    if let Some(h) = &mut s.host {
+        h.span = Span::NONE;
+        bare_body(&mut h.body);
+    }
     for r in &mut s.regions {
         r.span = Span::NONE;
         r.roles.iter_mut().flat_map(|r| &mut r.streams).for_each(|st| bare_body(&mut st.body));

@@ -72,6 +72,10 @@ fn buffer(c: &mut Cur, scope: &Scope) -> R<BufferId> {
     c.percent_of(&scope.buffers, "`%` and a buffer").map(|i| BufferId(i as u32))
 }
 
+fn region(c: &mut Cur, scope: &Scope) -> R<RegionId> {
+    c.at_of(&scope.regions, "`@` and a region").map(|i| RegionId(i as u32))
+}
+
 fn reference(c: &mut Cur, scope: &Scope) -> R<Ref> {
     let span = c.here();
     if let Some(Tok::At(_)) = c.peek() {
@@ -170,6 +174,10 @@ fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
         "fence.release" => SOp::FenceRelease,
         "fence.acquire" => SOp::FenceAcquire,
         "fence.complete" => SOp::FenceComplete,
+        "launch" => SOp::Launch(region(c, scope)?),
+        "host.wait" => SOp::HostWait(region(c, scope)?),
+        "host.read" => SOp::HostRead(buffer(c, scope)?),
+        "drain" => SOp::Drain,
         "record" => SOp::Record(c.word("an event")?),
         "await" => SOp::Await(c.word("an event")?),
         "compute" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "slice" => {

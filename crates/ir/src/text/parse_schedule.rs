@@ -9,6 +9,7 @@ use super::parse_ops::body;
 use super::types::{combiner, dtype, memory, tensor_type};
 use crate::expr::Expr;
 use crate::graph::CollKind;
+use crate::host::Host;
 use crate::name::Name;
 use crate::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
 use crate::promise_std::standard;
@@ -26,7 +27,7 @@ pub(super) struct Scope<'a> {
     pub kernels: &'a mut KernelTable,
 }
 
-const DECLARATIONS: [&str; 5] = ["table", "buffer", "window", "signal", "region"];
+const DECLARATIONS: [&str; 6] = ["table", "buffer", "window", "signal", "host", "region"];
 
 /// Reads a schedule; `nodes` starts with its `schedule` line.
 pub(super) fn schedule(
@@ -52,8 +53,20 @@ pub(super) fn schedule(
     let rest = nodes.get(1..).unwrap_or_default();
     // Declarations and names of regions first, so that bodies may refer to anything.
     let mut regions: Vec<&Node> = vec![];
+    let mut host: Option<(&Node, Span)> = None;
     for n in rest {
         match head(n) {
+            "host" if host.is_none() => {
+                let mut c = Cur::new(&n.toks, n.span);
+                c.skip();
+                let span = c.location(n.span);
+                keep(c.finish(), out);
+                host = Some((n, span));
+            }
+            "host" => out.push(
+                Diagnostic::error("E313", "the schedule has two sections `host`")
+                    .primary(n.span, "again here"),
+            ),
             "region" => {
                 if let Some(Tok::At(l)) = n.toks.get(1).map(|t| &t.tok) {
                     keep(scope.regions.declare(l, regions.len(), n.toks[1].span), out);
@@ -65,6 +78,9 @@ pub(super) fn schedule(
                 keep(declaration(n, &mut s, &mut scope), out);
             }
         }
+    }
+    if let Some((n, span)) = host {
+        s.host = Some(Host { body: body(&n.kids, &mut scope, out), span });
     }
     for n in regions {
         let r = region(n, mesh, &mut scope, out);
@@ -127,6 +143,7 @@ fn declaration(n: &Node, s: &mut Schedule, scope: &mut Scope) -> R<()> {
                 dtype: crate::types::DType::F32,
                 dims: vec![],
                 memory: crate::types::MemKind::Hbm,
+                zero: false,
                 role: BufferRole::Temp,
                 global: None,
                 span: n.span,
@@ -138,6 +155,7 @@ fn declaration(n: &Node, s: &mut Schedule, scope: &mut Scope) -> R<()> {
                 b.dims = c.list("]", expr)?;
             }
             b.memory = memory(&mut c)?;
+            b.zero = c.eat_word("zero");
             let parse = |w: &str| ["input", "output", "temp"].iter().position(|r| *r == w);
             b.role = match c.one_of("role of a buffer", parse, &["input", "output", "temp"])? {
                 0 => BufferRole::Input(c.small("the number of the input")?),
@@ -159,6 +177,7 @@ fn declaration(n: &Node, s: &mut Schedule, scope: &mut Scope) -> R<()> {
                 slots: 0,
                 capacity: 0,
                 memory: crate::types::MemKind::Hbm,
+                zero: false,
                 offset: None,
                 span: n.span,
             });
@@ -171,6 +190,7 @@ fn declaration(n: &Node, s: &mut Schedule, scope: &mut Scope) -> R<()> {
             w.capacity = c.int("a number of elements")?;
             c.expect("]")?;
             w.memory = memory(&mut c)?;
+            w.zero = c.eat_word("zero");
             w.offset = at_offset(&mut c)?;
             w.span = c.location(n.span);
         }

@@ -46,6 +46,12 @@ pub(super) fn schedule(s: &Schedule, same_name: bool, locs: bool, out: &mut Stri
     };
     p.kernels.write(p.out);
     p.declarations(same_name);
+    if let Some(h) = &s.host {
+        p.out.push('\n');
+        let head = format!("host{}", loc(h.span, p.locs));
+        p.line(0, &head);
+        p.body(1, &h.body);
+    }
     for (i, r) in s.regions.iter().enumerate() {
         p.region(i, r);
     }
@@ -71,6 +77,10 @@ fn exprs(list: &[Expr]) -> String {
 
 fn rule(r: CutRule) -> &'static str {
     if r == CutRule::Ceil { " ceil" } else { "" }
+}
+
+fn zero(yes: bool) -> &'static str {
+    if yes { " zero" } else { "" }
 }
 
 fn offset(at: Option<u64>) -> String {
@@ -119,17 +129,24 @@ impl Printer<'_> {
             let at = loc(b.span, self.locs);
             self.line(
                 0,
-                &format!("buffer %{} : {}{dims} {} {role}{global}{at}", self.buffers[i], b.dtype, b.memory),
+                &format!(
+                    "buffer %{} : {}{dims} {}{} {role}{global}{at}",
+                    self.buffers[i],
+                    b.dtype,
+                    b.memory,
+                    zero(b.zero)
+                ),
             );
         }
         for (i, w) in s.windows.iter().enumerate() {
             let text = format!(
-                "window @{} : {}[{} x {}] {}{}{}",
+                "window @{} : {}[{} x {}] {}{}{}{}",
                 self.windows[i],
                 w.dtype,
                 w.slots,
                 w.capacity,
                 w.memory,
+                zero(w.zero),
                 offset(w.offset),
                 loc(w.span, self.locs)
             );
@@ -298,6 +315,10 @@ impl Printer<'_> {
             SOp::Record(e) => format!("record {}", quoted(e)),
             SOp::Await(e) => format!("await {}", quoted(e)),
             SOp::Local(l) => self.local(l),
+            SOp::Launch(r) => format!("launch {}", name_of('@', &self.regions, r.0)),
+            SOp::HostWait(r) => format!("host.wait {}", name_of('@', &self.regions, r.0)),
+            SOp::HostRead(b) => format!("host.read {}", name_of('%', &self.buffers, b.0)),
+            SOp::Drain => "drain".into(),
             SOp::Mark { point, peer, window, slot } => {
                 let w = name_of('@', &self.windows, window.0);
                 format!("{} ({}) : {w}[{}]", point.name(), exprs(peer), show(slot, 0))

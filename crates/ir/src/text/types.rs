@@ -70,6 +70,7 @@ pub(super) fn dtype(c: &mut Cur) -> R<DType> {
 
 pub(super) fn memory(c: &mut Cur) -> R<MemKind> {
     c.one_of("memory kind", MemKind::parse, &["hbm", "sram", "tcm", "ub"])
+        .map_err(|d| d.note("every buffer and window says in which memory it is; there is no default"))
 }
 
 pub(super) fn combiner(c: &mut Cur) -> R<ReduceOp> {

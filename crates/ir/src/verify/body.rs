@@ -1,7 +1,7 @@
 //! Operations of schedules: rules V2, V8, V12 to V15, V18, V19.
 
 use super::schedule::{claim, depends, tables, unknown};
-use super::{Report, V2, V8, V12, V13, V14, V15, V18, V19, local};
+use super::{Report, V2, V8, V12, V13, V14, V15, V18, V19, V21, local};
 use crate::expr::Expr;
 use crate::module::Props;
 use crate::name::Name;
@@ -157,6 +157,10 @@ impl<'a> Bodies<'a, '_> {
                 false
             }
             SOp::FenceRelease | SOp::FenceAcquire | SOp::FenceComplete | SOp::Record(_) | SOp::Await(_) => {
+                false
+            }
+            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostRead(_) | SOp::Drain => {
+                self.out.push(V21, crate::host::unspelled(span));
                 false
             }
         };

@@ -25,12 +25,14 @@
 //! | V18 | what is awaited is recorded by another stream, and an event is recorded once | E329 |
 //! | V19 | a signal that is waited for is notified, and one that is notified is waited for | E329 |
 //! | V20 | a promise speaks of operands of its region, with the indices they have, and of a root in the group | E328 |
+//! | V21 | the host launches every region once and waits for it, waits for what it launched, reads what was written, and reads every result | E330 |
 //!
 //! Rules that need the value of an expression on ranks (V11, V17) are evaluated on all of them up to
 //! [`EVALUATED_RANKS`]; above, V11 looks at the lists of ranks alone, and V17 at that many ranks.
 
 mod body;
 mod graph;
+mod host;
 mod layout;
 mod local;
 mod placement;
@@ -46,7 +48,7 @@ use std::collections::BTreeSet;
 /// Up to this many ranks, expressions are evaluated on each of them.
 pub const EVALUATED_RANKS: u64 = 4096;
 
-/// All violations of the rules V1..V20, sorted by place.
+/// All violations of the rules V1..V21, sorted by place.
 pub fn verify(m: &Module) -> Diagnostics {
     let mut out = Report::default();
     mesh(&m.mesh, &mut out);
@@ -94,6 +96,7 @@ const V17: Rule = ("V17", "E323");
 const V18: Rule = ("V18", "E329");
 const V19: Rule = ("V19", "E329");
 const V20: Rule = ("V20", "E328");
+const V21: Rule = ("V21", "E330");
 
 /// The violations so far.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Declarations and regions of schedules: rules V1, V2, V8, V10, V11, V12, V20. Bodies are [`super::body`].
 
 use super::placement::well_formed;
-use super::{Report, V1, V2, V5, V8, V10, V11, V12, V13, V20, body, layout, ranks, twice};
+use super::{Report, V1, V2, V5, V8, V10, V11, V12, V13, V20, body, host, layout, ranks, twice};
 use crate::expr::Expr;
 use crate::module::Props;
 use crate::name::Name;
@@ -22,6 +22,7 @@ pub(super) fn schedule(s: &Schedule, props: Props, out: &mut Report) {
     }
     body::order(s, out);
     body::claims(s, props, out);
+    host::host(s, out);
     // Sizes and roles are evaluated where everything they name is there.
     if out.diagnostics.list[before..].iter().all(|d| ![V2.1, V12.1].contains(&d.code)) {
         ranks::buffers(s, out);
@@ -37,6 +38,10 @@ fn buffers(s: &Schedule, out: &mut Report) {
         }
         if let Some(t) = &b.global {
             well_formed(t, &s.mesh, &format!("buffer {}", b.name), b.span, out);
+        }
+        if let (true, BufferRole::Input(n)) = (b.zero, b.role) {
+            let text = format!("buffer {} is both input {n} and filled with zeros", b.name);
+            out.fail(V5, text, b.span, "leave `zero` out");
         }
         let fresh = match b.role {
             BufferRole::Input(n) => inputs.insert(n),

@@ -2,6 +2,7 @@
 
 use super::Fault;
 use crate::expr::{BinOp, EvalError, Expr, UnOp, apply_bin, apply_un};
+use crate::host;
 use crate::name::Name;
 use crate::schedule::*;
 use crate::types::{CutRule, Mesh};
@@ -43,6 +44,7 @@ pub enum COp {
     Record(u32),
     Await(u32),
     Local(LocalOp),
+    HostRead(BufferId),
     Mark,
 }
 
@@ -102,6 +104,9 @@ pub struct Program<'s> {
     pub regions: Vec<CRegion>,
     /// Names of all streams; number 0 is always `main`.
     pub streams: Vec<Name>,
+    /// Number of the stream that fills inputs before a call and reads results: `host` where the host has a program,
+    /// else `main`.
+    pub host: u32,
     /// Names of all events.
     pub events: Vec<Name>,
     /// Slots that an environment has.
@@ -207,12 +212,17 @@ impl<'s> Program<'s> {
         for s in &schedule.signals {
             counter_base.push(counter_base.last().copied().unwrap_or(0) + s.count as u32);
         }
+        if let Some(h) = schedule.host.as_ref().filter(|_| !host::is_spelled(schedule)) {
+            return Err(host::unspelled(h.span));
+        }
+        let host = if schedule.host.is_some() { intern(&mut shared.streams, &host::HOST.into()) } else { 0 };
         let fixed = dims.iter().map(|d| fixed_product(d)).collect();
         Ok(Program {
             fixed,
             schedule,
             regions,
             streams: shared.streams,
+            host,
             events: shared.events,
             env_len: scope.deepest,
             mesh_slots,
@@ -501,5 +511,7 @@ fn operation(op: &SOp, span: Span, scope: &Scope, shared: &mut Shared) -> Result
         SOp::Await(e) => COp::Await(intern(&mut shared.events, e)),
         SOp::Local(l) => COp::Local(l.clone()),
         SOp::Mark { .. } => COp::Mark,
+        SOp::HostRead(b) => COp::HostRead(*b),
+        SOp::Launch(_) | SOp::HostWait(_) | SOp::Drain => return Err(host::unspelled(span)),
     })
 }

@@ -293,6 +293,7 @@ impl<'p> Cursor<'p> {
             COp::Record(e) => Act::Record(*e),
             COp::Await(e) => Act::Await(*e),
             COp::Local(l) => Act::Local(l),
+            COp::HostRead(b) => Act::HostRead(*b),
             COp::Mark => Act::Mark,
         })
     }

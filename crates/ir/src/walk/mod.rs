@@ -16,7 +16,7 @@ pub mod code {
 }
 
 use crate::name::Name;
-use crate::schedule::LocalOp;
+use crate::schedule::{BufferId, LocalOp};
 use crate::types::ReduceOp;
 use kbc_diag::{Diagnostic, Span};
 
@@ -112,6 +112,8 @@ pub enum Act<'p> {
     Await(u32),
     /// A local operation.
     Local(&'p LocalOp),
+    /// The host takes all elements of a buffer as they are now; on the stream of the host alone.
+    HostRead(BufferId),
     /// A point of a message that is not synchronised yet; does nothing.
     Mark,
 }

@@ -249,7 +249,16 @@ pub(super) fn window(
     memory: MemKind,
     span: Span,
 ) -> Window {
-    Window { name: format!("{}_w{i}", r.name).into(), dtype, slots, capacity, memory, offset: None, span }
+    Window {
+        name: format!("{}_w{i}", r.name).into(),
+        dtype,
+        slots,
+        capacity,
+        memory,
+        zero: false,
+        offset: None,
+        span,
+    }
 }
 
 /// Elements the largest run of `len` of `den` chunks of a line can have on any rank, given its largest extent and unit.

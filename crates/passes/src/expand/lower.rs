@@ -105,6 +105,7 @@ impl Lower<'_> {
             dtype: ty.dtype,
             dims,
             memory: MemKind::Hbm,
+            zero: false,
             role,
             global,
             span,

@@ -322,6 +322,7 @@ pub fn expanded(world: &World, case: &Case, l: &Layout) -> Result<Module, Diagno
         dtype: l.dtype,
         dims: t.dims.clone(),
         memory: MemKind::Hbm,
+        zero: false,
         role,
         global: (role != BufferRole::Temp).then(|| t.ty.clone()),
         span: Span::NONE,

@@ -1,0 +1,107 @@
+//! A run that did not come to its end: which ranks are to blame, and which were only aborted because of them.
+//!
+//! Owns the account by rank and the messages; who waits for whom is [`crate::stall`]'s.
+
+use crate::flow::Flow;
+use crate::stall;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+
+/// Why there is no result.
+#[derive(Clone, Debug)]
+pub struct RunFailure {
+    /// A message for each cause.
+    pub diagnostics: Diagnostics,
+    /// Every rank that did not come to its end: causes first (faults, then those of a deadlock in the order of who
+    /// waits for whom), then those aborted because of them. Empty if the run did not begin.
+    pub ranks: Vec<RankFailure>,
+}
+
+/// What a rank came to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RankFailure {
+    /// The rank.
+    pub rank: u64,
+    /// It is a cause; otherwise it was aborted because of others.
+    pub root: bool,
+    /// Code of the message that tells of it, for a cause.
+    pub code: Option<&'static str>,
+    /// What it met, or what it waits for and where.
+    pub what: String,
+    /// Who was to satisfy its wait.
+    pub because: Option<String>,
+    /// The operation.
+    pub span: Span,
+}
+
+impl From<Diagnostics> for Box<RunFailure> {
+    fn from(diagnostics: Diagnostics) -> Self {
+        Box::new(RunFailure { diagnostics, ranks: vec![] })
+    }
+}
+
+impl From<Diagnostic> for Box<RunFailure> {
+    fn from(d: Diagnostic) -> Self {
+        Diagnostics::from(d).into()
+    }
+}
+
+/// What a run that can go no further has come to, from the faults that ranks met; none if all came to their end. Uses
+/// up the threads.
+pub(crate) fn of(flow: &mut Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Option<RunFailure> {
+    let stall = stall::explain(flow);
+    let mut ranks: Vec<RankFailure> = met
+        .iter()
+        .map(|(rank, d)| RankFailure {
+            rank: *rank,
+            root: true,
+            code: Some(d.code),
+            what: d.title.clone(),
+            because: None,
+            span: d.span(),
+        })
+        .collect();
+    ranks.sort_by_key(|r| r.rank);
+    let mut faults = fold(flow, met);
+    if let Some(d) = faults.list.last_mut()
+        && !stall.dragged.is_empty()
+    {
+        d.notes.push(format!("only dragged along: {}", stall::list_ranks(flow, &stall.dragged)));
+    }
+    // Where memory ran out nobody is to blame for waiting.
+    let memory = faults.list.iter().any(|d| d.code == "E368");
+    for w in stall.waits {
+        // A rank is named once, as what it is first.
+        if ranks.iter().any(|r| r.rank == w.rank) {
+            continue;
+        }
+        let root = w.root && !memory;
+        ranks.push(RankFailure {
+            rank: w.rank,
+            root,
+            code: root.then_some("E361"),
+            what: format!("{}: {}", w.place, w.what),
+            because: Some(w.why),
+            span: w.span,
+        });
+    }
+    if !memory {
+        faults.list.extend(stall.deadlock);
+    }
+    (!faults.is_empty()).then_some(RunFailure { diagnostics: faults, ranks })
+}
+
+/// One message for each place and kind of fault; the other ranks that met it are named in a note.
+fn fold(flow: &Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Diagnostics {
+    let mut out: Vec<(Diagnostic, Vec<u64>)> = vec![];
+    for (rank, d) in met {
+        match out.iter_mut().find(|(o, _)| o.code == d.code && o.span() == d.span()) {
+            Some((_, others)) => others.push(rank),
+            None => out.push((d, vec![])),
+        }
+    }
+    let list = out.into_iter().map(|(d, others)| match &others[..] {
+        [] => d,
+        others => d.note(format!("the same on {}", stall::list_ranks(flow, others))),
+    });
+    Diagnostics { list: list.collect() }
+}

@@ -1,0 +1,264 @@
+//! The host's program of a schedule: what a rank's host launches, reads and waits for, in order.
+//!
+//! Owns its data model and what it means: [`spelled`] writes it as a region of its own, on a stream of its own, with
+//! `record` and `await`, so that everybody who walks schedules sees nothing new but the read itself. Which programs are
+//! well-formed is [`crate::verify`]'s to say (rule V21).
+
+use crate::expr::{BinOp, Expr};
+use crate::name::Name;
+use crate::schedule::{BufferId, RankSet, Ref, Region, RegionId, Role, SOp, SStmt, Schedule, Stream};
+use kbc_diag::{Diagnostic, Span};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// The stream of the host's program, and the name of its region once it is spelled out.
+pub const HOST: &str = "host";
+
+/// What the host of every rank does in each call: `launch`, `host.wait`, `host.read`, `drain`, and `if` on the rank.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Host {
+    /// Its statements.
+    pub body: Vec<SStmt>,
+    /// Where it comes from.
+    pub span: Span,
+}
+
+/// The schedule with its host's program spelled out, for [`crate::walk::Program::compile`]; itself where it has none.
+///
+/// Every stream of a region begins with `await` of the region's launch and ends with `record` of its end there. The
+/// host's program is the last region, local, with one stream [`HOST`]: `launch` is the `record`, a wait is an `await`
+/// for every stream that the rank has in the region, and a read is preceded by `fence.acquire`, because peers may have
+/// written the buffer directly. Regions keep their numbers.
+pub fn spelled(s: &Schedule) -> Cow<'_, Schedule> {
+    let Some(host) = s.host.as_ref().filter(|_| !is_spelled(s)) else { return Cow::Borrowed(s) };
+    let names = Names::new(s);
+    let mut out = s.clone();
+    for (i, r) in out.regions.iter_mut().enumerate() {
+        let id = RegionId(i as u32);
+        for st in r.roles.iter_mut().flat_map(|x| &mut x.streams) {
+            st.body.insert(0, SStmt::Op(SOp::Await(names.launch(s, id)), r.span));
+            st.body.push(SStmt::Op(SOp::Record(names.end(s, id, &st.name)), r.span));
+        }
+    }
+    let body = Writer { s, names }.body(&host.body, &mut vec![]);
+    out.regions.push(Region {
+        name: HOST.into(),
+        over: vec![],
+        coords: s.mesh.axes.iter().map(|a| (a.name.clone(), a.size)).collect(),
+        operands: vec![],
+        promise: None,
+        label: None,
+        after: vec![],
+        roles: vec![Role {
+            name: "all".into(),
+            ranks: RankSet::All,
+            streams: vec![Stream { name: HOST.into(), body }],
+        }],
+        span: host.span,
+    });
+    Cow::Owned(out)
+}
+
+/// Whether the last region is the host's program spelled out.
+pub fn is_spelled(s: &Schedule) -> bool {
+    let of_host = |r: &Region| {
+        let mut streams = r.roles.iter().flat_map(|x| &x.streams);
+        r.name.as_str() == HOST && streams.any(|st| st.name.as_str() == HOST)
+    };
+    s.host.is_some() && s.regions.last().is_some_and(of_host)
+}
+
+/// A host's program where only its spelled form has a meaning.
+pub(crate) fn unspelled(span: Span) -> Diagnostic {
+    Diagnostic::error("E330", "an operation of the host outside its program")
+        .primary(span, "here")
+        .help("`launch`, `host.read`, `host.wait` and `drain` stand in the section `host` of a schedule")
+}
+
+/// Whether a region's operations write a buffer on some rank: as a destination here, or at a peer.
+pub fn writes(r: &Region, b: BufferId) -> bool {
+    let of = |x: &Ref| match x {
+        Ref::Chunk { operand, .. } => r.operands.get(operand.0 as usize).is_some_and(|o| o.buffer == b),
+        Ref::Slot { .. } => false,
+    };
+    fn any(list: &[SStmt], f: &impl Fn(&SOp) -> bool) -> bool {
+        list.iter().any(|st| match st {
+            SStmt::For { body, .. } => any(body, f),
+            SStmt::If { then, other, .. } => any(then, f) || any(other, f),
+            SStmt::Op(op, _) => f(op),
+        })
+    }
+    let writes = |op: &SOp| match op {
+        SOp::Copy { dst, .. } | SOp::Reduce { dst, .. } | SOp::Put { dst, .. } | SOp::Get { dst, .. } => {
+            of(dst)
+        }
+        SOp::Local(l) => l.dst() == b,
+        _ => false,
+    };
+    r.roles.iter().flat_map(|x| &x.streams).any(|st| any(&st.body, &writes))
+}
+
+/// Names of the events of launches and ends, different from all events of the schedule.
+struct Names {
+    mark: String,
+}
+
+impl Names {
+    fn new(s: &Schedule) -> Names {
+        fn collect<'a>(list: &'a [SStmt], out: &mut BTreeSet<&'a str>) {
+            for st in list {
+                match st {
+                    SStmt::For { body, .. } => collect(body, out),
+                    SStmt::If { then, other, .. } => {
+                        collect(then, out);
+                        collect(other, out);
+                    }
+                    SStmt::Op(SOp::Record(e) | SOp::Await(e), _) => {
+                        out.insert(e.as_str());
+                    }
+                    SStmt::Op(..) => {}
+                }
+            }
+        }
+        let mut used = BTreeSet::new();
+        s.regions
+            .iter()
+            .flat_map(|r| &r.roles)
+            .flat_map(|r| &r.streams)
+            .for_each(|st| collect(&st.body, &mut used));
+        let mut mark = String::new();
+        while used.iter().any(|e| {
+            e.starts_with(&format!("the{mark} launch of ")) || e.starts_with(&format!("the{mark} end of "))
+        }) {
+            mark.push('\'');
+        }
+        Names { mark }
+    }
+
+    /// Regions of one name are told apart by number.
+    fn region(s: &Schedule, r: RegionId) -> String {
+        let name = &s.regions[r.0 as usize].name;
+        let earlier = s.regions[..r.0 as usize].iter().filter(|x| x.name == *name).count();
+        if earlier == 0 { format!("@{name}") } else { format!("@{name}#{earlier}") }
+    }
+
+    fn launch(&self, s: &Schedule, r: RegionId) -> Name {
+        format!("the{} launch of {}", self.mark, Names::region(s, r)).into()
+    }
+
+    fn end(&self, s: &Schedule, r: RegionId, stream: &Name) -> Name {
+        format!("the{} end of {} on stream {stream}", self.mark, Names::region(s, r)).into()
+    }
+}
+
+struct Writer<'a> {
+    s: &'a Schedule,
+    names: Names,
+}
+
+impl Writer<'_> {
+    /// Statements spelled out; `launched` is what was launched before, and after.
+    fn body(&self, list: &[SStmt], launched: &mut Vec<RegionId>) -> Vec<SStmt> {
+        let mut out = vec![];
+        for st in list {
+            match st {
+                SStmt::For { var, lo, hi, body } => out.push(SStmt::For {
+                    var: var.clone(),
+                    lo: lo.clone(),
+                    hi: hi.clone(),
+                    body: self.body(body, launched),
+                }),
+                SStmt::If { cond, then, other } => {
+                    let (mut a, mut b) = (launched.clone(), launched.clone());
+                    out.push(SStmt::If {
+                        cond: cond.clone(),
+                        then: self.body(then, &mut a),
+                        other: self.body(other, &mut b),
+                    });
+                    launched.extend(a.into_iter().chain(b).collect::<BTreeSet<_>>());
+                    let mut seen = BTreeSet::new();
+                    launched.retain(|r| seen.insert(*r));
+                }
+                SStmt::Op(op, span) => self.operation(op, *span, launched, &mut out),
+            }
+        }
+        out
+    }
+
+    fn operation(&self, op: &SOp, span: Span, launched: &mut Vec<RegionId>, out: &mut Vec<SStmt>) {
+        match op {
+            SOp::Launch(r) => {
+                out.push(SStmt::Op(SOp::Record(self.names.launch(self.s, *r)), span));
+                launched.push(*r);
+            }
+            SOp::HostWait(r) => self.over(*r, span, out),
+            SOp::Drain => launched.iter().for_each(|r| self.over(*r, span, out)),
+            SOp::HostRead(b) => {
+                let producers = launched.iter().filter(|r| writes(&self.s.regions[r.0 as usize], *b));
+                producers.for_each(|r| self.over(*r, span, out));
+                out.push(SStmt::Op(SOp::FenceAcquire, span));
+                out.push(SStmt::Op(SOp::HostRead(*b), span));
+            }
+            other => out.push(SStmt::Op(other.clone(), span)),
+        }
+    }
+
+    /// Awaits the end of a region on every stream that the rank has there.
+    fn over(&self, r: RegionId, span: Span, out: &mut Vec<SStmt>) {
+        let region = &self.s.regions[r.0 as usize];
+        let mut rest: Vec<SStmt> = vec![];
+        for role in region.roles.iter().rev() {
+            let ends = role.streams.iter().map(|st| self.names.end(self.s, r, &st.name));
+            let then: Vec<SStmt> = ends.map(|e| SStmt::Op(SOp::Await(e), span)).collect();
+            rest = match self.member(region, &role.ranks) {
+                None => then,
+                Some(cond) => vec![SStmt::If { cond, then, other: rest }],
+            };
+        }
+        out.extend(rest);
+    }
+
+    /// Who is in a role, by mesh coordinates; none for everybody.
+    fn member(&self, region: &Region, ranks: &RankSet) -> Option<Expr> {
+        match ranks {
+            RankSet::All => None,
+            RankSet::Where(e) => {
+                let coords = self.coords(region);
+                Some(e.subst(&|n: &Name| coords.iter().find(|(c, _)| c == n).map(|(_, e)| e.clone())))
+            }
+            RankSet::List(list) => {
+                let index = self.index(region);
+                let is = |n: &u64| bin(BinOp::Eq, index.clone(), Expr::Int(*n as i64));
+                Some(list.iter().map(is).reduce(|a, b| bin(BinOp::Or, a, b)).unwrap_or(Expr::Int(0)))
+            }
+        }
+    }
+
+    /// Index in the group by mesh coordinates.
+    fn index(&self, region: &Region) -> Expr {
+        let mesh = &self.s.mesh;
+        let all: Vec<Name> = mesh.axes.iter().map(|a| a.name.clone()).collect();
+        let axes = if region.over.is_empty() { &all } else { &region.over };
+        axes.iter().fold(Expr::Int(0), |index, n| {
+            let size = mesh.axis(n).map_or(1, |a| a.size as i64);
+            bin(BinOp::Add, bin(BinOp::Mul, index, Expr::Int(size)), Expr::Var(n.clone()))
+        })
+    }
+
+    /// The region's coordinates by mesh coordinates.
+    fn coords(&self, region: &Region) -> Vec<(Name, Expr)> {
+        let index = self.index(region);
+        let mut stride = 1i64;
+        let mut out = vec![];
+        for (name, size) in region.coords.iter().rev() {
+            let digit = bin(BinOp::Div, index.clone(), Expr::Int(stride));
+            out.push((name.clone(), bin(BinOp::Mod, digit, Expr::Int(*size as i64))));
+            stride = stride.saturating_mul(*size as i64);
+        }
+        out
+    }
+}
+
+fn bin(op: BinOp, a: Expr, b: Expr) -> Expr {
+    Expr::Bin(op, Box::new(a), Box::new(b))
+}

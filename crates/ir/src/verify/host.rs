@@ -1,0 +1,188 @@
+//! The host's program: rule V21, on every way through its conditions.
+
+use super::schedule::depends;
+use super::{Report, V2, V21};
+use crate::host::{HOST, writes};
+use crate::schedule::*;
+use kbc_diag::{Diagnostic, Span};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What has happened on a way through the program.
+#[derive(Clone, Default)]
+struct Way {
+    launched: BTreeMap<u32, Span>,
+    /// Launched and not waited for.
+    open: BTreeSet<u32>,
+    /// Buffers read.
+    read: BTreeSet<u32>,
+}
+
+pub(super) fn host(s: &Schedule, out: &mut Report) {
+    let Some(h) = &s.host else { return };
+    let mut c = Checker { s, out };
+    for r in &s.regions {
+        if r.roles.iter().flat_map(|x| &x.streams).any(|st| st.name.as_str() == HOST) {
+            let help = "where the host has a program, `host` is the name of its stream";
+            c.fail(format!("region {} has a stream `{HOST}`", r.name), r.span, "in this region", None, help);
+        }
+    }
+    let mut way = Way::default();
+    c.list(&h.body, &mut way, h.span);
+    let program = Some((h.span, "the host's program"));
+    for (i, r) in s.regions.iter().enumerate() {
+        match way.launched.get(&(i as u32)) {
+            None => {
+                let help = "launch it, or leave it out: what is not launched never runs";
+                c.fail(format!("region {} is never launched", r.name), r.span, "this region", program, help);
+            }
+            Some(at) if way.open.contains(&(i as u32)) => {
+                let help = "end the program with `drain`: a call is over when all that it launched is";
+                c.fail(format!("nothing waits for region {}", r.name), *at, "launched here", None, help);
+            }
+            Some(_) => {}
+        }
+    }
+    for (i, b) in s.buffers.iter().enumerate() {
+        if matches!(b.role, BufferRole::Output(_)) && !way.read.contains(&(i as u32)) {
+            let text = format!("the host never reads %{}", b.name);
+            let help =
+                "a result is what the last `host.read` of its buffer took, on every way through the program";
+            c.fail(text, b.span, "a result of the program", program, help);
+        }
+    }
+}
+
+struct Checker<'a, 'o> {
+    s: &'a Schedule,
+    out: &'o mut Report,
+}
+
+impl Checker<'_, '_> {
+    fn fail(&mut self, title: String, at: Span, label: &str, other: Option<(Span, &str)>, help: &str) {
+        let mut d = Diagnostic::error(V21.1, title).primary(at, label);
+        if let Some((span, label)) = other {
+            d = d.secondary(span, label);
+        }
+        self.out.push(V21, d.help(help));
+    }
+
+    fn list(&mut self, list: &[SStmt], way: &mut Way, outer: Span) {
+        for st in list {
+            match st {
+                SStmt::For { var, body, .. } => {
+                    let at = first(body).unwrap_or(outer);
+                    let text = format!("a loop over {var} in the host's program");
+                    let help = "a region is launched once a call: write its statements one after another";
+                    self.fail(text, at, "in the loop around this", None, help);
+                }
+                SStmt::If { cond, then, other } => {
+                    let at = first(then).or_else(|| first(other)).unwrap_or(outer);
+                    let mut names = vec![CALL];
+                    names.extend(self.s.mesh.axes.iter().map(|a| a.name.as_str()));
+                    depends(self.s, cond, &names, "a condition of the host's program", at, self.out);
+                    let (mut a, mut b) = (way.clone(), way.clone());
+                    self.list(then, &mut a, at);
+                    self.list(other, &mut b, at);
+                    self.join(way, a, b);
+                }
+                SStmt::Op(op, span) => self.operation(op, *span, way),
+            }
+        }
+    }
+
+    /// After a condition: launched is what was launched on both ways, open what is on one.
+    fn join(&mut self, way: &mut Way, a: Way, b: Way) {
+        for (x, y) in [(&a, &b), (&b, &a)] {
+            for (r, at) in x.launched.iter().filter(|(r, _)| !y.launched.contains_key(r)) {
+                let text = format!("region {} is launched on one way only", self.name(*r));
+                let help = "launch it under `if` and under `else`, or outside; a rank that has no part in a region \
+                            may launch it all the same";
+                self.fail(text, *at, "here", None, help);
+            }
+        }
+        way.launched = a.launched;
+        way.launched.extend(b.launched);
+        way.open = a.open;
+        way.open.extend(b.open);
+        way.read = a.read.intersection(&b.read).copied().collect();
+    }
+
+    fn name(&self, r: u32) -> String {
+        self.s.regions[r as usize].name.to_string()
+    }
+
+    /// A region that exists.
+    fn region(&mut self, r: RegionId, span: Span) -> Option<u32> {
+        let known = (r.0 as usize) < self.s.regions.len();
+        if !known {
+            self.out.fail(V2, format!("region {} does not exist", r.0), span, "here");
+        }
+        known.then_some(r.0)
+    }
+
+    fn operation(&mut self, op: &SOp, span: Span, way: &mut Way) {
+        match op {
+            SOp::Launch(r) => {
+                let Some(r) = self.region(*r, span) else { return };
+                match way.launched.get(&r).copied() {
+                    Some(before) => {
+                        let help = "a region runs once a call; for another run write another region";
+                        let text = format!("region {} is launched twice", self.name(r));
+                        self.fail(text, span, "again here", Some((before, "first here")), help);
+                    }
+                    None => {
+                        way.launched.insert(r, span);
+                        way.open.insert(r);
+                    }
+                }
+            }
+            SOp::HostWait(r) => {
+                let Some(r) = self.region(*r, span) else { return };
+                if !way.launched.contains_key(&r) {
+                    let text = format!("region {} is waited for before it is launched", self.name(r));
+                    self.fail(text, span, "here", None, "launch it first");
+                }
+                way.open.remove(&r);
+            }
+            SOp::Drain => way.open.clear(),
+            SOp::HostRead(b) => self.read(*b, span, way),
+            _ => {
+                let help = "the host launches, reads and waits; all else stands in regions";
+                let text = "an operation of a stream in the host's program".to_string();
+                self.fail(text, span, "here", None, help);
+            }
+        }
+    }
+
+    fn read(&mut self, id: BufferId, span: Span, way: &mut Way) {
+        let Some(b) = self.s.buffers.get(id.0 as usize) else {
+            return self.out.fail(V2, format!("buffer {} does not exist", id.0), span, "here");
+        };
+        way.read.insert(id.0);
+        let filled = b.zero || matches!(b.role, BufferRole::Input(_));
+        let mut writers = (0..).zip(&self.s.regions).filter(|(_, r)| writes(r, id));
+        if filled || writers.clone().any(|(i, _)| way.launched.contains_key(&i)) {
+            return;
+        }
+        let text = format!("the host reads %{}, which nothing launched before writes", b.name);
+        match writers.next() {
+            Some((_, r)) => {
+                let other = Some((r.span, "this region writes it"));
+                self.fail(text, span, "here", other, "launch the region first");
+            }
+            None => {
+                let other = Some((b.span, "no region writes it"));
+                self.fail(text, span, "here", other, "read a buffer that some region writes");
+            }
+        }
+    }
+}
+
+/// The first operation of statements.
+fn first(list: &[SStmt]) -> Option<Span> {
+    list.iter().find_map(|st| match st {
+        SStmt::Op(_, span) => Some(*span),
+        SStmt::For { body, .. } => first(body),
+        SStmt::If { then, other, .. } => first(then).or_else(|| first(other)),
+    })
+}

@@ -1,0 +1,79 @@
+//! Execution semantics: files of tests/exec, each named after what it prevents.
+//!
+//! A line `;! COMMAND => ok "words" ..` or `;! COMMAND => fails "words" ..` runs `kbc COMMAND`, `$` being the file. It
+//! must end with exit code 0 or 1, and the words must stand in what it writes, in this order: first standard output,
+//! then standard error; `'` stands for `"` in them. Every command is run twice, in two processes, and must write the same bytes. To add a case,
+//! copy a file.
+
+mod common;
+
+use common::{Scratch, root};
+
+struct Case {
+    command: String,
+    code: i32,
+    words: Vec<String>,
+}
+
+fn cases(name: &str, text: &str) -> Vec<Case> {
+    let lines = text.lines().filter_map(|l| l.strip_prefix(";! "));
+    lines
+        .map(|l| {
+            let (command, outcome) =
+                l.split_once(" => ").unwrap_or_else(|| panic!("{name}: {l}: no outcome"));
+            let mut words = outcome.split('"');
+            let code = match words.next().map(str::trim) {
+                Some("ok") => 0,
+                Some("fails") => 1,
+                _ => panic!("{name}: {l}: `ok` or `fails` is wanted"),
+            };
+            Case {
+                command: command.replace('$', name),
+                code,
+                words: words.step_by(2).map(|w| w.replace('\'', "\"")).collect(),
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn every_file_does_what_its_name_says() {
+    let scratch = Scratch::new();
+    let mut wrong = vec![];
+    let mut files: Vec<_> = std::fs::read_dir(root().join("tests/exec"))
+        .expect("the folder")
+        .map(|e| e.expect("an entry").path())
+        .collect();
+    files.sort();
+    for path in &files {
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(path).expect("a text");
+        scratch.write(&name, text.as_bytes());
+        let cases = cases(&name, &text);
+        assert!(!cases.is_empty(), "{name} expects nothing");
+        for c in cases {
+            let ran = scratch.line(&format!("kbc {}", c.command));
+            let again = scratch.line(&format!("kbc {}", c.command));
+            let said = format!("{}{}", ran.stdout, ran.stderr);
+            if ran != again {
+                wrong.push(format!("{}: two runs write different bytes", c.command));
+            }
+            if ran.code != c.code {
+                wrong.push(format!("{}: exit code {}\n{said}", c.command, ran.code));
+                continue;
+            }
+            let mut rest = &said[..];
+            for w in &c.words {
+                match rest.find(w.as_str()) {
+                    Some(at) => rest = &rest[at + w.len()..],
+                    None => {
+                        wrong.push(format!("{}: does not say \"{w}\" (there)\n{said}", c.command));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    assert!(files.len() >= 12, "{} files", files.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
