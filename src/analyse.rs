@@ -1,6 +1,7 @@
 //! What is found out about a schedule: proof, numbers, time, bounds; each as the part of the report it becomes.
 
 use crate::build::Built;
+use crate::crash::{self, Stage};
 use crate::data::{self, Inputs};
 use crate::report::*;
 use crate::session::{Outcome, Session};
@@ -32,6 +33,7 @@ pub fn verify(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
         .help("run the pass `synchronize`, or write `schedule calls first` or `schedule calls any`")
         .into());
     }
+    crash::stage(Stage::Check);
     let verdict = check(schedule, &CheckOptions::default());
     if !verdict.ok() {
         return Err(verdict.errors);
@@ -97,6 +99,7 @@ pub fn execute(
     let expected = data::expected(session, graph, mesh)?;
     let options = RunOptions { calls, seed, ..RunOptions::default() };
     let result = data.engine.run(session, timings, schedule, &inputs.calls, &options)?;
+    crash::stage(Stage::Evaluate);
     let types = output_types(built);
     let names = output_names(graph);
     let mut total: Option<CompareReport> = None;
@@ -270,6 +273,7 @@ pub fn adversary(
     calls: u32,
 ) -> Outcome<AdversarialReport> {
     let options = AdversaryOptions { seed, runs: seeds, calls, ..AdversaryOptions::default() };
+    crash::stage(Stage::Run);
     let found = adversarial(schedule, &inputs.calls, None, &options)?;
     Ok(AdversarialReport {
         runs: found.runs,
@@ -313,6 +317,7 @@ impl Observer for Busy {
 /// # Errors
 /// Of the engine; E990, a time below the bound, which is an error of kbc.
 pub fn time(report: &mut Report, schedule: &Schedule, topology: &Topology) -> Result<(), Diagnostics> {
+    crash::stage(Stage::Time);
     let mut busy = Busy(vec![0.0; schedule.mesh.ranks() as usize]);
     let timing = simulate_observed(schedule, topology, &TimeOptions::default(), &mut busy)?;
     let compute = busy.0.iter().copied().fold(0.0, f64::max);

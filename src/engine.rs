@@ -2,6 +2,7 @@
 //!
 //! Owns the choice and the clock; both engines are `kbc_backend_sim`.
 
+use crate::crash::{self, Stage};
 use crate::session::{Outcome, Session};
 use clap::ValueEnum;
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
@@ -47,6 +48,7 @@ impl Engine {
                 session.words(&format!("{:>10.3} ms  {what}\n", begin.elapsed().as_secs_f64() * 1e3));
             }
         };
+        crash::stage(Stage::Run);
         let begin = Instant::now();
         let result = match self {
             Engine::Interp => {

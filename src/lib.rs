@@ -7,6 +7,7 @@ pub mod analyse;
 pub mod build;
 pub mod cli;
 pub mod commands;
+pub mod crash;
 pub mod data;
 pub mod engine;
 pub mod outdir;

@@ -1,10 +1,12 @@
 //! A run of kbc: the only place that reads files, looks at the terminal and writes to it.
 
 use crate::cli::{Cli, ColorChoice, DiagnosticFormat};
+use crate::crash;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, render};
 use kbc_frontend::load::Sources;
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Why a command ended early, with its exit code.
 #[derive(Debug)]
@@ -51,6 +53,8 @@ pub struct Session {
     format: DiagnosticFormat,
     color: bool,
     quiet: bool,
+    /// Texts that stand for files, by their paths.
+    given: BTreeMap<PathBuf, String>,
 }
 
 impl Session {
@@ -61,7 +65,24 @@ impl Session {
             ColorChoice::Never => false,
             ColorChoice::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         };
-        Session { map: SourceMap::default(), paths: vec![], format: cli.diagnostics, color, quiet: cli.quiet }
+        Session {
+            map: SourceMap::default(),
+            paths: vec![],
+            format: cli.diagnostics,
+            color,
+            quiet: cli.quiet,
+            given: BTreeMap::new(),
+        }
+    }
+
+    /// One that writes as this one does and has read nothing; the texts stand for the files of their names.
+    pub fn fresh(&self, texts: Vec<(String, String)>) -> Self {
+        Session {
+            map: SourceMap::default(),
+            paths: vec![],
+            given: texts.into_iter().map(|(name, text)| (plain(Path::new(&name)), text)).collect(),
+            ..*self
+        }
     }
 
     /// Adds a text that comes from no file (a command-line argument).
@@ -76,7 +97,9 @@ impl Session {
     /// E412: it cannot be read, or is not UTF-8.
     pub fn read(&mut self, path: &str) -> Result<(FileId, String), Diagnostic> {
         let cannot = |why: String| Diagnostic::error("E412", format!("cannot read {path}: {why}"));
-        let bytes = if path == "-" {
+        let bytes = if let Some(text) = self.given.get(&plain(Path::new(path))) {
+            text.clone().into_bytes()
+        } else if path == "-" {
             let mut all = vec![];
             std::io::stdin().read_to_end(&mut all).map_err(|e| cannot(e.to_string()))?;
             all
@@ -85,6 +108,7 @@ impl Session {
         };
         let text = String::from_utf8(bytes)
             .map_err(|e| cannot(format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to())))?;
+        crash::read(path, &text);
         self.paths.push((path != "-").then(|| PathBuf::from(path)));
         Ok((self.map.add(path, text.clone()), text))
     }
@@ -160,7 +184,7 @@ impl Sources for Session {
         // One file has one id, by whatever path it is named.
         let same = |p: &PathBuf| match (p.canonicalize(), full.canonicalize()) {
             (Ok(a), Ok(b)) => a == b,
-            _ => *p == full,
+            _ => plain(p) == plain(&full),
         };
         let known = self.paths.iter().position(|p| p.as_ref().is_some_and(same)).map(|i| FileId(i as u32));
         if let Some(id) = known
@@ -170,6 +194,21 @@ impl Sources for Session {
         }
         self.read(&full.to_string_lossy())
     }
+}
+
+/// A path without `.` and, where that is possible, without `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
 }
 
 /// An IO error without the number of the operating system.
