@@ -2,6 +2,7 @@
 
 use crate::bounds;
 use crate::build::Built;
+use crate::crash::{self, Stage};
 use crate::data::{self, Inputs};
 use crate::report::*;
 use crate::session::{Outcome, Session};
@@ -34,6 +35,7 @@ pub fn verify(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
         .help("run the pass `synchronize`, or write `schedule calls first` or `schedule calls any`")
         .into());
     }
+    crash::stage(Stage::Check);
     let verdict = check(schedule, &CheckOptions::default());
     if !verdict.ok() {
         return Err(verdict.errors);
@@ -102,6 +104,7 @@ pub fn execute(
         .engine
         .attempt(session, timings, schedule, &inputs.calls, &options)
         .map_err(|f| f.diagnostics)?;
+    crash::stage(Stage::Evaluate);
     let types = output_types(built);
     let names = output_names(graph);
     let mut total: Option<CompareReport> = None;
@@ -275,6 +278,7 @@ pub fn adversary(
     calls: u32,
 ) -> Outcome<AdversarialReport> {
     let options = AdversaryOptions { seed, runs: seeds, calls, ..AdversaryOptions::default() };
+    crash::stage(Stage::Run);
     let found = adversarial(schedule, &inputs.calls, None, &options)?;
     Ok(AdversarialReport {
         runs: found.runs,
@@ -307,6 +311,7 @@ fn failure(schedule: &Schedule, f: &kbc_backend_sim::adversary::Failure) -> Stri
 /// # Errors
 /// Of the engine; E990, a time below the bound, which is an error of kbc.
 pub fn time(report: &mut Report, schedule: &Schedule, topology: &Topology) -> Result<(), Diagnostics> {
+    crash::stage(Stage::Time);
     let (timing, lower) = bounds::timed(schedule, topology, true)?;
     crate::host::times(schedule, &mut report.host_reads, &lower.host_reads);
     for found in &lower.collectives {

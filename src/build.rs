@@ -2,6 +2,7 @@
 
 use crate::cli::{Source, Watch};
 use crate::commands::load_parts;
+use crate::crash::{self, Stage};
 use crate::pipeline;
 use crate::session::{Outcome, Session};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
@@ -84,6 +85,7 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
         topology,
         machine,
     };
+    crash::stage(Stage::Lower);
     let lowered = match lower(&loaded, &options) {
         Ok(lowered) if !found.has_errors() => lowered,
         Ok(_) => return Err(found.into()),

@@ -43,6 +43,22 @@ pub enum ColorChoice {
     Never,
 }
 
+/// What `--color` says among the words of a command line, for messages about the command line itself.
+pub fn color_of(words: &[String]) -> clap::ColorChoice {
+    let mut at = words.iter().take_while(|w| *w != "--");
+    let mut said = None;
+    while let Some(word) = at.next() {
+        if let Some(value) = word.strip_prefix("--color") {
+            said = value.strip_prefix('=').map(str::to_owned).or_else(|| at.next().cloned());
+        }
+    }
+    match said.as_deref() {
+        Some("always") => clap::ColorChoice::Always,
+        Some("never") => clap::ColorChoice::Never,
+        _ => clap::ColorChoice::Auto,
+    }
+}
+
 /// Form of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ReportFormat {
@@ -63,6 +79,10 @@ pub enum Command {
     Run(Run),
     /// Run passes on a `.kir` file
     Opt(Opt),
+    /// Bring `.kb` and `.kir` files into their one form, in place
+    Fmt(Fmt),
+    /// Replay the file a crash of kbc left
+    Repro(Repro),
     /// What an error code means, or why the compiler chose what it chose
     Explain(Explain),
     /// The passes and what they need, give and break
@@ -232,6 +252,28 @@ pub struct Opt {
     /// What is printed between passes.
     #[command(flatten)]
     pub watch: Watch,
+}
+
+/// `kbc fmt`
+#[derive(Args, Debug)]
+pub struct Fmt {
+    /// Files, or folders with all `.kb` and `.kir` files in them; `-` is standard input, its form goes to standard
+    /// output.
+    #[arg(required = true)]
+    pub files: Vec<String>,
+    /// Writes nothing: exit code 1 and the names of the files that are not in their form.
+    #[arg(long)]
+    pub check: bool,
+    /// With --check, also prints the lines that would change.
+    #[arg(long, requires = "check")]
+    pub diff: bool,
+}
+
+/// `kbc repro`
+#[derive(Args, Debug)]
+pub struct Repro {
+    /// kbc-crash.kb or kbc-crash.kir.
+    pub file: String,
 }
 
 /// `kbc explain`

@@ -2,6 +2,7 @@
 //!
 //! Owns the choice and the clock; both engines are `kbc_backend_sim`.
 
+use crate::crash::{self, Stage};
 use crate::session::Session;
 use clap::ValueEnum;
 use kbc_backend_sim::failure::RunFailure;
@@ -49,6 +50,7 @@ impl Engine {
                 session.words(&format!("{:>10.3} ms  {what}\n", begin.elapsed().as_secs_f64() * 1e3));
             }
         };
+        crash::stage(Stage::Run);
         let begin = Instant::now();
         match self {
             Engine::Interp => {

@@ -8,6 +8,7 @@ pub mod bounds;
 pub mod build;
 pub mod cli;
 pub mod commands;
+pub mod crash;
 pub mod data;
 pub mod engine;
 pub mod host;

@@ -1,28 +1,25 @@
 //! The binary: one verb, one outcome, one exit code (0 fine, 1 the input is wrong, 2 usage or files, 101 a bug).
 
-use clap::Parser;
-use kbc::cli::{Cli, Command};
+use clap::{CommandFactory, FromArgMatches};
+use kbc::cli::{Cli, color_of};
 use kbc::session::Session;
-use kbc::{commands, pipeline};
+use kbc::{commands, crash};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    pipeline::install_panic_hook();
+    crash::install();
+    let words: Vec<String> = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned()).collect();
+    let matches = Cli::command().color(color_of(&words)).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    crash::begin(&words);
     let mut session = Session::new(&cli);
-    let outcome = match &cli.command {
-        Command::Compile(args) => commands::compile::run(&mut session, args),
-        Command::Check(args) => commands::check::run(&mut session, args),
-        Command::Run(args) => commands::run::run(&mut session, args),
-        Command::Opt(args) => commands::opt::run(&mut session, args),
-        Command::Explain(args) => commands::explain::run(&mut session, args),
-        Command::Passes(args) => commands::passes::run(&mut session, args),
-        Command::List(args) => commands::list::run(&mut session, args),
-    };
-    let (messages, code) = match outcome {
+    let (messages, code) = match commands::dispatch(&mut session, &cli.command) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(failure) => failure.into_parts(),
     };
     session.tell(&messages);
+    if crash::is_bug(&messages) {
+        session.words(&crash::leave());
+    }
     ExitCode::from(code)
 }

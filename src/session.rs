@@ -1,10 +1,12 @@
 //! A run of kbc: the only place that reads files, looks at the terminal and writes to it.
 
 use crate::cli::{Cli, ColorChoice, DiagnosticFormat};
+use crate::crash;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, render};
 use kbc_frontend::load::Sources;
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Why a command ended early, with its exit code.
 #[derive(Debug)]
@@ -34,7 +36,7 @@ impl From<Diagnostics> for Failure {
         let usage = |code: &str| {
             code.starts_with("E41") || code.starts_with("E42") || ("E902"..="E904").contains(&code)
         };
-        if d.list.iter().any(|d| d.code.starts_with("E99")) {
+        if crate::crash::is_bug(&d) {
             return Failure::Bug(d);
         }
         let mut errors = d.list.iter().filter(|d| d.severity == Severity::Error).peekable();
@@ -67,6 +69,8 @@ pub struct Session {
     format: DiagnosticFormat,
     color: bool,
     quiet: bool,
+    /// Texts that stand for files, by their paths.
+    given: BTreeMap<PathBuf, String>,
 }
 
 impl Session {
@@ -77,7 +81,24 @@ impl Session {
             ColorChoice::Never => false,
             ColorChoice::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         };
-        Session { map: SourceMap::default(), paths: vec![], format: cli.diagnostics, color, quiet: cli.quiet }
+        Session {
+            map: SourceMap::default(),
+            paths: vec![],
+            format: cli.diagnostics,
+            color,
+            quiet: cli.quiet,
+            given: BTreeMap::new(),
+        }
+    }
+
+    /// One that writes as this one does and has read nothing; the texts stand for the files of their names.
+    pub fn fresh(&self, texts: Vec<(String, String)>) -> Self {
+        Session {
+            map: SourceMap::default(),
+            paths: vec![],
+            given: texts.into_iter().map(|(name, text)| (plain(Path::new(&name)), text)).collect(),
+            ..*self
+        }
     }
 
     /// Adds a text that comes from no file (a command-line argument).
@@ -92,7 +113,9 @@ impl Session {
     /// E412: it cannot be read, or is not UTF-8.
     pub fn read(&mut self, path: &str) -> Result<(FileId, String), Diagnostic> {
         let cannot = |why: String| Diagnostic::error("E412", format!("cannot read {path}: {why}"));
-        let bytes = if path == "-" {
+        let bytes = if let Some(text) = self.given.get(&plain(Path::new(path))) {
+            text.clone().into_bytes()
+        } else if path == "-" {
             let mut all = vec![];
             std::io::stdin().read_to_end(&mut all).map_err(|e| cannot(e.to_string()))?;
             all
@@ -101,6 +124,7 @@ impl Session {
         };
         let text = String::from_utf8(bytes)
             .map_err(|e| cannot(format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to())))?;
+        crash::read(path, &text);
         self.paths.push((path != "-").then(|| PathBuf::from(path)));
         Ok((self.map.add(path, text.clone()), text))
     }
@@ -176,7 +200,7 @@ impl Sources for Session {
         // One file has one id, by whatever path it is named.
         let same = |p: &PathBuf| match (p.canonicalize(), full.canonicalize()) {
             (Ok(a), Ok(b)) => a == b,
-            _ => *p == full,
+            _ => plain(p) == plain(&full),
         };
         let known = self.paths.iter().position(|p| p.as_ref().is_some_and(same)).map(|i| FileId(i as u32));
         if let Some(id) = known
@@ -186,6 +210,21 @@ impl Sources for Session {
         }
         self.read(&full.to_string_lossy())
     }
+}
+
+/// A path without `.` and, where that is possible, without `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
 }
 
 /// An IO error without the number of the operating system.

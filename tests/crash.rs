@@ -1,56 +1,128 @@
-//! What a crash leaves behind: a file that `kbc opt` replays from the pass that crashed, and words that say so.
+//! What a bug of kbc leaves behind: in every stage of a run, files that replay it, and words that say so.
 //!
-//! The crash is made: an observer panics as a pass begins. (One test: it changes the folder of its process.)
+//! The bug is made: in builds with debug assertions KBC_FAULT names the stage or pass that panics.
+#![cfg(debug_assertions)]
 
 mod common;
 
-use clap::Parser;
-use common::{Scratch, kbc};
-use kbc::cli::{Cli, Watch};
-use kbc::pipeline;
-use kbc::session::Session;
-use kbc_diag::FileId;
-use kbc_ir::Module;
-use kbc_passes::PassCx;
-use kbc_passes::instrument::Instrument;
-use kbc_passes::pipeline::Step;
-use kbc_rounds::Library;
+use common::{Ran, Scratch, kbc, kbc_with};
+use kbc::crash::Stage;
 
-const PROGRAM: &str = "kir 1\nmodule @m\nmachine ring(2) { link: 50 GB/s, 500 ns }\nmesh tp 2\n\ngraph\n\
-    input @x : f32[4] partial(sum@tp)\nresult : f32[4]\n\n%x = input @x\n%o = output 0 %x\n";
+const LIB: &str = "// größer\nalgorithm mine: all_reduce over (r mod p) {\n    each k in 1..p { put [..] -> r + k reduce }\n}";
+const PROGRAM: &str = "use \"lib/mine.kb\"\nparam tp = 3\ntopology sys = ring(tp) { link: 50 GB/s, 500 ns }\n\
+    mesh m = sys[tp]\nprogram f(x: f32[10] partial(sum@tp)) -> f32[10] { all_reduce(x, sum, over: tp, using: mine) }\n";
 
-/// Panics before `place`.
-struct Crash;
+fn scratch() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("it's/a.kb", PROGRAM.as_bytes());
+    scratch.write("it's/lib/mine.kb", LIB.as_bytes());
+    scratch
+}
 
-impl Instrument for Crash {
-    fn before(&mut self, step: Step<'_>, _: &Module) {
-        assert!(step.info.name != "place", "made by the test");
+fn crash(scratch: &Scratch, fault: &str, args: &[&str]) -> Ran {
+    let ran = kbc_with(scratch.path(), args, "", &[("KBC_FAULT", fault)]);
+    assert_eq!(ran.code, 101, "{fault}: {args:?}\n{}{}", ran.stdout, ran.stderr);
+    assert!(
+        ran.stderr.contains("asked for by KBC_FAULT") && ran.stderr.contains("This is a bug in kbc"),
+        "{}",
+        ran.stderr
+    );
+    ran
+}
+
+fn text(scratch: &Scratch, name: &str) -> Option<String> {
+    std::fs::read_to_string(scratch.path().join(name)).ok()
+}
+
+/// Every stage of a command leaves the command and its texts; the replay does all the command did, without the files,
+/// and crashes where it crashed.
+#[test]
+fn every_stage_leaves_what_replays_it() {
+    for stage in Stage::ALL {
+        let scratch = scratch();
+        let args = ["compile", "it's/a.kb", "-D", "tp=4", "--emit", "dot=x.dot", "--report", "json"];
+        let ran = crash(&scratch, stage.name(), &args);
+        assert!(ran.stdout.is_empty(), "{}", ran.stdout);
+        let left = text(&scratch, "kbc-crash.kb").expect("the hook wrote it");
+        let head = format!(
+            "// kbc: compile 'it'\\''s/a.kb' -D tp=4 --emit dot=x.dot --report json\n// kbc {}: ",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert!(left.starts_with(&head), "{left}");
+        assert!(left.contains(&format!("\n// stage: {}", stage.name())) && left.contains(PROGRAM), "{left}");
+        // Without the bug, the replay is the command; without the files it was made from.
+        let whole = kbc(scratch.path(), &args, "");
+        std::fs::remove_dir_all(scratch.path().join("it's")).expect("it was made above");
+        if stage != Stage::Read {
+            let again = kbc(scratch.path(), &["repro", "kbc-crash.kb"], "");
+            assert_eq!((again.code, &again.stdout), (0, &whole.stdout), "{}: {}", stage.name(), again.stderr);
+        }
+        // With the bug, it is found again, and leaves the same.
+        crash(&scratch, stage.name(), &["repro", "kbc-crash.kb"]);
+        assert_eq!(text(&scratch, "kbc-crash.kb").as_ref(), Some(&left));
     }
 }
 
+/// From the passes on there is a module, which replays the stage that failed.
 #[test]
-fn a_crash_leaves_a_file_that_is_replayed() {
-    let scratch = Scratch::new();
-    std::env::set_current_dir(scratch.path()).expect("it was made");
-    pipeline::install_panic_hook();
-    let crashed = std::panic::catch_unwind(|| {
-        let mut session = Session::new(&Cli::parse_from(["kbc", "passes"]));
-        let mut module = kbc_ir::text::parse(FileId(0), PROGRAM).expect("it is right");
-        let library = Library::new();
-        let cx = PassCx::new(&library, None);
-        pipeline::run(&mut session, &mut module, "infer,place,select", &cx, &Watch::default(), &mut Crash)
-            .is_ok()
-    });
-    assert!(crashed.is_err());
-    let left = std::fs::read_to_string(scratch.path().join("kbc-crash.kir")).expect("the hook wrote it");
-    assert!(left.starts_with("; kbc: opt -p 'place,select'\nkir 1\nmodule @m\n"), "{left}");
-    assert!(left.contains("props typed") && left.contains("demand"), "after infer, before place: {left}");
-    let replayed = kbc(scratch.path(), &["opt", "kbc-crash.kir"], "");
-    scratch.write("whole.kir", PROGRAM.as_bytes());
-    let whole = kbc(scratch.path(), &["opt", "whole.kir", "-p", "infer,place,select"], "");
-    assert_eq!((replayed.code, whole.code), (0, 0), "{}{}", replayed.stderr, whole.stderr);
-    assert_eq!(replayed.stdout, whole.stdout);
-    // Said on the command line, other passes are run instead.
-    let placed = kbc(scratch.path(), &["opt", "kbc-crash.kir", "-p", "place"], "");
-    assert!(!placed.stdout.contains("using") && placed.stdout.contains("all_reduce"), "{}", placed.stdout);
+fn a_module_replays_the_stage_that_failed() {
+    for (fault, first) in [
+        ("place", "; kbc: opt -p place,select,"),
+        ("synchronize", "; kbc: opt -p synchronize\n"),
+        ("check", "; kbc: check\n"),
+        ("run", "; kbc: run --no-time --engine jit\n"),
+        ("time", "; kbc: run --no-data\n"),
+    ] {
+        let scratch = scratch();
+        let ran = crash(&scratch, fault, &["compile", "it's/a.kb"]);
+        assert!(ran.stderr.contains("kbc-crash.kir: `kbc opt kbc-crash.kir` replays it"), "{}", ran.stderr);
+        let left = text(&scratch, "kbc-crash.kir").expect("the hook wrote it");
+        assert!(left.starts_with(first), "{fault}: {left}");
+        crash(&scratch, fault, &["opt", "kbc-crash.kir"]);
+        crash(&scratch, fault, &["repro", "kbc-crash.kir"]);
+        // `select` needs the file of `using: mine`, which a module alone does not have.
+        if fault != "place" {
+            let again = kbc(scratch.path(), &["opt", "kbc-crash.kir"], "");
+            assert_eq!(again.code, 0, "{fault}: {}", again.stderr);
+        }
+        // Said on the command line, other passes are run instead.
+        if fault == "check" {
+            assert_eq!(kbc(scratch.path(), &["opt", "kbc-crash.kir", "-p", "infer"], "").code, 1);
+        }
+    }
+}
+
+/// The other verbs that read something.
+#[test]
+fn every_verb_leaves_its_command() {
+    let scratch = scratch();
+    kbc(scratch.path(), &["compile", "it's/a.kb", "--emit", "kir=s.kir"], "");
+    for (fault, args) in [
+        ("lower", &["check", "it's/a.kb"][..]),
+        ("read", &["check", "it's/lib/mine.kb"]),
+        ("run", &["run", "it's/a.kb", "--adversarial", "--seed", "3", "--seeds", "2"]),
+        ("lower", &["explain", "select", "it's/a.kb"]),
+        ("read", &["list", "it's/lib/mine.kb"]),
+        ("read", &["opt", "s.kir", "-p", "infer"]),
+        ("check", &["check", "s.kir"]),
+        ("time", &["run", "s.kir"]),
+        ("read", &["fmt", "it's/a.kb"]),
+    ] {
+        crash(&scratch, fault, args);
+        let left = text(&scratch, "kbc-crash.kb").expect("the hook wrote it");
+        assert!(left.starts_with(&format!("// kbc: {} ", args[0])), "{left}");
+        crash(&scratch, fault, &["repro", "kbc-crash.kb"]);
+    }
+    let run = text(&scratch, "kbc-crash.kir").expect("of the run of s.kir");
+    assert!(run.starts_with("; kbc: run --no-data\n"), "{run}");
+}
+
+#[test]
+fn a_file_that_is_none_is_refused() {
+    let scratch = scratch();
+    let ran = kbc(scratch.path(), &["repro", "it's/a.kb"], "");
+    assert!(ran.code == 2 && ran.stderr.contains("[E413]"), "{}", ran.stderr);
+    scratch.write("old.kb", b"// kbc: compiel a.kb\n// kbc: file a.kb\n");
+    let ran = kbc(scratch.path(), &["repro", "old.kb"], "");
+    assert!(ran.code == 2 && ran.stderr.contains("[E413]"), "{}", ran.stderr);
 }

@@ -3,7 +3,7 @@
 //!
 //! A `kb` block with a program is compiled, one without is checked on the page's number of ranks; a `kir` block with a
 //! schedule is checked, one with a graph goes through `kbc opt` (whose first line may name the passes); an `sh` block is
-//! a command line. A page without blocks says why.
+//! a command line; a block with the option `--check` goes through `kbc fmt`. A page without blocks says why.
 
 mod common;
 
@@ -22,6 +22,7 @@ fn run(scratch: &Scratch, e: &Example) -> Ran {
     scratch.write(&name, e.text.as_bytes());
     let program = e.text.lines().any(|l| l.starts_with("program "));
     let command = match (e.language, program, e.text.contains("\ngraph\n")) {
+        ("kb", ..) if e.args == "--check" => format!("fmt {name}"),
         ("kb", true, _) => format!("compile {name}"),
         ("kb", false, _) if e.text.contains("algorithm ") => format!("check {name} -D p={}", e.ranks),
         ("kb", false, _) => format!("check {name}"),

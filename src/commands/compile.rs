@@ -3,6 +3,7 @@
 use crate::analyse;
 use crate::build::{self, Built, build};
 use crate::cli::{Compile, ReportFormat};
+use crate::crash::{self, Stage};
 use crate::data;
 use crate::outdir;
 use crate::perturb;
@@ -60,6 +61,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
 /// # Errors
 /// E430: a comparison failed.
 pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: bool) -> Outcome {
+    crash::stage(Stage::Report);
     if print {
         show(session, report, format)?;
     }
@@ -157,6 +159,9 @@ fn artefacts(args: &Compile) -> Outcome<Vec<(String, String)>> {
 }
 
 fn emit(session: &Session, artefacts: &[(String, String)], built: &Built) -> Outcome {
+    if !artefacts.is_empty() {
+        crash::stage(Stage::Emit);
+    }
     for (kind, path) in artefacts {
         let text = match (kind.as_str(), built.module.schedule()) {
             ("graph", _) => {

@@ -3,12 +3,15 @@
 pub mod check;
 pub mod compile;
 pub mod explain;
+pub mod fmt;
 pub mod list;
 pub mod opt;
 pub mod passes;
+pub mod repro;
 pub mod run;
 
-use crate::cli::Source;
+use crate::cli::{Command, Source};
+use crate::crash::{self, Stage};
 use crate::report::{AxisReport, Report, SCHEMA};
 use crate::session::{Outcome, Session};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
@@ -17,6 +20,24 @@ use kbc_ir::Module;
 use kbc_ir::schedule::Schedule;
 use kbc_passes::instrument::Instrument;
 use kbc_rounds::Library;
+
+/// Runs a verb.
+///
+/// # Errors
+/// Of the verb.
+pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
+    match command {
+        Command::Compile(args) => compile::run(session, args),
+        Command::Check(args) => check::run(session, args),
+        Command::Run(args) => run::run(session, args),
+        Command::Opt(args) => opt::run(session, args),
+        Command::Fmt(args) => fmt::run(session, args),
+        Command::Repro(args) => repro::run(session, args),
+        Command::Explain(args) => explain::run(session, args),
+        Command::Passes(args) => passes::run(session, args),
+        Command::List(args) => list::run(session, args),
+    }
+}
 
 /// An observer that looks at nothing.
 pub struct Nothing;
@@ -30,6 +51,7 @@ impl Instrument for Nothing {}
 /// Of reading and parsing, after which names and types would be wrong for want of what could not be read.
 pub fn load_parts(session: &mut Session, path: &str) -> Outcome<(Loaded, Diagnostics)> {
     let (file, text) = session.read(path)?;
+    crash::stage(Stage::Read);
     let (loaded, found) = load(Some((file, text)), session);
     let unread = |code: &str| ("E001"..="E003").contains(&code) || code.starts_with("E41");
     if found.list.iter().any(|d| d.severity == Severity::Error && unread(d.code)) {
@@ -53,7 +75,9 @@ pub fn load_file(session: &mut Session, path: &str) -> Outcome<Loaded> {
 /// Of reading, parsing and the verifier.
 pub fn load_kir(session: &mut Session, path: &str) -> Outcome<(FileId, Module)> {
     let (file, text) = session.read(path)?;
+    crash::stage(Stage::Read);
     let module = kbc_ir::text::parse(file, &text)?;
+    crash::module("", &module);
     let found = kbc_ir::verify::verify(&module);
     if found.has_errors() {
         return Err(found.into());
@@ -75,6 +99,7 @@ pub fn library(session: &mut Session, files: &[String]) -> Outcome<Library> {
 }
 
 fn load_text(session: &mut Session, root: Option<(FileId, String)>) -> Outcome<Loaded> {
+    crash::stage(Stage::Read);
     let (loaded, found) = load(root, session);
     let found = told(session, found);
     if found.has_errors() { Err(found.into()) } else { Ok(loaded) }

@@ -1,6 +1,7 @@
 //! `kbc opt`: passes on a `.kir` text.
 
 use crate::cli::Opt;
+use crate::crash::{self, Stage};
 use crate::outdir;
 use crate::pipeline;
 use crate::session::{Outcome, Session};
@@ -17,8 +18,14 @@ use std::path::Path;
 /// Of the text, of the passes, or of writing the result.
 pub fn run(session: &mut Session, args: &Opt) -> Outcome {
     let (file, mut module) = super::load_kir(session, &args.file)?;
-    let text = session.map.get(file).map_or("", |f| &f.text);
-    let passes = args.passes.as_deref().or_else(|| pipeline::replays(text)).unwrap_or("default").to_owned();
+    let text = session.map.get(file).map_or("", |f| &f.text).to_owned();
+    // What a crash left says what crashed: other passes, or another verb.
+    if args.passes.is_none()
+        && let Some(outcome) = super::repro::by_first_line(session, &args.file, &text)
+    {
+        return outcome;
+    }
+    let passes = args.passes.clone().or_else(|| pipeline::replays(&text)).unwrap_or_else(|| "default".into());
     let library = super::library(session, &args.uses)?;
     let topology = match &module.machine {
         Some(machine) => {
@@ -30,6 +37,7 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome {
     };
     let cx = PassCx::new(&library, topology.as_ref());
     pipeline::run(session, &mut module, &passes, &cx, &args.watch, &mut super::Nothing)?;
+    crash::stage(Stage::Emit);
     let text = if args.emit == "dot" {
         match &module.body {
             Body::Graph(g) => dot::graph_dot(g),

@@ -29,11 +29,17 @@ pub struct Ran {
 
 /// Runs kbc in a folder.
 pub fn kbc(dir: &Path, args: &[&str], stdin: &str) -> Ran {
+    kbc_with(dir, args, stdin, &[])
+}
+
+/// Runs kbc in a folder with further variables of the environment.
+pub fn kbc_with(dir: &Path, args: &[&str], stdin: &str, vars: &[(&str, &str)]) -> Ran {
     let mut child = Command::new(env!("CARGO_BIN_EXE_kbc"))
         .args(args)
         .current_dir(dir)
         .env_remove("NO_COLOR")
         .env("COLUMNS", "120")
+        .envs(vars.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -50,6 +50,8 @@ codes! {
     E032 "members of a group that disagree",
     // options of a `using`
     E033 "an option of a `using` that is not there yet",
+    // form
+    E039 "a file that is not in its one form",
     // limits
     E040 "too large to write out",
     // what its rounds do
@@ -202,6 +204,7 @@ codes! {
     E990 "a time below its bound",
     E991 "a report that cannot be written",
     E992 "machine code that disagrees with the interpreter",
+    E995 "a text whose form would mean something else",
 }
 
 /// The code of that name; upper or lower case.

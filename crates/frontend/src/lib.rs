@@ -5,6 +5,7 @@
 
 pub mod ast;
 mod explain;
+pub mod fmt;
 pub mod library;
 pub mod load;
 pub mod lower;

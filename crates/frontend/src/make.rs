@@ -1,11 +1,11 @@
 //! What the grammar's actions need: spans, documentation, and the few nodes that are checked while they are built.
 
-use crate::ast::{Call, Named, Tensor, TensorKind};
+use crate::ast::{Body, Call, Let, Named, Tensor, TensorKind};
 use crate::token::Token;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-use kbc_rounds::ast::{Block, Gens, Ident, Stmt, StmtKind};
+use kbc_rounds::ast::{Block, Expr, ExprKind, Gens, Ident, Stmt, StmtKind, UnaryOp};
 use lalrpop_util::ErrorRecovery;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
 /// State of one parse.
@@ -17,12 +17,28 @@ pub struct Ctx<'s> {
     pub recovered: Vec<ErrorRecovery<usize, Token<'s>, Infallible>>,
     /// Messages of the actions.
     pub diagnostics: Diagnostics,
+    /// What a formatter wants to know of the tokens.
+    pub marks: Marks,
+}
+
+/// What the tokens of a file do not say of themselves, by byte of the text: where statements begin, which signs are
+/// unary, which names are called. For [`crate::fmt`].
+#[derive(Clone, Debug, Default)]
+pub struct Marks {
+    /// First bytes of statements and clauses; `true` where a `;` may stand before.
+    pub starts: BTreeMap<usize, bool>,
+    /// Operators with one operand.
+    pub unary: BTreeSet<usize>,
+    /// Ends of called names.
+    pub calls: BTreeSet<usize>,
+    /// Opening parentheses that belong to no name before them.
+    pub apart: BTreeSet<usize>,
 }
 
 impl<'s> Ctx<'s> {
     /// For a file with its documentation lines by the start of the token that follows them.
     pub fn new(file: FileId, docs: BTreeMap<usize, String>) -> Self {
-        Ctx { file, docs, recovered: vec![], diagnostics: Diagnostics::new() }
+        Ctx { file, docs, recovered: vec![], diagnostics: Diagnostics::new(), marks: Marks::default() }
     }
 
     /// The bytes `l..r`.
@@ -40,9 +56,46 @@ impl<'s> Ctx<'s> {
         self.recovered.push(e);
     }
 
+    /// A statement begins there; a `;` may stand before it.
+    pub fn statement(&mut self, l: usize) {
+        self.marks.starts.insert(l, true);
+    }
+
+    /// A part of an item begins there that no `;` separates from what is before.
+    pub fn part(&mut self, l: usize) {
+        self.marks.starts.insert(l, false);
+    }
+
+    /// A sign with one operand.
+    pub fn unary(&mut self, l: usize) {
+        self.marks.unary.insert(l);
+    }
+
+    /// A name that is called ends there.
+    pub fn called(&mut self, r: usize) {
+        self.marks.calls.insert(r);
+    }
+
+    /// A parenthesis that belongs to no name before it.
+    pub fn apart(&mut self, l: usize) {
+        self.marks.apart.insert(l);
+    }
+
     /// A result that could not be read.
     pub fn no_tensor(&self, span: Span) -> Tensor {
         Tensor { kind: TensorKind::Error, span }
+    }
+
+    /// The body of a program, whose result begins a line of its own.
+    pub fn body(&mut self, l: usize, lets: Vec<Let>, result: Tensor, r: usize) -> Body {
+        self.statement(result.span.start as usize);
+        Body { lets, result, span: self.span(l, r) }
+    }
+
+    /// `-e`, `!e`
+    pub fn unary_of(&mut self, l: usize, op: UnaryOp, e: Expr, r: usize) -> Expr {
+        self.unary(l);
+        Expr { kind: ExprKind::Unary(op, Box::new(e)), span: self.span(l, r) }
     }
 
     /// `(a)` is `a` itself, `(a, b)` a tuple.
@@ -58,6 +111,7 @@ impl<'s> Ctx<'s> {
 
     /// A call whose arguments by position come before those by name.
     pub fn call(&mut self, name: Ident, items: Vec<(Option<Named>, Option<Tensor>)>) -> TensorKind {
+        self.called(name.span.end as usize);
         let (mut args, mut named): (Vec<Tensor>, Vec<Named>) = (vec![], vec![]);
         for (by_name, by_position) in items {
             if let (Some(t), Some(last)) = (&by_position, named.last()) {

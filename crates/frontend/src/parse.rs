@@ -6,7 +6,7 @@
 use crate::ast::File;
 use crate::explain::{Context, explain};
 use crate::grammar::FileParser;
-use crate::make::Ctx;
+use crate::make::{Ctx, Marks};
 use crate::token::{Lexed, Token, lex};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use lalrpop_util::ParseError;
@@ -18,6 +18,12 @@ pub const MAX_DEPTH: usize = 500;
 /// Reads a file: its tree, and messages with the codes E001 (character), E002 (syntax) and E003 (misuse of `for`),
 /// sorted by place. Items that could not be read are absent from the tree, statements are `Error` nodes.
 pub fn parse(file: FileId, text: &str) -> (File, Diagnostics) {
+    let (tree, _, found) = parse_marked(file, text);
+    (tree, found)
+}
+
+/// As [`parse`], with what a formatter wants to know beside the tree.
+pub(crate) fn parse_marked(file: FileId, text: &str) -> (File, Marks, Diagnostics) {
     let Lexed { tokens, docs, mut diagnostics } = lex(file, text);
     if let Some((start, _, end)) = too_deep(&tokens) {
         diagnostics.push(
@@ -25,7 +31,7 @@ pub fn parse(file: FileId, text: &str) -> (File, Diagnostics) {
                 .primary(Span::new(file, start, end), "the limit is passed here")
                 .help("use `let` or a `fn` for parts of it"),
         );
-        return (File::default(), diagnostics.finish());
+        return (File::default(), Marks::default(), diagnostics.finish());
     }
     let mut cx = Ctx::new(file, docs);
     let result = FileParser::new().parse(&mut cx, tokens.iter().map(|&t| Ok::<_, Infallible>(t)));
@@ -36,7 +42,7 @@ pub fn parse(file: FileId, text: &str) -> (File, Diagnostics) {
     });
     diagnostics.extend(cx.diagnostics);
     report(&Context { file, text, tokens: &tokens }, errors, &mut diagnostics);
-    (tree, diagnostics.finish())
+    (tree, cx.marks, diagnostics.finish())
 }
 
 /// One message for each error that is not a consequence of the one before: not at a fault of the lexer (which has its own),

@@ -236,12 +236,17 @@ pub struct Lexed<'s> {
     pub diagnostics: Diagnostics,
 }
 
+/// The mark of the byte order some editors put before a text: no part of it.
+pub const MARK: char = '\u{feff}';
+
 /// Cuts a text into tokens. Neighbouring characters that are no token are one error.
 pub fn lex(file: FileId, text: &str) -> Lexed<'_> {
     let mut out = Lexed { tokens: vec![], docs: BTreeMap::new(), diagnostics: Diagnostics::new() };
     let mut doc: Vec<&str> = vec![];
     let mut faults: Vec<(usize, usize)> = vec![];
-    for (token, range) in Token::lexer(text).spanned() {
+    let mark = if text.starts_with(MARK) { MARK.len_utf8() } else { 0 };
+    for (token, range) in Token::lexer(&text[mark..]).spanned() {
+        let range = range.start + mark..range.end + mark;
         match token {
             Ok(Token::Comment(c)) => {
                 if let Some(line) = c.strip_prefix("///").filter(|l| !l.starts_with('/')) {

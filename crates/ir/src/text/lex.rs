@@ -63,12 +63,17 @@ const SYMBOLS: [&str; 30] = [
     "+", "-", "*", "/", "<", ">", "!", "&", "|", "@", ";",
 ];
 
+/// The mark of the byte order.
+pub(super) const MARK: char = '\u{feff}';
+
 /// Cuts a text into lines and nests them by indentation. Lines with an error in them are left out and reported.
 pub(super) fn tree(file: FileId, text: &str, out: &mut Diagnostics) -> Vec<Node> {
     // Open blocks: indentation of their lines, and the lines so far.
     let mut open: Vec<(usize, Vec<Node>)> = vec![(0, vec![])];
-    let mut at = 0;
-    for line in text.split('\n') {
+    // The mark of the byte order some editors put before a text is no part of it.
+    let mark = if text.starts_with(MARK) { MARK.len_utf8() } else { 0 };
+    let mut at = mark;
+    for line in text[mark..].split('\n') {
         let start = at;
         at += line.len() + 1;
         let body = line.trim_start_matches(' ');
@@ -128,8 +133,8 @@ struct Lexer<'a> {
     at: usize,
 }
 
-/// The tokens of a line that starts at byte `base`; none if it is empty.
-fn tokens(file: FileId, base: usize, text: &str) -> R<Option<(Vec<Token>, Span)>> {
+/// The tokens of a line that starts at byte `base`; none if it is empty. What follows the last one is blanks or a comment.
+pub(super) fn tokens(file: FileId, base: usize, text: &str) -> R<Option<(Vec<Token>, Span)>> {
     let mut lexer = Lexer { file, base, text, at: 0 };
     if let Some(rest) = text.strip_prefix("machine ")
         && !rest.trim_start().starts_with('"')

@@ -12,6 +12,7 @@
 mod cursor;
 mod equivalent;
 mod expr;
+mod fmt;
 mod lex;
 pub(crate) mod names;
 mod parse;
@@ -23,6 +24,7 @@ mod print_schedule;
 mod types;
 
 pub use equivalent::{equivalent, identical};
+pub use fmt::format;
 pub use parse::parse;
 
 use crate::expr::Expr;

@@ -1,0 +1,289 @@
+//! Lines: where they end, how far they are indented, which are too long.
+//!
+//! A line end of the source is kept where a line may end (before a statement or an item, after `{` `(` `,`, at an
+//! operator, ..) and undone elsewhere. A block stands on one line or its braces end and begin lines. Lines longer than
+//! [`WIDTH`] are broken: the outermost block, else behind the commas of the outermost bracket.
+
+use super::piece::{Piece, Start};
+use super::space::{binary, gap, wants_semicolon};
+use super::{INDENT, WIDTH, align};
+use crate::token::Token;
+
+/// What stands between a piece and the one before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Break {
+    /// Blanks or nothing.
+    None,
+    /// A line end.
+    Line,
+    /// A line end and an empty line.
+    Blank,
+}
+
+/// A text on its way.
+pub struct Layout<'s> {
+    /// The pieces.
+    pub all: Vec<Piece<'s>>,
+    breaks: Vec<Break>,
+    /// Blanks before a piece beyond its gap, for alignment.
+    pub pads: Vec<usize>,
+}
+
+/// An open bracket.
+struct Open {
+    /// Column of what stands in it.
+    inner: usize,
+    /// Column of the bracket that closes it, where that begins a line.
+    close: usize,
+    block: bool,
+}
+
+/// A line that is laid out.
+pub struct Line {
+    /// First piece.
+    pub from: usize,
+    /// One past the last piece.
+    pub to: usize,
+    /// Column of the first piece.
+    pub indent: usize,
+    /// An empty line stands before.
+    pub blank: bool,
+}
+
+impl<'s> Layout<'s> {
+    /// Decides on the line ends.
+    pub fn new(all: Vec<Piece<'s>>) -> Self {
+        let n = all.len();
+        let mut it = Layout { breaks: vec![Break::None; n], pads: vec![0; n], all };
+        for i in 1..n {
+            it.breaks[i] = it.kept(i);
+        }
+        it.blocks();
+        it
+    }
+
+    /// The line end before piece `i` by what the source has there.
+    fn kept(&self, i: usize) -> Break {
+        let (p, n) = (&self.all[i - 1], &self.all[i]);
+        let wanted = match n.newlines {
+            0 => Break::None,
+            1 => Break::Line,
+            _ if p.opens() || n.closes() => Break::Line,
+            _ => Break::Blank,
+        };
+        if p.is_comment() || n.start == Start::Item {
+            return wanted.max(Break::Line);
+        }
+        if p.token == Token::OpenBrace && n.token == Token::CloseBrace {
+            return Break::None;
+        }
+        if n.is_comment() || self.may_end(p, n) { wanted } else { Break::None }
+    }
+
+    /// Whether a line may end between two tokens.
+    fn may_end(&self, p: &Piece<'_>, n: &Piece<'_>) -> bool {
+        if matches!(n.token, Token::OpenBrace | Token::CloseParen | Token::CloseBracket) {
+            return false;
+        }
+        n.start != Start::None
+            || binary(n)
+            || binary(p)
+            || matches!(
+                p.token,
+                Token::OpenBrace
+                    | Token::OpenParen
+                    | Token::OpenBracket
+                    | Token::Comma
+                    | Token::Semicolon
+                    | Token::Assign
+                    | Token::PlusEq
+            )
+            || matches!(
+                n.token,
+                Token::CloseBrace
+                    | Token::RightArrow
+                    | Token::LeftArrow
+                    | Token::Over
+                    | Token::Using
+                    | Token::On
+                    | Token::Where
+                    | Token::Chunks
+                    | Token::Expect
+            )
+    }
+
+    /// A block that holds a line end has its braces at the ends of lines; `)` and `]` begin a line where their
+    /// partners end one.
+    fn blocks(&mut self) {
+        for close in 0..self.all.len() {
+            let Some(open) = self.all[close].partner.filter(|_| self.all[close].closes()) else { continue };
+            if open + 1 == close {
+                continue;
+            }
+            if self.all[close].token != Token::CloseBrace {
+                if self.breaks[open + 1] != Break::None {
+                    self.end(close);
+                }
+            } else if self.breaks[open + 1..=close].iter().any(|b| *b != Break::None) {
+                let first = if self.all[open + 1].is_comment() { open + 2 } else { open + 1 };
+                self.end(first);
+                self.end(close);
+                self.after(close);
+            }
+        }
+    }
+
+    /// What begins behind a brace that begins a line begins the next line.
+    fn after(&mut self, close: usize) {
+        if self.all.get(close + 1).is_some_and(|n| n.start != Start::None) {
+            self.end(close + 1);
+        }
+    }
+
+    fn end(&mut self, i: usize) {
+        self.breaks[i] = self.breaks[i].max(Break::Line);
+    }
+
+    /// Blanks before piece `i` of a line, alignment included; a `;` may stand before them.
+    pub fn before(&self, i: usize) -> usize {
+        gap(&self.all, i) + self.pads[i]
+    }
+
+    /// One past the last piece of the line that begins with piece `from`.
+    fn line_end(&self, from: usize) -> usize {
+        (from + 1..self.all.len()).find(|&i| self.breaks[i] != Break::None).unwrap_or(self.all.len())
+    }
+
+    /// All lines; with `fit`, those that are too long are broken first.
+    pub fn lines(&mut self, fit: bool) -> Vec<Line> {
+        let mut open: Vec<Open> = vec![];
+        let mut out = vec![];
+        let mut from = 0;
+        while from < self.all.len() {
+            let indent = self.indent(from, &open);
+            let mut to = self.line_end(from);
+            while fit && self.columns(from, to, indent) > WIDTH && self.break_up(from, to) {
+                to = self.line_end(from);
+            }
+            out.push(Line { from, to, indent, blank: self.breaks[from] == Break::Blank });
+            self.walk(from, to, indent, &mut open);
+            from = to;
+        }
+        out
+    }
+
+    /// Columns a line takes without a comment at its end.
+    pub fn columns(&self, from: usize, to: usize, indent: usize) -> usize {
+        let code = if to > from + 1 && self.all[to - 1].is_comment() { to - 1 } else { to };
+        (from..code).fold(indent, |col, i| {
+            col + self.all[i].text.chars().count() + if i > from { self.step(i) } else { 0 }
+        })
+    }
+
+    /// What stands between piece `i` and the one before it on its line.
+    pub fn step(&self, i: usize) -> usize {
+        self.before(i) + usize::from(wants_semicolon(&self.all, i))
+    }
+
+    /// Opens and closes the brackets of a line.
+    fn walk(&self, from: usize, to: usize, indent: usize, open: &mut Vec<Open>) {
+        let mut col = indent;
+        for i in from..to {
+            col += if i > from { self.step(i) } else { 0 };
+            col += self.all[i].text.chars().count();
+            if self.all[i].closes() {
+                open.pop();
+            } else if self.all[i].opens() {
+                let last =
+                    self.all.get(i + 1).is_none_or(|n| n.is_comment() || self.breaks[i + 1] != Break::None);
+                open.push(if self.all[i].token == Token::OpenBrace {
+                    let outer = open.last().map_or(0, |o| o.inner);
+                    Open { inner: outer + INDENT, close: outer, block: true }
+                } else if last {
+                    Open { inner: indent + INDENT, close: indent, block: false }
+                } else {
+                    Open { inner: col, close: col, block: false }
+                });
+            }
+        }
+    }
+
+    /// Column of a line that begins with piece `from`.
+    fn indent(&self, from: usize, open: &[Open]) -> usize {
+        let Some(code) = (from..self.all.len()).find(|&i| !self.all[i].is_comment()) else { return 0 };
+        let top = open.last();
+        if self.all[code].closes() {
+            return top.map_or(0, |o| if code == from { o.close } else { o.inner });
+        }
+        let base = top.map_or(0, |o| o.inner);
+        if top.is_some_and(|o| !o.block) {
+            return base;
+        }
+        let before = (0..from).rev().find(|&i| !self.all[i].is_comment());
+        let fresh = before.is_none_or(|b| {
+            matches!(self.all[b].token, Token::OpenBrace | Token::CloseBrace | Token::Semicolon)
+        });
+        if fresh || self.all[code].start != Start::None { base } else { base + INDENT }
+    }
+
+    /// Breaks a line that is too long; false if nothing can be broken.
+    fn break_up(&mut self, from: usize, to: usize) -> bool {
+        // Brackets that open and close on this line, outermost first, and of one depth blocks first.
+        let mut groups: Vec<(usize, bool, usize, usize)> = (from..to)
+            .filter(|&i| self.all[i].opens())
+            .filter_map(|i| self.all[i].partner.filter(|&c| c < to && c > i + 1).map(|c| (i, c)))
+            .map(|(i, c)| (self.all[i].depth, self.all[i].token != Token::OpenBrace, i, c))
+            .collect();
+        groups.sort_unstable();
+        for (depth, bracket, i, close) in groups {
+            if bracket {
+                let commas: Vec<usize> = (i + 1..close)
+                    .filter(|&k| self.all[k].token == Token::Comma && self.all[k].depth == depth + 1)
+                    .collect();
+                if commas.is_empty() {
+                    continue;
+                }
+                commas.iter().for_each(|&k| self.end(k + 1));
+            } else {
+                self.end(i + 1);
+                self.end(close);
+                self.after(close);
+                for k in i + 2..close {
+                    let statement =
+                        self.all[k].start != Start::None || self.all[k - 1].token == Token::Semicolon;
+                    if statement && self.all[k].depth == depth + 1 {
+                        self.end(k);
+                    }
+                }
+            }
+            return true;
+        }
+        false
+    }
+
+    /// The text.
+    pub fn text(mut self) -> String {
+        self.lines(true);
+        align::tokens(&mut self);
+        let lines = self.lines(false);
+        align::comments(&mut self, &lines);
+        let mut out = String::new();
+        for line in &lines {
+            if line.blank {
+                out.push('\n');
+            }
+            out.push_str(&" ".repeat(line.indent));
+            for i in line.from..line.to {
+                if i > line.from {
+                    if wants_semicolon(&self.all, i) {
+                        out.push(';');
+                    }
+                    out.push_str(&" ".repeat(self.before(i)));
+                }
+                out.push_str(&self.all[i].text);
+            }
+            out.push('\n');
+        }
+        out
+    }
+}

@@ -1,0 +1,152 @@
+//! `kbc fmt`: files in their one form.
+//!
+//! Owns which files, how they are written and what `--check` says. What the form is belongs to `kbc_frontend::fmt` and
+//! `kbc_ir::text`.
+
+use crate::cli::Fmt;
+use crate::crash::{self, Stage};
+use crate::outdir;
+use crate::session::{Outcome, Session, words};
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use std::path::Path;
+
+/// Formats the files, or checks them.
+///
+/// # Errors
+/// E039 for every file that is not in its form (`--check`); of reading, parsing and writing. Every file is looked at, and
+/// one with an error is left alone.
+pub fn run(session: &mut Session, args: &Fmt) -> Outcome {
+    let mut found = Diagnostics::new();
+    for path in files(&args.files, &mut found) {
+        if let Err(failure) = one(session, args, &path) {
+            found.extend(failure.into_parts().0);
+        }
+    }
+    if found.has_errors() { Err(found.into()) } else { Ok(()) }
+}
+
+/// The files that are meant, folders replaced by what is in them.
+fn files(names: &[String], found: &mut Diagnostics) -> Vec<String> {
+    let mut out = vec![];
+    for name in names {
+        let path = Path::new(name);
+        let before = out.len();
+        if path.is_dir() {
+            if let Err(e) = below(path, &mut out) {
+                found.push(Diagnostic::error("E412", format!("cannot read {name}: {}", words(&e))));
+            } else if out.len() == before {
+                found.push(Diagnostic::error("E412", format!("no .kb or .kir file in {name}")));
+            }
+        } else if name == "-" || known(path) {
+            out.push(name.clone());
+        } else {
+            found.push(
+                Diagnostic::error("E416", format!("{name} has no form"))
+                    .help("kbc fmt takes .kb and .kir files, folders, and - for standard input"),
+            );
+        }
+    }
+    out
+}
+
+fn known(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "kb" || e == "kir")
+}
+
+/// Files in a folder and those below it, in the order of their names; hidden ones are left out.
+fn below(dir: &Path, out: &mut Vec<String>) -> std::io::Result<()> {
+    let mut all = std::fs::read_dir(dir)?.collect::<std::io::Result<Vec<_>>>()?;
+    all.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in all {
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        if kind.is_dir() {
+            below(&path, out)?;
+        } else if known(&path) {
+            out.push(path.to_string_lossy().into_owned());
+        }
+    }
+    Ok(())
+}
+
+/// One file.
+fn one(session: &mut Session, args: &Fmt, path: &str) -> Outcome {
+    let (file, text) = session.read(path)?;
+    crash::stage(Stage::Read);
+    let formatted = if is_kir(path, &text) {
+        kbc_ir::text::format(file, &text)?
+    } else {
+        kbc_frontend::fmt::format(file, &text)?
+    };
+    if args.check {
+        if formatted == text {
+            return Ok(());
+        }
+        if args.diff {
+            session.result(&diff(path, &text, &formatted));
+        }
+        return Err(unformed(session, file, path, &text, &formatted).into());
+    }
+    if path == "-" {
+        session.result(&formatted);
+    } else if formatted != text {
+        outdir::write_file(Path::new(path), formatted.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// A text on standard input is `.kir` if its first line of code says so.
+fn is_kir(path: &str, text: &str) -> bool {
+    let code = |l: &&str| !l.is_empty() && !l.starts_with(';');
+    match Path::new(path).extension() {
+        Some(e) => e == "kir",
+        None => text
+            .trim_start_matches('\u{feff}')
+            .lines()
+            .map(str::trim)
+            .find(code)
+            .is_some_and(|l| l.split_whitespace().next() == Some("kir")),
+    }
+}
+
+/// E039 at the first line that would change.
+fn unformed(session: &Session, file: FileId, path: &str, text: &str, formatted: &str) -> Diagnostic {
+    let mut at = 0;
+    for (old, new) in text.split_inclusive('\n').zip(formatted.split_inclusive('\n')) {
+        if old != new {
+            break;
+        }
+        at += old.len();
+    }
+    let line = text[at..].lines().next().map_or(0, str::len);
+    let name = session.map.get(file).map_or(path, |f| &f.name);
+    Diagnostic::error("E039", format!("{name} is not in its form"))
+        .primary(Span::new(file, at, at + line), "first line that would change")
+        .help(format!("kbc fmt {name}"))
+}
+
+/// Lines that go and lines that come, in hunks without context: `@ 12`, `- old`, `+ new`.
+fn diff(path: &str, old: &str, new: &str) -> String {
+    let (a, b): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
+    let (mut i, mut j) = (0, 0);
+    let mut out = format!("--- {path}\n+++ {path}, formatted\n");
+    while i < a.len() || j < b.len() {
+        if i < a.len() && j < b.len() && a[i] == b[j] {
+            (i, j) = (i + 1, j + 1);
+            continue;
+        }
+        // The nearest pair of equal lines ends the hunk; further than this it is all one.
+        let reach = (a.len() - i).max(b.len() - j);
+        let (di, dj) = (0..=2 * reach.min(200))
+            .flat_map(|sum| (0..=sum).map(move |di| (di, sum - di)))
+            .find(|&(di, dj)| matches!((a.get(i + di), b.get(j + dj)), (Some(x), Some(y)) if x == y))
+            .unwrap_or((a.len() - i, b.len() - j));
+        out += &format!("@ {}\n", i + 1);
+        a[i..i + di].iter().for_each(|l| out += &format!("- {}\n", l.trim_end_matches('\r')));
+        b[j..j + dj].iter().for_each(|l| out += &format!("+ {l}\n"));
+        (i, j) = (i + di, j + dj);
+    }
+    out
+}

@@ -1,0 +1,46 @@
+//! `kbc repro`: what a crash left is replayed.
+
+use crate::cli::{Cli, Repro};
+use crate::crash;
+use crate::session::{Outcome, Session};
+use clap::Parser;
+use kbc_diag::Diagnostic;
+
+/// Replays a file that a crash left: the command it holds, on the texts it holds.
+///
+/// # Errors
+/// E413: the file is none of them; those of the command.
+pub fn run(session: &mut Session, args: &Repro) -> Outcome {
+    let (_, text) = session.read(&args.file)?;
+    if let Some((command, texts)) = crash::bundle(&text) {
+        return replay(session, &command, texts);
+    }
+    match crash::asked_by_module(&text) {
+        Some(mut command) => {
+            command.push(args.file.clone());
+            replay(session, &command, vec![(args.file.clone(), text)])
+        }
+        None => Err(Diagnostic::error("E413", format!("{} is nothing a crash of kbc left", args.file))
+            .help("kbc repro takes the files kbc-crash.kb and kbc-crash.kir")
+            .into()),
+    }
+}
+
+/// Runs a command on texts that stand for the files of their names.
+fn replay(session: &mut Session, command: &[String], texts: Vec<(String, String)>) -> Outcome {
+    let words = std::iter::once("kbc".to_owned()).chain(command.iter().cloned());
+    let cli = Cli::try_parse_from(words).map_err(|e| {
+        Diagnostic::error("E413", "the command of the file is none of this kbc").note(e.to_string())
+    })?;
+    crash::begin(command);
+    session.progress(&format!("replaying kbc {}", command.join(" ")));
+    *session = session.fresh(texts);
+    super::dispatch(session, &cli.command)
+}
+
+/// Replays what the first line of a `.kir` text asks for, where that is no `opt`; none if it asks for nothing else.
+pub fn by_first_line(session: &mut Session, file: &str, text: &str) -> Option<Outcome> {
+    let mut command = crash::asked_by_module(text).filter(|c| c.first().is_some_and(|v| v != "opt"))?;
+    command.push(file.to_owned());
+    Some(replay(session, &command, vec![(file.to_owned(), text.to_owned())]))
+}

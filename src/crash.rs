@@ -1,0 +1,368 @@
+//! What a bug of kbc leaves behind: files that replay it.
+//!
+//! Owns the record of a run (command line, texts read, the module, the stage) and the two files made of it when kbc
+//! panics or finds an error of its own: `kbc-crash.kb`, the command line and every text it read, which `kbc repro`
+//! replays from the start; and, once there is a module, `kbc-crash.kir`, which `kbc opt` replays from the stage that
+//! failed. Data files are not copied: a replay reads them again.
+//!
+//! In builds with debug assertions the variable KBC_FAULT names a stage that panics, so that the tests can have a bug
+//! in each.
+
+use crate::cli::{Cli, Command};
+use crate::outdir;
+use clap::Parser;
+use kbc_diag::{Diagnostics, Severity};
+use kbc_ir::Module;
+use kbc_ir::text::{self, PrintOptions};
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Name of the file with the module.
+const MODULE: &str = "kbc-crash.kir";
+/// Name of the file with the texts.
+const TEXTS: &str = "kbc-crash.kb";
+
+/// First words of the line of a `.kir` file that a replay reads.
+const KIR: &str = "; kbc: ";
+/// First words of the lines of a bundle of texts that a replay reads.
+const KB: &str = "// kbc: ";
+
+/// Where a run is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Reading and parsing.
+    Read,
+    /// From the tree to a graph.
+    Lower,
+    /// In the passes.
+    Passes,
+    /// Proving.
+    Check,
+    /// Executing.
+    Run,
+    /// Evaluating the single-device result.
+    Evaluate,
+    /// Timing.
+    Time,
+    /// Writing artefacts.
+    Emit,
+    /// Writing the report.
+    Report,
+}
+
+impl Stage {
+    /// All of them, in the order of a run.
+    pub const ALL: [Stage; 9] = [
+        Stage::Read,
+        Stage::Lower,
+        Stage::Passes,
+        Stage::Check,
+        Stage::Run,
+        Stage::Evaluate,
+        Stage::Time,
+        Stage::Emit,
+        Stage::Report,
+    ];
+
+    /// One word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Read => "read",
+            Stage::Lower => "lower",
+            Stage::Passes => "passes",
+            Stage::Check => "check",
+            Stage::Run => "run",
+            Stage::Evaluate => "evaluate",
+            Stage::Time => "time",
+            Stage::Emit => "emit",
+            Stage::Report => "report",
+        }
+    }
+}
+
+/// The record of the run.
+struct Record {
+    command: Vec<String>,
+    texts: Vec<(String, String)>,
+    stage: Option<Stage>,
+    /// The passes still to run, and the module before them.
+    module: Option<(String, Module)>,
+    /// The files were written.
+    left: bool,
+}
+
+static RECORD: Mutex<Record> =
+    Mutex::new(Record { command: vec![], texts: vec![], stage: None, module: None, left: false });
+
+/// Works on the record; a panic that happened meanwhile leaves it as it is.
+fn record<T>(f: impl FnOnce(&mut Record) -> T) -> T {
+    f(&mut RECORD.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+/// A run begins; its words without the program's name.
+pub fn begin(command: &[String]) {
+    record(|r| {
+        *r = Record { command: command.to_vec(), texts: vec![], stage: None, module: None, left: false };
+    });
+}
+
+/// A text was read.
+pub fn read(name: &str, text: &str) {
+    record(|r| r.texts.push((name.to_owned(), text.to_owned())));
+}
+
+/// There is a module, and passes still to run on it.
+pub fn module(rest: &str, module: &Module) {
+    record(|r| r.module = Some((rest.to_owned(), module.clone())));
+}
+
+/// A stage begins.
+///
+/// # Panics
+/// If KBC_FAULT asks for it, in builds with debug assertions.
+pub fn stage(stage: Stage) {
+    record(|r| r.stage = Some(stage));
+    fault(stage.name());
+}
+
+/// Panics if KBC_FAULT asks for a bug at `place` (a stage or a pass), in builds with debug assertions.
+pub fn fault(place: &str) {
+    let asked = cfg!(debug_assertions) && std::env::var("KBC_FAULT").is_ok_and(|f| f == place);
+    assert!(!asked, "asked for by KBC_FAULT");
+}
+
+/// Whether messages are about kbc and not about the input.
+pub fn is_bug(found: &Diagnostics) -> bool {
+    const BUGS: [&str; 6] = ["E905", "E906", "E990", "E991", "E992", "E995"];
+    found.list.iter().any(|d| d.severity == Severity::Error && BUGS.contains(&d.code))
+}
+
+/// Leaves the files, once a run, and says so: the words for standard error.
+pub fn leave() -> String {
+    let files = record(|r| {
+        if std::mem::replace(&mut r.left, true) {
+            return None;
+        }
+        let mut files = vec![];
+        if let Some(text) = r.of_module() {
+            files.push((MODULE, text, format!("`kbc opt {MODULE}` replays it from there")));
+        }
+        if !r.command.is_empty() {
+            files.push((TEXTS, r.of_texts(), format!("`kbc repro {TEXTS}` replays all of it")));
+        }
+        Some(files)
+    });
+    let Some(files) = files else { return String::new() };
+    let mut how = String::new();
+    for (name, text, words) in files {
+        match outdir::write_file(Path::new(name), text.as_bytes()) {
+            Ok(()) => how += &format!("\n  {name}: {words}"),
+            Err(d) => how += &format!("\n  {}", d.title),
+        }
+    }
+    if how.is_empty() {
+        how = " its input".into();
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    format!("\nThis is a bug in kbc {version}, not in your program. Please report it with{how}\n")
+}
+
+/// A panic leaves the files; the exit code is 101.
+pub fn install() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        default(info);
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), leave().as_bytes());
+    }));
+}
+
+impl Record {
+    /// The module and what replays it, where a module alone does.
+    fn of_module(&self) -> Option<String> {
+        let (rest, module) = self.module.as_ref()?;
+        let how = match self.stage? {
+            Stage::Passes => format!("opt -p {}", quoted(rest)),
+            Stage::Check => "check".into(),
+            Stage::Run => self.run_flags(),
+            Stage::Time => "run --no-data".into(),
+            _ => return None,
+        };
+        Some(format!("{KIR}{how}\n{}{}", self.head(";"), text::print(module, &PrintOptions::default())))
+    }
+
+    /// The command line and every text.
+    fn of_texts(&self) -> String {
+        let mut out = format!("{KB}{}\n{}", line(&self.command), self.head("//"));
+        for (name, text) in &self.texts {
+            let open = !(text.ends_with('\n') || text.is_empty());
+            let mark = if open { " without a line end" } else { "" };
+            out += &format!("{KB}file {}{mark}\n{text}{}", quoted(name), if open { "\n" } else { "" });
+        }
+        out
+    }
+
+    /// Lines for people.
+    fn head(&self, comment: &str) -> String {
+        let stage = self.stage.map_or("start", Stage::name);
+        let passes = self.module.as_ref().map(|m| m.0.as_str()).filter(|p| !p.is_empty());
+        let passes = passes.map_or_else(String::new, |p| format!(", passes still to run: {p}"));
+        format!(
+            "{comment} kbc {}: kbc {}\n{comment} stage: {stage}{passes}\n",
+            env!("CARGO_PKG_VERSION"),
+            line(&self.command)
+        )
+    }
+
+    /// What executes the module as the command did.
+    fn run_flags(&self) -> String {
+        let words = std::iter::once("kbc".to_owned()).chain(self.command.iter().cloned());
+        let mut how = "run --no-time".to_owned();
+        match Cli::try_parse_from(words).map(|c| c.command) {
+            Ok(Command::Run(a)) => {
+                how += &format!(" --engine {} --seed {}", a.data.engine.name(), a.seed);
+                if a.adversarial {
+                    how += &format!(" --adversarial --seeds {}", a.seeds);
+                }
+                if let Some(calls) = a.calls {
+                    how += &format!(" --calls {calls}");
+                }
+            }
+            Ok(Command::Compile(a)) => how += &format!(" --engine {}", a.data.engine.name()),
+            _ => {}
+        }
+        how
+    }
+}
+
+/// Words as a line for a shell.
+fn line(words: &[String]) -> String {
+    words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=,:+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// The words of a line as a shell would cut it; none if a quote is open.
+fn words(line: &str) -> Option<Vec<String>> {
+    let (mut out, mut word, mut begun) = (vec![], String::new(), false);
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            ' ' if begun => {
+                out.push(std::mem::take(&mut word));
+                begun = false;
+            }
+            ' ' => {}
+            '\'' => {
+                begun = true;
+                loop {
+                    match chars.next()? {
+                        '\'' => break,
+                        c => word.push(c),
+                    }
+                }
+            }
+            c => {
+                begun = true;
+                word.push(if c == '\\' { chars.next()? } else { c });
+            }
+        }
+    }
+    if begun {
+        out.push(word);
+    }
+    Some(out)
+}
+
+/// The command that the first line of a `.kir` text asks for.
+pub fn asked_by_module(text: &str) -> Option<Vec<String>> {
+    words(text.lines().next()?.strip_prefix(KIR)?)
+}
+
+/// A command, and texts by the names of the files they stand for.
+pub type Bundle = (Vec<String>, Vec<(String, String)>);
+
+/// What a file holds that [`leave`] wrote of texts; none if it is not of that form.
+pub fn bundle(text: &str) -> Option<Bundle> {
+    let mut lines = text.split_inclusive('\n');
+    let command = words(lines.next()?.trim_end().strip_prefix(KB)?)?;
+    let mut texts: Vec<(String, String, bool)> = vec![];
+    for line in lines {
+        match (line.strip_prefix(KB).and_then(|l| l.strip_prefix("file ")), texts.last_mut()) {
+            (Some(rest), _) => {
+                let rest = rest.trim_end();
+                let name = rest.strip_suffix(" without a line end");
+                texts.push((words(name.unwrap_or(rest))?.pop()?, String::new(), name.is_some()));
+            }
+            (None, Some((_, text, _))) => text.push_str(line),
+            (None, None) => {}
+        }
+    }
+    let whole = |(name, mut text, open): (String, String, bool)| {
+        if open && text.ends_with('\n') {
+            text.pop();
+        }
+        (name, text)
+    };
+    Some((command, texts.into_iter().map(whole).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kbc_diag::FileId;
+
+    fn example() -> Record {
+        let text = "kir 1\nmodule @m\nmesh tp 2\n\ngraph\ninput @x : f32[4]\nresult : f32[4]\n\n\
+            %x = input @x\n%o = output 0 %x\n";
+        let module = text::parse(FileId(0), text).expect("it is right");
+        Record {
+            command: ["run", "it's.kb", "-D", "a = 1", "--seed", "3", "--adversarial"]
+                .map(String::from)
+                .into(),
+            texts: vec![
+                ("it's.kb".into(), "use \"b.kb\"\nparam a = 1".into()),
+                ("b.kb".into(), String::new()),
+                ("c.kb".into(), "// kbc\n\n".into()),
+            ],
+            stage: Some(Stage::Passes),
+            module: Some(("place,select{by=rounds}".into(), module)),
+            left: false,
+        }
+    }
+
+    #[test]
+    fn a_module_names_what_replays_it() {
+        let mut r = example();
+        let left = r.of_module().expect("there is one");
+        let asked = asked_by_module(&left).expect("the first line");
+        assert_eq!(asked, ["opt", "-p", "place,select{by=rounds}"]);
+        let again = text::parse(FileId(0), &left).expect("the head is comments");
+        assert_eq!(Some(&again.name), r.module.as_ref().map(|m| &m.1.name));
+        let run: Vec<&str> =
+            "run --no-time --engine jit --seed 3 --adversarial --seeds 20".split(' ').collect();
+        for (stage, words) in [(Stage::Check, vec!["check"]), (Stage::Run, run)] {
+            r.stage = Some(stage);
+            assert_eq!(asked_by_module(&r.of_module().expect("there is one")).expect("a line"), words);
+        }
+        r.stage = Some(Stage::Read);
+        assert_eq!(r.of_module(), None);
+        assert_eq!(asked_by_module("kir 1\n"), None);
+    }
+
+    #[test]
+    fn texts_come_out_as_they_went_in() {
+        let r = example();
+        let (command, texts) = bundle(&r.of_texts()).expect("of that form");
+        assert_eq!((command, texts), (r.command.clone(), r.texts.clone()));
+        assert_eq!(bundle("param a = 1\n"), None);
+        assert_eq!(bundle("// kbc: 'open\n"), None);
+    }
+}
