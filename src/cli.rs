@@ -87,8 +87,10 @@ pub enum Command {
     Explain(Explain),
     /// The passes and what they need, give and break
     Passes(Passes),
-    /// The algorithms that can be used, by collective
+    /// What there is: algorithms, kernels, topologies, dtypes, ..
     List(List),
+    /// A script that completes kbc's verbs and flags in a shell
+    Completions(Completions),
 }
 
 /// What is compiled.
@@ -304,9 +306,19 @@ pub struct Passes {
 /// `kbc list`
 #[derive(Args, Debug)]
 pub struct List {
-    /// Files whose algorithms are listed beside the library's.
-    pub files: Vec<String>,
+    /// One of: algorithms (if nothing is said), collectives, kernels, operations, dtypes, reductions, topologies,
+    /// passes, targets, codes; behind it, files whose algorithms, collectives and kernels are listed beside the library's.
+    #[arg(value_name = "WHAT|FILE")]
+    pub what: Vec<String>,
     /// Form of the table.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
+}
+
+/// `kbc completions`
+#[derive(Args, Debug)]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
 }

@@ -1,9 +1,17 @@
-//! `kbc list`: collectives and the algorithms that exist for them, the library's and the user's side by side.
+//! `kbc list`: what there is to name in a program or on the command line, the library's and the user's side by side.
 
-use crate::cli::{List, ReportFormat};
-use crate::session::{Outcome, Session};
+use crate::cli::{List, Passes, ReportFormat};
+use crate::session::{Failure, Outcome, Session};
+use kbc_diag::codes::CODES;
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, FileId, Span};
+use kbc_frontend::ast::Item;
+use kbc_frontend::lower::operations;
+use kbc_ir::topology::{SHAPE_NAMES, Topology, shape_example, shape_form};
+use kbc_ir::types::{DType, ReduceOp};
 use kbc_rounds::ast::AlgorithmDecl;
 use serde::Serialize;
+use std::path::Path;
 
 #[derive(Serialize)]
 struct Row {
@@ -16,12 +24,159 @@ struct Row {
     summary: String,
 }
 
-/// Prints the table.
+/// What can be listed, and what each is.
+const WHAT: [&str; 10] = [
+    "algorithms",
+    "collectives",
+    "kernels",
+    "operations",
+    "dtypes",
+    "reductions",
+    "topologies",
+    "passes",
+    "targets",
+    "codes",
+];
+
+/// Prints a table.
 ///
 /// # Errors
-/// Of reading and parsing the files.
+/// E416: nothing of that name; of reading and parsing the files.
 pub fn run(session: &mut Session, args: &List) -> Outcome {
-    let library = super::library(session, &args.files)?;
+    let (what, files) = match args.what.split_first() {
+        Some((first, rest)) if WHAT.contains(&first.as_str()) => (first.as_str(), rest),
+        Some((first, _)) if !first.contains(['.', '/']) && !Path::new(first).exists() => {
+            return Err(Failure::Usage(unknown(first).into()));
+        }
+        _ => (WHAT[0], &args.what[..]),
+    };
+    let declared = ["algorithms", "collectives", "kernels"].contains(&what);
+    if let (Some(file), false) = (files.first(), declared) {
+        return Err(
+            Diagnostic::error("E416", format!("no file declares {what}: {file} means nothing here")).into()
+        );
+    }
+    let table = match what {
+        "algorithms" => return algorithms(session, files, args.report),
+        "passes" => return super::passes::run(session, &Passes { name: None, report: args.report }),
+        "collectives" => collectives(session, files)?,
+        "kernels" => kernels(session, files)?,
+        "operations" => operations().into_iter().map(|name| entry(name, "", "")).collect(),
+        "dtypes" => DType::ALL.iter().map(|d| entry(d.name(), &count(d.bytes()), "")).collect(),
+        "reductions" => ReduceOp::ALL.iter().map(|r| entry(r.name(), "", "")).collect(),
+        "topologies" => SHAPE_NAMES.iter().map(|name| topology(name)).collect(),
+        "targets" => targets(),
+        _ => CODES.iter().map(|c| entry(c.code, c.title, "")).collect(),
+    };
+    session.result(&match args.report {
+        ReportFormat::Json => serde_json::json!({ "schema": 1, what: table }).to_string(),
+        ReportFormat::Human => human(&table),
+    });
+    Ok(())
+}
+
+/// A row of a table: a name, what it is, where it comes from.
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    summary: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    file: String,
+}
+
+fn entry(name: &str, summary: &str, file: &str) -> Entry {
+    Entry { name: name.into(), summary: summary.into(), file: file.into() }
+}
+
+fn human(table: &[Entry]) -> String {
+    let width = table.iter().filter(|e| !e.summary.is_empty()).map(|e| e.name.chars().count()).max();
+    let mut out = String::new();
+    for e in table {
+        let file = if e.file.is_empty() { String::new() } else { format!("  [{}]", e.file) };
+        let name = format!("{:<w$}  {}{file}", e.name, e.summary, w = width.unwrap_or(0));
+        out += &format!("{}\n", name.trim_end());
+    }
+    out
+}
+
+fn unknown(what: &str) -> Diagnostic {
+    let d = Diagnostic::error("E416", format!("there is no list of `{what}`, and no such file"))
+        .note(format!("lists: {}", WHAT.join(", ")));
+    match nearest(what, WHAT) {
+        Some(near) => d.help(format!("did you mean `{near}`?")),
+        None => d,
+    }
+}
+
+fn count(bytes: u64) -> String {
+    format!("{bytes} byte{}", if bytes == 1 { "" } else { "s" })
+}
+
+/// A generator: how it is called, and why it is refused, where it is.
+fn topology(name: &str) -> Entry {
+    let why = match Topology::parse(shape_example(name), FileId::default()) {
+        Ok(_) => String::new(),
+        Err(d) => format!("refused: {}", d.title),
+    };
+    entry(shape_form(name), &why, "")
+}
+
+fn targets() -> Vec<Entry> {
+    let mut out = vec![entry("sim", "proves, executes on every rank, compares, times", "")];
+    let later = |t: &kbc_backend_ascend::Target| entry(t.name, &format!("refused: {}", t.why), "");
+    out.extend(kbc_backend_ascend::TARGETS.iter().map(later));
+    out
+}
+
+fn file_of(session: &Session, span: Span) -> String {
+    session.map.get(span.file).map_or_else(String::new, |f| f.name.clone())
+}
+
+/// First line of documentation.
+fn first(doc: &str) -> &str {
+    doc.lines().next().unwrap_or("").trim()
+}
+
+/// Collectives with the text that promises what they do.
+fn collectives(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
+    let library = super::library(session, files)?;
+    let mut out: Vec<Entry> = library
+        .collectives()
+        .map(|id| {
+            let c = library.collective(id);
+            let whole: Vec<String> = text(session, c.span).split_whitespace().map(str::to_owned).collect();
+            entry(&c.name.node, &whole.join(" "), &file_of(session, c.span))
+        })
+        .collect();
+    out.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
+    Ok(out)
+}
+
+/// Elementwise and tile kernels with their parameters.
+fn kernels(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
+    let loaded = super::everything(session, files)?;
+    let names = |list: Vec<&str>| list.join(", ");
+    let mut out = vec![];
+    for item in loaded.files.iter().flat_map(|f| &f.tree.items) {
+        let (name, parameters, doc, span) = match item {
+            Item::Kernel(k) => {
+                (&k.name, names(k.params.iter().map(|p| p.node.as_str()).collect()), &k.doc, k.span)
+            }
+            Item::TileKernel(k) => {
+                (&k.name, names(k.args.iter().map(|a| a.name.node.as_str()).collect()), &k.doc, k.span)
+            }
+            _ => continue,
+        };
+        out.push(entry(&format!("{}({parameters})", name.node), first(doc), &file_of(session, span)));
+    }
+    out.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
+    Ok(out)
+}
+
+/// Collectives and the algorithms that exist for them.
+fn algorithms(session: &mut Session, files: &[String], report: ReportFormat) -> Outcome {
+    let library = super::library(session, files)?;
     let mut rows: Vec<Row> = library
         .algorithms()
         .map(|id| {
@@ -36,13 +191,13 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
                     .collect(),
                 axes: a.axes.len(),
                 condition: a.cond.as_ref().map(|c| text(session, c.span)),
-                file: session.map.get(a.span.file).map_or_else(String::new, |f| f.name.clone()),
+                file: file_of(session, a.span),
                 summary: of_family(&library, a),
             }
         })
         .collect();
     rows.sort_by(|a, b| (&a.collective, &a.algorithm, &a.file).cmp(&(&b.collective, &b.algorithm, &b.file)));
-    if args.report == ReportFormat::Json {
+    if report == ReportFormat::Json {
         let all = serde_json::json!({ "schema": 1, "algorithms": rows });
         session.result(&all.to_string());
         return Ok(());
@@ -84,10 +239,10 @@ fn of_family(library: &kbc_rounds::Library, a: &AlgorithmDecl) -> String {
 
 /// First line of the documentation.
 fn summary(a: &AlgorithmDecl) -> String {
-    a.doc.lines().next().unwrap_or("").trim().to_owned()
+    first(&a.doc).to_owned()
 }
 
-fn text(session: &Session, span: kbc_diag::Span) -> String {
+fn text(session: &Session, span: Span) -> String {
     session
         .map
         .get(span.file)

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod compile;
+pub mod completions;
 pub mod explain;
 pub mod fmt;
 pub mod list;
@@ -36,6 +37,7 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
         Command::Explain(args) => explain::run(session, args),
         Command::Passes(args) => passes::run(session, args),
         Command::List(args) => list::run(session, args),
+        Command::Completions(args) => completions::run(session, args),
     }
 }
 
@@ -91,11 +93,19 @@ pub fn load_kir(session: &mut Session, path: &str) -> Outcome<(FileId, Module)> 
 /// # Errors
 /// As [`load_file`].
 pub fn library(session: &mut Session, files: &[String]) -> Outcome<Library> {
+    Ok(everything(session, files)?.library)
+}
+
+/// The library, and all that some files declare.
+///
+/// # Errors
+/// As [`load_file`].
+pub fn everything(session: &mut Session, files: &[String]) -> Outcome<Loaded> {
     // All files in one scope, as if one file used them all.
     let uses: Vec<String> = files.iter().map(|f| format!("use {f:?}\n")).collect();
     let text = uses.concat();
     let file = session.add_text("<files>", &text);
-    Ok(load_text(session, (!files.is_empty()).then_some((file, text)))?.library)
+    load_text(session, (!files.is_empty()).then_some((file, text)))
 }
 
 fn load_text(session: &mut Session, root: Option<(FileId, String)>) -> Outcome<Loaded> {

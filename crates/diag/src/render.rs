@@ -4,7 +4,7 @@
 //! it goes and never panics: a message about a wrong place is better than no message.
 
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::span::{FileId, SourceFile, SourceMap, Span};
+use crate::span::{BYTE_ORDER_MARK, FileId, SourceFile, SourceMap, Span};
 use ariadne::{Cache, CharSet, Color, Config, IndexType, Label, Report, ReportKind, Source};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -64,9 +64,12 @@ pub fn human(d: &Diagnostic, map: &SourceMap, color: bool) -> String {
     let mut labels: Vec<(Range, &str)> = vec![];
     for l in &d.labels {
         if let Some(file) = map.get(l.span.file) {
-            files.sources.entry(l.span.file).or_insert_with(|| Source::from(file.text.as_str()));
+            // A mark of the byte order takes bytes and no column.
+            let text = file.text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&file.text);
+            files.sources.entry(l.span.file).or_insert_with(|| Source::from(text));
             let (start, end) = clamp(l.span, file);
-            labels.push(((l.span.file, start..end), &l.text));
+            let mark = file.text.len() - text.len();
+            labels.push(((l.span.file, start.saturating_sub(mark)..end.saturating_sub(mark)), &l.text));
         }
     }
     let Some((primary, _)) = labels.first() else { return without_place(d) };
@@ -249,6 +252,19 @@ mod tests {
         let col = |s: &str, c: char| s.chars().position(|x| x == c);
         assert_eq!(col(line, '$'), col(mark, '┬'), "{h}");
         assert!(h.contains("a.kb:2:11") && h.contains("a fact") && h.contains("do this"), "{h}");
+    }
+
+    #[test]
+    fn a_mark_of_the_byte_order_is_no_column() {
+        let mut map = SourceMap::default();
+        let id = map.add("b.kb", "\u{feff}ö = 1\r\n\tx");
+        for (start, end, place) in [(0, 0, "1:1"), (3, 5, "1:1"), (6, 7, "1:3"), (12, 13, "2:2")] {
+            let d = Diagnostic::error("E001", "t").primary(Span::new(id, start, end), "x");
+            assert_eq!(short(&d, &map), format!("b.kb:{place}: error[E001]: t"));
+            assert!(human(&d, &map, false).contains(&format!("b.kb:{place} ")), "{}", human(&d, &map, false));
+            let v: serde_json::Value = serde_json::from_str(&json(&d, &map)).expect("json");
+            assert_eq!(v["labels"][0]["start"]["byte"], start);
+        }
     }
 
     #[test]

@@ -69,6 +69,9 @@ impl<T> Spanned<T> {
     }
 }
 
+/// What some editors put before a text; no part of it.
+pub const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// One source text. `name` is what messages show (a path as the user gave it, or `<lib>/ring.kb`).
 #[derive(Clone, Debug)]
 pub struct SourceFile {
@@ -101,10 +104,12 @@ impl SourceMap {
         self.files.iter().enumerate().map(|(i, f)| (FileId(i as u32), f))
     }
 
-    /// Line and column, both from 1, of the start of a span; the column counts characters.
+    /// Line and column, both from 1, of the start of a span; the column counts characters (a mark of the byte order is
+    /// none).
     pub fn line_col(&self, span: Span) -> Option<(usize, usize)> {
         let text = &self.get(span.file)?.text;
         let before = text.get(..(span.start as usize).min(text.len()))?;
+        let before = before.strip_prefix(BYTE_ORDER_MARK).unwrap_or(before);
         let line = before.matches('\n').count() + 1;
         let col = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
         Some((line, col))

@@ -280,7 +280,46 @@ pub fn lex(file: FileId, text: &str) -> Lexed<'_> {
     for (start, end) in faults {
         out.diagnostics.push(fault(&text[start..end], Span::new(file, start, end)));
     }
+    mend(text, &mut out.tokens);
     out
+}
+
+/// Puts what was meant in the place of faults whose message is given already, so that the parser goes on as if nothing
+/// had happened: a word with foreign letters is a name, an arrow or operator is the one it looks like, a blank is none.
+fn mend<'s>(text: &'s str, tokens: &mut Vec<(usize, Token<'s>, usize)>) {
+    let mark = |c: char| matches!(c, '\u{300}'..='\u{36f}');
+    let letters = |s: &str| s.chars().all(|c| !c.is_ascii() && (c.is_alphanumeric() || mark(c)));
+    let word =
+        |t: &Token<'_>| matches!(t, Token::Name(_) | Token::Number(Number::Int(_))) || t.reserved().is_some();
+    let mut out: Vec<(usize, Token<'s>, usize)> = vec![];
+    // Whether the last token is a name with foreign letters, which goes on with what touches it.
+    let mut foreign = false;
+    for &(start, token, end) in tokens.iter() {
+        let touching = out.last().copied().filter(|l| l.2 == start);
+        let piece = &text[start..end];
+        let fault = token == Token::Error;
+        let first = match touching {
+            Some(last) if fault && letters(piece) && word(&last.1) => Some(last.0),
+            Some(last) if foreign && (word(&token) || fault && letters(piece)) => Some(last.0),
+            _ => None,
+        };
+        if let Some(first) = first {
+            out.pop();
+            out.push((first, Token::Name(&text[first..end]), end));
+            foreign = true;
+            continue;
+        }
+        foreign = fault && letters(piece);
+        let mut chars = piece.chars();
+        let meant = chars.next().filter(|_| fault && chars.next().is_none()).and_then(ascii_for);
+        match meant.map(|m| (m, Token::lexer(m).next())) {
+            _ if foreign => out.push((start, Token::Name(piece), end)),
+            Some((" ", _)) => {}
+            Some((_, Some(Ok(meant)))) if meant.fixed().is_some() => out.push((start, meant, end)),
+            _ => out.push((start, token, end)),
+        }
+    }
+    *tokens = out;
 }
 
 /// The message for a piece of text that is no token.

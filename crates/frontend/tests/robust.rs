@@ -62,6 +62,49 @@ fn damaged_files() {
     assert!(broken > 200, "the damage must be real: {broken}");
 }
 
+/// Every spec, damaged and with foreign text: an error, or a text that has a form.
+#[test]
+fn damaged_specs() {
+    let mut texts = vec![];
+    insta::glob!("../../../specs", "**/*.kb", |path| {
+        texts.push(std::fs::read_to_string(path).expect("found by a glob"));
+    });
+    assert!(texts.len() >= 15);
+    let foreign = [
+        "größe", "\u{2192}", "e\u{301}", "\u{feff}", "\r\n", "\t", "日本", "\u{a0}", "// ø\n", "\"ü", "'",
+        "★", "{", ")", ";", "-",
+    ];
+    let (mut seed, mut broken, mut whole) = (5, 0, 0);
+    for text in &texts {
+        let chars: Vec<char> = text.chars().collect();
+        for round in 0..40 {
+            let mut c = chars.clone();
+            for _ in 0..1 + round % 4 {
+                let at = next(&mut seed) % c.len();
+                let word = foreign[next(&mut seed) % foreign.len()];
+                match next(&mut seed) % 3 {
+                    0 => drop(c.splice(at..at, word.chars())),
+                    1 => drop(c.splice(at..(at + 3).min(c.len()), word.chars())),
+                    _ => c.swap(at, (at * 7) % chars.len()),
+                }
+            }
+            let text: String = c.into_iter().collect();
+            if check(&text) {
+                let form = kbc_frontend::fmt::format(kbc_diag::FileId(0), &text).expect("it parses");
+                assert_eq!(
+                    kbc_frontend::fmt::format(kbc_diag::FileId(0), &form).as_ref(),
+                    Ok(&form),
+                    "{text}"
+                );
+                whole += 1;
+            } else {
+                broken += 1;
+            }
+        }
+    }
+    assert!(broken > 200 && whole > 30, "{broken} {whole}");
+}
+
 #[test]
 fn nothing_is_too_deep_or_too_long() {
     let n = 20_000;

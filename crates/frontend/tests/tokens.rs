@@ -57,7 +57,11 @@ fn tokens() {
         ("a // put\nget /// let\n", "name(a) get"),
         ("a//", "name(a)"),
         ("", ""),
-        ("øæ put $$ 1", "fault put fault 1"),
+        ("øæ put $$ 1", "name(øæ) put fault 1"),
+        ("größe ñput 2é", "name(größe) name(ñput) name(2é)"),
+        ("a \u{2192} b \u{2264} 2 \u{d7}\u{a0}3 \u{2026}", "name(a) -> name(b) <= 2 fault 3 .."),
+        ("e\u{301}\u{301}x \u{2605}a", "name(e\u{301}\u{301}x) fault name(a)"),
+        ("\u{feff}put \u{feff}", "put fault"),
         ("putx put_ put", "name(putx) name(put_) put"),
     ] {
         assert_eq!(words(text), expected, "{text:?}");

@@ -79,9 +79,12 @@ pub enum ReduceOp {
 }
 
 impl ReduceOp {
+    /// All combiners.
+    pub const ALL: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max];
+
     /// The combiner of that name.
     pub fn parse(s: &str) -> Option<ReduceOp> {
-        [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max].into_iter().find(|r| r.name() == s)
+        Self::ALL.into_iter().find(|r| r.name() == s)
     }
 
     /// Its name.

@@ -22,9 +22,12 @@ const MAX_DEPTH: usize = 200;
 /// Largest exponent of `pow_int`, which is that many multiplications.
 pub(super) const MAX_EXPONENT: i64 = 64;
 
+/// Scalar functions of more than one operand, and of other things than values.
+pub(super) const FUNCTIONS: [&str; 5] = ["min", "max", "select", "pow_int", "cast"];
+
 /// Whether a name is a scalar function of the language.
 pub(super) fn is_function(name: &str) -> bool {
-    ScalarUn::parse(name).is_some() || ["min", "max", "select", "pow_int", "cast"].contains(&name)
+    ScalarUn::parse(name).is_some() || FUNCTIONS.contains(&name)
 }
 
 /// The comparison of an operator.

@@ -148,6 +148,17 @@ pub(crate) fn is_built_in(name: &str) -> bool {
         || kbc_ir::types::DType::parse(name).is_some()
 }
 
+/// What a program can call without declaring it: operations, collectives and scalar functions, sorted. Casts are called
+/// like element types and are not among them.
+pub fn operations() -> Vec<&'static str> {
+    let mut out: Vec<&str> = call::OPERATIONS.to_vec();
+    out.extend(kbc_ir::scalar::ScalarUn::ALL.iter().map(|f| f.name()));
+    out.extend(kernel::FUNCTIONS);
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
 /// An error that says that something of the language is not there yet.
 fn later(span: kbc_diag::Span, what: &str, help: &str) -> Diagnostic {
     Diagnostic::error("E290", format!("{what} not there yet")).primary(span, "here").help(help)

@@ -26,7 +26,7 @@ pub use links::{LinkSet, MAX_OWN_LINKS, OwnLink};
 pub use quantity::{Dimension, Quantity, quantity, unit_names};
 pub use route::{Route, RouteCost};
 pub use settings::{DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings};
-pub use shape::{MAX_DEVICES, Part, SHAPE_NAMES, Shape};
+pub use shape::{MAX_DEVICES, Part, SHAPE_NAMES, Shape, shape_example, shape_form};
 pub use text::{Fragment, Written};
 
 /// Names of a machine's axes, first slowest.

@@ -135,8 +135,9 @@ impl Shape {
     }
 }
 
-fn form(name: &Spanned<String>, found: usize) -> Diagnostic {
-    let form = match name.node.as_str() {
+/// How a generator of [`SHAPE_NAMES`] is called.
+pub fn shape_form(name: &str) -> &'static str {
+    match name {
         "torus" => "torus(a, b) or torus(a, b, c)",
         "mesh" => "mesh(a, b) or mesh(a, b, c)",
         "hypercube" => "hypercube(k)",
@@ -145,7 +146,25 @@ fn form(name: &Spanned<String>, found: usize) -> Diagnostic {
         "ring" => "ring(n)",
         "full" => "full(n)",
         _ => "switch(n)",
-    };
+    }
+}
+
+/// A small machine of a generator of [`SHAPE_NAMES`].
+pub fn shape_example(name: &str) -> &'static str {
+    match name {
+        "torus" => "torus(2, 2)",
+        "mesh" => "mesh(2, 2)",
+        "hypercube" => "hypercube(2)",
+        "tree" => "tree(2, 2)",
+        "hierarchy" => "hierarchy(full(2), ring(2))",
+        "ring" => "ring(4)",
+        "full" => "full(4)",
+        _ => "switch(4)",
+    }
+}
+
+fn form(name: &Spanned<String>, found: usize) -> Diagnostic {
+    let form = shape_form(&name.node);
     let (plural, name_text) = (if found == 1 { "" } else { "s" }, &name.node);
     Diagnostic::error("E442", format!("`{name_text}` does not take {found} argument{plural} like these"))
         .primary(name.span, "this generator")
