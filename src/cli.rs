@@ -1,7 +1,8 @@
-//! The command line: verbs, flags, and nothing else.
+//! The command line: verbs, flags, what is said about wrong ones, and nothing else.
 
 use crate::engine::Engine;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kbc_diag::{Diagnostic, SourceMap, render};
 
 /// A compiler for collective algorithms and tensor-parallel programs.
 #[derive(Parser, Debug)]
@@ -43,19 +44,53 @@ pub enum ColorChoice {
     Never,
 }
 
-/// What `--color` says among the words of a command line, for messages about the command line itself.
-pub fn color_of(words: &[String]) -> clap::ColorChoice {
+/// The last value of a flag among the words of a command line, which need not be right otherwise.
+fn said<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
     let mut at = words.iter().take_while(|w| *w != "--");
-    let mut said = None;
+    let mut out = None;
     while let Some(word) = at.next() {
-        if let Some(value) = word.strip_prefix("--color") {
-            said = value.strip_prefix('=').map(str::to_owned).or_else(|| at.next().cloned());
+        if let Some(rest) = word.strip_prefix(flag) {
+            match rest.strip_prefix('=') {
+                Some(value) => out = Some(value),
+                None if rest.is_empty() => out = at.next().map(String::as_str),
+                None => {}
+            }
         }
     }
-    match said.as_deref() {
+    out
+}
+
+/// The colours that `--color` asks for in messages about the command line itself.
+pub fn color_of(words: &[String]) -> clap::ColorChoice {
+    match said(words, "--color") {
         Some("always") => clap::ColorChoice::Always,
         Some("never") => clap::ColorChoice::Never,
         _ => clap::ColorChoice::Auto,
+    }
+}
+
+/// A message about the command line in the form that `--diagnostics` asks for (E416); none where that is the one for
+/// people, or where it is no error (`--help`, `--version`).
+pub fn usage(e: &clap::Error, words: &[String]) -> Option<String> {
+    if !e.use_stderr() {
+        return None;
+    }
+    let text = e.to_string();
+    let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
+    let mut d = Diagnostic::error("E416", lines.next().unwrap_or("").trim_start_matches("error: "));
+    for line in lines.filter(|l| !l.starts_with("For more information")) {
+        d = match (line.strip_prefix("tip: "), line.starts_with("Usage: ")) {
+            (Some(tip), _) => d.help(tip),
+            (None, true) => d.note(line),
+            // What is missing, and the values there are.
+            (None, false) => Diagnostic { title: format!("{} {line}", d.title), ..d },
+        };
+    }
+    let map = SourceMap::default();
+    match said(words, "--diagnostics") {
+        Some("short") => Some(render::short(&d, &map) + "\n"),
+        Some("json") => Some(render::json(&d, &map) + "\n"),
+        _ => None,
     }
 }
 

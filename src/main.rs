@@ -1,7 +1,7 @@
 //! The binary: one verb, one outcome, one exit code (0 fine, 1 the input is wrong, 2 usage or files, 101 a bug).
 
 use clap::{CommandFactory, FromArgMatches};
-use kbc::cli::{Cli, color_of};
+use kbc::cli::{Cli, color_of, usage};
 use kbc::session::Session;
 use kbc::{commands, crash};
 use std::process::ExitCode;
@@ -9,8 +9,17 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     crash::install();
     let words: Vec<String> = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned()).collect();
-    let matches = Cli::command().color(color_of(&words)).get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    let command = Cli::command().color(color_of(&words));
+    let cli = match command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
+        Ok(cli) => cli,
+        Err(e) => match usage(&e, &words) {
+            Some(text) => {
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+                return ExitCode::from(2);
+            }
+            None => e.exit(),
+        },
+    };
     crash::begin(&words);
     let mut session = Session::new(&cli);
     let (messages, code) = match commands::dispatch(&mut session, &cli.command) {

@@ -143,6 +143,27 @@ fn collect(dir: &Path, prefix: &Path, out: &mut BTreeMap<String, Vec<u8>>) -> io
     Ok(())
 }
 
+/// Writes a file that exists anew: where a link leads if it is one, with the permissions it had; all or nothing.
+///
+/// # Errors
+/// E410: it cannot be written.
+pub fn rewrite(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
+    let fail = |e: io::Error| failure(path, "write", &e);
+    let place = fs::canonicalize(path).map_err(fail)?;
+    let permissions = fs::metadata(&place).map_err(fail)?.permissions();
+    if permissions.readonly() {
+        return Err(failure(path, "write", &io::ErrorKind::PermissionDenied.into()));
+    }
+    let temporary = sibling(&place, "new");
+    let done = fs::write(&temporary, bytes)
+        .and_then(|()| fs::set_permissions(&temporary, permissions))
+        .and_then(|()| fs::rename(&temporary, &place));
+    done.map_err(|e| {
+        let _ = fs::remove_file(&temporary);
+        fail(e)
+    })
+}
+
 /// Writes one file: beside its place, then renamed.
 ///
 /// # Errors

@@ -114,6 +114,94 @@ fn the_reference_has_every_name() {
     assert!(missing.is_empty(), "docs/language.md does not speak of {missing:?}");
 }
 
+/// The flags of a verb, or those of every verb, as a table.
+fn flags(command: &clap::Command, every: bool) -> String {
+    let mut out = "| flag | does |\n|---|---|\n".to_owned();
+    let cell = |s: &str| s.replace('|', "\\|").replace('\n', " ");
+    for arg in command.get_arguments() {
+        if arg.is_hide_set()
+            || arg.is_global_set() != every
+            || ["help", "version"].contains(&arg.get_id().as_str())
+        {
+            continue;
+        }
+        let value = arg.get_value_names().map_or_else(String::new, |n| n[0].to_string());
+        let takes = arg.get_action().takes_values();
+        let name = match (arg.get_long(), arg.get_short()) {
+            (Some(long), Some(short)) => {
+                format!("`-{short}`, `--{long}{}`", if takes { format!(" {value}") } else { String::new() })
+            }
+            (Some(long), None) => {
+                format!("`--{long}{}`", if takes { format!(" {value}") } else { String::new() })
+            }
+            (None, Some(short)) => format!("`-{short} {value}`"),
+            (None, None) => format!("`{value}`"),
+        };
+        let help = arg.get_help().map_or_else(String::new, ToString::to_string);
+        assert!(!help.is_empty(), "{name} says nothing of itself");
+        let values: Vec<String> = arg
+            .get_possible_values()
+            .iter()
+            .filter(|_| takes)
+            .map(|v| format!("`{}`", v.get_name()))
+            .collect();
+        let default: Vec<String> = arg
+            .get_default_values()
+            .iter()
+            .filter(|_| takes)
+            .map(|v| v.to_string_lossy().into_owned())
+            .collect();
+        let mut text = help.strip_suffix('.').filter(|h| !h.ends_with('.')).unwrap_or(&help).to_owned();
+        if !values.is_empty() {
+            text += &format!("; one of {}", values.join(", "));
+        }
+        if !default.is_empty() {
+            text += &format!("; `{}` if nothing is said", default.join(" "));
+        }
+        out += &format!("| {} | {} |\n", cell(&name), cell(&text));
+    }
+    out
+}
+
+/// Tables of flags stand on the page as the command line describes them; KBC_BLESS=1 writes them.
+#[test]
+fn the_command_line_has_its_page() {
+    use clap::CommandFactory;
+    let mut command = kbc::cli::Cli::command();
+    command.build();
+    let page = read("docs/cli.md");
+    let (mut new, mut seen) = (String::new(), BTreeSet::new());
+    let mut rest = page.as_str();
+    while let Some((before, after)) = rest.split_once("<!-- flags: ") {
+        let (name, after) = after.split_once(" -->\n").expect("a name behind flags:");
+        let (_, after) = after.split_once("<!-- end -->").expect("an end of the table");
+        let table = match command.find_subcommand(name) {
+            Some(verb) => flags(verb, false),
+            None => {
+                assert_eq!(name, "every verb", "no verb of that name");
+                flags(&command, true)
+            }
+        };
+        assert!(table.lines().count() > 2 || name == "every verb", "{name} takes nothing");
+        new += &format!("{before}<!-- flags: {name} -->\n{table}<!-- end -->");
+        seen.insert(name.to_owned());
+        rest = after;
+    }
+    new += rest;
+    let verbs = command.get_subcommands().filter(|c| c.get_name() != "help").map(|c| c.get_name().to_owned());
+    let missing: Vec<String> =
+        verbs.filter(|v| !seen.contains(v) || !page.contains(&format!("| [`{v}`](#kbc-{v})"))).collect();
+    assert!(missing.is_empty(), "docs/cli.md does not speak of {missing:?}");
+    if std::env::var_os("KBC_BLESS").is_some() && new != page {
+        std::fs::write(root().join("docs/cli.md"), new).expect("can be written");
+    } else {
+        assert!(
+            new == page,
+            "docs/cli.md is not what the command line says; KBC_BLESS=1 cargo test --test docs writes it"
+        );
+    }
+}
+
 /// Targets of the links of a page.
 fn links(page: &str) -> Vec<&str> {
     page.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect()

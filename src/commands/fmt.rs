@@ -92,7 +92,7 @@ fn one(session: &mut Session, args: &Fmt, path: &str) -> Outcome {
     if path == "-" {
         session.result(&formatted);
     } else if formatted != text {
-        outdir::write_file(Path::new(path), formatted.as_bytes())?;
+        outdir::rewrite(Path::new(path), formatted.as_bytes())?;
     }
     Ok(())
 }
@@ -129,23 +129,27 @@ fn unformed(session: &Session, file: FileId, path: &str, text: &str, formatted: 
 
 /// Lines that go and lines that come, in hunks without context: `@ 12`, `- old`, `+ new`.
 fn diff(path: &str, old: &str, new: &str) -> String {
-    let (a, b): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
+    let (a, b): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let (mut i, mut j) = (0, 0);
     let mut out = format!("--- {path}\n+++ {path}, formatted\n");
+    if a == b {
+        out += "@ line ends, or a mark of the byte order\n";
+    }
     while i < a.len() || j < b.len() {
         if i < a.len() && j < b.len() && a[i] == b[j] {
             (i, j) = (i + 1, j + 1);
             continue;
         }
-        // The nearest pair of equal lines ends the hunk; further than this it is all one.
+        // The nearest pair of equal lines that say something ends the hunk; further than this it is all one.
         let reach = (a.len() - i).max(b.len() - j);
+        let same = |x: Option<&&str>, y: Option<&&str>| x == y && x.is_some_and(|x| x.trim().len() > 1);
         let (di, dj) = (0..=2 * reach.min(200))
             .flat_map(|sum| (0..=sum).map(move |di| (di, sum - di)))
-            .find(|&(di, dj)| matches!((a.get(i + di), b.get(j + dj)), (Some(x), Some(y)) if x == y))
+            .find(|&(di, dj)| same(a.get(i + di), b.get(j + dj)))
             .unwrap_or((a.len() - i, b.len() - j));
         out += &format!("@ {}\n", i + 1);
-        a[i..i + di].iter().for_each(|l| out += &format!("- {}\n", l.trim_end_matches('\r')));
-        b[j..j + dj].iter().for_each(|l| out += &format!("+ {l}\n"));
+        a[i..i + di].iter().for_each(|l| out += &format!("-{}{l}\n", if l.is_empty() { "" } else { " " }));
+        b[j..j + dj].iter().for_each(|l| out += &format!("+{}{l}\n", if l.is_empty() { "" } else { " " }));
         (i, j) = (i + di, j + dj);
     }
     out

@@ -148,8 +148,8 @@ fn matched(sources: &[Source<'_>], printed: &[Vec<Tok>]) -> Vec<Option<usize>> {
         }
     }
     if sources.len() - here == printed.len() - there {
-        for i in here..sources.len() {
-            out[i] = Some(there + i - here);
+        for (i, place) in out[here..].iter_mut().enumerate() {
+            *place = Some(there + i);
         }
         return out;
     }

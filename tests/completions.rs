@@ -1,0 +1,29 @@
+//! `kbc completions`: every verb and every long flag is in the script of every shell, and twice is the same.
+
+mod common;
+
+use clap::CommandFactory;
+use common::{kbc, root};
+
+#[test]
+fn scripts_know_every_verb_and_flag() {
+    let mut command = kbc::cli::Cli::command();
+    command.build();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let ran = kbc(root(), &["completions", shell], "");
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+        assert_eq!(kbc(root(), &["completions", shell], ""), ran);
+        let mut flags = 0;
+        for verb in command.get_subcommands() {
+            assert!(ran.stdout.contains(verb.get_name()), "{shell}: {}", verb.get_name());
+            for long in verb.get_arguments().filter(|a| !a.is_hide_set()).filter_map(|a| a.get_long()) {
+                // fish writes `-l flag`.
+                let found =
+                    ran.stdout.contains(&format!("--{long}")) || ran.stdout.contains(&format!("-l {long}"));
+                assert!(found, "{shell}: {} --{long}", verb.get_name());
+                flags += 1;
+            }
+        }
+        assert!(flags > 40, "{flags}");
+    }
+}
