@@ -108,7 +108,11 @@ pub fn begin(command: &[String]) {
 
 /// A text was read.
 pub fn read(name: &str, text: &str) {
-    record(|r| r.texts.push((name.to_owned(), text.to_owned())));
+    record(|r| {
+        if r.texts.iter().all(|t| t.0 != name) {
+            r.texts.push((name.to_owned(), text.to_owned()));
+        }
+    });
 }
 
 /// There is a module, and passes still to run on it.
@@ -333,7 +337,7 @@ mod tests {
                 ("c.kb".into(), "// kbc\n\n".into()),
             ],
             stage: Some(Stage::Passes),
-            module: Some(("place,select{by=rounds}".into(), module)),
+            module: Some(("place,select{by=time}".into(), module)),
             left: false,
         }
     }
@@ -343,7 +347,7 @@ mod tests {
         let mut r = example();
         let left = r.of_module().expect("there is one");
         let asked = asked_by_module(&left).expect("the first line");
-        assert_eq!(asked, ["opt", "-p", "place,select{by=rounds}"]);
+        assert_eq!(asked, ["opt", "-p", "place,select{by=time}"]);
         let again = text::parse(FileId(0), &left).expect("the head is comments");
         assert_eq!(Some(&again.name), r.module.as_ref().map(|m| &m.1.name));
         let run: Vec<&str> =

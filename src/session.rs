@@ -57,7 +57,7 @@ impl From<Diagnostic> for Failure {
 /// What a command yields.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
-/// Messages shown at once; what comes after is mostly the consequence of what came before.
+/// Messages shown to people at once; what comes after is mostly the consequence of what came before.
 const MOST: usize = 24;
 
 /// State of a run.
@@ -126,6 +126,10 @@ impl Session {
         };
         let text = String::from_utf8(bytes)
             .map_err(|e| cannot(format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to())))?;
+        if path == "-" {
+            // Standard input is there once, and a verb may look at its file twice.
+            self.given.insert(PathBuf::from("-"), text.clone());
+        }
         crash::read(path, &text);
         self.paths.push((path != "-").then(|| PathBuf::from(path)));
         Ok((self.map.add(path, text.clone()), text))
@@ -152,8 +156,9 @@ impl Session {
     pub fn tell(&self, list: &Diagnostics) {
         let mut err = std::io::stderr().lock();
         let all = list.clone().finish();
-        let more = all.list.len().saturating_sub(MOST);
-        for d in all.list.into_iter().take(MOST) {
+        let most = if self.format == DiagnosticFormat::Human { MOST } else { usize::MAX };
+        let more = all.list.len().saturating_sub(most);
+        for d in all.list.into_iter().take(most) {
             if self.quiet && d.severity == Severity::Note {
                 continue;
             }
@@ -164,7 +169,7 @@ impl Session {
             };
             let _ = writeln!(err, "{}", text.trim_end());
         }
-        if more > 0 && self.format != DiagnosticFormat::Json {
+        if more > 0 {
             let _ = writeln!(err, "... and {more} more messages");
         }
     }

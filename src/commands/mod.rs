@@ -74,8 +74,15 @@ pub fn load_file(session: &mut Session, path: &str) -> Outcome<Loaded> {
 /// Reads a `.kir` text and verifies that it is well formed.
 ///
 /// # Errors
-/// Of reading, parsing and the verifier.
+/// Of reading, parsing and the verifier; E416 for a program.
 pub fn load_kir(session: &mut Session, path: &str) -> Outcome<(FileId, Module)> {
+    if path.ends_with(".kb") {
+        return Err(Diagnostic::error("E416", format!("{path} is a program, not a text of the IR"))
+            .help(format!(
+                "kbc compile {path} --emit graph=FILE.kir writes its graph, --emit kir its schedule"
+            ))
+            .into());
+    }
     let (file, text) = session.read(path)?;
     crash::stage(Stage::Read);
     let module = kbc_ir::text::parse(file, &text)?;
