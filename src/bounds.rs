@@ -75,7 +75,7 @@ pub fn timed(schedule: &Schedule, topology: &Topology, path: bool) -> Result<(Ti
 ///
 /// # Errors
 /// E990: a time is below its bound by more than 1e-9 of it.
-fn against(
+pub fn against(
     schedule: &Schedule,
     topology: &Topology,
     timing: &Timing,

@@ -2,7 +2,7 @@
 //! partition evaluated again from the links alone.
 
 use kbc_diag::FileId;
-use kbc_ir::bounds::{Bound, CollKind, Problem, Sizes, algbw, bound, busbw};
+use kbc_ir::bounds::{self, Bound, CollKind, Method, Problem, Sizes, algbw, bound, busbw};
 use kbc_ir::topology::{DeviceId, LinkId, LinkRate, Topology};
 
 /// One byte a nanosecond and no latency: times are in units of bytes.
@@ -199,6 +199,10 @@ fn check_partition(topo: &Topology, problem: &Problem, b: &Bound) {
         b.bandwidth_ns,
         b.partition
     );
+    // What reports print of it.
+    let (out_of, row) = bounds::evaluate(topo, problem, &b.partition).expect("small");
+    assert!(near(row, again) && out_of.len() == b.partition.len());
+    assert!(near(out_of[0], out(topo, &problem.group, &b.partition[0]) * 1e9));
 }
 
 #[test]
@@ -224,6 +228,85 @@ fn all_reduce_optima_of_the_table() {
         assert!(b.exact, "{shape}");
         assert_eq!(b.bottleneck, "what leaves and enters every rank (all singletons)", "{shape}");
         check_partition(&topo, &problem, &b);
+    }
+}
+
+/// Links of different rates, worked out by hand.
+#[test]
+fn all_reduce_optima_of_unequal_links() {
+    let of = |text: &str| {
+        let topo = Topology::parse(text, FileId(0)).expect("a machine of this test");
+        let problem = all(&topo, CollKind::AllReduce, 1_000_000);
+        let b = bound(&topo, &problem).unwrap();
+        check_partition(&topo, &problem, &b);
+        (b.ns / 1e6, b.method, b.partition.len())
+    };
+    let same = |a: (f64, Method, usize), b: (f64, Method, usize)| near(a.0, b.0) && (a.1, a.2) == (b.1, b.2);
+    // One way at half the rate: 2 (p - 1) n over p (1 + 1/2).
+    let ring = "ring(6) { link: 1 GB/s, 0 ns; link -x: 0.5 GB/s, 0 ns }";
+    assert!(same(of(ring), (10.0 / 9.0, Method::Intervals, 6)), "{:?}", of(ring));
+    // A weak bridge between two squares: the cut through it.
+    let bridge = "mesh(2, 4) { link: 1 GB/s, 0 ns; link (0,1)->(0,2): 0.1 GB/s, 0 ns; link (0,2)->(0,1): 0.1 GB/s, 0 ns; \
+         link (1,1)->(1,2): 0.1 GB/s, 0 ns; link (1,2)->(1,1): 0.1 GB/s, 0 ns }";
+    assert!(same(of(bridge), (5.0, Method::Search, 2)), "{:?}", of(bridge));
+    // One slow link of a path holds everything up.
+    let path = "mesh(4) { link: 1 GB/s, 0 ns; link (1)->(2): 0.25 GB/s, 0 ns }";
+    assert!(same(of(path), (4.0, Method::Intervals, 2)), "{:?}", of(path));
+    // A fast cluster {0, 1, 2} and a slow fourth device in a complete graph: its three links of 1 each way.
+    let full = "full(4) { link: 1 GB/s, 0 ns; link (0)->(1): 9 GB/s, 0 ns; link (1)->(0): 9 GB/s, 0 ns; \
+         link (0)->(2): 9 GB/s, 0 ns; link (2)->(0): 9 GB/s, 0 ns; link (1)->(2): 9 GB/s, 0 ns; \
+         link (2)->(1): 9 GB/s, 0 ns }";
+    assert!(same(of(full), (1.0 / 3.0, Method::Search, 2)), "{:?}", of(full));
+    // Both wraps of size two, and their unequal halves: 2 (k - 1) n over all that leaves.
+    let two = "ring(2) { link: 1 GB/s, 0 ns; wrap2: 2; link -x: 0.5 GB/s, 0 ns }";
+    assert!(near(of(two).0, 1.0 / 1.5), "{:?}", of(two));
+}
+
+/// 64 devices with random links: exact, and no partition that anybody tries is better.
+#[test]
+fn sixty_four_devices_are_searched() {
+    let mut random = Random(23);
+    for (shape, method) in [
+        ("torus(8, 8)", Method::Search),
+        ("mesh(4, 4, 4)", Method::Search),
+        ("full(64)", Method::Search),
+        ("ring(64)", Method::Intervals),
+    ] {
+        let mut topo = machine(shape);
+        (0..12).for_each(|_| disturb(&mut topo, &mut random, true));
+        let problem = all(&topo, CollKind::AllReduce, 6_400_000);
+        let b = bound(&topo, &problem).unwrap();
+        assert_eq!((b.exact, b.method), (true, method), "{shape}");
+        check_partition(&topo, &problem, &b);
+        let mut tried = 0;
+        for round in 0..300 {
+            // Blobs that grow along links, beside singletons: what could be denser than the rest.
+            let mut part: Vec<usize> = (0..64).collect();
+            for _ in 0..=round % 40 {
+                let link = topo.link(LinkId(random.below(topo.link_count()) as u32)).expect("it exists");
+                let (a, c) = (part[link.from.0 as usize], part[link.to.0 as usize]);
+                part.iter_mut().filter(|p| **p == c).for_each(|p| *p = a);
+            }
+            let parts: Vec<Vec<DeviceId>> = (0..64)
+                .map(|k| (0..64).filter(|&d| part[d] == k).map(|d| DeviceId(d as u32)).collect::<Vec<_>>())
+                .filter(|p| !p.is_empty())
+                .collect();
+            if parts.len() > 1 {
+                let (_, row) = bounds::evaluate(&topo, &problem, &parts).expect("small");
+                assert!(row <= b.bandwidth_ns * (1.0 + 1e-12), "{shape}: {row} {}", b.bandwidth_ns);
+                tried += 1;
+            }
+        }
+        assert!(tried > 200);
+    }
+    for (shape, method) in [
+        ("torus(8, 8)", Method::Symmetry),
+        ("mesh(8, 8)", Method::Symmetry),
+        ("mesh(4, 4, 4)", Method::Search),
+    ] {
+        let topo = machine(shape);
+        let b = bound(&topo, &all(&topo, CollKind::AllReduce, 640)).unwrap();
+        assert_eq!((b.exact, b.method, b.partition.len()), (true, method, 64), "{shape}");
     }
 }
 
@@ -382,7 +465,7 @@ fn one_slow_link_is_named_where_it_matters() {
     let mut large = machine("mesh(20, 20)");
     large.set_link(DeviceId(0), DeviceId(1), slow).unwrap();
     let b = bound(&large, &all(&large, CollKind::AllReduce, 1000)).unwrap();
-    assert!(!b.exact);
+    assert!(!b.exact && b.method == Method::Found);
     // The corner gets everything over one whole and one slow link; only singletons are summed up otherwise.
     assert_eq!(b.bottleneck, "links out of (0,0)");
     assert!(near(b.ns, 1000.0 / 1.1), "{}", b.ns);

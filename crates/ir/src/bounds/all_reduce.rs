@@ -17,7 +17,7 @@ use fixedbitset::FixedBitSet;
 use super::cuts::{Best, Capacity, Cut};
 use super::demand::Demand;
 use super::flow::Net;
-use super::{Row, Split, cuts, search, strength};
+use super::{Method, Row, Split, cuts, search, strength};
 use crate::topology::{Shape, Topology};
 
 /// Devices up to which the strength is computed.
@@ -32,36 +32,40 @@ pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row 
     let p = demand.ranks();
     let everybody = p == topo.device_count();
     let closed = everybody && topo.has_uniform_links() && uniformly_dense(topo.shape());
-    let mut exact = closed;
+    let mut method = if closed { Method::Symmetry } else { Method::Found };
     let mut rows: Vec<Row> = vec![];
     if everybody {
         let total: f64 = demand.problem.group.iter().map(|&d| capacity.out(d)).sum();
-        rows.push(Row { ns: time(demand, p, total), split: Split::Singletons, exact });
+        rows.push(Row { ns: time(demand, p, total), split: Split::Singletons, method });
         if !closed && let Some(axis) = topo.only_axis() {
             rows.push(chain(topo, demand, capacity, axis));
-            exact = true;
+            method = Method::Intervals;
         } else if !closed && p <= MAX_DEVICES && topo.link_count() <= MAX_LINKS {
             rows.push(strongest(topo, demand));
-            exact = true;
+            method = Method::Search;
         }
     } else {
         let (found, all) = among_relays(topo, demand, capacity);
         rows.extend(found);
-        exact = all;
+        if all {
+            method = Method::Search;
+        }
     }
     let mut best = Best::default();
     cuts::offer(topo, demand, capacity, &mut best);
     if !closed {
         // A partition into two sums both directions; a single direction of a cut must carry n as well.
         let covered = everybody && symmetric(topo);
-        exact &= covered || cuts::complete(topo) || search::offer(topo, demand, &mut best);
+        if !covered && !cuts::complete(topo) && !search::offer(topo, demand, &mut best) {
+            method = Method::Found;
+        }
     }
     if let Some(Cut { ns, inside }) = best.0 {
-        rows.push(Row { ns, split: Split::Cut(inside), exact });
+        rows.push(Row { ns, split: Split::Cut(inside), method });
     }
     let longest = rows.into_iter().reduce(|a, b| if b.ns > a.ns * (1.0 + 1e-12) { b } else { a });
-    let nothing = Row { ns: 0.0, split: Split::Singletons, exact: false };
-    Row { exact, ..longest.unwrap_or(nothing) }
+    let nothing = Row { ns: 0.0, split: Split::Singletons, method };
+    Row { method, ..longest.unwrap_or(nothing) }
 }
 
 fn time(demand: &Demand, parts: usize, out: f64) -> f64 {
@@ -120,7 +124,7 @@ fn chain(topo: &Topology, demand: &Demand, capacity: &Capacity, axis: usize) -> 
     for (r, &device) in demand.problem.group.iter().enumerate() {
         blocks[part[topo.coordinate(device, axis) as usize]].push(r);
     }
-    Row { ns, split: split(demand, blocks), exact: true }
+    Row { ns, split: split(demand, blocks), method: Method::Intervals }
 }
 
 /// The strength, by search.
@@ -146,7 +150,7 @@ fn strongest(topo: &Topology, demand: &Demand) -> Row {
     parts.iter().enumerate().for_each(|(i, part)| part.iter().for_each(|&r| of[r] = i));
     let between: i128 = edges.iter().filter(|e| of[e.0] != of[e.1]).map(|e| e.2).sum();
     let ns = time(demand, parts.len(), between as f64 * net.unit);
-    Row { ns, split: split(demand, parts), exact: true }
+    Row { ns, split: split(demand, parts), method: Method::Search }
 }
 
 fn split(demand: &Demand, parts: Vec<Vec<usize>>) -> Split {
@@ -161,14 +165,20 @@ fn among_relays(topo: &Topology, demand: &Demand, capacity: &Capacity) -> (Vec<R
     if !few && !search::affordable(topo, p) {
         // A device's links carry at least what flows from it to other ranks.
         let total: f64 = group.iter().map(|&d| capacity.out(d)).sum();
-        return (vec![Row { ns: time(demand, p, total), split: Split::Singletons, exact: false }], false);
+        return (
+            vec![Row { ns: time(demand, p, total), split: Split::Singletons, method: Method::Found }],
+            false,
+        );
     }
     let net = Net::of(topo);
     let set = |bits: usize| -> FixedBitSet { (0..p).filter(|r| bits >> r & 1 == 1).collect() };
     if !few {
         let alone = search::out_of(&net, demand, (0..p).map(|r| std::iter::once(r).collect()));
         let total = alone.iter().sum::<i128>() as f64 * net.unit;
-        return (vec![Row { ns: time(demand, p, total), split: Split::Singletons, exact: false }], false);
+        return (
+            vec![Row { ns: time(demand, p, total), split: Split::Singletons, method: Method::Found }],
+            false,
+        );
     }
     let full = (1usize << p) - 1;
     let mut out = vec![0];
@@ -201,7 +211,7 @@ fn among_relays(topo: &Topology, demand: &Demand, capacity: &Capacity) -> (Vec<R
             left ^= part;
         }
         let ns = time(demand, k, least[k][full].0 as f64 * net.unit);
-        rows.push(Row { ns, split: split(demand, parts), exact: true });
+        rows.push(Row { ns, split: split(demand, parts), method: Method::Search });
     }
     (rows, true)
 }

@@ -17,6 +17,7 @@ mod search;
 mod strength;
 mod words;
 
+use fixedbitset::FixedBitSet;
 use kbc_diag::Diagnostic;
 
 use crate::topology::{DeviceId, Topology};
@@ -24,6 +25,31 @@ use cuts::{Best, Capacity, Cut, Inside};
 use demand::Demand;
 
 pub use demand::{CollKind, Problem, Sizes};
+
+/// How a bandwidth row was found, and so whether it is the best of its kind.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Method {
+    /// The best by proof: the machine is a uniform generator and all of it is the group.
+    Symmetry,
+    /// The best of all: on a cycle or a path it consists of intervals, which are all looked at.
+    Intervals,
+    /// The best of all: by maximum flows (strength of a graph, or least cuts).
+    Search,
+    /// The best of those that were looked at.
+    Found,
+}
+
+impl Method {
+    /// For reports.
+    pub fn words(self) -> &'static str {
+        match self {
+            Method::Symmetry => "exact, by symmetry",
+            Method::Intervals => "exact, over all intervals",
+            Method::Search => "exact, by maximum flows",
+            Method::Found => "from this partition, the best of those looked at",
+        }
+    }
+}
 
 /// A lower bound and where it comes from.
 #[derive(Clone, PartialEq, Debug)]
@@ -46,6 +72,8 @@ pub struct Bound {
     pub bandwidth_bottleneck: String,
     /// Whether no partition of the ranks gives a larger bandwidth row. Otherwise it is "from this partition".
     pub exact: bool,
+    /// How that is known.
+    pub method: Method,
     /// The partition of the ranks behind the bandwidth row: of a cut two parts, the sending one first.
     pub partition: Vec<Vec<DeviceId>>,
 }
@@ -88,7 +116,7 @@ enum Split {
 struct Row {
     ns: f64,
     split: Split,
-    exact: bool,
+    method: Method,
 }
 
 /// The lower bound of a collective.
@@ -109,6 +137,7 @@ pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
             bottleneck: "-".to_owned(),
             bandwidth_bottleneck: "-".to_owned(),
             exact: true,
+            method: Method::Symmetry,
             partition: vec![],
         });
     }
@@ -147,7 +176,8 @@ pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
         slack_ns,
         bottleneck,
         bandwidth_bottleneck: words,
-        exact: row.exact,
+        exact: row.method != Method::Found,
+        method: row.method,
         partition: words::parts(topo, &demand, &row.split),
     })
 }
@@ -172,13 +202,63 @@ fn cut_row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     let mut best = Best::default();
     cuts::offer(topo, demand, capacity, &mut best);
     let found = best.0.as_ref().map_or(0.0, |c| c.ns);
-    let exact = found >= ceiling(topo, demand) * (1.0 - 1e-12)
-        || cuts::complete(topo)
-        || search::offer(topo, demand, &mut best);
+    let method = if found >= ceiling(topo, demand) * (1.0 - 1e-12) {
+        Method::Symmetry
+    } else if cuts::complete(topo) {
+        Method::Intervals
+    } else if search::offer(topo, demand, &mut best) {
+        Method::Search
+    } else {
+        Method::Found
+    };
     match best.0 {
-        Some(Cut { ns, inside }) => Row { ns, split: Split::Cut(inside), exact },
-        None => Row { ns: 0.0, split: Split::Singletons, exact },
+        Some(Cut { ns, inside }) => Row { ns, split: Split::Cut(inside), method },
+        None => Row { ns: 0.0, split: Split::Singletons, method },
     }
+}
+
+/// Links up to which [`evaluate`] adds them up.
+const MAX_EVALUATED: u64 = 1 << 20;
+
+/// What can leave each part of a partition of a problem's ranks, in bytes a second, and the bandwidth row that the
+/// partition stands for, in ns: all-reduce 2 (k - 1) n over the sum, and with two parts at least n over the lesser; of
+/// others the bytes that must leave the first part. None where there are too many links, or flows through other devices
+/// would take too long.
+pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> Option<(Vec<f64>, f64)> {
+    let demand = Demand::new(problem);
+    let set = |part: &Vec<DeviceId>| -> FixedBitSet { part.iter().map(|d| d.0 as usize).collect() };
+    let ranks = |part: &Vec<DeviceId>| -> FixedBitSet {
+        let devices = set(part);
+        (0..problem.group.len()).filter(|&r| devices.contains(problem.group[r].0 as usize)).collect()
+    };
+    let out: Vec<f64> = if demand.ranks() == topo.device_count() {
+        if topo.link_count() > MAX_EVALUATED {
+            return None;
+        }
+        let leaves = |part: &Vec<DeviceId>| {
+            let devices = set(part);
+            let links = part.iter().flat_map(|&d| topo.links_from(d));
+            links.filter(|l| !devices.contains(l.to.0 as usize)).map(|l| l.rate.bandwidth).sum()
+        };
+        parts.iter().map(leaves).collect()
+    } else {
+        if !search::affordable(topo, parts.len()) {
+            return None;
+        }
+        let net = flow::Net::of(topo);
+        let values = search::out_of(&net, &demand, parts.iter().map(ranks));
+        values.iter().map(|&v| v as f64 * net.unit).collect()
+    };
+    let n = problem.bytes as f64;
+    let first = *out.first()?;
+    let ns = if problem.kind == CollKind::AllReduce {
+        let both = 2.0 * (parts.len() - 1) as f64 * n / out.iter().sum::<f64>();
+        let one_way = if parts.len() == 2 { n / out.iter().copied().fold(first, f64::min) } else { 0.0 };
+        both.max(one_way)
+    } else {
+        search::must_leave(&demand, &ranks(parts.first()?)) / first
+    };
+    Some((out, ns * 1e9))
 }
 
 /// What no cut can exceed on a uniform generator whose devices are all ranks; infinite otherwise.

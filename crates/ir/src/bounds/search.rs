@@ -116,21 +116,27 @@ fn every(topo: &Topology, net: &Net, demand: &Demand, best: &mut Best) -> bool {
         let has = |rank: usize| mask >> rank & 1 == 1;
         let leaves = |a: &&(usize, usize, i128)| has(rank_of[a.0]) && !has(rank_of[a.1]);
         let capacity: i128 = net.arcs.iter().filter(leaves).map(|a| a.2).sum();
-        let members = (0..p).filter(|&r| has(r));
-        let bytes = match demand.pairs() {
-            Some(m) => {
-                let crosses = |i: &usize| has(i / p) && !has(i % p);
-                (0..p * p).filter(crosses).map(|i| u128::from(m[i])).sum::<u128>() as f64
-            }
-            None => demand.out(members.clone().fold(Side::default(), |side, r| Side {
-                ranks: side.ranks + 1,
-                weight: side.weight + demand.weight(r),
-                root: false,
-            })),
-        };
-        best.offer(bytes, capacity as f64 * net.unit, || Inside::Ranks(members.collect()));
+        let members: FixedBitSet = (0..p).filter(|&r| has(r)).collect();
+        let bytes = must_leave(demand, &members);
+        best.offer(bytes, capacity as f64 * net.unit, || Inside::Ranks(members.ones().collect()));
     }
     true
+}
+
+/// Bytes that must go from some ranks to the others.
+pub(super) fn must_leave(demand: &Demand, set: &FixedBitSet) -> f64 {
+    let p = demand.ranks();
+    match demand.pairs() {
+        Some(m) => {
+            let crosses = |i: &usize| set.contains(i / p) && !set.contains(i % p);
+            (0..p * p).filter(crosses).map(|i| u128::from(m[i])).sum::<u128>() as f64
+        }
+        None => demand.out(set.ones().fold(Side::default(), |side, r| Side {
+            ranks: side.ranks + 1,
+            weight: side.weight + demand.weight(r),
+            root: side.root || demand.one(r).root,
+        })),
+    }
 }
 
 /// Maximum flow from some ranks to all other ranks, for each of these non-empty proper sets of ranks, in units of the

@@ -1,0 +1,141 @@
+//! Machines with rules of their own, through the command line: published figures to the nanosecond, no time below a
+//! bound under any rules, and kbc's own mistakes are told from the user's.
+
+mod common;
+#[path = "real/driver.rs"]
+mod driver;
+
+use common::{kbc, root};
+use driver::built;
+use kbc::session::Failure;
+use kbc::{bounds, perturb};
+use kbc_backend_sim::time::{TimeOptions, simulate};
+use kbc_diag::FileId;
+use kbc_frontend::machine::read_perturb;
+use kbc_ir::topology::Topology;
+
+fn report(words: &[&str]) -> serde_json::Value {
+    let ran = kbc(root(), words, "");
+    assert_eq!(ran.code, 0, "{words:?}: {}", ran.stderr);
+    serde_json::from_str(&ran.stdout).expect("JSON")
+}
+
+/// ASTRA-sim 2, analytical and congestion aware: ring all-reduce of 64 MiB. 1024 and 4096 ranks are in the benchmark
+/// `analytical`.
+#[test]
+fn figures_of_the_analytical_simulator() {
+    for (p, ns) in [(8, 2_194_515.0), (64, 2_524_033.0), (256, 2_745_331.0)] {
+        let p = format!("p={p}");
+        let r = report(&[
+            "run",
+            "specs/bench/ring_all_reduce.kb",
+            "-D",
+            &p,
+            "-D",
+            "n=16777216",
+            "--no-data",
+            "--topology",
+            "specs/topologies/analytical.yaml",
+            "--report",
+            "json",
+        ]);
+        assert_eq!(r["time_ns"].as_f64(), Some(ns), "{p}");
+        assert!(r["percent"].as_f64().expect("a bound") < 100.0);
+    }
+}
+
+const RULES: [&str; 6] = [
+    "",
+    "forward: store_and_forward",
+    "round: 1 ns",
+    "forward: store_and_forward; round: 7 ns",
+    "forward: store_and_forward; round: 1 ns; endpoint: 1 ns",
+    "endpoint: 30 ns",
+];
+
+/// Machines on which latency, bandwidth or nothing is scarce, some with a slow direction; small messages on a machine that
+/// rounds down are the case in which a physical bound would be wrong.
+#[test]
+fn no_time_is_below_its_bound_under_any_rules() {
+    let mut rounded = 0;
+    for (spec, sizes) in [
+        ("specs/all_reduce.kb", ["n=7", "n=4000"]),
+        ("specs/all_gather.kb", ["n=8", "n=4000"]),
+        ("specs/all_to_all.kb", ["rows=4", "rows=300"]),
+        ("specs/broadcast.kb", ["n=5", "n=4000"]),
+    ] {
+        for shape in ["ring(4)", "mesh(2, 2)", "full(4)", "torus(2, 2)"] {
+            for n in sizes {
+                let job = built(&[spec, "-D", n, "--topology", shape]);
+                for rates in ["50 GB/s, 500 ns", "50 GB/s, 0 ns", "3.7 GB/s, 0.9 ns", "900 GB/s, 1.5 ns"] {
+                    for rules in RULES {
+                        for more in ["", "; link (1)->(0): 1 GB/s, 0.3 ns"] {
+                            if shape != "ring(4)" && !more.is_empty() {
+                                continue;
+                            }
+                            let text = format!("{shape} {{ link: {rates}{more}; {rules} }}");
+                            let topo = Topology::parse(&text.replace("; }", " }"), FileId(0))
+                                .unwrap_or_else(|d| panic!("{text}: {d:?}"));
+                            let (timing, lower) = bounds::timed(job.schedule(), &topo, true)
+                                .unwrap_or_else(|d| panic!("{spec} {n} {text}: {d:#?}"));
+                            assert!(timing.ns >= lower.ns * (1.0 - 1e-9), "{spec} {n} {text}");
+                            let end = timing.path.last().map_or(timing.ns, |s| s.end_ns);
+                            assert_eq!(end, timing.ns, "{spec} {n} {text}");
+                            rounded += usize::from(lower.collectives.iter().any(|c| {
+                                c.bound.slack_ns > 0.0 && c.bound.bandwidth_ns + c.bound.slack_ns > timing.ns
+                            }));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(rounded > 0, "some time is below the physical bound, or this tests little");
+}
+
+/// A bound of another machine than the one that was simulated is a contradiction; so is compute that takes longer than
+/// the whole.
+#[test]
+fn a_time_below_a_bound_is_an_error_of_kbc() {
+    let job = built(&["specs/all_reduce.kb", "-D", "n=100000", "--topology", "ring(4)"]);
+    let machine = |text| Topology::parse(text, FileId(0)).expect("a machine");
+    let fast = machine("ring(4) { link: 50 GB/s, 500 ns }");
+    let timing = simulate(job.schedule(), &fast, &TimeOptions::default()).expect("it runs");
+    assert!(bounds::against(job.schedule(), &fast, &timing, 0.0).is_ok());
+    let slow = machine("ring(4) { link: 1 GB/s, 500 ns }");
+    for (topo, compute) in [(&slow, 0.0), (&fast, timing.ns * 1.000_001)] {
+        let Err(d) = bounds::against(job.schedule(), topo, &timing, compute) else { panic!("no error") };
+        assert_eq!(d.list[0].code, "E990");
+        assert_eq!(Failure::from(d).into_parts().1, 101);
+    }
+}
+
+#[test]
+fn statistics_and_blame_of_runs() {
+    let job = built(&["specs/bench/ring_all_reduce.kb", "-D", "n=80000"]);
+    let of = |text: &str| {
+        let p = read_perturb(text, FileId(0)).unwrap_or_else(|d| panic!("{d:#?}"));
+        perturb::runs(job.schedule(), &job.built.topology, &p).unwrap_or_else(|d| panic!("{d:#?}"))
+    };
+    let plain = job.time_ns();
+    let r =
+        of("{runs: 40, seed: 5, links: [{count: 1, slow: 'uniform(1, 9)', latency: 'exponential(1 us)'}]}");
+    assert!(r.min_ns >= plain && r.min_ns <= r.median_ns && r.median_ns <= r.p95_ns && r.p95_ns <= r.max_ns);
+    assert!(r.median_ns < r.p95_ns && (5..45).contains(&r.worst_seed));
+    assert_eq!((r.ranks, r.links), (0, 1));
+    assert!(r.blame.len() == 1 && r.blame[0].what.starts_with("link (") && r.blame[0].percent > 10.0);
+    // One run of the worst seed is the worst run.
+    let text = format!(
+        "{{seed: {}, links: [{{count: 1, slow: 'uniform(1, 9)', latency: 'exponential(1 us)'}}]}}",
+        r.worst_seed
+    );
+    let one = of(&text);
+    assert_eq!((one.min_ns, one.max_ns), (r.max_ns, r.max_ns));
+    // A late start is the rank's, to the nanosecond.
+    let late = of("{stragglers: [{ranks: 3, late: 1 ms}]}");
+    assert_eq!((late.blame[0].what.as_str(), late.blame[0].ns), ("rank r=3", 1e6));
+    assert!(late.max_ns > 1e6 && (late.ranks, late.links) == (1, 0));
+    // A link against the direction of the ring carries nothing.
+    let idle = of("{links: [{links: (1)->(0), slow: 9}]}");
+    assert!(idle.max_ns == plain && idle.blame.is_empty() && idle.links == 1);
+}
