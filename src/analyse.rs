@@ -266,7 +266,7 @@ pub fn output_names(graph: &Graph) -> Vec<String> {
     out.into_iter().map(|o| o.1).collect()
 }
 
-/// Runs the schedule under the adversaries, several seeds, several calls.
+/// Runs the schedule under the adversaries, several seeds, several calls; with the message of a failure.
 ///
 /// # Errors
 /// Of the data, or of a run in peace.
@@ -276,15 +276,16 @@ pub fn adversary(
     seed: u64,
     seeds: u64,
     calls: u32,
-) -> Outcome<AdversarialReport> {
+) -> Outcome<(AdversarialReport, Option<Diagnostic>)> {
     let options = AdversaryOptions { seed, runs: seeds, calls, ..AdversaryOptions::default() };
     crash::stage(Stage::Run);
     let found = adversarial(schedule, &inputs.calls, None, &options)?;
-    Ok(AdversarialReport {
+    let report = AdversarialReport {
         runs: found.runs,
         elements: found.elements,
-        failure: found.failure.map(|f| failure(schedule, &f)),
-    })
+        failure: found.failure.as_ref().map(|f| failure(schedule, f)),
+    };
+    Ok((report, found.failure.map(|f| f.diagnostic)))
 }
 
 /// A failed run in words.

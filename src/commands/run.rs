@@ -3,10 +3,12 @@
 use super::compile::{begin, finish, inputs, show};
 use crate::analyse;
 use crate::build::{self, Argument, build};
-use crate::cli::{Run, Watch};
+use crate::cli::{ReportFormat, Run, Watch};
 use crate::data;
 use crate::perturb;
+use crate::report::Report;
 use crate::session::{Outcome, Session};
+use kbc_backend_sim::failure::{RunFailure, standstill};
 use kbc_backend_sim::generate::{self, ExactRange};
 use kbc_backend_sim::tensor::Tensor;
 use kbc_diag::{Diagnostic, Span};
@@ -42,9 +44,10 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
         report.inputs = inputs(&built, &done.inputs);
         report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
         if args.adversarial {
-            let found = analyse::adversary(schedule, &done.inputs, args.seed, args.seeds, calls)?;
-            report.ok &= found.failure.is_none();
+            let (found, failure) = analyse::adversary(schedule, &done.inputs, args.seed, args.seeds, calls)?;
+            report.ok &= failure.is_none();
             report.adversarial = Some(found);
+            failure.into_iter().for_each(|d| session.tell(&d.into()));
         }
         if let Some(last) = done.result.outputs.last() {
             data::write(&args.data, &names, &analyse::output_types(&built), last)?;
@@ -79,19 +82,14 @@ fn run_schedule(session: &mut Session, args: &Run) -> Outcome {
         };
         match args.data.engine.attempt(session, args.timings, schedule, &inputs.calls, &options) {
             Ok(result) => report.host_reads = crate::host::reads(schedule, &result),
-            Err(f) if f.ranks.is_empty() => return Err(f.diagnostics.into()),
-            Err(f) => {
-                report.ok = false;
-                report.failures = crate::host::failures(schedule, &f.ranks);
-                show(session, &report, args.report)?;
-                return Err(f.diagnostics.into());
-            }
+            Err(f) => return failed(session, report, schedule, *f, args.report),
         }
         report.engine = Some(args.data.engine.name());
         if args.adversarial {
-            let found = analyse::adversary(schedule, &inputs, args.seed, args.seeds, calls)?;
-            report.ok = found.failure.is_none();
+            let (found, failure) = analyse::adversary(schedule, &inputs, args.seed, args.seeds, calls)?;
+            report.ok = failure.is_none();
             report.adversarial = Some(found);
+            failure.into_iter().for_each(|d| session.tell(&d.into()));
         }
     }
     let described = build::perturb(session, args.perturb.as_ref())?;
@@ -99,7 +97,11 @@ fn run_schedule(session: &mut Session, args: &Run) -> Outcome {
     report.machine = machine.as_ref().map(|m| m.0.to_string());
     match machine {
         Some((topology, own)) if !args.no_time => {
-            analyse::time(&mut report, schedule, &topology)?;
+            if let Err(d) = analyse::time(&mut report, schedule, &topology) {
+                let stuck = d.list.iter().any(|d| d.code == "E361");
+                let ranks = stuck.then(|| standstill(schedule, 1)).flatten().map_or(vec![], |f| f.ranks);
+                return failed(session, report, schedule, RunFailure { diagnostics: d, ranks }, args.report);
+            }
             if let Some(p) = described.or(own) {
                 report.perturb = Some(perturb::runs(schedule, &topology, &p)?);
             }
@@ -112,6 +114,22 @@ fn run_schedule(session: &mut Session, args: &Run) -> Outcome {
         _ => {}
     }
     finish(session, &report, args.report, true)
+}
+
+/// The end of a run that did not come to its end: a report of the ranks where there are any, and the messages.
+fn failed(
+    session: &Session,
+    mut report: Report,
+    schedule: &Schedule,
+    failure: RunFailure,
+    format: ReportFormat,
+) -> Outcome {
+    if !failure.ranks.is_empty() {
+        report.ok = false;
+        report.failures = crate::host::failures(schedule, &failure.ranks);
+        show(session, &report, format)?;
+    }
+    Err(failure.diagnostics.into())
 }
 
 /// The machine of a schedule: that of `--topology`, else its own; a machine file without a shape changes its own.

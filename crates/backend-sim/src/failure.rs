@@ -2,9 +2,12 @@
 //!
 //! Owns the account by rank and the messages; who waits for whom is [`crate::stall`]'s.
 
-use crate::flow::Flow;
+use crate::flow::{Flow, Turn};
 use crate::stall;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::host::spelled;
+use kbc_ir::schedule::Schedule;
+use kbc_ir::walk::{Act, Program};
 
 /// Why there is no result.
 #[derive(Clone, Debug)]
@@ -43,6 +46,51 @@ impl From<Diagnostic> for Box<RunFailure> {
     fn from(d: Diagnostic) -> Self {
         Diagnostics::from(d).into()
     }
+}
+
+/// How a schedule comes to a standstill, whatever the data: none if it does not, or is refused. Who waits for whom depends
+/// neither on data nor on time, because counters only grow, so the streams are walked without either.
+pub fn standstill(schedule: &Schedule, calls: u32) -> Option<RunFailure> {
+    let spelled = spelled(schedule);
+    let program = Program::compile(&spelled).ok()?;
+    walked(&program, i64::from(calls))
+}
+
+/// The same for a program.
+pub(crate) fn walked(program: &Program<'_>, calls: i64) -> Option<RunFailure> {
+    let mut flow = Flow::new(program, calls);
+    let mut met = vec![];
+    let mut moved = true;
+    while moved {
+        moved = false;
+        for thread in 0..flow.threads.len() {
+            loop {
+                match flow.advance(thread) {
+                    Ok(Turn::Act(act, _)) => match act {
+                        Act::Notify { peer, counter } => flow.add(peer, counter),
+                        Act::Record(event) => flow.record(thread, event),
+                        _ => {}
+                    },
+                    Ok(Turn::CallOver(_)) => {}
+                    Ok(Turn::Blocked | Turn::Done) => break,
+                    Err(fault) => {
+                        let rank = flow.threads[thread].rank;
+                        met.push((rank, fault.diagnostic(|r| program.schedule.mesh.show(r))));
+                        flow.of_rank(rank).for_each(|t| {
+                            flow.threads[t].stopped = true;
+                            flow.threads[t].held = None;
+                        });
+                        break;
+                    }
+                }
+                moved = true;
+                if flow.threads[thread].stopped {
+                    break;
+                }
+            }
+        }
+    }
+    of(&mut flow, met)
 }
 
 /// What a run that can go no further has come to, from the faults that ranks met; none if all came to their end. Uses

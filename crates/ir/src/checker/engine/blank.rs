@@ -57,21 +57,21 @@ impl<C: Contents> Engine<'_, C> {
     /// Whether memory holds the zeros it was filled with, and nothing else yet.
     pub(super) fn zeros(&self, si: usize, rep: usize, a: &Access) -> bool {
         let (setup, call) = (self.setup, self.streams[si].call as usize);
-        if a.len == 0 {
+        let zero = match a.mem {
+            Mem::Buffer(b) => setup.schedule.buffers[b as usize].zero,
+            Mem::Slot(w, _) => setup.schedule.windows[w as usize].zero,
+        };
+        if !zero || a.len == 0 {
             return false;
         }
-        let mut places = setup.grids.of(a, rep).map(|p| self.order.last_write(rep * setup.grids.places + p));
-        match a.mem {
-            Mem::Buffer(b) => {
-                let filled = |w: Option<Acc>| {
-                    w.is_some_and(|w| {
-                        setup.host(w.op) == Some((b as usize, true)) && self.order.call_of(&w) == call
-                    })
-                };
-                setup.schedule.buffers[b as usize].zero && places.all(filled)
+        let untouched = |last: Option<Acc>| match (a.mem, last) {
+            (Mem::Slot(..), last) => last.is_none(),
+            (Mem::Buffer(_), None) => false,
+            (Mem::Buffer(b), Some(w)) => {
+                setup.host(w.op) == Some((b as usize, true)) && self.order.call_of(&w) == call
             }
-            Mem::Slot(w, _) => setup.schedule.windows[w as usize].zero && places.all(|w| w.is_none()),
-        }
+        };
+        setup.grids.of(a, rep).all(|p| untouched(self.order.last_write(rep * setup.grids.places + p)))
     }
 
     pub(super) fn check_written(&mut self, rep: usize, buffer: u32, call: u64, span: Span) {
