@@ -126,6 +126,8 @@ pub enum Command {
     List(List),
     /// A script that completes kbc's verbs and flags in a shell
     Completions(Completions),
+    /// Random programs on both engines, compared bit for bit
+    Fuzz(Fuzz),
 }
 
 /// What is compiled.
@@ -356,4 +358,61 @@ pub struct Completions {
     /// The shell.
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+/// `kbc fuzz`
+#[derive(Args, Debug)]
+pub struct Fuzz {
+    /// What is made at random.
+    #[command(subcommand)]
+    pub what: FuzzWhat,
+}
+
+/// What is made at random.
+#[derive(Subcommand, Debug)]
+pub enum FuzzWhat {
+    /// Programs through all passes; the interpreter and machine code must have the same bits
+    Engines(FuzzEngines),
+    /// Schedules, right ones and wrong ones; both engines must have the same bits, or fail both
+    Schedules(FuzzSchedules),
+}
+
+/// Which of the random ones.
+#[derive(Args, Debug)]
+pub struct FuzzRange {
+    /// How many.
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub programs: u64,
+    /// Seed: the same seed gives the same programs and inputs.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// The number of the first one.
+    #[arg(long, default_value_t = 0, value_name = "K")]
+    pub first: u64,
+    /// This number alone, and its text is shown.
+    #[arg(long, value_name = "K", conflicts_with_all = ["programs", "first"])]
+    pub only: Option<u64>,
+    /// Folder for what shows a difference.
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    pub out: String,
+}
+
+/// `kbc fuzz engines`
+#[derive(Args, Debug)]
+pub struct FuzzEngines {
+    /// A `.kb` file to run in place of a random program, on the inputs of `--seed` and `--only`.
+    pub file: Option<String>,
+    /// Which.
+    #[command(flatten)]
+    pub range: FuzzRange,
+}
+
+/// `kbc fuzz schedules`
+#[derive(Args, Debug)]
+pub struct FuzzSchedules {
+    /// `.kir` files to vary beside collectives of the library.
+    pub files: Vec<String>,
+    /// Which.
+    #[command(flatten)]
+    pub range: FuzzRange,
 }

@@ -11,6 +11,7 @@ pub mod commands;
 pub mod crash;
 pub mod data;
 pub mod engine;
+pub mod fuzz;
 pub mod host;
 pub mod outdir;
 pub mod perturb;

@@ -5,6 +5,7 @@ pub mod compile;
 pub mod completions;
 pub mod explain;
 pub mod fmt;
+pub mod fuzz;
 pub mod list;
 pub mod opt;
 pub mod passes;
@@ -32,6 +33,7 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
         Command::Check(args) => check::run(session, args),
         Command::Run(args) => run::run(session, args),
         Command::Opt(args) => opt::run(session, args),
+        Command::Fuzz(args) => fuzz::run(session, args),
         Command::Fmt(args) => fmt::run(session, args),
         Command::Repro(args) => repro::run(session, args),
         Command::Explain(args) => explain::run(session, args),

@@ -92,6 +92,7 @@ impl<'p> Effect<'p> {
 
     /// What is written, from the elements read in the order of `reads`. Code E363.
     pub(crate) fn compute(&self, mut data: Vec<Data>) -> Result<Data, Diagnostic> {
+        crate::interp::entered();
         let refuse = |r: Refusal| refused(r, self.span);
         match &self.compute {
             Compute::Copy => {

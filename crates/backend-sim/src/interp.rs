@@ -23,6 +23,7 @@ use kbc_ir::host::spelled;
 use kbc_ir::schedule::{BufferId, BufferRole, Schedule, WindowId};
 use kbc_ir::walk::{Act, Mem, Program};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -85,6 +86,23 @@ struct Memory {
     early: BTreeMap<Mem, Early>,
 }
 
+static FORBIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// For tests: from now on nothing in this process may enter the interpreter's data path. [`run`], and every operation
+/// that the interpreter or the adversary computes, panics; so what still runs is machine code alone. There is no way
+/// back: a test that calls this has a binary of its own.
+pub fn forbid() {
+    FORBIDDEN.store(true, Ordering::SeqCst);
+}
+
+/// Where the interpreter's data path is entered.
+pub(crate) fn entered() {
+    assert!(
+        !FORBIDDEN.load(Ordering::Relaxed),
+        "the interpreter's data path was entered, which is forbidden here"
+    );
+}
+
 struct Machine<'p> {
     program: &'p Program<'p>,
     host: Host<'p>,
@@ -118,6 +136,7 @@ pub fn attempt(
     inputs: &[Vec<Tensor>],
     options: &RunOptions,
 ) -> Result<RunResult, Box<RunFailure>> {
+    entered();
     let spelled = spelled(schedule);
     let program = Program::compile(&spelled)?;
     let host = Host::new(&program, inputs)?;

@@ -204,6 +204,7 @@ codes! {
     E990 "a time below its bound",
     E991 "a report that cannot be written",
     E992 "machine code that disagrees with the interpreter",
+    E993 "two engines that differ on a random program",
     E995 "a text whose form would mean something else",
 }
 

@@ -250,9 +250,11 @@ impl Lower<'_> {
             return Ok(dst);
         }
         // The line: what the collective works on, in place.
+        // Where another axis has one holder, the other groups work on empty lines.
         let full = |t: &TensorType| {
             let mut t = t.clone();
-            (t.partial, t.only) = (None, None);
+            t.partial = None;
+            t.only = t.only.filter(|o| o.1 != axis.name);
             t
         };
         let whole = Line { parts: 1, extent: Expr::Int(0), unit: Expr::Int(1), rule: CutRule::Even };

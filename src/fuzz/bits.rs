@@ -1,0 +1,133 @@
+//! Random bits as inputs: NaN, infinities, denormals, both zeros and extremes beside ordinary numbers.
+
+use super::rng::Rng;
+use half::{bf16, f16};
+use kbc_backend_sim::shard::feed_shape;
+use kbc_backend_sim::tensor::{Data, Tensor};
+use kbc_ir::schedule::{BufferRole, Schedule};
+use kbc_ir::types::{DType, TensorType};
+
+/// What the elements of a tensor are like.
+#[derive(Clone, Copy)]
+enum Style {
+    Bits,
+    Special,
+    Ordinary,
+    Whole,
+    Mixed,
+}
+
+/// The bits of f32 at which something happens.
+const SPECIAL: [u32; 18] = [
+    0x0000_0000, // 0
+    0x8000_0000, // -0
+    0x0000_0001, // the least denormal
+    0x807f_ffff, // the greatest negative denormal
+    0x0080_0000, // the least normal
+    0x7f7f_ffff, // the greatest
+    0xff7f_ffff,
+    0x7f80_0000, // infinity
+    0xff80_0000,
+    0x7fc0_0000, // NaN
+    0xffc0_0001,
+    0x7f80_0001, // a signalling NaN
+    0x3f80_0000, // 1
+    0xbf80_0000,
+    0x477f_e000, // 65504, the greatest f16
+    0x477f_f000, // 65520, which rounds to infinity in f16
+    0x3380_0000, // 2^-24, the least f16
+    0x4b80_0001,
+];
+
+fn float(rng: &mut Rng, style: Style) -> f32 {
+    match style {
+        Style::Bits => f32::from_bits(rng.next() as u32),
+        Style::Special => f32::from_bits(*rng.pick(&SPECIAL)),
+        Style::Ordinary => {
+            let unit = (rng.next() >> 40) as f32 / (1u32 << 24) as f32;
+            (unit - 0.5) * *rng.pick(&[1.0, 4.0, 16.0])
+        }
+        Style::Whole => rng.below(17) as f32 - 8.0,
+        Style::Mixed => {
+            let style = rng.weighted(&[
+                (1, Style::Bits),
+                (2, Style::Special),
+                (12, Style::Ordinary),
+                (3, Style::Whole),
+            ]);
+            float(rng, style)
+        }
+    }
+}
+
+fn int(rng: &mut Rng, style: Style, bits: u32) -> i64 {
+    let (lo, hi) = (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits));
+    match style {
+        Style::Bits => rng.next() as i64 >> (64 - bits),
+        Style::Special => *rng.pick(&[lo, lo + 1, hi, hi - 1, 0, 1, -1, 46341, 65536, -65536]),
+        Style::Whole | Style::Ordinary => rng.below(33) as i64 - 16,
+        Style::Mixed => {
+            let style = rng.weighted(&[(2, Style::Bits), (1, Style::Special), (4, Style::Whole)]);
+            int(rng, style, bits)
+        }
+    }
+}
+
+/// One half in two is given in bits of its own type, so that its denormals and NaN are as frequent as in f32.
+fn half_bits(rng: &mut Rng, style: Style) -> Option<u16> {
+    let bits = matches!(style, Style::Bits) || matches!(style, Style::Mixed) && rng.chance(10);
+    bits.then(|| rng.next() as u16)
+}
+
+/// `n` elements.
+pub fn data(rng: &mut Rng, dtype: DType, n: usize) -> Data {
+    let style = rng.weighted(&[
+        (2, Style::Bits),
+        (2, Style::Special),
+        (5, Style::Ordinary),
+        (3, Style::Whole),
+        (6, Style::Mixed),
+    ]);
+    macro_rules! all {
+        ($e:expr) => {
+            (0..n).map(|_| $e).collect()
+        };
+    }
+    match dtype {
+        DType::F32 => Data::F32(all!(float(rng, style))),
+        DType::F16 => Data::F16(all!(match half_bits(rng, style) {
+            Some(b) => f16::from_bits(b),
+            None => f16::from_f32(float(rng, style)),
+        })),
+        DType::BF16 => Data::BF16(all!(match half_bits(rng, style) {
+            Some(b) => bf16::from_bits(b),
+            None => bf16::from_f32(float(rng, style)),
+        })),
+        DType::I32 => Data::I32(all!(int(rng, style, 32) as i32)),
+        DType::I8 => Data::I8(all!(int(rng, style, 8) as i8)),
+        DType::U8 => Data::U8(all!(int(rng, style, 8) as u8)),
+        DType::I16 => Data::I16(all!(int(rng, style, 16) as i16)),
+        DType::I64 => Data::I64(all!(int(rng, style, 64))),
+    }
+}
+
+/// Inputs of a schedule for some calls. The elements depend on the input's name, not on what other inputs there are.
+pub fn inputs(schedule: &Schedule, seeds: &[u64], calls: u32) -> Vec<Vec<Tensor>> {
+    let mut types: Vec<(u32, &str, &TensorType)> = schedule
+        .buffers
+        .iter()
+        .filter_map(|b| match (b.role, &b.global) {
+            (BufferRole::Input(i), Some(t)) => Some((i, b.name.as_str(), t)),
+            _ => None,
+        })
+        .collect();
+    types.sort_by_key(|t| t.0);
+    let one = |name: &str, ty: &TensorType, call: u32| {
+        let name = name.bytes().fold(0u64, |h, b| h.wrapping_mul(257).wrapping_add(u64::from(b)));
+        let mut rng = Rng::new(&[seeds, &[name, u64::from(call)]].concat());
+        let shape = feed_shape(ty, &schedule.mesh);
+        let n = shape.iter().product::<u64>() as usize;
+        Tensor::new(shape, data(&mut rng, ty.dtype, n)).expect("as many elements as the shape has")
+    };
+    (0..calls).map(|c| types.iter().map(|(_, name, ty)| one(name, ty, c)).collect()).collect()
+}

@@ -1,0 +1,94 @@
+//! What the library offers a random program: algorithms that are legal on an axis, and kernels.
+
+use super::machine::Machine;
+use super::rng::Rng;
+use kbc_diag::FileId;
+use kbc_frontend::load::{Callable, Loaded};
+use kbc_ir::graph::CollKind;
+use kbc_ir::types::Axis;
+use kbc_rounds::ast::{AlgorithmDecl, ExprKind};
+use kbc_rounds::checks::algorithm_valued;
+use kbc_rounds::eval::Value;
+use kbc_rounds::group::is_legal;
+use kbc_rounds::library::AlgId;
+use kbc_rounds::rounds::{Call, coordinates};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The library as a random program sees it.
+pub struct Catalogue<'l> {
+    loaded: &'l Loaded,
+    /// Names of algorithms over one axis, with the collectives they serve.
+    names: BTreeMap<String, BTreeSet<String>>,
+    /// Elementwise kernels: name and number of operands.
+    pub kernels: Vec<(String, usize)>,
+}
+
+impl<'l> Catalogue<'l> {
+    /// Of what was loaded without a file of the user's.
+    pub fn new(loaded: &'l Loaded) -> Self {
+        let library = &loaded.library;
+        let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for decl in library.algorithms().map(|a| library.algorithm(a)).filter(|d| d.axes.len() == 1) {
+            names.entry(decl.name.node.clone()).or_default().insert(decl.coll.node.clone());
+        }
+        let kernels =
+            loaded.callables(loaded.files.first().map_or(FileId(0), |f| f.id)).filter_map(|c| match c {
+                Callable::Kernel(k) => Some((k.name.node.clone(), k.params.len())),
+                _ => None,
+            });
+        Catalogue { loaded, names, kernels: kernels.collect() }
+    }
+
+    /// Every algorithm of a collective that is made for an axis.
+    pub fn legal(&self, kind: CollKind, axis: &Axis, root: Option<u64>) -> Vec<&'l AlgorithmDecl> {
+        let library = &self.loaded.library;
+        let fits = |a: &AlgId| {
+            let decl = library.algorithm(*a);
+            let sizes: Vec<i64> = match decl.axes.len() {
+                1 => vec![axis.size as i64],
+                n if n == axis.parts.len() => axis.parts.iter().map(|p| p.1 as i64).collect(),
+                _ => return false,
+            };
+            let root = root.map(|r| coordinates(&sizes, r as i64));
+            decl.coll.node == kind.name()
+                && is_legal(library, &Call { alg: *a, sizes, root, args: Vec::<(String, Value)>::new() })
+                    .unwrap_or(false)
+        };
+        library.algorithms().filter(fits).map(|a| library.algorithm(a)).collect()
+    }
+
+    /// `using: ..` for a collective on an axis; none is left to the compiler.
+    pub fn using(
+        &self,
+        rng: &mut Rng,
+        kind: CollKind,
+        machine: &Machine,
+        axis: usize,
+        root: Option<u64>,
+    ) -> Option<String> {
+        let all = self.legal(kind, &machine.mesh.axes[axis], root);
+        if all.is_empty() || rng.chance(15) {
+            return None;
+        }
+        let decl = *rng.pick(&all);
+        let mut args = vec![];
+        for ((name, default), is_algorithm) in decl.params.iter().zip(algorithm_valued(decl)) {
+            let value = match &default.kind {
+                ExprKind::Name(n) if is_algorithm && rng.chance(25) => {
+                    // One that serves whatever the default serves.
+                    let Some(wanted) = self.names.get(n) else { continue };
+                    let fit = self.names.iter().filter(|(_, serves)| wanted.is_subset(serves)).map(|x| x.0);
+                    rng.pick(&fit.collect::<Vec<_>>()).to_string()
+                }
+                ExprKind::Int(i) if rng.chance(50) => (-i).to_string(),
+                _ => continue,
+            };
+            args.push(format!("{}: {value}", name.node));
+        }
+        if rng.chance(15) {
+            args.push(format!("memory: {}", rng.pick(&["hbm", "sram", "tcm"])));
+        }
+        let name = &decl.name.node;
+        Some(if args.is_empty() { name.clone() } else { format!("{name}({})", args.join(", ")) })
+    }
+}

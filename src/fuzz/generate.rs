@@ -1,0 +1,484 @@
+//! Random programs that are meant to be valid: inputs, elementwise chains, products, reductions, casts, placements and
+//! collectives. The same numbers give the same program.
+
+use super::catalogue::Catalogue;
+use super::machine::{Machine, OPS};
+use super::program::{Program, Value};
+use super::rng::Rng;
+use super::scalar::{Domain, expression, kernel, number};
+use kbc_ir::Name;
+use kbc_ir::graph::CollKind;
+use kbc_ir::types::{Cut, CutRule, DType, TensorType};
+use std::collections::BTreeSet;
+
+const COMPUTING: [(usize, DType); 4] =
+    [(36, DType::F32), (22, DType::F16), (20, DType::BF16), (22, DType::I32)];
+const MOVING: [DType; 8] =
+    [DType::F32, DType::F16, DType::BF16, DType::I32, DType::I8, DType::U8, DType::I16, DType::I64];
+
+/// Elements of a value, and of one in a program with long vectors.
+const ELEMENTS: (u64, u64) = (400, 9000);
+const MOST_VALUES: usize = 26;
+
+/// A size: none, one, small, prime, a power of two and its neighbours.
+fn size(rng: &mut Rng) -> u64 {
+    match rng.below(100) {
+        0..2 => 0,
+        2..16 => 1,
+        16..66 => 2 + rng.below(8) as u64,
+        66..84 => *rng.pick(&[11, 13, 17, 19, 23, 31, 37]),
+        _ => *rng.pick(&[12, 15, 16, 24, 32, 33, 63, 64, 65, 100]),
+    }
+}
+
+struct Builder<'c, 'l> {
+    catalogue: &'c Catalogue<'l>,
+    program: Program,
+    most: u64,
+    long: bool,
+}
+
+/// The program of two numbers.
+pub fn generate(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> Program {
+    let rng = &mut Rng::new(&[seed, number]);
+    let machine = Machine::random(rng);
+    let mut kernels = vec![];
+    for i in 0..rng.below(4) {
+        let domain = if rng.chance(70) { Domain::Float } else { Domain::Int };
+        let k = kernel(rng, format!("k{i}"), domain, &kernels);
+        kernels.push(k);
+    }
+    let long = rng.chance(12);
+    let mut b = Builder {
+        catalogue,
+        program: Program { machine, kernels, values: vec![], results: vec![] },
+        most: if long { ELEMENTS.1 } else { ELEMENTS.0 },
+        long,
+    };
+    for _ in 0..1 + rng.below(2) {
+        let dtype = rng.weighted(&COMPUTING);
+        let shape = b.shape(rng);
+        b.input(rng, dtype, &shape);
+    }
+    for _ in 0..1 + rng.below(6) {
+        b.statement(rng);
+        if b.program.values.len() > MOST_VALUES {
+            break;
+        }
+    }
+    b.results(rng);
+    b.program
+}
+
+/// A program of one or two collectives and nothing else.
+pub fn collectives(catalogue: &Catalogue<'_>, rng: &mut Rng, machine: Machine) -> Program {
+    let program = Program { machine, kernels: vec![], values: vec![], results: vec![] };
+    let mut b = Builder { catalogue, program, most: ELEMENTS.0, long: false };
+    for _ in 0..1 + rng.below(2) {
+        b.collective(rng);
+    }
+    if b.program.values.is_empty() {
+        b.input(rng, DType::F32, &[3]);
+    }
+    let last = b.program.values.len() - 1;
+    b.program.results.push((last, b.program.values[last].ty.clone()));
+    b.program
+}
+
+impl Builder<'_, '_> {
+    fn shape(&self, rng: &mut Rng) -> Vec<u64> {
+        let dims = rng.weighted(&[(3, 0), (28, 1), (45, 2), (18, 3), (6, 4)]);
+        let mut shape: Vec<u64> = (0..dims).map(|_| size(rng)).collect();
+        if self.long && dims > 0 {
+            // Crosses the blocks and vectors of kernels.
+            let at = if rng.chance(70) { dims - 1 } else { rng.below(dims) };
+            shape[at] = *rng.pick(&[1023, 1024, 1025, 1031, 2048, 2049, 3001, 4100]);
+        }
+        while shape.iter().product::<u64>() > self.most {
+            let i = rng.below(dims);
+            if !self.long || shape[i] < 1000 {
+                shape[i] = 1 + shape[i] / 3;
+            }
+        }
+        shape
+    }
+
+    fn push(&mut self, ty: TensorType, placed: bool, text: Option<String>, uses: BTreeSet<usize>) -> usize {
+        let i = self.program.values.len();
+        let name = if text.is_none() { format!("in{i}") } else { format!("v{i}") };
+        self.program.values.push(Value { name, ty, placed, text, annotated: false, uses });
+        i
+    }
+
+    fn input(&mut self, rng: &mut Rng, dtype: DType, shape: &[u64]) -> usize {
+        let ty = self.program.machine.place(rng, dtype, shape, false);
+        self.push(ty, true, None, BTreeSet::new())
+    }
+
+    fn let_(&mut self, ty: TensorType, text: String, uses: &[usize]) -> usize {
+        self.push(ty, false, Some(text), uses.iter().copied().collect())
+    }
+
+    fn name(&self, i: usize) -> String {
+        self.program.values[i].name.clone()
+    }
+
+    /// A value of a type that computes, later ones more often.
+    fn base(&mut self, rng: &mut Rng) -> usize {
+        let all: Vec<usize> =
+            (0..self.program.values.len()).filter(|i| self.program.values[*i].ty.dtype.reduces()).collect();
+        if all.is_empty() {
+            let dtype = rng.weighted(&COMPUTING);
+            let shape = self.shape(rng);
+            return self.input(rng, dtype, &shape);
+        }
+        all[rng.below(all.len()).max(rng.below(all.len()))]
+    }
+
+    fn statement(&mut self, rng: &mut Rng) {
+        match rng.below(100) {
+            0..36 => {
+                let depth = 1 + rng.below(3);
+                let base = self.base(rng);
+                self.elementwise(rng, base, depth, true);
+            }
+            36..48 => self.chain(rng),
+            48..57 => self.matmul(rng),
+            57..68 => self.reduction(rng),
+            68..76 => self.cast(rng),
+            76..83 => self.annotation(rng),
+            _ => self.collective(rng),
+        }
+    }
+
+    /// An operand of a type that is broadcast to a shape.
+    fn operand(&mut self, rng: &mut Rng, dtype: DType, shape: &[u64]) -> usize {
+        let fits = |v: &Value| {
+            let n = v.ty.dims.len();
+            v.ty.dtype == dtype
+                && n <= shape.len()
+                && v.ty.dims.iter().zip(&shape[shape.len() - n..]).all(|(d, s)| d.size == *s || d.size == 1)
+        };
+        let all: Vec<usize> =
+            (0..self.program.values.len()).filter(|i| fits(&self.program.values[*i])).collect();
+        if !all.is_empty() && !rng.chance(15) {
+            return all[rng.below(all.len()).max(rng.below(all.len()))];
+        }
+        let first = if rng.chance(30) { rng.below(shape.len() + 1) } else { 0 };
+        let own: Vec<u64> = shape[first..].iter().map(|s| if rng.chance(15) { 1 } else { *s }).collect();
+        self.input(rng, dtype, &own)
+    }
+
+    /// A scalar expression over a value and others of its type; the number of the result.
+    fn elementwise(&mut self, rng: &mut Rng, base: usize, depth: usize, widen: bool) -> usize {
+        let ty = self.program.values[base].ty.clone();
+        let dtype = ty.dtype;
+        let mut shape = ty.sizes();
+        if widen && rng.chance(20) {
+            shape.iter_mut().filter(|s| **s == 1).for_each(|s| *s = size(rng));
+            if rng.chance(30) && shape.len() < 4 {
+                shape.insert(0, 1 + rng.below(3) as u64);
+            }
+            if shape.iter().product::<u64>() > self.most {
+                shape = ty.sizes();
+            }
+        }
+        let domain = Domain::of(dtype);
+        // Kernels that may be called: the user's and, of floating-point numbers, the library's.
+        let own =
+            self.program.kernels.iter().filter(|k| k.domain == domain).map(|k| (k.name.clone(), k.params));
+        let mut kernels: Vec<(String, usize)> = own.collect();
+        if domain == Domain::Float {
+            kernels.extend(self.catalogue.kernels.iter().cloned());
+        }
+        let mut uses = vec![];
+        let mut leaf = |rng: &mut Rng| {
+            let mut one = |rng: &mut Rng| {
+                let i = if uses.is_empty() { base } else { self.operand(rng, dtype, &shape) };
+                uses.push(i);
+                self.name(i)
+            };
+            if kernels.is_empty() || !rng.chance(22) {
+                return one(rng);
+            }
+            let (name, params) = rng.pick(&kernels);
+            let args: Vec<String> = (0..*params)
+                .map(|i| if i > 0 && rng.chance(20) { number(rng, domain) } else { one(rng) })
+                .collect();
+            format!("{name}({})", args.join(", "))
+        };
+        let text = expression(rng, domain, depth, false, &mut leaf);
+        let sizes = self.broadcast(&uses);
+        self.let_(TensorType::replicated(dtype, &sizes), text, &uses)
+    }
+
+    /// The shape to which operands are broadcast.
+    fn broadcast(&self, uses: &[usize]) -> Vec<u64> {
+        let rank = uses.iter().map(|i| self.program.values[*i].ty.dims.len()).max().unwrap_or(0);
+        let mut sizes = vec![1; rank];
+        for i in uses {
+            let dims = &self.program.values[*i].ty.dims;
+            for (s, d) in sizes[rank - dims.len()..].iter_mut().zip(dims) {
+                *s = if d.size == 1 { *s } else { d.size };
+            }
+        }
+        sizes
+    }
+
+    /// Elementwise lets one after another on one shape; some are results too.
+    fn chain(&mut self, rng: &mut Rng) {
+        let mut at = self.base(rng);
+        for _ in 0..2 + rng.below(6) {
+            let depth = 1 + rng.below(2);
+            at = self.elementwise(rng, at, depth, false);
+            if rng.chance(12) {
+                let ty = self.program.values[at].ty.clone();
+                self.program.results.push((at, ty));
+            }
+        }
+    }
+
+    fn matmul(&mut self, rng: &mut Rng) {
+        let base = self.base(rng);
+        let mut sizes = self.program.values[base].ty.sizes();
+        let dtype = self.program.values[base].ty.dtype;
+        let base = if sizes.len() < 2 || rng.chance(20) {
+            let k = sizes.last().copied().unwrap_or_else(|| size(rng));
+            let m = size(rng).min((self.most / k.max(1)).max(1));
+            sizes = vec![m, k];
+            if rng.chance(30) && m * k * 3 <= self.most {
+                sizes.insert(0, 1 + rng.below(3) as u64);
+            }
+            self.input(rng, dtype, &sizes)
+        } else {
+            base
+        };
+        let left = rng.chance(60);
+        let rank = sizes.len();
+        let inner = if left { sizes[rank - 1] } else { sizes[rank - 2] };
+        let mut other = vec![0, 0];
+        let free = size(rng).min((self.most / inner.max(1)).max(1));
+        (other[0], other[1]) = if left { (inner, free) } else { (free, inner) };
+        if rng.chance(35) {
+            let mut lead: Vec<u64> =
+                sizes[..rank - 2].iter().map(|s| if rng.chance(30) { 1 } else { *s }).collect();
+            if lead.is_empty() && rng.chance(50) {
+                lead.push(1 + rng.below(3) as u64);
+            }
+            if lead.iter().product::<u64>() * free * inner <= self.most {
+                other.splice(0..0, lead);
+            }
+        }
+        let found = (0..self.program.values.len()).rev().find(|i| {
+            let ty = &self.program.values[*i].ty;
+            ty.dtype == dtype && ty.sizes() == other
+        });
+        let b = match found {
+            Some(i) if rng.chance(50) => i,
+            _ => self.input(rng, dtype, &other),
+        };
+        let (l, r, ls, rs) = if left { (base, b, sizes, other) } else { (b, base, other, sizes) };
+        let batch = ls.len().max(rs.len()) - 2;
+        let mut out = vec![1; batch];
+        for s in [&ls, &rs] {
+            let lead = s.len() - 2;
+            for (o, d) in out[batch - lead..].iter_mut().zip(&s[..lead]) {
+                *o = if *d == 1 { *o } else { *d };
+            }
+        }
+        out.extend([ls[ls.len() - 2], rs[rs.len() - 1]]);
+        if out.iter().product::<u64>() > 4 * self.most {
+            return;
+        }
+        let wide = matches!(dtype, DType::F16 | DType::BF16) && rng.chance(25);
+        let option = if wide { ", accumulate: f32" } else { "" };
+        let text = format!("matmul({}, {}{option})", self.name(l), self.name(r));
+        let ty = TensorType::replicated(if wide { DType::F32 } else { dtype }, &out);
+        self.let_(ty, text, &[l, r]);
+    }
+
+    fn reduction(&mut self, rng: &mut Rng) {
+        let x = self.base(rng);
+        let ty = self.program.values[x].ty.clone();
+        if ty.dims.is_empty() {
+            return;
+        }
+        let dim = rng.below(ty.dims.len());
+        let mut sizes = ty.sizes();
+        let names: &[&str] =
+            if sizes[dim] == 0 { &["sum", "prod"] } else { &["sum", "prod", "min", "max", "mean"] };
+        let name = *rng.pick(names);
+        let keep = rng.chance(30);
+        if keep {
+            sizes[dim] = 1;
+        } else {
+            sizes.remove(dim);
+        }
+        let option = if keep { ", keep: true" } else { "" };
+        let text = format!("{name}({}, dim: {dim}{option})", self.name(x));
+        self.let_(TensorType::replicated(ty.dtype, &sizes), text, &[x]);
+    }
+
+    fn cast(&mut self, rng: &mut Rng) {
+        let x = rng.below(self.program.values.len());
+        let from = self.program.values[x].ty.clone();
+        let mut at = x;
+        // Types that only move are cast again, or moved.
+        for _ in 0..1 + rng.below(2) {
+            let to = *rng.pick(&MOVING);
+            let text = format!("{to}({})", self.name(at));
+            at = self.let_(TensorType::replicated(to, &from.sizes()), text, &[at]);
+        }
+    }
+
+    /// A change of placement.
+    fn annotation(&mut self, rng: &mut Rng) {
+        let x = rng.below(self.program.values.len());
+        let from = self.program.values[x].ty.clone();
+        let mut ty = self.program.machine.place(rng, from.dtype, &from.sizes(), true);
+        if let Some((_, axes)) = from.partial.as_ref().filter(|_| self.program.values[x].placed)
+            && rng.chance(30)
+            && !ty.dims.is_empty()
+            && let Some(axis) = axes.iter().find(|a| ty.dim_cut_by(a.as_str()).is_none())
+        {
+            ty.only = Some((0, axis.clone()));
+        }
+        let text = self.name(x);
+        let i = self.let_(ty, text, &[x]);
+        (self.program.values[i].placed, self.program.values[i].annotated) = (true, true);
+    }
+
+    /// A collective that the program writes, on a value whose placement is known.
+    fn collective(&mut self, rng: &mut Rng) {
+        let axis = rng.below(self.program.machine.mesh.axes.len());
+        let name = self.program.machine.mesh.axes[axis].name.clone();
+        let usable = |v: &Value| {
+            v.placed
+                && (v.ty.dim_cut_by(name.as_str()).is_some()
+                    || v.ty.partial.as_ref().is_some_and(|p| p.1.contains(&name))
+                    || v.ty.only.as_ref().is_some_and(|o| o.1 == name))
+        };
+        let all: Vec<usize> =
+            (0..self.program.values.len()).filter(|i| usable(&self.program.values[*i])).collect();
+        let x = if all.is_empty() || rng.chance(30) { self.held(rng, &name) } else { *rng.pick(&all) };
+        let size = self.program.machine.mesh.axes[axis].size;
+        let Some((kind, text, ty, root)) = moved(rng, &self.program.values[x].ty, &name, size) else {
+            return;
+        };
+        let using = self.catalogue.using(rng, kind, &self.program.machine, axis, root);
+        let using = using.map_or(String::new(), |u| format!(", using: {u}"));
+        let text = format!("{}({}{text}, over: {name}{using})", kind.name(), self.name(x));
+        let i = self.let_(ty, text, &[x]);
+        self.program.values[i].placed = true;
+    }
+
+    /// An input that an axis has a job in.
+    fn held(&mut self, rng: &mut Rng, axis: &Name) -> usize {
+        let shape = self.shape(rng);
+        let job = rng.below(3);
+        let dtype = if job == 1 { rng.weighted(&COMPUTING) } else { *rng.pick(&MOVING) };
+        let mut ty = TensorType::replicated(dtype, &shape);
+        match job {
+            0 if !shape.is_empty() => self.program.machine.cut(rng, &mut ty, axis),
+            1 => ty.partial = Some((*rng.pick(&OPS), vec![axis.clone()])),
+            _ if !shape.is_empty() => {
+                let size = self.program.machine.mesh.axis(axis.as_str()).map_or(1, |a| a.size);
+                ty.only = Some((rng.below(size as usize) as u64, axis.clone()));
+            }
+            _ => {}
+        }
+        self.push(ty, true, None, BTreeSet::new())
+    }
+
+    fn results(&mut self, rng: &mut Rng) {
+        let used: BTreeSet<usize> = self.program.values.iter().flat_map(|v| v.uses.clone()).collect();
+        let sinks: Vec<usize> = (0..self.program.values.len()).filter(|i| !used.contains(i)).collect();
+        let mut chosen: Vec<usize> = sinks.into_iter().rev().take(4).collect();
+        if rng.chance(25) {
+            chosen.push(rng.below(self.program.values.len()));
+        }
+        let mut results: Vec<(usize, TensorType)> = std::mem::take(&mut self.program.results);
+        for i in chosen {
+            let v = self.program.values[i].clone();
+            let ty = if v.placed && rng.chance(50) {
+                v.ty
+            } else if rng.chance(50) {
+                v.ty.erased()
+            } else {
+                self.program.machine.place(rng, v.ty.dtype, &v.ty.sizes(), true)
+            };
+            results.push((i, ty));
+        }
+        results.iter_mut().for_each(|r| {
+            if !self.program.values[r.0].placed {
+                r.1.partial = None;
+            }
+        });
+        self.program.results = results;
+    }
+}
+
+/// A collective that changes what an axis does in a type: its kind, its arguments, what it makes, its root.
+fn moved(
+    rng: &mut Rng,
+    from: &TensorType,
+    axis: &Name,
+    size: u64,
+) -> Option<(CollKind, String, TensorType, Option<u64>)> {
+    let mut ty = from.clone();
+    let whole: Vec<usize> = (0..ty.dims.len()).filter(|d| ty.dims[*d].cut.is_none()).collect();
+    let cut = || Some(Cut { axes: vec![axis.clone()], rule: CutRule::Even });
+    let root = rng.below(size as usize) as u64;
+    if let Some((op, axes)) = &mut ty.partial
+        && axes.contains(axis)
+    {
+        let op = *op;
+        axes.retain(|a| a != axis);
+        if axes.is_empty() {
+            ty.partial = None;
+        }
+        return Some(match rng.below(3) {
+            0 if !whole.is_empty() => {
+                let dim = *rng.pick(&whole);
+                ty.dims[dim].cut = cut();
+                (CollKind::ReduceScatter, format!(", {op}, dim: {dim}"), ty, None)
+            }
+            1 if ty.only.is_none() && !ty.dims.is_empty() => {
+                ty.only = Some((root, axis.clone()));
+                (CollKind::Reduce, format!(", {op}, to: {root}"), ty, Some(root))
+            }
+            _ => (CollKind::AllReduce, format!(", {op}"), ty, None),
+        });
+    }
+    if let Some((holder, _)) = ty.only.clone().filter(|o| o.1 == *axis) {
+        ty.only = None;
+        if !whole.is_empty() && rng.chance(50) {
+            let dim = *rng.pick(&whole);
+            ty.dims[dim].cut = cut();
+            return Some((CollKind::Scatter, format!(", dim: {dim}, from: {holder}"), ty, Some(holder)));
+        }
+        return Some((CollKind::Broadcast, format!(", from: {holder}"), ty, Some(holder)));
+    }
+    let dim = ty.dim_cut_by(axis.as_str())?;
+    let own = ty.dims[dim].cut.as_mut()?;
+    // The last axis of a cut goes first.
+    if own.axes.last() != Some(axis) {
+        return None;
+    }
+    own.axes.pop();
+    if own.axes.is_empty() {
+        ty.dims[dim].cut = None;
+    }
+    Some(match rng.below(3) {
+        0 if !whole.is_empty() => {
+            let to = *rng.pick(&whole);
+            ty.dims[to].cut = cut();
+            (CollKind::AllToAll, format!(", from: {dim}, to: {to}"), ty, None)
+        }
+        1 if ty.only.is_none() => {
+            ty.only = Some((root, axis.clone()));
+            (CollKind::Gather, format!(", dim: {dim}, to: {root}"), ty, Some(root))
+        }
+        _ => (CollKind::AllGather, format!(", dim: {dim}"), ty, None),
+    })
+}

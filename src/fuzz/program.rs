@@ -1,0 +1,109 @@
+//! A random program: its values, what each is computed from, and its text.
+//!
+//! Owns the form; what is put into it is [`super::generate`]'s.
+
+use super::machine::Machine;
+use super::scalar::Kernel;
+use kbc_ir::types::TensorType;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// One input or `let`.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Its name.
+    pub name: String,
+    /// What it is; its placement is known if it is an input, annotated, or made by a collective.
+    pub ty: TensorType,
+    /// Whether the placement in `ty` is the value's own.
+    pub placed: bool,
+    /// The right-hand side; none is an input.
+    pub text: Option<String>,
+    /// Whether the type is written beside it.
+    pub annotated: bool,
+    /// The values its text names.
+    pub uses: BTreeSet<usize>,
+}
+
+/// A program for one machine.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The machine.
+    pub machine: Machine,
+    /// Kernels, those that are called first.
+    pub kernels: Vec<Kernel>,
+    /// Inputs and lets, in order.
+    pub values: Vec<Value>,
+    /// Which values are results, and as what.
+    pub results: Vec<(usize, TensorType)>,
+}
+
+impl Program {
+    /// The values that results depend on.
+    fn live(&self) -> BTreeSet<usize> {
+        let mut live: BTreeSet<usize> = self.results.iter().map(|r| r.0).collect();
+        for (i, v) in self.values.iter().enumerate().rev() {
+            if live.contains(&i) {
+                live.extend(&v.uses);
+            }
+        }
+        live
+    }
+
+    /// As `.kb` text; what no result depends on is left out.
+    pub fn text(&self) -> String {
+        let live = self.live();
+        let values = || self.values.iter().enumerate().filter(|(i, _)| live.contains(i)).map(|v| v.1);
+        let mut body = String::new();
+        for v in values() {
+            let Some(text) = &v.text else { continue };
+            let ty = if v.annotated { format!(": {}", v.ty) } else { String::new() };
+            let _ = writeln!(body, "    let {}{ty} = {text};", v.name);
+        }
+        let names: Vec<&str> = self.results.iter().map(|r| self.values[r.0].name.as_str()).collect();
+        let types: Vec<String> = self.results.iter().map(|r| r.1.to_string()).collect();
+        let (names, types) = match &types[..] {
+            [one] => (names.concat(), one.clone()),
+            many => (format!("({})", names.join(", ")), format!("({})", many.join(", "))),
+        };
+        let inputs: Vec<String> =
+            values().filter(|v| v.text.is_none()).map(|v| format!("{}: {}", v.name, v.ty)).collect();
+        // Kernels that are called, and those that these call.
+        let mut kernels: Vec<&str> = vec![];
+        for k in self.kernels.iter().rev() {
+            let call = format!("{}(", k.name);
+            if body.contains(&call) || kernels.iter().any(|t| t.contains(&call)) {
+                kernels.push(&k.text);
+            }
+        }
+        let mut out = format!("topology sys = {}\nmesh m = {}\n", self.machine.shape, self.machine.view);
+        for k in kernels.iter().rev() {
+            let _ = writeln!(out, "{k}");
+        }
+        let _ = write!(out, "program fuzz({}) -> {types} {{\n{body}    {names}\n}}\n", inputs.join(", "));
+        out
+    }
+
+    /// Smaller programs that may show the same, smallest first: one result alone, or one value as the result.
+    pub fn smaller(&self) -> Vec<Program> {
+        let only = |results: Vec<(usize, TensorType)>| Program { results, ..self.clone() };
+        let live = self.live();
+        let mut out = vec![];
+        for (i, v) in self.values.iter().enumerate() {
+            if live.contains(&i) && v.text.is_some() {
+                out.push(only(vec![(i, v.ty.erased())]));
+                if v.placed {
+                    out.push(only(vec![(i, v.ty.clone())]));
+                }
+            }
+        }
+        if self.results.len() > 1 {
+            out.extend(self.results.iter().map(|r| only(vec![r.clone()])));
+        }
+        let lines = |p: &Program| p.text().len();
+        let whole = lines(self);
+        out.retain(|p| lines(p) < whole);
+        out.sort_by_key(lines);
+        out
+    }
+}

@@ -1,0 +1,114 @@
+//! Random schedules on both engines: given ones and collectives of the library, with other element types, and with one
+//! operation made wrong.
+//!
+//! A wrong schedule must fail in both engines or in neither. Only the fixed order is compared: where a change made a
+//! race, another order may have another result.
+
+use super::catalogue::Catalogue;
+use super::compare::{How, compare};
+use super::machine::Machine;
+use super::rng::Rng;
+use super::{Difference, MAX_BYTES, Summary, bits, generate, library, make};
+use kbc_diag::Diagnostics;
+use kbc_ir::mutate::{self, Mutation};
+use kbc_ir::schedule::Schedule;
+use kbc_ir::text::{self, PrintOptions};
+use kbc_ir::types::DType;
+use kbc_ir::walk::Program;
+use kbc_ir::{Body, Module, Props, verify};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Changed schedules tried of one that is right.
+const CHANGES: usize = 3;
+
+/// The schedule with another element type wherever it has f32.
+fn retyped(s: &Schedule, to: DType) -> Schedule {
+    let mut out = s.clone();
+    let change = |d: &mut DType| *d = if *d == DType::F32 { to } else { *d };
+    out.windows.iter_mut().for_each(|w| change(&mut w.dtype));
+    for b in &mut out.buffers {
+        change(&mut b.dtype);
+        b.global.iter_mut().for_each(|g| change(&mut g.dtype));
+    }
+    out
+}
+
+fn module(s: &Schedule) -> Module {
+    Module {
+        name: s.name.clone(),
+        machine: None,
+        mesh: s.mesh.clone(),
+        body: Body::Schedule(s.clone()),
+        props: Props::default(),
+    }
+}
+
+/// As text, for a reproducer.
+fn shown(s: &Schedule) -> String {
+    text::print(&module(s), &PrintOptions::default())
+}
+
+fn well_formed(s: &Schedule) -> Result<(), Diagnostics> {
+    let found = verify::verify(&module(s));
+    if found.has_errors() { Err(found) } else { Program::compile(s).map(|_| ()).map_err(Diagnostics::from) }
+}
+
+/// One schedule, as it stands.
+fn one(sum: &mut Summary, seed: u64, number: u64, s: &Schedule, how: How) {
+    sum.tried += 1;
+    if let Err(found) = well_formed(s) {
+        return sum.refuse(number, &found);
+    }
+    sum.accepted += 1;
+    sum.coverage.program(None, s);
+    let run = AssertUnwindSafe(|| compare(s, &bits::inputs(s, &[seed, number], how.calls), how));
+    match catch_unwind(run).unwrap_or_else(|_| Err("a panic".to_owned())) {
+        Ok(a) => sum.agreed(number, a),
+        Err(what) => sum.differences.push(Difference { number, text: shown(s), kir: true, what }),
+    }
+}
+
+/// Schedules `numbers` of a seed: variations of `given` ones and of collectives.
+pub fn schedules(
+    given: &[Schedule],
+    seed: u64,
+    numbers: std::ops::Range<u64>,
+    progress: &mut dyn FnMut(&Summary),
+) -> Summary {
+    let loaded = library();
+    let catalogue = Catalogue::new(&loaded);
+    let mut sum = Summary::default();
+    for number in numbers {
+        let rng = &mut Rng::new(&[seed, number, 2]);
+        let base = if given.is_empty() || rng.chance(60) {
+            let machine = Machine::random(rng);
+            match make(&generate::collectives(&catalogue, rng, machine).text()) {
+                Ok(made) => made.schedule,
+                Err(found) => {
+                    sum.tried += 1;
+                    sum.refuse(number, &found);
+                    continue;
+                }
+            }
+        } else {
+            let to = *rng.pick(&[DType::F32, DType::F16, DType::BF16, DType::I32]);
+            retyped(rng.pick(given), to)
+        };
+        let calls = 1 + rng.below(3) as u32;
+        let how = How { calls, seed: Some(rng.next() >> 32), max_bytes: MAX_BYTES };
+        one(&mut sum, seed, number, &base, how);
+        let all: Vec<Mutation> = mutate::mutations(&base);
+        for _ in 0..CHANGES.min(all.len()) {
+            let m = rng.pick(&all);
+            sum.coverage.note("change", m.word.to_owned());
+            let changed = if rng.chance(50) {
+                mutate::apply(&base, m)
+            } else {
+                mutate::apply_on(&base, m, rng.below(base.mesh.ranks() as usize) as u64)
+            };
+            one(&mut sum, seed, number, &changed, How { seed: None, ..how });
+        }
+        progress(&sum);
+    }
+    sum
+}

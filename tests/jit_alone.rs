@@ -1,0 +1,152 @@
+//! Programs and the library's algorithms as machine code in a process that may not enter the interpreter's data path.
+//! Results are compared with the reference evaluator, which shares scalar functions with it and nothing else.
+
+mod common;
+
+use clap::Parser;
+use common::{Scratch, root};
+use kbc::analyse::{self, Executed};
+use kbc::build::{Built, build};
+use kbc::cli::{Cli, Command, Watch};
+use kbc::fuzz;
+use kbc::fuzz::catalogue::Catalogue;
+use kbc::session::Session;
+use kbc_backend_sim::interp::{self, RunOptions};
+use kbc_ir::Name;
+use kbc_ir::graph::CollKind;
+use kbc_ir::types::Axis;
+use std::path::{Path, PathBuf};
+
+/// A program's schedule, executed by machine code in a drawn order; every element must be right in every call.
+fn right(line: &str, calls: u32) -> (Built, Executed) {
+    interp::forbid();
+    let cli = Cli::parse_from(["kbc", "--quiet", "run"].into_iter().chain(line.split(' ')));
+    let mut session = Session::new(&cli);
+    let Command::Run(args) = &cli.command else { unreachable!("it says run") };
+    let built = build(&mut session, &args.source, "default", &Watch::default())
+        .unwrap_or_else(|e| panic!("{line}: {e:#?}"));
+    let schedule = built.module.schedule().expect("the default pipeline ends with a schedule");
+    let done = analyse::execute(&session, &built, schedule, &args.data, calls, Some(7), false)
+        .unwrap_or_else(|e| panic!("{line}: {e:#?}"));
+    assert!(analyse::passes(&done.compare), "{line}: {:#?}", done.compare);
+    assert!(done.expect.iter().all(analyse::passes), "{line}: {:#?}", done.expect);
+    (built, done)
+}
+
+fn programs(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let own =
+            |p: &Path| std::fs::read_to_string(p).expect("a text").lines().any(|l| l.starts_with("program "));
+        if path.is_dir() && !path.ends_with("bench") {
+            programs(&path, out);
+        } else if path.extension().is_some_and(|e| e == "kb") && own(&path) {
+            out.push(path);
+        }
+    }
+    out.sort();
+}
+
+#[test]
+fn the_programs_of_specs_are_right_without_the_interpreter() {
+    let mut all = vec![];
+    programs(&root().join("specs"), &mut all);
+    assert!(all.len() > 8, "{all:?}");
+    for path in all {
+        let (_, done) = right(&path.to_string_lossy(), 1);
+        assert!(done.compare.elements > 0, "{}", path.display());
+    }
+}
+
+const KINDS: [CollKind; 8] = [
+    CollKind::AllReduce,
+    CollKind::ReduceScatter,
+    CollKind::AllGather,
+    CollKind::AllToAll,
+    CollKind::Broadcast,
+    CollKind::Scatter,
+    CollKind::Reduce,
+    CollKind::Gather,
+];
+
+/// A collective as a program: type of the argument, type of the result, arguments.
+fn forms(kind: CollKind, dtype: &str, root: u64) -> (String, String, String) {
+    let (part, only) = ("partial(sum@tp)", format!("only({root}@tp)"));
+    match kind {
+        CollKind::AllReduce => (format!("{dtype}[7] {part}"), format!("{dtype}[7]"), ", sum".into()),
+        CollKind::ReduceScatter => {
+            (format!("{dtype}[7] {part}"), format!("{dtype}[7@tp]"), ", sum, dim: 0".into())
+        }
+        CollKind::Reduce => {
+            (format!("{dtype}[7] {part}"), format!("{dtype}[7] {only}"), format!(", sum, to: {root}"))
+        }
+        CollKind::AllGather => (format!("{dtype}[7@tp]"), format!("{dtype}[7]"), ", dim: 0".into()),
+        CollKind::Gather => {
+            (format!("{dtype}[7@tp]"), format!("{dtype}[7] {only}"), format!(", dim: 0, to: {root}"))
+        }
+        CollKind::Broadcast => {
+            (format!("{dtype}[7] {only}"), format!("{dtype}[7]"), format!(", from: {root}"))
+        }
+        CollKind::Scatter => {
+            (format!("{dtype}[7] {only}"), format!("{dtype}[7@tp]"), format!(", dim: 0, from: {root}"))
+        }
+        CollKind::AllToAll | CollKind::Slice => {
+            (format!("{dtype}[7@tp, 9]"), format!("{dtype}[7, 9@tp]"), ", from: 0, to: 1".into())
+        }
+    }
+}
+
+#[test]
+fn the_librarys_algorithms_are_right_without_the_interpreter() {
+    let dir = Scratch::new();
+    let loaded = fuzz::library();
+    let catalogue = Catalogue::new(&loaded);
+    let (mut ran, mut used) = (0, std::collections::BTreeSet::new());
+    for sides in [vec![1u64], vec![2], vec![3], vec![4], vec![7], vec![2, 3], vec![3, 2]] {
+        let size = sides.iter().product();
+        let parts = ["x", "y"].iter().zip(&sides).map(|(n, s)| (Name::from(*n), *s)).collect();
+        let axis = Axis { name: Name::from("tp"), size, parts };
+        let list: Vec<String> = sides.iter().map(u64::to_string).collect();
+        for kind in KINDS {
+            let root = kind.rooted().then_some(size - 1);
+            for decl in catalogue.legal(kind, &axis, root) {
+                let name = &decl.name.node;
+                let dtype = ["f32", "bf16", "i32", "f16"][ran % 4];
+                let (from, to, args) = forms(kind, dtype, size - 1);
+                let text = format!(
+                    "topology sys = mesh({})\nmesh m = sys[tp]\nprogram one(x: {from}) -> {to} {{\n    {}(x{args}, over: tp, using: {name})\n}}\n",
+                    list.join(", "),
+                    kind.name()
+                );
+                let path = dir.path().join(format!("{}-{name}-{}.kb", kind.name(), list.join("x")));
+                std::fs::write(&path, text).expect("a scratch folder");
+                let (_, done) = right(&path.to_string_lossy(), 2);
+                assert!(
+                    done.compare.elements > 0 && done.compare.max_err == Some(0.0),
+                    "{:#?}",
+                    done.compare
+                );
+                used.insert(format!("{} {name}", kind.name()));
+                ran += 1;
+            }
+        }
+    }
+    // All algorithms of the library ran, on some shape.
+    let all: std::collections::BTreeSet<String> = loaded
+        .library
+        .algorithms()
+        .map(|a| loaded.library.algorithm(a))
+        .map(|d| format!("{} {}", d.coll.node, d.name.node))
+        .collect();
+    assert_eq!(used, all);
+}
+
+#[test]
+fn the_switch_forbids() {
+    interp::forbid();
+    let made = fuzz::make("program s(x: f32[4@tp]) -> f32[4] { x }").expect("a program");
+    let inputs = fuzz::bits::inputs(&made.schedule, &[0], 1);
+    let run =
+        std::panic::catch_unwind(|| interp::run(&made.schedule, &inputs, &RunOptions::default()).is_ok());
+    assert!(run.is_err());
+}
