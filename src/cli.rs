@@ -300,6 +300,12 @@ pub struct Explain {
     /// Replaces the shape of the program's topology; or a machine file.
     #[arg(long, value_name = "SHAPE|FILE")]
     pub topology: Option<String>,
+    /// The program to take, if the file has several.
+    #[arg(long, value_name = "NAME")]
+    pub program: Option<String>,
+    /// The algorithm to take as program, if the file has no program and several algorithms.
+    #[arg(long, value_name = "NAME")]
+    pub algorithm: Option<String>,
     /// Form of `path` and `links`.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,

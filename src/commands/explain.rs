@@ -42,8 +42,8 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
             file: file.clone(),
             define: args.define.clone(),
             topology: args.topology.clone(),
-            program: None,
-            algorithm: None,
+            program: args.program.clone(),
+            algorithm: args.algorithm.clone(),
         };
         if timed {
             return explain_timed(session, args, &source);
@@ -59,6 +59,18 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
     }
     if args.report == ReportFormat::Json {
         return usage(Diagnostic::error("E416", "--report json is about explain path and explain links"));
+    }
+    let flags = [
+        ("-D", !args.define.is_empty()),
+        ("--topology", args.topology.is_some()),
+        ("--program", args.program.is_some()),
+        ("--algorithm", args.algorithm.is_some()),
+    ];
+    if let (Some((flag, _)), true) = (flags.iter().find(|f| f.1), codes::find(&args.topic).is_some()) {
+        return usage(Diagnostic::error(
+            "E416",
+            format!("{flag} means nothing for the page of {}", args.topic),
+        ));
     }
     if args.file.is_some() && codes::find(&args.topic).is_some() {
         return usage(Diagnostic::error("E416", format!("the page of {} is about no file", args.topic)));

@@ -204,7 +204,10 @@ impl<'a, W: Write> Trace<'a, W> {
             && self.held.remove(&(turn.rank, turn.stream))
         {
             let mut args = vec![("end_ns", Arg::Float(done.end_ns))];
-            args.extend(done.waits.iter().map(|w| ("waited for", Arg::Text(self.words(w)))));
+            if !done.waits.is_empty() {
+                let all: Vec<String> = done.waits.iter().map(|w| self.words(w)).collect();
+                args.push(("waited_for", Arg::Text(all.join("; "))));
+            }
             self.add(turn.at_ns, key, Self::event(Kind::End, String::new(), "", args));
         }
         match turn.next {
@@ -302,7 +305,7 @@ impl<'a, W: Write> Trace<'a, W> {
         args.push(("bytes", Arg::Uint(p.bytes)));
         args.push(("start_ns", Arg::Float(p.start_ns)));
         args.push(("queued_ns", Arg::Float(p.start_ns - p.asked_ns)));
-        args.extend(wait.map(|w| ("waited for", Arg::Text(self.words(w)))));
+        args.extend(wait.map(|w| ("waited_for", Arg::Text(self.words(w)))));
         let flow = self.flights.get(&p.id).map(|f| f.flow);
         let event = Self::event(Kind::Begin, name, "link", args);
         self.add(p.start_ns, Key::Link(p.link), Event { flow, ..event });
@@ -342,7 +345,7 @@ impl<'a, W: Write> Trace<'a, W> {
         let Some(wait) = wait.filter(|_| self.ranks.has(w.rank)) else { return };
         let Reason::Unit { unit, .. } = wait.reason else { return };
         let key = Key::Stream(w.rank, w.stream);
-        let args = vec![("waits for", Arg::Text(self.words(wait)))];
+        let args = vec![("waits_for", Arg::Text(self.words(wait)))];
         let begin = Self::event(Kind::Begin, format!("waits for {}", unit.name()), "wait", args);
         self.add(wait.start_ns, key, begin);
         self.add(wait.end_ns, key, Self::event(Kind::End, String::new(), "", vec![]));
