@@ -4,14 +4,16 @@ use crate::bounds;
 use crate::build::Built;
 use crate::crash::{self, Stage};
 use crate::data::{self, Inputs};
-use crate::report::*;
+use crate::record::scene::Scene;
+use crate::record::{self, Wanted};
+use crate::report::{timed, *};
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::compare::{Blame, Comparison, Expected, compare};
 use kbc_backend_sim::interp::{RunOptions, RunResult};
 use kbc_backend_sim::reference::{EvalOptions, RefTensor, evaluate};
 use kbc_backend_sim::tensor::{Tensor, Value};
-use kbc_backend_sim::time::{Cause, Timing};
+use kbc_backend_sim::time::Timing;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::bounds::{algbw, busbw};
 use kbc_ir::checker::{CheckOptions, Method, Verdict, check};
@@ -307,13 +309,22 @@ fn failure(schedule: &Schedule, f: &kbc_backend_sim::adversary::Failure) -> Stri
     }
 }
 
-/// Times a schedule and sets bounds against it.
+/// Times a schedule, sets bounds against it and writes the records that are wanted.
 ///
 /// # Errors
-/// Of the engine; E990, a time below the bound, which is an error of kbc.
-pub fn time(report: &mut Report, schedule: &Schedule, topology: &Topology) -> Result<(), Diagnostics> {
+/// Of the engine; of the records ([`record::simulate`]); E990, a time below the bound, which is an error of kbc.
+pub fn time(
+    session: &Session,
+    report: &mut Report,
+    schedule: &Schedule,
+    topology: &Topology,
+    wanted: &Wanted,
+) -> Outcome<Timing> {
     crash::stage(Stage::Time);
-    let (timing, lower) = bounds::timed(schedule, topology, true)?;
+    let scene = Scene::new(schedule, topology, &session.map);
+    let (timing, lower) = record::simulate(&scene, wanted, (&report.file, &report.program), |watch| {
+        bounds::timed(schedule, topology, true, watch)
+    })?;
     crate::host::times(schedule, &mut report.host_reads, &lower.host_reads);
     for found in &lower.collectives {
         let Some(c) = report.collectives.get_mut(found.place) else { continue };
@@ -334,60 +345,12 @@ pub fn time(report: &mut Report, schedule: &Schedule, topology: &Topology) -> Re
     report.bound_ns = Some(lower.ns);
     report.percent = (lower.ns > 0.0 && timing.ns > 0.0).then(|| 100.0 * lower.ns / timing.ns);
     report.bottleneck = Some(lower.bottleneck);
-    report.messages = Some(timing.messages);
-    report.critical_path = steps(schedule, topology, &timing);
-    report.links = links(topology, &timing);
-    report.unlimited = timing.unlimited.iter().map(|s| (*s).to_owned()).collect();
-    Ok(())
+    timed::fill(report, &scene, &timing, &[], Some(LINKS));
+    Ok(timing)
 }
 
 /// Links shown in a report.
 const LINKS: usize = 64;
-
-/// Links by bytes, busiest first.
-fn links(topology: &Topology, timing: &Timing) -> Vec<LinkReport> {
-    let mut all: Vec<&kbc_backend_sim::time::LinkUse> = timing.links.iter().collect();
-    all.sort_by(|a, b| b.busy_ns.total_cmp(&a.busy_ns).then(a.link.cmp(&b.link)));
-    all.iter()
-        .take(LINKS)
-        .map(|l| LinkReport {
-            link: topology.link_name(l.link),
-            bytes: l.bytes,
-            use_percent: 100.0 * timing.utilisation(l),
-        })
-        .collect()
-}
-
-/// The critical path in words.
-fn steps(schedule: &Schedule, topology: &Topology, timing: &Timing) -> Vec<StepReport> {
-    timing
-        .path
-        .iter()
-        .map(|s| {
-            let cause = match s.cause {
-                Cause::Late => "starts late".into(),
-                Cause::Endpoint => "endpoint of a message".into(),
-                Cause::Queue(l) => format!("waits for link {}", topology.link_name(l)),
-                Cause::Latency(l) => format!("latency of link {}", topology.link_name(l)),
-                Cause::Service(l) => format!("bytes over link {}", topology.link_name(l)),
-                Cause::UnitQueue(u) => format!("waits for {}", u.name()),
-                Cause::Work(u) => u.name().into(),
-                Cause::Fence => "fence".into(),
-            };
-            StepReport {
-                what: s.name.into(),
-                place: schedule.mesh.show(s.rank),
-                region: schedule
-                    .regions
-                    .get(s.region.0 as usize)
-                    .map_or_else(String::new, |r| r.name.to_string()),
-                start_ns: s.start_ns,
-                end_ns: s.end_ns,
-                cause,
-            }
-        })
-        .collect()
-}
 
 /// The collectives of a schedule, in order, without times.
 pub fn collectives(schedule: &Schedule, graph: &Graph) -> Vec<CollectiveReport> {

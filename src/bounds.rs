@@ -3,7 +3,9 @@
 //! Owns which problem a region solves, how bounds of several collectives and of compute combine, and that no time is
 //! below one: that is an error of kbc (E990). The rows are [`kbc_ir::bounds`]'s, the time is the engine's.
 
-use kbc_backend_sim::time::{Observer, TimeOptions, Timing, Work, simulate_observed};
+use kbc_backend_sim::time::{
+    Delivery, Held, Observer, Pass, Sent, TimeOptions, Timing, Turn, Woken, Work, simulate_observed,
+};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::bounds::{self, Bound, CollKind, Problem, Sizes, bound};
 use kbc_ir::host::spelled;
@@ -42,32 +44,77 @@ pub struct Collective {
 /// When a host read a buffer: rank, buffer, ns.
 pub type HostReadTime = (u64, BufferId, f64);
 
-/// Sums up the local work of every rank, and notes when hosts read.
-struct Busy(Vec<f64>, Vec<HostReadTime>);
+/// Sums up the local work of every rank, and notes when hosts read; somebody else watches, too.
+struct Busy<'a> {
+    sums: Vec<f64>,
+    reads: Vec<HostReadTime>,
+    watch: &'a mut dyn Observer,
+}
 
-impl Observer for Busy {
+impl Observer for Busy<'_> {
     fn works(&mut self, work: &Work) {
-        if let Some(sum) = self.0.get_mut(work.rank as usize) {
+        if let Some(sum) = self.sums.get_mut(work.rank as usize) {
             *sum += work.end_ns - work.start_ns;
         }
+        self.watch.works(work);
     }
 
     fn host_read(&mut self, rank: u64, buffer: BufferId, ns: f64) {
-        self.1.push((rank, buffer, ns));
+        self.reads.push((rank, buffer, ns));
+        self.watch.host_read(rank, buffer, ns);
+    }
+
+    fn delivered(&mut self, message: &Delivery) {
+        self.watch.delivered(message);
+    }
+
+    fn detail(&self) -> bool {
+        self.watch.detail()
+    }
+
+    fn turn(&mut self, turn: &Turn) {
+        self.watch.turn(turn);
+    }
+
+    fn holds(&mut self, held: &Held) {
+        self.watch.holds(held);
+    }
+
+    fn sent(&mut self, message: &Sent) {
+        self.watch.sent(message);
+    }
+
+    fn passes(&mut self, pass: &Pass) {
+        self.watch.passes(pass);
+    }
+
+    fn woken(&mut self, woken: &Woken) {
+        self.watch.woken(woken);
     }
 }
 
-/// Simulates a schedule (with its critical path or without) and computes its bounds on the same machine.
+/// Watches nothing.
+pub struct Nobody;
+
+impl Observer for Nobody {}
+
+/// Simulates a schedule (with its critical path or without), telling an observer, and computes its bounds on the same
+/// machine.
 ///
 /// # Errors
 /// Of the engine; E990, a time below its bound.
-pub fn timed(schedule: &Schedule, topology: &Topology, path: bool) -> Result<(Timing, Lower), Diagnostics> {
-    let mut busy = Busy(vec![0.0; schedule.mesh.ranks() as usize], vec![]);
+pub fn timed(
+    schedule: &Schedule,
+    topology: &Topology,
+    path: bool,
+    watch: &mut dyn Observer,
+) -> Result<(Timing, Lower), Diagnostics> {
+    let mut busy = Busy { sums: vec![0.0; schedule.mesh.ranks() as usize], reads: vec![], watch };
     let options = TimeOptions { path, ..TimeOptions::default() };
     let timing = simulate_observed(schedule, topology, &options, &mut busy)?;
-    let compute = busy.0.iter().copied().fold(0.0, f64::max);
+    let compute = busy.sums.iter().copied().fold(0.0, f64::max);
     let mut lower = against(schedule, topology, &timing, compute)?;
-    lower.host_reads = busy.1;
+    lower.host_reads = busy.reads;
     Ok((timing, lower))
 }
 

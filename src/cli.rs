@@ -202,10 +202,14 @@ pub struct Compile {
     /// `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
     #[arg(long, value_name = "FILE|TEXT")]
     pub perturb: Option<String>,
-    /// Also writes an artefact: graph, kir, dot, dot-graph; repeatable. Without a path it goes to standard output in
-    /// place of the report, once the schedule is proven.
+    /// Also writes an artefact: graph, kir, dot, dot-graph, trace, log; repeatable. Without a path it goes to standard
+    /// output in place of the report, once the schedule is proven. `trace=FILE` opens in the Perfetto UI, `log` has one
+    /// JSON object an operation.
     #[arg(long, value_name = "KIND[=PATH]")]
     pub emit: Vec<String>,
+    /// Ranks of a trace or log: `0..8,12`.
+    #[arg(long, value_name = "RANKS")]
+    pub trace_ranks: Option<String>,
     /// The pipeline to run instead of the default one.
     #[arg(long, short, value_name = "PASSES", default_value = "default", help_heading = "Passes")]
     pub passes: String,
@@ -253,12 +257,19 @@ pub struct Run {
     #[arg(long)]
     pub timings: bool,
     /// Data only.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["emit", "trace_ranks"])]
     pub no_time: bool,
     /// Also times it with stragglers and slow links: a `.yaml` file with a `perturb` section, or its content,
     /// `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
     #[arg(long, value_name = "FILE|TEXT", conflicts_with = "no_time")]
     pub perturb: Option<String>,
+    /// Also writes a record of the timed call: trace (for the Perfetto UI) or log (JSON lines); repeatable. A log without
+    /// a path goes to standard output in place of the report.
+    #[arg(long, value_name = "KIND[=PATH]")]
+    pub emit: Vec<String>,
+    /// Ranks of a trace or log: `0..8,12`.
+    #[arg(long, value_name = "RANKS")]
+    pub trace_ranks: Option<String>,
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
@@ -318,7 +329,7 @@ pub struct Repro {
 /// `kbc explain`
 #[derive(Args, Debug)]
 pub struct Explain {
-    /// An error code (E021), or one of: select, placement, window.
+    /// An error code (E021), or one of: select, placement, window, path, links.
     pub topic: String,
     /// The program, for a topic that is about one.
     pub file: Option<String>,
@@ -328,6 +339,15 @@ pub struct Explain {
     /// Replaces the shape of the program's topology; or a machine file.
     #[arg(long, value_name = "SHAPE|FILE")]
     pub topology: Option<String>,
+    /// The program to take, if the file has several.
+    #[arg(long, value_name = "NAME")]
+    pub program: Option<String>,
+    /// The algorithm to take as program, if the file has no program and several algorithms.
+    #[arg(long, value_name = "NAME")]
+    pub algorithm: Option<String>,
+    /// Form of `path` and `links`.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
 }
 
 /// `kbc passes`

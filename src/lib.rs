@@ -16,5 +16,6 @@ pub mod host;
 pub mod outdir;
 pub mod perturb;
 pub mod pipeline;
+pub mod record;
 pub mod report;
 pub mod session;

@@ -7,7 +7,7 @@ use crate::session::words;
 use kbc_diag::Diagnostic;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Name of the manifest.
@@ -15,7 +15,8 @@ pub const MANIFEST: &str = ".kbc-manifest";
 /// First line of a manifest.
 const HEADER: &str = "kbc manifest 1";
 
-fn failure(path: &Path, what: &str, e: &io::Error) -> Diagnostic {
+/// E410 about a path.
+pub fn failure(path: &Path, what: &str, e: &io::Error) -> Diagnostic {
     let why = match e.kind() {
         io::ErrorKind::NotFound => "there is no such folder".to_owned(),
         _ => words(e),
@@ -162,6 +163,56 @@ pub fn rewrite(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
         let _ = fs::remove_file(&temporary);
         fail(e)
     })
+}
+
+/// A file that is being written beside its place; it goes there when it is kept, and away if it is not.
+pub struct Draft {
+    path: PathBuf,
+    temporary: PathBuf,
+    file: io::BufWriter<fs::File>,
+    kept: bool,
+}
+
+impl Draft {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// E410: it cannot be created.
+    pub fn new(path: &Path) -> Result<Draft, Diagnostic> {
+        let temporary = sibling(path, "new");
+        let file = fs::File::create(&temporary).map_err(|e| failure(path, "write", &e))?;
+        Ok(Draft { path: path.to_owned(), temporary, file: io::BufWriter::new(file), kept: false })
+    }
+
+    /// Puts the file into its place.
+    ///
+    /// # Errors
+    /// E410: it cannot be written.
+    pub fn keep(mut self) -> Result<(), Diagnostic> {
+        self.file.flush().map_err(|e| failure(&self.path, "write", &e))?;
+        fs::rename(&self.temporary, &self.path).map_err(|e| failure(&self.path, "write", &e))?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Write for Draft {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.kept {
+            // What is left is only our own temporary file.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
 }
 
 /// Writes one file: beside its place, then renamed.

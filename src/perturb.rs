@@ -26,14 +26,15 @@ pub fn runs(
     let mut times = vec![];
     for run in 0..perturb.runs {
         let seed = perturb.seed.wrapping_add(run);
-        let (timing, _) = bounds::timed(schedule, &perturbed(topology, perturb, seed)?, false)?;
+        let (timing, _) =
+            bounds::timed(schedule, &perturbed(topology, perturb, seed)?, false, &mut bounds::Nobody)?;
         times.push((timing.ns, seed));
     }
     // The worst is the first of equal ones.
     let worst = times.iter().copied().reduce(|a, b| if b.0 > a.0 { b } else { a });
     let seed = worst.map_or(perturb.seed, |w| w.1);
     let machine = perturbed(topology, perturb, seed)?;
-    let (timing, lower) = bounds::timed(schedule, &machine, true)?;
+    let (timing, lower) = bounds::timed(schedule, &machine, true, &mut bounds::Nobody)?;
     times.sort_by(|a, b| a.0.total_cmp(&b.0));
     Ok(PerturbReport {
         seed: perturb.seed,

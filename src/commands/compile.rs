@@ -7,6 +7,7 @@ use crate::crash::{self, Stage};
 use crate::data;
 use crate::outdir;
 use crate::perturb;
+use crate::record::{self, Wanted};
 use crate::report::{InputReport, ParamReport, Report, human};
 use crate::session::{Failure, Outcome, Session};
 use kbc_diag::nearest::nearest;
@@ -22,20 +23,31 @@ use std::path::Path;
 /// Of any step; a comparison that fails is an error, too.
 pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     target(args)?;
-    let artefacts = artefacts(args)?;
+    let (records, artefacts): (Vec<_>, Vec<_>) =
+        artefacts(&args.emit, &ARTEFACTS)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
+    let wanted = Wanted::new(records, args.trace_ranks.clone())?;
     let described = build::perturb(session, args.perturb.as_ref())?;
     let built = build(session, &args.source, &args.passes, &args.watch)?;
     let names = analyse::output_names(&built.typed);
     data::check_outputs(&args.data, &names)?;
     let Some(schedule) = built.module.schedule().filter(|s| s.calls != Calls::None) else {
         // A pipeline that ends before `synchronize` was asked for, to look at the module.
+        if let Some((kind, _)) = wanted.list.first() {
+            return Err(Diagnostic::error(
+                "E416",
+                format!("there is no {kind} of a module without a schedule"),
+            )
+            .help("let the passes run up to `synchronize`")
+            .into());
+        }
         return emit(session, &artefacts, &built);
     };
     let mut report = begin("compile", &args.source.file, &built, schedule);
     session.progress("proving");
     report.verified = Some(analyse::verify(schedule)?);
     emit(session, &artefacts, &built)?;
-    if artefacts.iter().any(|a| a.1 == "-") && args.data.output.is_empty() {
+    let alone = artefacts.iter().any(|a| a.1 == "-");
+    if alone && args.data.output.is_empty() && wanted.list.is_empty() {
         // The text was asked for, and it is proven; nobody would see what a run finds.
         return Ok(());
     }
@@ -44,7 +56,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     report.engine = Some(args.data.engine.name());
     report.inputs = inputs(&built, &done.inputs);
     session.progress("timing");
-    analyse::time(&mut report, schedule, &built.topology)?;
+    analyse::time(session, &mut report, schedule, &built.topology, &wanted)?;
     if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
         report.perturb = Some(perturb::runs(schedule, &built.topology, p)?);
     }
@@ -53,7 +65,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     if let Some(last) = done.result.outputs.last() {
         data::write(&args.data, &names, &analyse::output_types(&built), last)?;
     }
-    finish(session, &report, args.report, artefacts.iter().all(|a| a.1 != "-"))
+    finish(session, &report, args.report, !alone && !wanted.takes_output())
 }
 
 /// Prints a report; one that is not ok ends with exit code 1.
@@ -138,17 +150,20 @@ fn target(args: &Compile) -> Outcome {
     Err(Failure::Usage(d.into()))
 }
 
-const ARTEFACTS: [&str; 4] = ["graph", "kir", "dot", "dot-graph"];
+const ARTEFACTS: [&str; 6] = ["graph", "kir", "dot", "dot-graph", "trace", "log"];
 
 /// `KIND[=PATH]`, a path of `-` being standard output.
-fn artefacts(args: &Compile) -> Outcome<Vec<(String, String)>> {
+///
+/// # Errors
+/// E416: another kind.
+pub fn artefacts(emit: &[String], kinds: &[&'static str]) -> Outcome<Vec<(String, String)>> {
     let mut out = vec![];
-    for e in &args.emit {
+    for e in emit {
         let (kind, path) = e.split_once('=').unwrap_or((e, "-"));
-        if !ARTEFACTS.contains(&kind) {
+        if !kinds.contains(&kind) {
             let mut d = Diagnostic::error("E416", format!("there is nothing called `{kind}` to emit"))
-                .note(format!("what can be emitted: {}", ARTEFACTS.join(", ")));
-            if let Some(near) = nearest(kind, ARTEFACTS) {
+                .note(format!("what can be emitted: {}", kinds.join(", ")));
+            if let Some(near) = nearest(kind, kinds.iter().copied()) {
                 d = d.help(format!("did you mean `{near}`?"));
             }
             return Err(Failure::Usage(d.into()));

@@ -1,8 +1,14 @@
 //! `kbc explain`: what a code means, and why the compiler chose what it chose.
 
+use super::compile::{begin, finish};
+use super::run::machine;
+use crate::analyse;
 use crate::build::{Built, build};
-use crate::cli::{Explain, Source, Watch};
+use crate::cli::{Explain, ReportFormat, Source, Watch};
+use crate::record::scene::Scene;
+use crate::record::{Wanted, holders};
 use crate::report::human::{bytes, count, time};
+use crate::report::{self, timed};
 use crate::session::{Failure, Outcome, Session};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, codes};
@@ -11,7 +17,7 @@ use kbc_passes::cost::Method;
 use kbc_passes::select::Verdict;
 use std::collections::BTreeMap;
 
-const TOPICS: [&str; 3] = ["select", "placement", "window"];
+const TOPICS: [&str; 5] = ["select", "placement", "window", "path", "links"];
 
 /// Prints a page or a table.
 ///
@@ -25,13 +31,23 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
                     .help(format!("write kbc explain {} FILE", args.topic)),
             );
         };
+        let timed = matches!(args.topic.as_str(), "path" | "links");
+        if args.report == ReportFormat::Json && !timed {
+            return usage(
+                Diagnostic::error("E416", format!("explain {} has no JSON", args.topic))
+                    .help("path and links have one"),
+            );
+        }
         let source = Source {
             file: file.clone(),
             define: args.define.clone(),
             topology: args.topology.clone(),
-            program: None,
-            algorithm: None,
+            program: args.program.clone(),
+            algorithm: args.algorithm.clone(),
         };
+        if timed {
+            return explain_timed(session, args, &source);
+        }
         let built = build(session, &source, "default", &Watch::default())?;
         let text = match args.topic.as_str() {
             "select" => select(&built),
@@ -40,6 +56,21 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         };
         session.result(&text);
         return Ok(());
+    }
+    if args.report == ReportFormat::Json {
+        return usage(Diagnostic::error("E416", "--report json is about explain path and explain links"));
+    }
+    let flags = [
+        ("-D", !args.define.is_empty()),
+        ("--topology", args.topology.is_some()),
+        ("--program", args.program.is_some()),
+        ("--algorithm", args.algorithm.is_some()),
+    ];
+    if let (Some((flag, _)), true) = (flags.iter().find(|f| f.1), codes::find(&args.topic).is_some()) {
+        return usage(Diagnostic::error(
+            "E416",
+            format!("{flag} means nothing for the page of {}", args.topic),
+        ));
     }
     if args.file.is_some() && codes::find(&args.topic).is_some() {
         return usage(Diagnostic::error("E416", format!("the page of {} is about no file", args.topic)));
@@ -50,6 +81,43 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
             Ok(())
         }
         None => usage(unknown(&args.topic)),
+    }
+}
+
+/// Where the time of a call goes: its critical path, or its links.
+fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outcome {
+    let (command, path) =
+        if args.topic == "path" { ("explain path", true) } else { ("explain links", false) };
+    let (mut report, module, topology) = if source.file.ends_with(".kir") {
+        let module = super::read_schedule(session, source)?;
+        let Some(schedule) = module.schedule() else { return Ok(()) };
+        let mut report = super::about_schedule(command, &source.file, &module, schedule);
+        let machine = machine(session, source.topology.as_ref(), module.machine.as_ref())?;
+        let Some((topology, _)) = machine else {
+            return usage(
+                Diagnostic::error("E416", format!("{} names no machine to be timed on", source.file))
+                    .help("say --topology"),
+            );
+        };
+        report.machine = Some(topology.to_string());
+        (report, module, topology)
+    } else {
+        let built = build(session, source, "default", &Watch::default())?;
+        let Some(schedule) = built.module.schedule() else { return Ok(()) };
+        (begin(command, &source.file, &built, schedule), built.module, built.topology)
+    };
+    let Some(schedule) = module.schedule() else { return Ok(()) };
+    let timing = analyse::time(session, &mut report, schedule, &topology, &Wanted::default())?;
+    let scene = Scene::new(schedule, &topology, &session.map);
+    let behind = if path { holders::find(&scene, &timing.path)? } else { vec![] };
+    timed::fill(&mut report, &scene, &timing, &behind, None);
+    report.ok = true;
+    match args.report {
+        ReportFormat::Json => finish(session, &report, args.report, true),
+        ReportFormat::Human => {
+            session.result(&if path { report::path::full(&report) } else { report::path::table(&report) });
+            Ok(())
+        }
     }
 }
 

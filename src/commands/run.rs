@@ -1,11 +1,12 @@
 //! `kbc run`: the simulate step alone, for `.kb` and `.kir`, with its own switches.
 
-use super::compile::{begin, finish, inputs, show};
+use super::compile::{artefacts, begin, finish, inputs, show};
 use crate::analyse;
 use crate::build::{self, Argument, build};
 use crate::cli::{ReportFormat, Run, Watch};
 use crate::data;
 use crate::perturb;
+use crate::record::{self, Wanted};
 use crate::report::Report;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::failure::{RunFailure, standstill};
@@ -26,8 +27,9 @@ const ADVERSARIAL_CALLS: u32 = 4;
 /// # Errors
 /// Of any step; results that differ are an error, too.
 pub fn run(session: &mut Session, args: &Run) -> Outcome {
+    let wanted = Wanted::new(artefacts(&args.emit, &record::KINDS)?, args.trace_ranks.clone())?;
     if args.source.file.ends_with(".kir") {
-        return run_schedule(session, args);
+        return run_schedule(session, args, &wanted);
     }
     let described = build::perturb(session, args.perturb.as_ref())?;
     let built = build(session, &args.source, "default", &Watch::default())?;
@@ -55,16 +57,16 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
         (report.compare, report.expect) = (Some(done.compare), done.expect);
     }
     if !args.no_time {
-        analyse::time(&mut report, schedule, &built.topology)?;
+        analyse::time(session, &mut report, schedule, &built.topology, &wanted)?;
         if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
             report.perturb = Some(perturb::runs(schedule, &built.topology, p)?);
         }
     }
-    finish(session, &report, args.report, true)
+    finish(session, &report, args.report, !wanted.takes_output())
 }
 
 /// A schedule as it stands: executed on generated inputs, adversarially if asked for, and timed on its machine.
-fn run_schedule(session: &mut Session, args: &Run) -> Outcome {
+fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     if !args.data.input.is_empty() || !args.data.output.is_empty() {
         return Err(Diagnostic::error("E416", "--input and --output mean nothing for a .kir file").into());
     }
@@ -97,7 +99,11 @@ fn run_schedule(session: &mut Session, args: &Run) -> Outcome {
     report.machine = machine.as_ref().map(|m| m.0.to_string());
     match machine {
         Some((topology, own)) if !args.no_time => {
-            if let Err(d) = analyse::time(&mut report, schedule, &topology) {
+            if let Err(failure) = analyse::time(session, &mut report, schedule, &topology, wanted) {
+                let (d, code) = failure.into_parts();
+                if code != 1 {
+                    return Err(d.into());
+                }
                 let stuck = d.list.iter().any(|d| d.code == "E361");
                 let ranks = stuck.then(|| standstill(schedule, 1)).flatten().map_or(vec![], |f| f.ranks);
                 return failed(session, report, schedule, RunFailure { diagnostics: d, ranks }, args.report);
@@ -111,9 +117,14 @@ fn run_schedule(session: &mut Session, args: &Run) -> Outcome {
                 .help("name one by --topology")
                 .into());
         }
+        None if !wanted.list.is_empty() => {
+            return Err(Diagnostic::error("E416", "there is no trace or log without a machine")
+                .help("name one by --topology")
+                .into());
+        }
         _ => {}
     }
-    finish(session, &report, args.report, true)
+    finish(session, &report, args.report, !wanted.takes_output())
 }
 
 /// The end of a run that did not come to its end: a report of the ranks where there are any, and the messages.
@@ -133,7 +144,7 @@ fn failed(
 }
 
 /// The machine of a schedule: that of `--topology`, else its own; a machine file without a shape changes its own.
-fn machine(
+pub(super) fn machine(
     session: &mut Session,
     asked: Option<&String>,
     own: Option<&String>,

@@ -1,13 +1,14 @@
 //! A report for people.
 
-use super::{CompareReport, PerturbReport, Report};
+use super::{CompareReport, PerturbReport, Report, path};
 
 /// Nanoseconds with a unit that keeps the number readable.
 pub fn time(ns: f64) -> String {
     match ns {
-        t if t >= 1e9 => format!("{:.4} s", t / 1e9),
-        t if t >= 1e6 => format!("{:.4} ms", t / 1e6),
-        t if t >= 1e3 => format!("{:.3} us", t / 1e3),
+        // What would be rounded up to 1000 of a unit is 1 of the next.
+        t if t >= 999_999_950.0 => format!("{:.4} s", t / 1e9),
+        t if t >= 999_999.5 => format!("{:.4} ms", t / 1e6),
+        t if t >= 999.95 => format!("{:.3} us", t / 1e3),
         t => format!("{t:.1} ns"),
     }
 }
@@ -27,7 +28,8 @@ pub fn count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-fn percent(p: Option<f64>) -> String {
+/// `12.5 %`, or `-` where there is none.
+pub fn percent(p: Option<f64>) -> String {
     p.map_or_else(|| "-".into(), |p| format!("{p:.1} %"))
 }
 
@@ -124,7 +126,8 @@ pub fn human(r: &Report) -> String {
     if let Some(p) = &r.perturb {
         perturb(p, &mut line);
     }
-    path(r, &mut line);
+    path::short(r, &mut line);
+    path::links(r, &mut line);
     for a in &r.algorithms {
         line(format!(
             "{} {}: right on {} up to {}",
@@ -204,33 +207,6 @@ fn failures(r: &Report, line: &mut impl FnMut(String)) {
         if list.len() > LISTED {
             line(format!("  ... {} more", list.len() - LISTED));
         }
-    }
-}
-
-/// Steps shown of a critical path before the middle is left out.
-const SHOWN: usize = 12;
-
-fn path(r: &Report, line: &mut impl FnMut(String)) {
-    let n = r.critical_path.len();
-    if n == 0 {
-        return;
-    }
-    line(format!("critical path ({})", count(n as u64, "step")));
-    for (i, s) in r.critical_path.iter().enumerate() {
-        if n > SHOWN && i == SHOWN / 2 {
-            line(format!("  ... {} more", n - SHOWN));
-        }
-        if n > SHOWN && (SHOWN / 2..n - SHOWN / 2).contains(&i) {
-            continue;
-        }
-        line(format!(
-            "  {:>10} {:>+12}  {}  {}  {}",
-            time(s.start_ns),
-            time(s.end_ns - s.start_ns),
-            s.what,
-            s.place,
-            s.cause
-        ));
     }
 }
 

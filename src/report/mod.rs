@@ -1,6 +1,8 @@
 //! Reports: one object with a documented, versioned schema (docs/report.md), and its form for people.
 
 pub mod human;
+pub mod path;
+pub mod timed;
 
 pub use human::human;
 
@@ -56,10 +58,18 @@ pub struct Report {
     pub bottleneck: Option<String>,
     /// Rates that are unlimited on this machine.
     pub unlimited: Vec<String>,
+    /// What the time of the critical path went into.
+    pub totals: Vec<TotalReport>,
     /// The chain of steps that takes the time.
     pub critical_path: Vec<StepReport>,
-    /// Links by bytes, busiest first.
+    /// Links in use, busiest first.
     pub links: Vec<LinkReport>,
+    /// How many links are in use.
+    pub links_used: Option<u64>,
+    /// How many the machine has.
+    pub links_total: Option<u64>,
+    /// How long messages waited for links, all together, nanoseconds.
+    pub queue_ns: Option<f64>,
     /// Messages delivered in one call.
     pub messages: Option<u64>,
     /// Times on perturbed machines.
@@ -230,21 +240,48 @@ pub struct FailureReport {
     pub because: Option<String>,
 }
 
+/// A share of the critical path.
+#[derive(Serialize, Debug)]
+pub struct TotalReport {
+    /// `latency`, `bytes`, `queueing`, `work`, `fences`, `endpoints` or `late starts`.
+    pub cause: String,
+    /// Sum, nanoseconds.
+    pub ns: f64,
+    /// Of the whole.
+    pub percent: f64,
+}
+
 /// A step of the critical path.
 #[derive(Serialize, Debug)]
 pub struct StepReport {
+    /// Number of the part of the chain that it belongs to: a message, a local operation, a fence.
+    pub part: u64,
+    /// Number of the operation in the schedule.
+    pub op: u32,
     /// The operation.
     pub what: String,
-    /// Where: a rank or a link.
+    /// Its rank.
     pub place: String,
+    /// Its stream.
+    pub stream: String,
+    /// The rank where the message of the part arrives.
+    pub to: Option<String>,
     /// The region.
     pub region: String,
+    /// Where it is written.
+    pub source: Option<String>,
     /// Begin, nanoseconds.
     pub start_ns: f64,
     /// End, nanoseconds.
     pub end_ns: f64,
+    /// `queue`, `latency`, `bytes`, `unit_queue`, `work`, `fence`, `endpoint` or `late`.
+    pub kind: &'static str,
     /// What the time went into.
     pub cause: String,
+    /// What the part could not begin before.
+    pub after: String,
+    /// What had the link or unit it waits for, where that was looked for.
+    pub behind: Option<String>,
 }
 
 /// Use of a link.
@@ -252,8 +289,14 @@ pub struct StepReport {
 pub struct LinkReport {
     /// Ends, by coordinates.
     pub link: String,
+    /// Messages of one call.
+    pub messages: u64,
     /// Bytes of one call.
     pub bytes: u64,
+    /// How long it carried them, nanoseconds.
+    pub busy_ns: f64,
+    /// How long messages waited for it, all together, nanoseconds.
+    pub queue_ns: f64,
     /// Busy time over total time.
     pub use_percent: f64,
 }

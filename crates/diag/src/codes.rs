@@ -177,6 +177,7 @@ codes! {
     E422 "a parameter against a topology",
     // results
     E430 "results that are not what they should be",
+    E431 "a trace or log that would be too large",
     // machines and bounds
     E440 "an unknown topology generator",
     E441 "a topology generator that is not there yet",

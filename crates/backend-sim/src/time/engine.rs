@@ -9,7 +9,7 @@ use super::log::{FENCE, Log, MORE, Record, WORK};
 use super::setup::Setup;
 use super::state::{Carrier, Doing, Event, Message, NONE, Request, State};
 use super::work::{self, Unit};
-use super::{Delivery, MessageKind, Observer, Work};
+use super::{MessageKind, Observer};
 use kbc_ir::topology::Direction;
 use kbc_ir::walk::{Act, Cursor, Fault, Step};
 use std::cmp::Reverse;
@@ -19,7 +19,10 @@ pub(super) struct Engine<'a, 'p, 'o> {
     pub(super) setup: &'a Setup<'p>,
     pub(super) state: State<'p>,
     pub(super) log: Log,
-    observer: Option<&'o mut dyn Observer>,
+    /// Told what happens, by the functions of [`super::hooks`].
+    pub(super) observer: Option<&'o mut dyn Observer>,
+    /// It wants to be told of every operation and hop.
+    detail: bool,
     /// Threads that can go on now; empty between steps.
     ready: Vec<u32>,
 }
@@ -41,7 +44,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         observer: Option<&'o mut dyn Observer>,
     ) -> Engine<'a, 'p, 'o> {
         let log = Log::new(setup.kept, state.records);
-        Engine { setup, state, log, observer, ready: vec![] }
+        let detail = observer.as_ref().is_some_and(|o| o.detail());
+        Engine { setup, state, log, observer, detail, ready: vec![] }
     }
 
     /// Lets one thing happen; false if nothing can. Between steps the state is complete: another engine can go on.
@@ -95,27 +99,14 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         if r.message == NONE {
             let (op, times) = s.threads[r.thread as usize].asked;
             let rank = self.setup.rank(r.thread);
+            let behind = if self.detail { s.units[rank as usize].behind(now, &times) } else { None };
             let (start, end, unit) = s.units[rank as usize].work(now, &times);
             let last = s.threads[r.thread as usize].last;
             let what = WORK - Unit::ALL.iter().position(|u| *u == unit).unwrap_or(0) as u32;
             let record = self.record(last, Record { start, end, back: 0, thread: r.thread, op, what });
             self.state.threads[r.thread as usize].last = record;
             self.later(end, r.thread);
-            if let Some(o) = &mut self.observer {
-                let info = &self.setup.ops[op as usize];
-                let (start_ns, end_ns) = (start.ns(), end.ns());
-                let stream = r.thread % self.setup.streams as u32;
-                o.works(&Work {
-                    op,
-                    region: info.region,
-                    span: info.span,
-                    rank,
-                    stream,
-                    unit,
-                    start_ns,
-                    end_ns,
-                });
-            }
+            self.tell_work(r.thread, (start, end, unit), behind);
             return;
         }
         let m = &mut s.messages[r.message as usize];
@@ -129,6 +120,9 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let record =
             self.record(last, Record { start: passage.start, end, back: 0, thread, op, what: link.0 });
         self.state.messages[r.message as usize].last = record;
+        if self.detail {
+            self.tell_pass(r.message, link, &passage);
+        }
         self.state.events.push(Reverse(Event {
             time: end,
             thread,
@@ -171,20 +165,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         if data && now > account.finish {
             (account.finish, account.last) = (now, m.last);
         }
-        if let Some(o) = &mut self.observer {
-            let info = &self.setup.ops[m.op as usize];
-            o.delivered(&Delivery {
-                kind: m.kind,
-                op: m.op,
-                region: info.region,
-                span: info.span,
-                from: m.from,
-                to: m.to,
-                bytes: m.bytes,
-                sent_ns: m.sent.ns(),
-                delivered_ns: now.ns(),
-            });
-        }
+        self.tell_delivered(&m);
         match m.kind {
             MessageKind::Put | MessageKind::Notify => {
                 if m.kind == MessageKind::Put {
@@ -219,8 +200,11 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 t.gets -= 1;
                 if let (Doing::Gets(op), 0) = (t.doing, t.gets) {
                     t.last = m.last;
+                    if self.detail {
+                        self.tell_woken(m.thread);
+                    }
                     if self.fence(m.thread, op) {
-                        self.wake(m.thread);
+                        self.go(m.thread);
                     }
                 }
             }
@@ -229,6 +213,9 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
 
     /// Puts a message on its way.
     fn send(&mut self, m: Message<'p>) -> u32 {
+        if self.detail {
+            self.tell_sent(&m);
+        }
         let s = &mut self.state;
         if m.from != m.to {
             s.accounts[m.from as usize].sent += m.bytes;
@@ -306,7 +293,15 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
     }
 
+    /// Wakes a blocked thread; what woke it has been told.
     fn wake(&mut self, thread: u32) {
+        if self.detail {
+            self.tell_woken(thread);
+        }
+        self.go(thread);
+    }
+
+    fn go(&mut self, thread: u32) {
         self.state.threads[thread as usize].doing = Doing::Busy;
         self.ready.push(thread);
     }
@@ -316,11 +311,18 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let setup = self.setup;
         let regions = setup.program.schedule.regions.len();
         loop {
+            let step = self.state.threads[thread as usize].cursor.next_step()?;
+            if self.detail {
+                self.tell_turn(thread, step.as_ref());
+            }
             let s = &mut self.state;
             let (now, t) = (s.now, &mut s.threads[thread as usize]);
-            match t.cursor.next_step()? {
+            match step {
                 Some(Step::Act(act, _, op)) => {
                     if !self.act(thread, act, op)? {
+                        if self.detail {
+                            self.tell_held(thread);
+                        }
                         return Ok(());
                     }
                 }

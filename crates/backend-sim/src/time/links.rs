@@ -24,6 +24,8 @@ struct Link {
     /// When the last message's head came out; kept under [`Rules`] alone.
     last: Time,
     busy: Time,
+    /// How long heads waited for it, all together.
+    waited: Time,
     bytes: u64,
     messages: u64,
 }
@@ -31,7 +33,7 @@ struct Link {
 impl Link {
     fn unused(id: LinkId) -> Link {
         let zero = Time::ZERO;
-        Link { id, class: UNKNOWN, free: zero, last: zero, busy: zero, bytes: 0, messages: 0 }
+        Link { id, class: UNKNOWN, free: zero, last: zero, busy: zero, waited: zero, bytes: 0, messages: 0 }
     }
 }
 
@@ -68,16 +70,18 @@ impl Rules {
         let whole = self.rounded(latency + service);
         link.free = start + hold;
         link.busy = link.busy + hold;
+        let waited = start.since(at);
+        link.waited = link.waited + waited;
         let (head, lag) = if self.store {
             (whole, Time::ZERO)
         } else {
             let head = self.rounded(latency);
-            (head, whole.since(head).max(lag.since(start.since(at))))
+            (head, whole.since(head).max(lag.since(waited)))
         };
         // Rounded times could let a message overtake the one before it.
         let head = (start + head).max(link.last);
         link.last = head;
-        Passage { start, head, lag }
+        Passage { start, head, lag, free: link.free }
     }
 }
 
@@ -101,6 +105,8 @@ pub(super) struct Passage {
     pub(super) head: Time,
     /// How long after its head its tail comes out.
     pub(super) lag: Time,
+    /// From then on the next message may enter.
+    pub(super) free: Time,
 }
 
 /// What passed a link.
@@ -108,6 +114,7 @@ pub(super) struct Passage {
 pub(super) struct Load {
     pub(super) id: LinkId,
     pub(super) busy: Time,
+    pub(super) waited: Time,
     pub(super) bytes: u64,
     pub(super) messages: u64,
 }
@@ -162,16 +169,19 @@ impl Links {
         }
         let start = at.max(link.free);
         link.free = start + service;
+        let waited = start.since(at);
         link.busy = link.busy + service;
+        link.waited = link.waited + waited;
         // While the head waits, the tail comes closer.
-        Passage { start, head: start + class.latency, lag: service.max(lag.since(start.since(at))) }
+        Passage { start, head: start + class.latency, lag: service.max(lag.since(waited)), free: link.free }
     }
 
     /// The links that something passed, in order of their numbers.
     pub(super) fn loads(&self) -> Vec<Load> {
         let used = self.list.iter().filter(|l| l.messages > 0);
-        let mut out: Vec<Load> =
-            used.map(|l| Load { id: l.id, busy: l.busy, bytes: l.bytes, messages: l.messages }).collect();
+        let mut out: Vec<Load> = used
+            .map(|l| Load { id: l.id, busy: l.busy, waited: l.waited, bytes: l.bytes, messages: l.messages })
+            .collect();
         out.sort_by_key(|l| l.id);
         out
     }

@@ -9,8 +9,10 @@
 
 mod clock;
 mod engine;
+mod hooks;
 mod links;
 mod log;
+mod observe;
 mod path;
 mod report;
 mod setup;
@@ -19,6 +21,7 @@ mod stuck;
 mod ways;
 mod work;
 
+pub use observe::{Begun, Held, MessageId, Next, Pass, Sent, Turn, Woken};
 pub use report::{Breakdown, Cause, LinkUse, RankUse, RegionSpan, Step, Timing};
 pub use work::Unit;
 
@@ -63,6 +66,8 @@ pub enum MessageKind {
 /// A message that has arrived.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Delivery {
+    /// Which message.
+    pub id: MessageId,
     /// What it is.
     pub kind: MessageKind,
     /// Number of the operation in the schedule, as the walk numbers them.
@@ -98,6 +103,12 @@ pub struct Work {
     pub stream: u32,
     /// The unit that took longest.
     pub unit: Unit,
+    /// The units that it uses, in the order of [`Unit::ALL`].
+    pub uses: [bool; 3],
+    /// The unit that it waited for, if it waited.
+    pub behind: Option<Unit>,
+    /// When it asked for its units, in ns.
+    pub asked_ns: f64,
     /// When it began, after waiting for its units, in ns.
     pub start_ns: f64,
     /// When it ended, in ns.
@@ -112,6 +123,20 @@ pub trait Observer {
     fn works(&mut self, _work: &Work) {}
     /// A host has read a buffer of its rank, at this time in ns.
     fn host_read(&mut self, _rank: u64, _buffer: BufferId, _ns: f64) {}
+    /// Whether it wants to be told what follows, too; asked once.
+    fn detail(&self) -> bool {
+        false
+    }
+    /// A stream comes to an operation, to an end of a region or to the end of its call.
+    fn turn(&mut self, _turn: &Turn) {}
+    /// The operation that a stream has come to takes time.
+    fn holds(&mut self, _held: &Held) {}
+    /// A message leaves.
+    fn sent(&mut self, _message: &Sent) {}
+    /// A message gets a link.
+    fn passes(&mut self, _pass: &Pass) {}
+    /// A blocked stream goes on.
+    fn woken(&mut self, _woken: &Woken) {}
 }
 
 /// Simulates a schedule on a machine. Rank i is device i.

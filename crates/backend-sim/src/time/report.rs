@@ -55,8 +55,10 @@ pub struct LinkUse {
     pub messages: u64,
     /// Bytes.
     pub bytes: u64,
-    /// How long it was occupied.
+    /// How long it was occupied: bytes over bandwidth.
     pub busy_ns: f64,
+    /// How long heads of messages waited for it while others were on it, all together.
+    pub queue_ns: f64,
 }
 
 /// A rank's account.
@@ -198,7 +200,13 @@ pub(super) fn timing(setup: &Setup<'_>, state: &State<'_>, end: Time, chain: &[R
             .links
             .loads()
             .iter()
-            .map(|l| LinkUse { link: l.id, messages: l.messages, bytes: l.bytes, busy_ns: l.busy.ns() })
+            .map(|l| LinkUse {
+                link: l.id,
+                messages: l.messages,
+                bytes: l.bytes,
+                busy_ns: l.busy.ns(),
+                queue_ns: l.waited.ns(),
+            })
             .collect(),
         ranks: state
             .accounts

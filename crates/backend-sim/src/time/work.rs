@@ -55,6 +55,13 @@ pub(super) fn amounts(program: &Program<'_>, act: &Act<'_>, rank: u64) -> Result
     })
 }
 
+/// Bytes of the result of a local operation.
+pub(super) fn made(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<u64, Fault> {
+    let dims = program.dims(op.dst(), rank)?;
+    let width = program.schedule.buffer(op.dst()).dtype.bytes();
+    Ok(dims.iter().fold(width, |n, d| n.saturating_mul(*d)))
+}
+
 fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, Fault> {
     let product = |dims: &[u64]| dims.iter().fold(1u64, |n, d| n.saturating_mul(*d));
     let size = |b: BufferId| program.schedule.buffer(b).dtype.bytes();
@@ -126,6 +133,13 @@ impl Rates {
 pub(super) struct Units([Time; 3]);
 
 impl Units {
+    /// The unit that an operation that comes at `at` would have to wait for.
+    pub(super) fn behind(&self, at: Time, times: &[Time; 3]) -> Option<Unit> {
+        let late =
+            self.0.iter().zip(times).zip(Unit::ALL).filter(|((free, t), _)| **t > Time::ZERO && **free > at);
+        late.max_by_key(|((free, _), _)| **free).map(|(_, unit)| unit)
+    }
+
     /// An operation that comes at `at`: starts when all units that it needs are free, holds each as long as it needs
     /// it. Start, end, and the unit that takes longest.
     pub(super) fn work(&mut self, at: Time, times: &[Time; 3]) -> (Time, Time, Unit) {

@@ -66,6 +66,11 @@ pub fn print(m: &Module, options: &PrintOptions) -> String {
     out
 }
 
+/// The text of every operation of a schedule, by the number that [`crate::walk`] gives it.
+pub fn operations(s: &crate::schedule::Schedule) -> Vec<String> {
+    print_schedule::operations(s)
+}
+
 /// The expression as `.kir` text, with names quoted where they need it.
 pub fn print_expr(e: &Expr) -> String {
     expr::show(e, 0)

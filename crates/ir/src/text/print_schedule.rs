@@ -57,6 +57,34 @@ pub(super) fn schedule(s: &Schedule, same_name: bool, locs: bool, out: &mut Stri
     }
 }
 
+/// The text of every operation, in the order in which the walk numbers them.
+pub(super) fn operations(s: &Schedule) -> Vec<String> {
+    let mut uses: Vec<&ScalarFn> = vec![];
+    for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
+        functions(&st.body, &mut uses);
+    }
+    let mut unused = String::new();
+    let mut p = Printer {
+        s,
+        kernels: Kernels::new(uses.into_iter()),
+        buffers: labels(s.buffers.iter().map(|b| &b.name)),
+        windows: labels(s.windows.iter().map(|w| &w.name)),
+        signals: labels(s.signals.iter().map(|g| &g.name)),
+        regions: vec![],
+        operands: vec![],
+        locs: false,
+        out: &mut unused,
+    };
+    let mut out = vec![];
+    for r in &s.regions {
+        p.operands = labels(r.operands.iter().map(|o| &o.name));
+        for stream in r.roles.iter().flat_map(|r| &r.streams) {
+            p.texts(&stream.body, &mut out);
+        }
+    }
+    out
+}
+
 fn functions<'a>(list: &'a [SStmt], out: &mut Vec<&'a ScalarFn>) {
     for st in list {
         match st {
@@ -271,6 +299,19 @@ impl Printer<'_> {
                     let text = format!("{}{}", self.operation(op), loc(*span, self.locs));
                     self.line(depth, &text);
                 }
+            }
+        }
+    }
+
+    fn texts(&self, list: &[SStmt], out: &mut Vec<String>) {
+        for st in list {
+            match st {
+                SStmt::For { body, .. } => self.texts(body, out),
+                SStmt::If { then, other, .. } => {
+                    self.texts(then, out);
+                    self.texts(other, out);
+                }
+                SStmt::Op(op, _) => out.push(self.operation(op)),
             }
         }
     }

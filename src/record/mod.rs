@@ -1,0 +1,272 @@
+//! Records of a timed run: a trace for the Perfetto UI and a log of operations, written while it goes on.
+//!
+//! Owns which records are asked for, the observer that feeds them, and their files; what a record looks like is
+//! [`trace`] and [`oplog`].
+
+pub mod holders;
+pub mod oplog;
+pub mod path;
+pub mod proto;
+pub mod ranks;
+pub mod scene;
+pub mod trace;
+pub mod waits;
+
+use crate::outdir::Draft;
+use crate::session::Outcome;
+use kbc_backend_sim::time::*;
+use kbc_diag::{Diagnostic, Diagnostics};
+use oplog::Oplog;
+use ranks::Ranks;
+use scene::Scene;
+use std::io::{self, Write};
+use std::path::Path;
+use trace::Trace;
+use waits::{Reason, Waits};
+
+/// Kinds of records, as `--emit` names them.
+pub const KINDS: [&str; 2] = ["trace", "log"];
+
+/// The records that were asked for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Kind and path.
+    pub list: Vec<(String, String)>,
+    /// `--trace-ranks`
+    pub ranks: Option<String>,
+    /// Events that a trace may have.
+    pub events: u64,
+    /// Lines that a log may have.
+    pub lines: u64,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Wanted { list: vec![], ranks: None, events: trace::MOST, lines: oplog::MOST }
+    }
+}
+
+impl Wanted {
+    /// What `--emit` and `--trace-ranks` say.
+    ///
+    /// # Errors
+    /// E416: a trace on standard output, two of a kind, ranks of no record.
+    pub fn new(list: Vec<(String, String)>, ranks: Option<String>) -> Result<Wanted, Diagnostic> {
+        if list.is_empty() && ranks.is_some() {
+            return Err(Diagnostic::error(
+                "E416",
+                "--trace-ranks is about a trace or a log, and none is asked for",
+            )
+            .help("write --emit trace=FILE"));
+        }
+        if list.iter().any(|(kind, path)| kind == "trace" && path == "-") {
+            return Err(Diagnostic::error("E416", "a trace is binary and needs a file")
+                .help("write --emit trace=FILE"));
+        }
+        for kind in KINDS {
+            if list.iter().filter(|l| l.0 == kind).count() > 1 {
+                return Err(Diagnostic::error("E416", format!("--emit {kind} can be said once")));
+            }
+        }
+        Ok(Wanted { list, ranks, ..Wanted::default() })
+    }
+
+    /// Whether one of them takes the place of the report on standard output.
+    pub fn takes_output(&self) -> bool {
+        self.list.iter().any(|l| l.1 == "-")
+    }
+}
+
+/// Where a record goes.
+enum Sink {
+    File(Draft),
+    Output(io::BufWriter<io::Stdout>),
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::File(f) => f.write(bytes),
+            Sink::Output(o) => match o.write(bytes) {
+                // A closed pipe is no error: nobody reads on.
+                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+                other => other,
+            },
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::File(f) => f.flush(),
+            Sink::Output(o) => match o.flush() {
+                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                other => other,
+            },
+        }
+    }
+}
+
+/// What somebody waited for, in words.
+pub fn words(scene: &Scene<'_>, reason: &Reason) -> String {
+    match *reason {
+        Reason::Message { kind, op, from } => {
+            let what = match kind {
+                MessageKind::Put => "put with notify",
+                MessageKind::Notify => "notify",
+                MessageKind::Request => "get request",
+                MessageKind::Reply => "data of the get",
+            };
+            format!("{what} of {} (op {op})", scene.rank(from))
+        }
+        Reason::Event { stream, op } => format!("record of stream {} (op {op})", scene.stream(stream)),
+        Reason::Unit { unit, holder } => {
+            let by = holder.map_or_else(String::new, |(stream, op)| {
+                format!(", busy with {} of stream {} (op {op})", scene.op(op), scene.stream(stream))
+            });
+            format!("{}{by}", unit.name())
+        }
+        Reason::Link { link, holder } => {
+            let by = holder.map_or_else(String::new, |(op, rank)| {
+                format!(", busy with {} of {} (op {op})", scene.op(op), scene.rank(rank))
+            });
+            format!("link {}{by}", scene.link(link))
+        }
+    }
+}
+
+/// Feeds the records of a run.
+struct Recorder<'a> {
+    waits: Waits,
+    trace: Option<Trace<'a, Sink>>,
+    log: Option<Oplog<'a, Sink>>,
+    streams: u32,
+}
+
+impl Observer for Recorder<'_> {
+    fn detail(&self) -> bool {
+        self.trace.is_some() || self.log.is_some()
+    }
+
+    fn works(&mut self, work: &Work) {
+        if self.detail() {
+            let wait = self.waits.works(work);
+            if let Some(t) = &mut self.trace {
+                t.works(work, wait.as_ref());
+            }
+        }
+    }
+
+    fn turn(&mut self, turn: &Turn) {
+        let done = self.waits.turn(turn);
+        if let Some(t) = &mut self.trace {
+            t.turn(turn, done.as_ref());
+        }
+        if let (Some(l), Some(done)) = (&mut self.log, &done) {
+            l.done(done);
+        }
+    }
+
+    fn holds(&mut self, held: &Held) {
+        if let Some(t) = &mut self.trace {
+            t.holds(held, self.waits.at(held.rank, held.stream));
+        }
+    }
+
+    fn sent(&mut self, message: &Sent) {
+        self.waits.sent(message);
+        if let Some(t) = &mut self.trace {
+            t.sent(message, message.id.thread % self.streams);
+        }
+    }
+
+    fn passes(&mut self, pass: &Pass) {
+        let wait = self.waits.passes(pass);
+        if let Some(t) = &mut self.trace {
+            t.passes(pass, wait.as_ref());
+        }
+        if let (Some(l), Some(wait)) = (&mut self.log, wait) {
+            l.queued(pass.id, wait);
+        }
+    }
+
+    fn delivered(&mut self, message: &Delivery) {
+        if !self.detail() {
+            return;
+        }
+        self.waits.delivered(message);
+        if let Some(t) = &mut self.trace {
+            t.delivered(message);
+        }
+        if let Some(l) = &mut self.log {
+            l.delivered(message);
+        }
+    }
+
+    fn woken(&mut self, woken: &Woken) {
+        self.waits.woken(woken);
+    }
+}
+
+/// Writes what is wanted of a run, which `run` makes and tells.
+///
+/// # Errors
+/// Of the run; E413 for ranks that are none; E410 for a file that cannot be written; E431 for a record that would be
+/// too large. No file is left then.
+pub fn simulate<T>(
+    scene: &Scene<'_>,
+    wanted: &Wanted,
+    names: (&str, &str),
+    run: impl FnOnce(&mut dyn Observer) -> Result<T, Diagnostics>,
+) -> Outcome<T> {
+    let ranks = match &wanted.ranks {
+        Some(text) => Ranks::parse(text, scene.ranks())?,
+        None => Ranks::ALL,
+    };
+    let mut recorder = Recorder {
+        waits: Waits::new(if wanted.list.is_empty() { 0 } else { scene.ranks() }, scene.streams.len()),
+        trace: None,
+        log: None,
+        streams: scene.streams.len().max(1) as u32,
+    };
+    for (kind, path) in &wanted.list {
+        let sink = match path.as_str() {
+            "-" => Sink::Output(io::BufWriter::new(io::stdout())),
+            path => Sink::File(Draft::new(Path::new(path))?),
+        };
+        if kind == "trace" {
+            recorder.trace = Some(Trace::new(scene, &ranks, sink, wanted.events));
+        } else {
+            recorder.log = Some(Oplog::new(scene, &ranks, names, sink, wanted.lines));
+        }
+    }
+    let found = run(&mut recorder)?;
+    let Recorder { trace, log, .. } = recorder;
+    let path = |kind: &str| wanted.list.iter().find(|l| l.0 == kind).map_or("", |l| l.1.as_str());
+    if let Some(mut t) = trace {
+        t.flush();
+        if t.full() {
+            return Err(too_large("trace", "events", wanted.events).into());
+        }
+        keep(t.finish(), path("trace"))?;
+    }
+    if let Some(l) = log {
+        if l.full() {
+            return Err(too_large("log", "lines", wanted.lines).into());
+        }
+        keep(l.finish(), path("log"))?;
+    }
+    Ok(found)
+}
+
+fn keep(sink: io::Result<Sink>, path: &str) -> Result<(), Diagnostic> {
+    match sink {
+        Ok(Sink::File(draft)) => draft.keep(),
+        Ok(Sink::Output(_)) => Ok(()),
+        Err(e) => Err(crate::outdir::failure(Path::new(path), "write", &e)),
+    }
+}
+
+fn too_large(what: &str, of: &str, most: u64) -> Diagnostic {
+    Diagnostic::error("E431", format!("the {what} would have more than {most} {of}; it is not written"))
+        .help("restrict it to some ranks: --trace-ranks 0..8")
+}

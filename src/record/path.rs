@@ -1,0 +1,168 @@
+//! The critical path as a chain of parts: a message from its sending to its arrival, a local operation, a fence; and
+//! the same chain with the turns of loops folded.
+
+use kbc_backend_sim::time::{Breakdown, Cause, Step, Timing};
+use kbc_ir::topology::Topology;
+
+/// A part of the chain: steps that belong to one operation.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Part {
+    /// Its steps in [`Timing::path`].
+    pub steps: std::ops::Range<usize>,
+    /// The rank where a message of it arrives; none for local work and fences.
+    pub to: Option<u64>,
+    /// What it could not begin before.
+    pub after: After,
+}
+
+/// What a part follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum After {
+    /// The begin of the run.
+    Start,
+    /// What its own stream did before.
+    Stream,
+    /// What another stream of its rank did: an event, or data for it.
+    OtherStream(u32),
+    /// A message of a rank that arrived.
+    Message(u64),
+}
+
+fn link_of(s: &Step) -> Option<kbc_ir::topology::LinkId> {
+    match s.cause {
+        Cause::Queue(l) | Cause::Latency(l) | Cause::Service(l) => Some(l),
+        _ => None,
+    }
+}
+
+/// The parts of a path.
+pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
+    let mut out: Vec<Part> = vec![];
+    for (i, s) in path.iter().enumerate() {
+        let end = link_of(s).and_then(|l| topology.link(l)).map(|l| u64::from(l.to.0));
+        if let (Some(part), Some(before)) = (out.last_mut(), i.checked_sub(1).and_then(|i| path.get(i))) {
+            let same = (before.op, before.rank, before.stream) == (s.op, s.rank, s.stream);
+            // The data of a get is back where it was asked for: what comes then is the next one.
+            let back = part.to == Some(s.rank) && !matches!(s.cause, Cause::Service(_));
+            let under_way = link_of(before).is_some() || before.cause == Cause::Endpoint;
+            let goes_on = match s.cause {
+                Cause::Queue(_) | Cause::Latency(_) => under_way && !back,
+                Cause::Service(_) => under_way,
+                Cause::Work(_) => matches!(before.cause, Cause::UnitQueue(_)),
+                Cause::UnitQueue(_) | Cause::Fence | Cause::Late | Cause::Endpoint => false,
+            };
+            if same && goes_on {
+                part.steps.end = i + 1;
+                // Bytes come in where the head already is.
+                if !matches!(s.cause, Cause::Service(_)) {
+                    part.to = end;
+                }
+                continue;
+            }
+        }
+        let after = match (out.last(), i.checked_sub(1).and_then(|i| path.get(i))) {
+            (Some(part), Some(before)) => match part.to {
+                _ if (before.rank, before.stream) == (s.rank, s.stream) => After::Stream,
+                Some(_) => After::Message(before.rank),
+                None if before.rank == s.rank => After::OtherStream(before.stream),
+                // A notify between ranks that takes no time at all.
+                None => After::Message(before.rank),
+            },
+            _ => After::Start,
+        };
+        out.push(Part { steps: i..i + 1, to: end, after });
+    }
+    out
+}
+
+/// A stretch of parts that is walked several times, with other ranks and links each time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fold {
+    /// Its first part.
+    pub first: usize,
+    /// Parts of one turn.
+    pub length: usize,
+    /// Turns.
+    pub turns: usize,
+}
+
+/// Parts of a turn at most.
+const LONGEST: usize = 64;
+
+/// Folds what repeats in a list of what parts are: of all turns that begin at a part, those that cover most, the
+/// shortest of several.
+pub fn fold<K: PartialEq>(keys: &[K]) -> Vec<Fold> {
+    let mut out = vec![];
+    let mut at = 0;
+    while at < keys.len() {
+        let mut best = Fold { first: at, length: 1, turns: 1 };
+        for length in 1..=LONGEST.min((keys.len() - at) / 2) {
+            let one = &keys[at..at + length];
+            let turns = keys[at..].chunks_exact(length).take_while(|turn| *turn == one).count();
+            if turns > 1 && turns * length > best.turns * best.length {
+                best = Fold { first: at, length, turns };
+            }
+        }
+        at += best.length * best.turns;
+        out.push(best);
+    }
+    out
+}
+
+/// The sums of a path by what the time went into, with their names, largest shares not first but in this order.
+pub fn totals(timing: &Timing) -> [(&'static str, f64); 7] {
+    let Breakdown {
+        late_ns,
+        endpoint_ns,
+        queue_ns,
+        latency_ns,
+        service_ns,
+        unit_queue_ns,
+        work_ns,
+        fence_ns,
+    } = timing.breakdown();
+    [
+        ("latency", latency_ns),
+        ("bytes", service_ns),
+        ("queueing", queue_ns + unit_queue_ns),
+        ("work", work_ns),
+        ("fences", fence_ns),
+        ("endpoints", endpoint_ns),
+        ("late starts", late_ns),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kbc_diag::Span;
+    use kbc_ir::schedule::RegionId;
+
+    fn step(op: u32, rank: u64) -> Step {
+        Step {
+            op,
+            name: "copy",
+            region: RegionId(0),
+            span: Span::NONE,
+            rank,
+            stream: 0,
+            start_ns: 0.0,
+            end_ns: 1.0,
+            cause: Cause::Work(kbc_backend_sim::time::Unit::Memory),
+        }
+    }
+
+    #[test]
+    fn turns_are_folded() {
+        let topology = Topology::parse("ring(4)", kbc_diag::FileId(0)).expect("a machine");
+        let ops = [9, 1, 2, 1, 2, 1, 2, 3, 3, 3, 3, 4];
+        let path: Vec<Step> = ops.iter().map(|op| step(*op, 0)).collect();
+        let parts = parts(&path, &topology);
+        assert_eq!(parts.len(), ops.len());
+        assert_eq!(parts[0].after, After::Start);
+        assert!(parts[1..].iter().all(|p| p.after == After::Stream && p.to.is_none()));
+        let folds: Vec<(usize, usize, usize)> =
+            fold(&ops).iter().map(|f| (f.first, f.length, f.turns)).collect();
+        assert_eq!(folds, [(0, 1, 1), (1, 2, 3), (7, 1, 4), (11, 1, 1)]);
+    }
+}

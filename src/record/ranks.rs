@@ -1,0 +1,66 @@
+//! Which ranks a record is about: `--trace-ranks 0..8,12`.
+
+use kbc_diag::Diagnostic;
+
+/// Some ranks, or all of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ranks {
+    /// Half-open ranges; none for all.
+    ranges: Option<Vec<(u64, u64)>>,
+}
+
+impl Ranks {
+    /// All ranks.
+    pub const ALL: Ranks = Ranks { ranges: None };
+
+    /// `0..8`, `3`, or several with commas, of a mesh of so many ranks.
+    ///
+    /// # Errors
+    /// E413: not of that form, or beyond the mesh.
+    pub fn parse(text: &str, ranks: u64) -> Result<Ranks, Diagnostic> {
+        let wrong = |why: String| {
+            Diagnostic::error("E413", format!("--trace-ranks {text}: {why}"))
+                .help("write --trace-ranks 0..8,12")
+        };
+        let number = |s: &str| s.trim().parse::<u64>().map_err(|_| wrong(format!("`{s}` is not a rank")));
+        let mut ranges = vec![];
+        for part in text.split(',') {
+            let (lo, hi) = match part.split_once("..") {
+                Some((lo, hi)) => (number(lo)?, number(hi)?),
+                None => {
+                    let one = number(part)?;
+                    (one, one.saturating_add(1))
+                }
+            };
+            if lo >= hi {
+                return Err(wrong(format!("{lo}..{hi} holds no rank")));
+            }
+            if hi > ranks {
+                return Err(wrong(format!("there are {ranks} ranks, numbered from 0")));
+            }
+            ranges.push((lo, hi));
+        }
+        Ok(Ranks { ranges: Some(ranges) })
+    }
+
+    /// Whether a rank is among them.
+    pub fn has(&self, rank: u64) -> bool {
+        self.ranges.as_ref().is_none_or(|list| list.iter().any(|(lo, hi)| (*lo..*hi).contains(&rank)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_and_single_ranks() {
+        let r = Ranks::parse("0..2, 5", 6).expect("sound");
+        let have: Vec<u64> = (0..7).filter(|i| r.has(*i)).collect();
+        assert_eq!(have, [0, 1, 5]);
+        assert!(Ranks::ALL.has(u64::MAX));
+        for text in ["", "a", "1..", "2..2", "3..1", "0..7", "6", "0,,1", "18446744073709551615"] {
+            assert_eq!(Ranks::parse(text, 6).expect_err(text).code, "E413", "{text}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The parts of a report that come from a timed run: critical path, totals, links.
+
+use super::{LinkReport, Report, StepReport, TotalReport};
+use crate::record::path::{After, parts, totals};
+use crate::record::scene::Scene;
+use crate::record::waits::Reason;
+use crate::record::words;
+use kbc_backend_sim::time::{Cause, LinkUse, Timing};
+
+/// Fills them in. `holders` says for each step what had what it waits for (empty if nobody looked); at most `most` links
+/// are listed.
+pub fn fill(
+    report: &mut Report,
+    scene: &Scene<'_>,
+    timing: &Timing,
+    holders: &[Option<Reason>],
+    most: Option<usize>,
+) {
+    report.messages = Some(timing.messages);
+    report.unlimited = timing.unlimited.iter().map(|s| (*s).to_owned()).collect();
+    report.totals = totals(timing)
+        .into_iter()
+        .map(|(cause, ns)| TotalReport {
+            cause: cause.into(),
+            ns,
+            percent: if timing.ns > 0.0 { 100.0 * ns / timing.ns } else { 0.0 },
+        })
+        .collect();
+    report.critical_path = steps(scene, timing, holders);
+    report.links_total = Some(scene.topology.link_count());
+    report.links_used = Some(timing.links.len() as u64);
+    report.queue_ns = Some(timing.links.iter().map(|l| l.queue_ns).sum());
+    report.links = links(scene, timing, most);
+}
+
+/// Links, busiest first.
+fn links(scene: &Scene<'_>, timing: &Timing, most: Option<usize>) -> Vec<LinkReport> {
+    let mut all: Vec<&LinkUse> = timing.links.iter().collect();
+    all.sort_by(|a, b| b.busy_ns.total_cmp(&a.busy_ns).then(a.link.cmp(&b.link)));
+    all.iter()
+        .take(most.unwrap_or(usize::MAX))
+        .map(|l| LinkReport {
+            link: scene.link(l.link),
+            messages: l.messages,
+            bytes: l.bytes,
+            busy_ns: l.busy_ns,
+            queue_ns: l.queue_ns,
+            use_percent: 100.0 * timing.utilisation(l),
+        })
+        .collect()
+}
+
+/// The critical path in words.
+fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<StepReport> {
+    let path = &timing.path;
+    let mut out = Vec::with_capacity(path.len());
+    let mut before: Option<&str> = None;
+    for (number, part) in parts(path, scene.topology).iter().enumerate() {
+        let first = &path[part.steps.start];
+        let what = before.unwrap_or("");
+        let after = match part.after {
+            After::Start => "the start".to_owned(),
+            After::Stream => format!("{what} on its stream"),
+            After::OtherStream(s) => format!("{what} on stream {}", scene.stream(s)),
+            After::Message(rank) => format!("the {what} of {} has arrived", scene.rank(rank)),
+        };
+        before = Some(first.name);
+        for i in part.steps.clone() {
+            let s = &path[i];
+            let (kind, cause) = match s.cause {
+                Cause::Late => ("late", "starts late".into()),
+                Cause::Endpoint => ("endpoint", "endpoint of a message".into()),
+                Cause::Queue(l) => ("queue", format!("waits for link {}", scene.link(l))),
+                Cause::Latency(l) => ("latency", format!("latency of link {}", scene.link(l))),
+                Cause::Service(l) => ("bytes", format!("bytes over link {}", scene.link(l))),
+                Cause::UnitQueue(u) => ("unit_queue", format!("waits for {}", u.name())),
+                Cause::Work(u) => ("work", u.name().into()),
+                Cause::Fence => ("fence", "fence".into()),
+            };
+            let words_of = scene.ops.get(s.op as usize);
+            out.push(StepReport {
+                part: number as u64,
+                op: s.op,
+                what: s.name.into(),
+                place: scene.rank(s.rank),
+                stream: scene.stream(s.stream).to_owned(),
+                to: part.to.map(|r| scene.rank(r)),
+                region: scene.region(s.region).to_owned(),
+                source: words_of.map(|w| w.source.clone()).filter(|s| !s.is_empty()),
+                start_ns: s.start_ns,
+                end_ns: s.end_ns,
+                kind,
+                cause,
+                after: after.clone(),
+                behind: holders.get(i).copied().flatten().map(|r| words(scene, &r)),
+            });
+        }
+    }
+    out
+}
