@@ -13,7 +13,7 @@ use kbc_backend_sim::compare::{Blame, Comparison, Expected, compare};
 use kbc_backend_sim::interp::{RunOptions, RunResult};
 use kbc_backend_sim::reference::{EvalOptions, RefTensor, evaluate};
 use kbc_backend_sim::tensor::{Tensor, Value};
-use kbc_backend_sim::time::Timing;
+use kbc_backend_sim::time::{TimeOptions, Timing, Walked};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::bounds::{algbw, busbw};
 use kbc_ir::checker::{CheckOptions, Method, Verdict, check};
@@ -319,12 +319,19 @@ pub fn time(
     schedule: &Schedule,
     topology: &Topology,
     wanted: &Wanted,
+    options: &TimeOptions,
 ) -> Outcome<Timing> {
     crash::stage(Stage::Time);
     let scene = Scene::new(schedule, topology, &session.map);
     let (timing, lower) = record::simulate(&scene, wanted, (&report.file, &report.program), |watch| {
-        bounds::timed(schedule, topology, true, watch)
+        bounds::timed(schedule, topology, options, watch)
     })?;
+    report.simulated = Some(match &timing.walked {
+        Walked::Orbits(n) => {
+            format!("{n} of {} ranks, which stand for all by symmetry", schedule.mesh.ranks())
+        }
+        Walked::Every(why) => format!("every rank: {why}"),
+    });
     crate::host::times(schedule, &mut report.host_reads, &lower.host_reads);
     for found in &lower.collectives {
         let Some(c) = report.collectives.get_mut(found.place) else { continue };

@@ -4,7 +4,7 @@
 //! below one: that is an error of kbc (E990). The rows are [`kbc_ir::bounds`]'s, the time is the engine's.
 
 use kbc_backend_sim::time::{
-    Delivery, Held, Observer, Pass, Sent, TimeOptions, Timing, Turn, Woken, Work, simulate_observed,
+    Delivery, Held, Observer, Pass, Sent, TimeOptions, Timing, Turn, Woken, Work, simulate, simulate_observed,
 };
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::bounds::{self, Bound, CollKind, Problem, Sizes, bound};
@@ -44,18 +44,14 @@ pub struct Collective {
 /// When a host read a buffer: rank, buffer, ns.
 pub type HostReadTime = (u64, BufferId, f64);
 
-/// Sums up the local work of every rank, and notes when hosts read; somebody else watches, too.
-struct Busy<'a> {
-    sums: Vec<f64>,
+/// Notes when hosts read; somebody else watches, too.
+struct Reads<'a> {
     reads: Vec<HostReadTime>,
     watch: &'a mut dyn Observer,
 }
 
-impl Observer for Busy<'_> {
+impl Observer for Reads<'_> {
     fn works(&mut self, work: &Work) {
-        if let Some(sum) = self.sums.get_mut(work.rank as usize) {
-            *sum += work.end_ns - work.start_ns;
-        }
         self.watch.works(work);
     }
 
@@ -98,23 +94,26 @@ pub struct Nobody;
 
 impl Observer for Nobody {}
 
-/// Simulates a schedule (with its critical path or without), telling an observer, and computes its bounds on the same
-/// machine.
+/// Simulates a schedule, telling an observer that wants details, and computes its bounds on the same machine.
 ///
 /// # Errors
 /// Of the engine; E990, a time below its bound.
 pub fn timed(
     schedule: &Schedule,
     topology: &Topology,
-    path: bool,
+    options: &TimeOptions,
     watch: &mut dyn Observer,
 ) -> Result<(Timing, Lower), Diagnostics> {
-    let mut busy = Busy { sums: vec![0.0; schedule.mesh.ranks() as usize], reads: vec![], watch };
-    let options = TimeOptions { path, ..TimeOptions::default() };
-    let timing = simulate_observed(schedule, topology, &options, &mut busy)?;
-    let compute = busy.sums.iter().copied().fold(0.0, f64::max);
+    let mut reads = Reads { reads: vec![], watch };
+    // Who observes is told of every rank, which takes longer where one stands for many.
+    let timing = if reads.detail() || schedule.host.is_some() {
+        simulate_observed(schedule, topology, options, &mut reads)?
+    } else {
+        simulate(schedule, topology, options)?
+    };
+    let compute = timing.ranks.iter().map(|r| r.work_ns).fold(0.0, f64::max);
     let mut lower = against(schedule, topology, &timing, compute)?;
-    lower.host_reads = busy.reads;
+    lower.host_reads = reads.reads;
     Ok((timing, lower))
 }
 

@@ -259,6 +259,9 @@ pub struct Run {
     /// Data only.
     #[arg(long, conflicts_with_all = ["emit", "trace_ranks"])]
     pub no_time: bool,
+    /// Simulates the time of every rank, also where one of each orbit stands for the others.
+    #[arg(long, conflicts_with = "no_time")]
+    pub every_rank: bool,
     /// Also times it with stragglers and slow links: a `.yaml` file with a `perturb` section, or its content,
     /// `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
     #[arg(long, value_name = "FILE|TEXT", conflicts_with = "no_time")]

@@ -6,6 +6,7 @@
 use crate::bounds;
 use crate::report::{BlameReport, PerturbReport};
 use kbc_backend_sim::perturb::perturbed;
+use kbc_backend_sim::time::TimeOptions;
 use kbc_backend_sim::time::{Cause, Step, Timing, Unit};
 use kbc_diag::Diagnostics;
 use kbc_ir::schedule::Schedule;
@@ -23,18 +24,19 @@ pub fn runs(
     topology: &Topology,
     perturb: &Perturb,
 ) -> Result<PerturbReport, Diagnostics> {
+    let bare = TimeOptions { path: false, ..TimeOptions::default() };
     let mut times = vec![];
     for run in 0..perturb.runs {
         let seed = perturb.seed.wrapping_add(run);
         let (timing, _) =
-            bounds::timed(schedule, &perturbed(topology, perturb, seed)?, false, &mut bounds::Nobody)?;
+            bounds::timed(schedule, &perturbed(topology, perturb, seed)?, &bare, &mut bounds::Nobody)?;
         times.push((timing.ns, seed));
     }
     // The worst is the first of equal ones.
     let worst = times.iter().copied().reduce(|a, b| if b.0 > a.0 { b } else { a });
     let seed = worst.map_or(perturb.seed, |w| w.1);
     let machine = perturbed(topology, perturb, seed)?;
-    let (timing, lower) = bounds::timed(schedule, &machine, true, &mut bounds::Nobody)?;
+    let (timing, lower) = bounds::timed(schedule, &machine, &TimeOptions::default(), &mut bounds::Nobody)?;
     times.sort_by(|a, b| a.0.total_cmp(&b.0));
     Ok(PerturbReport {
         seed: perturb.seed,

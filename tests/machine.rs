@@ -76,9 +76,13 @@ fn no_time_is_below_its_bound_under_any_rules() {
                             let text = format!("{shape} {{ link: {rates}{more}; {rules} }}");
                             let topo = Topology::parse(&text.replace("; }", " }"), FileId(0))
                                 .unwrap_or_else(|d| panic!("{text}: {d:?}"));
-                            let (timing, lower) =
-                                bounds::timed(job.schedule(), &topo, true, &mut bounds::Nobody)
-                                    .unwrap_or_else(|d| panic!("{spec} {n} {text}: {d:#?}"));
+                            let (timing, lower) = bounds::timed(
+                                job.schedule(),
+                                &topo,
+                                &TimeOptions::default(),
+                                &mut bounds::Nobody,
+                            )
+                            .unwrap_or_else(|d| panic!("{spec} {n} {text}: {d:#?}"));
                             assert!(timing.ns >= lower.ns * (1.0 - 1e-9), "{spec} {n} {text}");
                             let end = timing.path.last().map_or(timing.ns, |s| s.end_ns);
                             assert_eq!(end, timing.ns, "{spec} {n} {text}");

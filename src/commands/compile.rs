@@ -10,6 +10,7 @@ use crate::perturb;
 use crate::record::{self, Wanted};
 use crate::report::{InputReport, ParamReport, Report, human};
 use crate::session::{Failure, Outcome, Session};
+use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::dot;
@@ -56,7 +57,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     report.engine = Some(args.data.engine.name());
     report.inputs = inputs(&built, &done.inputs);
     session.progress("timing");
-    analyse::time(session, &mut report, schedule, &built.topology, &wanted)?;
+    analyse::time(session, &mut report, schedule, &built.topology, &wanted, &TimeOptions::default())?;
     if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
         report.perturb = Some(perturb::runs(schedule, &built.topology, p)?);
     }

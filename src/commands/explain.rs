@@ -10,6 +10,7 @@ use crate::record::{Wanted, holders};
 use crate::report::human::{bytes, count, time};
 use crate::report::{self, timed};
 use crate::session::{Failure, Outcome, Session};
+use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, codes};
 use kbc_ir::schedule::Schedule;
@@ -107,7 +108,14 @@ fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outc
         (begin(command, &source.file, &built, schedule), built.module, built.topology)
     };
     let Some(schedule) = module.schedule() else { return Ok(()) };
-    let timing = analyse::time(session, &mut report, schedule, &topology, &Wanted::default())?;
+    let timing = analyse::time(
+        session,
+        &mut report,
+        schedule,
+        &topology,
+        &Wanted::default(),
+        &TimeOptions::default(),
+    )?;
     let scene = Scene::new(schedule, &topology, &session.map);
     let behind = if path { holders::find(&scene, &timing.path)? } else { vec![] };
     timed::fill(&mut report, &scene, &timing, &behind, None);

@@ -12,6 +12,7 @@ use crate::session::{Outcome, Session};
 use kbc_backend_sim::failure::{RunFailure, standstill};
 use kbc_backend_sim::generate::{self, ExactRange};
 use kbc_backend_sim::tensor::Tensor;
+use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::machine;
 use kbc_ir::schedule::{BufferRole, Schedule};
@@ -57,12 +58,17 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
         (report.compare, report.expect) = (Some(done.compare), done.expect);
     }
     if !args.no_time {
-        analyse::time(session, &mut report, schedule, &built.topology, &wanted)?;
+        analyse::time(session, &mut report, schedule, &built.topology, &wanted, &options(args))?;
         if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
             report.perturb = Some(perturb::runs(schedule, &built.topology, p)?);
         }
     }
     finish(session, &report, args.report, !wanted.takes_output())
+}
+
+/// How to time it.
+fn options(args: &Run) -> TimeOptions {
+    TimeOptions { every_rank: args.every_rank, ..TimeOptions::default() }
 }
 
 /// A schedule as it stands: executed on generated inputs, adversarially if asked for, and timed on its machine.
@@ -99,7 +105,9 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     report.machine = machine.as_ref().map(|m| m.0.to_string());
     match machine {
         Some((topology, own)) if !args.no_time => {
-            if let Err(failure) = analyse::time(session, &mut report, schedule, &topology, wanted) {
+            if let Err(failure) =
+                analyse::time(session, &mut report, schedule, &topology, wanted, &options(args))
+            {
                 let (d, code) = failure.into_parts();
                 if code != 1 {
                     return Err(d.into());

@@ -28,6 +28,13 @@ pub fn count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
+/// Up to this many ranks it is not said which of them were simulated.
+const SMALL: u64 = 64;
+
+fn ranks(r: &Report) -> u64 {
+    r.mesh.iter().map(|a| a.size).product()
+}
+
 /// `12.5 %`, or `-` where there is none.
 pub fn percent(p: Option<f64>) -> String {
     p.map_or_else(|| "-".into(), |p| format!("{p:.1} %"))
@@ -121,6 +128,9 @@ pub fn human(r: &Report) -> String {
         ));
         if !r.unlimited.is_empty() {
             line(format!("  not limited on this machine: {}", r.unlimited.join(", ")));
+        }
+        if let Some(simulated) = r.simulated.as_ref().filter(|_| ranks(r) > SMALL) {
+            line(format!("  simulated: {simulated}"));
         }
     }
     if let Some(p) = &r.perturb {

@@ -72,6 +72,8 @@ pub struct Report {
     pub queue_ns: Option<f64>,
     /// Messages delivered in one call.
     pub messages: Option<u64>,
+    /// Which ranks were simulated for the time, and why all of them if so.
+    pub simulated: Option<String>,
     /// Times on perturbed machines.
     pub perturb: Option<PerturbReport>,
     /// Algorithms checked on shapes (`check` of a file without a program).

@@ -12,6 +12,7 @@ use kbc::record::Wanted;
 use kbc::report::Report;
 use kbc::session::{Failure, Session};
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
+use kbc_backend_sim::time::TimeOptions;
 use kbc_ir::schedule::Schedule;
 use kbc_rounds::Library;
 
@@ -74,8 +75,15 @@ impl Job {
     /// Simulated time of one call, nanoseconds.
     pub fn time_ns(&self) -> f64 {
         let mut report = Report::default();
-        analyse::time(&self.session, &mut report, self.schedule(), &self.built.topology, &Wanted::default())
-            .unwrap_or_else(|e| panic!("{e:?}"));
+        analyse::time(
+            &self.session,
+            &mut report,
+            self.schedule(),
+            &self.built.topology,
+            &Wanted::default(),
+            &TimeOptions::default(),
+        )
+        .unwrap_or_else(|e| panic!("{e:?}"));
         report.time_ns.expect("a timed report has a time")
     }
 }
@@ -89,7 +97,14 @@ pub fn done(words: &[&str]) -> Done {
     report.verified = Some(analyse::verify(schedule).unwrap_or_else(|e| fail(&e)));
     let executed = analyse::execute(&job.session, &job.built, schedule, &job.args.data, 1, None, false)
         .unwrap_or_else(|e| fail(&e));
-    analyse::time(&job.session, &mut report, schedule, &job.built.topology, &Wanted::default())
-        .unwrap_or_else(|e| fail(&e));
+    analyse::time(
+        &job.session,
+        &mut report,
+        schedule,
+        &job.built.topology,
+        &Wanted::default(),
+        &TimeOptions::default(),
+    )
+    .unwrap_or_else(|e| fail(&e));
     Done { job, report, executed }
 }

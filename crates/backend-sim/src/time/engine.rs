@@ -4,14 +4,15 @@
 //! whatever they do without taking time), then the links and units asked for are granted in the order of thread and
 //! sequence. So the result does not depend on the order of the heap.
 
+use super::agenda::Item;
 use super::clock::Time;
-use super::log::{FENCE, Log, MORE, Record, WORK};
+use super::log::{FENCE, Last, Log, MORE, Record, WORK};
 use super::setup::Setup;
-use super::state::{Carrier, Doing, Event, Message, NONE, Request, State};
+use super::state::{Carrier, Doing, Extra, Message, NONE, State, Trip};
 use super::work::{self, Unit};
 use super::{MessageKind, Observer};
-use kbc_ir::topology::Direction;
-use kbc_ir::walk::{Act, Cursor, Fault, Step};
+use kbc_ir::topology::{Direction, LinkId};
+use kbc_ir::walk::{Brief, Fault};
 use std::cmp::Reverse;
 
 /// A simulation on its way.
@@ -64,117 +65,211 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 }
             }
         }
-        match s.events.peek() {
-            Some(Reverse(e)) if e.time == s.now || s.requests.is_empty() => {
-                s.now = e.time;
-                let thread = e.thread;
-                let message = e.message;
-                s.events.pop();
-                if message == NONE {
-                    self.ready.push(thread);
-                } else if s.messages[message as usize].route.len() > 0 {
-                    let sequence = s.messages[message as usize].sequence;
-                    s.requests.push(Request { thread, sequence, message });
-                } else {
-                    self.deliver(message);
-                }
-                while let Some(thread) = self.ready.pop() {
-                    self.go_on(thread)?;
-                }
+        let mut next = s.due.get(s.happened).copied();
+        if let Some(Reverse(soon)) = s.soon.peek().copied()
+            && next.is_none_or(|n| soon < n)
+        {
+            s.soon.pop();
+            next = Some(soon);
+        } else if next.is_some() {
+            s.happened += 1;
+        }
+        if let Some(item) = next {
+            self.happens(item)?;
+            return Ok(true);
+        }
+        if !s.requests.is_empty() {
+            // Mostly a few runs in order already, which is what this sort is good at.
+            s.requests.sort();
+            s.granted = Some(0);
+            if let Some(ties) = &mut s.ties {
+                ties.grants();
+            }
+            return Ok(true);
+        }
+        s.due.clear();
+        s.happened = 0;
+        match s.agenda.take(&mut s.due) {
+            Some(time) => {
+                s.now = time;
                 Ok(true)
             }
-            _ if !s.requests.is_empty() => {
-                s.requests.sort_unstable();
-                s.granted = Some(0);
-                Ok(true)
-            }
-            _ => Ok(false),
+            None => Ok(false),
+        }
+    }
+
+    /// A thread goes on, or a message is at the end of a link.
+    fn happens(&mut self, item: Item) -> Result<(), Fault> {
+        let message = item.message();
+        if message == NONE {
+            self.of_itself(item.thread());
+            self.go_on(item.thread())?;
+        } else if self.state.messages[message as usize].link != NONE {
+            self.state.requests.push(item);
+        } else {
+            self.deliver(message);
+        }
+        while let Some(thread) = self.ready.pop() {
+            self.go_on(thread)?;
+        }
+        Ok(())
+    }
+
+    /// A thread goes on because of itself.
+    fn of_itself(&mut self, thread: u32) {
+        if let (Some(ties), Some(orbits)) = (&mut self.state.ties, &self.setup.orbits) {
+            let rank = self.setup.rank(thread);
+            ties.happens(self.state.now, rank);
+            ties.caused(orbits, thread, rank);
+        }
+    }
+
+    /// Something happens at a time.
+    fn at(&mut self, time: Time, item: Item) {
+        let s = &mut self.state;
+        if time == s.now {
+            s.soon.push(Reverse(item));
+        } else {
+            s.agenda.push(time, item);
         }
     }
 
     /// Gives someone the link or the units it asked for.
-    fn grant(&mut self, r: Request) {
+    fn grant(&mut self, item: Item) {
         let s = &mut self.state;
         let now = s.now;
-        if r.message == NONE {
-            let (op, times) = s.threads[r.thread as usize].asked;
-            let rank = self.setup.rank(r.thread);
-            let behind = if self.detail { s.units[rank as usize].behind(now, &times) } else { None };
-            let (start, end, unit) = s.units[rank as usize].work(now, &times);
-            let last = s.threads[r.thread as usize].last;
-            let what = WORK - Unit::ALL.iter().position(|u| *u == unit).unwrap_or(0) as u32;
-            let record = self.record(last, Record { start, end, back: 0, thread: r.thread, op, what });
-            self.state.threads[r.thread as usize].last = record;
-            self.later(end, r.thread);
-            self.tell_work(r.thread, (start, end, unit), behind);
-            return;
+        let place = item.message();
+        if place == NONE {
+            return self.grant_units(item.thread());
         }
-        let m = &mut s.messages[r.message as usize];
-        let Some(link) = m.route.next() else { return };
-        let passage = s.links.pass(self.setup.topo, link, now, m.lag, m.bytes);
-        m.lag = passage.lag;
-        let more = m.route.len() > 0;
-        let end = if more { passage.head } else { passage.head + passage.lag };
-        let op = if more { m.op | MORE } else { m.op };
+        let m = &mut s.messages[place as usize];
+        let link = LinkId(m.link);
+        let lag = if m.trip == NONE { Time::ZERO } else { s.trips[m.trip as usize].lag };
+        let mut simulated = link;
+        if let (Some(ties), Some(orbits)) = (&mut s.ties, &self.setup.orbits) {
+            let turn;
+            (simulated, turn) = self.setup.split_link(link);
+            let from = orbits.act(orbits.inverse(turn), self.setup.rank(m.thread));
+            ties.link(orbits, simulated, from, m.bytes);
+        }
+        let passage = s.links.pass(self.setup.topo, simulated, now, lag, m.bytes);
+        let next = match m.trip {
+            NONE => None,
+            trip => {
+                let trip = &mut s.trips[trip as usize];
+                trip.lag = passage.lag;
+                trip.route.next()
+            }
+        };
+        let (end, op) = match next {
+            Some(next) => {
+                m.link = next.0;
+                (passage.head, m.op | MORE)
+            }
+            None => {
+                m.link = NONE;
+                if m.trip != NONE {
+                    s.free_trips.push(m.trip);
+                    m.trip = NONE;
+                }
+                (passage.head + passage.lag, m.op)
+            }
+        };
         let (last, thread) = (m.last, m.thread);
         let record =
             self.record(last, Record { start: passage.start, end, back: 0, thread, op, what: link.0 });
-        self.state.messages[r.message as usize].last = record;
+        self.state.messages[place as usize].last = record;
         if self.detail {
-            self.tell_pass(r.message, link, &passage);
+            self.tell_pass(place, link, &passage);
         }
-        self.state.events.push(Reverse(Event {
-            time: end,
-            thread,
-            sequence: r.sequence,
-            message: r.message,
-        }));
+        self.at(end, item);
+    }
+
+    /// Gives a thread the units it asked for.
+    fn grant_units(&mut self, thread: u32) {
+        let s = &mut self.state;
+        let (op, times) = s.asked[thread as usize];
+        let place = self.setup.place(thread) as usize;
+        let behind = if self.detail { s.units[place].behind(s.now, &times) } else { None };
+        let (start, end, unit) = s.units[place].work(s.now, &times);
+        let worked = &mut s.worked[place];
+        *worked = *worked + end.since(start);
+        let last = s.threads[thread as usize].last;
+        let what = WORK - Unit::ALL.iter().position(|u| *u == unit).unwrap_or(0) as u32;
+        let record = self.record(last, Record { start, end, back: 0, thread, op, what });
+        self.state.threads[thread as usize].last = record;
+        self.later(end, thread);
+        if self.observer.is_some() {
+            self.tell_work(thread, (start, end, unit), behind);
+        }
     }
 
     /// Adds a record that was possible after another one.
-    fn record(&mut self, before: u64, record: Record) -> u64 {
+    fn record(&mut self, before: Last, record: Record) -> Last {
         if !self.setup.path {
-            return 0;
+            return before;
         }
         self.state.records += 1;
         let number = self.state.records;
-        let back = if before == 0 { 0 } else { u32::try_from(number - before).unwrap_or(u32::MAX) };
-        self.log.push(number, Record { back, ..record });
-        number
+        let back = match before.number() {
+            0 => 0,
+            before => u32::try_from(number - before).unwrap_or(u32::MAX),
+        };
+        self.log.push(number, Record { back, ..record }, before.turn());
+        Last::new(number)
     }
 
     /// A thread goes on at a time.
     fn later(&mut self, time: Time, thread: u32) {
         let sequence = self.state.threads[thread as usize].sequence;
-        self.state.events.push(Reverse(Event { time, thread, sequence, message: NONE }));
+        self.at(time, Item::new(thread, sequence, NONE));
+    }
+
+    /// What a message needs beside itself.
+    pub(super) fn extra(&self, place: u32) -> Extra {
+        self.state.extra.get(place as usize).copied().unwrap_or_default()
     }
 
     /// A message is where it goes.
     fn deliver(&mut self, place: u32) {
-        let m = self.state.messages[place as usize].clone();
-        self.state.messages[place as usize].thread = NONE;
-        self.state.free.push(place);
         let s = &mut self.state;
+        let m = s.messages[place as usize];
+        s.messages[place as usize].thread = NONE;
+        s.free.push(place);
         let now = s.now;
         s.delivered += 1;
-        if m.from != m.to {
-            s.accounts[m.to as usize].received += m.bytes;
-        }
+        let from = match m.kind {
+            MessageKind::Reply => u64::from(m.counter),
+            _ => self.setup.rank(m.thread),
+        };
+        let to = self.setup.turned(m.turn.into(), self.setup.first(m.to));
+        // What brought it here, as its receiver sees it.
+        let cause = self.setup.back(m.last, m.turn.into());
         let data = matches!(m.kind, MessageKind::Put | MessageKind::Reply) && m.bytes > 0;
-        let account = &mut s.accounts[m.to as usize];
-        if data && now > account.finish {
-            (account.finish, account.last) = (now, m.last);
+        if let (Some(ties), Some(orbits)) = (&mut s.ties, &self.setup.orbits) {
+            let back = orbits.inverse(m.turn.into());
+            ties.happens(now, orbits.act(back, self.setup.rank(m.thread)));
+            if data {
+                ties.finishes(orbits, m.to as usize, None);
+            }
         }
-        self.tell_delivered(&m);
+        let account = &mut s.accounts[m.to as usize];
+        if from != to {
+            account.received += m.bytes;
+        }
+        if data && now > account.finish {
+            (account.finish, account.last) = (now, cause);
+        }
+        if self.observer.is_some() {
+            self.tell_delivered(&m, place);
+        }
         match m.kind {
             MessageKind::Put | MessageKind::Notify => {
-                if m.kind == MessageKind::Put {
-                    for counter in self.state.ways.arrived(m.from, m.to, m.way) {
-                        self.signal(m.to, counter, m.last);
-                    }
+                if self.setup.doubled {
+                    return self.arrive(&m, from, place);
                 }
-                if m.counter != NONE && self.state.ways.pass(m.from, m.to, m.counter, m.after) {
-                    self.signal(m.to, m.counter, m.last);
+                if m.counter != NONE {
+                    self.signal(m.to, m.counter, cause);
                 }
             }
             MessageKind::Request => {
@@ -183,23 +278,24 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                     Direction::Plus => Direction::Minus,
                     Direction::Minus => Direction::Plus,
                 });
-                let route = self.setup.topo.route(self.setup.device(m.to), self.setup.device(m.from), hint);
-                self.send(Message {
+                let extra = Extra { sent: now, ..self.extra(place) };
+                let reply = Message {
                     kind: MessageKind::Reply,
-                    from: m.to,
-                    to: m.from,
-                    bytes: m.reply,
-                    sent: now,
-                    route,
-                    lag: Time::ZERO,
+                    counter: to as u32,
+                    to: self.setup.place(m.thread),
+                    turn: 0,
+                    bytes: extra.reply,
                     ..m
-                });
+                };
+                let sequence = self.sequence(&m);
+                self.send(reply, to, from, hint, sequence, extra);
             }
             MessageKind::Reply => {
                 let t = &mut self.state.threads[m.thread as usize];
                 t.gets -= 1;
                 if let (Doing::Gets(op), 0) = (t.doing, t.gets) {
-                    t.last = m.last;
+                    t.last = cause;
+                    self.of_itself(m.thread);
                     if self.detail {
                         self.tell_woken(m.thread);
                     }
@@ -211,77 +307,124 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
     }
 
-    /// Puts a message on its way.
-    fn send(&mut self, m: Message<'p>) -> u32 {
+    /// Which of its thread's requests a message is: the last one so far that ends with its bits.
+    pub(super) fn sequence(&self, m: &Message) -> u64 {
+        let next = self.state.threads[m.thread as usize].sequence;
+        let back = (next as u32).wrapping_sub(m.sequence);
+        next - u64::from(back)
+    }
+
+    /// [`Engine::deliver`] where there are two ways.
+    fn arrive(&mut self, m: &Message, from: u64, place: u32) {
+        let extra = self.extra(place);
+        let to = u64::from(m.to);
+        if m.kind == MessageKind::Put {
+            for counter in self.state.ways.arrived(from, to, extra.way) {
+                self.signal(m.to, counter, m.last);
+            }
+        }
+        if m.counter != NONE && self.state.ways.pass(from, to, m.counter, extra.after) {
+            self.signal(m.to, m.counter, m.last);
+        }
+    }
+
+    /// Puts a message on its way from one rank to another.
+    fn send(
+        &mut self,
+        mut m: Message,
+        from: u64,
+        to: u64,
+        hint: Option<Direction>,
+        sequence: u64,
+        extra: Extra,
+    ) -> u32 {
         if self.detail {
             self.tell_sent(&m);
         }
         let s = &mut self.state;
-        if m.from != m.to {
-            s.accounts[m.from as usize].sent += m.bytes;
+        if from != to {
+            s.accounts[self.setup.split(from).0 as usize].sent += m.bytes;
         }
-        let (thread, sequence, hops) = (m.thread, m.sequence, m.route.len());
-        let place = match s.free.pop() {
-            Some(place) => {
-                s.messages[place as usize] = m;
-                place
-            }
-            None => {
-                s.messages.push(m);
-                s.messages.len() as u32 - 1
-            }
-        };
-        if hops > 0 && self.setup.endpoint == Time::ZERO {
-            s.requests.push(Request { thread, sequence, message: place });
+        let near = s.threads[m.thread as usize].near;
+        if m.kind != MessageKind::Reply && near[..2] == [to as u32, m.op] {
+            m.link = near[2];
         } else {
-            let time = if hops > 0 { s.now + self.setup.endpoint } else { s.now };
-            s.events.push(Reverse(Event { time, thread, sequence, message: place }));
+            let mut route = self.setup.topo.route(self.setup.device(from), self.setup.device(to), hint);
+            m.link = route.next().map_or(NONE, |l| l.0);
+            if route.len() > 0 {
+                let trip = Trip { route, lag: Time::ZERO };
+                m.trip = s.free_trips.pop().unwrap_or(s.trips.len() as u32);
+                match s.trips.get_mut(m.trip as usize) {
+                    Some(place) => *place = trip,
+                    None => s.trips.push(trip),
+                }
+            } else if m.kind != MessageKind::Reply {
+                s.threads[m.thread as usize].near = [to as u32, m.op, m.link];
+            }
+        }
+        let place = s.free.pop().unwrap_or(s.messages.len() as u32);
+        match s.messages.get_mut(place as usize) {
+            Some(free) => *free = m,
+            None => s.messages.push(m),
+        }
+        if self.setup.extra || self.observer.is_some() {
+            s.extra.resize(s.messages.len(), Extra::default());
+            s.extra[place as usize] = extra;
+        }
+        let item = Item::new(m.thread, sequence, place);
+        if m.link != NONE && self.setup.endpoint == Time::ZERO {
+            s.requests.push(item);
+        } else {
+            let endpoint = if m.link != NONE { self.setup.endpoint } else { Time::ZERO };
+            let time = s.now + endpoint;
+            self.at(time, item);
         }
         place
     }
 
-    /// Sends a message of a thread.
-    fn post(&mut self, thread: u32, op: u32, letter: Letter) -> u32 {
+    /// Sends a message of a thread; its place and which of the thread's requests it is.
+    fn post(&mut self, thread: u32, op: u32, letter: Letter) -> (u32, u64) {
         let hint = self.setup.ops[op as usize].hint;
-        let way = usize::from(hint == Some(Direction::Minus));
         let from = self.setup.rank(thread);
         let s = &mut self.state;
-        let after = match letter.kind {
-            MessageKind::Put => {
-                s.ways.put(from, letter.peer, way);
-                [0; 2]
+        let mut extra = Extra { sent: s.now, reply: letter.reply, ..Extra::default() };
+        if self.setup.doubled {
+            extra.way = usize::from(hint == Some(Direction::Minus));
+            match letter.kind {
+                MessageKind::Put => s.ways.put(from, letter.peer, extra.way),
+                _ => extra.after = s.ways.sent(from, letter.peer),
             }
-            _ => s.ways.sent(from, letter.peer),
-        };
+        }
         let t = &mut s.threads[thread as usize];
         let sequence = t.sequence;
         t.sequence += 1;
+        let (to, turn) = self.setup.split(letter.peer);
         let message = Message {
             kind: letter.kind,
             thread,
-            sequence,
+            sequence: sequence as u32,
             op,
-            from,
-            to: letter.peer,
+            to,
+            turn: turn as u16,
             bytes: letter.bytes,
-            reply: letter.reply,
             counter: letter.counter,
-            sent: s.now,
-            route: self.setup.topo.route(self.setup.device(from), self.setup.device(letter.peer), hint),
-            lag: Time::ZERO,
             last: t.last,
-            way,
-            after,
+            link: NONE,
+            trip: NONE,
         };
-        self.send(message)
+        (self.send(message, from, letter.peer, hint, sequence, extra), sequence)
     }
 
     /// Adds one to a counter; `cause` is the record of that.
-    fn signal(&mut self, rank: u64, counter: u32, cause: u64) {
-        let value = &mut self.state.counters[self.setup.counter(rank, counter)];
+    fn signal(&mut self, place: u32, counter: u32, cause: Last) {
+        let number = self.setup.counter(place, counter);
+        if let (Some(ties), Some(orbits)) = (&mut self.state.ties, &self.setup.orbits) {
+            ties.counted(orbits, number);
+        }
+        let value = &mut self.state.counters[number];
         *value = value.saturating_add(1);
         let value = i64::from(*value);
-        for thread in self.setup.threads(rank) {
+        for thread in self.setup.threads(place) {
             let t = &mut self.state.threads[thread as usize];
             if let Doing::Counter(c, wanted) = t.doing
                 && c == counter
@@ -289,7 +432,22 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             {
                 t.last = cause;
                 self.wake(thread);
+                self.passes(thread, number);
             }
+        }
+    }
+
+    /// A thread finds a counter high enough.
+    fn passes(&mut self, thread: u32, counter: usize) {
+        if let (Some(ties), Some(orbits)) = (&mut self.state.ties, &self.setup.orbits) {
+            ties.passes(orbits, thread, counter);
+        }
+    }
+
+    /// A thread finds an event recorded.
+    fn awaited(&mut self, thread: u32, event: usize) {
+        if let (Some(ties), Some(orbits)) = (&mut self.state.ties, &self.setup.orbits) {
+            ties.awaited(orbits, thread, event);
         }
     }
 
@@ -310,147 +468,182 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     fn go_on(&mut self, thread: u32) -> Result<(), Fault> {
         let setup = self.setup;
         let regions = setup.program.schedule.regions.len();
+        let mut next = (Brief::Over, 0);
         loop {
-            let step = self.state.threads[thread as usize].cursor.next_step()?;
+            let s = &mut self.state;
+            s.walks.next(&setup.outline, thread as usize, &mut next).map_err(|f| *f)?;
             if self.detail {
-                self.tell_turn(thread, step.as_ref());
+                self.tell_turn(thread, &next);
             }
             let s = &mut self.state;
-            let (now, t) = (s.now, &mut s.threads[thread as usize]);
-            match step {
-                Some(Step::Act(act, _, op)) => {
-                    if !self.act(thread, act, op)? {
+            match next.0 {
+                Brief::Enter(r) | Brief::Leave(r) => {
+                    let (now, call) = (s.now, s.threads[thread as usize].call);
+                    let span = s.span(call.into(), r.0 as usize, regions);
+                    *span = Some(match (*span, next.0) {
+                        (None, _) => (now, now),
+                        (Some((first, last)), Brief::Enter(_)) => (first.min(now), last),
+                        (Some((first, last)), _) => (first, last.max(now)),
+                    });
+                }
+                Brief::Over => {
+                    if self.over(thread) {
+                        return Ok(());
+                    }
+                }
+                _ => {
+                    if !self.act(thread, &next.0, next.1)? {
                         if self.detail {
                             self.tell_held(thread);
                         }
                         return Ok(());
                     }
                 }
-                Some(Step::Enter(r)) => {
-                    let call = t.call;
-                    let span = s.span(call, r.0 as usize, regions);
-                    *span = Some(span.map_or((now, now), |(first, last)| (first.min(now), last)));
-                }
-                Some(Step::Leave(r)) => {
-                    let call = t.call;
-                    let span = s.span(call, r.0 as usize, regions);
-                    *span = Some(span.map_or((now, now), |(first, last)| (first, last.max(now))));
-                }
-                None => {
-                    let call = t.call as usize;
-                    t.call += 1;
-                    let (over, rank) = (t.call == setup.calls, setup.rank(thread));
-                    if over {
-                        t.doing = Doing::Done;
-                        let account = &mut s.accounts[rank as usize];
-                        if now > account.finish {
-                            (account.finish, account.last) = (now, t.last);
-                        }
-                        s.live -= 1;
-                    } else {
-                        t.cursor = Cursor::new(setup.program, rank, thread % setup.streams as u32, t.call);
-                    }
-                    if s.calls.len() <= call {
-                        s.calls.resize(call + 1, Time::ZERO);
-                    }
-                    s.calls[call] = s.calls[call].max(now);
-                    if over {
-                        return Ok(());
-                    }
-                }
             }
         }
     }
 
+    /// A thread has ended a call; whether it was the last one.
+    fn over(&mut self, thread: u32) -> bool {
+        let s = &mut self.state;
+        let (now, place) = (s.now, self.setup.place(thread) as usize);
+        let t = &mut s.threads[thread as usize];
+        let call = t.call as usize;
+        t.call += 1;
+        let over = t.call == self.setup.calls;
+        if over {
+            t.doing = Doing::Done;
+            let account = &mut s.accounts[place];
+            if now > account.finish {
+                (account.finish, account.last) = (now, t.last);
+            }
+            if let (Some(ties), Some(orbits)) = (&mut s.ties, &self.setup.orbits) {
+                ties.finishes(orbits, place, Some(thread));
+            }
+            s.live -= 1;
+        } else {
+            s.walks.restart(&self.setup.outline, thread as usize, t.call.into());
+        }
+        if s.calls.len() <= call {
+            s.calls.resize(call + 1, Time::ZERO);
+        }
+        s.calls[call] = s.calls[call].max(now);
+        over
+    }
+
     /// A thread comes to an operation; whether it can go on at once.
-    fn act(&mut self, thread: u32, act: Act<'p>, op: u32) -> Result<bool, Fault> {
+    #[inline]
+    fn act(&mut self, thread: u32, act: &Brief<'p>, op: u32) -> Result<bool, Fault> {
         let setup = self.setup;
         let s = &mut self.state;
         let t = &mut s.threads[thread as usize];
-        let fence = matches!(act, Act::FenceRelease | Act::FenceAcquire | Act::FenceComplete | Act::Mark);
-        let carrier = if fence { None } else { t.carrier.take() };
-        match act {
-            Act::Put { src, peer, .. } => {
-                let bytes = work::moved(setup.program, &src);
-                let letter = Letter { kind: MessageKind::Put, peer, bytes, reply: 0, counter: NONE };
-                let sequence = t.sequence;
-                let message = self.post(thread, op, letter);
-                self.state.threads[thread as usize].carrier = Some(Carrier { message, sequence, peer });
-            }
-            Act::Get { dst, peer, .. } => {
-                t.gets += 1;
-                let reply = work::moved(setup.program, &dst);
-                let bytes = setup.signal_bytes;
-                self.post(
-                    thread,
-                    op,
-                    Letter { kind: MessageKind::Request, peer, bytes, reply, counter: NONE },
-                );
-            }
-            Act::Notify { peer, counter } => self.notify(thread, op, peer, counter, carrier),
-            Act::Wait { counter, value } => {
-                let have = s.counters[setup.counter(setup.rank(thread), counter)];
-                if i64::from(have) < value {
-                    t.doing = Doing::Counter(counter, value);
-                    return Ok(false);
-                }
-            }
-            Act::FenceRelease | Act::FenceAcquire => return Ok(self.fence(thread, op)),
-            Act::FenceComplete => {
+        match *act {
+            Brief::FenceRelease | Brief::FenceAcquire => return Ok(self.fence(thread, op)),
+            Brief::FenceComplete => {
                 if t.gets > 0 {
                     t.doing = Doing::Gets(op);
                     return Ok(false);
                 }
                 return Ok(self.fence(thread, op));
             }
-            Act::Record(event) => {
+            Brief::Mark => return Ok(true),
+            _ => {}
+        }
+        let carrier = t.carrier.take();
+        match *act {
+            Brief::Put { peer, bytes } => {
+                let letter = Letter { kind: MessageKind::Put, peer, bytes, reply: 0, counter: NONE };
+                let (message, sequence) = self.post(thread, op, letter);
+                let (sequence, peer) = (sequence as u32, peer as u32);
+                self.state.threads[thread as usize].carrier = Some(Carrier { message, sequence, peer });
+            }
+            Brief::Get { peer, bytes } => {
+                t.gets += 1;
+                let (kind, reply) = (MessageKind::Request, bytes);
+                let bytes = setup.signal_bytes;
+                self.post(thread, op, Letter { kind, peer, bytes, reply, counter: NONE });
+            }
+            Brief::Notify { peer, counter } => self.notify(thread, op, peer, counter, carrier),
+            Brief::Wait { counter, value } => {
+                let number = setup.counter(setup.place(thread), counter);
+                if i64::from(s.counters[number]) < value {
+                    t.doing = Doing::Counter(counter, value);
+                    return Ok(false);
+                }
+                self.passes(thread, number);
+            }
+            Brief::Record(event) => {
                 let (call, last) = (t.call, t.last);
-                let rank = setup.rank(thread);
-                let recorded = &mut s.recorded[setup.event(rank, event)];
-                *recorded = call + 1;
-                for other in setup.threads(rank) {
+                let place = setup.place(thread);
+                let number = setup.event(place, event);
+                s.recorded[number] = i64::from(call) + 1;
+                if let Some(ties) = &mut s.ties {
+                    ties.recorded(thread, number);
+                }
+                for other in setup.threads(place) {
                     let o = &mut self.state.threads[other as usize];
                     if o.doing == Doing::Event(event) && o.call <= call {
                         o.last = last;
                         self.wake(other);
+                        self.awaited(other, number);
                     }
                 }
             }
-            Act::Await(event) => {
-                if s.recorded[setup.event(setup.rank(thread), event)] <= t.call {
+            Brief::Await(event) => {
+                let number = setup.event(setup.place(thread), event);
+                if s.recorded[number] <= t.call.into() {
                     t.doing = Doing::Event(event);
                     return Ok(false);
                 }
+                self.awaited(thread, number);
             }
-            Act::Copy { .. } | Act::Reduce { .. } | Act::Local(_) => return self.work(thread, &act, op),
-            Act::HostRead(buffer) => {
+            Brief::Copy { .. } | Brief::Reduce { .. } | Brief::Local(_) => {
+                return self.work(thread, act, op);
+            }
+            Brief::HostRead(buffer) => {
                 let (rank, now) = (setup.rank(thread), s.now);
                 if let Some(o) = &mut self.observer {
                     o.host_read(rank, buffer, now.ns());
                 }
             }
-            Act::Mark => {}
+            _ => {}
         }
         Ok(true)
     }
 
     /// With the put right before it if that goes to the same peer, otherwise alone.
     fn notify(&mut self, thread: u32, op: u32, peer: u64, counter: u32, carrier: Option<Carrier>) {
-        let Some(c) = carrier.filter(|c| c.peer == peer) else {
+        let Some(c) = carrier.filter(|c| u64::from(c.peer) == peer) else {
             let bytes = self.setup.signal_bytes;
             self.post(thread, op, Letter { kind: MessageKind::Notify, peer, bytes, reply: 0, counter });
             return;
         };
         let s = &mut self.state;
+        let m = &mut s.messages[c.message as usize];
+        let there = m.thread != thread || m.sequence != c.sequence;
+        if !there {
+            m.counter = counter;
+        }
+        if !self.setup.doubled {
+            if there {
+                // A fence took longer than the message, which is there already.
+                let (place, turn) = self.setup.split(peer);
+                let cause = self.setup.back(s.threads[thread as usize].last, turn);
+                if let Some(ties) = &mut s.ties {
+                    // It is there with whatever made this thread go on, in the order of that.
+                    ties.forked = true;
+                }
+                self.signal(place, counter, cause);
+            }
+            return;
+        }
         let from = self.setup.rank(thread);
         let after = s.ways.sent(from, peer);
-        let m = &mut s.messages[c.message as usize];
-        if m.thread == thread && m.sequence == c.sequence {
-            (m.counter, m.after) = (counter, after);
+        if !there {
+            s.extra[c.message as usize].after = after;
         } else if s.ways.pass(from, peer, counter, after) {
-            // A fence took longer than the message, which is there already.
             let cause = s.threads[thread as usize].last;
-            self.signal(peer, counter, cause);
+            self.signal(peer as u32, counter, cause);
         }
     }
 
@@ -472,7 +665,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     }
 
     /// A thread asks for the units of an operation; whether it needs none.
-    fn work(&mut self, thread: u32, act: &Act<'p>, op: u32) -> Result<bool, Fault> {
+    fn work(&mut self, thread: u32, act: &Brief<'p>, op: u32) -> Result<bool, Fault> {
         let s = &mut self.state;
         let free = s.units.is_empty();
         if free && s.seen[op as usize] {
@@ -488,11 +681,11 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         if free || times == [Time::ZERO; 3] {
             return Ok(true);
         }
+        s.asked[thread as usize] = (op, times);
         let t = &mut s.threads[thread as usize];
-        t.asked = (op, times);
         let sequence = t.sequence;
         t.sequence += 1;
-        s.requests.push(Request { thread, sequence, message: NONE });
+        s.requests.push(Item::new(thread, sequence, NONE));
         Ok(false)
     }
 }

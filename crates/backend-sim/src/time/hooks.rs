@@ -8,41 +8,48 @@ use super::state::Message;
 use super::work::{self, Unit};
 use super::{Delivery, MessageKind, Work};
 use kbc_ir::topology::LinkId;
-use kbc_ir::walk::{Act, Step};
-
-/// The message's name for observers.
-fn id(m: &Message<'_>) -> MessageId {
-    MessageId { thread: m.thread, sequence: m.sequence, reply: m.kind == MessageKind::Reply }
-}
+use kbc_ir::walk::Brief;
 
 impl Engine<'_, '_, '_> {
+    /// The message's name for observers.
+    fn id(&self, m: &Message) -> MessageId {
+        MessageId { thread: m.thread, sequence: self.sequence(m), reply: m.kind == MessageKind::Reply }
+    }
+
+    /// Its sender and its receiver. Whoever is observed is every rank.
+    fn ends(&self, m: &Message) -> (u64, u64) {
+        match m.kind {
+            MessageKind::Reply => (m.counter.into(), m.to.into()),
+            _ => (self.setup.rank(m.thread), m.to.into()),
+        }
+    }
+
     /// A stream comes to a step, or to the end of its call.
-    pub(super) fn tell_turn(&mut self, thread: u32, step: Option<&Step<'_>>) {
-        let next = match step {
-            Some(Step::Enter(r)) => Next::Enter(*r),
-            Some(Step::Leave(r)) => Next::Leave(*r),
-            Some(Step::Act(act, _, op)) => Next::Op(self.begun(thread, act, *op)),
-            None => Next::End,
+    pub(super) fn tell_turn(&mut self, thread: u32, (brief, op): &(Brief<'_>, u32)) {
+        let next = match brief {
+            Brief::Enter(r) => Next::Enter(*r),
+            Brief::Leave(r) => Next::Leave(*r),
+            Brief::Over => Next::End,
+            act => Next::Op(self.begun(thread, act, *op)),
         };
         let Some(o) = &mut self.observer else { return };
         o.turn(&Turn {
             rank: self.setup.rank(thread),
             stream: thread % self.setup.streams as u32,
-            call: self.state.threads[thread as usize].call as u64,
+            call: self.state.threads[thread as usize].call.into(),
             at_ns: self.state.now.ns(),
             next,
         });
     }
 
-    fn begun(&self, thread: u32, act: &Act<'_>, op: u32) -> Begun {
+    fn begun(&self, thread: u32, act: &Brief<'_>, op: u32) -> Begun {
         let program = self.setup.program;
         let (peer, bytes) = match act {
-            Act::Put { src, peer, .. } => (Some(*peer), work::moved(program, src)),
-            Act::Get { dst, peer, .. } => (Some(*peer), work::moved(program, dst)),
-            Act::Notify { peer, .. } => (Some(*peer), 0),
-            Act::Copy { dst, .. } | Act::Reduce { dst, .. } => (None, work::moved(program, dst)),
+            Brief::Put { peer, bytes } | Brief::Get { peer, bytes } => (Some(*peer), *bytes),
+            Brief::Notify { peer, .. } => (Some(*peer), 0),
+            Brief::Copy { to, .. } | Brief::Reduce { to, .. } => (None, *to),
             // A size that cannot be told is the error of the operation itself, which comes next.
-            Act::Local(l) => (None, work::made(program, l, self.setup.rank(thread)).unwrap_or(0)),
+            Brief::Local(l) => (None, work::made(program, l, self.setup.rank(thread)).unwrap_or(0)),
             _ => (None, 0),
         };
         let info = &self.setup.ops[op as usize];
@@ -70,22 +77,24 @@ impl Engine<'_, '_, '_> {
     }
 
     /// A message leaves.
-    pub(super) fn tell_sent(&mut self, m: &Message<'_>) {
+    pub(super) fn tell_sent(&mut self, m: &Message) {
+        let (id, (from, to)) = (self.id(m), self.ends(m));
         let Some(o) = &mut self.observer else { return };
         let at_ns = self.state.now.ns();
-        o.sent(&Sent { id: id(m), kind: m.kind, op: m.op, from: m.from, to: m.to, bytes: m.bytes, at_ns });
+        o.sent(&Sent { id, kind: m.kind, op: m.op, from, to, bytes: m.bytes, at_ns });
     }
 
     /// A message gets a link.
     pub(super) fn tell_pass(&mut self, place: u32, link: LinkId, passage: &Passage) {
+        let m = self.state.messages[place as usize];
+        let (id, (from, to)) = (self.id(&m), self.ends(&m));
         let Some(o) = &mut self.observer else { return };
-        let m = &self.state.messages[place as usize];
         o.passes(&Pass {
-            id: id(m),
+            id,
             kind: m.kind,
             op: m.op,
-            from: m.from,
-            to: m.to,
+            from,
+            to,
             bytes: m.bytes,
             link,
             asked_ns: self.state.now.ns(),
@@ -95,19 +104,20 @@ impl Engine<'_, '_, '_> {
     }
 
     /// A message has arrived.
-    pub(super) fn tell_delivered(&mut self, m: &Message<'_>) {
+    pub(super) fn tell_delivered(&mut self, m: &Message, place: u32) {
+        let (id, (from, to), sent) = (self.id(m), self.ends(m), self.extra(place).sent);
         let Some(o) = &mut self.observer else { return };
         let info = &self.setup.ops[m.op as usize];
         o.delivered(&Delivery {
-            id: id(m),
+            id,
             kind: m.kind,
             op: m.op,
             region: info.region,
             span: info.span,
-            from: m.from,
-            to: m.to,
+            from,
+            to,
             bytes: m.bytes,
-            sent_ns: m.sent.ns(),
+            sent_ns: sent.ns(),
             delivered_ns: self.state.now.ns(),
         });
     }
@@ -120,7 +130,7 @@ impl Engine<'_, '_, '_> {
         behind: Option<Unit>,
     ) {
         let Some(o) = &mut self.observer else { return };
-        let (op, times) = self.state.threads[thread as usize].asked;
+        let (op, times) = self.state.asked[thread as usize];
         let info = &self.setup.ops[op as usize];
         o.works(&Work {
             op,

@@ -29,10 +29,41 @@ pub(super) struct Record {
     pub(super) what: u32,
 }
 
+/// A record by its number from 1, or none, as another rank sees it: moved by an element of the group of
+/// [`kbc_ir::checker::Orbits`], which is below 2^16 as ranks are.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Last(u64);
+
+const NUMBER: u32 = 48;
+
+impl Last {
+    /// Of a rank itself. There are no more than 2^48 records.
+    pub(super) fn new(number: u64) -> Last {
+        Last(number)
+    }
+
+    /// 0 for none.
+    pub(super) fn number(self) -> u64 {
+        self.0 & ((1 << NUMBER) - 1)
+    }
+
+    /// How far it is moved.
+    pub(super) fn turn(self) -> u64 {
+        self.0 >> NUMBER
+    }
+
+    /// The same record, moved so far.
+    pub(super) fn turned(self, turn: u64) -> Last {
+        Last(self.number() | turn << NUMBER)
+    }
+}
+
 /// Records, numbered from 1. `0` stands for none.
 #[derive(Debug)]
 pub(super) struct Log {
     list: Vec<Record>,
+    /// How far the step before each is moved; empty where nothing is.
+    turns: Vec<u16>,
     kept: u64,
     /// Number of the first there ever was.
     first: u64,
@@ -45,11 +76,11 @@ pub(super) struct Log {
 impl Log {
     /// Keeps up to `kept` records, the first one with number `after + 1`; none at all with `kept` 0.
     pub(super) fn new(kept: u64, after: u64) -> Log {
-        Log { list: vec![], kept, first: after + 1, newest: after, oldest: after + 1 }
+        Log { list: vec![], turns: vec![], kept, first: after + 1, newest: after, oldest: after + 1 }
     }
 
-    /// Adds the record with the next number.
-    pub(super) fn push(&mut self, number: u64, record: Record) {
+    /// Adds the record with the next number; the step before it is moved by `turn`.
+    pub(super) fn push(&mut self, number: u64, record: Record, turn: u64) {
         debug_assert_eq!(number, self.newest + 1, "records come one after another");
         self.newest = number;
         if self.kept == 0 {
@@ -61,6 +92,11 @@ impl Log {
             self.list[place] = record;
             self.oldest = number + 1 - self.kept;
         }
+        if self.kept > 0 && (turn > 0 || !self.turns.is_empty()) {
+            let place = self.place(number);
+            self.turns.resize(self.list.len(), 0);
+            self.turns[place] = turn as u16;
+        }
     }
 
     /// The record with a number.
@@ -69,6 +105,11 @@ impl Log {
             return None;
         }
         self.list.get(self.place(number))
+    }
+
+    /// How far the step before a record is moved.
+    pub(super) fn turn(&self, number: u64) -> u64 {
+        self.turns.get(self.place(number)).copied().unwrap_or(0).into()
     }
 
     fn place(&self, number: u64) -> usize {
@@ -86,7 +127,7 @@ mod tests {
         for (kept, after, many) in [(4, 0, 3), (4, 0, 11), (4, 7, 11), (1, 3, 2), (0, 0, 5)] {
             let mut log = Log::new(kept, after);
             for i in after + 1..=after + many {
-                log.push(i, record(i as u32));
+                log.push(i, record(i as u32), i % 3);
             }
             for i in 0..after + many + 3 {
                 let there = i > after && i <= after + many && i + kept > after + many;
@@ -95,6 +136,9 @@ mod tests {
                     there.then_some(i),
                     "{kept} {after} {many} {i}"
                 );
+                if there {
+                    assert_eq!(log.turn(i), i % 3);
+                }
             }
         }
     }

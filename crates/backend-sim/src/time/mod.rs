@@ -1,12 +1,13 @@
 //! Time: a discrete-event engine over the verified schedule.
 //!
-//! Owns the machine of SEMANTICS.md 6 and the rules that a machine may state instead: links, messages, local work and what a run of them reports. The model is
-//! `docs/time.md`, exactly. It reads schedules through [`kbc_ir::walk`] alone, never looks at data, and no algorithm has
+//! Owns the machine of SEMANTICS.md 6 and the rules that a machine may state instead: links, messages, local work and
+//! what a run of them reports. The model is `docs/time.md`, exactly. It reads schedules through [`kbc_ir::walk`] alone, never looks at data, and no algorithm has
 //! a formula here. Bounds are [`kbc_ir::bounds`]; numbers are [`crate::interp`]; drawing is the driver's.
 //!
 //! Memory grows with ranks, their streams and counters, and messages in flight; the record behind the critical path has
 //! a fixed size.
 
+mod agenda;
 mod clock;
 mod engine;
 mod hooks;
@@ -18,19 +19,21 @@ mod report;
 mod setup;
 mod state;
 mod stuck;
+mod ties;
 mod ways;
 mod work;
 
 pub use observe::{Begun, Held, MessageId, Next, Pass, Sent, Turn, Woken};
-pub use report::{Breakdown, Cause, LinkUse, RankUse, RegionSpan, Step, Timing};
+pub use report::{Breakdown, Cause, LinkUse, RankUse, RegionSpan, Step, Timing, Walked};
 pub use work::Unit;
 
 use engine::Engine;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::checker::Orbits;
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::{BufferId, RegionId, Schedule};
 use kbc_ir::topology::Topology;
-use kbc_ir::walk::Program;
+use kbc_ir::walk::{Fault, Program};
 use setup::Setup;
 use state::State;
 
@@ -42,11 +45,13 @@ pub struct TimeOptions {
     /// Whether to find the critical path. It costs up to 100 MB, and a run of more than two million steps is walked once
     /// more.
     pub path: bool,
+    /// Simulates every rank, also where one of each orbit would do.
+    pub every_rank: bool,
 }
 
 impl Default for TimeOptions {
     fn default() -> Self {
-        TimeOptions { calls: 1, path: true }
+        TimeOptions { calls: 1, path: true, every_rank: false }
     }
 }
 
@@ -161,6 +166,10 @@ pub fn simulate_observed(
     go(schedule, topo, options, Some(observer))
 }
 
+/// Messages up to which every rank is simulated again where several critical paths are equally long, so that the one
+/// that is named does not depend on how times were found.
+const AGAIN: u64 = 1 << 22;
+
 fn go(
     schedule: &Schedule,
     topo: &Topology,
@@ -169,12 +178,75 @@ fn go(
 ) -> Result<Timing, Diagnostics> {
     let spelled = spelled(schedule);
     let program = Program::compile(&spelled)?;
-    let setup = Setup::new(&program, topo, options)?;
-    let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
+    let mut setup = Setup::new(&program, topo, options)?;
+    let mut why = match (&observer, options.every_rank) {
+        (_, true) => "as asked".to_owned(),
+        (Some(_), _) => "each is observed".to_owned(),
+        _ => match orbits(&program, &setup) {
+            Ok(orbits) => {
+                setup.orbits = Some(orbits);
+                String::new()
+            }
+            Err(reason) => reason,
+        },
+    };
+    if setup.orbits.is_some() {
+        match one_each(&setup) {
+            Ok(timing) => return Ok(timing),
+            Err(reason) => why = reason,
+        }
+        setup.orbits = None;
+    }
     let mut engine = Engine::new(&setup, State::new(&setup), observer);
-    let marks = path::run(&mut engine).map_err(fault)?;
+    let marks = path::run(&mut engine).map_err(|f| fault(schedule, &f))?;
+    timing(&setup, engine, marks, Walked::Every(why))
+}
+
+fn fault(schedule: &Schedule, f: &Fault) -> Diagnostics {
+    f.diagnostic(|r| schedule.mesh.show(r)).into()
+}
+
+/// Ranks that stand for each other on this machine, or why there are none.
+fn orbits(program: &Program<'_>, setup: &Setup<'_>) -> Result<Orbits, String> {
+    if setup.doubled {
+        return Err("devices have two links to the same neighbour".into());
+    }
+    let calls = u64::from(setup.calls);
+    let carries = |stride, size, xor| setup.topo.carries(stride, size, xor);
+    Orbits::find(program, calls, carries).and_then(|o| match o.size() {
+        1 => Err("no rank stands for another".into()),
+        _ => Ok(o),
+    })
+}
+
+/// One rank of each orbit; or why every rank has to be simulated.
+fn one_each(setup: &Setup<'_>) -> Result<Timing, String> {
+    let mut engine = Engine::new(setup, State::new(setup), None);
+    let marks = path::run(&mut engine);
+    let state = &engine.state;
+    if state.tied() {
+        return Err("messages of different ranks want a link at the same time".into());
+    }
+    let walked = Walked::Orbits(setup.places());
+    let messages = state.delivered * setup.orbits.as_ref().map_or(1, Orbits::size);
+    if setup.path && state.forked() && messages <= AGAIN {
+        return Err("several critical paths are equally long".into());
+    }
+    // What is wrong is said of every rank.
+    let marks = marks.map_err(|f| f.text)?;
+    timing(setup, engine, marks, walked).map_err(|_| "something is wrong".into())
+}
+
+/// What a run to the end found.
+fn timing<'p>(
+    setup: &Setup<'p>,
+    engine: Engine<'_, 'p, '_>,
+    marks: Vec<State<'p>>,
+    walked: Walked,
+) -> Result<Timing, Diagnostics> {
+    let schedule = setup.program.schedule;
     if engine.state.live > 0 {
-        return Err(stuck::explain(&program, setup.calls));
+        return Err(stuck::explain(setup.program, i64::from(setup.calls)));
     }
     let (end, last) = engine.state.end();
     let end = end + setup.last_endpoint(&engine.state);
@@ -184,7 +256,7 @@ fn go(
             .into());
     }
     let chain = match setup.path {
-        true => path::chain(&setup, marks, engine.log, last).map_err(fault)?,
+        true => path::chain(setup, marks, engine.log, last).map_err(|f| fault(schedule, &f))?,
         false => Some(vec![]),
     };
     let Some(chain) = chain else {
@@ -192,5 +264,5 @@ fn go(
             .help("simulate without the critical path")
             .into());
     };
-    Ok(report::timing(&setup, &engine.state, end, &chain))
+    Ok(report::timing(setup, &engine.state, end, &chain, walked))
 }

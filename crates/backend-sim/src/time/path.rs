@@ -6,7 +6,7 @@
 
 use super::clock::Time;
 use super::engine::Engine;
-use super::log::{FENCE, Log, MORE, Record, WORK};
+use super::log::{FENCE, Last, Log, MORE, Record, WORK};
 use super::report::{Cause, Step};
 use super::setup::Setup;
 use super::state::State;
@@ -30,7 +30,7 @@ fn run_marking<'p>(
 ) -> Result<Vec<State<'p>>, Fault> {
     let mut marks: Vec<State<'p>> = vec![];
     let mut next = engine.state.records.saturating_add(spacing);
-    while engine.state.records < until && engine.step()? {
+    while engine.state.records < until && !engine.state.tied() && engine.step()? {
         if engine.state.records < next {
             continue;
         }
@@ -48,15 +48,16 @@ fn run_marking<'p>(
     Ok(marks)
 }
 
-/// The records that lead to record `last`, first one first. None if a step is too far from the one before it.
+/// The records that lead to record `last`, first one first, and how far each is moved. None if a step is too far from the
+/// one before it.
 pub(super) fn chain<'p>(
     setup: &Setup<'p>,
     mut marks: Vec<State<'p>>,
     mut log: Log,
-    last: u64,
-) -> Result<Option<Vec<Record>>, Fault> {
+    last: Last,
+) -> Result<Option<Vec<(Record, u64)>>, Fault> {
     let mut out = vec![];
-    let mut at = last;
+    let (mut at, mut turn) = (last.number(), last.turn());
     while at > 0 {
         let record = match log.get(at) {
             Some(r) => *r,
@@ -67,7 +68,8 @@ pub(super) fn chain<'p>(
                 *log.get(at).expect("the log of a run to this record ends with it")
             }
         };
-        out.push(record);
+        out.push((record, turn));
+        turn = setup.turned(turn, log.turn(at));
         at = match record.back {
             0 => 0,
             u32::MAX => return Ok(None),
@@ -105,12 +107,12 @@ struct Hop {
 }
 
 /// The chain in words, up to `end`: a message is one step a wait, one a latency, and one for its bytes.
-pub(super) fn steps(setup: &Setup<'_>, chain: &[Record], end: Time) -> Vec<Step> {
+pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Vec<Step> {
     let mut out: Vec<Step> = vec![];
     let mut at = Time::ZERO;
     let mut hops: Vec<Hop> = vec![];
     let store = setup.topo.settings().forward() == Forward::StoreAndForward;
-    for (i, r) in chain.iter().enumerate() {
+    for (i, (r, turn)) in chain.iter().enumerate() {
         let op = r.op & !MORE;
         let info = &setup.ops[op as usize];
         let mut push = |cause, start: Time, end: Time| {
@@ -120,7 +122,7 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[Record], end: Time) -> Vec<Step>
                     name: info.name,
                     region: info.region,
                     span: info.span,
-                    rank: setup.rank(r.thread),
+                    rank: setup.turned(*turn, setup.rank(r.thread)),
                     stream: r.thread % setup.streams as u32,
                     start_ns: start.ns(),
                     end_ns: end.ns(),
@@ -130,7 +132,7 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[Record], end: Time) -> Vec<Step>
         };
         if i == 0 {
             // Nothing comes before a rank's start.
-            let start = setup.start(setup.rank(r.thread)).min(r.start);
+            let start = setup.start(setup.turned(*turn, setup.rank(r.thread))).min(r.start);
             push(Cause::Late, at, start);
             at = start;
         }
@@ -147,7 +149,7 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[Record], end: Time) -> Vec<Step>
                 push(Cause::Work(unit), r.start, r.end);
             }
             link => {
-                let link = LinkId(link);
+                let link = setup.link(*turn, LinkId(link));
                 hops.push(Hop { link, queued: r.start.since(at).ns() });
                 push(Cause::Queue(link), at, r.start);
                 if store {
@@ -232,7 +234,7 @@ region @c over tp as (r of 6)
         let topo = Topology::parse(machine, FileId(0)).unwrap();
         let program = Program::compile(module.schedule().unwrap()).unwrap();
         let steps_with = |kept| {
-            let options = TimeOptions { calls: 3, path: true };
+            let options = TimeOptions { calls: 3, ..TimeOptions::default() };
             let mut setup = Setup::new(&program, &topo, &options).unwrap();
             setup.kept = kept;
             let mut engine = Engine::new(&setup, State::new(&setup), None);

@@ -28,9 +28,20 @@ pub struct Timing {
     pub ranks: Vec<RankUse>,
     /// Messages delivered: the events of throughput figures.
     pub messages: u64,
+    /// How it was found.
+    pub walked: Walked,
     /// What the schedule needs and the machine gives for nothing, because no rate was given: `arithmetic`, `memory`,
     /// `vector`, `fence`.
     pub unlimited: Vec<&'static str>,
+}
+
+/// Which ranks were simulated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Walked {
+    /// All of them, and why.
+    Every(String),
+    /// The first one of each orbit under a symmetry that schedule and machine were shown to have.
+    Orbits(u64),
 }
 
 /// When a region ran.
@@ -70,6 +81,8 @@ pub struct RankUse {
     pub sent_bytes: u64,
     /// Bytes that came to it over links.
     pub received_bytes: u64,
+    /// How long it was at its local operations, waiting for units not counted.
+    pub work_ns: f64,
 }
 
 /// What a step of the critical path is.
@@ -167,7 +180,13 @@ impl Timing {
     }
 }
 
-pub(super) fn timing(setup: &Setup<'_>, state: &State<'_>, end: Time, chain: &[Record]) -> Timing {
+pub(super) fn timing(
+    setup: &Setup<'_>,
+    state: &State<'_>,
+    end: Time,
+    chain: &[(Record, u64)],
+    walked: Walked,
+) -> Timing {
     let regions = setup.program.schedule.regions.len();
     let mut unlimited = vec![];
     for ((unit, needed), free) in Unit::ALL.into_iter().zip(state.needed).zip(state.rates.unlimited) {
@@ -196,28 +215,45 @@ pub(super) fn timing(setup: &Setup<'_>, state: &State<'_>, end: Time, chain: &[R
             })
             .collect(),
         path: path::steps(setup, chain, end),
-        links: state
-            .links
-            .loads()
-            .iter()
-            .map(|l| LinkUse {
-                link: l.id,
-                messages: l.messages,
-                bytes: l.bytes,
-                busy_ns: l.busy.ns(),
-                queue_ns: l.waited.ns(),
+        links: links(setup, state),
+        ranks: (0..setup.program.ranks())
+            .map(|rank| {
+                let place = setup.split(rank).0 as usize;
+                let a = &state.accounts[place];
+                RankUse {
+                    finish_ns: (a.finish + setup.last_endpoint(state)).ns(),
+                    sent_bytes: a.sent,
+                    received_bytes: a.received,
+                    work_ns: state.worked.get(place).map_or(0.0, |t| t.ns()),
+                }
             })
             .collect(),
-        ranks: state
-            .accounts
-            .iter()
-            .map(|a| RankUse {
-                finish_ns: (a.finish + setup.last_endpoint(state)).ns(),
-                sent_bytes: a.sent,
-                received_bytes: a.received,
-            })
-            .collect(),
-        messages: state.delivered,
+        messages: state.delivered * setup.orbits.as_ref().map_or(1, |o| o.size()),
+        walked,
         unlimited,
     }
+}
+
+/// What passed every link: that of an orbit, what passed the one that was simulated.
+fn links(setup: &Setup<'_>, state: &State<'_>) -> Vec<LinkUse> {
+    let mut out = vec![];
+    for l in state.links.loads() {
+        let each = LinkUse {
+            link: l.id,
+            messages: l.messages,
+            bytes: l.bytes,
+            busy_ns: l.busy.ns(),
+            queue_ns: l.waited.ns(),
+        };
+        match &setup.orbits {
+            None => out.push(each),
+            Some(orbits) => {
+                let first = |rank: &u64| orbits.split(*rank).0 == 0;
+                let turns = (0..setup.program.ranks()).filter(first).map(|rank| orbits.split(rank).1);
+                out.extend(turns.map(|t| LinkUse { link: setup.link(t, l.id), ..each }));
+            }
+        }
+    }
+    out.sort_by_key(|l| l.link);
+    out
 }

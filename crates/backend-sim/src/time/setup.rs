@@ -2,13 +2,14 @@
 
 use super::TimeOptions;
 use super::clock::Time;
-use super::log::KEPT;
+use super::log::{KEPT, Last};
 use super::state::State;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::checker::Orbits;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{LocalOp, Peer, Region, RegionId, SOp, SStmt, Schedule};
-use kbc_ir::topology::{DeviceId, Direction, Topology};
-use kbc_ir::walk::Program;
+use kbc_ir::topology::{DeviceId, Direction, LinkId, Topology};
+use kbc_ir::walk::{Outline, Program};
 
 /// An operation of a schedule, by the number that the walk gives it.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +24,9 @@ pub(super) struct OpInfo {
 /// A simulation before it starts.
 pub(super) struct Setup<'p> {
     pub(super) program: &'p Program<'p>,
+    pub(super) outline: Outline<'p>,
     pub(super) topo: &'p Topology,
-    pub(super) calls: i64,
+    pub(super) calls: u32,
     pub(super) path: bool,
     /// Records that a log keeps.
     pub(super) kept: u64,
@@ -37,6 +39,10 @@ pub(super) struct Setup<'p> {
     pub(super) signal_bytes: u64,
     /// There are devices with two links to the same neighbour: two ways to go.
     pub(super) doubled: bool,
+    /// Messages need [`super::state::Extra`].
+    pub(super) extra: bool,
+    /// Where one rank of each orbit is simulated.
+    pub(super) orbits: Option<Orbits>,
 }
 
 /// Threads and counters of all ranks together that a simulation may have.
@@ -84,10 +90,12 @@ impl<'p> Setup<'p> {
         }
         let settings = topo.settings();
         let doubled = topo.axes().enumerate().any(|(i, (_, size))| size == 2 && topo.pairs(i) == 2);
+        let gets = ops.iter().any(|o| o.name == GET);
         Ok(Setup {
             program,
+            outline: Outline::new(program, i64::from(options.calls)),
             topo,
-            calls: i64::from(options.calls),
+            calls: options.calls,
             path: options.path,
             kept: KEPT,
             streams: program.streams.len(),
@@ -97,6 +105,8 @@ impl<'p> Setup<'p> {
             // A part of a byte takes as long as a byte.
             signal_bytes: settings.signal_bytes().ceil() as u64,
             doubled,
+            extra: doubled || gets,
+            orbits: None,
         })
     }
 
@@ -116,25 +126,82 @@ impl<'p> Setup<'p> {
         DeviceId(rank as u32)
     }
 
-    /// The threads of a rank.
-    pub(super) fn threads(&self, rank: u64) -> std::ops::Range<u32> {
-        let first = rank as u32 * self.streams as u32;
+    /// Ranks that are simulated.
+    pub(super) fn places(&self) -> u64 {
+        self.orbits.as_ref().map_or_else(|| self.program.ranks(), |o| o.first().len() as u64)
+    }
+
+    /// The rank that is simulated in a place.
+    pub(super) fn first(&self, place: u32) -> u64 {
+        self.orbits.as_ref().map_or(place.into(), |o| o.first()[place as usize])
+    }
+
+    /// A rank as the place of the one that is simulated for it, and the element that takes that one to it.
+    pub(super) fn split(&self, rank: u64) -> (u32, u64) {
+        self.orbits.as_ref().map_or((rank as u32, 0), |o| {
+            let (place, turn) = o.split(rank);
+            (place as u32, turn)
+        })
+    }
+
+    /// The rank that an element takes a rank to.
+    pub(super) fn turned(&self, turn: u64, rank: u64) -> u64 {
+        self.orbits.as_ref().map_or(rank, |o| o.act(turn, rank))
+    }
+
+    /// The link that an element takes a link to.
+    pub(super) fn link(&self, turn: u64, link: LinkId) -> LinkId {
+        match &self.orbits {
+            Some(o) if turn > 0 => {
+                let moved = |d: DeviceId| self.device(o.act(turn, d.0.into()));
+                self.topo.link_moved(link, moved).unwrap_or(link)
+            }
+            _ => link,
+        }
+    }
+
+    /// The link that is simulated for a link, and the element that takes that one to it.
+    pub(super) fn split_link(&self, link: LinkId) -> (LinkId, u64) {
+        let (Some(o), Some(from)) = (&self.orbits, self.topo.link(link).map(|l| l.from)) else {
+            return (link, 0);
+        };
+        let turn = o.split(from.0.into()).1;
+        (self.link(o.inverse(turn), link), turn)
+    }
+
+    /// A record as the rank that an element takes another one to sees it from there.
+    pub(super) fn back(&self, last: Last, turn: u64) -> Last {
+        match &self.orbits {
+            Some(o) if turn > 0 => last.turned(o.act(o.inverse(turn), last.turn())),
+            _ => last,
+        }
+    }
+
+    /// The threads in a place.
+    pub(super) fn threads(&self, place: u32) -> std::ops::Range<u32> {
+        let first = place * self.streams as u32;
         first..first + self.streams as u32
     }
 
-    /// Where a counter of a rank is.
-    pub(super) fn counter(&self, rank: u64, counter: u32) -> usize {
-        rank as usize * self.program.counters() as usize + counter as usize
+    /// Where a counter is.
+    pub(super) fn counter(&self, place: u32, counter: u32) -> usize {
+        place as usize * self.program.counters() as usize + counter as usize
     }
 
-    /// Where an event of a rank is.
-    pub(super) fn event(&self, rank: u64, event: u32) -> usize {
-        rank as usize * self.program.events.len() + event as usize
+    /// Where an event is.
+    pub(super) fn event(&self, place: u32, event: u32) -> usize {
+        place as usize * self.program.events.len() + event as usize
+    }
+
+    /// The place of a thread.
+    pub(super) fn place(&self, thread: u32) -> u32 {
+        // Mostly; a division takes longer than what is asked for it.
+        if self.streams == 1 { thread } else { thread / self.streams as u32 }
     }
 
     /// The rank of a thread.
     pub(super) fn rank(&self, thread: u32) -> u64 {
-        u64::from(thread) / self.streams as u64
+        self.first(self.place(thread))
     }
 }
 
@@ -183,13 +250,14 @@ fn hint(peer: &Peer, region: &Region) -> Option<Direction> {
 }
 
 const MARK: &str = "mark";
+const GET: &str = "get";
 
 fn name(op: &SOp) -> &'static str {
     match op {
         SOp::Copy { .. } => "copy",
         SOp::Reduce { .. } => "reduce",
         SOp::Put { .. } => "put",
-        SOp::Get { .. } => "get",
+        SOp::Get { .. } => GET,
         SOp::Notify { .. } => "notify",
         SOp::Wait { .. } => "wait",
         SOp::FenceRelease => "fence.release",

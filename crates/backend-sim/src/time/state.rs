@@ -1,23 +1,24 @@
 //! Everything that changes during a simulation. A copy of it is a point to go on from.
 
 use super::MessageKind;
+pub(super) use super::agenda::NONE;
+use super::agenda::{Agenda, Item};
 use super::clock::Time;
 use super::links::Links;
+use super::log::Last;
 use super::setup::Setup;
+use super::ties::Ties;
 use super::ways::Ways;
 use super::work::{Rates, Units};
 use kbc_ir::topology::Route;
-use kbc_ir::walk::Cursor;
+use kbc_ir::walk::Walks;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-/// No counter, no thread, no message.
-pub(super) const NONE: u32 = u32::MAX;
 
 /// What a stream of a rank is doing.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Doing {
-    /// It works, or will at a time that is in the heap.
+    /// It works, or will at a time that is on the agenda.
     Busy,
     /// It waits for a counter of its rank.
     Counter(u32, i64),
@@ -30,75 +31,71 @@ pub(super) enum Doing {
 }
 
 /// A stream of a rank on its way through all calls.
-#[derive(Clone)]
-pub(super) struct Thread<'p> {
-    pub(super) cursor: Cursor<'p>,
-    pub(super) call: i64,
+#[derive(Clone, Debug)]
+pub(super) struct Thread {
     pub(super) doing: Doing,
     /// Requests it has made.
     pub(super) sequence: u64,
     /// The record that brought it to where it is in time.
-    pub(super) last: u64,
-    /// The put that a notify to the same peer would travel with.
-    pub(super) carrier: Option<Carrier>,
+    pub(super) last: Last,
+    pub(super) call: u32,
     /// Gets that are under way.
     pub(super) gets: u32,
-    /// Work it has asked its units for: the operation, and how long each unit has to do.
-    pub(super) asked: (u32, [Time; 3]),
+    /// The put that a notify to the same peer would travel with.
+    pub(super) carrier: Option<Carrier>,
+    /// Where it last sent something over a single link: peer, operation, link.
+    pub(super) near: [u32; 3],
 }
 
 /// A put that may still carry a notify.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Carrier {
     pub(super) message: u32,
-    pub(super) sequence: u64,
-    pub(super) peer: u64,
+    pub(super) sequence: u32,
+    pub(super) peer: u32,
 }
 
 /// A message on its way.
-#[derive(Clone, Debug)]
-pub(super) struct Message<'p> {
-    pub(super) kind: MessageKind,
-    /// Who it belongs to, and which of its requests it is. Of a reply that is the one who asked.
-    pub(super) thread: u32,
-    pub(super) sequence: u64,
-    pub(super) op: u32,
-    pub(super) from: u64,
-    pub(super) to: u64,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
     pub(super) bytes: u64,
-    /// Of a request: bytes of the reply.
-    pub(super) reply: u64,
-    /// Counter that it adds to, or [`NONE`].
+    /// The record that brought it to where it is.
+    pub(super) last: Last,
+    /// Who it belongs to, and which of its requests it is, modulo 2^32. Of a reply that is the one who asked.
+    pub(super) thread: u32,
+    pub(super) sequence: u32,
+    pub(super) op: u32,
+    /// The place of the rank it goes to, and the element that takes the rank there to it.
+    pub(super) to: u32,
+    pub(super) turn: u16,
+    /// Counter that it adds to, or [`NONE`]; of a reply, who sends it.
     pub(super) counter: u32,
-    pub(super) sent: Time,
-    /// Links that it has not passed yet.
+    /// The link it is to pass next, or [`NONE`] at the end.
+    pub(super) link: u32,
+    /// The rest of its way, in [`State::trips`], or [`NONE`] if there is none.
+    pub(super) trip: u32,
+    pub(super) kind: MessageKind,
+}
+
+/// The way of a message over more than one link.
+#[derive(Clone, Debug)]
+pub(super) struct Trip<'p> {
+    /// Links after the next.
     pub(super) route: Route<'p>,
     /// How far its tail is behind its head.
     pub(super) lag: Time,
-    /// The record that brought it to where it is.
-    pub(super) last: u64,
+}
+
+/// What few messages need.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Extra {
+    pub(super) sent: Time,
+    /// Of a request: bytes of the reply.
+    pub(super) reply: u64,
     /// Which of two ways it goes, see [`Ways`].
     pub(super) way: usize,
     /// What of the other way its notify comes after.
     pub(super) after: [u64; 2],
-}
-
-/// Something that will happen: a message is at the end of a link, or (`message` [`NONE`]) a thread goes on. Ordered by
-/// time, then by thread and sequence.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Event {
-    pub(super) time: Time,
-    pub(super) thread: u32,
-    pub(super) sequence: u64,
-    pub(super) message: u32,
-}
-
-/// Someone wants a link or, with `message` [`NONE`], its device's units, now. Ordered by thread and sequence.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Request {
-    pub(super) thread: u32,
-    pub(super) sequence: u64,
-    pub(super) message: u32,
 }
 
 /// A rank's account.
@@ -108,32 +105,50 @@ pub(super) struct Account {
     pub(super) received: u64,
     /// When its last stream ended or its last data came, and the record of that.
     pub(super) finish: Time,
-    pub(super) last: u64,
+    pub(super) last: Last,
 }
 
 /// A simulation at one moment.
 #[derive(Clone)]
 pub(super) struct State<'p> {
     pub(super) now: Time,
-    pub(super) events: BinaryHeap<Reverse<Event>>,
-    /// Made now; granted in order once nothing else happens now.
-    pub(super) requests: Vec<Request>,
+    /// What happens now, in order, and how much of it has.
+    pub(super) due: Vec<Item>,
+    pub(super) happened: usize,
+    /// What happens now since something happened now.
+    pub(super) soon: BinaryHeap<Reverse<Item>>,
+    /// What happens later.
+    pub(super) agenda: Agenda,
+    /// Links and units asked for now; granted in order once nothing else happens now.
+    pub(super) requests: Vec<Item>,
     /// How many of them are granted, once that has begun.
     pub(super) granted: Option<usize>,
-    pub(super) threads: Vec<Thread<'p>>,
+    pub(super) threads: Vec<Thread>,
+    /// Where they are in the schedule.
+    pub(super) walks: Walks,
     /// Threads that have not ended their last call.
     pub(super) live: usize,
     /// Counters of all ranks.
     pub(super) counters: Vec<u32>,
     /// For each rank and event, in how many calls it was recorded.
     pub(super) recorded: Vec<i64>,
-    pub(super) messages: Vec<Message<'p>>,
+    pub(super) messages: Vec<Message>,
     /// Places in `messages` that are free.
     pub(super) free: Vec<u32>,
+    /// Of each message, if any may need it.
+    pub(super) extra: Vec<Extra>,
+    pub(super) trips: Vec<Trip<'p>>,
+    /// Places in `trips` that are free.
+    pub(super) free_trips: Vec<u32>,
     pub(super) links: Links,
     pub(super) rates: Rates,
     /// Of each rank; empty where no unit takes time.
     pub(super) units: Vec<Units>,
+    /// For each thread, work it has asked its units for: the operation, and how long each unit has to do. Empty where
+    /// no unit takes time.
+    pub(super) asked: Vec<(u32, [Time; 3])>,
+    /// For each rank, how long its units worked on operations. Empty where no unit takes time.
+    pub(super) worked: Vec<Time>,
     pub(super) ways: Ways,
     pub(super) accounts: Vec<Account>,
     /// For each call and region, the first entry and the last exit.
@@ -148,48 +163,60 @@ pub(super) struct State<'p> {
     pub(super) fenced: bool,
     /// Operations whose needs are in `needed`.
     pub(super) seen: Vec<bool>,
+    /// Where ranks stand for others.
+    pub(super) ties: Option<Ties>,
 }
 
 impl<'p> State<'p> {
     /// At the start: every thread goes on when its rank starts.
     pub(super) fn new(setup: &Setup<'p>) -> State<'p> {
         let program = setup.program;
-        let ranks = program.ranks() as usize;
+        let ranks = setup.places() as usize;
         let streams = setup.streams as u32;
-        let all = if setup.calls > 0 { 0..ranks as u64 } else { 0..0 };
-        let threads: Vec<Thread> = all
-            .flat_map(|rank| (0..streams).map(move |stream| (rank, stream)))
-            .map(|(rank, stream)| Thread {
-                cursor: Cursor::new(program, rank, stream, 0),
-                call: 0,
-                doing: Doing::Busy,
-                sequence: 0,
-                last: 0,
-                carrier: None,
-                gets: 0,
-                asked: (0, [Time::ZERO; 3]),
-            })
-            .collect();
-        let go = |thread| {
-            let time = setup.start(setup.rank(thread));
-            Reverse(Event { time, thread, sequence: 0, message: NONE })
+        let all = if setup.calls > 0 { 0..ranks as u32 } else { 0..0 };
+        let who = all.flat_map(|place| (0..streams).map(move |stream| (setup.first(place), stream)));
+        let thread = Thread {
+            doing: Doing::Busy,
+            sequence: 0,
+            last: Last::default(),
+            call: 0,
+            gets: 0,
+            carrier: None,
+            near: [NONE; 3],
         };
+        let threads: Vec<Thread> = who.clone().map(|_| thread.clone()).collect();
+        let count = threads.len();
+        let (counters, events) = (ranks * program.counters() as usize, ranks * program.events.len());
+        let mut agenda = Agenda::new();
+        for thread in 0..count as u32 {
+            agenda.push(setup.start(setup.rank(thread)), Item::new(thread, 0, NONE));
+        }
         let rates = Rates::new(setup.topo);
         let works = rates.unlimited.iter().any(|u| !u);
         State {
             now: Time::ZERO,
-            events: (0..threads.len() as u32).map(go).collect(),
+            due: vec![],
+            happened: 0,
+            soon: BinaryHeap::new(),
+            agenda,
             requests: vec![],
             granted: None,
-            live: threads.len(),
+            live: count,
             threads,
-            counters: vec![0; ranks * program.counters() as usize],
-            recorded: vec![0; ranks * program.events.len()],
+            walks: Walks::new(&setup.outline, who),
+            ties: setup.orbits.as_ref().map(|_| Ties::new(counters, events, count, ranks)),
+            counters: vec![0; counters],
+            recorded: vec![0; events],
             messages: vec![],
             free: vec![],
+            extra: vec![],
+            trips: vec![],
+            free_trips: vec![],
             links: Links::new(setup.topo),
             rates,
             units: if works { vec![Units::default(); ranks] } else { vec![] },
+            asked: if works { vec![(0, [Time::ZERO; 3]); count] } else { vec![] },
+            worked: if works { vec![Time::ZERO; ranks] } else { vec![] },
             ways: Ways::new(setup.doubled),
             accounts: vec![Account::default(); ranks],
             spans: vec![],
@@ -203,14 +230,27 @@ impl<'p> State<'p> {
     }
 
     /// When the last rank finished, and the record that brought it there.
-    pub(super) fn end(&self) -> (Time, u64) {
-        let mut end = (Time::ZERO, 0);
-        for a in &self.accounts {
-            if a.finish > end.0 {
-                end = (a.finish, a.last);
-            }
-        }
-        end
+    pub(super) fn end(&self) -> (Time, Last) {
+        let last = self.last().map(|i| &self.accounts[i]);
+        last.map_or((Time::ZERO, Last::default()), |a| (a.finish, a.last))
+    }
+
+    /// The first of the ranks that finished last.
+    fn last(&self) -> Option<usize> {
+        let latest = self.accounts.iter().map(|a| a.finish).max().filter(|t| *t > Time::ZERO)?;
+        self.accounts.iter().position(|a| a.finish == latest)
+    }
+
+    /// Whether times may differ from those of a walk of every rank.
+    pub(super) fn tied(&self) -> bool {
+        self.ties.as_ref().is_some_and(|t| t.tied)
+    }
+
+    /// Whether the critical path may.
+    pub(super) fn forked(&self) -> bool {
+        let end = self.end().0;
+        let ends = |t: &Ties| self.last().is_some_and(|i| t.ends_forked(i, end));
+        self.ties.as_ref().is_some_and(|t| t.forked || ends(t))
     }
 
     /// The span of a region in a call.

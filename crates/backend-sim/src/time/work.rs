@@ -3,10 +3,9 @@
 //! Owns the table of `docs/time.md` ("Local work"); shapes are checked where data is, not here.
 
 use super::clock::{Rate, Time};
-use crate::effect::mem_dtype;
 use kbc_ir::schedule::{BufferId, LocalOp};
 use kbc_ir::topology::Topology;
-use kbc_ir::walk::{Access, Act, Fault, Program};
+use kbc_ir::walk::{Brief, Fault, Program};
 use std::collections::BTreeMap;
 
 /// What a device works with. Each is a FIFO of its own.
@@ -37,20 +36,12 @@ impl Unit {
 /// Work for each unit.
 pub(super) type Amounts = [u64; 3];
 
-/// Bytes of an access.
-pub(super) fn moved(program: &Program<'_>, a: &Access) -> u64 {
-    a.len.saturating_mul(mem_dtype(program.schedule, a.mem).bytes())
-}
-
 /// The work of an operation on a rank; none for one that does not compute.
-pub(super) fn amounts(program: &Program<'_>, act: &Act<'_>, rank: u64) -> Result<Amounts, Fault> {
+pub(super) fn amounts(program: &Program<'_>, act: &Brief<'_>, rank: u64) -> Result<Amounts, Fault> {
     Ok(match act {
-        Act::Copy { dst, src } => [0, moved(program, dst).saturating_add(moved(program, src)), 0],
-        Act::Reduce { dst, src, .. } => {
-            let (to, from) = (moved(program, dst), moved(program, src));
-            [0, to.saturating_mul(2).saturating_add(from), from]
-        }
-        Act::Local(op) => of_local(program, op, rank)?,
+        Brief::Copy { to, from } => [0, to.saturating_add(*from), 0],
+        Brief::Reduce { to, from } => [0, to.saturating_mul(2).saturating_add(*from), *from],
+        Brief::Local(op) => of_local(program, op, rank)?,
         _ => [0; 3],
     })
 }

@@ -20,6 +20,7 @@ mod expect;
 mod grid;
 mod group;
 mod meaning;
+mod orbits;
 mod order;
 mod proof;
 mod report;
@@ -27,6 +28,8 @@ mod setup;
 mod stuck;
 mod symmetry;
 mod typing;
+
+pub use orbits::Orbits;
 
 use crate::host::spelled;
 use crate::schedule::{Calls, Schedule};

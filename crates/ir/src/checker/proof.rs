@@ -35,6 +35,8 @@ pub(super) struct Prover<'a> {
     digits: Vec<Digit>,
     /// The one that is being shown.
     k: usize,
+    /// Only peers, counters, control and how long things are must move alike; what is in them need not.
+    shape: bool,
     uses: BTreeSet<(u32, Use)>,
     /// Shortest and longest of the runs of `cnt` chunks of `den`, by region and operand.
     lengths: BTreeMap<(u32, u32, u64, u64), (u64, u64)>,
@@ -55,7 +57,13 @@ struct Chunk {
 impl<'a> Prover<'a> {
     /// For digit number `k` of `digits`.
     pub(super) fn new(program: &'a Program<'a>, calls: u64, digits: Vec<Digit>, k: usize) -> Prover<'a> {
-        Prover { program, calls, digits, k, uses: BTreeSet::new(), lengths: BTreeMap::new(), typed: 0 }
+        let (uses, lengths) = (BTreeSet::new(), BTreeMap::new());
+        Prover { program, calls, digits, k, shape: false, uses, lengths, typed: 0 }
+    }
+
+    /// For the shape alone: who sends how much to whom and waits for what, not what the bytes mean.
+    pub(super) fn shape(self) -> Prover<'a> {
+        Prover { shape: true, ..self }
     }
 
     fn digit(&self) -> &Digit {
@@ -141,7 +149,7 @@ impl<'a> Prover<'a> {
             own.push(v.ty);
             env.vars.push((name.clone(), v));
         }
-        if first {
+        if first && !self.shape {
             self.promise(id, r)?;
         }
         for role in &r.roles {
@@ -256,6 +264,16 @@ impl<'a> Prover<'a> {
     /// Both sides of a transfer; where chunks are not all of one length, what fits here must fit everywhere.
     fn sides(&mut self, env: &Env, id: RegionId, r: &Region, src: &Ref, dst: &Ref) -> Result<(), Reason> {
         let (a, b) = (self.reference(env, r, src)?, self.reference(env, r, dst)?);
+        if self.shape {
+            for c in [&a, &b].into_iter().flatten().filter(|c| c.varies.is_some()) {
+                let (least, most) = self.lengths(id, c)?;
+                if least != most {
+                    let name = &r.operands[c.operand as usize].name;
+                    return Err(format!("chunks of {name} in region {} differ in length", r.name));
+                }
+            }
+            return Ok(());
+        }
         let refuse = |o: u32| {
             let name = &r.operands[o as usize].name;
             Err(format!("chunks of {name} in region {} differ in length, and not all may fit", r.name))
@@ -356,6 +374,9 @@ impl<'a> Prover<'a> {
                 Use::Stay { num: if any { 1 } else { num }, cnt: if any { 1.min(cnt) } else { cnt }, den }
             }
         };
+        if self.shape {
+            return Ok(Some(chunk));
+        }
         let entry = (o.buffer.0, used);
         if !self.uses.contains(&entry) {
             if o.scratch && !matches!(entry.1, Use::Stay { .. }) {

@@ -40,6 +40,81 @@ pub(super) fn find(program: &Program, calls: u64) -> Result<(Group, Vec<Action>)
     best.ok_or_else(|| why.unwrap_or_else(|| "there is no coordinate to move".into()))
 }
 
+/// The largest group of digits that `carries` allows under which everybody sends as much, to and from whom it does,
+/// moved, waits for the same and works as much; or why there is none.
+pub(super) fn of_shape(
+    program: &Program,
+    calls: u64,
+    carries: &dyn Fn(&Digit) -> bool,
+) -> Result<Group, Reason> {
+    same_lines(program)?;
+    if let Some(b) = program.schedule.buffers.iter().find(|b| b.dims.iter().any(|d| d.as_int().is_none())) {
+        return Err(format!("%{} is not equally large on all ranks", b.name));
+    }
+    let mut best: Option<Group> = None;
+    let mut why: Option<Reason> = None;
+    for system in systems(program) {
+        let mut digits: Vec<Digit> = vec![];
+        for (stride, size) in system {
+            let digit = Digit { stride, size, xor: false };
+            let xor = Digit { xor: true, ..digit.clone() };
+            if carries(&digit) || (size.is_power_of_two() && carries(&xor)) {
+                digits.push(digit);
+            } else {
+                why.get_or_insert_with(|| "the machine is not the same when the ranks move".into());
+            }
+        }
+        match shapely(program, calls, carries, digits) {
+            Ok(group) if best.as_ref().is_none_or(|b| group.reps.len() < b.reps.len()) => best = Some(group),
+            Ok(_) => {}
+            Err(reason) => {
+                why.get_or_insert(reason);
+            }
+        }
+    }
+    best.ok_or_else(|| why.unwrap_or_else(|| "there is no coordinate to move".into()))
+}
+
+/// Those of the digits that move the shape; they leave one by one, as in [`prove`].
+fn shapely(
+    program: &Program,
+    calls: u64,
+    carries: &dyn Fn(&Digit) -> bool,
+    mut digits: Vec<Digit>,
+) -> Result<Group, Reason> {
+    let mut why = None;
+    while !digits.is_empty() {
+        let mut failed = None;
+        for k in 0..digits.len() {
+            let mut found = false;
+            for xor in [false, true] {
+                digits[k].xor = xor;
+                if !found && carries(&digits[k]) && (!xor || digits[k].size.is_power_of_two()) {
+                    match typed(program, calls, &digits, k, true) {
+                        Ok(_) => found = true,
+                        Err(reason) => drop(why.get_or_insert(reason)),
+                    }
+                }
+                if found {
+                    break;
+                }
+            }
+            if !found {
+                failed = Some(k);
+                break;
+            }
+        }
+        match failed {
+            Some(k) => {
+                digits.remove(k);
+                digits.iter_mut().for_each(|d| d.xor = false);
+            }
+            None => return Ok(Group::new(program.ranks(), digits)),
+        }
+    }
+    Err(why.unwrap_or_else(|| "there is no coordinate to move".into()))
+}
+
 /// Lines of operands and sizes of their buffers must be the same on every rank.
 fn same_lines(program: &Program) -> Result<(), Reason> {
     let s = program.schedule;
@@ -185,15 +260,27 @@ fn commute(a: &Action) -> bool {
 }
 
 fn try_digit(program: &Program, calls: u64, digits: &[Digit], k: usize) -> Result<Vec<(u32, Move)>, Reason> {
+    typed(program, calls, digits, k, false)?.conclude()
+}
+
+/// Digit number `k` typed on every representative, for everything or for the shape alone.
+fn typed<'a>(
+    program: &'a Program<'a>,
+    calls: u64,
+    digits: &[Digit],
+    k: usize,
+    shape: bool,
+) -> Result<Prover<'a>, Reason> {
     let group = Group::new(program.ranks(), digits.to_vec());
     if group.reps.len() > MOST_WALKS {
         return Err(format!("more than {MOST_WALKS} ranks would have to be walked"));
     }
     // `Group::new` may have ordered the digits.
     let k = group.digits.iter().position(|d| *d == digits[k]).unwrap_or(k);
-    let mut p = Prover::new(program, calls, group.digits.clone(), k);
+    let p = Prover::new(program, calls, group.digits.clone(), k);
+    let mut p = if shape { p.shape() } else { p };
     for &rank in &group.reps {
         p.rank(rank)?;
     }
-    p.conclude()
+    Ok(p)
 }

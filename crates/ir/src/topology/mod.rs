@@ -12,6 +12,7 @@ mod quantity;
 mod route;
 mod settings;
 mod shape;
+mod symmetry;
 mod text;
 
 use std::collections::BTreeMap;

@@ -44,6 +44,22 @@ impl<'p> Cursor<'p> {
         Cursor { program, rank, stream, env, region: 0, inside: false, frames: vec![] }
     }
 
+    /// Inside a region, with these values of slots, to resolve single operations.
+    pub(super) fn inside(
+        program: &'p Program<'p>,
+        rank: u64,
+        stream: u32,
+        env: Vec<i64>,
+        region: usize,
+    ) -> Self {
+        Cursor { program, rank, stream, env, region, inside: true, frames: vec![] }
+    }
+
+    /// Values of slots.
+    pub(super) fn env(&self) -> &[i64] {
+        &self.env
+    }
+
     /// The rank.
     pub fn rank(&self) -> u64 {
         self.rank
@@ -117,7 +133,7 @@ impl<'p> Cursor<'p> {
     }
 
     /// Sets the coordinates for a region and finds the rank's role.
-    fn role(&mut self, region: &CRegion) -> Result<Option<usize>, Fault> {
+    pub(super) fn role(&mut self, region: &CRegion) -> Result<Option<usize>, Fault> {
         let mut index = self.program.group_index(RegionId(self.region as u32), self.rank);
         let linear = index;
         for (slot, size) in region.coords.iter().rev() {
@@ -142,7 +158,7 @@ impl<'p> Cursor<'p> {
         self.program.fault(code, text, span, self.rank, name)
     }
 
-    fn value(&self, e: &C, span: Span) -> Result<i64, Fault> {
+    pub(super) fn value(&self, e: &C, span: Span) -> Result<i64, Fault> {
         self.program.eval(e, &self.env).map_err(|e| self.fail("E302", e.to_string(), span))
     }
 
@@ -260,7 +276,7 @@ impl<'p> Cursor<'p> {
         Ok(self.program.counter_base[signal as usize] + i as u32)
     }
 
-    fn resolve(&self, op: &'p COp, span: Span) -> Result<Act<'p>, Fault> {
+    pub(super) fn resolve(&self, op: &'p COp, span: Span) -> Result<Act<'p>, Fault> {
         let me = self.rank;
         Ok(match op {
             COp::Copy { dst, src } => {

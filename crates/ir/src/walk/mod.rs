@@ -6,9 +6,14 @@
 
 mod compile;
 mod cursor;
+mod outline;
+mod range;
+mod timed;
 
 pub use compile::{CLine, Program};
 pub use cursor::{Cursor, Step};
+pub use outline::Outline;
+pub use timed::{Brief, Walks};
 
 /// The resolved form of bodies, for those that compile them instead of walking them.
 pub mod code {

@@ -1,0 +1,145 @@
+//! Under which motions of its devices a machine stays the same, routes and rates included.
+//!
+//! Owns the rule for a digit of the linear order of devices: moved around a wrapped axis it takes every route to the
+//! route between the moved devices, as routes depend on differences of coordinates alone.
+
+use super::grid::Wiring;
+use super::{DeviceId, LinkId, Topology};
+
+impl Topology {
+    /// Whether moving the digit `device / stride mod size` of all devices, by addition modulo its size or by xor,
+    /// takes links to links of the same rate and routes to routes.
+    pub fn carries(&self, stride: u64, size: u64, xor: bool) -> bool {
+        if stride == 0 || size == 0 || !(self.device_count() as u64).is_multiple_of(stride * size) {
+            return false;
+        }
+        let shape = match &self.wiring {
+            Wiring::Full(_) => true,
+            Wiring::Grid(axes) => axes.iter().any(|a| {
+                let (low, n) = (u64::from(a.stride), u64::from(a.size));
+                // The upper part of the axis: all of it turns. Of two devices either way is the other.
+                let turns = a.wrap && a.pairs == a.size && n > 2 || n == 2 && a.pairs == 1;
+                turns && stride.is_multiple_of(low) && stride * size == low * n && (!xor || size == 2)
+            }),
+        };
+        if !shape {
+            return false;
+        }
+        let moved = |d: DeviceId, t: u64| {
+            let x = u64::from(d.0) / stride % size;
+            let to = if xor { x ^ t } else { (x + t) % size };
+            DeviceId((u64::from(d.0) - x * stride + to * stride) as u32)
+        };
+        let steps: Vec<u64> = if xor { (0..size.ilog2()).map(|b| 1 << b).collect() } else { vec![1] };
+        // The motion permutes devices and links; where it takes those with rates of their own to such, it does so with all.
+        let paces = |d: DeviceId, pace| steps.iter().all(|t| self.pace(moved(d, *t)) == pace);
+        self.paces().all(|(d, pace)| paces(d, pace))
+            && self.own_rates().all(|(link, rate)| {
+                steps.iter().all(|t| {
+                    let to = self.link_moved(link, |d| moved(d, *t));
+                    to.is_some_and(|to| self.rate(to) == rate)
+                })
+            })
+    }
+
+    /// The link along the same axis between the devices that the ends of a link are taken to.
+    pub fn link_moved(&self, link: LinkId, moved: impl Fn(DeviceId) -> DeviceId) -> Option<LinkId> {
+        let (from, to, axis, direction) = self.wiring.ends(link);
+        let (from, to) = (moved(from), moved(to));
+        match &self.wiring {
+            Wiring::Full(_) => self.route(from, to, None).next(),
+            Wiring::Grid(axes) => {
+                use super::Direction::{Minus, Plus};
+                let other = if direction == Plus { Minus } else { Plus };
+                let ways = [direction, other].into_iter().filter_map(|d| axes.get(axis)?.step(from.0, d));
+                ways.into_iter().find(|(_, d)| *d == to).map(|(l, _)| l)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LinkRate;
+    use super::*;
+    use kbc_diag::FileId;
+
+    fn machine(text: &str) -> Topology {
+        Topology::parse(text, FileId(0)).expect("a machine")
+    }
+
+    /// Against the definition: every route is taken to the route between the moved devices.
+    fn by_routes(t: &Topology, stride: u32, size: u32, xor: bool) -> bool {
+        let moved = |d: DeviceId, by: u32| {
+            let x = d.0 / stride % size;
+            DeviceId(d.0 - x * stride + if xor { x ^ by } else { (x + by) % size } * stride)
+        };
+        (0..size).all(|by| {
+            t.devices().all(|a| {
+                t.devices().all(|b| {
+                    let here: Option<Vec<LinkId>> =
+                        t.route(a, b, None).map(|l| t.link_moved(l, |d| moved(d, by))).collect();
+                    let there: Vec<LinkId> = t.route(moved(a, by), moved(b, by), None).collect();
+                    let rates = |l: &[LinkId]| l.iter().map(|l| t.rate(*l)).collect::<Vec<_>>();
+                    let own: Vec<LinkId> = t.route(a, b, None).collect();
+                    here.is_some_and(|h| h == there) && rates(&own) == rates(&there)
+                })
+            })
+        })
+    }
+
+    #[test]
+    fn what_carries_takes_routes_to_routes() {
+        let mut found = 0;
+        for text in [
+            "ring(8)",
+            "ring(5)",
+            "ring(2)",
+            "torus(4,4)",
+            "torus(2,3)",
+            "torus(4,2,3)",
+            "mesh(4)",
+            "mesh(2,4)",
+            "full(8)",
+            "full(6)",
+            "ring(1)",
+        ] {
+            let t = machine(text);
+            let n = t.device_count() as u32;
+            for stride in 1..=n {
+                for size in (2..=n).filter(|s| n.is_multiple_of(stride * s)) {
+                    for xor in [false, true] {
+                        if xor && !size.is_power_of_two() {
+                            continue;
+                        }
+                        if t.carries(stride.into(), size.into(), xor) {
+                            assert!(by_routes(&t, stride, size, xor), "{text} {stride} {size} {xor}");
+                            found += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(found > 30, "{found}");
+    }
+
+    #[test]
+    fn what_everybody_knows() {
+        assert!(machine("ring(8)").carries(1, 8, false));
+        assert!(machine("ring(8)").carries(4, 2, false) && !machine("ring(8)").carries(1, 4, false));
+        assert!(!machine("ring(8)").carries(1, 8, true) && machine("full(8)").carries(1, 8, true));
+        assert!(!machine("mesh(8)").carries(1, 8, false));
+        assert!(machine("torus(4,3)").carries(3, 4, false) && machine("torus(4,3)").carries(1, 3, false));
+        assert!(!machine("torus(4,3)").carries(1, 12, false));
+    }
+
+    #[test]
+    fn rates_must_move_too() {
+        let slow = LinkRate { bandwidth: 1e9, latency_ns: 700.0 };
+        let mut t = machine("ring(4)");
+        t.set_link(DeviceId(0), DeviceId(1), slow).expect("a link");
+        assert!(!t.carries(1, 4, false) && !t.carries(2, 2, false));
+        t.set_link(DeviceId(2), DeviceId(3), slow).expect("a link");
+        assert!(!t.carries(1, 4, false) && t.carries(2, 2, false));
+    }
+}

@@ -1,0 +1,614 @@
+//! Flat code of bodies for the walk of time ([`super::timed`]): what depends on the rank alone is computed once.
+//!
+//! Owns the translation. An operation is written down briefly only where it is shown (by intervals, [`super::range`])
+//! that nothing of what is left out can be refused: chunks and slots exist, sizes agree. Every other operation is kept
+//! whole and resolved as [`super::Cursor`] does.
+
+use super::compile::{C, COp, CRef, CRegion, CStmt, Program};
+use super::range::{Range, range, reads};
+use super::timed::Brief;
+use crate::expr::BinOp;
+use crate::schedule::{BufferId, LocalOp, WindowId};
+use kbc_diag::Span;
+
+/// Registers of one body for values that do not change in it; with more, the rest is computed each time.
+const MOST_FIXED: usize = 64;
+
+/// A value, from registers.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Int(i64),
+    Register(u16),
+    /// `base + times * slot + plus`
+    Sum(Sum),
+    /// The same modulo a number above 0.
+    Wrapped(Sum, i64),
+    /// Anything else; slots are registers.
+    Tree(C),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sum {
+    base: Option<u16>,
+    slot: u16,
+    times: i64,
+    plus: i64,
+}
+
+impl Sum {
+    fn value(&self, registers: &[i64]) -> i64 {
+        let base = self.base.map_or(0, |b| registers[b as usize]);
+        let steps = self.times.wrapping_mul(registers[self.slot as usize]);
+        // Exact in the end, as the whole has a range.
+        base.wrapping_add(steps).wrapping_add(self.plus)
+    }
+}
+
+impl Value {
+    /// None where it has none, or was not shown to have one and has none.
+    #[inline]
+    pub(super) fn get(&self, program: &Program<'_>, registers: &[i64]) -> Option<i64> {
+        Some(match self {
+            Value::Int(v) => *v,
+            Value::Register(r) => registers[*r as usize],
+            Value::Sum(s) => s.value(registers),
+            Value::Wrapped(s, of) => {
+                let v = s.value(registers);
+                if (0..*of).contains(&v) {
+                    v
+                } else if (*of..2 * *of).contains(&v) {
+                    v - of
+                } else {
+                    v.rem_euclid(*of)
+                }
+            }
+            Value::Tree(c) => program.eval(c, registers).ok()?,
+        })
+    }
+}
+
+/// Who an operation is about.
+#[derive(Clone, Debug)]
+pub(super) enum Who {
+    /// A rank in a register; below 0 if it is none.
+    Register(u16),
+    /// Its coordinates.
+    Each(Vec<Value>),
+}
+
+/// How many bytes.
+#[derive(Clone, Debug)]
+pub(super) enum Size {
+    Fixed(u64),
+    /// Of a line of `length` elements, `cnt` of `den` chunks from `num` on.
+    Cut {
+        num: Value,
+        cnt: u64,
+        den: u64,
+        length: u64,
+        unit: u64,
+    },
+}
+
+/// An operation in brief.
+#[derive(Clone, Debug)]
+pub(super) enum Kind<'p> {
+    /// Resolved each time.
+    Whole,
+    Put(Who, Size),
+    /// Peer and bytes that come.
+    Get(Who, Size),
+    /// Peer, index, counters of the array, number of its first.
+    Notify(Who, Value, u64, u32),
+    /// Index, counters of the array, number of its first, value.
+    Wait(Value, u64, u32, Value),
+    Copy(Size, Size),
+    Reduce(Size, Size),
+    Local(&'p LocalOp),
+    /// Always the same.
+    Brief(Brief<'p>),
+}
+
+/// An operation.
+#[derive(Clone, Debug)]
+pub(super) struct Op<'p> {
+    pub(super) kind: Kind<'p>,
+    pub(super) whole: &'p COp,
+    pub(super) span: Span,
+    pub(super) number: u32,
+}
+
+/// An instruction; places are indices of instructions.
+#[derive(Clone, Debug)]
+pub(super) enum Ins<'p> {
+    /// Begins a loop or goes to `past`.
+    For {
+        slot: u16,
+        end: u16,
+        lo: &'p C,
+        hi: &'p C,
+        past: u32,
+    },
+    /// Once more from `body`, or on.
+    Next {
+        slot: u16,
+        end: u16,
+        body: u32,
+    },
+    /// To `past` if it does not hold.
+    Unless {
+        cond: &'p C,
+        past: u32,
+    },
+    Go(u32),
+    Op(Op<'p>),
+    Leave,
+}
+
+/// What is computed when a stream enters a region.
+#[derive(Clone, Debug)]
+pub(super) enum Fixed {
+    Value(C),
+    /// A rank; -1 where it is none.
+    Peer(Vec<C>),
+}
+
+/// A body: where it begins, and the registers that are set before.
+#[derive(Clone, Debug)]
+pub(super) struct Body {
+    pub(super) start: u32,
+    pub(super) fixed: Vec<(u16, Fixed)>,
+}
+
+/// The flat code of a schedule, for a number of calls.
+#[derive(Debug)]
+pub struct Outline<'p> {
+    pub(super) program: &'p Program<'p>,
+    pub(super) code: Vec<Ins<'p>>,
+    /// Of each region and role, its streams in the order of the schedule.
+    pub(super) bodies: Vec<Vec<Vec<(u32, Body)>>>,
+    /// Registers of a stream.
+    pub(super) width: usize,
+    /// Regions in which the index in the group is the rank.
+    pub(super) plain: Vec<bool>,
+}
+
+impl<'p> Outline<'p> {
+    /// For calls 0 to `calls - 1`.
+    pub fn new(program: &'p Program<'p>, calls: i64) -> Outline<'p> {
+        let mut slots = vec![None; program.env_len];
+        slots[0] = Some((0, (calls - 1).max(0)));
+        for (i, a) in program.schedule.mesh.axes.iter().enumerate() {
+            slots[i + 1] = i64::try_from(a.size).ok().map(|n| (0, (n - 1).max(0)));
+        }
+        let depth = program.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
+        let depth = depth.map(|(_, list)| nesting(list)).max().unwrap_or(0);
+        let first = program.env_len + depth;
+        let mut out = Outline { program, code: vec![], bodies: vec![], width: first, plain: vec![] };
+        for (number, region) in program.regions.iter().enumerate() {
+            let mut loops = program.mesh_slots;
+            for (slot, size) in &region.coords {
+                slots[*slot as usize] = i64::try_from(*size).ok().map(|n| (0, (n - 1).max(0)));
+                loops = loops.max(*slot as usize + 1);
+            }
+            let roles = region.roles.iter().map(|role| {
+                let streams = role.streams.iter().map(|(stream, list)| {
+                    let start = out.code.len() as u32;
+                    let mut w = Writer {
+                        program,
+                        region: number,
+                        loops: loops as u16,
+                        slots: slots.clone(),
+                        code: &mut out.code,
+                        ends: program.env_len as u16,
+                        first: first as u16,
+                        fixed: vec![],
+                        known: vec![],
+                    };
+                    w.list(list);
+                    w.code.push(Ins::Leave);
+                    let fixed = w.fixed;
+                    out.width = out.width.max(first + fixed.len());
+                    (*stream, Body { start, fixed })
+                });
+                streams.collect()
+            });
+            let roles = roles.collect();
+            out.bodies.push(roles);
+            let whole: u64 = region.axes.iter().map(|a| a.0).product();
+            out.plain.push(whole == program.ranks() && region.axes.iter().all(|a| a.1 == a.2));
+        }
+        out
+    }
+}
+
+/// Loops inside each other.
+fn nesting(list: &[CStmt]) -> usize {
+    let each = |s: &CStmt| match s {
+        CStmt::For { body, .. } => 1 + nesting(body),
+        CStmt::If { then, other, .. } => nesting(then).max(nesting(other)),
+        CStmt::Op(..) => 0,
+    };
+    list.iter().map(each).max().unwrap_or(0)
+}
+
+/// Elements of a run, where they are known or follow from its number.
+struct Run {
+    num: C,
+    cnt: u64,
+    den: u64,
+    length: u64,
+    /// Bytes of an element.
+    unit: u64,
+    /// Elements, if every run of this kind has as many.
+    same: Option<u64>,
+}
+
+impl Run {
+    fn most(&self) -> u64 {
+        self.same.unwrap_or_else(|| {
+            let most = (u128::from(self.length) * u128::from(self.cnt)).div_ceil(self.den.into());
+            u64::try_from(most).unwrap_or(u64::MAX)
+        })
+    }
+
+    /// Whether both are equally long whatever the slots are.
+    fn agrees(&self, other: &Run) -> bool {
+        match (self.same, other.same) {
+            (Some(a), Some(b)) => a == b,
+            (None, None) => {
+                (self.cnt, self.den, self.length) == (other.cnt, other.den, other.length)
+                    && same(&self.num, &other.num)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn same(a: &C, b: &C) -> bool {
+    match (a, b) {
+        (C::Int(a), C::Int(b)) => a == b,
+        (C::Slot(a), C::Slot(b)) => a == b,
+        (C::Un(f, a), C::Un(g, b)) => f == g && same(a, b),
+        (C::Table(f, a), C::Table(g, b)) => f == g && same(a, b),
+        (C::Bin(f, a, b), C::Bin(g, c, d)) => f == g && same(a, c) && same(b, d),
+        (C::Select(a, b, c), C::Select(d, e, f)) => same(a, d) && same(b, e) && same(c, f),
+        _ => false,
+    }
+}
+
+/// Writes one body.
+struct Writer<'a, 'p> {
+    program: &'p Program<'p>,
+    region: usize,
+    /// From this slot on slots change within the body.
+    loops: u16,
+    slots: Vec<Option<Range>>,
+    code: &'a mut Vec<Ins<'p>>,
+    /// Register of the end of the next loop.
+    ends: u16,
+    /// First register of what is fixed.
+    first: u16,
+    fixed: Vec<(u16, Fixed)>,
+    /// What is in the fixed registers.
+    known: Vec<C>,
+}
+
+impl<'p> Writer<'_, 'p> {
+    fn list(&mut self, list: &'p [CStmt]) {
+        for s in list {
+            match s {
+                CStmt::For { slot, lo, hi, body } => {
+                    let tables = &self.program.schedule.tables;
+                    let bounds = range(lo, &self.slots, tables).zip(range(hi, &self.slots, tables));
+                    let old = self.slots[*slot as usize];
+                    self.slots[*slot as usize] = bounds.map(|(lo, hi)| (lo.0, (hi.1 - 1).max(lo.0)));
+                    let (at, end) = (self.code.len(), self.ends);
+                    self.ends += 1;
+                    self.code.push(Ins::Leave);
+                    self.list(body);
+                    self.code.push(Ins::Next { slot: *slot, end, body: at as u32 + 1 });
+                    self.ends -= 1;
+                    self.slots[*slot as usize] = old;
+                    self.code[at] = Ins::For { slot: *slot, end, lo, hi, past: self.code.len() as u32 };
+                }
+                CStmt::If { cond, then, other } => {
+                    let at = self.code.len();
+                    self.code.push(Ins::Leave);
+                    self.list(then);
+                    let past = self.code.len();
+                    if other.is_empty() {
+                        self.code[at] = Ins::Unless { cond, past: past as u32 };
+                        continue;
+                    }
+                    self.code.push(Ins::Leave);
+                    self.code[at] = Ins::Unless { cond, past: past as u32 + 1 };
+                    self.list(other);
+                    self.code[past] = Ins::Go(self.code.len() as u32);
+                }
+                CStmt::Op(op, span, number) => {
+                    let kind = self.kind(op).unwrap_or(Kind::Whole);
+                    self.code.push(Ins::Op(Op { kind, whole: op, span: *span, number: *number }));
+                }
+            }
+        }
+    }
+
+    /// An operation in brief, if nothing that this leaves out can be refused.
+    fn kind(&mut self, op: &'p COp) -> Option<Kind<'p>> {
+        let signals = &self.program.schedule.signals;
+        let array = |signal: u32| {
+            let base = self.program.counter_base[signal as usize];
+            (signals[signal as usize].count, base)
+        };
+        Some(match op {
+            COp::Put { src, peer, dst } => {
+                let (from, _) = self.pair(src, dst)?;
+                Kind::Put(self.who(peer)?, from)
+            }
+            COp::Get { dst, peer, src } => {
+                let (to, _) = self.pair(dst, src)?;
+                Kind::Get(self.who(peer)?, to)
+            }
+            COp::Notify { peer, signal, index } => {
+                let (count, base) = array(*signal);
+                Kind::Notify(self.who(peer)?, self.value(index), count, base)
+            }
+            COp::Wait { signal, index, value } => {
+                let (count, base) = array(*signal);
+                Kind::Wait(self.value(index), count, base, self.value(value))
+            }
+            COp::Copy { dst, src } => {
+                let (to, from) = self.pair(dst, src)?;
+                Kind::Copy(to, from)
+            }
+            COp::Reduce { dst, src, .. } => {
+                let (to, from) = self.pair(dst, src)?;
+                Kind::Reduce(to, from)
+            }
+            COp::FenceRelease => Kind::Brief(Brief::FenceRelease),
+            COp::FenceAcquire => Kind::Brief(Brief::FenceAcquire),
+            COp::FenceComplete => Kind::Brief(Brief::FenceComplete),
+            COp::Record(e) => Kind::Brief(Brief::Record(*e)),
+            COp::Await(e) => Kind::Brief(Brief::Await(*e)),
+            COp::Local(l) => Kind::Local(l),
+            COp::HostRead(b) => Kind::Brief(Brief::HostRead(*b)),
+            COp::Mark => Kind::Brief(Brief::Mark),
+        })
+    }
+
+    fn range(&self, e: &C) -> Option<Range> {
+        range(e, &self.slots, &self.program.schedule.tables)
+    }
+
+    /// A register for something that does not change in the body.
+    fn fix(&mut self, c: C) -> Option<u16> {
+        if let Some(i) = self.known.iter().position(|k| same(k, &c)) {
+            return Some(self.fixed.iter().filter(|f| matches!(f.1, Fixed::Value(_))).nth(i)?.0);
+        }
+        let register = self.room()?;
+        self.known.push(c.clone());
+        self.fixed.push((register, Fixed::Value(c)));
+        Some(register)
+    }
+
+    fn room(&self) -> Option<u16> {
+        (self.fixed.len() < MOST_FIXED).then_some(())?;
+        self.first.checked_add(self.fixed.len() as u16)
+    }
+
+    fn value(&mut self, e: &C) -> Value {
+        match e {
+            C::Int(v) => return Value::Int(*v),
+            C::Slot(s) => return Value::Register(*s),
+            _ => {}
+        }
+        if self.range(e).is_none() {
+            return Value::Tree(e.clone());
+        }
+        if !reads(e, self.loops) {
+            return self.fix(e.clone()).map_or_else(|| Value::Tree(e.clone()), Value::Register);
+        }
+        if let Some(sum) = self.sum(e) {
+            return Value::Sum(sum);
+        }
+        if let C::Bin(BinOp::Mod, a, of) = e
+            && let C::Int(of @ 1..=0x3fff_ffff) = **of
+            && let Some(sum) = self.sum(a)
+        {
+            return Value::Wrapped(sum, of);
+        }
+        Value::Tree(self.rewritten(e))
+    }
+
+    /// An expression with a range, with registers for what does not change.
+    fn rewritten(&mut self, e: &C) -> C {
+        if matches!(e, C::Int(_) | C::Slot(_)) {
+            return e.clone();
+        }
+        if !reads(e, self.loops)
+            && let Some(register) = self.fix(e.clone())
+        {
+            return C::Slot(register);
+        }
+        match e {
+            C::Int(_) | C::Slot(_) => e.clone(),
+            C::Un(op, a) => C::Un(*op, Box::new(self.rewritten(a))),
+            C::Bin(op, a, b) => C::Bin(*op, Box::new(self.rewritten(a)), Box::new(self.rewritten(b))),
+            C::Select(c, a, b) => C::Select(
+                Box::new(self.rewritten(c)),
+                Box::new(self.rewritten(a)),
+                Box::new(self.rewritten(b)),
+            ),
+            C::Table(t, i) => C::Table(*t, Box::new(self.rewritten(i))),
+        }
+    }
+
+    /// An expression with a range as a sum over one changing slot.
+    fn sum(&mut self, e: &C) -> Option<Sum> {
+        let mut parts = Parts { base: None, slot: None, plus: 0 };
+        parts.add(e, 1, self.loops)?;
+        let (slot, times) = parts.slot?;
+        let base = match parts.base {
+            None => None,
+            Some(C::Slot(s)) => Some(s),
+            Some(base) => {
+                // Terms in a new order: it must still have a value.
+                self.range(&base)?;
+                Some(self.fix(base)?)
+            }
+        };
+        Some(Sum { base, slot, times, plus: parts.plus })
+    }
+
+    fn who(&mut self, peer: &[C]) -> Option<Who> {
+        let region: &CRegion = &self.program.regions[self.region];
+        if peer.len() != region.coords.len() {
+            return None;
+        }
+        if peer.iter().any(|e| reads(e, self.loops)) {
+            return Some(Who::Each(peer.iter().map(|e| self.value(e)).collect()));
+        }
+        let there = self.fixed.iter().find(|(_, f)| match f {
+            Fixed::Peer(p) => p.iter().zip(peer).all(|(a, b)| same(a, b)),
+            Fixed::Value(_) => false,
+        });
+        if let Some((register, _)) = there {
+            return Some(Who::Register(*register));
+        }
+        let register = self.room()?;
+        self.fixed.push((register, Fixed::Peer(peer.to_vec())));
+        Some(Who::Register(register))
+    }
+
+    /// Bytes of both sides of a transfer between runs that exist and fit.
+    fn pair(&mut self, a: &CRef, b: &CRef) -> Option<(Size, Size)> {
+        let (ra, rb) = (self.run(a)?, self.run(b)?);
+        let s = self.program.schedule;
+        let fits = |r: &CRef, run: &Run| {
+            let CRef::Slot { window, slot } = r else { return Some(None) };
+            let w = s.window(WindowId(*window));
+            let (lo, hi) = self.range(slot)?;
+            let there = lo >= 0 && (hi as u64) < w.slots && run.most() <= w.capacity;
+            there.then_some(Some(w.dtype.bytes()))
+        };
+        match (ra, rb) {
+            (Some(ra), Some(rb)) => {
+                ra.agrees(&rb).then_some(())?;
+                Some((self.size(&ra, ra.unit), self.size(&rb, rb.unit)))
+            }
+            (Some(run), None) => {
+                let unit = fits(b, &run)??;
+                Some((self.size(&run, run.unit), self.size(&run, unit)))
+            }
+            (None, Some(run)) => {
+                let unit = fits(a, &run)??;
+                Some((self.size(&run, unit), self.size(&run, run.unit)))
+            }
+            (None, None) => None,
+        }
+    }
+
+    fn size(&mut self, run: &Run, unit: u64) -> Size {
+        match run.same {
+            Some(n) => Size::Fixed(n.saturating_mul(unit)),
+            None => {
+                Size::Cut { num: self.value(&run.num), cnt: run.cnt, den: run.den, length: run.length, unit }
+            }
+        }
+    }
+
+    /// A chunk that exists on every rank, of a line that is the same on every rank; none for a slot.
+    fn run(&self, r: &CRef) -> Option<Option<Run>> {
+        let CRef::Chunk { operand, path } = r else { return Some(None) };
+        let (buffer, line) = &self.program.regions[self.region].operands[*operand as usize];
+        let (C::Int(extent), C::Int(unit)) = (&line.extent, &line.unit) else { return None };
+        let length = u64::try_from(*extent).ok()?.checked_mul(u64::try_from(*unit).ok()?)?;
+        let buffer = self.program.schedule.buffer(BufferId(*buffer));
+        let have = buffer.dims.iter().try_fold(1u64, |n, d| n.checked_mul(u64::try_from(d.as_int()?).ok()?));
+        if length > have? || length >> 62 != 0 {
+            return None;
+        }
+        let (mut num, mut cnt, mut den) = (C::Int(0), 1i64, 1i64);
+        for (i, [index, len, of]) in path.iter().enumerate() {
+            let (C::Int(len), C::Int(of)) = (len, of) else { return None };
+            let (lo, hi) = self.range(index)?;
+            let last = i + 1 == path.len();
+            if *of < 1 || lo < 0 || *len < 0 || hi.checked_add(*len)? > *of || (!last && *len != 1) {
+                return None;
+            }
+            den = den.checked_mul(*of).filter(|d| *d < 1 << 31)?;
+            cnt = *len;
+            num = match (num, index) {
+                (C::Int(0), index) => index.clone(),
+                (C::Int(n), C::Int(i)) => C::Int(n * of + i),
+                (num, index) => {
+                    let outer = C::Bin(BinOp::Mul, Box::new(num), Box::new(C::Int(*of)));
+                    C::Bin(BinOp::Add, Box::new(outer), Box::new(index.clone()))
+                }
+            };
+        }
+        let (cnt, den) = (cnt as u64, den as u64);
+        let parts = line.parts;
+        let even = |n: u64| n > 0 && length.is_multiple_of(n);
+        let same = if cnt == 0 {
+            Some(0)
+        } else if cnt == den {
+            Some(length)
+        } else if even(den) && (parts == 1 || (even(parts) && extent.unsigned_abs().is_multiple_of(parts))) {
+            Some(length / den * cnt)
+        } else if parts == 1 {
+            None
+        } else {
+            return None;
+        };
+        Some(Some(Run { num, cnt, den, length, unit: buffer.dtype.bytes(), same }))
+    }
+}
+
+/// The terms of a sum.
+struct Parts {
+    base: Option<C>,
+    slot: Option<(u16, i64)>,
+    plus: i64,
+}
+
+impl Parts {
+    fn add(&mut self, e: &C, sign: i64, loops: u16) -> Option<()> {
+        match e {
+            C::Int(v) => self.plus = self.plus.checked_add(v.checked_mul(sign)?)?,
+            C::Bin(BinOp::Add, a, b) if reads(e, loops) => {
+                self.add(a, sign, loops)?;
+                self.add(b, sign, loops)?;
+            }
+            C::Bin(BinOp::Sub, a, b) if reads(e, loops) => {
+                self.add(a, sign, loops)?;
+                self.add(b, -sign, loops)?;
+            }
+            C::Slot(s) if *s >= loops => self.step(*s, sign)?,
+            C::Bin(BinOp::Mul, a, b) if reads(e, loops) => match (&**a, &**b) {
+                (C::Slot(s), C::Int(k)) | (C::Int(k), C::Slot(s)) => self.step(*s, sign.checked_mul(*k)?)?,
+                _ => return None,
+            },
+            e if reads(e, loops) => return None,
+            e => {
+                self.base = Some(match (self.base.take(), sign) {
+                    (None, 1) => e.clone(),
+                    (None, _) => C::Bin(BinOp::Sub, Box::new(C::Int(0)), Box::new(e.clone())),
+                    (Some(b), 1) => C::Bin(BinOp::Add, Box::new(b), Box::new(e.clone())),
+                    (Some(b), _) => C::Bin(BinOp::Sub, Box::new(b), Box::new(e.clone())),
+                });
+            }
+        }
+        Some(())
+    }
+
+    fn step(&mut self, slot: u16, times: i64) -> Option<()> {
+        match &mut self.slot {
+            None => self.slot = Some((slot, times)),
+            Some((s, t)) if *s == slot => *t = t.checked_add(times)?,
+            Some(_) => return None,
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,359 @@
+//! The walk of time: the same acts as [`super::Cursor`] gives, with only what time needs of them.
+//!
+//! Positions of many streams at once, in flat arrays. What an act is in brief is [`Brief::of`]; what is computed ahead
+//! is [`super::outline`]'s. Where the outline has an operation whole, or something turns out to have no value, the
+//! operation is resolved by a cursor, so faults are the cursor's.
+
+use super::compile::{C, Program};
+use super::cursor::Cursor;
+use super::outline::{Fixed, Ins, Kind, Op, Outline, Size, Value, Who};
+use super::{Access, Act, Fault, Mem};
+use crate::schedule::{BufferId, LocalOp, RegionId, WindowId};
+use kbc_diag::Span;
+
+/// What comes next on a stream, in brief.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Brief<'p> {
+    /// The stream enters a region.
+    Enter(RegionId),
+    /// It leaves it.
+    Leave(RegionId),
+    /// The call is over.
+    Over,
+    /// Bytes to a rank.
+    Put {
+        /// The other rank.
+        peer: u64,
+        /// Bytes sent.
+        bytes: u64,
+    },
+    /// Bytes from a rank.
+    Get {
+        /// The other rank.
+        peer: u64,
+        /// Bytes that come back.
+        bytes: u64,
+    },
+    /// Adds 1 to a counter of the peer.
+    Notify {
+        /// The other rank.
+        peer: u64,
+        /// The counter.
+        counter: u32,
+    },
+    /// Waits until a counter of this rank has a value.
+    Wait {
+        /// The counter.
+        counter: u32,
+        /// The value.
+        value: i64,
+    },
+    /// `fence.release`
+    FenceRelease,
+    /// `fence.acquire`
+    FenceAcquire,
+    /// `fence.complete`
+    FenceComplete,
+    /// `record`, by number of the event.
+    Record(u32),
+    /// `await`, by number of the event.
+    Await(u32),
+    /// Bytes written and read.
+    Copy {
+        /// Written.
+        to: u64,
+        /// Read.
+        from: u64,
+    },
+    /// Bytes combined into, and read.
+    Reduce {
+        /// Read and written.
+        to: u64,
+        /// Read.
+        from: u64,
+    },
+    /// A local operation.
+    Local(&'p LocalOp),
+    /// The host reads a buffer.
+    HostRead(BufferId),
+    /// A point of a message that is not synchronised yet.
+    Mark,
+}
+
+impl<'p> Brief<'p> {
+    /// An act in brief.
+    pub fn of(program: &Program<'p>, act: &Act<'p>) -> Brief<'p> {
+        let bytes = |a: &Access| {
+            let dtype = match a.mem {
+                Mem::Buffer(b) => program.schedule.buffer(BufferId(b)).dtype,
+                Mem::Slot(w, _) => program.schedule.window(WindowId(w)).dtype,
+            };
+            a.len.saturating_mul(dtype.bytes())
+        };
+        match act {
+            Act::Copy { dst, src } => Brief::Copy { to: bytes(dst), from: bytes(src) },
+            Act::Reduce { dst, src, .. } => Brief::Reduce { to: bytes(dst), from: bytes(src) },
+            Act::Put { src, peer, .. } => Brief::Put { peer: *peer, bytes: bytes(src) },
+            Act::Get { dst, peer, .. } => Brief::Get { peer: *peer, bytes: bytes(dst) },
+            Act::Notify { peer, counter } => Brief::Notify { peer: *peer, counter: *counter },
+            Act::Wait { counter, value } => Brief::Wait { counter: *counter, value: *value },
+            Act::FenceRelease => Brief::FenceRelease,
+            Act::FenceAcquire => Brief::FenceAcquire,
+            Act::FenceComplete => Brief::FenceComplete,
+            Act::Record(e) => Brief::Record(*e),
+            Act::Await(e) => Brief::Await(*e),
+            Act::Local(l) => Brief::Local(l),
+            Act::HostRead(b) => Brief::HostRead(*b),
+            Act::Mark => Brief::Mark,
+        }
+    }
+}
+
+/// Between two regions.
+const OUTSIDE: u32 = u32::MAX;
+
+/// Where a stream is.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    /// Next instruction, or [`OUTSIDE`].
+    next: u32,
+    region: u32,
+    rank: u32,
+    stream: u32,
+}
+
+/// Positions of streams.
+#[derive(Clone, Debug)]
+pub struct Walks {
+    at: Vec<At>,
+    /// Of each stream, [`Outline::width`] of them: slots of the environment, ends of loops, what is fixed in a body.
+    registers: Vec<i64>,
+}
+
+impl Walks {
+    /// At the start of call 0, for these ranks (below 2^32) and streams.
+    pub fn new(outline: &Outline<'_>, who: impl Iterator<Item = (u64, u32)>) -> Walks {
+        let (mut at, mut registers) = (vec![], vec![]);
+        let mut mesh = (u64::MAX, vec![]);
+        for (rank, stream) in who {
+            if mesh.0 != rank {
+                mesh = (rank, outline.program.mesh_env(rank));
+                mesh.1.resize(outline.width, 0);
+            }
+            at.push(At { next: OUTSIDE, region: 0, rank: rank as u32, stream });
+            registers.extend_from_slice(&mesh.1);
+        }
+        Walks { at, registers }
+    }
+
+    /// Puts a stream at the start of a call.
+    pub fn restart(&mut self, outline: &Outline<'_>, stream: usize, call: i64) {
+        self.at[stream].next = OUTSIDE;
+        self.at[stream].region = 0;
+        self.registers[stream * outline.width] = call;
+    }
+
+    /// Puts what comes next on a stream, and the number of the operation, into `out`. (A result of that size would be
+    /// copied on its way, which costs as much as the walk.)
+    #[inline]
+    pub fn next<'p>(
+        &mut self,
+        outline: &Outline<'p>,
+        stream: usize,
+        out: &mut (Brief<'p>, u32),
+    ) -> Result<(), Box<Fault>> {
+        let program = outline.program;
+        let at = &mut self.at[stream];
+        let registers = &mut self.registers[stream * outline.width..][..outline.width];
+        loop {
+            if at.next == OUTSIDE {
+                let region = at.region;
+                if region as usize == program.regions.len() {
+                    *out = (Brief::Over, 0);
+                    return Ok(());
+                }
+                if enter(outline, at, registers)? {
+                    *out = (Brief::Enter(RegionId(region)), 0);
+                    return Ok(());
+                }
+                at.region += 1;
+                continue;
+            }
+            let here = at.next;
+            at.next += 1;
+            match &outline.code[here as usize] {
+                Ins::Op(op) => {
+                    out.1 = op.number;
+                    if !quick(outline, at, registers, op, &mut out.0) {
+                        out.0 = whole(outline, at, registers, op)?;
+                    }
+                    return Ok(());
+                }
+                Ins::Next { slot, end, body } => {
+                    let value = registers[*slot as usize] + 1;
+                    if value < registers[*end as usize] {
+                        registers[*slot as usize] = value;
+                        at.next = *body;
+                    }
+                }
+                Ins::For { slot, end, lo, hi, past } => {
+                    let lo = value(outline, at, registers, lo)?;
+                    let hi = value(outline, at, registers, hi)?;
+                    if lo < hi {
+                        registers[*slot as usize] = lo;
+                        registers[*end as usize] = hi;
+                    } else {
+                        at.next = *past;
+                    }
+                }
+                Ins::Unless { cond, past } => {
+                    if value(outline, at, registers, cond)? == 0 {
+                        at.next = *past;
+                    }
+                }
+                Ins::Go(to) => at.next = *to,
+                Ins::Leave => {
+                    at.next = OUTSIDE;
+                    at.region += 1;
+                    *out = (Brief::Leave(RegionId(at.region - 1)), 0);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// A cursor where a stream is, for what is not brief.
+fn cursor<'p>(outline: &Outline<'p>, at: &At, registers: &[i64]) -> Cursor<'p> {
+    let env = registers[..outline.program.env_len].to_vec();
+    Cursor::inside(outline.program, at.rank.into(), at.stream, env, at.region as usize)
+}
+
+fn value(outline: &Outline<'_>, at: &At, registers: &[i64], e: &C) -> Result<i64, Box<Fault>> {
+    match e {
+        C::Int(v) => Ok(*v),
+        C::Slot(s) => Ok(registers[*s as usize]),
+        _ => match outline.program.eval(e, registers) {
+            Ok(v) => Ok(v),
+            Err(_) => Ok(cursor(outline, at, registers).value(e, Span::NONE)?),
+        },
+    }
+}
+
+/// An operation as a cursor resolves it.
+#[inline(never)]
+fn whole<'p>(
+    outline: &Outline<'p>,
+    at: &At,
+    registers: &[i64],
+    op: &Op<'p>,
+) -> Result<Brief<'p>, Box<Fault>> {
+    let act = cursor(outline, at, registers).resolve(op.whole, op.span)?;
+    Ok(Brief::of(outline.program, &act))
+}
+
+/// Goes to the stream's body in the region that comes next, if it has one there.
+#[inline(never)]
+fn enter(outline: &Outline<'_>, at: &mut At, registers: &mut [i64]) -> Result<bool, Box<Fault>> {
+    let program = outline.program;
+    let region = &program.regions[at.region as usize];
+    let mut cursor = cursor(outline, at, registers);
+    let role = cursor.role(region)?;
+    for (slot, _) in &region.coords {
+        registers[*slot as usize] = cursor.env()[*slot as usize];
+    }
+    let bodies = role.map_or(&[][..], |i| &outline.bodies[at.region as usize][i]);
+    let Some((_, body)) = bodies.iter().find(|(s, _)| *s == at.stream) else { return Ok(false) };
+    for (register, fixed) in &body.fixed {
+        registers[*register as usize] = match fixed {
+            // It has a range, so it has a value.
+            Fixed::Value(c) => program.eval(c, registers).unwrap_or(0),
+            Fixed::Peer(coords) => {
+                let coords = coords.iter().map(|c| program.eval(c, registers).ok());
+                peer(outline, at, coords).map_or(-1, |p| p as i64)
+            }
+        };
+    }
+    at.next = body.start;
+    Ok(true)
+}
+
+/// The rank with these coordinates in the group, if they are some.
+fn peer(outline: &Outline<'_>, at: &At, coords: impl Iterator<Item = Option<i64>>) -> Option<u64> {
+    let mut index = 0;
+    let sizes = &outline.program.regions[at.region as usize].coords;
+    for (v, (_, size)) in coords.zip(sizes) {
+        let v = u64::try_from(v?).ok().filter(|v| v < size)?;
+        index = index * size + v;
+    }
+    if outline.plain[at.region as usize] {
+        return Some(index);
+    }
+    Some(outline.program.group_rank(RegionId(at.region), at.rank.into(), index))
+}
+
+fn who(outline: &Outline<'_>, at: &At, registers: &[i64], w: &Who) -> Option<u64> {
+    match w {
+        Who::Register(r) => u64::try_from(registers[*r as usize]).ok(),
+        Who::Each(list) => peer(outline, at, list.iter().map(|v| v.get(outline.program, registers))),
+    }
+}
+
+fn size(outline: &Outline<'_>, registers: &[i64], s: &Size) -> Option<u64> {
+    match s {
+        Size::Fixed(n) => Some(*n),
+        Size::Cut { num, cnt, den, length, unit } => {
+            let num = num.get(outline.program, registers)? as u64;
+            let start = |i: u64| match length.checked_mul(i) {
+                Some(n) => n.div_ceil(*den),
+                None => (u128::from(*length) * u128::from(i)).div_ceil(u128::from(*den)) as u64,
+            };
+            Some((start(num + cnt) - start(num)).saturating_mul(*unit))
+        }
+    }
+}
+
+fn counter(outline: &Outline<'_>, registers: &[i64], index: &Value, count: u64, base: u32) -> Option<u32> {
+    let i = u64::try_from(index.get(outline.program, registers)?).ok().filter(|i| *i < count)?;
+    Some(base + i as u32)
+}
+
+/// An operation from registers; false if it has to be resolved.
+#[inline]
+fn quick<'p>(outline: &Outline<'p>, at: &At, registers: &[i64], op: &Op<'p>, out: &mut Brief<'p>) -> bool {
+    let who = |w| who(outline, at, registers, w);
+    let size = |s| size(outline, registers, s);
+    match &op.kind {
+        Kind::Put(to, n) => {
+            let (Some(peer), Some(bytes)) = (who(to), size(n)) else { return false };
+            *out = Brief::Put { peer, bytes };
+        }
+        Kind::Get(from, n) => {
+            let (Some(peer), Some(bytes)) = (who(from), size(n)) else { return false };
+            *out = Brief::Get { peer, bytes };
+        }
+        Kind::Notify(to, index, count, base) => {
+            let counter = counter(outline, registers, index, *count, *base);
+            let (Some(peer), Some(counter)) = (who(to), counter) else { return false };
+            *out = Brief::Notify { peer, counter };
+        }
+        Kind::Wait(index, count, base, value) => {
+            let counter = counter(outline, registers, index, *count, *base);
+            let value = value.get(outline.program, registers);
+            let (Some(counter), Some(value)) = (counter, value) else { return false };
+            *out = Brief::Wait { counter, value };
+        }
+        Kind::Copy(to, from) => {
+            let (Some(to), Some(from)) = (size(to), size(from)) else { return false };
+            *out = Brief::Copy { to, from };
+        }
+        Kind::Reduce(to, from) => {
+            let (Some(to), Some(from)) = (size(to), size(from)) else { return false };
+            *out = Brief::Reduce { to, from };
+        }
+        Kind::Local(l) => *out = Brief::Local(l),
+        Kind::Brief(b) => *out = *b,
+        Kind::Whole => return false,
+    }
+    true
+}
