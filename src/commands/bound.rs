@@ -2,7 +2,7 @@
 //!
 //! Owns the words. The partition is evaluated again from the links when it is printed.
 
-use crate::bounds::{Collective, timed};
+use crate::bounds::{Collective, Nobody, timed};
 use crate::build::Built;
 use crate::report::human::{bytes, count, time};
 use crate::session::Outcome;
@@ -18,7 +18,7 @@ const LISTED: usize = 64;
 /// Of the engine; E990.
 pub fn of(built: &Built) -> Outcome<String> {
     let Some(schedule) = built.module.schedule() else { return Ok("no schedule\n".into()) };
-    let (timing, lower) = timed(schedule, &built.topology, false)?;
+    let (timing, lower) = timed(schedule, &built.topology, false, &mut Nobody)?;
     let mut out = String::new();
     for c in &lower.collectives {
         out += &collective(&built.topology, c);
@@ -59,7 +59,9 @@ fn collective(topology: &Topology, c: &Collective) -> String {
     let endpoint = topology.settings().endpoint_ns();
     let start = if endpoint > 0.0 && b.hops > 0 { " and an endpoint" } else { "" };
     row("latency", b.latency_ns, &format!("{}{start}", count(u64::from(b.hops), "hop")));
-    row("reduction", b.reduction_ns, if b.reduction_ns > 0.0 { "on every device" } else { "not limited" });
+    if b.reduction_ns > 0.0 {
+        row("reduction", b.reduction_ns, "on every device");
+    }
     row("bandwidth", b.bandwidth_ns, &format!("{}; {}", b.bandwidth_bottleneck, b.method.words()));
     if b.slack_ns > 0.0 {
         row("", -b.slack_ns, "of it: what rounding down may give away");
@@ -73,7 +75,7 @@ fn collective(topology: &Topology, c: &Collective) -> String {
         (CollKind::AllReduce, _) => format!("2 (k - 1) n / the sum of what can leave a part, k = {k}"),
         _ => "what must leave the first part / what can leave it".to_owned(),
     };
-    out += &format!("  partition into {}: {formula} = {}\n", count(k as u64, "part"), time(ns));
+    out += &format!("  partition into {}: {} = {formula}\n", count(k as u64, "part"), time(ns));
     if p > LISTED {
         return out;
     }
