@@ -128,11 +128,8 @@ fn strongest(topo: &Topology, demand: &Demand) -> Row {
     // Ranks first.
     let mut place = vec![usize::MAX; net.nodes];
     demand.problem.group.iter().enumerate().for_each(|(r, d)| place[d.0 as usize] = r);
-    let mut next = demand.ranks();
-    for p in place.iter_mut().filter(|p| **p == usize::MAX) {
-        *p = next;
-        next += 1;
-    }
+    let relays = place.iter_mut().filter(|p| **p == usize::MAX);
+    (demand.ranks()..).zip(relays).for_each(|(next, p)| *p = next);
     let arcs = net.arcs.iter().map(|&(a, b, c)| (place[a], place[b], c)).collect();
     let graph = strength::Graph { ranks: demand.ranks(), nodes: net.nodes, arcs };
     let (parts, sum) = strength::partition(&graph);
