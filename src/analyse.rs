@@ -338,13 +338,14 @@ pub fn time(
         c.bytes = found.bytes;
         c.bound_ns = Some(found.bound.ns);
         c.bound_exact = found.bound.exact;
+        c.bound_method = Some(found.bound.method.words());
         c.bottleneck = (found.bound.ns > 0.0).then(|| found.bound.bottleneck.clone());
         if let Some(took) = found.took_ns {
             c.time_ns = Some(took);
             c.percent = (found.bound.ns > 0.0 && took > 0.0).then(|| 100.0 * found.bound.ns / took);
             if took > 0.0 {
                 c.algbw = Some(algbw(found.bytes, took));
-                c.busbw = Some(busbw(found.kind, found.ranks, found.bytes, took));
+                c.busbw = Some(busbw(found.problem.kind, found.problem.group.len(), found.bytes, took));
             }
         }
     }
@@ -395,6 +396,7 @@ pub fn collectives(schedule: &Schedule, graph: &Graph) -> Vec<CollectiveReport> 
                 time_ns: None,
                 bound_ns: None,
                 bound_exact: false,
+                bound_method: None,
                 percent: None,
                 bottleneck: None,
                 algbw: None,

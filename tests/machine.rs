@@ -115,6 +115,32 @@ fn a_time_below_a_bound_is_an_error_of_kbc() {
     }
 }
 
+/// The partition that is printed, evaluated again from nothing but the printed words and the machine's links.
+#[test]
+fn the_printed_partition_gives_the_printed_bound() {
+    let machine = "mesh(3, 4) { link: 10 GB/s, 1 ns; link (0,1)->(0,2): 1 GB/s, 1 ns; link (0,2)->(0,1): 1 GB/s, 1 ns; \
+                   link (1,1)->(1,2): 2 GB/s, 1 ns; link (1,2)->(1,1): 2 GB/s, 1 ns; link (2,0)->(2,1): 3 GB/s, 1 ns }";
+    let topo = Topology::parse(machine, FileId(0)).expect("a machine");
+    let words = ["explain", "bound", "specs/all_reduce.kb", "-D", "n=1000000", "--topology", machine];
+    let ran = kbc(root(), &words, "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let parts: Vec<Vec<String>> = ran
+        .stdout
+        .lines()
+        .filter_map(|l| l.split(" leave {").nth(1))
+        .map(|l| l.trim_end_matches('}').split(", ").map(str::to_owned).collect())
+        .collect();
+    assert!(parts.len() > 1 && parts.iter().map(Vec::len).sum::<usize>() == 12, "{}", ran.stdout);
+    let part = |name: &String| parts.iter().position(|p| p.contains(name));
+    let between = topo.links().filter(|l| part(&topo.name(l.from)) != part(&topo.name(l.to)));
+    let sum: f64 = between.map(|l| l.rate.bandwidth).sum();
+    // n is 4 MB.
+    let us = 2.0 * (parts.len() - 1) as f64 * 4e6 / sum * 1e6;
+    let printed = format!("bandwidth  {:>12}", kbc::report::human::time(us * 1e3));
+    assert!(ran.stdout.contains(&printed), "{us} us is not in\n{}", ran.stdout);
+    assert!(ran.stdout.contains("exact, by maximum flows"), "{}", ran.stdout);
+}
+
 #[test]
 fn statistics_and_blame_of_runs() {
     let job = built(&["specs/bench/ring_all_reduce.kb", "-D", "n=80000"]);

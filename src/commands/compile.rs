@@ -28,6 +28,14 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
         artefacts(&args.emit, &ARTEFACTS)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
     let wanted = Wanted::new(records, args.trace_ranks.clone())?;
     let described = build::perturb(session, args.perturb.as_ref())?;
+    let silent = || {
+        let d = Diagnostic::error("E416", "--perturb means nothing where nothing is timed")
+            .help("write the artefact to a file, --emit kir=FILE, and the report to standard output");
+        Failure::Usage(d.into())
+    };
+    if described.is_some() && artefacts.iter().any(|a| a.1 == "-") {
+        return Err(silent());
+    }
     let built = build(session, &args.source, &args.passes, &args.watch)?;
     let names = analyse::output_names(&built.typed);
     data::check_outputs(&args.data, &names)?;
@@ -40,6 +48,9 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
             )
             .help("let the passes run up to `synchronize`")
             .into());
+        }
+        if described.is_some() {
+            return Err(silent());
         }
         return emit(session, &artefacts, &built);
     };

@@ -1,5 +1,6 @@
 //! `kbc explain`: what a code means, and why the compiler chose what it chose.
 
+use super::bound;
 use super::compile::{begin, finish};
 use super::run::machine;
 use crate::analyse;
@@ -18,7 +19,7 @@ use kbc_passes::cost::Method;
 use kbc_passes::select::Verdict;
 use std::collections::BTreeMap;
 
-const TOPICS: [&str; 5] = ["select", "placement", "window", "path", "links"];
+const TOPICS: [&str; 6] = ["select", "placement", "window", "bound", "path", "links"];
 
 /// Prints a page or a table.
 ///
@@ -53,6 +54,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         let text = match args.topic.as_str() {
             "select" => select(&built),
             "placement" => placement(&built),
+            "bound" => bound::of(&built)?,
             _ => built.module.schedule().map_or_else(String::new, window),
         };
         session.result(&text);

@@ -74,7 +74,7 @@ pub fn human(r: &Report) -> String {
                 "    time {}, bound {}{}, {} of the bound; {}",
                 time(t),
                 time(b),
-                if c.bound_exact { "" } else { " (best found)" },
+                if c.bound_exact { "" } else { " (from a partition)" },
                 percent(c.percent),
                 c.bottleneck.as_deref().unwrap_or("no bottleneck")
             ));

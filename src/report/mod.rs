@@ -134,6 +134,8 @@ pub struct CollectiveReport {
     pub bound_ns: Option<f64>,
     /// Whether the bound is known to be the best of its kind.
     pub bound_exact: bool,
+    /// How its bandwidth row was found, in words.
+    pub bound_method: Option<&'static str>,
     /// `100 * bound / time`.
     pub percent: Option<f64>,
     /// What the bound comes from.

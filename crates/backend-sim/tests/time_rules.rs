@@ -129,7 +129,7 @@ fn perturb(stragglers: Vec<Stragglers>, links: Vec<SlowLinks>) -> Perturb {
 }
 
 fn slow_links(text: &str, slow: f64) -> SlowLinks {
-    let set = Fragment { text, file: FileId(0), base: 0 }.links().unwrap();
+    let set = Fragment { text, file: FileId(0), base: 0 }.links().expect("a selector of this test");
     SlowLinks {
         who: Chosen::These(vec![Spanned::new(set, Span::NONE)]),
         slow: Some(Spread::Constant(slow)),

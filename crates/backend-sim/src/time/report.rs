@@ -20,7 +20,7 @@ pub struct Timing {
     /// Regions that somebody entered, call by call.
     pub regions: Vec<RegionSpan>,
     /// The chain of steps that ends at `ns`: it begins at 0, and each step begins where the one before it ends. Empty
-    /// if it was not asked for.
+    /// if it was not asked for, and where the last rank to finish did nothing but start late.
     pub path: Vec<Step>,
     /// Links that something passed, by number.
     pub links: Vec<LinkUse>,

@@ -9,10 +9,8 @@
 //! Which method answers: singletons, by proof, on uniform rings, tori and complete graphs (vertex-transitive, and no
 //! cut is smaller than a device's degree) and on meshes of up to two axes (a set of v nodes in an a x b box has at
 //! most 2v - a - b links, so no set is denser than the whole); sorted links on a cycle or a path; the search of
-//! [`super::strength`] up to [`MAX_DEVICES`]; all partitions of a group of up to [`ALL_PARTITIONS`] among relays;
+//! [`super::strength`] up to [`MAX_DEVICES`], also for a group among relays;
 //! otherwise singletons and cuts, and the row says that it is not exact.
-
-use fixedbitset::FixedBitSet;
 
 use super::cuts::{Best, Capacity, Cut};
 use super::demand::Demand;
@@ -24,8 +22,6 @@ use crate::topology::{Shape, Topology};
 const MAX_DEVICES: usize = 128;
 /// Links up to which it is.
 const MAX_LINKS: u64 = 4096;
-/// Ranks up to which all partitions of a group among relays are evaluated.
-const ALL_PARTITIONS: usize = 8;
 
 /// The row.
 pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
@@ -34,22 +30,21 @@ pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row 
     let closed = everybody && topo.has_uniform_links() && uniformly_dense(topo.shape());
     let mut method = if closed { Method::Symmetry } else { Method::Found };
     let mut rows: Vec<Row> = vec![];
+    let searched = topo.device_count() <= MAX_DEVICES && topo.link_count() <= MAX_LINKS;
     if everybody {
         let total: f64 = demand.problem.group.iter().map(|&d| capacity.out(d)).sum();
         rows.push(Row { ns: time(demand, p, total), split: Split::Singletons, method });
-        if !closed && let Some(axis) = topo.only_axis() {
-            rows.push(chain(topo, demand, capacity, axis));
-            method = Method::Intervals;
-        } else if !closed && p <= MAX_DEVICES && topo.link_count() <= MAX_LINKS {
-            rows.push(strongest(topo, demand));
-            method = Method::Search;
-        }
-    } else {
-        let (found, all) = among_relays(topo, demand, capacity);
-        rows.extend(found);
-        if all {
-            method = Method::Search;
-        }
+    }
+    if closed {
+        // Nothing is better than singletons.
+    } else if everybody && let Some(axis) = topo.only_axis() {
+        rows.push(chain(topo, demand, capacity, axis));
+        method = Method::Intervals;
+    } else if searched {
+        rows.push(strongest(topo, demand));
+        method = Method::Search;
+    } else if !everybody {
+        rows.push(among_relays(topo, demand, capacity));
     }
     let mut best = Best::default();
     cuts::offer(topo, demand, capacity, &mut best);
@@ -130,26 +125,15 @@ fn chain(topo: &Topology, demand: &Demand, capacity: &Capacity, axis: usize) -> 
 /// The strength, by search.
 fn strongest(topo: &Topology, demand: &Demand) -> Row {
     let net = Net::of(topo);
-    let mut rank_of = vec![0usize; net.nodes];
-    demand.problem.group.iter().enumerate().for_each(|(r, d)| rank_of[d.0 as usize] = r);
-    let mut edges: Vec<strength::Edge> = net
-        .arcs
-        .iter()
-        .map(|&(a, b, c)| (rank_of[a].min(rank_of[b]), rank_of[a].max(rank_of[b]), c))
-        .collect();
-    edges.sort_unstable();
-    edges.dedup_by(|next, kept| {
-        let same = (next.0, next.1) == (kept.0, kept.1);
-        if same {
-            kept.2 += next.2;
-        }
-        same
-    });
-    let parts = strength::partition(demand.ranks(), &edges);
-    let mut of = vec![0usize; demand.ranks()];
-    parts.iter().enumerate().for_each(|(i, part)| part.iter().for_each(|&r| of[r] = i));
-    let between: i128 = edges.iter().filter(|e| of[e.0] != of[e.1]).map(|e| e.2).sum();
-    let ns = time(demand, parts.len(), between as f64 * net.unit);
+    // Ranks first.
+    let mut place = vec![usize::MAX; net.nodes];
+    demand.problem.group.iter().enumerate().for_each(|(r, d)| place[d.0 as usize] = r);
+    let relays = place.iter_mut().filter(|p| **p == usize::MAX);
+    (demand.ranks()..).zip(relays).for_each(|(next, p)| *p = next);
+    let arcs = net.arcs.iter().map(|&(a, b, c)| (place[a], place[b], c)).collect();
+    let graph = strength::Graph { ranks: demand.ranks(), nodes: net.nodes, arcs };
+    let (parts, sum) = strength::partition(&graph);
+    let ns = time(demand, parts.len(), sum as f64 * net.unit);
     Row { ns, split: split(demand, parts), method: Method::Search }
 }
 
@@ -157,63 +141,18 @@ fn split(demand: &Demand, parts: Vec<Vec<usize>>) -> Split {
     if parts.len() == demand.ranks() { Split::Singletons } else { Split::Parts(parts) }
 }
 
-/// A group among relays: singletons with their flows, and for small groups all partitions.
-fn among_relays(topo: &Topology, demand: &Demand, capacity: &Capacity) -> (Vec<Row>, bool) {
+/// A group among relays on a machine that is not searched: all singletons, with their flows or at least their links.
+fn among_relays(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     let p = demand.ranks();
-    let group = &demand.problem.group;
-    let few = p <= ALL_PARTITIONS && search::affordable(topo, 1 << p);
-    if !few && !search::affordable(topo, p) {
-        // A device's links carry at least what flows from it to other ranks.
-        let total: f64 = group.iter().map(|&d| capacity.out(d)).sum();
-        return (
-            vec![Row { ns: time(demand, p, total), split: Split::Singletons, method: Method::Found }],
-            false,
-        );
-    }
-    let net = Net::of(topo);
-    let set = |bits: usize| -> FixedBitSet { (0..p).filter(|r| bits >> r & 1 == 1).collect() };
-    if !few {
+    let total = if search::affordable(topo, p) {
+        let net = Net::of(topo);
         let alone = search::out_of(&net, demand, (0..p).map(|r| std::iter::once(r).collect()));
-        let total = alone.iter().sum::<i128>() as f64 * net.unit;
-        return (
-            vec![Row { ns: time(demand, p, total), split: Split::Singletons, method: Method::Found }],
-            false,
-        );
-    }
-    let full = (1usize << p) - 1;
-    let mut out = vec![0];
-    out.extend(search::out_of(&net, demand, (1..full).map(set)));
-    // least[k][set]: smallest sum of C_out over partitions of the set into k parts, and the part with its first rank.
-    let mut least = vec![vec![(i128::MAX, 0usize); full + 1]; p + 1];
-    least[0][0] = (0, 0);
-    for k in 1..=p {
-        for set in 1..=full {
-            let first = set & set.wrapping_neg();
-            let mut part = set;
-            while part > 0 {
-                if part & first != 0 && part != full {
-                    let rest = least[k - 1][set ^ part].0;
-                    if rest < i128::MAX && out[part] + rest < least[k][set].0 {
-                        least[k][set] = (out[part] + rest, part);
-                    }
-                }
-                part = (part - 1) & set;
-            }
-        }
-    }
-    let mut rows = vec![];
-    for k in (2..=p).rev() {
-        let mut parts = vec![];
-        let mut left = full;
-        for level in (1..=k).rev() {
-            let part = least[level][left].1;
-            parts.push((0..p).filter(|r| part >> r & 1 == 1).collect::<Vec<_>>());
-            left ^= part;
-        }
-        let ns = time(demand, k, least[k][full].0 as f64 * net.unit);
-        rows.push(Row { ns, split: split(demand, parts), method: Method::Search });
-    }
-    (rows, true)
+        alone.iter().sum::<i128>() as f64 * net.unit
+    } else {
+        // A device's links carry at least what flows from it to other ranks.
+        demand.problem.group.iter().map(|&d| capacity.out(d)).sum()
+    };
+    Row { ns: time(demand, p, total), split: Split::Singletons, method: Method::Found }
 }
 
 /// For tests of the proofs at the top: the search alone.

@@ -1,35 +1,36 @@
-//! The strength of a graph: the partition that minimises (weight between parts) / (parts - 1).
+//! The strength of a graph: the partition that minimises (sum of what can leave its parts) / (parts - 1).
 //!
-//! Owns the exact search (Cunningham 1985; the form with one minimum cut a node is Barahona's 1992). For a ratio
-//! x = a/b, the partition that minimises b w(P) - a |P| is found greedily: node after node, the tightest set
-//! that ends with it is a minimum cut, and tight sets that meet are united. From its ratio the search starts again
-//! until nothing is smaller (Dinkelbach). All in whole numbers. All-reduce: T = 2 n / min w(P) / (|P| - 1), with w
-//! the capacity of both directions (BOUNDS.md; SEMANTICS.md 7).
+//! Owns the exact search (Cunningham 1985; the form with one minimum cut a node is Barahona's 1992). C_out of a set of
+//! ranks, the least cut between it and all other ranks, is submodular, with relays too: they stand where it costs least.
+//! So for a ratio x = a/b the partition that minimises b C_out(P) - a |P| is found greedily: rank after rank, the tightest
+//! set that ends with it is a minimum cut, and tight sets that meet are united. From its ratio the search starts again
+//! until nothing is smaller (Dinkelbach). All in whole numbers. All-reduce: T = 2 n (|P| - 1) / C_out(P) (BOUNDS.md;
+//! SEMANTICS.md 7).
 
 use super::flow::Flow;
 
-/// An undirected edge with its weight, both directions together.
-pub(super) type Edge = (usize, usize, i128);
+/// A network: ranks 0..ranks, behind them nodes that only pass on.
+pub(super) struct Graph {
+    pub ranks: usize,
+    pub nodes: usize,
+    /// (from, to, capacity)
+    pub arcs: Vec<(usize, usize, i128)>,
+}
 
-/// The minimising partition of a connected graph of two or more nodes; parts by their smallest node.
-pub(super) fn partition(nodes: usize, edges: &[Edge]) -> Vec<Vec<usize>> {
-    let mut best: Vec<usize> = (0..nodes).collect();
+/// The minimising partition of a strongly connected network of two or more ranks, parts by their smallest rank, and the
+/// sum of what can leave them.
+pub(super) fn partition(graph: &Graph) -> (Vec<Vec<usize>>, i128) {
+    let mut best: Vec<usize> = (0..graph.ranks).collect();
     loop {
-        let (weight, parts) = measure(edges, &best);
-        let next = cheapest(nodes, edges, weight, parts as i128 - 1);
-        let (w, k) = measure(edges, &next);
+        let (weight, parts) = graph.measure(&best);
+        let next = graph.cheapest(weight, parts as i128 - 1);
+        let (w, k) = graph.measure(&next);
         // Strictly smaller ratio, so this ends; one part is no partition.
         if k < 2 || w * (parts as i128 - 1) >= weight * (k as i128 - 1) {
-            return blocks(&best);
+            return (blocks(&best), weight);
         }
         best = next;
     }
-}
-
-/// Weight between parts and number of parts; `part[v]` is the part of node v.
-fn measure(edges: &[Edge], part: &[usize]) -> (i128, usize) {
-    let weight = edges.iter().filter(|e| part[e.0] != part[e.1]).map(|e| e.2).sum();
-    (weight, blocks(part).len())
 }
 
 fn blocks(part: &[usize]) -> Vec<Vec<usize>> {
@@ -45,47 +46,74 @@ fn blocks(part: &[usize]) -> Vec<Vec<usize>> {
     out
 }
 
-/// The partition that minimises `b w(P) - a |P|`.
-///
-/// With g(S) = -2 b w(inside S) - 2 a, the sum over the parts is that up to a constant. `value[v]` is the greedy
-/// vector: value(S) <= g(S) for all S of the nodes seen, with equality on the parts.
-fn cheapest(nodes: usize, edges: &[Edge], a: i128, b: i128) -> Vec<usize> {
-    let mut part: Vec<usize> = (0..nodes).collect();
-    let mut value = vec![0i128; nodes];
-    let mut degree = vec![0i128; nodes];
-    for v in 0..nodes {
-        let inside: Vec<&Edge> = edges.iter().filter(|e| e.0.max(e.1) <= v).collect();
-        for e in inside.iter().filter(|e| e.0.max(e.1) == v) {
-            degree[e.0] += e.2;
-            degree[e.1] += e.2;
-        }
-        // Minimise over S with v: sum of (-value(u) - b degree(u)) over S without v, plus b times the cut of S.
-        let sink = v + 1;
-        let mut flow = Flow::new(v + 2);
-        let mut least = -b * degree[v] - 2 * a;
-        for u in 0..v {
-            let cost = -value[u] - b * degree[u];
-            if cost > 0 {
-                flow.arc(u, sink, cost, 0);
-            } else {
-                flow.arc(v, u, -cost, 0);
-                least += cost;
-            }
-        }
-        for e in inside {
-            flow.arc(e.0, e.1, b * e.2, b * e.2);
-        }
-        least += flow.run(v, sink);
-        value[v] = least;
-        let tight = flow.layer(v);
-        let met: Vec<usize> = (0..v).filter(|&u| tight.contains(u)).map(|u| part[u]).collect();
-        for p in &mut part[..v] {
-            if met.contains(p) {
-                *p = v;
-            }
-        }
+impl Graph {
+    /// More than any cut.
+    fn much(&self) -> i128 {
+        self.arcs.iter().map(|a| a.2).sum::<i128>() + 1
     }
-    part
+
+    /// What can leave the parts together, and their number; `part[v]` is the part of rank v.
+    fn measure(&self, part: &[usize]) -> (i128, usize) {
+        let blocks = blocks(part);
+        let weight = if self.nodes == self.ranks {
+            self.arcs.iter().filter(|a| part[a.0] != part[a.1]).map(|a| a.2).sum()
+        } else {
+            blocks.iter().map(|b| self.leaves(b)).sum()
+        };
+        (weight, blocks.len())
+    }
+
+    /// C_out of a part.
+    fn leaves(&self, inside: &[usize]) -> i128 {
+        let (source, sink, much) = (self.nodes, self.nodes + 1, self.much());
+        let mut flow = Flow::new(self.nodes + 2);
+        self.arcs.iter().for_each(|&(u, v, c)| flow.arc(u, v, c, 0));
+        for r in 0..self.ranks {
+            if inside.contains(&r) {
+                flow.arc(source, r, much, 0);
+            } else {
+                flow.arc(r, sink, much, 0);
+            }
+        }
+        flow.run(source, sink)
+    }
+
+    /// The partition that minimises `b C_out(P) - a |P|`.
+    ///
+    /// `value[v]` is the greedy vector: value(S) <= b C_out(S) - a for all S of the ranks seen, with equality on the
+    /// parts.
+    fn cheapest(&self, a: i128, b: i128) -> Vec<usize> {
+        let mut part: Vec<usize> = (0..self.ranks).collect();
+        let mut value = vec![0i128; self.ranks];
+        let sink = self.nodes;
+        for v in 0..self.ranks {
+            // Minimise over S with v of the ranks seen: b C_out(S) - value(S without v).
+            let mut flow = Flow::new(self.nodes + 1);
+            let mut least = -a;
+            let much = b * self.much();
+            for u in (0..self.ranks).filter(|&u| u != v) {
+                if u > v {
+                    flow.arc(u, sink, much, 0);
+                } else if value[u] > 0 {
+                    flow.arc(v, u, value[u], 0);
+                    least -= value[u];
+                } else {
+                    flow.arc(u, sink, -value[u], 0);
+                }
+            }
+            self.arcs.iter().for_each(|&(from, to, c)| flow.arc(from, to, b * c, 0));
+            least += flow.run(v, sink);
+            value[v] = least;
+            let tight = flow.layer(v);
+            let met: Vec<usize> = (0..v).filter(|&u| tight.contains(u)).map(|u| part[u]).collect();
+            for p in &mut part[..v] {
+                if met.contains(p) {
+                    *p = v;
+                }
+            }
+        }
+        part
+    }
 }
 
 #[cfg(test)]
@@ -93,15 +121,16 @@ mod tests {
     use super::*;
 
     /// All partitions, by restricted growth.
-    fn brute(nodes: usize, edges: &[Edge]) -> (i128, usize) {
+    fn brute(graph: &Graph) -> (i128, usize) {
         let mut best = (i128::MAX, 1usize);
-        let mut part = vec![0usize; nodes];
+        let mut part = vec![0usize; graph.ranks];
         loop {
-            let (w, k) = measure(edges, &part);
+            let (w, k) = graph.measure(&part);
             if k > 1 && (best.0 == i128::MAX || w * (best.1 as i128 - 1) < best.0 * (k as i128 - 1)) {
                 best = (w, k);
             }
-            let Some(i) = (1..nodes).rev().find(|&i| part[i] <= *part[..i].iter().max().unwrap()) else {
+            let Some(i) = (1..graph.ranks).rev().find(|&i| part[i] <= *part[..i].iter().max().unwrap())
+            else {
                 return best;
             };
             part[i] += 1;
@@ -116,29 +145,40 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
-        let mut coarse = 0;
-        for _ in 0..300 {
-            let nodes = 2 + random(6) as usize;
-            let mut edges: Vec<Edge> = vec![];
+        let (mut coarse, mut relayed) = (0, 0);
+        for _ in 0..400 {
+            let ranks = 2 + random(5) as usize;
+            let nodes = ranks + random(4) as usize;
+            let mut arcs = vec![];
+            let mut both = |u: usize, v: usize, random: &mut dyn FnMut(u64) -> u64| {
+                let c = 1 + i128::from(random(20));
+                let back = if random(3) == 0 { 1 + i128::from(random(20)) } else { c };
+                arcs.extend([(u, v, c), (v, u, back)]);
+            };
             for v in 1..nodes {
-                edges.push((random(v as u64) as usize, v, 1 + i128::from(random(20))));
+                let u = random(v as u64) as usize;
+                both(u, v, &mut random);
             }
             for _ in 0..random(9) {
                 let (u, v) = (random(nodes as u64) as usize, random(nodes as u64) as usize);
                 if u != v {
-                    edges.push((u, v, 1 + i128::from(random(20))));
+                    both(u, v, &mut random);
                 }
             }
-            let found = partition(nodes, &edges);
-            let mut part = vec![0; nodes];
+            let graph = Graph { ranks, nodes, arcs };
+            let (found, sum) = partition(&graph);
+            let mut part = vec![0; ranks];
             for (i, block) in found.iter().enumerate() {
                 block.iter().for_each(|&v| part[v] = i);
             }
-            let (w, k) = measure(&edges, &part);
-            let (bw, bk) = brute(nodes, &edges);
-            assert_eq!(w * (bk as i128 - 1), bw * (k as i128 - 1), "{edges:?}: {found:?}");
-            coarse += usize::from(k < nodes);
+            let (w, k) = graph.measure(&part);
+            let (bw, bk) = brute(&graph);
+            assert_eq!(w, sum);
+            assert_eq!(w * (bk as i128 - 1), bw * (k as i128 - 1), "{:?}: {found:?}", graph.arcs);
+            coarse += usize::from(k < ranks);
+            relayed += usize::from(nodes > ranks);
         }
         assert!(coarse > 100, "most of these graphs are not about singletons: {coarse}");
+        assert!(relayed > 200, "{relayed}");
     }
 }

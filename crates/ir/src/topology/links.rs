@@ -131,7 +131,7 @@ impl Topology {
     pub(super) fn own_parts(&self) -> Vec<String> {
         let mut left: BTreeMap<LinkId, LinkRate> = self.own_rates().collect();
         let mut out = vec![];
-        for axis in 0..self.axes().len() {
+        for (axis, (name, size)) in self.axes().enumerate() {
             for direction in [Direction::Plus, Direction::Minus] {
                 let along: Vec<LinkId> = match left.len() {
                     0 => vec![],
@@ -143,7 +143,7 @@ impl Topology {
                         })
                         .collect(),
                 };
-                let lines = self.device_count() as u64 / u64::from(self.shape().sizes()[axis]);
+                let lines = self.device_count() as u64 / u64::from(size);
                 // A single link reads better by its ends.
                 if along.len() < 2 || along.len() as u64 != lines * u64::from(self.pairs(axis)) {
                     continue;
@@ -161,7 +161,7 @@ impl Topology {
                 if let Some((count, rate)) = counts.into_iter().rev().max_by_key(|c| c.0)
                     && count > 1
                 {
-                    out.push(format!("link {}{}: {rate}", sign(direction), AXIS_NAMES[axis]));
+                    out.push(format!("link {}{name}: {rate}", sign(direction)));
                     left.retain(|id, r| *r != rate || along.binary_search(id).is_err());
                 }
             }
