@@ -20,6 +20,7 @@ pub fn reads(schedule: &Schedule, result: &RunResult) -> Vec<HostReadReport> {
         .map(|(call, rank, r)| {
             let data = r.tensor.data();
             let text = |v| match v {
+                Value::Float(x) if x.abs() >= 1e16 => format!("{x:e}"),
                 Value::Float(x) => format!("{x}"),
                 Value::Int(x) => format!("{x}"),
             };
