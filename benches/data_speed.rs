@@ -10,6 +10,8 @@
 //!
 //! Rounds alternate between the two sides, in processor time; medians of ratios, so that a busy machine slows both.
 
+#![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
+
 #[path = "../tests/real/driver.rs"]
 mod driver;
 
@@ -105,7 +107,7 @@ fn stream() {
             })
             .collect();
         compared(
-            &format!("reduction of {dtype}, {} MiB, against a triad of f32", size * n >> 20),
+            &format!("reduction of {dtype}, {} MiB, against a triad of f32", (size * n) >> 20),
             &rounds,
             "GB/s",
         );

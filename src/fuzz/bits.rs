@@ -41,10 +41,10 @@ const SPECIAL: [u32; 18] = [
 
 fn float(rng: &mut Rng, style: Style) -> f32 {
     match style {
-        Style::Bits => f32::from_bits(rng.next() as u32),
+        Style::Bits => f32::from_bits(rng.draw() as u32),
         Style::Special => f32::from_bits(*rng.pick(&SPECIAL)),
         Style::Ordinary => {
-            let unit = (rng.next() >> 40) as f32 / (1u32 << 24) as f32;
+            let unit = (rng.draw() >> 40) as f32 / (1u32 << 24) as f32;
             (unit - 0.5) * *rng.pick(&[1.0, 4.0, 16.0])
         }
         Style::Whole => rng.below(17) as f32 - 8.0,
@@ -63,7 +63,7 @@ fn float(rng: &mut Rng, style: Style) -> f32 {
 fn int(rng: &mut Rng, style: Style, bits: u32) -> i64 {
     let (lo, hi) = (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits));
     match style {
-        Style::Bits => rng.next() as i64 >> (64 - bits),
+        Style::Bits => rng.draw() as i64 >> (64 - bits),
         Style::Special => *rng.pick(&[lo, lo + 1, hi, hi - 1, 0, 1, -1, 46341, 65536, -65536]),
         Style::Whole | Style::Ordinary => rng.below(33) as i64 - 16,
         Style::Mixed => {
@@ -76,7 +76,7 @@ fn int(rng: &mut Rng, style: Style, bits: u32) -> i64 {
 /// One half in two is given in bits of its own type, so that its denormals and NaN are as frequent as in f32.
 fn half_bits(rng: &mut Rng, style: Style) -> Option<u16> {
     let bits = matches!(style, Style::Bits) || matches!(style, Style::Mixed) && rng.chance(10);
-    bits.then(|| rng.next() as u16)
+    bits.then(|| rng.draw() as u16)
 }
 
 /// `n` elements.

@@ -171,7 +171,7 @@ impl Summary {
 /// How the program of two numbers is run.
 fn how(seed: u64, number: u64) -> How {
     let mut rng = Rng::new(&[seed, number, 1]);
-    How { calls: 1 + rng.below(3) as u32, seed: Some(rng.next() >> 32), max_bytes: MAX_BYTES }
+    How { calls: 1 + rng.below(3) as u32, seed: Some(rng.draw() >> 32), max_bytes: MAX_BYTES }
 }
 
 /// What came of a program.

@@ -95,7 +95,7 @@ pub fn schedules(
             retyped(rng.pick(given), to)
         };
         let calls = 1 + rng.below(3) as u32;
-        let how = How { calls, seed: Some(rng.next() >> 32), max_bytes: MAX_BYTES };
+        let how = How { calls, seed: Some(rng.draw() >> 32), max_bytes: MAX_BYTES };
         one(&mut sum, seed, number, &base, how);
         let all: Vec<Mutation> = mutate::mutations(&base);
         for _ in 0..CHANGES.min(all.len()) {

@@ -26,7 +26,6 @@ unsafe fn world<'w>(ctx: *mut Ctx) -> (&'w mut Ctx, &'w mut World<'static>) {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "two places, a length and whether a peer writes")]
 pub(super) extern "C" fn transfer(
     ctx: *mut Ctx,
     from: i64,

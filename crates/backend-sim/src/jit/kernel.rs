@@ -318,10 +318,10 @@ impl Chain {
         match half {
             None => self.fused(k, len, &args, &results),
             Some(how) => {
-                for i in 0..self.stages.len() {
+                for (i, result) in results.iter().enumerate() {
                     let out = slot(k, self.args.len() + i);
                     self.staged(k, i, len, &args, out);
-                    match results[i] {
+                    match *result {
                         Some(to) => {
                             let two = k.int(2);
                             k.call(how.1, &[to, out, len]);
