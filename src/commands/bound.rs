@@ -6,6 +6,7 @@ use crate::bounds::{Collective, Nobody, timed};
 use crate::build::Built;
 use crate::report::human::{bytes, count, time};
 use crate::session::Outcome;
+use kbc_backend_sim::time::TimeOptions;
 use kbc_ir::bounds::{CollKind, evaluate};
 use kbc_ir::topology::{Dimension, Quantity, Topology};
 
@@ -18,7 +19,8 @@ const LISTED: usize = 64;
 /// Of the engine; E990.
 pub fn of(built: &Built) -> Outcome<String> {
     let Some(schedule) = built.module.schedule() else { return Ok("no schedule\n".into()) };
-    let (timing, lower) = timed(schedule, &built.topology, false, &mut Nobody)?;
+    let options = TimeOptions { path: false, ..TimeOptions::default() };
+    let (timing, lower) = timed(schedule, &built.topology, &options, &mut Nobody)?;
     let mut out = String::new();
     for c in &lower.collectives {
         out += &collective(&built.topology, c);
