@@ -14,9 +14,11 @@ use kbc_ir::types::{DType, ReduceOp};
 pub(super) fn vectorises(e: &Scalar, dtype: DType) -> bool {
     let go = |e: &Scalar| vectorises(e, dtype);
     match e {
-        Scalar::Num(_) | Scalar::Arg(_) => true,
+        Scalar::Num(v) => exists(*v, dtype),
+        Scalar::Arg(_) => true,
         Scalar::Un(op, a) => {
-            matches!(op, ScalarUn::Neg | ScalarUn::Abs | ScalarUn::Sqrt | ScalarUn::Rsqrt) && go(a)
+            let roots = dtype != DType::I32 && matches!(op, ScalarUn::Sqrt | ScalarUn::Rsqrt);
+            (roots || matches!(op, ScalarUn::Neg | ScalarUn::Abs)) && go(a)
         }
         Scalar::Bin(op, a, b) => (dtype != DType::I32 || *op != ScalarBin::Div) && go(a) && go(b),
         Scalar::Pow(a, _) => go(a),
@@ -24,16 +26,19 @@ pub(super) fn vectorises(e: &Scalar, dtype: DType) -> bool {
     }
 }
 
-/// Whether an expression has a value for every operand of its type, and names only operands it has.
-pub(super) fn defined(e: &Scalar, dtype: DType, params: usize) -> bool {
-    let go = |e: &Scalar| defined(e, dtype, params);
-    let integer = dtype == DType::I32;
+/// Whether a type has a number; a fraction is no i32.
+fn exists(v: f64, dtype: DType) -> bool {
+    dtype != DType::I32 || f64::from(v as i32) == v
+}
+
+/// Whether an expression names only operands it has.
+pub(super) fn defined(e: &Scalar, params: usize) -> bool {
+    let go = |e: &Scalar| defined(e, params);
     match e {
-        Scalar::Num(v) => !integer || f64::from(*v as i32) == *v,
+        Scalar::Num(_) => true,
         Scalar::Arg(i) => *i < params,
-        Scalar::Un(op, a) => (!integer || matches!(op, ScalarUn::Neg | ScalarUn::Abs)) && go(a),
+        Scalar::Un(_, a) | Scalar::Pow(a, _) => go(a),
         Scalar::Bin(_, a, b) => go(a) && go(b),
-        Scalar::Pow(a, _) => go(a),
         Scalar::If(c, a, b) => go(&c.a) && go(&c.b) && go(a) && go(b),
     }
 }
@@ -149,20 +154,39 @@ impl Kernel<'_, '_> {
         self.b.ins().select(minus, negative, q)
     }
 
+    /// The kernel ends with a fault if it comes here; what follows has some value.
+    fn refused(&mut self) -> Value {
+        let (stop, go) = (self.b.create_block(), self.b.create_block());
+        let never = self.b.ins().iconst(types::I32, 0);
+        self.b.ins().brif(never, go, &[], stop, &[]);
+        self.b.switch_to_block(stop);
+        self.leave(1);
+        self.b.switch_to_block(go);
+        never
+    }
+
     /// The value of an expression on one element of each operand, or on four.
     pub(super) fn value(&mut self, e: &Scalar, args: &[Value], dtype: DType, four: bool) -> Value {
         match e {
+            Scalar::Num(v) if !exists(*v, dtype) => self.refused(),
             Scalar::Num(v) => self.number(*v, dtype, four),
             Scalar::Arg(i) => args[*i],
             Scalar::Un(op, a) => {
                 let x = self.value(a, args, dtype, four);
+                if dtype == DType::I32 && !matches!(op, ScalarUn::Neg | ScalarUn::Abs) {
+                    return self.refused();
+                }
                 self.un(*op, dtype, four, x)
             }
             Scalar::Bin(op, a, b) => {
                 let (x, y) = (self.value(a, args, dtype, four), self.value(b, args, dtype, four));
                 self.bin(*op, dtype, x, y)
             }
-            Scalar::Pow(_, 0) => self.number(1.0, dtype, four),
+            Scalar::Pow(a, 0) => {
+                // What is raised is computed: it may divide by zero.
+                self.value(a, args, dtype, four);
+                self.number(1.0, dtype, four)
+            }
             Scalar::Pow(a, n) => {
                 let x = self.value(a, args, dtype, four);
                 (1..*n).fold(x, |acc, _| self.bin(ScalarBin::Mul, dtype, acc, x))

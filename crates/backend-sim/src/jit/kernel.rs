@@ -170,7 +170,7 @@ impl Chain {
             let valid = computes(result.dtype)
                 && args.len() >= func.params.len()
                 && args.iter().all(|a| s.buffer(*a).dtype == result.dtype)
-                && defined(&func.body, result.dtype, args.len());
+                && defined(&func.body, args.len());
             let goes_on = chain
                 .as_ref()
                 .is_none_or(|c| c.dtype == result.dtype && s.buffer(c.stages[0].dst).dims == result.dims);
