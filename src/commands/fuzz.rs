@@ -31,16 +31,17 @@ fn numbers(range: &FuzzRange) -> Range<u64> {
     }
 }
 
-/// Says from time to time how far it is.
+/// Says from time to time how far it is, and of each difference at once.
 fn progress(session: &Session) -> impl FnMut(&Summary) {
-    let words = |s: &Summary| {
-        format!("{} tried, {} accepted, {} differences\n", s.tried, s.accepted, s.differences.len())
-    };
-    let mut next = STEP;
+    let (mut next, mut told) = (STEP, 0);
     move |s| {
+        for d in &s.differences[told..] {
+            session.words(&format!("number {}: {}\n{}", d.number, d.what, d.text));
+        }
+        told = s.differences.len();
         if s.tried >= next {
             next += STEP;
-            session.words(&words(s));
+            session.words(&format!("{} tried, {} accepted, {told} differences\n", s.tried, s.accepted));
         }
     }
 }
