@@ -39,14 +39,14 @@ fn axis(name: &str, size: u64, parts: Vec<(Name, u64)>) -> Axis {
 impl Machine {
     /// One with at most nine devices.
     pub fn random(rng: &mut Rng) -> Machine {
-        let kind = rng.weighted(&[(30, "ring"), (30, "torus"), (25, "mesh"), (15, "full")]);
+        let kind = rng.weighted(&[(30, "ring("), (30, "torus("), (25, "mesh("), (15, "full(")]);
         let dims = match kind {
-            "torus" | "mesh" => rng.weighted(&[(25, 1), (65, 2), (10, 3)]),
+            "torus(" | "mesh(" => rng.weighted(&[(25, 1), (65, 2), (10, 3)]),
             _ => 1,
         };
         let sizes = if dims == 1 && rng.chance(4) { vec![1] } else { sides(rng, dims) };
         let list: Vec<String> = sizes.iter().map(u64::to_string).collect();
-        let shape = format!("{kind}({})", list.join(", "));
+        let shape = format!("{kind}{})", list.join(", "));
         let p: u64 = sizes.iter().product();
         let own: Vec<(Name, u64)> =
             ["x", "y", "z"].iter().zip(&sizes).map(|(n, s)| (Name::from(*n), *s)).collect();
