@@ -175,7 +175,8 @@ fn the_command_line_has_its_page() {
     while let Some((before, after)) = rest.split_once("<!-- flags: ") {
         let (name, after) = after.split_once(" -->\n").expect("a name behind flags:");
         let (_, after) = after.split_once("<!-- end -->").expect("an end of the table");
-        let table = match command.find_subcommand(name) {
+        let verb = name.split(' ').try_fold(&command, |c, word| c.find_subcommand(word));
+        let table = match verb {
             Some(verb) => flags(verb, false),
             None => {
                 assert_eq!(name, "every verb", "no verb of that name");
@@ -184,7 +185,7 @@ fn the_command_line_has_its_page() {
         };
         assert!(table.lines().count() > 2 || name == "every verb", "{name} takes nothing");
         new += &format!("{before}<!-- flags: {name} -->\n{table}<!-- end -->");
-        seen.insert(name.to_owned());
+        seen.insert(name.split(' ').next().unwrap_or(name).to_owned());
         rest = after;
     }
     new += rest;

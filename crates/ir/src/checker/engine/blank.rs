@@ -35,6 +35,8 @@ impl<C: Contents> Engine<'_, C> {
         let rank = setup.group.reps[rep];
         let last = self.order.last_write(rep * setup.grids.places + place);
         match mem {
+            // A rank that has no part of a tensor holds all there is of it.
+            Mem::Buffer(b) if setup.program.elements(BufferId(b), rank).is_ok_and(|n| n == 0) => {}
             Mem::Buffer(b) => {
                 if last.is_none_or(|w| (self.order.call_of(&w) as u64) < call) {
                     self.unwritten(rank, b, call, span);

@@ -1,9 +1,11 @@
-//! The interpreter and the reference evaluator on the feed-forward layer with its published weights.
+//! Interpreter, machine code and reference evaluator on the feed-forward layer with its published weights.
 
 #[path = "../tests/real/driver.rs"]
 mod driver;
 
 use divan::Bencher;
+use kbc_backend_sim::interp::RunOptions;
+use kbc_backend_sim::jit;
 use kbc_backend_sim::reference::{EvalOptions, evaluate};
 
 fn main() {
@@ -16,6 +18,22 @@ fn interpret(bencher: Bencher, tp: u32) {
     let job = driver::built(&["specs/ffn_tp.kb", "-D", &format!("tp={tp}")]);
     let inputs = job.inputs();
     bencher.bench(|| job.run(divan::black_box(&inputs)));
+}
+
+/// Machine code for it.
+#[divan::bench(args = [1, 4, 8])]
+fn compile(bencher: Bencher, tp: u32) {
+    let job = driver::built(&["specs/ffn_tp.kb", "-D", &format!("tp={tp}")]);
+    bencher.bench(|| jit::compile(divan::black_box(job.schedule())).expect("it compiles").stats());
+}
+
+/// One call on all ranks, as machine code.
+#[divan::bench(args = [1, 4, 8])]
+fn execute(bencher: Bencher, tp: u32) {
+    let job = driver::built(&["specs/ffn_tp.kb", "-D", &format!("tp={tp}")]);
+    let inputs = job.inputs();
+    let code = jit::compile(job.schedule()).expect("it compiles");
+    bencher.bench(|| code.run(divan::black_box(&inputs.calls), &RunOptions::default()));
 }
 
 /// The single-device result in f64 with its bounds.
