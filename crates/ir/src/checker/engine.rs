@@ -447,13 +447,23 @@ impl<'p, C: Contents> Engine<'p, C> {
         self.order.tick(me.si);
         let rank = self.setup.group.reps[rep];
         for b in l.srcs() {
-            let places = self.setup.grids.whole(b, rep);
+            let places = match l {
+                LocalOp::Unpack { dst, dim, parts, rule, at: Some(at), .. } => {
+                    self.block(rep, b, (*dst, *dim), (*parts, *rule), at)
+                }
+                _ => self.setup.grids.whole(b, rep),
+            };
             if self.setup.program.elements(b, rank).unwrap_or(0) > 0 && !self.strict(me.si) {
                 self.check_written(rep, b.0, call, span);
             }
             self.touch(me, rep, Mem::Buffer(b.0), places, Kind::Local, false, op, span, None);
         }
-        let places = self.setup.grids.whole(l.dst(), rep);
+        let places = match l {
+            LocalOp::Pack { dst, src, dim, parts, rule, at: Some(at) } => {
+                self.block(rep, *dst, (*src, *dim), (*parts, *rule), at)
+            }
+            _ => self.setup.grids.whole(l.dst(), rep),
+        };
         self.mark(rep, l.dst().0, call);
         self.touch(me, rep, Mem::Buffer(l.dst().0), places, Kind::Local, true, op, span, None);
         if self.setup.regions[region as usize].promised {

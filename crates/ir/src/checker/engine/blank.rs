@@ -5,9 +5,12 @@
 use super::Engine;
 use crate::checker::contents::Contents;
 use crate::checker::order::Acc;
+use crate::expr::Expr;
 use crate::schedule::BufferId;
+use crate::types::CutRule;
 use crate::walk::{Access, Cursor, Mem};
 use kbc_diag::{Diagnostic, Span};
+use std::ops::Range;
 
 impl<C: Contents> Engine<'_, C> {
     pub(super) fn unwritten(&mut self, rank: u64, buffer: u32, call: u64, span: Span) {
@@ -74,6 +77,35 @@ impl<C: Contents> Engine<'_, C> {
             }
         };
         setup.grids.of(a, rep).all(|p| untouched(self.order.last_write(rep * setup.grids.places + p)))
+    }
+
+    /// The block of a line that is one part of a tensor: the places that packing or unpacking the part `at` touches.
+    /// All of the line where the block cannot be told.
+    pub(super) fn block(
+        &self,
+        rep: usize,
+        line: BufferId,
+        (part, dim): (BufferId, u32),
+        (parts, rule): (u64, CutRule),
+        at: &Expr,
+    ) -> Range<usize> {
+        let setup = self.setup;
+        let (program, rank) = (&setup.program, setup.group.reps[rep]);
+        let block = || {
+            if setup.grids.parts(line.0).is_some_and(|(_, n)| n % parts != 0) {
+                return None;
+            }
+            let index = u64::try_from(program.local_value(at, rank).ok()?).ok().filter(|i| *i < parts)?;
+            let dims = program.dims(part, rank).ok()?;
+            let unit: u64 =
+                dims.iter().enumerate().filter(|(d, _)| *d != dim as usize).map(|(_, n)| n).product();
+            let n = program.elements(line, rank).ok()?.checked_div(unit)?;
+            let (lo, hi) = (rule.boundary(n, index, parts), rule.boundary(n, index + 1, parts));
+            let (num, den) = (index as i64, parts as i64);
+            let (start, len) = (lo * unit, (hi - lo) * unit);
+            Some(Access { mem: Mem::Buffer(line.0), start, len, num, cnt: 1, den, operand: u32::MAX })
+        };
+        block().map_or_else(|| setup.grids.whole(line, rep), |a| setup.grids.of(&a, rep))
     }
 
     pub(super) fn check_written(&mut self, rep: usize, buffer: u32, call: u64, span: Span) {
