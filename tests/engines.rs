@@ -198,7 +198,9 @@ fn what_was_found_stays_right() {
                 Trial::Differs(what) => panic!("{}: {what}", path.display()),
             }
         }
-        let ran = kbc(root(), &["run", "--no-time", &path.to_string_lossy()], "");
-        assert_eq!(ran.code, 0, "{}\n{}", path.display(), ran.stderr);
+        for verb in [&["check"][..], &["run", "--no-time"], &["run", "--no-time", "--adversarial"]] {
+            let ran = kbc(root(), &[verb, &[&path.to_string_lossy()]].concat(), "");
+            assert_eq!(ran.code, 0, "{verb:?} {}\n{}", path.display(), ran.stderr);
+        }
     }
 }
