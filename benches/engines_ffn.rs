@@ -33,7 +33,7 @@ fn execute(bencher: Bencher, tp: u32) {
     let job = driver::built(&["specs/ffn_tp.kb", "-D", &format!("tp={tp}")]);
     let inputs = job.inputs();
     let code = jit::compile(job.schedule()).expect("it compiles");
-    bencher.bench(|| code.run(divan::black_box(&inputs.calls), &RunOptions::default()));
+    bencher.bench_local(|| code.run(divan::black_box(&inputs.calls), &RunOptions::default()));
 }
 
 /// The single-device result in f64 with its bounds.

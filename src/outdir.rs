@@ -179,7 +179,7 @@ impl Draft {
     /// # Errors
     /// E410: it cannot be created.
     pub fn new(path: &Path) -> Result<Draft, Diagnostic> {
-        let temporary = sibling(path, "new");
+        let temporary = if is_device(path) { path.to_owned() } else { sibling(path, "new") };
         let file = fs::File::create(&temporary).map_err(|e| failure(path, "write", &e))?;
         Ok(Draft { path: path.to_owned(), temporary, file: io::BufWriter::new(file), kept: false })
     }
@@ -190,7 +190,9 @@ impl Draft {
     /// E410: it cannot be written.
     pub fn keep(mut self) -> Result<(), Diagnostic> {
         self.file.flush().map_err(|e| failure(&self.path, "write", &e))?;
-        fs::rename(&self.temporary, &self.path).map_err(|e| failure(&self.path, "write", &e))?;
+        if self.temporary != self.path {
+            fs::rename(&self.temporary, &self.path).map_err(|e| failure(&self.path, "write", &e))?;
+        }
         self.kept = true;
         Ok(())
     }
@@ -208,22 +210,49 @@ impl Write for Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if !self.kept {
+        if !self.kept && self.temporary != self.path {
             // What is left is only our own temporary file.
             let _ = fs::remove_file(&self.temporary);
         }
     }
 }
 
-/// Writes one file: beside its place, then renamed.
+/// Whether a path is a device or a pipe: such a thing is written to, never replaced.
+fn is_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
+}
+
+/// Writes one file: beside its place, then renamed; a device or a pipe (`/dev/null`) as it stands.
 ///
 /// # Errors
 /// E410: it cannot be written.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
+    if is_device(path) {
+        return fs::write(path, bytes).map_err(|e| failure(path, "write", &e));
+    }
     let temporary = sibling(path, "new");
     fs::write(&temporary, bytes).map_err(|e| failure(path, "write", &e))?;
     fs::rename(&temporary, path).map_err(|e| {
         let _ = fs::remove_file(&temporary);
         failure(path, "write", &e)
     })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileTypeExt;
+
+    /// As root a rename would put a file into the place of the device.
+    #[test]
+    fn a_device_is_written_to_and_not_replaced() {
+        let null = Path::new("/dev/null");
+        assert!(is_device(null) && !is_device(Path::new("/")) && !is_device(Path::new("/no such file")));
+        write_file(null, b"gone").expect("it takes everything");
+        let mut draft = Draft::new(null).expect("it opens");
+        draft.write_all(b"gone").expect("it takes everything");
+        draft.keep().expect("it stays");
+        drop(Draft::new(null).expect("it opens"));
+        assert!(fs::metadata(null).expect("it is there").file_type().is_char_device());
+    }
 }
