@@ -85,7 +85,10 @@ fn damaged_specs() {
                 match next(&mut seed) % 3 {
                     0 => drop(c.splice(at..at, word.chars())),
                     1 => drop(c.splice(at..(at + 3).min(c.len()), word.chars())),
-                    _ => c.swap(at, (at * 7) % chars.len()),
+                    _ => {
+                        let to = (at * 7) % c.len();
+                        c.swap(at, to);
+                    }
                 }
             }
             let text: String = c.into_iter().collect();
