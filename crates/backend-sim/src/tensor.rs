@@ -36,6 +36,7 @@ macro_rules! each {
         }
     };
 }
+pub(crate) use each;
 
 /// Evaluates an expression on two vectors of the same type, and another one where the types differ.
 macro_rules! both {

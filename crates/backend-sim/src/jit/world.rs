@@ -16,7 +16,7 @@ use crate::host::{Early, Host};
 use crate::interp::{HostRead, RunResult};
 use crate::rng::Rng;
 use crate::store::Ranges;
-use crate::tensor::{Data, Tensor};
+use crate::tensor::{Data, Tensor, each};
 use kbc_diag::Diagnostic;
 use kbc_ir::schedule::{BufferId, BufferRole};
 use kbc_ir::types::DType;
@@ -469,26 +469,11 @@ fn enter(p: &Program<'_>, region: usize, rank: u64, call: i64, env: &mut [i64]) 
     env[p.env_len] = p.group_rank(id, rank, 0) as i64;
 }
 
-macro_rules! by_type {
-    ($data:expr, $v:ident => $e:expr) => {
-        match $data {
-            Data::F32($v) => $e,
-            Data::F16($v) => $e,
-            Data::BF16($v) => $e,
-            Data::I32($v) => $e,
-            Data::I8($v) => $e,
-            Data::U8($v) => $e,
-            Data::I16($v) => $e,
-            Data::I64($v) => $e,
-        }
-    };
-}
-
 /// # Safety
 /// As many elements as `data` has fit at `to`.
 unsafe fn store(data: &Data, to: *mut u8) {
     // SAFETY: the caller's promise; the two do not overlap.
-    by_type!(data, v => unsafe { std::ptr::copy_nonoverlapping(v.as_ptr(), to.cast(), v.len()) });
+    each!(data, v => unsafe { std::ptr::copy_nonoverlapping(v.as_ptr(), to.cast(), v.len()) });
 }
 
 /// # Safety
@@ -496,6 +481,6 @@ unsafe fn store(data: &Data, to: *mut u8) {
 unsafe fn fetch(dtype: DType, from: *const u8, n: usize) -> Data {
     let mut data = Data::zeros(dtype, n);
     // SAFETY: the caller's promise; the two do not overlap.
-    by_type!(&mut data, v => unsafe { std::ptr::copy_nonoverlapping(from.cast(), v.as_mut_ptr(), n) });
+    each!(&mut data, v => unsafe { std::ptr::copy_nonoverlapping(from.cast(), v.as_mut_ptr(), n) });
     data
 }
