@@ -2,10 +2,13 @@
 //! logs have the same fields, limits refuse.
 
 mod common;
+#[path = "common/fields.rs"]
+mod fields;
 #[path = "common/perfetto.rs"]
 mod perfetto;
 
 use common::{Scratch, root};
+use fields::{documented, fields};
 use kbc_backend_sim::time::{Observer, TimeOptions, Timing, simulate_observed};
 use kbc_ir::schedule::Schedule;
 use kbc_ir::topology::Topology;
@@ -323,48 +326,14 @@ fn a_log_on_standard_output_stands_alone() {
     }
 }
 
-/// The documented fields of a page with their types.
-fn documented(page: &str) -> BTreeMap<String, String> {
-    let text = std::fs::read_to_string(root().join(page)).expect("the page");
-    let mut out = BTreeMap::new();
-    for line in text.lines().filter(|l| l.starts_with("| `")) {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let old = out.insert(cells[1].trim_matches('`').to_owned(), cells[2].to_owned());
-        assert!(old.is_none() && !cells[3].is_empty(), "{line}");
-    }
-    out
-}
-
-fn collect(v: &Value, prefix: &str, out: &mut BTreeMap<String, BTreeSet<&'static str>>) {
-    match v {
-        Value::Object(map) => {
-            for (name, v) in map {
-                let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
-                let kind = match v {
-                    Value::Null => "null",
-                    Value::Bool(_) => "boolean",
-                    Value::Number(_) => "number",
-                    Value::String(_) => "string",
-                    Value::Array(_) => "list",
-                    Value::Object(_) => "object",
-                };
-                out.entry(name.clone()).or_default().insert(kind);
-                collect(v, &name, out);
-            }
-        }
-        Value::Array(list) => list.iter().for_each(|v| collect(v, prefix, out)),
-        _ => {}
-    }
-}
-
 #[test]
 fn the_page_and_the_log_agree() {
     let scratch = Scratch::new();
     let mut found = BTreeMap::new();
     for what in RUNS {
         let log = run(&scratch, what, "").log;
-        collect(&log[0], "header", &mut found);
-        log[1..].iter().for_each(|l| collect(l, "", &mut found));
+        fields(&log[0], "header", &mut found);
+        log[1..].iter().for_each(|l| fields(l, "", &mut found));
     }
     let page = documented("docs/oplog.md");
     assert_eq!(page.keys().collect::<Vec<_>>(), found.keys().collect::<Vec<_>>());

@@ -1,48 +1,12 @@
 //! docs/report.md and real reports have the same fields, of the documented types.
 
 mod common;
+#[path = "common/fields.rs"]
+mod fields;
 
 use common::{Scratch, root};
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// The documented fields with their types.
-fn documented() -> BTreeMap<String, String> {
-    let text = std::fs::read_to_string(root().join("docs/report.md")).expect("the page");
-    let mut out = BTreeMap::new();
-    for line in text.lines().filter(|l| l.starts_with("| `")) {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        for name in cells[1].split(", ") {
-            let old = out.insert(name.trim_matches('`').to_owned(), cells[2].to_owned());
-            assert!(old.is_none(), "{name} is documented twice");
-        }
-        assert!(!cells[3].is_empty(), "{line}");
-    }
-    out
-}
-
-/// The fields of a value with the kinds of their values.
-fn fields(v: &Value, prefix: &str, out: &mut BTreeMap<String, BTreeSet<&'static str>>) {
-    match v {
-        Value::Object(map) => {
-            for (name, v) in map {
-                let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
-                let kind = match v {
-                    Value::Null => "null",
-                    Value::Bool(_) => "boolean",
-                    Value::Number(_) => "number",
-                    Value::String(_) => "string",
-                    Value::Array(_) => "list",
-                    Value::Object(_) => "object",
-                };
-                out.entry(name.clone()).or_default().insert(kind);
-                fields(v, &name, out);
-            }
-        }
-        Value::Array(list) => list.iter().for_each(|v| fields(v, prefix, out)),
-        _ => {}
-    }
-}
+use fields::{documented, fields};
+use std::collections::BTreeMap;
 
 #[test]
 fn the_page_and_the_reports_agree() {
@@ -78,7 +42,7 @@ fn the_page_and_the_reports_agree() {
         let report = serde_json::from_str(&ran.stdout).expect("one object");
         fields(&report, "", &mut found);
     }
-    let page = documented();
+    let page = documented("docs/report.md");
     let missing: Vec<_> = found.keys().filter(|f| !page.contains_key(*f)).collect();
     let unknown: Vec<_> = page.keys().filter(|f| !found.contains_key(*f)).collect();
     assert!(
