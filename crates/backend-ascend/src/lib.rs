@@ -3,6 +3,7 @@
 //! Owns the targets there will be and why one cannot be had yet. It reads schedules only; passes and frontend are out
 //! of its sight.
 
+pub mod args;
 pub mod tile;
 
 /// A target of emission.
