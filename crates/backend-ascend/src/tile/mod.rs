@@ -5,6 +5,9 @@
 //! flags, fences), verified, and printed as C++ by a printer that decides nothing. All numbers
 //! are expressions in the run-time scalars, `rank`, `call` and the variables in scope, so one kernel serves many sizes.
 
+pub mod parse;
+pub mod text;
+
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::types::DType;

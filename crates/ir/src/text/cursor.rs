@@ -6,24 +6,27 @@ use crate::name::Name;
 use kbc_diag::{Diagnostic, Span};
 
 /// A place in a line.
-pub(super) struct Cur<'a> {
+pub struct Cur<'a> {
     toks: &'a [Token],
     at: usize,
     line: Span,
     /// Operations read in the expression at hand, and how deep in parentheses it is.
-    pub size: usize,
-    pub depth: usize,
+    pub(super) size: usize,
+    pub(super) depth: usize,
 }
 
 impl<'a> Cur<'a> {
+    /// At the start of a line.
     pub fn new(toks: &'a [Token], line: Span) -> Self {
         Cur { toks, at: 0, line, size: 0, depth: 0 }
     }
 
+    /// The next token.
     pub fn peek(&self) -> Option<&'a Tok> {
         self.peek_at(0)
     }
 
+    /// The token `n` behind the next one.
     pub fn peek_at(&self, n: usize) -> Option<&'a Tok> {
         self.toks.get(self.at + n).map(|t| &t.tok)
     }
@@ -53,6 +56,7 @@ impl<'a> Cur<'a> {
             Some(Tok::Percent(l)) => format!("`%{l}`"),
             Some(Tok::At(l)) => format!("`@{l}`"),
             Some(Tok::Dollar(n)) => format!("`${n}`"),
+            Some(Tok::DollarName(l)) => format!("`${l}`"),
             Some(Tok::Int(n)) => format!("`{n}`"),
             Some(Tok::Float(v)) => format!("`{v:?}`"),
             Some(Tok::Str(_)) => "a string".into(),
@@ -62,30 +66,36 @@ impl<'a> Cur<'a> {
         Diagnostic::error("E311", format!("expected {what}, found {found}")).primary(self.here(), "here")
     }
 
+    /// Whether the next token is that sign.
     pub fn is_sym(&self, s: &str) -> bool {
         matches!(self.peek(), Some(Tok::Sym(t)) if *t == s)
     }
 
+    /// Takes the sign if it is next.
     pub fn eat(&mut self, s: &str) -> bool {
         let yes = self.is_sym(s);
         self.at += usize::from(yes);
         yes
     }
 
+    /// Takes the sign; E311 if something else is next.
     pub fn expect(&mut self, s: &str) -> R<()> {
         if self.eat(s) { Ok(()) } else { Err(self.expected(&format!("`{s}`"))) }
     }
 
+    /// Whether the next token is that word, not quoted.
     pub fn is_word(&self, w: &str) -> bool {
         matches!(self.peek(), Some(Tok::Word(l, false)) if l.hint == w && l.nth == 0)
     }
 
+    /// Takes the word if it is next.
     pub fn eat_word(&mut self, w: &str) -> bool {
         let yes = self.is_word(w);
         self.at += usize::from(yes);
         yes
     }
 
+    /// Takes the word; E311 if something else is next.
     pub fn expect_word(&mut self, w: &str) -> R<()> {
         if self.eat_word(w) { Ok(()) } else { Err(self.expected(&format!("`{w}`"))) }
     }
@@ -145,6 +155,17 @@ impl<'a> Cur<'a> {
         }
     }
 
+    /// `$name`
+    pub fn dollar_name(&mut self, what: &str) -> R<&'a Label> {
+        match self.peek() {
+            Some(Tok::DollarName(l)) => {
+                self.at += 1;
+                Ok(l)
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
     /// `%name`, as what it is declared.
     pub fn percent_of(&mut self, names: &Names, what: &str) -> R<usize> {
         let span = self.here();
@@ -157,6 +178,7 @@ impl<'a> Cur<'a> {
         names.find(self.at_name(what)?, span)
     }
 
+    /// An integer without a sign.
     pub fn int(&mut self, what: &str) -> R<u64> {
         match self.peek() {
             Some(Tok::Int(n)) => {
@@ -174,6 +196,7 @@ impl<'a> Cur<'a> {
             .map_err(|_| Diagnostic::error("E316", format!("{what} is too large")).primary(span, "here"))
     }
 
+    /// A text in quotes.
     pub fn string(&mut self, what: &str) -> R<String> {
         match self.peek() {
             Some(Tok::Str(s)) => {

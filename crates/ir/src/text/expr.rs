@@ -37,10 +37,10 @@ const INFIX: [BinOp; 18] = [
 const CALLS: [UnOp; 5] = [UnOp::Log2, UnOp::CeilLog2, UnOp::Popcount, UnOp::Abs, UnOp::Sign];
 
 /// Binding strength of something that stands beside `*` without parentheses.
-pub(super) const ATOM: u8 = 10;
+pub const ATOM: u8 = 10;
 
 /// An expression as text, in parentheses if it binds weaker than `outer`.
-pub(super) fn show(e: &Expr, outer: u8) -> String {
+pub fn show(e: &Expr, outer: u8) -> String {
     let mut out = String::new();
     write(e, outer, &mut out);
     out
@@ -80,13 +80,13 @@ fn write(e: &Expr, outer: u8, out: &mut String) {
 }
 
 /// Reads an expression.
-pub(super) fn expr(c: &mut Cur) -> R<Expr> {
+pub fn expr(c: &mut Cur) -> R<Expr> {
     c.size = 0;
     binary(c, 1)
 }
 
 /// Reads an expression that may stand beside `*`: an operand, a call, or something in parentheses.
-pub(super) fn atom(c: &mut Cur) -> R<Expr> {
+pub fn atom(c: &mut Cur) -> R<Expr> {
     c.size = 0;
     unary(c)
 }

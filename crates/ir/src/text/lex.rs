@@ -5,15 +5,17 @@
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 
 /// What a line reader returns.
-pub(super) type R<T> = Result<T, Diagnostic>;
+pub type R<T> = Result<T, Diagnostic>;
 
 /// Deepest nesting of blocks and of parentheses; more is refused, so that no text can exhaust the stack.
-pub(super) const MAX_DEPTH: usize = 300;
+pub const MAX_DEPTH: usize = 300;
 
 /// A name as written: the hint, and the number that tells values with the same hint apart (`x#1`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Label {
+pub struct Label {
+    /// The name.
     pub hint: String,
+    /// 0 for the first of its hint.
     pub nth: u32,
 }
 
@@ -24,8 +26,9 @@ impl std::fmt::Display for Label {
     }
 }
 
+/// A token.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Tok {
+pub enum Tok {
     /// A bare name or keyword; `true` if it was quoted, which makes it a name in any case.
     Word(Label, bool),
     /// `%name`
@@ -34,26 +37,37 @@ pub(super) enum Tok {
     At(Label),
     /// `$3`
     Dollar(u64),
+    /// `$name`
+    DollarName(Label),
+    /// An integer.
     Int(u64),
+    /// A number with a point or an exponent.
     Float(f64),
+    /// A text in double quotes.
     Str(String),
     /// `@0:12..40` or `@-`
     Loc(Span),
+    /// A sign.
     Sym(&'static str),
 }
 
+/// A token and where it is.
 #[derive(Clone, Debug)]
-pub(super) struct Token {
+pub struct Token {
+    /// The token.
     pub tok: Tok,
+    /// Where it is.
     pub span: Span,
 }
 
 /// A line, its tokens, and the lines indented below it.
 #[derive(Debug)]
-pub(super) struct Node {
+pub struct Node {
     /// The content without indentation and comment.
     pub span: Span,
+    /// Its tokens; at least one.
     pub toks: Vec<Token>,
+    /// The lines below it.
     pub kids: Vec<Node>,
 }
 
@@ -67,7 +81,7 @@ const SYMBOLS: [&str; 30] = [
 pub(super) const MARK: char = '\u{feff}';
 
 /// Cuts a text into lines and nests them by indentation. Lines with an error in them are left out and reported.
-pub(super) fn tree(file: FileId, text: &str, out: &mut Diagnostics) -> Vec<Node> {
+pub fn tree(file: FileId, text: &str, out: &mut Diagnostics) -> Vec<Node> {
     // Open blocks: indentation of their lines, and the lines so far.
     let mut open: Vec<(usize, Vec<Node>)> = vec![(0, vec![])];
     // The mark of the byte order some editors put before a text is no part of it.
@@ -205,6 +219,10 @@ impl<'a> Lexer<'a> {
             '$' if after.is_ascii_digit() => {
                 self.at += 1;
                 Tok::Dollar(self.int()?)
+            }
+            '$' if is_start(after) || after == '`' => {
+                self.at += 1;
+                Tok::DollarName(self.label()?)
             }
             _ if is_start(c) || c == '`' => {
                 let label = self.label()?;

@@ -23,6 +23,16 @@ mod print_graph;
 mod print_schedule;
 mod types;
 
+/// What the texts of other levels are read and written with: the lines, tokens, names and expressions of `.kir`.
+pub mod reader {
+    pub use super::cursor::Cur;
+    pub use super::expr::{ATOM, atom, expr, show};
+    pub use super::lex::{Label, MAX_DEPTH, Node, R, Tok, Token, tree};
+    pub use super::names::{Names, labels, quoted, string, unknown};
+    pub use super::parse::{head, keep, leaf};
+    pub use super::types::dtype;
+}
+
 pub use equivalent::{equivalent, identical};
 pub use fmt::format;
 pub use parse::parse;

@@ -7,7 +7,7 @@ use kbc_diag::{Diagnostic, Span};
 use std::collections::BTreeMap;
 
 /// A name as a word, in back quotes where it is not one.
-pub(super) fn quoted(name: &str) -> String {
+pub fn quoted(name: &str) -> String {
     if !name.is_empty() && word_length(name) == name.len() {
         return name.to_string();
     }
@@ -15,7 +15,7 @@ pub(super) fn quoted(name: &str) -> String {
 }
 
 /// A text in double quotes.
-pub(super) fn string(text: &str) -> String {
+pub fn string(text: &str) -> String {
     escaped(text, '"')
 }
 
@@ -39,7 +39,7 @@ fn escaped(text: &str, quote: char) -> String {
 }
 
 /// What each of a list of names is called in text: the hint, with `#1`, `#2`.. for further ones of the same hint.
-pub(super) fn labels<'a>(hints: impl IntoIterator<Item = &'a Name>) -> Vec<String> {
+pub fn labels<'a>(hints: impl IntoIterator<Item = &'a Name>) -> Vec<String> {
     let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
     hints
         .into_iter()
@@ -54,13 +54,14 @@ pub(super) fn labels<'a>(hints: impl IntoIterator<Item = &'a Name>) -> Vec<Strin
 
 /// What a text declares under one kind of name: `buffer`, `window` and so on.
 #[derive(Debug)]
-pub(super) struct Names {
+pub struct Names {
     what: &'static str,
     sigil: &'static str,
     known: BTreeMap<Label, (usize, Span)>,
 }
 
 impl Names {
+    /// None yet; `what` and `sigil` are for messages.
     pub fn new(what: &'static str, sigil: &'static str) -> Self {
         Names { what, sigil, known: BTreeMap::new() }
     }
@@ -91,7 +92,7 @@ impl Names {
 }
 
 /// "there is no WHAT `text`", with the nearest valid name or the list of them as help.
-pub(crate) fn unknown<'a>(
+pub fn unknown<'a>(
     code: &'static str,
     what: &str,
     text: &str,
@@ -100,7 +101,7 @@ pub(crate) fn unknown<'a>(
 ) -> Diagnostic {
     let valid: Vec<&str> = valid.collect();
     let d = Diagnostic::error(code, format!("there is no {what} `{text}`")).primary(span, "not known");
-    let sign = text.len() - text.trim_start_matches(['%', '@']).len();
+    let sign = text.len() - text.trim_start_matches(['%', '@', '$']).len();
     let close = nearest(&text[sign..], valid.iter().map(|v| &v[sign.min(v.len())..]));
     match (close, &valid[..]) {
         (Some(n), _) => d.help(format!("did you mean `{}{n}`?", &text[..sign])),

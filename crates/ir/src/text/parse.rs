@@ -34,12 +34,12 @@ pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
 }
 
 /// Keeps the error of a line for the report and goes on.
-pub(super) fn keep<T>(result: R<T>, out: &mut Diagnostics) -> Option<T> {
+pub fn keep<T>(result: R<T>, out: &mut Diagnostics) -> Option<T> {
     result.map_err(|d| out.push(d)).ok()
 }
 
 /// The first word of a line.
-pub(super) fn head(n: &Node) -> &str {
+pub fn head(n: &Node) -> &str {
     match n.toks.first().map(|t| &t.tok) {
         Some(Tok::Word(l, false)) if l.nth == 0 => &l.hint,
         _ => "",
@@ -47,7 +47,7 @@ pub(super) fn head(n: &Node) -> &str {
 }
 
 /// A line that may have no lines below it.
-pub(super) fn leaf(n: &Node, out: &mut Diagnostics) {
+pub fn leaf(n: &Node, out: &mut Diagnostics) {
     if let Some(kid) = n.kids.first() {
         out.push(
             Diagnostic::error("E314", "nothing can be nested below the line before")

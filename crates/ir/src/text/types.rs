@@ -64,7 +64,8 @@ pub(super) fn show_type(t: &TensorType) -> String {
     out
 }
 
-pub(super) fn dtype(c: &mut Cur) -> R<DType> {
+/// An element type.
+pub fn dtype(c: &mut Cur) -> R<DType> {
     c.one_of("element type", DType::parse, &DType::ALL.map(DType::name))
 }
 

@@ -1,0 +1,545 @@
+//! The text form of kernels, `.tile`: reading.
+//!
+//! Owns the inverse of [`super::text::print`], with the reader of `.kir` underneath: the same lines, names,
+//! expressions and codes (E310..E317). A reader refuses what it cannot represent; whether a kernel makes sense is
+//! the verifier's business.
+
+use super::text::VERSION;
+use super::*;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use kbc_ir::scalar::CompareOp;
+use kbc_ir::text::reader::{
+    Cur, Label, Names, Node, R, Tok, atom, dtype, expr, head, keep, leaf, tree, unknown,
+};
+
+const COMPARE: [CompareOp; 6] =
+    [CompareOp::Eq, CompareOp::Ne, CompareOp::Le, CompareOp::Ge, CompareOp::Lt, CompareOp::Gt];
+
+const DECLARATIONS: [&str; 9] =
+    ["kernel", "scalar", "tensor", "table", "signals", "window", "scratch", "tile", "body"];
+
+const STATEMENTS: [&str; 19] = [
+    "let",
+    "for",
+    "if",
+    "else",
+    "tiles",
+    "from",
+    "load",
+    "store",
+    "select",
+    "convert",
+    "notify",
+    "wait",
+    "fence.release",
+    "fence.acquire",
+    "fence.complete",
+    "barrier",
+    "dsb",
+    "flag.set",
+    "flag.wait",
+];
+
+/// Reads a kernel. Errors (E310..E317) of all lines come back together, sorted by place.
+pub fn parse(text: &str, file: FileId) -> Result<Kernel, Diagnostics> {
+    let mut out = Diagnostics::new();
+    if u32::try_from(text.len()).is_err() {
+        return Err(Diagnostic::error("E316", "the text is larger than 4 GB").into());
+    }
+    let nodes = tree(file, text, &mut out);
+    let mut reader = Reader::new(&mut out);
+    reader.kernel(&nodes, Span::new(file, 0, 0));
+    let kernel = reader.k;
+    if out.has_errors() { Err(out.finish()) } else { Ok(kernel) }
+}
+
+struct Reader<'d> {
+    k: Kernel,
+    tensors: Names,
+    signals: Names,
+    areas: Names,
+    tiles: Names,
+    named: bool,
+    out: &'d mut Diagnostics,
+}
+
+impl<'d> Reader<'d> {
+    fn new(out: &'d mut Diagnostics) -> Self {
+        Reader {
+            k: Kernel {
+                name: Name::from(""),
+                scalars: vec![],
+                tensors: vec![],
+                tables: vec![],
+                signals: vec![],
+                areas: vec![],
+                tiles: vec![],
+                body: vec![],
+            },
+            tensors: Names::new("tensor", "%"),
+            signals: Names::new("array of signals", "@"),
+            areas: Names::new("window", "@"),
+            tiles: Names::new("tile", "$"),
+            named: false,
+            out,
+        }
+    }
+
+    fn kernel(&mut self, nodes: &[Node], start: Span) {
+        let version = nodes.first().map(|n| (n, version(n)));
+        match version {
+            Some((n, Some(done))) => {
+                leaf(n, self.out);
+                keep(done, self.out);
+            }
+            other => {
+                let title = format!("a text of the tile level starts with `tile {VERSION}`");
+                let span = other.map_or(start, |(n, _)| n.span);
+                return self
+                    .out
+                    .push(Diagnostic::error("E314", title).primary(span, "here is something else"));
+            }
+        }
+        let mut last = start;
+        let mut body = false;
+        for n in nodes.get(1..).unwrap_or_default() {
+            last = n.span;
+            if body {
+                self.out.push(
+                    Diagnostic::error("E314", "nothing stands at the left below `body`")
+                        .primary(n.span, "here")
+                        .help("statements are indented by two spaces; declarations come before `body`"),
+                );
+                return;
+            }
+            if head(n) == "body" {
+                body = true;
+                let mut c = Cur::new(&n.toks, n.span);
+                c.skip();
+                keep(c.finish(), self.out);
+                self.k.body = self.statements(&n.kids);
+            } else {
+                leaf(n, self.out);
+                let done = self.declaration(n);
+                keep(done, self.out);
+            }
+        }
+        for (there, what) in [(self.named, "kernel @NAME aiv"), (body, "body")] {
+            if !there {
+                self.out.push(
+                    Diagnostic::error("E314", format!("the line `{what}` is missing"))
+                        .primary(last, "not found up to here"),
+                );
+            }
+        }
+    }
+
+    fn declaration(&mut self, n: &Node) -> R<()> {
+        let mut c = Cur::new(&n.toks, n.span);
+        let word = head(n);
+        c.skip();
+        let place = c.here();
+        match word {
+            "kernel" => {
+                let name = c.at_word("`@` and the kernel's name")?;
+                if std::mem::replace(&mut self.named, true) {
+                    return Err(
+                        Diagnostic::error("E313", "`kernel` is said twice").primary(n.span, "again here")
+                    );
+                }
+                self.k.name = name;
+                c.expect_word("aiv")?;
+            }
+            "scalar" => {
+                let name = c.word("the scalar's name")?;
+                if self.k.scalars.contains(&name) {
+                    return Err(twice("scalar", &name, place));
+                }
+                self.k.scalars.push(name);
+            }
+            "tensor" => self.tensor(&mut c, place)?,
+            "table" => self.table(&mut c)?,
+            "signals" => self.signal_array(&mut c, place)?,
+            "window" | "scratch" => self.area(&mut c, place, word == "window")?,
+            "tile" => self.tile(&mut c, place)?,
+            _ => {
+                let text = if word.is_empty() { "this" } else { word };
+                return Err(unknown("E315", "line starting with", text, DECLARATIONS.into_iter(), n.span));
+            }
+        }
+        c.finish()
+    }
+
+    // In declarations the name is known even if the rest of the line is wrong, so that uses of it are not errors of
+    // their own.
+
+    fn tensor(&mut self, c: &mut Cur, place: Span) -> R<()> {
+        let label = c.percent("`%` and the tensor's name")?;
+        self.tensors.declare(label, self.k.tensors.len(), place)?;
+        let name = Name::from(&label.hint);
+        let at = self.k.tensors.len();
+        let none = Expr::Int(0);
+        self.k.tensors.push(Tensor { name, dtype: DType::F32, len: none, access: Access::In, index: 0 });
+        c.expect(":")?;
+        let dtype = dtype(c)?;
+        c.expect("[")?;
+        let len = expr(c)?;
+        c.expect("]")?;
+        let way = |w: &str| match w {
+            "in" => Some(Access::In),
+            "out" => Some(Access::Out),
+            _ => None,
+        };
+        let access = c.one_of("use of a tensor", way, &["in", "out"])?;
+        let index = c.small("the number of the input or result")?;
+        let t = &mut self.k.tensors[at];
+        (t.dtype, t.len, t.access, t.index) = (dtype, len, access, index);
+        Ok(())
+    }
+
+    fn table(&mut self, c: &mut Cur) -> R<()> {
+        let name = c.at_word("`@` and the table's name")?;
+        let at = self.k.tables.iter().position(|t| t.name == name);
+        let at = at.unwrap_or_else(|| {
+            self.k.tables.push(Table { name: name.clone(), values: BTreeMap::new() });
+            self.k.tables.len() - 1
+        });
+        if c.peek().is_none() {
+            return Ok(());
+        }
+        c.expect_word("nranks")?;
+        let place = c.here();
+        let n = c.int("a number of ranks")?;
+        c.expect("=")?;
+        c.expect("[")?;
+        let values = c.list("]", |c| {
+            let span = c.here();
+            let entry = atom(c)?.as_int();
+            entry.ok_or_else(|| {
+                Diagnostic::error("E311", "entries of a table are integers").primary(span, "not one")
+            })
+        })?;
+        if self.k.tables[at].values.insert(n, values).is_some() {
+            return Err(twice("table", &format!("@{name} for {n} ranks"), place));
+        }
+        Ok(())
+    }
+
+    fn signal_array(&mut self, c: &mut Cur, place: Span) -> R<()> {
+        let label = c.at_name("`@` and the array's name")?;
+        self.signals.declare(label, self.k.signals.len(), place)?;
+        let name = Name::from(&label.hint);
+        let at = self.k.signals.len();
+        self.k.signals.push(Signals { name, count: Expr::Int(0), per_call: Expr::Int(0), at: None });
+        let count = index(c)?;
+        c.expect_word("per")?;
+        c.expect_word("call")?;
+        let per_call = expr(c)?;
+        let offset = offset(c)?;
+        let s = &mut self.k.signals[at];
+        (s.count, s.per_call, s.at) = (count, per_call, offset);
+        Ok(())
+    }
+
+    fn area(&mut self, c: &mut Cur, place: Span, peers: bool) -> R<()> {
+        let label = c.at_name("`@` and the area's name")?;
+        self.areas.declare(label, self.k.areas.len(), place)?;
+        let at = self.k.areas.len();
+        self.k.areas.push(Area {
+            name: Name::from(&label.hint),
+            dtype: DType::F32,
+            slots: Expr::Int(0),
+            capacity: Expr::Int(0),
+            reach: if peers { Reach::Peers } else { Reach::Own },
+            arena: 0,
+            at: None,
+        });
+        c.expect(":")?;
+        let dtype = dtype(c)?;
+        c.expect("[")?;
+        let slots = expr(c)?;
+        c.expect_word("x")?;
+        let capacity = expr(c)?;
+        c.expect("]")?;
+        c.expect_word("arena")?;
+        let arena = c.small("the number of the arena")?;
+        let offset = offset(c)?;
+        let a = &mut self.k.areas[at];
+        (a.dtype, a.slots, a.capacity, a.arena, a.at) = (dtype, slots, capacity, arena, offset);
+        Ok(())
+    }
+
+    fn tile(&mut self, c: &mut Cur, place: Span) -> R<()> {
+        let label = c.dollar_name("`$` and the tile's name")?;
+        self.tiles.declare(label, self.k.tiles.len(), place)?;
+        let at = self.k.tiles.len();
+        self.k.tiles.push(Tile { name: Name::from(&label.hint), dtype: DType::F32, elements: 0, at: None });
+        c.expect(":")?;
+        let dtype = dtype(c)?;
+        c.expect("[")?;
+        let elements = c.small("the number of elements")?;
+        c.expect("]")?;
+        let address = if c.eat_word("at") { Some(c.small("the address")?) } else { None };
+        let t = &mut self.k.tiles[at];
+        (t.dtype, t.elements, t.at) = (dtype, elements, address);
+        Ok(())
+    }
+
+    fn statements(&mut self, nodes: &[Node]) -> Vec<Stmt> {
+        let mut list = vec![];
+        // Whether the line before is an `if`, be it read or not.
+        let mut open = false;
+        for n in nodes {
+            let mut c = Cur::new(&n.toks, n.span);
+            let word = head(n);
+            if word == "else" {
+                c.skip();
+                keep(c.finish(), self.out);
+                let kids = self.statements(&n.kids);
+                match list.last_mut() {
+                    Some(Stmt::If { other, .. }) if open => *other = kids,
+                    _ if open => {}
+                    _ => self.out.push(
+                        Diagnostic::error("E314", "`else` without `if`")
+                            .primary(n.span, "no `if` right above"),
+                    ),
+                }
+                open = false;
+                continue;
+            }
+            open = word == "if";
+            let kids = match word {
+                "for" | "if" | "tiles" => self.statements(&n.kids),
+                _ => {
+                    leaf(n, self.out);
+                    vec![]
+                }
+            };
+            let st = self.statement(&mut c, n, kids).and_then(|s| c.finish().map(|()| s));
+            list.extend(keep(st, self.out));
+        }
+        list
+    }
+
+    fn statement(&self, c: &mut Cur, n: &Node, kids: Vec<Stmt>) -> R<Stmt> {
+        let word = head(n);
+        c.skip();
+        Ok(match word {
+            "let" => {
+                let name = c.word("a name")?;
+                c.expect("=")?;
+                Stmt::Let { name, value: expr(c)? }
+            }
+            "for" => {
+                let var = c.word("a variable")?;
+                c.expect_word("in")?;
+                let lo = expr(c)?;
+                c.expect("..")?;
+                Stmt::For { var, lo, hi: expr(c)?, body: kids }
+            }
+            "if" => Stmt::If { cond: expr(c)?, then: kids, other: vec![] },
+            "tiles" => {
+                let pos = c.word("the name of the first element")?;
+                c.expect(",")?;
+                let len = c.word("the name of the length")?;
+                c.expect_word("in")?;
+                let total = expr(c)?;
+                c.expect_word("by")?;
+                Stmt::Tiles { pos, len, total, step: c.small("the elements of a tile")?, body: kids }
+            }
+            "from" => {
+                let place = c.string("a place in quotes")?;
+                Stmt::Note { place, text: c.string("an operation in quotes")? }
+            }
+            _ => Stmt::Op(self.operation(c, word, n.span)?),
+        })
+    }
+
+    fn tile_of(&self, c: &mut Cur) -> R<TileId> {
+        let span = c.here();
+        let label: &Label = c.dollar_name("`$` and a tile")?;
+        Ok(TileId(self.tiles.find(label, span)? as u32))
+    }
+
+    fn signal(&self, c: &mut Cur) -> R<(SignalsId, Expr)> {
+        let id = SignalsId(c.at_of(&self.signals, "`@` and an array of signals")? as u32);
+        Ok((id, index(c)?))
+    }
+
+    fn gm(&self, c: &mut Cur) -> R<Gm> {
+        let object = match c.peek() {
+            Some(Tok::Percent(_)) => {
+                Object::Tensor(TensorId(c.percent_of(&self.tensors, "a tensor")? as u32))
+            }
+            Some(Tok::At(_)) => Object::Area(AreaId(c.at_of(&self.areas, "a window")? as u32)),
+            _ => return Err(c.expected("`%` and a tensor or `@` and a window")),
+        };
+        let mut slot = Expr::Int(0);
+        let mut offset = index(c)?;
+        if c.is_sym("[") {
+            slot = offset;
+            offset = index(c)?;
+        } else if let Object::Area(_) = object {
+            return Err(c.expected("`[` and the element in the slot"));
+        }
+        let mut peer = None;
+        if c.eat_word("at") {
+            c.expect("(")?;
+            peer = Some(expr(c)?);
+            c.expect(")")?;
+        }
+        Ok(Gm { object, slot, offset, peer })
+    }
+
+    fn operation(&self, c: &mut Cur, word: &str, line: Span) -> R<Op> {
+        if let Some(op) = VecOp::ALL.into_iter().find(|o| o.name() == word) {
+            return self.vector(c, op);
+        }
+        Ok(match word {
+            "load" => {
+                let tile = self.tile_of(c)?;
+                let len = index(c)?;
+                c.expect("=")?;
+                Op::Load { tile, len, from: self.gm(c)? }
+            }
+            "store" => {
+                let to = self.gm(c)?;
+                c.expect("=")?;
+                let tile = self.tile_of(c)?;
+                Op::Store { to, tile, len: index(c)? }
+            }
+            "select" => self.select(c)?,
+            "convert" => {
+                let dst = self.tile_of(c)?;
+                c.expect("=")?;
+                let src = self.tile_of(c)?;
+                let parse = |w: &str| Rounding::ALL.into_iter().find(|r| r.name() == w);
+                Op::Convert {
+                    dst,
+                    src,
+                    rounding: c.one_of("rounding", parse, &Rounding::ALL.map(Rounding::name))?,
+                }
+            }
+            "notify" => {
+                c.expect("(")?;
+                let peer = expr(c)?;
+                c.expect(")")?;
+                c.expect(":")?;
+                let (signals, index) = self.signal(c)?;
+                Op::Notify { peer, signals, index }
+            }
+            "wait" => {
+                let (signals, index) = self.signal(c)?;
+                c.expect(">=")?;
+                Op::Wait { signals, index, value: expr(c)? }
+            }
+            "fence.release" => Op::Release,
+            "fence.acquire" => Op::Acquire,
+            "fence.complete" => Op::Complete,
+            "barrier" if c.eat_word("all") => Op::Barrier(Barrier::All),
+            "barrier" => Op::Barrier(Barrier::Pipe(pipe(c)?)),
+            "dsb" => Op::Dsb,
+            "flag.set" => {
+                let (from, to, event) = flag(c)?;
+                Op::SetFlag { from, to, event }
+            }
+            "flag.wait" => {
+                let (from, to, event) = flag(c)?;
+                Op::WaitFlag { from, to, event }
+            }
+            _ => {
+                let text = if word.is_empty() { "this" } else { word };
+                let valid = STATEMENTS.into_iter().chain(VecOp::ALL.map(VecOp::name));
+                return Err(unknown("E315", "statement", text, valid, line));
+            }
+        })
+    }
+
+    fn vector(&self, c: &mut Cur, op: VecOp) -> R<Op> {
+        let dst = self.tile_of(c)?;
+        let len = index(c)?;
+        c.expect("=")?;
+        let place = c.here();
+        let mut args = vec![];
+        loop {
+            args.push(match c.peek() {
+                Some(Tok::DollarName(_)) => VArg::Tile(self.tile_of(c)?),
+                _ => VArg::Num(c.number("a tile or a number")?),
+            });
+            if !c.eat(",") {
+                break;
+            }
+        }
+        if args.len() != op.arity() {
+            let counts = format!("{} takes {} operands, {} are given", op.name(), op.arity(), args.len());
+            return Err(Diagnostic::error("E311", counts).primary(place, "here"));
+        }
+        Ok(Op::Vector { op, dst, args, len })
+    }
+
+    fn select(&self, c: &mut Cur) -> R<Op> {
+        let dst = self.tile_of(c)?;
+        let len = index(c)?;
+        c.expect("=")?;
+        let a = self.tile_of(c)?;
+        let cmp =
+            COMPARE.into_iter().find(|o| c.eat(o.symbol())).ok_or_else(|| c.expected("a comparison"))?;
+        let b = self.tile_of(c)?;
+        c.expect(",")?;
+        let x = self.tile_of(c)?;
+        c.expect(",")?;
+        let y = self.tile_of(c)?;
+        c.expect_word("mask")?;
+        Ok(Op::Select { cmp, dst, a, b, x, y, mask: self.tile_of(c)?, len })
+    }
+}
+
+/// Whether the line is `tile VERSION`, and what is wrong with it then; none if it is another line.
+fn version(n: &Node) -> Option<R<()>> {
+    let mut c = Cur::new(&n.toks, n.span);
+    if !c.eat_word("tile") {
+        return None;
+    }
+    let span = c.here();
+    let version = match c.int("the version of the format") {
+        Ok(v) => v,
+        Err(d) => return Some(Err(d)),
+    };
+    if version != VERSION {
+        return Some(Err(Diagnostic::error(
+            "E317",
+            format!("version {version} of the tile level is not known"),
+        )
+        .primary(span, format!("this kbc reads and writes version {VERSION}"))));
+    }
+    Some(c.finish())
+}
+
+fn twice(what: &str, name: &str, span: Span) -> Diagnostic {
+    Diagnostic::error("E313", format!("{what} {name} is declared twice")).primary(span, "again here")
+}
+
+/// `[EXPR]`
+fn index(c: &mut Cur) -> R<Expr> {
+    c.expect("[")?;
+    let e = expr(c)?;
+    c.expect("]")?;
+    Ok(e)
+}
+
+/// `at EXPR`, if it is there.
+fn offset(c: &mut Cur) -> R<Option<Expr>> {
+    if c.eat_word("at") { expr(c).map(Some) } else { Ok(None) }
+}
+
+fn pipe(c: &mut Cur) -> R<Pipe> {
+    let parse = |w: &str| Pipe::ALL.into_iter().find(|p| p.name() == w);
+    c.one_of("pipe", parse, &Pipe::ALL.map(Pipe::name))
+}
+
+/// `FROM -> TO EVENT`
+fn flag(c: &mut Cur) -> R<(Pipe, Pipe, u8)> {
+    let from = pipe(c)?;
+    c.expect("->")?;
+    Ok((from, pipe(c)?, c.small("the number of the event")?))
+}

@@ -1,0 +1,234 @@
+//! The text form of kernels, `.tile`: printing.
+//!
+//! Owns how a kernel is written; reading is [`super::parse`]. Lines, names and expressions are those of `.kir`
+//! (`kbc_ir::text`). What a pass has not decided yet (an offset, an address) is not written. The forms are
+//! `docs/tile.md`.
+
+use super::*;
+use kbc_ir::text::reader::{labels, quoted, show, string};
+
+/// Version of the format, in its first line.
+pub const VERSION: u64 = 1;
+
+struct Printer<'k> {
+    kernel: &'k Kernel,
+    tensors: Vec<String>,
+    signals: Vec<String>,
+    areas: Vec<String>,
+    tiles: Vec<String>,
+    out: String,
+}
+
+/// The kernel as text.
+pub fn print(kernel: &Kernel) -> String {
+    let mut p = Printer {
+        kernel,
+        tensors: labels(kernel.tensors.iter().map(|t| &t.name)),
+        signals: labels(kernel.signals.iter().map(|s| &s.name)),
+        areas: labels(kernel.areas.iter().map(|a| &a.name)),
+        tiles: labels(kernel.tiles.iter().map(|t| &t.name)),
+        out: String::new(),
+    };
+    p.head();
+    p.body(1, &kernel.body);
+    p.out
+}
+
+/// One operation as it stands in the text of its kernel.
+pub fn print_op(kernel: &Kernel, op: &Op) -> String {
+    let p = Printer {
+        kernel,
+        tensors: labels(kernel.tensors.iter().map(|t| &t.name)),
+        signals: labels(kernel.signals.iter().map(|s| &s.name)),
+        areas: labels(kernel.areas.iter().map(|a| &a.name)),
+        tiles: labels(kernel.tiles.iter().map(|t| &t.name)),
+        out: String::new(),
+    };
+    p.operation(op)
+}
+
+/// What an id is called; an id of nothing prints as a name that nothing has.
+fn name_of(sigil: char, names: &[String], id: u32) -> String {
+    match names.get(id as usize) {
+        Some(n) => format!("{sigil}{n}"),
+        None => format!("{sigil}`?{id}`"),
+    }
+}
+
+fn at(offset: &Option<Expr>) -> String {
+    offset.as_ref().map(|e| format!(" at {}", show(e, 0))).unwrap_or_default()
+}
+
+impl Printer<'_> {
+    fn line(&mut self, depth: usize, text: &str) {
+        self.out.push_str(&"  ".repeat(depth));
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    fn head(&mut self) {
+        let k = self.kernel;
+        self.line(0, &format!("tile {VERSION}"));
+        self.line(0, &format!("kernel @{} aiv", quoted(&k.name)));
+        for s in &k.scalars {
+            self.line(0, &format!("scalar {}", quoted(s)));
+        }
+        for (t, label) in k.tensors.iter().zip(self.tensors.clone()) {
+            let access = match t.access {
+                Access::In => "in",
+                Access::Out => "out",
+            };
+            self.line(0, &format!("tensor %{label} : {}[{}] {access} {}", t.dtype, show(&t.len, 0), t.index));
+        }
+        for t in &k.tables {
+            let name = quoted(&t.name);
+            if t.values.is_empty() {
+                self.line(0, &format!("table @{name}"));
+            }
+            for (n, list) in &t.values {
+                let list: Vec<String> = list.iter().map(i64::to_string).collect();
+                self.line(0, &format!("table @{name} nranks {n} = [{}]", list.join(", ")));
+            }
+        }
+        for (s, label) in k.signals.iter().zip(self.signals.clone()) {
+            let (count, per_call) = (show(&s.count, 0), show(&s.per_call, 0));
+            self.line(0, &format!("signals @{label}[{count}] per call {per_call}{}", at(&s.at)));
+        }
+        for (a, label) in k.areas.iter().zip(self.areas.clone()) {
+            let word = match a.reach {
+                Reach::Peers => "window",
+                Reach::Own => "scratch",
+            };
+            let size = format!("{}[{} x {}]", a.dtype, show(&a.slots, 0), show(&a.capacity, 0));
+            self.line(0, &format!("{word} @{label} : {size} arena {}{}", a.arena, at(&a.at)));
+        }
+        for (t, label) in k.tiles.iter().zip(self.tiles.clone()) {
+            let at = t.at.map(|a| format!(" at {a}")).unwrap_or_default();
+            self.line(0, &format!("tile ${label} : {}[{}]{at}", t.dtype, t.elements));
+        }
+        self.out.push('\n');
+        self.line(0, "body");
+    }
+
+    fn body(&mut self, depth: usize, list: &[Stmt]) {
+        for st in list {
+            match st {
+                Stmt::Let { name, value } => {
+                    self.line(depth, &format!("let {} = {}", quoted(name), show(value, 0)));
+                }
+                Stmt::For { var, lo, hi, body } => {
+                    self.line(depth, &format!("for {} in {}..{}", quoted(var), show(lo, 0), show(hi, 0)));
+                    self.body(depth + 1, body);
+                }
+                Stmt::If { cond, then, other } => {
+                    self.line(depth, &format!("if {}", show(cond, 0)));
+                    self.body(depth + 1, then);
+                    if !other.is_empty() {
+                        self.line(depth, "else");
+                        self.body(depth + 1, other);
+                    }
+                }
+                Stmt::Tiles { pos, len, total, step, body } => {
+                    let names = format!("{}, {}", quoted(pos), quoted(len));
+                    self.line(depth, &format!("tiles {names} in {} by {step}", show(total, 0)));
+                    self.body(depth + 1, body);
+                }
+                Stmt::Note { place, text } => {
+                    self.line(depth, &format!("from {} {}", string(place), string(text)));
+                }
+                Stmt::Op(op) => {
+                    let text = self.operation(op);
+                    self.line(depth, &text);
+                }
+            }
+        }
+    }
+
+    fn tile(&self, id: TileId) -> String {
+        name_of('$', &self.tiles, id.0)
+    }
+
+    fn gm(&self, g: &Gm) -> String {
+        let offset = show(&g.offset, 0);
+        let place = match g.object {
+            Object::Tensor(t) if g.slot == Expr::Int(0) => {
+                format!("{}[{offset}]", name_of('%', &self.tensors, t.0))
+            }
+            Object::Tensor(t) => {
+                format!("{}[{}][{offset}]", name_of('%', &self.tensors, t.0), show(&g.slot, 0))
+            }
+            Object::Area(a) => format!("{}[{}][{offset}]", name_of('@', &self.areas, a.0), show(&g.slot, 0)),
+        };
+        match &g.peer {
+            None => place,
+            Some(p) => format!("{place} at ({})", show(p, 0)),
+        }
+    }
+
+    fn operation(&self, op: &Op) -> String {
+        let signal =
+            |s: &SignalsId, i: &Expr| format!("{}[{}]", name_of('@', &self.signals, s.0), show(i, 0));
+        match op {
+            Op::Load { tile, len, from } => {
+                format!("load {}[{}] = {}", self.tile(*tile), show(len, 0), self.gm(from))
+            }
+            Op::Store { to, tile, len } => {
+                format!("store {} = {}[{}]", self.gm(to), self.tile(*tile), show(len, 0))
+            }
+            Op::Vector { op, dst, args, len } => {
+                let args: Vec<String> = args
+                    .iter()
+                    .map(|a| match a {
+                        VArg::Tile(t) => self.tile(*t),
+                        VArg::Num(v) => format!("{v:?}"),
+                    })
+                    .collect();
+                format!("{} {}[{}] = {}", op.name(), self.tile(*dst), show(len, 0), args.join(", "))
+            }
+            Op::Select { cmp, dst, a, b, x, y, mask, len } => format!(
+                "select {}[{}] = {} {} {}, {}, {} mask {}",
+                self.tile(*dst),
+                show(len, 0),
+                self.tile(*a),
+                cmp.symbol(),
+                self.tile(*b),
+                self.tile(*x),
+                self.tile(*y),
+                self.tile(*mask)
+            ),
+            Op::Convert { dst, src, rounding } => {
+                format!("convert {} = {} {}", self.tile(*dst), self.tile(*src), rounding.name())
+            }
+            Op::Notify { peer, signals, index } => {
+                format!("notify ({}) : {}", show(peer, 0), signal(signals, index))
+            }
+            Op::Wait { signals, index, value } => {
+                format!("wait {} >= {}", signal(signals, index), show(value, 0))
+            }
+            Op::Release => "fence.release".into(),
+            Op::Acquire => "fence.acquire".into(),
+            Op::Complete => "fence.complete".into(),
+            Op::Barrier(Barrier::All) => "barrier all".into(),
+            Op::Barrier(Barrier::Pipe(p)) => format!("barrier {}", p.name()),
+            Op::Dsb => "dsb".into(),
+            Op::SetFlag { from, to, event } => format!("flag.set {} -> {} {event}", from.name(), to.name()),
+            Op::WaitFlag { from, to, event } => {
+                format!("flag.wait {} -> {} {event}", from.name(), to.name())
+            }
+        }
+    }
+}
+
+impl Rounding {
+    /// All of them.
+    pub const ALL: [Rounding; 3] = [Rounding::Exact, Rounding::Nearest, Rounding::Zero];
+
+    /// How it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rounding::Exact => "exact",
+            Rounding::Nearest => "nearest",
+            Rounding::Zero => "zero",
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The text form of kernels: what is printed reads back as the same kernel, and what is wrong is said with its place.
+
+use kbc_backend_ascend::tile::Kernel;
+use kbc_backend_ascend::tile::parse::parse;
+use kbc_backend_ascend::tile::text::print;
+use kbc_diag::FileId;
+
+fn read(name: &str, text: &str) -> Kernel {
+    parse(text, FileId(0)).unwrap_or_else(|d| panic!("{name}: {:#?}", d.list))
+}
+
+/// A good text is printed as it stands, but for its comments.
+#[test]
+fn good_files_read_back() {
+    insta::glob!("tile/good/*.tile", |path| {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).expect("it can be read");
+        let kernel = read(&name, &text);
+        let printed = print(&kernel);
+        assert_eq!(read(&name, &printed), kernel, "{name} changes when printed:\n{printed}");
+        let plain: String = text.lines().filter(|l| !l.starts_with(';')).map(|l| format!("{l}\n")).collect();
+        assert_eq!(printed, plain, "{name}");
+    });
+}
+
+/// Every fault of a bad text is reported in one run, each at its place.
+#[test]
+fn bad_files_are_refused() {
+    insta::glob!("tile/bad/*.tile", |path| {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).expect("it can be read");
+        let faults = parse(&text, FileId(0)).expect_err(&name);
+        let list: Vec<String> = faults
+            .list
+            .iter()
+            .map(|d| {
+                let span = d.span();
+                let line = 1 + text[..span.start as usize].matches('\n').count();
+                let at = text.get(span.start as usize..span.end as usize).unwrap_or("?");
+                format!("{} line {line} `{at}`: {}", d.code, d.title)
+            })
+            .collect();
+        insta::assert_snapshot!(list.join("\n"));
+    });
+}
