@@ -4,6 +4,7 @@
 //! of its sight.
 
 pub mod args;
+pub mod package;
 pub mod tile;
 
 /// A target of emission.

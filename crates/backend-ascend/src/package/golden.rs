@@ -1,0 +1,345 @@
+//! The program's definition as a function over whole tensors, in Python (`golden.py`).
+//!
+//! Owns the translation of a typed graph, placements erased: collectives and demands are the identity, an input that is
+//! partial is combined along its leading axis. Also the closed forms of inputs for a program that is one collective.
+
+use super::python::{self, quoted, tuple};
+use super::{Global, Package, refused};
+use kbc_diag::Diagnostic;
+use kbc_ir::graph::{Graph, Op, OpId, OpKind};
+use kbc_ir::name::Name;
+use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
+use kbc_ir::types::{CutRule, DType, ReduceOp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+const TEMPLATE: &str = include_str!("templates/golden.py");
+
+/// The file.
+///
+/// # Errors
+/// E457: an operation without a type, or a result that is partial.
+pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
+    let program = &package.program;
+    let (inputs, results) = (&program.inputs, &program.results);
+    if inputs.len() != program.graph.inputs.len() || results.len() != program.graph.results.len() {
+        return Err(refused("the description has other inputs or results than the program"));
+    }
+    if let Some(r) = results.iter().find(|r| r.ty.partial.is_some()) {
+        return Err(refused(format!("result {} is partial: its parts have no golden values", r.name)));
+    }
+    for g in inputs.iter().chain(results).filter(|g| g.sizes.len() != g.ty.dims.len()) {
+        return Err(refused(format!(
+            "{} has {} dimensions, and sizes of {}",
+            g.name,
+            g.ty.dims.len(),
+            g.sizes.len()
+        )));
+    }
+    let globals = |all: &[Global]| all.iter().map(|g| format!("    {},\n", global(g))).collect::<String>();
+    let shapes = |all: &[Global]| tuple(all.iter().map(|g| tuple(g.sizes.iter().map(python::expr))));
+    let axes: Vec<String> =
+        program.axes.iter().map(|(n, size)| format!("{}: {}", quoted(n), python::expr(size))).collect();
+    let moduli: Vec<String> = package
+        .moduli
+        .iter()
+        .map(|(p, m)| format!("{p}: {}", m.as_ref().map_or_else(|| "None".into(), tuple)))
+        .collect();
+    let (params, body) = body(&program.graph)?;
+    let form = form(inputs, results);
+    Ok(super::text::fill(
+        TEMPLATE,
+        &[
+            ("PROGRAM", &program.name),
+            ("INPUTS", &globals(inputs)),
+            ("OUTPUTS", &globals(results)),
+            ("MODULI", &format!("{{{}}}", moduli.join(", "))),
+            ("ULPS", &package.ulps.to_string()),
+            ("AXES", &format!("{{{}}}", axes.join(", "))),
+            ("INPUT_SHAPES", &shapes(inputs)),
+            ("OUTPUT_SHAPES", &shapes(results)),
+            ("PARAMS", &params.join(", ")),
+            ("BODY", &body),
+            ("FORM", form),
+        ],
+    ))
+}
+
+/// `Type("x", "f32", (None,), ("sum", ("tp",)), None)`
+fn global(g: &Global) -> String {
+    let names = |axes: &[Name]| tuple(axes.iter().map(|a| quoted(a)));
+    let cuts = g.ty.dims.iter().map(|d| match &d.cut {
+        None => "None".to_owned(),
+        Some(c) => {
+            let rule = if c.rule == CutRule::Even { "even" } else { "ceil" };
+            format!("(\"{rule}\", {})", names(&c.axes))
+        }
+    });
+    let mut out = format!("Type({}, \"{}\", {}", quoted(&g.name), g.ty.dtype, tuple(cuts));
+    // Writing to a string cannot fail.
+    if let Some((op, axes)) = &g.ty.partial {
+        let _ = write!(out, ", partial=(\"{op}\", {})", names(axes));
+    }
+    if let Some((c, axis)) = &g.ty.only {
+        let _ = write!(out, ", only=({c}, {})", quoted(axis));
+    }
+    out + ")"
+}
+
+/// Parameters, and the statements of the function.
+fn body(graph: &Graph) -> Result<(Vec<String>, String), Diagnostic> {
+    let mut names = Names::default();
+    let params: Vec<String> = graph.inputs.iter().map(|i| names.fresh(&i.name)).collect();
+    let mut values: BTreeMap<OpId, String> = BTreeMap::new();
+    let mut outputs: BTreeMap<usize, String> = BTreeMap::new();
+    let mut out = String::new();
+    for (name, input) in params.iter().zip(&graph.inputs) {
+        if let Some((op, _)) = &input.ty.partial {
+            let value = stored(&format!("combined({name}, \"{op}\")"), input.ty.dtype);
+            let _ = writeln!(out, "    {name} = {value}");
+        }
+    }
+    for &id in graph.order() {
+        let op = graph.op(id);
+        let args: Vec<String> = graph.operands(id).iter().filter_map(|o| values.get(o).cloned()).collect();
+        let same = || args.first().cloned().ok_or_else(|| broken(op, "it has no operand"));
+        let value = match &op.kind {
+            OpKind::Input(at) => {
+                params.get(*at).cloned().ok_or_else(|| broken(op, "there is no such input"))?
+            }
+            OpKind::Collective(_) | OpKind::Demand => same()?,
+            OpKind::Output(at) => {
+                outputs.insert(*at, same()?);
+                continue;
+            }
+            _ => {
+                let name = names.fresh(&op.name);
+                let _ = writeln!(out, "    {name} = {}", operation(graph, id, &args)?);
+                name
+            }
+        };
+        values.insert(id, value);
+    }
+    let _ = write!(out, "    return {}", tuple(outputs.into_values()));
+    Ok((params, out))
+}
+
+/// An operation that computes.
+fn operation(graph: &Graph, id: OpId, args: &[String]) -> Result<String, Diagnostic> {
+    let op = graph.op(id);
+    let dtype = op.ty.as_ref().map(|t| t.dtype).ok_or_else(|| broken(op, "it has no type"))?;
+    let from = graph.operands(id).first().and_then(|o| graph.op(*o).ty.as_ref()).map(|t| t.dtype);
+    let arg = |i: usize| args.get(i).map(String::as_str).ok_or_else(|| broken(op, "it lacks an operand"));
+    Ok(match &op.kind {
+        OpKind::Matmul { .. } => stored(&format!("torch.matmul({}, {})", arg(0)?, arg(1)?), dtype),
+        OpKind::Map(f) => {
+            if args.len() < f.params.len() {
+                return Err(broken(op, "its operands do not fit its function"));
+            }
+            let value = scalar(&f.body, args, dtype);
+            // The result has the shape of all operands, also of those that the expression does not read.
+            let read = arguments(&f.body);
+            if (0..args.len()).all(|i| read.contains(&i)) {
+                value
+            } else {
+                format!("torch.broadcast_tensors({value}, {})[0]", args.join(", "))
+            }
+        }
+        OpKind::ReduceDim { op: combiner, mean, dim, keep } => {
+            let keep = if *keep { ", keepdim=True" } else { "" };
+            let name = match combiner {
+                ReduceOp::Sum if *mean => "mean",
+                ReduceOp::Sum => "sum",
+                ReduceOp::Prod => "prod",
+                ReduceOp::Min => "amin",
+                ReduceOp::Max => "amax",
+            };
+            stored(&format!("torch.{name}({}, dim={dim}{keep})", arg(0)?), dtype)
+        }
+        OpKind::Cast(to) if to.is_float() => format!("stored({}.to(torch.float64), \"{to}\")", arg(0)?),
+        OpKind::Cast(to) => match from {
+            Some(_) => format!("integer({}, \"{to}\")", arg(0)?),
+            None => return Err(broken(op, "its operand has no type")),
+        },
+        OpKind::Input(_) | OpKind::Collective(_) | OpKind::Demand | OpKind::Output(_) => arg(0)?.to_owned(),
+    })
+}
+
+/// Wrapped to the type where integers wrap; floats keep the precision of float64.
+fn stored(value: &str, dtype: DType) -> String {
+    if dtype.is_float() || dtype == DType::I64 {
+        value.to_owned()
+    } else {
+        format!("stored({value}, \"{dtype}\")")
+    }
+}
+
+/// An elementwise expression; every operation is in parentheses or a call, as in the program's text.
+fn scalar(e: &Scalar, args: &[String], dtype: DType) -> String {
+    let go = |e: &Scalar| scalar(e, args, dtype);
+    let wrapped = |text: String| stored(&text, dtype);
+    match e {
+        Scalar::Num(v) => format!("number({}, \"{dtype}\")", float(*v)),
+        Scalar::Arg(i) => args.get(*i).cloned().unwrap_or_default(),
+        Scalar::Un(op, a) => match op {
+            ScalarUn::Neg => wrapped(format!("(-{})", go(a))),
+            ScalarUn::Abs => wrapped(format!("abs({})", go(a))),
+            other => format!("torch.{}({})", other.name(), go(a)),
+        },
+        Scalar::Bin(op, a, b) => {
+            let (a, b) = (go(a), go(b));
+            match op {
+                ScalarBin::Add => wrapped(format!("({a} + {b})")),
+                ScalarBin::Sub => wrapped(format!("({a} - {b})")),
+                ScalarBin::Mul => wrapped(format!("({a} * {b})")),
+                ScalarBin::Div if dtype.is_float() => format!("({a} / {b})"),
+                ScalarBin::Div => wrapped(format!("torch.div({a}, {b}, rounding_mode=\"trunc\")")),
+                ScalarBin::Min => format!("torch.minimum({a}, {b})"),
+                ScalarBin::Max => format!("torch.maximum({a}, {b})"),
+            }
+        }
+        Scalar::Pow(a, n) if dtype.is_float() => format!("({} ** {n})", go(a)),
+        // Integers wrap after every product.
+        Scalar::Pow(a, n) => {
+            let one = format!("number(1.0, \"{dtype}\")");
+            (0..*n).fold(one, |acc, _| wrapped(format!("({acc} * {})", go(a))))
+        }
+        Scalar::If(c, a, b) => {
+            format!("torch.where({} {} {}, {}, {})", go(&c.a), c.op.symbol(), go(&c.b), go(a), go(b))
+        }
+    }
+}
+
+/// Parameters that an expression reads.
+fn arguments(e: &Scalar) -> BTreeSet<usize> {
+    match e {
+        Scalar::Num(_) => BTreeSet::new(),
+        Scalar::Arg(i) => BTreeSet::from([*i]),
+        Scalar::Un(_, a) => arguments(a),
+        Scalar::Pow(a, n) => {
+            if *n == 0 {
+                BTreeSet::new()
+            } else {
+                arguments(a)
+            }
+        }
+        Scalar::Bin(_, a, b) => &arguments(a) | &arguments(b),
+        Scalar::If(c, a, b) => &(&arguments(&c.a) | &arguments(&c.b)) | &(&arguments(a) | &arguments(b)),
+    }
+}
+
+/// A number as Python writes it.
+fn float(v: f64) -> String {
+    if v.is_nan() {
+        "float(\"nan\")".into()
+    } else if v.is_infinite() {
+        if v > 0.0 { "float(\"inf\")".into() } else { "float(\"-inf\")".into() }
+    } else {
+        format!("{v:?}")
+    }
+}
+
+fn broken(op: &Op, why: &str) -> Diagnostic {
+    refused(format!("%{} has no golden value, {why}", op.name)).primary(op.span, "this operation")
+}
+
+/// Names of Python for names of the graph.
+#[derive(Default)]
+struct Names(BTreeSet<String>);
+
+impl Names {
+    fn fresh(&mut self, name: &Name) -> String {
+        let mut base: String =
+            name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        if !python::identifier(&base) {
+            base.insert(0, 'v');
+        }
+        let mut out = base.clone();
+        let mut n = 1;
+        while !self.0.insert(out.clone()) {
+            n += 1;
+            out = format!("{base}_{n}");
+        }
+        out
+    }
+}
+
+/// The closed form of the inputs of a program that is one collective of f32 or i32 over one axis.
+fn form(inputs: &[Global], results: &[Global]) -> &'static str {
+    let ([x], [y]) = (inputs, results) else { return NO_FORM };
+    let plain =
+        matches!(x.ty.dtype, DType::F32 | DType::I32) && x.ty.dtype == y.ty.dtype && x.sizes == y.sizes;
+    let cut = |g: &Global| -> Vec<usize> {
+        let single = |d: &kbc_ir::types::Dim| d.cut.as_ref().is_none_or(|c| c.axes.len() == 1);
+        if !g.ty.dims.iter().all(single) {
+            return vec![usize::MAX; 2];
+        }
+        g.ty.dims.iter().enumerate().filter(|(_, d)| d.cut.is_some()).map(|(i, _)| i).collect()
+    };
+    let (from, to) = (cut(x), cut(y));
+    if !plain || y.ty.only.is_some() {
+        return NO_FORM;
+    }
+    match (&x.ty.partial, &x.ty.only, &from[..], &to[..]) {
+        (Some((ReduceOp::Sum, axes)), None, [], [] | [_]) if axes.len() == 1 => SUM_FORM,
+        (None, Some(_), [], []) => BROADCAST_FORM,
+        (None, None, [_], []) => GATHER_FORM,
+        (None, None, [a], [b]) if a != b => EXCHANGE_FORM,
+        _ => NO_FORM,
+    }
+}
+
+const NO_FORM: &str = "# Inputs are exact integers; there is no closed form.
+FORM = None
+
+
+def form(nranks, count, launch):
+    raise NotImplementedError
+";
+
+const SUM_FORM: &str = "FORM = \"inputs i + 100 * rank + launch\"
+
+
+def form(nranks, count, launch):
+    \"\"\"Rank r gives i + 100 * r + launch for element i, so the sum over p ranks is p * i + 100 * p * (p - 1) / 2 + p * launch.\"\"\"
+    shape = shapes(nranks, count)[1][0]
+    i = torch.arange(elements(shape)).reshape(shape)
+    given = torch.stack([i + 100 * r + launch for r in range(nranks)])
+    return given, nranks * i + 100 * (nranks * (nranks - 1) // 2) + nranks * launch
+";
+
+const GATHER_FORM: &str = "FORM = \"inputs 100 * rank + i + launch\"
+
+
+def form(nranks, count, launch):
+    \"\"\"Rank r gives 100 * r + i + launch for element i of its part; the result is the parts one after another.\"\"\"
+    whole = torch.empty(shapes(nranks, count)[0][0], dtype=torch.int64)
+    for r in range(nranks):
+        held = whole[box(INPUTS[0], whole.shape, nranks, r)]
+        held.copy_(100 * r + torch.arange(held.numel()).reshape(held.shape) + launch)
+    return whole, whole
+";
+
+const EXCHANGE_FORM: &str = "FORM = \"inputs 1000 * source + 100 * rank + j + launch\"
+
+
+def form(nranks, count, launch):
+    \"\"\"Element j of what rank s sends to rank r is 1000 * s + 100 * r + j + launch.\"\"\"
+    whole = torch.empty(shapes(nranks, count)[0][0], dtype=torch.int64)
+    for s in range(nranks):
+        for r in range(nranks):
+            pair = zip(box(INPUTS[0], whole.shape, nranks, s), box(OUTPUTS[0], whole.shape, nranks, r))
+            held = whole[tuple(slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in pair)]
+            held.copy_(1000 * s + 100 * r + torch.arange(held.numel()).reshape(held.shape) + launch)
+    return whole, whole
+";
+
+const BROADCAST_FORM: &str = "FORM = \"inputs 100 * root + i + launch\"
+
+
+def form(nranks, count, launch):
+    \"\"\"The root gives 100 * root + i + launch, and every rank receives it.\"\"\"
+    shape = shapes(nranks, count)[0][0]
+    whole = 100 * INPUTS[0].only[0] + torch.arange(elements(shape)).reshape(shape) + launch
+    return whole, whole
+";

@@ -1,0 +1,152 @@
+//! The window of a rank as the kernel has it: rows, size, launches a domain serves.
+//!
+//! Read from the kernel that passes have laid out; nothing is decided here. Harness, manifest and `kbc explain window` read
+//! this.
+
+use super::refused;
+use crate::tile::{Kernel, Reach};
+use kbc_diag::Diagnostic;
+use kbc_ir::expr::{BinOp, EvalError, Expr};
+use kbc_ir::name::Name;
+use std::fmt::Write;
+
+/// Bytes of a line: every counter and every slot starts on one.
+pub const LINE: i64 = 64;
+/// The largest value of a counter.
+pub const LARGEST_SIGNAL: i64 = i32::MAX as i64;
+
+/// What a row of a window is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RowKind {
+    /// Counters.
+    Signals {
+        /// How many.
+        count: Expr,
+        /// Most that a launch adds to one of them.
+        per_call: Expr,
+    },
+    /// Slots of data.
+    Slots {
+        /// How many.
+        slots: Expr,
+        /// Elements a slot holds.
+        capacity: Expr,
+        /// Element type.
+        dtype: kbc_ir::types::DType,
+        /// Who reaches them.
+        reach: Reach,
+    },
+}
+
+/// A part of the window.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// Name.
+    pub name: Name,
+    /// First byte.
+    pub at: Expr,
+    /// Bytes.
+    pub bytes: Expr,
+    /// What is there.
+    pub kind: RowKind,
+}
+
+/// The window of every rank.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Layout {
+    /// Rows; those of areas that are never in use together may overlap.
+    pub rows: Vec<Row>,
+}
+
+impl Layout {
+    /// That of a kernel.
+    ///
+    /// # Errors
+    /// E457: an area or an array of counters without an offset.
+    pub fn of(kernel: &Kernel) -> Result<Layout, Diagnostic> {
+        let at = |name: &Name, at: &Option<Expr>| {
+            at.clone().ok_or_else(|| refused(format!("`{name}` has no place in the window")))
+        };
+        let mut rows = vec![];
+        for s in &kernel.signals {
+            let bytes = (s.count.clone() * Expr::Int(LINE)).simplify();
+            let kind = RowKind::Signals { count: s.count.clone(), per_call: s.per_call.clone() };
+            rows.push(Row { name: s.name.clone(), at: at(&s.name, &s.at)?, bytes, kind });
+        }
+        for a in &kernel.areas {
+            let bytes = (a.slots.clone() * a.stride() * Expr::Int(a.dtype.bytes() as i64)).simplify();
+            let kind = RowKind::Slots {
+                slots: a.slots.clone(),
+                capacity: a.capacity.clone(),
+                dtype: a.dtype,
+                reach: a.reach,
+            };
+            rows.push(Row { name: a.name.clone(), at: at(&a.name, &a.at)?, bytes, kind });
+        }
+        Ok(Layout { rows })
+    }
+
+    /// Bytes of the window: up to the end of the last row, at least a line.
+    pub fn bytes(&self) -> Expr {
+        let ends = self.rows.iter().map(|r| (r.at.clone() + r.bytes.clone()).simplify());
+        ends.fold(Expr::Int(LINE), |most, end| Expr::bin(BinOp::Max, most, end))
+    }
+}
+
+/// The memory map of a rank's window at given sizes, as text: byte ranges, what is there, and how many launches a domain
+/// serves before a counter leaves its 32 bits.
+///
+/// # Errors
+/// E457: a layout that has no value there.
+pub fn window_text(kernel: &Kernel, nranks: u64, count: u64) -> Result<String, Diagnostic> {
+    let layout = Layout::of(kernel)?;
+    let value = |e: &Expr| {
+        let var = |n: &Name| match n.as_str() {
+            crate::tile::NRANKS => i64::try_from(nranks).ok(),
+            crate::tile::COUNT => i64::try_from(count).ok(),
+            _ => None,
+        };
+        let fail = |why: EvalError| {
+            refused(format!("the window has no size at {nranks} ranks, {count} elements: {why}"))
+        };
+        e.eval(&Sized { var, kernel, nranks }).map_err(fail)
+    };
+    let mut out = format!("window of {} ({} bytes of every rank)\n", kernel.name, value(&layout.bytes())?);
+    let mut served = LARGEST_SIGNAL;
+    for row in &layout.rows {
+        let (at, bytes) = (value(&row.at)?, value(&row.bytes)?);
+        let what = match &row.kind {
+            RowKind::Signals { count, per_call } => {
+                let most = value(per_call)?;
+                served = served.min(LARGEST_SIGNAL / most.max(1));
+                format!("{} counters, a line each; at most {most} added in a launch", value(count)?)
+            }
+            RowKind::Slots { slots, capacity, dtype, reach } => {
+                let who = if *reach == Reach::Peers { "" } else { "; this rank alone" };
+                format!("{} slots of {} {dtype}{who}", value(slots)?, value(capacity)?)
+            }
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "  {:<28} {:<20} {what}", row.name.as_str(), format!("{at}..{}", at + bytes));
+    }
+    let _ = writeln!(out, "a domain serves {served} launches");
+    Ok(out)
+}
+
+/// Scalars and tables at given sizes.
+struct Sized<'a, F> {
+    var: F,
+    kernel: &'a Kernel,
+    nranks: u64,
+}
+
+impl<F: Fn(&Name) -> Option<i64>> kbc_ir::expr::Env for Sized<'_, F> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        (self.var)(name)
+    }
+
+    fn table(&self, name: &Name, index: i64) -> Option<i64> {
+        let table = self.kernel.tables.iter().find(|t| t.name == *name)?;
+        table.values.get(&self.nranks)?.get(usize::try_from(index).ok()?).copied()
+    }
+}

@@ -1,0 +1,194 @@
+//! What is written for the runtime: kernel, orchestration, harness, golden values, test, description.
+//!
+//! Owns the description of a package and the files made from it. The text of the kernel is given ([`Package::source`]); all
+//! other files come from the one list of arguments ([`crate::args`]), the layout of the window as the kernel has it
+//! ([`layout`]) and the graph of the program ([`golden`]), so that nothing is stated twice. Writing the folder is the
+//! driver's business.
+//!
+//! Golden values are made from the *definition* of the program: its graph on one device, never from schedule or layout.
+
+pub mod golden;
+pub mod layout;
+pub mod platform;
+pub mod python;
+mod sizes;
+mod text;
+
+pub use layout::{Layout, Row, RowKind, window_text};
+pub use platform::{PLATFORMS, RUNTIMES, support};
+pub use sizes::{Sizes, fit_sizes};
+
+use crate::tile::{COUNT, Kernel, NRANKS};
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::expr::Expr;
+use kbc_ir::graph::Graph;
+use kbc_ir::name::Name;
+use kbc_ir::types::TensorType;
+use std::collections::BTreeMap;
+
+/// A global tensor of the program at every size.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Global {
+    /// Name, as in the program.
+    pub name: Name,
+    /// Element type and placement; the sizes in it are those of one instance and are not read.
+    pub ty: TensorType,
+    /// Global sizes in [`NRANKS`] and [`COUNT`], one a dimension ([`fit_sizes`] makes them).
+    pub sizes: Vec<Expr>,
+}
+
+/// The program that the kernel computes.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Name.
+    pub name: Name,
+    /// The file it is in, as the user wrote it.
+    pub file: String,
+    /// Its graph at one size, typed; placements and collectives in it are not read.
+    pub graph: Graph,
+    /// Mesh axes, slowest first, with their sizes in [`NRANKS`].
+    pub axes: Vec<(Name, Expr)>,
+    /// Inputs, in the order of `graph.inputs`.
+    pub inputs: Vec<Global>,
+    /// Results, in the order of `graph.results`.
+    pub results: Vec<Global>,
+}
+
+/// The variable count of a family.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CountClaim {
+    /// The program's parameter.
+    pub parameter: Name,
+    /// The largest value claimed; all from 0 on are.
+    pub largest: u64,
+    /// What the harness uses if nothing is said.
+    pub default: u64,
+}
+
+/// Sizes for which the kernel was checked, and for no others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Rank counts, ascending.
+    pub ranks: Vec<u64>,
+    /// The count, if there is a variable one.
+    pub count: Option<CountClaim>,
+}
+
+/// A step that was really taken, and what came out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Evidence {
+    /// `proven`, `verified`, `traces compared`, ...
+    pub step: String,
+    /// At which sizes, with which result.
+    pub words: String,
+}
+
+/// The description of a target that the kernel was written for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProfileLine {
+    /// Name.
+    pub name: String,
+    /// Revisions of the runtime and of the instruction library it was checked against.
+    pub revision: String,
+    /// Bytes of a window at most.
+    pub largest_window: u64,
+}
+
+/// Everything a package is made from.
+#[derive(Clone, Debug)]
+pub struct Package<'a> {
+    /// The kernel, laid out.
+    pub kernel: &'a Kernel,
+    /// Its C++ text.
+    pub source: &'a str,
+    /// What it computes.
+    pub program: Program,
+    /// For which sizes.
+    pub claim: Claim,
+    /// For each claimed rank count the moduli of exact inputs, one an input (the evaluator's `exact_modulus` at the
+    /// largest claimed count); none where integers do not stay exact.
+    pub moduli: BTreeMap<u64, Option<Vec<u32>>>,
+    /// Units in the last place by which results may differ from the golden values; 0 where the program is exact.
+    pub ulps: u32,
+    /// What was checked.
+    pub evidence: Vec<Evidence>,
+    /// The target.
+    pub profile: ProfileLine,
+}
+
+/// The files of the package: path in the folder, content.
+///
+/// # Errors
+/// E457: something that has no place in a package (a name that is no identifier, an area without an offset, a result that
+/// is partial, inconsistent claims). All that are found.
+pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostics> {
+    let layout = Layout::of(package.kernel);
+    let golden = golden::print(package);
+    let mut found = Diagnostics::new();
+    check(package).into_iter().for_each(|d| found.push(d));
+    let (layout, golden) = match (layout, golden) {
+        (Ok(l), Ok(g)) if !found.has_errors() => (l, g),
+        (l, g) => {
+            l.err().into_iter().chain(g.err()).for_each(|d| found.push(d));
+            return Err(found);
+        }
+    };
+    let name = &package.kernel.name;
+    let out = [
+        ("README.md".to_owned(), text::readme(package, &layout)),
+        ("golden.py".into(), golden),
+        ("harness.py".into(), text::harness(package)),
+        (format!("kernels/aiv/{name}.cpp"), package.source.to_owned()),
+        (format!("kernels/orchestration/{name}_orch.cpp"), text::orchestration(package)),
+        ("layout.py".into(), text::layout(package, &layout)?),
+        ("main.py".into(), text::main(package)),
+        ("manifest.json".into(), text::manifest(package, &layout)),
+        (format!("test_{name}.py"), text::test(package)),
+    ];
+    Ok(out.into_iter().map(|(n, t)| (n, t.into_bytes())).collect())
+}
+
+/// What cannot be packaged, in the user's words.
+pub(crate) fn refused(what: impl Into<String>) -> Diagnostic {
+    Diagnostic::error("E457", format!("no package can be made: {}", what.into()))
+}
+
+/// What is wrong with a description, apart from its layout and its program.
+fn check(package: &Package<'_>) -> Vec<Diagnostic> {
+    let (kernel, claim) = (package.kernel, &package.claim);
+    let mut out = vec![];
+    let names = [&kernel.name].into_iter().chain(kernel.tensors.iter().map(|t| &t.name));
+    for n in names.filter(|n| !python::identifier(n)) {
+        out.push(refused(format!("`{n}` is no identifier of C++ and Python")));
+    }
+    if claim.ranks.is_empty() || !claim.ranks.is_sorted_by(|a, b| a < b) {
+        out.push(refused("the claimed rank counts are not an ascending list"));
+    }
+    if claim.count.as_ref().is_some_and(|c| c.default > c.largest) {
+        out.push(refused("the default count is above the largest one"));
+    }
+    let known = |s: &Name| [NRANKS, COUNT, crate::tile::CALL].contains(&s.as_str());
+    for s in kernel.scalars.iter().filter(|s| !known(s)) {
+        out.push(refused(format!("the harness has no value for the scalar `{s}`")));
+    }
+    for r in &claim.ranks {
+        let entry = package.moduli.get(r);
+        if entry.is_none_or(|m| m.as_ref().is_some_and(|m| m.len() != package.program.inputs.len())) {
+            out.push(refused(format!("there are no moduli of exact inputs for {r} ranks")));
+        }
+        for t in kernel.tables.iter().filter(|t| !t.values.contains_key(r)) {
+            out.push(refused(format!("table `{}` has no entries for {r} ranks", t.name)));
+        }
+    }
+    let (inputs, results) = (package.program.inputs.len() as u32, package.program.results.len() as u32);
+    for t in &kernel.tensors {
+        let most = if t.access == crate::tile::Access::In { inputs } else { results };
+        if t.index >= most {
+            out.push(refused(format!(
+                "tensor `{}` is input or result {}, and there are {most}",
+                t.name, t.index
+            )));
+        }
+    }
+    out
+}

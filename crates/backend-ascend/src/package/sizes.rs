@@ -1,0 +1,78 @@
+//! Sizes of the program's tensors as expressions in the rank count and the count.
+//!
+//! A tensor's type is known at the sizes that were compiled. A size as a function of rank count and count is found among
+//! the few forms programs have, and must give every one of the samples.
+
+use crate::tile::{COUNT, NRANKS};
+use kbc_ir::expr::{BinOp, Expr};
+
+/// One instance of a family.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Sizes {
+    /// Ranks.
+    pub nranks: u64,
+    /// The count; 0 where there is none.
+    pub count: u64,
+}
+
+/// For each dimension an expression that has the sampled size in every instance: `a * B + b` with B one of 1, `count`,
+/// `nranks` and `nranks * count`. None if some dimension is of no such form, or the samples differ in dimensions.
+///
+/// More than one form may fit few samples; give at least two rank counts and two counts where they vary.
+pub fn fit_sizes(samples: &[(Sizes, Vec<u64>)]) -> Option<Vec<Expr>> {
+    let dims = samples.first()?.1.len();
+    if samples.iter().any(|s| s.1.len() != dims) {
+        return None;
+    }
+    (0..dims).map(|d| fit(&samples.iter().map(|(at, s)| (*at, s[d])).collect::<Vec<_>>())).collect()
+}
+
+fn fit(samples: &[(Sizes, u64)]) -> Option<Expr> {
+    let first = samples.first()?.1;
+    if samples.iter().all(|s| s.1 == first) {
+        return i64::try_from(first).ok().map(Expr::Int);
+    }
+    let product = Expr::Bin(BinOp::Mul, Box::new(Expr::var(NRANKS)), Box::new(Expr::var(COUNT)));
+    type Base = fn(Sizes) -> i128;
+    let bases: [(Base, Expr); 3] = [
+        (|s| s.count.into(), Expr::var(COUNT)),
+        (|s| s.nranks.into(), Expr::var(NRANKS)),
+        (|s| i128::from(s.nranks) * i128::from(s.count), product),
+    ];
+    bases.into_iter().find_map(|(base, e)| {
+        let at = |s: &(Sizes, u64)| (base(s.0), i128::from(s.1));
+        let (x, y) = at(&samples[0]);
+        let (u, v) = samples.iter().map(at).find(|(u, _)| *u != x)?;
+        let (rise, run) = (v - y, u - x);
+        if rise % run != 0 {
+            return None;
+        }
+        let (a, b) = (rise / run, y - rise / run * x);
+        let fits = samples.iter().map(at).all(|(u, v)| a * u + b == v);
+        let (a, b) = (i64::try_from(a).ok()?, i64::try_from(b).ok()?);
+        fits.then(|| (e * Expr::Int(a) + Expr::Int(b)).simplify())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(value: impl Fn(u64, u64) -> u64) -> String {
+        let at: Vec<(Sizes, Vec<u64>)> = [(2, 10), (2, 11), (3, 10), (4, 24)]
+            .map(|(nranks, count)| (Sizes { nranks, count }, vec![value(nranks, count)]))
+            .to_vec();
+        fit_sizes(&at).map_or_else(|| "none".into(), |e| e[0].to_string())
+    }
+
+    #[test]
+    fn forms_of_programs_are_found_and_others_are_not() {
+        assert_eq!(shown(|_, _| 7), "7");
+        assert_eq!(shown(|_, n| n), "count");
+        assert_eq!(shown(|_, n| 3 * n + 2), "count * 3 + 2");
+        assert_eq!(shown(|p, _| p), "nranks");
+        assert_eq!(shown(|p, n| p * n), "nranks * count");
+        assert_eq!(shown(|p, n| n / p), "none");
+        assert_eq!(fit_sizes(&[]), None);
+    }
+}

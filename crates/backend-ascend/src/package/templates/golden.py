@@ -1,0 +1,201 @@
+"""Inputs and golden values of @PROGRAM@, from its definition alone.
+
+The program as written, on one device: tensors are whole, placement is erased, a collective changes nothing, and an
+input that is partial over ranks has a leading axis and stands for the combination of its slices. Floats are computed
+in float64, integers in int64. Neither the schedule nor the kernel's layout is used here; only torch is.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+
+class Type(NamedTuple):
+    """A global tensor and its placement."""
+
+    name: str
+    dtype: str
+    cuts: tuple  # of each dimension: None, or (rule, axes, outermost first)
+    partial: tuple | None = None  # (combiner, axes): fed with a leading axis, one slice a contributor
+    only: tuple | None = None  # (coordinate, axis): nobody else holds it
+
+
+INPUTS = (
+@INPUTS@)
+OUTPUTS = (
+@OUTPUTS@)
+# Largest exact inputs are one less: for each rank count, one number an input; None where integers do not stay exact.
+MODULI = @MODULI@
+# Units in the last place by which a float may differ; 0: not at all.
+ULPS = @ULPS@
+BITS = {"f32": (24, -149), "f16": (11, -24), "bf16": (8, -133)}  # significant bits, exponent of the smallest number
+STORED = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def axes(nranks):
+    """Sizes of the mesh axes, slowest first; a rank's coordinates are its digits."""
+    return @AXES@
+
+
+def shapes(nranks, count):
+    """Global shapes of inputs and results, without the leading axis of partial ones."""
+    return @INPUT_SHAPES@, @OUTPUT_SHAPES@
+
+
+def program(@PARAMS@):
+    """The definition, on whole tensors."""
+@BODY@
+
+@FORM@
+# --- numbers ---
+
+
+def stored(x, dtype):
+    """Rounded to a float type, or wrapped to an integer type, as a value of the program is."""
+    if dtype in STORED:
+        return x.to(STORED[dtype]).to(torch.float64)
+    bits = {"i8": 8, "u8": 8, "i16": 16, "i32": 32}.get(dtype)
+    if bits is None:
+        return x
+    low = x & ((1 << bits) - 1)
+    return low if dtype == "u8" else low - ((low >> (bits - 1)) << bits)
+
+
+def number(value, dtype):
+    """A number in an expression: rounded once to the type it meets."""
+    return stored(torch.tensor(value, dtype=torch.float64), dtype) if dtype in STORED else torch.tensor(int(value))
+
+
+def integer(x, dtype):
+    """A cast to an integer type: nearest even, NaN is 0, out of range the nearest limit."""
+    low, high = {"i8": (-128, 127), "u8": (0, 255), "i16": (-(1 << 15), (1 << 15) - 1),
+                 "i32": (-(1 << 31), (1 << 31) - 1), "i64": (-(1 << 63), (1 << 63) - 1)}[dtype]
+    if not x.is_floating_point():
+        return stored(x, dtype)
+    whole = torch.nan_to_num(x, nan=0.0).round()
+    inside = whole.clamp(float(low), float(high))
+    return torch.where(whole >= float(high), high, torch.where(whole <= float(low), low, inside.to(torch.int64)))
+
+
+def combined(x, op):
+    """The combination of the slices along the leading axis."""
+    return {"sum": torch.sum, "prod": torch.prod, "min": torch.amin, "max": torch.amax}[op](x, dim=0)
+
+
+def wrong(dtype, got, expected):
+    """Which elements are not what they should be."""
+    if dtype not in STORED:
+        return got.to(torch.int64) != expected
+    got = got.to(torch.float64)
+    same = (got == expected) | (got.isnan() & expected.isnan())
+    if ULPS == 0:
+        return ~same
+    bits, least = BITS[dtype]
+    exponent = (torch.frexp(expected.abs())[1] - bits).clamp(min=least)
+    return ~(same | ((got - expected).abs() <= ULPS * torch.exp2(exponent.to(torch.float64))))
+
+
+# --- inputs by rule ---
+
+
+def mix32(i, rank, launch):
+    """Bits of (i, rank, launch) mixed to 32, as `kbc` does it; i is a tensor of int64."""
+    word = 0xFFFFFFFF
+
+    def turned(x, by):
+        return ((x << by) | (x >> (32 - by))) & word
+
+    salt = turned((rank + 1) * 0x85EBCA77 & word, 13) ^ turned((launch + 1) * 0xC2B2AE3D & word, 26)
+    h = (i * 0x9E3779B1 & word) ^ salt
+    h = ((h ^ (h >> 16)) * 0x85EBCA6B) & word
+    h = ((h ^ (h >> 13)) * 0xC2B2AE35) & word
+    return h ^ (h >> 16)
+
+
+def exact(nranks, count, launch, seed):
+    """Element i of what contributor r gives to input k is mix32(i + k * 0x01000193, r, launch + seed) mod m. Where integers
+    do not stay exact: multiples of 1/32 from -2 to 2, which every float type holds."""
+    moduli, out = MODULI[nranks], []
+    for k, (ty, shape) in enumerate(zip(INPUTS, shapes(nranks, count)[0])):
+        slices = contributors(ty, nranks)
+        i = (torch.arange(elements(shape)) + k * 0x01000193) & 0xFFFFFFFF
+        raw = torch.stack([mix32(i, r, (launch + seed) & 0xFFFFFFFF) for r in range(slices or 1)])
+        if moduli is not None or ty.dtype not in STORED:
+            values = raw % max(2, moduli[k] if moduli is not None else 2)
+        else:
+            values = (raw % 129 - 64) / 32
+        out.append(values.reshape(((slices,) if slices else ()) + tuple(shape)))
+    return out
+
+
+def launch(nranks, count, number, seed, data):
+    """Global inputs and results of a launch, and where the inputs come from."""
+    if data == "forms" and FORM is not None:
+        feed, result = form(nranks, count, number)
+        if result.numel() == 0 or int(result.max()) < 1 << 24:
+            feeds, closed, origin = [feed], result, FORM
+        else:
+            feeds, closed, origin = exact(nranks, count, number, seed), None, "exact integers (the form leaves 2^24)"
+    else:
+        feeds, closed = exact(nranks, count, number, seed), None
+        origin = "exact integers" if MODULI[nranks] is not None else "multiples of 1/32"
+    wide = [f.to(torch.float64 if ty.dtype in STORED else torch.int64) for f, ty in zip(feeds, INPUTS)]
+    results = program(*wide)
+    # The definition and the closed form are two ways to the same numbers.
+    if closed is not None and not torch.equal(results[0].to(torch.int64), closed):
+        raise AssertionError("the closed form is not what the definition gives")
+    return wide, results, origin
+
+
+# --- placement ---
+
+
+def elements(shape):
+    """Product of the sizes."""
+    n = 1
+    for s in shape:
+        n *= s
+    return n
+
+
+def coordinates(nranks, rank):
+    """Coordinates of a rank by axis."""
+    at = {}
+    for name, size in reversed(axes(nranks).items()):
+        rank, at[name] = divmod(rank, size)
+    return at
+
+
+def contributors(ty, nranks):
+    """Slices that a partial input is fed with; 0 for others."""
+    return elements(axes(nranks)[a] for a in ty.partial[1]) if ty.partial else 0
+
+
+def boundary(rule, n, i, k):
+    """Where part i of n elements in k parts begins: at ceil(n * i / k), or in parts of ceil(n / k)."""
+    return -(-n * i // k) if rule == "even" else min(-(-n // k) * i, n)
+
+
+def box(ty, shape, nranks, rank):
+    """The part of a global tensor that a rank holds, as slices."""
+    at, sizes = coordinates(nranks, rank), axes(nranks)
+    if ty.only and at[ty.only[1]] != ty.only[0]:
+        return tuple(slice(0, 0) for _ in shape)
+    out = []
+    for n, cut in zip(shape, ty.cuts):
+        low = 0
+        for axis in cut[1] if cut else ():
+            first, last = (boundary(cut[0], n, at[axis] + d, sizes[axis]) for d in (0, 1))
+            low, n = low + first, last - first
+        out.append(slice(low, low + n))
+    return tuple(out)
+
+
+def part(ty, whole, nranks, rank):
+    """What a rank holds of a global tensor: a contributor's slice if it is partial, then its box."""
+    if ty.partial:
+        at, index = coordinates(nranks, rank), 0
+        for axis in ty.partial[1]:
+            index = index * axes(nranks)[axis] + at[axis]
+        whole = whole[index]
+    return whole[box(ty, whole.shape, nranks, rank)]

@@ -1,0 +1,291 @@
+"""The runtime's side of @KERNEL@: compiles, allocates one domain, launches, compares, cleans up.
+
+What the kernel takes is layout.py's business, what is right is golden.py's. Every launch has buffers and data of its
+own; all launches run in one domain, whose window and counters are never cleared in between.
+"""
+
+import glob
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+# Two copies of an OpenMP library in one process are no reason to stop.
+os.environ.setdefault("KMP_DUPLICATE_LIB_OK", "TRUE")
+logging.getLogger("simpler").setLevel("WARN")
+
+import torch
+from simpler.task_interface import (
+    ArgDirection,
+    CallConfig,
+    ChipCallable,
+    CommBufferSpec,
+    CoreCallable,
+    DataType,
+    TaskArgs,
+    TensorArgType,
+)
+from simpler.worker import Worker
+from simpler_setup.elf_parser import extract_text_section
+from simpler_setup.kernel_compiler import KernelCompiler
+from simpler_setup.pto_isa import ensure_pto_isa_root
+
+import golden
+import layout
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TORCH = {
+    "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i32": torch.int32,
+    "i8": torch.int8, "u8": torch.uint8, "i16": torch.int16, "i64": torch.int64,
+}
+DEVICE = {
+    "f32": DataType.FLOAT32, "f16": DataType.FLOAT16, "bf16": DataType.BFLOAT16, "i32": DataType.INT32,
+    "i8": DataType.INT8, "u8": DataType.UINT8, "i16": DataType.INT16, "i64": DataType.INT64,
+}
+DIRECTION = {"IN": ArgDirection.IN, "OUT": ArgDirection.OUT, "INOUT": ArgDirection.INOUT}
+ROLE = {"IN": TensorArgType.INPUT, "OUT": TensorArgType.OUTPUT_EXISTING, "INOUT": TensorArgType.INOUT}
+STATUS_WORDS = 16  # one line of 64 bytes
+
+
+class Wrong(Exception):
+    """The kernel did something else than its definition."""
+
+
+def compile_kernel(platform, runtime, folder):
+    """The kernel and its orchestration as one callable; temporary files go into `folder`."""
+    compiler = KernelCompiler(platform=platform)
+    if platform.endswith("sim") and any(t.dtype == "bf16" for t in layout.TENSORS):
+        name = compiler.gxx15.cxx_path
+        version = subprocess.run([name, "-dumpversion"], capture_output=True, text=True, check=True).stdout
+        if int(version.split(".")[0]) < 14:
+            raise Wrong(f"{name} is version {version.strip()}: below 14 it takes bfloat16_t for _Float16, and a result proves nothing")
+    source = os.path.join(HERE, "kernels", "aiv", f"{layout.KERNEL}.cpp")
+    shim = os.path.join(HERE, "kernels", "orchestration", f"{layout.KERNEL}_orch.cpp")
+    include = [*compiler.get_orchestration_include_dirs(runtime), str(compiler.project_root / "src" / "common")]
+    kernel = compiler.compile_incore(
+        source_path=source, core_type="aiv", pto_isa_root=ensure_pto_isa_root(), extra_include_dirs=include,
+        build_dir=folder,
+    )
+    if not platform.endswith("sim"):
+        kernel = extract_text_section(kernel)
+    orchestration = compiler.compile_orchestration(runtime_name=runtime, source_path=shim, build_dir=folder)
+    signature = [DIRECTION[t.direction] for t in layout.TENSORS]
+    return ChipCallable.build(
+        signature=signature,
+        func_name=f"{layout.KERNEL}_orchestration",
+        config_name=f"{layout.KERNEL}_config",
+        binary=orchestration,
+        children=[(0, CoreCallable.build(signature=signature, binary=kernel))],
+    )
+
+
+def shared(dtype, elements):
+    """A tensor that the runtime's processes see; the runtime wants at least one element."""
+    return torch.empty(max(1, elements), dtype=TORCH[dtype]).share_memory_()
+
+
+class Launch:
+    """Data and buffers of one launch on all ranks."""
+
+    def __init__(self, number, nranks, count, seed, data):
+        self.number = number
+        feeds, self.results, self.origin = golden.launch(nranks, count, number, seed, data)
+        tables = layout.tables(nranks)
+        self.buffers = []  # of each rank: name -> tensor
+        for rank in range(nranks):
+            elements = layout.elements(nranks, count, rank)
+            held = {}
+            for t in layout.TENSORS:
+                if t.role == "input":
+                    part = golden.part(golden.INPUTS[t.index], feeds[t.index], nranks, rank).flatten()
+                    if part.numel() != elements[t.name]:
+                        raise Wrong(f"{t.name} on rank {rank}: the kernel takes {elements[t.name]} elements, the program {part.numel()}")
+                    held[t.name] = shared(t.dtype, part.numel())
+                    held[t.name][: part.numel()] = part.to(TORCH[t.dtype])
+                elif t.role == "output":
+                    held[t.name] = poisoned(t.dtype, elements[t.name])
+                elif t.role == "tables":
+                    held[t.name] = shared(t.dtype, len(tables))
+                    held[t.name][: len(tables)] = torch.tensor(tables, dtype=torch.int32)
+                elif t.role == "status":
+                    held[t.name] = shared(t.dtype, STATUS_WORDS).zero_()
+            self.buffers.append(held)
+
+    def arguments(self, worker, domain, rank, nranks, count):
+        """What the kernel takes on a rank: tensors, then scalars, in the order of layout.py."""
+        args = TaskArgs()
+        for t in layout.TENSORS:
+            if t.role == "window":
+                size = layout.window_bytes(nranks, count)
+                args.add_tensor(domain.buffers["window"].tensor((size,), DataType.UINT8), ROLE[t.direction])
+            else:
+                held = self.buffers[rank][t.name]
+                shape = (held.numel(),)
+                args.add_tensor(worker.make_tensor_arg(held, shapes=shape, dtype=DEVICE[t.dtype]), ROLE[t.direction])
+        values = {"nranks": domain.domain_size, "count": count, "call": self.number, "ctx": domain.device_ctx}
+        for name in layout.SCALARS:
+            args.add_scalar(values[name])
+        return args
+
+    def check(self, nranks):
+        """Every rank's status, and every element of every result."""
+        for rank, held in enumerate(self.buffers):
+            done, detail = int(held["status"][0]), int(held["status"][1])
+            if done != self.number + 1:
+                words = layout.STATUS.get(done)
+                what = f"{words}: {detail}" if words else f"its status is {done}: it did not finish"
+                raise Wrong(f"launch {self.number}, rank {rank}: {what}")
+            for t in layout.TENSORS:
+                if t.role != "output":
+                    continue
+                ty = golden.OUTPUTS[t.index]
+                expected = golden.part(ty, self.results[t.index], nranks, rank).flatten()
+                got = held[t.name][: expected.numel()]
+                bad = golden.wrong(ty.dtype, got, expected)
+                if bad.any():
+                    at = int(bad.nonzero()[0])
+                    raise Wrong(
+                        f"launch {self.number}, rank {rank}: {int(bad.sum())} of {bad.numel()} elements of {t.name} are wrong; "
+                        f"element {at} is {got[at].item()}, not {expected[at].item()}"
+                    )
+
+
+def poisoned(dtype, elements):
+    """A result nobody has written: NaN, or the smallest integer."""
+    held = shared(dtype, elements)
+    return held.fill_(float("nan") if held.is_floating_point() else torch.iinfo(held.dtype).min)
+
+
+def run(platform, runtime, devices, count, iterations, seed, data):
+    """Compiles, launches and compares; returns the exit code."""
+    nranks = len(devices)
+    what = f"{nranks} ranks" + (f", {layout.COUNT} = {count}" if layout.COUNT else "")
+    guard = Guard()
+    worker = None
+    try:
+        chip = compile_kernel(platform, runtime, guard.folder)
+        # Before the worker starts: its processes inherit these tensors.
+        launches = [Launch(k, nranks, count, seed, data) for k in range(iterations)]
+        worker = Worker(level=3, platform=platform, runtime=runtime, device_ids=devices, num_sub_workers=0)
+        handle = worker.register(chip)
+        worker.init()
+
+        def submit(orch, _args, config):
+            size = layout.window_bytes(nranks, count)
+            members = list(range(nranks))
+            window = CommBufferSpec(name="window", dtype="uint8", count=size, nbytes=size)
+            with orch.allocate_domain(
+                name=layout.KERNEL, workers=members, window_size=size, buffers=[window]
+            ) as domain:
+                for launch in launches:
+                    args = [launch.arguments(worker, domain[r], r, nranks, count) for r in members]
+                    orch.submit_next_level_group(handle, args, config, workers=members)
+
+        worker.run(submit, args=None, config=CallConfig())
+        for launch in launches:
+            launch.check(nranks)
+            print(f"launch {launch.number}: {what}, {launch.origin}: ok")
+    except Exception as e:  # the runtime's errors are of many classes
+        print(f"error: {layout.KERNEL} on {platform}, {what}: {type(e).__name__}: {e}", file=sys.stderr)
+        return 1
+    finally:
+        try:
+            if worker is not None:
+                worker.close()
+        except Exception as e:
+            print(f"note: the runtime did not close cleanly: {e}", file=sys.stderr)
+        finally:
+            guard.close()
+    print(f"{layout.KERNEL} on {platform}: {what}, {iterations} launches in one domain: every element on every rank is right")
+    return 0
+
+
+class Guard:
+    """Leaves nothing behind, even after kill -9.
+
+    A process of its own watches this one and notes its children and the temporary files they have mapped. Once this one
+    has ended, it ends the children that are left, and removes those files, the shared memory that the runtime names
+    after this process, and the folder of the compilation.
+    """
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix=f"kbc-{layout.KERNEL}-")
+        self.main = os.getpid()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda n, _frame: sys.exit(128 + n))
+        sys.stdout.flush()
+        self.watcher = os.fork()
+        if self.watcher == 0:
+            try:
+                self._watch()
+            finally:
+                os._exit(0)
+
+    def close(self):
+        """Ends the watcher; what it would remove is gone or removed here."""
+        os.kill(self.watcher, signal.SIGKILL)
+        os.waitpid(self.watcher, 0)
+        self._remove(set())
+
+    def _watch(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        quiet = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(quiet, stream)
+        children, files = set(), set()
+        while os.getppid() == self.main:
+            children = self._children()
+            files |= {f for child in children for f in mapped(child[0])}
+            time.sleep(0.25)
+        deadline = time.monotonic() + 5
+        while any(started(pid) == at for pid, at in children) and time.monotonic() < deadline:
+            time.sleep(0.25)
+        for pid, at in children:
+            if started(pid) == at:
+                os.kill(pid, signal.SIGKILL)
+        self._remove(files)
+
+    def _children(self):
+        """Process id and start time of the children of the watched process, but for the watcher."""
+        found = set()
+        for entry in glob.glob(f"/proc/{self.main}/task/*/children"):
+            try:
+                with open(entry) as f:
+                    found |= {int(pid) for pid in f.read().split()}
+            except OSError:
+                pass  # a thread that has ended
+        return {(pid, started(pid)) for pid in found - {os.getpid()}}
+
+    def _remove(self, files):
+        for path in files | set(glob.glob(f"/dev/shm/simpler_{self.main:08x}_*")):
+            try:
+                os.unlink(path)
+            except OSError:
+                pass  # its owner was faster
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def started(pid):
+    """When a process began, in ticks; None if there is no such process or it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            fields = f.read().rpartition(")")[2].split()
+        return None if fields[0] == "Z" else fields[19]
+    except OSError:
+        return None
+
+
+def mapped(pid):
+    """Temporary files of the runtime that a process has mapped, by the names the runtime gives them."""
+    try:
+        with open(f"/proc/{pid}/maps") as f:
+            text = f.read()
+    except OSError:
+        return set()
+    return set(re.findall(r"(/tmp/(?:aicpu_sim_|aicore_sim_|orch_so_)\S+|/dev/shm/(?:simpler_|sp-)\S+)", text))

@@ -1,0 +1,75 @@
+"""What @KERNEL@ takes, how large everything is, and what it was checked for. Written by kbc; do not edit.
+
+Sizes are functions of the number of ranks and the count, the same on every rank unless `rank` is asked for.
+"""
+
+from typing import NamedTuple
+
+KERNEL = "@KERNEL@"
+# Rank counts and counts for which the kernel was checked; others are refused.
+RANKS = @RANKS@
+COUNT = @COUNT@  # name of the count; None: all sizes are fixed
+LARGEST_COUNT = @LARGEST_COUNT@
+DEFAULT_COUNT = @DEFAULT_COUNT@
+LARGEST_WINDOW = @LARGEST_WINDOW@  # bytes
+# What is refused, and why.
+PLATFORMS = {
+@PLATFORMS@}
+RUNTIMES = {
+@RUNTIMES@}
+# Element 0 of the status line is call + 1 after a good launch, or one of these; element 1 is the detail.
+STATUS = {
+@STATUS@}
+
+
+class Tensor(NamedTuple):
+    name: str
+    dtype: str
+    direction: str
+    role: str  # input, output, tables, window, status
+    index: int | None  # of the program's input or result
+
+
+class Row(NamedTuple):
+    name: str
+    at: int  # byte
+    size: int  # bytes
+    what: str
+
+
+# Arguments in order: tensors, then scalars.
+TENSORS = (
+@TENSORS@)
+SCALARS = @SCALARS@
+# Constant tables by rank count; the kernel takes them as one tensor.
+TABLES = {
+@TABLES@}
+
+
+def tables(nranks):
+    """All tables of a rank count, one after another."""
+    return [entry for table in TABLES.values() for entry in table[nranks]]
+
+
+def elements(nranks, count, rank):
+    """Elements of each data tensor on a rank."""
+    return {
+@LENGTHS@    }
+
+
+def window(nranks, count):
+    """Rows of every rank's window; rows that are never in use together may overlap."""
+    return [
+@ROWS@    ]
+
+
+def window_bytes(nranks, count):
+    """Bytes of every rank's window: whole lines of 64, at least one."""
+    end = max([64, *(row.at + row.size for row in window(nranks, count))])
+    return -(-end // 64) * 64
+
+
+def launches(nranks, count):
+    """Launches a domain serves before a 32-bit counter would leave its range."""
+    most = max([1, *@CALLS@])
+    return @LARGEST_SIGNAL@ // most

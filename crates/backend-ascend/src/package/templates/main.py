@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Runs @KERNEL@ on the runtime and compares every element on every rank with its golden value.
+
+    python main.py -p a2a3sim -d 0-3                    default sizes, three launches in one domain
+    python main.py -p a2a3sim -d 0-1 --count 10000 --iterations 5 --data exact
+
+Exit code: 0 every launch is right, 1 something is wrong or cannot be done. Written by kbc; see README.md.
+"""
+
+import argparse
+import os
+import sys
+
+import layout
+
+
+class Refused(Exception):
+    """What is asked for cannot be done; the message says why."""
+
+
+def device_list(text):
+    """`0-3`, `0,2,5` or a mixture, as a list of device ids."""
+    devices = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise Refused(f"`{text}` is no list of devices: write 0-3 or 0,2,5")
+        devices += range(int(first), int(last if dash else first) + 1)
+    if len(set(devices)) != len(devices):
+        raise Refused(f"`{text}` names a device twice")
+    return devices
+
+
+def size(count):
+    """The count to run with: as asked for, or the default."""
+    if layout.COUNT is None:
+        if count is not None:
+            raise Refused("all sizes of this kernel are fixed: --count means nothing")
+        return 0
+    if count is None:
+        return layout.DEFAULT_COUNT
+    if not 0 <= count <= layout.LARGEST_COUNT:
+        raise Refused(f"{layout.COUNT} = {count}: this kernel is checked for 0 to {layout.LARGEST_COUNT}")
+    return count
+
+
+def check(platform, runtime, devices, count, iterations):
+    """Refuses what the kernel was not made for, before anything is compiled."""
+    for given, table, word in ((platform, layout.PLATFORMS, "platform"), (runtime, layout.RUNTIMES, "runtime")):
+        if given not in table:
+            raise Refused(f"there is no {word} `{given}`; there are: {', '.join(table)}")
+        if table[given] is not None:
+            raise Refused(f"{word} {given}: {table[given]}")
+    if len(devices) not in layout.RANKS:
+        claimed = ", ".join(map(str, layout.RANKS))
+        raise Refused(f"{len(devices)} devices: this kernel is checked for {claimed} ranks")
+    if iterations < 1:
+        raise Refused(f"--iterations {iterations}: at least one launch")
+    served = layout.launches(len(devices), count)
+    if iterations > served:
+        raise Refused(f"--iterations {iterations}: a domain serves {served} launches, then it is allocated again")
+    needed = layout.window_bytes(len(devices), count)
+    if needed > layout.LARGEST_WINDOW:
+        raise Refused(f"the window takes {needed} bytes a rank, and the target has {layout.LARGEST_WINDOW}")
+
+
+def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None, iterations=3, seed=0, data="forms"):
+    """As the command line; returns the exit code."""
+    try:
+        devices = device_list(device)
+        count = size(count)
+        check(platform, runtime, devices, count, iterations)
+        # A wait that is never satisfied must end the run. The simulator's wait gives up by itself, which the kernel
+        # reports in its status line, and the scheduler's limit comes before that. Both are read when the runtime starts.
+        os.environ.setdefault("SIMPLER_SCHEDULER_TIMEOUT_MS", "20000")
+        os.environ.setdefault("PTO_CPU_SIM_TWAIT_MAX_SPINS", "1000000")
+        import harness
+
+        return harness.run(platform, runtime, devices, count, iterations, seed, data)
+    except Refused as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-p", "--platform", default="a2a3sim", help="one of: " + ", ".join(layout.PLATFORMS))
+    parser.add_argument("-d", "--device", default="@DEVICES@", help="devices, one a rank: 0-3 or 0,2,5")
+    parser.add_argument("--runtime", default="@RUNTIME@", help="one of: " + ", ".join(layout.RUNTIMES))
+    parser.add_argument("--count", type=int, help=@COUNT_HELP@)
+    parser.add_argument("--iterations", type=int, default=3, help="launches in one domain, each with data of its own")
+    parser.add_argument("--seed", type=int, default=0, help="varies exact data")
+    parser.add_argument("--data", choices=("forms", "exact"), default="forms",
+                        help="closed forms where golden.py has one, or exact integers without a period")
+    return run(**vars(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

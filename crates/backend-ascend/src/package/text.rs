@@ -1,0 +1,394 @@
+//! Templates filled in: harness, layout, orchestration, test, README, manifest.
+
+use super::layout::{LARGEST_SIGNAL, RowKind};
+use super::platform::{PLATFORMS, RUNTIME, RUNTIMES, Support};
+use super::python::{self, quoted, tuple};
+use super::{Layout, Package, refused};
+use crate::args::{self, ScalarArg, Status, TensorArg};
+use crate::tile::{Access, NRANKS, Reach};
+use kbc_diag::Diagnostic;
+use kbc_ir::name::Name;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Every `@KEY@` of a template replaced.
+pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    values.iter().fold(template.to_owned(), |text, (key, value)| text.replace(&format!("@{key}@"), value))
+}
+
+/// `0-3`: the devices of the smallest rank count, or of the four that most machines have.
+fn devices(package: &Package<'_>) -> String {
+    let ranks = &package.claim.ranks;
+    let n = ranks.iter().rfind(|r| **r <= 4).or(ranks.first()).copied().unwrap_or(1);
+    format!("0-{}", n.saturating_sub(1))
+}
+
+pub(super) fn harness(package: &Package<'_>) -> String {
+    fill(include_str!("templates/harness.py"), &[("KERNEL", &package.kernel.name)])
+}
+
+pub(super) fn main(package: &Package<'_>) -> String {
+    let help = match &package.claim.count {
+        Some(c) => quoted(&format!("{}: 0 to {}, {} unless given", c.parameter, c.largest, c.default)),
+        None => quoted("all sizes of this kernel are fixed"),
+    };
+    fill(
+        include_str!("templates/main.py"),
+        &[
+            ("KERNEL", &package.kernel.name),
+            ("DEVICES", &devices(package)),
+            ("RUNTIME", RUNTIME),
+            ("COUNT_HELP", &help),
+        ],
+    )
+}
+
+/// Sizes, arguments, limits: everything that the kernel has and Python reads.
+pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic> {
+    let kernel = package.kernel;
+    let mut tensors = String::new();
+    for t in args::tensors(kernel) {
+        let (role, index) = match &t {
+            TensorArg::Data(d) => {
+                (if d.access == Access::In { "input" } else { "output" }, d.index.to_string())
+            }
+            TensorArg::Tables => ("tables", "None".into()),
+            TensorArg::Window => ("window", "None".into()),
+            TensorArg::Status => ("status", "None".into()),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            tensors,
+            "    Tensor({}, \"{}\", \"{}\", \"{role}\", {index}),",
+            quoted(t.name()),
+            t.dtype(),
+            t.direction()
+        );
+    }
+    let scalars = tuple(args::scalars(kernel).iter().map(|s| quoted(s.name())));
+    let mut lengths = String::new();
+    for t in &kernel.tensors {
+        let _ = writeln!(lengths, "        {}: {},", quoted(&t.name), python::expr(&t.len));
+    }
+    let (mut rows, mut calls) = (String::new(), vec![]);
+    for row in &layout.rows {
+        for e in [&row.at, &row.bytes] {
+            only_sizes(&row.name, e)?;
+        }
+        let what = match &row.kind {
+            RowKind::Signals { per_call, .. } => {
+                only_sizes(&row.name, per_call)?;
+                calls.push(python::expr(per_call));
+                "counters, a line each".to_owned()
+            }
+            RowKind::Slots { dtype, reach: Reach::Peers, .. } => format!("slots of {dtype}"),
+            RowKind::Slots { dtype, reach: Reach::Own, .. } => format!("{dtype}, this rank alone"),
+        };
+        let _ = writeln!(
+            rows,
+            "        Row({}, {}, {}, {}),",
+            quoted(&row.name),
+            python::expr(&row.at),
+            python::expr(&row.bytes),
+            quoted(&what)
+        );
+    }
+    let mut tables = String::new();
+    for t in &kernel.tables {
+        let of = |r: &u64| t.values.get(r).map(|v| format!("{r}: {}", tuple(v)));
+        let all: Vec<String> = package.claim.ranks.iter().filter_map(of).collect();
+        let _ = writeln!(tables, "    {}: {{{}}},", quoted(&t.name), all.join(", "));
+    }
+    let count = package.claim.count.as_ref();
+    let number = |v: Option<u64>| v.map_or_else(|| "None".into(), |v| v.to_string());
+    let support = |all: &[Support]| {
+        all.iter().fold(String::new(), |mut out, s| {
+            let why = s.refused.map_or_else(|| "None".into(), quoted);
+            let _ = writeln!(out, "    {}: {why},", quoted(s.name));
+            out
+        })
+    };
+    let status: String =
+        Status::ALL.iter().map(|s| format!("    {}: {},\n", s.code(), quoted(s.words()))).collect();
+    Ok(fill(
+        include_str!("templates/layout.py"),
+        &[
+            ("KERNEL", &kernel.name),
+            ("RANKS", &tuple(&package.claim.ranks)),
+            ("COUNT", &count.map_or_else(|| "None".into(), |c| quoted(&c.parameter))),
+            ("LARGEST_COUNT", &number(count.map(|c| c.largest))),
+            ("DEFAULT_COUNT", &number(count.map(|c| c.default))),
+            ("LARGEST_WINDOW", &package.profile.largest_window.to_string()),
+            ("PLATFORMS", &support(&PLATFORMS)),
+            ("RUNTIMES", &support(&RUNTIMES)),
+            ("STATUS", &status),
+            ("TENSORS", &tensors),
+            ("SCALARS", &scalars),
+            ("TABLES", &tables),
+            ("LENGTHS", &lengths),
+            ("ROWS", &rows),
+            ("CALLS", &tuple(calls)),
+            ("LARGEST_SIGNAL", &LARGEST_SIGNAL.to_string()),
+        ],
+    ))
+}
+
+/// Sizes of the window are the same on every rank and in every launch.
+fn only_sizes(row: &Name, e: &kbc_ir::expr::Expr) -> Result<(), Diagnostic> {
+    let mut other = None;
+    e.vars(&mut |n| {
+        if ![NRANKS, crate::tile::COUNT].contains(&n.as_str()) {
+            other = Some(n.clone());
+        }
+    });
+    match other {
+        None => Ok(()),
+        Some(n) => Err(refused(format!("the place of `{row}` in the window depends on `{n}`"))),
+    }
+}
+
+/// The shim that the runtime calls: arguments in, one AIV task out.
+pub(super) fn orchestration(package: &Package<'_>) -> String {
+    let kernel = package.kernel;
+    let (tensors, scalars) = (args::tensors(kernel), args::scalars(kernel));
+    let mut adds = String::new();
+    for (i, t) in tensors.iter().enumerate() {
+        let add = match t.direction() {
+            "IN" => "add_input",
+            "OUT" => "add_output",
+            _ => "add_inout",
+        };
+        let what = match t {
+            TensorArg::Data(d) => format!("{}, {}", d.name, d.dtype),
+            TensorArg::Tables => "tables, i32".into(),
+            TensorArg::Window => "window, this rank's part of the domain".into(),
+            TensorArg::Status => "status, one line".into(),
+        };
+        let _ = writeln!(adds, "    task.{add}(args.tensor({i}).ref());  // {what}");
+    }
+    for (i, s) in scalars.iter().enumerate() {
+        let what = match s {
+            ScalarArg::Context => "ctx, the domain's CommContext",
+            ScalarArg::Value(n) => n.as_str(),
+        };
+        let _ = writeln!(adds, "    task.add_scalar(args.scalar({i}));  // {what}");
+    }
+    fill(
+        include_str!("templates/orchestration.cpp"),
+        &[
+            ("KERNEL", &kernel.name),
+            ("TENSORS", &tensors.len().to_string()),
+            ("SCALARS", &scalars.len().to_string()),
+            ("ADDS", &adds),
+        ],
+    )
+}
+
+pub(super) fn test(package: &Package<'_>) -> String {
+    let claim = &package.claim;
+    let few = claim.ranks.first().copied().unwrap_or(1);
+    let many = claim.ranks.iter().rfind(|r| **r <= 8).copied().unwrap_or(few);
+    let mut cases = vec![];
+    match &claim.count {
+        None => cases.extend(
+            claim
+                .ranks
+                .iter()
+                .filter(|r| **r <= 8)
+                .flat_map(|r| [format!("({r}, None, \"forms\")"), format!("({r}, None, \"exact\")")]),
+        ),
+        Some(count) => {
+            // Nothing, one element, fewer than ranks, a full tile and one more, several tiles with a tail.
+            let tile = package.kernel.tiles.iter().map(|t| u64::from(t.elements)).max().unwrap_or(1);
+            let mut counts = vec![0, 1, 5, 1009, tile, tile + 1, 2 * tile + 1809];
+            counts.retain(|c| *c <= count.largest);
+            counts.sort_unstable();
+            counts.dedup();
+            for (i, c) in counts.iter().enumerate() {
+                let data = if i % 2 == 0 { "exact" } else { "forms" };
+                cases.push(format!("({many}, {c}, \"{data}\")"));
+            }
+            let between = claim.ranks.iter().filter(|r| **r <= 8 && **r != many);
+            cases.extend(
+                between.map(|r| format!("({r}, {}, \"forms\")", counts.last().copied().unwrap_or(0))),
+            );
+        }
+    }
+    let cases: String = cases.iter().map(|c| format!("    {c},\n")).collect();
+    let over = claim.ranks.last().map_or(0, |r| r + 1);
+    let mut refused = vec![
+        format!("([\"-d\", \"0-{over}\"], \"this kernel is checked for\")"),
+        "([\"-p\", \"a5\"], \"platform a5\")".to_owned(),
+        "([\"--runtime\", \"host_build_graph\"], \"runtime host_build_graph\")".to_owned(),
+        "([\"--iterations\", \"0\"], \"at least one launch\")".to_owned(),
+    ];
+    if let Some(c) = &claim.count {
+        refused.push(format!("([\"--count\", \"{}\"], \"this kernel is checked for\")", c.largest + 1));
+    }
+    let refused = format!("(\n    {},\n)", refused.join(",\n    "));
+    fill(
+        include_str!("templates/test.py"),
+        &[("KERNEL", &package.kernel.name), ("CASES", &cases), ("REFUSED", &refused)],
+    )
+}
+
+pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
+    let kernel = package.kernel;
+    let mut arguments = String::new();
+    let all = args::tensors(kernel);
+    for (i, t) in all.iter().enumerate() {
+        let _ = writeln!(arguments, "| {i} | {} | {} | {} |", t.name(), t.dtype(), t.direction());
+    }
+    for (i, s) in args::scalars(kernel).iter().enumerate() {
+        let _ = writeln!(arguments, "| {} | {} | scalar | IN |", all.len() + i, s.name());
+    }
+    let mut rows = String::new();
+    for r in &layout.rows {
+        let what = match &r.kind {
+            RowKind::Signals { count, .. } => format!("{count} counters, a line each"),
+            RowKind::Slots { slots, capacity, dtype, reach } => {
+                let who = if *reach == Reach::Own { ", this rank alone" } else { "" };
+                format!("{slots} slots of {capacity} {dtype}{who}")
+            }
+        };
+        let _ = writeln!(rows, "| {} | `{}` | `{}` | {what} |", r.name, r.at, r.bytes);
+    }
+    let evidence: String =
+        package.evidence.iter().map(|e| format!("| {} | {} |\n", e.step, e.words)).collect();
+    let ranks: Vec<String> = package.claim.ranks.iter().map(u64::to_string).collect();
+    let sizes = match &package.claim.count {
+        Some(c) => format!("{} from 0 to {}", c.parameter, c.largest),
+        None => "all sizes fixed".into(),
+    };
+    let globals = |all: &[super::Global]| {
+        let one = |g: &super::Global| {
+            let sizes: Vec<String> = g.sizes.iter().map(ToString::to_string).collect();
+            format!("`{}`: {}[{}]", g.name, g.ty.dtype, sizes.join(", "))
+        };
+        all.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let compared = match package.ulps {
+        0 => "equal, bit for bit but for the sign of zero".to_owned(),
+        n => format!("within {n} units in the last place"),
+    };
+    fill(
+        include_str!("templates/README.md"),
+        &[
+            ("KERNEL", &kernel.name),
+            ("PROGRAM", &package.program.name),
+            ("FILE", &package.program.file),
+            ("IN", &globals(&package.program.inputs)),
+            ("RESULTS", &globals(&package.program.results)),
+            ("RANKS", &ranks.join(", ")),
+            ("SIZES", &sizes),
+            ("DEVICES", &devices(package)),
+            ("ARGUMENTS", &arguments),
+            ("ROWS", &rows),
+            ("EVIDENCE", &evidence),
+            ("COMPARED", &compared),
+            ("PROFILE", &package.profile.name),
+            ("REVISION", &package.profile.revision),
+            ("WINDOW", &package.profile.largest_window.to_string()),
+            ("RUNTIME", RUNTIME),
+        ],
+    )
+}
+
+/// `manifest.json`: the same facts for machines.
+#[derive(Serialize)]
+struct Manifest<'a> {
+    format: u32,
+    kernel: &'a str,
+    program: &'a str,
+    source: &'a str,
+    profile: &'a str,
+    revision: &'a str,
+    runtime: &'a str,
+    platforms: Vec<&'a str>,
+    ranks: &'a [u64],
+    count: Option<CountLine<'a>>,
+    tensors: Vec<TensorLine<'a>>,
+    scalars: Vec<String>,
+    window: Vec<RowLine>,
+    window_bytes: String,
+    largest_window: u64,
+    ulps: u32,
+    evidence: Vec<EvidenceLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct CountLine<'a> {
+    parameter: &'a str,
+    largest: u64,
+    default: u64,
+}
+
+#[derive(Serialize)]
+struct TensorLine<'a> {
+    name: String,
+    dtype: &'a str,
+    direction: &'a str,
+    elements: Option<String>,
+}
+
+#[derive(Serialize)]
+struct RowLine {
+    name: String,
+    kind: &'static str,
+    at: String,
+    bytes: String,
+    per_call: Option<String>,
+}
+
+#[derive(Serialize)]
+struct EvidenceLine<'a> {
+    step: &'a str,
+    words: &'a str,
+}
+
+pub(super) fn manifest(package: &Package<'_>, layout: &Layout) -> String {
+    let kernel = package.kernel;
+    let all = args::tensors(kernel);
+    let line = |t: &TensorArg<'_>| TensorLine {
+        name: t.name().to_owned(),
+        dtype: t.dtype().name(),
+        direction: t.direction(),
+        elements: match t {
+            TensorArg::Data(d) => Some(d.len.to_string()),
+            _ => None,
+        },
+    };
+    let row = |r: &super::Row| {
+        let (kind, per_call) = match &r.kind {
+            RowKind::Signals { per_call, .. } => ("signals", Some(per_call.to_string())),
+            RowKind::Slots { reach: Reach::Peers, .. } => ("window", None),
+            RowKind::Slots { reach: Reach::Own, .. } => ("own", None),
+        };
+        RowLine { name: r.name.to_string(), kind, at: r.at.to_string(), bytes: r.bytes.to_string(), per_call }
+    };
+    let manifest = Manifest {
+        format: 1,
+        kernel: &kernel.name,
+        program: &package.program.name,
+        source: &package.program.file,
+        profile: &package.profile.name,
+        revision: &package.profile.revision,
+        runtime: RUNTIME,
+        platforms: PLATFORMS.iter().filter(|p| p.refused.is_none()).map(|p| p.name).collect(),
+        ranks: &package.claim.ranks,
+        count: package.claim.count.as_ref().map(|c| CountLine {
+            parameter: &c.parameter,
+            largest: c.largest,
+            default: c.default,
+        }),
+        tensors: all.iter().map(line).collect(),
+        scalars: args::scalars(kernel).iter().map(|s| s.name().to_owned()).collect(),
+        window: layout.rows.iter().map(row).collect(),
+        window_bytes: layout.bytes().to_string(),
+        largest_window: package.profile.largest_window,
+        ulps: package.ulps,
+        evidence: package.evidence.iter().map(|e| EvidenceLine { step: &e.step, words: &e.words }).collect(),
+    };
+    // Strings, numbers and lists of them: nothing that JSON cannot hold.
+    serde_json::to_string_pretty(&manifest).expect("a structure of plain fields") + "\n"
+}

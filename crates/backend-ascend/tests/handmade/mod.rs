@@ -1,0 +1,96 @@
+//! A package made by hand: an all-reduce of f32 over any of three rank counts, any count, into slots of the receiver.
+
+use kbc_backend_ascend::package::{Claim, CountClaim, Evidence, Global, Package, ProfileLine, Program};
+use kbc_backend_ascend::tile::{Access, Area, Kernel, Reach, Signals, Tensor, Tile};
+use kbc_diag::Span;
+use kbc_ir::expr::Expr;
+use kbc_ir::graph::{Graph, Input, Op, OpKind};
+use kbc_ir::name::Name;
+use kbc_ir::types::{DType, ReduceOp, TensorType};
+
+pub fn ranks() -> Expr {
+    Expr::var("nranks")
+}
+
+pub fn count() -> Expr {
+    Expr::var("count")
+}
+
+/// The kernel, without its body: a package reads arguments and layout.
+pub fn kernel() -> Kernel {
+    let others = || ranks() - Expr::Int(1);
+    let tensor =
+        |name: &str, access| Tensor { name: name.into(), dtype: DType::F32, len: count(), access, index: 0 };
+    let tile = |name: &str, at| Tile { name: name.into(), dtype: DType::F32, elements: 4096, at: Some(at) };
+    Kernel {
+        name: "sum_of_all".into(),
+        scalars: ["nranks", "count", "call"].map(Name::from).to_vec(),
+        tensors: vec![tensor("x", Access::In), tensor("out", Access::Out)],
+        tables: vec![],
+        signals: vec![Signals {
+            name: "w0_arrived".into(),
+            count: others(),
+            per_call: Expr::Int(1),
+            at: Some(Expr::Int(0)),
+        }],
+        areas: vec![Area {
+            name: "w0".into(),
+            dtype: DType::F32,
+            slots: Expr::Int(2) * others(),
+            capacity: count(),
+            reach: Reach::Peers,
+            arena: 0,
+            at: Some(others() * Expr::Int(64)),
+        }],
+        tiles: vec![tile("a", 0), tile("b", 0x4000)],
+        body: vec![],
+    }
+}
+
+fn partial(n: u64) -> TensorType {
+    TensorType {
+        partial: Some((ReduceOp::Sum, vec!["tp".into()])),
+        ..TensorType::replicated(DType::F32, &[n])
+    }
+}
+
+/// `program sum_of_all(x: f32[n] partial(sum@tp)) -> f32[n] { x }`
+pub fn graph() -> Graph {
+    let mut g = Graph::default();
+    g.name = Some("sum_of_all".into());
+    g.inputs.push(Input { name: "x".into(), ty: partial(1000), data: None, span: Span::NONE });
+    g.results.push(TensorType::replicated(DType::F32, &[1000]));
+    let op = |kind, ty| Op { kind, name: "x".into(), ty: Some(ty), want: None, span: Span::NONE };
+    let x = g.push(op(OpKind::Input(0), partial(1000)), &[]);
+    g.push(op(OpKind::Output(0), TensorType::replicated(DType::F32, &[1000])), &[x]);
+    g
+}
+
+pub fn package<'a>(kernel: &'a Kernel, source: &'a str) -> Package<'a> {
+    let global = |name: &str, ty| Global { name: name.into(), ty, sizes: vec![count()] };
+    Package {
+        kernel,
+        source,
+        program: Program {
+            name: "sum_of_all".into(),
+            file: "all_reduce.kb".into(),
+            graph: graph(),
+            axes: vec![("tp".into(), ranks())],
+            inputs: vec![global("x", partial(1000))],
+            results: vec![global("result", TensorType::replicated(DType::F32, &[1000]))],
+        },
+        claim: Claim {
+            ranks: vec![2, 3, 4],
+            count: Some(CountClaim { parameter: "n".into(), largest: 1 << 24, default: 1000 }),
+        },
+        // (m - 1) * p is at most 2^24.
+        moduli: [2, 3, 4].map(|p| (p, Some(vec![(1 << 24) / p as u32 + 1]))).into(),
+        ulps: 0,
+        evidence: vec![Evidence { step: "written by hand".into(), words: "for tests of packages".into() }],
+        profile: ProfileLine {
+            name: "a2a3".into(),
+            revision: "simpler 6ebaf77, pto-isa cd4a3d3".into(),
+            largest_window: 1 << 30,
+        },
+    }
+}
