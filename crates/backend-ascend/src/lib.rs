@@ -5,6 +5,8 @@
 
 pub mod args;
 pub mod package;
+pub mod passes;
+pub mod profile;
 pub mod tile;
 
 /// A target of emission.

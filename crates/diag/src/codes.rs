@@ -188,6 +188,10 @@ codes! {
     E446 "a machine that is written wrongly",
     E447 "a link that the machine does not have",
     E448 "no bound of this",
+    // kernels of the tile level
+    E450 "tiles that do not fit in UB",
+    E451 "an instruction that the target does not have",
+    // machine files
     E460 "a text that is no machine file",
     E461 "an unknown key of a machine file",
     E462 "a value of another kind than its key takes",

@@ -5,7 +5,10 @@
 //! flags, fences), verified, and printed as C++ by a printer that decides nothing. All numbers
 //! are expressions in the run-time scalars, `rank`, `call` and the variables in scope, so one kernel serves many sizes.
 
+pub mod hazard;
+pub mod order;
 pub mod parse;
+pub mod path;
 pub mod text;
 
 use kbc_ir::expr::Expr;

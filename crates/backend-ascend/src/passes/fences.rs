@@ -1,0 +1,77 @@
+//! Fences: release, acquire and complete become the sequences of the target profile.
+//!
+//! A wait without an acquire of its own gets the barrier that lets other pipes start after it, in front of what it
+//! holds back. A barrier or `dsb` that orders nothing further is left out: of two releases with nothing between them
+//! the second, for example. The pass asks [`crate::tile::order`] what is ordered and decides nothing else.
+
+use crate::profile::{Profile, Step};
+use crate::tile::order::{Fault, Finding, analyse};
+use crate::tile::{Barrier, Kernel, Op, Stmt, path};
+use kbc_diag::Diagnostics;
+
+/// Replaces fences.
+pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
+    expand(&mut kernel.body, profile);
+    let barrier = || Stmt::Op(Op::Barrier(Barrier::All));
+    while let Some((at, waits)) = analyse(kernel).into_iter().find_map(|f| match f.fault {
+        Fault::Unacquired { waits } => Some((f.at, waits)),
+        _ => None,
+    }) {
+        // In front of the smallest loop that has a wait and what it holds back.
+        let places = waits.iter().map(|w| path::outside(kernel, w, &at));
+        let place = places.max_by_key(Vec::len).unwrap_or(at);
+        path::insert(kernel, &place, [barrier()]);
+    }
+    let mut rest = analyse(kernel);
+    let candidates: Vec<path::Path> = path::ops(kernel)
+        .into_iter()
+        .filter(|(_, op)| matches!(op, Op::Barrier(Barrier::All) | Op::Dsb))
+        .map(|(p, _)| p)
+        .collect();
+    for at in candidates {
+        let Some(old) = path::replace(kernel, &at, path::blank()) else { continue };
+        let now = analyse(kernel);
+        if now.iter().all(|f| rest.binary_search(f).is_ok()) {
+            rest = now;
+        } else {
+            path::replace(kernel, &at, old);
+        }
+    }
+    path::sweep(&mut kernel.body);
+    debug_assert!(!analyse(kernel).iter().any(unfenced), "every wait and notify is fenced");
+    Ok(())
+}
+
+fn unfenced(f: &Finding) -> bool {
+    matches!(f.fault, Fault::Unacquired { .. } | Fault::Fence)
+}
+
+fn expand(list: &mut Vec<Stmt>, profile: &Profile) {
+    for s in std::mem::take(list) {
+        let steps: &[Step] = match &s {
+            Stmt::Op(Op::Release) => profile.release,
+            Stmt::Op(Op::Acquire) => profile.acquire,
+            Stmt::Op(Op::Complete) => profile.complete,
+            _ => {
+                list.push(match s {
+                    Stmt::For { var, lo, hi, mut body } => {
+                        expand(&mut body, profile);
+                        Stmt::For { var, lo, hi, body }
+                    }
+                    Stmt::Tiles { pos, len, total, step, mut body } => {
+                        expand(&mut body, profile);
+                        Stmt::Tiles { pos, len, total, step, body }
+                    }
+                    Stmt::If { cond, mut then, mut other } => {
+                        expand(&mut then, profile);
+                        expand(&mut other, profile);
+                        Stmt::If { cond, then, other }
+                    }
+                    other => other,
+                });
+                continue;
+            }
+        };
+        list.extend(steps.iter().map(|s| Stmt::Op(s.op())));
+    }
+}

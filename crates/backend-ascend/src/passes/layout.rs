@@ -1,0 +1,124 @@
+//! Layout of the window: a byte offset for every counter and area, as expressions.
+//!
+//! Signals come first, a line of 64 bytes a counter, then what peers reach, then what is this rank's own. Areas of one
+//! arena start at the same offset. Every size is a multiple of a line by its form, so no offset is rounded. Kernel, host
+//! and `kbc explain window` read the same expressions.
+
+use crate::profile::Profile;
+use crate::tile::{Area, Kernel, Reach};
+use kbc_diag::Diagnostics;
+use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::name::Name;
+
+/// Bytes of a line.
+const LINE: i64 = 64;
+
+/// A row of the window's table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// Name of the signals or area.
+    pub name: Name,
+    /// What it is, in words.
+    pub what: String,
+    /// First byte.
+    pub offset: Expr,
+    /// Bytes.
+    pub size: Expr,
+}
+
+/// Bytes of an area: a multiple of 64.
+pub fn area_bytes(area: &Area) -> Expr {
+    let lines = area.capacity.clone().ceil_div(LINE / area.dtype.bytes() as i64);
+    (area.slots.clone() * lines * Expr::Int(LINE)).simplify()
+}
+
+/// The larger of two sizes.
+fn larger(a: Expr, b: Expr) -> Expr {
+    if a == b { a } else { Expr::bin(BinOp::Max, a, b) }
+}
+
+/// Arenas in the order of their memory: those with an area that peers reach, then the others.
+fn arenas(kernel: &Kernel) -> Vec<u32> {
+    let mut order: Vec<u32> = vec![];
+    for reach in [Reach::Peers, Reach::Own] {
+        for area in kernel.areas.iter().filter(|a| a.reach == reach) {
+            if !order.contains(&area.arena) {
+                order.push(area.arena);
+            }
+        }
+    }
+    order
+}
+
+/// Offsets of signals and of areas, and the total.
+fn place(kernel: &Kernel) -> (Vec<Expr>, Vec<Expr>, Expr) {
+    let mut at = Expr::Int(0);
+    let mut signals = vec![];
+    for s in &kernel.signals {
+        signals.push(at.clone());
+        at = (at + s.count.clone() * Expr::Int(LINE)).simplify();
+    }
+    let mut areas = vec![Expr::Int(0); kernel.areas.len()];
+    for arena in arenas(kernel) {
+        let mut size = Expr::Int(0);
+        for (i, area) in kernel.areas.iter().enumerate().filter(|(_, a)| a.arena == arena) {
+            areas[i] = at.clone();
+            size = if size == Expr::Int(0) { area_bytes(area) } else { larger(size, area_bytes(area)) };
+        }
+        at = (at + size).simplify();
+    }
+    (signals, areas, at)
+}
+
+/// Gives every array of signals and every area its offset.
+pub fn run(kernel: &mut Kernel, _: &Profile) -> Result<(), Diagnostics> {
+    let (signals, areas, _) = place(kernel);
+    kernel.signals.iter_mut().zip(signals).for_each(|(s, at)| s.at = Some(at));
+    kernel.areas.iter_mut().zip(areas).for_each(|(a, at)| a.at = Some(at));
+    Ok(())
+}
+
+/// Bytes of a rank's window: a multiple of 64.
+pub fn bytes(kernel: &Kernel) -> Expr {
+    place(kernel).2
+}
+
+/// Launches that one domain serves: after them a 32-bit counter may overflow and the domain is allocated anew.
+pub fn calls(kernel: &Kernel) -> Expr {
+    let most = kernel.signals.iter().fold(Expr::Int(1), |most, s| match &s.per_call {
+        e if *e == most => most,
+        e => larger(most, e.clone()),
+    });
+    (Expr::Int(i64::from(i32::MAX)) / most).simplify()
+}
+
+/// The window, row by row, in the order of its memory.
+pub fn rows(kernel: &Kernel) -> Vec<Row> {
+    let (signals, areas, _) = place(kernel);
+    let mut out: Vec<Row> = kernel
+        .signals
+        .iter()
+        .zip(signals)
+        .map(|(s, offset)| Row {
+            name: s.name.clone(),
+            what: format!("{} counters, a line each", s.count),
+            offset,
+            size: (s.count.clone() * Expr::Int(LINE)).simplify(),
+        })
+        .collect();
+    for arena in arenas(kernel) {
+        let members: Vec<usize> =
+            (0..kernel.areas.len()).filter(|i| kernel.areas[*i].arena == arena).collect();
+        for &i in &members {
+            let a = &kernel.areas[i];
+            let reach = match a.reach {
+                Reach::Peers => "peers write or read it",
+                Reach::Own => "this rank's own",
+            };
+            let shared = if members.len() > 1 { ", shares its memory" } else { "" };
+            let what = format!("{} slots of {} {}, {reach}{shared}", a.slots, a.capacity, a.dtype);
+            out.push(Row { name: a.name.clone(), what, offset: areas[i].clone(), size: area_bytes(a) });
+        }
+    }
+    out
+}

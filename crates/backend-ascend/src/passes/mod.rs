@@ -1,0 +1,83 @@
+//! Passes of the tile level: they complete what lowering made.
+//!
+//! Owns their list, their order and the counts that reports give. Each takes a kernel and a profile and leaves a kernel
+//! that prints; the last one leaves a kernel that [`crate::tile::verify`] accepts.
+
+pub mod buffers;
+pub mod fences;
+pub mod flags;
+pub mod layout;
+
+use crate::profile::Profile;
+use crate::tile::{Barrier, Kernel, Op, Stmt};
+use kbc_diag::Diagnostics;
+
+/// A pass of the tile level.
+pub struct TilePass {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub doc: &'static str,
+    /// Runs it.
+    pub run: fn(&mut Kernel, &Profile) -> Result<(), Diagnostics>,
+}
+
+/// All passes in the order they run.
+pub const PASSES: &[TilePass] = &[
+    TilePass { name: "layout", doc: "offsets of signals and areas in the window", run: layout::run },
+    TilePass { name: "buffers", doc: "addresses of tiles in the unified buffer", run: buffers::run },
+    TilePass { name: "fences", doc: "release, acquire and complete as barriers and dsb", run: fences::run },
+    TilePass {
+        name: "flags",
+        doc: "flags and barriers between pipes, as few as are needed",
+        run: flags::run,
+    },
+];
+
+/// Runs all passes.
+pub fn complete(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
+    PASSES.iter().try_for_each(|p| (p.run)(kernel, profile))
+}
+
+/// How much synchronisation a kernel's text has.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Barriers of all pipes.
+    pub all: usize,
+    /// Those of them that every tile of a loop pays.
+    pub all_in_tiles: usize,
+    /// Barriers of one pipe.
+    pub pipe: usize,
+    /// Pairs of set and wait.
+    pub flags: usize,
+    /// Barriers of memory.
+    pub dsb: usize,
+}
+
+/// Counts barriers and flags.
+pub fn counts(kernel: &Kernel) -> Counts {
+    let mut out = Counts::default();
+    count(&kernel.body, false, &mut out);
+    out
+}
+
+fn count(list: &[Stmt], tiles: bool, out: &mut Counts) {
+    for s in list {
+        match s {
+            Stmt::For { body, .. } => count(body, tiles, out),
+            Stmt::Tiles { body, .. } => count(body, true, out),
+            Stmt::If { then, other, .. } => {
+                count(then, tiles, out);
+                count(other, tiles, out);
+            }
+            Stmt::Op(Op::Barrier(Barrier::All)) => {
+                out.all += 1;
+                out.all_in_tiles += usize::from(tiles);
+            }
+            Stmt::Op(Op::Barrier(Barrier::Pipe(_))) => out.pipe += 1,
+            Stmt::Op(Op::WaitFlag { .. }) => out.flags += 1,
+            Stmt::Op(Op::Dsb) => out.dsb += 1,
+            Stmt::Op(_) | Stmt::Let { .. } | Stmt::Note { .. } => {}
+        }
+    }
+}

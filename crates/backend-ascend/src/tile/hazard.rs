@@ -1,0 +1,298 @@
+//! What operations touch, and on which pipe: the model that pass `flags` and the verifier share.
+//!
+//! Owns the sites of a kernel (its operations with their places, accesses and loops) and the question whether two
+//! accesses can meet. What order a path establishes between them is [`super::order`].
+//!
+//! Memory is tiles (each as a whole), and tensors and areas of this rank by element. Accesses to a peer's window are no
+//! part of the model: the schedule's checker has shown that none of them meets another access between two fences, and
+//! fences become barriers of all pipes.
+
+use super::path::Path;
+use super::{Gm, Kernel, Object, Op, Pipe, Stmt, TileId};
+use kbc_ir::expr::Expr;
+use kbc_ir::name::Name;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// An event of a pair of pipes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Event {
+    /// The pipe that signals.
+    pub from: Pipe,
+    /// The pipe that waits.
+    pub to: Pipe,
+    /// Its number.
+    pub number: u8,
+}
+
+/// What an access touches.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Touched {
+    /// A tile.
+    Tile(TileId),
+    /// Elements of this rank's memory.
+    Run {
+        /// Which memory.
+        object: Object,
+        /// Slot of an area.
+        slot: Expr,
+        /// First element.
+        offset: Expr,
+        /// Elements.
+        len: Expr,
+    },
+    /// An event: a wait uses it up, and the next set comes after that.
+    Event(Event),
+}
+
+/// One access of an operation.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Access {
+    /// What.
+    pub touched: Touched,
+    /// Whether it writes.
+    pub write: bool,
+}
+
+/// An operation of the kernel.
+#[derive(Debug)]
+pub struct Site<'k> {
+    /// Where it stands.
+    pub path: Path,
+    /// The operation.
+    pub op: &'k Op,
+    /// What it touches.
+    pub accesses: Vec<Access>,
+}
+
+/// A loop of the kernel.
+#[derive(Debug)]
+pub struct Loop {
+    /// For a loop over tiles: position and length.
+    tiles: Option<(Name, Name, i64)>,
+    /// Names that have another value in another iteration.
+    bound: BTreeSet<Name>,
+}
+
+/// The kernel's statements with operations numbered in the order of the text.
+#[derive(Debug)]
+pub enum Node {
+    /// An operation, by site.
+    Op(usize),
+    /// A loop: its number, its sites, what is repeated.
+    Loop(usize, Range<usize>, Vec<Node>),
+    /// Two ways, with the sites of both.
+    If(Range<usize>, Vec<Node>, Vec<Node>),
+}
+
+/// A kernel as the analysis sees it.
+#[derive(Debug)]
+pub struct Program<'k> {
+    /// Operations in the order of the text.
+    pub sites: Vec<Site<'k>>,
+    /// Loops in the order of the text.
+    pub loops: Vec<Loop>,
+    /// Its statements.
+    pub root: Vec<Node>,
+    /// Names that have one value in the whole kernel.
+    fixed: BTreeSet<Name>,
+}
+
+/// How much has happened since an access.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Age {
+    /// The same values of all names in its scope.
+    Fresh,
+    /// Another iteration of that loop, and nothing else.
+    Crossed(usize),
+    /// Its loop or branch is over.
+    Any,
+}
+
+impl Op {
+    /// What it touches.
+    pub fn accesses(&self) -> Vec<Access> {
+        let mut out = vec![];
+        let mut tile = |t: TileId, write| out.push(Access { touched: Touched::Tile(t), write });
+        match self {
+            Op::Load { tile: t, len, from } => {
+                tile(*t, true);
+                out.extend(run(from, len, false));
+            }
+            Op::Store { to, tile: t, len } => {
+                tile(*t, false);
+                out.extend(run(to, len, true));
+            }
+            Op::Vector { dst, args, .. } => {
+                for a in args {
+                    if let super::VArg::Tile(t) = a {
+                        tile(*t, false);
+                    }
+                }
+                tile(*dst, true);
+            }
+            Op::Select { dst, a, b, x, y, mask, .. } => {
+                [a, b, x, y].into_iter().for_each(|t| tile(*t, false));
+                tile(*mask, true);
+                tile(*dst, true);
+            }
+            Op::Convert { dst, src, .. } => {
+                tile(*src, false);
+                tile(*dst, true);
+            }
+            Op::WaitFlag { from, to, event } => {
+                let event = Event { from: *from, to: *to, number: *event };
+                out.push(Access { touched: Touched::Event(event), write: true });
+            }
+            _ => {}
+        }
+        out
+    }
+
+    /// The pipe on which its accesses happen.
+    pub fn acts_on(&self) -> Option<Pipe> {
+        match self {
+            Op::WaitFlag { to, .. } => Some(*to),
+            op => op.pipe(),
+        }
+    }
+
+    /// Whether it orders others: a flag, a barrier or a fence.
+    pub fn orders(&self) -> bool {
+        matches!(self, Op::Barrier(_) | Op::Dsb | Op::SetFlag { .. } | Op::WaitFlag { .. })
+    }
+}
+
+fn run(gm: &Gm, len: &Expr, write: bool) -> Option<Access> {
+    // A peer's memory: see the head of this file.
+    if gm.peer.is_some() {
+        return None;
+    }
+    let (slot, offset) = (gm.slot.clone(), gm.offset.clone());
+    Some(Access { touched: Touched::Run { object: gm.object, slot, offset, len: len.clone() }, write })
+}
+
+impl<'k> Program<'k> {
+    /// The kernel's operations and loops.
+    pub fn new(kernel: &'k Kernel) -> Program<'k> {
+        let mut fixed: BTreeSet<Name> = kernel.scalars.iter().cloned().collect();
+        fixed.extend([super::RANK.into(), super::CALL.into()]);
+        let mut out = Program { sites: vec![], loops: vec![], root: vec![], fixed };
+        out.root = out.block(&kernel.body, 0, &mut vec![], &mut vec![]);
+        out
+    }
+
+    fn block(
+        &mut self,
+        list: &'k [Stmt],
+        first: usize,
+        path: &mut Path,
+        inside: &mut Vec<usize>,
+    ) -> Vec<Node> {
+        let mut out = vec![];
+        for (i, s) in list.iter().enumerate() {
+            path.push((first + i) as u32);
+            match s {
+                Stmt::Op(op) => {
+                    out.push(Node::Op(self.sites.len()));
+                    self.sites.push(Site { path: path.clone(), op, accesses: op.accesses() });
+                }
+                Stmt::Let { name, .. } => self.bind(name, inside),
+                Stmt::For { var, body, .. } => {
+                    out.push(self.repeat(None, &[var], body, path, inside));
+                }
+                Stmt::Tiles { pos, len, step, body, .. } => {
+                    let tiles = Some((pos.clone(), len.clone(), i64::from(*step)));
+                    out.push(self.repeat(tiles, &[pos, len], body, path, inside));
+                }
+                Stmt::If { then, other, .. } => {
+                    let from = self.sites.len();
+                    let a = self.block(then, 0, path, inside);
+                    let b = self.block(other, then.len(), path, inside);
+                    out.push(Node::If(from..self.sites.len(), a, b));
+                }
+                Stmt::Note { .. } => {}
+            }
+            path.pop();
+        }
+        out
+    }
+
+    fn repeat(
+        &mut self,
+        tiles: Option<(Name, Name, i64)>,
+        names: &[&Name],
+        body: &'k [Stmt],
+        path: &mut Path,
+        inside: &mut Vec<usize>,
+    ) -> Node {
+        let (id, from) = (self.loops.len(), self.sites.len());
+        self.loops.push(Loop { tiles, bound: BTreeSet::new() });
+        inside.push(id);
+        names.iter().for_each(|n| self.bind(n, inside));
+        let body = self.block(body, 0, path, inside);
+        inside.pop();
+        Node::Loop(id, from..self.sites.len(), body)
+    }
+
+    fn bind(&mut self, name: &Name, inside: &[usize]) {
+        inside.iter().for_each(|l| {
+            self.loops[*l].bound.insert(name.clone());
+        });
+    }
+
+    /// Whether an earlier access of that age and a later one can touch the same memory.
+    pub fn meet(&self, earlier: &Access, age: Age, later: &Access) -> bool {
+        match (&earlier.touched, &later.touched) {
+            (Touched::Tile(a), Touched::Tile(b)) => a == b,
+            (Touched::Event(a), Touched::Event(b)) => a == b,
+            (
+                Touched::Run { object, slot, offset, len },
+                Touched::Run { object: object2, slot: slot2, offset: offset2, len: len2 },
+            ) => {
+                if object != object2 {
+                    return false;
+                }
+                // An expression may be compared if every name in it has the value it had.
+                let same = |e: &Expr| match age {
+                    Age::Fresh => true,
+                    Age::Crossed(l) => !mentions(e, |n| self.loops[l].bound.contains(n)),
+                    Age::Any => !mentions(e, |n| !self.fixed.contains(n)),
+                };
+                let apart = |a: &Expr, b: &Expr| (a.clone() - b.clone()).simplify().as_int();
+                if same(slot) && same(slot2) && apart(slot, slot2).is_some_and(|d| d != 0) {
+                    return false;
+                }
+                if [offset, offset2, len, len2].into_iter().all(same) {
+                    let after = |a: &Expr, b: &Expr, n: &Expr| {
+                        apart(a, &(b.clone() + n.clone())).is_some_and(|d| d >= 0)
+                    };
+                    if after(offset, offset2, len2) || after(offset2, offset, len) {
+                        return false;
+                    }
+                }
+                let Age::Crossed(l) = age else { return true };
+                let Some((pos, piece, step)) = &self.loops[l].tiles else { return true };
+                // Tiles of one loop are disjoint: `base + pos` with one base, no longer than a tile. In different
+                // slots they are disjoint in any case.
+                let at = Expr::Var(pos.clone());
+                let base = |e: &Expr| {
+                    let base = (e.clone() - at.clone()).simplify();
+                    same(&base).then_some(base)
+                };
+                let short =
+                    |e: &Expr| *e == Expr::Var(piece.clone()) || e.as_int().is_some_and(|n| n <= *step);
+                let tiles =
+                    matches!((base(offset), base(offset2)), (Some(a), Some(b)) if apart(&a, &b) == Some(0));
+                !(tiles && short(len) && short(len2))
+            }
+            _ => false,
+        }
+    }
+}
+
+fn mentions(e: &Expr, hit: impl Fn(&Name) -> bool) -> bool {
+    let mut found = false;
+    e.vars(&mut |n| found |= hit(n));
+    found
+}

@@ -1,0 +1,341 @@
+//! The order that a kernel's flags, barriers and fences establish: an analysis over all its paths.
+//!
+//! Owns the abstract state (which accesses may be behind, and which pipes start after them for certain), its joins and
+//! fix points over loops, and the findings. Pass `flags` inserts where it finds something, the verifier reports it.
+//!
+//! Rules. A pipe executes in the order of the text and may start an operation before an earlier one is over. A flag
+//! from `p` to `q` is set once everything given to `p` is over, and `q` starts nothing given later before it is set. A
+//! barrier of a pipe does the same for that pipe, a barrier of all pipes for all. Loops may run no iteration. An event
+//! is set again only once its last wait is known to be over.
+
+use super::hazard::{Age, Event, Node, Program, Touched};
+use super::path::Path;
+use super::{Barrier, Kernel, Op, Pipe};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Something that a path lacks.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fault {
+    /// An access that meets an earlier one and does not start after it for certain.
+    Unordered {
+        /// Place of the earlier operation.
+        earlier: Path,
+        /// Its pipe.
+        from: Pipe,
+        /// The later one's pipe.
+        to: Pipe,
+        /// The earlier one writes.
+        wrote: bool,
+        /// The later one writes.
+        writes: bool,
+        /// Index of the access of the later operation.
+        access: usize,
+    },
+    /// A notify before which an access may be without barrier of all pipes and `dsb`.
+    Unpublished {
+        /// The barrier is there and the `dsb` is missing.
+        drained: bool,
+    },
+    /// An operation on another pipe that may start before an earlier wait is over.
+    Unacquired {
+        /// Places of such waits.
+        waits: Vec<Path>,
+    },
+    /// An event set twice without a wait.
+    SetTwice(Event),
+    /// A wait for an event that is not set.
+    NotSet(Event),
+    /// An event set where its last wait may not be over.
+    SetEarly(Event),
+    /// Events set on one way to this place and not on another.
+    Differ(Vec<Event>),
+    /// Events set at the end.
+    Left(Vec<Event>),
+    /// A fence that a pass had to replace.
+    Fence,
+}
+
+/// A fault and its place; the end of the kernel is the empty path.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Finding {
+    /// Where.
+    pub at: Path,
+    /// What.
+    pub fault: Fault,
+}
+
+/// Pipes as bits.
+type Pipes = u8;
+/// The pipes that touch memory.
+const DATA: Pipes = 1 << Pipe::V as u8 | 1 << Pipe::Mte2 as u8 | 1 << Pipe::Mte3 as u8;
+
+fn bit(pipe: Pipe) -> Pipes {
+    1 << (pipe as u8)
+}
+
+/// An access that may be behind: site, index of the access, age.
+type Key = (usize, usize, Age);
+
+/// What is certain of an access.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Known {
+    /// Pipes whose later operations start after it.
+    after: Pipes,
+    /// Events whose wait gives this order to the pipe that waits.
+    carried: u128,
+}
+
+/// How far accesses are on the way to what a notify may tell of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Publish {
+    Dirty,
+    Drained,
+    Published,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct State {
+    behind: BTreeMap<Key, Known>,
+    set: BTreeSet<Event>,
+    publish: Publish,
+    /// Waits after which other pipes have not been held back.
+    waits: BTreeSet<usize>,
+}
+
+impl Event {
+    /// Its bit; none for a number that no pair of pipes has.
+    fn mask(self) -> u128 {
+        let pair = (self.from as u32) * 4 + self.to as u32;
+        if self.number < 8 { 1 << (pair * 8 + u32::from(self.number)) } else { 0 }
+    }
+}
+
+/// Everything that is wrong with the order of a kernel's operations: what holds for the end first, then by place.
+pub fn analyse(kernel: &Kernel) -> Vec<Finding> {
+    let program = Program::new(kernel);
+    let mut walk = Walk { program: &program, found: BTreeSet::new(), silent: false };
+    let start = State {
+        behind: BTreeMap::new(),
+        set: BTreeSet::new(),
+        publish: Publish::Published,
+        waits: BTreeSet::new(),
+    };
+    let end = walk.block(&program.root, start);
+    let mut found = walk.found;
+    if !end.set.is_empty() {
+        found.insert(Finding { at: vec![], fault: Fault::Left(end.set.into_iter().collect()) });
+    }
+    found.into_iter().collect()
+}
+
+struct Walk<'p> {
+    program: &'p Program<'p>,
+    found: BTreeSet<Finding>,
+    silent: bool,
+}
+
+impl Walk<'_> {
+    fn report(&mut self, site: usize, fault: Fault) {
+        if !self.silent {
+            self.found.insert(Finding { at: self.program.sites[site].path.clone(), fault });
+        }
+    }
+
+    fn block(&mut self, list: &[Node], mut state: State) -> State {
+        for node in list {
+            state = match node {
+                Node::Op(site) => self.op(*site, state),
+                Node::If(sites, a, b) => {
+                    let one = self.block(a, state.clone());
+                    let two = self.block(b, state);
+                    let mut out = self.join(sites, one, &two);
+                    out.age(sites, |_| Age::Any);
+                    out
+                }
+                Node::Loop(id, sites, body) => self.repeat(*id, sites, body, state),
+            };
+        }
+        state
+    }
+
+    /// A loop: the state at its head is what holds before every iteration, and after the last one.
+    fn repeat(&mut self, id: usize, sites: &Range<usize>, body: &[Node], entry: State) -> State {
+        let outer = std::mem::replace(&mut self.silent, true);
+        let mut head = entry;
+        loop {
+            let next = self.again(id, sites, body, &head);
+            if next == head {
+                break;
+            }
+            head = next;
+        }
+        self.silent = outer;
+        let mut out = self.again(id, sites, body, &head);
+        out.age(sites, |_| Age::Any);
+        out
+    }
+
+    fn again(&mut self, id: usize, sites: &Range<usize>, body: &[Node], head: &State) -> State {
+        let mut back = self.block(body, head.clone());
+        back.age(sites, |age| match age {
+            Age::Fresh => Age::Crossed(id),
+            Age::Crossed(l) if l == id => age,
+            _ => Age::Any,
+        });
+        self.join(sites, head.clone(), &back)
+    }
+
+    fn join(&mut self, sites: &Range<usize>, mut one: State, two: &State) -> State {
+        if one.set != two.set && !sites.is_empty() {
+            let differ = one.set.symmetric_difference(&two.set).copied().collect();
+            self.report(sites.start, Fault::Differ(differ));
+        }
+        one.set.extend(two.set.iter().copied());
+        for (key, known) in &two.behind {
+            one.meet(*key, *known);
+        }
+        one.publish = one.publish.min(two.publish);
+        one.waits.extend(two.waits.iter().copied());
+        one
+    }
+
+    fn op(&mut self, site: usize, mut state: State) -> State {
+        let op = self.program.sites[site].op;
+        match op {
+            Op::Barrier(Barrier::All) => {
+                state.behind.clear();
+                state.waits.clear();
+                state.publish = state.publish.max(Publish::Drained);
+            }
+            Op::Barrier(Barrier::Pipe(p)) => {
+                for (key, known) in &mut state.behind {
+                    if self.program.sites[key.0].op.acts_on() == Some(*p) {
+                        known.after |= bit(*p);
+                    }
+                }
+            }
+            Op::Dsb if state.publish == Publish::Drained => state.publish = Publish::Published,
+            Op::Dsb => {}
+            Op::SetFlag { from, to, event } => {
+                self.set(site, Event { from: *from, to: *to, number: *event }, &mut state);
+            }
+            Op::WaitFlag { from, to, event } => {
+                self.wait(site, Event { from: *from, to: *to, number: *event }, &mut state);
+            }
+            Op::Notify { .. } => {
+                if state.publish != Publish::Published {
+                    self.report(site, Fault::Unpublished { drained: state.publish == Publish::Drained });
+                }
+            }
+            Op::Wait { .. } => {
+                state.waits.insert(site);
+            }
+            Op::Release | Op::Acquire | Op::Complete => self.report(site, Fault::Fence),
+            Op::Load { .. }
+            | Op::Store { .. }
+            | Op::Vector { .. }
+            | Op::Select { .. }
+            | Op::Convert { .. } => {
+                self.access(site, &mut state);
+            }
+        }
+        state
+    }
+
+    fn access(&mut self, site: usize, state: &mut State) {
+        let program = self.program;
+        let here = &program.sites[site];
+        let Some(pipe) = here.op.acts_on() else { return };
+        if !state.waits.is_empty() {
+            let waits =
+                std::mem::take(&mut state.waits).iter().map(|w| program.sites[*w].path.clone()).collect();
+            self.report(site, Fault::Unacquired { waits });
+        }
+        for (i, later) in here.accesses.iter().enumerate() {
+            for (key, known) in &mut state.behind {
+                let there = &program.sites[key.0];
+                let earlier = &there.accesses[key.1];
+                let ordered = known.after & bit(pipe) != 0;
+                if ordered || !(earlier.write || later.write) || !program.meet(earlier, key.2, later) {
+                    continue;
+                }
+                // Reported once: what follows is judged as if it were ordered.
+                known.after |= bit(pipe);
+                let (wrote, writes) = (earlier.write, later.write);
+                let from = there.op.acts_on().unwrap_or(Pipe::S);
+                let earlier = there.path.clone();
+                self.report(site, Fault::Unordered { earlier, from, to: pipe, wrote, writes, access: i });
+            }
+        }
+        for i in 0..here.accesses.len() {
+            state.behind.insert((site, i, Age::Fresh), Known { after: 0, carried: 0 });
+        }
+        if matches!(here.op, Op::Load { .. } | Op::Store { .. }) {
+            state.publish = Publish::Dirty;
+        }
+    }
+
+    fn set(&mut self, site: usize, event: Event, state: &mut State) {
+        if !state.set.insert(event) {
+            self.report(site, Fault::SetTwice(event));
+        }
+        let program = self.program;
+        let from = bit(event.from);
+        let mut early = false;
+        state.behind.retain(|key, known| {
+            let there = &program.sites[key.0];
+            let last = matches!(there.accesses[key.1].touched, Touched::Event(e) if e == event);
+            early |= last && known.after & from == 0;
+            if there.op.acts_on() == Some(event.from) || known.after & from != 0 {
+                known.carried |= event.mask();
+            } else {
+                known.carried &= !event.mask();
+            }
+            !last
+        });
+        if early {
+            self.report(site, Fault::SetEarly(event));
+        }
+    }
+
+    fn wait(&mut self, site: usize, event: Event, state: &mut State) {
+        if !state.set.remove(&event) {
+            self.report(site, Fault::NotSet(event));
+        }
+        for known in state.behind.values_mut() {
+            if known.carried & event.mask() != 0 {
+                known.after |= bit(event.to);
+                known.carried &= !event.mask();
+            }
+        }
+        state.behind.insert((site, 0, Age::Fresh), Known { after: 0, carried: 0 });
+        // What every pipe that touches memory starts after can no longer be met.
+        let event = |key: &Key| matches!(self.program.sites[key.0].op, Op::WaitFlag { .. });
+        state.behind.retain(|key, known| known.after & DATA != DATA || event(key));
+    }
+}
+
+impl State {
+    /// An access on one more path: what is certain on both.
+    fn meet(&mut self, key: Key, known: Known) {
+        self.behind
+            .entry(key)
+            .and_modify(|k| {
+                k.after &= known.after;
+                k.carried &= known.carried;
+            })
+            .or_insert(known);
+    }
+
+    /// Gives the accesses of these sites another age.
+    fn age(&mut self, sites: &Range<usize>, f: impl Fn(Age) -> Age) {
+        let keys: Vec<Key> =
+            self.behind.keys().filter(|k| sites.contains(&k.0) && f(k.2) != k.2).copied().collect();
+        for key in keys {
+            if let Some(known) = self.behind.remove(&key) {
+                self.meet((key.0, key.1, f(key.2)), known);
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Places in a kernel's body, and edits at them.
+
+use super::{Kernel, Op, Stmt};
+
+/// Where a statement stands: its index in the kernel's body, in the body of that statement, and so on. Statements of
+/// an `else` are counted on from those of its `if`.
+pub type Path = Vec<u32>;
+
+/// The block of a place, and the index in it.
+fn block<'k>(body: &'k mut Vec<Stmt>, path: &[u32]) -> Option<(&'k mut Vec<Stmt>, usize)> {
+    let (first, rest) = path.split_first()?;
+    let i = *first as usize;
+    if rest.is_empty() {
+        return Some((body, i));
+    }
+    match body.get_mut(i)? {
+        Stmt::For { body, .. } | Stmt::Tiles { body, .. } => block(body, rest),
+        Stmt::If { then, other, .. } => {
+            let n = then.len() as u32;
+            if rest[0] < n {
+                return block(then, rest);
+            }
+            let inner = [&[rest[0] - n], &rest[1..]].concat();
+            block(other, &inner)
+        }
+        _ => None,
+    }
+}
+
+/// The statement at a place.
+pub fn stmt<'k>(kernel: &'k Kernel, path: &[u32]) -> Option<&'k Stmt> {
+    fn at<'k>(list: &'k [Stmt], path: &[u32]) -> Option<&'k Stmt> {
+        let (first, rest) = path.split_first()?;
+        let s = list.get(*first as usize)?;
+        let Some(next) = rest.first() else { return Some(s) };
+        match s {
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } => at(body, rest),
+            Stmt::If { then, other, .. } => match (*next as usize).checked_sub(then.len()) {
+                None => at(then, rest),
+                Some(i) => {
+                    let inner = [&[i as u32], &rest[1..]].concat();
+                    at(other, &inner)
+                }
+            },
+            _ => None,
+        }
+    }
+    at(&kernel.body, path)
+}
+
+/// Puts statements in front of the one at a place.
+pub fn insert(kernel: &mut Kernel, path: &[u32], add: impl IntoIterator<Item = Stmt>) {
+    if let Some((list, i)) = block(&mut kernel.body, path) {
+        let i = i.min(list.len());
+        list.splice(i..i, add);
+    }
+}
+
+/// Replaces the statement at a place and returns it.
+pub fn replace(kernel: &mut Kernel, path: &[u32], by: Stmt) -> Option<Stmt> {
+    let (list, i) = block(&mut kernel.body, path)?;
+    list.get_mut(i).map(|s| std::mem::replace(s, by))
+}
+
+/// Takes the statement at a place away.
+pub fn remove(kernel: &mut Kernel, path: &[u32]) -> Option<Stmt> {
+    let (list, i) = block(&mut kernel.body, path)?;
+    (i < list.len()).then(|| list.remove(i))
+}
+
+/// Operations with their places, in the order of the text.
+pub fn ops(kernel: &Kernel) -> Vec<(Path, &Op)> {
+    let mut out = vec![];
+    gather(&kernel.body, 0, &mut vec![], &mut out);
+    out
+}
+
+fn gather<'k>(list: &'k [Stmt], first: usize, path: &mut Path, out: &mut Vec<(Path, &'k Op)>) {
+    for (i, s) in list.iter().enumerate() {
+        path.push((first + i) as u32);
+        match s {
+            Stmt::Op(op) => out.push((path.clone(), op)),
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } => gather(body, 0, path, out),
+            Stmt::If { then, other, .. } => {
+                gather(then, 0, path, out);
+                gather(other, then.len(), path, out);
+            }
+            Stmt::Let { .. } | Stmt::Note { .. } => {}
+        }
+        path.pop();
+    }
+}
+
+/// A statement that says nothing, in the place of one that may turn out to be needed; [`sweep`] takes it away.
+pub fn blank() -> Stmt {
+    Stmt::Note { place: String::new(), text: String::new() }
+}
+
+/// Takes all blanks away.
+pub fn sweep(list: &mut Vec<Stmt>) {
+    list.retain(|s| *s != blank());
+    for s in list {
+        match s {
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } => sweep(body),
+            Stmt::If { then, other, .. } => {
+                sweep(then);
+                sweep(other);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Where synchronisation for an operation goes that is needed only against operations outside some loop: in front of
+/// the outermost loop that has the later operation and not the earlier one; otherwise in front of the operation.
+pub fn outside(kernel: &Kernel, earlier: &[u32], later: &[u32]) -> Path {
+    let common = earlier.iter().zip(later).take_while(|(a, b)| a == b).count();
+    (common + 1..later.len())
+        .map(|n| &later[..n])
+        .find(|p| matches!(stmt(kernel, p), Some(Stmt::For { .. } | Stmt::Tiles { .. })))
+        .unwrap_or(later)
+        .to_vec()
+}
