@@ -189,8 +189,15 @@ codes! {
     E447 "a link that the machine does not have",
     E448 "no bound of this",
     // kernels of the tile level
-    E450 "tiles that do not fit in UB",
+    E449 "a kernel that its passes have not completed",
+    E450 "more than the target has room for",
     E451 "an instruction that the target does not have",
+    E452 "accesses that nothing orders",
+    E453 "a flag with one side only",
+    E454 "a notify that may overtake its data",
+    E455 "an access that may overtake its wait",
+    E456 "a name of a kernel that means nothing, or two things",
+    E459 "a length or a place that cannot be",
     // machine files
     E460 "a text that is no machine file",
     E461 "an unknown key of a machine file",

@@ -1,30 +1,16 @@
 //! Layout of the window: a byte offset for every counter and area, as expressions.
 //!
 //! Signals come first, a line of 64 bytes a counter, then what peers reach, then what is this rank's own. Areas of one
-//! arena start at the same offset. Every size is a multiple of a line by its form, so no offset is rounded. Kernel, host
-//! and `kbc explain window` read the same expressions.
+//! arena start at the same offset. Every size is a multiple of a line by its form, so no offset is rounded. The table of the
+//! window is [`crate::package::layout`], from the offsets given here.
 
 use crate::profile::Profile;
 use crate::tile::{Area, Kernel, Reach};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::{BinOp, Expr};
-use kbc_ir::name::Name;
 
 /// Bytes of a line.
 const LINE: i64 = 64;
-
-/// A row of the window's table.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Row {
-    /// Name of the signals or area.
-    pub name: Name,
-    /// What it is, in words.
-    pub what: String,
-    /// First byte.
-    pub offset: Expr,
-    /// Bytes.
-    pub size: Expr,
-}
 
 /// Bytes of an area: a multiple of 64.
 pub fn area_bytes(area: &Area) -> Expr {
@@ -90,35 +76,4 @@ pub fn calls(kernel: &Kernel) -> Expr {
         e => larger(most, e.clone()),
     });
     (Expr::Int(i64::from(i32::MAX)) / most).simplify()
-}
-
-/// The window, row by row, in the order of its memory.
-pub fn rows(kernel: &Kernel) -> Vec<Row> {
-    let (signals, areas, _) = place(kernel);
-    let mut out: Vec<Row> = kernel
-        .signals
-        .iter()
-        .zip(signals)
-        .map(|(s, offset)| Row {
-            name: s.name.clone(),
-            what: format!("{} counters, a line each", s.count),
-            offset,
-            size: (s.count.clone() * Expr::Int(LINE)).simplify(),
-        })
-        .collect();
-    for arena in arenas(kernel) {
-        let members: Vec<usize> =
-            (0..kernel.areas.len()).filter(|i| kernel.areas[*i].arena == arena).collect();
-        for &i in &members {
-            let a = &kernel.areas[i];
-            let reach = match a.reach {
-                Reach::Peers => "peers write or read it",
-                Reach::Own => "this rank's own",
-            };
-            let shared = if members.len() > 1 { ", shares its memory" } else { "" };
-            let what = format!("{} slots of {} {}, {reach}{shared}", a.slots, a.capacity, a.dtype);
-            out.push(Row { name: a.name.clone(), what, offset: areas[i].clone(), size: area_bytes(a) });
-        }
-    }
-    out
 }

@@ -91,6 +91,37 @@ fn gather<'k>(list: &'k [Stmt], first: usize, path: &mut Path, out: &mut Vec<(Pa
     }
 }
 
+/// The line of a statement in the kernel's text: the number of lines of the body in front of it.
+pub fn line(kernel: &Kernel, path: &[u32]) -> Option<usize> {
+    fn lines(list: &[Stmt]) -> usize {
+        list.iter()
+            .map(|s| match s {
+                Stmt::For { body, .. } | Stmt::Tiles { body, .. } => 1 + lines(body),
+                Stmt::If { then, other, .. } if other.is_empty() => 1 + lines(then),
+                Stmt::If { then, other, .. } => 2 + lines(then) + lines(other),
+                Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => 1,
+            })
+            .sum()
+    }
+    fn at(list: &[Stmt], path: &[u32]) -> Option<usize> {
+        let (first, rest) = path.split_first()?;
+        let i = *first as usize;
+        let s = list.get(i)?;
+        let before = lines(&list[..i]);
+        let Some(next) = rest.first() else { return Some(before) };
+        let inner = match s {
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } => at(body, rest)?,
+            Stmt::If { then, other, .. } => match (*next as usize).checked_sub(then.len()) {
+                None => at(then, rest)?,
+                Some(i) => lines(then) + 1 + at(other, &[&[i as u32], &rest[1..]].concat())?,
+            },
+            _ => return None,
+        };
+        Some(before + 1 + inner)
+    }
+    at(&kernel.body, path)
+}
+
 /// A statement that says nothing, in the place of one that may turn out to be needed; [`sweep`] takes it away.
 pub fn blank() -> Stmt {
     Stmt::Note { place: String::new(), text: String::new() }

@@ -1,0 +1,139 @@
+//! The verifier of the tile level: whether a completed kernel is sound on a target, whoever made it.
+//!
+//! Owns the rules and their messages. It reads a kernel and a profile and believes no pass.
+//!
+//! * T1 (E450): every tile has an address that is a multiple of 32, lies in the UB the profile grants, is a multiple of
+//!   32 bytes long and shares no byte with another tile.
+//! * T2 (E451): the core has every instruction for its element types: vector operations, comparisons, conversions with
+//!   their rounding, barriers. A number is the last operand and a value of the type.
+//! * T3 (E452): on every path, an access that meets an earlier one of which one writes starts after it: flags or barriers
+//!   order them. Loops may run no iteration.
+//! * T4 (E453): an event is set, then waited for, then set again only once that wait is over; it has the same state on all
+//!   ways to a place, and no event is left set. Its number is less than the profile's, its pipes differ.
+//! * T5 (E454): on every path, between the last load or store and a notify there are a barrier of all pipes and then a
+//!   `dsb`.
+//! * T6 (E455): on every path, between a wait and the next operation of another pipe there is a barrier of all pipes.
+//! * T7 (E456): every name and id is declared, once; expressions read what is in scope; what the window's layout is made
+//!   of is the same on all ranks and in all calls.
+//! * T8 (E459): a length is that of the loop over tiles around it or a constant, and no larger than the tile; tiles of one
+//!   operation have one type and length; a transfer has the type of its memory; peers reach areas of peers alone; what is
+//!   only read is not written and an output is.
+//! * T9 (E449): no fence is left, signals and areas have their offsets. These (E459) are lines of 64 bytes that overlap
+//!   only within an arena.
+//! * T10 (E450): tensors, scalars and ranks within the profile's limits.
+//!
+//! What it cannot see: whether an offset is inside its memory (the trace of a kernel at every size it claims is compared
+//! with that of the proven schedule), and accesses of other ranks (the schedule's checker has proven those).
+
+mod names;
+mod order;
+mod shape;
+mod window;
+
+use super::path::{self, Path};
+use super::text::print_op;
+use super::{Kernel, Op};
+use crate::args;
+use crate::profile::Profile;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+
+/// A violated rule.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Problem {
+    /// The statement, or nothing where a declaration or the end of the kernel is meant.
+    pub at: Path,
+    /// The words.
+    pub diagnostic: Diagnostic,
+}
+
+/// Problems by place, as rules find them.
+struct Sink<'k> {
+    kernel: &'k Kernel,
+    profile: &'k Profile,
+    found: Vec<Problem>,
+}
+
+impl Sink<'_> {
+    fn at(&mut self, at: &[u32], diagnostic: Diagnostic) {
+        self.found.push(Problem { at: at.to_vec(), diagnostic });
+    }
+
+    /// A problem of an operation, which is quoted.
+    fn op(&mut self, at: &[u32], op: &Op, diagnostic: Diagnostic) {
+        let text = format!("the operation: `{}`", print_op(self.kernel, op));
+        self.at(at, diagnostic.note(text));
+    }
+}
+
+/// Everything that is wrong with a kernel: declarations first, then by place. Where names or ids are wrong the other
+/// rules are not asked.
+pub fn problems(kernel: &Kernel, profile: &Profile) -> Vec<Problem> {
+    let mut sink = Sink { kernel, profile, found: vec![] };
+    names::check(&mut sink);
+    if sink.found.is_empty() {
+        limits(&mut sink);
+        window::check(&mut sink);
+        shape::check(&mut sink);
+        order::check(&mut sink);
+    }
+    sink.found.sort_by(|a, b| (&a.at, a.diagnostic.code).cmp(&(&b.at, b.diagnostic.code)));
+    sink.found
+}
+
+/// Whether a kernel is sound.
+pub fn verify(kernel: &Kernel, profile: &Profile) -> Result<(), Diagnostics> {
+    let list: Vec<Diagnostic> = problems(kernel, profile).into_iter().map(|p| p.diagnostic).collect();
+    if list.is_empty() { Ok(()) } else { Err(Diagnostics { list }) }
+}
+
+/// The problems with their lines, for a kernel that was read from this text.
+pub fn in_text(kernel: &Kernel, problems: Vec<Problem>, text: &str, file: FileId) -> Diagnostics {
+    // A statement is a line of the body, comments and empty lines aside.
+    let mut lines = vec![];
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let code = line.trim();
+        if !code.is_empty() && !code.starts_with(';') {
+            let from = start + (line.len() - line.trim_start().len());
+            lines.push((code, Span::new(file, from, from + code.len())));
+        }
+        start += line.len();
+    }
+    let body = lines.iter().position(|(code, _)| *code == "body").map_or(lines.len(), |i| i + 1);
+    let mut out = Diagnostics::new();
+    for p in problems {
+        let line = path::line(kernel, &p.at).and_then(|n| lines.get(body + n));
+        out.push(match line {
+            Some((_, span)) => p.diagnostic.primary(*span, "here"),
+            None => p.diagnostic,
+        });
+    }
+    out.finish()
+}
+
+/// T10.
+fn limits(sink: &mut Sink<'_>) {
+    let (kernel, profile) = (sink.kernel, sink.profile);
+    let counts = [
+        (
+            args::tensors(kernel).len(),
+            profile.tensors,
+            "tensors",
+            "inputs, outputs, tables, window and status",
+        ),
+        (args::scalars(kernel).len(), profile.scalars, "scalars", "run-time scalars and the context"),
+    ];
+    for (n, most, what, which) in counts {
+        if n > most {
+            let title = format!("the kernel takes {n} {what}; a task takes {most}");
+            sink.at(&[], Diagnostic::error("E450", title).note(format!("counted are {which}")));
+        }
+    }
+    for table in &kernel.tables {
+        if let Some(p) = table.values.keys().next_back().filter(|p| **p > u64::from(profile.ranks)) {
+            let title =
+                format!("table @{} has entries for {p} ranks; a domain has {}", table.name, profile.ranks);
+            sink.at(&[], Diagnostic::error("E450", title));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! T1 and T9: addresses in UB, and the window's layout.
+//!
+//! Offsets are expressions, and whether two of them overlap for all sizes is not decided in general: they are evaluated
+//! on a grid of sizes. An expression that has no value at a size (a table without entries for it) is passed over there;
+//! one that has none at any size is reported.
+
+use super::Sink;
+use crate::passes::layout::area_bytes;
+use crate::tile::{CALL, COUNT, Kernel, NRANKS};
+use kbc_diag::Diagnostic;
+use kbc_ir::expr::{Env, Expr};
+use kbc_ir::name::Name;
+
+/// Rank counts and element counts at which the layout is evaluated.
+const RANKS: [i64; 6] = [1, 2, 3, 5, 16, 64];
+const COUNTS: [i64; 7] = [0, 1, 15, 64, 1000, 4097, 65_536];
+
+/// Checks T1 and T9 but for fences.
+pub(super) fn check(sink: &mut Sink<'_>) {
+    tiles(sink);
+    let missing: Vec<String> = {
+        let k = sink.kernel;
+        let signals = k.signals.iter().filter(|s| s.at.is_none()).map(|s| s.name.to_string());
+        signals.chain(k.areas.iter().filter(|a| a.at.is_none()).map(|a| a.name.to_string())).collect()
+    };
+    if missing.is_empty() {
+        window(sink);
+    }
+    for name in missing {
+        let d = Diagnostic::error("E449", format!("{name} has no offset in the window"));
+        sink.at(&[], d.help("run pass `layout`"));
+    }
+}
+
+fn tiles(sink: &mut Sink<'_>) {
+    let (kernel, profile) = (sink.kernel, sink.profile);
+    let mut placed: Vec<(u64, u64, &Name)> = vec![];
+    for t in &kernel.tiles {
+        let bytes = u64::from(t.elements) * t.dtype.bytes();
+        let bad = |text: String| Diagnostic::error("E450", text);
+        if bytes == 0 || bytes % u64::from(profile.ub_align) != 0 {
+            let text = format!(
+                "tile {} is {bytes} bytes long, which is no multiple of {}",
+                t.name, profile.ub_align
+            );
+            sink.at(&[], bad(text));
+        }
+        let Some(at) = t.at.map(u64::from) else {
+            sink.at(&[], bad(format!("tile {} has no address", t.name)).help("run pass `buffers`"));
+            continue;
+        };
+        if at % u64::from(profile.ub_align) != 0 {
+            sink.at(
+                &[],
+                bad(format!("tile {} is at {at}, which is no multiple of {}", t.name, profile.ub_align)),
+            );
+        }
+        if at + bytes > u64::from(profile.ub) {
+            let text = format!("tile {} ends at {}; UB ends at {}", t.name, at + bytes, profile.ub);
+            sink.at(&[], bad(text).help("make tiles smaller, or have fewer of them"));
+        }
+        placed.push((at, at + bytes, &t.name));
+    }
+    placed.sort();
+    for pair in placed.windows(2) {
+        if pair[1].0 < pair[0].1 {
+            let text = format!("tiles {} and {} overlap at {}", pair[0].2, pair[1].2, pair[1].0);
+            sink.at(&[], Diagnostic::error("E450", text));
+        }
+    }
+}
+
+struct Sizes<'k> {
+    kernel: &'k Kernel,
+    ranks: i64,
+    count: i64,
+}
+
+impl Env for Sizes<'_> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        match name.as_str() {
+            NRANKS => Some(self.ranks),
+            COUNT => Some(self.count),
+            CALL => Some(0),
+            _ => self.kernel.scalars.contains(name).then_some(self.count),
+        }
+    }
+
+    fn table(&self, name: &Name, index: i64) -> Option<i64> {
+        let table = self.kernel.tables.iter().find(|t| t.name == *name)?;
+        let values = match table.values.get(&(self.ranks as u64)) {
+            None if table.values.len() == 1 => table.values.values().next(),
+            found => found,
+        };
+        values?.get(usize::try_from(index).ok()?).copied()
+    }
+}
+
+/// A part of the window: bytes from, to, arena (none for signals), name.
+type Part<'k> = (i64, i64, Option<u32>, &'k Name);
+
+fn window(sink: &mut Sink<'_>) {
+    let k = sink.kernel;
+    let rows: Vec<(&Name, &Expr, Expr, Option<u32>)> = k
+        .signals
+        .iter()
+        .filter_map(|s| Some((&s.name, s.at.as_ref()?, s.count.clone() * Expr::Int(64), None)))
+        .chain(k.areas.iter().filter_map(|a| Some((&a.name, a.at.as_ref()?, area_bytes(a), Some(a.arena)))))
+        .collect();
+    let mut any = rows.is_empty();
+    for ranks in RANKS {
+        for count in COUNTS {
+            let env = Sizes { kernel: k, ranks, count };
+            let value = |e: &Expr| e.eval(&env).ok();
+            let parts: Option<Vec<Part<'_>>> = rows
+                .iter()
+                .map(|(n, at, size, arena)| {
+                    let at = value(at)?;
+                    Some((at, at.checked_add(value(size)?)?, *arena, *n))
+                })
+                .collect();
+            let Some(parts) = parts else { continue };
+            any = true;
+            if let Some(text) = overlap(&parts) {
+                let d = Diagnostic::error("E459", text)
+                    .note(format!("with {NRANKS} = {ranks} and {COUNT} = {count}"));
+                sink.at(&[], d.help("run pass `layout`"));
+                return;
+            }
+        }
+    }
+    if !any {
+        let d = Diagnostic::error("E459", "the window's offsets have no value at any size that was tried");
+        sink.at(&[], d.note(format!("rank counts {RANKS:?}, element counts {COUNTS:?}")));
+    }
+}
+
+/// What is wrong with the parts of a window.
+fn overlap(parts: &[Part<'_>]) -> Option<String> {
+    for (i, (from, to, arena, name)) in parts.iter().enumerate() {
+        if *from < 0 || from % 64 != 0 {
+            return Some(format!("{name} is at {from}, which is no line of 64 bytes"));
+        }
+        if to < from {
+            return Some(format!("{name} has a negative size"));
+        }
+        for (from2, to2, arena2, name2) in &parts[..i] {
+            let shared = arena.is_some() && arena == arena2;
+            if shared && from != from2 {
+                return Some(format!("{name2} and {name} share an arena and start at {from2} and {from}"));
+            }
+            if !shared && from < to2 && from2 < to {
+                return Some(format!("{name2} and {name} overlap in the window"));
+            }
+        }
+    }
+    None
+}
