@@ -14,7 +14,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The flags emitted text must pass with.
-const FLAGS: [&str; 7] = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-O1", "-pthread"];
+const FLAGS: [&str; 7] =
+    ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-O1", "-pthread"];
 /// Sources of the model that do not depend on the kernel.
 const COMMON: [&str; 2] = ["model", "runner"];
 
@@ -131,7 +132,8 @@ fn key(texts: &[&str]) -> String {
         let mut all = vec![];
         files(&headers(), &mut all);
         for file in all {
-            (file.strip_prefix(headers()).expect("below"), std::fs::read(&file).expect("a file")).hash(&mut hash);
+            (file.strip_prefix(headers()).expect("below"), std::fs::read(&file).expect("a file"))
+                .hash(&mut hash);
         }
         hash.finish()
     });
@@ -339,7 +341,8 @@ const ORDERING: [&str; 11] = [
 pub fn deletable(text: &str) -> Vec<usize> {
     let one = |line: &str| {
         let line = line.trim();
-        ORDERING.iter().any(|w| line.starts_with(w)) && line.split("//").next().is_some_and(|c| c.trim().ends_with(';'))
+        ORDERING.iter().any(|w| line.starts_with(w))
+            && line.split("//").next().is_some_and(|c| c.trim().ends_with(';'))
     };
     text.lines().enumerate().filter(|(_, l)| one(l)).map(|(i, _)| i + 1).collect()
 }

@@ -1,4 +1,5 @@
-// One small kernel a case, chosen by a scalar. `expect` words are part of the failure, or `ok`. Two ranks.
+// One small kernel a case, chosen by a scalar. `expect` words are part of the failure, or `ok`; @+N is the line N below.
+// Two ranks.
 // tensors: in f32[64], out f32[64], window, status i32[16]; scalars: case, context.
 #include <cstdint>
 #include <pto/pto-inst.hpp>
@@ -60,7 +61,7 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
             FLAG(V, MTE3);
             Store(out, a, 64);
             break;
-        case 1:  // expect: race: reads UB bytes 0..256, not ordered after rank 0 MTE2 TLOAD at kernel line 32 (call 0): no flag from MTE2 to V
+        case 1:  // expect: race: reads UB bytes 0..256, not ordered after rank 0 MTE2 TLOAD
             Load(a, x, 64);
             TADDS(b, a, 1.0f);
             break;
@@ -83,6 +84,7 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
         case 5:  // expect: no flag from MTE3 to MTE2
             TEXPANDS(a, 1.0f);
             FLAG(V, MTE3);
+            FLAG(V, MTE2);
             Store(out, a, 64);
             Load(a, x, 64);
             break;
@@ -102,14 +104,14 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
             Store(out, a, 64);
             Load(b, out, 64);
             break;
-        case 9:  // expect: flag MTE2 to V event 0 is set already, at line 107
+        case 9:  // expect: flag MTE2 to V event 0 is set already, at line @+1
             set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
             set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
             break;
-        case 10:  // expect: wait_flag at kernel line 111 (call 0): flag MTE2 to V event 1 is not set
+        case 10:  // expect: wait_flag at kernel line @+1 (call 0): flag MTE2 to V event 1 is not set
             wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID1);
             break;
-        case 11:  // expect: flag MTE2 to V event 0, set at kernel line 114, is never waited for
+        case 11:  // expect: flag MTE2 to V event 0, set at kernel line @+1, is never waited for
             set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
             break;
         case 12:  // expect: no such pipe
@@ -220,7 +222,7 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
         case 35:  // expect: only local counters can be waited for
             WaitFor(At(ctx, counter, peer), 1);
             break;
-        case 36:  // expect: all waiting; rank 0 waits at kernel line 29 (call 0, after TASSIGN at line 50) for counter at 0 >= 1, which is 0; rank 1 waits
+        case 36:  // expect: all waiting; rank 0 waits at kernel line 29 (call 0, after TASSIGN at line 51) for counter at 0 >= 1, which is 0; rank 1 waits
             WaitFor(counter, 1);
             break;
         case 37:  // expect: all waiting; rank 1 waits
@@ -235,12 +237,12 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
         case 40:  // expect: a scalar store to tensor 3 of rank 0 byte 4 is not written back by dcci
             status[1] = 7;
             break;
-        case 41:  // expect: no dsb(DSB_DDR) after the dcci at kernel line 241
+        case 41:  // expect: no dsb(DSB_DDR) after the dcci at kernel line @+3
             pipe_barrier(PIPE_ALL);
             status[1] = 7;
             dcci((__gm__ void *)status, SINGLE_CACHE_LINE, CACHELINE_OUT);
             return;
-        case 42:  // expect: dcci at kernel line 244 (call 0): the address is in no tensor
+        case 42:  // expect: dcci at kernel line @+1 (call 0): the address is in no tensor
             dcci((__gm__ void *)ctx, SINGLE_CACHE_LINE, CACHELINE_OUT);
             break;
         case 43:  // expect: TWAIT is modelled for EQ, GT and GE
@@ -260,7 +262,7 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
             TCVT(h, a, pto::RoundMode::CAST_RINT);
             break;
         }
-        case 46:  // expect: TRECIP at kernel line 266 (call 0): in place
+        case 46:  // expect: TRECIP at kernel line @+3 (call 0): in place
             TEXPANDS(a, 1.0f);
             pipe_barrier(PIPE_V);
             TRECIP(a, a);
@@ -271,7 +273,7 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
         case 49:    // expect: no release (pipe_barrier(PIPE_ALL), dsb), notify, wait and acquire
         case 50:    // expect: no release (pipe_barrier(PIPE_ALL), dsb), notify, wait and acquire
         case 51:    // expect: no release (pipe_barrier(PIPE_ALL), dsb), notify, wait and acquire
-        case 52: {  // expect: uninitialised: reads window of rank 1
+        case 52: {  // expect: race: reads window of rank 1
             const int64_t c = args[4];
             if (c == 52 && me == 1) Load(b, data, 64);
             if (me == 0) {

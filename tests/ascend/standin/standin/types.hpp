@@ -12,7 +12,7 @@ using float16_t = half;
 using float32_t = float;
 
 struct bfloat16_t {
-    uint16_t bits = 0;
+    uint16_t bits;
     bfloat16_t() = default;
     // Nearest, ties to even.
     explicit bfloat16_t(float x) {
