@@ -1,0 +1,88 @@
+// TASSIGN, TLOAD, TSTORE.
+#pragma once
+#include "standin/tile.hpp"
+
+namespace pto {
+
+template <typename T, typename Address>
+void TASSIGN(T &object, Address address, int line = __builtin_LINE()) {
+    if constexpr (is_tile_data_v<T>) {
+        static_assert(std::is_integral_v<Address>, "a tile is placed at a byte address");
+        const standin::Op op = standin::begin("TASSIGN", standin::LaneS, line);
+        const auto a = static_cast<uint64_t>(address);
+        if (a % 32 != 0) standin::fail(op, "tile address 0x%llx is not 32-byte aligned", static_cast<unsigned long long>(a));
+        if (a + T::kBytes > standin::kUbBytes) {
+            standin::fail(op, "tile 0x%llx..0x%llx ends beyond UB (184 KiB)", static_cast<unsigned long long>(a),
+                          static_cast<unsigned long long>(a + T::kBytes));
+        }
+        object.address = a;
+    } else {
+        (void)line;
+        object.SetAddr(address);
+    }
+}
+template <std::size_t Address, typename T>
+void TASSIGN(T &object, int line = __builtin_LINE()) {
+    TASSIGN(object, Address, line);
+}
+
+namespace detail {
+template <typename T>
+constexpr bool transferable = standin::one_of<T, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t,
+                                              uint64_t, half, bfloat16_t, float>;
+
+// Calls `row(pointer, UB address, bytes)` for every row of a transfer.
+template <typename Tile_, typename Global, typename F>
+void rows_of(const standin::Op &op, Tile_ &tile, Global &global, F row) {
+    using T = typename Tile_::DType;
+    static_assert(std::is_same_v<T, typename Global::RawDType>, "tile and global memory differ in element type");
+    static_assert(transferable<T>, "element type cannot be transferred");
+    standin::check_tile(op, tile);
+    int64_t n[5], s[5];
+    for (int i = 0; i < 5; ++i) {
+        n[i] = global.GetShape(i);
+        s[i] = global.GetStride(i);
+        if (n[i] < 0) standin::fail(op, "dimension %d of the global shape is %lld", i, static_cast<long long>(n[i]));
+    }
+    const int64_t rows = n[0] * n[1] * n[2] * n[3];
+    if (rows != tile.GetValidRow() || n[4] != tile.GetValidCol()) {
+        standin::fail(op, "the tile's valid size %u x %u is not the global shape %lld x %lld", tile.GetValidRow(),
+                      tile.GetValidCol(), static_cast<long long>(rows), static_cast<long long>(n[4]));
+    }
+    if (n[3] >= 4096) standin::fail(op, "%lld rows: fewer than 4096 are possible", static_cast<long long>(n[3]));
+    if (s[4] != 1) standin::fail(op, "stride %lld of the last dimension", static_cast<long long>(s[4]));
+    uint64_t r = 0;
+    for (int64_t a = 0; a < n[0]; ++a)
+        for (int64_t b = 0; b < n[1]; ++b)
+            for (int64_t c = 0; c < n[2]; ++c)
+                for (int64_t d = 0; d < n[3]; ++d, ++r) {
+                    row(global.data() + a * s[0] + b * s[1] + c * s[2] + d * s[3], standin::at(tile, r, 0),
+                        static_cast<uint64_t>(n[4]) * sizeof(T));
+                }
+}
+}  // namespace detail
+
+template <typename Tile_, typename Global>
+RecordEvent TLOAD(Tile_ &dst, Global &src, int line = __builtin_LINE()) {
+    const standin::Op op = standin::begin("TLOAD", standin::LaneMte2, line);
+    detail::rows_of(op, dst, src, [&](auto *from, uint64_t to, uint64_t bytes) {
+        // Whole 32-byte blocks are written; what is beyond the data is not defined.
+        const uint64_t block = (bytes + 31) / 32 * 32;
+        if (block != bytes) {
+            standin::ub_write(op, to + bytes, block - bytes);
+            standin::ub_undefine(to + bytes, block - bytes);
+        }
+        standin::global_to_ub(op, from, to, bytes);
+    });
+    return {};
+}
+
+template <typename Tile_, typename Global>
+RecordEvent TSTORE(Global &dst, Tile_ &src, int line = __builtin_LINE()) {
+    const standin::Op op = standin::begin("TSTORE", standin::LaneMte3, line);
+    detail::rows_of(op, src, dst,
+                    [&](auto *to, uint64_t from, uint64_t bytes) { standin::ub_to_global(op, from, to, bytes); });
+    return {};
+}
+
+}  // namespace pto

@@ -1,0 +1,503 @@
+// The memory model: what each synchronisation orders, and the check of every access against it.
+//
+// Agents are (rank, pipe). Instructions of a pipe are ordered with others only by
+//   set_flag/wait_flag       all before the set, with all of the waiting pipe after the wait
+//   pipe_barrier(PIPE_x)     within x
+//   pipe_barrier(PIPE_ALL)   all pipes; and what TWAITs before it have waited for
+// and between ranks only by pipe_barrier(PIPE_ALL), dsb, TNOTIFY - TWAIT, pipe_barrier(PIPE_ALL): a notify carries what
+// the last dsb found drained, a wait for v takes what the first v adds carried. TTEST orders nothing.
+// Data moves at once; an access that is not ordered after what it conflicts with ends the run, whatever order ranks
+// happened to run in. One rank runs at a time.
+#include "standin/world.hpp"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "standin/sync_ops.hpp"
+
+namespace standin {
+
+thread_local World *world = nullptr;
+thread_local Rank *self = nullptr;
+
+namespace {
+
+const char *const kLaneNames[Lanes] = {"S", "V", "MTE2", "MTE3"};
+
+std::string where(const Op &op) {
+    char text[160];
+    std::snprintf(text, sizeof text, "rank %d %s %s at kernel line %d (call %d)", op.rank, kLaneNames[op.lane], op.name,
+                  op.line, op.call);
+    return text;
+}
+
+std::string format(const char *f, va_list args) {
+    char text[1024];
+    std::vsnprintf(text, sizeof text, f, args);
+    return text;
+}
+
+[[noreturn]] void stop(const std::string &text) {
+    if (world->failure.empty()) world->failure = text;
+    for (auto &r : world->ranks) r->wake.notify_all();
+    throw Stop{};
+}
+
+int lane_of(const Op &op, int pipe) {
+    switch (pipe) {
+        case PIPE_S: return LaneS;
+        case PIPE_V: return LaneV;
+        case PIPE_MTE2: return LaneMte2;
+        case PIPE_MTE3: return LaneMte3;
+        default: fail(op, "a vector core has no such pipe (%d); on the device this hangs", pipe);
+    }
+}
+
+// Words for what is missing between two accesses.
+std::string missing(const Op &now, const Op &earlier) {
+    const std::string lane = kLaneNames[now.lane];
+    if (now.rank != earlier.rank) {
+        return "no release (pipe_barrier(PIPE_ALL), dsb), notify, wait and acquire (pipe_barrier(PIPE_ALL)) orders them";
+    }
+    if (now.lane == earlier.lane) return "no pipe_barrier(PIPE_" + lane + ") orders them";
+    return std::string("no flag from ") + kLaneNames[earlier.lane] + " to " + lane + " orders them";
+}
+
+[[noreturn]] void race(const Op &op, const Op &other, const char *verb, const std::string &memory, uint64_t from,
+                       uint64_t to) {
+    fail(op, "race: %s %s bytes %llu..%llu, not ordered after %s: %s", verb, memory.c_str(),
+         static_cast<unsigned long long>(from), static_cast<unsigned long long>(to), where(other).c_str(),
+         missing(op, other).c_str());
+}
+
+const Clock &known(const Op &op) { return self->known[op.lane]; }
+
+Region *region_of(const void *p) {
+    for (auto &w : world->windows) {
+        if (w->holds(p)) return w.get();
+    }
+    for (auto &r : world->ranks) {
+        for (auto &t : r->tensors) {
+            if (t->holds(p)) return t.get();
+        }
+    }
+    return nullptr;
+}
+
+// The region an access of global memory is in, all of it.
+Region &locate(const Op &op, const void *p, uint64_t bytes, uint64_t &offset) {
+    Region *r = region_of(p);
+    if (r == nullptr) {
+        const auto *b = static_cast<const uint8_t *>(p);
+        for (auto &w : world->windows) {
+            if (b >= w->bytes && b < w->bytes + w->size + 65536) {
+                fail(op, "out of bounds: byte %lld of %s, which has %llu", static_cast<long long>(b - w->bytes),
+                     w->name.c_str(), static_cast<unsigned long long>(w->size));
+            }
+        }
+        fail(op, "out of bounds: the address is in no tensor and in no window");
+    }
+    offset = static_cast<uint64_t>(static_cast<const uint8_t *>(p) - r->bytes);
+    if (offset + bytes > r->size) {
+        fail(op, "out of bounds: bytes %llu..%llu of %s, which has %llu", static_cast<unsigned long long>(offset),
+             static_cast<unsigned long long>(offset + bytes), r->name.c_str(), static_cast<unsigned long long>(r->size));
+    }
+    if (!r->window && r->rank != self->id) fail(op, "accesses the %s: only windows are shared", r->name.c_str());
+    return *r;
+}
+
+// Lines of windows are either counters or data.
+void note_data(const Op &op, const Region &r, uint64_t from, uint64_t to) {
+    if (!r.window) return;
+    const auto owner = static_cast<size_t>(r.rank);
+    const auto &counters = world->counters[owner];
+    const auto it = counters.lower_bound(from / kLineBytes);
+    if (it != counters.end() && it->first <= (to - 1) / kLineBytes) {
+        fail(op, "data in %s bytes %llu..%llu shares a line with the counter at %llu (%s)", r.name.c_str(),
+             static_cast<unsigned long long>(from), static_cast<unsigned long long>(to),
+             static_cast<unsigned long long>(it->second.offset), where(it->second.first).c_str());
+    }
+    for (uint64_t l = from / kLineBytes; l <= (to - 1) / kLineBytes; ++l) world->data_lines[owner].insert(l);
+}
+
+Counter &counter_of(const Op &op, const void *slot, bool local) {
+    Region *r = region_of(slot);
+    if (r == nullptr || !r->window) fail(op, "the counter is in no window");
+    const auto offset = static_cast<uint64_t>(static_cast<const uint8_t *>(slot) - r->bytes);
+    if (offset % 4 != 0 || offset + 4 > r->size) fail(op, "counter at byte %llu is misaligned", static_cast<unsigned long long>(offset));
+    if (local && r->rank != self->id) fail(op, "waits on a counter of rank %d: only local counters can be waited for", r->rank);
+    const auto owner = static_cast<size_t>(r->rank);
+    const uint64_t line = offset / kLineBytes;
+    if (world->data_lines[owner].count(line) != 0) {
+        fail(op, "the counter at byte %llu of %s shares a line with data", static_cast<unsigned long long>(offset), r->name.c_str());
+    }
+    auto [it, fresh] = world->counters[owner].try_emplace(line);
+    Counter &c = it->second;
+    if (fresh) {
+        c.offset = offset;
+        c.first = op;
+    }
+    if (c.offset != offset) {
+        fail(op, "counters at bytes %llu and %llu of %s share a line", static_cast<unsigned long long>(c.offset),
+             static_cast<unsigned long long>(offset), r->name.c_str());
+    }
+    return c;
+}
+
+const char *const kCmp[] = {"==", "!=", ">", ">=", "<", "<="};
+
+bool holds(int32_t seen, int32_t value, int cmp) {
+    switch (cmp) {
+        case 0: return seen == value;
+        case 1: return seen != value;
+        case 2: return seen > value;
+        case 3: return seen >= value;
+        case 4: return seen < value;
+        default: return seen <= value;
+    }
+}
+
+int32_t seen_by(const Rank &r, uint64_t offset) {
+    int32_t x;
+    std::memcpy(&x, world->windows[static_cast<size_t>(r.id)]->bytes + offset, 4);
+    return x;
+}
+
+}  // namespace
+
+void fail(const Op &op, const char *f, ...) {
+    va_list args;
+    va_start(args, f);
+    const std::string text = format(f, args);
+    va_end(args);
+    stop(where(op) + ": " + text);
+}
+
+void fail_plain(const char *f, ...) {
+    va_list args;
+    va_start(args, f);
+    const std::string text = format(f, args);
+    va_end(args);
+    stop("rank " + std::to_string(self->id) + " (call " + std::to_string(self->call) + "): " + text);
+}
+
+bool keep(int line) { return world->dropped.count(line) == 0; }
+
+Op begin(const char *name, int lane, int line) {
+    Op op{name, line, lane, self->id, self->call, ++self->count[lane]};
+    self->before = self->last;
+    self->last = op;
+    return op;
+}
+
+// --- unified buffer ---
+
+namespace {
+void ub_bounds(const Op &op, uint64_t at, uint64_t bytes) {
+    if (at > kUbBytes || bytes > kUbBytes - at) fail(op, "UB bytes 0x%llx..0x%llx are beyond UB (184 KiB)", static_cast<unsigned long long>(at), static_cast<unsigned long long>(at + bytes));
+}
+size_t ub_read_at(const Op &op, uint64_t at, uint64_t bytes, uint64_t &first) {
+    ub_bounds(op, at, bytes);
+    uint64_t gaps = 0;
+    if (const Op *other = self->ub_shadow.read(op, known(op), at, at + bytes, gaps, first)) {
+        race(op, *other, "reads", "UB", at, at + bytes);
+    }
+    return gaps;
+}
+}  // namespace
+
+uint8_t *ub(uint64_t at) { return self->ub.data() + at; }
+size_t ub_read(const Op &op, uint64_t at, uint64_t bytes) {
+    uint64_t first = 0;
+    return ub_read_at(op, at, bytes, first);
+}
+void ub_write(const Op &op, uint64_t at, uint64_t bytes) {
+    ub_bounds(op, at, bytes);
+    if (const Op *other = self->ub_shadow.write(op, known(op), at, at + bytes)) {
+        race(op, *other, "writes", "UB", at, at + bytes);
+    }
+}
+bool ub_defined(uint64_t at, uint64_t bytes) { return self->ub_shadow.defined(at, at + bytes); }
+void ub_undefine(uint64_t at, uint64_t bytes) { self->ub_shadow.define(at, at + bytes, false); }
+
+// --- global memory ---
+
+void global_to_ub(const Op &op, const void *from, uint64_t at, uint64_t bytes) {
+    uint64_t offset = 0, gaps = 0, first = 0;
+    Region &r = locate(op, from, bytes, offset);
+    note_data(op, r, offset, offset + bytes);
+    if (const Op *other = r.shadow.read(op, known(op), offset, offset + bytes, gaps, first)) {
+        race(op, *other, "reads", r.name, offset, offset + bytes);
+    }
+    if (gaps != 0) {
+        fail(op, "uninitialised: reads %s bytes %llu..%llu, of which %llu was never written", r.name.c_str(),
+             static_cast<unsigned long long>(offset), static_cast<unsigned long long>(offset + bytes),
+             static_cast<unsigned long long>(first));
+    }
+    if (std::memcmp(from, r.expected.data() + offset, bytes) != 0) {
+        fail(op, "reads a scalar store to %s that no dcci has written back", r.name.c_str());
+    }
+    ub_write(op, at, bytes);
+    std::memcpy(ub(at), from, bytes);
+}
+
+void ub_to_global(const Op &op, uint64_t at, void *to, uint64_t bytes) {
+    uint64_t offset = 0, first = 0;
+    Region &r = locate(op, to, bytes, offset);
+    if (!r.writable) fail(op, "writes %s, which is an input", r.name.c_str());
+    if (ub_read_at(op, at, bytes, first) != 0) {
+        fail(op, "undefined: stores UB bytes 0x%llx..0x%llx, of which 0x%llx has no defined value",
+             static_cast<unsigned long long>(at), static_cast<unsigned long long>(at + bytes),
+             static_cast<unsigned long long>(first));
+    }
+    note_data(op, r, offset, offset + bytes);
+    if (const Op *other = r.shadow.write(op, known(op), offset, offset + bytes)) {
+        race(op, *other, "writes", r.name, offset, offset + bytes);
+    }
+    std::memcpy(to, ub(at), bytes);
+    std::memcpy(r.expected.data() + offset, ub(at), bytes);
+}
+
+// --- synchronisation ---
+
+void flag_set(int from, int to, int event, int line) {
+    const Op op = begin("set_flag", LaneS, line);
+    const int a = lane_of(op, from), b = lane_of(op, to);
+    if (a == b) fail(op, "a flag from a pipe to itself");
+    if (event < 0 || event > 7) fail(op, "event %d: a pipe pair has events 0..7", event);
+    // Fires when all before it in its pipe is complete.
+    Clock clock = self->known[a];
+    clock[static_cast<size_t>(agent(self->id, a))] = self->count[a];
+    const auto [it, fresh] = self->flags.try_emplace((a * Lanes + b) * 8 + event, std::move(clock), line);
+    if (!fresh) fail(op, "flag %s to %s event %d is set already, at line %d", kLaneNames[a], kLaneNames[b], event, it->second.second);
+}
+
+void flag_wait(int from, int to, int event, int line) {
+    const Op op = begin("wait_flag", LaneS, line);
+    const int a = lane_of(op, from), b = lane_of(op, to);
+    const auto it = self->flags.find((a * Lanes + b) * 8 + event);
+    if (it == self->flags.end()) fail(op, "flag %s to %s event %d is not set: the pipe waits for ever", kLaneNames[a], kLaneNames[b], event);
+    join(self->known[b], it->second.first);
+    self->flags.erase(it);
+}
+
+void barrier(int pipe, int line) {
+    const Op op = begin("pipe_barrier", LaneS, line);
+    if (pipe != PIPE_ALL) {
+        const int lane = lane_of(op, pipe);
+        self->known[lane][static_cast<size_t>(agent(self->id, lane))] = self->count[lane];
+        return;
+    }
+    Clock all = self->pending;
+    for (int l = 0; l < Lanes; ++l) {
+        join(all, self->known[l]);
+        all[static_cast<size_t>(agent(self->id, l))] = self->count[l];
+    }
+    for (Clock &k : self->known) k = all;
+    self->drained = all;
+}
+
+void drain_to_memory(int line) {
+    begin("dsb", LaneS, line);
+    self->released = self->drained;
+    self->dcci_line = 0;
+}
+
+void write_back(const volatile void *p, int line) {
+    const Op op = begin("dcci", LaneS, line);
+    const void *at = const_cast<const void *>(p);
+    Region *r = region_of(at);
+    if (r == nullptr) fail(op, "the address is in no tensor and in no window");
+    if (r->rank != self->id) fail(op, "writes back a line of %s", r->name.c_str());
+    if (!r->writable) fail(op, "writes back a line of %s, which is an input", r->name.c_str());
+    const auto offset = static_cast<uint64_t>(static_cast<const uint8_t *>(at) - r->bytes) / kLineBytes * kLineBytes;
+    for (uint64_t i = offset; i < std::min(offset + kLineBytes, r->size); ++i) {
+        if (r->bytes[i] == r->expected[i]) continue;
+        r->expected[i] = r->bytes[i];
+        if (const Op *other = r->shadow.write(op, known(op), i, i + 1)) race(op, *other, "scalar store to", r->name, i, i + 1);
+    }
+    self->dcci_line = line;
+}
+
+void notify(const void *slot, int32_t value, bool add, int line) {
+    const Op op = begin("TNOTIFY", LaneS, line);
+    if (!add) fail(op, "NotifyOp::Set writes a whole line: counters are add-only");
+    if (value != 1) fail(op, "adds %d: a counter counts events, one by one", value);
+    Counter &c = counter_of(op, slot, false);
+    if (c.writer >= 0 && c.writer != self->id) {
+        fail(op, "two writers of one counter: byte %llu belongs to rank %d (%s)", static_cast<unsigned long long>(c.offset),
+             c.writer, where(c.first).c_str());
+    }
+    if (c.writer < 0) {
+        c.writer = self->id;
+        c.first = op;
+    }
+    c.adds.push_back(self->released);
+    Region *r = region_of(slot);
+    const int32_t now = static_cast<int32_t>(c.adds.size());
+    std::memcpy(r->bytes + c.offset, &now, 4);
+    std::memcpy(r->expected.data() + c.offset, &now, 4);
+    r->shadow.define(c.offset, c.offset + 4, true);
+    Rank &owner = *world->ranks[static_cast<size_t>(r->rank)];
+    if (owner.status == Status::Waiting && owner.wait_offset == c.offset && holds(now, owner.wait_value, owner.wait_cmp)) {
+        owner.status = Status::Ready;
+    }
+    if (world->order != 0 && world->random() % 2 == 0) world->yield_turn(*self, Status::Ready);
+}
+
+void await(const void *slot, int32_t value, int cmp, int line) {
+    const Op op = begin("TWAIT", LaneS, line);
+    if (cmp != 0 && cmp != 2 && cmp != 3) fail(op, "TWAIT is modelled for EQ, GT and GE: a counter only grows");
+    Counter &c = counter_of(op, slot, true);
+    if (!holds(seen_by(*self, c.offset), value, cmp)) {
+        self->wait_offset = c.offset;
+        self->wait_value = value;
+        self->wait_cmp = cmp;
+        world->yield_turn(*self, Status::Waiting);
+    }
+    const int64_t needed = static_cast<int64_t>(value) + (cmp == 2 ? 1 : 0);
+    if (needed > 0) join(self->pending, c.adds[static_cast<size_t>(needed - 1)]);
+}
+
+bool test(const void *slot, int32_t value, int cmp, int line) {
+    const Op op = begin("TTEST", LaneS, line);
+    const Counter &c = counter_of(op, slot, true);
+    return holds(seen_by(*self, c.offset), value, cmp);
+}
+
+// --- ranks ---
+
+Region::Region(std::string name_, int rank_, bool window_, uint64_t size_, uint8_t fill)
+    : name(std::move(name_)), rank(rank_), window(window_), readable(true), writable(true), size(size_),
+      storage(new uint8_t[size_ + 4 * kLineBytes]), expected(size_, fill) {
+    // Line-aligned, a free line before and after.
+    const auto base = reinterpret_cast<uintptr_t>(storage.get()) + kLineBytes;
+    bytes = storage.get() + kLineBytes + (kLineBytes - base % kLineBytes) % kLineBytes;
+    std::fill_n(bytes, size_, fill);
+}
+
+World::World(int n, uint64_t window_bytes, bool defined) : window_defined(defined) {
+    counters.resize(static_cast<size_t>(n));
+    data_lines.resize(static_cast<size_t>(n));
+    for (int i = 0; i < n; ++i) {
+        windows.push_back(std::make_unique<Region>("window of rank " + std::to_string(i), i, true, window_bytes, uint8_t{0}));
+        if (defined) windows.back()->shadow = Shadow(true);
+        auto r = std::make_unique<Rank>();
+        r->id = i;
+        r->ub.assign(192 * 1024, 0);
+        const Clock none(static_cast<size_t>(n) * Lanes, 0);
+        for (Clock &k : r->known) k = none;
+        r->pending = r->drained = r->released = none;
+        ranks.push_back(std::move(r));
+    }
+    for (auto &r : ranks) {
+        CommContext &c = r->context;
+        c.rankId = static_cast<uint32_t>(r->id);
+        c.rankNum = static_cast<uint32_t>(n);
+        c.winSize = window_bytes;
+        for (int i = 0; i < n; ++i) {
+            c.windowsIn[i] = c.windowsOut[i] = reinterpret_cast<uint64_t>(windows[static_cast<size_t>(i)]->bytes);
+        }
+    }
+}
+
+uint64_t World::random() {
+    order ^= order << 13;
+    order ^= order >> 7;
+    order ^= order << 17;
+    return order;
+}
+
+void World::pass_on(int from) {
+    const int n = static_cast<int>(ranks.size());
+    const int skip = order != 0 ? static_cast<int>(random() % static_cast<uint64_t>(n)) : 0;
+    for (int i = 1; i <= n; ++i) {
+        Rank &r = *ranks[static_cast<size_t>((from + skip + i) % n)];
+        if (r.status == Status::Ready) {
+            turn = r.id;
+            r.wake.notify_one();
+            return;
+        }
+    }
+    std::string waiting;
+    bool joining = false;
+    for (auto &r : ranks) {
+        joining = joining || r->status == Status::Joining;
+        if (r->status != Status::Waiting) continue;
+        char text[256];
+        std::snprintf(text, sizeof text, "; rank %d waits at kernel line %d (call %d, after %s at line %d) for counter at %llu %s %d, which is %d",
+                      r->id, r->last.line, r->call, r->before.name ? r->before.name : "nothing", r->before.line,
+                      static_cast<unsigned long long>(r->wait_offset), kCmp[r->wait_cmp], r->wait_value, seen_by(*r, r->wait_offset));
+        waiting += text;
+    }
+    if (!waiting.empty()) {
+        if (failure.empty()) failure = "all waiting" + waiting;
+        for (auto &r : ranks) r->wake.notify_all();
+        return;
+    }
+    if (!joining) return;  // all done
+    // Every rank is between two calls: the host orders them.
+    Clock all(agents(), 0);
+    for (auto &r : ranks) {
+        for (const Clock &k : r->known) join(all, k);
+        join(all, r->drained);
+    }
+    int first = -1;
+    for (auto &r : ranks) {
+        for (Clock &k : r->known) k = all;
+        r->drained = r->released = all;
+        if (r->status == Status::Joining) {
+            r->status = Status::Ready;
+            if (first < 0) first = r->id;
+        }
+    }
+    turn = first;
+    ranks[static_cast<size_t>(first)]->wake.notify_one();
+}
+
+void World::yield_turn(Rank &rank, Status status) {
+    std::unique_lock<std::mutex> held(lock, std::adopt_lock);
+    rank.status = status;
+    pass_on(rank.id);
+    rank.wake.wait(held, [&] { return !failure.empty() || turn == rank.id; });
+    held.release();
+    if (!failure.empty()) throw Stop{};
+}
+
+void World::begin_call(Rank &rank) {
+    rank.ub_shadow = Shadow();
+    std::fill(rank.ub.begin(), rank.ub.end(), uint8_t{0xCB});
+    rank.flags.clear();
+    rank.pending.assign(agents(), 0);
+}
+
+void World::end_call(Rank &rank) {
+    if (!rank.flags.empty()) {
+        const auto &[id, flag] = *rank.flags.begin();
+        fail_plain("flag %s to %s event %d, set at kernel line %d, is never waited for", kLaneNames[id / 8 / Lanes],
+                   kLaneNames[id / 8 % Lanes], id % 8, flag.second);
+    }
+    for (int l : {LaneV, LaneMte2, LaneMte3}) {
+        if (rank.drained[static_cast<size_t>(agent(rank.id, l))] != rank.count[l]) {
+            fail_plain("the kernel ends before %s is drained: no pipe_barrier(PIPE_ALL) at its end", kLaneNames[l]);
+        }
+    }
+    if (rank.dcci_line != 0) fail_plain("no dsb(DSB_DDR) after the dcci at kernel line %d", rank.dcci_line);
+    const auto scalar_stores = [&](const Region &r) {
+        if (std::memcmp(r.bytes, r.expected.data(), r.size) == 0) return;
+        const uint64_t at = static_cast<uint64_t>(std::mismatch(r.bytes, r.bytes + r.size, r.expected.begin()).first - r.bytes);
+        fail_plain("a scalar store to %s byte %llu is not written back by dcci", r.name.c_str(), static_cast<unsigned long long>(at));
+    };
+    for (auto &t : rank.tensors) scalar_stores(*t);
+    scalar_stores(*windows[static_cast<size_t>(rank.id)]);
+    if (join_calls) yield_turn(rank, Status::Joining);
+}
+
+void World::finish(Rank &rank) {
+    rank.status = Status::Done;
+    pass_on(rank.id);
+}
+
+}  // namespace standin

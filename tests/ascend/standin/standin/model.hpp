@@ -1,0 +1,60 @@
+// What the instruction headers ask of the model: clocks, memory, flags, signals. Light on purpose: every kernel
+// includes it, model.cpp implements it and is compiled once.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace standin {
+
+// Pipes of a vector core that carry instructions; the numbers index clocks.
+enum Lane : int { LaneS, LaneV, LaneMte2, LaneMte3, Lanes };
+
+// UB that tiles may use: the instruction library keeps the last 8 of 192 KiB for itself.
+constexpr uint64_t kUbBytes = 184 * 1024;
+constexpr uint64_t kLineBytes = 64;
+
+// One instruction in execution: who, when, where. Two accesses of one instruction never race with each other.
+struct Op {
+    const char *name;
+    int line;
+    int lane;
+    int rank;
+    int call;
+    uint32_t time;
+};
+
+// Ends the run of all ranks. The text says what was wrong; rank, pipe, instruction and line are put before it.
+[[noreturn]] void fail(const Op &op, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// The same where no instruction is being executed.
+[[noreturn]] void fail_plain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// A new instruction of the calling rank on a pipe.
+Op begin(const char *name, int lane, int line);
+
+// Whether a numbered line of a guarded kernel stays.
+bool keep(int line);
+
+// --- unified buffer ---
+// The bytes [at, at + bytes) of the rank's UB, checked for order; read: the number of undefined bytes among them.
+size_t ub_read(const Op &op, uint64_t at, uint64_t bytes);
+void ub_write(const Op &op, uint64_t at, uint64_t bytes);
+bool ub_defined(uint64_t at, uint64_t bytes);
+void ub_undefine(uint64_t at, uint64_t bytes);
+uint8_t *ub(uint64_t at);
+
+// --- global memory ---
+// Copies a run of bytes, checked for bounds, order and definedness.
+void global_to_ub(const Op &op, const void *from, uint64_t at, uint64_t bytes);
+void ub_to_global(const Op &op, uint64_t at, void *to, uint64_t bytes);
+
+// --- synchronisation ---
+void flag_set(int from, int to, int event, int line);
+void flag_wait(int from, int to, int event, int line);
+void barrier(int pipe, int line);
+void drain_to_memory(int line);
+void write_back(const volatile void *line_of, int line);
+void notify(const void *slot, int32_t value, bool add, int line);
+void await(const void *slot, int32_t value, int cmp, int line);
+bool test(const void *slot, int32_t value, int cmp, int line);
+
+}  // namespace standin

@@ -1,0 +1,102 @@
+// The state of one job: ranks, their memories, counters, and whose turn it is.
+#pragma once
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "platform_comm/comm_context.h"
+#include "standin/shadow.hpp"
+
+namespace standin {
+
+// A run of bytes kernels may point into.
+struct Region {
+    std::string name;  // "tensor out of rank 1"
+    int rank;
+    bool window;
+    bool readable, writable;
+    uint64_t size;
+    // Whole lines, so that no region shares one with another.
+    std::unique_ptr<uint8_t[]> storage;
+    uint8_t *bytes;
+    // What instructions have made of the bytes: where they differ, a scalar store did it.
+    std::vector<uint8_t> expected;
+    Shadow shadow;
+
+    Region(std::string name, int rank, bool window, uint64_t size, uint8_t fill);
+    bool holds(const void *p) const {
+        const auto *b = static_cast<const uint8_t *>(p);
+        return b >= bytes && b < bytes + size;
+    }
+};
+
+// A counter: one line of a window. A line without adds or waits is data or free.
+struct Counter {
+    uint64_t offset;  // of the four bytes in the window
+    int writer = -1;
+    std::vector<Clock> adds;  // what the writer had released, for each add
+    Op first;
+};
+
+struct Stop {};
+
+enum class Status { Ready, Waiting, Joining, Done };
+
+struct Rank {
+    int id = 0;
+    int call = 0;
+    Status status = Status::Ready;
+    std::condition_variable wake;
+
+    std::vector<uint8_t> ub;
+    Shadow ub_shadow;
+    uint32_t count[Lanes] = {};   // instructions so far
+    Clock known[Lanes];           // what the next instruction of a pipe is ordered after
+    Clock pending;                // waited for, before the acquiring barrier
+    Clock drained, released;      // as of the last pipe_barrier(PIPE_ALL); of the dsb after it
+    std::map<int, std::pair<Clock, int>> flags;  // set and not waited for: clock and line
+    int dcci_line = 0;            // a dcci without a dsb after it
+    Op last{}, before{};          // the newest instruction, and the one before it
+    // While waiting.
+    int owner_line = 0;
+    uint64_t wait_offset = 0;
+    int32_t wait_value = 0;
+    int wait_cmp = 0;
+
+    std::vector<std::unique_ptr<Region>> tensors;  // of this call
+    CommContext context{};
+};
+
+struct World {
+    std::mutex lock;
+    int turn = 0;
+    std::string failure;  // empty: none
+    std::vector<std::unique_ptr<Rank>> ranks;
+    std::vector<std::unique_ptr<Region>> windows;
+    std::vector<std::map<uint64_t, Counter>> counters;  // per rank, by line
+    std::vector<std::set<uint64_t>> data_lines;         // per rank: lines of the window that hold data
+    std::set<int> dropped;
+    bool window_defined = false;
+    bool join_calls = false;
+    uint64_t order = 0;  // 0: ranks in turn; else seed of a choice
+
+    World(int ranks, uint64_t window_bytes, bool window_defined);
+    size_t agents() const { return ranks.size() * Lanes; }
+
+    // Called by a rank's thread. All hold the lock while they run.
+    void begin_call(Rank &rank);
+    void end_call(Rank &rank);
+    void yield_turn(Rank &rank, Status status);  // and returns when it is the rank's turn again
+    void finish(Rank &rank);
+    void pass_on(int from);
+    uint64_t random();
+};
+
+extern thread_local World *world;
+extern thread_local Rank *self;
+
+}  // namespace standin
