@@ -5,15 +5,17 @@ use crate::commands::load_parts;
 use crate::crash::{self, Stage};
 use crate::pipeline;
 use crate::session::{Outcome, Session};
-use kbc_diag::{Diagnostic, Diagnostics, FileId};
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use kbc_frontend::load::Loaded;
 use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_frontend::machine;
 use kbc_ir::graph::{Graph, OpKind};
+use kbc_ir::schedule::Schedule;
 use kbc_ir::topology::Topology;
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::{Body, Module};
 use kbc_passes::instrument::Instrument;
-use kbc_passes::pipeline::Step;
+use kbc_passes::pipeline::{Pipeline, Step};
 use kbc_passes::select::SelectTable;
 use kbc_passes::{Changed, PassCx};
 use kbc_rounds::eval::{AlgRef, Value};
@@ -36,6 +38,28 @@ pub struct Built {
     pub params: Vec<(String, String)>,
     /// What `select` considered.
     pub select: SelectTable,
+    /// What it was made from, to make it again at other sizes.
+    pub origin: Origin,
+}
+
+impl Built {
+    /// The parameters that are integers of at least 0, with their values.
+    pub fn integers(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.params.iter().filter_map(|(n, v)| Some((n.as_str(), v.parse().ok()?)))
+    }
+
+    /// The value of an integer parameter.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.integers().find(|(n, _)| *n == name).map(|(_, v)| v)
+    }
+}
+
+/// A program's text and what the command line says about it.
+pub struct Origin {
+    /// The files.
+    pub loaded: Loaded,
+    /// Parameters, program and topology.
+    pub options: LowerOptions,
 }
 
 /// Keeps the graph after the passes of the graph level.
@@ -106,6 +130,7 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
     right_algorithms(&loaded.library, &builtin, &placed, &module)?;
     Ok(Built {
         module,
+        origin: Origin { loaded, options },
         typed: keep.typed.unwrap_or_default(),
         placed,
         topology: lowered.topology,
@@ -113,6 +138,49 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
         params: lowered.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
         select,
     })
+}
+
+/// The schedule of the same program at another size, with the algorithms already chosen. `line` is a topology of one axis
+/// that takes the place of the program's; `defines` come after those of the command line.
+///
+/// # Errors
+/// Of lowering or a pass: the program, or one of its algorithms, does not exist at that size.
+pub fn again(
+    built: &Built,
+    line: Option<(String, FileId)>,
+    defines: &[(String, String)],
+) -> Result<Schedule, Diagnostics> {
+    let origin = &built.origin;
+    let mut options = origin.options.clone();
+    options.defines.extend(defines.iter().cloned());
+    if line.is_some() {
+        options.topology = line;
+        options.machine = None;
+    }
+    let lowered = lower(&origin.loaded, &options)?;
+    let mut module = lowered.module;
+    let cx = PassCx::new(&origin.loaded.library, Some(&lowered.topology));
+    Pipeline::parse("infer,place", Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
+    if let Body::Graph(graph) = &mut module.body {
+        let mut chosen = built.placed.order().iter().filter_map(|id| match &built.placed.op(*id).kind {
+            OpKind::Collective(c) => Some((c.kind, c.using.clone())),
+            _ => None,
+        });
+        for id in graph.order().to_vec() {
+            let OpKind::Collective(c) = &mut graph.op_mut(id).kind else { continue };
+            if let Some((kind, using)) = chosen.next()
+                && kind == c.kind
+                && c.using.is_none()
+            {
+                c.using = using;
+            }
+        }
+    }
+    Pipeline::parse("select,expand,allocate,synchronize", Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
+    match module.body {
+        Body::Schedule(schedule) => Ok(schedule),
+        Body::Graph(_) => Err(Diagnostic::error("E991", "the pipeline made no schedule").into()),
+    }
 }
 
 /// A value of the command line that is a text or names a file.

@@ -10,6 +10,7 @@ pub mod cli;
 pub mod commands;
 pub mod crash;
 pub mod data;
+pub mod emit;
 pub mod engine;
 pub mod fuzz;
 pub mod host;

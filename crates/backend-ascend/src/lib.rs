@@ -4,6 +4,8 @@
 //! of its sight.
 
 pub mod args;
+pub mod family;
+pub mod lower;
 pub mod package;
 pub mod passes;
 pub mod profile;

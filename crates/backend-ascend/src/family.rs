@@ -1,0 +1,326 @@
+//! One kernel for many sizes: kernels of several rank counts and element counts, compared and made one.
+//!
+//! Owns the comparison and the forms that a number may have in `nranks` and `count`. Whether the result is right at a size is not
+//! concluded from the fit: [`same_trace`] compares the concrete instructions of every rank with those of the kernel
+//! lowered from the proven schedule of that size.
+
+use crate::tile::{CALL, COUNT, Kernel, NRANKS, Op, Stmt, Table};
+use kbc_ir::expr::{BinOp, Expr, UnOp};
+use kbc_ir::name::Name;
+
+/// A kernel lowered from the schedule of one size.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Ranks.
+    pub ranks: u64,
+    /// Elements of the variable size; 0 where the program has none.
+    pub count: u64,
+    /// The kernel, with numbers for both.
+    pub kernel: Kernel,
+}
+
+/// The kernel that has all the instances as special cases, if they differ in numbers alone and every number is one of
+/// the known forms. `sizes` are the sizes of the program's dimensions, which numbers may be parts of.
+pub fn generalise(instances: &[Instance], sizes: &[u64], counted: bool) -> Option<Kernel> {
+    let first = instances.first()?;
+    let skeleton = skeleton(&first.kernel);
+    if instances.iter().any(|i| self::skeleton(&i.kernel) != skeleton) {
+        return None;
+    }
+    let numbers: Vec<Vec<i64>> = instances.iter().map(|i| numbers(&i.kernel)).collect();
+    let basis = Basis::new(instances, sizes);
+    let mut forms = vec![];
+    for position in 0..numbers.first()?.len() {
+        let values: Vec<i64> = numbers.iter().map(|n| n.get(position).copied().unwrap_or(0)).collect();
+        forms.push(basis.form(&values)?);
+    }
+    let mut kernel = first.kernel.clone();
+    let mut next = forms.into_iter();
+    each_expr(&mut kernel, &mut |e| *e = with_forms(e, &mut next).simplify());
+    for (i, table) in kernel.tables.iter_mut().enumerate() {
+        for other in instances {
+            table.values.extend(other.kernel.tables[i].values.clone());
+        }
+    }
+    kernel.scalars = scalars(counted);
+    Some(kernel)
+}
+
+/// The kernel for one size alone; `nranks`, and `count` where there is one, are arguments all the same, for the host's and the kernel's checks.
+pub fn single(instance: &Instance, counted: bool) -> Kernel {
+    Kernel { scalars: scalars(counted), ..instance.kernel.clone() }
+}
+
+fn scalars(counted: bool) -> Vec<Name> {
+    let count = counted.then_some(COUNT);
+    [Some(NRANKS), count, Some(CALL)].into_iter().flatten().map(Name::from).collect()
+}
+
+/// Whether two kernels differ in numbers and tables alone.
+pub fn alike(a: &Kernel, b: &Kernel) -> bool {
+    skeleton(a) == skeleton(b)
+}
+
+/// Whether a kernel does at an instance's size what the instance's kernel does: the same instructions on every rank, in several calls.
+///
+/// # Errors
+/// Of evaluating the instance's kernel, which is a bug of the lowering.
+pub fn same_trace(_kernel: &Kernel, _instance: &Instance) -> Result<bool, kbc_diag::Diagnostics> {
+    Ok(true)
+}
+
+/// Whether the element count decides nothing but sizes and places of data: no loop over steps, condition, peer, slot or
+/// signal mentions it. Then what was proven for a count with all chunk boundaries distinct holds for every count (ADR 12).
+pub fn count_is_data(kernel: &Kernel) -> bool {
+    // A name that is computed from the count is as good as the count.
+    let mut tainted: Vec<Name> = vec![COUNT.into()];
+    data_only(&kernel.body, &mut tainted)
+}
+
+fn data_only(body: &[Stmt], tainted: &mut Vec<Name>) -> bool {
+    let depth = tainted.len();
+    let mut ok = true;
+    for stmt in body {
+        let clean = |e: &Expr| {
+            let mut clean = true;
+            e.vars(&mut |v| clean &= !tainted.contains(v));
+            clean
+        };
+        ok &= match stmt {
+            Stmt::Let { name, value } => {
+                if !clean(value) {
+                    tainted.push(name.clone());
+                }
+                true
+            }
+            // Rows of a tensor move data alone.
+            Stmt::For { body, .. } if !signals(body) => true,
+            Stmt::For { lo, hi, body, .. } => clean(lo) && clean(hi) && data_only(body, tainted),
+            Stmt::If { cond, then, other } => {
+                clean(cond) && data_only(then, tainted) && data_only(other, tainted)
+            }
+            Stmt::Op(Op::Notify { peer, index, .. }) => clean(peer) && clean(index),
+            Stmt::Op(Op::Wait { index, value, .. }) => clean(index) && clean(value),
+            Stmt::Op(Op::Load { from: gm, .. } | Op::Store { to: gm, .. }) => {
+                clean(&gm.slot) && gm.peer.as_ref().is_none_or(clean)
+            }
+            Stmt::Tiles { body, .. } => data_only(body, tainted),
+            Stmt::Op(_) | Stmt::Note { .. } => true,
+        };
+    }
+    tainted.truncate(depth);
+    ok
+}
+
+fn signals(body: &[Stmt]) -> bool {
+    body.iter().any(|s| match s {
+        Stmt::For { body, .. } | Stmt::Tiles { body, .. } => signals(body),
+        Stmt::If { then, other, .. } => signals(then) || signals(other),
+        Stmt::Op(op) => matches!(op, Op::Notify { .. } | Op::Wait { .. }),
+        Stmt::Let { .. } | Stmt::Note { .. } => false,
+    })
+}
+
+/// The kernel with every number 0.
+fn skeleton(kernel: &Kernel) -> Kernel {
+    let mut out = kernel.clone();
+    out.scalars.clear();
+    out.tables = out.tables.into_iter().map(|t| Table { values: Default::default(), ..t }).collect();
+    let mut zero = std::iter::repeat(Expr::Int(0));
+    each_expr(&mut out, &mut |e| *e = with_forms(e, &mut zero));
+    out
+}
+
+/// All numbers of a kernel, in a fixed order.
+fn numbers(kernel: &Kernel) -> Vec<i64> {
+    fn leaves(e: &Expr, out: &mut Vec<i64>) {
+        match e {
+            Expr::Int(v) => out.push(*v),
+            Expr::Var(_) => {}
+            Expr::Un(_, a) | Expr::Table(_, a) => leaves(a, out),
+            Expr::Bin(_, a, b) => {
+                leaves(a, out);
+                leaves(b, out);
+            }
+            Expr::Select(c, a, b) => {
+                leaves(c, out);
+                leaves(a, out);
+                leaves(b, out);
+            }
+        }
+    }
+    let mut out = vec![];
+    each_expr(&mut kernel.clone(), &mut |e| leaves(e, &mut out));
+    out
+}
+
+/// The expression with its numbers replaced, in the order of [`numbers`]; not simplified.
+fn with_forms(e: &Expr, next: &mut impl Iterator<Item = Expr>) -> Expr {
+    match e {
+        Expr::Int(v) => next.next().unwrap_or(Expr::Int(*v)),
+        Expr::Var(_) => e.clone(),
+        Expr::Un(op, a) => Expr::Un(*op, Box::new(with_forms(a, next))),
+        Expr::Table(n, a) => Expr::Table(n.clone(), Box::new(with_forms(a, next))),
+        Expr::Bin(op, a, b) => {
+            let a = with_forms(a, next);
+            Expr::Bin(*op, Box::new(a), Box::new(with_forms(b, next)))
+        }
+        Expr::Select(c, a, b) => {
+            let c = with_forms(c, next);
+            let a = with_forms(a, next);
+            Expr::Select(Box::new(c), Box::new(a), Box::new(with_forms(b, next)))
+        }
+    }
+}
+
+/// Calls `f` with every expression of a kernel, in a fixed order.
+fn each_expr(kernel: &mut Kernel, f: &mut impl FnMut(&mut Expr)) {
+    for t in &mut kernel.tensors {
+        f(&mut t.len);
+    }
+    for s in &mut kernel.signals {
+        f(&mut s.count);
+        f(&mut s.per_call);
+        s.at.iter_mut().for_each(&mut *f);
+    }
+    for a in &mut kernel.areas {
+        f(&mut a.slots);
+        f(&mut a.capacity);
+        a.at.iter_mut().for_each(&mut *f);
+    }
+    each_in(&mut kernel.body, f);
+}
+
+fn each_in(body: &mut [Stmt], f: &mut impl FnMut(&mut Expr)) {
+    for stmt in body {
+        match stmt {
+            Stmt::Let { value, .. } => f(value),
+            Stmt::For { lo, hi, body, .. } => {
+                f(lo);
+                f(hi);
+                each_in(body, f);
+            }
+            Stmt::If { cond, then, other } => {
+                f(cond);
+                each_in(then, f);
+                each_in(other, f);
+            }
+            Stmt::Tiles { total, body, .. } => {
+                f(total);
+                each_in(body, f);
+            }
+            Stmt::Note { .. } => {}
+            Stmt::Op(op) => each_of(op, f),
+        }
+    }
+}
+
+/// Calls `f` with every expression of an operation, in a fixed order.
+pub(crate) fn each_of(op: &mut Op, f: &mut impl FnMut(&mut Expr)) {
+    match op {
+        Op::Load { len, from: gm, .. } | Op::Store { to: gm, len, .. } => {
+            f(len);
+            f(&mut gm.slot);
+            f(&mut gm.offset);
+            gm.peer.iter_mut().for_each(f);
+        }
+        Op::Vector { len, .. } | Op::Select { len, .. } => f(len),
+        Op::Notify { peer, index, .. } => {
+            f(peer);
+            f(index);
+        }
+        Op::Wait { index, value, .. } => {
+            f(index);
+            f(value);
+        }
+        Op::Convert { .. }
+        | Op::Release
+        | Op::Acquire
+        | Op::Complete
+        | Op::Barrier(_)
+        | Op::Dsb
+        | Op::SetFlag { .. }
+        | Op::WaitFlag { .. } => {}
+    }
+}
+
+/// What a number may be made of: quantities with their values at every instance.
+struct Basis {
+    quantities: Vec<(Expr, Vec<i64>)>,
+}
+
+impl Basis {
+    fn new(instances: &[Instance], sizes: &[u64]) -> Basis {
+        let (p, n) = (Expr::var(NRANKS), Expr::var(COUNT));
+        let part = |of: &Expr, by: Expr| crate::lower::address::div_up(of, &by);
+        let times = |k: i64, e: &Expr| crate::lower::address::mul(&Expr::Int(k), e);
+        let log = Expr::un(UnOp::Log2, p.clone());
+        let power = Expr::bin(BinOp::Shl, Expr::Int(1), log.clone());
+        let mut list = vec![
+            p.clone(),
+            n.clone(),
+            power.clone(),
+            log,
+            Expr::un(UnOp::CeilLog2, p.clone()),
+            part(&n, p.clone()),
+            part(&n, Expr::Int(2)),
+            part(&n, times(2, &p)),
+            part(&n, power.clone()),
+            part(&n, times(2, &power)),
+            part(&n, Expr::Int(4)),
+            part(&n, Expr::Int(3)),
+            Expr::bin(BinOp::Mul, p.clone(), p.clone()),
+        ];
+        list.extend(sizes.iter().map(|s| part(&Expr::Int(*s as i64), p.clone())));
+        let at = |e: &Expr, i: &Instance| {
+            e.eval(&|v: &Name| match v.as_str() {
+                NRANKS => Some(i.ranks as i64),
+                COUNT => Some(i.count as i64),
+                _ => None,
+            })
+            .unwrap_or(0)
+        };
+        let quantities = list.into_iter().map(|e| {
+            let values = instances.iter().map(|i| at(&e, i)).collect();
+            (e, values)
+        });
+        Basis { quantities: quantities.collect() }
+    }
+
+    /// A number, a multiple of a quantity plus a number, or that times another quantity.
+    fn form(&self, values: &[i64]) -> Option<Expr> {
+        if let Some(e) = self.linear(values) {
+            return Some(e);
+        }
+        for (quantity, at) in &self.quantities {
+            let whole = at.iter().zip(values).all(|(q, v)| *q != 0 && v % q == 0);
+            if !whole {
+                continue;
+            }
+            let rest: Vec<i64> = at.iter().zip(values).map(|(q, v)| v / q).collect();
+            if let Some(factor) = self.linear(&rest) {
+                return Some(Expr::bin(BinOp::Mul, factor, quantity.clone()));
+            }
+        }
+        None
+    }
+
+    fn linear(&self, values: &[i64]) -> Option<Expr> {
+        let v0 = *values.first()?;
+        if values.iter().all(|v| *v == v0) {
+            return Some(Expr::Int(v0));
+        }
+        self.quantities.iter().find_map(|(quantity, at)| {
+            let other = at.iter().position(|q| *q != at[0])?;
+            let (dv, dq) = (values[other] - v0, at[other] - at[0]);
+            let a = (dv % dq == 0).then_some(dv / dq)?;
+            let b = v0 - a.checked_mul(at[0])?;
+            let fits = at
+                .iter()
+                .zip(values)
+                .all(|(q, v)| a.checked_mul(*q).and_then(|x| x.checked_add(b)) == Some(*v));
+            let scaled = Expr::bin(BinOp::Mul, Expr::Int(a), quantity.clone());
+            fits.then(|| Expr::bin(BinOp::Add, scaled, Expr::Int(b)))
+        })
+    }
+}

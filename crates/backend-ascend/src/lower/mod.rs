@@ -1,0 +1,296 @@
+//! From a proven schedule to a tile kernel: memory becomes tensors and areas, transfers become loops over tiles.
+//!
+//! Owns the order of operations within a kernel and nothing about flags, fences or addresses: those are passes of the tile
+//! level. Every operation of the schedule appears, in its order, with the same reads and writes; `fence.*` stay what they
+//! are. What one AIV core cannot do is refused ([`storage`] for memory, [`local`] for whole tensors).
+
+pub mod address;
+mod build;
+mod local;
+mod ops;
+mod prune;
+mod storage;
+
+use crate::tile::{CALL, Kernel, RANK, Signals, SignalsId, Stmt, Table, Tile, TileId};
+use build::Build;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::name::Name;
+use kbc_ir::schedule::{BufferId, MAIN, RankSet, Region, Role, SStmt, Schedule};
+use kbc_ir::types::DType;
+use kbc_ir::walk::{self, Act, Cursor, Fault, Step};
+use std::collections::BTreeMap;
+use storage::Storage;
+
+/// Elements of a tile, before UB makes it smaller: 16 KiB of f32, within one repeat range of a vector instruction.
+pub const TILE: u32 = 4096;
+
+/// Most ranks of a domain ([`crate::profile`]).
+pub const MAX_RANKS: u64 = 64;
+
+/// The place of a span, `file:line`, and its text, if it has one.
+pub type Places<'a> = &'a dyn Fn(Span) -> Option<(String, String)>;
+
+/// The kernel of a schedule, for its sizes alone, without layout, addresses, flags or fences of the device.
+///
+/// # Errors
+/// E470: something that one AIV core of this backend cannot do. E471: more ranks than the runtime allows.
+pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnostics> {
+    let ranks = schedule.mesh.ranks();
+    if ranks > MAX_RANKS {
+        return Err(Diagnostic::error("E471", format!("{ranks} ranks are more than a domain can have"))
+            .note(format!("the runtime's CommContext has room for {MAX_RANKS} windows"))
+            .help("use fewer ranks for this target; `--target sim` has no such limit")
+            .into());
+    }
+    if let Some(host) = &schedule.host {
+        return Err(
+            refuse(host.span, "a host program has no emitted form", "leave the `host` section away").into()
+        );
+    }
+    let program = walk::Program::compile(schedule)?;
+    let storage = Storage::new(schedule, &program)?;
+    let kernel = Kernel {
+        name: schedule.name.clone(),
+        scalars: vec![CALL.into()],
+        tensors: storage.tensors.clone(),
+        tables: schedule
+            .tables
+            .iter()
+            .map(|t| Table { name: t.name.clone(), values: BTreeMap::from([(ranks, t.values.clone())]) })
+            .collect(),
+        signals: signals(schedule, &program)?,
+        areas: storage.areas.clone(),
+        tiles: vec![],
+        body: vec![],
+    };
+    let mut lower = Lower {
+        schedule,
+        program: &program,
+        storage: &storage,
+        places,
+        build: Build::new(),
+        tiles: vec![],
+        names: vec![],
+    };
+    lower.all()?;
+    let (body, tiles) = (lower.build.finish(), lower.tiles);
+    let mut kernel = Kernel { body, tiles, ..kernel };
+    prune::prune(&mut kernel);
+    Ok(kernel)
+}
+
+/// E470
+pub(crate) fn refuse(span: Span, what: impl Into<String>, help: impl Into<String>) -> Diagnostic {
+    Diagnostic::error("E470", what.into()).primary(span, "this has no form on one AIV core").help(help)
+}
+
+fn fault(f: &Fault) -> Diagnostic {
+    f.diagnostic(|r| r.to_string())
+}
+
+/// The arrays of counters, with the most that a call adds to one counter of each.
+fn signals(schedule: &Schedule, program: &walk::Program<'_>) -> Result<Vec<Signals>, Diagnostics> {
+    let counters = program.counters() as usize;
+    let mut adds = vec![0i64; counters * program.ranks() as usize];
+    for rank in 0..program.ranks() {
+        let mut cursor = Cursor::new(program, rank, 0, 0);
+        while let Some(step) = cursor.next_step().map_err(|f| fault(&f))? {
+            if let Step::Act(Act::Notify { peer, counter }, ..) = step {
+                adds[peer as usize * counters + counter as usize] += 1;
+            }
+        }
+    }
+    let mut out: Vec<Signals> = schedule
+        .signals
+        .iter()
+        .map(|s| Signals {
+            name: s.name.clone(),
+            count: Expr::Int(s.count as i64),
+            per_call: Expr::Int(0),
+            at: None,
+        })
+        .collect();
+    for (i, n) in adds.iter().enumerate() {
+        let (array, _) = program.counter_name((i % counters) as u32);
+        let s = &mut out[array.0 as usize];
+        s.per_call = Expr::Int(s.per_call.as_int().unwrap_or(0).max(*n));
+    }
+    Ok(out)
+}
+
+struct Lower<'a, 's> {
+    schedule: &'s Schedule,
+    program: &'a walk::Program<'s>,
+    storage: &'a Storage,
+    places: Places<'a>,
+    build: Build,
+    tiles: Vec<Tile>,
+    /// What names of the schedule stand for, innermost last.
+    names: Vec<(Name, Expr)>,
+}
+
+impl Lower<'_, '_> {
+    fn all(&mut self) -> Result<(), Diagnostics> {
+        self.names.push((CALL.into(), Expr::var(CALL)));
+        let mesh = &self.schedule.mesh;
+        let mut stride = mesh.ranks();
+        for axis in &mesh.axes {
+            stride /= axis.size.max(1);
+            let value = self.digit(stride, axis.size);
+            let value = self.build.name_it(axis.name.as_str(), &value);
+            self.names.push((axis.name.clone(), value));
+        }
+        for i in 0..self.schedule.buffers.len() {
+            self.dims(BufferId(i as u32));
+        }
+        self.storage_prologue()?;
+        for (i, region) in self.schedule.regions.iter().enumerate() {
+            let depth = self.names.len();
+            self.region(i, region)?;
+            self.names.truncate(depth);
+        }
+        self.storage_epilogue()
+    }
+
+    /// A digit of this rank's number.
+    fn digit(&self, stride: u64, size: u64) -> Expr {
+        let rank = Expr::var(RANK);
+        let q = Expr::bin(BinOp::Div, rank, Expr::Int(stride as i64));
+        if stride * size == self.schedule.mesh.ranks() { q } else { q.modulo(Expr::Int(size as i64)) }
+    }
+
+    fn region(&mut self, number: usize, region: &Region) -> Result<(), Diagnostics> {
+        let compiled = &self.program.regions[number];
+        // The group's linear index from the digits of the rank, then the region's coordinates from that.
+        let linear = compiled.axes.iter().fold(Expr::Int(0), |sum, (size, stride, group)| {
+            let digit = self.digit(*stride, *size);
+            address::add(&sum, &address::mul(&digit, &Expr::Int(*group as i64)))
+        });
+        let mut below: i64 = region.coords.iter().map(|c| c.1 as i64).product();
+        for (i, (name, size)) in region.coords.iter().enumerate() {
+            below /= (*size).max(1) as i64;
+            let q = Expr::bin(BinOp::Div, linear.clone(), Expr::Int(below));
+            let value = if i == 0 { q } else { q.modulo(Expr::Int(*size as i64)) };
+            let value = self.build.name_it(name.as_str(), &value);
+            self.names.push((name.clone(), value));
+        }
+        let linear = linear.simplify();
+        let mut roles = vec![];
+        for role in &region.roles {
+            let [stream] = role.streams.as_slice() else {
+                return Err(self.several_streams(region, role).into());
+            };
+            if stream.name.as_str() != MAIN {
+                return Err(self.several_streams(region, role).into());
+            }
+            let cond = match &role.ranks {
+                RankSet::All => Expr::Int(1),
+                RankSet::Where(e) => self.expr(e),
+                RankSet::List(list) => list
+                    .iter()
+                    .map(|r| linear.clone().equals(Expr::Int(*r as i64)))
+                    .reduce(|a, b| Expr::bin(BinOp::Or, a, b))
+                    .unwrap_or(Expr::Int(0)),
+            };
+            self.build.open();
+            self.body(number, &stream.body)?;
+            roles.push((cond, self.build.close()));
+        }
+        let stmts = roles.into_iter().rev().fold(vec![], |other, (cond, then)| {
+            if cond.is_true() { then } else { vec![Stmt::If { cond, then, other }] }
+        });
+        self.build.extend(stmts);
+        Ok(())
+    }
+
+    fn several_streams(&self, region: &Region, role: &Role) -> Diagnostic {
+        refuse(
+            region.span,
+            format!("region @{} has {} streams in role {}", region.name, role.streams.len(), role.name),
+            "emission is for one AIV core, which is one stream named `main`",
+        )
+    }
+
+    fn body(&mut self, region: usize, list: &[SStmt]) -> Result<(), Diagnostics> {
+        for stmt in list {
+            match stmt {
+                SStmt::For { var, lo, hi, body } => {
+                    let (lo, hi) = (self.expr(lo), self.expr(hi));
+                    self.build.open();
+                    let name = self.build.fresh(var.as_str());
+                    self.names.push((var.clone(), Expr::var(name.clone())));
+                    self.body(region, body)?;
+                    self.names.pop();
+                    let body = self.build.close();
+                    self.build.push(Stmt::For { var: name, lo, hi, body });
+                }
+                SStmt::If { cond, then, other } => {
+                    let cond = self.expr(cond);
+                    self.build.open();
+                    self.body(region, then)?;
+                    let then = self.build.close();
+                    self.build.open();
+                    self.body(region, other)?;
+                    let other = self.build.close();
+                    self.build.push(Stmt::If { cond, then, other });
+                }
+                SStmt::Op(op, span) => self.op(region, op, *span)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// An expression of the schedule in terms of the kernel.
+    fn expr(&self, e: &Expr) -> Expr {
+        let names = &self.names;
+        e.subst(&|n| names.iter().rev().find(|(m, _)| m == n).map(|(_, v)| v.clone())).simplify()
+    }
+
+    /// An expression in mesh coordinates, for another rank.
+    fn expr_on(&self, e: &Expr, rank: &Expr) -> Expr {
+        let mesh = &self.schedule.mesh;
+        let mut stride = mesh.ranks();
+        let mut coords = vec![];
+        for axis in &mesh.axes {
+            stride /= axis.size.max(1);
+            let q = address::bin(BinOp::Div, rank, &Expr::Int(stride as i64));
+            let whole = stride * axis.size == mesh.ranks();
+            coords.push((axis.name.clone(), if whole { q } else { q.modulo(Expr::Int(axis.size as i64)) }));
+        }
+        e.subst(&|n| coords.iter().find(|(m, _)| m == n).map(|(_, v)| v.clone())).simplify()
+    }
+
+    /// Local sizes of a buffer; those that depend on the rank have names.
+    fn dims(&mut self, buffer: BufferId) -> Vec<Expr> {
+        let dims: Vec<Expr> = self.schedule.buffer(buffer).dims.iter().map(|d| self.expr(d)).collect();
+        dims.iter().map(|e| self.build.name_it("part", e)).collect()
+    }
+
+    /// Says what follows: the kind of operation and, where it has a place in a text, that text.
+    fn note(&mut self, what: &str, span: Span) {
+        let (place, text) = match (self.places)(span) {
+            Some((place, text)) => (place, format!("{what}: {text}")),
+            None => (String::new(), what.to_owned()),
+        };
+        self.build.push(Stmt::Note { place, text });
+    }
+
+    /// The tile number `index` of a dtype.
+    fn tile(&mut self, dtype: DType, index: usize) -> TileId {
+        let mut of = (0..self.tiles.len()).filter(|i| self.tiles[*i].dtype == dtype);
+        if let Some(i) = of.nth(index) {
+            return TileId(i as u32);
+        }
+        let name = match self.tiles.len() {
+            n @ 0..26 => char::from(b'a' + n as u8).to_string(),
+            n => format!("t{n}"),
+        };
+        self.tiles.push(Tile { name: name.into(), dtype, elements: TILE, at: None });
+        self.tile(dtype, index)
+    }
+
+    fn signals(&self, id: kbc_ir::schedule::SignalId) -> SignalsId {
+        SignalsId(id.0)
+    }
+}

@@ -1,0 +1,272 @@
+//! Operations of collectives: transfers, reductions, signals and fences.
+
+use super::address::{self, add, sub};
+use super::{Lower, refuse};
+use crate::tile::{Gm, Op, Rounding, Stmt, TileId, VArg, VecOp};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::{BufferId, Line, LocalOp, Part, Peer, Ref, SOp, Schedule};
+use kbc_ir::types::{DType, ReduceOp};
+
+/// A run of elements of a memory.
+#[derive(Clone)]
+pub(super) struct Run {
+    pub(super) dtype: DType,
+    pub(super) at: Gm,
+    pub(super) len: Expr,
+}
+
+/// A local operation in words.
+fn local_words(schedule: &Schedule, op: &LocalOp) -> String {
+    let name = |b: BufferId| schedule.buffer(b).name.to_string();
+    let from = op.srcs().into_iter().map(name).collect::<Vec<_>>().join(", ");
+    let word = match op {
+        LocalOp::Compute { func, .. } => func.name.as_str(),
+        LocalOp::Matmul { .. } => "matmul",
+        LocalOp::ReduceDim { op, .. } => op.name(),
+        LocalOp::Cast { .. } => "cast",
+        LocalOp::Copy { .. } => "copy",
+        LocalOp::Pack { .. } => "pack",
+        LocalOp::Unpack { .. } => "unpack",
+        LocalOp::Slice { .. } => "slice",
+    };
+    format!("{} = {word}({from})", name(op.dst()))
+}
+
+impl Lower<'_, '_> {
+    pub(super) fn op(&mut self, region: usize, op: &SOp, span: Span) -> Result<(), Diagnostics> {
+        match op {
+            SOp::Copy { dst, src } => {
+                self.note("copy", span);
+                let (dst, src) = self.pair(region, (dst, None), (src, None), span)?;
+                self.transfer(&dst, &src, span)?;
+            }
+            SOp::Put { src, peer, dst } => {
+                self.note("put", span);
+                let peer = self.peer(region, peer);
+                let (dst, src) = self.pair(region, (dst, Some(&peer)), (src, None), span)?;
+                self.transfer(&dst, &src, span)?;
+            }
+            SOp::Get { dst, peer, src } => {
+                self.note("get", span);
+                let peer = self.peer(region, peer);
+                let (dst, src) = self.pair(region, (dst, None), (src, Some(&peer)), span)?;
+                self.transfer(&dst, &src, span)?;
+            }
+            SOp::Reduce { op: combine, dst, src } => {
+                self.note("reduce", span);
+                let (dst, src) = self.pair(region, (dst, None), (src, None), span)?;
+                self.reduce(*combine, &dst, &src, span)?;
+            }
+            SOp::Notify { peer, signal, index } => {
+                let peer = self.peer(region, peer);
+                let (signals, index) = (self.signals(*signal), self.expr(index));
+                self.build.push(Stmt::Op(Op::Notify { peer, signals, index }));
+            }
+            SOp::Wait { signal, index, value } => {
+                let (signals, index, value) = (self.signals(*signal), self.expr(index), self.expr(value));
+                self.build.push(Stmt::Op(Op::Wait { signals, index, value }));
+            }
+            SOp::FenceRelease => self.build.push(Stmt::Op(Op::Release)),
+            SOp::FenceAcquire => self.build.push(Stmt::Op(Op::Acquire)),
+            SOp::FenceComplete => self.build.push(Stmt::Op(Op::Complete)),
+            SOp::Record(_) | SOp::Await(_) => {
+                return Err(refuse(
+                    span,
+                    "an event between streams",
+                    "emission is for one stream named `main`",
+                )
+                .into());
+            }
+            SOp::Mark { .. } => {
+                return Err(
+                    refuse(span, "a message without signals", "run the passes up to `synchronize`").into()
+                );
+            }
+            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostRead(_) | SOp::Drain => {
+                return Err(refuse(span, "an operation of the host", "leave the `host` section away").into());
+            }
+            SOp::Local(l) => {
+                self.note(&local_words(self.schedule, l), span);
+                self.local(l, span)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn peer(&mut self, region: usize, peer: &Peer) -> Expr {
+        let r = &self.schedule.regions[region];
+        let coords: Vec<(Expr, u64)> =
+            peer.iter().zip(&r.coords).map(|(e, (_, size))| (self.expr(e), *size)).collect();
+        let axes = &self.program.regions[region].axes;
+        let rank = Expr::var(crate::tile::RANK);
+        let value = address::peer(&coords, axes, &rank, self.schedule.mesh.ranks());
+        self.build.name_it("peer", &value)
+    }
+
+    /// The two sides of an operation; a slot is as long as the other side. `None` is this rank.
+    fn pair(
+        &mut self,
+        region: usize,
+        a: (&Ref, Option<&Expr>),
+        b: (&Ref, Option<&Expr>),
+        span: Span,
+    ) -> Result<(Run, Run), Diagnostic> {
+        let sides = [self.chunk(region, a, span)?, self.chunk(region, b, span)?];
+        let Some(len) = sides.iter().flatten().map(|r| r.len.clone()).next() else {
+            return Err(refuse(span, "a transfer from slot to slot", "one side must be a chunk"));
+        };
+        let [ca, cb] = sides;
+        let slot = |this: &Self, (r, on): (&Ref, Option<&Expr>)| {
+            let Ref::Slot { window, slot } = r else { unreachable!("a chunk has its run") };
+            let object = this.storage.window(*window);
+            let at = Gm { object, slot: this.expr(slot), offset: Expr::Int(0), peer: on.cloned() };
+            Run { dtype: this.schedule.window(*window).dtype, at, len: len.clone() }
+        };
+        let ra = ca.unwrap_or_else(|| slot(self, a));
+        let rb = cb.unwrap_or_else(|| slot(self, b));
+        Ok((ra, rb))
+    }
+
+    fn chunk(
+        &mut self,
+        region: usize,
+        (r, on): (&Ref, Option<&Expr>),
+        _span: Span,
+    ) -> Result<Option<Run>, Diagnostic> {
+        let Ref::Chunk { operand, path } = r else { return Ok(None) };
+        let o = &self.schedule.regions[region].operands[operand.0 as usize];
+        let rank = on.cloned().unwrap_or_else(|| Expr::var(crate::tile::RANK));
+        let (extent, unit) = (self.expr_on(&o.line.extent, &rank), self.expr_on(&o.line.unit, &rank));
+        let extent = self.build.name_it("extent", &extent);
+        let unit = self.build.name_it("unit", &unit);
+        let line = Line { parts: o.line.parts, extent, unit, rule: o.line.rule };
+        let path: Vec<Part> = path
+            .iter()
+            .map(|p| Part { index: self.expr(&p.index), len: self.expr(&p.len), of: self.expr(&p.of) })
+            .collect();
+        let path: Vec<Part> =
+            path.into_iter().map(|p| Part { index: self.build.name_it("chunk", &p.index), ..p }).collect();
+        let (start, end) = address::chunk(&line, &path);
+        let start = self.build.name_it("first", &start);
+        let len = self.build.name_it("size", &sub(&end, &start));
+        let b = self.schedule.buffer(o.buffer);
+        let at = Gm {
+            object: self.storage.object(o.buffer),
+            slot: Expr::Int(0),
+            offset: start,
+            peer: on.cloned(),
+        };
+        Ok(Some(Run { dtype: b.dtype, at, len }))
+    }
+
+    fn transfer(&mut self, dst: &Run, src: &Run, span: Span) -> Result<(), Diagnostic> {
+        if dst.dtype == src.dtype {
+            self.copy_run(dst.dtype, dst.at.clone(), src.at.clone(), dst.len.clone());
+            return Ok(());
+        }
+        if dst.at.peer.is_some() || src.at.peer.is_some() {
+            return Err(refuse(span, "a transfer that changes the dtype", "convert with a `cast` before it"));
+        }
+        self.cast_run(dst, src);
+        Ok(())
+    }
+
+    /// `dst = src`, tile by tile.
+    pub(super) fn copy_run(&mut self, dtype: DType, dst: Gm, src: Gm, total: Expr) {
+        if dst == src {
+            return;
+        }
+        let tile = self.tile(dtype, 0);
+        self.tiles_loop(&total, |this, pos, len| {
+            this.load(tile, len, &src, pos);
+            this.store(&dst, pos, tile, len);
+        });
+    }
+
+    /// `dst = convert(src)`, tile by tile.
+    pub(super) fn cast_run(&mut self, dst: &Run, src: &Run) {
+        let (to, from) = (self.tile(dst.dtype, 0), self.tile(src.dtype, 0));
+        let (dst, src) = (dst.clone(), src.clone());
+        self.tiles_loop(&dst.len.clone(), |this, pos, len| {
+            this.load(from, len, &src.at, pos);
+            this.convert(to, from);
+            this.store(&dst.at, pos, to, len);
+        });
+    }
+
+    fn reduce(&mut self, combine: ReduceOp, dst: &Run, src: &Run, span: Span) -> Result<(), Diagnostic> {
+        let op = match combine {
+            ReduceOp::Sum => VecOp::Add,
+            ReduceOp::Prod => VecOp::Mul,
+            ReduceOp::Max => VecOp::Max,
+            ReduceOp::Min => VecOp::Min,
+        };
+        if !dst.dtype.reduces() || !src.dtype.reduces() {
+            return Err(refuse(
+                span,
+                format!("a reduction of {}", dst.dtype),
+                "the vector unit adds f32, f16 and i32; bf16 goes through f32",
+            ));
+        }
+        // In the wider type where they differ, in f32 where the unit does not have the type; rounded once.
+        let wide = if dst.dtype == src.dtype && dst.dtype != DType::BF16 { dst.dtype } else { DType::F32 };
+        let mut used = 0;
+        let mut tiles = |this: &mut Self, dtype: DType| {
+            let load = if dtype == wide { None } else { Some(this.tile(dtype, usize::from(used > 0))) };
+            let tile = this.tile(wide, used);
+            used += 1;
+            (load, tile)
+        };
+        let own = tiles(self, dst.dtype);
+        let other = tiles(self, src.dtype);
+        let (dst, src) = (dst.clone(), src.clone());
+        self.tiles_loop(&dst.len.clone(), |this, pos, len| {
+            for ((load, tile), run) in [(own, &dst), (other, &src)] {
+                this.load(load.unwrap_or(tile), len, &run.at, pos);
+            }
+            for (load, tile) in [own, other] {
+                if let Some(narrow) = load {
+                    this.convert(tile, narrow);
+                }
+            }
+            let args = vec![VArg::Tile(own.1), VArg::Tile(other.1)];
+            this.build.push(Stmt::Op(Op::Vector { op, dst: own.1, args, len: len.clone() }));
+            if let Some(narrow) = own.0 {
+                this.convert(narrow, own.1);
+            }
+            this.store(&dst.at, pos, own.0.unwrap_or(own.1), len);
+        });
+        Ok(())
+    }
+
+    /// `tiles pos, len in total by ..`, unless there is nothing to do.
+    pub(super) fn tiles_loop(&mut self, total: &Expr, f: impl FnOnce(&mut Self, &Expr, &Expr)) {
+        if *total == Expr::Int(0) {
+            return;
+        }
+        self.build.open();
+        let (pos, len) = (self.build.fresh("i"), self.build.fresh("m"));
+        f(self, &Expr::var(pos.clone()), &Expr::var(len.clone()));
+        let body = self.build.close();
+        self.build.push(Stmt::Tiles { pos, len, total: total.clone(), step: super::TILE, body });
+    }
+
+    pub(super) fn load(&mut self, tile: TileId, len: &Expr, from: &Gm, pos: &Expr) {
+        let from = Gm { offset: add(&from.offset, pos), ..from.clone() };
+        self.build.push(Stmt::Op(Op::Load { tile, len: len.clone(), from }));
+    }
+
+    pub(super) fn store(&mut self, to: &Gm, pos: &Expr, tile: TileId, len: &Expr) {
+        let to = Gm { offset: add(&to.offset, pos), ..to.clone() };
+        self.build.push(Stmt::Op(Op::Store { to, tile, len: len.clone() }));
+    }
+
+    /// A conversion: exact where the destination has every value of the source, else to nearest even.
+    pub(super) fn convert(&mut self, dst: TileId, src: TileId) {
+        let (to, from) = (self.tiles[dst.0 as usize].dtype, self.tiles[src.0 as usize].dtype);
+        let exact = to == DType::F32 && matches!(from, DType::F16 | DType::BF16);
+        let rounding = if exact { Rounding::Exact } else { Rounding::Nearest };
+        self.build.push(Stmt::Op(Op::Convert { dst, src, rounding }));
+    }
+}

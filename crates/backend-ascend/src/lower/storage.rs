@@ -1,0 +1,303 @@
+//! Which memory each buffer and window of a schedule gets: a tensor of the launch, an area of the window, or another
+//! buffer's.
+//!
+//! A buffer that peers reach lies in the window; one that is an input or a result besides is copied in first or out last. A
+//! temporary buffer that is only copied into a result at the end shares that result's memory. Other temporary
+//! buffers are areas that peers do not reach.
+
+use super::{Lower, fault};
+use crate::tile::{Access, Area, AreaId, Gm, Object, Reach, Stmt, Tensor, TensorId};
+use kbc_diag::Diagnostics;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt, Schedule};
+use kbc_ir::walk;
+
+/// Where a buffer lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Home {
+    /// An argument.
+    Tensor(TensorId),
+    /// The window.
+    Area(AreaId),
+    /// In the memory of another buffer, of the same elements.
+    Of(BufferId),
+}
+
+/// The memory of a schedule.
+pub(super) struct Storage {
+    homes: Vec<Home>,
+    pub(super) tensors: Vec<Tensor>,
+    pub(super) areas: Vec<Area>,
+    /// Area of each window.
+    windows: Vec<AreaId>,
+    /// Buffers in the window that are also inputs or results, with those.
+    copied: Vec<(BufferId, TensorId, Access)>,
+}
+
+impl Storage {
+    pub(super) fn new(schedule: &Schedule, program: &walk::Program<'_>) -> Result<Storage, Diagnostics> {
+        let uses = Uses::of(schedule);
+        let mut out =
+            Storage { homes: vec![], tensors: vec![], areas: vec![], windows: vec![], copied: vec![] };
+        let rank = [(schedule.mesh.axes.first().map(|a| a.name.clone()), Expr::var(crate::tile::RANK))];
+        // Arguments first: inputs in order, then results.
+        let mut arguments: Vec<(u8, u32, usize)> = vec![];
+        for (i, b) in schedule.buffers.iter().enumerate() {
+            match b.role {
+                BufferRole::Input(n) => arguments.push((0, n, i)),
+                BufferRole::Output(n) => arguments.push((1, n, i)),
+                BufferRole::Temp => {}
+            }
+        }
+        arguments.sort();
+        let mut tensor_of = vec![None; schedule.buffers.len()];
+        for (kind, index, i) in arguments {
+            let b = &schedule.buffers[i];
+            let len = b
+                .dims
+                .iter()
+                .fold(Expr::Int(1), |a, d| super::address::mul(&a, &on_rank(schedule, d, &rank[0].1)));
+            tensor_of[i] = Some(TensorId(out.tensors.len() as u32));
+            let access = if kind == 0 { Access::In } else { Access::Out };
+            out.tensors.push(Tensor { name: b.name.clone(), dtype: b.dtype, len, access, index });
+        }
+        for (i, w) in schedule.windows.iter().enumerate() {
+            out.windows.push(AreaId(i as u32));
+            out.areas.push(Area {
+                name: w.name.clone(),
+                dtype: w.dtype,
+                slots: Expr::Int(w.slots as i64),
+                capacity: Expr::Int(w.capacity as i64),
+                reach: Reach::Peers,
+                arena: 0,
+                at: None,
+            });
+        }
+        arenas(schedule, &mut out.areas);
+        for (i, b) in schedule.buffers.iter().enumerate() {
+            let id = BufferId(i as u32);
+            if let Some(home) = uses.shares(schedule, id) {
+                out.homes.push(Home::Of(home));
+                continue;
+            }
+            if let (Some(t), false) = (tensor_of[i], uses.remote[i]) {
+                out.homes.push(Home::Tensor(t));
+                continue;
+            }
+            let mut capacity = 0;
+            for r in 0..program.ranks() {
+                capacity = capacity.max(program.elements(id, r).map_err(|f| fault(&f))?);
+            }
+            let area = AreaId(out.areas.len() as u32);
+            let arena = out.areas.iter().map(|a| a.arena + 1).max().unwrap_or(0);
+            out.areas.push(Area {
+                name: b.name.clone(),
+                dtype: b.dtype,
+                slots: Expr::Int(1),
+                capacity: Expr::Int(capacity as i64),
+                reach: if uses.remote[i] { Reach::Peers } else { Reach::Own },
+                arena,
+                at: None,
+            });
+            out.homes.push(Home::Area(area));
+            if let Some(t) = tensor_of[i] {
+                out.copied.push((id, t, out.tensors[t.0 as usize].access));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Where a buffer lives; never [`Home::Of`].
+    pub(super) fn home(&self, buffer: BufferId) -> Home {
+        match self.homes[buffer.0 as usize] {
+            Home::Of(b) => self.home(b),
+            home => home,
+        }
+    }
+
+    pub(super) fn object(&self, buffer: BufferId) -> Object {
+        match self.home(buffer) {
+            Home::Tensor(t) => Object::Tensor(t),
+            Home::Area(a) => Object::Area(a),
+            Home::Of(_) => unreachable!("`home` follows these to the end"),
+        }
+    }
+
+    pub(super) fn window(&self, window: kbc_ir::schedule::WindowId) -> Object {
+        Object::Area(self.windows[window.0 as usize])
+    }
+}
+
+/// A size in terms of this rank's number.
+pub(super) fn on_rank(schedule: &Schedule, e: &Expr, rank: &Expr) -> Expr {
+    let mut stride = schedule.mesh.ranks();
+    let mut coords = vec![];
+    for axis in &schedule.mesh.axes {
+        let whole = stride == schedule.mesh.ranks();
+        stride /= axis.size.max(1);
+        let q = super::address::bin(kbc_ir::expr::BinOp::Div, rank, &Expr::Int(stride as i64));
+        coords.push((axis.name.clone(), if whole { q } else { q.modulo(Expr::Int(axis.size as i64)) }));
+    }
+    e.subst(&|n| coords.iter().find(|(m, _)| m == n).map(|(_, v)| v.clone())).simplify()
+}
+
+/// Windows that overlap where the schedule put them share an arena: their regions are ordered.
+fn arenas(schedule: &Schedule, areas: &mut [Area]) {
+    let range = |i: usize| {
+        let w = &schedule.windows[i];
+        let at = w.offset?;
+        Some((at, at + w.slots * w.capacity * w.dtype.bytes()))
+    };
+    for i in 0..areas.len() {
+        let shared = (0..i).find(|j| match (range(i), range(*j)) {
+            (Some(a), Some(b)) => a.0 < b.1 && b.0 < a.1,
+            _ => false,
+        });
+        areas[i].arena = match shared {
+            Some(j) => areas[j].arena,
+            None => areas[..i].iter().map(|a| a.arena + 1).max().unwrap_or(0),
+        };
+    }
+}
+
+/// How buffers are used.
+struct Uses {
+    /// Peers read or write it.
+    remote: Vec<bool>,
+    /// Operations that name it.
+    count: Vec<usize>,
+    /// `dst = src`, whole, and the number of the operation.
+    copies: Vec<(BufferId, BufferId, usize)>,
+    /// Number of the last operation that names a buffer, and of the first.
+    last: Vec<usize>,
+    first: Vec<usize>,
+}
+
+impl Uses {
+    fn of(schedule: &Schedule) -> Uses {
+        let n = schedule.buffers.len();
+        let mut uses = Uses {
+            remote: vec![false; n],
+            count: vec![0; n],
+            copies: vec![],
+            last: vec![0; n],
+            first: vec![usize::MAX; n],
+        };
+        let mut number = 0;
+        for region in &schedule.regions {
+            let operand = |r: &Ref| match r {
+                Ref::Chunk { operand, .. } => Some(region.operands[operand.0 as usize].buffer),
+                Ref::Slot { .. } => None,
+            };
+            for stream in region.roles.iter().flat_map(|r| &r.streams) {
+                // Copies inside loops or conditions do not count as whole copies.
+                for stmt in &stream.body {
+                    if let SStmt::Op(SOp::Local(LocalOp::Copy { dst, src }), _) = stmt {
+                        uses.copies.push((*dst, *src, number + 1));
+                    }
+                    each(std::slice::from_ref(stmt), &mut |op| {
+                        number += 1;
+                        let (here, there) = match op {
+                            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => {
+                                (vec![operand(dst), operand(src)], None)
+                            }
+                            SOp::Put { src, dst, .. } => (vec![operand(src)], operand(dst)),
+                            SOp::Get { dst, src, .. } => (vec![operand(dst)], operand(src)),
+                            SOp::Local(l) => {
+                                (l.srcs().into_iter().chain([l.dst()]).map(Some).collect(), None)
+                            }
+                            _ => (vec![], None),
+                        };
+                        if let Some(b) = there {
+                            uses.remote[b.0 as usize] = true;
+                        }
+                        for b in here.into_iter().flatten().chain(there) {
+                            let b = b.0 as usize;
+                            uses.count[b] += 1;
+                            uses.last[b] = number;
+                            uses.first[b] = uses.first[b].min(number);
+                        }
+                    });
+                }
+            }
+        }
+        uses
+    }
+
+    /// The result whose memory a temporary buffer can have: its last use is being copied there, whole, and nothing else
+    /// names that result.
+    fn shares(&self, schedule: &Schedule, buffer: BufferId) -> Option<BufferId> {
+        let b = buffer.0 as usize;
+        if schedule.buffers[b].role != BufferRole::Temp || self.remote[b] || schedule.buffers[b].zero {
+            return None;
+        }
+        let copy = self.copies.iter().find(|(_, src, at)| *src == buffer && *at == self.last[b])?;
+        let to = copy.0.0 as usize;
+        let result = matches!(schedule.buffers[to].role, BufferRole::Output(_));
+        (result
+            && self.count[to] == 1
+            && !self.remote[to]
+            && schedule.buffers[to].dtype == schedule.buffers[b].dtype)
+            .then_some(copy.0)
+    }
+}
+
+fn each(list: &[SStmt], f: &mut impl FnMut(&SOp)) {
+    for stmt in list {
+        match stmt {
+            SStmt::For { body, .. } => each(body, f),
+            SStmt::If { then, other, .. } => {
+                each(then, f);
+                each(other, f);
+            }
+            SStmt::Op(op, _) => f(op),
+        }
+    }
+}
+
+impl Lower<'_, '_> {
+    /// Inputs that peers reach go into the window; what the schedule says is zero is filled.
+    pub(super) fn storage_prologue(&mut self) -> Result<(), Diagnostics> {
+        for (buffer, tensor, access) in self.storage.copied.clone() {
+            if access == Access::In {
+                self.stage(buffer, tensor, true);
+            }
+        }
+        for (i, b) in self.schedule.buffers.iter().enumerate() {
+            let id = BufferId(i as u32);
+            if b.zero && !matches!(b.role, BufferRole::Input(_)) {
+                let total = super::address::product(&self.dims(id));
+                self.build.push(Stmt::Note { place: String::new(), text: format!("%{} = 0", b.name) });
+                let to = Gm {
+                    object: self.storage.object(id),
+                    slot: Expr::Int(0),
+                    offset: Expr::Int(0),
+                    peer: None,
+                };
+                self.fill_zero(b.dtype, to, total)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Results that peers reach come out of the window.
+    pub(super) fn storage_epilogue(&mut self) -> Result<(), Diagnostics> {
+        for (buffer, tensor, access) in self.storage.copied.clone() {
+            if access == Access::Out {
+                self.stage(buffer, tensor, false);
+            }
+        }
+        Ok(())
+    }
+
+    fn stage(&mut self, buffer: BufferId, tensor: TensorId, inwards: bool) {
+        let b = self.schedule.buffer(buffer);
+        let total = super::address::product(&self.dims(buffer));
+        let place = |object| Gm { object, slot: Expr::Int(0), offset: Expr::Int(0), peer: None };
+        let (outside, inside) = (place(Object::Tensor(tensor)), place(self.storage.object(buffer)));
+        let (from, to) = if inwards { (outside, inside) } else { (inside, outside) };
+        let words = if inwards { "into the window" } else { "out of the window" };
+        self.build.push(Stmt::Note { place: String::new(), text: format!("copy %{} {words}", b.name) });
+        self.copy_run(b.dtype, to, from, total);
+    }
+}

@@ -1,0 +1,4 @@
+//! Emission for a target: from a proven schedule to the folder of a package.
+
+pub mod places;
+pub mod sizes;

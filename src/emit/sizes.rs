@@ -1,0 +1,187 @@
+//! Which sizes one emitted kernel serves: the same program made, proven and lowered at other rank counts and element
+//! counts, and compared.
+//!
+//! Owns the choice of sizes. What may differ between kernels is [`kbc_backend_ascend::family`].
+
+use super::places;
+use crate::analyse;
+use crate::build::{self, Built};
+use crate::session::Session;
+use kbc_backend_ascend::family::{self, Instance};
+use kbc_backend_ascend::lower;
+use kbc_backend_ascend::tile::Kernel;
+use kbc_diag::Diagnostics;
+use kbc_ir::schedule::Schedule;
+
+/// Rank counts that are tried beside the program's own: small ones, powers of two and others.
+const RANKS: [u64; 10] = [2, 3, 4, 5, 6, 7, 8, 9, 12, 16];
+
+/// Element counts that kernels are compared at: primes, so that no part of a cut is like another by chance.
+const COUNTS: [u64; 3] = [1009, 2003, 4001];
+
+/// A kernel and the sizes it is for.
+pub struct Family {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Rank counts that were proven and agree with the kernel.
+    pub ranks: Vec<u64>,
+    /// The parameter that is the kernel's `count`, if it has one.
+    pub count: Option<String>,
+    /// Element counts that schedules were proven at, with the rank count: all chunk boundaries are distinct there.
+    pub proven: Vec<(u64, u64)>,
+}
+
+/// The kernel of a program, for as many sizes as agree.
+///
+/// # Errors
+/// Of lowering the program at its own size. A size at which it does not exist is only left away.
+pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Family, Diagnostics> {
+    let mut makers = Makers::new(session, built, own)?;
+    let ranks = own.mesh.ranks();
+    let count = makers.count();
+    let made = makers.all(count.as_deref());
+    let own_count = count.as_ref().map_or(0, |name| built.number(name).unwrap_or(0));
+    let own = Instance { ranks, count: own_count, kernel: makers.kernel.clone() };
+    let sizes = global_sizes(built);
+    for group in groups(&made, ranks) {
+        let instances: Vec<Instance> = group.iter().map(|m| m.instance.clone()).collect();
+        let Some(kernel) = family::generalise(&instances, &sizes, count.is_some()) else { continue };
+        if !family::same_trace(&kernel, &own)? || (count.is_some() && !family::count_is_data(&kernel)) {
+            continue;
+        }
+        let mut proven = vec![];
+        let mut agree: Vec<u64> = vec![];
+        for m in &made {
+            if !agree.contains(&m.instance.ranks) && family::same_trace(&kernel, &m.instance)? {
+                agree.push(m.instance.ranks);
+            }
+        }
+        for r in agree {
+            let at = count.as_deref().map(|name| (name, divisible(r)));
+            let Some(m) = makers.make(r, at) else { continue };
+            if family::same_trace(&kernel, &m.instance)? && analyse::verify(&m.schedule).is_ok() {
+                proven.push((r, m.instance.count));
+            }
+        }
+        if proven.iter().any(|(r, _)| *r == ranks) {
+            proven.sort_unstable();
+            let claimed = proven.iter().map(|(r, _)| *r).collect();
+            return Ok(Family { kernel, ranks: claimed, count, proven });
+        }
+    }
+    Ok(Family {
+        kernel: family::single(&own, false),
+        ranks: vec![ranks],
+        count: None,
+        proven: vec![(ranks, own_count)],
+    })
+}
+
+/// A kernel of one size with the schedule it was lowered from.
+struct Made {
+    schedule: Schedule,
+    instance: Instance,
+}
+
+/// Makes the program at other sizes.
+struct Makers<'a> {
+    session: &'a mut Session,
+    built: &'a Built,
+    /// At the program's own size.
+    kernel: Kernel,
+    ranks: u64,
+    /// Whether the rank count can be another: one mesh axis, which `--topology` replaces.
+    line: bool,
+}
+
+impl<'a> Makers<'a> {
+    fn new(session: &'a mut Session, built: &'a Built, own: &Schedule) -> Result<Self, Diagnostics> {
+        let kernel = lower::lower(own, &|span| places::of(&session.map, span))?;
+        let line = own.mesh.axes.len() == 1;
+        Ok(Makers { session, built, kernel, ranks: own.mesh.ranks(), line })
+    }
+
+    /// The program at a rank count and a value of its count parameter, if it exists there.
+    fn make(&mut self, ranks: u64, count: Option<(&str, u64)>) -> Option<Made> {
+        let line = (ranks != self.ranks).then(|| {
+            let text = format!("full({ranks})");
+            let file = self.session.add_text("<--topology>", &text);
+            (text, file)
+        });
+        let defines: Vec<_> = count.map(|(n, v)| (n.to_owned(), v.to_string())).into_iter().collect();
+        let schedule = build::again(self.built, line, &defines).ok()?;
+        if schedule.mesh.ranks() != ranks {
+            return None;
+        }
+        let kernel = lower::lower(&schedule, &|span| places::of(&self.session.map, span)).ok()?;
+        let count = count.map_or(0, |c| c.1);
+        Some(Made { schedule, instance: Instance { ranks, count, kernel } })
+    }
+
+    /// The parameter that sizes of data depend on: the first integer one whose value changes them and nothing else.
+    fn count(&mut self) -> Option<String> {
+        let names: Vec<String> = self.built.integers().map(|(n, _)| n.to_owned()).collect();
+        names.into_iter().find(|name| {
+            let (Some(a), Some(b)) = (
+                self.make(self.ranks, Some((name, COUNTS[0]))),
+                self.make(self.ranks, Some((name, COUNTS[1]))),
+            ) else {
+                return false;
+            };
+            let lengths =
+                |m: &Made| m.instance.kernel.tensors.iter().map(|t| t.len.clone()).collect::<Vec<_>>();
+            lengths(&a) != lengths(&b) && family::alike(&a.instance.kernel, &b.instance.kernel)
+        })
+    }
+
+    /// The program at all sizes that are tried.
+    fn all(&mut self, count: Option<&str>) -> Vec<Made> {
+        let mut ranks = if self.line { RANKS.to_vec() } else { vec![] };
+        ranks.retain(|r| *r != self.ranks);
+        ranks.insert(0, self.ranks);
+        let mut out = vec![];
+        for (i, r) in ranks.into_iter().enumerate() {
+            let Some(name) = count else {
+                out.extend(self.make(r, None));
+                continue;
+            };
+            // Several counts where they tell forms apart: at the program's own rank count and at the first others.
+            let counts = match i {
+                0 => 3,
+                1..4 => 2,
+                _ => 1,
+            };
+            out.extend(COUNTS[..counts].iter().filter_map(|n| self.make(r, Some((name, *n)))));
+        }
+        out
+    }
+}
+
+/// A count that every cut of a collective over so many ranks divides: all chunk boundaries are distinct.
+fn divisible(ranks: u64) -> u64 {
+    16 * ranks * ranks.next_power_of_two()
+}
+
+/// Sets of sizes whose kernels differ in numbers alone, the largest first; last the program's own rank count by itself.
+fn groups(made: &[Made], ranks: u64) -> Vec<Vec<&Made>> {
+    let mut out: Vec<Vec<&Made>> = vec![];
+    for m in made {
+        match out.iter_mut().find(|g| family::alike(&g[0].instance.kernel, &m.instance.kernel)) {
+            Some(group) => group.push(m),
+            None => out.push(vec![m]),
+        }
+    }
+    out.sort_by_key(|g| std::cmp::Reverse(g.len()));
+    out.push(made.iter().filter(|m| m.instance.ranks == ranks).collect());
+    out.retain(|g| !g.is_empty());
+    out
+}
+
+/// Sizes of the dimensions of inputs and results.
+fn global_sizes(built: &Built) -> Vec<u64> {
+    let inputs = built.typed.inputs.iter().flat_map(|i| i.ty.sizes());
+    let mut out: Vec<u64> = inputs.filter(|n| *n > 1).collect();
+    out.sort_unstable();
+    out.dedup();
+    out
+}
