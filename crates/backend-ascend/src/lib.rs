@@ -4,6 +4,8 @@
 //! of its sight.
 
 pub mod args;
+pub mod cpp;
+pub mod range;
 pub mod tile;
 
 /// A target of emission.
