@@ -4,6 +4,7 @@
 //! of its sight.
 
 pub mod args;
+pub mod cpp;
 pub mod family;
 pub mod lower;
 pub mod package;

@@ -1,0 +1,557 @@
+//! Statements and operations in C++, and which declarations they use.
+
+use super::expr::{self, ADD, MUL, Vars, constant};
+use super::helpers::{Helper, Helpers};
+use super::idents::Scope;
+use super::numbers::number;
+use super::refuse;
+use crate::range::{Range, known, range};
+use crate::tile::*;
+use kbc_diag::Diagnostic;
+use kbc_ir::expr::Expr;
+use kbc_ir::name::Name;
+use kbc_ir::scalar::CompareOp;
+use kbc_ir::types::DType;
+use std::collections::{BTreeMap, BTreeSet};
+
+type R<T> = Result<T, Diagnostic>;
+/// Lines with their depth below the place where they go.
+type Lines = Vec<(usize, String)>;
+
+/// Bytes at the end of a mask tile in which the choice by mask works.
+const WORK: u32 = 32;
+
+/// Events of a pair of pipes.
+const EVENTS: u8 = 8;
+
+/// A fixed part of a tile.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Whole {
+    /// Bytes from the tile's address.
+    pub offset: u32,
+    /// Elements.
+    pub elements: u32,
+}
+
+/// An object that stands for a tile: with a length of its own, or fixed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct TileObject {
+    pub tile: TileId,
+    pub whole: Option<Whole>,
+}
+
+impl TileObject {
+    pub fn name(&self, b: &Body) -> String {
+        let name = &b.names.tiles[self.tile.0 as usize];
+        match self.whole {
+            None => name.0.clone(),
+            Some(w) if w.offset == 0 => name.1.clone(),
+            Some(_) => name.2.clone(),
+        }
+    }
+}
+
+/// What declarations are called.
+pub(super) struct Names {
+    pub tensors: Vec<String>,
+    pub signals: Vec<String>,
+    pub areas: Vec<String>,
+    /// Elements from slot to slot.
+    pub strides: Vec<String>,
+    pub tables: Vec<String>,
+    /// With a length, whole, working space behind a mask.
+    pub tiles: Vec<(String, String, String)>,
+}
+
+/// What the text uses, by index.
+#[derive(Default)]
+pub(super) struct Uses {
+    pub tensors: BTreeSet<usize>,
+    pub signals: BTreeSet<usize>,
+    pub areas: BTreeSet<usize>,
+    pub strides: BTreeSet<usize>,
+    pub scalars: BTreeSet<Name>,
+    pub tables: BTreeSet<Name>,
+    pub tiles: BTreeSet<TileObject>,
+    pub rank: bool,
+}
+
+impl Uses {
+    fn of(&mut self, e: &Expr) {
+        e.vars(&mut |n| {
+            self.rank |= n == RANK;
+            self.scalars.insert(n.clone());
+        });
+        self.tables_of(e);
+    }
+
+    fn tables_of(&mut self, e: &Expr) {
+        match e {
+            Expr::Int(_) | Expr::Var(_) => {}
+            Expr::Un(_, a) => self.tables_of(a),
+            Expr::Bin(_, a, b) => {
+                self.tables_of(a);
+                self.tables_of(b);
+            }
+            Expr::Select(c, a, b) => {
+                self.tables_of(c);
+                self.tables_of(a);
+                self.tables_of(b);
+            }
+            Expr::Table(n, i) => {
+                self.tables.insert(n.clone());
+                self.tables_of(i);
+            }
+        }
+    }
+}
+
+/// Prints a body.
+pub(super) struct Body<'k> {
+    k: &'k Kernel,
+    scope: Scope,
+    pub names: Names,
+    pub used: Helpers,
+    pub uses: Uses,
+    /// The length that each tile object has at this point, where it is known.
+    lengths: BTreeMap<TileId, String>,
+}
+
+impl<'k> Body<'k> {
+    pub fn new(k: &'k Kernel) -> Self {
+        let mut scope = Scope::default();
+        scope.declare(&RANK.into(), known(RANK));
+        for s in &k.scalars {
+            scope.declare(s, known(s));
+        }
+        let mut names = |list: Vec<&Name>, suffix: &str| -> Vec<String> {
+            list.into_iter().map(|n| scope.fresh(&format!("{n}{suffix}"))).collect()
+        };
+        let areas = || k.areas.iter().map(|a| &a.name).collect::<Vec<_>>();
+        let tiles = || k.tiles.iter().map(|t| &t.name).collect::<Vec<_>>();
+        let names = Names {
+            tensors: names(k.tensors.iter().map(|t| &t.name).collect(), ""),
+            signals: names(k.signals.iter().map(|s| &s.name).collect(), ""),
+            areas: names(areas(), ""),
+            strides: names(areas(), "_slot"),
+            tables: names(k.tables.iter().map(|t| &t.name).collect(), ""),
+            tiles: {
+                let (plain, whole, work) =
+                    (names(tiles(), ""), names(tiles(), "_whole"), names(tiles(), "_work"));
+                plain.into_iter().zip(whole).zip(work).map(|((a, b), c)| (a, b, c)).collect()
+            },
+        };
+        scope.tables = k.tables.iter().map(|t| t.name.clone()).zip(names.tables.iter().cloned()).collect();
+        let lengths = (0..).map(TileId).zip(k.tiles.iter().map(|t| t.elements.to_string())).collect();
+        Body { k, scope, names, used: Helpers::default(), uses: Uses::default(), lengths }
+    }
+
+    /// A value.
+    pub fn expr(&mut self, e: &Expr) -> String {
+        self.uses.of(e);
+        expr::print(e, &self.scope, &mut self.used)
+    }
+
+    /// A value that is an operand.
+    pub fn operand(&mut self, e: &Expr, outer: u8) -> String {
+        self.uses.of(e);
+        expr::operand(e, outer, &self.scope, &mut self.used)
+    }
+
+    /// What a variable is called.
+    pub fn ident(&self, n: &Name) -> String {
+        self.scope.ident(n)
+    }
+
+    fn range(&self, e: &Expr) -> Range {
+        range(e, &|n: &Name| self.scope.range(n))
+    }
+
+    /// Statements of a block, with names of their own.
+    pub fn block(&mut self, list: &[Stmt]) -> R<Lines> {
+        let mark = self.scope.enter();
+        let lines = self.statements(list);
+        self.scope.leave(mark);
+        lines
+    }
+
+    fn statements(&mut self, list: &[Stmt]) -> R<Lines> {
+        let mut out: Lines = vec![];
+        for st in list {
+            match st {
+                Stmt::Let { name, value } => {
+                    let (text, range) = (self.expr(value), self.range(value));
+                    let ident = self.scope.declare(name, range);
+                    out.push((0, format!("const int64_t {ident} = {text};")));
+                }
+                Stmt::Note { place, text } => {
+                    if !out.is_empty() {
+                        out.push((0, String::new()));
+                    }
+                    let gap = if place.is_empty() || text.is_empty() { "" } else { "  " };
+                    out.push((0, format!("// {place}{gap}{text}")));
+                }
+                Stmt::For { var, lo, hi, body } => out.extend(self.repeat(var, lo, hi, body)?),
+                Stmt::Tiles { pos, len, total, step, body } => {
+                    out.extend(self.tiles(pos, len, total, *step, body)?);
+                }
+                Stmt::If { cond, then, other } => out.extend(self.branch(cond, then, other)?),
+                Stmt::Op(op) => self.operation(op, &mut out)?,
+            }
+        }
+        Ok(out)
+    }
+
+    fn repeat(&mut self, var: &Name, lo: &Expr, hi: &Expr, body: &[Stmt]) -> R<Lines> {
+        let (first, end) = (self.expr(lo), self.operand(hi, ADD));
+        let known = Range { lo: self.range(lo).lo, hi: self.range(hi).hi.and_then(|h| h.checked_sub(1)) };
+        let mark = self.scope.enter();
+        let v = self.scope.declare(var, known);
+        self.lengths.clear();
+        let mut out = vec![(0, format!("for (int64_t {v} = {first}; {v} < {end}; ++{v}) {{"))];
+        out.extend(below(self.statements(body)?));
+        out.push((0, "}".into()));
+        self.lengths.clear();
+        self.scope.leave(mark);
+        Ok(out)
+    }
+
+    fn tiles(&mut self, pos: &Name, len: &Name, total: &Expr, step: u32, body: &[Stmt]) -> R<Lines> {
+        if step == 0 {
+            return Err(refuse("a loop over tiles has step 0".into()));
+        }
+        let mark = self.scope.enter();
+        let mut out = vec![];
+        // A total that is not short is computed once.
+        let mut end = self.operand(total, ADD);
+        if end.len() > 24 || end.contains('(') {
+            let text = self.expr(total);
+            let name = self.scope.fresh(&format!("{pos}_end"));
+            out.push((0, format!("const int64_t {name} = {text};")));
+            end = name;
+        }
+        let i = self.scope.declare(pos, Range::from(0));
+        out.push((0, format!("for (int64_t {i} = 0; {i} < {end}; {i} += {step}) {{")));
+        let m = self.scope.declare(len, Range::of(1, i64::from(step)));
+        self.used.insert(Helper::Min);
+        out.push((1, format!("const int64_t {m} = Min({step}, {end} - {i});")));
+        self.lengths.clear();
+        for tile in of_length(len, body) {
+            let lines = self.length(tile, &m)?;
+            out.extend(below(lines));
+        }
+        out.extend(below(self.statements(body)?));
+        out.push((0, "}".into()));
+        self.lengths.clear();
+        self.scope.leave(mark);
+        Ok(out)
+    }
+
+    fn branch(&mut self, cond: &Expr, then: &[Stmt], other: &[Stmt]) -> R<Lines> {
+        self.uses.of(cond);
+        let text = expr::condition(cond, &self.scope, &mut self.used);
+        let mut out = vec![(0, format!("if ({text}) {{"))];
+        let before = self.lengths.clone();
+        out.extend(below(self.block(then)?));
+        if let [Stmt::If { cond, then, other }] = other {
+            self.lengths = before;
+            let mut rest = self.branch(cond, then, other)?;
+            if let Some(first) = rest.first_mut() {
+                first.1 = format!("}} else {}", first.1);
+            }
+            out.extend(rest);
+            self.lengths.clear();
+            return Ok(out);
+        }
+        if !other.is_empty() {
+            self.lengths = before;
+            out.push((0, "} else {".into()));
+            out.extend(below(self.block(other)?));
+        }
+        out.push((0, "}".into()));
+        self.lengths.clear();
+        Ok(out)
+    }
+
+    fn tile_info(&self, id: TileId) -> R<&'k Tile> {
+        let k = self.k;
+        k.tiles.get(id.0 as usize).ok_or_else(|| refuse(format!("there is no tile number {}", id.0)))
+    }
+
+    /// The tile with its own length.
+    fn tile(&mut self, id: TileId) -> R<String> {
+        self.tile_info(id)?;
+        let object = TileObject { tile: id, whole: None };
+        self.uses.tiles.insert(object);
+        Ok(object.name(self))
+    }
+
+    fn whole(&mut self, id: TileId, whole: Whole) -> String {
+        let object = TileObject { tile: id, whole: Some(whole) };
+        self.uses.tiles.insert(object);
+        object.name(self)
+    }
+
+    /// Gives a tile a length unless it has it.
+    fn length(&mut self, id: TileId, len: &str) -> R<Lines> {
+        let name = self.tile(id)?;
+        if self.lengths.get(&id).is_some_and(|l| l == len) {
+            return Ok(vec![]);
+        }
+        self.lengths.insert(id, len.to_string());
+        Ok(vec![(0, format!("{name}.SetValidCol({len});"))])
+    }
+
+    fn gm(&mut self, g: &Gm) -> R<String> {
+        let none = |what: &str, id: u32| refuse(format!("there is no {what} number {id}"));
+        let mut place = match g.object {
+            Object::Tensor(t) => {
+                let i = t.0 as usize;
+                if g.slot != Expr::Int(0) || g.peer.is_some() {
+                    return Err(refuse("a tensor has neither slots nor peers".into()));
+                }
+                self.uses.tensors.insert(i);
+                self.names.tensors.get(i).cloned().ok_or_else(|| none("tensor", t.0))?
+            }
+            Object::Area(a) => {
+                let i = a.0 as usize;
+                let name = self.names.areas.get(i).cloned().ok_or_else(|| none("area", a.0))?;
+                self.uses.areas.insert(i);
+                match constant(&g.slot) {
+                    Some(0) => name,
+                    slot => {
+                        self.uses.strides.insert(i);
+                        let stride = self.names.strides[i].clone();
+                        match slot {
+                            Some(1) => format!("{name} + {stride}"),
+                            _ => format!("{name} + {} * {stride}", self.operand(&g.slot, MUL)),
+                        }
+                    }
+                }
+            }
+        };
+        if constant(&g.offset) != Some(0) {
+            place = format!("{place} + {}", self.operand(&g.offset, ADD));
+        }
+        if let Some(p) = &g.peer {
+            self.used.insert(Helper::At);
+            place = format!("At(ctx, {place}, {})", self.expr(p));
+        }
+        Ok(place)
+    }
+
+    fn counter(&mut self, id: SignalsId, index: &Expr) -> R<String> {
+        let i = id.0 as usize;
+        let name = self.names.signals.get(i).cloned();
+        let name = name.ok_or_else(|| refuse(format!("there is no array of signals number {i}")))?;
+        self.uses.signals.insert(i);
+        Ok(match constant(index) {
+            Some(0) => name,
+            Some(n) => format!("{name} + {}", n.saturating_mul(16)),
+            None => format!("{name} + {} * 16", self.operand(index, MUL)),
+        })
+    }
+
+    fn operation(&mut self, op: &Op, out: &mut Lines) -> R<()> {
+        let mut line = |text: String| out.push((0, text));
+        match op {
+            Op::Load { tile, len, from } => {
+                let (m, from) = (self.expr(len), self.gm(from)?);
+                let set = self.length(*tile, &m)?;
+                let name = self.tile(*tile)?;
+                self.used.insert(Helper::Load);
+                out.extend(set);
+                out.push((0, format!("Load({name}, {from}, {m});")));
+            }
+            Op::Store { to, tile, len } => {
+                let (m, to) = (self.expr(len), self.gm(to)?);
+                let set = self.length(*tile, &m)?;
+                let name = self.tile(*tile)?;
+                self.used.insert(Helper::Store);
+                out.extend(set);
+                out.push((0, format!("Store({to}, {name}, {m});")));
+            }
+            Op::Vector { op, dst, args, len } => {
+                let m = self.expr(len);
+                for id in tiles_of_args(*dst, args) {
+                    out.extend(self.length(id, &m)?);
+                }
+                let text = self.vector(*op, *dst, args)?;
+                out.push((0, text));
+            }
+            Op::Select { cmp, dst, a, b, x, y, mask, len } => {
+                let m = self.expr(len);
+                for id in [*a, *b, *x, *y, *dst] {
+                    out.extend(self.length(id, &m)?);
+                }
+                out.extend(self.select(*cmp, *dst, [*a, *b], [*x, *y], *mask)?);
+            }
+            Op::Convert { dst, src, rounding } => {
+                let (to, from) = (self.tile_info(*dst)?, self.tile_info(*src)?);
+                if to.elements != from.elements {
+                    return Err(refuse(format!(
+                        "${} and ${} are converted as a whole and differ in length",
+                        to.name, from.name
+                    )));
+                }
+                let whole = Whole { offset: 0, elements: to.elements };
+                let mode = match rounding {
+                    Rounding::Exact => "CAST_NONE",
+                    Rounding::Nearest => "CAST_RINT",
+                    Rounding::Zero => "CAST_TRUNC",
+                };
+                let (to, from) = (self.whole(*dst, whole), self.whole(*src, whole));
+                line(format!("TCVT({to}, {from}, pto::RoundMode::{mode});"));
+            }
+            Op::Notify { peer, signals, index } => {
+                let (counter, peer) = (self.counter(*signals, index)?, self.expr(peer));
+                self.used.insert(Helper::Notify);
+                line(format!("Notify(ctx, {counter}, {peer});"));
+            }
+            Op::Wait { signals, index, value } => {
+                let (counter, value) = (self.counter(*signals, index)?, self.expr(value));
+                self.used.insert(Helper::WaitFor);
+                line(format!("WaitFor({counter}, {value}, window, error, detail);"));
+            }
+            Op::Release | Op::Acquire | Op::Complete => {
+                return Err(refuse("a fence of the schedule is left: pass `fences` has not run".into()));
+            }
+            Op::Barrier(Barrier::All) => line("pipe_barrier(PIPE_ALL);".into()),
+            Op::Barrier(Barrier::Pipe(p)) => line(format!("pipe_barrier(PIPE_{});", p.name())),
+            Op::Dsb => line("dsb(DSB_DDR);".into()),
+            Op::SetFlag { from, to, event } => line(flag("set_flag", *from, *to, *event)?),
+            Op::WaitFlag { from, to, event } => line(flag("wait_flag", *from, *to, *event)?),
+        }
+        Ok(())
+    }
+
+    fn vector(&mut self, op: VecOp, dst: TileId, args: &[VArg]) -> R<String> {
+        let dtype = self.tile_info(dst)?.dtype;
+        let d = self.tile(dst)?;
+        let shape = || refuse(format!("`{}` has other operands than it takes", op.name()));
+        let name = match op {
+            VecOp::Add => "TADD",
+            VecOp::Sub => "TSUB",
+            VecOp::Mul => "TMUL",
+            VecOp::Div => "TDIV",
+            VecOp::Max => "TMAX",
+            VecOp::Min => "TMIN",
+            VecOp::Abs => "TABS",
+            VecOp::Exp => "TEXP",
+            VecOp::Log => "TLOG",
+            VecOp::Sqrt => "TSQRT",
+            VecOp::Rsqrt => "TRSQRT",
+            VecOp::Fill => "TEXPANDS",
+        };
+        match (op, args) {
+            (VecOp::Fill, [VArg::Num(v)]) => Ok(format!("{name}({d}, {});", number(dtype, *v)?)),
+            (VecOp::Fill, _) => Err(shape()),
+            (_, [VArg::Tile(a)]) if op.arity() == 1 => Ok(format!("{name}({d}, {});", self.tile(*a)?)),
+            (_, [VArg::Tile(a), VArg::Tile(b)]) if op.arity() == 2 => {
+                Ok(format!("{name}({d}, {}, {});", self.tile(*a)?, self.tile(*b)?))
+            }
+            // The device subtracts by adding the negated number, which it computes in f32: exact for floating-point
+            // numbers only.
+            (VecOp::Sub, [VArg::Tile(a), VArg::Num(v)]) if dtype == DType::I32 => {
+                number(dtype, *v)?;
+                let negated = f64::from((*v as i32).wrapping_neg());
+                Ok(format!("TADDS({d}, {}, {});", self.tile(*a)?, number(dtype, negated)?))
+            }
+            // The device divides in place by multiplying with the reciprocal, which rounds twice.
+            (VecOp::Div, [VArg::Tile(a), VArg::Num(_)]) if *a == dst && dtype.is_float() => {
+                Err(refuse(format!("${} is divided in place by a number", self.tile_info(dst)?.name))
+                    .help("divide into another tile, or by a tile that is filled with the number"))
+            }
+            (_, [VArg::Tile(a), VArg::Num(v)]) if op.arity() == 2 => {
+                Ok(format!("{name}S({d}, {}, {});", self.tile(*a)?, number(dtype, *v)?))
+            }
+            _ => Err(shape()),
+        }
+    }
+
+    /// A comparison into the mask, then the choice. The mask tile has a bit an element, and at its end 32 bytes in which
+    /// the choice works.
+    fn select(
+        &mut self,
+        cmp: CompareOp,
+        dst: TileId,
+        ab: [TileId; 2],
+        xy: [TileId; 2],
+        mask: TileId,
+    ) -> R<Lines> {
+        let (to, m, of) = (self.tile_info(dst)?, self.tile_info(mask)?, self.tile_info(ab[0])?);
+        let need = mask_bytes(of.dtype, to.elements.max(of.elements));
+        if m.dtype != DType::U8 || m.elements < need {
+            return Err(refuse(format!("mask ${} of ${} takes u8[{need}]", m.name, to.name)));
+        }
+        let bits = self.whole(mask, Whole { offset: 0, elements: m.elements - WORK });
+        let work = self.whole(mask, Whole { offset: m.elements - WORK, elements: WORK });
+        let mode = match cmp {
+            CompareOp::Eq => "EQ",
+            CompareOp::Ne => "NE",
+            CompareOp::Lt => "LT",
+            CompareOp::Le => "LE",
+            CompareOp::Gt => "GT",
+            CompareOp::Ge => "GE",
+        };
+        let (a, b) = (self.tile(ab[0])?, self.tile(ab[1])?);
+        let (d, x, y) = (self.tile(dst)?, self.tile(xy[0])?, self.tile(xy[1])?);
+        Ok(vec![
+            (0, format!("TCMP({bits}, {a}, {b}, pto::CmpMode::{mode});")),
+            (0, "pipe_barrier(PIPE_V);".into()),
+            (0, format!("TSEL({d}, {bits}, {x}, {y}, {work});")),
+        ])
+    }
+}
+
+/// Elements of the `u8` tile that a comparison of that many elements takes as its mask: a bit an element, rounded up to
+/// what one repeat of the instruction writes (256 bytes of operands) and to 32 bytes, and 32 bytes of working space.
+pub fn mask_bytes(of: DType, elements: u32) -> u32 {
+    let repeat = 256 / of.bytes() as u32;
+    (elements.div_ceil(repeat) * (repeat / 8)).next_multiple_of(32) + WORK
+}
+
+fn below(lines: Lines) -> impl Iterator<Item = (usize, String)> {
+    lines.into_iter().map(|(d, text)| (d + 1, text))
+}
+
+fn flag(call: &str, from: Pipe, to: Pipe, event: u8) -> R<String> {
+    if event >= EVENTS {
+        return Err(refuse(format!("event {event} of {} to {} does not exist", from.name(), to.name())));
+    }
+    Ok(format!("{call}(PIPE_{}, PIPE_{}, EVENT_ID{event});", from.name(), to.name()))
+}
+
+/// Each tile once, operands first.
+fn tiles_of_args(dst: TileId, args: &[VArg]) -> Vec<TileId> {
+    let mut out = vec![];
+    let operands = args.iter().filter_map(|a| if let VArg::Tile(t) = a { Some(*t) } else { None });
+    for t in operands.chain([dst]) {
+        if !out.contains(&t) {
+            out.push(t);
+        }
+    }
+    out
+}
+
+/// Tiles that operations of this very list use with the length `len`, in order of use.
+fn of_length(len: &Name, list: &[Stmt]) -> Vec<TileId> {
+    let mut out: Vec<TileId> = vec![];
+    let is = |e: &Expr| matches!(e, Expr::Var(n) if n == len);
+    for st in list {
+        let found = match st {
+            // Another value of that name from here on.
+            Stmt::Let { name, .. } if name == len => return out,
+            Stmt::Op(Op::Load { tile, len, .. } | Op::Store { tile, len, .. }) if is(len) => vec![*tile],
+            Stmt::Op(Op::Vector { dst, args, len, .. }) if is(len) => tiles_of_args(*dst, args),
+            Stmt::Op(Op::Select { dst, a, b, x, y, len, .. }) if is(len) => vec![*a, *b, *x, *y, *dst],
+            _ => vec![],
+        };
+        for t in found {
+            if !out.contains(&t) {
+                out.push(t);
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,222 @@
+//! The helper functions of printed kernels. A kernel has those it uses, always with the same text and in this order.
+
+use std::collections::BTreeSet;
+
+/// A helper; the order is that of the text, so that each stands behind what it uses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[expect(missing_docs, reason = "the texts say what they are")]
+pub enum Helper {
+    Mod,
+    DivFloor,
+    Min,
+    Max,
+    Abs,
+    Sign,
+    Log2,
+    CeilLog2,
+    Popcount,
+    Entry,
+    TensorOf,
+    At,
+    TileOf,
+    WholeOf,
+    RunOf,
+    Load,
+    Store,
+    Notify,
+    WaitFor,
+}
+
+/// Helpers that a kernel uses.
+#[derive(Clone, Default, Debug)]
+pub struct Helpers(BTreeSet<Helper>);
+
+impl Helpers {
+    /// Adds one, with what it uses itself.
+    pub fn insert(&mut self, h: Helper) {
+        self.0.insert(h);
+        match h {
+            Helper::Load | Helper::Store => self.insert(Helper::RunOf),
+            Helper::Notify => self.insert(Helper::At),
+            _ => {}
+        }
+    }
+
+    /// The definitions.
+    pub fn text(&self) -> String {
+        self.0.iter().map(|h| h.definition()).collect()
+    }
+}
+
+impl Helper {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Helper::Mod => "Mod",
+            Helper::DivFloor => "DivFloor",
+            Helper::Min => "Min",
+            Helper::Max => "Max",
+            Helper::Abs => "Abs",
+            Helper::Sign => "Sign",
+            Helper::Log2 => "Log2",
+            Helper::CeilLog2 => "CeilLog2",
+            Helper::Popcount => "Popcount",
+            Helper::Entry => "Entry",
+            Helper::TensorOf => "TensorOf",
+            Helper::At => "At",
+            Helper::TileOf => "TileOf",
+            Helper::WholeOf => "WholeOf",
+            Helper::RunOf => "RunOf",
+            Helper::Load => "Load",
+            Helper::Store => "Store",
+            Helper::Notify => "Notify",
+            Helper::WaitFor => "WaitFor",
+        }
+    }
+
+    fn definition(self) -> &'static str {
+        match self {
+            Helper::Mod => {
+                "\
+// The remainder with the sign of the divisor.
+AICORE inline int64_t Mod(int64_t a, int64_t b) {
+    const int64_t m = a % b;
+    return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+}
+"
+            }
+            Helper::DivFloor => {
+                "\
+// The quotient, rounded down.
+AICORE inline int64_t DivFloor(int64_t a, int64_t b) {
+    const int64_t q = a / b;
+    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+"
+            }
+            Helper::Min => "AICORE inline int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }\n",
+            Helper::Max => "AICORE inline int64_t Max(int64_t a, int64_t b) { return a > b ? a : b; }\n",
+            Helper::Abs => "AICORE inline int64_t Abs(int64_t a) { return a < 0 ? -a : a; }\n",
+            Helper::Sign => "AICORE inline int64_t Sign(int64_t a) { return int64_t{a > 0} - int64_t{a < 0}; }\n",
+            Helper::Log2 => {
+                "\
+// log2, rounded down.
+AICORE inline int64_t Log2(int64_t a) {
+    int64_t n = 0;
+    for (; a > 1; a >>= 1) ++n;
+    return n;
+}
+"
+            }
+            Helper::CeilLog2 => {
+                "\
+// log2, rounded up.
+AICORE inline int64_t CeilLog2(int64_t a) {
+    int64_t n = 0;
+    for (--a; a > 0; a >>= 1) ++n;
+    return n;
+}
+"
+            }
+            Helper::Popcount => {
+                "\
+AICORE inline int64_t Popcount(int64_t a) {
+    int64_t n = 0;
+    for (uint64_t rest = static_cast<uint64_t>(a); rest != 0; rest &= rest - 1) ++n;
+    return n;
+}
+"
+            }
+            Helper::Entry => {
+                "AICORE inline int64_t Entry(__gm__ int32_t *table, int64_t i) { return table[i]; }\n"
+            }
+            Helper::TensorOf => {
+                "\
+template <typename T>
+AICORE inline __gm__ T *TensorOf(int64_t arg) {
+    __gm__ ChipTensor *t = reinterpret_cast<__gm__ ChipTensor *>(arg);
+    return reinterpret_cast<__gm__ T *>(t->buffer.addr) + t->start_offset;
+}
+"
+            }
+            Helper::At => {
+                "\
+// The same place in a peer's window.
+template <typename T>
+AICORE inline __gm__ T *At(__gm__ CommContext *ctx, __gm__ T *local, int64_t peer) {
+    const uint64_t offset = reinterpret_cast<uint64_t>(local) - ctx->windowsIn[ctx->rankId];
+    return reinterpret_cast<__gm__ T *>(ctx->windowsIn[peer] + offset);
+}
+"
+            }
+            Helper::TileOf => {
+                "\
+// One row of at most N elements in UB.
+template <typename T, int N>
+using TileOf = pto::Tile<pto::TileType::Vec, T, 1, N, pto::BLayout::RowMajor, 1, pto::DYNAMIC>;
+"
+            }
+            Helper::WholeOf => {
+                "\
+// The same with a length that is fixed, for conversions and masks.
+template <typename T, int N>
+using WholeOf = pto::Tile<pto::TileType::Vec, T, 1, N, pto::BLayout::RowMajor, 1, N>;
+"
+            }
+            Helper::RunOf => {
+                "\
+// A run of elements in device memory.
+template <typename T>
+using Run = pto::GlobalTensor<T, pto::Shape<1, 1, 1, 1, pto::DYNAMIC>, pto::Stride<1, 1, 1, 1, 1>, pto::Layout::ND>;
+template <typename T>
+AICORE inline Run<T> RunOf(__gm__ T *at, int64_t length) {
+    return Run<T>(at, pto::Shape<1, 1, 1, 1, pto::DYNAMIC>(length));
+}
+"
+            }
+            Helper::Load => {
+                "\
+template <typename Tile, typename T>
+AICORE inline void Load(Tile &tile, __gm__ T *from, int64_t length) {
+    auto run = RunOf(from, length);
+    TLOAD(tile, run);
+}
+"
+            }
+            Helper::Store => {
+                "\
+template <typename T, typename Tile>
+AICORE inline void Store(__gm__ T *to, Tile &tile, int64_t length) {
+    auto run = RunOf(to, length);
+    TSTORE(run, tile);
+}
+"
+            }
+            Helper::Notify => {
+                "\
+// Adds 1 to a rank's counter.
+AICORE inline void Notify(__gm__ CommContext *ctx, __gm__ int32_t *counter, int64_t peer) {
+    pto::comm::Signal signal(At(ctx, counter, peer));
+    pto::comm::TNOTIFY(signal, 1, pto::comm::NotifyOp::AtomicAdd);
+}
+"
+            }
+            Helper::WaitFor => {
+                "\
+// Waits until a counter has a value. The first wait that is given up on leaves its counter's byte offset in the window,
+// and no other wait begins after it.
+AICORE inline void WaitFor(__gm__ int32_t *counter, int64_t value, __gm__ uint8_t *window, int64_t &error,
+                           int64_t &detail) {
+    if (error != 0) return;
+    pto::comm::Signal signal(counter);
+    pto::comm::TWAIT(signal, static_cast<int32_t>(value), pto::comm::WaitCmp::GE);
+    if (!pto::comm::TTEST(signal, static_cast<int32_t>(value), pto::comm::WaitCmp::GE)) {
+        error = -2;
+        detail = reinterpret_cast<uint64_t>(counter) - reinterpret_cast<uint64_t>(window);
+    }
+}
+"
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Kernels as C++.
+//!
+//! Owns the text of a kernel: what stands before the body, what behind it, and how a line is broken. The body is
+//! `body`, expressions are [`expr`] and [`python`]. The printer decides nothing: a kernel comes with offsets, addresses, flags
+//! and fences, and what is missing is refused (E459).
+
+mod body;
+pub mod expr;
+pub mod helpers;
+mod idents;
+pub mod numbers;
+mod python;
+mod tables;
+
+pub use body::mask_bytes;
+pub use idents::plain as ident;
+pub use python::python_expr;
+pub use tables::tables_tensor;
+
+use crate::args::{ScalarArg, Status, TensorArg, scalars, tensors};
+use crate::tile::*;
+use body::Body;
+use helpers::Helper;
+use kbc_diag::Diagnostic;
+use kbc_ir::expr::{BinOp, Expr};
+use numbers::ctype;
+
+/// Columns of a line.
+const WIDTH: usize = 120;
+
+/// What a kernel's text says beside the kernel.
+#[derive(Clone, Default, Debug)]
+pub struct KernelText {
+    /// The program's file, without folders.
+    pub source: String,
+    /// Further lines of the comment at the top: what was proven, for which sizes.
+    pub notes: Vec<String>,
+}
+
+const INCLUDES: &str = "\
+#include <cstdint>
+#include <pto/pto-inst.hpp>
+#include \"pto/comm/comm_types.hpp\"
+#include \"pto/comm/pto_comm_inst.hpp\"
+#include \"platform_comm/comm_context.h\"
+#include \"tensor.h\"
+
+#ifndef __gm__
+#define __gm__
+#endif
+#ifndef __aicore__
+#define __aicore__ [aicore]
+#endif
+";
+
+/// E459: the kernel is not complete, or something of it has no instruction.
+pub(crate) fn refuse(title: String) -> Diagnostic {
+    Diagnostic::error("E459", title).note(
+        "kernels are printed after the passes layout, buffers, flags and fences, and after the verifier",
+    )
+}
+
+/// The kernel as a C++ translation unit. Errors: E459.
+pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
+    if !k.scalars.iter().any(|s| s == CALL) {
+        return Err(refuse(format!("kernel @{} has no scalar `{CALL}`", k.name)));
+    }
+    let mut b = Body::new(k);
+    let body = b.block(&k.body)?;
+    let mut out = Text::default();
+    prologue(k, &mut b, &mut out)?;
+    out.line(1, "if (error == 0) {");
+    out.lines(2, &body);
+    out.line(1, "}");
+    out.line(0, "");
+    out.line(1, "pipe_barrier(PIPE_ALL);");
+    out.line(1, "status[0] = static_cast<int32_t>(error == 0 ? call + 1 : error);");
+    out.line(1, "status[1] = static_cast<int32_t>(detail);");
+    out.line(1, "dcci((__gm__ void *)status, SINGLE_CACHE_LINE, CACHELINE_OUT);");
+    out.line(1, "dsb(DSB_DDR);");
+    out.line(0, "}");
+    let mut whole = Text::default();
+    head(k, text, &mut whole);
+    Ok(format!("{}{INCLUDES}\n{}\n{}", whole.out, b.used.text(), out.out))
+}
+
+/// Bytes of the window that the kernel uses; E459 where it is not laid out.
+pub fn window_bytes(k: &Kernel) -> Result<Expr, Diagnostic> {
+    let mut parts: Vec<(Expr, Expr)> = vec![];
+    for s in &k.signals {
+        let at = s.at.clone().ok_or_else(|| open("signals", &s.name))?;
+        let end = at.clone() + s.count.clone() * Expr::Int(64);
+        parts.push((at.simplify(), end.simplify()));
+    }
+    for a in &k.areas {
+        let at = a.at.clone().ok_or_else(|| open("area", &a.name))?;
+        let end = at.clone() + a.slots.clone() * a.stride() * Expr::Int(a.dtype.bytes() as i64);
+        parts.push((at.simplify(), end.simplify()));
+    }
+    // What ends where something else begins is not the end.
+    let mut ends: Vec<Expr> = vec![];
+    for (_, end) in &parts {
+        if !ends.contains(end) && !parts.iter().any(|(at, e)| at == end && e != end) {
+            ends.push(end.clone());
+        }
+    }
+    let largest = ends.into_iter().reduce(|a, b| Expr::bin(BinOp::Max, a, b));
+    Ok(largest.unwrap_or(Expr::Int(0)))
+}
+
+fn open(what: &str, name: &str) -> Diagnostic {
+    refuse(format!("{what} @{name} has no offset in the window"))
+}
+
+fn head(k: &Kernel, text: &KernelText, out: &mut Text) {
+    let by = format!("{}: emitted by kbc from {}, for one AIV core.", ident(&k.name), text.source);
+    out.comment(0, &format!("{by} Do not edit: change the program and emit again."));
+    for n in &text.notes {
+        out.comment(0, n);
+    }
+    out.line(0, "//");
+    out.line(0, "// Arguments:");
+    let tensors = tensors(k);
+    for (i, t) in tensors.iter().enumerate() {
+        out.line(0, &format!("//   {i:2}  {:5}  {:8}  {}", t.direction(), ctype(t.dtype()), ident_of(t)));
+    }
+    for (i, s) in scalars(k).iter().enumerate() {
+        let name = if let ScalarArg::Value(n) = s { ident(n) } else { s.name().into() };
+        out.line(0, &format!("//   {:2}  scalar           {name}", tensors.len() + i));
+    }
+}
+
+fn ident_of(t: &TensorArg) -> String {
+    match t {
+        TensorArg::Data(d) => ident(&d.name),
+        other => other.name().into(),
+    }
+}
+
+/// Everything up to the body. Only what is used is declared; the body has been printed before.
+fn prologue(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
+    let window = !k.signals.is_empty() || !k.areas.is_empty();
+    let checked = k.scalars.iter().any(|s| s == NRANKS);
+    // What these say uses scalars and tables, too, so they come before the arguments are printed.
+    let bytes = window_bytes(k)?;
+    let bytes = b.expr(&bytes);
+    let bases = bases(k, b)?;
+    b.used.insert(Helper::TensorOf);
+    out.line(
+        0,
+        "extern \"C\" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ int64_t *args) {",
+    );
+    arguments(k, b, window, checked, out);
+    if !bases.is_empty() {
+        out.line(0, "");
+        out.comment(1, "The window: counters, a line of 64 bytes each, then areas. Strides are in elements.");
+        out.lines(1, &bases);
+    }
+    out.line(0, "");
+    out.comment(1, "What the host reads in the status line: call + 1, or why not and a detail.");
+    out.line(1, "int64_t error = 0;");
+    out.line(1, "int64_t detail = 0;");
+    if checked {
+        out.line(1, "if (ctx->rankNum != nranks) {");
+        out.lines(2, &failure(Status::Ranks, "ctx->rankNum"));
+        out.line(1, "}");
+    }
+    if window {
+        out.line(1, &format!("const int64_t window_bytes = {bytes};"));
+        let end = "ctx->windowsIn[ctx->rankId] + ctx->winSize";
+        out.line(1, &format!("const int64_t room = {end} - reinterpret_cast<uint64_t>(window);"));
+        out.line(1, "if (error == 0 && room < window_bytes) {");
+        out.lines(2, &failure(Status::Window, "window_bytes"));
+        out.line(1, "}");
+    }
+    tiles(k, b, out)?;
+    out.line(0, "");
+    Ok(())
+}
+
+/// Where signals and areas begin.
+fn bases(k: &Kernel, b: &mut Body) -> Result<Vec<(usize, String)>, Diagnostic> {
+    let mut out = vec![];
+    for (i, s) in k.signals.iter().enumerate() {
+        if b.uses.signals.contains(&i) {
+            let at = s.at.as_ref().ok_or_else(|| open("signals", &s.name))?;
+            let name = b.names.signals[i].clone();
+            out.push((0, base("int32_t", &name, at, b)));
+        }
+    }
+    for (i, a) in k.areas.iter().enumerate() {
+        if b.uses.areas.contains(&i) {
+            let at = a.at.as_ref().ok_or_else(|| open("area", &a.name))?;
+            let name = b.names.areas[i].clone();
+            out.push((0, base(ctype(a.dtype), &name, at, b)));
+        }
+        if b.uses.strides.contains(&i) {
+            let stride = b.expr(&a.stride());
+            out.push((0, format!("const int64_t {} = {stride};", b.names.strides[i])));
+        }
+    }
+    Ok(out)
+}
+
+/// Arguments, the rank and tables.
+fn arguments(k: &Kernel, b: &Body, window: bool, checked: bool, out: &mut Text) {
+    let tensors = tensors(k);
+    for (i, t) in tensors.iter().enumerate() {
+        let (used, name) = match t {
+            TensorArg::Data(_) => (b.uses.tensors.contains(&i), b.names.tensors[i].as_str()),
+            TensorArg::Tables => (!b.uses.tables.is_empty(), t.name()),
+            TensorArg::Window => (window, t.name()),
+            TensorArg::Status => (true, t.name()),
+        };
+        if used {
+            let ty = ctype(t.dtype());
+            out.line(1, &format!("__gm__ {ty} *{name} = TensorOf<{ty}>(args[{i}]);"));
+        }
+    }
+    for (i, s) in scalars(k).iter().enumerate() {
+        let at = tensors.len() + i;
+        match s {
+            ScalarArg::Value(n) if b.uses.scalars.contains(n) || n == CALL || n == NRANKS => {
+                out.line(1, &format!("const int64_t {} = args[{at}];", b.ident(n)));
+            }
+            ScalarArg::Context if window || checked || b.uses.rank => {
+                out.line(
+                    1,
+                    &format!("__gm__ CommContext *ctx = reinterpret_cast<__gm__ CommContext *>(args[{at}]);"),
+                );
+            }
+            _ => {}
+        }
+    }
+    if b.uses.rank {
+        out.line(1, "const int64_t rank = ctx->rankId;");
+    }
+    for (i, t) in k.tables.iter().enumerate() {
+        if b.uses.tables.contains(&t.name) {
+            out.line(1, &format!("__gm__ int32_t *{} = tables + tables[{i}];", b.names.tables[i]));
+        }
+    }
+}
+
+/// Objects that stand for tiles.
+fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
+    if !b.uses.tiles.is_empty() {
+        out.line(0, "");
+    }
+    for t in b.uses.tiles.clone() {
+        let tile = k.tile(t.tile);
+        let at = tile.at.ok_or_else(|| refuse(format!("tile ${} has no address", tile.name)))?;
+        let name = t.name(b);
+        let ty = ctype(tile.dtype);
+        out.line(
+            1,
+            &match t.whole {
+                None => format!("TileOf<{ty}, {0}> {name}({0});", tile.elements),
+                Some(w) => format!("WholeOf<{ty}, {}> {name};", w.elements),
+            },
+        );
+        b.used.insert(if t.whole.is_none() { Helper::TileOf } else { Helper::WholeOf });
+        out.line(
+            1,
+            &format!("TASSIGN({name}, 0x{:x});", u64::from(at) + t.whole.map_or(0, |w| u64::from(w.offset))),
+        );
+    }
+    Ok(())
+}
+
+fn base(ty: &str, name: &str, at: &Expr, b: &mut Body) -> String {
+    let place = match expr::constant(at) {
+        Some(0) => "window".to_string(),
+        _ => format!("window + {}", b.operand(at, expr::ADD)),
+    };
+    format!("__gm__ {ty} *{name} = reinterpret_cast<__gm__ {ty} *>({place});")
+}
+
+fn failure(status: Status, detail: &str) -> Vec<(usize, String)> {
+    vec![
+        (0, format!("error = {};  // {}", status.code(), status.words())),
+        (0, format!("detail = {detail};")),
+    ]
+}
+
+/// Lines with their indentation.
+#[derive(Default)]
+struct Text {
+    out: String,
+}
+
+impl Text {
+    fn line(&mut self, depth: usize, text: &str) {
+        for (i, part) in broken(text, WIDTH.saturating_sub(4 * depth)).into_iter().enumerate() {
+            let depth = if i == 0 { depth } else { depth + 1 };
+            if !part.is_empty() {
+                self.out.push_str(&"    ".repeat(depth));
+            }
+            self.out.push_str(&part);
+            self.out.push('\n');
+        }
+    }
+
+    fn lines(&mut self, depth: usize, list: &[(usize, String)]) {
+        for (d, text) in list {
+            match text.strip_prefix("// ") {
+                Some(comment) => self.comment(depth + d, comment),
+                None => self.line(depth + d, text),
+            }
+        }
+    }
+
+    /// A comment, on as many lines as it takes.
+    fn comment(&mut self, depth: usize, text: &str) {
+        let room = WIDTH.saturating_sub(4 * depth + 3);
+        // A backslash at the end would join the next line to the comment.
+        let plain: String = text.chars().map(|c| if c.is_control() || c == '\\' { ' ' } else { c }).collect();
+        let mut line = String::new();
+        for word in plain.split_inclusive(' ') {
+            if !line.is_empty() && line.chars().count() + word.trim_end().chars().count() > room {
+                self.out.push_str(&format!("{}// {}\n", "    ".repeat(depth), line.trim_end()));
+                line = "    ".into();
+            }
+            line.push_str(word);
+        }
+        self.out.push_str(&format!("{}// {}\n", "    ".repeat(depth), line.trim_end()));
+    }
+}
+
+/// A statement on lines of at most `width` columns where it can be broken: outermost first, behind a comma or before an
+/// operator.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    if text.chars().count() <= width || text.starts_with("//") {
+        return vec![text.to_string()];
+    }
+    let mut best: Option<(usize, usize)> = None;
+    let mut depth = 0usize;
+    for (i, c) in text.char_indices() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            ' ' if i <= width && i > width / 3 => {
+                let rest = &text[i + 1..];
+                let after = text[..i].ends_with(',') || text[..i].ends_with(" =");
+                let before = ["+ ", "- ", "* ", "&& ", "|| ", "? ", ": "].iter().any(|o| rest.starts_with(o));
+                if (after || before) && best.is_none_or(|(d, _)| depth <= d) {
+                    best = Some((depth, i));
+                }
+            }
+            _ => {}
+        }
+    }
+    match best {
+        None => vec![text.to_string()],
+        Some((_, at)) => {
+            let mut out = vec![text[..at].to_string()];
+            out.extend(broken(&text[at + 1..], width.saturating_sub(4)));
+            out
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Element types and numbers of them in C++.
+
+use super::refuse;
+use kbc_diag::Diagnostic;
+use kbc_ir::types::DType;
+
+/// The C++ type of an element.
+pub fn ctype(d: DType) -> &'static str {
+    match d {
+        DType::F32 => "float",
+        DType::F16 => "half",
+        DType::BF16 => "bfloat16_t",
+        DType::I32 => "int32_t",
+        DType::I8 => "int8_t",
+        DType::U8 => "uint8_t",
+        DType::I16 => "int16_t",
+        DType::I64 => "int64_t",
+    }
+}
+
+/// A number of that type, exactly; E459 where it has none or the type has no arithmetic with numbers.
+pub(super) fn number(d: DType, v: f64) -> Result<String, Diagnostic> {
+    match d {
+        DType::F32 => Ok(float(v as f32)),
+        DType::F16 => Ok(format!("static_cast<half>({})", float(half::f16::from_f64(v).to_f32()))),
+        DType::I32 if v == v.trunc() && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&v) => {
+            Ok(format!("{}", v as i32))
+        }
+        DType::I32 => Err(refuse(format!("{v:?} is not a number of i32"))),
+        _ => Err(refuse(format!("a vector instruction has the number {v:?}, and tiles of {d} have none"))),
+    }
+}
+
+/// The shortest literal that reads back as this value.
+fn float(v: f32) -> String {
+    match v {
+        _ if v.is_nan() => "__builtin_nanf(\"\")".into(),
+        _ if v.is_infinite() => format!("{}__builtin_inff()", if v < 0.0 { "-" } else { "" }),
+        _ => format!("{v:?}f"),
+    }
+}
