@@ -5,14 +5,16 @@
 mod handmade;
 
 use handmade::{count, kernel, package, ranks};
-use kbc_backend_ascend::package::{PLATFORMS, Package, RUNTIMES, files, support, window_text};
+use kbc_backend_ascend::package::{
+    PLATFORMS, Package, Program, RUNTIMES, Sizes, files, support, window_text,
+};
 use kbc_backend_ascend::tile::{Kernel, Table};
 use kbc_diag::Span;
 use kbc_ir::expr::Expr;
 use kbc_ir::graph::{Graph, Input, Op, OpId, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
-use kbc_ir::types::{Cut, CutRule, DType, Dim, ReduceOp, TensorType};
+use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, Mesh, ReduceOp, TensorType};
 
 fn text(package: &Package<'_>, name: &str) -> String {
     let all = files(package).unwrap();
@@ -235,4 +237,35 @@ fn one_collective_has_a_closed_form() {
         let line = if form.is_empty() { "FORM = None\n".into() } else { format!("FORM = \"{form}\"\n") };
         assert!(text(&p, "golden.py").contains(&line), "{x} -> {y}");
     }
+}
+
+#[test]
+fn a_program_is_made_of_its_instances() {
+    let at = |nranks, count| Sizes { nranks, count };
+    let mesh = |size| Mesh { axes: vec![Axis { name: "tp".into(), size, parts: vec![] }] };
+    let (two, four) = (mesh(2), mesh(4));
+    let graphs: Vec<Graph> = [10, 11, 10].iter().map(|n| handmade::graph(*n)).collect();
+    let all = [(at(2, 10), &graphs[0], &two), (at(2, 11), &graphs[1], &two), (at(4, 10), &graphs[2], &four)];
+    let program = Program::of("all_reduce.kb", &all).unwrap();
+    assert_eq!(program.axes, [("tp".into(), ranks())]);
+    assert_eq!(
+        (&program.inputs[0].sizes[..], &program.results[0].sizes[..]),
+        (&[count()][..], &[count()][..])
+    );
+    let kernel = kernel();
+    let given = package(&kernel, "");
+    let made = Package { program, ..package(&kernel, "") };
+    assert_eq!(
+        text(&made, "golden.py").replace("\"x\", \"f32\", (None,))", "\"result\", \"f32\", (None,))"),
+        text(&given, "golden.py")
+    );
+
+    let scaled = every_operation();
+    let why = |all: &[(Sizes, &Graph, &Mesh)]| Program::of("f.kb", all).unwrap_err().title;
+    assert!(
+        why(&[all[0], (at(4, 10), &scaled, &four)]).contains("at 4 ranks and 10 elements is another one")
+    );
+    let odd = handmade::graph(77);
+    assert!(why(&[all[0], all[1], (at(4, 12), &odd, &four)]).contains("the sizes of `x` are no sums"));
+    assert!(why(&[]).contains("no instance"));
 }

@@ -200,7 +200,11 @@ def run(platform, runtime, devices, count, iterations, seed, data):
             launch.check(nranks)
             print(f"launch {launch.number}: {what}, {launch.origin}: ok")
     except Exception as e:  # the runtime's errors are of many classes
-        print(f"error: {layout.KERNEL} on {platform}, {what}: {type(e).__name__}: {e}", file=sys.stderr)
+        of = "" if isinstance(e, Wrong) else f"{type(e).__name__}: "
+        print(f"error: {layout.KERNEL} on {platform}, {what}: {of}{e}", file=sys.stderr)
+        if "-100" in str(e):
+            print("note: the scheduler saw no progress: a wait that nothing satisfies, or a machine that is too busy "
+                  "(SIMPLER_SCHEDULER_TIMEOUT_MS)", file=sys.stderr)
         return 1
     finally:
         try:
@@ -215,7 +219,7 @@ def run(platform, runtime, devices, count, iterations, seed, data):
 
 
 class Guard:
-    """Leaves nothing behind, even after kill -9.
+    """Leaves nothing behind, however this process ends.
 
     A process of its own watches this one and notes its children and the temporary files they have mapped. Once this one
     has ended, it ends the children that are left, and removes those files, the shared memory that the runtime names
@@ -225,8 +229,6 @@ class Guard:
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix=f"kbc-{layout.KERNEL}-")
         self.main = os.getpid()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda n, _frame: sys.exit(128 + n))
         sys.stdout.flush()
         self.watcher = os.fork()
         if self.watcher == 0:

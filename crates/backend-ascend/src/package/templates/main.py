@@ -79,8 +79,10 @@ def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None,
         # reports in its status line, and the scheduler's limit comes before that. Both are read when the runtime starts.
         os.environ.setdefault("SIMPLER_SCHEDULER_TIMEOUT_MS", "20000")
         os.environ.setdefault("PTO_CPU_SIM_TWAIT_MAX_SPINS", "400000")
-        import harness
-
+        try:
+            import harness
+        except ImportError as e:
+            raise Refused(f"the runtime is not installed: {e}") from e
         return harness.run(platform, runtime, devices, count, iterations, seed, data)
     except Refused as e:
         print(f"error: {e}", file=sys.stderr)
