@@ -197,6 +197,8 @@ codes! {
     E454 "a notify that may overtake its data",
     E455 "an access that may overtake its wait",
     E456 "a name of a kernel that means nothing, or two things",
+    E457 "a program that cannot be packaged",
+    E458 "a platform or runtime that is not supported",
     E459 "a length or a place that cannot be",
     // machine files
     E460 "a text that is no machine file",

@@ -28,7 +28,7 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
     if let Some(r) = results.iter().find(|r| r.ty.partial.is_some()) {
         return Err(refused(format!("result {} is partial: its parts have no golden values", r.name)));
     }
-    for g in inputs.iter().chain(results).filter(|g| g.sizes.len() != g.ty.dims.len()) {
+    if let Some(g) = inputs.iter().chain(results).find(|g| g.sizes.len() != g.ty.dims.len()) {
         return Err(refused(format!(
             "{} has {} dimensions, and sizes of {}",
             g.name,
@@ -86,8 +86,11 @@ fn global(g: &Global) -> String {
     out + ")"
 }
 
-/// Parameters, and the statements of the function.
-fn body(graph: &Graph) -> Result<(Vec<String>, String), Diagnostic> {
+/// Parameters, and the statements of the function; both are free of sizes.
+///
+/// # Errors
+/// E457: an operation without a type or without its operands.
+pub(super) fn body(graph: &Graph) -> Result<(Vec<String>, String), Diagnostic> {
     let mut names = Names::default();
     let params: Vec<String> = graph.inputs.iter().map(|i| names.fresh(&i.name)).collect();
     let mut values: BTreeMap<OpId, String> = BTreeMap::new();

@@ -3,8 +3,13 @@
 //! A tensor's type is known at the sizes that were compiled. A size as a function of rank count and count is found among
 //! the few forms programs have, and must give every one of the samples.
 
+use super::{Global, Program, golden, refused};
 use crate::tile::{COUNT, NRANKS};
+use kbc_diag::Diagnostic;
 use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::graph::{Graph, OpKind};
+use kbc_ir::name::Name;
+use kbc_ir::types::{Mesh, TensorType};
 
 /// One instance of a family.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -52,6 +57,53 @@ fn fit(samples: &[(Sizes, u64)]) -> Option<Expr> {
         let (a, b) = (i64::try_from(a).ok()?, i64::try_from(b).ok()?);
         fits.then(|| (e * Expr::Int(a) + Expr::Int(b)).simplify())
     })
+}
+
+impl Program {
+    /// The program that all of these typed instances are: global sizes and mesh axes become expressions, the definition must
+    /// be the same in all of them. `file` is where it is written, as the user wrote it.
+    ///
+    /// # Errors
+    /// E457: no instance; sizes of no form that is known; a definition that depends on the sizes.
+    pub fn of(file: &str, instances: &[(Sizes, &Graph, &Mesh)]) -> Result<Program, Diagnostic> {
+        let Some((_, graph, mesh)) = instances.first() else {
+            return Err(refused("there is no instance of the program"));
+        };
+        let definition = golden::body(graph)?;
+        for (at, g, _) in instances {
+            if golden::body(g)? != definition {
+                return Err(refused(format!(
+                    "the definition at {} ranks and {} elements is another one than at the first size",
+                    at.nranks, at.count
+                )));
+            }
+        }
+        let sized = |name: &Name, of: &dyn Fn(&Graph, &Mesh) -> Vec<u64>| {
+            let samples: Vec<(Sizes, Vec<u64>)> =
+                instances.iter().map(|(at, g, m)| (*at, of(g, m))).collect();
+            fit_sizes(&samples).ok_or_else(|| {
+                refused(format!("the sizes of `{name}` are no sums of products of rank count and count"))
+            })
+        };
+        let sizes = |types: Vec<&TensorType>, i: usize| types.get(i).map(|t| t.sizes()).unwrap_or_default();
+        let mut inputs = vec![];
+        for (i, input) in graph.inputs.iter().enumerate() {
+            let sizes = sized(&input.name, &|g, _| sizes(g.inputs.iter().map(|i| &i.ty).collect(), i))?;
+            inputs.push(Global { name: input.name.clone(), ty: input.ty.clone(), sizes });
+        }
+        let mut results = vec![];
+        for (i, ty) in graph.results.iter().enumerate() {
+            let output = graph.order().iter().map(|id| graph.op(*id)).find(|op| op.kind == OpKind::Output(i));
+            let name = output.map_or_else(|| format!("result_{i}").into(), |op| op.name.clone());
+            let sizes = sized(&name, &|g, _| sizes(g.results.iter().collect(), i))?;
+            results.push(Global { name, ty: ty.clone(), sizes });
+        }
+        let all = Name::from("mesh");
+        let fitted = sized(&all, &|_, m| m.axes.iter().map(|a| a.size).collect())?;
+        let axes = mesh.axes.iter().map(|a| a.name.clone()).zip(fitted).collect();
+        let name = graph.name.clone().unwrap_or_else(|| "program".into());
+        Ok(Program { name, file: file.to_owned(), graph: (*graph).clone(), axes, inputs, results })
+    }
 }
 
 #[cfg(test)]

@@ -261,10 +261,7 @@ pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
         None => "all sizes fixed".into(),
     };
     let globals = |all: &[super::Global]| {
-        let one = |g: &super::Global| {
-            let sizes: Vec<String> = g.sizes.iter().map(ToString::to_string).collect();
-            format!("`{}`: {}[{}]", g.name, g.ty.dtype, sizes.join(", "))
-        };
+        let one = |g: &super::Global| format!("`{}: {}`", g.name, shown(g));
         all.iter().map(one).collect::<Vec<_>>().join(", ")
     };
     let compared = match package.ulps {
@@ -292,6 +289,18 @@ pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
             ("RUNTIME", RUNTIME),
         ],
     )
+}
+
+/// The type of a global tensor as a program writes it, with its sizes as expressions.
+fn shown(g: &super::Global) -> String {
+    let size = |(size, dim): (&kbc_ir::expr::Expr, &kbc_ir::types::Dim)| match &dim.cut {
+        None => size.to_string(),
+        Some(cut) => format!("{size}@{cut}"),
+    };
+    let sizes: Vec<String> = g.sizes.iter().zip(&g.ty.dims).map(size).collect();
+    let rest = kbc_ir::types::TensorType { dims: vec![], ..g.ty.clone() }.to_string();
+    let placed = rest.strip_prefix(g.ty.dtype.name()).unwrap_or_default();
+    format!("{}[{}]{placed}", g.ty.dtype, sizes.join(", "))
 }
 
 /// `manifest.json`: the same facts for machines.

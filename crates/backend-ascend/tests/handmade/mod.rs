@@ -55,14 +55,14 @@ fn partial(n: u64) -> TensorType {
 }
 
 /// `program sum_of_all(x: f32[n] partial(sum@tp)) -> f32[n] { x }`
-pub fn graph() -> Graph {
+pub fn graph(n: u64) -> Graph {
     let mut g = Graph::default();
     g.name = Some("sum_of_all".into());
-    g.inputs.push(Input { name: "x".into(), ty: partial(1000), data: None, span: Span::NONE });
-    g.results.push(TensorType::replicated(DType::F32, &[1000]));
+    g.inputs.push(Input { name: "x".into(), ty: partial(n), data: None, span: Span::NONE });
+    g.results.push(TensorType::replicated(DType::F32, &[n]));
     let op = |kind, ty| Op { kind, name: "x".into(), ty: Some(ty), want: None, span: Span::NONE };
-    let x = g.push(op(OpKind::Input(0), partial(1000)), &[]);
-    g.push(op(OpKind::Output(0), TensorType::replicated(DType::F32, &[1000])), &[x]);
+    let x = g.push(op(OpKind::Input(0), partial(n)), &[]);
+    g.push(op(OpKind::Output(0), TensorType::replicated(DType::F32, &[n])), &[x]);
     g
 }
 
@@ -74,7 +74,7 @@ pub fn package<'a>(kernel: &'a Kernel, source: &'a str) -> Package<'a> {
         program: Program {
             name: "sum_of_all".into(),
             file: "all_reduce.kb".into(),
-            graph: graph(),
+            graph: graph(1000),
             axes: vec![("tp".into(), ranks())],
             inputs: vec![global("x", partial(1000))],
             results: vec![global("result", TensorType::replicated(DType::F32, &[1000]))],

@@ -46,7 +46,9 @@ def program(@PARAMS@):
     """The definition, on whole tensors."""
 @BODY@
 
+
 @FORM@
+
 # --- numbers ---
 
 

@@ -47,9 +47,11 @@ DEVICE = {
     "f32": DataType.FLOAT32, "f16": DataType.FLOAT16, "bf16": DataType.BFLOAT16, "i32": DataType.INT32,
     "i8": DataType.INT8, "u8": DataType.UINT8, "i16": DataType.INT16, "i64": DataType.INT64,
 }
-DIRECTION = {"IN": ArgDirection.IN, "OUT": ArgDirection.OUT, "INOUT": ArgDirection.INOUT}
-ROLE = {"IN": TensorArgType.INPUT, "OUT": TensorArgType.OUTPUT_EXISTING, "INOUT": TensorArgType.INOUT}
+# What a launch writes whole need not be copied to the device; here it is, so that the poison is there and not on the host.
+DIRECTION = {"IN": ArgDirection.IN, "OUT": ArgDirection.INOUT, "INOUT": ArgDirection.INOUT}
+ROLE = {"IN": TensorArgType.INPUT, "OUT": TensorArgType.INOUT, "INOUT": TensorArgType.INOUT}
 STATUS_WORDS = 16  # one line of 64 bytes
+GUARD = 16  # elements behind a result that nobody may write
 
 
 class Wrong(Exception):
@@ -145,7 +147,9 @@ class Launch:
                     continue
                 ty = golden.OUTPUTS[t.index]
                 expected = golden.part(ty, self.results[t.index], nranks, rank).flatten()
-                got = held[t.name][: expected.numel()]
+                got, behind = held[t.name][: expected.numel()], held[t.name][expected.numel() :]
+                if not poison(behind).all():
+                    raise Wrong(f"launch {self.number}, rank {rank}: the kernel writes behind the end of {t.name}")
                 bad = golden.wrong(ty.dtype, got, expected)
                 if bad.any():
                     at = int(bad.nonzero()[0])
@@ -156,9 +160,14 @@ class Launch:
 
 
 def poisoned(dtype, elements):
-    """A result nobody has written: NaN, or the smallest integer."""
-    held = shared(dtype, elements)
+    """A result nobody has written, with a guard behind it: NaN, or the smallest integer."""
+    held = shared(dtype, elements + GUARD)
     return held.fill_(float("nan") if held.is_floating_point() else torch.iinfo(held.dtype).min)
+
+
+def poison(x):
+    """Which elements nobody has written."""
+    return x.isnan() if x.is_floating_point() else x == torch.iinfo(x.dtype).min
 
 
 def run(platform, runtime, devices, count, iterations, seed, data):
@@ -191,7 +200,11 @@ def run(platform, runtime, devices, count, iterations, seed, data):
             launch.check(nranks)
             print(f"launch {launch.number}: {what}, {launch.origin}: ok")
     except Exception as e:  # the runtime's errors are of many classes
-        print(f"error: {layout.KERNEL} on {platform}, {what}: {type(e).__name__}: {e}", file=sys.stderr)
+        of = "" if isinstance(e, Wrong) else f"{type(e).__name__}: "
+        print(f"error: {layout.KERNEL} on {platform}, {what}: {of}{e}", file=sys.stderr)
+        if "-100" in str(e):
+            print("note: the scheduler saw no progress: a wait that nothing satisfies, or a machine that is too busy "
+                  "(SIMPLER_SCHEDULER_TIMEOUT_MS)", file=sys.stderr)
         return 1
     finally:
         try:
@@ -206,7 +219,7 @@ def run(platform, runtime, devices, count, iterations, seed, data):
 
 
 class Guard:
-    """Leaves nothing behind, even after kill -9.
+    """Leaves nothing behind, however this process ends.
 
     A process of its own watches this one and notes its children and the temporary files they have mapped. Once this one
     has ended, it ends the children that are left, and removes those files, the shared memory that the runtime names
@@ -216,8 +229,6 @@ class Guard:
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix=f"kbc-{layout.KERNEL}-")
         self.main = os.getpid()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda n, _frame: sys.exit(128 + n))
         sys.stdout.flush()
         self.watcher = os.fork()
         if self.watcher == 0:

@@ -62,6 +62,11 @@ def check(platform, runtime, devices, count, iterations):
     needed = layout.window_bytes(len(devices), count)
     if needed > layout.LARGEST_WINDOW:
         raise Refused(f"the window takes {needed} bytes a rank, and the target has {layout.LARGEST_WINDOW}")
+    if platform.endswith("sim"):
+        free = os.statvfs("/dev/shm")
+        total = needed * len(devices) + 4096
+        if total > free.f_bavail * free.f_frsize:
+            raise Refused(f"the windows of all ranks take {total} bytes, and /dev/shm has {free.f_bavail * free.f_frsize} left")
 
 
 def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None, iterations=3, seed=0, data="forms"):
@@ -73,9 +78,11 @@ def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None,
         # A wait that is never satisfied must end the run. The simulator's wait gives up by itself, which the kernel
         # reports in its status line, and the scheduler's limit comes before that. Both are read when the runtime starts.
         os.environ.setdefault("SIMPLER_SCHEDULER_TIMEOUT_MS", "20000")
-        os.environ.setdefault("PTO_CPU_SIM_TWAIT_MAX_SPINS", "1000000")
-        import harness
-
+        os.environ.setdefault("PTO_CPU_SIM_TWAIT_MAX_SPINS", "400000")
+        try:
+            import harness
+        except ImportError as e:
+            raise Refused(f"the runtime is not installed: {e}") from e
         return harness.run(platform, runtime, devices, count, iterations, seed, data)
     except Refused as e:
         print(f"error: {e}", file=sys.stderr)

@@ -1,0 +1,271 @@
+//! The files of a package made by hand, and what cannot be packaged. No Python runs here: texts are compared.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+mod handmade;
+
+use handmade::{count, kernel, package, ranks};
+use kbc_backend_ascend::package::{
+    PLATFORMS, Package, Program, RUNTIMES, Sizes, files, support, window_text,
+};
+use kbc_backend_ascend::tile::{Kernel, Table};
+use kbc_diag::Span;
+use kbc_ir::expr::Expr;
+use kbc_ir::graph::{Graph, Input, Op, OpId, OpKind};
+use kbc_ir::name::Name;
+use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
+use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, Mesh, ReduceOp, TensorType};
+
+fn text(package: &Package<'_>, name: &str) -> String {
+    let all = files(package).unwrap();
+    String::from_utf8(all.into_iter().find(|f| f.0 == name).unwrap().1).unwrap()
+}
+
+#[test]
+fn every_file_of_an_all_reduce() {
+    let kernel = kernel();
+    let all = files(&package(&kernel, "// the kernel\n")).unwrap();
+    let names: Vec<&str> = all.iter().map(|f| f.0.as_str()).collect();
+    insta::assert_debug_snapshot!("names", names);
+    for (name, bytes) in &all {
+        let text = std::str::from_utf8(bytes).unwrap();
+        assert!(text.ends_with('\n'), "{name} has no end of line");
+        assert!(text.lines().all(|l| l.trim_end() == l), "{name} has blanks at the end of a line");
+        let left: Vec<&str> = text.split('@').skip(1).step_by(2).collect();
+        let key = |w: &&&str| !w.is_empty() && w.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+        assert_eq!(left.iter().find(key), None, "{name}: a key that was not filled in");
+        // The harness is the same text for every kernel but for its name.
+        if name.ends_with(".cpp") || name != "harness.py" {
+            insta::assert_snapshot!(name.replace(['/', '.'], "_"), text);
+        }
+    }
+}
+
+/// Of everything that depends on the kernel the harness says only its name.
+#[test]
+fn harness_is_the_same_for_every_kernel() {
+    let one = kernel();
+    let other = Kernel { name: "another".into(), ..kernel() };
+    let a = text(&package(&one, ""), "harness.py");
+    let b = text(&package(&other, ""), "harness.py");
+    assert_eq!(a.replace("sum_of_all", "another"), b);
+}
+
+#[test]
+fn tables_are_one_argument_and_one_list() {
+    let mut kernel = kernel();
+    let values = |base: i64| [2, 3, 4].map(|p| (p, (0..p as i64).map(|i| base + i).collect())).into();
+    kernel.tables.push(Table { name: "order".into(), values: values(0) });
+    kernel.tables.push(Table { name: "peers".into(), values: values(10) });
+    let layout = text(&package(&kernel, ""), "layout.py");
+    assert!(layout.contains(r#""order": {2: (0, 1), 3: (0, 1, 2), 4: (0, 1, 2, 3)},"#), "{layout}");
+    assert!(layout.contains(r#"Tensor("tables", "i32", "IN", "tables", None),"#), "{layout}");
+    let shim = text(&package(&kernel, ""), "kernels/orchestration/sum_of_all_orch.cpp");
+    assert!(shim.contains(".expected_arg_count = 5 + 4,"), "{shim}");
+    kernel.tables[0].values.remove(&3);
+    let found = files(&package(&kernel, "")).unwrap_err();
+    assert_eq!(found.list[0].title, "no package can be made: table `order` has no entries for 3 ranks");
+}
+
+#[test]
+fn what_has_no_place_in_a_package_is_refused() {
+    type Edit = fn(&mut Kernel, &mut Package<'_>);
+    let cases: [(Edit, &str); 9] = [
+        (|k, _| k.tensors[0].name = "lambda".into(), "`lambda` is no identifier of C++ and Python"),
+        (|k, _| k.areas[0].at = None, "`w0` has no place in the window"),
+        (|k, _| k.areas[0].at = Some(Expr::var("rank")), "the place of `w0` in the window depends on `rank`"),
+        (|k, _| k.scalars.push("root".into()), "the harness has no value for the scalar `root`"),
+        (|k, _| k.tensors[1].index = 1, "tensor `out` is input or result 1, and there are 1"),
+        (|_, p| p.claim.ranks = vec![], "the claimed rank counts are not an ascending list"),
+        (|_, p| _ = p.moduli.remove(&3), "there are no moduli of exact inputs for 3 ranks"),
+        (|_, p| p.program.inputs.clear(), "the description has other inputs or results than the program"),
+        (
+            |_, p| p.program.results[0].ty.partial = Some((ReduceOp::Sum, vec!["tp".into()])),
+            "result result is partial: its parts have no golden values",
+        ),
+    ];
+    for (edit, why) in cases {
+        let plain = kernel();
+        let mut changed = kernel();
+        let mut p = package(&plain, "");
+        edit(&mut changed, &mut p);
+        let found = files(&Package { kernel: &changed, ..p }).unwrap_err();
+        let titles: Vec<&str> = found.list.iter().map(|d| d.title.as_str()).collect();
+        assert!(titles.contains(&format!("no package can be made: {why}").as_str()), "{titles:?}");
+        assert!(found.list.iter().all(|d| d.code == "E457"));
+    }
+}
+
+#[test]
+fn windows_are_explained_with_the_layout_of_the_kernel() {
+    insta::assert_snapshot!("window", window_text(&kernel(), 4, 1000).unwrap());
+    let mut kernel = kernel();
+    kernel.signals[0].per_call = ranks() * Expr::Int(3);
+    assert!(window_text(&kernel, 4, 0).unwrap().ends_with("a domain serves 178956970 launches\n"));
+    kernel.areas[0].at = Some(Expr::var("rank"));
+    assert_eq!(window_text(&kernel, 4, 0).unwrap_err().code, "E457");
+}
+
+#[test]
+fn platforms_and_runtimes_are_refused_with_a_reason() {
+    for p in PLATFORMS {
+        for r in RUNTIMES {
+            let verdict = support(p.name, r.name);
+            assert_eq!(verdict.is_ok(), p.refused.is_none() && r.refused.is_none());
+            if let Err(d) = verdict {
+                let why = p.refused.or(r.refused).unwrap();
+                assert!(d.code == "E458" && d.title.contains(why), "{d:?}");
+            }
+        }
+    }
+    let d = support("a2a3sin", RUNTIMES[0].name).unwrap_err();
+    assert_eq!(d.help.as_deref(), Some("did you mean `a2a3sim`?"));
+}
+
+/// A graph with one operation of every kind that has a golden value.
+fn every_operation() -> Graph {
+    let mut g = Graph::default();
+    let whole = |dtype, sizes: &[u64]| TensorType::replicated(dtype, sizes);
+    let cut = |size, rule, axes: &[&str]| Dim {
+        size,
+        cut: Some(Cut { axes: axes.iter().map(|a| Name::from(*a)).collect(), rule }),
+    };
+    let mut x = whole(DType::F32, &[6, 8]);
+    x.dims[0] = cut(6, CutRule::Even, &["dp", "tp"]);
+    let mut w = whole(DType::F32, &[8, 4]);
+    w.dims[1] = cut(4, CutRule::Ceil, &["tp"]);
+    let mut k = whole(DType::I32, &[4]);
+    k.partial = Some((ReduceOp::Max, vec!["dp".into(), "tp".into()]));
+    let mut s = whole(DType::BF16, &[4]);
+    s.only = Some((1, "tp".into()));
+    for (name, ty) in [("x", &x), ("w#1", &w), ("k", &k), ("lambda", &s)] {
+        g.inputs.push(Input { name: name.into(), ty: ty.clone(), data: None, span: Span::NONE });
+    }
+    let push = |g: &mut Graph, name: &str, kind, ty: &TensorType, from: &[OpId]| {
+        let op = Op { kind, name: name.into(), ty: Some(ty.clone()), want: None, span: Span::NONE };
+        g.push(op, from)
+    };
+    let inputs: Vec<OpId> = (0..4)
+        .map(|i| {
+            let (name, ty) = (g.inputs[i].name.to_string(), g.inputs[i].ty.clone());
+            push(&mut g, &name, OpKind::Input(i), &ty, &[])
+        })
+        .collect();
+    let f32s = whole(DType::F32, &[6, 4]);
+    let y = push(&mut g, "y", OpKind::Matmul { accumulate_f32: false }, &f32s, &inputs[..2]);
+    let (a, b) = (|| Scalar::Arg(0), || Scalar::Arg(1));
+    let relu = Scalar::If(
+        Box::new(Compare { op: CompareOp::Gt, a: a(), b: Scalar::Num(0.0) }),
+        Box::new(Scalar::bin(ScalarBin::Mul, a(), Scalar::Num(0.1))),
+        Box::new(Scalar::Un(ScalarUn::Exp, Box::new(Scalar::Pow(Box::new(a()), 3)))),
+    );
+    let map = |body, params: &[&str]| {
+        let params = params.iter().map(|p| Name::from(*p)).collect();
+        OpKind::Map(ScalarFn { name: "f".into(), params, body })
+    };
+    let h = push(&mut g, "y", map(relu, &["a"]), &f32s, &[y]);
+    let casted = push(&mut g, "cast", OpKind::Cast(DType::I32), &whole(DType::I32, &[6, 4]), &[h]);
+    let ints = Scalar::bin(
+        ScalarBin::Div,
+        Scalar::Un(ScalarUn::Neg, Box::new(Scalar::bin(ScalarBin::Add, a(), Scalar::Pow(Box::new(b()), 2)))),
+        Scalar::bin(ScalarBin::Max, b(), Scalar::Num(1.0)),
+    );
+    let i = push(&mut g, "i", map(ints, &["a", "b"]), &whole(DType::I32, &[6, 4]), &[casted, inputs[2]]);
+    let sum = OpKind::ReduceDim { op: ReduceOp::Sum, mean: false, dim: 0, keep: false };
+    let total = push(&mut g, "total", sum, &whole(DType::I32, &[4]), &[i]);
+    let mean = OpKind::ReduceDim { op: ReduceOp::Sum, mean: true, dim: 1, keep: true };
+    let m = push(&mut g, "m", mean, &whole(DType::F32, &[6, 1]), &[h]);
+    let wide = push(&mut g, "wide", OpKind::Cast(DType::F32), &whole(DType::F32, &[4]), &inputs[3..]);
+    let first = map(Scalar::Un(ScalarUn::Abs, Box::new(a())), &["a", "b"]);
+    let out = push(&mut g, "out", first, &f32s, &[m, wide]);
+    push(&mut g, "result", OpKind::Output(0), &f32s, &[out]);
+    push(&mut g, "total", OpKind::Output(1), &whole(DType::I32, &[4]), &[total]);
+    g.results = vec![f32s, whole(DType::I32, &[4])];
+    g
+}
+
+#[test]
+fn a_definition_with_every_operation() {
+    let kernel = kernel();
+    let mut p = package(&kernel, "");
+    p.program.graph = every_operation();
+    let global = |name: &Name, ty: &TensorType| kbc_backend_ascend::package::Global {
+        name: name.clone(),
+        ty: ty.clone(),
+        sizes: ty.sizes().iter().map(|n| Expr::Int(*n as i64)).collect(),
+    };
+    p.program.inputs = p.program.graph.inputs.iter().map(|i| global(&i.name, &i.ty)).collect();
+    p.program.results = p.program.graph.results.iter().map(|t| global(&"result".into(), t)).collect();
+    p.program.axes = vec![("dp".into(), Expr::Int(2)), ("tp".into(), ranks() / Expr::Int(2))];
+    p.moduli = [(2, None), (3, Some(vec![2, 2, 7, 2])), (4, None)].into();
+    p.ulps = 4;
+    let golden = text(&p, "golden.py");
+    let (head, _) = golden.split_once("# --- numbers ---").unwrap();
+    insta::assert_snapshot!("every_operation", head.split_once("import torch\n").unwrap().1);
+}
+
+/// Closed forms of collectives, by the types of their input and result.
+#[test]
+fn one_collective_has_a_closed_form() {
+    let cut = |dim: usize, rank: usize| -> TensorType {
+        let mut t = TensorType::replicated(DType::I32, &vec![4; rank]);
+        t.dims[dim].cut = Some(Cut { axes: vec!["tp".into()], rule: CutRule::Even });
+        t
+    };
+    let plain = |rank: usize| TensorType::replicated(DType::I32, &vec![4; rank]);
+    let sum = |op| TensorType { partial: Some((op, vec!["tp".into()])), ..plain(1) };
+    let only = TensorType { only: Some((1, "tp".into())), ..plain(1) };
+    let half = |t: TensorType| TensorType { dtype: DType::F16, ..t };
+    let cases = [
+        (sum(ReduceOp::Sum), plain(1), "inputs i + 100 * rank + launch"),
+        (sum(ReduceOp::Sum), cut(0, 1), "inputs i + 100 * rank + launch"),
+        (cut(0, 1), plain(1), "inputs 100 * rank + i + launch"),
+        (cut(0, 2), cut(1, 2), "inputs 1000 * source + 100 * rank + j + launch"),
+        (only.clone(), plain(1), "inputs 100 * root + i + launch"),
+        (sum(ReduceOp::Max), plain(1), ""),
+        (sum(ReduceOp::Sum), only, ""),
+        (half(sum(ReduceOp::Sum)), half(plain(1)), ""),
+        (cut(0, 1), cut(0, 1), ""),
+    ];
+    let kernel = kernel();
+    for (x, y, form) in cases {
+        let mut p = package(&kernel, "");
+        let sizes = x.dims.iter().map(|_| count()).collect::<Vec<_>>();
+        for (global, ty) in p.program.inputs.iter_mut().chain(&mut p.program.results).zip([&x, &y]) {
+            (global.ty, global.sizes) = (ty.clone(), sizes.clone());
+        }
+        let line = if form.is_empty() { "FORM = None\n".into() } else { format!("FORM = \"{form}\"\n") };
+        assert!(text(&p, "golden.py").contains(&line), "{x} -> {y}");
+    }
+}
+
+#[test]
+fn a_program_is_made_of_its_instances() {
+    let at = |nranks, count| Sizes { nranks, count };
+    let mesh = |size| Mesh { axes: vec![Axis { name: "tp".into(), size, parts: vec![] }] };
+    let (two, four) = (mesh(2), mesh(4));
+    let graphs: Vec<Graph> = [10, 11, 10].iter().map(|n| handmade::graph(*n)).collect();
+    let all = [(at(2, 10), &graphs[0], &two), (at(2, 11), &graphs[1], &two), (at(4, 10), &graphs[2], &four)];
+    let program = Program::of("all_reduce.kb", &all).unwrap();
+    assert_eq!(program.axes, [("tp".into(), ranks())]);
+    assert_eq!(
+        (&program.inputs[0].sizes[..], &program.results[0].sizes[..]),
+        (&[count()][..], &[count()][..])
+    );
+    let kernel = kernel();
+    let given = package(&kernel, "");
+    let made = Package { program, ..package(&kernel, "") };
+    assert_eq!(
+        text(&made, "golden.py").replace("\"x\", \"f32\", (None,))", "\"result\", \"f32\", (None,))"),
+        text(&given, "golden.py")
+    );
+
+    let scaled = every_operation();
+    let why = |all: &[(Sizes, &Graph, &Mesh)]| Program::of("f.kb", all).unwrap_err().title;
+    assert!(
+        why(&[all[0], (at(4, 10), &scaled, &four)]).contains("at 4 ranks and 10 elements is another one")
+    );
+    let odd = handmade::graph(77);
+    assert!(why(&[all[0], all[1], (at(4, 12), &odd, &four)]).contains("the sizes of `x` are no sums"));
+    assert!(why(&[]).contains("no instance"));
+}
