@@ -58,7 +58,7 @@ fn declarations(sink: &mut Sink<'_>) {
     let lens = k.tensors.iter().map(|t| (&t.name, &t.len, true));
     for (name, e, own) in sizes.chain(lens) {
         for n in names_of(e) {
-            let known = k.scalars.contains(&n) && n != CALL || own && n == RANK;
+            let known = if n == RANK || n == CALL { own && n == RANK } else { k.scalars.contains(&n) };
             if !known {
                 let what = if n == RANK || n == CALL {
                     "differs between ranks or calls, and the window has one layout"

@@ -183,8 +183,9 @@ impl Walk<'_, '_> {
         self.alike(op, &tiles);
         self.len(op, len, &tiles);
         let dtype = self.sink.kernel.tile(dst).dtype;
+        let by = if number.is_some() { " and a number" } else { "" };
         if let Err(why) = self.sink.profile.vector(which, dtype, number.is_some()) {
-            self.report(op, instruction(format!("there is no {} of {dtype}", which.name())).note(why));
+            self.report(op, instruction(format!("there is no {} of {dtype}{by}", which.name())).note(why));
         }
         if let Some(n) = number.filter(|n| !holds(dtype, *n)) {
             self.report(op, instruction(format!("{n:?} is no value of {dtype}")));
