@@ -159,7 +159,7 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
                 TSTORE(g, c);
             }
             break;
-        case 22:  // expect: out of bounds: the address is in no tensor and in no window
+        case 22:  // expect: out of bounds: byte -64 of tensor 0 of rank 0, which has 256
             Load(a, x - 16, 64);
             break;
         case 23:  // expect: writes tensor 0 of rank 0, which is an input
@@ -240,10 +240,10 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
         case 41:  // expect: no dsb(DSB_DDR) after the dcci at kernel line @+3
             pipe_barrier(PIPE_ALL);
             status[1] = 7;
-            dcci((__gm__ void *)status, SINGLE_CACHE_LINE, CACHELINE_OUT);
+            dcci((__gm__ void *)status, cache_line_t::SINGLE_CACHE_LINE, dcci_dst_t::CACHELINE_OUT);
             return;
         case 42:  // expect: dcci at kernel line @+1 (call 0): the address is in no tensor
-            dcci((__gm__ void *)ctx, SINGLE_CACHE_LINE, CACHELINE_OUT);
+            dcci((__gm__ void *)ctx, cache_line_t::SINGLE_CACHE_LINE, dcci_dst_t::CACHELINE_OUT);
             break;
         case 43:  // expect: TWAIT is modelled for EQ, GT and GE
             WaitFor(counter, 1, pto::comm::WaitCmp::LT);
@@ -371,7 +371,17 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
                 WaitFor(counter, 1);
             }
             break;
-        default:  // expect: a scalar store to tensor 3
+        case 59: {  // expect: polled in vain 1000 times: a rank that waits uses TWAIT
+            pto::comm::Signal sig(counter);
+            while (!pto::comm::TTEST(sig, 1, pto::comm::WaitCmp::GE)) {
+            }
+            break;
+        }
+        case 60:  // expect: TNOTIFY at kernel line 25 (call 0), after TEXPANDS at line @+1: counter at byte 2 is misaligned
+            TEXPANDS(a, 1.0f);
+            Notify(ctx, reinterpret_cast<int32_t *>(reinterpret_cast<uint8_t *>(counter) + 2), peer);
+            break;
+        default:
             status[0] = -1;
             return;
     }
