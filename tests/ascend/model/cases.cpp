@@ -381,6 +381,50 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
             TEXPANDS(a, 1.0f);
             Notify(ctx, reinterpret_cast<int32_t *>(reinterpret_cast<uint8_t *>(counter) + 2), peer);
             break;
+        case 61: {  // expect: ok
+            // Two tiles in turn: a load overlaps the store of the tile before.
+            TileOf<float, 8> t[2] = {8u, 8u};
+            for (int i = 0; i < 2; ++i) {
+                TASSIGN(t[i], 0x1000 + i * 32);
+                set_flag(PIPE_MTE3, PIPE_MTE2, i);
+            }
+            for (int64_t i = 0; i < 8; ++i) {
+                wait_flag(PIPE_MTE3, PIPE_MTE2, i % 2);
+                Load(t[i % 2], x + i * 8, 8);
+                set_flag(PIPE_MTE2, PIPE_MTE3, i % 2);
+                wait_flag(PIPE_MTE2, PIPE_MTE3, i % 2);
+                Store(out + i * 8, t[i % 2], 8);
+                set_flag(PIPE_MTE3, PIPE_MTE2, i % 2);
+            }
+            for (int i = 0; i < 2; ++i) wait_flag(PIPE_MTE3, PIPE_MTE2, i);
+            break;
+        }
+        case 62:    // expect: ok
+        case 63: {  // expect: notify, wait and acquire
+            // A stream through two slots, with a credit for each; without the credits slots are written too early.
+            TileOf<float, 8> t(8);
+            TASSIGN(t, 0x1000);
+            for (int i = 0; i < 8; ++i) {
+                float *slot = data + i % 2 * 16;
+                if (me == 0) {
+                    if (i >= 2 && args[4] == 62) WaitFor(counter + 16, i - 1);
+                    pipe_barrier(PIPE_ALL);
+                    Load(t, x + i * 8, 8);
+                    FLAG(MTE2, MTE3);
+                    Store(At(ctx, slot, peer), t, 8);
+                } else {
+                    WaitFor(counter, i + 1);
+                    pipe_barrier(PIPE_ALL);
+                    Load(t, slot, 8);
+                    FLAG(MTE2, MTE3);
+                    Store(out + i * 8, t, 8);
+                }
+                pipe_barrier(PIPE_ALL);
+                dsb(DSB_DDR);
+                Notify(ctx, me == 0 ? counter : counter + 16, peer);
+            }
+            break;
+        }
         default:
             status[0] = -1;
             return;
