@@ -164,39 +164,37 @@ fn objects() -> &'static Path {
     })
 }
 
+fn write(dir: &Path, name: &str, text: &str) {
+    std::fs::write(dir.join(name), text).expect("the folder was made for it");
+}
+
 /// Compiles a kernel, and its orchestration if there is one. The error is what the compiler says.
 pub fn compile(kernel: &str, orchestration: Option<Orchestration<'_>>) -> Result<Program, String> {
-    let names = orchestration.map_or(["", "", ""], |o| [o.text, o.config, o.run]);
-    let name = format!("program-{}", key(&[kernel, names[0], names[1], names[2]]));
-    let folder = folder(&name, |dir| {
-        let write =
-            |name: &str, text: &str| std::fs::write(dir.join(name), text).expect("the folder was made above");
-        let define = |config: &str, run: &str| {
-            format!(
-                "namespace standin {{\nextern const Orchestration orchestration;\n\
-                 const Orchestration orchestration{{{config}, {run}}};\n}}\n"
-            )
-        };
+    let object = folder(&format!("kernel-{}", key(&[kernel])), |dir| {
+        write(dir, "kernel.cpp", kernel);
         let launch = "#include \"kernel.cpp\"\nnamespace standin {\nvoid launch(int64_t *args);\n\
                       void launch(int64_t *args) { kernel_entry(args); }\n}\n";
-        write("kernel.cpp", kernel);
-        write("launch.cpp", launch);
-        match orchestration {
-            Some(o) => {
-                write("orchestration.cpp", o.text);
-                let text = format!("#include \"orchestration.cpp\"\n{}", define(o.config, o.run));
-                write("submit.cpp", &text);
-            }
-            None => {
-                let text = format!("#include \"pto_orchestration_api.h\"\n{}", define("nullptr", "nullptr"));
-                write("submit.cpp", &text);
-            }
-        }
-        compile_one(dir, "launch.cpp", "launch.o")?;
+        write(dir, "launch.cpp", launch);
+        compile_one(dir, "launch.cpp", "launch.o")
+    })?;
+    let (include, config, run) = match orchestration {
+        Some(o) => ("orchestration.cpp", o.config, o.run),
+        None => ("pto_orchestration_api.h", "nullptr", "nullptr"),
+    };
+    let text = orchestration.map_or("", |o| o.text);
+    let folder = folder(&format!("program-{}", key(&[kernel, text, config, run])), |dir| {
+        write(dir, "orchestration.cpp", text);
+        let submit = format!(
+            "#include \"{include}\"\nnamespace standin {{\nextern const Orchestration orchestration;\n\
+             const Orchestration orchestration{{{config}, {run}}};\n}}\n"
+        );
+        write(dir, "submit.cpp", &submit);
         compile_one(dir, "submit.cpp", "submit.o")?;
-        let model = COMMON.map(|name| objects().join(format!("{name}.o")).display().to_string());
-        let mut args = vec!["-pthread", "launch.o", "submit.o", "-o", "program"];
-        args.extend(model.iter().map(String::as_str));
+        let mut objects = COMMON.map(|name| objects().join(format!("{name}.o"))).to_vec();
+        objects.push(object.join("launch.o"));
+        let objects: Vec<String> = objects.iter().map(|o| o.display().to_string()).collect();
+        let mut args = vec!["-pthread", "submit.o", "-o", "program"];
+        args.extend(objects.iter().map(String::as_str));
         let out = call(&args, dir);
         if out.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&out.stderr).into_owned()) }
     })?;
@@ -373,4 +371,19 @@ pub fn guarded(text: &str) -> String {
         }
     }
     out
+}
+
+/// Which ordering lines of a guarded kernel could go: single lines, and both lines of a flag, without which all of the
+/// jobs, in two orders of ranks, still run with the same outputs. The jobs together reach every line.
+pub fn redundant(program: &Program, text: &str, jobs: &[Job]) -> Vec<Vec<usize>> {
+    let mut drops: Vec<Vec<usize>> = deletable(text).into_iter().map(|l| vec![l]).collect();
+    drops.extend(flag_pairs(text).iter().map(|p| p.to_vec()));
+    let orders = |drop: &[usize]| -> Vec<Job> {
+        let of = |order| move |job: &Job| Job { order, drop: drop.to_vec(), ..job.clone() };
+        jobs.iter().map(of(0)).chain(jobs.iter().map(of(5))).collect()
+    };
+    let right = program.run(&orders(&[]));
+    assert!(right.iter().all(Result::is_ok), "the whole kernel fails: {right:?}");
+    drops.retain(|drop| program.run(&orders(drop)) == right);
+    drops
 }

@@ -120,6 +120,6 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
     pipe_barrier(PIPE_ALL);
     // What the host checks: call + 1, or the error.
     status[0] = static_cast<int32_t>(error == 0 ? call + 1 : -error);
-    dcci((__gm__ void *)status, SINGLE_CACHE_LINE, CACHELINE_OUT);
+    dcci((__gm__ void *)status, cache_line_t::SINGLE_CACHE_LINE, dcci_dst_t::CACHELINE_OUT);
     dsb(DSB_DDR);
 }

@@ -159,7 +159,7 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
                 TSTORE(g, c);
             }
             break;
-        case 22:  // expect: out of bounds: the address is in no tensor and in no window
+        case 22:  // expect: out of bounds: byte -64 of tensor 0 of rank 0, which has 256
             Load(a, x - 16, 64);
             break;
         case 23:  // expect: writes tensor 0 of rank 0, which is an input
@@ -240,10 +240,10 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
         case 41:  // expect: no dsb(DSB_DDR) after the dcci at kernel line @+3
             pipe_barrier(PIPE_ALL);
             status[1] = 7;
-            dcci((__gm__ void *)status, SINGLE_CACHE_LINE, CACHELINE_OUT);
+            dcci((__gm__ void *)status, cache_line_t::SINGLE_CACHE_LINE, dcci_dst_t::CACHELINE_OUT);
             return;
         case 42:  // expect: dcci at kernel line @+1 (call 0): the address is in no tensor
-            dcci((__gm__ void *)ctx, SINGLE_CACHE_LINE, CACHELINE_OUT);
+            dcci((__gm__ void *)ctx, cache_line_t::SINGLE_CACHE_LINE, dcci_dst_t::CACHELINE_OUT);
             break;
         case 43:  // expect: TWAIT is modelled for EQ, GT and GE
             WaitFor(counter, 1, pto::comm::WaitCmp::LT);
@@ -371,7 +371,61 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
                 WaitFor(counter, 1);
             }
             break;
-        default:  // expect: a scalar store to tensor 3
+        case 59: {  // expect: polled in vain 1000 times: a rank that waits uses TWAIT
+            pto::comm::Signal sig(counter);
+            while (!pto::comm::TTEST(sig, 1, pto::comm::WaitCmp::GE)) {
+            }
+            break;
+        }
+        case 60:  // expect: TNOTIFY at kernel line 25 (call 0), after TEXPANDS at line @+1: counter at byte 2 is misaligned
+            TEXPANDS(a, 1.0f);
+            Notify(ctx, reinterpret_cast<int32_t *>(reinterpret_cast<uint8_t *>(counter) + 2), peer);
+            break;
+        case 61: {  // expect: ok
+            // Two tiles in turn: a load overlaps the store of the tile before.
+            TileOf<float, 8> t[2] = {8u, 8u};
+            for (int i = 0; i < 2; ++i) {
+                TASSIGN(t[i], 0x1000 + i * 32);
+                set_flag(PIPE_MTE3, PIPE_MTE2, i);
+            }
+            for (int64_t i = 0; i < 8; ++i) {
+                wait_flag(PIPE_MTE3, PIPE_MTE2, i % 2);
+                Load(t[i % 2], x + i * 8, 8);
+                set_flag(PIPE_MTE2, PIPE_MTE3, i % 2);
+                wait_flag(PIPE_MTE2, PIPE_MTE3, i % 2);
+                Store(out + i * 8, t[i % 2], 8);
+                set_flag(PIPE_MTE3, PIPE_MTE2, i % 2);
+            }
+            for (int i = 0; i < 2; ++i) wait_flag(PIPE_MTE3, PIPE_MTE2, i);
+            break;
+        }
+        case 62:    // expect: ok
+        case 63: {  // expect: notify, wait and acquire
+            // A stream through two slots, with a credit for each; without the credits slots are written too early.
+            TileOf<float, 8> t(8);
+            TASSIGN(t, 0x1000);
+            for (int i = 0; i < 8; ++i) {
+                float *slot = data + i % 2 * 16;
+                if (me == 0) {
+                    if (i >= 2 && args[4] == 62) WaitFor(counter + 16, i - 1);
+                    pipe_barrier(PIPE_ALL);
+                    Load(t, x + i * 8, 8);
+                    FLAG(MTE2, MTE3);
+                    Store(At(ctx, slot, peer), t, 8);
+                } else {
+                    WaitFor(counter, i + 1);
+                    pipe_barrier(PIPE_ALL);
+                    Load(t, slot, 8);
+                    FLAG(MTE2, MTE3);
+                    Store(out + i * 8, t, 8);
+                }
+                pipe_barrier(PIPE_ALL);
+                dsb(DSB_DDR);
+                Notify(ctx, me == 0 ? counter : counter + 16, peer);
+            }
+            break;
+        }
+        default:
             status[0] = -1;
             return;
     }

@@ -24,6 +24,10 @@ thread_local Rank *self = nullptr;
 
 namespace {
 
+// A kernel that runs away ends.
+constexpr uint64_t kMostInstructions = 50'000'000;
+constexpr int kMostPolls = 1000;
+
 const char *const kLaneNames[Lanes] = {"S", "V", "MTE2", "MTE3"};
 
 std::string where(const Op &op) {
@@ -91,12 +95,13 @@ Region &locate(const Op &op, const void *p, uint64_t bytes, uint64_t &offset) {
     Region *r = region_of(p);
     if (r == nullptr) {
         const auto *b = static_cast<const uint8_t *>(p);
-        for (auto &w : world->windows) {
-            if (b >= w->bytes && b < w->bytes + w->size + 65536) {
-                fail(op, "out of bounds: byte %lld of %s, which has %llu", static_cast<long long>(b - w->bytes),
-                     w->name.c_str(), static_cast<unsigned long long>(w->size));
-            }
-        }
+        const auto near = [&](const Region &n) {
+            if (b < n.bytes - kGuard || b >= n.bytes + n.size + kGuard) return;
+            fail(op, "out of bounds: byte %lld of %s, which has %llu", static_cast<long long>(b - n.bytes),
+                 n.name.c_str(), static_cast<unsigned long long>(n.size));
+        };
+        for (auto &w : world->windows) near(*w);
+        for (auto &t : self->tensors) near(*t);
         fail(op, "out of bounds: the address is in no tensor and in no window");
     }
     offset = static_cast<uint64_t>(static_cast<const uint8_t *>(p) - r->bytes);
@@ -172,7 +177,10 @@ void fail(const Op &op, const char *f, ...) {
     va_start(args, f);
     const std::string text = format(f, args);
     va_end(args);
-    stop(where(op) + ": " + text);
+    // These stand in helpers: what came before says which use of it is meant.
+    const bool helper = op.name == std::string("TNOTIFY") || op.name == std::string("TWAIT");
+    const bool known_before = helper && self->before.name != nullptr;
+    stop(where(op) + (known_before ? ", after " + std::string(self->before.name) + " at line " + std::to_string(self->before.line) : "") + ": " + text);
 }
 
 void fail_plain(const char *f, ...) {
@@ -189,6 +197,7 @@ Op begin(const char *name, int lane, int line) {
     Op op{name, line, lane, self->id, self->call, ++self->count[lane]};
     self->before = self->last;
     self->last = op;
+    if (++world->instructions > kMostInstructions) fail(op, "more than %llu instructions in one job", static_cast<unsigned long long>(kMostInstructions));
     return op;
 }
 
@@ -364,17 +373,19 @@ void await(const void *slot, int32_t value, int cmp, int line) {
 bool test(const void *slot, int32_t value, int cmp, int line) {
     const Op op = begin("TTEST", LaneS, line);
     const Counter &c = counter_of(op, slot, true);
-    return holds(seen_by(*self, c.offset), value, cmp);
+    const bool yes = holds(seen_by(*self, c.offset), value, cmp);
+    self->polls = yes ? 0 : self->polls + 1;
+    if (self->polls > kMostPolls) fail(op, "polled in vain %d times: a rank that waits uses TWAIT", kMostPolls);
+    return yes;
 }
 
 // --- ranks ---
 
 Region::Region(std::string name_, int rank_, bool window_, uint64_t size_, uint8_t fill)
-    : name(std::move(name_)), rank(rank_), window(window_), readable(true), writable(true), size(size_),
-      storage(new uint8_t[size_ + 4 * kLineBytes]), expected(size_, fill) {
-    // Line-aligned, a free line before and after.
-    const auto base = reinterpret_cast<uintptr_t>(storage.get()) + kLineBytes;
-    bytes = storage.get() + kLineBytes + (kLineBytes - base % kLineBytes) % kLineBytes;
+    : name(std::move(name_)), rank(rank_), window(window_), writable(true), size(size_),
+      storage(new uint8_t[size_ + 2 * kGuard + kLineBytes]), expected(size_, fill) {
+    const auto base = reinterpret_cast<uintptr_t>(storage.get()) + kGuard;
+    bytes = storage.get() + kGuard + (kLineBytes - base % kLineBytes) % kLineBytes;
     std::fill_n(bytes, size_, fill);
 }
 

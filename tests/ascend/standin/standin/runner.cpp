@@ -289,7 +289,7 @@ int main(int argc, char **argv) {
             for (int r = 0; r < job.ranks; ++r) needs += standin::input_bytes(job, r);
             needs *= static_cast<uint64_t>(job.calls);
             if (at + needs > input.size()) throw std::runtime_error("job " + job.name + ": input is too short");
-            std::cout << job.name << '\t' << standin::run(job, input, at, out) << '\n';
+            std::cout << job.name << '\t' << standin::run(job, input, at, out) << std::endl;
             at += needs;
         }
         if (at != input.size()) throw std::runtime_error("input is too long");

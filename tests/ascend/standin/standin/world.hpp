@@ -13,14 +13,16 @@
 
 namespace standin {
 
+// Bytes around every region that belong to nothing: small overruns do not end in another region.
+constexpr uint64_t kGuard = 1 << 20;
+
 // A run of bytes kernels may point into.
 struct Region {
     std::string name;  // "tensor out of rank 1"
     int rank;
     bool window;
-    bool readable, writable;
+    bool writable;
     uint64_t size;
-    // Whole lines, so that no region shares one with another.
     std::unique_ptr<uint8_t[]> storage;
     uint8_t *bytes;
     // What instructions have made of the bytes: where they differ, a scalar store did it.
@@ -59,10 +61,10 @@ struct Rank {
     Clock pending;                // waited for, before the acquiring barrier
     Clock drained, released;      // as of the last pipe_barrier(PIPE_ALL); of the dsb after it
     std::map<int, std::pair<Clock, int>> flags;  // set and not waited for: clock and line
+    int polls = 0;                // TTESTs in a row that said no
     int dcci_line = 0;            // a dcci without a dsb after it
     Op last{}, before{};          // the newest instruction, and the one before it
     // While waiting.
-    int owner_line = 0;
     uint64_t wait_offset = 0;
     int32_t wait_value = 0;
     int wait_cmp = 0;
@@ -82,6 +84,7 @@ struct World {
     std::set<int> dropped;
     bool window_defined = false;
     bool join_calls = false;
+    uint64_t instructions = 0;
     uint64_t order = 0;  // 0: ranks in turn; else seed of a choice
 
     World(int ranks, uint64_t window_bytes, bool window_defined);
