@@ -140,7 +140,15 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
     })
 }
 
-/// The schedule of the same program at another size, with the algorithms already chosen. `line` is a topology of one axis
+/// A program at another size.
+pub struct Resized {
+    /// The typed program before placement.
+    pub typed: Graph,
+    /// The schedule.
+    pub schedule: Schedule,
+}
+
+/// The same program at another size, with the algorithms already chosen. `line` is a topology of one axis
 /// that takes the place of the program's; `defines` come after those of the command line.
 ///
 /// # Errors
@@ -149,7 +157,7 @@ pub fn again(
     built: &Built,
     line: Option<(String, FileId)>,
     defines: &[(String, String)],
-) -> Result<Schedule, Diagnostics> {
+) -> Result<Resized, Diagnostics> {
     let origin = &built.origin;
     let mut options = origin.options.clone();
     options.defines.extend(defines.iter().cloned());
@@ -160,7 +168,8 @@ pub fn again(
     let lowered = lower(&origin.loaded, &options)?;
     let mut module = lowered.module;
     let cx = PassCx::new(&origin.loaded.library, Some(&lowered.topology));
-    Pipeline::parse("infer,place", Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
+    let mut keep = Keep::default();
+    Pipeline::parse("infer,place", Span::NONE.file)?.run(&mut module, &cx, &mut [&mut keep])?;
     if let Body::Graph(graph) = &mut module.body {
         let mut chosen = built.placed.order().iter().filter_map(|id| match &built.placed.op(*id).kind {
             OpKind::Collective(c) => Some((c.kind, c.using.clone())),
@@ -178,7 +187,7 @@ pub fn again(
     }
     Pipeline::parse("select,expand,allocate,synchronize", Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
     match module.body {
-        Body::Schedule(schedule) => Ok(schedule),
+        Body::Schedule(schedule) => Ok(Resized { typed: keep.typed.unwrap_or_default(), schedule }),
         Body::Graph(_) => Err(Diagnostic::error("E991", "the pipeline made no schedule").into()),
     }
 }

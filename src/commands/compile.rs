@@ -5,11 +5,13 @@ use crate::build::{self, Built, build};
 use crate::cli::{Compile, ReportFormat};
 use crate::crash::{self, Stage};
 use crate::data;
+use crate::emit;
 use crate::outdir;
 use crate::perturb;
 use crate::record::{self, Wanted};
 use crate::report::{InputReport, ParamReport, Report, human};
 use crate::session::{Failure, Outcome, Session};
+use kbc_backend_ascend::package::{RUNTIME, support};
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -23,7 +25,8 @@ use std::path::Path;
 /// # Errors
 /// Of any step; a comparison that fails is an error, too.
 pub fn run(session: &mut Session, args: &Compile) -> Outcome {
-    target(args)?;
+    let target = target(args)?;
+    let out = target.map(|t| folder(args, t)).transpose()?;
     let (records, artefacts): (Vec<_>, Vec<_>) =
         artefacts(&args.emit, &ARTEFACTS)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
     let wanted = Wanted::new(records, args.trace_ranks.clone())?;
@@ -52,12 +55,12 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
         if described.is_some() {
             return Err(silent());
         }
-        return emit(session, &artefacts, &built);
+        return write_artefacts(session, &artefacts, &built);
     };
     let mut report = begin("compile", &args.source.file, &built, schedule);
     session.progress("proving");
     report.verified = Some(analyse::verify(schedule)?);
-    emit(session, &artefacts, &built)?;
+    write_artefacts(session, &artefacts, &built)?;
     let alone = artefacts.iter().any(|a| a.1 == "-");
     if alone && args.data.output.is_empty() && wanted.list.is_empty() {
         // The text was asked for, and it is proven; nobody would see what a run finds.
@@ -74,6 +77,12 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     }
     report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
     (report.compare, report.expect) = (Some(done.compare), done.expect);
+    if let (Some(target), Some(out), true) = (target, &out, report.ok) {
+        session.progress("emitting");
+        let wanted =
+            emit::Wanted { target, out, force: args.watch.force, print_after: &args.watch.print_after };
+        report.emitted = Some(emit::emit(session, &built, schedule, &wanted, &report)?);
+    }
     if let Some(last) = done.result.outputs.last() {
         data::write(&args.data, &names, &analyse::output_types(&built), last)?;
     }
@@ -135,32 +144,40 @@ pub fn inputs(built: &Built, made: &data::Inputs) -> Vec<InputReport> {
         .collect()
 }
 
-/// Targets that exist, and those that will.
-fn target(args: &Compile) -> Outcome {
-    if args.target == "sim" {
+/// The target of emission, or none for the simulator.
+fn target(args: &Compile) -> Outcome<Option<&str>> {
+    if args.target == SIM {
         if args.out.is_some() {
             return Err(Failure::Usage(Diagnostics::from(
                 Diagnostic::error("E416", "--out is the folder of emitted code, and target sim emits none")
                     .help("use --emit kir=FILE or --dump-dir DIR"),
             )));
         }
-        return Ok(());
+        return Ok(None);
     }
-    let known: Vec<&str> = kbc_backend_ascend::TARGETS.iter().map(|t| t.name).collect();
-    let mut d = match kbc_backend_ascend::TARGETS.iter().find(|t| t.name == args.target) {
-        Some(t) => Diagnostic::error("E417", format!("target {} is not there yet", t.name))
-            .note(t.why)
-            .help("use --target sim"),
-        None => Diagnostic::error("E416", format!("there is no target `{}`", args.target))
-            .note(format!("targets: sim; later: {}", known.join(", "))),
-    };
-    if d.help.is_none()
-        && let Some(near) = nearest(&args.target, known.iter().copied().chain(["sim"]))
-    {
-        d = d.help(format!("did you mean `{near}`?"));
+    match support(&args.target, RUNTIME) {
+        Ok(()) => Ok(Some(&args.target)),
+        Err(d) => Err(Failure::Usage(d.note(format!("target {SIM} runs the schedule here")).into())),
     }
-    Err(Failure::Usage(d.into()))
 }
+
+/// The folder of a target's package: `-o`, or the program's name with the target's behind it.
+fn folder(args: &Compile, target: &str) -> Outcome<String> {
+    if let Some(out) = &args.out {
+        return Ok(out.clone());
+    }
+    match Path::new(&args.source.file).file_stem() {
+        Some(stem) if args.source.file != "-" => Ok(format!("{}.{target}", stem.to_string_lossy())),
+        _ => Err(Failure::Usage(
+            Diagnostic::error("E416", "a program from standard input has no name for a folder")
+                .help("say -o DIR")
+                .into(),
+        )),
+    }
+}
+
+/// The target that executes instead of emitting.
+const SIM: &str = "sim";
 
 const ARTEFACTS: [&str; 6] = ["graph", "kir", "dot", "dot-graph", "trace", "log"];
 
@@ -185,7 +202,7 @@ pub fn artefacts(emit: &[String], kinds: &[&'static str]) -> Outcome<Vec<(String
     Ok(out)
 }
 
-fn emit(session: &Session, artefacts: &[(String, String)], built: &Built) -> Outcome {
+fn write_artefacts(session: &Session, artefacts: &[(String, String)], built: &Built) -> Outcome {
     if !artefacts.is_empty() {
         crash::stage(Stage::Emit);
     }

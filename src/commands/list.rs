@@ -2,6 +2,7 @@
 
 use crate::cli::{List, Passes, ReportFormat};
 use crate::session::{Failure, Outcome, Session};
+use kbc_backend_ascend::package::PLATFORMS;
 use kbc_diag::codes::CODES;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -124,8 +125,10 @@ fn topology(name: &str) -> Entry {
 
 fn targets() -> Vec<Entry> {
     let mut out = vec![entry("sim", "proves, executes on every rank, compares, times", "")];
-    let later = |t: &kbc_backend_ascend::Target| entry(t.name, &format!("refused: {}", t.why), "");
-    out.extend(kbc_backend_ascend::TARGETS.iter().map(later));
+    out.extend(PLATFORMS.iter().map(|p| match p.refused {
+        Some(why) => entry(p.name, &format!("refused: {why}"), ""),
+        None => entry(p.name, "proves, executes, emits kernels with their harness", ""),
+    }));
     out
 }
 

@@ -11,6 +11,7 @@ use kbc_backend_ascend::family::{self, Instance};
 use kbc_backend_ascend::lower;
 use kbc_backend_ascend::tile::Kernel;
 use kbc_diag::Diagnostics;
+use kbc_ir::graph::Graph;
 use kbc_ir::schedule::Schedule;
 
 /// Rank counts that are tried beside the program's own: small ones, powers of two and others.
@@ -27,8 +28,10 @@ pub struct Family {
     pub ranks: Vec<u64>,
     /// The parameter that is the kernel's `count`, if it has one.
     pub count: Option<String>,
-    /// Element counts that schedules were proven at, with the rank count: all chunk boundaries are distinct there.
-    pub proven: Vec<(u64, u64)>,
+    /// For each of these rank counts the program at the element count it was proven at, which every cut divides.
+    pub proven: Vec<Made>,
+    /// The program at sizes that show how its tensors' sizes depend on them, its own first.
+    pub samples: Vec<Made>,
 }
 
 /// The kernel of a program, for as many sizes as agree.
@@ -39,48 +42,56 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
     let mut makers = Makers::new(session, built, own)?;
     let ranks = own.mesh.ranks();
     let count = makers.count();
-    let made = makers.all(count.as_deref());
-    let own_count = count.as_ref().map_or(0, |name| built.number(name).unwrap_or(0));
-    let own = Instance { ranks, count: own_count, kernel: makers.kernel.clone() };
+    let mut made = makers.all(count.as_deref());
+    let value = count.as_ref().and_then(|name| built.number(name)).unwrap_or(0);
+    let own = Made {
+        typed: built.typed.clone(),
+        schedule: own.clone(),
+        instance: Instance { ranks, count: value, kernel: makers.kernel.clone() },
+    };
     let sizes = global_sizes(built);
     for group in groups(&made, ranks) {
         let instances: Vec<Instance> = group.iter().map(|m| m.instance.clone()).collect();
         let Some(kernel) = family::generalise(&instances, &sizes, count.is_some()) else { continue };
-        if !family::same_trace(&kernel, &own)? || (count.is_some() && !family::count_is_data(&kernel)) {
+        if !family::same_trace(&kernel, &own.instance)?
+            || (count.is_some() && !family::count_is_data(&kernel))
+        {
             continue;
         }
-        let mut proven = vec![];
         let mut agree: Vec<u64> = vec![];
         for m in &made {
             if !agree.contains(&m.instance.ranks) && family::same_trace(&kernel, &m.instance)? {
                 agree.push(m.instance.ranks);
             }
         }
+        agree.sort_unstable();
+        let mut proven = vec![];
         for r in agree {
             let at = count.as_deref().map(|name| (name, divisible(r)));
             let Some(m) = makers.make(r, at) else { continue };
             if family::same_trace(&kernel, &m.instance)? && analyse::verify(&m.schedule).is_ok() {
-                proven.push((r, m.instance.count));
+                proven.push(m);
             }
         }
-        if proven.iter().any(|(r, _)| *r == ranks) {
-            proven.sort_unstable();
-            let claimed = proven.iter().map(|(r, _)| *r).collect();
-            return Ok(Family { kernel, ranks: claimed, count, proven });
+        if proven.iter().any(|m| m.instance.ranks == ranks) {
+            let ranks: Vec<u64> = proven.iter().map(|m| m.instance.ranks).collect();
+            made.retain(|m| ranks.contains(&m.instance.ranks));
+            made.insert(0, own);
+            return Ok(Family { kernel, ranks, count, proven, samples: made });
         }
     }
-    Ok(Family {
-        kernel: family::single(&own, false),
-        ranks: vec![ranks],
-        count: None,
-        proven: vec![(ranks, own_count)],
-    })
+    let kernel = family::single(&own.instance);
+    Ok(Family { kernel, ranks: vec![ranks], count: None, proven: vec![], samples: vec![own] })
 }
 
-/// A kernel of one size with the schedule it was lowered from.
-struct Made {
-    schedule: Schedule,
-    instance: Instance,
+/// A program at one size: its graph, its schedule and its kernel.
+pub struct Made {
+    /// The typed program.
+    pub typed: Graph,
+    /// The schedule.
+    pub schedule: Schedule,
+    /// The kernel.
+    pub instance: Instance,
 }
 
 /// Makes the program at other sizes.
@@ -109,13 +120,13 @@ impl<'a> Makers<'a> {
             (text, file)
         });
         let defines: Vec<_> = count.map(|(n, v)| (n.to_owned(), v.to_string())).into_iter().collect();
-        let schedule = build::again(self.built, line, &defines).ok()?;
+        let build::Resized { typed, schedule } = build::again(self.built, line, &defines).ok()?;
         if schedule.mesh.ranks() != ranks {
             return None;
         }
         let kernel = lower::lower(&schedule, &|span| places::of(&self.session.map, span)).ok()?;
         let count = count.map_or(0, |c| c.1);
-        Some(Made { schedule, instance: Instance { ranks, count, kernel } })
+        Some(Made { typed, schedule, instance: Instance { ranks, count, kernel } })
     }
 
     /// The parameter that sizes of data depend on: the first integer one whose value changes them and nothing else.

@@ -138,6 +138,23 @@ pub fn human(r: &Report) -> String {
     }
     path::short(r, &mut line);
     path::links(r, &mut line);
+    if let Some(e) = &r.emitted {
+        let ranks: Vec<String> = e.ranks.iter().map(u64::to_string).collect();
+        let counts = match (&e.count, e.largest_count) {
+            (Some(name), Some(most)) => format!(", {name} from 0 to {most} at run time"),
+            _ => String::new(),
+        };
+        line(format!("emitted {} for {}: {}", e.kernel, e.target, e.out));
+        line(format!("  serves {} ranks{counts}", ranks.join(", ")));
+        line(format!(
+            "  {}, {}, {} PIPE_ALL ({} in loops over tiles), {} dsb",
+            count(e.files.len() as u64, "file"),
+            count(e.flags, "flag pair"),
+            e.barriers,
+            e.barriers_in_tiles,
+            e.dsb
+        ));
+    }
     for a in &r.algorithms {
         line(format!(
             "{} {}: right on {} up to {}",

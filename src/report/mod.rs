@@ -78,6 +78,35 @@ pub struct Report {
     pub perturb: Option<PerturbReport>,
     /// Algorithms checked on shapes (`check` of a file without a program).
     pub algorithms: Vec<AlgorithmReport>,
+    /// What was emitted for a target.
+    pub emitted: Option<EmitReport>,
+}
+
+/// A package that was emitted.
+#[derive(Serialize, Debug)]
+pub struct EmitReport {
+    /// The target.
+    pub target: String,
+    /// The folder.
+    pub out: String,
+    /// The kernel.
+    pub kernel: String,
+    /// Files in the folder.
+    pub files: Vec<String>,
+    /// Rank counts that the kernel serves.
+    pub ranks: Vec<u64>,
+    /// The parameter that is its element count at run time, if there is one.
+    pub count: Option<String>,
+    /// The largest element count.
+    pub largest_count: Option<u64>,
+    /// Barriers of all pipes in the kernel's text.
+    pub barriers: u64,
+    /// Those of them within a loop over tiles.
+    pub barriers_in_tiles: u64,
+    /// Pairs of flags between pipes.
+    pub flags: u64,
+    /// Barriers of memory.
+    pub dsb: u64,
 }
 
 /// An axis of the mesh.

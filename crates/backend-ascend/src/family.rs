@@ -46,9 +46,9 @@ pub fn generalise(instances: &[Instance], sizes: &[u64], counted: bool) -> Optio
     Some(kernel)
 }
 
-/// The kernel for one size alone; `nranks`, and `count` where there is one, are arguments all the same, for the host's and the kernel's checks.
-pub fn single(instance: &Instance, counted: bool) -> Kernel {
-    Kernel { scalars: scalars(counted), ..instance.kernel.clone() }
+/// The kernel for one size alone; `nranks` is an argument all the same, for the checks of host and kernel.
+pub fn single(instance: &Instance) -> Kernel {
+    Kernel { scalars: scalars(false), ..instance.kernel.clone() }
 }
 
 fn scalars(counted: bool) -> Vec<Name> {

@@ -80,6 +80,35 @@ pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnost
     Ok(kernel)
 }
 
+/// Makes tiles shorter until all of them fit into `bytes`.
+pub fn fit_tiles(kernel: &mut Kernel, bytes: u32) {
+    let each: u64 = kernel.tiles.iter().map(|t| t.dtype.bytes()).sum();
+    let mut elements = u64::from(TILE);
+    while elements > 64 && each * elements > u64::from(bytes) {
+        elements /= 2;
+    }
+    let elements = elements as u32;
+    kernel.tiles.iter_mut().for_each(|t| t.elements = elements);
+    shorten(&mut kernel.body, elements);
+}
+
+fn shorten(body: &mut [Stmt], elements: u32) {
+    for stmt in body {
+        match stmt {
+            Stmt::Tiles { step, body, .. } => {
+                *step = elements;
+                shorten(body, elements);
+            }
+            Stmt::For { body, .. } => shorten(body, elements),
+            Stmt::If { then, other, .. } => {
+                shorten(then, elements);
+                shorten(other, elements);
+            }
+            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => {}
+        }
+    }
+}
+
 /// E470
 pub(crate) fn refuse(span: Span, what: impl Into<String>, help: impl Into<String>) -> Diagnostic {
     Diagnostic::error("E470", what.into()).primary(span, "this has no form on one AIV core").help(help)

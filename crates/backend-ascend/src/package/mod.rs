@@ -15,7 +15,7 @@ mod sizes;
 mod text;
 
 pub use layout::{Layout, Row, RowKind, window_text};
-pub use platform::{PLATFORMS, RUNTIMES, support};
+pub use platform::{PLATFORMS, RUNTIME, RUNTIMES, support};
 pub use sizes::{Sizes, fit_sizes};
 
 use crate::tile::{COUNT, Kernel, NRANKS};
