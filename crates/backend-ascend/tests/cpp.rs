@@ -28,3 +28,96 @@ fn complete_kernels() {
         }
     }
 }
+
+/// What a kernel lacks, or what no instruction does, is refused.
+#[test]
+fn refused() {
+    let head = "tile 1\nkernel @k aiv\nscalar nranks\nscalar call\ntensor %x : f32[8] in 0\n\
+                signals @s[1] per call 1 at 0\nwindow @w : f32[1 x 8] arena 0 at 64\n\
+                tile $a : f32[8] at 0\ntile $b : f32[8] at 32\ntile $i : i32[8] at 64\ntile $h : bf16[16] at 96\n\
+                tile $m : u8[32] at 128\n\nbody\n";
+    for (line, why) in [
+        ("fence.release", "pass `fences` has not run"),
+        ("div $a[8] = $a, 3.0", "$a is divided in place by a number"),
+        ("fill $i[8] = 0.5", "0.5 is not a number of i32"),
+        ("fill $h[8] = 0.5", "tiles of bf16 have none"),
+        ("add $a[8] = 1.0, $b", "`add` has other operands than it takes"),
+        ("convert $h = $a nearest", "differ in length"),
+        ("select $a[8] = $a < $b, $a, $b mask $m", "mask $m of $a takes u8[64]"),
+        ("flag.set S -> V 8", "event 8 of S to V does not exist"),
+        ("load $a[8] = %x[1][0]", "a tensor has neither slots nor peers"),
+        ("tiles i, m in 8 by 0", "a loop over tiles has step 0"),
+    ] {
+        let k = parse(&format!("{head}  {line}\n"), FileId(0)).expect(line);
+        let d = kernel(&k, &text("x.kb")).expect_err(line);
+        assert_eq!(d.code, "E459");
+        assert!(d.title.contains(why), "{line}: {}", d.title);
+    }
+    for (from, to, why) in [
+        ("scalar call\n", "", "has no scalar `call`"),
+        (" at 0\nwindow", "\nwindow", "signals @s has no offset"),
+        (" at 64\ntile $a", "\ntile $a", "area @w has no offset"),
+        ("f32[8] at 0", "f32[8]", "tile $a has no address"),
+    ] {
+        let k = format!("{head}  load $a[8] = %x[0]\n").replace(from, to);
+        let d = kernel(&parse(&k, FileId(0)).expect(&k), &text("x.kb")).expect_err(why);
+        assert!(d.title.contains(why), "{why}: {}", d.title);
+    }
+}
+
+/// Numbers of the element type, and integers that are subtracted.
+#[test]
+fn numbers() {
+    let head = "tile 1\nkernel @k aiv\nscalar call\ntile $a : f32[8] at 0\ntile $h : f16[16] at 32\n\
+                tile $i : i32[8] at 64\ntile $b : f32[8] at 96\n\nbody\n";
+    for (line, want) in [
+        ("fill $a[8] = 0.1", "TEXPANDS(a, 0.1f);"),
+        ("fill $a[8] = 16777217.0", "TEXPANDS(a, 16777216.0f);"),
+        ("fill $a[8] = -inf", "TEXPANDS(a, -__builtin_inff());"),
+        ("max $a[8] = $a, 1e-40", "TMAXS(a, a, 1e-40f);"),
+        ("fill $h[16] = 0.1", "TEXPANDS(h, static_cast<half>(0.099975586f));"),
+        ("fill $h[16] = 100000.0", "TEXPANDS(h, static_cast<half>(__builtin_inff()));"),
+        ("fill $i[8] = -2147483648.0", "TEXPANDS(i, -2147483648);"),
+        ("sub $i[8] = $i, 16777217.0", "TADDS(i, i, -16777217);"),
+        ("sub $i[8] = $i, -2147483648.0", "TADDS(i, i, -2147483648);"),
+        ("sub $a[8] = $a, 1.0", "TSUBS(a, a, 1.0f);"),
+        ("div $b[8] = $a, 3.0", "TDIVS(b, a, 3.0f);"),
+    ] {
+        let k = parse(&format!("{head}  {line}\n"), FileId(0)).expect(line);
+        let printed = kernel(&k, &text("x.kb")).expect(line);
+        assert!(printed.contains(want), "{line}: no {want} in\n{printed}");
+    }
+}
+
+/// The first entries say where each table begins.
+#[test]
+fn tables_as_a_tensor() {
+    let k = read("tables");
+    let four = tables_tensor(&k, 4).expect("entries for 4 ranks");
+    assert_eq!(four, [2, 6, -1, 0, 0, 1, 1, 3, -1, -1, 2, -1, -1, -1]);
+    let six = tables_tensor(&k, 6).expect("entries for 6 ranks");
+    assert_eq!((six[0], six[1], six[six[1] as usize], six.len()), (2, 8, 1, 20));
+    let none = tables_tensor(&k, 5).expect_err("no entries for 5 ranks");
+    assert_eq!((none.code, none.title.contains("4, 6")), ("E459", true));
+    assert_eq!(tables_tensor(&read("onephase"), 5), Ok(vec![]));
+}
+
+/// Names of the IR that C++ does not take, or that the text uses itself, or that are visible already.
+#[test]
+fn names() {
+    let k = "tile 1\nkernel @k aiv\nscalar nranks\nscalar call\ntensor %float : f32[8] in 0\ntensor %float#1 : f32[8] in 1\n\
+             tensor %status : f32[8] out 0\ntile $`a b` : f32[8] at 0\n\nbody\n  let Mod = 1\n  let k = Mod + 1\n  \
+             for k in k..9\n    let k = k + 1\n    load $`a b`[8] = %float#1[k]\n  for j in 0..k\n    store %status[j] = $`a b`[8]\n";
+    let printed = kernel(&parse(k, FileId(0)).expect("a kernel"), &text("x.kb")).expect("C++");
+    for line in [
+        "const int64_t v_Mod = 1;",
+        "const int64_t k = v_Mod + 1;",
+        "for (int64_t k_2 = k; k_2 < 9; ++k_2) {",
+        "const int64_t k_3 = k_2 + 1;",
+        "Load(a_b, float_2 + k_3, 8);",
+        "for (int64_t j = 0; j < k; ++j) {",
+        "Store(status_ + j, a_b, 8);",
+    ] {
+        assert!(printed.contains(line), "no {line} in\n{printed}");
+    }
+}

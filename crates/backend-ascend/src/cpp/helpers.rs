@@ -44,7 +44,17 @@ impl Helpers {
 
     /// The definitions.
     pub fn text(&self) -> String {
-        self.0.iter().map(|h| h.definition()).collect()
+        let mut out = String::new();
+        for h in &self.0 {
+            let text = h.definition();
+            // One-line functions stand together, others apart.
+            let apart = text.lines().count() > 1 || out.ends_with("}\n") && out.lines().last() == Some("}");
+            if apart && !out.is_empty() {
+                out.push('\n');
+            }
+            out.push_str(text);
+        }
+        out
     }
 }
 

@@ -178,7 +178,7 @@ impl Scope {
         let mut out = base.clone();
         let mut n = 2;
         while !self.taken.insert(out.clone()) {
-            out = format!("{base}_{n}");
+            out = format!("{}_{n}", base.trim_end_matches('_'));
             n += 1;
         }
         out

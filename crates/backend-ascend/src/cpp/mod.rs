@@ -76,7 +76,7 @@ pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
     out.line(1, "pipe_barrier(PIPE_ALL);");
     out.line(1, "status[0] = static_cast<int32_t>(error == 0 ? call + 1 : error);");
     out.line(1, "status[1] = static_cast<int32_t>(detail);");
-    out.line(1, "dcci((__gm__ void *)status, SINGLE_CACHE_LINE, CACHELINE_OUT);");
+    out.line(1, "dcci((__gm__ void *)status, cache_line_t::SINGLE_CACHE_LINE, dcci_dst_t::CACHELINE_OUT);");
     out.line(1, "dsb(DSB_DDR);");
     out.line(0, "}");
     let mut whole = Text::default();

@@ -10,6 +10,7 @@ pub mod order;
 pub mod parse;
 pub mod path;
 pub mod text;
+pub mod trace;
 pub mod verify;
 
 use kbc_ir::expr::Expr;

@@ -1,0 +1,473 @@
+//! What one rank does in one launch: the concrete operations of a kernel, with every number computed.
+//!
+//! Owns execution of control flow and the checks on the way: no operation leaves its memory, its array, its tile or
+//! the domain (E449). Data is not its business, nor is what other ranks do. Traces are compared with each other: two
+//! kernels that give the same trace at the same sizes do the same there.
+
+mod code;
+
+use super::text::print_op;
+use super::*;
+use code::{Code, Resolver, Step};
+use kbc_diag::Diagnostic;
+use kbc_ir::expr::{BinOp, EvalError, apply_bin, apply_un};
+use kbc_ir::scalar::CompareOp;
+
+type R<T> = Result<T, Diagnostic>;
+
+/// One launch on one rank.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Launch {
+    /// Ranks of the domain.
+    pub nranks: i64,
+    /// This rank.
+    pub rank: i64,
+    /// Launches before.
+    pub call: i64,
+    /// Further scalars: `count` and others.
+    pub scalars: BTreeMap<Name, i64>,
+}
+
+/// How loops over tiles are traced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loops {
+    /// Tile after tile.
+    Unrolled,
+    /// The first two and the last two tiles, behind [`Event::Tiles`], so that traces of large counts stay short. A loop
+    /// whose numbers are not affine in position and length of the tile, or whose control flow depends on them, is
+    /// unrolled all the same: so equal traces mean equal loops, and what is in range at these tiles is so at all.
+    Ends,
+}
+
+/// A place outside UB.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Place {
+    /// Which memory.
+    pub object: Object,
+    /// Slot of an area.
+    pub slot: i64,
+    /// Element in it.
+    pub offset: i64,
+    /// Whose.
+    pub peer: Option<i64>,
+}
+
+/// An operation with its numbers.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// With [`Loops::Ends`]: a loop over tiles begins, of which the first and last ones follow.
+    Tiles {
+        /// All elements.
+        total: i64,
+        /// Elements of a full tile.
+        step: u32,
+    },
+    /// Elements into a tile.
+    Load {
+        /// Written.
+        tile: TileId,
+        /// Elements.
+        len: i64,
+        /// Read.
+        from: Place,
+    },
+    /// Elements out of a tile.
+    Store {
+        /// Written.
+        to: Place,
+        /// Read.
+        tile: TileId,
+        /// Elements.
+        len: i64,
+    },
+    /// A vector instruction.
+    Vector {
+        /// Which.
+        op: VecOp,
+        /// Written.
+        dst: TileId,
+        /// Read.
+        args: Vec<VArg>,
+        /// Elements.
+        len: i64,
+    },
+    /// A choice by a comparison.
+    Select {
+        /// Comparison.
+        cmp: CompareOp,
+        /// Destination, sides of the comparison, values to choose from, mask.
+        tiles: [TileId; 6],
+        /// Elements.
+        len: i64,
+    },
+    /// A conversion of a whole tile.
+    Convert {
+        /// Written.
+        dst: TileId,
+        /// Read.
+        src: TileId,
+        /// Rounding.
+        rounding: Rounding,
+    },
+    /// Adds 1 to a counter.
+    Notify {
+        /// Whose.
+        peer: i64,
+        /// The array.
+        signals: SignalsId,
+        /// Which counter.
+        index: i64,
+    },
+    /// Until a counter has a value.
+    Wait {
+        /// The array.
+        signals: SignalsId,
+        /// Which counter.
+        index: i64,
+        /// The value.
+        value: i64,
+    },
+    /// Fences, barriers, flags.
+    Order(Op),
+}
+
+impl Event {
+    /// The event as an operation whose numbers are constants; none for the begin of a loop.
+    pub fn op(&self) -> Option<Op> {
+        let int = |v: &i64| Expr::Int(*v);
+        let gm = |p: &Place| Gm {
+            object: p.object,
+            slot: Expr::Int(p.slot),
+            offset: Expr::Int(p.offset),
+            peer: p.peer.map(Expr::Int),
+        };
+        Some(match self {
+            Event::Tiles { .. } => return None,
+            Event::Load { tile, len, from } => Op::Load { tile: *tile, len: int(len), from: gm(from) },
+            Event::Store { to, tile, len } => Op::Store { to: gm(to), tile: *tile, len: int(len) },
+            Event::Vector { op, dst, args, len } => {
+                Op::Vector { op: *op, dst: *dst, args: args.clone(), len: int(len) }
+            }
+            Event::Select { cmp, tiles: [dst, a, b, x, y, mask], len } => {
+                let (dst, a, b, x, y, mask) = (*dst, *a, *b, *x, *y, *mask);
+                Op::Select { cmp: *cmp, dst, a, b, x, y, mask, len: int(len) }
+            }
+            Event::Convert { dst, src, rounding } => {
+                Op::Convert { dst: *dst, src: *src, rounding: *rounding }
+            }
+            Event::Notify { peer, signals, index } => {
+                Op::Notify { peer: int(peer), signals: *signals, index: int(index) }
+            }
+            Event::Wait { signals, index, value } => {
+                Op::Wait { signals: *signals, index: int(index), value: int(value) }
+            }
+            Event::Order(op) => op.clone(),
+        })
+    }
+
+    /// The event as a line of the kernel's text.
+    pub fn print(&self, kernel: &Kernel) -> String {
+        match (self, self.op()) {
+            (Event::Tiles { total, step }, _) => format!("tiles in {total} by {step}"),
+            (_, Some(op)) => print_op(kernel, &op),
+            (_, None) => String::new(),
+        }
+    }
+}
+
+/// What a rank does in a launch. Errors: E449, also for more than `limit` events.
+pub fn trace(kernel: &Kernel, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<Event>> {
+    Program::new(kernel)?.trace(launch, loops, limit)
+}
+
+/// A kernel made ready for traces of many ranks.
+pub struct Program<'k> {
+    kernel: &'k Kernel,
+    slots: usize,
+    body: Vec<Step<'k>>,
+    tensors: Vec<Code>,
+    areas: Vec<[Code; 2]>,
+    signals: Vec<Code>,
+}
+
+impl<'k> Program<'k> {
+    /// Resolves names. Errors: E449 for a name without a value.
+    pub fn new(kernel: &'k Kernel) -> R<Program<'k>> {
+        let mut r = Resolver::new(kernel);
+        for name in [NRANKS, RANK, CALL] {
+            r.declare(&Name::from(name));
+        }
+        for s in &kernel.scalars {
+            r.declare(s);
+        }
+        let all = |list: Vec<&Expr>| list.into_iter().map(|e| r.code(e)).collect::<R<Vec<Code>>>();
+        let tensors = all(kernel.tensors.iter().map(|t| &t.len).collect())?;
+        let signals = all(kernel.signals.iter().map(|s| &s.count).collect())?;
+        let areas = kernel.areas.iter().map(|a| Ok([r.code(&a.slots)?, r.code(&a.capacity)?]));
+        let areas = areas.collect::<R<Vec<_>>>()?;
+        let body = r.body(&kernel.body)?;
+        Ok(Program { kernel, slots: r.slots(), body, tensors, areas, signals })
+    }
+
+    /// What a rank does in a launch. Errors: E449, also for more than `limit` events.
+    pub fn trace(&self, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<Event>> {
+        let mut values = vec![0; self.slots];
+        values[..3].copy_from_slice(&[launch.nranks, launch.rank, launch.call]);
+        for (i, s) in self.kernel.scalars.iter().enumerate() {
+            values[3 + i] = match s.as_str() {
+                NRANKS => launch.nranks,
+                CALL => launch.call,
+                _ => {
+                    let given = launch.scalars.get(s).copied();
+                    given
+                        .ok_or_else(|| fault(launch, "the launch", &format!("has no value for scalar {s}")))?
+                }
+            };
+        }
+        let tables = self.kernel.tables.iter().map(|t| {
+            let of = u64::try_from(launch.nranks).ok().and_then(|n| t.values.get(&n));
+            of.map_or(&[][..], Vec::as_slice)
+        });
+        let tables = tables.collect();
+        let mut run = Run {
+            p: self,
+            launch,
+            loops,
+            limit,
+            work: limit.saturating_mul(64).saturating_add(1_000_000),
+            values,
+            tables,
+            sizes: Sizes::default(),
+            out: vec![],
+        };
+        let size =
+            |run: &Run, what: &str, code: &Code| run.eval(code).map_err(|e| run.fault(what, &e.to_string()));
+        for (t, code) in self.kernel.tensors.iter().zip(&self.tensors) {
+            let len = size(&run, &format!("the length of %{}", t.name), code)?;
+            run.sizes.tensors.push(len);
+        }
+        for (a, [slots, capacity]) in self.kernel.areas.iter().zip(&self.areas) {
+            let what = format!("the size of @{}", a.name);
+            let both = (size(&run, &what, slots)?, size(&run, &what, capacity)?);
+            run.sizes.areas.push(both);
+        }
+        for (s, code) in self.kernel.signals.iter().zip(&self.signals) {
+            let count = size(&run, &format!("the number of counters @{}", s.name), code)?;
+            run.sizes.signals.push(count);
+        }
+        run.steps(&self.body)?;
+        Ok(run.out)
+    }
+}
+
+fn fault(launch: &Launch, what: &str, why: &str) -> Diagnostic {
+    let Launch { nranks, rank, call, .. } = launch;
+    let mut at = format!("rank {rank} of {nranks}, call {call}");
+    for (n, v) in launch.scalars.iter().filter(|(n, _)| *n != NRANKS && *n != CALL) {
+        at += &format!(", {n} {v}");
+    }
+    Diagnostic::error("E449", format!("{what}: {why}")).note(at)
+}
+
+#[derive(Default)]
+struct Sizes {
+    tensors: Vec<i64>,
+    areas: Vec<(i64, i64)>,
+    signals: Vec<i64>,
+}
+
+struct Run<'p, 'k> {
+    p: &'p Program<'k>,
+    launch: &'p Launch,
+    loops: Loops,
+    limit: usize,
+    /// Steps that may still be done, so that a loop without events ends, too.
+    work: usize,
+    values: Vec<i64>,
+    tables: Vec<&'p [i64]>,
+    sizes: Sizes,
+    out: Vec<Event>,
+}
+
+impl Run<'_, '_> {
+    fn fault(&self, what: &str, why: &str) -> Diagnostic {
+        fault(self.launch, what, why)
+    }
+
+    fn eval(&self, c: &Code) -> Result<i64, EvalError> {
+        Ok(match c {
+            Code::Int(v) => *v,
+            Code::Slot(s) => self.values[*s],
+            Code::Un(op, a) => apply_un(*op, self.eval(a)?)?,
+            Code::Bin(BinOp::And, a, b) => i64::from(self.eval(a)? != 0 && self.eval(b)? != 0),
+            Code::Bin(BinOp::Or, a, b) => i64::from(self.eval(a)? != 0 || self.eval(b)? != 0),
+            Code::Bin(op, a, b) => apply_bin(*op, self.eval(a)?, self.eval(b)?)?,
+            Code::Select(c, a, b) => self.eval(if self.eval(c)? != 0 { a } else { b })?,
+            Code::Table(t, i) => {
+                let i = self.eval(i)?;
+                let entry = usize::try_from(i).ok().and_then(|i| self.tables[*t].get(i));
+                *entry.ok_or_else(|| EvalError::Table(self.p.kernel.tables[*t].name.clone(), i))?
+            }
+        })
+    }
+
+    fn value(&self, what: &str, c: &Code) -> R<i64> {
+        self.eval(c).map_err(|e| self.fault(what, &e.to_string()))
+    }
+
+    fn steps(&mut self, list: &[Step]) -> R<()> {
+        for s in list {
+            if self.work == 0 || self.out.len() > self.limit {
+                return Err(self.fault("the trace", &format!("has more than {} events", self.limit)));
+            }
+            self.work -= 1;
+            match s {
+                Step::Let(slot, code) => self.values[*slot] = self.value("a `let`", code)?,
+                Step::For { var, lo, hi, body } => {
+                    let (lo, hi) = (self.value("a `for`", lo)?, self.value("a `for`", hi)?);
+                    for v in lo..hi {
+                        self.values[*var] = v;
+                        self.work = self.work.saturating_sub(1);
+                        self.steps(body)?;
+                        if self.work == 0 {
+                            return Err(self.fault("the trace", "does not end"));
+                        }
+                    }
+                }
+                Step::If { cond, then, other } => {
+                    let holds = self.value("an `if`", cond)? != 0;
+                    self.steps(if holds { then } else { other })?;
+                }
+                Step::Tiles { pos, len, total, step, affine, body } => {
+                    let total = self.value("a `tiles`", total)?;
+                    let step = i64::from(*step);
+                    let count = if total > 0 { (total - 1) / step + 1 } else { 0 };
+                    let short = self.loops == Loops::Ends && *affine;
+                    if short && count > 0 {
+                        self.out.push(Event::Tiles { total, step: step as u32 });
+                    }
+                    let mut n = 0;
+                    while n < count {
+                        self.values[*pos] = n * step;
+                        self.values[*len] = step.min(total - n * step);
+                        self.work = self.work.saturating_sub(1);
+                        self.steps(body)?;
+                        if self.work == 0 {
+                            return Err(self.fault("the trace", "does not end"));
+                        }
+                        n = if short && n == 1 { 2.max(count - 2) } else { n + 1 };
+                    }
+                }
+                Step::Op { op, codes } => self.op(op, codes)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, op: &Op, codes: &[Code]) -> R<()> {
+        let mut values = [0i64; 4];
+        for (v, c) in values.iter_mut().zip(codes) {
+            *v = self.eval(c).map_err(|e| self.at(op, &e.to_string()))?;
+        }
+        let event = match op {
+            Op::Load { tile, from, .. } => {
+                let (len, from) = self.transfer(op, *tile, from, values)?;
+                Event::Load { tile: *tile, len, from }
+            }
+            Op::Store { tile, to, .. } => {
+                let (len, to) = self.transfer(op, *tile, to, values)?;
+                Event::Store { to, tile: *tile, len }
+            }
+            Op::Vector { op: which, dst, args, .. } => {
+                let read = args.iter().filter_map(|a| if let VArg::Tile(t) = a { Some(*t) } else { None });
+                self.fits(op, values[0], [*dst].into_iter().chain(read))?;
+                Event::Vector { op: *which, dst: *dst, args: args.clone(), len: values[0] }
+            }
+            Op::Select { cmp, dst, a, b, x, y, mask, .. } => {
+                self.fits(op, values[0], [*dst, *a, *b, *x, *y].into_iter())?;
+                Event::Select { cmp: *cmp, tiles: [*dst, *a, *b, *x, *y, *mask], len: values[0] }
+            }
+            Op::Convert { dst, src, rounding } => {
+                Event::Convert { dst: *dst, src: *src, rounding: *rounding }
+            }
+            Op::Notify { signals, .. } => {
+                let [peer, index, ..] = values;
+                self.rank(op, peer)?;
+                self.counter(op, *signals, index)?;
+                Event::Notify { peer, signals: *signals, index }
+            }
+            Op::Wait { signals, .. } => {
+                let [index, value, ..] = values;
+                self.counter(op, *signals, index)?;
+                if i32::try_from(value).is_err() {
+                    return Err(self.at(op, &format!("the value {value} does not fit in 32 bits")));
+                }
+                Event::Wait { signals: *signals, index, value }
+            }
+            order => Event::Order(order.clone()),
+        };
+        self.out.push(event);
+        Ok(())
+    }
+
+    fn at(&self, op: &Op, why: &str) -> Diagnostic {
+        self.fault(&format!("`{}`", print_op(self.p.kernel, op)), why)
+    }
+
+    fn rank(&self, op: &Op, peer: i64) -> R<()> {
+        if (0..self.launch.nranks).contains(&peer) {
+            return Ok(());
+        }
+        Err(self.at(op, &format!("peer {peer} is no rank")))
+    }
+
+    fn counter(&self, op: &Op, id: SignalsId, index: i64) -> R<()> {
+        let count = self.sizes.signals.get(id.0 as usize).copied().unwrap_or(0);
+        if (0..count).contains(&index) {
+            return Ok(());
+        }
+        Err(self.at(op, &format!("there is no counter {index}, there are {count}")))
+    }
+
+    fn fits(&self, op: &Op, len: i64, tiles: impl Iterator<Item = TileId>) -> R<()> {
+        for t in tiles {
+            let elements = self.p.kernel.tiles.get(t.0 as usize).map_or(0, |t| i64::from(t.elements));
+            if !(0..=elements).contains(&len) {
+                return Err(self.at(op, &format!("{len} elements of a tile of {elements}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn transfer(&self, op: &Op, tile: TileId, g: &Gm, values: [i64; 4]) -> R<(i64, Place)> {
+        let [len, slot, offset, peer] = values;
+        self.fits(op, len, [tile].into_iter())?;
+        let peer = g.peer.as_ref().map(|_| peer);
+        let (slots, capacity) = match g.object {
+            Object::Tensor(t) => (1, self.sizes.tensors.get(t.0 as usize).copied().unwrap_or(0)),
+            Object::Area(a) => self.sizes.areas.get(a.0 as usize).copied().unwrap_or((0, 0)),
+        };
+        if let Some(p) = peer {
+            self.rank(op, p)?;
+            let reached = match g.object {
+                Object::Tensor(_) => false,
+                Object::Area(a) => {
+                    self.p.kernel.areas.get(a.0 as usize).is_some_and(|a| a.reach == Reach::Peers)
+                }
+            };
+            if !reached {
+                return Err(self.at(op, "peers do not reach this memory"));
+            }
+        }
+        if !(0..slots).contains(&slot) {
+            return Err(self.at(op, &format!("there is no slot {slot}, there are {slots}")));
+        }
+        let end = offset.checked_add(len);
+        if offset < 0 || end.is_none_or(|e| e > capacity) {
+            return Err(
+                self.at(op, &format!("{len} elements from {offset} on leave the {capacity} there are"))
+            );
+        }
+        Ok((len, Place { object: g.object, slot, offset, peer }))
+    }
+}

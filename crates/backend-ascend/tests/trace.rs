@@ -1,0 +1,234 @@
+//! Traces: what ranks do, that it adds up, that loops may be shortened, and what is refused.
+
+use kbc_backend_ascend::tile::parse::parse;
+use kbc_backend_ascend::tile::trace::{Event, Launch, Loops, Place, Program, trace};
+use kbc_backend_ascend::tile::{Kernel, Object, VArg, VecOp};
+use kbc_diag::FileId;
+use kbc_ir::name::Name;
+use std::collections::BTreeMap;
+
+fn read(name: &str) -> Kernel {
+    let path = format!("{}/tests/tile/good/{name}.tile", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("it can be read");
+    parse(&text, FileId(0)).expect("it is a kernel")
+}
+
+fn launch(nranks: i64, rank: i64, call: i64, count: i64) -> Launch {
+    Launch { nranks, rank, call, scalars: BTreeMap::from([(Name::from("count"), count)]) }
+}
+
+/// A trace is what the kernel's text says with numbers in it.
+#[test]
+fn one_rank() {
+    let k = read("onephase");
+    let events = trace(&k, &launch(3, 1, 5, 5000), Loops::Unrolled, 1000).expect("a trace");
+    let lines: Vec<String> = events.iter().map(|e| e.print(&k)).collect();
+    let plain: Vec<&str> = lines.iter().map(String::as_str).filter(|l| !l.starts_with("flag.")).collect();
+    assert_eq!(
+        plain[..11],
+        [
+            "load $a[4096] = %x[0]",
+            "store %out[0] = $a[4096]",
+            "load $a[904] = %x[4096]",
+            "store %out[4096] = $a[904]",
+            "load $a[4096] = %out[0]",
+            "store @w0[2][0] at (2) = $a[4096]",
+            "load $a[904] = %out[4096]",
+            "store @w0[2][4096] at (2) = $a[904]",
+            "barrier all",
+            "dsb",
+            "notify (2) : @w0_arrived[0]",
+        ]
+    );
+    assert_eq!(plain.iter().filter(|l| l.starts_with("wait")).count(), 2);
+}
+
+/// Memory of all ranks; what has been written is a number, the rest is nothing.
+struct World<'k> {
+    k: &'k Kernel,
+    memory: BTreeMap<(usize, Object, i64), Vec<Option<i64>>>,
+    tiles: Vec<Vec<Vec<Option<i64>>>>,
+    counters: BTreeMap<(usize, u32, i64), i64>,
+}
+
+impl World<'_> {
+    fn run(&mut self, object: &Place, rank: usize) -> &mut Vec<Option<i64>> {
+        let owner = object.peer.map_or(rank, |p| p as usize);
+        self.memory.entry((owner, object.object, object.slot)).or_insert_with(|| vec![None; 20_000])
+    }
+
+    /// Does one event; false if it has to wait.
+    fn step(&mut self, rank: usize, e: &Event) -> bool {
+        match e {
+            Event::Load { tile, len, from } => {
+                let (at, n) = (from.offset as usize, *len as usize);
+                let run = self.run(from, rank)[at..at + n].to_vec();
+                self.tiles[rank][tile.0 as usize][..n].copy_from_slice(&run);
+            }
+            Event::Store { to, tile, len } => {
+                let (at, n) = (to.offset as usize, *len as usize);
+                let run = self.tiles[rank][tile.0 as usize][..n].to_vec();
+                self.run(to, rank)[at..at + n].copy_from_slice(&run);
+            }
+            Event::Vector { op: VecOp::Add, dst, args, len } => {
+                let [VArg::Tile(a), VArg::Tile(b)] = args[..] else { panic!("{e:?}") };
+                for i in 0..*len as usize {
+                    let t = &mut self.tiles[rank];
+                    let sum = t[a.0 as usize][i].zip(t[b.0 as usize][i]).map(|(x, y)| x + y);
+                    t[dst.0 as usize][i] = sum;
+                }
+            }
+            Event::Notify { peer, signals, index } => {
+                *self.counters.entry((*peer as usize, signals.0, *index)).or_insert(0) += 1;
+            }
+            Event::Wait { signals, index, value } => {
+                return self.counters.get(&(rank, signals.0, *index)).copied().unwrap_or(0) >= *value;
+            }
+            Event::Order(_) => {}
+            other => panic!("{}", other.print(self.k)),
+        }
+        true
+    }
+}
+
+/// Runs two launches on all ranks, one event of each rank after another, and returns the results of the last.
+fn results(k: &Kernel, nranks: i64, count: i64) -> Vec<Vec<Option<i64>>> {
+    let n = nranks as usize;
+    let tiles = vec![k.tiles.iter().map(|t| vec![None; t.elements as usize]).collect(); n];
+    let mut w = World { k, memory: BTreeMap::new(), tiles, counters: BTreeMap::new() };
+    let at = |object| Place { object, slot: 0, offset: 0, peer: None };
+    let (x, y) = (
+        Object::Tensor(kbc_backend_ascend::tile::TensorId(0)),
+        Object::Tensor(kbc_backend_ascend::tile::TensorId(1)),
+    );
+    let program = Program::new(k).expect("names");
+    for call in 0..2 {
+        let mut queues: Vec<Vec<Event>> = vec![];
+        for r in 0..n {
+            for (i, e) in w.run(&at(x), r).iter_mut().enumerate() {
+                *e = Some(1000 * (r as i64 + 1) + i as i64 + 7 * call);
+            }
+            w.run(&at(y), r).fill(None);
+            let l = launch(nranks, r as i64, call, count);
+            queues.push(program.trace(&l, Loops::Unrolled, 100_000).expect("a trace"));
+        }
+        let mut done = vec![0; n];
+        loop {
+            let mut moved = false;
+            for r in 0..n {
+                if done[r] < queues[r].len() && w.step(r, &queues[r][done[r]]) {
+                    done[r] += 1;
+                    moved = true;
+                }
+            }
+            if !moved {
+                break;
+            }
+        }
+        assert!((0..n).all(|r| done[r] == queues[r].len()), "{nranks} ranks, count {count}: a deadlock");
+    }
+    (0..n).map(|r| w.run(&at(y), r).clone()).collect()
+}
+
+#[test]
+fn what_ranks_do_adds_up() {
+    for (name, ranks) in [("onephase", vec![2, 3, 5]), ("ring", vec![2, 3, 4, 7])] {
+        let k = read(name);
+        for nranks in ranks {
+            for count in [1, 5, 8, 97, 9000] {
+                for (r, y) in results(&k, nranks, count).iter().enumerate() {
+                    for (i, v) in y.iter().take(count as usize).enumerate() {
+                        let sum = (1..=nranks).map(|q| 1000 * q + i as i64 + 7).sum();
+                        assert_eq!(*v, Some(sum), "{name}: rank {r} of {nranks}, element {i} of {count}");
+                    }
+                }
+            }
+        }
+    }
+    let k = read("tables");
+    for nranks in [4, 6] {
+        for y in results(&k, nranks, 0) {
+            assert!(y.iter().take(1000).enumerate().all(|(i, v)| *v == Some(1007 + i as i64)));
+        }
+    }
+}
+
+/// Shortened traces stay short, and tell apart what unrolled ones tell apart.
+#[test]
+fn ends_of_loops() {
+    let k = read("ring");
+    let big = launch(4, 2, 0, 1 << 40);
+    let short = trace(&k, &big, Loops::Ends, 10_000).expect("a trace");
+    assert!(short.len() < 300, "{}", short.len());
+    assert_eq!(short[0], Event::Tiles { total: 1 << 40, step: 8192 });
+    assert_eq!(trace(&k, &big, Loops::Unrolled, 10_000).expect_err("too long").code, "E449");
+    let body = |offset: &str, total: &str| {
+        let text = format!(
+            "tile 1\nkernel @k aiv\nscalar call\nscalar count\ntensor %x : f32[3 * count] in 0\ntile $a : f32[8]\n\n\
+             body\n  tiles i, m in {total} by 8\n    let j = {offset}\n    load $a[m] = %x[j]\n"
+        );
+        parse(&text, FileId(0)).expect("a kernel")
+    };
+    let both = |offset: &str, total: &str, count: i64, loops| {
+        trace(&body(offset, total), &launch(1, 0, 0, count), loops, 100_000)
+    };
+    let forms =
+        ["i", "2 * i", "0", "i / 16 * 8", "select(i < 16, i, i)", "min(i, 16)", "i + m", "count - i", "8"];
+    for count in [8, 20, 40, 100] {
+        for a in forms {
+            for b in forms {
+                let [x, y] = [a, b].map(|f| both(f, "count", count, Loops::Ends).ok());
+                let [u, v] = [a, b].map(|f| both(f, "count", count, Loops::Unrolled).ok());
+                assert_eq!(x.is_some(), u.is_some(), "{a} at {count}");
+                // Equal short traces are equal traces.
+                assert!(x != y || u == v, "{a} and {b} at {count}");
+                assert!(a != b || x == y);
+            }
+        }
+    }
+    // Out of range in the middle only.
+    let middle = both("select(i == 24, 3000, i)", "count", 100, Loops::Ends).expect_err("it leaves %x");
+    assert!(middle.title.contains("8 elements from 3000 on leave the 300 there are"), "{}", middle.title);
+    assert_eq!(both("i", "0", 8, Loops::Ends), Ok(vec![]));
+    assert_eq!(both("i", "count - 9", 8, Loops::Unrolled), Ok(vec![]));
+}
+
+#[test]
+fn refused() {
+    let head = "tile 1\nkernel @k aiv\nscalar nranks\nscalar call\nscalar count\ntensor %x : f32[count] in 0\n\
+                table @t nranks 2 = [5, 6]\nsignals @s[2] per call 1\nwindow @w : f32[2 x 16] arena 0\n\
+                scratch @v : f32[1 x 16] arena 1\ntile $a : f32[16]\ntile $b : f32[8]\n\nbody\n";
+    for (line, why) in [
+        ("load $a[9] = %x[0]", "`load $a[9] = %x[0]`: 9 elements from 0 on leave the 8 there are"),
+        ("load $a[2] = %x[-1]", "2 elements from -1 on"),
+        ("load $b[9] = @w[0][0]", "9 elements of a tile of 8"),
+        ("load $b[-1] = @w[0][0]", "-1 elements of a tile of 8"),
+        ("store @w[2][0] = $a[1]", "there is no slot 2, there are 2"),
+        ("store @w[0][1] = $a[16]", "16 elements from 1 on leave the 16 there are"),
+        ("store @w[0][0] at (nranks) = $a[1]", "peer 2 is no rank"),
+        ("store @v[0][0] at (0) = $a[1]", "peers do not reach this memory"),
+        ("load $a[1] = %x[0] at (0)", "peers do not reach this memory"),
+        ("add $a[9] = $a, $b", "9 elements of a tile of 8"),
+        ("notify (-1) : @s[0]", "peer -1 is no rank"),
+        ("notify (0) : @s[2]", "there is no counter 2, there are 2"),
+        ("wait @s[-1] >= 1", "there is no counter -1"),
+        ("wait @s[0] >= 1 << 31", "the value 2147483648 does not fit in 32 bits"),
+        ("let k = @t[2]", "table @t has no entry 2"),
+        ("let k = count / call", "8 / 0"),
+        ("let k = other", "`other` has no value here"),
+        ("let k = @u[0]", "there is no table @u"),
+        ("tiles i, m in 8 by 0", "step 0"),
+        ("for k in 0..1 << 60", "the trace: "),
+    ] {
+        let k = parse(&format!("{head}  {line}\n"), FileId(0)).expect(line);
+        let d = trace(&k, &launch(2, 1, 0, 8), Loops::Unrolled, 100).expect_err(line);
+        assert_eq!(d.code, "E449", "{line}");
+        assert!(d.title.contains(why), "{line}: {}", d.title);
+    }
+    let k = parse(&format!("{head}  let k = @t[0]\n"), FileId(0)).expect("a kernel");
+    let three = trace(&k, &launch(3, 1, 0, 8), Loops::Unrolled, 100).expect_err("no table for 3");
+    assert!(three.title.contains("table @t has no entry 0"), "{}", three.title);
+    let none = Launch { scalars: BTreeMap::new(), ..launch(2, 1, 0, 8) };
+    let none = trace(&k, &none, Loops::Unrolled, 100).expect_err("no count");
+    assert!(none.title.contains("has no value for scalar count"), "{}", none.title);
+}
