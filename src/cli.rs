@@ -162,7 +162,7 @@ pub struct Watch {
     #[arg(long, value_name = "DIR", help_heading = "Passes")]
     pub dump_dir: Option<String>,
     /// Replaces a dump folder even if something in it was not written by kbc, or was edited.
-    #[arg(long, requires = "dump_dir", help_heading = "Passes")]
+    #[arg(long, help_heading = "Passes")]
     pub force: bool,
     /// Prints the time of every pass, of compiling to machine code and of running, and what was compiled.
     #[arg(long, help_heading = "Passes")]

@@ -11,7 +11,7 @@ use crate::perturb;
 use crate::record::{self, Wanted};
 use crate::report::{InputReport, ParamReport, Report, human};
 use crate::session::{Failure, Outcome, Session};
-use kbc_backend_ascend::package::{RUNTIME, support};
+use kbc_backend_ascend::package::{runtimes, support};
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -155,7 +155,8 @@ fn target(args: &Compile) -> Outcome<Option<&str>> {
         }
         return Ok(None);
     }
-    match support(&args.target, RUNTIME) {
+    let runtime = runtimes(&args.target).first().map_or("", |r| r.name);
+    match support(&args.target, runtime) {
         Ok(()) => Ok(Some(&args.target)),
         Err(d) => Err(Failure::Usage(d.note(format!("target {SIM} runs the schedule here")).into())),
     }

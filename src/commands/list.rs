@@ -2,7 +2,7 @@
 
 use crate::cli::{List, Passes, ReportFormat};
 use crate::session::{Failure, Outcome, Session};
-use kbc_backend_ascend::package::PLATFORMS;
+use kbc_backend_ascend::package::platforms;
 use kbc_diag::codes::CODES;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -125,7 +125,7 @@ fn topology(name: &str) -> Entry {
 
 fn targets() -> Vec<Entry> {
     let mut out = vec![entry("sim", "proves, executes on every rank, compares, times", "")];
-    out.extend(PLATFORMS.iter().map(|p| match p.refused {
+    out.extend(platforms().iter().map(|p| match p.refused {
         Some(why) => entry(p.name, &format!("refused: {why}"), ""),
         None => entry(p.name, "proves, executes, emits kernels with their harness", ""),
     }));

@@ -10,7 +10,7 @@ use crate::build::Built;
 use crate::outdir;
 use crate::report::{EmitReport, Report};
 use crate::session::{Outcome, Session};
-use kbc_backend_ascend::package::{Claim, CountClaim, Evidence, Package, ProfileLine, Program, Sizes, files};
+use kbc_backend_ascend::package::{Claim, CountClaim, Evidence, Package, Program, Sizes, files};
 use kbc_backend_ascend::passes::{self, layout};
 use kbc_backend_ascend::profile::{self, Profile};
 use kbc_backend_ascend::tile::{COUNT, Kernel, NRANKS, text, verify};
@@ -115,28 +115,10 @@ pub fn emit(
             (*r, modulus)
         })
         .collect();
-    let package = Package {
-        kernel,
-        source: &text,
-        program,
-        claim,
-        moduli,
-        ulps: 0,
-        evidence,
-        profile: ProfileLine {
-            name: profile.name.to_owned(),
-            revision: revision(profile),
-            largest_window: LARGEST_WINDOW,
-        },
-    };
+    let package = Package { kernel, source: &text, program, claim, moduli, ulps: 0, evidence, profile };
     let files = files(&package)?;
     outdir::write(Path::new(wanted.out), &files, wanted.force)?;
     Ok(report_of(&emitted, &package, wanted, &files))
-}
-
-fn revision(profile: &Profile) -> String {
-    let list: Vec<String> = profile.revisions.iter().map(|r| format!("{} {}", r.project, r.commit)).collect();
-    list.join(", ")
 }
 
 /// The sizes a kernel is for: the largest count is what a window of [`LARGEST_WINDOW`] holds at every rank count.

@@ -4,7 +4,9 @@
 //! concluded from the fit: [`same_trace`] compares the concrete instructions of every rank with those of the kernel
 //! lowered from the proven schedule of that size.
 
-use crate::tile::{CALL, COUNT, Kernel, NRANKS, Op, Stmt, Table};
+use crate::tile::trace::{Launch, Loops, Program};
+use crate::tile::{CALL, COUNT, Kernel, NRANKS, Op, RANK, Stmt, Table};
+use kbc_diag::Diagnostics;
 use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::name::Name;
 
@@ -61,12 +63,66 @@ pub fn alike(a: &Kernel, b: &Kernel) -> bool {
     skeleton(a) == skeleton(b)
 }
 
-/// Whether a kernel does at an instance's size what the instance's kernel does: the same instructions on every rank, in several calls.
+/// Launches of a domain whose traces are compared: slots and signals that alternate have come round by then.
+const CALLS: i64 = 3;
+/// Events of a trace at most.
+const EVENTS: usize = 1 << 22;
+
+/// Whether a kernel does at an instance's size what the instance's kernel does: the same memory, and the same
+/// operations with the same numbers on every rank, in the first launches.
 ///
 /// # Errors
-/// Of evaluating the instance's kernel, which is a bug of the lowering.
-pub fn same_trace(_kernel: &Kernel, _instance: &Instance) -> Result<bool, kbc_diag::Diagnostics> {
+/// Of evaluating the instance's kernel, which would be a bug of the lowering.
+pub fn same_trace(kernel: &Kernel, instance: &Instance) -> Result<bool, Diagnostics> {
+    let same_memory = kernel.areas.len() == instance.kernel.areas.len()
+        && kernel.signals.len() == instance.kernel.signals.len()
+        && memory(kernel, instance) == memory(&instance.kernel, instance);
+    let Ok(family) = Program::new(kernel) else { return Ok(false) };
+    if !same_memory {
+        return Ok(false);
+    }
+    let own = Program::new(&instance.kernel)?;
+    for call in 0..CALLS {
+        for rank in 0..instance.ranks as i64 {
+            let launch = Launch {
+                nranks: instance.ranks as i64,
+                rank,
+                call,
+                scalars: [(COUNT.into(), instance.count as i64)].into(),
+            };
+            let expected = own.trace(&launch, Loops::Ends, EVENTS)?;
+            if family.trace(&launch, Loops::Ends, EVENTS).ok().as_ref() != Some(&expected) {
+                return Ok(false);
+            }
+        }
+    }
     Ok(true)
+}
+
+/// Slots, capacities, counters and, for every rank, elements of tensors; none where an expression has no value.
+fn memory(kernel: &Kernel, instance: &Instance) -> Option<Vec<i64>> {
+    let value = |e: &Expr, rank: u64| {
+        e.eval(&|n: &Name| match n.as_str() {
+            NRANKS => Some(instance.ranks as i64),
+            COUNT => Some(instance.count as i64),
+            RANK => Some(rank as i64),
+            _ => None,
+        })
+        .ok()
+    };
+    let mut out = vec![];
+    for a in &kernel.areas {
+        out.extend([value(&a.slots, 0)?, value(&a.capacity, 0)?, i64::from(a.arena)]);
+    }
+    for s in &kernel.signals {
+        out.extend([value(&s.count, 0)?, value(&s.per_call, 0)?]);
+    }
+    for rank in 0..instance.ranks {
+        for t in &kernel.tensors {
+            out.push(value(&t.len, rank)?);
+        }
+    }
+    Some(out)
 }
 
 /// Whether the element count decides nothing but sizes and places of data: no loop over steps, condition, peer, slot or

@@ -222,13 +222,16 @@ impl Lower<'_, '_> {
                     .reduce(|a, b| Expr::bin(BinOp::Or, a, b))
                     .unwrap_or(Expr::Int(0)),
             };
+            if roles.is_empty() && cond.is_true() {
+                // Nobody is left for another role, and the names stay in this block.
+                return self.body(number, &stream.body);
+            }
             self.build.open();
             self.body(number, &stream.body)?;
             roles.push((cond, self.build.close()));
         }
-        let stmts = roles.into_iter().rev().fold(vec![], |other, (cond, then)| {
-            if cond.is_true() { then } else { vec![Stmt::If { cond, then, other }] }
-        });
+        let stmts =
+            roles.into_iter().rev().fold(vec![], |other, (cond, then)| vec![Stmt::If { cond, then, other }]);
         self.build.extend(stmts);
         Ok(())
     }
