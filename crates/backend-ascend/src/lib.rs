@@ -11,5 +11,5 @@ pub mod lower;
 pub mod package;
 pub mod passes;
 pub mod profile;
-mod range;
+pub mod range;
 pub mod tile;

@@ -4,7 +4,8 @@ use super::expr::{self, ADD, MUL, Vars, constant};
 use super::helpers::{Helper, Helpers};
 use super::idents::Scope;
 use super::numbers::number;
-use super::refuse;
+use super::{no_instruction, refuse};
+use crate::profile::MASK_SCRATCH;
 use crate::range::{Range, known, range};
 use crate::tile::*;
 use kbc_diag::Diagnostic;
@@ -17,9 +18,6 @@ use std::collections::{BTreeMap, BTreeSet};
 type R<T> = Result<T, Diagnostic>;
 /// Lines with their depth below the place where they go.
 type Lines = Vec<(usize, String)>;
-
-/// Bytes at the end of a mask tile in which the choice by mask works.
-const WORK: u32 = 32;
 
 /// Events of a pair of pipes.
 const EVENTS: u8 = 8;
@@ -218,7 +216,7 @@ impl<'k> Body<'k> {
 
     fn tiles(&mut self, pos: &Name, len: &Name, total: &Expr, step: u32, body: &[Stmt]) -> R<Lines> {
         if step == 0 {
-            return Err(refuse("a loop over tiles has step 0".into()));
+            return Err(no_instruction("a loop over tiles has step 0".into()));
         }
         let mark = self.scope.enter();
         let mut out = vec![];
@@ -308,7 +306,7 @@ impl<'k> Body<'k> {
             Object::Tensor(t) => {
                 let i = t.0 as usize;
                 if g.slot != Expr::Int(0) || g.peer.is_some() {
-                    return Err(refuse("a tensor has neither slots nor peers".into()));
+                    return Err(no_instruction("a tensor has neither slots nor peers".into()));
                 }
                 self.uses.tensors.insert(i);
                 self.names.tensors.get(i).cloned().ok_or_else(|| none("tensor", t.0))?
@@ -389,7 +387,7 @@ impl<'k> Body<'k> {
             Op::Convert { dst, src, rounding } => {
                 let (to, from) = (self.tile_info(*dst)?, self.tile_info(*src)?);
                 if to.elements != from.elements {
-                    return Err(refuse(format!(
+                    return Err(no_instruction(format!(
                         "${} and ${} are converted as a whole and differ in length",
                         to.name, from.name
                     )));
@@ -428,7 +426,7 @@ impl<'k> Body<'k> {
     fn vector(&mut self, op: VecOp, dst: TileId, args: &[VArg]) -> R<String> {
         let dtype = self.tile_info(dst)?.dtype;
         let d = self.tile(dst)?;
-        let shape = || refuse(format!("`{}` has other operands than it takes", op.name()));
+        let shape = || no_instruction(format!("`{}` has other operands than it takes", op.name()));
         let name = match op {
             VecOp::Add => "TADD",
             VecOp::Sub => "TSUB",
@@ -457,11 +455,6 @@ impl<'k> Body<'k> {
                 let negated = f64::from((*v as i32).wrapping_neg());
                 Ok(format!("TADDS({d}, {}, {});", self.tile(*a)?, number(dtype, negated)?))
             }
-            // The device divides in place by multiplying with the reciprocal, which rounds twice.
-            (VecOp::Div, [VArg::Tile(a), VArg::Num(_)]) if *a == dst && dtype.is_float() => {
-                Err(refuse(format!("${} is divided in place by a number", self.tile_info(dst)?.name))
-                    .help("divide into another tile, or by a tile that is filled with the number"))
-            }
             (_, [VArg::Tile(a), VArg::Num(v)]) if op.arity() == 2 => {
                 Ok(format!("{name}S({d}, {}, {});", self.tile(*a)?, number(dtype, *v)?))
             }
@@ -479,13 +472,16 @@ impl<'k> Body<'k> {
         xy: [TileId; 2],
         mask: TileId,
     ) -> R<Lines> {
-        let (to, m, of) = (self.tile_info(dst)?, self.tile_info(mask)?, self.tile_info(ab[0])?);
-        let need = mask_bytes(of.dtype, to.elements.max(of.elements));
-        if m.dtype != DType::U8 || m.elements < need {
-            return Err(refuse(format!("mask ${} of ${} takes u8[{need}]", m.name, to.name)));
-        }
-        let bits = self.whole(mask, Whole { offset: 0, elements: m.elements - WORK });
-        let work = self.whole(mask, Whole { offset: m.elements - WORK, elements: WORK });
+        let m = self.tile_info(mask)?;
+        let Some(bits) = m.elements.checked_sub(MASK_SCRATCH).filter(|b| *b > 0 && m.dtype == DType::U8)
+        else {
+            return Err(no_instruction(format!(
+                "${} is no mask: u8, and {MASK_SCRATCH} bytes behind the bits",
+                m.name
+            )));
+        };
+        let work = self.whole(mask, Whole { offset: bits, elements: MASK_SCRATCH });
+        let bits = self.whole(mask, Whole { offset: 0, elements: bits });
         let mode = match cmp {
             CompareOp::Eq => "EQ",
             CompareOp::Ne => "NE",
@@ -504,20 +500,17 @@ impl<'k> Body<'k> {
     }
 }
 
-/// Elements of the `u8` tile that a comparison of that many elements takes as its mask: a bit an element, rounded up to
-/// what one repeat of the instruction writes (256 bytes of operands) and to 32 bytes, and 32 bytes of working space.
-pub fn mask_bytes(of: DType, elements: u32) -> u32 {
-    let repeat = 256 / of.bytes() as u32;
-    (elements.div_ceil(repeat) * (repeat / 8)).next_multiple_of(32) + WORK
-}
-
 fn below(lines: Lines) -> impl Iterator<Item = (usize, String)> {
     lines.into_iter().map(|(d, text)| (d + 1, text))
 }
 
 fn flag(call: &str, from: Pipe, to: Pipe, event: u8) -> R<String> {
     if event >= EVENTS {
-        return Err(refuse(format!("event {event} of {} to {} does not exist", from.name(), to.name())));
+        return Err(no_instruction(format!(
+            "event {event} of {} to {} does not exist",
+            from.name(),
+            to.name()
+        )));
     }
     Ok(format!("{call}(PIPE_{}, PIPE_{}, EVENT_ID{event});", from.name(), to.name()))
 }

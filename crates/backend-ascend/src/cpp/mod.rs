@@ -1,28 +1,26 @@
 //! Kernels as C++.
 //!
 //! Owns the text of a kernel: what stands before the body, what behind it, and how a line is broken. The body is
-//! `body`, expressions are [`expr`] and [`python`]. The printer decides nothing: a kernel comes with offsets, addresses, flags
-//! and fences, and what is missing is refused (E459).
+//! `body`, expressions are [`expr`]. The printer decides nothing: a kernel comes with offsets, addresses, flags
+//! and fences, and what is missing is refused (E449).
 
 mod body;
 pub mod expr;
 pub mod helpers;
 mod idents;
 pub mod numbers;
-mod python;
 mod tables;
 
-pub use body::mask_bytes;
 pub use idents::plain as ident;
-pub use python::python_expr;
 pub use tables::tables_tensor;
 
 use crate::args::{ScalarArg, Status, TensorArg, scalars, tensors};
+use crate::passes::layout;
 use crate::tile::*;
 use body::Body;
 use helpers::Helper;
 use kbc_diag::Diagnostic;
-use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::expr::Expr;
 use numbers::ctype;
 
 /// Columns of a line.
@@ -53,14 +51,19 @@ const INCLUDES: &str = "\
 #endif
 ";
 
-/// E459: the kernel is not complete, or something of it has no instruction.
+/// E449: the kernel is not complete.
 pub(crate) fn refuse(title: String) -> Diagnostic {
-    Diagnostic::error("E459", title).note(
+    Diagnostic::error("E449", title).note(
         "kernels are printed after the passes layout, buffers, flags and fences, and after the verifier",
     )
 }
 
-/// The kernel as a C++ translation unit. Errors: E459.
+/// E451: something of the kernel has no instruction.
+pub(crate) fn no_instruction(title: String) -> Diagnostic {
+    Diagnostic::error("E451", title).note("the verifier finds this before a kernel is printed")
+}
+
+/// The kernel as a C++ translation unit. Errors: E449, E451.
 pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
     if !k.scalars.iter().any(|s| s == CALL) {
         return Err(refuse(format!("kernel @{} has no scalar `{CALL}`", k.name)));
@@ -82,30 +85,6 @@ pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
     let mut whole = Text::default();
     head(k, text, &mut whole);
     Ok(format!("{}{INCLUDES}\n{}\n{}", whole.out, b.used.text(), out.out))
-}
-
-/// Bytes of the window that the kernel uses; E459 where it is not laid out.
-pub fn window_bytes(k: &Kernel) -> Result<Expr, Diagnostic> {
-    let mut parts: Vec<(Expr, Expr)> = vec![];
-    for s in &k.signals {
-        let at = s.at.clone().ok_or_else(|| open("signals", &s.name))?;
-        let end = at.clone() + s.count.clone() * Expr::Int(64);
-        parts.push((at.simplify(), end.simplify()));
-    }
-    for a in &k.areas {
-        let at = a.at.clone().ok_or_else(|| open("area", &a.name))?;
-        let end = at.clone() + a.slots.clone() * a.stride() * Expr::Int(a.dtype.bytes() as i64);
-        parts.push((at.simplify(), end.simplify()));
-    }
-    // What ends where something else begins is not the end.
-    let mut ends: Vec<Expr> = vec![];
-    for (_, end) in &parts {
-        if !ends.contains(end) && !parts.iter().any(|(at, e)| at == end && e != end) {
-            ends.push(end.clone());
-        }
-    }
-    let largest = ends.into_iter().reduce(|a, b| Expr::bin(BinOp::Max, a, b));
-    Ok(largest.unwrap_or(Expr::Int(0)))
 }
 
 fn open(what: &str, name: &str) -> Diagnostic {
@@ -142,8 +121,7 @@ fn prologue(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> 
     let window = !k.signals.is_empty() || !k.areas.is_empty();
     let checked = k.scalars.iter().any(|s| s == NRANKS);
     // What these say uses scalars and tables, too, so they come before the arguments are printed.
-    let bytes = window_bytes(k)?;
-    let bytes = b.expr(&bytes);
+    let bytes = b.expr(&layout::bytes(k));
     let bases = bases(k, b)?;
     b.used.insert(Helper::TensorOf);
     out.line(

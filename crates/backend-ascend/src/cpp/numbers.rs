@@ -1,6 +1,6 @@
 //! Element types and numbers of them in C++.
 
-use super::refuse;
+use super::no_instruction;
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
 
@@ -18,7 +18,7 @@ pub fn ctype(d: DType) -> &'static str {
     }
 }
 
-/// A number of that type, exactly; E459 where it has none or the type has no arithmetic with numbers.
+/// A number of that type, exactly; E451 where it has none or the type has no arithmetic with numbers.
 pub(super) fn number(d: DType, v: f64) -> Result<String, Diagnostic> {
     match d {
         DType::F32 => Ok(float(v as f32)),
@@ -26,8 +26,10 @@ pub(super) fn number(d: DType, v: f64) -> Result<String, Diagnostic> {
         DType::I32 if v == v.trunc() && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&v) => {
             Ok(format!("{}", v as i32))
         }
-        DType::I32 => Err(refuse(format!("{v:?} is not a number of i32"))),
-        _ => Err(refuse(format!("a vector instruction has the number {v:?}, and tiles of {d} have none"))),
+        DType::I32 => Err(no_instruction(format!("{v:?} is not a number of i32"))),
+        _ => Err(no_instruction(format!(
+            "a vector instruction has the number {v:?}, and tiles of {d} have none"
+        ))),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::tile::Kernel;
 use kbc_diag::Diagnostic;
 
 /// Content of the argument `tables` for a rank count: first, for each table, the index at which it starts; then the
-/// tables one after another. Empty where the kernel has no tables. Errors: E459 where a table has no entries for that rank
+/// tables one after another. Empty where the kernel has no tables. Errors: E449 where a table has no entries for that rank
 /// count, or one does not fit in 32 bits.
 pub fn tables_tensor(k: &Kernel, nranks: u64) -> Result<Vec<i32>, Diagnostic> {
     let mut starts = vec![];

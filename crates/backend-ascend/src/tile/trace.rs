@@ -1,7 +1,7 @@
 //! What one rank does in one launch: the concrete operations of a kernel, with every number computed.
 //!
 //! Owns execution of control flow and the checks on the way: no operation leaves its memory, its array, its tile or
-//! the domain (E449). Data is not its business, nor is what other ranks do. Traces are compared with each other: two
+//! the domain (E459). Data is not its business, nor is what other ranks do. Traces are compared with each other: two
 //! kernels that give the same trace at the same sizes do the same there.
 
 mod code;
@@ -175,7 +175,7 @@ impl Event {
     }
 }
 
-/// What a rank does in a launch. Errors: E449, also for more than `limit` events.
+/// What a rank does in a launch. Errors: E456, E459; E431 for more than `limit` events.
 pub fn trace(kernel: &Kernel, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<Event>> {
     Program::new(kernel)?.trace(launch, loops, limit)
 }
@@ -191,7 +191,7 @@ pub struct Program<'k> {
 }
 
 impl<'k> Program<'k> {
-    /// Resolves names. Errors: E449 for a name without a value.
+    /// Resolves names. Errors: E456 for a name without a value.
     pub fn new(kernel: &'k Kernel) -> R<Program<'k>> {
         let mut r = Resolver::new(kernel);
         for name in [NRANKS, RANK, CALL] {
@@ -209,7 +209,7 @@ impl<'k> Program<'k> {
         Ok(Program { kernel, slots: r.slots(), body, tensors, areas, signals })
     }
 
-    /// What a rank does in a launch. Errors: E449, also for more than `limit` events.
+    /// What a rank does in a launch. Errors: E456, E459; E431 for more than `limit` events.
     pub fn trace(&self, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<Event>> {
         let mut values = vec![0; self.slots];
         values[..3].copy_from_slice(&[launch.nranks, launch.rank, launch.call]);
@@ -266,7 +266,7 @@ fn fault(launch: &Launch, what: &str, why: &str) -> Diagnostic {
     for (n, v) in launch.scalars.iter().filter(|(n, _)| *n != NRANKS && *n != CALL) {
         at += &format!(", {n} {v}");
     }
-    Diagnostic::error("E449", format!("{what}: {why}")).note(at)
+    Diagnostic::error("E459", format!("{what}: {why}")).note(at)
 }
 
 #[derive(Default)]
@@ -294,6 +294,11 @@ impl Run<'_, '_> {
         fault(self.launch, what, why)
     }
 
+    fn endless(&self) -> Diagnostic {
+        let fault = self.fault("the trace", &format!("has more than {} events, or does not end", self.limit));
+        Diagnostic { code: "E431", ..fault }
+    }
+
     fn eval(&self, c: &Code) -> Result<i64, EvalError> {
         Ok(match c {
             Code::Int(v) => *v,
@@ -318,7 +323,7 @@ impl Run<'_, '_> {
     fn steps(&mut self, list: &[Step]) -> R<()> {
         for s in list {
             if self.work == 0 || self.out.len() > self.limit {
-                return Err(self.fault("the trace", &format!("has more than {} events", self.limit)));
+                return Err(self.endless());
             }
             self.work -= 1;
             match s {
@@ -330,7 +335,7 @@ impl Run<'_, '_> {
                         self.work = self.work.saturating_sub(1);
                         self.steps(body)?;
                         if self.work == 0 {
-                            return Err(self.fault("the trace", "does not end"));
+                            return Err(self.endless());
                         }
                     }
                 }
@@ -353,7 +358,7 @@ impl Run<'_, '_> {
                         self.work = self.work.saturating_sub(1);
                         self.steps(body)?;
                         if self.work == 0 {
-                            return Err(self.fault("the trace", "does not end"));
+                            return Err(self.endless());
                         }
                         n = if short && n == 1 { 2.max(count - 2) } else { n + 1 };
                     }

@@ -46,8 +46,13 @@ TABLES = {
 
 
 def tables(nranks):
-    """All tables of a rank count, one after another."""
-    return [entry for table in TABLES.values() for entry in table[nranks]]
+    """What the kernel takes: where each table starts, then the tables of a rank count one after another."""
+    tables = [table[nranks] for table in TABLES.values()]
+    starts, entries = [], []
+    for table in tables:
+        starts.append(len(tables) + len(entries))
+        entries += table
+    return starts + entries
 
 
 def elements(nranks, count, rank):

@@ -91,7 +91,7 @@ impl<'k> Resolver<'k> {
                 }
                 Stmt::Tiles { pos, len, total, step, body } => {
                     if *step == 0 {
-                        return Err(unknown("a loop over tiles has step 0"));
+                        return Err(Diagnostic::error("E459", "a loop over tiles has step 0"));
                     }
                     let total = self.code(total)?;
                     let inner = self.visible.len();
@@ -113,7 +113,7 @@ impl<'k> Resolver<'k> {
 }
 
 fn unknown(why: &str) -> Diagnostic {
-    Diagnostic::error("E449", why.to_string())
+    Diagnostic::error("E456", why.to_string())
 }
 
 /// The expressions of an operation, in the order in which [`Run::op`] reads their values.
@@ -170,6 +170,7 @@ fn affine(c: &Code, moving: &[usize]) -> bool {
         Code::Bin(BinOp::Mul, a, b) => {
             (fixed(a, moving) && affine(b, moving)) || (affine(a, moving) && fixed(b, moving))
         }
+        Code::Select(c, a, b) if fixed(c, moving) => affine(a, moving) && affine(b, moving),
         c => fixed(c, moving),
     }
 }
