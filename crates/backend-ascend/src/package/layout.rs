@@ -4,16 +4,15 @@
 //! this.
 
 use super::refused;
+use crate::passes::layout as passes;
 use crate::tile::{Kernel, Reach};
 use kbc_diag::Diagnostic;
-use kbc_ir::expr::{BinOp, EvalError, Expr};
+use kbc_ir::expr::{EvalError, Expr};
 use kbc_ir::name::Name;
 use std::fmt::Write;
 
 /// Bytes of a line: every counter and every slot starts on one.
-pub const LINE: i64 = 64;
-/// The largest value of a counter.
-pub const LARGEST_SIGNAL: i64 = i32::MAX as i64;
+const LINE: i64 = 64;
 
 /// What a row of a window is.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,6 +55,10 @@ pub struct Row {
 pub struct Layout {
     /// Rows; those of areas that are never in use together may overlap.
     pub rows: Vec<Row>,
+    /// Bytes of all of it; a multiple of 64, and 0 for a kernel that talks to nobody.
+    pub bytes: Expr,
+    /// Launches that a domain serves before a counter may leave its 32 bits.
+    pub launches: Expr,
 }
 
 impl Layout {
@@ -74,7 +77,7 @@ impl Layout {
             rows.push(Row { name: s.name.clone(), at: at(&s.name, &s.at)?, bytes, kind });
         }
         for a in &kernel.areas {
-            let bytes = (a.slots.clone() * a.stride() * Expr::Int(a.dtype.bytes() as i64)).simplify();
+            let bytes = passes::area_bytes(a);
             let kind = RowKind::Slots {
                 slots: a.slots.clone(),
                 capacity: a.capacity.clone(),
@@ -83,13 +86,7 @@ impl Layout {
             };
             rows.push(Row { name: a.name.clone(), at: at(&a.name, &a.at)?, bytes, kind });
         }
-        Ok(Layout { rows })
-    }
-
-    /// Bytes of the window: up to the end of the last row, at least a line.
-    pub fn bytes(&self) -> Expr {
-        let ends = self.rows.iter().map(|r| (r.at.clone() + r.bytes.clone()).simplify());
-        ends.fold(Expr::Int(LINE), |most, end| Expr::bin(BinOp::Max, most, end))
+        Ok(Layout { rows, bytes: passes::bytes(kernel), launches: passes::calls(kernel) })
     }
 }
 
@@ -111,14 +108,12 @@ pub fn window_text(kernel: &Kernel, nranks: u64, count: u64) -> Result<String, D
         };
         e.eval(&Sized { var, kernel, nranks }).map_err(fail)
     };
-    let mut out = format!("window of {} ({} bytes of every rank)\n", kernel.name, value(&layout.bytes())?);
-    let mut served = LARGEST_SIGNAL;
+    let mut out = format!("window of {} ({} bytes of every rank)\n", kernel.name, value(&layout.bytes)?);
     for row in &layout.rows {
         let (at, bytes) = (value(&row.at)?, value(&row.bytes)?);
         let what = match &row.kind {
             RowKind::Signals { count, per_call } => {
                 let most = value(per_call)?;
-                served = served.min(LARGEST_SIGNAL / most.max(1));
                 format!("{} counters, a line each; at most {most} added in a launch", value(count)?)
             }
             RowKind::Slots { slots, capacity, dtype, reach } => {
@@ -129,7 +124,7 @@ pub fn window_text(kernel: &Kernel, nranks: u64, count: u64) -> Result<String, D
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {:<28} {:<20} {what}", row.name.as_str(), format!("{at}..{}", at + bytes));
     }
-    let _ = writeln!(out, "a domain serves {served} launches");
+    let _ = writeln!(out, "a domain serves {} launches", value(&layout.launches)?);
     Ok(out)
 }
 

@@ -18,6 +18,7 @@ pub use layout::{Layout, Row, RowKind, window_text};
 pub use platform::{PLATFORMS, RUNTIME, RUNTIMES, support};
 pub use sizes::{Sizes, fit_sizes};
 
+use crate::profile::Profile;
 use crate::tile::{COUNT, Kernel, NRANKS};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::Expr;
@@ -83,17 +84,6 @@ pub struct Evidence {
     pub words: String,
 }
 
-/// The description of a target that the kernel was written for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ProfileLine {
-    /// Name.
-    pub name: String,
-    /// Revisions of the runtime and of the instruction library it was checked against.
-    pub revision: String,
-    /// Bytes of a window at most.
-    pub largest_window: u64,
-}
-
 /// Everything a package is made from.
 #[derive(Clone, Debug)]
 pub struct Package<'a> {
@@ -113,7 +103,7 @@ pub struct Package<'a> {
     /// What was checked.
     pub evidence: Vec<Evidence>,
     /// The target.
-    pub profile: ProfileLine,
+    pub profile: &'a Profile,
 }
 
 /// The files of the package: path in the folder, content.
@@ -163,6 +153,10 @@ fn check(package: &Package<'_>) -> Vec<Diagnostic> {
     }
     if claim.ranks.is_empty() || !claim.ranks.is_sorted_by(|a, b| a < b) {
         out.push(refused("the claimed rank counts are not an ascending list"));
+    }
+    let most = u64::from(package.profile.ranks);
+    if claim.ranks.iter().any(|r| *r > most) {
+        out.push(refused(format!("ranks are claimed above {most}, the most that a domain has")));
     }
     if claim.count.as_ref().is_some_and(|c| c.default > c.largest) {
         out.push(refused("the default count is above the largest one"));

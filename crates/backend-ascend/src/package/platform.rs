@@ -1,9 +1,15 @@
 //! Which platforms and runtimes a package is for, and why not for others.
 //!
-//! One list for `kbc` (`--target`) and for the harness, which refuses in the same words.
+//! The targets and their runtimes are those of the profiles; this module adds the platforms that have none. `kbc`
+//! (`--target`) and the harness of a package refuse in the same words.
 
+use crate::profile::{PROFILES, find};
 use kbc_diag::Diagnostic;
 use kbc_diag::nearest::nearest;
+
+/// Platforms of the runtime that have no profile, and why.
+pub const UNDESCRIBED: [(&str, &str); 1] =
+    [("a5", "its instructions and its memory rules are not described in a target profile")];
 
 /// A platform or a runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,51 +20,40 @@ pub struct Support {
     pub refused: Option<&'static str>,
 }
 
-/// The runtime that kernels are launched by.
-pub const RUNTIME: &str = "tensormap_and_ringbuffer";
+/// All platforms of the runtime.
+pub fn platforms() -> Vec<Support> {
+    let served = PROFILES.iter().map(|p| Support { name: p.name, refused: None });
+    let others = UNDESCRIBED.iter().map(|(name, why)| Support { name, refused: Some(why) });
+    served.chain(others).collect()
+}
 
-/// Platforms, in order.
-pub const PLATFORMS: [Support; 4] = [
-    Support { name: "a2a3", refused: None },
-    Support { name: "a2a3sim", refused: None },
-    Support { name: "a5sim", refused: None },
-    Support {
-        name: "a5",
-        refused: Some("its instructions and its memory rules are not described in the target profile"),
-    },
-];
-
-/// Runtimes, in order.
-pub const RUNTIMES: [Support; 2] = [
-    Support { name: RUNTIME, refused: None },
-    Support {
-        name: "host_build_graph",
-        refused: Some(
-            "launches of a whole domain that wait for each other have not been shown to work on it",
-        ),
-    },
-];
+/// The runtimes of a platform; none for one without a profile.
+pub fn runtimes(platform: &str) -> Vec<Support> {
+    let all = find(platform).map_or(&[][..], |p| p.runtimes);
+    all.iter().map(|r| Support { name: r.name, refused: Some(r.refused).filter(|r| !r.is_empty()) }).collect()
+}
 
 /// Whether a package runs on this platform with this runtime.
 ///
 /// # Errors
 /// E458: an unknown or unsupported one, with the reason.
 pub fn support(platform: &str, runtime: &str) -> Result<(), Diagnostic> {
-    let find = |word: &str, name: &str, all: &'static [Support]| {
-        let valid = || all.iter().filter(|s| s.refused.is_none()).map(|s| s.name);
-        let d = match all.iter().find(|s| s.name == name) {
-            Some(Support { refused: None, .. }) => return Ok(()),
-            Some(Support { refused: Some(why), .. }) => {
-                Diagnostic::error("E458", format!("{word} {name} is not supported: {why}"))
-            }
-            None => Diagnostic::error("E458", format!("there is no {word} `{name}`")),
-        };
-        let d = d.note(format!("supported: {}", valid().collect::<Vec<_>>().join(", ")));
-        Err(match nearest(name, valid()) {
-            Some(near) => d.help(format!("did you mean `{near}`?")),
-            None => d,
-        })
+    one("platform", platform, &platforms())?;
+    one("runtime", runtime, &runtimes(platform))
+}
+
+fn one(word: &str, name: &str, all: &[Support]) -> Result<(), Diagnostic> {
+    let served: Vec<&str> = all.iter().filter(|s| s.refused.is_none()).map(|s| s.name).collect();
+    let d = match all.iter().find(|s| s.name == name) {
+        Some(Support { refused: None, .. }) => return Ok(()),
+        Some(Support { refused: Some(why), .. }) => {
+            Diagnostic::error("E458", format!("{word} {name} is not supported: {why}"))
+        }
+        None => Diagnostic::error("E458", format!("there is no {word} `{name}`")),
     };
-    find("platform", platform, &PLATFORMS)?;
-    find("runtime", runtime, &RUNTIMES)
+    let d = d.note(format!("supported: {}", served.join(", ")));
+    Err(match nearest(name, served) {
+        Some(near) => d.help(format!("did you mean `{near}`?")),
+        None => d,
+    })
 }

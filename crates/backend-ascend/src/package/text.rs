@@ -1,7 +1,7 @@
 //! Templates filled in: harness, layout, orchestration, test, README, manifest.
 
-use super::layout::{LARGEST_SIGNAL, RowKind};
-use super::platform::{PLATFORMS, RUNTIME, RUNTIMES, Support};
+use super::layout::RowKind;
+use super::platform::{Support, platforms, runtimes};
 use super::python::{self, quoted, tuple};
 use super::{Layout, Package, refused};
 use crate::args::{self, ScalarArg, Status, TensorArg};
@@ -23,6 +23,17 @@ fn devices(package: &Package<'_>) -> String {
     format!("0-{}", n.saturating_sub(1))
 }
 
+/// The runtime that kernels are launched by: the first one of the target that is served.
+fn runtime(package: &Package<'_>) -> &'static str {
+    package.profile.runtimes.iter().find(|r| r.refused.is_empty()).map_or("", |r| r.name)
+}
+
+/// What the facts of the target were checked against.
+fn revision(package: &Package<'_>) -> String {
+    let one = |r: &crate::profile::Revision| format!("{} at {}", r.project, r.commit);
+    package.profile.revisions.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
 pub(super) fn harness(package: &Package<'_>) -> String {
     fill(include_str!("templates/harness.py"), &[("KERNEL", &package.kernel.name)])
 }
@@ -37,7 +48,7 @@ pub(super) fn main(package: &Package<'_>) -> String {
         &[
             ("KERNEL", &package.kernel.name),
             ("DEVICES", &devices(package)),
-            ("RUNTIME", RUNTIME),
+            ("RUNTIME", runtime(package)),
             ("COUNT_HELP", &help),
         ],
     )
@@ -70,7 +81,7 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
     for t in &kernel.tensors {
         let _ = writeln!(lengths, "        {}: {},", quoted(&t.name), python::expr(&t.len));
     }
-    let (mut rows, mut calls) = (String::new(), vec![]);
+    let mut rows = String::new();
     for row in &layout.rows {
         for e in [&row.at, &row.bytes] {
             only_sizes(&row.name, e)?;
@@ -78,7 +89,6 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
         let what = match &row.kind {
             RowKind::Signals { per_call, .. } => {
                 only_sizes(&row.name, per_call)?;
-                calls.push(python::expr(per_call));
                 "counters, a line each".to_owned()
             }
             RowKind::Slots { dtype, reach: Reach::Peers, .. } => format!("slots of {dtype}"),
@@ -118,17 +128,16 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
             ("COUNT", &count.map_or_else(|| "None".into(), |c| quoted(&c.parameter))),
             ("LARGEST_COUNT", &number(count.map(|c| c.largest))),
             ("DEFAULT_COUNT", &number(count.map(|c| c.default))),
-            ("LARGEST_WINDOW", &package.profile.largest_window.to_string()),
-            ("PLATFORMS", &support(&PLATFORMS)),
-            ("RUNTIMES", &support(&RUNTIMES)),
+            ("PLATFORMS", &support(&platforms())),
+            ("RUNTIMES", &support(&runtimes(package.profile.name))),
             ("STATUS", &status),
             ("TENSORS", &tensors),
             ("SCALARS", &scalars),
             ("TABLES", &tables),
             ("LENGTHS", &lengths),
             ("ROWS", &rows),
-            ("CALLS", &tuple(calls)),
-            ("LARGEST_SIGNAL", &LARGEST_SIGNAL.to_string()),
+            ("BYTES", &python::expr(&layout.bytes)),
+            ("LAUNCHES", &python::expr(&layout.launches)),
         ],
     ))
 }
@@ -283,10 +292,9 @@ pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
             ("ROWS", &rows),
             ("EVIDENCE", &evidence),
             ("COMPARED", &compared),
-            ("PROFILE", &package.profile.name),
-            ("REVISION", &package.profile.revision),
-            ("WINDOW", &package.profile.largest_window.to_string()),
-            ("RUNTIME", RUNTIME),
+            ("PROFILE", package.profile.name),
+            ("REVISION", &revision(package)),
+            ("RUNTIME", runtime(package)),
         ],
     )
 }
@@ -311,7 +319,7 @@ struct Manifest<'a> {
     program: &'a str,
     source: &'a str,
     profile: &'a str,
-    revision: &'a str,
+    revision: String,
     runtime: &'a str,
     platforms: Vec<&'a str>,
     ranks: &'a [u64],
@@ -320,7 +328,7 @@ struct Manifest<'a> {
     scalars: Vec<String>,
     window: Vec<RowLine>,
     window_bytes: String,
-    largest_window: u64,
+    launches: String,
     ulps: u32,
     evidence: Vec<EvidenceLine<'a>>,
 }
@@ -380,10 +388,10 @@ pub(super) fn manifest(package: &Package<'_>, layout: &Layout) -> String {
         kernel: &kernel.name,
         program: &package.program.name,
         source: &package.program.file,
-        profile: &package.profile.name,
-        revision: &package.profile.revision,
-        runtime: RUNTIME,
-        platforms: PLATFORMS.iter().filter(|p| p.refused.is_none()).map(|p| p.name).collect(),
+        profile: package.profile.name,
+        revision: revision(package),
+        runtime: runtime(package),
+        platforms: platforms().iter().filter(|p| p.refused.is_none()).map(|p| p.name).collect(),
         ranks: &package.claim.ranks,
         count: package.claim.count.as_ref().map(|c| CountLine {
             parameter: &c.parameter,
@@ -393,8 +401,8 @@ pub(super) fn manifest(package: &Package<'_>, layout: &Layout) -> String {
         tensors: all.iter().map(line).collect(),
         scalars: args::scalars(kernel).iter().map(|s| s.name().to_owned()).collect(),
         window: layout.rows.iter().map(row).collect(),
-        window_bytes: layout.bytes().to_string(),
-        largest_window: package.profile.largest_window,
+        window_bytes: layout.bytes.to_string(),
+        launches: layout.launches.to_string(),
         ulps: package.ulps,
         evidence: package.evidence.iter().map(|e| EvidenceLine { step: &e.step, words: &e.words }).collect(),
     };

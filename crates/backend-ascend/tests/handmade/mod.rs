@@ -1,6 +1,7 @@
 //! A package made by hand: an all-reduce of f32 over any of three rank counts, any count, into slots of the receiver.
 
-use kbc_backend_ascend::package::{Claim, CountClaim, Evidence, Global, Package, ProfileLine, Program};
+use kbc_backend_ascend::package::{Claim, CountClaim, Evidence, Global, Package, Program};
+use kbc_backend_ascend::profile::PROFILES;
 use kbc_backend_ascend::tile::{Access, Area, Kernel, Reach, Signals, Tensor, Tile};
 use kbc_diag::Span;
 use kbc_ir::expr::Expr;
@@ -87,10 +88,6 @@ pub fn package<'a>(kernel: &'a Kernel, source: &'a str) -> Package<'a> {
         moduli: [2, 3, 4].map(|p| (p, Some(vec![(1 << 24) / p as u32 + 1]))).into(),
         ulps: 0,
         evidence: vec![Evidence { step: "written by hand".into(), words: "for tests of packages".into() }],
-        profile: ProfileLine {
-            name: "a2a3".into(),
-            revision: "simpler 6ebaf77, pto-isa cd4a3d3".into(),
-            largest_window: 1 << 30,
-        },
+        profile: &PROFILES[1],
     }
 }

@@ -91,6 +91,11 @@ def shared(dtype, elements):
     return torch.empty(max(1, elements), dtype=TORCH[dtype]).share_memory_()
 
 
+def window_size(nranks, count):
+    """Bytes of the window that is allocated: at least a line."""
+    return max(64, layout.window_bytes(nranks, count))
+
+
 class Launch:
     """Data and buffers of one launch on all ranks."""
 
@@ -123,7 +128,7 @@ class Launch:
         args = TaskArgs()
         for t in layout.TENSORS:
             if t.role == "window":
-                size = layout.window_bytes(nranks, count)
+                size = window_size(nranks, count)
                 args.add_tensor(domain.buffers["window"].tensor((size,), DataType.UINT8), ROLE[t.direction])
             else:
                 held = self.buffers[rank][t.name]
@@ -185,7 +190,7 @@ def run(platform, runtime, devices, count, iterations, seed, data):
         worker.init()
 
         def submit(orch, _args, config):
-            size = layout.window_bytes(nranks, count)
+            size = window_size(nranks, count)
             members = list(range(nranks))
             window = CommBufferSpec(name="window", dtype="uint8", count=size, nbytes=size)
             with orch.allocate_domain(

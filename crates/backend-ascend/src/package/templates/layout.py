@@ -11,7 +11,6 @@ RANKS = @RANKS@
 COUNT = @COUNT@  # name of the count; None: all sizes are fixed
 LARGEST_COUNT = @LARGEST_COUNT@
 DEFAULT_COUNT = @DEFAULT_COUNT@
-LARGEST_WINDOW = @LARGEST_WINDOW@  # bytes
 # What is refused, and why.
 PLATFORMS = {
 @PLATFORMS@}
@@ -64,12 +63,10 @@ def window(nranks, count):
 
 
 def window_bytes(nranks, count):
-    """Bytes of every rank's window: whole lines of 64, at least one."""
-    end = max([64, *(row.at + row.size for row in window(nranks, count))])
-    return -(-end // 64) * 64
+    """Bytes of every rank's window, a multiple of 64."""
+    return @BYTES@
 
 
 def launches(nranks, count):
-    """Launches a domain serves before a 32-bit counter would leave its range."""
-    most = max([1, *@CALLS@])
-    return @LARGEST_SIGNAL@ // most
+    """Launches a domain serves before a 32-bit counter may leave its range."""
+    return @LAUNCHES@
