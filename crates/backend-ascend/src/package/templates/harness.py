@@ -52,6 +52,9 @@ DIRECTION = {"IN": ArgDirection.IN, "OUT": ArgDirection.INOUT, "INOUT": ArgDirec
 ROLE = {"IN": TensorArgType.INPUT, "OUT": TensorArgType.INOUT, "INOUT": TensorArgType.INOUT}
 STATUS_WORDS = 16  # one line of 64 bytes
 GUARD = 16  # elements behind a result that nobody may write
+# Where the runtime leaves files if it is killed, whatever TMPDIR says, and what it calls them.
+TEMPORARY = (os.path.join(os.sep, "tmp"), "/dev/shm")
+NAMES = re.compile(r"(aicpu_sim_|aicore_sim_|orch_so_)\w{6}|simpler_[0-9a-f]{8}_[0-9a-f]{8}|sp-[0-9a-f]{8}-[a-z]+-\d+|smp_[0-9a-f]{24}")
 
 
 class Wrong(Exception):
@@ -298,10 +301,10 @@ def started(pid):
 
 
 def mapped(pid):
-    """Temporary files of the runtime that a process has mapped, by the names the runtime gives them."""
+    """Temporary files of the runtime that a process has mapped: by their folder and by the names the runtime gives them."""
     try:
         with open(f"/proc/{pid}/maps") as f:
-            text = f.read()
+            paths = {line.split(maxsplit=5)[5].rstrip() for line in f if line.count("/")}
     except OSError:
         return set()
-    return set(re.findall(r"(/tmp/(?:aicpu_sim_|aicore_sim_|orch_so_)\S+|/dev/shm/(?:simpler_|sp-)\S+)", text))
+    return {p for p in paths if os.path.dirname(p) in TEMPORARY and NAMES.fullmatch(os.path.basename(p))}
