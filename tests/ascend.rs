@@ -119,40 +119,49 @@ fn one_slot_for_all_calls_is_a_race_of_the_next_call() {
     check_all_reduce(&jobs[0], 5, program.run_one(&Job { join: true, ..jobs[0].clone() }));
 }
 
+/// A case of `cases.cpp`: its number, how many calls it is for, and words of what comes of it.
+fn cases(text: &str) -> Vec<(i64, usize, String)> {
+    let mut cases = vec![];
+    for (i, line) in text.lines().enumerate() {
+        let Some((case, rest)) = line.split_once("// expect") else { continue };
+        let Some(case) = case.trim().strip_prefix("case ") else { continue };
+        let (calls, words) = rest.split_once(": ").expect("words");
+        let words = (1..9)
+            .fold(words.trim().to_owned(), |w, n| w.replace(&format!("@+{n}"), &(i + 1 + n).to_string()));
+        let number = case.split(':').next().expect("a number").parse().expect("a number");
+        cases.push((number, if calls == ", 2 calls" { 2 } else { 1 }, words));
+    }
+    cases
+}
+
 #[test]
 fn damage_is_named() {
     let text = model("cases.cpp");
-    let mut cases = vec![];
-    for (i, line) in text.lines().enumerate() {
-        if let Some((case, words)) = line.split_once("// expect: ")
-            && let Some(n) = case.trim().strip_prefix("case ").and_then(|c| c.split(':').next())
-        {
-            let words = (1..9)
-                .fold(words.trim().to_owned(), |w, n| w.replace(&format!("@+{n}"), &(i + 1 + n).to_string()));
-            cases.push((n.parse::<i64>().expect("a case has a number"), words));
-        }
-    }
-    assert!(cases.len() >= 50 && cases.iter().enumerate().all(|(i, c)| c.0 == i as i64));
-    let x = vec![vec![bytes(&(0..64).map(|i| i as f32).collect::<Vec<_>>()); 2]];
-    let job = |case: i64, order: u64| Job {
-        ranks: 2,
-        calls: 1,
-        window: 1024,
-        order,
-        args: vec![
-            Arg::In("f32", x.clone()),
-            Arg::Out("f32", vec![64]),
-            Arg::Window,
-            Arg::Out("i32", vec![16]),
-            Arg::Scalar(vec![case]),
-            Arg::Context,
-        ],
-        ..Job::default()
+    let cases = cases(&text);
+    assert!(cases.len() >= 60 && cases.iter().enumerate().all(|(i, c)| c.0 == i as i64));
+    let x = bytes(&(0..64).map(|i| i as f32).collect::<Vec<_>>());
+    let jobs = |order: u64| {
+        let job = |(case, calls, _): &(i64, usize, String)| Job {
+            ranks: 2,
+            calls: *calls,
+            window: 1024,
+            order,
+            args: vec![
+                Arg::In("f32", vec![vec![x.clone(); 2]; *calls]),
+                Arg::Out("f32", vec![64]),
+                Arg::Window,
+                Arg::Out("i32", vec![16]),
+                Arg::Scalar(vec![*case]),
+                Arg::Context,
+                Arg::Call(0),
+            ],
+            ..Job::default()
+        };
+        cases.iter().map(job).collect::<Vec<_>>()
     };
     let program = compiled(&text);
-    let got = program.run(&cases.iter().map(|c| job(c.0, 0)).collect::<Vec<_>>());
     let mut wrong = vec![];
-    for ((case, words), got) in cases.iter().zip(got) {
+    for ((case, _, words), got) in cases.iter().zip(program.run(&jobs(0))) {
         let said = got.map_or_else(|e| e, |_| "ok".to_owned());
         if !said.contains(words) || (words == "ok") != (said == "ok") {
             wrong.push(format!("case {case}: {said}\n  expected: {words}"));
@@ -161,8 +170,7 @@ fn damage_is_named() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     // Whether a run fails does not depend on the order ranks run in; the words may name the other access.
     for order in 1..6 {
-        let got = program.run(&cases.iter().map(|c| job(c.0, order)).collect::<Vec<_>>());
-        for ((case, words), got) in cases.iter().zip(got) {
+        for ((case, _, words), got) in cases.iter().zip(program.run(&jobs(order))) {
             assert_eq!(words == "ok", got.is_ok(), "case {case}, order {order}: {got:?}");
         }
     }

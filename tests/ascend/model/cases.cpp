@@ -1,6 +1,6 @@
 // One small kernel a case, chosen by a scalar. `expect` words are part of the failure, or `ok`; @+N is the line N below.
 // Two ranks.
-// tensors: in f32[64], out f32[64], window, status i32[16]; scalars: case, context.
+// tensors: in f32[64], out f32[64], window, status i32[16]; scalars: case, context, call. `expect, 2 calls` runs it twice.
 #include <cstdint>
 #include <pto/pto-inst.hpp>
 #include "pto/comm/comm_types.hpp"
@@ -425,6 +425,34 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
             }
             break;
         }
+        case 64:  // expect: not ordered after rank 0 V TADDS
+            // Two readers, and a write that waits for one of them.
+            Load(a, x, 64);
+            FLAG(MTE2, V);
+            FLAG(MTE2, MTE3);
+            TADDS(b, a, 1.0f);
+            Store(out, a, 64);
+            FLAG(MTE3, MTE2);
+            Load(a, x, 64);
+            break;
+        case 65:  // expect: no flag from MTE2 to V
+            Load(a, x, 64);
+            pipe_barrier(PIPE_MTE2);
+            TADDS(b, a, 1.0f);
+            break;
+        case 66:  // expect, 2 calls: undefined: stores UB bytes 0x0..0x100
+            // UB does not outlive a launch.
+            if (args[6] == 0) TEXPANDS(a, 1.0f);
+            else Store(out, a, 64);
+            break;
+        case 67:  // expect: reads a scalar store to tensor 1 of rank 0 that no dcci has written back
+            TEXPANDS(a, 1.0f);
+            FLAG(V, MTE3);
+            Store(out, a, 64);
+            pipe_barrier(PIPE_ALL);
+            out[3] = 5.0f;
+            Load(b, out, 64);
+            break;
         default:
             status[0] = -1;
             return;

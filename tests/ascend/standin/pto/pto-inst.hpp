@@ -1,5 +1,5 @@
 // Stand-in for the tile instruction library: same names and parameter orders, our own text. What is not here does not
-// compile, on purpose: see docs of the model in standin/model.cpp.
+// compile, on purpose. The rules of the model: standin/model.cpp.
 #pragma once
 #define __gm__
 #define __aicore__

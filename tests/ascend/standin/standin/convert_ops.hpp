@@ -29,7 +29,8 @@ To convert(const Op &op, From x, pto::RoundMode mode) {
     } else if constexpr (is_floating<From>) {
         const double v = whole(static_cast<double>(static_cast<float>(x)), mode);
         const double low = static_cast<double>(std::numeric_limits<To>::min());
-        const bool fits = std::is_signed_v<To> ? v >= low && v < -low : v >= 0 && v <= static_cast<double>(std::numeric_limits<To>::max());
+        const double high = std::is_signed_v<To> ? -low : static_cast<double>(std::numeric_limits<To>::max()) + 1;
+        const bool fits = v >= low && v < high;
         if (!fits) fail(op, "%g does not fit the integer type, and what happens then is not described", v);
         return static_cast<To>(v);
     } else if constexpr (is_floating<To>) {
@@ -48,7 +49,7 @@ To convert(const Op &op, From x, pto::RoundMode mode) {
         }
     } else {
         if (static_cast<From>(static_cast<To>(x)) != x) {
-            fail(op, "%lld does not fit the integer type, and what happens then is not described", static_cast<long long>(x));
+            fail(op, "%lld does not fit the integer type, and what happens then is not described", Long(x));
         }
         return static_cast<To>(x);
     }

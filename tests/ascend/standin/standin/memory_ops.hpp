@@ -10,10 +10,10 @@ void TASSIGN(T &object, Address address, int line = __builtin_LINE()) {
         static_assert(std::is_integral_v<Address>, "a tile is placed at a byte address");
         const standin::Op op = standin::begin("TASSIGN", standin::LaneS, line);
         const auto a = static_cast<uint64_t>(address);
-        if (a % 32 != 0) standin::fail(op, "tile address 0x%llx is not 32-byte aligned", static_cast<unsigned long long>(a));
+        if (a % 32 != 0) standin::fail(op, "tile address 0x%llx is not 32-byte aligned", standin::Big(a));
         if (a + T::kBytes > standin::kUbBytes) {
-            standin::fail(op, "tile 0x%llx..0x%llx ends beyond UB (184 KiB)", static_cast<unsigned long long>(a),
-                          static_cast<unsigned long long>(a + T::kBytes));
+            standin::fail(op, "tile 0x%llx..0x%llx ends beyond UB (184 KiB)", standin::Big(a),
+                          standin::Big(a + T::kBytes));
         }
         object.address = a;
     } else {
@@ -42,15 +42,15 @@ void rows_of(const standin::Op &op, Tile_ &tile, Global &global, F row) {
     for (int i = 0; i < 5; ++i) {
         n[i] = global.GetShape(i);
         s[i] = global.GetStride(i);
-        if (n[i] < 0) standin::fail(op, "dimension %d of the global shape is %lld", i, static_cast<long long>(n[i]));
+        if (n[i] < 0) standin::fail(op, "dimension %d of the global shape is %lld", i, standin::Long(n[i]));
     }
     const int64_t rows = n[0] * n[1] * n[2] * n[3];
     if (rows != tile.GetValidRow() || n[4] != tile.GetValidCol()) {
         standin::fail(op, "the tile's valid size %u x %u is not the global shape %lld x %lld", tile.GetValidRow(),
-                      tile.GetValidCol(), static_cast<long long>(rows), static_cast<long long>(n[4]));
+                      tile.GetValidCol(), standin::Long(rows), standin::Long(n[4]));
     }
-    if (n[3] >= 4096) standin::fail(op, "%lld rows: fewer than 4096 are possible", static_cast<long long>(n[3]));
-    if (s[4] != 1) standin::fail(op, "stride %lld of the last dimension", static_cast<long long>(s[4]));
+    if (n[3] >= 4096) standin::fail(op, "%lld rows: fewer than 4096 are possible", standin::Long(n[3]));
+    if (s[4] != 1) standin::fail(op, "stride %lld of the last dimension", standin::Long(s[4]));
     uint64_t r = 0;
     for (int64_t a = 0; a < n[0]; ++a)
         for (int64_t b = 0; b < n[1]; ++b)

@@ -72,7 +72,7 @@ std::string missing(const Op &now, const Op &earlier) {
 [[noreturn]] void race(const Op &op, const Op &other, const char *verb, const std::string &memory, uint64_t from,
                        uint64_t to) {
     fail(op, "race: %s %s bytes %llu..%llu, not ordered after %s: %s", verb, memory.c_str(),
-         static_cast<unsigned long long>(from), static_cast<unsigned long long>(to), where(other).c_str(),
+         Big(from), Big(to), where(other).c_str(),
          missing(op, other).c_str());
 }
 
@@ -97,8 +97,8 @@ Region &locate(const Op &op, const void *p, uint64_t bytes, uint64_t &offset) {
         const auto *b = static_cast<const uint8_t *>(p);
         const auto near = [&](const Region &n) {
             if (b < n.bytes - kGuard || b >= n.bytes + n.size + kGuard) return;
-            fail(op, "out of bounds: byte %lld of %s, which has %llu", static_cast<long long>(b - n.bytes),
-                 n.name.c_str(), static_cast<unsigned long long>(n.size));
+            fail(op, "out of bounds: byte %lld of %s, which has %llu", Long(b - n.bytes),
+                 n.name.c_str(), Big(n.size));
         };
         for (auto &w : world->windows) near(*w);
         for (auto &t : self->tensors) near(*t);
@@ -106,8 +106,8 @@ Region &locate(const Op &op, const void *p, uint64_t bytes, uint64_t &offset) {
     }
     offset = static_cast<uint64_t>(static_cast<const uint8_t *>(p) - r->bytes);
     if (offset + bytes > r->size) {
-        fail(op, "out of bounds: bytes %llu..%llu of %s, which has %llu", static_cast<unsigned long long>(offset),
-             static_cast<unsigned long long>(offset + bytes), r->name.c_str(), static_cast<unsigned long long>(r->size));
+        fail(op, "out of bounds: bytes %llu..%llu of %s, which has %llu", Big(offset),
+             Big(offset + bytes), r->name.c_str(), Big(r->size));
     }
     if (!r->window && r->rank != self->id) fail(op, "accesses the %s: only windows are shared", r->name.c_str());
     return *r;
@@ -121,8 +121,8 @@ void note_data(const Op &op, const Region &r, uint64_t from, uint64_t to) {
     const auto it = counters.lower_bound(from / kLineBytes);
     if (it != counters.end() && it->first <= (to - 1) / kLineBytes) {
         fail(op, "data in %s bytes %llu..%llu shares a line with the counter at %llu (%s)", r.name.c_str(),
-             static_cast<unsigned long long>(from), static_cast<unsigned long long>(to),
-             static_cast<unsigned long long>(it->second.offset), where(it->second.first).c_str());
+             Big(from), Big(to),
+             Big(it->second.offset), where(it->second.first).c_str());
     }
     for (uint64_t l = from / kLineBytes; l <= (to - 1) / kLineBytes; ++l) world->data_lines[owner].insert(l);
 }
@@ -131,12 +131,14 @@ Counter &counter_of(const Op &op, const void *slot, bool local) {
     Region *r = region_of(slot);
     if (r == nullptr || !r->window) fail(op, "the counter is in no window");
     const auto offset = static_cast<uint64_t>(static_cast<const uint8_t *>(slot) - r->bytes);
-    if (offset % 4 != 0 || offset + 4 > r->size) fail(op, "counter at byte %llu is misaligned", static_cast<unsigned long long>(offset));
-    if (local && r->rank != self->id) fail(op, "waits on a counter of rank %d: only local counters can be waited for", r->rank);
+    if (offset % 4 != 0 || offset + 4 > r->size) fail(op, "counter at byte %llu is misaligned", Big(offset));
+    if (local && r->rank != self->id) {
+        fail(op, "waits on a counter of rank %d: only local counters can be waited for", r->rank);
+    }
     const auto owner = static_cast<size_t>(r->rank);
     const uint64_t line = offset / kLineBytes;
     if (world->data_lines[owner].count(line) != 0) {
-        fail(op, "the counter at byte %llu of %s shares a line with data", static_cast<unsigned long long>(offset), r->name.c_str());
+        fail(op, "the counter at byte %llu of %s shares a line with data", Big(offset), r->name.c_str());
     }
     auto [it, fresh] = world->counters[owner].try_emplace(line);
     Counter &c = it->second;
@@ -145,8 +147,8 @@ Counter &counter_of(const Op &op, const void *slot, bool local) {
         c.first = op;
     }
     if (c.offset != offset) {
-        fail(op, "counters at bytes %llu and %llu of %s share a line", static_cast<unsigned long long>(c.offset),
-             static_cast<unsigned long long>(offset), r->name.c_str());
+        fail(op, "counters at bytes %llu and %llu of %s share a line", Big(c.offset),
+             Big(offset), r->name.c_str());
     }
     return c;
 }
@@ -179,8 +181,11 @@ void fail(const Op &op, const char *f, ...) {
     va_end(args);
     // These stand in helpers: what came before says which use of it is meant.
     const bool helper = op.name == std::string("TNOTIFY") || op.name == std::string("TWAIT");
-    const bool known_before = helper && self->before.name != nullptr;
-    stop(where(op) + (known_before ? ", after " + std::string(self->before.name) + " at line " + std::to_string(self->before.line) : "") + ": " + text);
+    std::string use;
+    if (helper && self->before.name != nullptr) {
+        use = std::string(", after ") + self->before.name + " at line " + std::to_string(self->before.line);
+    }
+    stop(where(op) + use + ": " + text);
 }
 
 void fail_plain(const char *f, ...) {
@@ -197,7 +202,9 @@ Op begin(const char *name, int lane, int line) {
     Op op{name, line, lane, self->id, self->call, ++self->count[lane]};
     self->before = self->last;
     self->last = op;
-    if (++world->instructions > kMostInstructions) fail(op, "more than %llu instructions in one job", static_cast<unsigned long long>(kMostInstructions));
+    if (++world->instructions > kMostInstructions) {
+        fail(op, "more than %llu instructions in one job", Big(kMostInstructions));
+    }
     return op;
 }
 
@@ -205,7 +212,9 @@ Op begin(const char *name, int lane, int line) {
 
 namespace {
 void ub_bounds(const Op &op, uint64_t at, uint64_t bytes) {
-    if (at > kUbBytes || bytes > kUbBytes - at) fail(op, "UB bytes 0x%llx..0x%llx are beyond UB (184 KiB)", static_cast<unsigned long long>(at), static_cast<unsigned long long>(at + bytes));
+    if (at > kUbBytes || bytes > kUbBytes - at) {
+        fail(op, "UB bytes 0x%llx..0x%llx are beyond UB (184 KiB)", Big(at), Big(at + bytes));
+    }
 }
 size_t ub_read_at(const Op &op, uint64_t at, uint64_t bytes, uint64_t &first) {
     ub_bounds(op, at, bytes);
@@ -242,8 +251,8 @@ void global_to_ub(const Op &op, const void *from, uint64_t at, uint64_t bytes) {
     }
     if (gaps != 0) {
         fail(op, "uninitialised: reads %s bytes %llu..%llu, of which %llu was never written", r.name.c_str(),
-             static_cast<unsigned long long>(offset), static_cast<unsigned long long>(offset + bytes),
-             static_cast<unsigned long long>(first));
+             Big(offset), Big(offset + bytes),
+             Big(first));
     }
     if (std::memcmp(from, r.expected.data() + offset, bytes) != 0) {
         fail(op, "reads a scalar store to %s that no dcci has written back", r.name.c_str());
@@ -258,8 +267,8 @@ void ub_to_global(const Op &op, uint64_t at, void *to, uint64_t bytes) {
     if (!r.writable) fail(op, "writes %s, which is an input", r.name.c_str());
     if (ub_read_at(op, at, bytes, first) != 0) {
         fail(op, "undefined: stores UB bytes 0x%llx..0x%llx, of which 0x%llx has no defined value",
-             static_cast<unsigned long long>(at), static_cast<unsigned long long>(at + bytes),
-             static_cast<unsigned long long>(first));
+             Big(at), Big(at + bytes),
+             Big(first));
     }
     note_data(op, r, offset, offset + bytes);
     if (const Op *other = r.shadow.write(op, known(op), offset, offset + bytes)) {
@@ -280,14 +289,19 @@ void flag_set(int from, int to, int event, int line) {
     Clock clock = self->known[a];
     clock[static_cast<size_t>(agent(self->id, a))] = self->count[a];
     const auto [it, fresh] = self->flags.try_emplace((a * Lanes + b) * 8 + event, std::move(clock), line);
-    if (!fresh) fail(op, "flag %s to %s event %d is set already, at line %d", kLaneNames[a], kLaneNames[b], event, it->second.second);
+    if (!fresh) {
+        fail(op, "flag %s to %s event %d is set already, at line %d", kLaneNames[a], kLaneNames[b], event,
+             it->second.second);
+    }
 }
 
 void flag_wait(int from, int to, int event, int line) {
     const Op op = begin("wait_flag", LaneS, line);
     const int a = lane_of(op, from), b = lane_of(op, to);
     const auto it = self->flags.find((a * Lanes + b) * 8 + event);
-    if (it == self->flags.end()) fail(op, "flag %s to %s event %d is not set: the pipe waits for ever", kLaneNames[a], kLaneNames[b], event);
+    if (it == self->flags.end()) {
+        fail(op, "flag %s to %s event %d is not set: the pipe waits for ever", kLaneNames[a], kLaneNames[b], event);
+    }
     join(self->known[b], it->second.first);
     self->flags.erase(it);
 }
@@ -325,7 +339,9 @@ void write_back(const volatile void *p, int line) {
     for (uint64_t i = offset; i < std::min(offset + kLineBytes, r->size); ++i) {
         if (r->bytes[i] == r->expected[i]) continue;
         r->expected[i] = r->bytes[i];
-        if (const Op *other = r->shadow.write(op, known(op), i, i + 1)) race(op, *other, "scalar store to", r->name, i, i + 1);
+        if (const Op *other = r->shadow.write(op, known(op), i, i + 1)) {
+            race(op, *other, "scalar store to", r->name, i, i + 1);
+        }
     }
     self->dcci_line = line;
 }
@@ -336,7 +352,7 @@ void notify(const void *slot, int32_t value, bool add, int line) {
     if (value != 1) fail(op, "adds %d: a counter counts events, one by one", value);
     Counter &c = counter_of(op, slot, false);
     if (c.writer >= 0 && c.writer != self->id) {
-        fail(op, "two writers of one counter: byte %llu belongs to rank %d (%s)", static_cast<unsigned long long>(c.offset),
+        fail(op, "two writers of one counter: byte %llu belongs to rank %d (%s)", Big(c.offset),
              c.writer, where(c.first).c_str());
     }
     if (c.writer < 0) {
@@ -393,7 +409,8 @@ World::World(int n, uint64_t window_bytes, bool defined) : window_defined(define
     counters.resize(static_cast<size_t>(n));
     data_lines.resize(static_cast<size_t>(n));
     for (int i = 0; i < n; ++i) {
-        windows.push_back(std::make_unique<Region>("window of rank " + std::to_string(i), i, true, window_bytes, uint8_t{0}));
+        const std::string name = "window of rank " + std::to_string(i);
+        windows.push_back(std::make_unique<Region>(name, i, true, window_bytes, uint8_t{0}));
         if (defined) windows.back()->shadow = Shadow(true);
         auto r = std::make_unique<Rank>();
         r->id = i;
@@ -438,9 +455,11 @@ void World::pass_on(int from) {
         joining = joining || r->status == Status::Joining;
         if (r->status != Status::Waiting) continue;
         char text[256];
-        std::snprintf(text, sizeof text, "; rank %d waits at kernel line %d (call %d, after %s at line %d) for counter at %llu %s %d, which is %d",
+        std::snprintf(text, sizeof text,
+                      "; rank %d waits at kernel line %d (call %d, after %s at line %d) for counter at %llu %s %d, "
+                      "which is %d",
                       r->id, r->last.line, r->call, r->before.name ? r->before.name : "nothing", r->before.line,
-                      static_cast<unsigned long long>(r->wait_offset), kCmp[r->wait_cmp], r->wait_value, seen_by(*r, r->wait_offset));
+                      Big(r->wait_offset), kCmp[r->wait_cmp], r->wait_value, seen_by(*r, r->wait_offset));
         waiting += text;
     }
     if (!waiting.empty()) {
@@ -481,7 +500,6 @@ void World::begin_call(Rank &rank) {
     rank.ub_shadow = Shadow();
     std::fill(rank.ub.begin(), rank.ub.end(), uint8_t{0xCB});
     rank.flags.clear();
-    rank.pending.assign(agents(), 0);
 }
 
 void World::end_call(Rank &rank) {
@@ -498,8 +516,8 @@ void World::end_call(Rank &rank) {
     if (rank.dcci_line != 0) fail_plain("no dsb(DSB_DDR) after the dcci at kernel line %d", rank.dcci_line);
     const auto scalar_stores = [&](const Region &r) {
         if (std::memcmp(r.bytes, r.expected.data(), r.size) == 0) return;
-        const uint64_t at = static_cast<uint64_t>(std::mismatch(r.bytes, r.bytes + r.size, r.expected.begin()).first - r.bytes);
-        fail_plain("a scalar store to %s byte %llu is not written back by dcci", r.name.c_str(), static_cast<unsigned long long>(at));
+        const auto *at = std::mismatch(r.bytes, r.bytes + r.size, r.expected.begin()).first;
+        fail_plain("a scalar store to %s byte %llu is not written back by dcci", r.name.c_str(), Big(at - r.bytes));
     };
     for (auto &t : rank.tensors) scalar_stores(*t);
     scalar_stores(*windows[static_cast<size_t>(rank.id)]);

@@ -6,6 +6,10 @@
 
 namespace standin {
 
+// For %llu and %lld.
+using Big = unsigned long long;
+using Long = long long;
+
 // Pipes of a vector core that carry instructions; the numbers index clocks.
 enum Lane : int { LaneS, LaneV, LaneMte2, LaneMte3, Lanes };
 

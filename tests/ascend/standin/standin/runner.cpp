@@ -99,7 +99,8 @@ std::vector<Job> read_jobs(std::istream &in) {
             }
             words >> type >> rest;
             const auto kind_of = kind == "in" ? TensorArg::In : kind == "out" ? TensorArg::Out : TensorArg::Inout;
-            const auto *t = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto &k) { return type == k.first; });
+            const auto named = [&](const auto &k) { return type == k.first; };
+            const auto *t = std::find_if(std::begin(kTypes), std::end(kTypes), named);
             if (t == std::end(kTypes)) throw std::runtime_error("element type " + type);
             job.tensors.push_back({kind_of, t->second, numbers<uint64_t>(rest)});
         } else if (word == "scalar") {
@@ -138,9 +139,10 @@ void make_tensors(const Job &job, Rank &rank, World &w, const std::vector<uint8_
             t.buffer = {reinterpret_cast<uint64_t>(win.bytes), win.size};
             t.shapes[0] = static_cast<uint32_t>(win.size);
         } else {
-            const uint64_t item = get_element_size(arg.type), count = of_rank(arg.counts, rank.id), bytes = item * count;
-            auto region = std::make_unique<Region>("tensor " + std::to_string(i) + " of rank " + std::to_string(rank.id),
-                                                   rank.id, false, bytes, kPoison);
+            const uint64_t item = get_element_size(arg.type), count = of_rank(arg.counts, rank.id);
+            const uint64_t bytes = item * count;
+            const std::string name = "tensor " + std::to_string(i) + " of rank " + std::to_string(rank.id);
+            auto region = std::make_unique<Region>(name, rank.id, false, bytes, kPoison);
             if (arg.kind != TensorArg::Out) {
                 std::memcpy(region->bytes, input.data() + at, bytes);
                 std::memcpy(region->expected.data(), input.data() + at, bytes);
@@ -162,7 +164,8 @@ void make_tensors(const Job &job, Rank &rank, World &w, const std::vector<uint8_
 uint64_t input_bytes(const Job &job, int rank) {
     uint64_t n = 0;
     for (const TensorArg &t : job.tensors) {
-        if (t.kind == TensorArg::In || t.kind == TensorArg::Inout) n += get_element_size(t.type) * of_rank(t.counts, rank);
+        if (t.kind != TensorArg::In && t.kind != TensorArg::Inout) continue;
+        n += get_element_size(t.type) * of_rank(t.counts, rank);
     }
     return n;
 }
@@ -189,7 +192,9 @@ void run_rank(const Job &job, World &w, Rank &rank, const std::vector<uint8_t> &
         if (orchestration.run != nullptr) {
             const int expected = orchestration.config(call.chip).expected_arg_count;
             const int given = call.chip.tensor_count() + call.chip.scalar_count();
-            if (expected != given) fail_plain("the orchestration expects %d arguments, the host gives %d", expected, given);
+            if (expected != given) {
+                fail_plain("the orchestration expects %d arguments, the host gives %d", expected, given);
+            }
             orchestration.run(call.chip);
         } else {
             CoreTaskArgs task;
@@ -234,7 +239,9 @@ std::string run(const Job &job, const std::vector<uint8_t> &input, uint64_t at, 
     }
     for (auto &t : threads) t.join();
     if (!w.failure.empty()) return w.failure;
-    for (const auto &bytes : output) out.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    for (const auto &bytes : output) {
+        out.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    }
     return "ok";
 }
 

@@ -28,13 +28,17 @@ void masked(const Op &op, Mask &dst, A &a, pto::CmpMode mode, F bit) {
     using T = typename A::DType;
     static_assert(std::is_same_v<typename Mask::DType, uint8_t>, "the mask is a tile of uint8_t");
     check_tile(op, dst);
-    if (dst.GetValidRow() != a.GetValidRow()) fail(op, "the mask has %u rows, the tile %u", dst.GetValidRow(), a.GetValidRow());
+    if (dst.GetValidRow() != a.GetValidRow()) {
+        fail(op, "the mask has %u rows, the tile %u", dst.GetValidRow(), a.GetValidRow());
+    }
     if (std::is_same_v<T, int32_t> && mode != pto::CmpMode::EQ && mode != pto::CmpMode::NE) {
         fail(op, "int32_t is compared for EQ and NE only");
     }
     const uint64_t per_repeat = 256 / sizeof(T), cols = a.GetValidCol();
     const uint64_t bytes = (cols + per_repeat - 1) / per_repeat * per_repeat / 8;
-    if (bytes > static_cast<uint64_t>(Mask::Cols)) fail(op, "a row of the mask has %d bytes, %llu are written", Mask::Cols, static_cast<unsigned long long>(bytes));
+    if (bytes > static_cast<uint64_t>(Mask::Cols)) {
+        fail(op, "a row of the mask has %d bytes, %llu are written", Mask::Cols, Big(bytes));
+    }
     for (uint64_t r = 0; r < a.GetValidRow(); ++r) {
         ub_write(op, at(dst, r, 0), bytes);
         for (uint64_t b = 0; b < bytes; ++b) {

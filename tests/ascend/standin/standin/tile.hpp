@@ -153,16 +153,16 @@ void check_same_valid(const Op &op, const A &a, const B &b) {
 template <typename A, typename B>
 void check_overlap(const Op &op, const A &a, const B &b, bool same_allowed) {
     const bool apart = a.address + A::kBytes <= b.address || b.address + B::kBytes <= a.address;
-    const bool same = a.address == b.address && A::Cols * sizeof(typename A::DType) == B::Cols * sizeof(typename B::DType) &&
-                      sizeof(typename A::DType) == sizeof(typename B::DType);
+    constexpr uint64_t item_a = sizeof(typename A::DType), item_b = sizeof(typename B::DType);
+    const bool same = a.address == b.address && item_a == item_b && A::Cols == B::Cols;
     // Tiles may share bytes beyond what the instruction touches.
     const auto last = [](const auto &t) {
         using T = std::decay_t<decltype(t)>;
         return t.address + ((t.GetValidRow() - 1) * uint64_t{T::Cols} + t.GetValidCol()) * sizeof(typename T::DType);
     };
     if (!apart && !(same && same_allowed) && a.address < last(b) && b.address < last(a)) {
-        fail(op, "source and destination overlap in UB: 0x%llx and 0x%llx", static_cast<unsigned long long>(a.address),
-             static_cast<unsigned long long>(b.address));
+        fail(op, "source and destination overlap in UB: 0x%llx and 0x%llx", Big(a.address),
+             Big(b.address));
     }
 }
 template <typename T>
