@@ -120,3 +120,24 @@ fn names() {
         assert!(printed.contains(line), "no {line} in\n{printed}");
     }
 }
+
+/// What is printed is C++17 without a warning, with the stand-in headers.
+#[test]
+fn printed_kernels_compile() {
+    let headers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/ascend/standin");
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
+    let folder = std::env::temp_dir().join(format!("kbc-cpp-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for name in ["onephase", "elementwise", "tables"] {
+        let printed = kernel(&read(name), &text("x.kb")).expect(name);
+        let file = folder.join(format!("{name}.cpp"));
+        std::fs::write(&file, printed).expect("a file");
+        let ran = std::process::Command::new(&compiler)
+            .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", headers])
+            .arg(&file)
+            .output()
+            .expect("a C++ compiler (set CXX, or install g++)");
+        assert!(ran.status.success(), "{name}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+    std::fs::remove_dir_all(&folder).expect("it was made above");
+}
