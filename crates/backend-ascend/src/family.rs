@@ -8,7 +8,7 @@ use crate::tile::trace::{Launch, Loops, Program};
 use crate::tile::{CALL, COUNT, Kernel, NRANKS, Op, RANK, Stmt, Table};
 use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::name::Name;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls whose traces are compared: slots and counters alternate from call to call.
 const CALLS: i64 = 4;
@@ -37,11 +37,21 @@ pub fn generalise(instances: &[Instance], sizes: &[u64], counted: bool) -> Optio
     }
     let numbers: Vec<Vec<i64>> = instances.iter().map(|i| numbers(&i.kernel)).collect();
     let basis = Basis::new(instances, sizes);
-    let mut forms = vec![];
-    for position in 0..numbers.first()?.len() {
-        let values: Vec<i64> = numbers.iter().map(|n| n.get(position).copied().unwrap_or(0)).collect();
-        forms.push(basis.form(&values)?);
+    // Instances that are left: a rank count at which some number is of no common form leaves the others.
+    let mut left = vec![true; instances.len()];
+    let ranks: BTreeSet<u64> = instances.iter().map(|i| i.ranks).collect();
+    let positions: Vec<Vec<i64>> = (0..numbers.first()?.len())
+        .map(|at| numbers.iter().map(|n| n.get(at).copied().unwrap_or(0)).collect())
+        .collect();
+    for values in &positions {
+        if basis.form(values, &left).is_none() {
+            let without = |r: u64| -> Vec<bool> {
+                instances.iter().zip(&left).map(|(i, l)| *l && i.ranks != r).collect()
+            };
+            left = ranks.iter().map(|r| without(*r)).find(|l| basis.form(values, l).is_some())?;
+        }
     }
+    let forms: Vec<Expr> = positions.iter().map(|values| basis.form(values, &left)).collect::<Option<_>>()?;
     let mut kernel = first.kernel.clone();
     let mut next = forms.into_iter();
     each_expr(&mut kernel, &mut |e| *e = with_forms(e, &mut next).simplify());
@@ -322,6 +332,7 @@ impl Basis {
             power.clone(),
             log,
             Expr::un(UnOp::CeilLog2, p.clone()),
+            Expr::bin(BinOp::Div, p.clone(), Expr::Int(2)),
             part(&n, p.clone()),
             part(&n, Expr::Int(2)),
             part(&n, times(2, &p)),
@@ -347,8 +358,16 @@ impl Basis {
         Basis { quantities: quantities.collect() }
     }
 
-    /// A number, a multiple of a quantity plus a number, or that times another quantity.
-    fn form(&self, values: &[i64]) -> Option<Expr> {
+    /// A number, a multiple of a quantity plus a number, or that times another quantity, at the instances that are left.
+    fn form(&self, values: &[i64], left: &[bool]) -> Option<Expr> {
+        let some = |list: &[i64]| -> Vec<i64> {
+            list.iter().zip(left).filter(|(_, l)| **l).map(|(v, _)| *v).collect()
+        };
+        let quantities = self.quantities.iter().map(|(e, at)| (e.clone(), some(at))).collect();
+        Basis { quantities }.fit(&some(values))
+    }
+
+    fn fit(&self, values: &[i64]) -> Option<Expr> {
         if let Some(e) = self.linear(values) {
             return Some(e);
         }

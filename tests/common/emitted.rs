@@ -1,0 +1,203 @@
+//! Programs emitted for `a2a3`, compiled with the stand-in headers and compared with the simulator bit for bit.
+//!
+//! A [`Case`] is one kernel: it runs at many rank counts, element counts and launches. Inputs are normal numbers, so that an
+//! other order of additions shows; integers are whole words, so that they wrap.
+
+#![allow(dead_code, reason = "every test binary uses its part")]
+
+use crate::standin::{self, Arg, Job, Outputs};
+use clap::Parser;
+use kbc::build::{self, Built};
+use kbc::cli::{Cli, Command, Watch};
+use kbc::emit::{self, Emitted};
+use kbc::session::{Failure, Session};
+use kbc_backend_ascend::args::{ScalarArg, TensorArg, scalars, tensors};
+use kbc_backend_ascend::cpp;
+use kbc_backend_ascend::passes::layout;
+use kbc_backend_ascend::tile::{COUNT, NRANKS, RANK};
+use kbc_backend_sim::generate::{ExactRange, exact, normal};
+use kbc_backend_sim::interp::{RunOptions, run};
+use kbc_backend_sim::shard::{Part, cut};
+use kbc_backend_sim::tensor::{Data, Tensor};
+use kbc_diag::Diagnostics;
+use kbc_ir::expr::Expr;
+use kbc_ir::name::Name;
+use kbc_ir::schedule::{BufferRole, Schedule};
+
+/// A program's kernel.
+pub struct Case {
+    session: Session,
+    built: Built,
+    pub emitted: Emitted,
+    pub text: String,
+}
+
+/// One size of a case, with what the simulator says about it.
+pub struct Sized {
+    pub ranks: u64,
+    pub count: u64,
+    pub job: Job,
+    pub expected: Outputs,
+}
+
+fn words(d: &Diagnostics) -> String {
+    d.list.iter().map(|d| format!("{} {} {:?}\n", d.code, d.title, d.notes)).collect()
+}
+
+fn failed(f: Failure) -> String {
+    words(&f.into_parts().0)
+}
+
+impl Case {
+    /// Emits a program; the error is what kbc says.
+    pub fn new(source: &str, defines: &[&str]) -> Result<Case, String> {
+        let mut line = vec!["kbc", "compile", "case.kb", "--quiet"];
+        defines.iter().for_each(|d| line.extend(["-D", d]));
+        let cli = Cli::parse_from(line);
+        let Command::Compile(args) = &cli.command else { unreachable!("the line says compile") };
+        let mut session = Session::new(&cli).fresh(vec![("case.kb".into(), source.into())]);
+        let built = build::build(&mut session, &args.source, "default", &Watch::default()).map_err(failed)?;
+        let schedule = built.module.schedule().expect("the default pipeline makes one").clone();
+        let emitted = emit::kernel(&mut session, &built, &schedule, "a2a3", &[]).map_err(failed)?;
+        let what = cpp::KernelText { source: "case.kb".into(), notes: vec![] };
+        let text = cpp::kernel(&emitted.kernel, &what).map_err(|d| words(&d.into()))?;
+        Ok(Case { session, built, emitted, text })
+    }
+
+    /// The schedule at a size, and its job.
+    pub fn at(&mut self, ranks: u64, count: u64, calls: usize) -> Sized {
+        let own = self.built.module.schedule().expect("checked above").clone();
+        let family = &self.emitted.family;
+        assert!(family.ranks.contains(&ranks), "{ranks} ranks are not claimed: {:?}", family.ranks);
+        let line = (ranks != own.mesh.ranks()).then(|| {
+            let text = format!("full({ranks})");
+            (text.clone(), self.session.add_text("line", &text))
+        });
+        let defines: Vec<_> = family.count.iter().map(|n| (n.clone(), count.to_string())).collect();
+        let resized = build::again(&self.built, line, &defines).expect("it exists at claimed sizes");
+        self.job(&resized.schedule, ranks, count, calls)
+    }
+
+    fn job(&self, schedule: &Schedule, ranks: u64, count: u64, calls: usize) -> Sized {
+        let inputs: Vec<Vec<Tensor>> = (0..calls).map(|c| self.inputs(schedule, c as u32)).collect();
+        let options = RunOptions { calls: calls as u32, ..RunOptions::default() };
+        let result = run(schedule, &inputs, &options).unwrap_or_else(|d| panic!("{}", words(&d)));
+        let bytes = |p: &Part| bytes(p.tensor.data());
+        let expected = result
+            .outputs
+            .iter()
+            .map(|call| call.iter().map(|rank| rank.iter().map(bytes).collect()).collect())
+            .collect();
+        Sized { ranks, count, job: self.arguments(schedule, &inputs, ranks, count), expected }
+    }
+
+    /// `inputs[i]`: global input i in a call.
+    fn inputs(&self, schedule: &Schedule, call: u32) -> Vec<Tensor> {
+        let mut globals: Vec<_> = schedule
+            .buffers
+            .iter()
+            .filter_map(|b| match (b.role, &b.global) {
+                (BufferRole::Input(n), Some(ty)) => Some((n, ty)),
+                _ => None,
+            })
+            .collect();
+        globals.sort_by_key(|g| g.0);
+        let range = ExactRange { modulus: u32::MAX, centred: true, exact: false };
+        globals
+            .iter()
+            .map(|(n, ty)| match ty.dtype.is_float() {
+                true => normal(ty, &schedule.mesh, 7 + u64::from(*n), call),
+                false => exact(ty, &schedule.mesh, range, *n, call),
+            })
+            .map(|t| t.expect("small"))
+            .collect()
+    }
+
+    fn arguments(&self, schedule: &Schedule, inputs: &[Vec<Tensor>], ranks: u64, count: u64) -> Job {
+        let kernel = &self.emitted.kernel;
+        let value = |e: &Expr, rank: u64| {
+            e.eval(&|n: &Name| match n.as_str() {
+                NRANKS => Some(ranks as i64),
+                COUNT => Some(count as i64),
+                RANK => Some(rank as i64),
+                _ => None,
+            })
+            .expect("sizes have values at claimed sizes") as usize
+        };
+        let calls = inputs.len();
+        let data = |ty: &'static str, bytes: &dyn Fn(usize, u64) -> Vec<u8>| {
+            Arg::In(ty, (0..calls).map(|c| (0..ranks).map(|r| bytes(c, r)).collect()).collect())
+        };
+        let mut args: Vec<Arg> = tensors(kernel)
+            .iter()
+            .map(|arg| match arg {
+                TensorArg::Data(t) if arg.direction() == "IN" => {
+                    let of = |b: &&kbc_ir::schedule::Buffer| b.role == BufferRole::Input(t.index);
+                    let buffer = schedule.buffers.iter().find(of).expect("an input");
+                    let ty = buffer.global.as_ref().expect("inputs have global types");
+                    data(t.dtype.name(), &|c, r| {
+                        let part = cut(&buffer.name, ty, &schedule.mesh, &inputs[c][t.index as usize], r);
+                        bytes(part.expect("it fits").tensor.data())
+                    })
+                }
+                TensorArg::Data(t) => {
+                    Arg::Out(t.dtype.name(), (0..ranks).map(|r| value(&t.len, r)).collect())
+                }
+                TensorArg::Tables => {
+                    let content = cpp::tables_tensor(kernel, ranks).expect("claimed");
+                    let content: Vec<u8> = content.iter().flat_map(|v| v.to_le_bytes()).collect();
+                    data("i32", &|_, _| content.clone())
+                }
+                TensorArg::Window => Arg::Window,
+                TensorArg::Status => Arg::Inout("i32", vec![vec![vec![0; 64]; ranks as usize]; calls]),
+            })
+            .collect();
+        args.extend(scalars(kernel).iter().map(|s| match s {
+            ScalarArg::Context => Arg::Context,
+            ScalarArg::Value(n) if n.as_str() == NRANKS => Arg::Scalar(vec![ranks as i64]),
+            ScalarArg::Value(n) if n.as_str() == COUNT => Arg::Scalar(vec![count as i64]),
+            ScalarArg::Value(_) => Arg::Call(0),
+        }));
+        let window = value(&layout::bytes(kernel), 0);
+        Job { ranks: ranks as usize, calls, window, args, ..Job::default() }
+    }
+
+    /// Whether outputs are the simulator's, and every launch says that it is done.
+    pub fn same(&self, sized: &Sized, got: &Outputs) -> Result<(), String> {
+        for (c, ranks) in got.iter().enumerate() {
+            for (r, tensors) in ranks.iter().enumerate() {
+                let (status, results) = tensors.split_last().expect("the status line is the last");
+                if status[..4] != (c as i32 + 1).to_le_bytes() {
+                    return Err(format!("call {c}, rank {r}: status {:?}", &status[..8]));
+                }
+                let want = &sized.expected[c][r];
+                if let Some(i) = (0..want.len()).find(|i| want[*i] != results[*i]) {
+                    let at = want[i].iter().zip(&results[i]).position(|(a, b)| a != b);
+                    return Err(format!("call {c}, rank {r}, result {i}: byte {at:?} differs"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Compiles the kernel once and runs it at all sizes.
+    pub fn check(&mut self, sizes: &[(u64, u64)], calls: usize) {
+        let program = standin::compile(&self.text, None).unwrap_or_else(|e| panic!("{e}\n{}", self.text));
+        let sized: Vec<Sized> = sizes.iter().map(|(p, n)| self.at(*p, *n, calls)).collect();
+        let jobs: Vec<Job> = sized.iter().map(|s| s.job.clone()).collect();
+        for (s, got) in sized.iter().zip(program.run(&jobs)) {
+            let at = format!("{} ranks, count {}", s.ranks, s.count);
+            match got {
+                Ok(got) => self.same(s, &got).unwrap_or_else(|e| panic!("{at}: {e}\n{}", self.text)),
+                Err(e) => panic!("{at}: {e}\n{}", self.text),
+            }
+        }
+    }
+}
+
+fn bytes(data: &Data) -> Vec<u8> {
+    macro_rules! arms {
+        ($($v:ident),*) => { match data { $(Data::$v(x) => x.iter().flat_map(|v| v.to_le_bytes()).collect(),)* } };
+    }
+    arms!(F32, F16, BF16, I32, I8, U8, I16, I64)
+}
