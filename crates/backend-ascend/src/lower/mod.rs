@@ -6,6 +6,7 @@
 
 pub mod address;
 mod build;
+pub mod elementwise;
 mod local;
 mod ops;
 mod prune;
