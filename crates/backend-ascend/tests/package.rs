@@ -58,20 +58,25 @@ fn tables_are_one_argument_and_one_list() {
     kernel.tables.push(Table { name: "order".into(), values: values(0) });
     kernel.tables.push(Table { name: "peers".into(), values: values(10) });
     let layout = text(&package(&kernel, ""), "layout.py");
-    assert!(layout.contains(r#""order": {2: (0, 1), 3: (0, 1, 2), 4: (0, 1, 2, 3)},"#), "{layout}");
+    // Where each begins, then both.
+    assert!(layout.contains("    3: (2, 5, 0, 1, 2, 10, 11, 12),\n"), "{layout}");
     assert!(layout.contains(r#"Tensor("tables", "i32", "IN", "tables", None),"#), "{layout}");
     let shim = text(&package(&kernel, ""), "kernels/orchestration/sum_of_all_orch.cpp");
     assert!(shim.contains(".expected_arg_count = 5 + 4,"), "{shim}");
     kernel.tables[0].values.remove(&3);
     let found = files(&package(&kernel, "")).unwrap_err();
-    assert_eq!(found.list[0].title, "no package can be made: table `order` has no entries for 3 ranks");
+    assert_eq!(found.list[0].code, "E449");
 }
 
 #[test]
 fn what_has_no_place_in_a_package_is_refused() {
     type Edit = fn(&mut Kernel, &mut Package<'_>);
-    let cases: [(Edit, &str); 10] = [
-        (|k, _| k.tensors[0].name = "lambda".into(), "`lambda` is no identifier of C++ and Python"),
+    let cases: [(Edit, &str); 11] = [
+        (|k, _| k.name = "lambda".into(), "the kernel's name `lambda` is no identifier of C++ and Python"),
+        (
+            |k, _| k.tensors[0].len = Expr::Table("t".into(), Box::new(Expr::Int(0))),
+            "the size or place of `x` is read from a table",
+        ),
         (|k, _| k.areas[0].at = None, "`w0` has no place in the window"),
         (|k, _| k.areas[0].at = Some(Expr::var("rank")), "the place of `w0` in the window depends on `rank`"),
         (|k, _| k.scalars.push("root".into()), "the harness has no value for the scalar `root`"),

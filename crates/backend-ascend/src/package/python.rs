@@ -52,7 +52,7 @@ pub fn tuple<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     }
 }
 
-/// A Python expression of the same value. A table is `TABLES["name"][nranks]`.
+/// A Python expression of the same value; a table is a sequence of its name.
 pub fn expr(e: &Expr) -> String {
     write(e, 0)
 }
@@ -74,7 +74,7 @@ fn write(e: &Expr, outer: u8) -> String {
         },
         Expr::Bin(op, a, b) => binary(*op, a, b, outer),
         Expr::Select(c, a, b) => format!("({} if {} else {})", write(a, 1), write(c, 1), write(b, 1)),
-        Expr::Table(n, i) => format!("TABLES[{}][nranks][{}]", quoted(n), write(i, 0)),
+        Expr::Table(n, i) => format!("{n}[{}]", write(i, 0)),
     }
 }
 

@@ -5,6 +5,7 @@ use super::platform::{Support, platforms, runtimes};
 use super::python::{self, quoted, tuple};
 use super::{Layout, Package, refused};
 use crate::args::{self, ScalarArg, Status, TensorArg};
+use crate::cpp::tables_tensor;
 use crate::tile::{Access, NRANKS, Reach};
 use kbc_diag::Diagnostic;
 use kbc_ir::name::Name;
@@ -77,9 +78,10 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
         );
     }
     let scalars = tuple(args::scalars(kernel).iter().map(|s| quoted(s.name())));
-    let mut lengths = String::new();
+    let mut lengths = vec![];
     for t in &kernel.tensors {
-        let _ = writeln!(lengths, "        {}: {},", quoted(&t.name), python::expr(&t.len));
+        without_table(&t.name, &t.len)?;
+        lengths.push(python::expr(&t.len));
     }
     let mut rows = String::new();
     for row in &layout.rows {
@@ -104,10 +106,8 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
         );
     }
     let mut tables = String::new();
-    for t in &kernel.tables {
-        let of = |r: &u64| t.values.get(r).map(|v| format!("{r}: {}", tuple(v)));
-        let all: Vec<String> = package.claim.ranks.iter().filter_map(of).collect();
-        let _ = writeln!(tables, "    {}: {{{}}},", quoted(&t.name), all.join(", "));
+    for r in package.claim.ranks.iter().filter(|_| !kernel.tables.is_empty()) {
+        let _ = writeln!(tables, "    {r}: {},", tuple(tables_tensor(kernel, *r)?));
     }
     let count = package.claim.count.as_ref();
     let number = |v: Option<u64>| v.map_or_else(|| "None".into(), |v| v.to_string());
@@ -134,7 +134,7 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
             ("TENSORS", &tensors),
             ("SCALARS", &scalars),
             ("TABLES", &tables),
-            ("LENGTHS", &lengths),
+            ("LENGTHS", &tuple(lengths)),
             ("ROWS", &rows),
             ("BYTES", &python::expr(&layout.bytes)),
             ("LAUNCHES", &python::expr(&layout.launches)),
@@ -151,8 +151,17 @@ fn only_sizes(row: &Name, e: &kbc_ir::expr::Expr) -> Result<(), Diagnostic> {
         }
     });
     match other {
-        None => Ok(()),
+        None => without_table(row, e),
         Some(n) => Err(refused(format!("the place of `{row}` in the window depends on `{n}`"))),
+    }
+}
+
+/// Tables are the kernel's alone.
+fn without_table(name: &Name, e: &kbc_ir::expr::Expr) -> Result<(), Diagnostic> {
+    if e.has_table() {
+        Err(refused(format!("the size or place of `{name}` is read from a table")))
+    } else {
+        Ok(())
     }
 }
 

@@ -105,25 +105,25 @@ class Launch:
     def __init__(self, number, nranks, count, seed, data):
         self.number = number
         feeds, self.results, self.origin = golden.launch(nranks, count, number, seed, data)
-        tables = layout.tables(nranks)
-        self.buffers = []  # of each rank: name -> tensor
+        tables = layout.TABLES.get(nranks, ())
+        self.buffers = []  # of each rank: one of TENSORS -> host memory
         for rank in range(nranks):
-            elements = layout.elements(nranks, count, rank)
+            sizes = dict(zip(layout.TENSORS, layout.elements(nranks, count, rank)))
             held = {}
             for t in layout.TENSORS:
                 if t.role == "input":
                     part = golden.part(golden.INPUTS[t.index], feeds[t.index], nranks, rank).flatten()
-                    if part.numel() != elements[t.name]:
-                        raise Wrong(f"{t.name} on rank {rank}: the kernel takes {elements[t.name]} elements, the program {part.numel()}")
-                    held[t.name] = shared(t.dtype, part.numel())
-                    held[t.name][: part.numel()] = part.to(TORCH[t.dtype])
+                    if part.numel() != sizes[t]:
+                        raise Wrong(f"{t.name} on rank {rank}: the kernel takes {sizes[t]} elements, the program {part.numel()}")
+                    held[t] = shared(t.dtype, part.numel())
+                    held[t][: part.numel()] = part.to(TORCH[t.dtype])
                 elif t.role == "output":
-                    held[t.name] = poisoned(t.dtype, elements[t.name])
+                    held[t] = poisoned(t.dtype, sizes[t])
                 elif t.role == "tables":
-                    held[t.name] = shared(t.dtype, len(tables))
-                    held[t.name][: len(tables)] = torch.tensor(tables, dtype=torch.int32)
+                    held[t] = shared(t.dtype, len(tables))
+                    held[t][: len(tables)] = torch.tensor(tables, dtype=torch.int32)
                 elif t.role == "status":
-                    held[t.name] = shared(t.dtype, STATUS_WORDS).zero_()
+                    held[t] = shared(t.dtype, STATUS_WORDS).zero_()
             self.buffers.append(held)
 
     def arguments(self, worker, domain, rank, nranks, count):
@@ -134,7 +134,7 @@ class Launch:
                 size = window_size(nranks, count)
                 args.add_tensor(domain.buffers["window"].tensor((size,), DataType.UINT8), ROLE[t.direction])
             else:
-                held = self.buffers[rank][t.name]
+                held = self.buffers[rank][t]
                 shape = (held.numel(),)
                 args.add_tensor(worker.make_tensor_arg(held, shapes=shape, dtype=DEVICE[t.dtype]), ROLE[t.direction])
         values = {"nranks": domain.domain_size, "count": count, "call": self.number, "ctx": domain.device_ctx}
@@ -145,7 +145,8 @@ class Launch:
     def check(self, nranks):
         """Every rank's status, and every element of every result."""
         for rank, held in enumerate(self.buffers):
-            done, detail = int(held["status"][0]), int(held["status"][1])
+            status = next(held[t] for t in layout.TENSORS if t.role == "status")
+            done, detail = int(status[0]), int(status[1])
             if done != self.number + 1:
                 words = layout.STATUS.get(done)
                 what = f"{words}: {detail}" if words else f"its status is {done}: it did not finish"
@@ -155,7 +156,7 @@ class Launch:
                     continue
                 ty = golden.OUTPUTS[t.index]
                 expected = golden.part(ty, self.results[t.index], nranks, rank).flatten()
-                got, behind = held[t.name][: expected.numel()], held[t.name][expected.numel() :]
+                got, behind = held[t][: expected.numel()], held[t][expected.numel() :]
                 if not poison(behind).all():
                     raise Wrong(f"launch {self.number}, rank {rank}: the kernel writes behind the end of {t.name}")
                 bad = golden.wrong(ty.dtype, got, expected)

@@ -40,25 +40,14 @@ class Row(NamedTuple):
 TENSORS = (
 @TENSORS@)
 SCALARS = @SCALARS@
-# Constant tables by rank count; the kernel takes them as one tensor.
+# The tensor of constant tables of a rank count: where each table begins, then the tables.
 TABLES = {
 @TABLES@}
 
 
-def tables(nranks):
-    """What the kernel takes: where each table starts, then the tables of a rank count one after another."""
-    tables = [table[nranks] for table in TABLES.values()]
-    starts, entries = [], []
-    for table in tables:
-        starts.append(len(tables) + len(entries))
-        entries += table
-    return starts + entries
-
-
 def elements(nranks, count, rank):
-    """Elements of each data tensor on a rank."""
-    return {
-@LENGTHS@    }
+    """Elements on a rank of each input and output, in the order of TENSORS, of which they are the first."""
+    return @LENGTHS@
 
 
 def window(nranks, count):
