@@ -164,6 +164,41 @@ fn objects() -> &'static Path {
     })
 }
 
+/// The number of the line that names the entry.
+fn body_line(kernel: &str) -> usize {
+    kernel.lines().position(|l| l.contains("kernel_entry(")).map_or(0, |i| i + 1)
+}
+
+/// The text with every statement of the body that is a call noting its line, so that instructions in helper functions
+/// are reported where the body calls them.
+fn marked(kernel: &str, body: usize) -> String {
+    let call = |code: &str| {
+        let name = code.split('(').next().unwrap_or("");
+        let word = |c: char| c.is_alphanumeric() || "_:<>".contains(c);
+        !name.is_empty()
+            && name.chars().all(word)
+            && name.starts_with(|c: char| c.is_alphabetic())
+            && code.ends_with(");")
+            && code.matches('(').count() == code.matches(')').count()
+    };
+    let mut out = String::new();
+    let mut open = false;
+    for (i, line) in kernel.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or("").trim();
+        let at = line.len() - line.trim_start().len();
+        if i >= body && !open && call(code) {
+            out += &format!("{}standin::at({}), {}\n", &line[..at], i + 1, &line[at..]);
+        } else {
+            out += &format!("{line}\n");
+        }
+        // An unfinished statement goes on in the next line.
+        if !code.is_empty() {
+            open = !code.ends_with(['{', '}', ';', ':']);
+        }
+    }
+    out
+}
+
 fn write(dir: &Path, name: &str, text: &str) {
     std::fs::write(dir.join(name), text).expect("the folder was made for it");
 }
@@ -171,10 +206,14 @@ fn write(dir: &Path, name: &str, text: &str) {
 /// Compiles a kernel, and its orchestration if there is one. The error is what the compiler says.
 pub fn compile(kernel: &str, orchestration: Option<Orchestration<'_>>) -> Result<Program, String> {
     let object = folder(&format!("kernel-{}", key(&[kernel])), |dir| {
-        write(dir, "kernel.cpp", kernel);
-        let launch = "#include \"kernel.cpp\"\nnamespace standin {\nvoid launch(int64_t *args);\n\
-                      void launch(int64_t *args) { kernel_entry(args); }\n}\n";
-        write(dir, "launch.cpp", launch);
+        let body = body_line(kernel);
+        write(dir, "kernel.cpp", &marked(kernel, body));
+        let launch = format!(
+            "#include \"kernel.cpp\"\nnamespace standin {{\nvoid launch(int64_t *args);\n\
+             void launch(int64_t *args) {{ kernel_entry(args); }}\n\
+             extern const int body_line;\nconst int body_line = {body};\n}}\n"
+        );
+        write(dir, "launch.cpp", &launch);
         compile_one(dir, "launch.cpp", "launch.o")
     })?;
     let (include, config, run) = match orchestration {
