@@ -150,11 +150,21 @@ fn compile_one(dir: &Path, source: &str, object: &str) -> Result<(), String> {
     if out.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&out.stderr).into_owned()) }
 }
 
-/// The model's own objects.
+/// The text that says which functions the orchestration has.
+fn define(include: &str, config: &str, run: &str) -> String {
+    format!(
+        "#include \"{include}\"\nnamespace standin {{\nextern const Orchestration orchestration;\n\
+         const Orchestration orchestration{{{config}, {run}}};\n}}\n"
+    )
+}
+
+/// The model's own objects, and that of a program without an orchestration.
 fn objects() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
         folder(&format!("model-{}", key(&[])), |dir| {
+            write(dir, "none.cpp", &define("pto_orchestration_api.h", "nullptr", "nullptr"));
+            compile_one(dir, "none.cpp", "none.o")?;
             COMMON.iter().try_for_each(|name| {
                 let source = headers().join(format!("standin/{name}.cpp"));
                 compile_one(dir, &source.display().to_string(), &format!("{name}.o"))
@@ -164,6 +174,41 @@ fn objects() -> &'static Path {
     })
 }
 
+/// The number of the line that names the entry.
+fn body_line(kernel: &str) -> usize {
+    kernel.lines().position(|l| l.contains("kernel_entry(")).map_or(0, |i| i + 1)
+}
+
+/// The text with every statement of the body that is a call noting its line, so that instructions in helper functions
+/// are reported where the body calls them.
+fn marked(kernel: &str, body: usize) -> String {
+    let call = |code: &str| {
+        let name = code.split('(').next().unwrap_or("");
+        let word = |c: char| c.is_alphanumeric() || "_:<>".contains(c);
+        !name.is_empty()
+            && name.chars().all(word)
+            && name.starts_with(|c: char| c.is_alphabetic())
+            && code.ends_with(");")
+            && code.matches('(').count() == code.matches(')').count()
+    };
+    let mut out = String::new();
+    let mut open = false;
+    for (i, line) in kernel.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or("").trim();
+        let at = line.len() - line.trim_start().len();
+        if i >= body && !open && call(code) {
+            out += &format!("{}standin::at({}), {}\n", &line[..at], i + 1, &line[at..]);
+        } else {
+            out += &format!("{line}\n");
+        }
+        // An unfinished statement goes on in the next line.
+        if !code.is_empty() {
+            open = !code.ends_with(['{', '}', ';', ':']);
+        }
+    }
+    out
+}
+
 fn write(dir: &Path, name: &str, text: &str) {
     std::fs::write(dir.join(name), text).expect("the folder was made for it");
 }
@@ -171,29 +216,29 @@ fn write(dir: &Path, name: &str, text: &str) {
 /// Compiles a kernel, and its orchestration if there is one. The error is what the compiler says.
 pub fn compile(kernel: &str, orchestration: Option<Orchestration<'_>>) -> Result<Program, String> {
     let object = folder(&format!("kernel-{}", key(&[kernel])), |dir| {
-        write(dir, "kernel.cpp", kernel);
-        let launch = "#include \"kernel.cpp\"\nnamespace standin {\nvoid launch(int64_t *args);\n\
-                      void launch(int64_t *args) { kernel_entry(args); }\n}\n";
-        write(dir, "launch.cpp", launch);
+        let body = body_line(kernel);
+        write(dir, "kernel.cpp", &marked(kernel, body));
+        let launch = format!(
+            "#include \"kernel.cpp\"\nnamespace standin {{\nvoid launch(int64_t *args);\n\
+             void launch(int64_t *args) {{ kernel_entry(args); }}\n\
+             extern const int body_line;\nconst int body_line = {body};\n}}\n"
+        );
+        write(dir, "launch.cpp", &launch);
         compile_one(dir, "launch.cpp", "launch.o")
     })?;
-    let (include, config, run) = match orchestration {
-        Some(o) => ("orchestration.cpp", o.config, o.run),
-        None => ("pto_orchestration_api.h", "nullptr", "nullptr"),
-    };
-    let text = orchestration.map_or("", |o| o.text);
-    let folder = folder(&format!("program-{}", key(&[kernel, text, config, run])), |dir| {
-        write(dir, "orchestration.cpp", text);
-        let submit = format!(
-            "#include \"{include}\"\nnamespace standin {{\nextern const Orchestration orchestration;\n\
-             const Orchestration orchestration{{{config}, {run}}};\n}}\n"
-        );
-        write(dir, "submit.cpp", &submit);
-        compile_one(dir, "submit.cpp", "submit.o")?;
+    let names = orchestration.map_or(["", "", ""], |o| [o.text, o.config, o.run]);
+    let folder = folder(&format!("program-{}", key(&[kernel, names[0], names[1], names[2]])), |dir| {
+        let mut submit = objects().join("none.o");
+        if let Some(o) = orchestration {
+            write(dir, "orchestration.cpp", o.text);
+            write(dir, "submit.cpp", &define("orchestration.cpp", o.config, o.run));
+            compile_one(dir, "submit.cpp", "submit.o")?;
+            submit = dir.join("submit.o");
+        }
         let mut objects = COMMON.map(|name| objects().join(format!("{name}.o"))).to_vec();
-        objects.push(object.join("launch.o"));
+        objects.extend([object.join("launch.o"), submit]);
         let objects: Vec<String> = objects.iter().map(|o| o.display().to_string()).collect();
-        let mut args = vec!["-pthread", "submit.o", "-o", "program"];
+        let mut args = vec!["-pthread", "-o", "program"];
         args.extend(objects.iter().map(String::as_str));
         let out = call(&args, dir);
         if out.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&out.stderr).into_owned()) }

@@ -61,7 +61,7 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
             FLAG(V, MTE3);
             Store(out, a, 64);
             break;
-        case 1:  // expect: race: reads UB bytes 0..256, not ordered after rank 0 MTE2 TLOAD
+        case 1:  // expect: race: reads UB bytes 0..256, not ordered after rank 0 MTE2 TLOAD at kernel line @+1 (call 0)
             Load(a, x, 64);
             TADDS(b, a, 1.0f);
             break;
@@ -222,7 +222,7 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
         case 35:  // expect: only local counters can be waited for
             WaitFor(At(ctx, counter, peer), 1);
             break;
-        case 36:  // expect: all waiting; rank 0 waits at kernel line 29 (call 0, after TASSIGN at line 51) for counter at 0 >= 1, which is 0; rank 1 waits
+        case 36:  // expect: all waiting; rank 0 waits at kernel line @+1 (call 0, after TASSIGN at line 51) for counter at 0 >= 1, which is 0; rank 1 waits
             WaitFor(counter, 1);
             break;
         case 37:  // expect: all waiting; rank 1 waits
@@ -377,7 +377,7 @@ extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ in
             }
             break;
         }
-        case 60:  // expect: TNOTIFY at kernel line 25 (call 0), after TEXPANDS at line @+1: counter at byte 2 is misaligned
+        case 60:  // expect: TNOTIFY at kernel line @+2 (call 0), after TEXPANDS at line @+1: counter at byte 2 is misaligned
             TEXPANDS(a, 1.0f);
             Notify(ctx, reinterpret_cast<int32_t *>(reinterpret_cast<uint8_t *>(counter) + 2), peer);
             break;

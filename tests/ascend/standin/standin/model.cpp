@@ -179,7 +179,7 @@ void fail(const Op &op, const char *f, ...) {
     va_start(args, f);
     const std::string text = format(f, args);
     va_end(args);
-    // These stand in helpers: what came before says which use of it is meant.
+    // What came before says which use of a counter is meant.
     const bool helper = op.name == std::string("TNOTIFY") || op.name == std::string("TWAIT");
     std::string use;
     if (helper && self->before.name != nullptr) {
@@ -196,10 +196,18 @@ void fail_plain(const char *f, ...) {
     stop("rank " + std::to_string(self->id) + " (call " + std::to_string(self->call) + "): " + text);
 }
 
-bool keep(int line) { return world->dropped.count(line) == 0; }
+bool keep(int line) {
+    at(line);
+    return world->dropped.count(line) == 0;
+}
+
+void at(int line) {
+    if (line > body_line) self->line = line;
+}
 
 Op begin(const char *name, int lane, int line) {
-    Op op{name, line, lane, self->id, self->call, ++self->count[lane]};
+    const int shown = line < body_line && self->line != 0 ? self->line : line;
+    Op op{name, shown, lane, self->id, self->call, ++self->count[lane]};
     self->before = self->last;
     self->last = op;
     if (++world->instructions > kMostInstructions) {

@@ -37,6 +37,8 @@ Op begin(const char *name, int lane, int line);
 
 // Whether a numbered line of a guarded kernel stays.
 bool keep(int line);
+// The line of the kernel's body that is being executed: what instructions in helper functions are reported with.
+void at(int line);
 
 // --- unified buffer ---
 // The bytes [at, at + bytes) of the rank's UB, checked for order; read: the number of undefined bytes among them.

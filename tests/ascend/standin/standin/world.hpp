@@ -63,6 +63,7 @@ struct Rank {
     std::map<int, std::pair<Clock, int>> flags;  // set and not waited for: clock and line
     int polls = 0;                // TTESTs in a row that said no
     int dcci_line = 0;            // a dcci without a dsb after it
+    int line = 0;                 // of the kernel's body
     Op last{}, before{};          // the newest instruction, and the one before it
     // While waiting.
     uint64_t wait_offset = 0;
@@ -98,6 +99,9 @@ struct World {
     void pass_on(int from);
     uint64_t random();
 };
+
+// The line where the kernel's body begins; helpers are above it. Defined beside the kernel.
+extern const int body_line;
 
 extern thread_local World *world;
 extern thread_local Rank *self;
