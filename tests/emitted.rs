@@ -9,10 +9,12 @@ use emitted::Case;
 
 /// A program of one collective on `p` ranks; `ty` is f32 and so on.
 fn program(ty: &str, p: u64, signature: &str, body: &str) -> String {
-    let signature = signature.replace("TY", ty);
+    head(p) + &format!("program case{} {{ {body} }}\n", signature.replace("TY", ty))
+}
+
+fn head(p: u64) -> String {
     format!(
-        "param tp = {p}\nparam n = 100\ntopology sys = full(tp) {{ link: 50 GB/s, 500 ns }}\nmesh m = sys[tp]\n\
-         program case{signature} {{ {body} }}\n"
+        "param tp = {p}\nparam n = 100\ntopology sys = full(tp) {{ link: 50 GB/s, 500 ns }}\nmesh m = sys[tp]\n"
     )
 }
 
@@ -75,7 +77,10 @@ fn all_to_all() {
 #[test]
 fn broadcast() {
     let body = "broadcast(x, over: tp, using: ALG)";
-    sweep("(x: TY[n] only(1@tp)) -> TY[n]", body, &["direct", "binary_tree", "binomial", "line"], &ANY);
+    let signature = "(x: TY[n] only(1@tp)) -> TY[n]";
+    sweep(signature, body, &["binomial"], &ANY);
+    // With root 1 two ranks are kernels of their own.
+    sweep(signature, body, &["direct", "binary_tree", "line"], &[3, 4, 8]);
 }
 
 #[test]
@@ -97,4 +102,43 @@ fn types_and_combiners() {
         let body = "all_gather(x, dim: 0, over: tp, using: ring)";
         emitted(&program(ty, 3, "(x: TY[n@tp]) -> TY[n]", body)).check(&sizes(&[3, 4]), 3);
     }
+}
+
+/// A kernel of exact operations between two collectives, a bias of fewer dimensions, several regions in one kernel.
+const EXACT: &str = "
+kernel f(a, b) = max(a + b, 0) * 0.5
+kernel g(a, b) = select(a < b, abs(a) - b, a / 4)
+program case(x: TY[12, n] partial(sum@tp), b: TY[n], r: TY[12, n]) -> TY[12, n] {
+    let s = reduce_scatter(x, sum, dim: 0, over: tp, using: direct)
+    let y: TY[12@tp, n] = f(s, b)
+    g(all_gather(y, dim: 0, over: tp, using: ring), r)
+}
+";
+
+#[test]
+fn elementwise() {
+    for ty in ["f32", "f16", "bf16"] {
+        emitted(&(head(3) + &EXACT.replace("TY", ty)))
+            .check(&[(2, 0), (2, 1), (3, 5), (3, 1000), (4, 37)], 2);
+    }
+}
+
+/// Jobs that together reach every line: a tail, several tiles, and another launch on the same window.
+fn every_line_is_needed(algorithm: &str) {
+    let body = format!("all_reduce(x, sum, over: tp, using: {algorithm})");
+    let mut case = emitted(&program("f32", 3, REDUCED, &body));
+    let program = standin::compile(&standin::guarded(&case.text), None).unwrap_or_else(|e| panic!("{e}"));
+    let jobs: Vec<_> = [(3, 50), (4, 17000)].map(|(p, n)| case.at(p, n, 3).job).into();
+    let lines = standin::deletable(&case.text);
+    assert!(lines.len() >= 10, "{lines:?}");
+    let spare = standin::redundant(&program, &case.text, &jobs);
+    let text: Vec<&str> = case.text.lines().collect();
+    let named: Vec<Vec<String>> =
+        spare.iter().map(|d| d.iter().map(|l| format!("{l}: {}", text[l - 1].trim())).collect()).collect();
+    assert!(spare.is_empty(), "{algorithm}: not needed: {named:#?}\n{}", case.text);
+}
+
+#[test]
+fn every_fence_flag_wait_and_notify_is_needed() {
+    ["ring", "one_phase", "two_phase"].into_iter().for_each(every_line_is_needed);
 }

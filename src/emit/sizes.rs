@@ -159,8 +159,7 @@ impl<'a> Makers<'a> {
             // Several counts where they tell forms apart: at the program's own rank count and at the first others.
             let counts = match i {
                 0 => 3,
-                1..4 => 2,
-                _ => 1,
+                _ => 2,
             };
             out.extend(COUNTS[..counts].iter().filter_map(|n| self.make(r, Some((name, *n)))));
         }

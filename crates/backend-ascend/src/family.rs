@@ -332,7 +332,6 @@ impl Basis {
             power.clone(),
             log,
             Expr::un(UnOp::CeilLog2, p.clone()),
-            Expr::bin(BinOp::Div, p.clone(), Expr::Int(2)),
             part(&n, p.clone()),
             part(&n, Expr::Int(2)),
             part(&n, times(2, &p)),
@@ -342,7 +341,10 @@ impl Basis {
             part(&n, Expr::Int(3)),
             Expr::bin(BinOp::Mul, p.clone(), p.clone()),
         ];
-        list.extend(sizes.iter().map(|s| part(&Expr::Int(*s as i64), p.clone())));
+        // Parts of the program's own sizes are more likely than what only looks like them at a few rank counts.
+        let parts = sizes.iter().map(|s| part(&Expr::Int(*s as i64), p.clone()));
+        list.splice(2..2, parts);
+        list.push(Expr::bin(BinOp::Div, p.clone(), Expr::Int(2)));
         let at = |e: &Expr, i: &Instance| {
             e.eval(&|v: &Name| match v.as_str() {
                 NRANKS => Some(i.ranks as i64),

@@ -4,9 +4,10 @@
 //! dimensions before. Matrix products and reductions of a dimension are refused: they belong to other kernels.
 
 use super::address::{self, add, cut, mul, product, sub};
+use super::elementwise::{Arg, Chain, Step};
 use super::ops::Run;
 use super::{Lower, refuse};
-use crate::tile::{Gm, Op, Stmt, VArg, VecOp};
+use crate::tile::{Gm, Op, Stmt, TileId, VArg, VecOp};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{BufferId, LocalOp};
@@ -70,9 +71,7 @@ impl Lower<'_, '_> {
                     this.copy_run(dtype, shifted(&to, &mul(o, &run)), from, run.clone());
                 });
             }
-            LocalOp::Compute { .. } => {
-                return Err(refuse(span, "an elementwise function", "simulate it with `--target sim`").into());
-            }
+            LocalOp::Compute { func, dst, args } => self.compute(func, *dst, args, span)?,
             LocalOp::Matmul { .. } => {
                 return Err(refuse(
                     span,
@@ -161,6 +160,90 @@ impl Lower<'_, '_> {
         self.build.push(Stmt::For { var, lo: Expr::Int(0), hi: count.clone(), body });
     }
 
+    /// An elementwise function: loops over the dimensions before the longest common run, tiles along it.
+    fn compute(
+        &mut self,
+        func: &kbc_ir::scalar::ScalarFn,
+        dst: BufferId,
+        args: &[BufferId],
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let shape = self.dims(dst);
+        let shapes: Vec<Vec<Expr>> = args.iter().map(|a| self.dims(*a)).collect();
+        if shapes.iter().any(|s| s.len() > shape.len()) {
+            return Err(refuse(span, "operands of more dimensions than the result", "reshape them before"));
+        }
+        // The dimensions from `split` on are one run in every operand.
+        let mut split = shape.len();
+        while split > 0 && shapes.iter().all(|s| same_from(s, &shape, split - 1)) {
+            split -= 1;
+        }
+        let run = product(&shape[split..]);
+        let dtype = self.schedule.buffer(dst).dtype;
+        let chain = super::elementwise::chain(func, dtype).map_err(|d| d.primary(span, "computed here"))?;
+        let mut places: Vec<Gm> = args.iter().map(|a| self.whole(*a)).collect();
+        let mut to = self.whole(dst);
+        // One loop for each dimension before the run; dimensions of one element need none.
+        let mut loops = vec![];
+        for d in 0..split {
+            if shape[d] == Expr::Int(1) {
+                continue;
+            }
+            self.build.open();
+            let var = self.build.fresh("row");
+            let index = Expr::var(var.clone());
+            to = shifted(&to, &mul(&index, &product(&shape[d + 1..])));
+            for (place, s) in places.iter_mut().zip(&shapes) {
+                let lead = shape.len() - s.len();
+                if d >= lead && s[d - lead] == shape[d] {
+                    *place = shifted(place, &mul(&index, &product(&s[d - lead + 1..])));
+                }
+            }
+            loops.push((var, shape[d].clone()));
+        }
+        self.elementwise(&chain, dtype, &to, (args, &places), &run);
+        for (var, hi) in loops.into_iter().rev() {
+            let body = self.build.close();
+            self.build.push(Stmt::For { var, lo: Expr::Int(0), hi, body });
+        }
+        Ok(())
+    }
+
+    fn elementwise(
+        &mut self,
+        chain: &Chain,
+        dtype: DType,
+        to: &Gm,
+        (args, places): (&[BufferId], &[Gm]),
+        run: &Expr,
+    ) {
+        let registers: Vec<TileId> = (0..chain.registers).map(|i| self.tile(chain.compute, i)).collect();
+        let narrow = (dtype != chain.compute).then(|| self.tile(dtype, 0));
+        let mask = chain.mask.then(|| self.mask_tile());
+        let loads: Vec<(DType, Gm)> =
+            args.iter().map(|a| self.schedule.buffer(*a).dtype).zip(places.to_vec()).collect();
+        self.tiles_loop(run, |this, pos, len| {
+            for ((from, place), register) in loads.iter().zip(&registers) {
+                if *from == chain.compute {
+                    this.load(*register, len, place, pos);
+                } else {
+                    let narrow = this.tile(*from, 0);
+                    this.load(narrow, len, place, pos);
+                    this.convert(*register, narrow);
+                }
+            }
+            for step in &chain.steps {
+                let op = step_op(step, &registers, mask, len);
+                this.build.push(Stmt::Op(op));
+            }
+            let result = registers[chain.result];
+            if let Some(narrow) = narrow {
+                this.convert(narrow, result);
+            }
+            this.store(to, pos, narrow.unwrap_or(result), len);
+        });
+    }
+
     /// `dst[..total] = 0`
     pub(super) fn fill_zero(&mut self, dtype: DType, to: Gm, total: Expr) -> Result<(), Diagnostic> {
         let tile = self.tile(dtype, 0);
@@ -176,4 +259,35 @@ impl Lower<'_, '_> {
 /// The same memory, `by` elements further.
 fn shifted(gm: &Gm, by: &Expr) -> Gm {
     Gm { offset: add(&gm.offset, by), ..gm.clone() }
+}
+
+/// Whether the dimension `from` and all behind it are those of the result.
+fn same_from(s: &[Expr], shape: &[Expr], from: usize) -> bool {
+    let lead = shape.len() - s.len();
+    from >= lead && s[from - lead..] == shape[from..]
+}
+
+/// A step of a chain on its tiles.
+fn step_op(step: &Step, registers: &[TileId], mask: Option<TileId>, len: &Expr) -> Op {
+    let tile = |r: &usize| registers[*r];
+    match step {
+        Step::Vector { op, dst, args } => {
+            let arg = |a: &Arg| match a {
+                Arg::Reg(r) => VArg::Tile(tile(r)),
+                Arg::Num(v) => VArg::Num(*v),
+            };
+            Op::Vector { op: *op, dst: tile(dst), args: args.iter().map(arg).collect(), len: len.clone() }
+        }
+        Step::Select { cmp, dst, a, b, x, y } => Op::Select {
+            cmp: *cmp,
+            dst: tile(dst),
+            a: tile(a),
+            b: tile(b),
+            x: tile(x),
+            y: tile(y),
+            // A chain with a selection says that it needs a mask.
+            mask: mask.unwrap_or(registers[*dst]),
+            len: len.clone(),
+        },
+    }
 }

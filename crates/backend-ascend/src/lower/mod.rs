@@ -72,6 +72,7 @@ pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnost
         places,
         build: Build::new(),
         tiles: vec![],
+        mask: None,
         names: vec![],
     };
     lower.all()?;
@@ -156,6 +157,8 @@ struct Lower<'a, 's> {
     places: Places<'a>,
     build: Build,
     tiles: Vec<Tile>,
+    /// The tile for the bits of comparisons, once there is one.
+    mask: Option<TileId>,
     /// What names of the schedule stand for, innermost last.
     names: Vec<(Name, Expr)>,
 }
@@ -311,16 +314,33 @@ impl Lower<'_, '_> {
 
     /// The tile number `index` of a dtype.
     fn tile(&mut self, dtype: DType, index: usize) -> TileId {
-        let mut of = (0..self.tiles.len()).filter(|i| self.tiles[*i].dtype == dtype);
+        let mask = self.mask;
+        let data = |i: &usize| mask != Some(TileId(*i as u32));
+        let mut of = (0..self.tiles.len()).filter(data).filter(|i| self.tiles[*i].dtype == dtype);
         if let Some(i) = of.nth(index) {
             return TileId(i as u32);
         }
+        self.another(dtype);
+        self.tile(dtype, index)
+    }
+
+    /// The tile for the bits of comparisons: as many bytes as other tiles have elements, which is more than it needs.
+    fn mask_tile(&mut self) -> TileId {
+        if let Some(mask) = self.mask {
+            return mask;
+        }
+        let mask = self.another(DType::U8);
+        self.mask = Some(mask);
+        mask
+    }
+
+    fn another(&mut self, dtype: DType) -> TileId {
         let name = match self.tiles.len() {
             n @ 0..26 => char::from(b'a' + n as u8).to_string(),
             n => format!("t{n}"),
         };
         self.tiles.push(Tile { name: name.into(), dtype, elements: TILE, at: None });
-        self.tile(dtype, index)
+        TileId(self.tiles.len() as u32 - 1)
     }
 
     fn signals(&self, id: kbc_ir::schedule::SignalId) -> SignalsId {
