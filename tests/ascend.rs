@@ -410,8 +410,8 @@ fn an_orchestration_submits_the_kernel() {
 
 #[test]
 fn ordering_lines_are_found_and_guarded() {
-    let text = "a();\n    dsb(DSB_DDR);  // now\nvoid Notify(int x) {\n\tset_flag(P, Q, E);\n  wait_flag(P, Q, E);\nTWAIT(s,\n";
-    assert_eq!(deletable(text), [2, 4, 5]);
+    let text = "a();\n    dsb(DSB_DDR);  // now\nvoid Notify(int x) {\n\tset_flag(P, Q, E);\n  wait_flag(P, Q, E);\nTWAIT(s,\n    1);\n";
+    assert_eq!(deletable(text), [2, 4, 5, 6]);
     assert_eq!(flag_pairs(text), [[4, 5]]);
     let guarded = guarded(text);
     assert!(guarded.contains("\n    if (standin::keep(2)) dsb(DSB_DDR);  // now\n"), "{guarded}");

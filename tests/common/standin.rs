@@ -188,8 +188,8 @@ fn marked(kernel: &str, body: usize) -> String {
         !name.is_empty()
             && name.chars().all(word)
             && name.starts_with(|c: char| c.is_alphabetic())
-            && code.ends_with(");")
-            && code.matches('(').count() == code.matches(')').count()
+            && (code.ends_with(',')
+                || code.ends_with(");") && code.matches('(').count() == code.matches(')').count())
     };
     let mut out = String::new();
     let mut open = false;
@@ -380,14 +380,10 @@ const ORDERING: [&str; 11] = [
     "pto::comm::TWAIT(",
 ];
 
-/// Numbers, from 1, of the lines that are one ordering statement.
+/// Numbers, from 1, of the lines where an ordering statement begins (it may go on in the next ones).
 pub fn deletable(text: &str) -> Vec<usize> {
-    let one = |line: &str| {
-        let line = line.trim();
-        ORDERING.iter().any(|w| line.starts_with(w))
-            && line.split("//").next().is_some_and(|c| c.trim().ends_with(';'))
-    };
-    text.lines().enumerate().filter(|(_, l)| one(l)).map(|(i, _)| i + 1).collect()
+    let begins = |line: &str| ORDERING.iter().any(|w| line.trim_start().starts_with(w));
+    text.lines().enumerate().filter(|(_, l)| begins(l)).map(|(i, _)| i + 1).collect()
 }
 
 /// The lines of each `set_flag` and of the next `wait_flag` with the same words: leaving out both keeps pairs.
