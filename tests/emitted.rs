@@ -6,6 +6,8 @@ mod emitted;
 mod standin;
 
 use emitted::Case;
+use kbc_backend_ascend::lower::elementwise::{Bound, bound};
+use kbc_ir::scalar::ScalarUn;
 
 /// A program of one collective on `p` ranks; `ty` is f32 and so on.
 fn program(ty: &str, p: u64, signature: &str, body: &str) -> String {
@@ -85,23 +87,24 @@ fn broadcast() {
 
 #[test]
 fn types_and_combiners() {
-    for ty in ["f16", "bf16", "i32"] {
-        for combine in ["sum", "max", "min"] {
-            let signature = REDUCED.replace("sum@tp", &format!("{combine}@tp"));
-            let body = format!("all_reduce(x, {combine}, over: tp, using: two_phase)");
-            emitted(&program(ty, 3, &signature, &body)).check(&sizes(&[3, 4]), 3);
-        }
-    }
-    for combine in ["max", "min"] {
+    let all = [
+        ("f32", "max"),
+        ("f16", "sum"),
+        ("f16", "min"),
+        ("bf16", "sum"),
+        ("bf16", "max"),
+        ("i32", "sum"),
+        ("i32", "min"),
+        ("f32", "prod"),
+    ];
+    for (ty, combine) in all {
         let signature = REDUCED.replace("sum@tp", &format!("{combine}@tp"));
-        let body = format!("all_reduce(x, {combine}, over: tp, using: ring)");
-        emitted(&program("f32", 3, &signature, &body)).check(&sizes(&[3, 4]), 3);
+        let body = format!("all_reduce(x, {combine}, over: tp, using: two_phase)");
+        emitted(&program(ty, 3, &signature, &body)).check(&sizes(&[3, 4]), 3);
     }
-    // Types that move and do not reduce.
-    for ty in ["u8", "i64"] {
-        let body = "all_gather(x, dim: 0, over: tp, using: ring)";
-        emitted(&program(ty, 3, "(x: TY[n@tp]) -> TY[n]", body)).check(&sizes(&[3, 4]), 3);
-    }
+    // A type that moves and does not reduce.
+    let body = "all_gather(x, dim: 0, over: tp, using: ring)";
+    emitted(&program("u8", 3, "(x: TY[n@tp]) -> TY[n]", body)).check(&sizes(&[3, 4]), 3);
 }
 
 /// A kernel of exact operations between two collectives, a bias of fewer dimensions, several regions in one kernel.
@@ -141,4 +144,98 @@ fn every_line_is_needed(algorithm: &str) {
 #[test]
 fn every_fence_flag_wait_and_notify_is_needed() {
     ["ring", "one_phase", "two_phase"].into_iter().for_each(every_line_is_needed);
+}
+
+/// Schedules by hand: pulls, credits, roles that differ from rank to rank, several collectives on one window.
+#[test]
+fn schedules_by_hand() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/ir/tests/kir/good");
+    let mut refused = vec![];
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("a folder").map(|f| f.expect("a file").path()).collect();
+    files.sort();
+    for path in files {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).expect("text");
+        match Case::of_schedule(&name, &text) {
+            Ok(mut case) => {
+                let ranks = case.ranks()[0];
+                case.check(&[(ranks, 0)], 3);
+            }
+            Err(why) => refused.push(format!("{name}: {why}")),
+        }
+    }
+    let words: Vec<&str> = refused.iter().map(|r| r.as_str()).collect();
+    let expected = ["host_program.kir: E470 a host program", "mesh2x3.kir: E470 region @c0 has 2 streams"];
+    assert!(
+        words.len() == expected.len() && words.iter().zip(expected).all(|(w, e)| w.starts_with(e)),
+        "{words:#?}"
+    );
+}
+
+/// Every program of `specs` that emission accepts; those it does not accept have matrix products.
+#[test]
+fn specs() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("specs");
+    let (mut ran, mut refused) = (vec![], vec![]);
+    for file in std::fs::read_dir(folder).expect("a folder").map(|f| f.expect("a file").path()) {
+        if file.extension().is_none_or(|e| e != "kb") {
+            continue;
+        }
+        let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+        match Case::of_file(&file) {
+            Ok(mut case) => {
+                case.check_own(3);
+                ran.push(name);
+            }
+            Err(why) => {
+                assert!(why.starts_with("E470 a matrix product"), "{name}: {why}");
+                refused.push(name);
+            }
+        }
+    }
+    refused.sort();
+    assert!(ran.len() >= 7, "{ran:?}");
+    assert_eq!(refused, ["dp_tp.kb", "ffn_tp.kb", "mlp_sequence.kb"]);
+}
+
+/// Functions without an exact form stay within the bounds that [`bound`] states.
+#[test]
+fn functions() {
+    let names = ["exp", "log", "tanh", "erf", "sin", "cos", "sqrt", "rsqrt"];
+    let kernels: String = names.iter().map(|f| format!("kernel k_{f}(a) = {f}(abs(a) + 0.125)\n")).collect();
+    let results = names.map(|_| "f32[n]").join(", ");
+    let values = names.map(|f| format!("k_{f}(y)")).join(", ");
+    let text = head(3)
+        + &kernels
+        + &format!("program case(x: f32[n@tp]) -> ({results}) {{ let y: f32[n] = x;\n ({values}) }}\n");
+    let mut case = emitted(&text);
+    let (sized, got) = case.outputs(3, 5000, 1);
+    for (i, name) in names.iter().enumerate() {
+        let f = ScalarUn::parse(name).expect("a function");
+        for (want, got) in floats(&sized.expected[0][0][i]).zip(floats(&got[0][0][i])) {
+            let ulp = f32::EPSILON * want.abs().max(f32::MIN_POSITIVE);
+            // The simulator's own function and the model's may each be off by one unit more.
+            let allowed = match bound(f) {
+                None => 0.0,
+                Some(Bound::Ulps(n)) => (n as f32 + 2.0) * ulp,
+                Some(Bound::Absolute { error, .. }) => error as f32 + 2.0 * ulp,
+            };
+            assert!((want - got).abs() <= allowed, "{name}: {got} for {want}");
+        }
+    }
+}
+
+fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> {
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+}
+
+/// The largest domain of the runtime compiles, a larger one is an error with its reason.
+#[test]
+fn ranks_up_to_the_runtimes_limit() {
+    let at = |p: u64| program("f32", p, REDUCED, "all_reduce(x, sum, over: tp, using: ring)");
+    let case = emitted(&at(64));
+    assert!(case.ranks().contains(&64), "{:?}", case.ranks());
+    let why = Case::new(&at(65), &[]).err().expect("65 are too many");
+    assert!(why.starts_with("E471 65 ranks are more than a domain can have"), "{why}");
 }

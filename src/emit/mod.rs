@@ -64,7 +64,21 @@ pub fn kernel(
         return Err(Diagnostic::error("E417", format!("there is no target profile {target}")).into());
     };
     let family = family(session, built, schedule)?;
-    let mut kernel = family.kernel.clone();
+    let kernel = complete(session, &family.kernel, profile, print_after)?;
+    Ok(Emitted { family, kernel, profile })
+}
+
+/// A lowered kernel with layout, addresses, fences and flags, verified.
+///
+/// # Errors
+/// Of a pass or the verifier.
+pub fn complete(
+    session: &Session,
+    lowered: &Kernel,
+    profile: &Profile,
+    print_after: &[String],
+) -> Result<Kernel, Diagnostics> {
+    let mut kernel = lowered.clone();
     lower::fit_tiles(&mut kernel, profile.ub);
     let show = |name: &str, kernel: &Kernel| {
         if print_after.iter().any(|w| w == name || w == "all") {
@@ -77,7 +91,7 @@ pub fn kernel(
         show(pass.name, &kernel);
     }
     verify::verify(&kernel, profile)?;
-    Ok(Emitted { family, kernel, profile })
+    Ok(kernel)
 }
 
 /// Emits a program whose schedule was proven and, as `report` says, executed.

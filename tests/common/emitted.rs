@@ -9,12 +9,16 @@ use crate::standin::{self, Arg, Job, Outputs};
 use clap::Parser;
 use kbc::build::{self, Built};
 use kbc::cli::{Cli, Command, Watch};
+use kbc::emit::sizes::Family;
 use kbc::emit::{self, Emitted};
 use kbc::session::{Failure, Session};
 use kbc_backend_ascend::args::{ScalarArg, TensorArg, scalars, tensors};
 use kbc_backend_ascend::cpp;
+use kbc_backend_ascend::family::{self, Instance};
+use kbc_backend_ascend::lower::lower;
 use kbc_backend_ascend::passes::layout;
-use kbc_backend_ascend::tile::{COUNT, NRANKS, RANK};
+use kbc_backend_ascend::profile;
+use kbc_backend_ascend::tile::{COUNT, Kernel, NRANKS, RANK};
 use kbc_backend_sim::generate::{ExactRange, exact, normal};
 use kbc_backend_sim::interp::{RunOptions, run};
 use kbc_backend_sim::shard::{Part, cut};
@@ -23,13 +27,22 @@ use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::schedule::{BufferRole, Schedule};
+use std::path::Path;
 
 /// A program's kernel.
 pub struct Case {
     session: Session,
-    built: Built,
-    pub emitted: Emitted,
+    from: From,
+    pub kernel: Kernel,
     pub text: String,
+}
+
+/// What a kernel was made from.
+enum From {
+    /// A program: also at other sizes.
+    Program(Box<(Built, Family)>),
+    /// A schedule as it is.
+    Schedule(Box<Schedule>),
 }
 
 /// One size of a case, with what the simulator says about it.
@@ -53,29 +66,66 @@ impl Case {
     pub fn new(source: &str, defines: &[&str]) -> Result<Case, String> {
         let mut line = vec!["kbc", "compile", "case.kb", "--quiet"];
         defines.iter().for_each(|d| line.extend(["-D", d]));
-        let cli = Cli::parse_from(line);
+        Self::of_command(&Cli::parse_from(line), vec![("case.kb".into(), source.into())])
+    }
+
+    /// Emits the program of a file.
+    pub fn of_file(path: &Path) -> Result<Case, String> {
+        Self::of_command(&Cli::parse_from(["kbc", "compile", &path.to_string_lossy(), "--quiet"]), vec![])
+    }
+
+    fn of_command(cli: &Cli, texts: Vec<(String, String)>) -> Result<Case, String> {
         let Command::Compile(args) = &cli.command else { unreachable!("the line says compile") };
-        let mut session = Session::new(&cli).fresh(vec![("case.kb".into(), source.into())]);
+        let mut session = Session::new(cli).fresh(texts);
         let built = build::build(&mut session, &args.source, "default", &Watch::default()).map_err(failed)?;
         let schedule = built.module.schedule().expect("the default pipeline makes one").clone();
         let emitted = emit::kernel(&mut session, &built, &schedule, "a2a3", &[]).map_err(failed)?;
-        let what = cpp::KernelText { source: "case.kb".into(), notes: vec![] };
-        let text = cpp::kernel(&emitted.kernel, &what).map_err(|d| words(&d.into()))?;
-        Ok(Case { session, built, emitted, text })
+        let Emitted { family, kernel, .. } = emitted;
+        let text = text(&kernel)?;
+        Ok(Case { session, from: From::Program(Box::new((built, family))), kernel, text })
+    }
+
+    /// Emits a schedule written in the IR's text.
+    pub fn of_schedule(name: &str, source: &str) -> Result<Case, String> {
+        let cli = Cli::parse_from(["kbc", "check", name, "--quiet"]);
+        let mut session = Session::new(&cli).fresh(vec![(name.into(), source.into())]);
+        let (_, module) = kbc::commands::load_kir(&mut session, name).map_err(failed)?;
+        let schedule = module.schedule().ok_or("no schedule")?.clone();
+        let count = 0;
+        let ranks = schedule.mesh.ranks();
+        let kernel = lower(&schedule, &|_| None).map_err(|d| words(&d))?;
+        let kernel = family::single(&Instance { ranks, count, kernel });
+        let profile = profile::find("a2a3").expect("there is one");
+        let kernel = emit::complete(&session, &kernel, profile, &[]).map_err(|d| words(&d))?;
+        let text = text(&kernel)?;
+        Ok(Case { session, from: From::Schedule(Box::new(schedule)), kernel, text })
+    }
+
+    /// Rank counts that the kernel serves.
+    pub fn ranks(&self) -> Vec<u64> {
+        match &self.from {
+            From::Program(p) => p.1.ranks.clone(),
+            From::Schedule(s) => vec![s.mesh.ranks()],
+        }
     }
 
     /// The schedule at a size, and its job.
     pub fn at(&mut self, ranks: u64, count: u64, calls: usize) -> Sized {
-        let own = self.built.module.schedule().expect("checked above").clone();
-        let family = &self.emitted.family;
-        assert!(family.ranks.contains(&ranks), "{ranks} ranks are not claimed: {:?}", family.ranks);
-        let line = (ranks != own.mesh.ranks()).then(|| {
-            let text = format!("full({ranks})");
-            (text.clone(), self.session.add_text("line", &text))
-        });
-        let defines: Vec<_> = family.count.iter().map(|n| (n.clone(), count.to_string())).collect();
-        let resized = build::again(&self.built, line, &defines).expect("it exists at claimed sizes");
-        self.job(&resized.schedule, ranks, count, calls)
+        assert!(self.ranks().contains(&ranks), "{ranks} ranks are not claimed: {:?}", self.ranks());
+        let schedule = match &self.from {
+            From::Schedule(s) => (**s).clone(),
+            From::Program(program) => {
+                let (built, family) = &**program;
+                let own = built.module.schedule().expect("checked above");
+                let line = (ranks != own.mesh.ranks()).then(|| {
+                    let text = format!("full({ranks})");
+                    (text.clone(), self.session.add_text("line", &text))
+                });
+                let defines: Vec<_> = family.count.iter().map(|n| (n.clone(), count.to_string())).collect();
+                build::again(built, line, &defines).expect("it exists at claimed sizes").schedule
+            }
+        };
+        self.job(&schedule, ranks, count, calls)
     }
 
     fn job(&self, schedule: &Schedule, ranks: u64, count: u64, calls: usize) -> Sized {
@@ -114,7 +164,7 @@ impl Case {
     }
 
     fn arguments(&self, schedule: &Schedule, inputs: &[Vec<Tensor>], ranks: u64, count: u64) -> Job {
-        let kernel = &self.emitted.kernel;
+        let kernel = &self.kernel;
         let value = |e: &Expr, rank: u64| {
             e.eval(&|n: &Name| match n.as_str() {
                 NRANKS => Some(ranks as i64),
@@ -180,6 +230,23 @@ impl Case {
         Ok(())
     }
 
+    /// Runs the kernel at one size: what the simulator says, and what came out.
+    pub fn outputs(&mut self, ranks: u64, count: u64, calls: usize) -> (Sized, Outputs) {
+        let program = standin::compile(&self.text, None).unwrap_or_else(|e| panic!("{e}\n{}", self.text));
+        let sized = self.at(ranks, count, calls);
+        let got = program.run_one(&sized.job).unwrap_or_else(|e| panic!("{e}\n{}", self.text));
+        (sized, got)
+    }
+
+    /// Compiles the kernel and runs it at the size its program has.
+    pub fn check_own(&mut self, calls: usize) {
+        let From::Program(program) = &self.from else { panic!("a schedule has one size") };
+        let (built, family) = &**program;
+        let count = family.count.as_ref().and_then(|n| built.number(n)).unwrap_or(0);
+        let ranks = built.module.mesh.ranks();
+        self.check(&[(ranks, count)], calls);
+    }
+
     /// Compiles the kernel once and runs it at all sizes.
     pub fn check(&mut self, sizes: &[(u64, u64)], calls: usize) {
         let program = standin::compile(&self.text, None).unwrap_or_else(|e| panic!("{e}\n{}", self.text));
@@ -193,6 +260,11 @@ impl Case {
             }
         }
     }
+}
+
+fn text(kernel: &Kernel) -> Result<String, String> {
+    let what = cpp::KernelText { source: "case.kb".into(), notes: vec![] };
+    cpp::kernel(kernel, &what).map_err(|d| words(&d.into()))
 }
 
 fn bytes(data: &Data) -> Vec<u8> {

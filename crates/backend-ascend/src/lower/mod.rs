@@ -17,7 +17,7 @@ use build::Build;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
-use kbc_ir::schedule::{BufferId, MAIN, RankSet, Region, Role, SStmt, Schedule};
+use kbc_ir::schedule::{BufferId, Calls, MAIN, RankSet, Region, Role, SStmt, Schedule};
 use kbc_ir::types::DType;
 use kbc_ir::walk::{self, Act, Cursor, Fault, Step};
 use std::collections::BTreeMap;
@@ -48,6 +48,12 @@ pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnost
         return Err(
             refuse(host.span, "a host program has no emitted form", "leave the `host` section away").into()
         );
+    }
+    if schedule.calls != Calls::Any {
+        return Err(Diagnostic::error("E470", format!("{} is not safe call after call", schedule.name))
+            .note("a domain serves many launches, at any skew between ranks")
+            .help("run the pass `synchronize`, which makes it so, or write `schedule calls any` and prove it")
+            .into());
     }
     let program = walk::Program::compile(schedule)?;
     let storage = Storage::new(schedule, &program)?;
