@@ -345,6 +345,8 @@ impl Basis {
         let parts = sizes.iter().map(|s| part(&Expr::Int(*s as i64), p.clone()));
         list.splice(2..2, parts);
         list.push(Expr::bin(BinOp::Div, p.clone(), Expr::Int(2)));
+        // What is left over of a power of two.
+        list.push(Expr::bin(BinOp::Sub, p.clone(), power.clone()));
         let at = |e: &Expr, i: &Instance| {
             e.eval(&|v: &Name| match v.as_str() {
                 NRANKS => Some(i.ranks as i64),
