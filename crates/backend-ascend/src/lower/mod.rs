@@ -289,18 +289,9 @@ impl Lower<'_, '_> {
         e.subst(&|n| names.iter().rev().find(|(m, _)| m == n).map(|(_, v)| v.clone())).simplify()
     }
 
-    /// An expression in mesh coordinates, for another rank.
+    /// An expression in mesh coordinates, for a rank.
     fn expr_on(&self, e: &Expr, rank: &Expr) -> Expr {
-        let mesh = &self.schedule.mesh;
-        let mut stride = mesh.ranks();
-        let mut coords = vec![];
-        for axis in &mesh.axes {
-            stride /= axis.size.max(1);
-            let q = address::bin(BinOp::Div, rank, &Expr::Int(stride as i64));
-            let whole = stride * axis.size == mesh.ranks();
-            coords.push((axis.name.clone(), if whole { q } else { q.modulo(Expr::Int(axis.size as i64)) }));
-        }
-        e.subst(&|n| coords.iter().find(|(m, _)| m == n).map(|(_, v)| v.clone())).simplify()
+        storage::on_rank(self.schedule, e, rank)
     }
 
     /// Local sizes of a buffer; those that depend on the rank have names.

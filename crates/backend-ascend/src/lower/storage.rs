@@ -14,7 +14,7 @@ use kbc_ir::walk;
 
 /// Where a buffer lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Home {
+enum Home {
     /// An argument.
     Tensor(TensorId),
     /// The window.
@@ -39,7 +39,7 @@ impl Storage {
         let uses = Uses::of(schedule);
         let mut out =
             Storage { homes: vec![], tensors: vec![], areas: vec![], windows: vec![], copied: vec![] };
-        let rank = [(schedule.mesh.axes.first().map(|a| a.name.clone()), Expr::var(crate::tile::RANK))];
+        let rank = Expr::var(crate::tile::RANK);
         // Arguments first: inputs in order, then results.
         let mut arguments: Vec<(u8, u32, usize)> = vec![];
         for (i, b) in schedule.buffers.iter().enumerate() {
@@ -56,7 +56,7 @@ impl Storage {
             let len = b
                 .dims
                 .iter()
-                .fold(Expr::Int(1), |a, d| super::address::mul(&a, &on_rank(schedule, d, &rank[0].1)));
+                .fold(Expr::Int(1), |a, d| super::address::mul(&a, &on_rank(schedule, d, &rank)));
             tensor_of[i] = Some(TensorId(out.tensors.len() as u32));
             let access = if kind == 0 { Access::In } else { Access::Out };
             out.tensors.push(Tensor { name: b.name.clone(), dtype: b.dtype, len, access, index });
@@ -107,19 +107,16 @@ impl Storage {
         Ok(out)
     }
 
-    /// Where a buffer lives; never [`Home::Of`].
-    pub(super) fn home(&self, buffer: BufferId) -> Home {
-        match self.homes[buffer.0 as usize] {
-            Home::Of(b) => self.home(b),
-            home => home,
-        }
-    }
-
+    /// The memory of a buffer.
     pub(super) fn object(&self, buffer: BufferId) -> Object {
-        match self.home(buffer) {
-            Home::Tensor(t) => Object::Tensor(t),
-            Home::Area(a) => Object::Area(a),
-            Home::Of(_) => unreachable!("`home` follows these to the end"),
+        let mut at = buffer;
+        loop {
+            match self.homes[at.0 as usize] {
+                Home::Tensor(t) => return Object::Tensor(t),
+                Home::Area(a) => return Object::Area(a),
+                // A result is never in the memory of another buffer, so this ends there.
+                Home::Of(b) => at = b,
+            }
         }
     }
 
@@ -128,7 +125,7 @@ impl Storage {
     }
 }
 
-/// A size in terms of this rank's number.
+/// An expression in mesh coordinates in terms of a rank's number.
 pub(super) fn on_rank(schedule: &Schedule, e: &Expr, rank: &Expr) -> Expr {
     let mut stride = schedule.mesh.ranks();
     let mut coords = vec![];

@@ -19,7 +19,6 @@ CASES = (
 
 @pytest.mark.parametrize("ranks, count, data", CASES)
 def test_every_element_on_every_rank(ranks, count, data):
-    pytest.importorskip("simpler", reason="the runtime is not installed")
     command = [sys.executable, "main.py", "-p", PLATFORM, "-d", ",".join(map(str, range(ranks))), "--data", data]
     command += [] if count is None else ["--count", str(count)]
     done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
