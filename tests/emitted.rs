@@ -38,6 +38,24 @@ fn sweep(signature: &str, body: &str, algorithms: &[&str], ranks: &[u64]) {
     }
 }
 
+/// Several algorithms of a collective in one kernel, a result each: `signature` without its result type `ty`.
+fn together(signature: &str, ty: &str, body: &str, algorithms: &[&str], ranks: &[u64]) {
+    let lets: String = algorithms
+        .iter()
+        .map(|name| format!("let by_{name}: {ty} = {};\n", body.replace("ALG", name)))
+        .collect();
+    let results: Vec<String> = algorithms.iter().map(|name| format!("by_{name}")).collect();
+    let types = vec![ty; algorithms.len()].join(", ");
+    let body = format!("{lets}({})", results.join(", "));
+    let text = program(
+        "f32",
+        ranks[ranks.len() / 2],
+        &format!("{signature} -> ({types})"),
+        &body.replace("TY", "f32"),
+    );
+    emitted(&text).check(&sizes(ranks), 3);
+}
+
 const REDUCED: &str = "(x: TY[n] partial(sum@tp)) -> TY[n]";
 const ANY: [u64; 4] = [2, 3, 4, 8];
 const POWERS: [u64; 3] = [2, 4, 8];
@@ -53,11 +71,32 @@ fn all_reduce() {
     sweep(REDUCED, body, &["up_down"], &[2]);
 }
 
+/// Algorithms of two axes: coordinates are digits of the rank.
+#[test]
+fn grids() {
+    for (shape, algorithm) in [("torus(2,3)", "torus2"), ("mesh(3,3)", "mesh2")] {
+        let body = format!("all_reduce(x, sum, over: tp, using: {algorithm})");
+        let text = program("f32", 1, REDUCED, &body).replace("param tp = 1\n", "").replace("full(tp)", shape);
+        let mut case = emitted(&text);
+        let ranks = case.ranks();
+        case.check(&sizes(&ranks), 3);
+    }
+}
+
+/// Groups along one axis of a mesh of two, then along the other.
+#[test]
+fn axes() {
+    let text = "param n = 100\ntopology sys = full(6) { link: 50 GB/s, 500 ns }\nmesh m = sys[dp: 2, tp: 3]\n\
+                program case(x: f32[n@dp] partial(sum@tp)) -> f32[n] { x }\n";
+    emitted(text).check(&sizes(&[6]), 3);
+}
+
 #[test]
 fn reduce_scatter() {
     let body = "reduce_scatter(x, sum, dim: 0, over: tp, using: ALG)";
     let signature = "(x: TY[n] partial(sum@tp)) -> TY[n@tp]";
-    sweep(signature, body, &["direct", "ring", "bidirectional_ring"], &ANY);
+    let parts = "(x: TY[n] partial(sum@tp))";
+    together(parts, "TY[n@tp]", body, &["direct", "ring", "bidirectional_ring"], &ANY);
     sweep(signature, body, &["line"], &[3, 4, 8]);
     sweep(signature, body, &["halving"], &POWERS);
 }
@@ -66,7 +105,8 @@ fn reduce_scatter() {
 fn all_gather() {
     let body = "all_gather(x, dim: 0, over: tp, using: ALG)";
     let signature = "(x: TY[n@tp]) -> TY[n]";
-    sweep(signature, body, &["direct", "ring", "bidirectional_ring", "line"], &ANY);
+    together("(x: TY[n@tp])", "TY[n]", body, &["direct", "ring", "bidirectional_ring", "line"], &[3, 4, 8]);
+    sweep(signature, body, &["ring"], &[2]);
     sweep(signature, body, &["doubling"], &POWERS);
 }
 
@@ -82,7 +122,8 @@ fn broadcast() {
     let signature = "(x: TY[n] only(1@tp)) -> TY[n]";
     sweep(signature, body, &["binomial"], &ANY);
     // With root 1 two ranks are kernels of their own.
-    sweep(signature, body, &["direct", "binary_tree", "line"], &[3, 4, 8]);
+    let root = "(x: TY[n] only(1@tp))";
+    together(root, "TY[n]", body, &["direct", "binary_tree", "line"], &[3, 4, 8]);
 }
 
 #[test]
