@@ -44,6 +44,15 @@ pub(super) fn main(package: &Package<'_>) -> String {
         Some(c) => quoted(&format!("{}: 0 to {}, {} unless given", c.parameter, c.largest, c.default)),
         None => quoted("all sizes of this kernel are fixed"),
     };
+    let mut ranks: Vec<u64> = package.claim.ranks.iter().copied().filter(|r| *r <= 4).collect();
+    if ranks.is_empty() {
+        ranks.extend(package.claim.ranks.first());
+    }
+    let sizes = |r: &u64| match package.claim.count {
+        Some(_) => format!("{r}x0 {r}x1"),
+        None => r.to_string(),
+    };
+    let example = ranks.iter().map(sizes).collect::<Vec<_>>().join(" ");
     fill(
         include_str!("templates/main.py"),
         &[
@@ -51,6 +60,7 @@ pub(super) fn main(package: &Package<'_>) -> String {
             ("DEVICES", &devices(package)),
             ("RUNTIME", runtime(package)),
             ("COUNT_HELP", &help),
+            ("EXAMPLE", &example),
         ],
     )
 }

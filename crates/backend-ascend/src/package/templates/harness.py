@@ -179,52 +179,90 @@ def poison(x):
     return x.isnan() if x.is_floating_point() else x == torch.iinfo(x.dtype).min
 
 
-def run(platform, runtime, devices, count, iterations, seed, data):
-    """Compiles, launches and compares; returns the exit code."""
-    nranks = len(devices)
-    what = f"{nranks} ranks" + (f", {layout.COUNT} = {count}" if layout.COUNT else "")
+def run(platform, runtime, devices, work, iterations, seed, data):
+    """Compiles once, then launches and compares at every size; returns the exit code."""
     guard = Guard()
-    worker = None
     try:
+        began = time.monotonic()
         chip = compile_kernel(platform, runtime, guard.folder)
+        print(f"{layout.KERNEL} for {platform}: compiled in {time.monotonic() - began:.2f} s", flush=True)
+        on = (chip, platform, runtime)
+        right = [serve(on, devices[:nranks], counts, iterations, seed, data) for nranks, counts in work]
+        return 0 if all(right) else 1
+    except Exception as e:  # the compiler's errors are of many classes
+        print(f"error: {layout.KERNEL} on {platform}: {words(e)}", file=sys.stderr)
+        return 1
+    finally:
+        guard.close()
+
+
+def serve(on, devices, counts, iterations, seed, data):
+    """One worker, and a domain for every count; whether all is right."""
+    chip, platform, runtime = on
+    nranks = len(devices)
+    worker = None
+    right = True
+    left = list(counts)
+    try:
         # Before the worker starts: its processes inherit these tensors.
-        launches = [Launch(k, nranks, count, seed, data) for k in range(iterations)]
+        jobs = [[Launch(k, nranks, count, seed, data) for k in range(iterations)] for count in counts]
         worker = Worker(level=3, platform=platform, runtime=runtime, device_ids=devices, num_sub_workers=0)
         handle = worker.register(chip)
         worker.init()
-
-        def submit(orch, _args, config):
-            size = window_size(nranks, count)
-            members = list(range(nranks))
-            window = CommBufferSpec(name="window", dtype="uint8", count=size, nbytes=size)
-            with orch.allocate_domain(
-                name=layout.KERNEL, workers=members, window_size=size, buffers=[window]
-            ) as domain:
+        for count, launches in zip(counts, jobs):
+            began = time.monotonic()
+            worker.run(lambda orch, _args, config: submit(worker, handle, orch, config, nranks, count, launches),
+                       args=None, config=CallConfig())
+            seconds = time.monotonic() - began
+            left.pop(0)
+            what = size(nranks, count)
+            try:
                 for launch in launches:
-                    args = [launch.arguments(worker, domain[r], r, nranks, count) for r in members]
-                    orch.submit_next_level_group(handle, args, config, workers=members)
-
-        worker.run(submit, args=None, config=CallConfig())
-        for launch in launches:
-            launch.check(nranks)
-            print(f"launch {launch.number}: {what}, {launch.origin}: ok")
+                    launch.check(nranks)
+                    print(f"launch {launch.number}: {what}, {launch.origin}: ok")
+            except Wrong as e:
+                print(f"error: {layout.KERNEL} on {platform}, {what}: {e}", file=sys.stderr)
+                right = False
+                continue
+            print(f"{layout.KERNEL} on {platform}: {what}, {iterations} launches in one domain, {seconds:.2f} s: "
+                  "every element on every rank is right", flush=True)
+        return right
     except Exception as e:  # the runtime's errors are of many classes
-        of = "" if isinstance(e, Wrong) else f"{type(e).__name__}: "
-        print(f"error: {layout.KERNEL} on {platform}, {what}: {of}{e}", file=sys.stderr)
+        what = size(nranks, left[0]) if left else f"{nranks} ranks"
+        print(f"error: {layout.KERNEL} on {platform}, {what}: {words(e)}", file=sys.stderr)
         if "-100" in str(e):
             print("note: the scheduler saw no progress: a wait that nothing satisfies, or a machine that is too busy "
                   "(SIMPLER_SCHEDULER_TIMEOUT_MS)", file=sys.stderr)
-        return 1
+        for count in left[1:]:
+            print(f"note: {size(nranks, count)}: not run after that error", file=sys.stderr)
+        return False
     finally:
         try:
             if worker is not None:
                 worker.close()
         except Exception as e:
             print(f"note: the runtime did not close cleanly: {e}", file=sys.stderr)
-        finally:
-            guard.close()
-    print(f"{layout.KERNEL} on {platform}: {what}, {iterations} launches in one domain: every element on every rank is right")
-    return 0
+
+
+def submit(worker, handle, orch, config, nranks, count, launches):
+    """All launches, one after another in one domain."""
+    nbytes = window_size(nranks, count)
+    members = list(range(nranks))
+    window = CommBufferSpec(name="window", dtype="uint8", count=nbytes, nbytes=nbytes)
+    with orch.allocate_domain(name=layout.KERNEL, workers=members, window_size=nbytes, buffers=[window]) as domain:
+        for launch in launches:
+            args = [launch.arguments(worker, domain[r], r, nranks, count) for r in members]
+            orch.submit_next_level_group(handle, args, config, workers=members)
+
+
+def size(nranks, count):
+    """A size in words."""
+    return f"{nranks} ranks" + (f", {layout.COUNT} = {count}" if layout.COUNT else "")
+
+
+def words(error):
+    """What went wrong; the class where the text alone may say little."""
+    return str(error) if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"
 
 
 class Guard:

@@ -3,6 +3,7 @@
 
     python main.py -p a2a3sim -d 0-3                    default sizes, three launches in one domain
     python main.py -p a2a3sim -d 0-1 --count 10000 --iterations 5 --data exact
+    python main.py -p a2a3sim -d @DEVICES@ --sizes @EXAMPLE@      several sizes, compiled once
 
 Exit code: 0 every launch is right, 1 something is wrong or cannot be done. Written by kbc; see README.md.
 """
@@ -31,11 +32,30 @@ def device_list(text):
     return devices
 
 
-def size(count):
+def work(devices, count, sizes):
+    """What to run, in order: rank counts, each with the counts that one worker serves."""
+    if sizes is None:
+        return [(len(devices), [checked(count)])]
+    if count is not None:
+        raise Refused("--sizes says the counts: --count goes with one size alone")
+    out = []
+    for text in sizes:
+        ranks, times, number = text.partition("x")
+        if not ranks.isdigit() or (times and not number.isdigit()):
+            raise Refused(f"`{text}` is no size: write 4x1000 for 4 ranks and a count of 1000, or 4")
+        if int(ranks) > len(devices):
+            raise Refused(f"`{text}` takes {ranks} devices; -d names {len(devices)}")
+        if not out or out[-1][0] != int(ranks):
+            out.append((int(ranks), []))
+        out[-1][1].append(checked(int(number) if times else None))
+    return out
+
+
+def checked(count):
     """The count to run with: as asked for, or the default."""
     if layout.COUNT is None:
         if count is not None:
-            raise Refused("all sizes of this kernel are fixed: --count means nothing")
+            raise Refused("all sizes of this kernel are fixed: a count means nothing")
         return 0
     if count is None:
         return layout.DEFAULT_COUNT
@@ -44,44 +64,53 @@ def size(count):
     return count
 
 
-def check(platform, runtime, devices, count, iterations):
+def check_target(platform, runtime):
     """Refuses what the kernel was not made for, before anything is compiled."""
     for given, table, word in ((platform, layout.PLATFORMS, "platform"), (runtime, layout.RUNTIMES, "runtime")):
         if given not in table:
             raise Refused(f"there is no {word} `{given}`; there are: {', '.join(table)}")
         if table[given] is not None:
             raise Refused(f"{word} {given}: {table[given]}")
-    if len(devices) not in layout.RANKS:
+
+
+def check(platform, ranks, count, iterations):
+    """The same for a size."""
+    if ranks not in layout.RANKS:
         claimed = ", ".join(map(str, layout.RANKS))
-        raise Refused(f"{len(devices)} devices: this kernel is checked for {claimed} ranks")
+        raise Refused(f"{ranks} devices: this kernel is checked for {claimed} ranks")
     if iterations < 1:
         raise Refused(f"--iterations {iterations}: at least one launch")
-    served = layout.launches(len(devices), count)
+    served = layout.launches(ranks, count)
     if iterations > served:
         raise Refused(f"--iterations {iterations}: a domain serves {served} launches, then it is allocated again")
-    needed = layout.window_bytes(len(devices), count)
+    needed = layout.window_bytes(ranks, count)
     if platform.endswith("sim"):
         free = os.statvfs("/dev/shm")
-        total = needed * len(devices) + 4096
+        total = needed * ranks + 4096
         if total > free.f_bavail * free.f_frsize:
             raise Refused(f"the windows of all ranks take {total} bytes, and /dev/shm has {free.f_bavail * free.f_frsize} left")
 
 
-def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None, iterations=3, seed=0, data="forms"):
+def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None, sizes=None, iterations=3, seed=0, data="forms"):
     """As the command line; returns the exit code."""
     try:
         devices = device_list(device)
-        count = size(count)
-        check(platform, runtime, devices, count, iterations)
+        check_target(platform, runtime)
+        wanted = work(devices, count, sizes)
+        for ranks, counts in wanted:
+            for n in counts:
+                check(platform, ranks, n, iterations)
         # A wait that is never satisfied must end the run. The simulator's wait gives up by itself, which the kernel
         # reports in its status line, and the scheduler's limit comes before that. Both are read when the runtime starts.
-        os.environ.setdefault("SIMPLER_SCHEDULER_TIMEOUT_MS", "20000")
-        os.environ.setdefault("PTO_CPU_SIM_TWAIT_MAX_SPINS", "400000")
+        # Every rank of the simulator has dozens of threads, so that more ranks need more time.
+        seconds = 20 + 5 * max((ranks for ranks, _ in wanted), default=0)
+        os.environ.setdefault("SIMPLER_SCHEDULER_TIMEOUT_MS", str(1000 * seconds))
+        os.environ.setdefault("PTO_CPU_SIM_TWAIT_MAX_SPINS", str(20000 * seconds))
         try:
             import harness
         except ImportError as e:
             raise Refused(f"the runtime is not installed: {e}") from e
-        return harness.run(platform, runtime, devices, count, iterations, seed, data)
+        return harness.run(platform, runtime, devices, wanted, iterations, seed, data)
     except Refused as e:
         print(f"error: {e}", file=sys.stderr)
         return 1
@@ -93,6 +122,7 @@ def main():
     parser.add_argument("-d", "--device", default="@DEVICES@", help="devices, one a rank: 0-3 or 0,2,5")
     parser.add_argument("--runtime", default="@RUNTIME@", help="one of: " + ", ".join(layout.RUNTIMES))
     parser.add_argument("--count", type=int, help=@COUNT_HELP@)
+    parser.add_argument("--sizes", nargs="+", metavar="RANKSxCOUNT", help="several sizes, on the first devices of -d")
     parser.add_argument("--iterations", type=int, default=3, help="launches in one domain, each with data of its own")
     parser.add_argument("--seed", type=int, default=0, help="varies exact data")
     parser.add_argument("--data", choices=("forms", "exact"), default="forms",
