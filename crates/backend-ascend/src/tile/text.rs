@@ -19,16 +19,22 @@ struct Printer<'k> {
     out: String,
 }
 
+impl<'k> Printer<'k> {
+    fn new(kernel: &'k Kernel) -> Self {
+        Printer {
+            kernel,
+            tensors: labels(kernel.tensors.iter().map(|t| &t.name)),
+            signals: labels(kernel.signals.iter().map(|s| &s.name)),
+            areas: labels(kernel.areas.iter().map(|a| &a.name)),
+            tiles: labels(kernel.tiles.iter().map(|t| &t.name)),
+            out: String::new(),
+        }
+    }
+}
+
 /// The kernel as text.
 pub fn print(kernel: &Kernel) -> String {
-    let mut p = Printer {
-        kernel,
-        tensors: labels(kernel.tensors.iter().map(|t| &t.name)),
-        signals: labels(kernel.signals.iter().map(|s| &s.name)),
-        areas: labels(kernel.areas.iter().map(|a| &a.name)),
-        tiles: labels(kernel.tiles.iter().map(|t| &t.name)),
-        out: String::new(),
-    };
+    let mut p = Printer::new(kernel);
     p.head();
     p.body(1, &kernel.body);
     p.out
@@ -36,15 +42,7 @@ pub fn print(kernel: &Kernel) -> String {
 
 /// One operation as it stands in the text of its kernel.
 pub fn print_op(kernel: &Kernel, op: &Op) -> String {
-    let p = Printer {
-        kernel,
-        tensors: labels(kernel.tensors.iter().map(|t| &t.name)),
-        signals: labels(kernel.signals.iter().map(|s| &s.name)),
-        areas: labels(kernel.areas.iter().map(|a| &a.name)),
-        tiles: labels(kernel.tiles.iter().map(|t| &t.name)),
-        out: String::new(),
-    };
-    p.operation(op)
+    Printer::new(kernel).operation(op)
 }
 
 /// What an id is called; an id of nothing prints as a name that nothing has.
