@@ -69,7 +69,10 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
         for r in agree {
             let at = count.as_deref().map(|name| (name, divisible(r)));
             let Some(m) = makers.make(r, at) else { continue };
-            if family::same_trace(&kernel, &m.instance)? && analyse::verify(&m.schedule).is_ok() {
+            if family::same_trace(&kernel, &m.instance)?
+                && family::in_range(&kernel, r)
+                && analyse::verify(&m.schedule).is_ok()
+            {
                 proven.push(m);
             }
         }

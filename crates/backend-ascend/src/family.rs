@@ -113,6 +113,20 @@ pub fn same_trace(kernel: &Kernel, instance: &Instance) -> Result<bool, kbc_diag
     Ok(true)
 }
 
+/// Whether every operation of a kernel stays within its memory, on every rank, at counts where cuts have empty and uneven
+/// parts. Where boundaries are distinct the traces of proven schedules have shown it.
+pub fn in_range(kernel: &Kernel, ranks: u64) -> bool {
+    let Ok(program) = Program::new(kernel) else { return false };
+    let counts = [0, 1, 2, ranks - 1, ranks, ranks + 1, 7 * ranks + 3];
+    counts.iter().all(|count| {
+        (0..ranks as i64).all(|rank| {
+            let scalars = BTreeMap::from([(COUNT.into(), *count as i64)]);
+            let launch = Launch { nranks: ranks as i64, rank, call: 1, scalars };
+            program.trace(&launch, Loops::Ends, EVENTS).is_ok()
+        })
+    })
+}
+
 /// Slots, capacities, counters and, for every rank, elements of tensors; none where an expression has no value.
 fn memory(kernel: &Kernel, instance: &Instance) -> Option<Vec<i64>> {
     let value = |e: &Expr, rank: u64| {
