@@ -108,11 +108,11 @@ pub enum ReportFormat {
 pub enum Command {
     /// Prove, execute, time and compare with the single-device result
     Compile(Compile),
-    /// Prove only: the algorithms of a file on many shapes, or a program's schedule
+    /// Prove only: the algorithms of a file on many shapes, a program's schedule, or a kernel as text
     Check(Check),
     /// Simulate only: `.kb` or `.kir`
     Run(Run),
-    /// Run passes on a `.kir` file
+    /// Run passes on a `.kir` or `.tile` file
     Opt(Opt),
     /// Bring `.kb` and `.kir` files into their one form, in place
     Fmt(Fmt),
@@ -152,7 +152,8 @@ pub struct Source {
 /// Printing between passes.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Watch {
-    /// Prints the module after a pass (or `all`) to standard error; repeatable.
+    /// Prints the module after a pass (or `all`) to standard error; repeatable. Where a target is emitted also the kernel: after
+    /// tile (as it is lowered), layout, buffers, fences, flags.
     #[arg(long, value_name = "PASS", help_heading = "Passes")]
     pub print_after: Vec<String>,
     /// Prints the module after every pass that changed it.
@@ -161,7 +162,7 @@ pub struct Watch {
     /// Writes the module before the first and after every pass into a folder: 00-input.kir, 01-infer.kir, ..
     #[arg(long, value_name = "DIR", help_heading = "Passes")]
     pub dump_dir: Option<String>,
-    /// Replaces a dump folder even if something in it was not written by kbc, or was edited.
+    /// Replaces a dump folder or the folder of emitted code even if something in it was not written by kbc, or was edited.
     #[arg(long, help_heading = "Passes")]
     pub force: bool,
     /// Prints the time of every pass, of compiling to machine code and of running, and what was compiled.
@@ -189,10 +190,10 @@ pub struct Compile {
     /// What is compiled.
     #[command(flatten)]
     pub source: Source,
-    /// What to compile for.
+    /// What to compile for: sim executes here; kbc list targets has those for which kernels are emitted.
     #[arg(long, default_value = "sim")]
     pub target: String,
-    /// Folder for emitted code.
+    /// Folder for emitted code; where nothing is said FILE.TARGET in the working directory, FILE without its ending.
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<String>,
     /// Form of the report.
@@ -202,9 +203,9 @@ pub struct Compile {
     /// `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
     #[arg(long, value_name = "FILE|TEXT")]
     pub perturb: Option<String>,
-    /// Also writes an artefact: graph, kir, dot, dot-graph, trace, log; repeatable. Without a path it goes to standard
-    /// output in place of the report, once the schedule is proven. `trace=FILE` opens in the Perfetto UI, `log` has one
-    /// JSON object an operation.
+    /// Also writes an artefact: graph, kir, dot, dot-graph, trace, log; of a target's kernel: tile, cpp; repeatable. Without a
+    /// path it goes to standard output in place of the report, once the schedule is proven. `trace=FILE` opens in the
+    /// Perfetto UI, `log` has one JSON object an operation. With tile or cpp a folder is written only if --out names it.
     #[arg(long, value_name = "KIND[=PATH]")]
     pub emit: Vec<String>,
     /// Ranks of a trace or log: `0..8,12`.
@@ -227,6 +228,9 @@ pub struct Check {
     /// What is compiled.
     #[command(flatten)]
     pub source: Source,
+    /// What a `.tile` text is verified for; a2a3 if nothing is said.
+    #[arg(long)]
+    pub target: Option<String>,
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
@@ -284,12 +288,15 @@ pub struct Run {
 /// `kbc opt`
 #[derive(Args, Debug)]
 pub struct Opt {
-    /// A `.kir` file; `-` is standard input.
+    /// A `.kir` or `.tile` file; `-` is standard input.
     pub file: String,
     /// The passes: `infer,place` or a named pipeline; without it those the file's first line names (`; kbc: opt -p ..`,
-    /// as a crash writes it), else `default`.
+    /// as a crash writes it), else `default`. Of a `.tile` file: `layout,buffers`, in their own order; all if nothing is said.
     #[arg(long, short, value_name = "PASSES")]
     pub passes: Option<String>,
+    /// What the passes of a `.tile` file are for; a2a3 if nothing is said.
+    #[arg(long)]
+    pub target: Option<String>,
     /// Where the result goes; `-` is standard output.
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     pub output: String,
@@ -348,6 +355,9 @@ pub struct Explain {
     /// The algorithm to take as program, if the file has no program and several algorithms.
     #[arg(long, value_name = "NAME")]
     pub algorithm: Option<String>,
+    /// Shows the window of the kernel that is emitted for a target (`window`).
+    #[arg(long)]
+    pub target: Option<String>,
     /// Form of `path` and `links`.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,

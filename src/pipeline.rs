@@ -2,9 +2,11 @@
 
 use crate::cli::Watch;
 use crate::crash::{self, Stage};
+use crate::emit;
 use crate::outdir;
 use crate::session::{Outcome, Session};
-use kbc_diag::{Diagnostics, Span};
+use kbc_backend_ascend::passes::PASSES;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Module;
 use kbc_passes::PassCx;
 use kbc_passes::instrument::{DumpDir, Instrument, PrintAfter, RoundTrip, Timings, VerifyEach, Which};
@@ -90,20 +92,99 @@ pub fn run(
     Ok(())
 }
 
+/// `--force` where no folder is written.
+///
+/// # Errors
+/// E416.
+pub fn forced(watch: &Watch, folder: bool) -> Result<(), Diagnostic> {
+    if watch.force && watch.dump_dir.is_none() && !folder {
+        return Err(Diagnostic::error("E416", "--force means nothing where no folder is written")
+            .help("it replaces the folder of --dump-dir, or that of a target"));
+    }
+    Ok(())
+}
+
 /// Names given to `--print-after` must be passes.
 fn known(watch: &Watch) -> Result<(), Diagnostics> {
     let names: Vec<&str> = kbc_passes::registry::ALL.iter().map(|e| e.info.name).collect();
+    known_among(watch, &names)
+}
+
+fn known_among(watch: &Watch, names: &[&str]) -> Result<(), Diagnostics> {
     let mut found = Diagnostics::new();
-    for name in watch.print_after.iter().flat_map(|w| w.split(',')).map(str::trim).filter(|n| *n != "all") {
-        if !names.contains(&name) {
-            let mut d = kbc_diag::Diagnostic::error("E902", format!("there is no pass `{name}`"))
-                .primary(Span::NONE, "asked for by --print-after")
-                .note(format!("the passes: {}", names.join(", ")));
-            if let Some(near) = kbc_diag::nearest::nearest(name, names.iter().copied()) {
-                d = d.help(format!("did you mean `{near}`?"));
-            }
-            found.push(d);
+    for name in asked(watch).filter(|n| *n != "all" && !names.contains(n)) {
+        let mut d = Diagnostic::error("E902", format!("there is no pass `{name}`"))
+            .primary(Span::NONE, "asked for by --print-after")
+            .note(format!("the passes: {}", names.join(", ")));
+        if tile_names().any(|n| n == name) {
+            d = d.help(
+                "it is a pass of the tile level, which has its turn where a target is emitted: --target a2a3",
+            );
+        } else if let Some(near) = kbc_diag::nearest::nearest(name, names.iter().copied()) {
+            d = d.help(format!("did you mean `{near}`?"));
         }
+        found.push(d);
+    }
+    if found.has_errors() { Err(found) } else { Ok(()) }
+}
+
+/// Names given to `--print-after`.
+fn asked(watch: &Watch) -> impl Iterator<Item = &str> {
+    watch.print_after.iter().flat_map(|w| w.split(',')).map(str::trim)
+}
+
+/// Names of passes of the tile level, as `--print-after` takes them.
+pub fn tile_names() -> impl Iterator<Item = &'static str> {
+    [emit::LOWERED].into_iter().chain(PASSES.iter().map(|p| p.name))
+}
+
+/// For a target that is emitted: what is watched of the passes of graph and schedule, and after which passes of the tile
+/// level the kernel is printed.
+///
+/// # Errors
+/// E902: a name that is a pass of neither.
+pub fn split(watch: &Watch) -> Result<(Watch, Vec<String>), Diagnostics> {
+    let tile: Vec<&str> = tile_names().collect();
+    let all: Vec<&str> = kbc_passes::registry::ALL.iter().map(|e| e.info.name).chain(tile.clone()).collect();
+    known_among(watch, &all)?;
+    let (later, now): (Vec<&str>, Vec<&str>) = asked(watch).partition(|n| tile.contains(n));
+    let later = later.iter().chain(now.iter().filter(|n| **n == "all")).map(|n| (*n).to_owned()).collect();
+    Ok((Watch { print_after: now.iter().map(|n| (*n).to_owned()).collect(), ..watch.clone() }, later))
+}
+
+/// The passes of the tile level that a list names, as a filter of their names; nothing, or `default`, is all of them.
+///
+/// # Errors
+/// E902: no such pass.
+pub fn tile_passes(list: Option<&str>) -> Result<Vec<&'static str>, Diagnostics> {
+    let names: Vec<&'static str> = PASSES.iter().map(|p| p.name).collect();
+    let Some(list) = list.filter(|l| l.trim() != "default") else { return Ok(names) };
+    let asked: Vec<&str> = list.split(',').map(str::trim).collect();
+    tile_level(&asked, &names)?;
+    Ok(names.into_iter().filter(|n| asked.contains(n)).collect())
+}
+
+/// After which passes of the tile level a `.tile` text is printed.
+///
+/// # Errors
+/// E902: no such pass.
+pub fn tile_watch(watch: &Watch) -> Result<Vec<String>, Diagnostics> {
+    let names: Vec<&str> = PASSES.iter().map(|p| p.name).collect();
+    let asked: Vec<&str> = asked(watch).collect();
+    let named: Vec<&str> = asked.iter().copied().filter(|n| *n != "all").collect();
+    tile_level(&named, &names)?;
+    Ok(asked.into_iter().map(str::to_owned).collect())
+}
+
+fn tile_level(asked: &[&str], names: &[&str]) -> Result<(), Diagnostics> {
+    let mut found = Diagnostics::new();
+    for word in asked.iter().filter(|w| !names.contains(w)) {
+        let mut d = Diagnostic::error("E902", format!("the tile level has no pass `{word}`"))
+            .note(format!("its passes: {}", names.join(", ")));
+        if let Some(near) = kbc_diag::nearest::nearest(word, names.iter().copied()) {
+            d = d.help(format!("did you mean `{near}`?"));
+        }
+        found.push(d);
     }
     if found.has_errors() { Err(found) } else { Ok(()) }
 }

@@ -3,7 +3,8 @@
 //!
 //! A `kb` block with a program is compiled, one without is checked on the page's number of ranks; a `kir` block with a
 //! schedule is checked, one with a graph goes through `kbc opt` (whose first line may name the passes); an `sh` block is
-//! a command line; a block with the option `--check` goes through `kbc fmt`. A page without blocks says why.
+//! a command line; a `tile` block is checked; a block with the option `--check` goes through `kbc fmt`. A page without blocks
+//! says why.
 
 mod common;
 

@@ -35,6 +35,7 @@ fn the_page_and_the_reports_agree() {
         ("run specs/broadcast.kb --no-data --perturb '{stragglers: [{share: 100%, late: 1 us}]}'", 0),
         ("explain path specs/ffn_tp.kb", 0),
         ("explain links specs/all_gather.kb", 0),
+        ("compile specs/broadcast.kb --target a2a3", 0),
         ("compile other.kb", 1),
     ] {
         let ran = scratch.line(&format!("kbc {command} --report json"));

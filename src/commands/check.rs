@@ -1,8 +1,9 @@
 //! `kbc check`: proof without execution. A `.kir` file: its schedule as it stands. A file with a program: its schedule.
 //! A file of algorithms: each of them on many shapes, round by round, so that a mistake is explained in the author's
-//! own terms.
+//! own terms. A `.tile` file: [`super::tile`].
 
 use super::compile::{begin, finish};
+use super::tile;
 use crate::analyse;
 use crate::build::{build, defines};
 use crate::cli::{Check, Source, Watch};
@@ -18,6 +19,10 @@ use kbc_rounds::{AlgId, Call, Library, Limits, Verifier};
 /// # Errors
 /// What is wrong with it.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
+    if args.source.file.ends_with(".tile") {
+        return tile::check(session, args);
+    }
+    tile::no_target(args.target.as_ref(), &args.source.file)?;
     if args.source.file.ends_with(".kir") {
         return schedule(session, args);
     }

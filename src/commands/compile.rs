@@ -8,10 +8,10 @@ use crate::data;
 use crate::emit;
 use crate::outdir;
 use crate::perturb;
+use crate::pipeline;
 use crate::record::{self, Wanted};
 use crate::report::{InputReport, ParamReport, Report, human};
 use crate::session::{Failure, Outcome, Session};
-use kbc_backend_ascend::package::{runtimes, support};
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -25,11 +25,11 @@ use std::path::Path;
 /// # Errors
 /// Of any step; a comparison that fails is an error, too.
 pub fn run(session: &mut Session, args: &Compile) -> Outcome {
-    let target = target(args)?;
-    let out = target.map(|t| folder(args, t)).transpose()?;
-    let (records, artefacts): (Vec<_>, Vec<_>) =
-        artefacts(&args.emit, &ARTEFACTS)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
-    let wanted = Wanted::new(records, args.trace_ranks.clone())?;
+    let target = emit::target(&args.target)?;
+    let asked = asked(args, target.is_some())?;
+    let wanted = Wanted::new(asked.records, args.trace_ranks.clone())?;
+    pipeline::forced(&args.watch, asked.out.is_some())?;
+    let artefacts = asked.artefacts;
     let described = build::perturb(session, args.perturb.as_ref())?;
     let silent = || {
         let d = Diagnostic::error("E416", "--perturb means nothing where nothing is timed")
@@ -39,12 +39,17 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     if described.is_some() && artefacts.iter().any(|a| a.1 == "-") {
         return Err(silent());
     }
-    let built = build(session, &args.source, &args.passes, &args.watch)?;
+    let (watch, after) = match target {
+        Some(_) => pipeline::split(&args.watch)?,
+        None => (args.watch.clone(), vec![]),
+    };
+    let built = build(session, &args.source, &args.passes, &watch)?;
     let names = analyse::output_names(&built.typed);
     data::check_outputs(&args.data, &names)?;
     let Some(schedule) = built.module.schedule().filter(|s| s.calls != Calls::None) else {
         // A pipeline that ends before `synchronize` was asked for, to look at the module.
-        if let Some((kind, _)) = wanted.list.first() {
+        let kinds = wanted.list.first().or(asked.texts.first());
+        if let Some((kind, _)) = kinds {
             return Err(Diagnostic::error(
                 "E416",
                 format!("there is no {kind} of a module without a schedule"),
@@ -60,9 +65,18 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     let mut report = begin("compile", &args.source.file, &built, schedule);
     session.progress("proving");
     report.verified = Some(analyse::verify(schedule)?);
+    let prepared = match target {
+        Some(profile) => {
+            session.progress("emitting");
+            let show = emit::Show { after: &after, changed: watch.print_changed, timings: watch.timings };
+            Some(emit::prepare(session, &built, schedule, profile, &show)?)
+        }
+        None => None,
+    };
     write_artefacts(session, &artefacts, &built)?;
-    let alone = artefacts.iter().any(|a| a.1 == "-");
-    if alone && args.data.output.is_empty() && wanted.list.is_empty() {
+    let nothing_more = asked.out.is_none() && asked.texts.is_empty();
+    let alone = artefacts.iter().chain(&asked.texts).any(|a| a.1 == "-");
+    if alone && nothing_more && args.data.output.is_empty() && wanted.list.is_empty() {
         // The text was asked for, and it is proven; nobody would see what a run finds.
         return Ok(());
     }
@@ -77,16 +91,60 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     }
     report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
     (report.compare, report.expect) = (Some(done.compare), done.expect);
-    if let (Some(target), Some(out), true) = (target, &out, report.ok) {
-        session.progress("emitting");
-        let wanted =
-            emit::Wanted { target, out, force: args.watch.force, print_after: &args.watch.print_after };
-        report.emitted = Some(emit::emit(session, &built, schedule, &wanted, &report)?);
+    if let (Some(prepared), true) = (&prepared, report.ok) {
+        let wanted = emit::Wanted { out: asked.out.as_deref(), force: args.watch.force, texts: &asked.texts };
+        report.emitted = emit::emit(session, prepared, &wanted, &report)?;
     }
     if let Some(last) = done.result.outputs.last() {
         data::write(&args.data, &names, &analyse::output_types(&built), last)?;
     }
     finish(session, &report, args.report, !alone && !wanted.takes_output())
+}
+
+/// What `--emit` and `--out` ask for.
+struct Asked {
+    /// Records of the timed run.
+    records: Vec<(String, String)>,
+    /// Texts of module and graph.
+    artefacts: Vec<(String, String)>,
+    /// Texts of the kernel.
+    texts: Vec<(String, String)>,
+    /// The folder of the package.
+    out: Option<String>,
+}
+
+/// Reads `--emit` and `--out`: a package is written unless it is artefacts on standard output or of the kernel that are asked for.
+fn asked(args: &Compile, emits: bool) -> Outcome<Asked> {
+    let (records, rest): (Vec<_>, Vec<_>) =
+        artefacts(&args.emit, &ARTEFACTS)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
+    let (texts, artefacts): (Vec<_>, Vec<_>) =
+        rest.into_iter().partition(|a| emit::TEXTS.contains(&a.0.as_str()));
+    let usage = |d: Diagnostic| Err(Failure::Usage(Diagnostics::from(d)));
+    if !emits {
+        if args.out.is_some() {
+            return usage(
+                Diagnostic::error("E416", "--out is the folder of emitted code, and target sim emits none")
+                    .help("use --emit kir=FILE or --dump-dir DIR"),
+            );
+        }
+        if let Some((kind, _)) = texts.first() {
+            return usage(
+                Diagnostic::error(
+                    "E416",
+                    format!("there is no {kind} for target sim, which emits no kernel"),
+                )
+                .help("say --target a2a3; kbc list targets has the others"),
+            );
+        }
+        return Ok(Asked { records, artefacts, texts, out: None });
+    }
+    let alone = !texts.is_empty() || artefacts.iter().any(|a| a.1 == "-");
+    let out = match &args.out {
+        Some(out) => Some(out.clone()),
+        None if alone => None,
+        None => Some(folder(args)?),
+    };
+    Ok(Asked { records, artefacts, texts, out })
 }
 
 /// Prints a report; one that is not ok ends with exit code 1.
@@ -144,31 +202,10 @@ pub fn inputs(built: &Built, made: &data::Inputs) -> Vec<InputReport> {
         .collect()
 }
 
-/// The target of emission, or none for the simulator.
-fn target(args: &Compile) -> Outcome<Option<&str>> {
-    if args.target == SIM {
-        if args.out.is_some() {
-            return Err(Failure::Usage(Diagnostics::from(
-                Diagnostic::error("E416", "--out is the folder of emitted code, and target sim emits none")
-                    .help("use --emit kir=FILE or --dump-dir DIR"),
-            )));
-        }
-        return Ok(None);
-    }
-    let runtime = runtimes(&args.target).first().map_or("", |r| r.name);
-    match support(&args.target, runtime) {
-        Ok(()) => Ok(Some(&args.target)),
-        Err(d) => Err(Failure::Usage(d.note(format!("target {SIM} runs the schedule here")).into())),
-    }
-}
-
-/// The folder of a target's package: `-o`, or the program's name with the target's behind it.
-fn folder(args: &Compile, target: &str) -> Outcome<String> {
-    if let Some(out) = &args.out {
-        return Ok(out.clone());
-    }
+/// The folder of a package if nothing is said: the program's name with the target's behind it, in the working directory.
+fn folder(args: &Compile) -> Outcome<String> {
     match Path::new(&args.source.file).file_stem() {
-        Some(stem) if args.source.file != "-" => Ok(format!("{}.{target}", stem.to_string_lossy())),
+        Some(stem) if args.source.file != "-" => Ok(format!("{}.{}", stem.to_string_lossy(), args.target)),
         _ => Err(Failure::Usage(
             Diagnostic::error("E416", "a program from standard input has no name for a folder")
                 .help("say -o DIR")
@@ -177,10 +214,7 @@ fn folder(args: &Compile, target: &str) -> Outcome<String> {
     }
 }
 
-/// The target that executes instead of emitting.
-const SIM: &str = "sim";
-
-const ARTEFACTS: [&str; 6] = ["graph", "kir", "dot", "dot-graph", "trace", "log"];
+const ARTEFACTS: [&str; 8] = ["graph", "kir", "dot", "dot-graph", "trace", "log", "tile", "cpp"];
 
 /// `KIND[=PATH]`, a path of `-` being standard output.
 ///

@@ -6,6 +6,7 @@ use super::run::machine;
 use crate::analyse;
 use crate::build::{Built, build};
 use crate::cli::{Explain, ReportFormat, Source, Watch};
+use crate::emit;
 use crate::record::scene::Scene;
 use crate::record::{Wanted, holders};
 use crate::report::human::{bytes, count, time};
@@ -47,6 +48,16 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
             program: args.program.clone(),
             algorithm: args.algorithm.clone(),
         };
+        let target = match (&args.target, args.topic.as_str()) {
+            (Some(name), "window") => emit::target(name)?,
+            (Some(_), _) => {
+                return usage(
+                    Diagnostic::error("E416", format!("--target means nothing for explain {}", args.topic))
+                        .help("explain window has one"),
+                );
+            }
+            (None, _) => None,
+        };
         if timed {
             return explain_timed(session, args, &source);
         }
@@ -55,7 +66,10 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
             "select" => select(&built),
             "placement" => placement(&built),
             "bound" => bound::of(&built)?,
-            _ => built.module.schedule().map_or_else(String::new, window),
+            _ => match (built.module.schedule(), target) {
+                (Some(schedule), Some(profile)) => emit::window::text(session, &built, schedule, profile)?,
+                (schedule, _) => schedule.map_or_else(String::new, window),
+            },
         };
         session.result(&text);
         return Ok(());
@@ -68,6 +82,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         ("--topology", args.topology.is_some()),
         ("--program", args.program.is_some()),
         ("--algorithm", args.algorithm.is_some()),
+        ("--target", args.target.is_some()),
     ];
     if let (Some((flag, _)), true) = (flags.iter().find(|f| f.1), codes::find(&args.topic).is_some()) {
         return usage(Diagnostic::error(

@@ -12,6 +12,7 @@ pub mod opt;
 pub mod passes;
 pub mod repro;
 pub mod run;
+pub mod tile;
 
 use crate::cli::{Command, Source};
 use crate::crash::{self, Stage};

@@ -1,5 +1,6 @@
-//! `kbc opt`: passes on a `.kir` text.
+//! `kbc opt`: passes on a `.kir` text, or on one of the tile level.
 
+use super::tile;
 use crate::cli::Opt;
 use crate::crash::{self, Stage};
 use crate::outdir;
@@ -17,6 +18,11 @@ use std::path::Path;
 /// # Errors
 /// Of the text, of the passes, or of writing the result.
 pub fn run(session: &mut Session, args: &Opt) -> Outcome {
+    pipeline::forced(&args.watch, false)?;
+    if tile::is_one(session, &args.file) {
+        return tile::opt(session, args);
+    }
+    tile::no_target(args.target.as_ref(), &args.file)?;
     let (file, mut module) = super::load_kir(session, &args.file)?;
     let text = session.map.get(file).map_or("", |f| &f.text).to_owned();
     // What a crash left says what crashed: other passes, or another verb.

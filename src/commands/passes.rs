@@ -2,6 +2,7 @@
 
 use crate::cli::{Passes, ReportFormat};
 use crate::session::{Failure, Outcome, Session};
+use kbc_backend_ascend::passes::{PASSES, TilePass};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_passes::PassInfo;
@@ -14,8 +15,19 @@ use kbc_passes::registry::{ALL, find};
 /// E902: no such pass.
 pub fn run(session: &mut Session, args: &Passes) -> Outcome {
     if let Some(name) = &args.name {
+        if let Some(pass) = PASSES.iter().find(|p| p.name == name) {
+            match args.report {
+                ReportFormat::Human => session.result(&format!(
+                    "# {}\n\nA pass of the tile level, run where a target is emitted and by `kbc opt FILE.tile`: {}.\n",
+                    pass.name, pass.doc
+                )),
+                ReportFormat::Json => session.result(&tile(pass).to_string()),
+            }
+            return Ok(());
+        }
         let Some(entry) = find(name) else {
-            let names: Vec<&str> = ALL.iter().map(|e| e.info.name).collect();
+            let names: Vec<&str> =
+                ALL.iter().map(|e| e.info.name).chain(PASSES.iter().map(|p| p.name)).collect();
             let mut d = Diagnostic::error("E902", format!("there is no pass `{name}`"))
                 .note(format!("the passes: {}", names.join(", ")));
             if let Some(near) = nearest(name, names) {
@@ -33,7 +45,8 @@ pub fn run(session: &mut Session, args: &Passes) -> Outcome {
         let passes: Vec<_> = ALL.iter().map(|e| json(e.info)).collect();
         let pipelines: serde_json::Map<_, _> =
             PIPELINES.iter().map(|(n, t)| ((*n).to_owned(), serde_json::Value::from(*t))).collect();
-        let all = serde_json::json!({ "schema": 1, "passes": passes, "pipelines": pipelines });
+        let level: Vec<_> = PASSES.iter().map(tile).collect();
+        let all = serde_json::json!({ "schema": 1, "passes": passes, "tile": level, "pipelines": pipelines });
         session.result(&all.to_string());
         return Ok(());
     }
@@ -51,12 +64,20 @@ pub fn run(session: &mut Session, args: &Passes) -> Outcome {
             list(i.breaks)
         );
     }
+    out += "\ntile level, where a target is emitted\n";
+    for pass in PASSES {
+        out += &format!("{:<12} {}\n", pass.name, pass.doc);
+    }
     out += "\npipelines\n";
     for (name, text) in PIPELINES {
         out += &format!("{name:<12} {text}\n");
     }
     session.result(&out);
     Ok(())
+}
+
+fn tile(pass: &TilePass) -> serde_json::Value {
+    serde_json::json!({ "name": pass.name, "summary": pass.doc })
 }
 
 fn json(i: &PassInfo) -> serde_json::Value {

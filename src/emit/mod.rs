@@ -1,42 +1,95 @@
-//! Emission for a target: from a proven schedule to the folder of a package.
+//! Emission for a target: from a proven schedule to the folder of a package, or to a text of its kernel.
 //!
 //! Owns the order of the steps and what is claimed about them. How a kernel is made, completed, verified and
 //! printed is `kbc_backend_ascend`.
 
 pub mod places;
 pub mod sizes;
+pub mod window;
 
 use crate::build::Built;
+use crate::crash::{self, Stage};
 use crate::outdir;
 use crate::report::{EmitReport, Report};
-use crate::session::{Outcome, Session};
-use kbc_backend_ascend::package::{Claim, CountClaim, Evidence, Package, Program, Sizes, files};
+use crate::session::{Failure, Outcome, Session};
+use kbc_backend_ascend::package::{
+    Claim, CountClaim, Evidence, Package, Program, Sizes, files, runtimes, support,
+};
 use kbc_backend_ascend::passes::{self, layout};
 use kbc_backend_ascend::profile::{self, Profile};
 use kbc_backend_ascend::tile::{COUNT, Kernel, NRANKS, text, verify};
 use kbc_backend_ascend::{cpp, lower};
 use kbc_backend_sim::reference::exact_modulus;
+use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::name::Name;
 use kbc_ir::schedule::Schedule;
 use sizes::{Family, family};
 use std::path::Path;
+use std::time::Instant;
 
 /// Bytes of a rank's window at most: what a domain of a simulator's shared memory can be expected to have.
 const LARGEST_WINDOW: u64 = 1 << 30;
 /// The largest element count of a kernel: indices of elements and their products with a rank count stay far within 63 bits.
 const LARGEST_COUNT: u64 = 1 << 28;
 
-/// What the command line asks of an emission.
-pub struct Wanted<'a> {
-    /// The target.
-    pub target: &'a str,
-    /// The folder.
-    pub out: &'a str,
-    /// Whether a folder that was edited is replaced.
-    pub force: bool,
-    /// Passes of the tile level after which the kernel is printed to standard error.
-    pub print_after: &'a [String],
+/// The target that executes instead of emitting.
+pub const SIM: &str = "sim";
+
+/// Texts of the kernel that `--emit` writes.
+pub const TEXTS: [&str; 2] = ["tile", "cpp"];
+
+/// The kernel as it is lowered, in front of all passes, for `--print-after`.
+pub const LOWERED: &str = "tile";
+
+/// The profile of a target; none for the simulator.
+///
+/// # Errors
+/// E458 (wrong usage): there is no such target, or nothing is emitted for it, with the reason.
+pub fn target(name: &str) -> Outcome<Option<&'static Profile>> {
+    if name == SIM {
+        return Ok(None);
+    }
+    let runtime = runtimes(name).first().map_or("", |r| r.name);
+    let usage = |d: Diagnostic| {
+        let d = d.note(format!("target {SIM} proves and executes schedules here"));
+        let d = match nearest(name, [SIM]) {
+            Some(near) => d.help(format!("did you mean `{near}`?")),
+            None => d,
+        };
+        Failure::Usage(d.into())
+    };
+    support(name, runtime).map_err(usage)?;
+    let none = || usage(Diagnostic::error("E458", format!("there is no platform `{name}`")));
+    profile::find(name).map(Some).ok_or_else(none)
+}
+
+/// What people see of the passes of the tile level, on standard error.
+#[derive(Clone, Copy, Default)]
+pub struct Show<'a> {
+    /// Passes after which the kernel is printed ([`LOWERED`] for the first), or `all`.
+    pub after: &'a [String],
+    /// Prints the kernel after every pass that changed it.
+    pub changed: bool,
+    /// Prints how long the steps took.
+    pub timings: bool,
+}
+
+impl Show<'_> {
+    /// Shows a kernel after a pass.
+    pub fn kernel(&self, session: &Session, pass: &str, before: Option<&Kernel>, kernel: &Kernel) {
+        let asked = self.after.iter().any(|w| w == pass || w == "all");
+        if asked || (self.changed && before.is_some_and(|b| b != kernel)) {
+            session.words(&format!("; after {pass}\n{}", text::print(kernel)));
+        }
+    }
+
+    /// Shows what a step took since `begin`.
+    pub fn time(&self, session: &Session, step: &str, begin: Instant) {
+        if self.timings {
+            session.words(&format!("{:>10.3} ms  {step}\n", begin.elapsed().as_secs_f64() * 1e3));
+        }
+    }
 }
 
 /// A kernel with all that is known about it.
@@ -52,7 +105,7 @@ pub struct Emitted {
 /// The complete, verified kernel of a program.
 ///
 /// # Errors
-/// Of lowering, of a pass, or of the tile level's verifier.
+/// Of the target, of lowering, of a pass, or of the tile level's verifier.
 pub fn kernel(
     session: &mut Session,
     built: &Built,
@@ -60,11 +113,28 @@ pub fn kernel(
     target: &str,
     print_after: &[String],
 ) -> Outcome<Emitted> {
-    let Some(profile) = profile::find(target) else {
-        return Err(Diagnostic::error("E417", format!("there is no target profile {target}")).into());
+    let Some(profile) = self::target(target)? else {
+        return Err(Diagnostic::error("E416", format!("nothing is emitted for target {target}")).into());
     };
+    for_profile(session, built, schedule, profile, &Show { after: print_after, ..Show::default() })
+}
+
+/// As [`kernel`], for a known target.
+///
+/// # Errors
+/// Of lowering, of a pass, or of the tile level's verifier.
+pub fn for_profile(
+    session: &mut Session,
+    built: &Built,
+    schedule: &Schedule,
+    profile: &'static Profile,
+    show: &Show<'_>,
+) -> Outcome<Emitted> {
+    crash::stage(Stage::Emit);
+    let begin = Instant::now();
     let family = family(session, built, schedule)?;
-    let kernel = complete(session, &family.kernel, profile, print_after)?;
+    show.time(session, "other sizes, made and proven", begin);
+    let kernel = complete(session, &family.kernel, profile, show)?;
     Ok(Emitted { family, kernel, profile })
 }
 
@@ -76,49 +146,109 @@ pub fn complete(
     session: &Session,
     lowered: &Kernel,
     profile: &Profile,
-    print_after: &[String],
+    show: &Show<'_>,
 ) -> Result<Kernel, Diagnostics> {
     let mut kernel = lowered.clone();
     lower::fit_tiles(&mut kernel, profile.ub);
-    let show = |name: &str, kernel: &Kernel| {
-        if print_after.iter().any(|w| w == name || w == "all") {
-            session.words(&format!("; after {name}\n{}", text::print(kernel)));
-        }
-    };
-    show("tile", &kernel);
-    for pass in passes::PASSES {
-        (pass.run)(&mut kernel, profile)?;
-        show(pass.name, &kernel);
-    }
+    show.kernel(session, LOWERED, None, &kernel);
+    run_passes(session, &mut kernel, profile, show, &|_| true)?;
+    let begin = Instant::now();
     verify::verify(&kernel, profile)?;
+    show.time(session, "verifier", begin);
     Ok(kernel)
 }
 
-/// Emits a program whose schedule was proven and, as `report` says, executed.
+/// Runs those passes of the tile level that are wanted, in their order.
 ///
 /// # Errors
-/// Of [`kernel`], of the package, or of writing the folder; nothing is written then.
-pub fn emit(
+/// Of a pass.
+pub fn run_passes(
+    session: &Session,
+    kernel: &mut Kernel,
+    profile: &Profile,
+    show: &Show<'_>,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<(), Diagnostics> {
+    for pass in passes::PASSES.iter().filter(|p| wanted(p.name)) {
+        let begin = Instant::now();
+        let before = show.changed.then(|| kernel.clone());
+        (pass.run)(kernel, profile)?;
+        show.time(session, pass.name, begin);
+        show.kernel(session, pass.name, before.as_ref(), kernel);
+    }
+    Ok(())
+}
+
+/// A kernel for which everything is known that does not need a run.
+pub struct Prepared {
+    /// The kernel.
+    pub emitted: Emitted,
+    /// For which sizes.
+    pub claim: Claim,
+}
+
+/// All of an emission that can fail because of the program: before it is executed.
+///
+/// # Errors
+/// Of [`for_profile`]; E472: the window does not fit at the program's own size.
+pub fn prepare(
     session: &mut Session,
     built: &Built,
     schedule: &Schedule,
-    wanted: &Wanted<'_>,
-    report: &Report,
-) -> Outcome<EmitReport> {
-    let emitted = kernel(session, built, schedule, wanted.target, wanted.print_after)?;
-    let Emitted { family, kernel, profile } = &emitted;
-    let claim = claim(family, kernel, built)?;
-    let evidence = evidence(&emitted, report, &claim);
-    let source =
-        Path::new(&report.file).file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    profile: &'static Profile,
+    show: &Show<'_>,
+) -> Outcome<Prepared> {
+    let emitted = for_profile(session, built, schedule, profile, show)?;
+    let claim = claim(&emitted.family, &emitted.kernel, built)?;
+    Ok(Prepared { emitted, claim })
+}
+
+/// What the command line wants written.
+pub struct Wanted<'a> {
+    /// The folder of the package, if there is to be one.
+    pub out: Option<&'a str>,
+    /// Whether a folder that was edited is replaced.
+    pub force: bool,
+    /// Texts of the kernel ([`TEXTS`]) and their files; `-` is standard output.
+    pub texts: &'a [(String, String)],
+}
+
+/// A package in memory.
+pub struct Contents {
+    /// Path in the folder, content.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// What the report says of it, but for the folder.
+    pub report: EmitReport,
+}
+
+/// The C++ text of a kernel, with the evidence of `report` in its head.
+///
+/// # Errors
+/// Of the printer.
+pub fn source(prepared: &Prepared, report: &Report) -> Result<String, Diagnostics> {
+    let evidence = evidence(&prepared.emitted, report, &prepared.claim);
     let notes = evidence.iter().map(|e| format!("{}: {}", e.step, e.words)).collect();
-    let text = cpp::kernel(kernel, &cpp::KernelText { source: source.clone(), notes })?;
+    Ok(cpp::kernel(&prepared.emitted.kernel, &cpp::KernelText { source: file_name(report), notes })?)
+}
+
+fn file_name(report: &Report) -> String {
+    Path::new(&report.file).file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned())
+}
+
+/// The files of the package of a kernel whose schedule was proven and, as `report` says, executed.
+///
+/// # Errors
+/// Of the printer and of the package.
+pub fn contents(prepared: &Prepared, report: &Report) -> Result<Contents, Diagnostics> {
+    let Prepared { emitted, claim } = prepared;
+    let Emitted { family, kernel, profile } = emitted;
+    let text = source(prepared, report)?;
     let instances: Vec<_> = family
         .samples
         .iter()
         .map(|m| (Sizes { nranks: m.instance.ranks, count: m.instance.count }, &m.typed, &m.schedule.mesh))
         .collect();
-    let program = Program::of(&source, &instances)?;
+    let program = Program::of(&file_name(report), &instances)?;
     let moduli = family
         .ranks
         .iter()
@@ -129,10 +259,47 @@ pub fn emit(
             (*r, modulus)
         })
         .collect();
-    let package = Package { kernel, source: &text, program, claim, moduli, ulps: 0, evidence, profile };
+    let evidence = evidence(emitted, report, claim);
+    let package =
+        Package { kernel, source: &text, program, claim: claim.clone(), moduli, ulps: 0, evidence, profile };
     let files = files(&package)?;
-    outdir::write(Path::new(wanted.out), &files, wanted.force)?;
-    Ok(report_of(&emitted, &package, wanted, &files))
+    let report = report_of(prepared, &files);
+    Ok(Contents { files, report })
+}
+
+/// Writes what is wanted: the folder first, so that nothing is written where it cannot be.
+///
+/// # Errors
+/// Of [`contents`], or of writing.
+pub fn emit(
+    session: &Session,
+    prepared: &Prepared,
+    wanted: &Wanted<'_>,
+    report: &Report,
+) -> Outcome<Option<EmitReport>> {
+    crash::stage(Stage::Emit);
+    let mut texts = vec![];
+    for (kind, path) in wanted.texts {
+        let text = match kind.as_str() {
+            "cpp" => source(prepared, report)?,
+            _ => text::print(&prepared.emitted.kernel),
+        };
+        texts.push((path, text));
+    }
+    let mut emitted = None;
+    if let Some(out) = wanted.out {
+        let contents = contents(prepared, report)?;
+        outdir::write(Path::new(out), &contents.files, wanted.force)?;
+        emitted = Some(EmitReport { out: out.to_owned(), ..contents.report });
+    }
+    for (path, text) in texts {
+        if path == "-" {
+            session.result(&text);
+        } else {
+            outdir::write_file(Path::new(path), text.as_bytes())?;
+        }
+    }
+    Ok(emitted)
 }
 
 /// The sizes a kernel is for: the largest count is what a window of [`LARGEST_WINDOW`] holds at every rank count.
@@ -147,13 +314,14 @@ fn claim(family: &Family, kernel: &Kernel, built: &Built) -> Result<Claim, Diagn
             })
             .ok()
             .and_then(|b| u64::try_from(b).ok())
-            .is_some_and(|b| b <= LARGEST_WINDOW)
+            .unwrap_or(u64::MAX)
     };
-    let fits = |count: u64| family.ranks.iter().all(|r| window(*r, count));
+    let fits = |count: u64| family.ranks.iter().all(|r| window(*r, count) <= LARGEST_WINDOW);
     let own = family.samples.first().map_or(0, |m| m.instance.count);
-    if !fits(own) {
-        return Err(Diagnostic::error("E472", "the window is larger than the target's")
-            .note(format!("a rank's window can have {LARGEST_WINDOW} bytes"))
+    if let Some((r, b)) = family.ranks.iter().map(|r| (r, window(*r, own))).find(|(_, b)| *b > LARGEST_WINDOW)
+    {
+        let needed = format!("on {r} ranks a rank's window has {b} bytes");
+        return Err(Diagnostic::error("E472", format!("{needed}; {LARGEST_WINDOW} is the most"))
             .help("use fewer elements, or an algorithm with fewer or smaller slots (kbc explain window)")
             .into());
     }
@@ -207,21 +375,17 @@ fn evidence(emitted: &Emitted, report: &Report, claim: &Claim) -> Vec<Evidence> 
     out
 }
 
-fn report_of(
-    emitted: &Emitted,
-    package: &Package<'_>,
-    wanted: &Wanted<'_>,
-    files: &[(String, Vec<u8>)],
-) -> EmitReport {
+fn report_of(prepared: &Prepared, files: &[(String, Vec<u8>)]) -> EmitReport {
+    let Prepared { emitted, claim } = prepared;
     let counts = passes::counts(&emitted.kernel);
     EmitReport {
-        target: wanted.target.to_owned(),
-        out: wanted.out.to_owned(),
+        target: emitted.profile.name.to_owned(),
+        out: String::new(),
         kernel: emitted.kernel.name.to_string(),
         files: files.iter().map(|f| f.0.clone()).collect(),
-        ranks: package.claim.ranks.clone(),
-        count: package.claim.count.as_ref().map(|c| c.parameter.to_string()),
-        largest_count: package.claim.count.as_ref().map(|c| c.largest),
+        ranks: claim.ranks.clone(),
+        count: claim.count.as_ref().map(|c| c.parameter.to_string()),
+        largest_count: claim.count.as_ref().map(|c| c.largest),
         barriers: counts.all as u64,
         barriers_in_tiles: counts.all_in_tiles as u64,
         flags: counts.flags as u64,

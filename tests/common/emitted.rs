@@ -96,7 +96,8 @@ impl Case {
         let kernel = lower(&schedule, &|_| None).map_err(|d| words(&d))?;
         let kernel = family::single(&Instance { ranks, count, kernel });
         let profile = profile::find("a2a3").expect("there is one");
-        let kernel = emit::complete(&session, &kernel, profile, &[]).map_err(|d| words(&d))?;
+        let kernel =
+            emit::complete(&session, &kernel, profile, &emit::Show::default()).map_err(|d| words(&d))?;
         let text = text(&kernel)?;
         Ok(Case { session, from: From::Schedule(Box::new(schedule)), kernel, text })
     }

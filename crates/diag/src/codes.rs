@@ -171,7 +171,6 @@ codes! {
     E414 "a generator that cannot be used",
     E415 "a result that is not one tensor",
     E416 "a word or flag that means nothing here",
-    E417 "a target that is not there yet",
     E420 "a parameter that the program does not have",
     E421 "a value that a parameter cannot have",
     E422 "a parameter against a topology",
@@ -207,6 +206,10 @@ codes! {
     E463 "a machine file without a key that it needs",
     E464 "a machine file of another model",
     E465 "a perturbation out of range",
+    // emission
+    E470 "a program that has no emitted form",
+    E471 "more ranks than a target has",
+    E472 "a window that is too large for a target",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",
@@ -234,7 +237,7 @@ pub struct Example {
     pub fails: bool,
     /// The number of ranks to check it on.
     pub ranks: u32,
-    /// Its language: `kb` or `kir`; or `sh`, a command line.
+    /// Its language: `kb`, `kir` or `tile`; or `sh`, a command line.
     pub language: &'static str,
     /// Options of the command line it needs (`-D tp=8 --topology ring(7)`), or nothing.
     pub args: &'static str,
@@ -248,7 +251,7 @@ impl Code {
         Some(self.page.split_once("\n```text,why=")?.1.lines().next().unwrap_or(""))
     }
 
-    /// The files of the page: blocks fenced as `kb,fails` and `kb,fixed` (or `kir,..`, or `sh,..`), with `p=6` where the
+    /// The files of the page: blocks fenced as `kb,fails` and `kb,fixed` (or `kir,..`, `tile,..`, `sh,..`), with `p=6` where the
     /// number of ranks is not 4 and with options of the command line (`kb,fails,-D tp=8`) where it needs some. Others are
     /// prose.
     pub fn examples(&self) -> Vec<Example> {

@@ -114,17 +114,34 @@ pub fn window_text(kernel: &Kernel, nranks: u64, count: u64) -> Result<String, D
         let what = match &row.kind {
             RowKind::Signals { count, per_call } => {
                 let most = value(per_call)?;
-                format!("{} counters, a line each; at most {most} added in a launch", value(count)?)
+                let each = if value(count)? == 1 { "counter, a line" } else { "counters, a line each" };
+                format!("{} {each}; at most {most} added in a launch", value(count)?)
             }
             RowKind::Slots { slots, capacity, dtype, reach } => {
                 let who = if *reach == Reach::Peers { "" } else { "; this rank alone" };
-                format!("{} slots of {} {dtype}{who}", value(slots)?, value(capacity)?)
+                let word = if value(slots)? == 1 { "slot" } else { "slots" };
+                format!("{} {word} of {} {dtype}{who}", value(slots)?, value(capacity)?)
             }
         };
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {:<28} {:<20} {what}", row.name.as_str(), format!("{at}..{}", at + bytes));
     }
-    let _ = writeln!(out, "a domain serves {} launches", value(&layout.launches)?);
+    let mut most = 0;
+    for row in &layout.rows {
+        if let RowKind::Signals { per_call, .. } = &row.kind {
+            most = most.max(value(per_call)?);
+        }
+    }
+    if most == 0 {
+        out += "a domain serves any number of launches: there is nothing that counts them\n";
+        return Ok(out);
+    }
+    let _ = writeln!(
+        out,
+        "a domain serves {} launches\n  counters begin at 0 and are only added to; a launch adds at most {most} to one, and \
+         {most} * launches is at most 2^31 - 1",
+        value(&layout.launches)?
+    );
     Ok(out)
 }
 

@@ -1,0 +1,103 @@
+//! A package from a proven schedule at hand: the program made and proven at its other sizes, kernels compared, passes,
+//! verifier, C++ and all files, in memory. Target: 50 ms. The parts are measured apart.
+
+#[path = "../tests/real/driver.rs"]
+mod driver;
+
+use divan::Bencher;
+use kbc::analyse;
+use kbc::commands::compile;
+use kbc::emit::{self, Prepared, Show, sizes};
+use kbc::report::Report;
+use kbc::session::Session;
+use kbc_backend_ascend::tile::{Kernel, verify};
+use kbc_backend_ascend::{lower, passes, profile};
+
+/// Algorithms of `all_reduce` that are emitted.
+const ALGORITHMS: [&str; 2] = ["ring", "two_phase"];
+
+fn main() {
+    divan::main();
+}
+
+/// A proven schedule, and what a report knows of it.
+struct Proven {
+    session: Session,
+    built: kbc::build::Built,
+    report: Report,
+}
+
+fn proven(algorithm: &str) -> Proven {
+    let driver::Job { session, args, built } =
+        driver::built(&[&format!("specs/bench/{algorithm}_all_reduce.kb"), "--target", "a2a3"]);
+    let schedule = built.module.schedule().expect("the default pipeline ends with a schedule");
+    let mut report = compile::begin("compile", &args.source.file, &built, schedule);
+    report.verified = Some(analyse::verify(schedule).expect("the library is right"));
+    Proven { session, built, report }
+}
+
+fn target() -> &'static profile::Profile {
+    profile::find("a2a3").expect("a target")
+}
+
+impl Proven {
+    fn family(&mut self) -> sizes::Family {
+        let schedule = self.built.module.schedule().expect("checked when it was made");
+        sizes::family(&mut self.session, &self.built, schedule).expect("the library is emitted")
+    }
+
+    fn prepared(&mut self) -> Prepared {
+        let schedule = self.built.module.schedule().expect("checked when it was made");
+        emit::prepare(&mut self.session, &self.built, schedule, target(), &Show::default())
+            .unwrap_or_else(|e| panic!("{e:?}"))
+    }
+
+    /// The kernel as the passes get it.
+    fn lowered(&mut self) -> Kernel {
+        let mut kernel = self.family().kernel;
+        lower::fit_tiles(&mut kernel, target().ub);
+        kernel
+    }
+}
+
+/// All of it.
+#[divan::bench(args = ALGORITHMS)]
+fn package(bencher: Bencher, algorithm: &str) {
+    let mut job = proven(algorithm);
+    bencher.bench_local(|| {
+        let prepared = job.prepared();
+        emit::contents(&prepared, &job.report).expect("the library is packaged")
+    });
+}
+
+/// The program at other sizes: made, proven, lowered, compared.
+#[divan::bench(args = ALGORITHMS)]
+fn part_sizes(bencher: Bencher, algorithm: &str) {
+    let mut job = proven(algorithm);
+    bencher.bench_local(|| job.family().ranks);
+}
+
+/// Layout, addresses, fences, flags.
+#[divan::bench(args = ALGORITHMS)]
+fn part_passes(bencher: Bencher, algorithm: &str) {
+    let kernel = proven(algorithm).lowered();
+    bencher.with_inputs(|| kernel.clone()).bench_local_values(|mut kernel| {
+        passes::complete(&mut kernel, target()).expect("the library is emitted");
+        kernel
+    });
+}
+
+/// The verifier of the tile level.
+#[divan::bench(args = ALGORITHMS)]
+fn part_verify(bencher: Bencher, algorithm: &str) {
+    let kernel = proven(algorithm).prepared().emitted.kernel;
+    bencher.bench(|| verify::verify(divan::black_box(&kernel), target()).expect("it is sound"));
+}
+
+/// C++, golden values, harness, test, README and manifest.
+#[divan::bench(args = ALGORITHMS)]
+fn part_files(bencher: Bencher, algorithm: &str) {
+    let mut job = proven(algorithm);
+    let prepared = job.prepared();
+    bencher.bench_local(|| emit::contents(&prepared, &job.report).expect("the library is packaged").files);
+}

@@ -1,0 +1,139 @@
+//! `.tile` texts: kernels of the tile level that `kbc check` verifies and `kbc opt` runs passes on.
+
+use crate::cli::{Check, Opt, ReportFormat};
+use crate::crash::{self, Stage};
+use crate::emit::{self, Show};
+use crate::outdir;
+use crate::pipeline;
+use crate::session::{Failure, Outcome, Session};
+use kbc_backend_ascend::passes::{self, Counts};
+use kbc_backend_ascend::profile::Profile;
+use kbc_backend_ascend::tile::verify::{in_text, problems};
+use kbc_backend_ascend::tile::{Kernel, parse, text};
+use kbc_diag::{Diagnostic, Diagnostics, FileId};
+use std::path::Path;
+
+/// The target where nothing is said.
+const TARGET: &str = "a2a3";
+
+/// Whether a file is one: by its ending, or by the first line of standard input.
+pub fn is_one(session: &mut Session, path: &str) -> bool {
+    if path != "-" {
+        return path.ends_with(".tile");
+    }
+    let Ok((_, text)) = session.read(path) else { return false };
+    let first = text.lines().map(str::trim).find(|l| !l.is_empty() && !l.starts_with(';'));
+    first.is_some_and(|l| l.starts_with("tile "))
+}
+
+/// `--target` where no `.tile` text is.
+///
+/// # Errors
+/// E416 (wrong usage).
+pub fn no_target(target: Option<&String>, file: &str) -> Outcome {
+    match target {
+        Some(_) => usage(
+            Diagnostic::error("E416", format!("--target means nothing for {file}"))
+                .help("it says what a .tile file is for; kbc compile emits a program for a target"),
+        ),
+        None => Ok(()),
+    }
+}
+
+fn usage<T>(d: Diagnostic) -> Outcome<T> {
+    Err(Failure::Usage(d.into()))
+}
+
+fn refuse(flags: &[(&str, bool)]) -> Outcome {
+    match flags.iter().find(|f| f.1) {
+        Some((flag, _)) => usage(Diagnostic::error("E416", format!("{flag} means nothing for a .tile file"))),
+        None => Ok(()),
+    }
+}
+
+fn profile(target: Option<&String>) -> Outcome<&'static Profile> {
+    let name = target.map_or(TARGET, String::as_str);
+    match emit::target(name)? {
+        Some(profile) => Ok(profile),
+        None => usage(
+            Diagnostic::error("E416", format!("target {name} has no kernels"))
+                .help("kbc list targets has those for which kernels are emitted"),
+        ),
+    }
+}
+
+fn read(session: &mut Session, path: &str) -> Outcome<(FileId, String, Kernel)> {
+    let (file, text) = session.read(path)?;
+    crash::stage(Stage::Read);
+    let kernel = parse::parse(&text, file)?;
+    Ok((file, text, kernel))
+}
+
+/// Verifies a kernel that its passes have completed.
+///
+/// # Errors
+/// Of reading; E449 to E456 and E459, at their lines.
+pub fn check(session: &mut Session, args: &Check) -> Outcome {
+    refuse(&[
+        ("-D", !args.source.define.is_empty()),
+        ("--topology", args.source.topology.is_some()),
+        ("--program", args.source.program.is_some()),
+        ("--algorithm", args.source.algorithm.is_some()),
+        ("--report json", args.report == ReportFormat::Json),
+    ])?;
+    let profile = profile(args.target.as_ref())?;
+    let (file, text, kernel) = read(session, &args.source.file)?;
+    crash::stage(Stage::Check);
+    let found = in_text(&kernel, problems(&kernel, profile), &text, file);
+    if found.has_errors() {
+        return Err(found.into());
+    }
+    let Counts { all, all_in_tiles, pipe, flags, dsb } = passes::counts(&kernel);
+    session.result(&format!(
+        "{}: verified for {}: {flags} flag pairs, {pipe} barriers of one pipe, {all} of all pipes \
+         ({all_in_tiles} in loops over tiles), {dsb} dsb\nok\n",
+        kernel.name, profile.name
+    ));
+    Ok(())
+}
+
+/// Runs passes; what all of them have completed is verified.
+///
+/// # Errors
+/// Of reading, of names and ids, of the passes, of the verifier, or of writing the result.
+pub fn opt(session: &mut Session, args: &Opt) -> Outcome {
+    refuse(&[("--use", !args.uses.is_empty()), ("--locs", args.locs), ("--emit dot", args.emit == "dot")])?;
+    let profile = profile(args.target.as_ref())?;
+    let wanted = pipeline::tile_passes(args.passes.as_deref())?;
+    let after = pipeline::tile_watch(&args.watch)?;
+    let (file, source, mut kernel) = read(session, &args.file)?;
+    let mut names = problems(&kernel, profile);
+    names.retain(|p| p.diagnostic.code == "E456");
+    if !names.is_empty() {
+        return Err(in_text(&kernel, names, &source, file).into());
+    }
+    crash::stage(Stage::Passes);
+    let show = Show { after: &after, changed: args.watch.print_changed, timings: args.watch.timings };
+    let mut dump = vec![("00-input.tile".to_owned(), text::print(&kernel).into_bytes())];
+    for (i, name) in wanted.iter().enumerate() {
+        emit::run_passes(session, &mut kernel, profile, &show, &|n| n == *name)?;
+        dump.push((format!("{:02}-{name}.tile", i + 1), text::print(&kernel).into_bytes()));
+    }
+    if let Some(dir) = &args.watch.dump_dir {
+        outdir::write(Path::new(dir), &dump, args.watch.force)?;
+    }
+    if wanted.len() == passes::PASSES.len() {
+        let list: Vec<Diagnostic> = problems(&kernel, profile).into_iter().map(|p| p.diagnostic).collect();
+        if !list.is_empty() {
+            return Err(Diagnostics { list }.into());
+        }
+    }
+    crash::stage(Stage::Emit);
+    let text = text::print(&kernel);
+    if args.output == "-" {
+        session.result(&text);
+    } else {
+        outdir::write_file(Path::new(&args.output), text.as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! The window of an emitted kernel in words: its memory map at the program's sizes, and how many launches it serves.
+
+use super::{Show, for_profile};
+use crate::analyse;
+use crate::build::Built;
+use crate::report::human::count;
+use crate::session::{Outcome, Session};
+use kbc_backend_ascend::package::window_text;
+use kbc_backend_ascend::profile::Profile;
+use kbc_ir::schedule::Schedule;
+
+/// The memory map of a rank's window on a target.
+///
+/// # Errors
+/// Of proving the schedule, and of making the kernel.
+pub fn text(
+    session: &mut Session,
+    built: &Built,
+    schedule: &Schedule,
+    profile: &'static Profile,
+) -> Outcome<String> {
+    let verified = analyse::verify(schedule)?;
+    let emitted = for_profile(session, built, schedule, profile, &Show::default())?;
+    let elements = emitted.family.count.as_ref().and_then(|name| built.number(name));
+    let ranks = schedule.mesh.ranks();
+    let sizes = match (&emitted.family.count, elements) {
+        (Some(name), Some(n)) => format!("{}, {name} = {n}", count(ranks, "rank")),
+        _ => count(ranks, "rank"),
+    };
+    let mut out = format!("{} for {}, {sizes}\n", emitted.kernel.name, profile.name);
+    out += &window_text(&emitted.kernel, ranks, elements.unwrap_or(0))?;
+    let walked = count(verified.calls_walked, "call");
+    let calls = if verified.calls == "any" { "any number of calls" } else { "the first call" };
+    out += &format!("proven of the schedule, at these sizes: safe for {calls} ({walked} walked)");
+    if let Some(range) = verified.counter_range {
+        out += &format!("; its counters stay within 32 bits for {range}");
+    }
+    Ok(out + "\n")
+}
