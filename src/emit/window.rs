@@ -33,7 +33,7 @@ pub fn text(
     let calls = if verified.calls == "any" { "any number of calls" } else { "the first call" };
     out += &format!("proven of the schedule, at these sizes: safe for {calls} ({walked} walked)");
     if let Some(range) = verified.counter_range {
-        out += &format!("; its counters stay within 32 bits for {range}");
+        out += &format!("; no 32-bit counter overflows in {range} calls");
     }
     Ok(out + "\n")
 }
