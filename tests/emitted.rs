@@ -280,3 +280,29 @@ fn ranks_up_to_the_runtimes_limit() {
     let why = Case::new(&at(65), &[]).err().expect("65 are too many");
     assert!(why.starts_with("E471 65 ranks are more than a domain can have"), "{why}");
 }
+
+/// The package as the command writes it: its kernel runs through its own orchestration, and is the text tested above.
+#[test]
+fn packages_launch_through_their_orchestration() {
+    let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("emitted-package");
+    let spec = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("specs/all_reduce.kb");
+    let out = std::process::Command::new(env!("CARGO_BIN_EXE_kbc"))
+        .args(["compile", "--target", "a2a3", "--force", "-o"])
+        .args([&dir, &spec])
+        .output()
+        .expect("the binary is built with the tests");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect("a file of the package");
+    let (kernel, shim) =
+        (read("kernels/aiv/sum_of_all.cpp"), read("kernels/orchestration/sum_of_all_orch.cpp"));
+    let mut case = Case::of_file(&spec).expect("it is accepted");
+    // All but the head, which tells what was executed, is the same.
+    let code = |t: &str| t[t.find("#include").expect("headers")..].to_owned();
+    assert_eq!(code(&kernel), code(&case.text));
+    let orchestration =
+        standin::Orchestration { text: &shim, config: "sum_of_all_config", run: "sum_of_all_orchestration" };
+    let program = standin::compile(&case.text, Some(orchestration)).unwrap_or_else(|e| panic!("{e}"));
+    let sized = case.at(4, 1000, 3);
+    let got = program.run_one(&sized.job).unwrap_or_else(|e| panic!("{e}"));
+    case.same(&sized, &got).unwrap_or_else(|e| panic!("{e}"));
+}
