@@ -92,6 +92,11 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
             .help("use kbc check, kbc run or kbc opt for .kir files")
             .into());
     }
+    if source.file.ends_with(".tile") {
+        return Err(Diagnostic::error("E416", format!("{} is a kernel's text, not a program", source.file))
+            .help("use kbc check or kbc opt for .tile files")
+            .into());
+    }
     session.progress("reading");
     let (loaded, mut found) = load_parts(session, &source.file)?;
     let (topology, machine) = match &source.topology {
