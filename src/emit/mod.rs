@@ -260,8 +260,7 @@ pub fn contents(prepared: &Prepared, report: &Report) -> Result<Contents, Diagno
         })
         .collect();
     let evidence = evidence(emitted, report, claim);
-    let package =
-        Package { kernel, source: &text, program, claim: claim.clone(), moduli, ulps: 0, evidence, profile };
+    let package = Package { kernel, source: &text, program, claim: claim.clone(), moduli, evidence, profile };
     let files = files(&package)?;
     let report = report_of(prepared, &files);
     Ok(Contents { files, report })

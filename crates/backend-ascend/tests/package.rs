@@ -195,21 +195,115 @@ fn every_operation() -> Graph {
 #[test]
 fn a_definition_with_every_operation() {
     let kernel = kernel();
-    let mut p = package(&kernel, "");
-    p.program.graph = every_operation();
+    let mut p = of_graph(&kernel, every_operation());
+    p.program.axes = vec![("dp".into(), Expr::Int(2)), ("tp".into(), ranks() / Expr::Int(2))];
+    p.moduli = [2, 3, 4].map(|n| (n, Some(vec![2, 2, 7, n as u32]))).into();
+    let golden = text(&p, "golden.py");
+    let (head, _) = golden.split_once("# --- numbers ---").unwrap();
+    insta::assert_snapshot!("every_operation", head.split_once("import torch\n").unwrap().1);
+}
+
+/// A graph whose integers do not stay exact: slices of an f16 sum are scaled, one has fewer dimensions; the sum meets
+/// functions and comparisons and is converted.
+fn inexact() -> Graph {
+    let mut g = Graph::default();
+    let whole = |dtype, sizes: &[u64]| TensorType::replicated(dtype, sizes);
+    let parts = |sizes: &[u64]| TensorType {
+        partial: Some((ReduceOp::Sum, vec!["tp".into()])),
+        ..whole(DType::F16, sizes)
+    };
+    for (name, ty) in [("exp", parts(&[6, 4])), ("b", parts(&[4]))] {
+        g.inputs.push(Input { name: name.into(), ty, data: None, span: Span::NONE });
+    }
+    let mut push = |name: &str, kind, ty: TensorType, from: &[OpId]| {
+        let op = Op { kind, name: name.into(), ty: Some(ty), want: None, span: Span::NONE };
+        g.push(op, from)
+    };
+    let map = |body, params: &[&str]| {
+        let params = params.iter().map(|p| Name::from(*p)).collect();
+        OpKind::Map(ScalarFn { name: "f".into(), params, body })
+    };
+    let (a, b) = (|| Scalar::Arg(0), || Scalar::Arg(1));
+    let num = Scalar::Num;
+    let x = push("exp", OpKind::Input(0), parts(&[6, 4]), &[]);
+    let y = push("b", OpKind::Input(1), parts(&[4]), &[]);
+    let scaled = Scalar::bin(ScalarBin::Add, Scalar::bin(ScalarBin::Mul, a(), num(0.1)), b());
+    let scaled = push("scaled", map(scaled, &["a", "b"]), parts(&[6, 4]), &[x, y]);
+    let sum = push("sum", OpKind::Demand, whole(DType::F16, &[6, 4]), &[scaled]);
+    let jump = Scalar::If(
+        Box::new(Compare { op: CompareOp::Gt, a: a(), b: num(0.5) }),
+        Box::new(Scalar::bin(ScalarBin::Div, a(), Scalar::bin(ScalarBin::Max, num(2.0), a()))),
+        Box::new(Scalar::Un(ScalarUn::Sin, Box::new(Scalar::Pow(Box::new(a()), 3)))),
+    );
+    let jump = push("jump", map(jump, &["a"]), whole(DType::F16, &[6, 4]), &[sum]);
+    let wide = push("wide", OpKind::Cast(DType::F32), whole(DType::F32, &[6, 4]), &[jump]);
+    let int = push("int", OpKind::Cast(DType::I32), whole(DType::I32, &[6, 4]), &[sum]);
+    let half = Scalar::bin(ScalarBin::Div, a(), num(2.0));
+    let half = push("half", map(half, &["a"]), whole(DType::I32, &[6, 4]), &[int]);
+    push("wide", OpKind::Output(0), whole(DType::F32, &[6, 4]), &[wide]);
+    push("half", OpKind::Output(1), whole(DType::I32, &[6, 4]), &[half]);
+    g.results = vec![whole(DType::F32, &[6, 4]), whole(DType::I32, &[6, 4])];
+    g
+}
+
+/// A package of a graph with sizes as they are.
+fn of_graph<'a>(kernel: &'a Kernel, graph: Graph) -> Package<'a> {
+    let mut p = package(kernel, "");
     let global = |name: &Name, ty: &TensorType| kbc_backend_ascend::package::Global {
         name: name.clone(),
         ty: ty.clone(),
         sizes: ty.sizes().iter().map(|n| Expr::Int(*n as i64)).collect(),
     };
-    p.program.inputs = p.program.graph.inputs.iter().map(|i| global(&i.name, &i.ty)).collect();
-    p.program.results = p.program.graph.results.iter().map(|t| global(&"result".into(), t)).collect();
-    p.program.axes = vec![("dp".into(), Expr::Int(2)), ("tp".into(), ranks() / Expr::Int(2))];
-    p.moduli = [(2, None), (3, Some(vec![2, 2, 7, 2])), (4, None)].into();
-    p.ulps = 4;
+    p.program.inputs = graph.inputs.iter().map(|i| global(&i.name, &i.ty)).collect();
+    p.program.results = graph.results.iter().map(|t| global(&"result".into(), t)).collect();
+    p.program.graph = graph;
+    p
+}
+
+/// Where integers do not stay exact, values have bounds, and the file has the helpers that they need and no others.
+#[test]
+fn a_definition_with_bounds() {
+    let kernel = kernel();
+    let mut p = of_graph(&kernel, inexact());
+    p.moduli = [(2, None), (3, Some(vec![2, 2])), (4, None)].into();
     let golden = text(&p, "golden.py");
-    let (head, _) = golden.split_once("# --- numbers ---").unwrap();
-    insta::assert_snapshot!("every_operation", head.split_once("import torch\n").unwrap().1);
+    let (_, program) = golden.split_once("def program").unwrap();
+    let (program, _) = program.split_once("# Inputs are").unwrap();
+    let helpers: Vec<&str> =
+        golden.lines().filter(|l| l.starts_with("def ") || l.starts_with("ERRORS")).collect();
+    insta::assert_snapshot!("bounds", format!("def program{program}{}\n", helpers.join("\n")));
+    let readme = text(&p, "README.md");
+    assert!(readme.contains("as near to its golden value as a bound"), "{readme}");
+    assert!(text(&p, "manifest.json").contains("\"compared\": \"within bounds\""));
+
+    // What no kernel computes has no bound.
+    let mut p = of_graph(&kernel, every_operation());
+    p.moduli = [2, 3, 4].map(|n| (n, None)).into();
+    let found = files(&p).unwrap_err();
+    let why = "no package can be made: %y has no golden value, no kernel computes it, so nothing is known of its rounding errors";
+    assert_eq!((found.list[0].code, found.list[0].title.as_str()), ("E457", why));
+}
+
+/// A closed form is that of a collective alone: what is computed behind it has none.
+#[test]
+fn a_computation_has_no_closed_form() {
+    let kernel = kernel();
+    let mut p = package(&kernel, "");
+    assert!(text(&p, "golden.py").contains("FORM = \"inputs i"));
+    let mut g = Graph::default();
+    g.inputs = p.program.graph.inputs.clone();
+    let whole = TensorType::replicated(DType::F32, &[1000]);
+    let mut push = |kind, ty: &TensorType, from: &[OpId]| {
+        let op = Op { kind, name: "x".into(), ty: Some(ty.clone()), want: None, span: Span::NONE };
+        g.push(op, from)
+    };
+    let x = push(OpKind::Input(0), &p.program.graph.inputs[0].ty, &[]);
+    let double = Scalar::bin(ScalarBin::Add, Scalar::Arg(0), Scalar::Arg(0));
+    let f = ScalarFn { name: "f".into(), params: vec!["a".into()], body: double };
+    let y = push(OpKind::Map(f), &whole, &[x]);
+    push(OpKind::Output(0), &whole, &[y]);
+    p.program.graph = g;
+    assert!(text(&p, "golden.py").contains("FORM = None"));
 }
 
 /// Closed forms of collectives, by the types of their input and result.

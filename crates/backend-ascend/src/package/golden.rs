@@ -2,9 +2,14 @@
 //!
 //! Owns the translation of a typed graph, placements erased: collectives and demands are the identity, an input that is
 //! partial is combined along its leading axis. Also the closed forms of inputs for a program that is one collective.
+//!
+//! Where integers stay exact values are plain tensors and bits are compared. Elsewhere ([`Numbers::Bounded`]) every value
+//! carries a bound on the rounding error of the kernel (`templates/bounds.py`), and the slices of a partial value are
+//! followed one by one up to where the ranks combine them.
 
 use super::python::{self, quoted, tuple};
 use super::{Global, Package, refused};
+use crate::lower::elementwise::{Bound, bound};
 use kbc_diag::Diagnostic;
 use kbc_ir::graph::{Graph, Op, OpId, OpKind};
 use kbc_ir::name::Name;
@@ -14,6 +19,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 const TEMPLATE: &str = include_str!("templates/golden.py");
+const EXACT: &str = include_str!("templates/exact.py");
+const BOUNDS: &str = include_str!("templates/bounds.py");
+
+/// What the values of the definition are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// Tensors of float64 and int64.
+    Plain,
+    /// These with bounds.
+    Bounded,
+}
+
+impl Numbers {
+    /// Bounds, if integers do not stay exact at some rank count.
+    pub(super) fn of(package: &Package<'_>) -> Numbers {
+        if package.moduli.values().any(Option::is_none) { Numbers::Bounded } else { Numbers::Plain }
+    }
+}
 
 /// The file.
 ///
@@ -45,8 +68,21 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
         .iter()
         .map(|(p, m)| format!("{p}: {}", m.as_ref().map_or_else(|| "None".into(), tuple)))
         .collect();
-    let (params, body) = body(&program.graph)?;
-    let form = form(inputs, results);
+    let kind = Numbers::of(package);
+    let (params, body) = body(&program.graph, kind)?;
+    let numbers = match kind {
+        Numbers::Plain => EXACT.to_owned(),
+        Numbers::Bounded => {
+            let table = super::text::fill(BOUNDS, &[("ERRORS", &errors(&program.graph))]);
+            needed(&table, &format!("evaluated(feeds)\n{body}"))
+        }
+    };
+    let moves = |op: &Op| {
+        use OpKind::{Collective, Demand, Input, Output};
+        matches!(op.kind, Input(_) | Collective(_) | Demand | Output(_))
+    };
+    let alone = program.graph.order().iter().all(|id| moves(program.graph.op(*id)));
+    let form = if alone { form(inputs, results) } else { NO_FORM };
     Ok(super::text::fill(
         TEMPLATE,
         &[
@@ -54,13 +90,13 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
             ("INPUTS", &globals(inputs)),
             ("OUTPUTS", &globals(results)),
             ("MODULI", &format!("{{{}}}", moduli.join(", "))),
-            ("ULPS", &package.ulps.to_string()),
             ("AXES", &format!("{{{}}}", axes.join(", "))),
             ("INPUT_SHAPES", &shapes(inputs)),
             ("OUTPUT_SHAPES", &shapes(results)),
             ("PARAMS", &params.join(", ")),
             ("BODY", &body),
             ("FORM", form),
+            ("NUMBERS", &numbers),
         ],
     ))
 }
@@ -86,17 +122,101 @@ fn global(g: &Global) -> String {
     out + ")"
 }
 
+/// Definitions of a text of Python that another text needs, directly or not; they are two empty lines apart.
+fn needed(library: &str, text: &str) -> String {
+    let blocks: Vec<&str> = library.split("\n\n\n").map(str::trim_end).collect();
+    let mut keep = vec![false; blocks.len()];
+    loop {
+        let known: String = blocks.iter().zip(&keep).filter(|b| *b.1).map(|b| *b.0).collect();
+        let fresh: Vec<usize> = (0..blocks.len())
+            .filter(|i| !keep[*i] && defined(blocks[*i]).any(|n| uses(text, n) || uses(&known, n)))
+            .collect();
+        if fresh.is_empty() {
+            break;
+        }
+        fresh.into_iter().for_each(|i| keep[i] = true);
+    }
+    let kept: Vec<&str> = blocks.iter().zip(&keep).filter(|b| *b.1).map(|b| *b.0).collect();
+    kept.join("\n\n\n") + "\n"
+}
+
+/// Names that a block of Python defines at its top level.
+fn defined(block: &str) -> impl Iterator<Item = &str> {
+    block.lines().filter_map(|line| {
+        let named = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "));
+        let rest = named.or_else(|| line.contains(" = ").then_some(line))?;
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+        (end > 0).then_some(&rest[..end])
+    })
+}
+
+/// Whether a text of Python calls a function, or reads a constant; what is behind a dot is torch's.
+fn uses(text: &str, name: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let constant = name.starts_with(|c: char| c.is_ascii_uppercase());
+    text.match_indices(name).any(|(at, _)| {
+        let rest = &text[at + name.len()..];
+        let ends = if constant { !rest.starts_with(word) } else { rest.starts_with('(') };
+        ends && !text[..at].ends_with(|c: char| word(c) || c == '.')
+    })
+}
+
+/// `{"exp": (1.0, 0.0, float("inf"))}`: what is known of the functions that a program uses.
+fn errors(graph: &Graph) -> String {
+    fn functions(e: &Scalar, out: &mut BTreeSet<ScalarUn>) {
+        match e {
+            Scalar::Num(_) | Scalar::Arg(_) => {}
+            Scalar::Un(op, a) => {
+                out.insert(*op);
+                functions(a, out);
+            }
+            Scalar::Pow(a, _) => functions(a, out),
+            Scalar::Bin(_, a, b) => [a, b].into_iter().for_each(|x| functions(x, out)),
+            Scalar::If(c, a, b) => [&c.a, &c.b, a, b].into_iter().for_each(|x| functions(x, out)),
+        }
+    }
+    let mut all = BTreeSet::new();
+    for id in graph.order() {
+        if let OpKind::Map(f) = &graph.op(*id).kind {
+            functions(&f.body, &mut all);
+        }
+    }
+    let line = |op: &ScalarUn| {
+        let (ulps, error, within) = match bound(*op)? {
+            Bound::Ulps(n) => (n, 0.0, f64::INFINITY),
+            Bound::Absolute { error, within } => (0.0, error, within),
+        };
+        Some(format!("{}: ({}, {}, {})", quoted(op.name()), float(ulps), float(error), float(within)))
+    };
+    let all: Vec<String> = all.iter().filter_map(line).collect();
+    format!("{{{}}}", all.join(", "))
+}
+
+/// A value under its name in Python.
+#[derive(Clone)]
+struct Held {
+    name: String,
+    /// How the ranks' slices are to be combined, which the value has along its leading axis.
+    slices: Option<(ReduceOp, DType)>,
+    /// Dimensions, without that axis.
+    dims: usize,
+}
+
 /// Parameters, and the statements of the function; both are free of sizes.
 ///
 /// # Errors
-/// E457: an operation without a type or without its operands.
-pub(super) fn body(graph: &Graph) -> Result<(Vec<String>, String), Diagnostic> {
+/// E457: an operation without a type or without its operands; with bounds also one that no kernel has.
+pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, String), Diagnostic> {
+    let bounded = numbers == Numbers::Bounded;
     let mut names = Names::default();
+    if bounded {
+        names.0.extend(BOUNDS.split("\n\n\n").flat_map(defined).map(str::to_owned));
+    }
     let params: Vec<String> = graph.inputs.iter().map(|i| names.fresh(&i.name)).collect();
-    let mut values: BTreeMap<OpId, String> = BTreeMap::new();
+    let mut values: BTreeMap<OpId, Held> = BTreeMap::new();
     let mut outputs: BTreeMap<usize, String> = BTreeMap::new();
     let mut out = String::new();
-    for (name, input) in params.iter().zip(&graph.inputs) {
+    for (name, input) in params.iter().zip(&graph.inputs).filter(|_| !bounded) {
         if let Some((op, _)) = &input.ty.partial {
             let value = stored(&format!("combined({name}, \"{op}\")"), input.ty.dtype);
             let _ = writeln!(out, "    {name} = {value}");
@@ -104,21 +224,45 @@ pub(super) fn body(graph: &Graph) -> Result<(Vec<String>, String), Diagnostic> {
     }
     for &id in graph.order() {
         let op = graph.op(id);
-        let args: Vec<String> = graph.operands(id).iter().filter_map(|o| values.get(o).cloned()).collect();
-        let same = || args.first().cloned().ok_or_else(|| broken(op, "it has no operand"));
+        let partial = op.ty.as_ref().is_some_and(|t| t.partial.is_some());
+        let dims = op.ty.as_ref().map_or(0, |t| t.dims.len());
+        let operands = graph.operands(id);
+        // Here the ranks have combined their slices.
+        for o in operands.iter().filter(|_| !partial) {
+            if let Some(Held { name, slices: Some((combiner, dtype)), dims }) = values.get(o).cloned() {
+                let whole = names.fresh(&name.as_str().into());
+                let _ = writeln!(out, "    {whole} = combined({name}, \"{combiner}\", \"{dtype}\")");
+                values.insert(*o, Held { name: whole, slices: None, dims });
+            }
+        }
+        let held: Vec<&Held> = operands.iter().filter_map(|o| values.get(o)).collect();
+        let slices = held.iter().find_map(|h| h.slices);
+        let args: Vec<String> = held
+            .iter()
+            .map(|h| match h.slices {
+                Some(_) if h.dims < dims => format!("raised({}, {dims})", h.name),
+                _ => h.name.clone(),
+            })
+            .collect();
+        let same = || held.first().map(|h| (*h).clone()).ok_or_else(|| broken(op, "it has no operand"));
         let value = match &op.kind {
             OpKind::Input(at) => {
-                params.get(*at).cloned().ok_or_else(|| broken(op, "there is no such input"))?
+                let name = params.get(*at).cloned().ok_or_else(|| broken(op, "there is no such input"))?;
+                let ty = graph.inputs.get(*at).map(|i| &i.ty).filter(|_| bounded);
+                let slices = ty.and_then(|t| t.partial.as_ref().map(|(combiner, _)| (*combiner, t.dtype)));
+                Held { name, slices, dims }
             }
             OpKind::Collective(_) | OpKind::Demand => same()?,
             OpKind::Output(at) => {
-                outputs.insert(*at, same()?);
+                outputs.insert(*at, same()?.name);
                 continue;
             }
             _ => {
                 let name = names.fresh(&op.name);
-                let _ = writeln!(out, "    {name} = {}", operation(graph, id, &args)?);
-                name
+                let _ = writeln!(out, "    {name} = {}", operation(graph, id, &args, numbers)?);
+                let dtype = op.ty.as_ref().map(|t| t.dtype);
+                let slices = slices.map(|(combiner, of)| (combiner, dtype.unwrap_or(of)));
+                Held { name, slices, dims }
             }
         };
         values.insert(id, value);
@@ -128,24 +272,34 @@ pub(super) fn body(graph: &Graph) -> Result<(Vec<String>, String), Diagnostic> {
 }
 
 /// An operation that computes.
-fn operation(graph: &Graph, id: OpId, args: &[String]) -> Result<String, Diagnostic> {
+fn operation(graph: &Graph, id: OpId, args: &[String], numbers: Numbers) -> Result<String, Diagnostic> {
     let op = graph.op(id);
+    let bounded = numbers == Numbers::Bounded;
     let dtype = op.ty.as_ref().map(|t| t.dtype).ok_or_else(|| broken(op, "it has no type"))?;
     let from = graph.operands(id).first().and_then(|o| graph.op(*o).ty.as_ref()).map(|t| t.dtype);
     let arg = |i: usize| args.get(i).map(String::as_str).ok_or_else(|| broken(op, "it lacks an operand"));
     Ok(match &op.kind {
+        OpKind::Matmul { .. } | OpKind::ReduceDim { .. } if bounded => {
+            return Err(broken(op, "no kernel computes it, so nothing is known of its rounding errors"));
+        }
         OpKind::Matmul { .. } => stored(&format!("torch.matmul({}, {})", arg(0)?, arg(1)?), dtype),
         OpKind::Map(f) => {
             if args.len() < f.params.len() {
                 return Err(broken(op, "its operands do not fit its function"));
             }
-            let value = scalar(&f.body, args, dtype);
+            let value = Elementwise { args, dtype, numbers }.scalar(&f.body);
             // The result has the shape of all operands, also of those that the expression does not read.
             let read = arguments(&f.body);
-            if (0..args.len()).all(|i| read.contains(&i)) {
-                value
+            let value = match (0..args.len()).all(|i| read.contains(&i)) {
+                true => value,
+                false if bounded => format!("spread({value}, {})", args.join(", ")),
+                false => format!("torch.broadcast_tensors({value}, {})[0]", args.join(", ")),
+            };
+            // What the kernel stores of a narrow type is rounded, the steps before are not.
+            if bounded && matches!(dtype, DType::F16 | DType::BF16) {
+                format!("stored({value}, \"{dtype}\")")
             } else {
-                format!("torch.broadcast_tensors({value}, {})[0]", args.join(", "))
+                value
             }
         }
         OpKind::ReduceDim { op: combiner, mean, dim, keep } => {
@@ -159,6 +313,7 @@ fn operation(graph: &Graph, id: OpId, args: &[String]) -> Result<String, Diagnos
             };
             stored(&format!("torch.{name}({}, dim={dim}{keep})", arg(0)?), dtype)
         }
+        OpKind::Cast(to) if to.is_float() && bounded => format!("stored({}, \"{to}\")", arg(0)?),
         OpKind::Cast(to) if to.is_float() => format!("stored({}.to(torch.float64), \"{to}\")", arg(0)?),
         OpKind::Cast(to) => match from {
             Some(_) => format!("integer({}, \"{to}\")", arg(0)?),
@@ -177,38 +332,56 @@ fn stored(value: &str, dtype: DType) -> String {
     }
 }
 
-/// An elementwise expression; every operation is in parentheses or a call, as in the program's text.
-fn scalar(e: &Scalar, args: &[String], dtype: DType) -> String {
-    let go = |e: &Scalar| scalar(e, args, dtype);
-    let wrapped = |text: String| stored(&text, dtype);
-    match e {
-        Scalar::Num(v) => format!("number({}, \"{dtype}\")", float(*v)),
-        Scalar::Arg(i) => args.get(*i).cloned().unwrap_or_default(),
-        Scalar::Un(op, a) => match op {
-            ScalarUn::Neg => wrapped(format!("(-{})", go(a))),
-            ScalarUn::Abs => wrapped(format!("abs({})", go(a))),
-            other => format!("torch.{}({})", other.name(), go(a)),
-        },
-        Scalar::Bin(op, a, b) => {
-            let (a, b) = (go(a), go(b));
-            match op {
-                ScalarBin::Add => wrapped(format!("({a} + {b})")),
-                ScalarBin::Sub => wrapped(format!("({a} - {b})")),
-                ScalarBin::Mul => wrapped(format!("({a} * {b})")),
-                ScalarBin::Div if dtype.is_float() => format!("({a} / {b})"),
-                ScalarBin::Div => wrapped(format!("torch.div({a}, {b}, rounding_mode=\"trunc\")")),
-                ScalarBin::Min => format!("torch.minimum({a}, {b})"),
-                ScalarBin::Max => format!("torch.maximum({a}, {b})"),
+/// An elementwise function on these operands.
+struct Elementwise<'a> {
+    args: &'a [String],
+    dtype: DType,
+    numbers: Numbers,
+}
+
+impl Elementwise<'_> {
+    /// Every operation is in parentheses or a call, as in the program's text.
+    fn scalar(&self, e: &Scalar) -> String {
+        let dtype = self.dtype;
+        let plain = self.numbers == Numbers::Plain;
+        let torch = if plain { "torch." } else { "" };
+        let go = |e: &Scalar| self.scalar(e);
+        let wrapped = |text: String| stored(&text, dtype);
+        match e {
+            Scalar::Num(v) => format!("number({}, \"{dtype}\")", float(*v)),
+            Scalar::Arg(i) => self.args.get(*i).cloned().unwrap_or_default(),
+            Scalar::Un(op, a) => match op {
+                ScalarUn::Neg => wrapped(format!("(-{})", go(a))),
+                ScalarUn::Abs => wrapped(format!("abs({})", go(a))),
+                other => format!("{torch}{}({})", other.name(), go(a)),
+            },
+            Scalar::Bin(op, a, b) => {
+                let (a, b) = (go(a), go(b));
+                match op {
+                    ScalarBin::Add => wrapped(format!("({a} + {b})")),
+                    ScalarBin::Sub => wrapped(format!("({a} - {b})")),
+                    ScalarBin::Mul => wrapped(format!("({a} * {b})")),
+                    ScalarBin::Div if dtype.is_float() => format!("({a} / {b})"),
+                    ScalarBin::Div if !plain => wrapped(format!("quotient({a}, {b})")),
+                    ScalarBin::Div => wrapped(format!("torch.div({a}, {b}, rounding_mode=\"trunc\")")),
+                    ScalarBin::Min => format!("{torch}minimum({a}, {b})"),
+                    ScalarBin::Max => format!("{torch}maximum({a}, {b})"),
+                }
             }
-        }
-        Scalar::Pow(a, n) if dtype.is_float() => format!("({} ** {n})", go(a)),
-        // Integers wrap after every product.
-        Scalar::Pow(a, n) => {
-            let one = format!("number(1.0, \"{dtype}\")");
-            (0..*n).fold(one, |acc, _| wrapped(format!("({acc} * {})", go(a))))
-        }
-        Scalar::If(c, a, b) => {
-            format!("torch.where({} {} {}, {}, {})", go(&c.a), c.op.symbol(), go(&c.b), go(a), go(b))
+            Scalar::Pow(a, n) if dtype.is_float() => format!("({} ** {n})", go(a)),
+            // Integers wrap after every product.
+            Scalar::Pow(a, n) => {
+                let one = format!("number(1.0, \"{dtype}\")");
+                (0..*n).fold(one, |acc, _| wrapped(format!("({acc} * {})", go(a))))
+            }
+            Scalar::If(c, a, b) => {
+                let (left, symbol, right) = (go(&c.a), c.op.symbol(), go(&c.b));
+                if plain {
+                    format!("torch.where({left} {symbol} {right}, {}, {})", go(a), go(b))
+                } else {
+                    format!("select({left}, \"{symbol}\", {right}, {}, {})", go(a), go(b))
+                }
+            }
         }
     }
 }

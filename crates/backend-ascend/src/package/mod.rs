@@ -6,6 +6,7 @@
 //! driver's business.
 //!
 //! Golden values are made from the *definition* of the program: its graph on one device, never from schedule or layout.
+//! Where integers stay exact results are compared bit for bit, elsewhere within bounds that `golden.py` computes.
 
 pub mod golden;
 pub mod layout;
@@ -98,8 +99,6 @@ pub struct Package<'a> {
     /// For each claimed rank count the moduli of exact inputs, one an input (the evaluator's `exact_modulus` at the
     /// largest claimed count); none where integers do not stay exact.
     pub moduli: BTreeMap<u64, Option<Vec<u32>>>,
-    /// Units in the last place by which results may differ from the golden values; 0 where the program is exact.
-    pub ulps: u32,
     /// What was checked.
     pub evidence: Vec<Evidence>,
     /// The target.

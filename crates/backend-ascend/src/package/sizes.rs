@@ -69,9 +69,9 @@ impl Program {
         let Some((_, graph, mesh)) = instances.first() else {
             return Err(refused("there is no instance of the program"));
         };
-        let definition = golden::body(graph)?;
+        let definition = golden::body(graph, golden::Numbers::Plain)?;
         for (at, g, _) in instances {
-            if golden::body(g)? != definition {
+            if golden::body(g, golden::Numbers::Plain)? != definition {
                 return Err(refused(format!(
                     "the definition at {} ranks and {} elements is another one than at the first size",
                     at.nranks, at.count

@@ -1,5 +1,6 @@
 //! Templates filled in: harness, layout, orchestration, test, README, manifest.
 
+use super::golden::Numbers;
 use super::layout::RowKind;
 use super::platform::{Support, platforms, runtimes};
 use super::python::{self, quoted, tuple};
@@ -292,9 +293,12 @@ pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
         let one = |g: &super::Global| format!("`{}: {}`", g.name, shown(g));
         all.iter().map(one).collect::<Vec<_>>().join(", ")
     };
-    let compared = match package.ulps {
-        0 => "equal, bit for bit but for the sign of zero".to_owned(),
-        n => format!("within {n} units in the last place"),
+    let compared = match Numbers::of(package) {
+        Numbers::Plain => "equal, bit for bit but for the sign of zero",
+        Numbers::Bounded => {
+            "as near to its golden value as a bound on the kernel's rounding errors says, which `golden.py` computes for\n\
+             every element; a launch prints the largest error as a part of its bound"
+        }
     };
     fill(
         include_str!("templates/README.md"),
@@ -310,7 +314,7 @@ pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
             ("ARGUMENTS", &arguments),
             ("ROWS", &rows),
             ("EVIDENCE", &evidence),
-            ("COMPARED", &compared),
+            ("COMPARED", compared),
             ("PROFILE", package.profile.name),
             ("REVISION", &revision(package)),
             ("RUNTIME", runtime(package)),
@@ -348,7 +352,7 @@ struct Manifest<'a> {
     window: Vec<RowLine>,
     window_bytes: String,
     launches: String,
-    ulps: u32,
+    compared: &'static str,
     evidence: Vec<EvidenceLine<'a>>,
 }
 
@@ -422,7 +426,7 @@ pub(super) fn manifest(package: &Package<'_>, layout: &Layout) -> String {
         window: layout.rows.iter().map(row).collect(),
         window_bytes: layout.bytes.to_string(),
         launches: layout.launches.to_string(),
-        ulps: package.ulps,
+        compared: if Numbers::of(package) == Numbers::Plain { "equal" } else { "within bounds" },
         evidence: package.evidence.iter().map(|e| EvidenceLine { step: &e.step, words: &e.words }).collect(),
     };
     // Strings, numbers and lists of them: nothing that JSON cannot hold.

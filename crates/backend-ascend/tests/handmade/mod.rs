@@ -86,7 +86,6 @@ pub fn package<'a>(kernel: &'a Kernel, source: &'a str) -> Package<'a> {
         },
         // (m - 1) * p is at most 2^24.
         moduli: [2, 3, 4].map(|p| (p, Some(vec![(1 << 24) / p as u32 + 1]))).into(),
-        ulps: 0,
         evidence: vec![Evidence { step: "written by hand".into(), words: "for tests of packages".into() }],
         profile: &PROFILES[1],
     }

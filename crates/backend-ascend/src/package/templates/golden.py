@@ -26,9 +26,6 @@ OUTPUTS = (
 @OUTPUTS@)
 # Largest exact inputs are one less: for each rank count, one number an input; None where integers do not stay exact.
 MODULI = @MODULI@
-# Units in the last place by which a float may differ; 0: not at all.
-ULPS = @ULPS@
-BITS = {"f32": (24, -149), "f16": (11, -24), "bf16": (8, -133)}  # significant bits, exponent of the smallest number
 STORED = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -52,49 +49,16 @@ def program(@PARAMS@):
 # --- numbers ---
 
 
-def stored(x, dtype):
-    """Rounded to a float type, or wrapped to an integer type, as a value of the program is."""
-    if dtype in STORED:
-        return x.to(STORED[dtype]).to(torch.float64)
-    bits = {"i8": 8, "u8": 8, "i16": 16, "i32": 32}.get(dtype)
-    if bits is None:
-        return x
-    low = x & ((1 << bits) - 1)
-    return low if dtype == "u8" else low - ((low >> (bits - 1)) << bits)
+@NUMBERS@
 
-
-def number(value, dtype):
-    """A number in an expression: rounded once to the type it meets."""
-    return stored(torch.tensor(value, dtype=torch.float64), dtype) if dtype in STORED else torch.tensor(int(value))
-
-
-def integer(x, dtype):
-    """A cast to an integer type: nearest even, NaN is 0, out of range the nearest limit."""
-    low, high = {"i8": (-128, 127), "u8": (0, 255), "i16": (-(1 << 15), (1 << 15) - 1),
-                 "i32": (-(1 << 31), (1 << 31) - 1), "i64": (-(1 << 63), (1 << 63) - 1)}[dtype]
-    if not x.is_floating_point():
-        return stored(x, dtype)
-    whole = torch.nan_to_num(x, nan=0.0).round()
-    inside = whole.clamp(float(low), float(high))
-    return torch.where(whole >= float(high), high, torch.where(whole <= float(low), low, inside.to(torch.int64)))
-
-
-def combined(x, op):
-    """The combination of the slices along the leading axis."""
-    return {"sum": torch.sum, "prod": torch.prod, "min": torch.amin, "max": torch.amax}[op](x, dim=0)
-
-
-def wrong(dtype, got, expected):
-    """Which elements are not what they should be."""
-    if dtype not in STORED:
-        return got.to(torch.int64) != expected
-    got = got.to(torch.float64)
-    same = (got == expected) | (got.isnan() & expected.isnan())
-    if ULPS == 0:
-        return ~same
-    bits, least = BITS[dtype]
-    exponent = (torch.frexp(expected.abs())[1] - bits).clamp(min=least)
-    return ~(same | ((got - expected).abs() <= ULPS * torch.exp2(exponent.to(torch.float64))))
+def off(dtype, got, expected, bound):
+    """How far each element is off, as a part of what it may be; above 1 it is wrong."""
+    got = got.to(expected.dtype)
+    same = (got == expected) | (got.isnan() & expected.isnan() if dtype in STORED else False)
+    part = (got - expected).abs().to(torch.float64) / bound
+    # What is different and no number of times the bound is wrong, unless there is no bound.
+    part = torch.where(bound == float("inf"), 0.0, part.nan_to_num(nan=float("inf"), posinf=float("inf")))
+    return torch.where(same, 0.0, part)
 
 
 # --- inputs by rule ---
@@ -131,7 +95,7 @@ def exact(nranks, count, launch, seed):
 
 
 def launch(nranks, count, number, seed, data):
-    """Global inputs and results of a launch, and where the inputs come from."""
+    """Global inputs and results of a launch, by how much each result may be off, and where the inputs come from."""
     if data == "forms" and FORM is not None:
         feed, result = form(nranks, count, number)
         if result.numel() == 0 or int(result.max()) < 1 << 24:
@@ -142,11 +106,11 @@ def launch(nranks, count, number, seed, data):
         feeds, closed = exact(nranks, count, number, seed), None
         origin = "exact integers" if MODULI[nranks] is not None else "multiples of 1/32"
     wide = [f.to(torch.float64 if ty.dtype in STORED else torch.int64) for f, ty in zip(feeds, INPUTS)]
-    results = program(*wide)
+    results, bounds = evaluated(wide, nranks)
     # The definition and the closed form are two ways to the same numbers.
     if closed is not None and not torch.equal(results[0].to(torch.int64), closed):
         raise AssertionError("the closed form is not what the definition gives")
-    return wide, results, origin
+    return wide, results, bounds, origin
 
 
 # --- placement ---

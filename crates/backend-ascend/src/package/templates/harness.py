@@ -104,7 +104,7 @@ class Launch:
 
     def __init__(self, number, nranks, count, seed, data):
         self.number = number
-        feeds, self.results, self.origin = golden.launch(nranks, count, number, seed, data)
+        feeds, self.results, self.bounds, self.origin = golden.launch(nranks, count, number, seed, data)
         tables = layout.TABLES.get(nranks, ())
         self.buffers = []  # of each rank: one of TENSORS -> host memory
         for rank in range(nranks):
@@ -143,7 +143,8 @@ class Launch:
         return args
 
     def check(self, nranks):
-        """Every rank's status, and every element of every result."""
+        """Every rank's status, and every element of every result; `origin` then says how near they are, where that is a question."""
+        worst, free = 0.0, 0
         for rank, held in enumerate(self.buffers):
             status = next(held[t] for t in layout.TENSORS if t.role == "status")
             done, detail = int(status[0]), int(status[1])
@@ -156,16 +157,26 @@ class Launch:
                     continue
                 ty = golden.OUTPUTS[t.index]
                 expected = golden.part(ty, self.results[t.index], nranks, rank).flatten()
+                bound = golden.part(ty, self.bounds[t.index], nranks, rank).flatten()
                 got, behind = held[t][: expected.numel()], held[t][expected.numel() :]
                 if not poison(behind).all():
                     raise Wrong(f"launch {self.number}, rank {rank}: the kernel writes behind the end of {t.name}")
-                bad = golden.wrong(ty.dtype, got, expected)
+                off = golden.off(ty.dtype, got, expected, bound)
+                bad = off > 1
                 if bad.any():
                     at = int(bad.nonzero()[0])
+                    within = f" within {float(bound[at]):.3g}" if bound[at] > 0 else ""
                     raise Wrong(
                         f"launch {self.number}, rank {rank}: {int(bad.sum())} of {bad.numel()} elements of {t.name} are wrong; "
-                        f"element {at} is {got[at].item()}, not {expected[at].item()}"
+                        f"element {at} is {got[at].item()}, not {expected[at].item()}{within}"
                     )
+                if off.numel() > 0:
+                    worst = max(worst, float(off.max()))
+                    free += int(bound.isinf().sum())
+        if any(b.any() for b in self.bounds):
+            self.origin += f", errors of at most {worst:.2f} of their bounds"
+        if free:
+            self.origin += f", {free} elements without a bound"
 
 
 def poisoned(dtype, elements):

@@ -1,0 +1,241 @@
+class Near:
+    """A value of the definition in float64 (integers in int64), and a bound on how far the kernel's may be from it.
+
+    Running error analysis (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.3): inputs are exact, an
+    operation passes on the errors of its operands and adds that of its own rounding. The kernel computes elementwise
+    functions in f32, rounds what it stores, and combines ranks in the tensor's type in some order.
+    """
+
+    def __init__(self, value, bound=None):
+        self.value = value
+        bound = torch.zeros(value.shape, dtype=torch.float64) if bound is None else bound
+        # No statement is no bound.
+        self.bound = torch.where(bound.isnan(), float("inf"), bound)
+
+    def __neg__(self):
+        return Near(-self.value, self.bound)
+
+    def __abs__(self):
+        return Near(self.value.abs(), self.bound)
+
+    def __add__(self, other):
+        return rounded(self.value + other.value, self.bound + other.bound)
+
+    def __sub__(self, other):
+        return rounded(self.value - other.value, self.bound + other.bound)
+
+    def __mul__(self, other):
+        a, b = self.value.abs(), other.value.abs()
+        passed = times(a, other.bound) + times(self.bound, b) + times(self.bound, other.bound)
+        return rounded(self.value * other.value, passed)
+
+    def __truediv__(self, other):
+        value, b = self.value / other.value, other.value.abs()
+        passed = (self.bound + times(value.abs(), other.bound)) / (b - other.bound)
+        # The divisor may be zero, or have another sign.
+        return rounded(value, torch.where(other.bound >= b, float("inf"), passed))
+
+    def __pow__(self, n):
+        out = self if n else Near(torch.ones_like(self.value))
+        for _ in range(n - 1):
+            out = out * self
+        return out
+
+
+# Unit roundoff, smallest positive number, and the least number that is rounded to infinity.
+FLOATS = {
+    "f32": (2.0**-24, 2.0**-149, 2.0**128 - 2.0**103),
+    "f16": (2.0**-11, 2.0**-24, 2.0**16 - 2.0**4),
+    "bf16": (2.0**-8, 2.0**-133, 2.0**128 - 2.0**119),
+}
+
+
+# Of the kernel's functions: units in the last place, an absolute error, and the largest argument they are for.
+ERRORS = @ERRORS@
+
+
+# Bounds are widened by this factor: what a function of the core may be off beyond what is known of it, and float64 here.
+SAFETY = 2.0
+
+
+LIMITS = {"i8": (-128, 127), "u8": (0, 255), "i16": (-(1 << 15), (1 << 15) - 1), "i32": (-(1 << 31), (1 << 31) - 1),
+          "i64": (-(1 << 63), (1 << 63) - 1)}
+
+
+COMPARED = {"==": torch.eq, "!=": torch.ne, "<": torch.lt, "<=": torch.le, ">": torch.gt, ">=": torch.ge}
+
+
+def times(a, b):
+    """A product of bounds and sizes, in which zero times anything is zero."""
+    return torch.where((a == 0) | (b == 0), 0.0, a * b)
+
+
+def rounded(value, bound, dtype="f32", ulps=0.5):
+    """The result of an operation, off by `bound` already, and by `ulps` more for being stored in a type."""
+    if not value.is_floating_point():
+        return Near(value, bound)
+    unit, least, limit = FLOATS[dtype]
+    size = value.abs()
+    # A result of exact operands that the type holds; an infinity or NaN for certain.
+    sure = (bound == 0) & (value.to(STORED[dtype]).to(torch.float64) == value) & (ulps <= 0.5)
+    sure |= ~value.isfinite() & bound.isfinite()
+    bound = torch.where(sure, 0.0, bound + (2 * ulps * unit * (size + bound)).clamp(min=ulps * least))
+    over = size - bound >= limit
+    bound = torch.where(over, 0.0, torch.where((size + bound >= limit) & ~sure, float("inf"), bound))
+    return Near(torch.where(over, torch.sign(value) * float("inf"), value), bound)
+
+
+def stored(x, dtype):
+    """Rounded to a float type, or wrapped to an integer type, as a value of the program is."""
+    if dtype in STORED:
+        return rounded(x.value.to(torch.float64), x.bound, dtype)
+    low, high = LIMITS[dtype]
+    wraps = (x.bound > 0) & ((x.value - x.bound < low) | (x.value + x.bound > high))
+    value = x.value if dtype == "i64" else (x.value - low) % (high - low + 1) + low
+    return Near(value, torch.where(wraps, float("inf"), x.bound))
+
+
+def number(value, dtype):
+    """A number in an expression: rounded once to the type it meets."""
+    if dtype not in STORED:
+        return Near(torch.tensor(int(value)))
+    return Near(torch.tensor(value, dtype=torch.float64).to(STORED[dtype]).to(torch.float64))
+
+
+def integer(x, dtype):
+    """A cast to an integer type: nearest even, NaN is 0, out of range the nearest limit."""
+    if not x.value.is_floating_point():
+        return stored(x, dtype)
+    low, high = LIMITS[dtype]
+
+    def image(value):
+        whole = torch.nan_to_num(value, nan=0.0).round()
+        inside = whole.clamp(float(low), float(high)).to(torch.int64)
+        return torch.where(whole >= float(high), high, torch.where(whole <= float(low), low, inside))
+
+    at = image(x.value)
+    ends = [(image(end).to(torch.float64) - at.to(torch.float64)).abs() for end in (x.value - x.bound, x.value + x.bound)]
+    return Near(at, torch.where(x.bound.isinf(), float("inf"), torch.maximum(*ends)))
+
+
+def quotient(a, b):
+    """Of integers, toward zero; nothing is said about operands that may be off."""
+    value = torch.div(a.value, b.value, rounding_mode="trunc")
+    return Near(value, torch.where(a.bound + b.bound == 0, 0.0, float("inf")))
+
+
+def combined(x, op, dtype):
+    """The combination of the slices along the leading axis, rounded to the type after each, in any order."""
+    value = {"sum": torch.sum, "prod": torch.prod, "min": torch.amin, "max": torch.amax}[op](x.value, dim=0)
+    if op in ("min", "max"):
+        return Near(value, torch.amax(x.bound, dim=0))
+    if dtype not in STORED:
+        passed = x.bound.sum(dim=0)
+        return stored(Near(value, passed if op == "sum" else torch.where(passed == 0, 0.0, float("inf"))), dtype)
+    unit, least, limit = FLOATS[dtype]
+    roundings = x.value.shape[0] - 1
+    gamma = roundings * unit / (1 - roundings * unit)
+    size = x.value.abs() + x.bound
+    if op == "sum":
+        size, passed = size.sum(dim=0), x.bound.sum(dim=0)
+        # Sums of multiples of 1/32, as inputs are, may fit the type whatever their order.
+        fits = ((x.value * 32).frac() == 0).all(dim=0) & (passed == 0) & (size * 32 * unit <= 1)
+        own = torch.where(fits, 0.0, gamma * size)
+    else:
+        passed = size.prod(dim=0) - value.abs()
+        size = size.clamp(min=1).prod(dim=0)
+        own = torch.where((passed == 0) & (value == 0), 0.0, (gamma + roundings * least) * size)
+    return Near(value, torch.where(size + own >= limit, float("inf"), passed + own))
+
+
+def raised(x, dims):
+    """Slices with so many dimensions each: the first ones have one element."""
+    shape = (x.value.shape[0], *[1] * (dims + 1 - x.value.dim()), *x.value.shape[1:])
+    return Near(x.value.reshape(shape), x.bound.reshape(shape))
+
+
+def spread(x, *others):
+    """In the shape that it has with others."""
+    shape = torch.broadcast_shapes(x.value.shape, *(o.value.shape for o in others))
+    return Near(x.value.expand(shape), x.bound.expand(shape))
+
+
+def select(a, symbol, b, x, y):
+    """x where the comparison holds, else y; where its operands may compare in another way, either."""
+    holds = COMPARED[symbol](a.value, b.value)
+    slack = a.bound + b.bound
+    either = (slack > 0) & ((a.value - b.value).abs() <= slack)
+    value, other = torch.where(holds, x.value, y.value), torch.where(holds, y.value, x.value)
+    own, others = torch.where(holds, x.bound, y.bound), torch.where(holds, y.bound, x.bound)
+    return Near(value, torch.where(either, torch.maximum(own, (other - value).abs() + others), own))
+
+
+def nearer(pick, a, b):
+    """The smaller or larger: as far off as the side taken, or as either where both may be."""
+    value, slack = pick(a.value, b.value), a.bound + b.bound
+    either = ~((a.value - b.value).abs() > slack)
+    one = torch.where(value == a.value, a.bound, b.bound)
+    return Near(value, torch.where(either, torch.maximum(a.bound, b.bound), one))
+
+
+def minimum(a, b):
+    return nearer(torch.minimum, a, b)
+
+
+def maximum(a, b):
+    return nearer(torch.maximum, a, b)
+
+
+def function(name, x, passed):
+    """A function of the kernel: its own error on top of what its operand's makes of it."""
+    ulps, error, within = ERRORS[name]
+    inside = x.value.abs() + x.bound <= within
+    return rounded(getattr(torch, name)(x.value), torch.where(inside, passed + error, float("inf")), ulps=ulps)
+
+
+def exp(x):
+    return function("exp", x, times(torch.exp(x.value), torch.expm1(x.bound)))
+
+
+def log(x):
+    passed = torch.where(x.value > x.bound, -torch.log1p(-x.bound / x.value), float("inf"))
+    return function("log", x, torch.where((x.bound == 0) | (x.value + x.bound < 0), 0.0, passed))
+
+
+def sqrt(x):
+    passed = x.bound / (torch.sqrt(x.value) + torch.sqrt((x.value - x.bound).clamp(min=0)))
+    passed = torch.where(x.value < x.bound, float("inf"), passed)
+    return rounded(torch.sqrt(x.value), torch.where((x.bound == 0) | (x.value + x.bound < 0), 0.0, passed))
+
+
+def rsqrt(x):
+    return number(1.0, "f32") / sqrt(x)
+
+
+def least(x):
+    """The end of the interval nearest to 0, where the slopes of tanh and erf are largest."""
+    return (x.value.abs() - x.bound).clamp(min=0)
+
+
+def tanh(x):
+    return function("tanh", x, times(x.bound, 1 - torch.tanh(least(x)) ** 2).clamp(max=2))
+
+
+def erf(x):
+    return function("erf", x, times(x.bound, 2 / torch.pi**0.5 * torch.exp(-least(x) ** 2)).clamp(max=2))
+
+
+def sin(x):
+    return function("sin", x, times(x.bound, (torch.cos(x.value).abs() + x.bound).clamp(max=1)).clamp(max=2))
+
+
+def cos(x):
+    return function("cos", x, times(x.bound, (torch.sin(x.value).abs() + x.bound).clamp(max=1)).clamp(max=2))
+
+
+def evaluated(feeds, nranks):
+    """The results, and how far from them the kernel's may be; not at all where integers stay exact."""
+    results = program(*(Near(x) for x in feeds))
+    if MODULI[nranks] is not None:
+        return tuple(r.value for r in results), tuple(torch.zeros(()).expand(r.value.shape) for r in results)
+    return tuple(r.value for r in results), tuple(SAFETY * r.bound for r in results)
