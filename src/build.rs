@@ -7,7 +7,7 @@ use crate::pipeline;
 use crate::session::{Outcome, Session};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_frontend::load::Loaded;
-use kbc_frontend::lower::{LowerOptions, lower};
+use kbc_frontend::lower::{LowerOptions, Lowered, lower};
 use kbc_frontend::machine;
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::schedule::Schedule;
@@ -163,16 +163,9 @@ pub fn again(
     line: Option<(String, FileId)>,
     defines: &[(String, String)],
 ) -> Result<Resized, Diagnostics> {
-    let origin = &built.origin;
-    let mut options = origin.options.clone();
-    options.defines.extend(defines.iter().cloned());
-    if line.is_some() {
-        options.topology = line;
-        options.machine = None;
-    }
-    let lowered = lower(&origin.loaded, &options)?;
+    let lowered = lower_again(built, line, defines)?;
     let mut module = lowered.module;
-    let cx = PassCx::new(&origin.loaded.library, Some(&lowered.topology));
+    let cx = PassCx::new(&built.origin.loaded.library, Some(&lowered.topology));
     let mut keep = Keep::default();
     Pipeline::parse("infer,place", Span::NONE.file)?.run(&mut module, &cx, &mut [&mut keep])?;
     if let Body::Graph(graph) = &mut module.body {
@@ -195,6 +188,28 @@ pub fn again(
         Body::Schedule(schedule) => Ok(Resized { typed: keep.typed.unwrap_or_default(), schedule }),
         Body::Graph(_) => Err(Diagnostic::error("E991", "the pipeline made no schedule").into()),
     }
+}
+
+/// The rank count of the same program with other parameters; passes are not run for it.
+///
+/// # Errors
+/// Of lowering.
+pub fn ranks_with(built: &Built, defines: &[(String, String)]) -> Result<u64, Diagnostics> {
+    Ok(lower_again(built, None, defines)?.module.mesh.ranks())
+}
+
+fn lower_again(
+    built: &Built,
+    line: Option<(String, FileId)>,
+    defines: &[(String, String)],
+) -> Result<Lowered, Diagnostics> {
+    let mut options = built.origin.options.clone();
+    options.defines.extend(defines.iter().cloned());
+    if line.is_some() {
+        options.topology = line;
+        options.machine = None;
+    }
+    lower(&built.origin.loaded, &options)
 }
 
 /// A value of the command line that is a text or names a file.

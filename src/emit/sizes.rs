@@ -41,8 +41,8 @@ pub struct Family {
 pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Family, Diagnostics> {
     let mut makers = Makers::new(session, built, own)?;
     let ranks = own.mesh.ranks();
-    let count = makers.count();
-    let mut made = makers.all(count.as_deref());
+    let (count, first) = makers.count().unzip();
+    let mut made = makers.all(count.as_deref(), first.unwrap_or_default());
     let value = count.as_ref().and_then(|name| built.number(name)).unwrap_or(0);
     let own = Made {
         typed: built.typed.clone(),
@@ -60,7 +60,7 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
         }
         let mut agree: Vec<u64> = vec![];
         for m in &made {
-            if !agree.contains(&m.instance.ranks) && family::same_trace(&kernel, &m.instance)? {
+            if !agree.contains(&m.instance.ranks) && family::same_first_call(&kernel, &m.instance)? {
                 agree.push(m.instance.ranks);
             }
         }
@@ -132,39 +132,38 @@ impl<'a> Makers<'a> {
         Some(Made { typed, schedule, instance: Instance { ranks, count, kernel } })
     }
 
-    /// The parameter that sizes of data depend on: the first integer one whose value changes them and nothing else.
-    fn count(&mut self) -> Option<String> {
+    /// The parameter that sizes of data depend on: the first integer one whose value changes them and nothing else. With the
+    /// program at the first two counts.
+    fn count(&mut self) -> Option<(String, Vec<Made>)> {
         let names: Vec<String> = self.built.integers().map(|(n, _)| n.to_owned()).collect();
-        names.into_iter().find(|name| {
-            let (Some(a), Some(b)) = (
-                self.make(self.ranks, Some((name, COUNTS[0]))),
-                self.make(self.ranks, Some((name, COUNTS[1]))),
-            ) else {
-                return false;
-            };
+        names.into_iter().find_map(|name| {
+            // The size of a mesh is none, and a program on a thousand ranks takes its time.
+            let defines = [(name.clone(), COUNTS[0].to_string())];
+            if build::ranks_with(self.built, &defines).ok()? != self.ranks {
+                return None;
+            }
+            let a = self.make(self.ranks, Some((&name, COUNTS[0])))?;
+            let b = self.make(self.ranks, Some((&name, COUNTS[1])))?;
             let lengths =
                 |m: &Made| m.instance.kernel.tensors.iter().map(|t| t.len.clone()).collect::<Vec<_>>();
-            lengths(&a) != lengths(&b) && family::alike(&a.instance.kernel, &b.instance.kernel)
+            let good = lengths(&a) != lengths(&b) && family::alike(&a.instance.kernel, &b.instance.kernel);
+            good.then(|| (name, vec![a, b]))
         })
     }
 
-    /// The program at all sizes that are tried.
-    fn all(&mut self, count: Option<&str>) -> Vec<Made> {
+    /// The program at all sizes that are tried; `first` are those at its own rank count and the first two counts.
+    fn all(&mut self, count: Option<&str>, first: Vec<Made>) -> Vec<Made> {
         let mut ranks = if self.line { RANKS.to_vec() } else { vec![] };
         ranks.retain(|r| *r != self.ranks);
-        ranks.insert(0, self.ranks);
-        let mut out = vec![];
-        for (i, r) in ranks.into_iter().enumerate() {
-            let Some(name) = count else {
-                out.extend(self.make(r, None));
-                continue;
-            };
-            // Several counts where they tell forms apart: at the program's own rank count and at the first others.
-            let counts = match i {
-                0 => 3,
-                _ => 2,
-            };
-            out.extend(COUNTS[..counts].iter().filter_map(|n| self.make(r, Some((name, *n)))));
+        let Some(name) = count else {
+            ranks.insert(0, self.ranks);
+            return ranks.into_iter().filter_map(|r| self.make(r, None)).collect();
+        };
+        // Several counts tell forms apart; at the program's own rank count there is one more.
+        let mut out = first;
+        out.extend(self.make(self.ranks, Some((name, COUNTS[2]))));
+        for r in ranks {
+            out.extend(COUNTS[..2].iter().filter_map(|n| self.make(r, Some((name, *n)))));
         }
         out
     }
