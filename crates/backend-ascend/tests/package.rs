@@ -302,6 +302,7 @@ fn a_computation_has_no_closed_form() {
     let f = ScalarFn { name: "f".into(), params: vec!["a".into()], body: double };
     let y = push(OpKind::Map(f), &whole, &[x]);
     push(OpKind::Output(0), &whole, &[y]);
+    g.results = vec![whole];
     p.program.graph = g;
     assert!(text(&p, "golden.py").contains("FORM = None"));
 }
