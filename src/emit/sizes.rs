@@ -60,8 +60,11 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
         }
         let mut agree: Vec<u64> = vec![];
         for m in &made {
-            if !agree.contains(&m.instance.ranks) && family::same_first_call(&kernel, &m.instance)? {
-                agree.push(m.instance.ranks);
+            // Those it was made of agree by their making; what counts is the comparison below.
+            let r = m.instance.ranks;
+            let member = group.iter().any(|g| g.instance.ranks == r);
+            if !agree.contains(&r) && (member || family::same_first_call(&kernel, &m.instance)?) {
+                agree.push(r);
             }
         }
         agree.sort_unstable();
