@@ -99,6 +99,9 @@ pub struct Profile {
     pub barriers: &'static [Pipe],
 }
 
+/// Ranks of a domain at most: the tables of windows in the runtime's `CommContext` have as many entries.
+pub const MAX_RANKS: u32 = 64;
+
 const REVISIONS: &[Revision] = &[
     Revision { project: "hw-native-sys/simpler", commit: "6ebaf77" },
     Revision { project: "hw-native-sys/pto-isa", commit: "cd4a3d3" },
@@ -151,7 +154,7 @@ const fn aiv(name: &'static str, what: &'static str, simulator: bool) -> Profile
         ub_step: 512,
         line: 64,
         events: 8,
-        ranks: 64,
+        ranks: MAX_RANKS,
         tensors: 32,
         scalars: 16,
         dims: 5,

@@ -3,12 +3,10 @@
 //! Owns lower and upper bounds of the values kernels know, and how operations carry them along. Printers ask it where
 //! `/` and `%` of C++ are the same as those of the IR, which round down.
 
+use crate::profile::MAX_RANKS;
 use crate::tile::{CALL, COUNT, NRANKS, RANK};
 use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::name::Name;
-
-/// Most ranks of a domain: the arrays of the runtime's `CommContext` have as many entries.
-pub const MAX_RANKS: i64 = 64;
 
 /// Bounds, both included; none where there is none or it is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,8 +53,8 @@ fn both(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> i64) -> Option<i
 /// What is known of a value that every kernel has by name.
 pub fn known(name: &str) -> Range {
     match name {
-        RANK => Range::of(0, MAX_RANKS - 1),
-        NRANKS => Range::of(1, MAX_RANKS),
+        RANK => Range::of(0, i64::from(MAX_RANKS) - 1),
+        NRANKS => Range::of(1, i64::from(MAX_RANKS)),
         COUNT | CALL => Range::from(0),
         _ => Range::ANY,
     }

@@ -245,14 +245,13 @@ impl Lower<'_, '_> {
     }
 
     /// `dst[..total] = 0`
-    pub(super) fn fill_zero(&mut self, dtype: DType, to: Gm, total: Expr) -> Result<(), Diagnostic> {
+    pub(super) fn fill_zero(&mut self, dtype: DType, to: Gm, total: Expr) {
         let tile = self.tile(dtype, 0);
         self.tiles_loop(&total, |this, pos, len| {
             let args = vec![VArg::Num(0.0)];
             this.build.push(Stmt::Op(Op::Vector { op: VecOp::Fill, dst: tile, args, len: len.clone() }));
             this.store(&to, pos, tile, len);
         });
-        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@ mod ops;
 mod prune;
 mod storage;
 
+use crate::profile::MAX_RANKS;
 use crate::tile::{CALL, Kernel, RANK, Signals, SignalsId, Stmt, Table, Tile, TileId};
 use build::Build;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -26,9 +27,6 @@ use storage::Storage;
 /// Elements of a tile, before UB makes it smaller: 16 KiB of f32, within one repeat range of a vector instruction.
 pub const TILE: u32 = 4096;
 
-/// Most ranks of a domain ([`crate::profile`]).
-pub const MAX_RANKS: u64 = 64;
-
 /// The place of a span, `file:line`, and its text, if it has one.
 pub type Places<'a> = &'a dyn Fn(Span) -> Option<(String, String)>;
 
@@ -38,7 +36,7 @@ pub type Places<'a> = &'a dyn Fn(Span) -> Option<(String, String)>;
 /// E470: something that one AIV core of this backend cannot do. E471: more ranks than the runtime allows.
 pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnostics> {
     let ranks = schedule.mesh.ranks();
-    if ranks > MAX_RANKS {
+    if ranks > u64::from(MAX_RANKS) {
         return Err(Diagnostic::error("E471", format!("{ranks} ranks are more than a domain can have"))
             .note(format!("the runtime's CommContext has room for {MAX_RANKS} windows"))
             .help("use fewer ranks for this target; `--target sim` has no such limit")
@@ -183,13 +181,14 @@ impl Lower<'_, '_> {
         for i in 0..self.schedule.buffers.len() {
             self.dims(BufferId(i as u32));
         }
-        self.storage_prologue()?;
+        self.storage_prologue();
         for (i, region) in self.schedule.regions.iter().enumerate() {
             let depth = self.names.len();
             self.region(i, region)?;
             self.names.truncate(depth);
         }
-        self.storage_epilogue()
+        self.storage_epilogue();
+        Ok(())
     }
 
     /// A digit of this rank's number.

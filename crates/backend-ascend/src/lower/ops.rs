@@ -112,7 +112,7 @@ impl Lower<'_, '_> {
         b: (&Ref, Option<&Expr>),
         span: Span,
     ) -> Result<(Run, Run), Diagnostic> {
-        let sides = [self.chunk(region, a, span)?, self.chunk(region, b, span)?];
+        let sides = [self.chunk(region, a), self.chunk(region, b)];
         let Some(len) = sides.iter().flatten().map(|r| r.len.clone()).next() else {
             return Err(refuse(span, "a transfer from slot to slot", "one side must be a chunk"));
         };
@@ -128,13 +128,8 @@ impl Lower<'_, '_> {
         Ok((ra, rb))
     }
 
-    fn chunk(
-        &mut self,
-        region: usize,
-        (r, on): (&Ref, Option<&Expr>),
-        _span: Span,
-    ) -> Result<Option<Run>, Diagnostic> {
-        let Ref::Chunk { operand, path } = r else { return Ok(None) };
+    fn chunk(&mut self, region: usize, (r, on): (&Ref, Option<&Expr>)) -> Option<Run> {
+        let Ref::Chunk { operand, path } = r else { return None };
         let o = &self.schedule.regions[region].operands[operand.0 as usize];
         let rank = on.cloned().unwrap_or_else(|| Expr::var(crate::tile::RANK));
         let (extent, unit) = (self.expr_on(&o.line.extent, &rank), self.expr_on(&o.line.unit, &rank));
@@ -157,7 +152,7 @@ impl Lower<'_, '_> {
             offset: start,
             peer: on.cloned(),
         };
-        Ok(Some(Run { dtype: b.dtype, at, len }))
+        Some(Run { dtype: b.dtype, at, len })
     }
 
     fn transfer(&mut self, dst: &Run, src: &Run, span: Span) -> Result<(), Diagnostic> {

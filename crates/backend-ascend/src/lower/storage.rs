@@ -254,7 +254,7 @@ fn each(list: &[SStmt], f: &mut impl FnMut(&SOp)) {
 
 impl Lower<'_, '_> {
     /// Inputs that peers reach go into the window; what the schedule says is zero is filled.
-    pub(super) fn storage_prologue(&mut self) -> Result<(), Diagnostics> {
+    pub(super) fn storage_prologue(&mut self) {
         for (buffer, tensor, access) in self.storage.copied.clone() {
             if access == Access::In {
                 self.stage(buffer, tensor, true);
@@ -271,20 +271,18 @@ impl Lower<'_, '_> {
                     offset: Expr::Int(0),
                     peer: None,
                 };
-                self.fill_zero(b.dtype, to, total)?;
+                self.fill_zero(b.dtype, to, total);
             }
         }
-        Ok(())
     }
 
     /// Results that peers reach come out of the window.
-    pub(super) fn storage_epilogue(&mut self) -> Result<(), Diagnostics> {
+    pub(super) fn storage_epilogue(&mut self) {
         for (buffer, tensor, access) in self.storage.copied.clone() {
             if access == Access::Out {
                 self.stage(buffer, tensor, false);
             }
         }
-        Ok(())
     }
 
     fn stage(&mut self, buffer: BufferId, tensor: TensorId, inwards: bool) {
