@@ -63,6 +63,7 @@ codes! {
     E111 "a contribution that is lost at the end",
     E112 "a contribution at the wrong place",
     E113 "a contribution that is counted twice",
+    E119 "costs that are not as documented",
     // types and placement
     E201 "shapes that do not match",
     E202 "element types that differ",

@@ -4,6 +4,7 @@
 //! Never prints and never reads a file. The algorithm half's tree belongs to `kbc-rounds`.
 
 pub mod ast;
+pub mod claims;
 mod explain;
 pub mod fmt;
 pub mod library;

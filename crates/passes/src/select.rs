@@ -280,7 +280,35 @@ impl Chooser<'_> {
             out.push(Candidate { algorithm, verdict });
         }
         out.sort_by(order);
+        // The cheapest that has a schedule for these sizes: not every text has one for blocks of different length.
+        while let Some(best) = out.first_mut().filter(|c| matches!(c.verdict, Verdict::Priced(_))) {
+            match self.refused(site, &best.algorithm)? {
+                None => break,
+                Some(why) => best.verdict = Verdict::Rejected(why),
+            }
+            out.sort_by(order);
+        }
         Ok(out)
+    }
+
+    /// Why an algorithm has no schedule for these sizes, if it has none.
+    fn refused(&self, site: &Site<'_>, algorithm: &Name) -> Result<Option<String>, Diagnostic> {
+        let expand = Pipeline::parse("expand", FileId::default()).map_err(first)?;
+        let mut module = self.module(site, algorithm);
+        let inner = PassCx::new(self.cx.library, Some(self.topology));
+        let found = expand.run(&mut module, &inner, &mut []).err();
+        Ok(found.and_then(|f| f.list.into_iter().next()).map(|d| format!("{}: {}", d.code, d.title)))
+    }
+
+    /// The collective alone, with an algorithm.
+    fn module(&self, site: &Site<'_>, algorithm: &Name) -> Module {
+        Module {
+            name: Name::from("candidate"),
+            machine: self.machine.clone(),
+            mesh: self.mesh.clone(),
+            body: Body::Graph(alone(site, algorithm)),
+            props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
+        }
     }
 
     /// The time of the finished schedule of this collective alone.
@@ -300,13 +328,7 @@ impl Chooser<'_> {
             .help("use `select{by=model}`"));
         };
         let lower = Pipeline::named("lower").map_err(first)?;
-        let mut module = Module {
-            name: Name::from("candidate"),
-            machine: self.machine.clone(),
-            mesh: self.mesh.clone(),
-            body: Body::Graph(alone(site, algorithm)),
-            props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
-        };
+        let mut module = self.module(site, algorithm);
         let inner = PassCx::new(self.cx.library, Some(self.topology));
         let ns = lower.run(&mut module, &inner, &mut []).and_then(|()| time.nanoseconds(&module));
         // Rounds and bytes are the algorithm's own, whoever tells the time.

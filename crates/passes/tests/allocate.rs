@@ -18,11 +18,11 @@ fn cases() -> Vec<Case> {
         2 => vec![vec![2, 3]],
         _ => vec![vec![2, 2, 2]],
     };
-    World::reference().cases(&shapes, &|p| vec![p - 1])
+    World::shipped().cases(&shapes, &|p| vec![p - 1])
 }
 
 fn allocated(case: &Case, n: u64) -> Module {
-    let world = World::reference();
+    let world = World::shipped();
     let mut m = stack::expanded(world, case, &Layout { unit: case.ranks(), ..Layout::ints(n) }).unwrap();
     stack::pass(world, &mut m, &Allocate)
         .unwrap_or_else(|d| panic!("{}: {}", world.show(case), world.words(&d)));
@@ -56,7 +56,7 @@ fn windows_do_not_overlap() {
         let mut end = 0;
         for w in &m.schedule().unwrap().windows {
             let at = w.offset.unwrap();
-            assert!(at >= end && at % 64 == 0, "{}", World::reference().show(&case));
+            assert!(at >= end && at % 64 == 0, "{}", World::shipped().show(&case));
             end = at + w.slots * w.capacity * w.dtype.bytes();
         }
     }
@@ -66,7 +66,7 @@ fn windows_do_not_overlap() {
 /// and no window is larger than its largest message asks for.
 #[test]
 fn every_message_has_a_slot_of_its_own() {
-    let world = World::reference();
+    let world = World::shipped();
     for case in cases() {
         for n in [3 * case.ranks(), 0] {
             let m = allocated(&case, n);
@@ -96,8 +96,8 @@ fn twice_is_once() {
     for case in cases() {
         let mut m = allocated(&case, case.ranks());
         let before = text::print(&m, &PrintOptions::default());
-        stack::pass(World::reference(), &mut m, &Allocate).unwrap();
-        assert_eq!(text::print(&m, &PrintOptions::default()), before, "{}", World::reference().show(&case));
+        stack::pass(World::shipped(), &mut m, &Allocate).unwrap();
+        assert_eq!(text::print(&m, &PrintOptions::default()), before, "{}", World::shipped().show(&case));
     }
 }
 

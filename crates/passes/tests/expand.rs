@@ -83,17 +83,21 @@ fn the_number_of_lines_does_not_depend_on_the_ranks() {
     }
 }
 
-/// No algorithm of the library needs its ranks or its steps written out.
+/// Which algorithms of the library need their ranks written out; all others have one role for all ranks.
 #[test]
 fn the_library_is_symbolic() {
     let world = World::shipped();
-    let shapes = |axes| if axes == 1 { vec![vec![6], vec![8]] } else { vec![vec![2, 4]] };
+    let shapes = |axes| match axes { 1 => vec![vec![6], vec![8]], 2 => vec![vec![2, 4]], _ => vec![vec![2, 2, 2]] };
+    let mut written_out = std::collections::BTreeSet::new();
     for case in world.cases(&shapes, &|_| vec![1]) {
         let p = case.ranks();
         let m = stack::expanded(world, &case, &Layout { unit: p, ..Layout::ints(p) }).unwrap();
         let roles = &stack::region(&m).roles;
-        assert!(matches!(&roles[..], [one] if one.ranks == RankSet::All), "{}", world.show(&case));
+        if !matches!(&roles[..], [one] if one.ranks == RankSet::All) {
+            written_out.insert(world.show(&case));
+        }
     }
+    insta::assert_snapshot!(Vec::from_iter(written_out).join("\n"));
 }
 
 fn fallback() -> World {
@@ -189,7 +193,7 @@ fn unequal_chunks_in_other_places_are_refused() {
 /// Options that are not there yet are refused and never dropped, in a use and in an `apply`, on every way.
 #[test]
 fn options_that_are_not_there_yet() {
-    let world = World::reference();
+    let world = World::shipped();
     let with = |option: &str, value: &str| {
         let case = world.case("all_reduce ring", &[4], None);
         Case { args: vec![(option.to_owned(), argument(value))], ..case }

@@ -1,4 +1,4 @@
-//! Every algorithm of the library and of the language reference through the whole stack: lowered, verified, checked,
+//! Every algorithm of the library through the whole stack: lowered, verified, checked,
 //! executed with real numbers and attacked.
 //!
 //! The sample: lines of 1 to 9 ranks, with every root up to 5 and with three above, eight grids up to 3 x 3 and 2 x 4, boxes of 2 x 2 x 2 and
@@ -119,40 +119,36 @@ fn sweep(world: &World, shapes: &[Vec<u64>]) {
 }
 
 #[test]
-fn the_reference_on_lines() {
-    sweep(World::reference(), &lines());
+fn the_library_on_lines() {
+    sweep(World::shipped(), &lines());
 }
 
 #[test]
-fn the_reference_on_grids_and_boxes() {
-    sweep(World::reference(), &grids());
+fn the_library_on_grids_and_boxes() {
+    sweep(World::shipped(), &grids());
 }
 
-/// The files that are shipped, on a part of the shapes: they are the reference's, line by line.
+/// Sizes are refused only where blocks of different length would lie in foreign places: by these.
 #[test]
-fn the_library_as_shipped() {
-    let shapes: Vec<Vec<u64>> =
-        lines().into_iter().take(4).chain(grids().into_iter().skip(3).take(2)).collect();
-    sweep(World::shipped(), &shapes);
-}
-
-/// None of the library's algorithms refuses sizes, whatever they are: refusals are for blocks in foreign places.
-#[test]
-fn nothing_that_is_shipped_refuses_sizes() {
+fn who_refuses_sizes() {
     let world = World::shipped();
-    let shapes = |axes| if axes == 1 { vec![vec![3], vec![5]] } else { vec![vec![2, 3]] };
+    let shapes = |axes| if axes == 1 { vec![vec![3], vec![5]] } else { vec![vec![2, 3]; usize::from(axes == 2)] };
+    let mut refused = BTreeSet::new();
     for case in world.cases(&shapes, &|_| vec![1]) {
         for n in counts(case.ranks()) {
-            let built = stack::synchronized(world, &case, &layout(n, case.ranks()));
-            built.unwrap_or_else(|d| panic!("{} with {n}: {}", world.show(&case), world.words(&d)));
+            if let Err(d) = stack::synchronized(world, &case, &layout(n, case.ranks())) {
+                assert!(d.list.iter().all(|d| d.code == "E332"), "{}", world.words(&d));
+                refused.insert(world.name(case.alg));
+            }
         }
     }
+    assert_eq!(Vec::from_iter(refused), ["all_to_all bruck", "all_to_all torus2"]);
 }
 
 /// The symmetric way applies where the text moves with the rank: one rank stands for all, and it says so.
 #[test]
 fn one_rank_stands_for_all_where_the_text_moves_with_the_rank() {
-    let world = World::reference();
+    let world = World::shipped();
     let mut found = BTreeSet::new();
     let shapes = |axes| if axes == 1 { vec![vec![4]] } else { vec![vec![2, 2]; usize::from(axes == 2)] };
     for case in world.cases(&shapes, &|_| vec![0]) {
@@ -171,7 +167,7 @@ fn one_rank_stands_for_all_where_the_text_moves_with_the_rank() {
 /// Combiners other than sums, and operands of every element type that reduces.
 #[test]
 fn other_combiners_and_types() {
-    let world = World::reference();
+    let world = World::shipped();
     for case in world.cases(&|axes| if axes == 1 { vec![vec![3], vec![4]] } else { vec![] }, &|_| vec![1]) {
         for red in [ReduceOp::Min, ReduceOp::Max] {
             let l = Layout { red, unit: case.ranks(), ..Layout::ints(case.ranks()) };
@@ -191,7 +187,7 @@ fn other_combiners_and_types() {
 /// Floating-point sums have the bits that the rounds give: own value first, then the sources by their distance.
 #[test]
 fn sums_have_the_order_of_the_rounds() {
-    let world = World::reference();
+    let world = World::shipped();
     let shapes = |axes| match axes {
         1 => vec![vec![4], vec![5], vec![8], vec![9]],
         2 => vec![vec![2, 3], vec![4, 2]],

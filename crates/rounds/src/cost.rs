@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::ratio::Ratio;
-use crate::rounds::Rounds;
+use crate::rounds::{Rounds, Transfer};
 
 /// Figures of a call. Sizes are in units of the collective's (first) buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,29 +24,31 @@ pub struct Cost {
 /// A run of places: buffer, start, length.
 type Places = (u32, u32, u32);
 
+/// The messages of a round: source, destination, atoms carried.
+pub fn messages(round: &[Transfer]) -> Vec<(u32, u32, u64)> {
+    // (source, destination) -> runs of places at the source.
+    let mut links: BTreeMap<(u32, u32), Vec<Places>> = BTreeMap::new();
+    for x in round.iter().filter(|x| x.is_remote()) {
+        let runs = links.entry((x.src, x.dst)).or_default();
+        runs.extend(x.from.runs().iter().map(|r| (x.from.buffer, r.start, r.len)));
+    }
+    links.into_iter().map(|((src, dst), mut runs)| (src, dst, union(&mut runs))).collect()
+}
+
 /// Counts rounds, messages and bytes.
 pub fn cost(rounds: &Rounds) -> Cost {
     let mut sent = vec![0u64; rounds.ranks() as usize];
-    let (mut count, mut messages, mut pair) = (0, 0, 0);
+    let (mut count, mut total, mut pair) = (0, 0, 0);
     for round in &rounds.rounds {
-        // (source, destination) -> runs of places at the source.
-        let mut links: BTreeMap<(u32, u32), Vec<Places>> = BTreeMap::new();
-        for x in round.iter().filter(|x| x.is_remote()) {
-            let runs = links.entry((x.src, x.dst)).or_default();
-            runs.extend(x.from.runs().iter().map(|r| (x.from.buffer, r.start, r.len)));
-        }
-        count += u32::from(!links.is_empty());
-        messages += links.len() as u64;
-        let mut largest = 0;
-        for ((src, _), mut runs) in links {
-            let atoms = union(&mut runs);
-            sent[src as usize] += atoms;
-            largest = largest.max(atoms);
-        }
-        pair += largest;
+        let messages = messages(round);
+        count += u32::from(!messages.is_empty());
+        total += messages.len() as u64;
+        pair += messages.iter().map(|m| m.2).max().unwrap_or(0);
+        messages.iter().for_each(|(src, _, atoms)| sent[*src as usize] += atoms);
     }
     let of = |atoms: u64| Ratio::new(atoms, u64::from(rounds.atoms));
-    Cost { rounds: count, messages, sent: of(sent.iter().copied().max().unwrap_or_default()), pair: of(pair) }
+    let sent = of(sent.iter().copied().max().unwrap_or_default());
+    Cost { rounds: count, messages: total, sent, pair: of(pair) }
 }
 
 /// Number of different places.

@@ -498,11 +498,11 @@ fn root_of(decl: &AlgorithmDecl, view: &[i64], shape: &[i64], v: &Value, span: S
     Ok(at as u32)
 }
 
-/// Whether an algorithm's `where` holds on these sizes: the shapes it is made for.
+/// What the names of a `where` stand for in a call: sizes, the root, parameters.
 ///
 /// # Errors
-/// E020, E022 a wrong shape; E006 a wrong parameter; E010 arithmetic in `where`.
-pub fn is_legal(lib: &crate::library::Library, call: &Call) -> Result<bool, Fault> {
+/// E020, E022 a wrong shape; E006 a wrong parameter; E010 arithmetic in a default.
+pub fn names_of(lib: &crate::library::Library, call: &Call) -> Result<Vec<(String, Value)>, Fault> {
     let decl = lib.algorithm(call.alg);
     let evaluator = crate::eval::Evaluator::new(lib);
     let shape = fit_axes(decl, &call.sizes, decl.head)?;
@@ -524,8 +524,17 @@ pub fn is_legal(lib: &crate::library::Library, call: &Call) -> Result<bool, Faul
         };
         scope.push((name.node.clone(), v));
     }
-    match &decl.cond {
-        Some(e) => evaluator.bool(e, &ListScope(scope)),
+    Ok(scope)
+}
+
+/// Whether an algorithm's `where` holds on these sizes: the shapes it is made for.
+///
+/// # Errors
+/// As [`names_of`], and E010 arithmetic in `where`.
+pub fn is_legal(lib: &crate::library::Library, call: &Call) -> Result<bool, Fault> {
+    let scope = names_of(lib, call)?;
+    match &lib.algorithm(call.alg).cond {
+        Some(e) => crate::eval::Evaluator::new(lib).bool(e, &ListScope(scope)),
         None => Ok(true),
     }
 }

@@ -10,6 +10,7 @@ pub mod ast;
 mod bag;
 mod blame;
 pub mod checks;
+pub mod claim;
 pub mod cost;
 pub mod eval;
 pub mod expand;

@@ -171,7 +171,7 @@ fn views_and_orders() {
 #[test]
 fn scopes() {
     let mut world = World::with_library();
-    let text = "fn lowbit(u) = 1
+    let text = "fn lowest_bit(u) = 1
         algorithm ring: all_gather over (r mod p) { each k in 1..p { put [r] -> r + k } }
         algorithm a: all_reduce over (r of p) { apply reduce_scatter over r using ring on [..]  apply all_gather over r using ring on [..] }
         algorithm b: all_gather over (r mod p) { apply all_gather over r using pat on [..] }";
@@ -181,7 +181,7 @@ fn scopes() {
     let call = |alg| Call { alg, sizes: vec![5], root: None, args: vec![] };
     // The file's own ring for all_gather, the library's for reduce_scatter.
     assert_eq!(cost(&rounds(&world, &call(ids[1]))).rounds, 4 + 1);
-    // The library's pat uses the library's lowbit, whatever the file declares.
+    // The library's pat uses the library's lowest_bit, whatever the file declares.
     assert_eq!(cost(&rounds(&world, &call(ids[2]))).rounds, 4);
     // The library's ring all_reduce is unchanged, and a note says what is hidden.
     assert_eq!(cost(&rounds(&world, &world.call("all_reduce", "ring", &[5], None))).rounds, 8);

@@ -6,7 +6,7 @@ use kbc_ir::walk::{Act, Cursor, Program, Step};
 use std::collections::BTreeMap;
 
 /// What one call does, over all ranks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Notifies of arrivals: messages.
     pub messages: u64,
@@ -25,6 +25,10 @@ pub struct Counts {
     pub rounds: u64,
     /// Most elements sent by one rank.
     pub most_sent: u64,
+    /// Elements of the largest message of each round, summed over rounds.
+    pub pair: u64,
+    /// Elements by sender and receiver.
+    pub between: BTreeMap<(u64, u64), u64>,
     /// Elements of the windows of a rank.
     pub window_elements: u64,
 }
@@ -110,6 +114,8 @@ pub fn count(m: &Module) -> Counts {
         Counts { window_elements: s.windows.iter().map(|w| w.slots * w.capacity).sum(), ..Counts::default() };
     let ranks = program.ranks();
     let mut sent = vec![0u64; ranks as usize];
+    // Elements by round, sender and receiver.
+    let mut messages: BTreeMap<(u64, u64, u64), u64> = BTreeMap::new();
     let mut threads: Vec<Thread<'_>> = (0..ranks)
         .flat_map(|r| (0..program.streams.len() as u32).map(move |t| (r, t)))
         .map(|(rank, t)| Thread {
@@ -172,6 +178,7 @@ pub fn count(m: &Module) -> Counts {
                     Act::Put { src, peer, .. } => {
                         assert_ne!(*peer, t.rank, "a message to oneself");
                         sent[t.rank as usize] += src.len;
+                        *messages.entry((t.floor + 1, t.rank, *peer)).or_default() += src.len;
                     }
                     Act::Notify { peer, counter } => {
                         let level = match usage(*counter) {
@@ -201,5 +208,12 @@ pub fn count(m: &Module) -> Counts {
         assert!(moved, "a deadlock");
     }
     c.most_sent = sent.into_iter().max().unwrap_or(0);
+    let mut largest: BTreeMap<u64, u64> = BTreeMap::new();
+    for ((round, src, dst), n) in messages {
+        *c.between.entry((src, dst)).or_default() += n;
+        let most = largest.entry(round).or_default();
+        *most = (*most).max(n);
+    }
+    c.pair = largest.values().sum();
     c
 }

@@ -66,15 +66,9 @@ impl World {
         WORLD.get_or_init(|| World::of("specs/lib"))
     }
 
-    /// All algorithms of the language reference.
-    pub fn reference() -> &'static World {
-        static WORLD: OnceLock<World> = OnceLock::new();
-        WORLD.get_or_init(|| World::of("crates/frontend/tests/data/all"))
-    }
-
-    /// The promises of the reference, and one more text.
+    /// The library, and one more text.
     pub fn with(name: &str, text: &str) -> World {
-        let mut world = World::of("crates/frontend/tests/data/all");
+        let mut world = World::of("specs/lib");
         world.add(name, text);
         world
     }

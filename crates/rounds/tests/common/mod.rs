@@ -33,10 +33,10 @@ pub fn decls(items: Vec<Item>) -> Decls {
 }
 
 impl World {
-    /// All 76 algorithms of the language reference.
+    /// The library: the 76 algorithms of the language reference.
     pub fn with_library() -> World {
         let mut world = World::default();
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../frontend/tests/data/all");
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../specs/lib");
         let mut names: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
         names.retain(|p| p.extension().is_some_and(|e| e == "kb"));
         names.sort();

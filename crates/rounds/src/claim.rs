@@ -1,0 +1,202 @@
+//! What the documentation of an algorithm says it costs (docs/language.md, "Costs that are checked").
+//!
+//! Owns the three figures, formulas over exact fractions, and the comparison with what the rounds cost. A formula is an
+//! expression of the language with two differences: `/` is exact, and `A(x)` is (x - 1)/x. Names are those of `where`:
+//! sizes, the root, parameters. Reading formulas from the documentation is the frontend's.
+
+use kbc_diag::Diagnostic;
+
+use crate::ast::{AlgorithmDecl, BinaryOp, Expr, ExprKind, UnaryOp};
+use crate::cost::Cost;
+use crate::eval::{Evaluator, Fault, ListScope, Scope, Value, unknown};
+use crate::group::names_of;
+use crate::library::Library;
+use crate::ratio::Ratio;
+use crate::rounds::Call;
+
+/// A figure of a [`Cost`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Figure {
+    /// Rounds with a message.
+    Rounds,
+    /// Most bytes sent by one rank, in units of the vector.
+    Sent,
+    /// The largest message of each round, summed, in units of the vector.
+    Pair,
+}
+
+impl Figure {
+    /// All figures.
+    pub const ALL: [Figure; 3] = [Figure::Rounds, Figure::Sent, Figure::Pair];
+
+    /// The word in the documentation.
+    pub fn word(self) -> &'static str {
+        match self {
+            Figure::Rounds => "rounds",
+            Figure::Sent => "sent",
+            Figure::Pair => "pair",
+        }
+    }
+
+    /// The figure of a cost.
+    pub fn of(self, cost: &Cost) -> Ratio {
+        match self {
+            Figure::Rounds => Ratio::new(u64::from(cost.rounds), 1),
+            Figure::Sent => cost.sent,
+            Figure::Pair => cost.pair,
+        }
+    }
+}
+
+/// One figure as the documentation states it.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Which.
+    pub figure: Figure,
+    /// The formula as written, in one line.
+    pub text: String,
+    /// The formula.
+    pub formula: Expr,
+}
+
+/// Compares claims with the cost of a call's rounds. Claims are about algorithm-valued parameters at their defaults;
+/// a call that sets one is compared with nothing.
+///
+/// # Errors
+/// E119: a figure that is not what the formula says, or a formula that has no value here.
+pub fn compare(lib: &Library, call: &Call, claims: &[Claim], cost: &Cost) -> Result<(), Fault> {
+    let decl = lib.algorithm(call.alg);
+    if claims.is_empty() || call.args.iter().any(|(_, v)| matches!(v, Value::Alg(_))) {
+        return Ok(());
+    }
+    let scope = ListScope(names_of(lib, call)?);
+    let formulas = Formulas { evaluator: Evaluator::new(lib), scope: &scope };
+    for c in claims {
+        let got = c.figure.of(cost);
+        let want = formulas.value(&c.formula).map_err(|d| unreadable(decl, c, &d.title))?;
+        if want != Fraction::from(got) {
+            let numbers: Vec<String> = scope
+                .0
+                .iter()
+                .filter(|(_, v)| matches!(v, Value::Int(_) | Value::Rank(_)))
+                .map(|(n, v)| format!("{n} = {v}"))
+                .collect();
+            return Err(Box::new(
+                Diagnostic::error(
+                    "E119",
+                    format!("`{}` does not cost what its documentation says", decl.name.node),
+                )
+                .primary(decl.name.span, format!("{} {got} with {}", c.figure.word(), numbers.join(", ")))
+                .note(format!("documented: {} {} = {want}", c.figure.word(), c.text))
+                .help("put the formula right, or the algorithm"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A formula that cannot be read or has no value.
+pub fn unreadable(decl: &AlgorithmDecl, claim: &Claim, why: &str) -> Fault {
+    let what = format!("the formula of {} in the documentation of `{}`", claim.figure.word(), decl.name.node);
+    Box::new(
+        Diagnostic::error("E119", format!("{what} has no value: {why}"))
+            .primary(decl.name.span, format!("`{}`", claim.text)),
+    )
+}
+
+/// A fraction with sign, in lowest terms with a positive denominator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Fraction(i128, i128);
+
+impl Fraction {
+    fn new(n: i128, d: i128) -> Fraction {
+        let mut g = (n.unsigned_abs(), d.unsigned_abs());
+        while g.1 != 0 {
+            g = (g.1, g.0 % g.1);
+        }
+        let g = (g.0.max(1) as i128) * d.signum();
+        Fraction(n / g, d / g)
+    }
+}
+
+impl From<Ratio> for Fraction {
+    fn from(r: Ratio) -> Fraction {
+        Fraction(r.num().into(), r.den().into())
+    }
+}
+
+impl std::fmt::Display for Fraction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.1 == 1 { write!(f, "{}", self.0) } else { write!(f, "{}/{}", self.0, self.1) }
+    }
+}
+
+struct Formulas<'a> {
+    evaluator: Evaluator<'a>,
+    scope: &'a ListScope,
+}
+
+impl Formulas<'_> {
+    fn value(&self, e: &Expr) -> Result<Fraction, Fault> {
+        let fault = |title: &str| Box::new(Diagnostic::error("E119", title).primary(e.span, "here"));
+        let large = || fault("a number is too large");
+        match &e.kind {
+            ExprKind::Name(n) => match self.scope.lookup(n) {
+                Some(Value::Int(i)) => Ok(Fraction(i.into(), 1)),
+                Some(_) => Err(fault(&format!("`{n}` is no number"))),
+                None => Err(unknown("E119", "name", n, e.span, &self.scope.names())),
+            },
+            ExprKind::Unary(UnaryOp::Neg, a) => self.value(a).map(|a| Fraction(-a.0, a.1)),
+            ExprKind::If(c, a, b) => self.value(if self.truth(c)? { a } else { b }),
+            ExprKind::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div), a, b) => {
+                let (a, b) = (self.value(a)?, self.value(b)?);
+                let times = |x: i128, y: i128| x.checked_mul(y).ok_or_else(large);
+                let (n, d) = match op {
+                    BinaryOp::Mul => (times(a.0, b.0)?, times(a.1, b.1)?),
+                    BinaryOp::Div if b.0 == 0 => return Err(fault("division by zero")),
+                    BinaryOp::Div => (times(a.0, b.1)?, times(a.1, b.0)?),
+                    sum => {
+                        let (x, y) = (times(a.0, b.1)?, times(b.0, a.1)?);
+                        let n = if *sum == BinaryOp::Add { x.checked_add(y) } else { x.checked_sub(y) };
+                        (n.ok_or_else(large)?, times(a.1, b.1)?)
+                    }
+                };
+                Ok(Fraction::new(n, d))
+            }
+            ExprKind::Call(f, args) if f.node == "A" && args.len() == 1 => {
+                let x = self.value(&args[0])?;
+                if x.0 == 0 {
+                    return Err(fault("A(0) has no value"));
+                }
+                Ok(Fraction::new(x.0 - x.1, x.0))
+            }
+            // Everything else is about whole numbers: the language's own arithmetic.
+            _ => Ok(Fraction(self.evaluator.int(&self.whole(e)?, self.scope)?.into(), 1)),
+        }
+    }
+
+    fn truth(&self, e: &Expr) -> Result<bool, Fault> {
+        self.evaluator.bool(e, self.scope)
+    }
+
+    /// The operands of an operation or call, worked out as fractions and put in as whole numbers.
+    fn whole(&self, e: &Expr) -> Result<Expr, Fault> {
+        let operand = |a: &Expr| -> Result<Expr, Fault> {
+            match self.value(a)? {
+                Fraction(i, 1) if i64::try_from(i).is_ok() => Ok(Expr { kind: ExprKind::Int(i as i64), span: a.span }),
+                other => {
+                    let title = format!("{other} stands where a whole number is wanted");
+                    Err(Box::new(Diagnostic::error("E119", title).primary(a.span, "here")))
+                }
+            }
+        };
+        let kind = match &e.kind {
+            ExprKind::Binary(op, a, b) => ExprKind::Binary(*op, Box::new(operand(a)?), Box::new(operand(b)?)),
+            ExprKind::Call(f, args) => {
+                ExprKind::Call(f.clone(), args.iter().map(operand).collect::<Result<_, _>>()?)
+            }
+            other => other.clone(),
+        };
+        Ok(Expr { kind, span: e.span })
+    }
+}
