@@ -222,6 +222,7 @@ fn contributions(graph: &Graph, mesh: &Mesh, inputs: &[Tensor], result: usize) -
     let mut at = *graph.operands(*out).first()?;
     loop {
         match &graph.op(at).kind {
+            OpKind::Collective(c) if c.kind == kbc_ir::graph::CollKind::Own => return None,
             OpKind::Demand | OpKind::Collective(_) => at = *graph.operands(at).first()?,
             OpKind::Input(i) => {
                 let (_, axes) = graph.inputs[*i].ty.partial.as_ref()?;

@@ -9,6 +9,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("<lib>/doubling.kb", include_str!("../../../specs/lib/doubling.kb")),
     ("<lib>/grids.kb", include_str!("../../../specs/lib/grids.kb")),
     ("<lib>/kernels.kb", include_str!("../../../specs/lib/kernels.kb")),
+    ("<lib>/moves.kb", include_str!("../../../specs/lib/moves.kb")),
     ("<lib>/ring.kb", include_str!("../../../specs/lib/ring.kb")),
     ("<lib>/trees.kb", include_str!("../../../specs/lib/trees.kb")),
 ];

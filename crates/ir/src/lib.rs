@@ -14,6 +14,7 @@ pub mod mutate;
 pub mod name;
 pub mod optable;
 pub mod promise;
+pub mod promise_sides;
 pub mod promise_std;
 pub mod scalar;
 pub mod schedule;

@@ -69,6 +69,7 @@
 
 mod check;
 mod linear;
+mod own;
 mod rules;
 mod site;
 
@@ -79,6 +80,7 @@ use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind};
 use kbc_ir::types::{Cut, CutRule, Mesh, TensorType};
 use kbc_ir::{Module, Props};
+use kbc_rounds::Library;
 use rules::{Operand, Outcome};
 use site::Site;
 use std::collections::BTreeMap;
@@ -101,7 +103,7 @@ impl Pass for Infer {
         &INFO
     }
 
-    fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
+    fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let mesh = module.mesh.clone();
         check::mesh_is_countable(&mesh)?;
         let graph = graph_of(module, &INFO)?;
@@ -110,6 +112,7 @@ impl Pass for Infer {
             hints: hints(graph),
             graph,
             mesh: &mesh,
+            library: cx.library,
             found: Diagnostics::new(),
             changed: false,
         };
@@ -124,6 +127,7 @@ type Hint = Vec<(usize, u64, Cut)>;
 struct Typing<'m> {
     graph: &'m mut Graph,
     mesh: &'m Mesh,
+    library: &'m Library,
     found: Diagnostics,
     hints: BTreeMap<OpId, Hint>,
     fresh: Fresh,
@@ -246,10 +250,15 @@ impl Typing<'_> {
             self.found.push(check::unknown_axis(
                 self.mesh,
                 &c.axis,
-                &format!("{} over {}", c.kind.name(), c.axis),
+                &format!("{} over {}", c.name(), c.axis),
                 op.span,
             ));
             return None;
+        }
+        match c.kind {
+            CollKind::Own => return self.own(id, op, c, operands),
+            CollKind::Barrier => return self.barrier(op, operands),
+            _ => {}
         }
         if let (CollKind::Slice, Some(using)) = (c.kind, &c.using) {
             self.found.push(
