@@ -16,6 +16,7 @@ pub mod optable;
 pub mod promise;
 pub mod promise_sides;
 pub mod promise_std;
+pub mod promise_terms;
 pub mod scalar;
 pub mod schedule;
 pub mod text;

@@ -17,7 +17,8 @@ const FUNCTION: &str = "part_of";
 pub fn library_for<'a>(library: &'a Library, own: Option<&Own>, file: FileId) -> Cow<'a, Library> {
     let Some(own) = own.filter(|o| !o.part_of.is_empty()) else { return Cow::Borrowed(library) };
     let at = Span::new(file, 0, 0);
-    let home = library.find_collective(file, &own.name, at).map_or(file, |c| library.collective(c).name.span.file);
+    let home =
+        library.find_collective(file, &own.name, at).map_or(file, |c| library.collective(c).name.span.file);
     let name = |n: &str| Ident::new(n.to_owned(), Span::new(home, 0, 0));
     let decl = FnDecl {
         name: name(FUNCTION),

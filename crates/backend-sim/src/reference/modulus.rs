@@ -171,7 +171,9 @@ fn exact(graph: &Graph, mesh: &Mesh, inputs: &[Extent]) -> Option<()> {
                 };
                 (holds(*to, x).filter(|_| fits)?, *to)
             }
-            OpKind::Collective(c) if c.kind == CollKind::Own => (holds(first?.1, combined(first?.0, c)?)?, first?.1),
+            OpKind::Collective(c) if c.kind == CollKind::Own => {
+                (holds(first?.1, combined(first?.0, c)?)?, first?.1)
+            }
             OpKind::Collective(_) | OpKind::Demand | OpKind::Output(_) => first?,
         };
         known.insert(id, result);

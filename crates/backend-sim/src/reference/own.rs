@@ -9,9 +9,10 @@ use super::{RefTensor, Step, Value};
 use kbc_diag::Diagnostic;
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
-use kbc_ir::graph::{Collective, Own};
-use kbc_ir::promise::{Cell, Clause, Promise};
-use kbc_ir::promise_sides::{Held, Sides, sides};
+use kbc_ir::graph::Collective;
+use kbc_ir::promise::Promise;
+use kbc_ir::promise_sides::{Held, Sides, on, sides};
+use kbc_ir::promise_terms::terms;
 use kbc_ir::types::ReduceOp;
 
 /// What one block of the result is made of: the first elements along the split dimension, of it and of its sources.
@@ -34,8 +35,7 @@ pub(super) fn run(step: &Step<'_>, x: &Value, c: &Collective) -> Result<Value, D
     let p = own.ranks.max(1);
     let many = |h: &Held| if *h == Held::Blocks { p } else { 1 };
     let len = (size / p / many(&both.start.held)) as usize;
-    let at = Reader { step, own, promise, both: &both, len };
-    let blocks = at.blocks()?;
+    let blocks = Places { step, ranks: p, promise, both: &both, len }.blocks()?;
     let mut shape = x.t.shape.clone();
     shape[dim] = result;
     step.room(&shape)?;
@@ -44,7 +44,8 @@ pub(super) fn run(step: &Step<'_>, x: &Value, c: &Collective) -> Result<Value, D
     let elements = outer * m * inner;
     let red = promise.red.unwrap_or(ReduceOp::Sum);
     let mut bound = vec![0.0; elements];
-    let place = |o: usize, width: usize, first: usize, i: usize, j: usize| (o * width + first + i) * inner + j;
+    let place =
+        |o: usize, width: usize, first: usize, i: usize, j: usize| (o * width + first + i) * inner + j;
     if let Some(values) = &x.t.exact {
         let mut out = vec![0i64; elements];
         for b in &blocks {
@@ -65,8 +66,7 @@ pub(super) fn run(step: &Step<'_>, x: &Value, c: &Collective) -> Result<Value, D
         for (o, i, j) in every(outer, len, inner) {
             let to = place(o, m, b.to, i, j);
             let items = b.from.iter().map(|f| place(o, n, *f, i, j));
-            let items: Vec<Item> =
-                items.map(|k| (x.t.value[k], x.t.bound[k], x.t.value[k].abs())).collect();
+            let items: Vec<Item> = items.map(|k| (x.t.value[k], x.t.bound[k], x.t.value[k].abs())).collect();
             (value[to], bound[to]) = match (&stored, b.reduces) {
                 (Some(p), true) => combined(p, red, &items),
                 (None, true) => return Err(step.broken("this type moves and does not compute")),
@@ -106,96 +106,45 @@ fn combined(stored: &Precision, op: ReduceOp, items: &[Item]) -> (f64, f64) {
     }
 }
 
-/// Clauses on concrete ranks.
-struct Reader<'a> {
+/// First elements along the split dimension, of what is promised and of what it is made of.
+struct Places<'a> {
     step: &'a Step<'a>,
-    own: &'a Own,
+    ranks: u64,
     promise: &'a Promise,
     both: &'a Sides,
     /// Elements of a block along the split dimension.
     len: usize,
 }
 
-type Names = Vec<(Name, i64)>;
-
-impl Reader<'_> {
-    fn value(&self, e: &Expr, env: &Names) -> Result<i64, Diagnostic> {
-        let get = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|(_, v)| *v);
-        e.eval(&get).map_err(|e| self.step.broken(&format!("its promise: {e}")))
-    }
-
-    fn holds(&self, cond: &Option<Expr>, env: &Names) -> Result<bool, Diagnostic> {
-        cond.as_ref().map_or(Ok(true), |c| Ok(self.value(c, env)? != 0))
-    }
-
-    /// First element of a cell on a rank, along the split dimension.
-    fn first(&self, held: &Held, cell: &Cell, rank: i64, env: &Names) -> Result<usize, Diagnostic> {
-        let p = self.own.ranks as i64;
-        let outside = |what: &str, v: i64| self.step.broken(&format!("its promise names {what} {v} of {p}"));
-        if !(0..p).contains(&rank) {
-            return Err(outside("rank", rank));
-        }
-        let place = match (held, cell.index.first()) {
-            (Held::Blocks, Some(e)) => {
-                let b = self.value(e, env)?;
-                if !(0..p).contains(&b) {
-                    return Err(outside("block", b));
-                }
-                rank * p + b
+impl Places<'_> {
+    fn blocks(&self) -> Result<Vec<Block>, Diagnostic> {
+        let mut out = vec![];
+        for r in 0..self.ranks {
+            for t in terms(self.promise, self.ranks, r).map_err(|why| self.step.broken(&why))? {
+                let from = t.from.iter().map(|(q, b)| self.first(&self.both.start.held, *q, *b));
+                let from = from.collect::<Result<_, _>>()?;
+                let to = self.first(&self.both.end.held, r, t.block)?;
+                out.push(Block { to, from, reduces: t.reduces });
             }
-            (Held::Block(own), Some(e)) => {
-                let here = vec![(self.promise.rank.clone(), rank), (self.promise.size.clone(), p)];
-                let (has, wanted) = (self.value(own, &here)?, self.value(e, env)?);
-                if has != wanted {
-                    let what = format!("it takes block {wanted} of rank {rank}, which has block {has} alone");
+        }
+        Ok(out)
+    }
+
+    fn first(&self, held: &Held, rank: u64, block: u64) -> Result<usize, Diagnostic> {
+        let place = match held {
+            Held::Vector => rank,
+            Held::Blocks => rank * self.ranks + block,
+            Held::Block(own) => {
+                let (r, p) = (Expr::Int(rank as i64), self.ranks);
+                let has = on(self.promise, own, &r, p).eval(&|_: &Name| None);
+                if has.ok() != i64::try_from(block).ok() {
+                    let what =
+                        format!("its promise takes block {block} of rank {rank}, which has another one");
                     return Err(self.step.broken(&what));
                 }
                 rank
             }
-            _ => rank,
         };
         Ok(place as usize * self.len)
-    }
-
-    fn blocks(&self) -> Result<Vec<Block>, Diagnostic> {
-        let p = self.own.ranks as i64;
-        let mut out = vec![];
-        for r in 0..p {
-            let mut env: Names = vec![(self.promise.rank.clone(), r), (self.promise.size.clone(), p)];
-            for clause in &self.promise.clauses {
-                let Clause::End { cell, cond, from, at, sum } = clause else { continue };
-                let free = match (&self.both.end.held, cell.index.first()) {
-                    (Held::Blocks, Some(Expr::Var(n))) => Some(n.clone()),
-                    _ => None,
-                };
-                for b in 0..if free.is_some() { p } else { 1 } {
-                    let bound = env.len();
-                    env.extend(free.iter().map(|n| (n.clone(), b)));
-                    if self.holds(cond, &env)? {
-                        let to = self.first(&self.both.end.held, cell, r, &env)?;
-                        let mut sources = vec![];
-                        match sum {
-                            None => {
-                                let q = self.value(at, &env)?;
-                                sources.push(self.first(&self.both.start.held, from, q, &env)?);
-                            }
-                            Some(s) => {
-                                for q in self.value(&s.lo, &env)?..self.value(&s.hi, &env)? {
-                                    env.push((s.var.clone(), q));
-                                    if self.holds(&s.cond, &env)? {
-                                        let q = self.value(at, &env)?;
-                                        sources.push(self.first(&self.both.start.held, from, q, &env)?);
-                                    }
-                                    env.pop();
-                                }
-                            }
-                        }
-                        out.push(Block { to, from: sources, reduces: sum.is_some() });
-                    }
-                    env.truncate(bound);
-                }
-            }
-        }
-        Ok(out)
     }
 }

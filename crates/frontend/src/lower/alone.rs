@@ -2,8 +2,8 @@
 //!
 //! Owns the programs: `n` elements (`-D n=..`, 1024) of f32 over all devices on one axis, with the file's algorithm.
 
-use super::params::Number;
 use super::own::adds;
+use super::params::Number;
 use super::{Cx, collective};
 use crate::load::Loaded;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -59,7 +59,8 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId) -> Result<Graph, Diagnostics> {
     let library = &cx.loaded.library;
     let decl = library.algorithm(id);
     let rooted = decl.root.is_some();
-    let coll = library.find_collective(decl.coll.span.file, &decl.coll.node, decl.coll.span).map_err(|d| *d)?;
+    let coll =
+        library.find_collective(decl.coll.span.file, &decl.coll.node, decl.coll.span).map_err(|d| *d)?;
     let coll = library.collective(coll);
     let count = |name: &str| -> Result<u64, Diagnostics> {
         match cx.params.extra(name)? {

@@ -54,6 +54,14 @@ impl Lowering<'_, '_> {
             CollKind::AllToAll => {
                 from_dim = self.needed(call, kind, "from", named.take("from"));
                 dim = self.needed(call, kind, "to", named.take("to"));
+                if let Some(n) = named.take("counts") {
+                    self.found.push(super::later(
+                        n.span,
+                        "a matrix of counts is",
+                        "blocks follow the cuts of both dimensions, which need not divide; pad the others to the longest",
+                    ));
+                    dim = None;
+                }
             }
             CollKind::ReduceScatter | CollKind::Scatter | CollKind::AllGather | CollKind::Gather => {
                 dim = self.needed(call, kind, "dim", named.take("dim"));

@@ -7,9 +7,7 @@ use super::names::{Names, unknown};
 use super::parse::{KernelTable, head, keep, leaf};
 use super::parse_schedule::spelled_promise;
 use super::types::{combiner, data, dtype, tensor_type};
-use crate::graph::{
-    CollKind, Collective, Expect, Graph, Input, Op, OpId, OpKind, Own, Using, UsingArg,
-};
+use crate::graph::{CollKind, Collective, Expect, Graph, Input, Op, OpId, OpKind, Own, Using, UsingArg};
 use crate::name::Name;
 use crate::optable::{Level, names};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -54,7 +52,8 @@ pub(super) fn graph(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnos
         {
             if let Some(more) = n.kids.get(1) {
                 out.push(
-                    Diagnostic::error("E314", "a collective has one promise").primary(more.span, "one too many"),
+                    Diagnostic::error("E314", "a collective has one promise")
+                        .primary(more.span, "one too many"),
                 );
             }
             if let Some((promise, ranks)) = spelled_promise(kid, out) {

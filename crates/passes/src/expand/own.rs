@@ -24,8 +24,7 @@ impl Lower<'_> {
     ) -> Result<BufferId, Diagnostics> {
         let nothing = TensorType::replicated(ty.dtype, &[0]);
         let v = self.value(&format!("{}_v", op.name), &nothing, op.span);
-        let line =
-            Line { parts: axis.size, extent: Expr::Int(0), unit: Expr::Int(1), rule: CutRule::Even };
+        let line = Line { parts: axis.size, extent: Expr::Int(0), unit: Expr::Int(1), rule: CutRule::Even };
         self.flush();
         self.region(op, c, axis, vec![(v, line)])?;
         Ok(src)
@@ -56,14 +55,19 @@ impl Lower<'_> {
         let me = Expr::Var(axis.name.clone());
         let here = |e: &Expr| on(&promise, e, &me, p).simplify();
         // What goes in: on the ranks that have something.
-        let first = self.line_of(&format!("{}_{}", op.name, promise.buffers[both.start.buffer].name), from, dim, &both.start.held, p, op);
+        let first = self.line_of(
+            &format!("{}_{}", op.name, promise.buffers[both.start.buffer].name),
+            from,
+            dim,
+            &both.start.held,
+            p,
+            op,
+        );
         let (rule, along, parts) = (CutRule::Even, dim as u32, p);
         let into = match &both.start.held {
             Held::Vector => LocalOp::Copy { dst: first.0, src },
             Held::Blocks => LocalOp::Pack { dst: first.0, src, dim: along, parts, rule, at: None },
-            Held::Block(e) => {
-                LocalOp::Pack { dst: first.0, src, dim: along, parts, rule, at: Some(here(e)) }
-            }
+            Held::Block(e) => LocalOp::Pack { dst: first.0, src, dim: along, parts, rule, at: Some(here(e)) },
         };
         let cond = both.start.cond.as_ref().map(&here);
         self.pending.push((into, cond, span));

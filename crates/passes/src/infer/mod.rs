@@ -16,7 +16,9 @@
 //!   adding. If a later result type or annotation wants the value split, it is demanded split (a reduce_scatter).
 //! * **Values of one coordinate** (`only`) stay there if all operands are there, otherwise they are demanded by all.
 //! * **Collectives that the program writes** must find what they change: an all_reduce a partial value, an all_gather
-//!   a split one.
+//!   a split one. One that is known by its promise (a user's own, `shift`, `permute`) works on the parts of the dimension
+//!   its axis splits, which must be of one length; what is partial or held by one over another axis is demanded first.
+//!   A barrier takes any value and gives the same.
 //! * **Annotations and result types** are demands. No `@` means replicated. A placement that no sequence of
 //!   collectives reaches is an error.
 //!

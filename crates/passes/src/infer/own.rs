@@ -106,10 +106,8 @@ impl Typing<'_> {
         let example = |d: usize| {
             let mut one = ty.erased();
             if let Some(dim) = one.dims.get_mut(d) {
-                dim.cut = Some(kbc_ir::types::Cut {
-                    axes: vec![axis.clone()],
-                    rule: kbc_ir::types::CutRule::Even,
-                });
+                dim.cut =
+                    Some(kbc_ir::types::Cut { axes: vec![axis.clone()], rule: kbc_ir::types::CutRule::Even });
             }
             format!("split it: `let y: {one} = ..`")
         };
@@ -125,7 +123,10 @@ impl Typing<'_> {
             ));
         };
         if let Some(asked) = c.dim.filter(|d| *d != dim) {
-            return Err(wrong(format!("dimension {asked} is not split over `{axis}`"), format!("it is dimension {dim}")));
+            return Err(wrong(
+                format!("dimension {asked} is not split over `{axis}`"),
+                format!("it is dimension {dim}"),
+            ));
         }
         if ty.dims[dim].cut.as_ref().is_some_and(|cut| cut.axes.len() > 1) {
             return Err(wrong(
@@ -146,7 +147,9 @@ impl Typing<'_> {
             Ok(n) => Ok((dim, n)),
             Err(why) => Err(wrong(
                 why,
-                format!("what changes places must be as long as what it replaces: use a size that {ranks} divides"),
+                format!(
+                    "what changes places must be as long as what it replaces: use a size that {ranks} divides"
+                ),
             )),
         }
     }

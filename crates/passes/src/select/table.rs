@@ -66,12 +66,7 @@ impl fmt::Display for SelectTable {
             writeln!(
                 f,
                 "%{} = {} over {} of {}, {} bytes a rank: {} ({why})",
-                e.value,
-                e.kind,
-                e.axis,
-                e.ranks,
-                e.bytes,
-                e.chosen
+                e.value, e.kind, e.axis, e.ranks, e.bytes, e.chosen
             )?;
             let width = e.candidates.iter().map(|c| c.algorithm.len()).max().unwrap_or(0);
             for c in &e.candidates {
