@@ -222,6 +222,7 @@ fn contributions(graph: &Graph, mesh: &Mesh, inputs: &[Tensor], result: usize) -
     let mut at = *graph.operands(*out).first()?;
     loop {
         match &graph.op(at).kind {
+            OpKind::Collective(c) if c.kind == kbc_ir::graph::CollKind::Own => return None,
             OpKind::Demand | OpKind::Collective(_) => at = *graph.operands(at).first()?,
             OpKind::Input(i) => {
                 let (_, axes) = graph.inputs[*i].ty.partial.as_ref()?;
@@ -335,7 +336,7 @@ pub fn time(
     crate::host::times(schedule, &mut report.host_reads, &lower.host_reads);
     for found in &lower.collectives {
         let Some(c) = report.collectives.get_mut(found.place) else { continue };
-        c.bytes = found.bytes;
+        c.bytes = found.bytes.unwrap_or(c.bytes);
         c.bound_ns = Some(found.bound.ns);
         c.bound_exact = found.bound.exact;
         c.bound_method = Some(found.bound.method.words());
@@ -343,9 +344,9 @@ pub fn time(
         if let Some(took) = found.took_ns {
             c.time_ns = Some(took);
             c.percent = (found.bound.ns > 0.0 && took > 0.0).then(|| 100.0 * found.bound.ns / took);
-            if took > 0.0 {
-                c.algbw = Some(algbw(found.bytes, took));
-                c.busbw = Some(busbw(found.problem.kind, found.problem.group.len(), found.bytes, took));
+            if let Some(bytes) = found.bytes.filter(|_| took > 0.0) {
+                c.algbw = Some(algbw(bytes, took));
+                c.busbw = Some(busbw(found.problem.kind, found.problem.group.len(), bytes, took));
             }
         }
     }

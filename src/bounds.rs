@@ -9,9 +9,12 @@ use kbc_backend_sim::time::{
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::bounds::{self, Bound, Problem, Sizes, bound};
 use kbc_ir::host::spelled;
+use kbc_ir::promise::Promise;
+use kbc_ir::promise_terms::terms;
 use kbc_ir::schedule::{BufferId, Region, RegionId, Schedule};
 use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::walk::Program;
+use std::collections::BTreeSet;
 
 /// Bounds of a schedule on a machine.
 pub struct Lower {
@@ -31,8 +34,10 @@ pub struct Collective {
     pub place: usize,
     /// What it has to do, on the group with the largest bound.
     pub problem: Problem,
-    /// S of the bandwidth conventions.
-    pub bytes: u64,
+    /// The collective, and what it is at least where it is not one of the standard ones.
+    pub name: String,
+    /// S of the bandwidth conventions; none for collectives that have no convention.
+    pub bytes: Option<u64>,
     /// From the first rank that enters to the last that leaves, in ns.
     pub took_ns: Option<f64>,
     /// The bound of that group.
@@ -139,14 +144,14 @@ pub fn against(
         else {
             continue;
         };
-        let kind = problem.kind;
         let span = timing.regions.iter().find(|r| r.region == id);
         let took_ns = span.map(|s| s.end_ns - s.start_ns);
         if let Some(took) = took_ns.filter(|t| found.contradicts(*t)) {
             return Err(below(&region.name, took, found.ns).into());
         }
         chain += found.latency_ns;
-        let key = format!("{} over {}", kind.name(), region.over[0]);
+        let name = named(region, &problem);
+        let key = format!("{name} over {}", region.over[0]);
         match bandwidth.iter_mut().find(|b| b.0 == key) {
             Some(b) => b.1 += found.bandwidth_ns,
             None => bandwidth.push((key, found.bandwidth_ns)),
@@ -154,7 +159,7 @@ pub fn against(
         if found.ns > best.0 {
             best = (found.ns, found.bottleneck.clone());
         }
-        collectives.push(Collective { place, problem, bytes, took_ns, bound: found });
+        collectives.push(Collective { place, problem, name, bytes, took_ns, bound: found });
     }
     for (what, ns) in bandwidth {
         if ns > best.0 {
@@ -190,16 +195,20 @@ fn largest(
     topology: &Topology,
     (region, id): (&Region, RegionId),
     crowd: u64,
-) -> Result<Option<(Problem, u64, Bound)>, Diagnostics> {
+) -> Result<Option<(Problem, Option<u64>, Bound)>, Diagnostics> {
     let p = schedule.group_size(region);
-    let mut best: Option<(Problem, u64, Bound)> = None;
+    let mut best: Option<(Problem, Option<u64>, Bound)> = None;
     let first = |rank: &u64| program.group_rank(id, *rank, 0) == *rank;
     let groups = if topology.is_uniform() { 1 } else { GROUPS };
     for lead in (0..schedule.mesh.ranks()).filter(first).take(groups as usize) {
         let group = (0..p).map(|i| DeviceId(program.group_rank(id, lead, i) as u32)).collect();
         let Some((problem, bytes)) = problem(schedule, program, region, id, group)? else { return Ok(None) };
         let problem = problem.messages(crowd);
-        let found = bound(topology, &problem).map_err(Diagnostics::from)?;
+        let mut found = bound(topology, &problem).map_err(Diagnostics::from)?;
+        if is_barrier(schedule, program, region)? {
+            // Its signals have no bytes: what is left is the way of the farthest.
+            (found.ns, found.bandwidth_ns, found.slack_ns) = (found.latency_ns, 0.0, 0.0);
+        }
         if best.as_ref().is_none_or(|b| found.ns > b.2.ns) {
             best = Some((problem, bytes, found));
         }
@@ -214,15 +223,21 @@ fn problem(
     region: &Region,
     id: RegionId,
     group: Vec<DeviceId>,
-) -> Result<Option<(Problem, u64)>, Diagnostics> {
+) -> Result<Option<(Problem, Option<u64>)>, Diagnostics> {
     let Some(promise) = &region.promise else { return Ok(None) };
-    let Some(kind) = bounds::CollKind::from_name(&promise.collective) else { return Ok(None) };
     let p = schedule.group_size(region);
     let Some(operand) = region.operands.first() else { return Ok(None) };
     let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
     let elements = program.elements(operand.buffer, 0).map_err(fault)?;
     let width = schedule.buffer(operand.buffer).dtype.bytes();
     let bytes = elements * width;
+    if is_barrier(schedule, program, region)? {
+        // A byte of everybody for everybody has the same ways.
+        return Ok(Some((Problem::new(bounds::CollKind::AllGather, p, group), None)));
+    }
+    let Some(kind) = bounds::CollKind::from_name(&promise.collective) else {
+        return Ok(at_least(promise, bytes / operand.line.parts.max(1), group).map(|p| (p, None)));
+    };
     let mut problem = Problem::new(kind, bytes, group);
     if let Some(root) = promise.root {
         problem = problem.root(root as usize);
@@ -245,7 +260,67 @@ fn problem(
             Sizes::Blocks(blocks)
         });
     }
-    Ok(Some((problem, bytes)))
+    Ok(Some((problem, Some(bytes))))
+}
+
+/// Whether a region is there for its signals alone: everybody hears from everybody, of nothing.
+fn is_barrier(schedule: &Schedule, program: &Program<'_>, region: &Region) -> Result<bool, Diagnostics> {
+    let (Some(promise), Some(operand)) = (&region.promise, region.operands.first()) else { return Ok(false) };
+    if promise.collective != *"barrier" || !promise.is_total() {
+        return Ok(false);
+    }
+    let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
+    Ok(program.elements(operand.buffer, 0).map_err(fault)? == 0)
+}
+
+/// What a collective is called in what is said of its bound.
+fn named(region: &Region, problem: &Problem) -> String {
+    let name = region.promise.as_ref().map_or(region.name.as_str(), |p| p.collective.as_str());
+    match problem.kind.name() {
+        kind if kind == name => name.to_owned(),
+        "all_to_all" => name.to_owned(),
+        "all_gather" if name == "barrier" => name.to_owned(),
+        kind => format!("{name} (a {kind} at least)"),
+    }
+}
+
+/// Ranks up to which the promise of a collective that is not a standard one is looked at.
+const PROMISED: u64 = 1024;
+
+/// What a collective has to do at least, from its promise; `bytes` of a block. Where every block goes to one other rank
+/// at most, exactly that; where some rank ends with something of everybody, a reduce to it; otherwise the broadcast of
+/// the contribution that most others need.
+fn at_least(promise: &Promise, bytes: u64, group: Vec<DeviceId>) -> Option<Problem> {
+    let p = group.len();
+    if p as u64 > PROMISED {
+        return None;
+    }
+    let mut wanted = vec![0u64; p * p];
+    let mut copies: BTreeSet<(u64, u64)> = BTreeSet::new();
+    let mut once = true;
+    // Who needs something of whom.
+    let mut needs: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); p];
+    for r in 0..p {
+        for t in terms(promise, p as u64, r as u64).ok()? {
+            once &= !t.reduces || t.from.len() == 1;
+            for (q, b) in t.from.into_iter().filter(|(q, _)| *q as usize != r) {
+                once &= copies.insert((q, b));
+                wanted[q as usize * p + r] += bytes;
+                needs[r].insert(q as usize);
+            }
+        }
+    }
+    if once {
+        let whole = Problem::new(bounds::CollKind::AllToAll, bytes, group);
+        return Some(whole.sizes(Sizes::Pairs(wanted)));
+    }
+    if let Some(r) = (0..p).find(|r| needs[*r].len() + 1 == p) {
+        return Some(Problem::new(bounds::CollKind::Reduce, bytes, group).root(r));
+    }
+    let users = |q: usize| (0..p).filter(|r| needs[*r].contains(&q)).collect::<Vec<_>>();
+    let best = (0..p).max_by_key(|q| (users(*q).len(), std::cmp::Reverse(*q)))?;
+    let part = std::iter::once(best).chain(users(best)).map(|i| group[i]);
+    Some(Problem::new(bounds::CollKind::Broadcast, bytes, part).root(0))
 }
 
 /// Bytes every rank has for every other, for an all_to_all.

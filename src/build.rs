@@ -15,11 +15,13 @@ use kbc_ir::topology::Topology;
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::{Body, Module};
 use kbc_passes::instrument::Instrument;
+use kbc_passes::part_of::library_for;
 use kbc_passes::pipeline::{Pipeline, Step};
 use kbc_passes::select::SelectTable;
 use kbc_passes::{Changed, PassCx};
 use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::{Call, Limits, Verifier};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A program on its way through the pipeline.
@@ -170,13 +172,13 @@ pub fn again(
     Pipeline::parse("infer,place", Span::NONE.file)?.run(&mut module, &cx, &mut [&mut keep])?;
     if let Body::Graph(graph) = &mut module.body {
         let mut chosen = built.placed.order().iter().filter_map(|id| match &built.placed.op(*id).kind {
-            OpKind::Collective(c) => Some((c.kind, c.using.clone())),
+            OpKind::Collective(c) => Some((c.name().to_owned(), c.using.clone())),
             _ => None,
         });
         for id in graph.order().to_vec() {
             let OpKind::Collective(c) = &mut graph.op_mut(id).kind else { continue };
             if let Some((kind, using)) = chosen.next()
-                && kind == c.kind
+                && kind == c.name()
                 && c.using.is_none()
             {
                 c.using = using;
@@ -279,7 +281,7 @@ fn right_algorithms(
         let OpKind::Collective(c) = &op.kind else { continue };
         let (Some(using), Some(axis)) = (&c.using, module.mesh.axis(&c.axis)) else { continue };
         let at = if using.span.is_none() { op.span } else { using.span };
-        let Ok(coll) = library.find_collective(at.file, c.kind.name(), at) else { continue };
+        let Ok(coll) = library.find_collective(at.file, c.name(), at) else { continue };
         let Ok(alg) = library.find_algorithm(at.file, coll, &using.alg, at) else { continue };
         let decl = library.algorithm(alg);
         if builtin(decl.span.file) || axis.size > ROUNDS_RANKS {
@@ -305,7 +307,12 @@ fn right_algorithms(
             })
             .collect();
         let root = c.root.map(|r| kbc_rounds::rounds::coordinates(&sizes, r as i64));
-        if let Err(d) = verifier.verify(&Call { alg, sizes, root, args }) {
+        let call = Call { alg, sizes, root, args };
+        let right = match library_for(library, c.own.as_deref(), at.file) {
+            Cow::Borrowed(_) => verifier.verify(&call),
+            Cow::Owned(own) => Verifier::new(&own, Limits::default()).verify(&call),
+        };
+        if let Err(d) = right {
             found.extend(d);
         }
     }

@@ -46,7 +46,7 @@ fn collective(topology: &Topology, c: &Collective) -> String {
     let (b, p) = (&c.bound, c.problem.group.len());
     let mut out = format!(
         "{} of {} on {}: bound {}; {}\n",
-        c.problem.kind.name(),
+        c.name,
         bytes(c.problem.bytes),
         count(p as u64, "rank"),
         time(b.ns),

@@ -167,7 +167,7 @@ fn select(built: &Built) -> String {
     for e in &built.select.entries {
         out += &format!(
             "{} of {} over {} ({}), %{}: {}{}\n",
-            e.kind.name(),
+            e.kind,
             bytes(e.bytes),
             e.axis,
             count(e.ranks, "rank"),
@@ -223,11 +223,9 @@ fn placement(built: &Built) -> String {
             kbc_ir::graph::OpKind::Map(f) => (f.name.to_string(), "follows from its operands"),
             kbc_ir::graph::OpKind::ReduceDim { op, .. } => (op.to_string(), "follows from its operand"),
             kbc_ir::graph::OpKind::Cast(d) => (format!("cast to {d}"), "follows from its operand"),
-            kbc_ir::graph::OpKind::Collective(c) if c.explicit => {
-                (c.kind.name().into(), "written in the program")
-            }
+            kbc_ir::graph::OpKind::Collective(c) if c.explicit => (c.name().into(), "written in the program"),
             kbc_ir::graph::OpKind::Collective(c) => {
-                (c.kind.name().into(), "because a user of the value asks for it")
+                (c.name().into(), "because a user of the value asks for it")
             }
             kbc_ir::graph::OpKind::Demand => ("demand".into(), "annotation"),
             kbc_ir::graph::OpKind::Output(_) => ("result".into(), "declared"),

@@ -4,7 +4,6 @@ use super::machine::Machine;
 use super::rng::Rng;
 use kbc_diag::FileId;
 use kbc_frontend::load::{Callable, Loaded};
-use kbc_ir::graph::CollKind;
 use kbc_ir::types::Axis;
 use kbc_rounds::ast::{AlgorithmDecl, ExprKind};
 use kbc_rounds::checks::algorithm_valued;
@@ -40,7 +39,7 @@ impl<'l> Catalogue<'l> {
     }
 
     /// Every algorithm of a collective that is made for an axis.
-    pub fn legal(&self, kind: CollKind, axis: &Axis, root: Option<u64>) -> Vec<&'l AlgorithmDecl> {
+    pub fn legal(&self, coll: &str, axis: &Axis, root: Option<u64>) -> Vec<&'l AlgorithmDecl> {
         let library = &self.loaded.library;
         let fits = |a: &AlgId| {
             let decl = library.algorithm(*a);
@@ -50,7 +49,7 @@ impl<'l> Catalogue<'l> {
                 _ => return false,
             };
             let root = root.map(|r| coordinates(&sizes, r as i64));
-            decl.coll.node == kind.name()
+            decl.coll.node == coll
                 && is_legal(library, &Call { alg: *a, sizes, root, args: Vec::<(String, Value)>::new() })
                     .unwrap_or(false)
         };
@@ -61,12 +60,12 @@ impl<'l> Catalogue<'l> {
     pub fn using(
         &self,
         rng: &mut Rng,
-        kind: CollKind,
+        coll: &str,
         machine: &Machine,
         axis: usize,
         root: Option<u64>,
     ) -> Option<String> {
-        let all = self.legal(kind, &machine.mesh.axes[axis], root);
+        let all = self.legal(coll, &machine.mesh.axes[axis], root);
         if all.is_empty() || rng.chance(15) {
             return None;
         }

@@ -362,12 +362,12 @@ impl Builder<'_, '_> {
             (0..self.program.values.len()).filter(|i| usable(&self.program.values[*i])).collect();
         let x = if all.is_empty() || rng.chance(30) { self.held(rng, &name) } else { *rng.pick(&all) };
         let size = self.program.machine.mesh.axes[axis].size;
-        let Some((kind, text, ty, root)) = moved(rng, &self.program.values[x].ty, &name, size) else {
+        let Some((word, coll, text, ty, root)) = moved(rng, &self.program.values[x].ty, &name, size) else {
             return;
         };
-        let using = self.catalogue.using(rng, kind, &self.program.machine, axis, root);
+        let using = self.catalogue.using(rng, coll, &self.program.machine, axis, root);
         let using = using.map_or(String::new(), |u| format!(", using: {u}"));
-        let text = format!("{}({}{text}, over: {name}{using})", kind.name(), self.name(x));
+        let text = format!("{word}({}{text}, over: {name}{using})", self.name(x));
         let i = self.let_(ty, text, &[x]);
         self.program.values[i].placed = true;
     }
@@ -418,13 +418,14 @@ impl Builder<'_, '_> {
     }
 }
 
-/// A collective that changes what an axis does in a type: its kind, its arguments, what it makes, its root.
-fn moved(
-    rng: &mut Rng,
-    from: &TensorType,
-    axis: &Name,
-    size: u64,
-) -> Option<(CollKind, String, TensorType, Option<u64>)> {
+/// A collective of a program: how it is called, whose algorithms serve it, its arguments, what it makes, its root.
+type Call = (&'static str, &'static str, String, TensorType, Option<u64>);
+
+/// One that changes what an axis does in a type, or that moves the parts about.
+fn moved(rng: &mut Rng, from: &TensorType, axis: &Name, size: u64) -> Option<Call> {
+    let standard = |kind: CollKind, text: String, ty: TensorType, root: Option<u64>| {
+        (kind.name(), kind.name(), text, ty, root)
+    };
     let mut ty = from.clone();
     let whole: Vec<usize> = (0..ty.dims.len()).filter(|d| ty.dims[*d].cut.is_none()).collect();
     let cut = || Some(Cut { axes: vec![axis.clone()], rule: CutRule::Even });
@@ -441,13 +442,13 @@ fn moved(
             0 if !whole.is_empty() => {
                 let dim = *rng.pick(&whole);
                 ty.dims[dim].cut = cut();
-                (CollKind::ReduceScatter, format!(", {op}, dim: {dim}"), ty, None)
+                standard(CollKind::ReduceScatter, format!(", {op}, dim: {dim}"), ty, None)
             }
             1 if ty.only.is_none() && !ty.dims.is_empty() => {
                 ty.only = Some((root, axis.clone()));
-                (CollKind::Reduce, format!(", {op}, to: {root}"), ty, Some(root))
+                standard(CollKind::Reduce, format!(", {op}, to: {root}"), ty, Some(root))
             }
-            _ => (CollKind::AllReduce, format!(", {op}"), ty, None),
+            _ => standard(CollKind::AllReduce, format!(", {op}"), ty, None),
         });
     }
     if let Some((holder, _)) = ty.only.clone().filter(|o| o.1 == *axis) {
@@ -455,11 +456,24 @@ fn moved(
         if !whole.is_empty() && rng.chance(50) {
             let dim = *rng.pick(&whole);
             ty.dims[dim].cut = cut();
-            return Some((CollKind::Scatter, format!(", dim: {dim}, from: {holder}"), ty, Some(holder)));
+            return Some(standard(
+                CollKind::Scatter,
+                format!(", dim: {dim}, from: {holder}"),
+                ty,
+                Some(holder),
+            ));
         }
-        return Some((CollKind::Broadcast, format!(", from: {holder}"), ty, Some(holder)));
+        return Some(standard(CollKind::Broadcast, format!(", from: {holder}"), ty, Some(holder)));
     }
     let dim = ty.dim_cut_by(axis.as_str())?;
+    if ty.dims[dim].size.is_multiple_of(size)
+        && ty.dims[dim].cut.as_ref().is_some_and(|c| c.axes.len() == 1)
+        && rng.chance(40)
+    {
+        // What is left to do over other axes is done first.
+        (ty.partial, ty.only) = (None, None);
+        return Some(parts(rng, dim, size, root, ty));
+    }
     let own = ty.dims[dim].cut.as_mut()?;
     // The last axis of a cut goes first.
     if own.axes.last() != Some(axis) {
@@ -473,12 +487,30 @@ fn moved(
         0 if !whole.is_empty() => {
             let to = *rng.pick(&whole);
             ty.dims[to].cut = cut();
-            (CollKind::AllToAll, format!(", from: {dim}, to: {to}"), ty, None)
+            standard(CollKind::AllToAll, format!(", from: {dim}, to: {to}"), ty, None)
         }
         1 if ty.only.is_none() => {
             ty.only = Some((root, axis.clone()));
-            (CollKind::Gather, format!(", dim: {dim}, to: {root}"), ty, Some(root))
+            standard(CollKind::Gather, format!(", dim: {dim}, to: {root}"), ty, Some(root))
         }
-        _ => (CollKind::AllGather, format!(", dim: {dim}"), ty, None),
+        _ => standard(CollKind::AllGather, format!(", dim: {dim}"), ty, None),
     })
+}
+
+/// One that moves the parts of a dimension about.
+fn parts(rng: &mut Rng, dim: usize, size: u64, root: u64, ty: TensorType) -> Call {
+    let other = rng.below(size as usize) as u64;
+    match rng.below(4) {
+        0 => ("shift", "shift", format!(", dim: {dim}, by: {root}"), ty, Some(root)),
+        1 => ("send_recv", "permute", format!(", dim: {dim}, from: {root}, to: {other}"), ty, None),
+        2 => {
+            // A rotation of some of the ranks by some others.
+            let pairs: Vec<String> = (0..size)
+                .filter(|_| rng.chance(70))
+                .map(|r| format!("({r}, {})", (r + root) % size))
+                .collect();
+            ("permute", "permute", format!(", dim: {dim}, pairs: [{}]", pairs.join(", ")), ty, None)
+        }
+        _ => ("barrier", "barrier", String::new(), ty, None),
+    }
 }

@@ -12,6 +12,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("<lib>/kernels.kb", include_str!("../../../specs/lib/kernels.kb")),
     ("<lib>/levels.kb", include_str!("../../../specs/lib/levels.kb")),
     ("<lib>/own.kb", include_str!("../../../specs/lib/own.kb")),
+    ("<lib>/moves.kb", include_str!("../../../specs/lib/moves.kb")),
     ("<lib>/ring.kb", include_str!("../../../specs/lib/ring.kb")),
     ("<lib>/swing.kb", include_str!("../../../specs/lib/swing.kb")),
     ("<lib>/trees.kb", include_str!("../../../specs/lib/trees.kb")),

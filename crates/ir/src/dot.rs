@@ -46,7 +46,7 @@ pub fn graph_dot(g: &Graph) -> String {
             OpKind::Collective(c) => {
                 let using = c.using.as_ref().map(|u| format!(" using {}", u.alg)).unwrap_or_default();
                 let red = c.red.map(|r| format!(" {r}")).unwrap_or_default();
-                let text = format!("{}{red} over {}{using}", c.kind.name(), c.axis);
+                let text = format!("{}{red} over {}{using}", c.name(), c.axis);
                 (text, ", style=filled, fillcolor=lightblue")
             }
         };

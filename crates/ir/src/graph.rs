@@ -5,6 +5,7 @@
 //! beside them as `want`.
 
 use crate::name::Name;
+use crate::promise::Promise;
 use crate::scalar::ScalarFn;
 use crate::types::{DType, ReduceOp, TensorType};
 use kbc_diag::Span;
@@ -66,11 +67,15 @@ pub enum CollKind {
     Scatter,
     /// Replicated to split: no communication.
     Slice,
+    /// Nobody goes on before everybody has arrived; values stay as they are.
+    Barrier,
+    /// A collective that is its promise alone: of a user, or one of the library's that moves parts about.
+    Own,
 }
 
 impl CollKind {
-    /// All of them.
-    pub const ALL: [CollKind; 9] = [
+    /// Those that have a name of their own.
+    pub const ALL: [CollKind; 10] = [
         CollKind::AllReduce,
         CollKind::ReduceScatter,
         CollKind::AllGather,
@@ -80,6 +85,7 @@ impl CollKind {
         CollKind::Gather,
         CollKind::Scatter,
         CollKind::Slice,
+        CollKind::Barrier,
     ];
 
     /// Name in `.kb` and `.kir`.
@@ -94,6 +100,8 @@ impl CollKind {
             CollKind::Gather => "gather",
             CollKind::Scatter => "scatter",
             CollKind::Slice => "slice",
+            CollKind::Barrier => "barrier",
+            CollKind::Own => "own",
         }
     }
 
@@ -133,17 +141,42 @@ pub struct Using {
     pub span: Span,
 }
 
+/// A collective that is known by its promise.
+///
+/// Every rank's part of the operand, along the one dimension that the axis splits, is what the rank starts with; its
+/// part of the result is what it ends with.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Own {
+    /// The collective's name, as the program's file sees it.
+    pub name: Name,
+    /// Ranks of the axis; 0 until `infer` has filled in both.
+    pub ranks: u64,
+    /// Its clauses with the root put in.
+    pub promise: Option<Promise>,
+    /// Whose part each rank ends with, where the use of the collective says it; empty where the collective does.
+    pub part_of: Vec<u64>,
+}
+
+impl Own {
+    /// A collective of that name, not looked up yet.
+    pub fn named(name: impl Into<Name>) -> Own {
+        Own { name: name.into(), ranks: 0, promise: None, part_of: vec![] }
+    }
+}
+
 /// A collective operation on a global value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Collective {
     /// Which.
     pub kind: CollKind,
+    /// Which one, if the kind does not say.
+    pub own: Option<Box<Own>>,
     /// The combiner, for those that combine.
     pub red: Option<ReduceOp>,
     /// The mesh axis it runs over.
     pub axis: Name,
     /// Split dimension of the result (reduce_scatter, all_to_all `to`, scatter, slice) or of the operand
-    /// (all_gather, gather).
+    /// (all_gather, gather), or of both (own ones).
     pub dim: Option<usize>,
     /// Split dimension of the operand of an all_to_all (`from`).
     pub from_dim: Option<usize>,
@@ -153,6 +186,13 @@ pub struct Collective {
     pub using: Option<Using>,
     /// Written in the program (or inserted by `place`).
     pub explicit: bool,
+}
+
+impl Collective {
+    /// Name of the collective.
+    pub fn name(&self) -> &str {
+        self.own.as_ref().map_or(self.kind.name(), |o| o.name.as_str())
+    }
 }
 
 /// What an operation does.

@@ -43,7 +43,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [Row; 44] = [
+pub const OPERATIONS: [Row; 46] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -101,6 +101,22 @@ pub const OPERATIONS: [Row; 44] = [
         "`%a over AXIS dim D`",
         "none",
         "replicated to split: every rank keeps its part",
+    ),
+    row(
+        Graph,
+        "place",
+        "barrier",
+        "`%a over AXIS`",
+        "communicates",
+        "nobody goes on before everybody has %a",
+    ),
+    row(
+        Graph,
+        "place",
+        "own",
+        "`NAME [sum] %a over AXIS dim D [root C]`",
+        "communicates",
+        "parts of D to parts of D as the promise below says; `NAME [1, 0, ..]`: whose part each rank ends with",
     ),
     row(
         Schedule,

@@ -1,6 +1,7 @@
 //! The promises of the standard collectives, sizes left as names and the root put in.
 //!
-//! Owns the eight of the algorithm language and the one of `slice`, so that a schedule can say `promise all_reduce
+//! Owns the eight of the algorithm language, that of `barrier` (everybody hears from everybody: an all_gather of
+//! nothing) and that of `slice`, so that a schedule can say `promise all_reduce
 //! sum` instead of clauses. Promises of a user's own collectives are made where those are read.
 
 use crate::expr::{BinOp, Expr};
@@ -11,7 +12,7 @@ use crate::types::ReduceOp;
 
 /// The promise of a standard collective: clauses over `v` (`src` and `dst` for an all_to_all), with `r` of `p` as the
 /// rank, `b` any block, `i` any chunk. `red` is kept only where contributions are combined, `root` (0 if absent) only
-/// where there is one.
+/// where there is one. A collective of a user has none, and gets no clauses.
 pub fn standard(kind: CollKind, red: Option<ReduceOp>, root: Option<u64>) -> Promise {
     let v = |e: &[&str]| cell("v", e);
     let start = |cell| Clause::Start { cell, cond: None };
@@ -24,7 +25,7 @@ pub fn standard(kind: CollKind, red: Option<ReduceOp>, root: Option<u64>) -> Pro
     let clauses = match kind {
         CollKind::AllReduce => vec![start(v(&["i"])), total(v(&["i"]), v(&["i"]))],
         CollKind::ReduceScatter => vec![start(v(&["b", "i"])), total(v(&["r", "i"]), v(&["r", "i"]))],
-        CollKind::AllGather => {
+        CollKind::AllGather | CollKind::Barrier => {
             vec![start(v(&["r", "i"])), end(v(&["b", "i"]), v(&["b", "i"]), Expr::var("b"))]
         }
         CollKind::Broadcast => {
@@ -44,6 +45,7 @@ pub fn standard(kind: CollKind, red: Option<ReduceOp>, root: Option<u64>) -> Pro
         CollKind::Slice => {
             vec![start(v(&["b", "i"])), end(v(&["r", "i"]), v(&["r", "i"]), Expr::var("r"))]
         }
+        CollKind::Own => vec![],
     };
     let blocks = !matches!(kind, CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce);
     let names: &[&str] = if kind == CollKind::AllToAll { &["src", "dst"] } else { &["v"] };

@@ -38,6 +38,21 @@ fn locations() {
     );
 }
 
+/// A collective of one's own reads back with its promise, and whose part each rank ends with.
+#[test]
+fn collectives_by_promise() {
+    let text = "kir 1\nmodule @m\nmesh tp 4\n\ngraph\ninput @x : f32[8@tp]\n\n\
+                %x = input @x : f32[8@tp]\n%y = own hand_on %x over tp dim 0 using chain : f32[8@tp]\n  \
+                promise hand_on over (r of p) ranks 4 on src[n], dst[n]\n    start src[i]\n    \
+                end dst[i] if r > 0 = src[i] at r - 1\n\
+                %z = own permute [1, 0, 2, 3] %y over tp dim 0 using direct : f32[8@tp]\n\
+                %b = barrier %z over tp using direct : f32[8@tp]\n\
+                %s = own before sum %b over tp dim 0 root 2 using direct : f32[8@tp]\n";
+    let module = read("text", text);
+    let printed: String = print(&module, &PrintOptions { locs: false }).replace(" selected", "");
+    assert_eq!(printed.lines().collect::<Vec<_>>(), text.lines().collect::<Vec<_>>());
+}
+
 /// The standard promises are those of the algorithm language, clause by clause.
 #[test]
 fn standard_promises() {
@@ -50,6 +65,7 @@ fn standard_promises() {
         ("gather root 0", "on v[p][n]; start v[r][i]; end v[b][i] if r == 0 = v[b][i] at b"),
         ("scatter root 3", "on v[p][n]; start v[b][i] if r == 3; end v[r][i] = v[r][i] at 3"),
         ("all_to_all", "on src[p][n], dst[p][n]; start src[b][i]; end dst[b][i] = src[r][i] at b"),
+        ("barrier", "on v[p][n]; start v[r][i]; end v[b][i] = v[b][i] at b"),
         ("slice", "on v[p][n]; start v[b][i]; end v[r][i] = v[r][i] at r"),
     ] {
         let region = |promise: &str| {

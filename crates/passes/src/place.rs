@@ -159,6 +159,7 @@ fn resolve(
 fn operation(step: &Step, name: kbc_ir::Name, span: kbc_diag::Span) -> Op {
     let kind = OpKind::Collective(Collective {
         kind: step.kind,
+        own: None,
         red: step.red,
         axis: step.axis.clone(),
         dim: step.dim,

@@ -136,7 +136,7 @@ fn weight(mesh: &Mesh, before: &TensorType, kind: CollKind, axis: &Name) -> u128
         CollKind::ReduceScatter | CollKind::AllToAll | CollKind::Scatter => (all / k) * (k - 1),
         CollKind::AllGather | CollKind::Gather => all * (k - 1),
         CollKind::Broadcast | CollKind::Reduce => all,
-        CollKind::Slice => 0,
+        CollKind::Slice | CollKind::Barrier | CollKind::Own => 0,
     })
 }
 
@@ -236,6 +236,9 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
                 );
             }
         },
+        CollKind::Barrier | CollKind::Own => {
+            return illegal("it changes no placement".into(), "leave it out".into());
+        }
         CollKind::Slice => {
             if partial_over(ty, axis)
                 || ty.dim_cut_by(axis).is_some()
@@ -291,7 +294,11 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
             step.root = Some(root);
             result.only = Some((root, axis.clone()));
         }
-        CollKind::AllReduce | CollKind::AllGather | CollKind::Broadcast => {}
+        CollKind::AllReduce
+        | CollKind::AllGather
+        | CollKind::Broadcast
+        | CollKind::Barrier
+        | CollKind::Own => {}
     }
     step.result = result;
     Ok(step)

@@ -53,11 +53,13 @@ pub use bind::{bind, sizes_on};
 pub use table::{Candidate, SelectTable, Selection, Verdict};
 
 use crate::cost::{self, Job, Method, Price};
+use crate::part_of::library_for;
 use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
 use crate::pipeline::Pipeline;
 use bind::legal;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpId, OpKind, Using};
+use kbc_ir::promise_sides::{Held, sides};
 use kbc_ir::topology::Topology;
 use kbc_ir::types::{Axis, Mesh, TensorType};
 use kbc_ir::{Body, Module, Name, Props};
@@ -209,14 +211,14 @@ impl Chooser<'_> {
             elements: line_elements(self.mesh, c, &operand, result),
             operand,
             axis,
-            id: self.cx.library.find_collective(file, c.kind.name(), op.span).map_err(|d| *d)?,
+            id: self.cx.library.find_collective(file, c.name(), op.span).map_err(|d| *d)?,
             file,
         };
         let bytes = site.elements.saturating_mul(site.operand.dtype.bytes());
         let mut entry = Selection {
             value: op.name.clone(),
             span: op.span,
-            kind: c.kind,
+            kind: c.name().into(),
             axis: c.axis.clone(),
             ranks: axis.size,
             bytes,
@@ -233,11 +235,12 @@ impl Chooser<'_> {
             }
         }
         // The same collective on the same line costs the same.
+        let plain = c.own.as_ref().is_none_or(|o| o.part_of.is_empty());
         let twin = known.entries.iter().find(|e| {
             let same =
-                (e.kind, &e.axis, e.bytes, e.span.file) == (entry.kind, &entry.axis, entry.bytes, file);
+                (&e.kind, &e.axis, e.bytes, e.span.file) == (&entry.kind, &entry.axis, entry.bytes, file);
             let priced = e.candidates.iter().all(|c| c.verdict != Verdict::Unpriced);
-            same && priced && c.root.is_none() && site.file == file
+            same && priced && c.root.is_none() && site.file == file && plain
         });
         entry.candidates = match twin {
             Some(t) => t.candidates.clone(),
@@ -255,7 +258,7 @@ impl Chooser<'_> {
 
     /// All algorithms of the collective with their prices, cheapest first.
     fn candidates(&self, site: &Site<'_>) -> Result<Vec<Candidate>, Diagnostic> {
-        let library = self.cx.library;
+        let library = &*library_for(self.cx.library, site.coll.own.as_deref(), site.file);
         let mut out = vec![];
         let job = Job {
             library,
@@ -379,9 +382,11 @@ fn alone(site: &Site<'_>, algorithm: &Name) -> Graph {
 fn line_elements(mesh: &Mesh, c: &Collective, operand: &TensorType, result: &TensorType) -> u64 {
     let mut ty = match c.kind {
         CollKind::AllGather | CollKind::Gather => result.clone(),
+        CollKind::Barrier => return 0,
+        CollKind::Own => own_line(c, operand),
         _ => operand.clone(),
     };
-    if c.kind == CollKind::AllToAll {
+    if matches!(c.kind, CollKind::AllToAll | CollKind::Own) {
         // The operand's own part is the line: one block for each rank.
         ty.only = None;
     } else if let Some(d) = ty.dim_cut_by(&c.axis) {
@@ -390,6 +395,18 @@ fn line_elements(mesh: &Mesh, c: &Collective, operand: &TensorType, result: &Ten
     ty.only = None;
     let first = vec![0; mesh.axes.len()];
     ty.local_box(mesh, &first).iter().fold(1, |n: u64, (lo, hi)| n.saturating_mul(hi - lo))
+}
+
+/// The operand of an own collective, its split dimension as long as the line of all blocks.
+fn own_line(c: &Collective, operand: &TensorType) -> TensorType {
+    let mut ty = operand.clone();
+    if let (Some(own), Some(dim)) = (&c.own, c.dim)
+        && let Some(Ok(both)) = own.promise.as_ref().map(sides)
+        && let Held::Block(_) = both.start.held
+    {
+        ty.dims[dim].size = ty.dims[dim].size.saturating_mul(own.ranks);
+    }
+    ty
 }
 
 /// Cheaper first, then fewer rounds, then by name; rejected ones last.
@@ -410,7 +427,7 @@ fn order(a: &Candidate, b: &Candidate) -> Ordering {
 fn nothing_fits(entry: &Selection, span: Span) -> Diagnostic {
     let mut d = Diagnostic::error(
         "E214",
-        format!("no algorithm of {} fits axis `{}` of {}", entry.kind.name(), entry.axis, entry.ranks),
+        format!("no algorithm of {} fits axis `{}` of {}", entry.kind, entry.axis, entry.ranks),
     )
     .primary(span, "this collective");
     for c in &entry.candidates {

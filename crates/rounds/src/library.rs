@@ -133,6 +133,16 @@ impl Library {
         found
     }
 
+    /// The same declarations, but with another function in the place of those of its name in its file.
+    pub fn with_function(&self, decl: FnDecl) -> Library {
+        let mut out = self.clone();
+        let same = |f: &FnDecl| f.name.node == decl.name.node && f.name.span.file == decl.name.span.file;
+        for f in out.functions.iter_mut().filter(|f| same(f)) {
+            *f = decl.clone();
+        }
+        out
+    }
+
     /// A declaration by its id (ids come from this library).
     pub fn collective(&self, id: CollId) -> &CollectiveDecl {
         &self.collectives[id.0 as usize]

@@ -3,7 +3,8 @@
 //! Runs a typed graph in f64 (integers exactly, wrapping like the program's), and carries with every element a bound on
 //! the rounding error that an execution in the program's types may have, in whatever order it adds and however its
 //! contractions are shared among ranks: a running error analysis (Higham, Accuracy and Stability of Numerical
-//! Algorithms, 2nd ed., 3.3) with one rule per operation. Changes of placement are the identity. Nothing is shared with
+//! Algorithms, 2nd ed., 3.3) with one rule per operation. Changes of placement are the identity; a collective
+//! that is known by its promise is what the promise says of the parts of the split dimension. Nothing is shared with
 //! the interpreter but the scalar functions ([`crate::scalar_eval`]); how operations round is [`crate::numbers`].
 //!
 //! `x` is the exact value, `e_x` its bound, `u` and `eta` the unit roundoff and the smallest subnormal of the type that
@@ -36,6 +37,7 @@
 //! | stored, shared by P ranks | f32: nothing more (the additions are among those counted); f16, bf16: `gamma_P sum(abs)` + `P eta / 2`: each part is rounded once, and P - 1 additions in the type |
 //! | product of a dimension of n | products' rule in sequence, `gamma_(n-1)`; f16, bf16 shared by P ranks: and `gamma_(2P-1) abs(x)`; none if a partial product in some order may leave the range |
 //! | `min`, `max` of a dimension | the interval of all elements |
+//! | collective known by its promise | copies: `e`; a sum of k parts in the type: `sum e + gamma_(k-1) sum(abs(x) + e)`; prod, min, max as of a dimension |
 //! | partial(sum) input of p ranks | `gamma_(p-1) sum(abs(x_r))`; partial(prod) `gamma_(p-1) abs(x)`; min, max 0 |
 //! | operation on a value that is still partial | as above with the sum of the ranks' absolute values for abs, and at the end `gamma_(P-1)` of it for adding the ranks' results |
 //! | cast | `e_a` + round to the new type; to an integer type: the distance to the images of `a - e_a` and `a + e_a` |
@@ -56,6 +58,7 @@ mod cast;
 mod int;
 mod matmul;
 mod modulus;
+mod own;
 mod precision;
 mod reduce;
 mod scalar;
@@ -65,7 +68,7 @@ pub use modulus::exact_modulus;
 use crate::compare::{Exact, Expected};
 use crate::tensor::Tensor;
 use kbc_diag::Diagnostic;
-use kbc_ir::graph::{Graph, Op, OpId, OpKind};
+use kbc_ir::graph::{CollKind, Graph, Op, OpId, OpKind};
 use kbc_ir::types::{DType, ReduceOp};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -240,6 +243,7 @@ impl Step<'_> {
                 reduce::run(self, self.one()?, *op, *mean, *dim, *keep)
             }
             OpKind::Cast(to) => Ok(Value::whole(cast::run(&self.one()?.t, *to))),
+            OpKind::Collective(c) if c.kind == CollKind::Own => own::run(self, self.one()?, c),
             OpKind::Collective(_) | OpKind::Demand | OpKind::Output(_) => {
                 let x = self.one()?;
                 let pending = x.pending.clone().filter(|p| Some(p.op) == self.partial());

@@ -6,7 +6,7 @@
 
 use super::precision::{F32, Precision, common_grain, grain};
 use crate::tensor::Tensor;
-use kbc_ir::graph::{Graph, OpId, OpKind};
+use kbc_ir::graph::{CollKind, Collective, Graph, OpId, OpKind};
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
 use kbc_ir::types::{DType, Mesh, ReduceOp};
 use std::collections::BTreeMap;
@@ -171,11 +171,26 @@ fn exact(graph: &Graph, mesh: &Mesh, inputs: &[Extent]) -> Option<()> {
                 };
                 (holds(*to, x).filter(|_| fits)?, *to)
             }
+            OpKind::Collective(c) if c.kind == CollKind::Own => {
+                (holds(first?.1, combined(first?.0, c)?)?, first?.1)
+            }
             OpKind::Collective(_) | OpKind::Demand | OpKind::Output(_) => first?,
         };
         known.insert(id, result);
     }
     Some(())
+}
+
+/// Of a collective that is known by its promise: a place combines at most one part of every rank.
+fn combined(x: Extent, c: &Collective) -> Option<Extent> {
+    let own = c.own.as_ref()?;
+    let ranks = own.ranks as f64;
+    Some(match own.promise.as_ref()?.red {
+        Some(ReduceOp::Sum) => Extent { size: x.size * ranks, ..x },
+        Some(ReduceOp::Prod) if x.grain >= 1.0 => Extent { size: x.size.max(1.0).powf(ranks), grain: 1.0 },
+        Some(ReduceOp::Prod) => return None,
+        Some(ReduceOp::Min | ReduceOp::Max) | None => x,
+    })
 }
 
 /// The extent of an expression, computed in f32 (i32).

@@ -45,11 +45,11 @@ pub(super) fn store(stored: &Precision, s: Sum, parts: f64) -> (f64, f64) {
 }
 
 /// An element to be reduced: value, bound, and size as in [`Pending`].
-type Item = (f64, f64, f64);
+pub(super) type Item = (f64, f64, f64);
 
 /// The product of items in any order: value, bound, and how far partial products may be from 1, as a factor. `whole`:
 /// all of them, and all their parts, are integers.
-fn multiply(p: &Precision, items: &[Item], whole: bool) -> (f64, f64, f64) {
+pub(super) fn multiply(p: &Precision, items: &[Item], whole: bool) -> (f64, f64, f64) {
     let (mut v, mut e) = (1.0f64, 0.0f64);
     let (mut hi, mut lo, mut bits) = (1.0f64, 1.0f64, 0);
     for (x, ex, size) in items {
@@ -81,7 +81,7 @@ fn multiply(p: &Precision, items: &[Item], whole: bool) -> (f64, f64, f64) {
 }
 
 /// The smallest or largest: NaN if one is NaN.
-fn extreme(op: ReduceOp, items: &[Item]) -> (f64, f64) {
+pub(super) fn extreme(op: ReduceOp, items: &[Item]) -> (f64, f64) {
     let pick = |f: &dyn Fn(&Item) -> f64| {
         let all = items.iter().map(f);
         if op == ReduceOp::Min {
@@ -255,7 +255,7 @@ fn product(
 }
 
 /// The reduction of i32, wrapping; of none the neutral value.
-fn integers(op: ReduceOp, items: &[(i64, f64)]) -> (i64, f64) {
+pub(super) fn integers(op: ReduceOp, items: &[(i64, f64)]) -> (i64, f64) {
     let v = items.iter().map(|i| i.0 as i32);
     let value = match op {
         ReduceOp::Sum => v.fold(0, i32::wrapping_add),

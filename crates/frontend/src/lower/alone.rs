@@ -2,59 +2,66 @@
 //!
 //! Owns the programs: `n` elements (`-D n=..`, 1024) of f32 over all devices on one axis, with the file's algorithm.
 
+use super::own::adds;
 use super::params::Number;
-use super::{Cx, collective, later};
+use super::{Cx, collective};
 use crate::load::Loaded;
-use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Name;
-use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpKind};
+use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpKind, Own};
 use kbc_ir::types::{Axis, Cut, CutRule, DType, ReduceOp, TensorType};
+use kbc_rounds::ast::{Clause, CollectiveDecl, ExprKind};
 use kbc_rounds::{AlgId, Layer};
 
 /// Elements if nobody says.
 const ELEMENTS: i64 = 1024;
 
 /// Names that may be given with `-D` beside the file's parameters, with their defaults.
-///
-/// # Errors
-/// As [`lower`].
-pub(super) fn extras(loaded: &Loaded, id: AlgId) -> Result<Vec<(&'static str, Number)>, Diagnostics> {
-    let kind = standard(loaded, id)?;
+pub(super) fn extras(loaded: &Loaded, id: AlgId) -> Vec<(&'static str, Number)> {
     let mut out = vec![("n", Number::Int(ELEMENTS))];
-    if kind.rooted() {
+    if loaded.library.algorithm(id).root.is_some() {
         out.push(("root", Number::Int(0)));
     }
-    Ok(out)
+    out
 }
 
-/// The standard collective an algorithm is for.
-fn standard(loaded: &Loaded, id: AlgId) -> Result<CollKind, Diagnostics> {
+/// The standard collective an algorithm is for; none for one that is known by its promise.
+fn standard(loaded: &Loaded, id: AlgId) -> Option<CollKind> {
     let library = &loaded.library;
-    let decl = library.algorithm(id);
-    let coll = library.collective_of(id).map(|c| library.collective(c));
-    let built_in =
-        coll.and_then(|c| loaded.file(c.name.span.file)).is_some_and(|f| f.layer == Layer::Library);
-    match CollKind::parse(&decl.coll.node).filter(|_| built_in) {
-        Some(kind) => Ok(kind),
-        None => {
-            let d = later(
-                decl.coll.span,
-                &format!("compiling and running the collective `{}` of your own is", decl.coll.node),
-                "`kbc check` verifies its algorithms on any number of ranks",
-            );
-            let place = coll.map_or(Span::NONE, |c| c.name.span);
-            Err(d.secondary(place, "declared here").into())
+    let coll = library.collective_of(id).map(|c| library.collective(c))?;
+    let built_in = loaded.file(coll.name.span.file).is_some_and(|f| f.layer == Layer::Library);
+    CollKind::parse(&coll.name.node).filter(|_| built_in)
+}
+
+/// Blocks a rank has at first, or at the end, for each of `ranks` ranks: 1 unless the promise names all of a buffer.
+fn blocks(decl: &CollectiveDecl, at_first: bool, ranks: u64) -> u64 {
+    let free = |c: &Clause| {
+        let (start, cell) = match c {
+            Clause::Start { cell, .. } => (true, cell),
+            Clause::End { cell, .. } => (false, cell),
+        };
+        match (cell.index.len(), cell.index.first().map(|e| &e.kind)) {
+            (2, Some(ExprKind::Name(n))) => {
+                start == at_first && *n != decl.axis.0.node && *n != decl.axis.1.node
+            }
+            _ => false,
         }
-    }
+    };
+    if decl.clauses.iter().any(free) { ranks } else { 1 }
 }
 
 /// The graph of the collective with that algorithm.
 ///
 /// # Errors
-/// E290 for a collective that is not one of the eight, E221 for a number of elements or a root out of range.
+/// E221 for a number of elements or a root out of range.
 pub(super) fn lower(cx: &Cx<'_>, id: AlgId) -> Result<Graph, Diagnostics> {
-    let kind = standard(cx.loaded, id)?;
-    let decl = cx.loaded.library.algorithm(id);
+    let kind = standard(cx.loaded, id).unwrap_or(CollKind::Own);
+    let library = &cx.loaded.library;
+    let decl = library.algorithm(id);
+    let rooted = decl.root.is_some();
+    let coll =
+        library.find_collective(decl.coll.span.file, &decl.coll.node, decl.coll.span).map_err(|d| *d)?;
+    let coll = library.collective(coll);
     let count = |name: &str| -> Result<u64, Diagnostics> {
         match cx.params.extra(name)? {
             None => Ok(0),
@@ -66,7 +73,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId) -> Result<Graph, Diagnostics> {
     };
     let (n, root) = (count("n")?, count("root")?);
     let axis = cx.mesh.axes.first().cloned().unwrap_or(Axis { name: "tp".into(), size: 1, parts: vec![] });
-    if kind.rooted() && root >= axis.size {
+    if rooted && root >= axis.size {
         return Err(Diagnostic::error("E221", format!("root = {root} is no rank of {}", axis.size))
             .help(format!("ranks are 0..{}", axis.size))
             .into());
@@ -91,21 +98,34 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId) -> Result<Graph, Diagnostics> {
         CollKind::Reduce => (partial, only, None),
         CollKind::Gather => (split, only, Some(0)),
         CollKind::Scatter | CollKind::Slice => (only, split, Some(0)),
+        CollKind::Barrier => (whole.clone(), whole, None),
+        CollKind::Own => {
+            // n elements a block, every rank's own one after another.
+            let parts = |at_first: bool| {
+                let blocks = blocks(coll, at_first, axis.size);
+                let all = n.saturating_mul(axis.size).saturating_mul(blocks);
+                let mut ty = TensorType::replicated(DType::F32, &[all]);
+                ty.dims[0].cut = split.dims[0].cut.clone();
+                ty
+            };
+            (parts(true), parts(false), Some(0))
+        }
     };
     let span = decl.head;
     let op = |kind, name: &str| Op { kind, name: name.into(), ty: None, want: None, span };
     let mut graph = Graph::default();
-    graph.name = Some(Name::from(format!("{}_{}", kind.name(), decl.name.node)));
+    graph.name = Some(Name::from(format!("{}_{}", coll.name.node, decl.name.node)));
     graph.inputs.push(Input { name: "x".into(), ty: from, data: None, span });
     graph.results.push(to);
     let x = graph.push(op(OpKind::Input(0), "x"), &[]);
     let done = Collective {
         kind,
-        red: kind.reduces().then_some(ReduceOp::Sum),
+        own: (kind == CollKind::Own).then(|| Box::new(Own::named(&coll.name.node))),
+        red: (kind.reduces() || adds(coll)).then_some(ReduceOp::Sum),
         axis: axis.name,
         dim,
         from_dim: (kind == CollKind::AllToAll).then_some(0),
-        root: kind.rooted().then_some(root),
+        root: rooted.then_some(root),
         using: Some(collective::plain(decl)),
         explicit: true,
     };

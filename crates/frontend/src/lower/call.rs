@@ -1,7 +1,7 @@
 //! Calls in tensor expressions: operations, functions, casts, kernels.
 //!
 //! Owns which operations there are, their arguments, and what is said about those that are not there yet. Explicit
-//! collectives are [`super::collective`]'s.
+//! collectives are [`super::collective`]'s and [`super::own`]'s.
 
 use super::arguments::{Arguments, cannot, count_args, missing};
 use super::kernel::{checked_exponent, comparison};
@@ -18,7 +18,7 @@ use kbc_rounds::ast::{Expr, ExprKind};
 use kbc_rounds::eval::unknown;
 
 /// Operations that are neither scalar functions nor casts.
-pub(super) const OPERATIONS: [&str; 13] = [
+pub(super) const OPERATIONS: [&str; 17] = [
     "matmul",
     "sum",
     "mean",
@@ -31,11 +31,15 @@ pub(super) const OPERATIONS: [&str; 13] = [
     "reduce",
     "gather",
     "scatter",
+    "shift",
+    "permute",
+    "send_recv",
+    "barrier",
     "select",
 ];
 
 /// Operations of the language that are not there yet, and what to write instead.
-const LATER: [(&str, &str); 18] = [
+const LATER: [(&str, &str); 14] = [
     ("reshape", "declare inputs and results with the shapes the operations give"),
     ("transpose", "store the operand transposed and declare it so"),
     ("slice", "a slice that a placement asks for needs no operation: annotate with `let y: TYPE = x`"),
@@ -44,10 +48,6 @@ const LATER: [(&str, &str); 18] = [
     ("embedding", "feed the rows that are looked up as an input"),
     ("iota", "feed it as an input"),
     ("full", "use the number itself: it broadcasts"),
-    ("permute", "write an algorithm of your own collective; `kbc check` verifies it"),
-    ("send_recv", "write an algorithm of your own collective; `kbc check` verifies it"),
-    ("shift", "write an algorithm of your own collective; `kbc check` verifies it"),
-    ("barrier", "collectives order themselves; none is needed"),
     ("softmax", "use exp, sum(.., keep: true), max(.., keep: true) and `/`"),
     ("layer_norm", "use mean(.., keep: true), rsqrt and arithmetic"),
     ("rms_norm", "use mean(.., keep: true), rsqrt and arithmetic"),
@@ -119,10 +119,14 @@ impl Lowering<'_, '_> {
             "min" | "max" => self.least(call, span),
             "select" => self.select(call, span),
             "pow_int" => self.power(call, span),
-            _ => {
-                self.no_such_operation(call);
-                None
-            }
+            "shift" | "permute" | "send_recv" => self.moving(call, span),
+            _ => match self.cx.loaded.library.find_collective(call.name.span.file, word, call.name.span) {
+                Ok(coll) => self.own_collective(coll, call, span),
+                Err(_) => {
+                    self.no_such_operation(call);
+                    None
+                }
+            },
         }
     }
 
@@ -145,6 +149,8 @@ impl Lowering<'_, '_> {
         valid.extend(["min", "max", "pow_int"].map(str::to_owned));
         valid.extend(DType::ALL.iter().map(|d| d.name().to_owned()));
         valid.extend(self.cx.loaded.callables(call.name.span.file).map(|c| c.name().node.clone()));
+        let library = &self.cx.loaded.library;
+        valid.extend(library.collectives().map(|c| library.collective(c).name.node.clone()));
         self.found.push(*unknown("E005", "operation or kernel", word, call.name.span, &valid));
     }
 

@@ -5,17 +5,27 @@
 
 use super::arguments::{Arguments, cannot, missing};
 use super::program::Lowering;
-use super::tensor::Value;
+use super::tensor::{Value, function};
 use super::types::reduction;
 use crate::ast::{Call, Named, OptionValue, TensorKind};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::{CollKind, Collective, OpId, OpKind, Using, UsingArg};
+use kbc_ir::scalar::{Scalar, ScalarBin};
 use kbc_ir::types::ReduceOp;
+use kbc_rounds::CollId;
 use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
 use kbc_rounds::checks::algorithm_valued;
 use kbc_rounds::eval::{Evaluator, Fault, ListScope, unknown};
 use kbc_rounds::options::{OPTIONS, OptionKind, option_kind, option_value};
+
+/// The reduction that is a sum and a division.
+const AVERAGE: &str = "avg";
+
+/// Whether a call reduces to the average.
+fn averages(call: &Call) -> bool {
+    call.args.get(1).is_some_and(|a| matches!(&a.kind, TensorKind::Name(n) if n == AVERAGE))
+}
 
 /// How a collective is written, for messages.
 fn form(kind: CollKind) -> &'static str {
@@ -28,7 +38,8 @@ fn form(kind: CollKind) -> &'static str {
         CollKind::Reduce => "reduce(x, sum, to: 0, over: tp)",
         CollKind::Gather => "gather(x, dim: 0, to: 0, over: tp)",
         CollKind::Scatter => "scatter(x, dim: 0, from: 0, over: tp)",
-        CollKind::Slice => "slice",
+        CollKind::Barrier => "barrier(x, over: tp)",
+        CollKind::Slice | CollKind::Own => "slice",
     }
 }
 
@@ -43,11 +54,24 @@ impl Lowering<'_, '_> {
             CollKind::AllToAll => {
                 from_dim = self.needed(call, kind, "from", named.take("from"));
                 dim = self.needed(call, kind, "to", named.take("to"));
+                if let Some(n) = named.take("counts") {
+                    self.found.push(super::later(
+                        n.span,
+                        "a matrix of counts is",
+                        "blocks follow the cuts of both dimensions, which need not divide; pad the others to the longest",
+                    ));
+                    dim = None;
+                }
             }
             CollKind::ReduceScatter | CollKind::Scatter | CollKind::AllGather | CollKind::Gather => {
                 dim = self.needed(call, kind, "dim", named.take("dim"));
             }
-            CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce | CollKind::Slice => {}
+            CollKind::AllReduce
+            | CollKind::Broadcast
+            | CollKind::Reduce
+            | CollKind::Slice
+            | CollKind::Barrier
+            | CollKind::Own => {}
         }
         let (operand, red) = self.positional(kind, call);
         if kind.rooted() {
@@ -55,15 +79,25 @@ impl Lowering<'_, '_> {
             let word = if from { "from" } else { "to" };
             let (by_word, by_root) = (named.take(word), named.take("root"));
             let holder = if from { operand.and_then(|x| self.holder(x)) } else { None };
-            root = self.root((call, kind), word, (by_word, by_root), holder);
+            root = self.root_of(call, (word, form(kind)), (by_word, by_root), holder);
         }
         let using = match named.take("using") {
-            Some(n) => self.using(kind, n).map(Some),
+            Some(n) => {
+                let file = n.span.file;
+                match self.cx.loaded.library.find_collective(file, kind.name(), n.span) {
+                    Ok(coll) => self.using_of(coll, Some(n)),
+                    Err(d) => {
+                        self.found.push(*d);
+                        None
+                    }
+                }
+            }
             None => Some(None),
         };
         let sound = named.finish(&mut self.found);
         let collective = Collective {
             kind,
+            own: None,
             red: red?,
             axis: axis?,
             dim: dim?,
@@ -73,7 +107,17 @@ impl Lowering<'_, '_> {
             explicit: true,
         };
         let x = operand?;
-        sound.then(|| self.push(OpKind::Collective(collective), self.named_after(call), &[x], span))
+        let ranks = self.cx.mesh.axis(&collective.axis).map_or(1, |a| a.size);
+        if !sound {
+            return None;
+        }
+        let done = self.push(OpKind::Collective(collective), self.named_after(call), &[x], span);
+        if !averages(call) {
+            return Some(done);
+        }
+        // An average is a sum, and one division of the complete sum by whoever holds it.
+        let body = Scalar::bin(ScalarBin::Div, Scalar::Arg(0), Scalar::Num(ranks as f64));
+        self.map(function("average", 1, body), vec![(done, span)], span)
     }
 
     /// The operand, and the reduction where the collective has one.
@@ -89,6 +133,7 @@ impl Lowering<'_, '_> {
             return (operand, Some(None));
         }
         let red = match call.args.get(1).map(|a| (&a.kind, a.span)) {
+            Some((TensorKind::Name(n), _)) if n == AVERAGE => Some(ReduceOp::Sum),
             Some((TensorKind::Name(n), span)) => reduction(&Ident::new(n.clone(), span), &mut self.found),
             Some((_, span)) => {
                 self.found.push(
@@ -96,7 +141,7 @@ impl Lowering<'_, '_> {
                         "E006",
                         format!("the second argument of `{}` is a reduction", kind.name()),
                     )
-                    .primary(span, "wanted: sum, prod, min or max")
+                    .primary(span, "wanted: sum, prod, min, max or avg")
                     .help(format!("write {}", form(kind))),
                 );
                 None
@@ -132,10 +177,11 @@ impl Lowering<'_, '_> {
         ty.map(|t| t.only.as_ref().map_or(0, |o| o.0))
     }
 
-    fn root(
+    /// The root that a call names; without one `holder`.
+    pub(super) fn root_of(
         &mut self,
-        (call, kind): (&Call, CollKind),
-        word: &str,
+        call: &Call,
+        (word, form): (&str, &str),
         given: (Option<&Named>, Option<&Named>),
         holder: Option<u64>,
     ) -> Option<Option<u64>> {
@@ -152,14 +198,21 @@ impl Lowering<'_, '_> {
             (Some(n), None) | (None, Some(n)) => self.cx.count_of(n, &mut self.found).map(Some),
             (None, None) if holder.is_some() => Some(holder),
             (None, None) => {
-                self.found.push(missing(call, word, form(kind)));
+                self.found.push(missing(call, word, form));
                 None
             }
         }
     }
 
-    /// `using: ring(d: -1, pipeline: 4)`, its names checked.
-    fn using(&mut self, kind: CollKind, named: &Named) -> Option<Using> {
+    /// `using: ring(d: -1, pipeline: 4)`, its names checked; nothing where there is none.
+    pub(super) fn using_of(&mut self, coll: CollId, named: Option<&Named>) -> Option<Option<Using>> {
+        match named {
+            Some(n) => self.using(coll, n).map(Some),
+            None => Some(None),
+        }
+    }
+
+    fn using(&mut self, coll: CollId, named: &Named) -> Option<Using> {
         let none: &[(Ident, Expr)] = &[];
         let whole = match &named.value {
             OptionValue::Expr(Expr { kind: ExprKind::Name(n), span }) => Ident::new(n.clone(), *span),
@@ -174,9 +227,7 @@ impl Lowering<'_, '_> {
             _ => none,
         };
         let (library, file) = (&self.cx.loaded.library, whole.span.file);
-        let alg = library
-            .find_collective(file, kind.name(), named.span)
-            .and_then(|c| library.find_algorithm(file, c, &whole.node, whole.span));
+        let alg = library.find_algorithm(file, coll, &whole.node, whole.span);
         let decl = match alg {
             Ok(id) => library.algorithm(id),
             Err(d) => {

@@ -14,6 +14,7 @@ mod call;
 mod collective;
 mod kernel;
 mod machine;
+mod own;
 mod params;
 mod program;
 mod tensor;
@@ -89,7 +90,7 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
     let target = target(loaded, root, options)?;
     let extras = match target {
         Target::Program(_) => vec![],
-        Target::Algorithm(id) => alone::extras(loaded, id)?,
+        Target::Algorithm(id) => alone::extras(loaded, id),
     };
     let mut params = Params::new(loaded, root, &options.defines, extras)?;
     let machine = machine::topology(loaded, root, options, &mut params)?;

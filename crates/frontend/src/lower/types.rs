@@ -147,11 +147,11 @@ pub(super) fn reduction(name: &Ident, found: &mut Diagnostics) -> Option<ReduceO
     let op = ReduceOp::parse(&name.node);
     if op.is_none() {
         if matches!(name.node.as_str(), "avg" | "mean") {
-            found.push(super::later(
-                name.span,
-                &format!("the reduction `{}` is", name.node),
-                "reduce with `sum` and divide the result",
-            ));
+            found.push(
+                Diagnostic::error("E227", format!("nothing is left to do with `{}`", name.node))
+                    .primary(name.span, "an average is a sum and one division of the complete sum")
+                    .help("the operand is `partial(sum@..)`; average it where it is reduced: all_reduce(x, avg, over: ..)"),
+            );
         } else {
             let valid = ["sum", "prod", "min", "max"].map(str::to_owned);
             found.push(*unknown("E005", "reduction", &name.node, name.span, &valid));

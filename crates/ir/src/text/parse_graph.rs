@@ -5,8 +5,9 @@ use super::expr::atom;
 use super::lex::{Label, Node, R, Tok};
 use super::names::{Names, unknown};
 use super::parse::{KernelTable, head, keep, leaf};
+use super::parse_schedule::spelled_promise;
 use super::types::{combiner, data, dtype, tensor_type};
-use crate::graph::{CollKind, Collective, Expect, Graph, Input, Op, OpId, OpKind, Using, UsingArg};
+use crate::graph::{CollKind, Collective, Expect, Graph, Input, Op, OpId, OpKind, Own, Using, UsingArg};
 use crate::name::Name;
 use crate::optable::{Level, names};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -30,7 +31,9 @@ pub(super) fn graph(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnos
     let mut values = Names::new("value", "%");
     let mut lines: Vec<(&Node, &Label)> = vec![];
     for n in nodes.get(1..).unwrap_or_default() {
-        leaf(n, out);
+        if !is_own(n) {
+            leaf(n, out);
+        }
         if let Some(Tok::Percent(label)) = n.toks.first().map(|t| &t.tok) {
             keep(values.declare(label, lines.len(), n.toks[0].span), out);
             lines.push((n, label));
@@ -43,7 +46,20 @@ pub(super) fn graph(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnos
     let mut operands: Vec<Vec<usize>> = vec![];
     for (n, label) in lines {
         let mut args = vec![];
-        let op = keep(operation(n, label, &mut scope, &mut args), out);
+        let mut op = keep(operation(n, label, &mut scope, &mut args), out);
+        if let (Some(kid), Some(Op { kind: OpKind::Collective(Collective { own: Some(own), .. }), .. })) =
+            (n.kids.first().filter(|_| is_own(n)), &mut op)
+        {
+            if let Some(more) = n.kids.get(1) {
+                out.push(
+                    Diagnostic::error("E314", "a collective has one promise")
+                        .primary(more.span, "one too many"),
+                );
+            }
+            if let Some((promise, ranks)) = spelled_promise(kid, out) {
+                (own.promise, own.ranks) = (Some(promise), ranks);
+            }
+        }
         let fallback =
             Op { kind: OpKind::Demand, name: Name::from(&label.hint), ty: None, want: None, span: n.span };
         g.push(op.unwrap_or(fallback), &[]);
@@ -58,6 +74,11 @@ pub(super) fn graph(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnos
         }
     }
     g
+}
+
+/// Whether a line is a collective known by its promise, which may stand below it.
+fn is_own(n: &Node) -> bool {
+    matches!(n.toks.get(2).map(|t| &t.tok), Some(Tok::Word(l, false)) if &*l.hint == "own")
 }
 
 struct Scope<'a> {
@@ -183,6 +204,17 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
             operands(&mut c, scope, args)?;
             OpKind::Output(at)
         }
+        "own" => {
+            let name = c.word("a collective")?;
+            let mut own = Own::named(name);
+            if c.eat("[") {
+                own.part_of = c.list("]", |c| c.int("a rank"))?;
+            }
+            OpKind::Collective(Collective {
+                own: Some(Box::new(own)),
+                ..collective(&mut c, CollKind::Own, scope, args)?
+            })
+        }
         other => match CollKind::parse(other) {
             Some(kind) => OpKind::Collective(collective(&mut c, kind, scope, args)?),
             None => return Err(unknown("E315", "operation", other, names(Level::Graph), span)),
@@ -209,7 +241,7 @@ fn collective(c: &mut Cur, kind: CollKind, scope: &Scope, args: &mut Vec<usize>)
     let explicit = !c.eat_word("inserted");
     let start = c.here();
     let using = if c.eat_word("using") { Some(using(c, start)?) } else { None };
-    Ok(Collective { kind, red, axis, dim, from_dim, root, using, explicit })
+    Ok(Collective { kind, own: None, red, axis, dim, from_dim, root, using, explicit })
 }
 
 fn using(c: &mut Cur, start: Span) -> R<Using> {

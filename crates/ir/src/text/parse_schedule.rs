@@ -341,17 +341,22 @@ fn operand(c: &mut Cur, scratch: bool, scope: &mut Scope, r: &mut Region) -> R<(
 }
 
 fn promise(n: &Node, out: &mut Diagnostics) -> Option<Promise> {
-    let mut p = keep(promise_head(n), out)?;
+    spelled_promise(n, out).map(|p| p.0)
+}
+
+/// A promise with its clauses, and the number of ranks where the line says it.
+pub(super) fn spelled_promise(n: &Node, out: &mut Diagnostics) -> Option<(Promise, u64)> {
+    let (mut p, ranks) = keep(promise_head(n), out)?;
     for kid in &n.kids {
         leaf(kid, out);
         if let Some(clause) = keep(clause(kid), out) {
             p.clauses.push(clause);
         }
     }
-    Some(p)
+    Some((p, ranks))
 }
 
-fn promise_head(n: &Node) -> R<Promise> {
+fn promise_head(n: &Node) -> R<(Promise, u64)> {
     let mut c = Cur::new(&n.toks, n.span);
     c.skip();
     let span = c.here();
@@ -385,13 +390,14 @@ fn promise_head(n: &Node) -> R<Promise> {
                 );
             }
         }
-        return Ok(p);
+        return Ok((p, 0));
     }
     c.expect("(")?;
     let rank = c.word("the name of the rank")?;
     c.expect_word("of")?;
     let size = c.word("the name of the size")?;
     c.expect(")")?;
+    let ranks = if c.eat_word("ranks") { c.int("how many there are")? } else { 0 };
     c.expect_word("on")?;
     let mut buffers = vec![];
     while c.peek().is_some() {
@@ -409,7 +415,7 @@ fn promise_head(n: &Node) -> R<Promise> {
         }
         buffers.push(PromiseBuffer { name, blocks });
     }
-    Ok(Promise { collective, red, root, rank, size, buffers, clauses: vec![] })
+    Ok((Promise { collective, red, root, rank, size, buffers, clauses: vec![] }, ranks))
 }
 
 fn cell(c: &mut Cur) -> R<Cell> {

@@ -2,6 +2,7 @@
 
 use super::Kernels;
 use super::names::{labels, quoted};
+use super::print_schedule::promise;
 use super::types::{loc, show_data, show_type};
 use crate::graph::{Collective, Graph, OpId, OpKind, Using, UsingArg};
 use std::collections::BTreeMap;
@@ -61,11 +62,25 @@ pub(super) fn graph(g: &Graph, locs: bool, out: &mut String) {
         let ty = op.ty.as_ref().map(|t| format!(" : {}", show_type(t))).unwrap_or_default();
         let want = op.want.as_ref().map(|t| format!(" want {}", show_type(t))).unwrap_or_default();
         *out += &format!("%{} = {}{ty}{want}{}\n", values[i], text.trim_end(), loc(op.span, locs));
+        if let OpKind::Collective(Collective { own: Some(own), .. }) = &op.kind
+            && let Some(p) = &own.promise
+        {
+            for (depth, line) in promise(p, Some(own.ranks)) {
+                *out += &format!("{}{line}\n", "  ".repeat(depth));
+            }
+        }
     }
 }
 
 fn collective(c: &Collective, args: &str, locs: bool) -> String {
     let mut out = c.kind.name().to_string();
+    if let Some(o) = &c.own {
+        out += &format!(" {}", quoted(&o.name));
+        if !o.part_of.is_empty() {
+            let list: Vec<String> = o.part_of.iter().map(u64::to_string).collect();
+            out += &format!(" [{}]", list.join(", "));
+        }
+    }
     if let Some(r) = c.red {
         out += &format!(" {r}");
     }

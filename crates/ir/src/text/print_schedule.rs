@@ -257,26 +257,12 @@ impl Printer<'_> {
     }
 
     fn promise(&mut self, p: &Promise) {
-        let red = p.red.map(|r| format!(" {r}")).unwrap_or_default();
-        let root = p.root.map(|r| format!(" root {r}")).unwrap_or_default();
-        let head = format!("promise {}{red}{root}", quoted(&p.collective));
         let short = |k: CollKind| k.reduces() == p.red.is_some() && standard(k, p.red, p.root) == *p;
         if CollKind::parse(&p.collective).is_some_and(short) {
-            return self.line(1, &head);
+            return self.line(1, &promise_head(p));
         }
-        let buffers: Vec<String> = p
-            .buffers
-            .iter()
-            .map(|b| {
-                let blocks = if b.blocks { format!("[{}]", quoted(&p.size)) } else { String::new() };
-                format!("{}{blocks}[n]", quoted(&b.name))
-            })
-            .collect();
-        let over = format!("over ({} of {}) on {}", quoted(&p.rank), quoted(&p.size), buffers.join(", "));
-        self.line(1, format!("{head} {over}").trim_end());
-        for c in &p.clauses {
-            let text = clause(c);
-            self.line(2, &text);
+        for (depth, text) in promise(p, None) {
+            self.line(depth, &text);
         }
     }
 
@@ -396,6 +382,28 @@ impl Printer<'_> {
             }
         }
     }
+}
+
+fn promise_head(p: &Promise) -> String {
+    let red = p.red.map(|r| format!(" {r}")).unwrap_or_default();
+    let root = p.root.map(|r| format!(" root {r}")).unwrap_or_default();
+    format!("promise {}{red}{root}", quoted(&p.collective))
+}
+
+/// A promise spelled out, as lines with their depth; `ranks` where nothing around it says how many there are.
+pub(super) fn promise(p: &Promise, ranks: Option<u64>) -> Vec<(usize, String)> {
+    let buffers: Vec<String> = p
+        .buffers
+        .iter()
+        .map(|b| {
+            let blocks = if b.blocks { format!("[{}]", quoted(&p.size)) } else { String::new() };
+            format!("{}{blocks}[n]", quoted(&b.name))
+        })
+        .collect();
+    let ranks = ranks.map(|n| format!(" ranks {n}")).unwrap_or_default();
+    let over = format!("over ({} of {}){ranks} on {}", quoted(&p.rank), quoted(&p.size), buffers.join(", "));
+    let head = format!("{} {over}", promise_head(p)).trim_end().to_owned();
+    std::iter::once((1, head)).chain(p.clauses.iter().map(|c| (2, clause(c)))).collect()
 }
 
 fn cell(c: &Cell) -> String {

@@ -4,6 +4,7 @@ use super::placement::{collective, well_formed};
 use super::{Report, V2, V3, V4, V6, V8};
 use crate::graph::{CollKind, Graph, Op, OpId, OpKind};
 use crate::module::{Module, Props};
+use crate::promise_sides::sides;
 use crate::scalar::{Scalar, ScalarFn};
 use crate::types::{DType, TensorType};
 use kbc_diag::Diagnostic;
@@ -54,7 +55,7 @@ fn word(k: &OpKind) -> String {
         OpKind::Map(f) => format!("map {}", f.name),
         OpKind::ReduceDim { .. } => "reduce_dim".into(),
         OpKind::Cast(_) => "cast".into(),
-        OpKind::Collective(c) => c.kind.name().into(),
+        OpKind::Collective(c) => c.name().into(),
         OpKind::Demand => "demand".into(),
         OpKind::Output(_) => "output".into(),
     }
@@ -206,7 +207,14 @@ fn shapes(kind: &OpKind, args: &[&TensorType], ty: &TensorType) -> Result<(), St
             if let (Some(op), false) = (c.red, operand.reduces()) {
                 return Err(format!("{operand} cannot be reduced by {op}"));
             }
-            (sizes[0].clone(), operand)
+            let mut s = sizes[0].clone();
+            if c.kind == CollKind::Own
+                && let (Some(d), Some(own)) = (c.dim, &c.own)
+                && let Some(promise) = &own.promise
+            {
+                s[d] = sides(promise).and_then(|m| m.result_size(s[d], own.ranks))?;
+            }
+            (s, operand)
         }
         OpKind::Demand | OpKind::Output(_) => (sizes[0].clone(), operand),
     };

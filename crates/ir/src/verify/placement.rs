@@ -80,22 +80,23 @@ pub(super) fn collective(
     out: &mut Report,
 ) {
     use CollKind::*;
-    let kind = c.kind.name();
+    let kind = c.name();
     let mut fail = |text: String| out.fail(V7, text, span, "here");
     let Some(axis) = mesh.axis(&c.axis) else {
         return fail(format!("{kind} runs over `{}`, which is no axis of the mesh", c.axis));
     };
-    let has_dim = !matches!(c.kind, AllReduce | Broadcast | Reduce);
+    let has_dim = !matches!(c.kind, AllReduce | Broadcast | Reduce | Barrier);
     let wrong = |have: bool, want: bool, what: &str| match (have, want) {
         (true, false) => Some(format!("{kind} has no {what}")),
         (false, true) => Some(format!("{kind} needs a {what}")),
         _ => None,
     };
     let faults = [
-        wrong(c.red.is_some(), c.kind.reduces(), "combiner"),
+        wrong(c.red.is_some(), if c.kind == Own { c.red.is_some() } else { c.kind.reduces() }, "combiner"),
         wrong(c.dim.is_some(), has_dim, "dimension"),
         wrong(c.from_dim.is_some(), c.kind == AllToAll, "second dimension (`from`)"),
-        wrong(c.root.is_some(), c.kind.rooted(), "root"),
+        wrong(c.root.is_some(), if c.kind == Own { c.root.is_some() } else { c.kind.rooted() }, "root"),
+        wrong(c.own.is_some(), c.kind == Own, "promise"),
     ];
     let bad = faults.iter().any(Option::is_some);
     faults.into_iter().flatten().for_each(&mut fail);
@@ -117,6 +118,9 @@ pub(super) fn collective(
         Gather => (Holds::Split(dim), Holds::Only(root)),
         Scatter => (Holds::Only(root), Holds::Split(dim)),
         Slice => (Holds::Replicated, Holds::Split(dim)),
+        Own => (Holds::Split(dim), Holds::Split(dim)),
+        // A value stays what it is.
+        Barrier => return,
     };
     for (t, want, side) in [(from, before, "operand"), (to, after, "result")] {
         if let Some(t) = t {

@@ -33,13 +33,13 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
     if errors.has_errors() { Err(errors) } else { Ok(l.out) }
 }
 
-struct Lower<'a> {
-    lib: &'a Library,
+pub(super) struct Lower<'a> {
+    pub(super) lib: &'a Library,
     graph: &'a Graph,
-    out: Schedule,
+    pub(super) out: Schedule,
     values: BTreeMap<OpId, BufferId>,
     /// Local operations not yet in a region; with a predicate where only some ranks do them.
-    pending: Vec<(LocalOp, Option<Expr>, Span)>,
+    pub(super) pending: Vec<(LocalOp, Option<Expr>, Span)>,
     names: Vec<Name>,
 }
 
@@ -90,7 +90,7 @@ impl Lower<'_> {
         name
     }
 
-    fn buffer(
+    pub(super) fn buffer(
         &mut self,
         hint: &str,
         ty: &TensorType,
@@ -113,7 +113,7 @@ impl Lower<'_> {
         BufferId(self.out.buffers.len() as u32 - 1)
     }
 
-    fn value(&mut self, hint: &str, ty: &TensorType, span: Span) -> BufferId {
+    pub(super) fn value(&mut self, hint: &str, ty: &TensorType, span: Span) -> BufferId {
         let dims = local_dims(ty, &self.out.mesh);
         self.buffer(hint, ty, dims, BufferRole::Temp, span)
     }
@@ -137,7 +137,7 @@ impl Lower<'_> {
     }
 
     /// Puts the pending local operations into a region.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() {
             return;
@@ -214,7 +214,7 @@ impl Lower<'_> {
     }
 
     /// Elements of a buffer's dimensions other than `skip`, as an expression.
-    fn unit(&self, b: BufferId, skip: Option<usize>) -> Expr {
+    pub(super) fn unit(&self, b: BufferId, skip: Option<usize>) -> Expr {
         let dims = &self.out.buffer(b).dims;
         dims.iter()
             .enumerate()
@@ -248,6 +248,11 @@ impl Lower<'_> {
             let rule = rule_of(ty, dim);
             self.local(LocalOp::Slice { dst, src, dim: dim as u32, index: me, of: p, rule }, span);
             return Ok(dst);
+        }
+        match c.kind {
+            CollKind::Own => return self.own(op, c, &axis, (src, &from_ty), ty),
+            CollKind::Barrier => return self.barrier(op, c, &axis, (src, &from_ty)),
+            _ => {}
         }
         // The line: what the collective works on, in place.
         // Where another axis has one holder, the other groups work on empty lines.
@@ -297,7 +302,7 @@ impl Lower<'_> {
                 let extent = self.out.buffer(v).dims[dim].clone();
                 (vec![(v, Line { parts: p, extent, unit: self.unit(v, Some(dim)), rule })], dst)
             }
-            CollKind::AllToAll | CollKind::Slice => {
+            CollKind::AllToAll | CollKind::Slice | CollKind::Barrier | CollKind::Own => {
                 let from_dim = c.from_dim.unwrap_or(0);
                 let (to_rule, from_rule) = (rule_of(ty, dim), rule_of(&from_ty, from_dim));
                 let s = self.value(&format!("{}_src", op.name), &full(&from_ty), span);
@@ -333,7 +338,7 @@ impl Lower<'_> {
         Ok(result)
     }
 
-    fn region(
+    pub(super) fn region(
         &mut self,
         op: &Op,
         c: &Collective,
@@ -341,15 +346,16 @@ impl Lower<'_> {
         operands: Vec<(BufferId, Line)>,
     ) -> Result<(), Diagnostics> {
         let Some(using) = &c.using else {
-            return Err(Diagnostic::error("E901", format!("{} names no algorithm yet", c.kind.name()))
+            return Err(Diagnostic::error("E901", format!("{} names no algorithm yet", c.name()))
                 .primary(op.span, "run `select` first")
                 .into());
         };
         let file = if using.span.is_none() { op.span.file } else { using.span.file };
         let at = if using.span.is_none() { op.span } else { using.span };
-        let coll = self.lib.find_collective(file, c.kind.name(), at).map_err(|d| Diagnostics::from(*d))?;
-        let alg = self.lib.find_algorithm(file, coll, &using.alg, at).map_err(|d| Diagnostics::from(*d))?;
-        let axes = self.lib.algorithm(alg).axes.len();
+        let lib = &*crate::part_of::library_for(self.lib, c.own.as_deref(), file);
+        let coll = lib.find_collective(file, c.name(), at).map_err(|d| Diagnostics::from(*d))?;
+        let alg = lib.find_algorithm(file, coll, &using.alg, at).map_err(|d| Diagnostics::from(*d))?;
+        let axes = lib.algorithm(alg).axes.len();
         let parts: Vec<u64> = axis.parts.iter().map(|p| p.1).collect();
         let sizes = if axes == 1 {
             vec![axis.size]
@@ -375,9 +381,9 @@ impl Lower<'_> {
             })
             .collect();
         let largest = operands.iter().map(|(_, l)| self.largest(l)).collect();
-        let name = self.name(c.kind.name());
+        let name = self.name(c.name());
         let request = Request {
-            lib: self.lib,
+            lib,
             coll,
             alg,
             args: &args,

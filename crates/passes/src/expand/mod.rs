@@ -89,6 +89,7 @@ mod lower;
 mod message;
 mod numbering;
 mod options;
+mod own;
 mod promise;
 mod region;
 mod sym;
@@ -96,6 +97,7 @@ mod together;
 mod view;
 
 pub use collective::{Arg, Request, collective};
+pub use promise::promise_of;
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
 use kbc_diag::Diagnostics;

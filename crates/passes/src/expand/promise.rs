@@ -1,6 +1,6 @@
 //! A collective's declaration as the promise of a region: its clauses with the root put in.
 
-use super::sym::{Bindings, Evaluator, IntoStop, Res, Sym};
+use super::sym::{Bindings, Evaluator, IntoStop, Res, Stop, Sym};
 use kbc_diag::Diagnostic;
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
@@ -8,6 +8,26 @@ use kbc_ir::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
 use kbc_ir::types::ReduceOp;
 use kbc_rounds::ast::{self, ClauseValue, CollectiveDecl};
 use kbc_rounds::library::Library;
+
+/// The promise of a collective's declaration, `root` by linear index.
+///
+/// # Errors
+/// What its expressions cannot be: E003, E010, and E331 for one that has no closed form.
+pub fn promise_of(
+    lib: &Library,
+    decl: &CollectiveDecl,
+    root: Option<u64>,
+    red: ReduceOp,
+) -> Result<Promise, Box<Diagnostic>> {
+    promise(lib, decl, root, red).map_err(|stop| match stop {
+        Stop::Error(d) => d,
+        Stop::NotSymbolic(why, span) => Box::new(
+            Diagnostic::error("E331", format!("the promise of {} has no closed form", decl.name.node))
+                .primary(span, why)
+                .help("write its places, ranks and conditions with arithmetic in the rank"),
+        ),
+    })
+}
 
 /// The promise of a collective on a group, `root` by linear index.
 pub(super) fn promise(

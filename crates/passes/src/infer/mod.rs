@@ -16,7 +16,9 @@
 //!   adding. If a later result type or annotation wants the value split, it is demanded split (a reduce_scatter).
 //! * **Values of one coordinate** (`only`) stay there if all operands are there, otherwise they are demanded by all.
 //! * **Collectives that the program writes** must find what they change: an all_reduce a partial value, an all_gather
-//!   a split one.
+//!   a split one. One that is known by its promise (a user's own, `shift`, `permute`) works on the parts of the dimension
+//!   its axis splits, which must be of one length; what is partial or held by one over another axis is demanded first.
+//!   A barrier takes any value and gives the same.
 //! * **Annotations and result types** are demands. No `@` means replicated. A placement that no sequence of
 //!   collectives reaches is an error.
 //!
@@ -69,6 +71,7 @@
 
 mod check;
 mod linear;
+mod own;
 mod rules;
 mod site;
 
@@ -79,6 +82,7 @@ use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind};
 use kbc_ir::types::{Cut, CutRule, Mesh, TensorType};
 use kbc_ir::{Module, Props};
+use kbc_rounds::Library;
 use rules::{Operand, Outcome};
 use site::Site;
 use std::collections::BTreeMap;
@@ -101,7 +105,7 @@ impl Pass for Infer {
         &INFO
     }
 
-    fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
+    fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let mesh = module.mesh.clone();
         check::mesh_is_countable(&mesh)?;
         let graph = graph_of(module, &INFO)?;
@@ -110,6 +114,7 @@ impl Pass for Infer {
             hints: hints(graph),
             graph,
             mesh: &mesh,
+            library: cx.library,
             found: Diagnostics::new(),
             changed: false,
         };
@@ -124,6 +129,7 @@ type Hint = Vec<(usize, u64, Cut)>;
 struct Typing<'m> {
     graph: &'m mut Graph,
     mesh: &'m Mesh,
+    library: &'m Library,
     found: Diagnostics,
     hints: BTreeMap<OpId, Hint>,
     fresh: Fresh,
@@ -246,10 +252,15 @@ impl Typing<'_> {
             self.found.push(check::unknown_axis(
                 self.mesh,
                 &c.axis,
-                &format!("{} over {}", c.kind.name(), c.axis),
+                &format!("{} over {}", c.name(), c.axis),
                 op.span,
             ));
             return None;
+        }
+        match c.kind {
+            CollKind::Own => return self.own(id, op, c, operands),
+            CollKind::Barrier => return self.barrier(op, operands),
+            _ => {}
         }
         if let (CollKind::Slice, Some(using)) = (c.kind, &c.using) {
             self.found.push(

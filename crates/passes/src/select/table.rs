@@ -3,7 +3,6 @@
 use crate::cost::{Method, Price};
 use kbc_diag::Span;
 use kbc_ir::Name;
-use kbc_ir::graph::CollKind;
 use std::fmt;
 
 /// What `select` considered, one entry a collective in the order of the program.
@@ -21,7 +20,7 @@ pub struct Selection {
     /// Where it comes from.
     pub span: Span,
     /// Which collective.
-    pub kind: CollKind,
+    pub kind: Name,
     /// The axis.
     pub axis: Name,
     /// Ranks of a group.
@@ -67,12 +66,7 @@ impl fmt::Display for SelectTable {
             writeln!(
                 f,
                 "%{} = {} over {} of {}, {} bytes a rank: {} ({why})",
-                e.value,
-                e.kind.name(),
-                e.axis,
-                e.ranks,
-                e.bytes,
-                e.chosen
+                e.value, e.kind, e.axis, e.ranks, e.bytes, e.chosen
             )?;
             let width = e.candidates.iter().map(|c| c.algorithm.len()).max().unwrap_or(0);
             for c in &e.candidates {

@@ -1,0 +1,138 @@
+//! What a promise makes of one value: the form of what a rank starts with and of what it ends with.
+//!
+//! A collective of a program takes one value and gives one. Owns which promises can be used so, and the sizes of their
+//! results; who contributes to what is [`crate::promise`]'s.
+
+use crate::expr::{BinOp, Expr};
+use crate::name::Name;
+use crate::promise::{Cell, Clause, Promise};
+
+/// What a rank holds of a buffer, of all that the promise speaks of.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Held {
+    /// One vector.
+    Vector,
+    /// A block for every rank.
+    Blocks,
+    /// One block: its number, in the names of the promise.
+    Block(Expr),
+}
+
+/// One end of a collective.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Side {
+    /// Position of the buffer.
+    pub buffer: usize,
+    /// What of it.
+    pub held: Held,
+    /// The ranks that hold it, in the names of the promise; all if absent.
+    pub cond: Option<Expr>,
+}
+
+/// Both ends.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sides {
+    /// What a rank starts with.
+    pub start: Side,
+    /// What it ends with.
+    pub end: Side,
+}
+
+impl Held {
+    /// Blocks a rank holds, of `ranks`.
+    fn blocks(&self, ranks: u64) -> u64 {
+        if *self == Held::Blocks { ranks } else { 1 }
+    }
+}
+
+impl Sides {
+    /// Size of the split dimension of the result for one of `n` on `ranks` ranks.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub fn result_size(&self, n: u64, ranks: u64) -> Result<u64, String> {
+        let p = ranks.max(1);
+        if !n.is_multiple_of(p) {
+            return Err(format!("{n} elements are no {p} parts of one length"));
+        }
+        let (part, blocks) = (n / p, self.start.held.blocks(p));
+        if !part.is_multiple_of(blocks) {
+            return Err(format!("parts of {part} elements are no {blocks} blocks of one length"));
+        }
+        Ok((part / blocks).saturating_mul(self.end.held.blocks(p)).saturating_mul(p))
+    }
+}
+
+/// Both ends of a promise.
+///
+/// # Errors
+/// Why it makes no value of one value, in words.
+pub fn sides(promise: &Promise) -> Result<Sides, String> {
+    let place = |c: &Clause| match c {
+        Clause::Start { cell, cond } => (true, cell.clone(), cond.clone()),
+        Clause::End { cell, cond, .. } => (false, cell.clone(), cond.clone()),
+    };
+    let all: Vec<(bool, Cell, Option<Expr>)> = promise.clauses.iter().map(place).collect();
+    let of = |start: bool, word: &str| -> Result<Side, String> {
+        let mut side: Option<Side> = None;
+        for (_, cell, cond) in all.iter().filter(|c| c.0 == start) {
+            let next = one(promise, cell, cond)?;
+            side = Some(match side {
+                None => next,
+                Some(s) if s.buffer != next.buffer => {
+                    return Err(format!("its `{word}` clauses name two buffers"));
+                }
+                Some(s) if s.held != next.held => {
+                    return Err(format!("its `{word}` clauses name places of two kinds"));
+                }
+                Some(Side { held: Held::Block(_), .. }) => {
+                    return Err(format!("it has several `{word}` clauses of one block each"));
+                }
+                Some(s) => Side { cond: s.cond.zip(next.cond).map(|(a, b)| Expr::bin(BinOp::Or, a, b)), ..s },
+            });
+        }
+        side.ok_or_else(|| format!("it has no `{word}` clause"))
+    };
+    let (start, end) = (of(true, "start")?, of(false, "end")?);
+    let reads = promise.clauses.iter().filter_map(|c| match c {
+        Clause::End { from, .. } => Some(&from.buffer),
+        Clause::Start { .. } => None,
+    });
+    let first = &promise.buffers[start.buffer].name;
+    if let Some(other) = reads.into_iter().find(|b| *b != first) {
+        return Err(format!("its `end` is made of `{other}`, and what is there at first is `{first}`"));
+    }
+    if promise.buffers.len() > 2 || promise.buffers.len() == 2 && start.buffer == end.buffer {
+        return Err("it has a buffer that is neither what goes in nor what comes out".into());
+    }
+    Ok(Sides { start, end })
+}
+
+fn one(promise: &Promise, cell: &Cell, cond: &Option<Expr>) -> Result<Side, String> {
+    let Some(buffer) = promise.buffers.iter().position(|b| b.name == cell.buffer) else {
+        return Err(format!("it has no buffer `{}`", cell.buffer));
+    };
+    let bound = |n: &Name| *n == promise.rank || *n == promise.size;
+    let held = match &cell.index[..] {
+        [_] => Held::Vector,
+        [Expr::Var(n), _] if !bound(n) => {
+            if cond.as_ref().is_some_and(|c| c.mentions(n)) {
+                return Err(format!("which blocks of `{}` it speaks of depends on the block", cell.buffer));
+            }
+            Held::Blocks
+        }
+        [e, _] => Held::Block(e.clone()),
+        _ => return Err(format!("`{}` has {} indices", cell.buffer, cell.index.len())),
+    };
+    Ok(Side { buffer, held, cond: cond.clone().filter(|c| !c.is_true()) })
+}
+
+/// An expression of the promise for a rank of a group of `size`: its names for both replaced.
+pub fn on(promise: &Promise, e: &Expr, rank: &Expr, size: u64) -> Expr {
+    let size = i64::try_from(size).unwrap_or(i64::MAX);
+    e.subst(&|n| match n {
+        n if *n == promise.rank => Some(rank.clone()),
+        n if *n == promise.size => Some(Expr::Int(size)),
+        _ => None,
+    })
+}

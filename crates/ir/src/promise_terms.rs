@@ -1,0 +1,97 @@
+//! A promise on ranks of a given number: which blocks of whom each block at the end is made of.
+//!
+//! Owns the evaluation of `end` clauses for one rank. The checker has its own, on atoms; this one is for the meaning of
+//! a collective in a program and for its lower bound.
+
+use crate::expr::Expr;
+use crate::name::Name;
+use crate::promise::{Cell, Clause, Promise};
+
+/// A block at the end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Term {
+    /// Which block; 0 of a vector.
+    pub block: u64,
+    /// Whose blocks at first: (rank, block).
+    pub from: Vec<(u64, u64)>,
+    /// They are combined; otherwise there is one, and it is copied.
+    pub reduces: bool,
+}
+
+/// What rank `rank` of `size` is promised.
+///
+/// # Errors
+/// An expression without a value, a rank or a block that does not exist, in words.
+pub fn terms(promise: &Promise, size: u64, rank: u64) -> Result<Vec<Term>, String> {
+    let mut at = At { promise, size, env: vec![] };
+    let int = |v: u64| i64::try_from(v).unwrap_or(i64::MAX);
+    at.env.push((promise.rank.clone(), int(rank)));
+    at.env.push((promise.size.clone(), int(size)));
+    let mut out = vec![];
+    for clause in &promise.clauses {
+        let Clause::End { cell, cond, from, at: source, sum } = clause else { continue };
+        let free = match &cell.index[..] {
+            [Expr::Var(n), _] if !at.env.iter().any(|(m, _)| m == n) => Some(n.clone()),
+            _ => None,
+        };
+        for b in 0..if free.is_some() { int(size) } else { 1 } {
+            let bound = at.env.len();
+            at.env.extend(free.iter().map(|n| (n.clone(), b)));
+            if at.holds(cond)? {
+                let block = at.block(cell)?;
+                let mut list = vec![];
+                match sum {
+                    None => list.push((at.rank(source)?, at.block(from)?)),
+                    Some(s) => {
+                        for q in at.value(&s.lo)?..at.value(&s.hi)? {
+                            at.env.push((s.var.clone(), q));
+                            if at.holds(&s.cond)? {
+                                list.push((at.rank(source)?, at.block(from)?));
+                            }
+                            at.env.pop();
+                        }
+                    }
+                }
+                out.push(Term { block, from: list, reduces: sum.is_some() });
+            }
+            at.env.truncate(bound);
+        }
+    }
+    Ok(out)
+}
+
+struct At<'a> {
+    promise: &'a Promise,
+    size: u64,
+    env: Vec<(Name, i64)>,
+}
+
+impl At<'_> {
+    fn value(&self, e: &Expr) -> Result<i64, String> {
+        let get = |n: &Name| self.env.iter().rev().find(|(m, _)| m == n).map(|(_, v)| *v);
+        e.eval(&get).map_err(|e| e.to_string())
+    }
+
+    fn holds(&self, cond: &Option<Expr>) -> Result<bool, String> {
+        cond.as_ref().map_or(Ok(true), |c| Ok(self.value(c)? != 0))
+    }
+
+    fn within(&self, e: &Expr, what: &str) -> Result<u64, String> {
+        let v = self.value(e)?;
+        let found = u64::try_from(v).ok().filter(|v| *v < self.size);
+        found.ok_or_else(|| {
+            format!("the promise of {} names {what} {v} of {}", self.promise.collective, self.size)
+        })
+    }
+
+    fn rank(&self, e: &Expr) -> Result<u64, String> {
+        self.within(e, "rank")
+    }
+
+    fn block(&self, cell: &Cell) -> Result<u64, String> {
+        match &cell.index[..] {
+            [e, _] => self.within(e, "block"),
+            _ => Ok(0),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Collectives that are known by their promise, and `barrier`, as regions.
+//!
+//! Owns how a rank's part becomes the vector or the blocks of the promise and what becomes of places that the promise
+//! does not speak of: they are zero. A barrier is a region on a line without elements, whose transfers are signals.
+
+use super::lower::Lower;
+use super::promise::promise_of;
+use crate::part_of::library_for;
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::expr::Expr;
+use kbc_ir::graph::{Collective, Op};
+use kbc_ir::promise_sides::{Held, on, sides};
+use kbc_ir::schedule::*;
+use kbc_ir::types::{Axis, CutRule, ReduceOp, TensorType};
+
+impl Lower<'_> {
+    /// The value behind a barrier, which is the value before it.
+    pub(super) fn barrier(
+        &mut self,
+        op: &Op,
+        c: &Collective,
+        axis: &Axis,
+        (src, ty): (BufferId, &TensorType),
+    ) -> Result<BufferId, Diagnostics> {
+        let nothing = TensorType::replicated(ty.dtype, &[0]);
+        let v = self.value(&format!("{}_v", op.name), &nothing, op.span);
+        let line = Line { parts: axis.size, extent: Expr::Int(0), unit: Expr::Int(1), rule: CutRule::Even };
+        self.flush();
+        self.region(op, c, axis, vec![(v, line)])?;
+        Ok(src)
+    }
+
+    /// The value of a collective that is known by its promise.
+    pub(super) fn own(
+        &mut self,
+        op: &Op,
+        c: &Collective,
+        axis: &Axis,
+        (src, from): (BufferId, &TensorType),
+        to: &TensorType,
+    ) -> Result<BufferId, Diagnostics> {
+        let promise = match c.own.as_ref().and_then(|o| o.promise.clone()) {
+            Some(p) => p,
+            None => {
+                let coll = self.lib.find_collective(op.span.file, c.name(), op.span).map_err(|d| *d)?;
+                let red = c.red.unwrap_or(ReduceOp::Sum);
+                let lib = library_for(self.lib, c.own.as_deref(), op.span.file);
+                promise_of(&lib, lib.collective(coll), c.root, red).map_err(|d| *d)?
+            }
+        };
+        let both = sides(&promise).map_err(|why| {
+            Diagnostic::error("E208", format!("{}: {why}", c.name())).primary(op.span, "in a program")
+        })?;
+        let (p, dim, span) = (axis.size, c.dim.unwrap_or(0), op.span);
+        let me = Expr::Var(axis.name.clone());
+        let here = |e: &Expr| on(&promise, e, &me, p).simplify();
+        // What goes in: on the ranks that have something.
+        let first = self.line_of(
+            &format!("{}_{}", op.name, promise.buffers[both.start.buffer].name),
+            from,
+            dim,
+            &both.start.held,
+            p,
+            op,
+        );
+        let (rule, along, parts) = (CutRule::Even, dim as u32, p);
+        let into = match &both.start.held {
+            Held::Vector => LocalOp::Copy { dst: first.0, src },
+            Held::Blocks => LocalOp::Pack { dst: first.0, src, dim: along, parts, rule, at: None },
+            Held::Block(e) => LocalOp::Pack { dst: first.0, src, dim: along, parts, rule, at: Some(here(e)) },
+        };
+        let cond = both.start.cond.as_ref().map(&here);
+        self.pending.push((into, cond, span));
+        let mut operands = vec![first];
+        if both.end.buffer != both.start.buffer {
+            let name = format!("{}_{}", op.name, promise.buffers[both.end.buffer].name);
+            operands.push(self.line_of(&name, to, dim, &both.end.held, p, op));
+            if both.end.buffer < both.start.buffer {
+                operands.reverse();
+            }
+        }
+        let last = operands[both.end.buffer.min(operands.len() - 1)].0;
+        self.flush();
+        self.region(op, c, axis, operands)?;
+        // What comes out: zero on the ranks that are promised nothing.
+        let dst = self.value(&op.name, to, span);
+        let out = match &both.end.held {
+            Held::Vector => LocalOp::Copy { dst, src: last },
+            Held::Blocks => LocalOp::Unpack { dst, src: last, dim: along, parts, rule, at: None },
+            Held::Block(e) => LocalOp::Unpack { dst, src: last, dim: along, parts, rule, at: Some(here(e)) },
+        };
+        let cond = both.end.cond.as_ref().map(&here);
+        // Which ranks these are never changes, so nobody ever writes there.
+        self.out.buffers[dst.0 as usize].zero = cond.is_some();
+        self.pending.push((out, cond, span));
+        Ok(dst)
+    }
+
+    /// The buffer of an operand of the collective with its line.
+    fn line_of(
+        &mut self,
+        name: &str,
+        ty: &TensorType,
+        dim: usize,
+        held: &Held,
+        p: u64,
+        op: &Op,
+    ) -> (BufferId, Line) {
+        let mut dims = super::lower::local_dims(ty, &self.out.mesh);
+        if let Held::Block(_) = held {
+            dims[dim] = dims[dim].clone() * Expr::Int(p as i64);
+        }
+        let b = self.buffer(name, ty, dims, BufferRole::Temp, op.span);
+        let line = match held {
+            Held::Vector => {
+                Line { parts: 1, extent: self.unit(b, None), unit: Expr::Int(1), rule: CutRule::Even }
+            }
+            _ => Line {
+                parts: p,
+                extent: self.out.buffer(b).dims[dim].clone(),
+                unit: self.unit(b, Some(dim)),
+                rule: CutRule::Even,
+            },
+        };
+        (b, line)
+    }
+}

@@ -1,0 +1,166 @@
+//! Collectives that are known by their promise, and `barrier`: what they ask of their operand and what they make of it.
+//!
+//! A rank's part of the operand, along the one dimension that the axis splits, is what the promise calls its vector or
+//! its blocks; its part of the result is what the promise says it ends with. Owns where the promise of a program's own
+//! collective comes from (its declaration), and the messages about operands it cannot have.
+
+use super::Typing;
+use super::rules::{Operand, Outcome};
+use crate::expand;
+use crate::part_of::library_for;
+use kbc_diag::Diagnostic;
+use kbc_ir::graph::{Collective, Op, OpId, OpKind, Own};
+use kbc_ir::promise::Promise;
+use kbc_ir::promise_sides::sides;
+use kbc_ir::types::{ReduceOp, TensorType};
+
+impl Typing<'_> {
+    /// The placement before and after, and the promise put into the operation.
+    pub(super) fn own(&mut self, id: OpId, op: &Op, c: &Collective, operands: &[Operand]) -> Option<Outcome> {
+        let [x] = operands else {
+            self.malformed(op, 1, operands.len());
+            return None;
+        };
+        let known = c.own.as_ref().and_then(|o| o.promise.clone());
+        let promise = match known {
+            Some(p) => p,
+            None => match self.declared(op, c) {
+                Ok(p) => p,
+                Err(d) => {
+                    self.found.push(*d);
+                    return None;
+                }
+            },
+        };
+        let found = self.fits(op, c, x, &promise);
+        let (dim, size) = found.map_err(|d| self.found.push(*d)).ok()?;
+        let mut operand = x.1.clone();
+        (operand.partial, operand.only) = (None, None);
+        let mut result = operand.clone();
+        result.dims[dim].size = size;
+        let ranks = self.mesh.axis(&c.axis).map_or(1, |a| a.size);
+        let red = promise.red;
+        let part_of = c.own.as_ref().map_or(vec![], |o| o.part_of.clone());
+        let own = Own { name: c.name().into(), ranks, promise: Some(promise), part_of };
+        let done = Collective { own: Some(Box::new(own)), red, dim: Some(dim), ..c.clone() };
+        if done != *c {
+            self.graph.op_mut(id).kind = OpKind::Collective(done);
+            self.changed = true;
+        }
+        Some(Outcome { targets: vec![operand], result })
+    }
+
+    /// The promise of a collective's declaration.
+    fn declared(&self, op: &Op, c: &Collective) -> Result<Promise, Box<Diagnostic>> {
+        let coll = self.library.find_collective(op.span.file, c.name(), op.span)?;
+        let decl = self.library.collective(coll);
+        let rooted = match (&decl.root, c.root) {
+            (Some((from, _)), None) => Some(format!("add `{}:`", if *from { "from" } else { "to" })),
+            (None, Some(_)) => Some("leave the root out".to_owned()),
+            _ => None,
+        };
+        if let Some(help) = rooted {
+            let what = if decl.root.is_some() { "needs" } else { "has no" };
+            return Err(Box::new(
+                Diagnostic::error("E029", format!("{} {what} root", c.name()))
+                    .primary(op.span, "here")
+                    .secondary(decl.name.span, "declared here")
+                    .help(help),
+            ));
+        }
+        let library = library_for(self.library, c.own.as_deref(), op.span.file);
+        expand::promise_of(&library, decl, c.root, c.red.unwrap_or(ReduceOp::Sum))
+    }
+
+    /// The dimension that the axis splits, and its size in the result.
+    fn fits(
+        &self,
+        op: &Op,
+        c: &Collective,
+        x: &Operand,
+        promise: &Promise,
+    ) -> Result<(usize, u64), Box<Diagnostic>> {
+        let (name, axis, ty) = (c.name(), &c.axis, &x.1);
+        let wrong = |reason: String, fix: String| {
+            Box::new(
+                Diagnostic::error("E208", format!("{name} over `{axis}` of `{ty}`: {reason}"))
+                    .primary(op.span, format!("{name} does not apply"))
+                    .secondary(self.graph.op(x.0).span, format!("this is `{ty}`"))
+                    .help(fix),
+            )
+        };
+        let ranks = self.mesh.axis(axis).map_or(1, |a| a.size);
+        if c.root.is_some_and(|r| r >= ranks) {
+            return Err(wrong(
+                format!("there is no rank {}", c.root.unwrap_or(0)),
+                format!("ranks are 0..{ranks}"),
+            ));
+        }
+        if promise.red.is_some() && !ty.dtype.reduces() {
+            return Err(Box::new(
+                Diagnostic::error("E206", format!("`{ty}`: {} values move and do not reduce", ty.dtype))
+                    .primary(op.span, format!("{name} adds"))
+                    .help("use f32, f16, bf16 or i32"),
+            ));
+        }
+        let example = |d: usize| {
+            let mut one = ty.erased();
+            if let Some(dim) = one.dims.get_mut(d) {
+                dim.cut =
+                    Some(kbc_ir::types::Cut { axes: vec![axis.clone()], rule: kbc_ir::types::CutRule::Even });
+            }
+            format!("split it: `let y: {one} = ..`")
+        };
+        let Some(dim) = ty.dim_cut_by(axis) else {
+            let fix = match ty.partial.as_ref().is_some_and(|p| p.1.contains(axis)) {
+                true => "combine it first: all_reduce, or reduce_scatter".to_owned(),
+                false if ty.dims.is_empty() => "a number has no dimension to split".to_owned(),
+                false => example(c.dim.unwrap_or(0).min(ty.dims.len() - 1)),
+            };
+            return Err(wrong(
+                "no dimension is split over it, and each rank's part is what it works on".into(),
+                fix,
+            ));
+        };
+        if let Some(asked) = c.dim.filter(|d| *d != dim) {
+            return Err(wrong(
+                format!("dimension {asked} is not split over `{axis}`"),
+                format!("it is dimension {dim}"),
+            ));
+        }
+        if ty.dims[dim].cut.as_ref().is_some_and(|cut| cut.axes.len() > 1) {
+            return Err(wrong(
+                format!("dimension {dim} is cut by several axes"),
+                format!("gather the others first, so that `{axis}` alone cuts it"),
+            ));
+        }
+        let both = sides(promise).map_err(|why| {
+            let mut d = wrong(why, "a collective of a program takes one value and gives one".into());
+            if let Ok(coll) = self.library.find_collective(op.span.file, name, op.span) {
+                let at = self.library.collective(coll).name.span;
+                *d = d.clone().secondary(at, "declared here");
+            }
+            d
+        })?;
+        let size = ty.dims[dim].size;
+        match both.result_size(size, ranks) {
+            Ok(n) => Ok((dim, n)),
+            Err(why) => Err(wrong(
+                why,
+                format!(
+                    "what changes places must be as long as what it replaces: use a size that {ranks} divides"
+                ),
+            )),
+        }
+    }
+
+    /// A barrier: any value, and the same.
+    pub(super) fn barrier(&mut self, op: &Op, operands: &[Operand]) -> Option<Outcome> {
+        let [x] = operands else {
+            self.malformed(op, 1, operands.len());
+            return None;
+        };
+        let ty: &TensorType = &x.1;
+        Some(Outcome { targets: vec![ty.clone()], result: ty.clone() })
+    }
+}

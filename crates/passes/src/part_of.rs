@@ -1,0 +1,111 @@
+//! The library for one use of a collective that says whose part each rank ends with.
+//!
+//! `permute` promises what its function `part_of` says, and its algorithms ask that function. A use puts its own in its
+//! place: a rotation, an exclusive or, or ranges of ranks found by comparisons. Owns that function's text; it is an
+//! expression like any other, so everything that reads algorithms goes on as before.
+
+use kbc_diag::{FileId, Span};
+use kbc_ir::graph::Own;
+use kbc_rounds::Library;
+use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, FnDecl, Ident};
+use std::borrow::Cow;
+
+/// The function, of a rank and the number of ranks.
+const FUNCTION: &str = "part_of";
+
+/// The declarations as this use of a collective in `file` sees them.
+pub fn library_for<'a>(library: &'a Library, own: Option<&Own>, file: FileId) -> Cow<'a, Library> {
+    let Some(own) = own.filter(|o| !o.part_of.is_empty()) else { return Cow::Borrowed(library) };
+    let at = Span::new(file, 0, 0);
+    let home =
+        library.find_collective(file, &own.name, at).map_or(file, |c| library.collective(c).name.span.file);
+    let name = |n: &str| Ident::new(n.to_owned(), Span::new(home, 0, 0));
+    let decl = FnDecl {
+        name: name(FUNCTION),
+        params: vec![name("r"), name("p")],
+        body: source(&own.part_of),
+        span: Span::NONE,
+        doc: String::new(),
+    };
+    Cow::Owned(library.with_function(decl))
+}
+
+fn int(v: i64) -> Expr {
+    Expr { kind: ExprKind::Int(v), span: Span::NONE }
+}
+
+fn rank() -> Expr {
+    Expr { kind: ExprKind::Name("r".into()), span: Span::NONE }
+}
+
+fn binary(op: BinaryOp, a: Expr, b: Expr) -> Expr {
+    Expr { kind: ExprKind::Binary(op, Box::new(a), Box::new(b)), span: Span::NONE }
+}
+
+/// `part_of[r]` as an expression.
+fn source(part_of: &[u64]) -> Expr {
+    let p = part_of.len() as u64;
+    let all = |f: &dyn Fn(u64) -> u64| (0..p).zip(part_of).all(|(r, q)| f(r) == *q);
+    let k = part_of.first().copied().unwrap_or(0);
+    if all(&|r| (r + k) % p) {
+        let moved = if k == 0 { rank() } else { binary(BinaryOp::Add, rank(), int(k as i64)) };
+        return binary(BinaryOp::Rem, moved, int(p as i64));
+    }
+    if all(&|r| r ^ k) {
+        return binary(BinaryOp::BitXor, rank(), int(k as i64));
+    }
+    // (first rank, how far its source is) of each run that moves alike.
+    let mut runs: Vec<(i64, i64)> = vec![];
+    for (r, q) in part_of.iter().enumerate() {
+        let (r, d) = (r as i64, *q as i64 - r as i64);
+        if runs.last().is_none_or(|l| l.1 != d) {
+            runs.push((r, d));
+        }
+    }
+    tree(&runs)
+}
+
+fn tree(runs: &[(i64, i64)]) -> Expr {
+    match runs {
+        [] => rank(),
+        [(_, 0)] => rank(),
+        [(_, d)] => binary(BinaryOp::Add, rank(), int(*d)),
+        _ => {
+            let (low, high) = runs.split_at(runs.len() / 2);
+            let first = high.first().map_or(0, |h| h.0);
+            let kind = ExprKind::If(
+                Box::new(binary(BinaryOp::Lt, rank(), int(first))),
+                Box::new(tree(low)),
+                Box::new(tree(high)),
+            );
+            Expr { kind, span: Span::NONE }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kbc_rounds::eval::{ListScope, Value, eval};
+
+    #[test]
+    fn the_expression_says_what_the_list_says() {
+        let mut seed = 7u64;
+        let mut lists: Vec<Vec<u64>> = vec![vec![0], vec![2, 0, 1], vec![1, 0, 3, 2], vec![0, 0, 2, 3, 3]];
+        for p in 1..20u64 {
+            let list = (0..p).map(|_| {
+                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (seed >> 33) % p
+            });
+            lists.push(list.collect());
+        }
+        for list in lists {
+            let e = source(&list);
+            for (r, q) in list.iter().enumerate() {
+                let scope = ListScope(vec![("r".into(), Value::Int(r as i64))]);
+                let v = eval(&e, &scope, &Library::new()).unwrap();
+                assert_eq!(v, Value::Int(*q as i64), "{list:?} at {r}");
+            }
+        }
+    }
+}
