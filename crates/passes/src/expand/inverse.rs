@@ -134,7 +134,8 @@ impl Candidates {
                 (t.group.digits(&(me + u).modulo(ranks)), Expr::Int(1), false)
             }
             Candidates::Quotient(q) => {
-                let v = super::message::tidy(&q.at(&me, &u, ranks, t.group.wraps[0], &b.cx.ranges), &b.cx.ranges);
+                let v =
+                    super::message::tidy(&q.at(&me, &u, ranks, t.group.wraps[0], &b.cx.ranges), &b.cx.ranges);
                 let guard = super::message::in_range(&v, ranks, &b.cx.ranges);
                 let at = match q.turned {
                     true => (v - q.s.clone()).modulo(ranks),
