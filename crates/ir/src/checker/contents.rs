@@ -4,6 +4,7 @@
 //! representations; which operation moves what is [`super::meaning`]'s to say.
 
 use super::group::Group;
+use super::ranks::{Ranks, Rotation};
 use std::collections::BTreeMap;
 
 /// Operand and atom of a contribution as one number.
@@ -21,8 +22,8 @@ const NOTHING: u64 = u64::MAX;
 /// What must be in a place: the contributions of a set of ranks to one atom.
 pub(super) struct Want<'a> {
     pub label: u64,
-    /// Bits by index in the group.
-    pub ranks: &'a [u64],
+    /// By index in the group.
+    pub ranks: &'a Ranks,
     /// Number of the set, for remembering sums.
     pub set: u32,
     /// Number of the region, for the same.
@@ -43,75 +44,26 @@ pub(super) struct Difference {
     pub foreign: Option<(Option<(u32, u64)>, usize)>,
 }
 
-/// How the indices of a group move, for one element.
+/// How the indices of a group move, for one element: rotations, one after another. A digit that is shifted turns in
+/// blocks as long as it reaches; a bit that is flipped swaps the halves of a block.
 pub(super) struct Turn {
-    /// (place in the group's index, size, xor, amount) of each digit.
-    digits: Vec<(u64, u64, bool, u64)>,
-    /// The same for sets as bits, one step after another.
-    steps: Vec<Step>,
-}
-
-/// Bits of `left` go up by so many, bits of `right` down.
-struct Step {
-    up: usize,
-    left: Vec<u64>,
-    down: usize,
-    right: Vec<u64>,
+    steps: Vec<Rotation>,
 }
 
 impl Turn {
-    /// Of a group of `size` indices; `digits` gives (number of the digit, its place in the index).
-    pub(super) fn new(group: &Group, digits: &[(usize, u64)], size: u64, h: u64) -> Turn {
-        let digits: Vec<_> = digits
-            .iter()
-            .map(|&(k, stride)| (stride, group.digits[k].size, group.digits[k].xor, group.amount(k, h)))
-            .filter(|d| d.3 != 0)
-            .collect();
+    /// Of a group; `digits` gives (number of the digit, its place in the index).
+    pub(super) fn new(group: &Group, digits: &[(usize, u64)], h: u64) -> Turn {
         let mut steps = vec![];
-        for &(stride, n, xor, t) in &digits {
-            if xor {
-                for bit in (0..u64::BITS).filter(|b| t >> b & 1 == 1) {
-                    let by = (stride << bit) as usize;
-                    steps.push(Step::new(size, by, by, |i| ((i / stride) >> bit) & 1 == 0));
-                }
-            } else {
-                let (up, down) = ((t * stride) as usize, ((n - t) * stride) as usize);
-                steps.push(Step::new(size, up, down, |i| i / stride % n < n - t));
+        for &(k, stride) in digits {
+            let (d, t) = (&group.digits[k], group.amount(k, h));
+            if d.xor {
+                let flipped = (0..u64::BITS).filter(|b| t >> b & 1 == 1);
+                steps.extend(flipped.map(|b| Rotation { block: stride << (b + 1), by: stride << b }));
+            } else if t != 0 {
+                steps.push(Rotation { block: stride * d.size, by: stride * t });
             }
         }
-        Turn { digits, steps }
-    }
-
-    fn act(&self, i: u64) -> u64 {
-        let mut out = i;
-        for &(stride, size, xor, t) in &self.digits {
-            let x = i / stride % size;
-            let to = if xor { x ^ t } else { (x + t) % size };
-            out = out - x * stride + to * stride;
-        }
-        out
-    }
-
-    /// Moves a set; `spare` is as long.
-    fn bits(&self, set: &mut [u64], spare: &mut [u64]) {
-        for s in &self.steps {
-            spare.fill(0);
-            or_up(spare, set, &s.left, s.up);
-            or_down(spare, set, &s.right, s.down);
-            set.copy_from_slice(spare);
-        }
-    }
-}
-
-impl Step {
-    fn new(size: u64, up: usize, down: usize, goes_up: impl Fn(u64) -> bool) -> Step {
-        let words = size.div_ceil(64).max(1) as usize;
-        let (mut left, mut right) = (vec![0; words], vec![0; words]);
-        for i in 0..size {
-            let to = if goes_up(i) { &mut left } else { &mut right };
-            to[i as usize / 64] |= 1 << (i % 64);
-        }
-        Step { up, left, down, right }
+        Turn { steps }
     }
 }
 
@@ -140,65 +92,23 @@ pub(super) trait Contents {
 /// Sums that were computed already: by region, label and set.
 pub(super) type Memo = BTreeMap<(u32, u64, u32), (Sum, u32)>;
 
-/// Exact multisets: a bit a rank for the label of the place, and a map for whatever else is in it.
+/// Exact multisets: a set of ranks for the label of the place, and a map for whatever else is in it.
 pub(super) struct Exact {
     ranks: u64,
-    words: usize,
     base: Vec<u64>,
-    bits: Vec<u64>,
+    sets: Vec<Ranks>,
     extra: BTreeMap<usize, Extra>,
 }
 
 #[derive(Clone, Default)]
 struct Extra {
-    /// (label, rank) and how often beyond what the bits say.
+    /// (label, rank) and how often beyond what the set says.
     more: BTreeMap<(u64, u32), u32>,
     /// The operation that brought the last of them.
     op: u32,
 }
 
-fn ones(words: &[u64]) -> impl Iterator<Item = u32> + '_ {
-    words.iter().enumerate().flat_map(|(w, bits)| {
-        let mut rest = *bits;
-        std::iter::from_fn(move || {
-            if rest == 0 {
-                return None;
-            }
-            let b = rest.trailing_zeros();
-            rest &= rest - 1;
-            Some(w as u32 * 64 + b)
-        })
-    })
-}
-
-/// `dst |= (src & mask) << by` over words.
-fn or_up(dst: &mut [u64], src: &[u64], mask: &[u64], by: usize) {
-    let (skip, shift) = (by / 64, by % 64);
-    for (j, d) in dst.iter_mut().skip(skip).enumerate() {
-        *d |= (src[j] & mask[j]) << shift;
-        if shift > 0 && j > 0 {
-            *d |= (src[j - 1] & mask[j - 1]) >> (64 - shift);
-        }
-    }
-}
-
-/// `dst |= (src & mask) >> by` over words.
-fn or_down(dst: &mut [u64], src: &[u64], mask: &[u64], by: usize) {
-    let (skip, shift) = (by / 64, by % 64);
-    for (i, d) in dst.iter_mut().enumerate().take(src.len().saturating_sub(skip)) {
-        let j = i + skip;
-        *d |= (src[j] & mask[j]) >> shift;
-        if shift > 0 && j + 1 < src.len() {
-            *d |= (src[j + 1] & mask[j + 1]) << (64 - shift);
-        }
-    }
-}
-
 impl Exact {
-    fn range(&self, i: usize) -> std::ops::Range<usize> {
-        i * self.words..(i + 1) * self.words
-    }
-
     fn drop_extra(&mut self, lo: usize, n: usize) {
         if !self.extra.is_empty() {
             self.extra.retain(|k, _| *k < lo || *k >= lo + n);
@@ -214,14 +124,8 @@ impl Exact {
 
 impl Contents for Exact {
     fn new(ranks: u64, cells: usize) -> Self {
-        let words = ranks.div_ceil(64).max(1) as usize;
-        Exact {
-            ranks,
-            words,
-            base: vec![NOTHING; cells],
-            bits: vec![0; cells * words],
-            extra: BTreeMap::new(),
-        }
+        let sets = vec![Ranks::none(ranks); cells];
+        Exact { ranks, base: vec![NOTHING; cells], sets, extra: BTreeMap::new() }
     }
 
     fn cells(&self) -> usize {
@@ -234,18 +138,16 @@ impl Contents for Exact {
 
     fn own(&mut self, i: usize, rank: u32, label: u64) {
         self.drop_extra(i, 1);
-        let range = self.range(i);
         self.base[i] = label;
-        self.bits[range.clone()].fill(0);
-        self.bits[range.start + rank as usize / 64] = 1 << (rank % 64);
+        self.sets[i] = Ranks::one(self.ranks, rank);
     }
 
     fn load(&mut self, from: &Self, lo: usize, n: usize) {
-        (self.ranks, self.words) = (from.ranks, from.words);
+        self.ranks = from.ranks;
         self.base.clear();
         self.base.extend_from_slice(&from.base[lo..lo + n]);
-        self.bits.clear();
-        self.bits.extend_from_slice(&from.bits[lo * self.words..(lo + n) * self.words]);
+        self.sets.clear();
+        self.sets.extend_from_slice(&from.sets[lo..lo + n]);
         self.extra.clear();
         if !from.extra.is_empty() {
             self.extra.extend(from.extra.range(lo..lo + n).map(|(k, e)| (k - lo, e.clone())));
@@ -255,7 +157,7 @@ impl Contents for Exact {
     fn store(&mut self, lo: usize, from: &Self, n: usize) {
         self.drop_extra(lo, n);
         self.base[lo..lo + n].copy_from_slice(&from.base[..n]);
-        self.bits[lo * self.words..(lo + n) * self.words].copy_from_slice(&from.bits[..n * self.words]);
+        self.sets[lo..lo + n].clone_from_slice(&from.sets[..n]);
         if !from.extra.is_empty() {
             self.extra.extend(from.extra.range(..n).map(|(k, e)| (k + lo, e.clone())));
         }
@@ -271,18 +173,11 @@ impl Contents for Exact {
                 self.base[at] = label;
             }
             if self.base[at] == label {
-                for w in 0..self.words {
-                    let (to, new) = (at * self.words + w, from.bits[i * self.words + w]);
-                    let both = self.bits[to] & new;
-                    self.bits[to] |= new;
-                    if both != 0 {
-                        for r in ones(&[both]) {
-                            self.note(at, label, r + w as u32 * 64, 1, op);
-                        }
-                    }
+                for r in self.sets[at].add(self.ranks, &from.sets[i]) {
+                    self.note(at, label, r, 1, op);
                 }
             } else {
-                for r in ones(&from.bits[from.range(i)]) {
+                for r in from.sets[i].iter() {
                     self.note(at, label, r, 1, op);
                 }
             }
@@ -296,17 +191,17 @@ impl Contents for Exact {
 
     fn translate(&mut self, turn: &Turn, relabel: &dyn Fn(u64) -> u64, place: &dyn Fn(usize) -> usize) {
         let n = self.cells();
-        let mut spare = vec![0; self.words];
-        for (i, set) in self.bits.chunks_mut(self.words).enumerate() {
-            if self.base[i] != NOTHING {
-                self.base[i] = relabel(self.base[i]);
-                turn.bits(set, &mut spare);
+        for (base, set) in self.base.iter_mut().zip(&mut self.sets) {
+            if *base != NOTHING {
+                *base = relabel(*base);
+                *set = set.moved(self.ranks, &turn.steps);
             }
         }
         for e in self.extra.values_mut() {
             let old = std::mem::take(&mut e.more);
             for ((label, r), times) in old {
-                *e.more.entry((relabel(label), turn.act(r as u64) as u32)).or_insert(0) += times;
+                let to = turn.steps.iter().fold(r as u64, |i, s| s.act(i)) as u32;
+                *e.more.entry((relabel(label), to)).or_insert(0) += times;
             }
         }
         if (0..n).all(|i| place(i) == i) {
@@ -314,9 +209,8 @@ impl Contents for Exact {
         }
         let mut out = Exact::new(self.ranks, n);
         for i in 0..n {
-            let (from, to) = (self.range(i), out.range(place(i)));
             out.base[place(i)] = self.base[i];
-            out.bits[to].copy_from_slice(&self.bits[from]);
+            out.sets[place(i)] = self.sets[i].clone();
             if let Some(e) = self.extra.remove(&i) {
                 out.extra.insert(place(i), e);
             }
@@ -325,26 +219,24 @@ impl Contents for Exact {
     }
 
     fn differs(&self, i: usize, want: &Want, _memo: &mut Memo) -> Option<Difference> {
-        let bits = &self.bits[self.range(i)];
+        let set = &self.sets[i];
         let extra = self.extra.get(&i);
-        if self.base[i] == want.label && bits == want.ranks && extra.is_none() {
+        if self.base[i] == want.label && set == want.ranks && extra.is_none() {
             return None;
         }
         let mut d = Difference { empty: !self.holds(i), ..Difference::default() };
         // Everything in the place, with multiplicities.
         let mut all: BTreeMap<(u64, u32), u32> = extra.map(|e| e.more.clone()).unwrap_or_default();
         if self.holds(i) {
-            for r in ones(bits) {
+            for r in set.iter() {
                 *all.entry((self.base[i], r)).or_insert(0) += 1;
             }
         }
-        let mut lost = ones(want.ranks).filter(|r| !all.contains_key(&(want.label, *r)));
+        let mut lost = want.ranks.iter().filter(|r| !all.contains_key(&(want.label, *r)));
         if let Some(first) = lost.next() {
             d.lost = Some((first, lost.count() + 1));
         }
-        let wanted = |&(l, r): &(u64, u32)| {
-            l == want.label && want.ranks.get(r as usize / 64).is_some_and(|w| w >> (r % 64) & 1 == 1)
-        };
+        let wanted = |&(l, r): &(u64, u32)| l == want.label && want.ranks.contains(r);
         let mut foreign = all.keys().filter(|k| !wanted(k));
         if let Some(&(l, r)) = foreign.next() {
             d.foreign = Some((Some((r, l)), foreign.count() + 1));
@@ -425,13 +317,13 @@ impl Contents for Finger {
 
     fn differs(&self, i: usize, want: &Want, memo: &mut Memo) -> Option<Difference> {
         let (sum, n) = *memo.entry((want.region, want.label, want.set)).or_insert_with(|| {
-            ones(want.ranks).fold(((0, 0), 0), |(s, n), r| (plus(s, fingerprint(r, want.label)), n + 1))
+            want.ranks.iter().fold(((0, 0), 0), |(s, n), r| (plus(s, fingerprint(r, want.label)), n + 1))
         });
         if self.sums[i] == sum && self.count[i] == n {
             return None;
         }
         let have = self.count[i];
-        let first = ones(want.ranks).next().unwrap_or(0);
+        let first = want.ranks.iter().next().unwrap_or(0);
         Some(Difference {
             empty: have == 0,
             lost: (have < n).then(|| (first, (n - have) as usize)),

@@ -1,6 +1,7 @@
 //! What a region's promise says about one rank: which places hold its own contribution at first, and what must be
 //! where at the end. Owns the reading of clauses; [`super::meaning`] compares.
 
+use super::ranks::Ranks;
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::promise::{Cell, Clause, SumOver};
@@ -31,18 +32,20 @@ pub(super) struct Expected {
 /// Sets of ranks, each stored once.
 #[derive(Default)]
 pub(super) struct Sets {
-    pub list: Vec<Vec<u64>>,
-    index: BTreeMap<Vec<u64>, u32>,
+    pub list: Vec<Ranks>,
+    index: BTreeMap<Ranks, u32>,
+    /// Of clauses that ask for the same on every rank, by region and clause.
+    fixed: BTreeMap<(usize, usize), u32>,
 }
 
 impl Sets {
-    fn intern(&mut self, bits: Vec<u64>) -> u32 {
-        if let Some(i) = self.index.get(&bits) {
+    fn intern(&mut self, set: Ranks) -> u32 {
+        if let Some(i) = self.index.get(&set) {
             return *i;
         }
         let i = self.list.len() as u32;
-        self.list.push(bits.clone());
-        self.index.insert(bits, i);
+        self.list.push(set.clone());
+        self.index.insert(set, i);
         i
     }
 }
@@ -123,18 +126,14 @@ impl Reader<'_> {
     }
 
     /// The ranks whose contributions are combined.
-    fn ranks(&mut self, at: &Expr, sum: &Option<SumOver>) -> Result<Vec<u64>, Diagnostic> {
-        let mut bits = vec![0u64; self.size.div_ceil(64).max(1) as usize];
+    fn ranks(&mut self, at: &Expr, sum: &Option<SumOver>) -> Result<Ranks, Diagnostic> {
+        let mut list = vec![];
         let mut add = |this: &Self| {
             let q = this.value(at)?;
-            if q < 0 || q as u64 >= this.size {
-                return Err(this.wrong(format!("rank {q} of a group of {}", this.size)));
+            match u32::try_from(q).ok().filter(|q| u64::from(*q) < this.size) {
+                Some(q) => list.push(q),
+                None => return Err(this.wrong(format!("rank {q} of a group of {}", this.size))),
             }
-            let (w, b) = (q as usize / 64, q % 64);
-            if bits[w] >> b & 1 == 1 {
-                return Err(this.wrong(format!("the contribution of rank {q} is asked for twice")));
-            }
-            bits[w] |= 1 << b;
             Ok(())
         };
         match sum {
@@ -149,14 +148,15 @@ impl Reader<'_> {
                 }
             }
         }
-        Ok(bits)
+        Ranks::collect(self.size, list)
+            .map_err(|q| self.wrong(format!("the contribution of rank {q} is asked for twice")))
     }
 }
 
-/// What the promise of `region` says for the rank with index `rank` in a group of `size`; `atoms` of each operand.
-/// Errors: E355 for clauses that cannot be read.
+/// What the promise of `region`, which has that number, says for the rank with index `rank` in a group of `size`; `atoms`
+/// of each operand. Errors: E355 for clauses that cannot be read.
 pub(super) fn expected(
-    region: &Region,
+    (number, region): (usize, &Region),
     atoms: &[u64],
     size: u64,
     rank: u64,
@@ -167,7 +167,7 @@ pub(super) fn expected(
     let mut r = Reader { region, atoms, size, env: vec![] };
     r.env.push((promise.rank.clone(), rank as i64));
     r.env.push((promise.size.clone(), size as i64));
-    for clause in &promise.clauses {
+    for (c, clause) in promise.clauses.iter().enumerate() {
         let (cell, cond) = match clause {
             Clause::Start { cell, cond } | Clause::End { cell, cond, .. } => (cell, cond),
         };
@@ -194,18 +194,24 @@ pub(super) fn expected(
                                 cell.buffer, from.buffer
                             )));
                         }
-                        let depends = free.as_ref().is_some_and(|f| {
+                        let mentions = |n: &Name| {
                             let in_sum = |s: &SumOver| {
-                                s.lo.mentions(f)
-                                    || s.hi.mentions(f)
-                                    || s.cond.as_ref().is_some_and(|c| c.mentions(f))
+                                s.lo.mentions(n)
+                                    || s.hi.mentions(n)
+                                    || s.cond.as_ref().is_some_and(|c| c.mentions(n))
                             };
-                            at.mentions(f) || sum.as_ref().is_some_and(in_sum)
-                        });
-                        let set = match known {
-                            Some(s) if !depends => s,
-                            _ => sets.intern(r.ranks(at, sum)?),
+                            at.mentions(n) || sum.as_ref().is_some_and(in_sum)
                         };
+                        let by_block = free.as_ref().is_some_and(&mentions);
+                        let fixed = !by_block && !mentions(&promise.rank);
+                        let before = if fixed { sets.fixed.get(&(number, c)).copied() } else { None };
+                        let set = match before.or(known.filter(|_| !by_block)) {
+                            Some(s) => s,
+                            None => sets.intern(r.ranks(at, sum)?),
+                        };
+                        if fixed {
+                            sets.fixed.insert((number, c), set);
+                        }
                         known = Some(set);
                         out.end.push(Place { operand, lo, n, from_operand, from_lo, set });
                     }

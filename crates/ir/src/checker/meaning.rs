@@ -172,7 +172,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
                         atom: place.lo + i,
                         atoms: *atoms,
                         from,
-                        ranks: ranks.iter().map(|w| w.count_ones() as usize).sum(),
+                        ranks: ranks.len(),
                         difference,
                     });
                 }
@@ -281,7 +281,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
         let t = self
             .turns
             .entry((p.region, back))
-            .or_insert_with(|| Turn::new(&setup.group, &region.digits, region.size, back));
+            .or_insert_with(|| Turn::new(&setup.group, &region.digits, back));
         let relabel = |l: u64| {
             let (operand, atom) = unlabel(l);
             label(operand, moved(operand, atom))

@@ -13,6 +13,7 @@
 //! of symmetries ([`group`], shown by [`symmetry`]). The memory model is that of `docs/ir.md`.
 
 mod calls;
+mod clock;
 mod contents;
 mod counters;
 mod engine;
@@ -23,6 +24,7 @@ mod meaning;
 mod orbits;
 mod order;
 mod proof;
+mod ranks;
 mod report;
 mod setup;
 mod stuck;

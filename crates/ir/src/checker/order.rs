@@ -5,6 +5,7 @@
 //! notify, effective after `fence.acquire`). Positions count the operations of a stream from 1. Owns clocks, fences
 //! and shadow state; which operation touches which place is [`super::engine`]'s to say.
 
+use super::clock::{Clock, Recent};
 use super::group::Group;
 
 /// How an access completes.
@@ -59,7 +60,7 @@ struct Place {
 #[derive(Debug)]
 pub(super) struct Snap {
     /// T of the issuer, with its own entry at its last release.
-    clock: Vec<u32>,
+    clock: Clock,
     /// Its last release.
     release: u32,
     /// Its own position.
@@ -69,8 +70,8 @@ pub(super) struct Snap {
 /// What a `record` tells.
 #[derive(Debug)]
 pub(super) struct Mark {
-    clock: Vec<u32>,
-    direct: Vec<u32>,
+    clock: Clock,
+    direct: Clock,
 }
 
 #[derive(Debug)]
@@ -78,17 +79,17 @@ enum Pending {
     /// Writes of one stream up to a release.
     One(u32, u32),
     /// All that another stream of the rank had been told.
-    Many(Vec<u32>),
+    Many(Clock),
 }
 
 /// Order state of a walked stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Clocks {
     pos: u32,
-    known: Vec<u32>,
-    visible: Vec<u32>,
+    known: Clock,
+    visible: Clock,
     /// Position of the latest notify of each stream that was waited for, released or not.
-    heard: Vec<u32>,
+    heard: Clock,
     pending: Vec<Pending>,
     releases: Vec<u32>,
     completes: Vec<u32>,
@@ -125,23 +126,29 @@ pub(super) struct Order<'g> {
     width: usize,
     clocks: Vec<Clocks>,
     places: Vec<Place>,
-    pool: Vec<Vec<u32>>,
+    pool: Vec<Clock>,
+    recent: Recent,
 }
 
 impl<'g> Order<'g> {
     /// For so many streams a rank and places in all.
     pub(super) fn new(group: &'g Group, width: usize, places: usize) -> Order<'g> {
         let all = group.ranks as usize * width;
+        let zero = Clock::new(all, group);
         let clocks = (0..group.reps.len() * width)
             .map(|_| Clocks {
-                known: vec![0; all],
-                visible: vec![0; all],
-                heard: vec![0; all],
-                ..Clocks::default()
+                pos: 0,
+                known: zero.clone(),
+                visible: zero.clone(),
+                heard: zero.clone(),
+                pending: vec![],
+                releases: vec![],
+                completes: vec![],
+                calls: vec![],
             })
             .collect();
         let empty = Place { write: Acc::NONE, reads: [Acc::NONE; 2], more: vec![] };
-        Order { group, width, clocks, places: vec![empty; places], pool: vec![] }
+        Order { group, width, clocks, places: vec![empty; places], pool: vec![], recent: Recent::default() }
     }
 
     /// The next position of a stream.
@@ -172,15 +179,8 @@ impl<'g> Order<'g> {
         let c = &mut self.clocks[si];
         for p in c.pending.drain(..) {
             match p {
-                Pending::One(stream, upto) => {
-                    let v = &mut c.visible[stream as usize];
-                    *v = (*v).max(upto);
-                }
-                Pending::Many(list) => {
-                    for (v, p) in c.visible.iter_mut().zip(list) {
-                        *v = (*v).max(p);
-                    }
-                }
+                Pending::One(stream, upto) => c.visible.raise(stream as usize, upto),
+                Pending::Many(list) => c.visible.join(self.group, 0, self.width, &list, &mut self.recent),
             }
         }
     }
@@ -188,12 +188,16 @@ impl<'g> Order<'g> {
     /// What a notify issued now tells.
     pub(super) fn notify(&mut self, si: usize, own: u32) -> Snap {
         let pos = self.tick(si);
-        let mut clock = self.pool.pop().unwrap_or_default();
         let c = &self.clocks[si];
-        clock.clear();
-        clock.extend_from_slice(&c.known);
+        let mut clock = match self.pool.pop() {
+            Some(mut old) => {
+                old.copy(&c.known);
+                old
+            }
+            None => c.known.clone(),
+        };
         let release = c.releases.last().copied().unwrap_or(0);
-        clock[own as usize] = release;
+        clock.set(own as usize, release);
         Snap { clock, release, pos }
     }
 
@@ -201,15 +205,16 @@ impl<'g> Order<'g> {
     /// `moved` the element that takes the walked rank to it.
     pub(super) fn heard(&mut self, si: usize, snap: &Snap, by: u32, moved: u64) {
         let c = &mut self.clocks[si];
-        self.group.join(moved, self.width, &mut c.known, &snap.clock);
-        let h = &mut c.heard[by as usize];
-        *h = (*h).max(snap.pos);
+        c.known.join(self.group, moved, self.width, &snap.clock, &mut self.recent);
+        c.heard.raise(by as usize, snap.pos);
         c.pending.push(Pending::One(by, snap.release));
     }
 
     /// Gives the memory of a snapshot back.
     pub(super) fn recycle(&mut self, snap: Snap) {
-        self.pool.push(snap.clock);
+        if let Clock::Flat(_) = snap.clock {
+            self.pool.push(snap.clock);
+        }
     }
 
     /// What a `record` issued now tells.
@@ -217,12 +222,12 @@ impl<'g> Order<'g> {
         let pos = self.tick(si);
         let c = &self.clocks[si];
         let mut clock = c.known.clone();
-        clock[own as usize] = pos;
+        clock.set(own as usize, pos);
         let mut direct = c.visible.clone();
         for p in &c.pending {
             match p {
-                Pending::One(s, upto) => direct[*s as usize] = direct[*s as usize].max(*upto),
-                Pending::Many(list) => direct.iter_mut().zip(list).for_each(|(d, l)| *d = (*d).max(*l)),
+                Pending::One(s, upto) => direct.raise(*s as usize, *upto),
+                Pending::Many(list) => direct.join(self.group, 0, self.width, list, &mut self.recent),
             }
         }
         Mark { clock, direct }
@@ -232,7 +237,7 @@ impl<'g> Order<'g> {
     pub(super) fn awaited(&mut self, si: usize, mark: &Mark) {
         self.tick(si);
         let c = &mut self.clocks[si];
-        self.group.join(0, self.width, &mut c.known, &mark.clock);
+        c.known.join(self.group, 0, self.width, &mark.clock, &mut self.recent);
         c.pending.push(Pending::Many(mark.direct.clone()));
     }
 
@@ -292,14 +297,14 @@ impl<'g> Order<'g> {
         let at = self.seen(who, a.stream);
         let c = &self.clocks[who.si];
         let over = self.over(a);
-        if over != NEVER && c.known[at] >= over {
+        if over != NEVER && c.known.get(at) >= over {
             return None;
         }
         let same_rank = a.stream as usize / self.width == who.stream as usize / self.width;
-        if same_rank && a.kind() != Kind::Local && c.known[at] >= a.pos {
+        if same_rank && a.kind() != Kind::Local && c.known.get(at) >= a.pos {
             return conflict("E350");
         }
-        if c.heard[at] > a.pos {
+        if c.heard.get(at) > a.pos {
             return conflict("E345");
         }
         conflict(self.rewrite(who, a))
@@ -325,27 +330,27 @@ impl<'g> Order<'g> {
         let c = &self.clocks[who.si];
         let over = self.over(a);
         if a.stream as usize / self.width == who.stream as usize / self.width {
-            if over != NEVER && c.known[at] >= over {
+            if over != NEVER && c.known.get(at) >= over {
                 return None;
             }
-            let started = a.kind() != Kind::Local && c.known[at] >= a.pos;
+            let started = a.kind() != Kind::Local && c.known.get(at) >= a.pos;
             return conflict(if started { "E350" } else { "E347" }, false);
         }
-        if over != NEVER && c.visible[at] >= over {
+        if over != NEVER && c.visible.get(at) >= over {
             return None;
         }
         let told = |p: &Pending| match p {
             Pending::One(s, upto) if *s as usize == at => *upto,
             Pending::One(..) => 0,
-            Pending::Many(list) => list[at],
+            Pending::Many(list) => list.get(at),
         };
         if over != NEVER && c.pending.iter().map(told).max().unwrap_or(0) >= over {
             return conflict("E346", false);
         }
-        if c.heard[at] > a.pos {
+        if c.heard.get(at) > a.pos {
             return conflict("E345", false);
         }
-        conflict("E347", over != NEVER && c.known[at] >= over)
+        conflict("E347", over != NEVER && c.known.get(at) >= over)
     }
 
     /// The last write to a place.

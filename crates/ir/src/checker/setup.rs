@@ -161,7 +161,8 @@ impl<'p> Setup<'p> {
     /// Entries of clocks and contents.
     pub(super) fn state(&self, exact: bool) -> u64 {
         let reps = self.group.reps.len() as u64;
-        let clocks = reps * self.width as u64 * self.group.ranks * self.width as u64 * 3;
+        let streams = self.group.ranks * self.width as u64;
+        let clocks = reps * self.width as u64 * super::clock::Clock::entries(streams, &self.group) * 3;
         let cells = |(r, atoms): (usize, &Vec<u64>)| {
             let words = if exact { self.regions[r].size.div_ceil(64) } else { 3 };
             atoms.iter().sum::<u64>() * words * reps
@@ -206,7 +207,7 @@ fn region(
         let role = program.role_of(id, rank)?;
         streams.push(role.map_or(0, |k| r.roles[k].streams.len()));
         let index = program.group_index(id, rank);
-        wants.push(expected(r, &grids.atoms[i], size, index, sets).map_err(Unable::Said)?);
+        wants.push(expected((i, r), &grids.atoms[i], size, index, sets).map_err(Unable::Said)?);
     }
     for (o, operand) in r.operands.iter().enumerate() {
         // Every boundary must have a value on every walked rank, so that the run may ask for it.

@@ -259,8 +259,9 @@ impl Emitter<'_, '_> {
     fn message(&mut self, m: &Message, loops: &[Gen]) -> Res<(Vec<SStmt>, Vec<SStmt>)> {
         let t = &m.like;
         let owner = t.owner_end(self.b)?;
-        let mut other = t.other_end(&m.forms, self.b)?;
-        let Numbers { message, slot, slots } = self.numbers(m, loops)?;
+        let among = self.candidates(t, &m.forms, loops)?;
+        let mut other = t.other_end(&m.forms, &among, self.b)?;
+        let Numbers { message, slot, slots } = self.numbers(m, &among, loops)?;
         let window = WindowId(self.first_window + self.windows.len() as u32);
         let fits = self.largest(&t.src, loops, &t.each);
         self.windows.push(WindowDraft { slots, fits: (t.src.operand, fits), span: t.span });

@@ -1,10 +1,11 @@
 //! Messages of a round: who the other end is, in closed form where the text allows it (LANGUAGE 6.2, 7.1).
 //!
 //! The rank that writes a transfer is its *owner*; the other end has to find its owners. Where the peer is a shift or
-//! an exclusive or of the own coordinates the inverse is an expression; otherwise the other end searches the ranks of
-//! its group in the order in which reductions add, which keeps the text independent of their number.
+//! an exclusive or of the own coordinates the inverse is an expression; otherwise the other end tries candidates
+//! ([`super::inverse`]) in the order in which reductions add, which keeps the text independent of their number.
 
 use super::body::{Builder, Transfer};
+use super::inverse::Candidates;
 use super::region::Gen;
 use super::sym::{Ranges, Res, linear, strip};
 use kbc_ir::Name;
@@ -87,11 +88,11 @@ impl Transfer {
         })
     }
 
-    /// The other end.
-    pub(super) fn other_end(&self, forms: &[Form], b: &mut Builder<'_>) -> Res<End> {
+    /// The other end; among candidates where there is no closed form.
+    pub(super) fn other_end(&self, forms: &[Form], among: &Candidates, b: &mut Builder<'_>) -> Res<End> {
         let member = self.group.member.clone().unwrap_or(Expr::Int(1));
-        if forms.contains(&Form::Other) {
-            return self.search_end(member, b);
+        if !matches!(among, Candidates::Closed) {
+            return self.search_end(member, among, b);
         }
         let mut guard = member;
         let mut source = vec![];
@@ -133,19 +134,16 @@ impl Transfer {
         Ok(self.group.region_coords(own)?.iter().map(|e| tidy(e, &b.cx.ranges)).collect())
     }
 
-    /// The other end by search over the group, nearest in (owner - receiver) mod p first.
-    fn search_end(&self, member: Expr, b: &mut Builder<'_>) -> Res<End> {
-        let ranks: i64 = self.group.sizes.iter().product();
-        let var = b.cx.fresh.name("u");
-        let (lo, hi) = (Expr::Int(1), Expr::Int(ranks));
-        b.cx.ranges.bind(&var, &lo, &hi);
-        let me = self.group.linear(&self.group.own);
-        let at = (me + Expr::Var(var.clone())).modulo(ranks);
-        let source = self.group.digits(&at);
-        let owner = self.coords_at(&source, b)?;
+    /// The other end by trying candidates, nearest in (owner - receiver) mod p first.
+    fn search_end(&self, member: Expr, among: &Candidates, b: &mut Builder<'_>) -> Res<End> {
+        let tried = among.tried(self, b);
+        let owner = self.coords_at(&tried.own, b)?;
         let (mut outer, mut guard) = (member, at_owner(&self.guard, &owner, b));
         let each: Vec<Name> = self.each.iter().map(|g| g.var.clone()).collect();
         for (peer, own) in self.wrapped_peer(&b.cx.ranges).iter().zip(&self.group.own) {
+            if tried.sure {
+                break;
+            }
             let fixed = b.cx.ranges.uniform(peer) && !each.iter().any(|v| peer.mentions(v));
             let here = if fixed { peer.clone() } else { at_owner(peer, &owner, b) };
             let hit = here.equals(own.clone());
@@ -155,7 +153,8 @@ impl Transfer {
                 guard = hit.and(guard);
             }
         }
-        let mut loops = vec![Gen { var, lo, hi }];
+        let guard = tried.guard.and(guard);
+        let mut loops = vec![tried.each];
         loops.extend(self.each.iter().map(|g| g.subst(&|n| owner_coord(n, &owner, b))));
         Ok(End { loops, outer, guard, peer: owner.clone(), owner, turn: None })
     }
@@ -170,7 +169,7 @@ pub(super) fn at_owner(e: &Expr, owner: &[Expr], b: &Builder<'_>) -> Expr {
     tidy(&e.subst(&|n| owner_coord(n, owner, b)), &b.cx.ranges)
 }
 
-fn in_range(e: &Expr, size: i64, ranges: &Ranges) -> Expr {
+pub(super) fn in_range(e: &Expr, size: i64, ranges: &Ranges) -> Expr {
     let (lo, hi) = ranges.interval(e).unwrap_or((i64::MIN, i64::MAX));
     let low = if lo >= 0 { Expr::Int(1) } else { Expr::bin(BinOp::Ge, e.clone(), Expr::Int(0)) };
     let high = if hi < size { Expr::Int(1) } else { Expr::bin(BinOp::Lt, e.clone(), Expr::Int(size)) };
@@ -235,7 +234,7 @@ fn form(peer: &Expr, own: &Expr, wrap: Option<i64>, ranges: &Ranges) -> Form {
 }
 
 /// `d` with `e == own + d` (modulo the size where the axis wraps), the same on every rank.
-fn shift(e: &Expr, own: &Expr, wrap: Option<i64>, ranges: &Ranges) -> Option<Expr> {
+pub(super) fn shift(e: &Expr, own: &Expr, wrap: Option<i64>, ranges: &Ranges) -> Option<Expr> {
     if e == own {
         return Some(Expr::Int(0));
     }

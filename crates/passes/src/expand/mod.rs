@@ -7,8 +7,9 @@
 //! (source - receiver) mod p. What goes to several places of one peer in one round travels once.
 //!
 //! Loops stay loops and ranks stay symbolic wherever the text allows: a ring on 16,384 ranks has the lines of a ring on 4.
-//! The other end of a message is an expression where the peer is a shift or an exclusive or of the rank; otherwise it
-//! looks for its senders in a loop over the group, nearest first. Where a text has no such form, its loops are unrolled
+//! The other end of a message is an expression where the peer is a shift or an exclusive or of the rank, and one of d
+//! where the peer is a quotient by d (a tree's parent); otherwise it looks for its senders in a loop over the group (above
+//! 64 ranks over the distances that occur, if they are few), nearest first. Where a text has no such form, its loops are unrolled
 //! (up to 4096 transfers), and where that does not help either, a role a rank is written out (up to 40,000 transfers);
 //! above, E331 says why both were needed.
 //!
@@ -84,6 +85,7 @@ mod body;
 mod collective;
 mod concrete;
 mod emit;
+mod inverse;
 mod legal;
 mod lower;
 mod message;

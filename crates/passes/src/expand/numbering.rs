@@ -6,6 +6,7 @@
 
 use super::body::Transfer;
 use super::emit::{Emitter, Message};
+use super::inverse::Candidates;
 use super::message::Form;
 use super::region::{Gen, Region};
 use super::sym::{Res, not_symbolic};
@@ -39,7 +40,7 @@ pub(super) type Look<'e> = dyn Fn(&Name) -> Option<i64> + 'e;
 const MAX_ENUMERATED: i64 = 1 << 20;
 
 /// Steps whose messages may have numbers of slots of their own.
-const MAX_STEPS: usize = 4096;
+pub(super) const MAX_STEPS: usize = 4096;
 
 impl Emitter<'_, '_> {
     /// Whether a condition can be true and whether it can be false, over all ranks, steps and generators.
@@ -114,13 +115,12 @@ impl Emitter<'_, '_> {
     }
 
     /// The numbers of a message, as expressions of the owner's.
-    pub(super) fn numbers(&mut self, m: &Message, loops: &[Gen]) -> Res<Numbers> {
+    pub(super) fn numbers(&mut self, m: &Message, among: &Candidates, loops: &[Gen]) -> Res<Numbers> {
         let t = &m.like;
         let mut pieces = (Expr::Int(0), 1);
         self.number(&t.src.gens, &mut pieces, t.span)?;
         let (piece, per) = pieces;
-        let mut all = (Expr::Int(0), 1);
-        self.number(loops, &mut all, t.span)?;
+        let mut all = self.numbered(loops, t.span)?;
         self.number(&t.each, &mut all, t.span)?;
         let (step, steps) = all;
         let mut gens = loops.to_vec();
@@ -161,6 +161,18 @@ impl Emitter<'_, '_> {
             true
         });
         let ranks = world.ranks();
+        if let (Candidates::Quotient(q), None) = (among, &sizes) {
+            let number = q.number(&t.group.own[0], t.group.sizes[0]);
+            let mut owners: Vec<i64> = list.iter().map(|x| x.owner).collect();
+            owners.sort_unstable();
+            let once = whole && owners.windows(2).all(|w| w[0] != w[1]);
+            // Whoever gets has one source a step.
+            let (number, of) = if t.get { (Expr::Int(0), 1) } else { (number, q.d) };
+            return Ok(match once {
+                true => plain(number, of),
+                false => plain(step * Expr::Int(of) + number, steps * of),
+            });
+        }
         if !whole {
             return Ok(if search {
                 plain(step * Expr::Int(ranks) + owner, steps * ranks)
@@ -229,6 +241,18 @@ impl Emitter<'_, '_> {
         });
         let visited = whole && out.iter().sum::<i64>() > 0;
         visited.then_some(out)
+    }
+
+    /// The number of a step of these loops, and how many there are.
+    pub(super) fn numbered(&self, loops: &[Gen], span: Span) -> Res<(Expr, i64)> {
+        let mut all = (Expr::Int(0), 1);
+        self.number(loops, &mut all, span)?;
+        Ok(all)
+    }
+
+    /// Variables and the tables there are.
+    pub(super) fn with_tables<'e>(&'e self, env: &'e Look<'e>) -> impl kbc_ir::expr::Env + 'e {
+        WithTables { env, tables: &self.b.tables }
     }
 
     /// Mixed-radix number of generator values: appended to (expression, count).

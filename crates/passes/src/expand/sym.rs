@@ -209,6 +209,7 @@ pub(super) fn strip(e: &Expr, k: i64) -> Expr {
         Expr::Bin(op @ (BinOp::Add | BinOp::Sub), a, b) => Expr::bin(*op, strip(a, k), strip(b, k)),
         Expr::Bin(BinOp::Mod, a, m) if m.as_int() == Some(k) => strip(a, k),
         Expr::Int(v) if *v >= k || *v <= -k => Expr::Int(v % k),
+        Expr::Bin(BinOp::Mul, _, m) if m.as_int().is_some_and(|m| m % k == 0) => Expr::Int(0),
         _ => e.clone(),
     }
 }

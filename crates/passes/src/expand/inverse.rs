@@ -1,0 +1,222 @@
+//! Who may have written a transfer, seen from its other end, where the peer is no shift and no exclusive or.
+//!
+//! The other end tries *candidates* in the order in which reductions add, by (owner - receiver) mod p. Where the peer is
+//! `(v + b) / d + c` (a tree's parent) the d ranks that have the same quotient are candidates. Otherwise, on many
+//! ranks, the distances that occur in a step are tabled if they are few (an in-order tree has two a step). Otherwise
+//! all ranks of the group are tried: on a few ranks that costs nothing and keeps the text free of tables.
+
+use super::body::{Builder, Transfer};
+use super::emit::Emitter;
+use super::message::Form;
+use super::region::Gen;
+use super::sym::{Ranges, Res};
+use kbc_ir::expr::{BinOp, Expr};
+use std::collections::BTreeSet;
+
+/// Up to so many ranks of a group, all of them are tried.
+const SEARCHED: i64 = 64;
+
+/// The candidates of a transfer.
+pub(super) enum Candidates {
+    /// None are needed: the inverse is one expression.
+    Closed,
+    /// All ranks of the group.
+    All,
+    /// The ranks with the same quotient.
+    Quotient(Quotient),
+    /// Ranks at these distances: `table[step * most + u]`, 0 where a step has fewer; a step number of 0 where all
+    /// steps have the same.
+    Distances { values: Vec<i64>, most: i64, step: Expr },
+}
+
+/// A peer `(v + b) / d + c`, where `v = own + s`, modulo the size where that is written.
+pub(super) struct Quotient {
+    s: Expr,
+    b: i64,
+    pub(super) d: i64,
+    c: Expr,
+    /// `v` is reduced modulo the size.
+    turned: bool,
+    /// Lowest quotient that occurs.
+    lowest: i64,
+}
+
+/// `(rest, constant)` with `e == rest + constant`.
+fn constant(e: &Expr) -> (Expr, i64) {
+    match e {
+        Expr::Bin(BinOp::Add, a, b) => match (a.as_int(), b.as_int()) {
+            (_, Some(k)) => ((**a).clone(), k),
+            (Some(k), _) => ((**b).clone(), k),
+            _ => (e.clone(), 0),
+        },
+        Expr::Bin(BinOp::Sub, a, b) => match b.as_int() {
+            Some(k) => ((**a).clone(), -k),
+            None => (e.clone(), 0),
+        },
+        _ => (e.clone(), 0),
+    }
+}
+
+impl Quotient {
+    /// Of a peer on one axis of `size` ranks. With `b <= 0 < d` a candidate is never nearer than its quotient, so the
+    /// candidates in order of their remainder are in order of (owner - receiver) mod p.
+    fn of(peer: &Expr, own: &Expr, size: i64, ranges: &Ranges) -> Option<Quotient> {
+        let (quotient, c) = match peer {
+            Expr::Bin(BinOp::Add, a, b) if ranges.uniform(b) => (&**a, (**b).clone()),
+            Expr::Bin(BinOp::Add, a, b) if ranges.uniform(a) => (&**b, (**a).clone()),
+            Expr::Bin(BinOp::Sub, a, b) if ranges.uniform(b) => (&**a, Expr::Int(0) - (**b).clone()),
+            e => (e, Expr::Int(0)),
+        };
+        let Expr::Bin(BinOp::Div, above, d) = quotient else { return None };
+        let d = d.as_int().filter(|d| *d > 1)?;
+        let (v, b) = constant(above);
+        let (s, turned) = match &v {
+            v if v == own => (Expr::Int(0), false),
+            Expr::Bin(BinOp::Mod, x, k) if k.as_int() == Some(size) => {
+                (super::message::shift(x, own, Some(size), ranges)?, true)
+            }
+            _ => return None,
+        };
+        (b <= 0).then(|| Quotient { s, b, d, c, turned, lowest: b.div_euclid(d) })
+    }
+
+    /// `v` of an owner.
+    fn value(&self, own: &Expr, size: i64) -> Expr {
+        match self.turned {
+            true => (own.clone() + self.s.clone()).modulo(size),
+            false => own.clone(),
+        }
+    }
+
+    /// `v` of candidate number `u` of a receiver.
+    fn at(&self, receiver: &Expr, u: &Expr, size: i64, wraps: bool, ranges: &Ranges) -> Expr {
+        let target = receiver.clone() - self.c.clone();
+        // Quotients reach from the lowest up, over fewer than `size` values.
+        let lowest = || Expr::Int(self.lowest);
+        let target = match wraps {
+            true => ranges.wrap(&(target - lowest()).simplify(), &Expr::Int(size)) + lowest(),
+            false => target,
+        };
+        (target * Expr::Int(self.d) - Expr::Int(self.b) + u.clone()).simplify()
+    }
+
+    /// The number of an owner among the candidates of its peer.
+    pub(super) fn number(&self, own: &Expr, size: i64) -> Expr {
+        (self.value(own, size) + Expr::Int(self.b)).modulo(self.d).simplify()
+    }
+}
+
+/// A candidate: the generator of its number, its own group coordinates, and when it is one.
+pub(super) struct Tried {
+    pub(super) each: Gen,
+    pub(super) own: Vec<Expr>,
+    pub(super) guard: Expr,
+    /// The candidate's peer is the receiver by construction.
+    pub(super) sure: bool,
+}
+
+impl Candidates {
+    /// The candidates of a receiver, as a loop.
+    pub(super) fn tried(&self, t: &Transfer, b: &mut Builder<'_>) -> Tried {
+        let ranks: i64 = t.group.sizes.iter().product();
+        let var = b.cx.fresh.name("u");
+        let u = Expr::Var(var.clone());
+        let (lo, hi) = match self {
+            Candidates::Closed | Candidates::All => (1, ranks),
+            Candidates::Quotient(q) => (0, q.d),
+            Candidates::Distances { most, .. } => (0, *most),
+        };
+        let (lo, hi) = (Expr::Int(lo), Expr::Int(hi));
+        b.cx.ranges.bind(&var, &lo, &hi);
+        let me = t.group.linear(&t.group.own);
+        let (own, guard, sure) = match self {
+            Candidates::Closed | Candidates::All => {
+                (t.group.digits(&(me + u).modulo(ranks)), Expr::Int(1), false)
+            }
+            Candidates::Quotient(q) => {
+                let v =
+                    super::message::tidy(&q.at(&me, &u, ranks, t.group.wraps[0], &b.cx.ranges), &b.cx.ranges);
+                let guard = super::message::in_range(&v, ranks, &b.cx.ranges);
+                let at = match q.turned {
+                    true => (v - q.s.clone()).modulo(ranks),
+                    false => v,
+                };
+                (vec![at], guard, true)
+            }
+            Candidates::Distances { values, most, step } => {
+                let index = (step.clone() * Expr::Int(*most) + u).simplify();
+                let distance = b.table_at("from", values.clone(), index);
+                let guard = match values.contains(&0) {
+                    true => Expr::bin(BinOp::Gt, distance.clone(), Expr::Int(0)),
+                    false => Expr::Int(1),
+                };
+                (t.group.digits(&(me + distance).modulo(ranks)), guard, false)
+            }
+        };
+        Tried { each: Gen { var, lo, hi }, own, guard, sure }
+    }
+}
+
+impl Emitter<'_, '_> {
+    /// The candidates of a transfer inside these loops.
+    pub(super) fn candidates(&self, t: &Transfer, forms: &[Form], loops: &[Gen]) -> Res<Candidates> {
+        if !forms.contains(&Form::Other) {
+            return Ok(Candidates::Closed);
+        }
+        let ranges = &self.b.cx.ranges;
+        if let ([peer], [own], [size]) = (&t.peer[..], &t.group.own[..], &t.group.sizes[..])
+            && let Some(mut q) = Quotient::of(peer, own, *size, ranges)
+            && q.d < *size
+        {
+            let below = Expr::bin(BinOp::Lt, q.value(own, *size) + Expr::Int(q.b), Expr::Int(0));
+            if !self.possible(&t.guard.clone().and(below), t, loops).0 {
+                q.lowest = 0;
+            }
+            return Ok(Candidates::Quotient(q));
+        }
+        let ranks: i64 = t.group.sizes.iter().product();
+        if ranks <= SEARCHED {
+            return Ok(Candidates::All);
+        }
+        Ok(self.distances(t, loops, ranks)?.unwrap_or(Candidates::All))
+    }
+
+    /// The distances that occur in each step, if they are few and can be enumerated.
+    fn distances(&self, t: &Transfer, loops: &[Gen], ranks: i64) -> Res<Option<Candidates>> {
+        let (step, steps) = self.numbered(loops, t.span)?;
+        let Some(steps) = usize::try_from(steps).ok().filter(|s| *s <= super::numbering::MAX_STEPS) else {
+            return Ok(None);
+        };
+        let mut gens = loops.to_vec();
+        gens.extend(t.each.iter().cloned());
+        let me = t.group.linear(&t.group.own);
+        let peer = t.group.linear(&t.wrapped_peer(&self.b.cx.ranges));
+        let mut found: Vec<BTreeSet<i64>> = vec![BTreeSet::new(); steps];
+        let few = ranks as usize / 8;
+        let whole = self.enumerate(&gens, true, &mut |env| {
+            let env = self.with_tables(env);
+            if t.guard.eval(&env).is_ok_and(|v| v != 0)
+                && let (Ok(me), Ok(peer), Ok(at)) = (me.eval(&env), peer.eval(&env), step.eval(&env))
+                && let Some(set) = usize::try_from(at).ok().and_then(|at| found.get_mut(at))
+            {
+                set.insert((me - peer).rem_euclid(ranks));
+                return set.len() <= few;
+            }
+            true
+        });
+        for set in &mut found {
+            set.remove(&0);
+        }
+        let most = found.iter().map(BTreeSet::len).max().unwrap_or(0).max(1);
+        if !whole || most > few {
+            return Ok(None);
+        }
+        let same = found.windows(2).all(|w| w[0] == w[1]);
+        let kept = if same { &found[..found.len().min(1)] } else { &found[..] };
+        let padded = kept.iter().flat_map(|set| {
+            set.iter().copied().chain(std::iter::repeat_n(0, most - set.len())).collect::<Vec<_>>()
+        });
+        let step = if same { Expr::Int(0) } else { step };
+        Ok(Some(Candidates::Distances { values: padded.collect(), most: most as i64, step }))
+    }
+}
