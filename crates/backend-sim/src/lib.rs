@@ -11,6 +11,7 @@
 
 pub mod adversary;
 pub mod compare;
+pub mod classify;
 mod effect;
 pub mod failure;
 mod flow;
