@@ -13,12 +13,12 @@ use super::plan::{Plan, Touch, What};
 
 /// What came of it.
 pub(super) enum Explored {
-    /// No order misbehaves; runs made, and events of all of them.
-    All(u64, u64),
+    /// No order misbehaves; runs made.
+    All(u64),
     /// The budget is used up.
-    Unfinished(u64, u64),
+    Unfinished,
     /// Some order misbehaves.
-    Wrong(Wrong, u64),
+    Wrong(Wrong),
 }
 
 /// One event of the current run.
@@ -68,9 +68,9 @@ pub(super) fn explore(plan: &Plan<'_>, budget: u64) -> Explored {
     loop {
         runs += 1;
         match x.run(&mut events) {
-            Err(wrong) => return Explored::Wrong(wrong, events),
-            Ok(()) if !x.back() => return Explored::All(runs, events),
-            Ok(()) if events > budget => return Explored::Unfinished(runs, events),
+            Err(wrong) => return Explored::Wrong(wrong),
+            Ok(()) if !x.back() => return Explored::All(runs),
+            Ok(()) if events > budget => return Explored::Unfinished,
             Ok(()) => {}
         }
     }

@@ -14,11 +14,14 @@
 //! This module is the judge of the checker (`kbc mutate`) and shares nothing with it but the walk: it knows neither
 //! promises nor clocks of the checker (`tests/tidy.rs` holds it to that). See `docs/adr/014-mutation.md`.
 
+mod calls;
 mod explore;
 mod machine;
 mod memory;
 mod plan;
 mod random;
+
+pub use calls::{calls, same};
 
 use crate::host::Host;
 use crate::interp::RunResult;
@@ -111,9 +114,9 @@ pub fn classify(
     }
     if plan.events.len() <= MOST_EXPLORED {
         match explore(&plan, options.events) {
-            Explored::All(runs, _) => return Ok(Behaviour::Stands(Evidence::Every(runs))),
-            Explored::Wrong(wrong, _) => return Ok(Behaviour::Misbehaves(wrong.0)),
-            Explored::Unfinished(..) => {}
+            Explored::All(runs) => return Ok(Behaviour::Stands(Evidence::Every(runs))),
+            Explored::Wrong(wrong) => return Ok(Behaviour::Misbehaves(wrong.0)),
+            Explored::Unfinished => {}
         }
     }
     for seed in seeds {
