@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 /// Measures and prints.
 ///
 /// # Errors
-/// Of reading and compiling the files; E459 if a mutant escapes or a right schedule is refused.
+/// Of reading and compiling the files; E994 if a mutant escapes or a right schedule is refused.
 pub fn run(session: &mut Session, args: &Mutate) -> Done {
     let ranks = ranks(&args.ranks)?;
     let mut subjects = vec![];
@@ -68,8 +68,12 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
     if r.ok {
         return Ok(());
     }
-    let what = format!("{} mutants escape the checker, {} right schedules are refused", r.escaped_list.len(), r.false_alarms);
-    Err(Failure::Program(Diagnostics::from(Diagnostic::error("E459", what))))
+    let what = format!(
+        "{} mutants escape the checker, {} right schedules are refused",
+        r.escaped_list.len(),
+        r.false_alarms
+    );
+    Err(Failure::Program(Diagnostics::from(Diagnostic::error("E994", what))))
 }
 
 fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>) -> Done<Vec<Subject>> {
@@ -86,13 +90,8 @@ fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>) -> Do
     let root = loaded.root.unwrap_or_default();
     let program = |i: &Item| matches!(i, Item::Program(_) | Item::Local(_));
     if loaded.file(root).is_some_and(|f| f.tree.items.iter().any(program)) {
-        let source = Source {
-            file: file.to_owned(),
-            define: vec![],
-            topology: None,
-            program: None,
-            algorithm: None,
-        };
+        let source =
+            Source { file: file.to_owned(), define: vec![], topology: None, program: None, algorithm: None };
         let module = build(session, &source, "default", &Watch::default())?.module;
         return Ok(vec![Subject { algorithm: file.to_owned(), name: file.to_owned(), module }]);
     }

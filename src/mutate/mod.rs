@@ -166,12 +166,7 @@ pub fn mutant(module: &Module, m: &Mutation, rank: Option<u64>) -> Module {
 }
 
 /// Which mutations are taken: from each kind of change in turn, so that rare ones come too.
-fn draw(
-    s: &Schedule,
-    all: &[Mutation],
-    quota: Option<usize>,
-    rng: &mut Rng,
-) -> Vec<(usize, Option<u64>)> {
+fn draw(s: &Schedule, all: &[Mutation], quota: Option<usize>, rng: &mut Rng) -> Vec<(usize, Option<u64>)> {
     let mut classes: BTreeMap<(Operator, Target), Vec<(usize, Option<u64>)>> = BTreeMap::new();
     for (i, m) in all.iter().enumerate() {
         let list = classes.entry(m.class()).or_default();

@@ -179,7 +179,11 @@ pub fn report(subjects: &[Subject], found: &Findings, settings: &Settings) -> Mu
                 let example = format!("{}: {}", name(r.subject), r.text);
                 let code = codes.first().copied().unwrap_or("");
                 lists.entry(code).or_insert((0, example)).0 += 1;
-                rejected.push(Listed { schedule: name(r.subject), mutation: r.text.clone(), codes: codes.clone() });
+                rejected.push(Listed {
+                    schedule: name(r.subject),
+                    mutation: r.text.clone(),
+                    codes: codes.clone(),
+                });
             }
             Outcome::Escaped(how) => escaped_list.push(Escape {
                 schedule: name(r.subject),
@@ -218,10 +222,7 @@ pub fn report(subjects: &[Subject], found: &Findings, settings: &Settings) -> Mu
         unchanged: rows.iter().filter(|r| r.outcome == Outcome::Unchanged).count(),
         explored,
         sampled,
-        operators: Operator::ALL
-            .iter()
-            .filter_map(|o| line(o.name().into(), &|r| r.class.0 == *o))
-            .collect(),
+        operators: Operator::ALL.iter().filter_map(|o| line(o.name().into(), &|r| r.class.0 == *o)).collect(),
         targets: Target::ALL.iter().filter_map(|t| line(t.name().into(), &|r| r.class.1 == *t)).collect(),
         classes: classes
             .filter_map(|c| line(format!("{} {}", c.0.name(), c.1.name()), &|r| r.class == c))

@@ -87,7 +87,11 @@ pub fn algorithms(
                 options.defines.push(("root".into(), root.to_string()));
             }
             let Some(module) = small(&loaded, &options, p as u64)? else { continue };
-            out.push(Subject { algorithm: algorithm.clone(), name: format!("{algorithm} on {shape}"), module });
+            out.push(Subject {
+                algorithm: algorithm.clone(),
+                name: format!("{algorithm} on {shape}"),
+                module,
+            });
         }
     }
     Ok(out)

@@ -10,8 +10,8 @@
 //! It reads schedules through `kbc_ir::walk` alone and knows nothing of passes, syntax, files or clocks.
 
 pub mod adversary;
-pub mod compare;
 pub mod classify;
+pub mod compare;
 mod effect;
 pub mod failure;
 mod flow;

@@ -60,7 +60,8 @@ fn ring(e: &Expr, deepest: &mut i64) {
                 && k > 1
                 && a.mentions(CALL)
             {
-                let at = |call: i64| a.eval(&|n: &kbc_ir::Name| Some(if n.as_str() == CALL { call } else { 0 }));
+                let at =
+                    |call: i64| a.eval(&|n: &kbc_ir::Name| Some(if n.as_str() == CALL { call } else { 0 }));
                 let period = match (at(0), at(1)) {
                     (Ok(x), Ok(y)) => k / gcd((y - x).unsigned_abs(), k.unsigned_abs()) as i64,
                     _ => k,

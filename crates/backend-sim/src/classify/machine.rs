@@ -75,7 +75,11 @@ impl<'a, 'p> Machine<'a, 'p> {
             acquired: vec![nothing.clone(); plan.threads as usize],
             known: vec![None; n],
             nothing,
-            places: plan.places.iter().map(|p| Place::new(p.rank, p.data.clone(), p.remote_readers)).collect(),
+            places: plan
+                .places
+                .iter()
+                .map(|p| Place::new(p.rank, p.data.clone(), p.remote_readers))
+                .collect(),
             under_way: vec![None; plan.flights as usize],
             host_call: vec![0; plan.ranks as usize],
             silent: false,
@@ -245,7 +249,10 @@ impl<'a, 'p> Machine<'a, 'p> {
     fn compare(&self, ev: &Event<'_>, place: u32, want: &Data) -> Result<(), Wrong> {
         for got in self.look(ev, place, 0, want.len() as u32) {
             if let Some(i) = want.first_difference(&got) {
-                return Err(Wrong(format!("element {i} of a result of rank {} is wrong in call {}", ev.rank, ev.call)));
+                return Err(Wrong(format!(
+                    "element {i} of a result of rank {} is wrong in call {}",
+                    ev.rank, ev.call
+                )));
             }
         }
         Ok(())

@@ -38,7 +38,10 @@ impl Touch {
 /// What an event does.
 pub(super) enum What<'p> {
     /// Passes when the counter has the value; hears the first `value` notifies.
-    Wait { counter: u32, value: u32 },
+    Wait {
+        counter: u32,
+        value: u32,
+    },
     Acquire,
     Release,
     Record,
@@ -47,13 +50,22 @@ pub(super) enum What<'p> {
     /// Carries out a copy, a reduction or a local operation.
     Exec(Box<Effect<'p>>),
     /// A transfer reads its source.
-    Read { flight: u32 },
+    Read {
+        flight: u32,
+    },
     /// A transfer lands.
-    Land { flight: u32 },
+    Land {
+        flight: u32,
+    },
     /// A notify lands, and tells of so many releases.
-    Note { counter: u32, release: u32 },
+    Note {
+        counter: u32,
+        release: u32,
+    },
     /// The host takes a buffer: its number among the reads of the call.
-    HostRead { nth: usize },
+    HostRead {
+        nth: usize,
+    },
     /// The host ends a call and begins the next.
     CallOver,
 }
@@ -74,10 +86,7 @@ pub(super) struct Event<'p> {
 impl Event<'_> {
     /// Whether it is a step of the stream itself.
     pub(super) fn of_thread(&self) -> bool {
-        !matches!(
-            self.what,
-            What::Exec(_) | What::Read { .. } | What::Land { .. } | What::Note { .. }
-        )
+        !matches!(self.what, What::Exec(_) | What::Read { .. } | What::Land { .. } | What::Note { .. })
     }
 
     /// The rank it acts on.
@@ -314,20 +323,15 @@ impl<'p> Builder<'p> {
         let s = self.program.schedule;
         let show = |r| s.mesh.show(r);
         let n = match mem {
-            Mem::Buffer(b) => {
-                self.program.elements(BufferId(b), rank).map_err(|f| f.diagnostic(show))?
-            }
+            Mem::Buffer(b) => self.program.elements(BufferId(b), rank).map_err(|f| f.diagnostic(show))?,
             Mem::Slot(w, _) => s.windows[w as usize].capacity,
         };
         let dtype = mem_dtype(s, mem);
         if n.saturating_mul(dtype.bytes()) > MAX_BYTES >> 10 {
             return Err(Unplanned::TooLong);
         }
-        let data = if zeros(s, mem).is_some() {
-            Data::zeros(dtype, n as usize)
-        } else {
-            poison(dtype, n as usize)
-        };
+        let data =
+            if zeros(s, mem).is_some() { Data::zeros(dtype, n as usize) } else { poison(dtype, n as usize) };
         let id = self.places.len() as u32;
         let buffer = matches!(mem, Mem::Buffer(_));
         self.places.push(PlaceInfo { rank: rank as u32, data, remote_readers: false, buffer });
@@ -340,7 +344,14 @@ impl<'p> Builder<'p> {
         Ok(Touch { place, start: run.start as u32, len: run.len as u32, write, forgets: None })
     }
 
-    fn push(&mut self, at: &At, id: (u64, u32, i64), what: What<'p>, preds: Vec<u32>, touches: Vec<Touch>) -> u32 {
+    fn push(
+        &mut self,
+        at: &At,
+        id: (u64, u32, i64),
+        what: What<'p>,
+        preds: Vec<u32>,
+        touches: Vec<Touch>,
+    ) -> u32 {
         let (rank, thread, call) = id;
         let e = self.events.len() as u32;
         self.events.push(Event {

@@ -84,7 +84,10 @@ fn operation(s: &Schedule, r: &Region, op: &mut SOp, kind: Kind) -> Option<()> {
             };
         }
         (
-            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } | SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. },
+            SOp::Copy { dst, src }
+            | SOp::Reduce { dst, src, .. }
+            | SOp::Put { src, dst, .. }
+            | SOp::Get { dst, src, .. },
             Kind::ExtentLess | Kind::ExtentMore | Kind::Cut,
         ) => {
             // Both sides alike, or sizes would differ and nothing else be wrong.
@@ -244,7 +247,9 @@ fn throughout(s: &Schedule, kind: Kind) -> Schedule {
     let mut out = s.clone();
     for stream in out.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|role| &mut role.streams) {
         stream.body = replace_ops(&stream.body, &|op| match (op, kind) {
-            (SOp::Notify { signal, .. } | SOp::Wait { signal, .. }, Kind::Unsignalled(x)) if signal.0 == x => {
+            (SOp::Notify { signal, .. } | SOp::Wait { signal, .. }, Kind::Unsignalled(x))
+                if signal.0 == x =>
+            {
                 vec![]
             }
             (_, Kind::Ring(x)) => {

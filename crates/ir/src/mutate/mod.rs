@@ -419,7 +419,11 @@ fn describe(kind: Kind) -> String {
     };
     let slot = |x, what: &str| side(x, &format!("read from {what}"), &format!("written to {what}"));
     let digit = |x, d: u32, what: &str| {
-        side(x, &format!("digit {d} of the chunk read {what}"), &format!("digit {d} of the chunk written {what}"))
+        side(
+            x,
+            &format!("digit {d} of the chunk read {what}"),
+            &format!("digit {d} of the chunk written {what}"),
+        )
     };
     match kind {
         Kind::Drop => "left out".into(),
@@ -507,12 +511,7 @@ fn kinds(s: &Schedule, r: &Region, st: &SStmt, (i, n): (usize, usize)) -> Vec<Ki
             slots.into_iter().chain([Kind::Window, Kind::Operand]).map(move |k: fn(Side) -> Kind| k(x))
         }))
         .chain(digits().flat_map(|(x, d)| {
-            [
-                Kind::ChunkZero(x, d),
-                Kind::ChunkShared(x, d),
-                Kind::ChunkReversed(x, d),
-                Kind::ChunkLess(x, d),
-            ]
+            [Kind::ChunkZero(x, d), Kind::ChunkShared(x, d), Kind::ChunkReversed(x, d), Kind::ChunkLess(x, d)]
         }))
         .chain([
             Kind::ExtentLess,
@@ -540,6 +539,8 @@ fn kinds(s: &Schedule, r: &Region, st: &SStmt, (i, n): (usize, usize)) -> Vec<Ki
         }));
     let moves = |k: &Kind| matches!(k, Kind::Swap | Kind::First | Kind::Last);
     // A mark does nothing, and moving one is no change.
-    all.filter(|k| moves(k) || changed(s, r, st, *k).is_some_and(|new| new[..] != std::slice::from_ref(st)[..]))
-        .collect()
+    all.filter(|k| {
+        moves(k) || changed(s, r, st, *k).is_some_and(|new| new[..] != std::slice::from_ref(st)[..])
+    })
+    .collect()
 }
