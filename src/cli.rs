@@ -128,6 +128,8 @@ pub enum Command {
     Completions(Completions),
     /// Random programs on both engines, compared bit for bit
     Fuzz(Fuzz),
+    /// The checker's own error rate: small wrong changes of schedules, judged by it and by running them
+    Mutate(Mutate),
 }
 
 /// What is compiled.
@@ -448,4 +450,41 @@ pub struct FuzzSchedules {
     /// Which.
     #[command(flatten)]
     pub range: FuzzRange,
+}
+
+/// `kbc mutate`
+#[derive(Args, Debug)]
+pub struct Mutate {
+    /// `.kb` files of algorithms or programs, `.kir` schedules; the library if there is none.
+    pub files: Vec<String>,
+    /// One algorithm alone: `ring` or `all_reduce.ring`.
+    #[arg(long, value_name = "NAME")]
+    pub algorithm: Option<String>,
+    /// Numbers of ranks for algorithms; those over several axes are taken on every torus and mesh with so many.
+    #[arg(long, value_name = "LO..HI", default_value = "2..9")]
+    pub ranks: String,
+    /// How many mutants, spread evenly over the schedules.
+    #[arg(long, default_value_t = 12_000, value_name = "N")]
+    pub limit: usize,
+    /// Every mutant there is.
+    #[arg(long, conflicts_with = "limit")]
+    pub all: bool,
+    /// Draws the mutants and the random orders.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Threads; as many as there are processors if nothing is said.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Events that exploring all orders of one mutant may take: about a second.
+    #[arg(long, default_value_t = kbc_backend_sim::classify::EVENTS, value_name = "N")]
+    pub events: u64,
+    /// Runs in random orders of a mutant whose exploration does not end.
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub runs: u64,
+    /// Also prints so many of the equivalent mutants as `.kir`, drawn by the seed; 20 if no number is given.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with = "report")]
+    pub equivalent: Option<usize>,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
 }

@@ -14,6 +14,7 @@ pub mod emit;
 pub mod engine;
 pub mod fuzz;
 pub mod host;
+pub mod mutate;
 pub mod outdir;
 pub mod perturb;
 pub mod pipeline;

@@ -175,6 +175,43 @@ fn only_the_driver_prints_and_reads_files() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// The judge of the checker (`kbc mutate`) is made of files that do not name it, nor anything that does.
+#[test]
+fn the_classifier_knows_nothing_of_the_checker() {
+    let folder = "crates/backend-sim/src/";
+    let all = sources();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut open: Vec<String> = all
+        .iter()
+        .filter(|(f, _)| f.starts_with(&format!("{folder}classify/")))
+        .map(|x| x.0.clone())
+        .collect();
+    assert!(open.len() >= 5);
+    while let Some(file) = open.pop() {
+        if !seen.insert(file.clone()) {
+            continue;
+        }
+        let text = &all.iter().find(|x| x.0 == file).expect("one of the sources").1;
+        let lines = || text.lines().filter(|l| !l.trim_start().starts_with("//"));
+        for word in ["checker", "promise", "fuzz"] {
+            assert!(!lines().any(|l| l.contains(word)), "{file} names {word}");
+        }
+        // Modules of the crate that it uses.
+        for rest in lines().flat_map(|l| l.split("crate::").skip(1)) {
+            let module = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
+            let of = |f: &String| {
+                *f == format!("{folder}{module}.rs") || f.starts_with(&format!("{folder}{module}/"))
+            };
+            open.extend(all.iter().map(|x| &x.0).filter(|f| of(f)).cloned());
+        }
+    }
+    assert!(seen.len() >= 12, "{seen:?}");
+    // It reads schedules through the walk and the data model, which do not know the checker either.
+    for (file, text) in all.iter().filter(|(f, _)| f.starts_with("crates/ir/src/walk/")) {
+        assert!(!text.lines().any(|l| l.contains("crate::checker")), "{file}");
+    }
+}
+
 #[test]
 fn no_file_names_a_path_of_one_machine() {
     let mut found = vec![];

@@ -8,6 +8,7 @@ pub mod explain;
 pub mod fmt;
 pub mod fuzz;
 pub mod list;
+pub mod mutate;
 pub mod opt;
 pub mod passes;
 pub mod repro;
@@ -36,6 +37,7 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
         Command::Run(args) => run::run(session, args),
         Command::Opt(args) => opt::run(session, args),
         Command::Fuzz(args) => fuzz::run(session, args),
+        Command::Mutate(args) => mutate::run(session, args),
         Command::Fmt(args) => fmt::run(session, args),
         Command::Repro(args) => repro::run(session, args),
         Command::Explain(args) => explain::run(session, args),

@@ -10,6 +10,7 @@
 //! It reads schedules through `kbc_ir::walk` alone and knows nothing of passes, syntax, files or clocks.
 
 pub mod adversary;
+pub mod classify;
 pub mod compare;
 mod effect;
 pub mod failure;

@@ -223,6 +223,7 @@ codes! {
     E991 "a report that cannot be written",
     E992 "machine code that disagrees with the interpreter",
     E993 "two engines that differ on a random program",
+    E994 "a checker that is wrong about a mutant or a right schedule",
     E995 "a text whose form would mean something else",
 }
 

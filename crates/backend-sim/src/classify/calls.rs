@@ -1,0 +1,115 @@
+//! How many calls show a misuse of slots, and whether two schedules do the same.
+
+use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::host::spelled;
+use kbc_ir::schedule::{CALL, Calls, SStmt, Schedule};
+use kbc_ir::walk::{Cursor, Program, Step};
+use std::cell::RefCell;
+
+/// Calls above which nothing more is tried.
+const MOST: i64 = 8;
+
+/// As many calls as the deepest ring of slots has, and two more: every slot is used again, by ranks that are as far apart
+/// as the ring lets them. One for a schedule that claims no more.
+pub fn calls(s: &Schedule) -> u32 {
+    if s.calls == Calls::First {
+        return 1;
+    }
+    let mut deepest = 1;
+    let mut look = |e: &Expr| ring(e, &mut deepest);
+    for stream in s.regions.iter().flat_map(|r| &r.roles).flat_map(|role| &role.streams) {
+        visit(&stream.body, &mut look);
+    }
+    (deepest.min(MOST) + 2) as u32
+}
+
+fn visit(list: &[SStmt], look: &mut dyn FnMut(&Expr)) {
+    for st in list {
+        match st {
+            SStmt::For { lo, hi, body, .. } => {
+                look(lo);
+                look(hi);
+                visit(body, look);
+            }
+            SStmt::If { cond, then, other } => {
+                look(cond);
+                visit(then, look);
+                visit(other, look);
+            }
+            SStmt::Op(op, _) => {
+                // For every expression of the operation; what comes back is not needed.
+                let seen = RefCell::new(vec![]);
+                op.map_exprs(&|e| {
+                    seen.borrow_mut().push(e.clone());
+                    Expr::Int(0)
+                });
+                seen.into_inner().iter().for_each(&mut *look);
+            }
+        }
+    }
+}
+
+/// After how many calls `E mod k` repeats.
+fn ring(e: &Expr, deepest: &mut i64) {
+    match e {
+        Expr::Int(_) | Expr::Var(_) => {}
+        Expr::Un(_, a) | Expr::Table(_, a) => ring(a, deepest),
+        Expr::Select(a, b, c) => [a, b, c].into_iter().for_each(|x| ring(x, deepest)),
+        Expr::Bin(op, a, b) => {
+            if let (BinOp::Mod, Some(k)) = (op, b.as_int())
+                && k > 1
+                && a.mentions(CALL)
+            {
+                let at =
+                    |call: i64| a.eval(&|n: &kbc_ir::Name| Some(if n.as_str() == CALL { call } else { 0 }));
+                let period = match (at(0), at(1)) {
+                    (Ok(x), Ok(y)) => k / gcd((y - x).unsigned_abs(), k.unsigned_abs()) as i64,
+                    _ => k,
+                };
+                *deepest = period.max(*deepest);
+            }
+            ring(a, deepest);
+            ring(b, deepest);
+        }
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Whether every stream of every rank does the same in both, operation by operation, over so many calls; what has no
+/// meaning is the same as nothing.
+pub fn same(a: &Schedule, b: &Schedule, calls: u32) -> bool {
+    let (a, b) = (spelled(a), spelled(b));
+    let (Ok(p), Ok(q)) = (Program::compile(&a), Program::compile(&b)) else { return false };
+    if (p.ranks(), &p.streams, p.host) != (q.ranks(), &q.streams, q.host) {
+        return false;
+    }
+    let streams = p.streams.len() as u32;
+    (0..p.ranks()).flat_map(|r| (0..streams).map(move |s| (r, s))).all(|(rank, stream)| {
+        (0..i64::from(calls)).all(|call| {
+            let mut x = Cursor::new(&p, rank, stream, call);
+            let mut y = Cursor::new(&q, rank, stream, call);
+            loop {
+                match (next(&mut x), next(&mut y)) {
+                    (Some(None), Some(None)) => return true,
+                    (Some(Some(a)), Some(Some(b))) if a == b => {}
+                    _ => return false,
+                }
+            }
+        })
+    })
+}
+
+/// The next operation, none at the end; nothing at all for a fault.
+fn next<'p>(cursor: &mut Cursor<'p>) -> Option<Option<kbc_ir::walk::Act<'p>>> {
+    loop {
+        match cursor.next_step() {
+            Ok(Some(Step::Act(act, _, _))) => return Some(Some(act)),
+            Ok(Some(_)) => {}
+            Ok(None) => return Some(None),
+            Err(_) => return None,
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Every order of events that could make a difference: dynamic partial-order reduction with source sets and sleep sets
+//! (Abdulla, Aronis, Jonsson, Sagonas: Optimal dynamic partial order reduction, POPL 2014).
+//!
+//! One run is made; wherever two events touch the same elements, one of them writes, and nothing orders them, the run is
+//! made again from there in the other order, until no such pair is left. A read that may see several things is made
+//! with each of them. Without such pairs and reads one run stands for all.
+//!
+//! Runs are repeated from the beginning, so that no state is copied. The budget is a number of events, so that the
+//! answer does not depend on a clock.
+
+use super::machine::{Machine, Wrong};
+use super::plan::{Plan, Touch, What};
+
+/// What came of it.
+pub(super) enum Explored {
+    /// No order misbehaves; runs made.
+    All(u64),
+    /// The budget is used up.
+    Unfinished,
+    /// Some order misbehaves.
+    Wrong(Wrong),
+}
+
+/// One event of the current run.
+struct Frame {
+    event: u32,
+    /// Which of the things that it may see, of how many.
+    choice: usize,
+    choices: usize,
+    silent: bool,
+    /// Events to begin with here.
+    backtrack: Vec<u32>,
+    /// Events that need not come first here.
+    sleep: Vec<u32>,
+}
+
+/// A touch of the current run.
+struct Seen {
+    at: u32,
+    touch: Touch,
+    silent: bool,
+}
+
+struct Explorer<'a, 'p> {
+    plan: &'a Plan<'p>,
+    words: usize,
+    frames: Vec<Frame>,
+    /// For each event of the run, which earlier ones it comes after in every equivalent run.
+    past: Vec<u64>,
+    /// Position in the run, by event.
+    at: Vec<u32>,
+    /// By place.
+    seen: Vec<Vec<Seen>>,
+}
+
+/// Explores all orders, with about so many events at most.
+pub(super) fn explore(plan: &Plan<'_>, budget: u64) -> Explored {
+    let n = plan.events.len();
+    let mut x = Explorer {
+        plan,
+        words: n.div_ceil(64),
+        frames: vec![],
+        past: vec![],
+        at: vec![u32::MAX; n],
+        seen: (0..plan.places.len()).map(|_| vec![]).collect(),
+    };
+    let (mut runs, mut events) = (0, 0);
+    loop {
+        runs += 1;
+        match x.run(&mut events) {
+            Err(wrong) => return Explored::Wrong(wrong),
+            Ok(()) if !x.back() => return Explored::All(runs),
+            Ok(()) if events > budget => return Explored::Unfinished,
+            Ok(()) => {}
+        }
+    }
+}
+
+impl Explorer<'_, '_> {
+    /// Repeats the frames there are and goes on to the end.
+    fn run(&mut self, events: &mut u64) -> Result<(), Wrong> {
+        let plan = self.plan;
+        let mut m = Machine::new(plan);
+        self.at.fill(u32::MAX);
+        self.seen.iter_mut().for_each(Vec::clear);
+        let begun = self.frames.len();
+        let mut d = 0;
+        let mut sleep: Vec<u32> = vec![];
+        loop {
+            let fresh = d >= begun;
+            if fresh {
+                let Some(next) = m.enabled.iter().find(|e| !sleep.contains(&e.event)) else { break };
+                let event = next.event;
+                self.frames.push(Frame {
+                    event,
+                    choice: 0,
+                    choices: 1,
+                    silent: false,
+                    backtrack: vec![event],
+                    sleep: std::mem::take(&mut sleep),
+                });
+            }
+            let frame = &mut self.frames[d];
+            let (event, choice) = (frame.event, frame.choice);
+            let mut choices = 1;
+            *events += 1;
+            m.step(event, &mut |n| {
+                choices = n;
+                choice
+            })?;
+            frame.choices = choices;
+            frame.silent = m.silent;
+            self.at[event as usize] = d as u32;
+            // The last of the repeated frames may have a new event.
+            if d + 1 >= begun {
+                self.past.truncate(d * self.words);
+                self.order(d, &m);
+                let frame = &self.frames[d];
+                sleep = frame.sleep.iter().copied().filter(|q| !self.dependent(*q, event)).collect();
+            }
+            for touch in &plan.events[event as usize].touches {
+                let seen = Seen { at: d as u32, touch: *touch, silent: m.silent };
+                self.seen[touch.place as usize].push(seen);
+            }
+            d += 1;
+        }
+        if m.enabled.is_empty() && !m.over() { Err(m.stuck()) } else { Ok(()) }
+    }
+
+    /// Goes back to the last frame where something else may come; whether there is one.
+    fn back(&mut self) -> bool {
+        while let Some(frame) = self.frames.last_mut() {
+            if frame.choice + 1 < frame.choices {
+                frame.choice += 1;
+                return true;
+            }
+            frame.sleep.push(frame.event);
+            if let Some(next) = frame.backtrack.iter().copied().find(|b| !frame.sleep.contains(b)) {
+                (frame.event, frame.choice, frame.choices) = (next, 0, 1);
+                return true;
+            }
+            self.frames.pop();
+        }
+        false
+    }
+
+    /// What the event of a frame comes after; adds orders to try where that is only so in this run.
+    fn order(&mut self, d: usize, m: &Machine<'_, '_>) {
+        let plan = self.plan;
+        let event = self.frames[d].event;
+        let ev = &plan.events[event as usize];
+        let mut row = vec![0u64; self.words];
+        for p in plan.preds(event) {
+            self.follow(&mut row, self.at[*p as usize]);
+        }
+        if let What::Wait { counter, value } = ev.what {
+            let told = &m.told[counter as usize];
+            for (_, _, note) in told.iter().take(value as usize) {
+                self.follow(&mut row, self.at[*note as usize]);
+            }
+        }
+        let mut races = vec![];
+        if let What::Note { counter, .. } = ev.what {
+            // Who is heard of depends on the order in which two writers arrive.
+            let told = &m.told[counter as usize];
+            for (thread, _, note) in told[..told.len() - 1].iter().rev() {
+                let at = self.at[*note as usize];
+                if *thread != ev.thread && !has(&row, at) {
+                    races.push(at);
+                    self.follow(&mut row, at);
+                }
+            }
+        }
+        let silent = self.frames[d].silent;
+        for touch in &ev.touches {
+            let mut clean = true;
+            let list = &self.seen[touch.place as usize];
+            for seen in list.iter().rev() {
+                if !touch.meets(&seen.touch) || !(touch.write || seen.touch.write) {
+                    continue;
+                }
+                if has(&row, seen.at) {
+                    let whole = seen.touch.start <= touch.start
+                        && touch.start + touch.len <= seen.touch.start + seen.touch.len;
+                    if clean && whole && seen.touch.write {
+                        // Whatever came before that write comes before this one.
+                        break;
+                    }
+                    continue;
+                }
+                if self.commute(m, event, touch, silent, seen) {
+                    clean = false;
+                    continue;
+                }
+                races.push(seen.at);
+                self.follow(&mut row, seen.at);
+            }
+        }
+        for at in races {
+            self.reverse(at, d, &row);
+        }
+        self.past.extend_from_slice(&row);
+    }
+
+    fn row(&self, at: usize) -> &[u64] {
+        &self.past[at * self.words..(at + 1) * self.words]
+    }
+
+    /// An event comes after the one at a position, and all that that one comes after.
+    fn follow(&self, row: &mut [u64], at: u32) {
+        if at == u32::MAX {
+            return;
+        }
+        row[at as usize / 64] |= 1 << (at % 64);
+        let from = self.row(at as usize);
+        row.iter_mut().zip(from).for_each(|(a, b)| *a |= b);
+    }
+
+    /// Whether two touches of which one is a write give the same in both orders.
+    fn commute(&self, m: &Machine<'_, '_>, event: u32, touch: &Touch, silent: bool, seen: &Seen) -> bool {
+        let plan = self.plan;
+        let other = self.frames[seen.at as usize].event;
+        // A write of what is there already, and a read.
+        if (touch.write && silent && !seen.touch.write) || (seen.touch.write && seen.silent && !touch.write) {
+            return true;
+        }
+        let (a, b) = (&plan.events[event as usize], &plan.events[other as usize]);
+        let lands = |e: &super::plan::Event<'_>, t: &Touch, forgets: &Touch| {
+            // What is put for a call that begins later survives its beginning.
+            matches!(e.what, What::Land { .. }) && t.write && forgets.forgets.is_some_and(|c| e.call >= c)
+        };
+        if lands(a, touch, &seen.touch) || lands(b, &seen.touch, touch) {
+            return true;
+        }
+        // The same elements twice from one stream.
+        let (What::Land { flight: x }, What::Land { flight: y }) = (&a.what, &b.what) else { return false };
+        a.thread == b.thread
+            && a.release == b.release
+            && (touch.start, touch.len) == (seen.touch.start, seen.touch.len)
+            && m.under_way[*x as usize] == m.under_way[*y as usize]
+    }
+
+    /// The event at a position and that of the last frame in the other order.
+    fn reverse(&mut self, i: u32, d: usize, row: &[u64]) {
+        let event = self.frames[d].event;
+        let i = i as usize;
+        // Comes first among those after position i that do not come after it: itself, or what is between.
+        let leads = |past: &[u64]| !any_from(past, i);
+        let frame = &self.frames[i];
+        let before = |e: u32| -> bool {
+            if e == event {
+                let own = |j: usize| has(row, j as u32) && !has(self.row(j), i as u32);
+                return !(i + 1..d).any(own);
+            }
+            let at = self.at[e as usize];
+            if at == u32::MAX || at as usize <= i || at as usize >= d {
+                return false;
+            }
+            leads(self.row(at as usize))
+        };
+        if frame.backtrack.iter().any(|b| before(*b)) {
+            return;
+        }
+        let mut first = event;
+        for j in i + 1..d {
+            if !has(self.row(j), i as u32) {
+                first = self.frames[j].event;
+                break;
+            }
+        }
+        let frame = &mut self.frames[i];
+        if !frame.backtrack.contains(&first) {
+            frame.backtrack.push(first);
+        }
+    }
+
+    /// Whether the order of two events that may both happen matters.
+    fn dependent(&self, a: u32, b: u32) -> bool {
+        let (x, y) = (&self.plan.events[a as usize], &self.plan.events[b as usize]);
+        if let (What::Note { counter: c, .. }, What::Note { counter: d, .. }) = (&x.what, &y.what) {
+            return c == d && x.thread != y.thread;
+        }
+        x.touches.iter().any(|t| y.touches.iter().any(|u| (t.write || u.write) && t.meets(u)))
+    }
+}
+
+fn has(row: &[u64], at: u32) -> bool {
+    row[at as usize / 64] & (1 << (at % 64)) != 0
+}
+
+/// Whether a row has a position from `i` on.
+fn any_from(row: &[u64], i: usize) -> bool {
+    let (word, bit) = (i / 64, i % 64);
+    row[word] >> bit != 0 || row[word + 1..].iter().any(|w| *w != 0)
+}

@@ -1,0 +1,112 @@
+//! `kbc mutate`: the checker's own error rate.
+
+use super::{everything, load_file, load_kir};
+use crate::build::build;
+use crate::cli::{Mutate, ReportFormat, Source, Watch};
+use crate::fuzz::rng::Rng;
+use crate::mutate::report::{human, report, text};
+use crate::mutate::subjects::{Subject, algorithms, ids};
+use crate::mutate::{Outcome, Settings, measure};
+use crate::session::{Failure, Outcome as Done, Session};
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_frontend::ast::Item;
+use std::ops::RangeInclusive;
+
+/// Measures and prints.
+///
+/// # Errors
+/// Of reading and compiling the files; E994 if a mutant escapes or a right schedule is refused.
+pub fn run(session: &mut Session, args: &Mutate) -> Done {
+    let ranks = ranks(&args.ranks)?;
+    let mut subjects = vec![];
+    if args.files.is_empty() {
+        let loaded = everything(session, &[])?;
+        subjects = algorithms(session, &loaded, &ids(&loaded, None), &ranks)?;
+    }
+    for file in &args.files {
+        subjects.extend(of_file(session, file, &ranks)?);
+    }
+    if let Some(wanted) = &args.algorithm {
+        subjects.retain(|s| s.algorithm == *wanted || s.algorithm.ends_with(&format!(".{wanted}")));
+    }
+    if subjects.is_empty() {
+        return Err(Diagnostic::error("E416", "there is no schedule to mutate")
+            .help("name files with algorithms or programs that exist on these numbers of ranks")
+            .into());
+    }
+    let settings = Settings {
+        seed: args.seed,
+        limit: (!args.all).then_some(args.limit),
+        jobs: args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
+        events: args.events,
+        runs: args.runs,
+    };
+    session.progress(&format!("{} schedules", subjects.len()));
+    let found = measure(&subjects, &settings);
+    let r = report(&subjects, &found, &settings);
+    match args.report {
+        ReportFormat::Human => session.result(human(&r).trim_end()),
+        ReportFormat::Json => {
+            let json = serde_json::to_string(&r)
+                .map_err(|e| Diagnostic::error("E991", format!("a report without a form: {e}")))?;
+            session.result(&json);
+        }
+    }
+    if let (Some(n), ReportFormat::Human) = (args.equivalent, args.report) {
+        let equal = |r: &&crate::mutate::Row| matches!(r.outcome, Outcome::Equivalent(_));
+        let mut list: Vec<_> = found.rows.iter().filter(equal).collect();
+        let mut rng = Rng::new(&[args.seed, 3]);
+        for _ in 0..n {
+            if list.is_empty() {
+                break;
+            }
+            let r = list.swap_remove(rng.below(list.len()));
+            let head = format!("; equivalent: {}: {}", subjects[r.subject].name, r.text);
+            session.result(&format!("{head}\n{}", text(&subjects, &found, r)));
+        }
+    }
+    if r.ok {
+        return Ok(());
+    }
+    let what = format!(
+        "{} mutants escape the checker, {} right schedules are refused",
+        r.escaped_list.len(),
+        r.false_alarms
+    );
+    Err(Failure::Program(Diagnostics::from(Diagnostic::error("E994", what))))
+}
+
+fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>) -> Done<Vec<Subject>> {
+    if file.ends_with(".kir") {
+        let (_, module) = load_kir(session, file)?;
+        if module.schedule().is_none() {
+            return Err(Diagnostic::error("E416", format!("{file} is a graph, and a schedule is needed"))
+                .help("lower it with `kbc opt` first")
+                .into());
+        }
+        return Ok(vec![Subject { algorithm: file.to_owned(), name: file.to_owned(), module }]);
+    }
+    let loaded = load_file(session, file)?;
+    let root = loaded.root.unwrap_or_default();
+    let program = |i: &Item| matches!(i, Item::Program(_) | Item::Local(_));
+    if loaded.file(root).is_some_and(|f| f.tree.items.iter().any(program)) {
+        let source =
+            Source { file: file.to_owned(), define: vec![], topology: None, program: None, algorithm: None };
+        let module = build(session, &source, "default", &Watch::default())?.module;
+        return Ok(vec![Subject { algorithm: file.to_owned(), name: file.to_owned(), module }]);
+    }
+    Ok(algorithms(session, &loaded, &ids(&loaded, Some(root)), ranks)?)
+}
+
+/// `2..9`: both ends count; or one number.
+fn ranks(text: &str) -> Result<RangeInclusive<u64>, Diagnostic> {
+    let (lo, hi) = text.split_once("..").unwrap_or((text, text));
+    match (lo.trim().parse::<u64>(), hi.trim().parse::<u64>()) {
+        (Ok(lo), Ok(hi)) if 1 < lo && lo <= hi && hi <= MOST_RANKS => Ok(lo..=hi),
+        _ => Err(Diagnostic::error("E413", format!("--ranks {text} is no range of ranks"))
+            .help(format!("write --ranks 2..9; at least 2 and at most {MOST_RANKS}"))),
+    }
+}
+
+/// Ranks above which there would be too many orders.
+const MOST_RANKS: u64 = 32;

@@ -1,0 +1,291 @@
+//! The checker's own error rate: mutants of schedules, the checker's verdict on each, and what running it in every order
+//! that matters says, which knows nothing of the checker.
+//!
+//! Owns which mutants are drawn and the counts. The mutations are `kbc_ir::mutate`'s, the verdict is
+//! `kbc_ir::checker`'s, the behaviour `kbc_backend_sim::classify`'s. Everything is a function of the schedules and the
+//! seed: threads share the work, not the answers. Files and the terminal are [`crate::commands::mutate`]'s.
+
+pub mod reasons;
+pub mod report;
+pub mod subjects;
+
+use crate::fuzz::rng::Rng;
+use kbc_backend_sim::classify::{Behaviour, ClassifyOptions, Evidence, calls, classify, same};
+use kbc_backend_sim::generate::{exact, exact_range};
+use kbc_backend_sim::interp::{self, RunOptions, RunResult};
+use kbc_backend_sim::tensor::Tensor;
+use kbc_diag::{Diagnostic, Severity};
+use kbc_ir::checker::{CheckOptions, check};
+use kbc_ir::mutate::{Kind, Mutation, Operator, Target, apply, apply_on, every};
+use kbc_ir::schedule::{BufferRole, Schedule};
+use kbc_ir::types::TensorType;
+use kbc_ir::verify::verify;
+use kbc_ir::{Body, Module};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use subjects::Subject;
+
+/// How much is done.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Draws mutants and orders.
+    pub seed: u64,
+    /// Mutants in all, spread evenly over the schedules; all there are if absent.
+    pub limit: Option<usize>,
+    /// Threads.
+    pub jobs: usize,
+    /// Budget of exploring one mutant, in events.
+    pub events: u64,
+    /// Random runs where exploring does not end.
+    pub runs: u64,
+}
+
+/// What became of a mutant.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Outcome {
+    /// Every rank does what it did: no mutant.
+    Unchanged,
+    /// The verifier or the checker refuses it.
+    Rejected {
+        /// The verifier did, before the checker was asked.
+        refused: bool,
+        /// Running it shows nothing wrong.
+        equivalent: Option<Evidence>,
+        /// What they say.
+        codes: Vec<&'static str>,
+    },
+    /// Accepted, and it misbehaves: how.
+    Escaped(String),
+    /// Accepted, and it never misbehaves.
+    Equivalent(Evidence),
+    /// Accepted, and too long to be run.
+    Unclassified,
+}
+
+/// One mutant.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// Number of the schedule.
+    pub subject: usize,
+    /// Number of the mutation among all of the schedule.
+    pub mutation: usize,
+    /// The one rank of a group that has it, by index in the group; every rank if absent.
+    pub rank: Option<u64>,
+    /// The change in words.
+    pub text: String,
+    /// What was done to what.
+    pub class: (Operator, Target),
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// A schedule as it is.
+pub struct Base {
+    /// Calls in a row.
+    pub calls: u32,
+    feeds: Vec<Vec<Tensor>>,
+    expected: RunResult,
+    /// What the checker refuses it for.
+    pub alarm: Vec<&'static str>,
+    /// How it misbehaves although the checker accepts it.
+    pub wrong: Option<String>,
+    /// Mutations of it.
+    pub mutations: Vec<Mutation>,
+}
+
+/// All schedules and all mutants.
+pub struct Findings {
+    /// In the order of the schedules.
+    pub bases: Vec<Base>,
+    /// In the order of the schedules, then of mutations and ranks.
+    pub rows: Vec<Row>,
+}
+
+/// Runs `f` for every number below `n` on so many threads; the results in order.
+fn parallel<T: Send>(jobs: usize, n: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let out: Mutex<Vec<(usize, T)>> = Mutex::new(vec![]);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, n.max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    if i >= n {
+                        break;
+                    }
+                    let done = f(i);
+                    if let Ok(mut out) = out.lock() {
+                        out.push((i, done));
+                    }
+                }
+            });
+        }
+    });
+    let mut out = out.into_inner().unwrap_or_else(|e| e.into_inner());
+    out.sort_by_key(|x| x.0);
+    out.into_iter().map(|x| x.1).collect()
+}
+
+/// Measures the checker on some schedules.
+pub fn measure(subjects: &[Subject], settings: &Settings) -> Findings {
+    let bases = parallel(settings.jobs, subjects.len(), |i| base(&subjects[i], settings));
+    let quota = settings.limit.map(|n| n.div_ceil(subjects.len().max(1)));
+    let mut drawn: Vec<(usize, usize, Option<u64>)> = vec![];
+    for (i, b) in bases.iter().enumerate().filter(|(_, b)| b.alarm.is_empty() && b.wrong.is_none()) {
+        let Some(s) = subjects[i].module.schedule() else { continue };
+        let list = draw(s, &b.mutations, quota, &mut Rng::new(&[settings.seed, i as u64]));
+        drawn.extend(list.into_iter().map(|(m, rank)| (i, m, rank)));
+    }
+    drawn.truncate(settings.limit.unwrap_or(usize::MAX));
+    let rows = parallel(settings.jobs, drawn.len(), |k| {
+        let (subject, mutation, rank) = drawn[k];
+        let b = &bases[subject];
+        let m = &b.mutations[mutation];
+        let text = match rank {
+            Some(r) => format!("{}, on rank {r} of a group alone", m.text),
+            None => m.text.clone(),
+        };
+        let module = mutant(&subjects[subject].module, m, rank);
+        let outcome = judge(&subjects[subject].module, &module, b, settings);
+        Row { subject, mutation, rank, text, class: m.class(), outcome }
+    });
+    Findings { bases, rows }
+}
+
+/// A mutant as a module.
+pub fn mutant(module: &Module, m: &Mutation, rank: Option<u64>) -> Module {
+    let body = match &module.body {
+        Body::Schedule(s) => Body::Schedule(match rank {
+            Some(r) => apply_on(s, m, r),
+            None => apply(s, m),
+        }),
+        graph @ Body::Graph(_) => graph.clone(),
+    };
+    Module { body, ..module.clone() }
+}
+
+/// Which mutations are taken: from each kind of change in turn, so that rare ones come too.
+fn draw(s: &Schedule, all: &[Mutation], quota: Option<usize>, rng: &mut Rng) -> Vec<(usize, Option<u64>)> {
+    let mut classes: BTreeMap<(Operator, Target), Vec<(usize, Option<u64>)>> = BTreeMap::new();
+    for (i, m) in all.iter().enumerate() {
+        let list = classes.entry(m.class()).or_default();
+        list.push((i, None));
+        let ranks = s.group_size(&s.regions[m.site.region]);
+        let everywhere = matches!(m.kind, Kind::Ring(_) | Kind::Unsignalled(_));
+        if ranks > 1 && !everywhere {
+            list.extend((0..ranks).map(|r| (i, Some(r))));
+        }
+    }
+    let mut out = vec![];
+    for list in classes.values_mut() {
+        // A shuffle, so that taking from the end is drawing.
+        for i in (1..list.len()).rev() {
+            list.swap(i, rng.below(i + 1));
+        }
+    }
+    let quota = quota.unwrap_or(usize::MAX);
+    while out.len() < quota && classes.values().any(|l| !l.is_empty()) {
+        for list in classes.values_mut() {
+            if out.len() < quota {
+                out.extend(list.pop());
+            }
+        }
+    }
+    out.sort_unstable();
+    out
+}
+
+/// Types of the inputs, by number.
+fn input_types(s: &Schedule) -> Vec<TensorType> {
+    let mut out: Vec<(u32, TensorType)> = s
+        .buffers
+        .iter()
+        .filter_map(|b| match b.role {
+            BufferRole::Input(n) => Some((n, b.global.clone()?)),
+            _ => None,
+        })
+        .collect();
+    out.sort_by_key(|x| x.0);
+    out.dedup_by_key(|x| x.0);
+    out.into_iter().map(|x| x.1).collect()
+}
+
+fn codes(list: &[Diagnostic]) -> Vec<&'static str> {
+    let mut out: Vec<_> = list.iter().filter(|d| d.severity == Severity::Error).map(|d| d.code).collect();
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+fn base(subject: &Subject, settings: &Settings) -> Base {
+    let mut b = Base {
+        calls: 1,
+        feeds: vec![],
+        expected: RunResult::default(),
+        alarm: vec![],
+        wrong: None,
+        mutations: vec![],
+    };
+    let Some(s) = subject.module.schedule() else { return b };
+    b.alarm = codes(&check(s, &CheckOptions::default()).errors.list);
+    b.calls = calls(s);
+    b.mutations = every(s);
+    // Whole numbers without a period, other ones in every call: what is misplaced shows.
+    let feeds = (0..b.calls).map(|call| {
+        let tensor = |(i, ty): (usize, &TensorType)| {
+            exact(ty, &s.mesh, exact_range(ty.dtype, s.mesh.ranks(), 1, false), i as u32, call)
+        };
+        input_types(s).iter().enumerate().map(tensor).collect::<Result<Vec<_>, _>>()
+    });
+    let run = feeds.collect::<Result<Vec<_>, _>>().map_err(|d| d.title).and_then(|feeds| {
+        let o = RunOptions { calls: b.calls, ..RunOptions::default() };
+        let expected = interp::run(s, &feeds, &o);
+        let first = |d: kbc_diag::Diagnostics| d.list.first().map_or(String::new(), |d| d.title.clone());
+        Ok((expected.map_err(first)?, feeds))
+    });
+    match run {
+        Ok((expected, feeds)) => (b.expected, b.feeds) = (expected, feeds),
+        Err(why) => b.wrong = Some(why),
+    }
+    if b.wrong.is_none() && b.alarm.is_empty() {
+        b.wrong = match behaviour(s, &b, settings) {
+            Behaviour::Misbehaves(how) => Some(how),
+            Behaviour::Stands(_) => None,
+            Behaviour::TooLong => Some("it is too long to be run in other orders".into()),
+        };
+    }
+    b
+}
+
+fn behaviour(s: &Schedule, b: &Base, settings: &Settings) -> Behaviour {
+    let options = ClassifyOptions {
+        calls: b.calls,
+        events: settings.events,
+        runs: settings.runs,
+        seed: settings.seed,
+        ..ClassifyOptions::default()
+    };
+    match classify(s, &b.feeds, &b.expected, &options) {
+        Ok(found) => found,
+        // The inputs fit the original: what does not fit them is the mutant.
+        Err(d) => Behaviour::Misbehaves(d.list.first().map_or(String::new(), |d| d.title.clone())),
+    }
+}
+
+fn judge(original: &Module, module: &Module, b: &Base, settings: &Settings) -> Outcome {
+    let (Some(s), Some(before)) = (module.schedule(), original.schedule()) else { return Outcome::Unchanged };
+    if same(before, s, b.calls) {
+        return Outcome::Unchanged;
+    }
+    let refusal = codes(&verify(module).list);
+    let refused = !refusal.is_empty();
+    let codes = if refused { refusal } else { codes(&check(s, &CheckOptions::default()).errors.list) };
+    match (behaviour(s, b, settings), codes.is_empty()) {
+        (Behaviour::Misbehaves(how), true) => Outcome::Escaped(how),
+        (Behaviour::Stands(e), true) => Outcome::Equivalent(e),
+        (Behaviour::TooLong, true) => Outcome::Unclassified,
+        (Behaviour::Stands(e), false) => Outcome::Rejected { refused, equivalent: Some(e), codes },
+        (_, false) => Outcome::Rejected { refused, equivalent: None, codes },
+    }
+}

@@ -1,0 +1,30 @@
+//! Why the checker is right to refuse what no run shows to be wrong, by code.
+
+/// The reason of a code, in one sentence.
+pub fn why(code: &str) -> &'static str {
+    match code {
+        "E304" => "what is out of bounds is refused where it stands, also where nothing is moved",
+        "E329" => {
+            "a signal that nobody waits for, or that nobody gives, is no schedule: the verifier refuses it"
+        }
+        "E328" => "a constant that names no chunk, slot or counter is refused where it stands",
+        "E340" => "a wait is behind what it waits for in this call, and no call to come may be what it needs",
+        "E341" | "E342" | "E343" | "E344" => {
+            "contributions are counted, not added up: one twice or one from nowhere is wrong, whatever the numbers"
+        }
+        "E345" => "the release is missing that the device needs before others, or the host, may look",
+        "E346" => {
+            "the acquire is missing that the device needs, although what is read happens to be old enough"
+        }
+        "E347" => {
+            "it is read before anything says that it is there; here what was there before has the same elements"
+        }
+        "E348" => "two writes to the same elements are under way at once; here both bring the same",
+        "E349" => "it is overwritten before anything says that it was read; here by the same elements",
+        "E350" => "a transfer still reads or writes what is used; here the elements are the same",
+        "E351" => "two ranks add to one counter, so that a wait does not know of whom it hears",
+        "E352" => "the counter grows without end while nobody waits for all of it",
+        "E353" => "the counter does not keep pace with what is waited for, call after call",
+        _ => "refused where it stands",
+    }
+}

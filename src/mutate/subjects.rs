@@ -1,0 +1,164 @@
+//! The schedules that are mutated: every algorithm on every shape it is legal on, programs, texts of the IR.
+//!
+//! Owns the shapes and sizes. A chunk has one element where the number of ranks is even, one or two where it is odd.
+
+use crate::commands::Nothing;
+use crate::session::Session;
+use kbc_diag::{Diagnostics, FileId};
+use kbc_frontend::load::Loaded;
+use kbc_frontend::lower::{LowerOptions, lower};
+use kbc_ir::Module;
+use kbc_ir::walk::{Access, Act, Cursor, Mem, Program, Step};
+use kbc_passes::PassCx;
+use kbc_passes::pipeline::Pipeline;
+use kbc_rounds::group::is_legal;
+use kbc_rounds::rounds::coordinates;
+use kbc_rounds::{AlgId, Call};
+use std::ops::RangeInclusive;
+
+/// A schedule with where it comes from.
+pub struct Subject {
+    /// The algorithm, or the program.
+    pub algorithm: String,
+    /// The same with its machine.
+    pub name: String,
+    /// The schedule.
+    pub module: Module,
+}
+
+/// Machines for an algorithm with that many axes: the generator's text, and sizes of its axes.
+fn shapes(axes: usize, ranks: &RangeInclusive<u64>) -> Vec<(String, Vec<i64>)> {
+    if axes == 1 {
+        return ranks.clone().map(|p| (format!("ring({p})"), vec![p as i64])).collect();
+    }
+    let most = *ranks.end() as i64;
+    let mut sizes: Vec<Vec<i64>> = vec![vec![]];
+    for _ in 0..axes {
+        let longer = |s: Vec<i64>| (2..=most).map(move |n| [s.clone(), vec![n]].concat());
+        sizes = sizes.into_iter().flat_map(longer).filter(|s| s.iter().product::<i64>() <= most).collect();
+    }
+    sizes.retain(|s| ranks.contains(&(s.iter().product::<i64>() as u64)));
+    let mut out = vec![];
+    for s in sizes {
+        let list: Vec<String> = s.iter().map(i64::to_string).collect();
+        for kind in ["torus", "mesh"] {
+            out.push((format!("{kind}({})", list.join(",")), s.clone()));
+        }
+    }
+    out
+}
+
+/// The schedules of some algorithms.
+///
+/// # Errors
+/// Of lowering or a pass, for a shape that the algorithm says it is for.
+pub fn algorithms(
+    session: &mut Session,
+    loaded: &Loaded,
+    ids: &[AlgId],
+    ranks: &RangeInclusive<u64>,
+) -> Result<Vec<Subject>, Diagnostics> {
+    let mut loaded = loaded.clone();
+    let mut out = vec![];
+    for id in ids {
+        let decl = loaded.library.algorithm(*id).clone();
+        let algorithm = format!("{}.{}", decl.coll.node, decl.name.node);
+        for (shape, sizes) in shapes(decl.axes.len(), ranks) {
+            let p: i64 = sizes.iter().product();
+            let root = if p % 2 == 1 { p - 1 } else { 0 };
+            let rooted = decl.root.is_some();
+            let call = Call {
+                alg: *id,
+                sizes: sizes.clone(),
+                root: rooted.then(|| coordinates(&sizes, root)),
+                args: vec![],
+            };
+            if !is_legal(&loaded.library, &call).unwrap_or(false) {
+                continue;
+            }
+            let file = session.add_text("<topology>", &shape);
+            loaded.root = Some(decl.name.span.file);
+            let mut options = LowerOptions {
+                algorithm: Some(algorithm.clone()),
+                topology: Some((shape.clone(), file)),
+                ..LowerOptions::default()
+            };
+            if rooted {
+                options.defines.push(("root".into(), root.to_string()));
+            }
+            let Some(module) = small(&loaded, &options, p as u64)? else { continue };
+            out.push(Subject {
+                algorithm: algorithm.clone(),
+                name: format!("{algorithm} on {shape}"),
+                module,
+            });
+        }
+    }
+    Ok(out)
+}
+
+/// Elements that every number of chunks up to 10 divides.
+const MANY: u64 = 5040;
+
+/// The schedule with the fewest elements for which no chunk is empty; none if it cannot be had on the shape.
+fn small(loaded: &Loaded, options: &LowerOptions, p: u64) -> Result<Option<Module>, Diagnostics> {
+    let first = match module(loaded, options, MANY) {
+        Ok(m) => m,
+        // A condition that is false makes the shape illegal, not the algorithm wrong.
+        Err(d) if d.list.iter().all(|d| d.code == "E024") => return Ok(None),
+        Err(d) => return Err(d),
+    };
+    let n = fewest(&first).min(MANY);
+    module(loaded, options, if p % 2 == 0 { n } else { n + n / 2 }).map(Some)
+}
+
+fn module(loaded: &Loaded, options: &LowerOptions, n: u64) -> Result<Module, Diagnostics> {
+    let mut options = options.clone();
+    options.defines.push(("n".into(), n.to_string()));
+    let lowered = lower(loaded, &options)?;
+    let mut module = lowered.module;
+    let cx = PassCx::new(&loaded.library, Some(&lowered.topology));
+    Pipeline::named("default")?.run(&mut module, &cx, &mut [&mut Nothing])?;
+    Ok(module)
+}
+
+/// What `MANY` elements may shrink to until a chunk has one element.
+fn fewest(module: &Module) -> u64 {
+    let Some(s) = module.schedule() else { return MANY };
+    let Ok(program) = Program::compile(s) else { return MANY };
+    let mut most = 1;
+    let mut look = |a: &Access, rank: u64| {
+        if let (Mem::Buffer(b), true) = (a.mem, a.operand != u32::MAX && a.len > 0) {
+            let all = program.elements(kbc_ir::schedule::BufferId(b), rank).unwrap_or(0);
+            if all > 0 {
+                // The chunk is one of `den` of a line of `all` elements.
+                most = most.max((MANY * a.den as u64).div_ceil(all));
+            }
+        }
+    };
+    for rank in 0..program.ranks() {
+        for stream in 0..program.streams.len() as u32 {
+            let mut cursor = Cursor::new(&program, rank, stream, 0);
+            while let Ok(Some(step)) = cursor.next_step() {
+                match step {
+                    Step::Act(Act::Copy { dst, src } | Act::Reduce { dst, src, .. }, ..) => {
+                        look(&dst, rank);
+                        look(&src, rank);
+                    }
+                    Step::Act(Act::Put { src, .. }, ..) => look(&src, rank),
+                    Step::Act(Act::Get { dst, .. }, ..) => look(&dst, rank),
+                    _ => {}
+                }
+            }
+        }
+    }
+    most.max(1)
+}
+
+/// The algorithms of a file, or of the library, in the order of the text.
+pub fn ids(loaded: &Loaded, file: Option<FileId>) -> Vec<AlgId> {
+    match file {
+        Some(file) => loaded.library.algorithms_in(file),
+        None => loaded.library.algorithms().collect(),
+    }
+}

@@ -1,0 +1,72 @@
+//! A sample of `kbc mutate` (SYNC-7): a few hundred mutants of several algorithms on lines, tori and meshes. None
+//! escapes the checker, nothing that is right is refused, and the counts add up.
+
+mod common;
+
+use common::{kbc, root};
+use serde_json::Value;
+
+fn report(args: &[&str]) -> (Value, i32) {
+    let out = kbc(root(), args, "");
+    let json =
+        serde_json::from_str(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}{}", out.stdout, out.stderr));
+    (json, out.code)
+}
+
+fn number(v: &Value, name: &str) -> u64 {
+    v[name].as_u64().unwrap_or_else(|| panic!("{name} in {v}"))
+}
+
+/// `mutants = rejected + escaped + equivalent + unclassified`, and parts are no larger than wholes.
+fn adds_up(v: &Value) {
+    let n = |name| number(v, name);
+    assert_eq!(n("mutants"), n("rejected") + n("escaped") + n("equivalent") + n("unclassified"), "{v}");
+    assert!(n("refused") <= n("rejected") && n("rejected_but_equivalent") <= n("rejected"), "{v}");
+}
+
+#[test]
+fn no_mutant_of_the_library_escapes() {
+    let args =
+        ["mutate", "--ranks", "2..4", "--limit", "400", "--seed", "7", "--events", "40000", "--runs", "60"];
+    let (r, code) = report(&[&args[..], &["--report", "json"]].concat());
+    let escaped = r["escaped_list"].as_array().expect("a list");
+    assert!(escaped.is_empty(), "{escaped:#?}");
+    let alarms = r["false_alarm_list"].as_array().expect("a list");
+    assert!(alarms.is_empty(), "{alarms:#?}");
+    assert_eq!((r["ok"].as_bool(), code), (Some(true), 0));
+    adds_up(&r);
+    assert!(number(&r, "mutants") >= 300 && number(&r, "algorithms") >= 10, "{}", number(&r, "mutants"));
+    assert!(number(&r, "rejected") > number(&r, "mutants") / 2);
+    assert_eq!(
+        number(&r, "equivalent") + number(&r, "rejected_but_equivalent"),
+        number(&r, "explored") + number(&r, "sampled")
+    );
+    // Lines, operators and targets are the same mutants.
+    for list in ["operators", "targets", "classes"] {
+        let lines = r[list].as_array().expect("a list");
+        lines.iter().for_each(adds_up);
+        for name in ["mutants", "rejected", "equivalent", "rejected_but_equivalent"] {
+            assert_eq!(lines.iter().map(|l| number(l, name)).sum::<u64>(), number(&r, name), "{list} {name}");
+        }
+    }
+    let reasons = r["reasons"].as_array().expect("a list");
+    assert_eq!(
+        reasons.iter().map(|x| number(x, "count")).sum::<u64>(),
+        number(&r, "rejected_but_equivalent")
+    );
+    assert!(
+        reasons.iter().all(|x| x["why"] != "refused where it stands"),
+        "a code without a reason: {reasons:#?}"
+    );
+}
+
+/// Threads share the work, not the answers.
+#[test]
+fn the_answer_does_not_depend_on_threads() {
+    let args =
+        ["mutate", "--algorithm", "all_gather.ring", "--ranks", "3", "--limit", "60", "--report", "json"];
+    let one = kbc(root(), &[&args[..], &["--jobs", "1"]].concat(), "");
+    let three = kbc(root(), &[&args[..], &["--jobs", "3"]].concat(), "");
+    assert_eq!(one.stdout, three.stdout);
+    assert!(!one.stdout.is_empty());
+}
