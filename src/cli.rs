@@ -227,15 +227,39 @@ pub struct Compile {
 /// `kbc check`
 #[derive(Args, Debug)]
 pub struct Check {
-    /// What is compiled.
-    #[command(flatten)]
-    pub source: Source,
+    /// A `.kb`, `.kir` or `.tile` file, `-` for standard input; without one the library is checked.
+    pub file: Option<String>,
+    /// Overrides a parameter: `-D tp=8`; for algorithms `-D p=8`, the number of ranks they are checked on.
+    #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]
+    pub define: Vec<String>,
+    /// Replaces the shape of the program's topology: `torus(2,3)`; or a machine file, `machine.yaml`.
+    #[arg(long, value_name = "SHAPE|FILE", help_heading = "Program")]
+    pub topology: Option<String>,
+    /// The program to take, if the file has several.
+    #[arg(long, value_name = "NAME", help_heading = "Program")]
+    pub program: Option<String>,
+    /// The algorithms of that name alone.
+    #[arg(long, value_name = "NAME", help_heading = "Program")]
+    pub algorithm: Option<String>,
     /// What a `.tile` text is verified for; a2a3 if nothing is said.
     #[arg(long)]
     pub target: Option<String>,
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
+}
+
+impl Check {
+    /// The part that every verb with a file has.
+    pub fn source(&self) -> Source {
+        Source {
+            file: self.file.clone().unwrap_or_default(),
+            define: self.define.clone(),
+            topology: self.topology.clone(),
+            program: self.program.clone(),
+            algorithm: self.algorithm.clone(),
+        }
+    }
 }
 
 /// `kbc run`
@@ -378,10 +402,14 @@ pub struct Passes {
 /// `kbc list`
 #[derive(Args, Debug)]
 pub struct List {
-    /// One of: algorithms (if nothing is said), collectives, kernels, operations, dtypes, reductions, topologies,
-    /// passes, targets, codes; behind it, files whose algorithms, collectives and kernels are listed beside the library's.
+    /// One of: algorithms (if nothing is said), collectives, functions, kernels, operations, dtypes, reductions, topologies,
+    /// passes, targets, codes; or the name of an algorithm; behind it, files whose declarations are listed beside the
+    /// library's.
     #[arg(value_name = "WHAT|FILE")]
     pub what: Vec<String>,
+    /// With the name of an algorithm: a size of its shape or a parameter, for its costs.
+    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    pub define: Vec<String>,
     /// Form of the table.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,

@@ -1,5 +1,6 @@
 //! One module a verb, and what several of them need.
 
+mod algorithms;
 pub mod bound;
 pub mod check;
 pub mod compile;

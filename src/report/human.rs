@@ -1,6 +1,6 @@
 //! A report for people.
 
-use super::{CompareReport, PerturbReport, Report, path};
+use super::{AlgorithmReport, CompareReport, PerturbReport, Report, path};
 
 /// Nanoseconds with a unit that keeps the number readable.
 pub fn time(ns: f64) -> String {
@@ -156,12 +156,25 @@ pub fn human(r: &Report) -> String {
         ));
     }
     for a in &r.algorithms {
+        let words: Vec<&str> = a.costs.iter().filter_map(|c| c.split(' ').next()).collect();
         line(format!(
-            "{} {}: right on {} up to {}",
+            "{} {}{}: right on {} up to {}, {} proven{}",
             a.collective,
             a.algorithm,
+            if a.variants == 0 { String::new() } else { format!(" (and {})", count(a.variants, "variant")) },
             count(a.shapes, "shape"),
-            count(a.largest, "rank")
+            count(a.largest, "rank"),
+            count(a.schedules, "schedule"),
+            if words.is_empty() { String::new() } else { format!("; {} as documented", words.join(", ")) }
+        ));
+    }
+    if r.algorithms.len() > 1 {
+        let sum = |f: fn(&AlgorithmReport) -> u64| r.algorithms.iter().map(f).sum::<u64>();
+        line(format!(
+            "{} algorithms, {} shapes, {} schedules",
+            r.algorithms.len(),
+            sum(|a| a.shapes),
+            sum(|a| a.schedules)
         ));
     }
     line(if r.ok { "ok".into() } else { "not ok".into() });

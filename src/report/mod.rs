@@ -384,4 +384,10 @@ pub struct AlgorithmReport {
     pub shapes: u64,
     /// The largest number of ranks among them.
     pub largest: u64,
+    /// Other arguments of its documentation with which it is right too.
+    pub variants: u64,
+    /// Schedules, on small shapes, that were built and proven.
+    pub schedules: u64,
+    /// Costs of its documentation that are those of its rounds on every shape: `rounds p - 1`.
+    pub costs: Vec<String>,
 }

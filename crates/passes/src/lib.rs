@@ -5,6 +5,7 @@
 //! backend comes after.
 
 pub mod allocate;
+pub mod alone;
 pub mod cost;
 pub mod expand;
 mod fresh;

@@ -87,7 +87,11 @@ fn the_number_of_lines_does_not_depend_on_the_ranks() {
 #[test]
 fn the_library_is_symbolic() {
     let world = World::shipped();
-    let shapes = |axes| match axes { 1 => vec![vec![6], vec![8]], 2 => vec![vec![2, 4]], _ => vec![vec![2, 2, 2]] };
+    let shapes = |axes| match axes {
+        1 => vec![vec![6], vec![8]],
+        2 => vec![vec![2, 4]],
+        _ => vec![vec![2, 2, 2]],
+    };
     let mut written_out = std::collections::BTreeSet::new();
     for case in world.cases(&shapes, &|_| vec![1]) {
         let p = case.ranks();
