@@ -105,7 +105,7 @@
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{CALL, Ref, SOp, SStmt, Schedule, WindowId};
+use kbc_ir::schedule::{CALL, Point, Ref, SOp, SStmt, Schedule, WindowId};
 use kbc_ir::{Module, Props};
 
 /// The record of `allocate`.
@@ -132,8 +132,9 @@ impl Pass for Allocate {
     fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let schedule = schedule_of(module, &INFO)?;
         for w in 0..schedule.windows.len() as u32 {
-            if !alternates(schedule, WindowId(w)) && total(schedule, WindowId(w)) {
-                alternate(schedule, WindowId(w));
+            let w = WindowId(w);
+            if reserved(schedule, w) && !alternates(schedule, w) && total(schedule, w) {
+                alternate(schedule, w);
             }
         }
         let mut at: u64 = 0;
@@ -168,6 +169,19 @@ fn uses(list: &[SStmt], w: WindowId, f: &dyn Fn(&Expr) -> bool) -> bool {
             _ => false,
         },
     })
+}
+
+/// Whether anybody asks if a slot of the window may be written again; otherwise other messages imply it.
+pub(crate) fn reserved(s: &Schedule, w: WindowId) -> bool {
+    fn asks(list: &[SStmt], w: WindowId) -> bool {
+        list.iter().any(|s| match s {
+            SStmt::For { body, .. } => asks(body, w),
+            SStmt::If { then, other, .. } => asks(then, w) || asks(other, w),
+            SStmt::Op(SOp::Mark { point: Point::Reserve | Point::Free, window, .. }, _) => *window == w,
+            SStmt::Op(..) => false,
+        })
+    }
+    s.regions.iter().any(|r| bodies(r).any(|b| asks(b, w)))
 }
 
 /// Whether the window's slots already depend on the call.

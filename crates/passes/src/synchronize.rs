@@ -107,7 +107,7 @@
 //!
 //! Not done here: dropping arrivals or credits that others imply (the least set of LANGUAGE 7.1, rule 7); barriers.
 
-use crate::allocate::alternates;
+use crate::allocate::{alternates, reserved};
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
@@ -228,6 +228,7 @@ fn visit<'r>(r: &'r Region, f: &mut dyn FnMut(&'r SOp, &[Turn<'r>], bool)) {
 
 fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
     let alternate = alternates(s, w);
+    let asked = !alternate && reserved(s, w);
     let window = s.window(w).clone();
     let slots = (if alternate { window.slots / 2 } else { window.slots }) as i64;
     let messages = messages(s, r, w).unwrap_or(slots);
@@ -243,7 +244,7 @@ fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
         SignalId(s.signals.len() as u32 - 1)
     };
     let arrival = signal("arrived", if counted.is_some() { 1 } else { messages }, SignalUse::Arrival);
-    let credit = (!alternate).then(|| signal("free", messages * ranks, SignalUse::Credit));
+    let credit = asked.then(|| signal("free", messages * ranks, SignalUse::Credit));
     Plan { arrival, counted, credit, messages }
 }
 

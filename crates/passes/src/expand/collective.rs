@@ -5,7 +5,7 @@
 //! region's operands; what the operations are is [`super::emit`] and [`super::concrete`].
 
 use super::body::{Builder, MAX_UNROLLED, Use};
-use super::emit::Emitter;
+use super::emit::{Emitter, Marks};
 use super::legal::Legal;
 use super::options;
 use super::promise::promise;
@@ -18,8 +18,13 @@ use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 use kbc_ir::types::{DType, MemKind, ReduceOp};
 use kbc_rounds::ast::AlgorithmDecl;
+use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::library::{AlgId, CollId, Library};
+use kbc_rounds::rounds::{Call, coordinates};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// An argument of a use.
 #[derive(Clone, Debug)]
@@ -56,14 +61,47 @@ pub struct Request<'a> {
     pub name: Name,
     /// Where it comes from.
     pub span: Span,
+    /// What has been found out about algorithms so far.
+    pub known: &'a Known,
+}
+
+/// Whether one slot a message needs no credit, by algorithm, shape and parameters: found once, asked for every use.
+#[derive(Default)]
+pub struct Known(RefCell<BTreeMap<Call, bool>>);
+
+impl Known {
+    fn one_slot(&self, r: &Request<'_>) -> bool {
+        let call = Call { root: None, ..call(r) };
+        if let Some(known) = self.0.borrow().get(&call) {
+            return *known;
+        }
+        let found = crate::order::choose::one_slot(r.lib, call.alg, &call.sizes, &call.args);
+        self.0.borrow_mut().insert(call, found);
+        found
+    }
+}
+
+/// The use as the evaluation to rounds wants it.
+pub(super) fn call(r: &Request<'_>) -> Call {
+    let decl = r.lib.algorithm(r.alg);
+    let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
+    let value = |v: &Arg| match v {
+        Arg::Int(i) => Value::Int(*i),
+        Arg::Word(w) => Value::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
+    };
+    let own = |n: &str| decl.params.iter().any(|(p, _)| p.node == *n);
+    let args = r.args.iter().filter(|(n, _)| own(n)).map(|(n, v)| (n.clone(), value(v))).collect();
+    let root = r.root.map(|c| coordinates(&sizes, c as i64));
+    Call { alg: r.alg, sizes, root, args }
 }
 
 /// Appends the region (with its windows, tables and scratch) to the schedule.
 pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics> {
     let (params, memory) = options::split(r)?;
+    let marks = Marks { reuse: !r.known.one_slot(r) };
     let mut reasons: Vec<(String, Span)> = vec![];
     for unroll in [false, true] {
-        match attempt(r, &params, memory, unroll, out) {
+        match attempt(r, &params, (memory, marks), unroll, out) {
             Ok(()) => return Ok(()),
             Err(Stop::Error(d)) => return Err((*d).into()),
             Err(Stop::NotSymbolic(why, span)) if !reasons.contains(&(why.clone(), span)) => {
@@ -72,7 +110,7 @@ pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics
             Err(Stop::NotSymbolic(..)) => {}
         }
     }
-    super::concrete::collective(r, memory, out).map_err(|mut d| {
+    super::concrete::collective(r, memory, marks, out).map_err(|mut d| {
         for e in d.list.iter_mut().filter(|e| e.code == "E331") {
             for (why, span) in &reasons {
                 e.notes.push(format!("no symbolic form: {why}"));
@@ -85,7 +123,7 @@ pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics
 }
 
 /// Names of the region's coordinates: the algorithm's own where they fit.
-fn coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
+fn region_coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
     sizes
         .iter()
         .enumerate()
@@ -101,13 +139,13 @@ fn coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
 fn attempt(
     r: &Request<'_>,
     params: &[(String, Sym)],
-    memory: MemKind,
+    (memory, marks): (MemKind, Marks),
     unroll: bool,
     out: &mut Schedule,
 ) -> Res<()> {
     let decl = r.lib.algorithm(r.alg);
     let coll = r.lib.collective(r.coll);
-    let world = World { coords: coordinates(decl, &r.sizes) };
+    let world = World { coords: region_coordinates(decl, &r.sizes) };
     let mut cx = Cx { eval: Evaluator { lib: r.lib }, ranges: Ranges::default(), fresh: Fresh::default() };
     for (n, size) in &world.coords {
         cx.ranges.coord(n, *size);
@@ -157,6 +195,7 @@ fn attempt(
         first_window: out.windows.len() as u32,
         lanes: vec![],
         region: r.name.clone(),
+        marks,
     };
     let main = e.nodes(&nodes, &mut vec![])?;
     let (windows, lanes) = (e.windows, e.lanes);

@@ -3,7 +3,8 @@
 //! For algorithms whose text has no symbolic form in rank and step. The schedule grows with ranks and steps, so there
 //! is a limit, and above it an error that says why the shorter ways did not work.
 
-use super::collective::{Arg, Request, capacity, label, window};
+use super::collective::{Request, call, capacity, label, window};
+use super::emit::Marks;
 use super::legal;
 use super::promise::promise;
 use super::sym::Stop;
@@ -12,9 +13,7 @@ use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 use kbc_ir::types::{MemKind, Mesh};
-use kbc_rounds::eval::{AlgRef, Value};
-use kbc_rounds::rounds::{Call, Limits, Rounds, Transfer, coordinates};
-use std::sync::Arc;
+use kbc_rounds::rounds::{Limits, Rounds, Transfer, coordinates};
 
 /// Transfers (pieces of messages) a schedule with a role a rank may have.
 pub(super) const MAX_TRANSFERS: usize = 40_000;
@@ -33,23 +32,8 @@ struct Piece {
 }
 
 fn rounds(r: &Request<'_>) -> Result<Rounds, Diagnostics> {
-    let decl = r.lib.algorithm(r.alg);
-    let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
-    let args = r
-        .args
-        .iter()
-        .filter(|(n, _)| decl.params.iter().any(|(p, _)| p.node == *n))
-        .map(|(n, v)| {
-            let v = match v {
-                Arg::Int(i) => Value::Int(*i),
-                Arg::Word(w) => Value::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
-            };
-            (n.clone(), v)
-        })
-        .collect();
-    let root = r.root.map(|c| coordinates(&sizes, c as i64));
     let limits = Limits { transfers: MAX_TRANSFERS, ..Limits::default() };
-    let rounds = kbc_rounds::expand::expand(r.lib, &Call { alg: r.alg, sizes, root, args }, &limits);
+    let rounds = kbc_rounds::expand::expand(r.lib, &call(r), &limits);
     let rounds = rounds.map_err(|mut d| {
         for e in &mut d.list {
             if e.code == "E040" {
@@ -105,7 +89,12 @@ fn runs(t: &Transfer) -> Vec<(u32, u32, u32)> {
 }
 
 /// Appends the region with a role a rank.
-pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -> Result<(), Diagnostics> {
+pub(super) fn collective(
+    r: &Request<'_>,
+    memory: MemKind,
+    marks: Marks,
+    out: &mut Schedule,
+) -> Result<(), Diagnostics> {
     let rounds = rounds(r)?;
     let own = r.operands.len();
     let coll = r.lib.collective(r.coll);
@@ -177,6 +166,7 @@ pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -
         locals: &locals,
         slot: &slot,
         message: &message,
+        marks,
         window: id,
         red: r.red,
         place: &place,
@@ -335,6 +325,7 @@ struct Roles<'x> {
     locals: &'x [(usize, &'x Transfer)],
     slot: &'x [i64],
     message: &'x [i64],
+    marks: Marks,
     window: WindowId,
     red: kbc_ir::types::ReduceOp,
     place: &'x dyn Fn(u32) -> Peer,
@@ -370,7 +361,8 @@ impl Roles<'_> {
             let span = self.pieces[list[at]].span;
             let (before, after) =
                 if send { (Point::Reserve, Point::Publish) } else { (Point::Expect, Point::Free) };
-            out.push(SStmt::Op(mark(before), span));
+            let marked = |p| self.marks.reuse || matches!(p, Point::Publish | Point::Expect);
+            out.extend(marked(before).then(|| SStmt::Op(mark(before), span)));
             for &i in &list[at..end] {
                 let p = &self.pieces[i];
                 let land = Ref::Slot { window: self.window, slot: slot(i) };
@@ -386,7 +378,7 @@ impl Roles<'_> {
                     out.push(SStmt::Op(op, *span));
                 }
             }
-            out.push(SStmt::Op(mark(after), span));
+            out.extend(marked(after).then(|| SStmt::Op(mark(after), span)));
             at = end;
         }
     }

@@ -35,6 +35,15 @@ pub(super) struct Emitter<'b, 'a> {
     pub(super) lanes: Vec<Lane>,
     /// Prefix of stream and event names.
     pub(super) region: Name,
+    /// Which marks its messages get.
+    pub(super) marks: Marks,
+}
+
+/// Which points of a message are marked: always that it is there and that it is waited for.
+#[derive(Clone, Copy)]
+pub(super) struct Marks {
+    /// That its slot may be written, and may be written again: not where other messages imply it.
+    pub(super) reuse: bool,
 }
 
 pub(super) struct Message {
@@ -274,7 +283,10 @@ impl Emitter<'_, '_> {
             let slot = see(&message, end);
             SStmt::Op(SOp::Mark { point, peer: end.peer.clone(), window, slot }, t.span)
         };
-        let mut send = vec![mark(Point::Reserve, sender)];
+        let mut send = vec![];
+        if self.marks.reuse {
+            send.push(mark(Point::Reserve, sender));
+        }
         let put = SOp::Put {
             src: self.chunk(&t.src, sender),
             peer: sender.peer.clone(),
@@ -293,7 +305,9 @@ impl Emitter<'_, '_> {
             let done = self.pieces(&d.to, receiver, vec![SStmt::Op(op, d.span)]);
             receive.extend(guarded(&see(&d.cond, receiver), done));
         }
-        receive.push(mark(Point::Free, receiver));
+        if self.marks.reuse {
+            receive.push(mark(Point::Free, receiver));
+        }
         Ok((around(sender, send), around(receiver, receive)))
     }
 

@@ -3,7 +3,8 @@
 //!
 //! The algorithm's rounds become operations in program order: sends, local moves, receives. Every message lands in slots
 //! of its own in a window, one for each piece that is not contiguous, and its four points (`reserve`, `publish`,
-//! `expect`, `free`) stay marks. Additions of one round come in the order of the language: own value, then the sources by
+//! `expect`, `free`) stay marks. `reserve` and `free` are left out where the order graph ([`crate::order`]) says that the
+//! algorithm's other messages imply them: its slots serve call after call with no credit. Additions of one round come in the order of the language: own value, then the sources by
 //! (source - receiver) mod p. What goes to several places of one peer in one round travels once.
 //!
 //! Loops stay loops and ranks stay symbolic wherever the text allows: a ring on 16,384 ranks has the lines of a ring on 4.
@@ -58,19 +59,15 @@
 //!   role all
 //!     stream main
 //!       for s in 1..4
-//!         reserve ((r + 1) mod 4) : @all_reduce_w0[s - 1]
 //!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[s - 1]
 //!         publish ((r + 1) mod 4) : @all_reduce_w0[s - 1]
 //!         expect ((r - 1) mod 4) : @all_reduce_w0[s - 1]
 //!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[s - 1]
-//!         free ((r - 1) mod 4) : @all_reduce_w0[s - 1]
 //!       for s_2 in 0..3
-//!         reserve ((r + 1) mod 4) : @all_reduce_w1[s_2]
 //!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[s_2]
 //!         publish ((r + 1) mod 4) : @all_reduce_w1[s_2]
 //!         expect ((r - 1) mod 4) : @all_reduce_w1[s_2]
 //!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[s_2]
-//!         free ((r - 1) mod 4) : @all_reduce_w1[s_2]
 //!
 //! region @local_2 local after @all_reduce
 //!   role all
@@ -98,7 +95,7 @@ mod sym;
 mod together;
 mod view;
 
-pub use collective::{Arg, Request, collective};
+pub use collective::{Arg, Known, Request, collective};
 pub use promise::promise_of;
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};

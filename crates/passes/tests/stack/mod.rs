@@ -21,7 +21,7 @@ use kbc_ir::promise::{Cell, Clause};
 use kbc_ir::schedule::*;
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_ir::{Body, Module, Name, Props, verify};
-use kbc_passes::expand::{Arg, Request, collective};
+use kbc_passes::expand::{Arg, Known, Request, collective};
 use kbc_passes::{Pass, PassCx};
 use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::library::{AlgId, Decls, Layer, Library};
@@ -361,6 +361,7 @@ pub fn expanded(world: &World, case: &Case, l: &Layout) -> Result<Module, Diagno
         largest: three.iter().map(|t| t.largest).collect(),
         name: "c".into(),
         span: Span::NONE,
+        known: &Known::default(),
     };
     collective(&request, &mut s)?;
     s.regions.push(local("store", store, vec![RegionId(1)]));
