@@ -226,10 +226,15 @@ pub struct Compile {
 
 /// `kbc check`
 #[derive(Args, Debug)]
+#[command(mut_arg("file", |a| a.required(false).required_unless_present("sync").default_value_if("sync", "true", "")))]
 pub struct Check {
     /// What is compiled.
     #[command(flatten)]
     pub source: Source,
+    /// Counts the signals of every algorithm of the file, or of the library, against a barrier a round: on 4 and 8 ranks, or
+    /// as many as `-D p=` says; with `--algorithm` also where its messages could land otherwise.
+    #[arg(long)]
+    pub sync: bool,
     /// What a `.tile` text is verified for; a2a3 if nothing is said.
     #[arg(long)]
     pub target: Option<String>,

@@ -19,6 +19,9 @@ use kbc_rounds::{AlgId, Call, Library, Limits, Verifier};
 /// # Errors
 /// What is wrong with it.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
+    if args.sync {
+        return super::sync::run(session, args);
+    }
     if args.source.file.ends_with(".tile") {
         return tile::check(session, args);
     }
@@ -105,7 +108,7 @@ fn schedule(session: &mut Session, args: &Check) -> Outcome {
 }
 
 /// `-D p=..`: the number of ranks to check on; shapes of LANGUAGE 5 if absent.
-fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
+pub(super) fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
     let mut ranks = None;
     for (name, value) in defines(&source.define)? {
         let number = value.parse::<i64>().ok().filter(|v| *v >= 1);
@@ -135,7 +138,7 @@ fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
 }
 
 /// Shapes an algorithm with that many axes is checked on: those of LANGUAGE 5, or those with `ranks` ranks.
-fn shapes(axes: usize, ranks: Option<i64>) -> Vec<Vec<i64>> {
+pub(super) fn shapes(axes: usize, ranks: Option<i64>) -> Vec<Vec<i64>> {
     let legal = |s: &Vec<i64>| match ranks {
         Some(p) => s.iter().product::<i64>() == p,
         None => match s.len() {

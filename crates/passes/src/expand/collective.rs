@@ -7,7 +7,7 @@
 use super::body::{Builder, MAX_UNROLLED, Use};
 use super::emit::{Emitter, Marks};
 use super::legal::Legal;
-use super::options;
+use super::options::{self, Options};
 use super::promise::promise;
 use super::region::{Cx, Fresh, Region as Chunks};
 use super::sym::{Evaluator, Ranges, Res, Stop, Sym};
@@ -97,11 +97,11 @@ pub(super) fn call(r: &Request<'_>) -> Call {
 
 /// Appends the region (with its windows, tables and scratch) to the schedule.
 pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics> {
-    let (params, memory) = options::split(r)?;
+    let (params, options) = options::split(r)?;
     let marks = Marks { reuse: !r.known.one_slot(r) };
     let mut reasons: Vec<(String, Span)> = vec![];
     for unroll in [false, true] {
-        match attempt(r, &params, (memory, marks), unroll, out) {
+        match attempt(r, &params, (&options, marks), unroll, out) {
             Ok(()) => return Ok(()),
             Err(Stop::Error(d)) => return Err((*d).into()),
             Err(Stop::NotSymbolic(why, span)) if !reasons.contains(&(why.clone(), span)) => {
@@ -110,7 +110,7 @@ pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics
             Err(Stop::NotSymbolic(..)) => {}
         }
     }
-    super::concrete::collective(r, memory, marks, out).map_err(|mut d| {
+    super::concrete::collective(r, &options, marks, out).map_err(|mut d| {
         for e in d.list.iter_mut().filter(|e| e.code == "E331") {
             for (why, span) in &reasons {
                 e.notes.push(format!("no symbolic form: {why}"));
@@ -139,7 +139,7 @@ fn region_coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
 fn attempt(
     r: &Request<'_>,
     params: &[(String, Sym)],
-    (memory, marks): (MemKind, Marks),
+    (options, marks): (&Options, Marks),
     unroll: bool,
     out: &mut Schedule,
 ) -> Res<()> {
@@ -164,6 +164,7 @@ fn attempt(
         operands: r.operands.len() as u32,
         transfers: 0,
         depth: 0,
+        loops: 0,
         world: world.clone(),
         tables: vec![],
     };
@@ -183,6 +184,7 @@ fn attempt(
         guard: Expr::Int(1),
         each: vec![],
         at: r.span,
+        options: options.clone(),
     })?;
     let lines = r.operands.iter().map(|o| &o.1);
     let scratch = b.scratch.iter().map(|s| &r.operands[s.like as usize].1);
@@ -242,7 +244,7 @@ fn attempt(
             .map(|f| capacity(&r.operands[like as usize].1, r.largest[like as usize], *f))
             .max()
             .unwrap_or(0);
-        out.windows.push(window(r, i, dtype, w.slots as u64, capacity, memory, w.span));
+        out.windows.push(window(r, i, dtype, w.slots as u64, capacity, options.memory, w.span));
     }
     out.tables.extend(b.tables);
     let mut streams = vec![Stream { name: MAIN.into(), body: main }];

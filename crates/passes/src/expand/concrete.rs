@@ -6,13 +6,14 @@
 use super::collective::{Request, call, capacity, label, window};
 use super::emit::Marks;
 use super::legal;
+use super::options::Options;
 use super::promise::promise;
 use super::sym::Stop;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
-use kbc_ir::types::{MemKind, Mesh};
+use kbc_ir::types::Mesh;
 use kbc_rounds::rounds::{Limits, Rounds, Transfer, coordinates};
 
 /// Transfers (pieces of messages) a schedule with a role a rank may have.
@@ -31,7 +32,7 @@ struct Piece {
     span: Span,
 }
 
-fn rounds(r: &Request<'_>) -> Result<Rounds, Diagnostics> {
+fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
     let limits = Limits { transfers: MAX_TRANSFERS, ..Limits::default() };
     let rounds = kbc_rounds::expand::expand(r.lib, &call(r), &limits);
     let rounds = rounds.map_err(|mut d| {
@@ -47,8 +48,16 @@ fn rounds(r: &Request<'_>) -> Result<Rounds, Diagnostics> {
         d
     })?;
     for u in &rounds.uses {
+        let mut inside = Options::default();
         for (name, value) in &u.options {
-            super::options::honoured(name, value, u.span)?;
+            inside.set(name, value, true, u.span)?;
+        }
+        inside.unmoved(u.span)?;
+    }
+    let mut rounds = rounds;
+    for (lanes, delay) in [(options.pipeline, 1), (options.instances, 0)] {
+        if lanes > 1 {
+            rounds = rounds.in_lanes(lanes as u32, delay, &limits).map_err(|d| Diagnostics::from(*d))?;
         }
     }
     Ok(rounds)
@@ -91,11 +100,11 @@ fn runs(t: &Transfer) -> Vec<(u32, u32, u32)> {
 /// Appends the region with a role a rank.
 pub(super) fn collective(
     r: &Request<'_>,
-    memory: MemKind,
+    options: &Options,
     marks: Marks,
     out: &mut Schedule,
 ) -> Result<(), Diagnostics> {
-    let rounds = rounds(r)?;
+    let rounds = rounds(r, options)?;
     let own = r.operands.len();
     let coll = r.lib.collective(r.coll);
     let mut operands: Vec<Operand> = coll
@@ -155,7 +164,7 @@ pub(super) fn collective(
     let id = WindowId(out.windows.len() as u32);
     let dtype = out.buffer(r.operands[0].0).dtype;
     if slots > 0 {
-        out.windows.push(window(r, 0, dtype, slots as u64, most, memory, r.span));
+        out.windows.push(window(r, 0, dtype, slots as u64, most, options.memory, r.span));
     }
     let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
     let place =

@@ -76,13 +76,14 @@
 //! ```
 //!
 //! Not done here: whether slots are used again in the next call (`allocate`), signals and fences (`synchronize`), options
-//! that change the shape of the schedule (`pipeline`, `instances`, `overlap`).
+//! that ask for the producer or consumer of a collective (`overlap`, `cores`).
 
 mod body;
 mod collective;
 mod concrete;
 mod emit;
 mod inverse;
+mod lanes;
 mod legal;
 mod lower;
 mod message;
@@ -101,7 +102,14 @@ pub use promise::promise_of;
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
 use kbc_diag::Diagnostics;
 use kbc_ir::module::Body;
+use kbc_ir::types::ReduceOp;
 use kbc_ir::{Module, Props};
+use kbc_rounds::library::{CollId, Library};
+
+/// Whether a collective promises that every rank's result depends on every rank's input.
+pub fn is_total(lib: &Library, coll: CollId, root: Option<u64>) -> bool {
+    promise::promise(lib, lib.collective(coll), root, ReduceOp::Sum).is_ok_and(|p| p.is_total())
+}
 
 /// The record of `expand`.
 pub static INFO: PassInfo = PassInfo {

@@ -70,3 +70,10 @@ pub fn one_slot(lib: &Library, alg: AlgId, sizes: &[i64], args: &[(String, Value
     }
     seen > 0 || ranks <= ALONE && free(sizes) == Some(true)
 }
+
+/// Where the messages of an algorithm land in the schedules made of it, unless its use says otherwise: in one slot a
+/// message if that needs no credit; else in two, if every rank's result depends on every rank's input (`total`); else in
+/// one, with a credit for each reuse.
+pub fn policy(lib: &Library, call: &Call, total: bool) -> Policy {
+    if total && !one_slot(lib, call.alg, &call.sizes, &call.args) { Policy::Alternate } else { Policy::PerMessage }
+}
