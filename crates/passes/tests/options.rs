@@ -115,3 +115,39 @@ fn lanes_are_delayed_or_side_by_side() {
     let m = made("all_reduce ring(instances: 4)", 4);
     assert_eq!(stack::region(&m).roles[0].streams.len(), 4);
 }
+
+/// Algorithms whose ranks always send to the same neighbours, in one piece.
+fn rotates(name: &str) -> bool {
+    name.contains("ring") || name == "all_reduce torus2"
+}
+
+#[test]
+fn slots_in_rotation() {
+    sweep(&["slots: 1", "slots: 2", "slots: 3", "slots: 8", "slots: 2, instances: 2"], &|name, _| !rotates(name));
+}
+
+/// The credits of a rotation are those of LANGUAGE 7.2: all below p slots, none from there on.
+#[test]
+fn a_rotation_of_p_slots_needs_no_credits() {
+    let world = World::reference();
+    for (name, p, k, credits) in [
+        ("all_reduce ring", 5, 4, true),
+        ("all_reduce ring", 5, 5, false),
+        ("all_reduce ring", 5, 7, false),
+        ("all_gather ring", 5, 4, true),
+        ("all_gather ring", 5, 5, false),
+        ("reduce_scatter ring", 4, 3, true),
+        ("reduce_scatter ring", 4, 4, false),
+        ("all_reduce bidirectional_ring", 5, 1, true),
+        ("all_reduce bidirectional_ring", 5, 2, false),
+        ("all_gather bidirectional_ring", 5, 2, false),
+    ] {
+        let case = world.case(&format!("{name}(slots: {k})"), &[p], None);
+        let m = stack::synchronized(world, &case, &Layout { unit: p, ..Layout::ints(6 * p) }).unwrap();
+        let c = stack::count::count(&m);
+        let windows = &m.schedule().unwrap().windows;
+        assert!(windows.iter().all(|w| w.slots == k), "{}", world.show(&case));
+        assert_eq!(windows.len(), 1 + usize::from(name.contains("bidirectional")), "{}", world.show(&case));
+        assert_eq!(c.credits, if credits { c.messages } else { 0 }, "{}", world.show(&case));
+    }
+}

@@ -4,7 +4,7 @@
 //! rank from concrete rounds. The last two have limits and say so. Owns the choice, the windows' sizes and the
 //! region's operands; what the operations are is [`super::emit`] and [`super::concrete`].
 
-use super::body::{Builder, MAX_UNROLLED, Use};
+use super::body::{Builder, MAX_UNROLLED, Node, Use};
 use super::emit::{Emitter, Marks};
 use super::legal::Legal;
 use super::options::{self, Options};
@@ -12,6 +12,7 @@ use super::promise::promise;
 use super::region::{Cx, Fresh, Region as Chunks};
 use super::sym::{Evaluator, Ranges, Res, Stop, Sym};
 use super::view::{Group, World};
+use crate::order::{Within, choose};
 use kbc_diag::{Diagnostics, Label, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
@@ -75,7 +76,7 @@ impl Known {
         if let Some(known) = self.0.borrow().get(&call) {
             return *known;
         }
-        let found = crate::order::choose::one_slot(r.lib, call.alg, &call.sizes, &call.args);
+        let found = choose::one_slot(r.lib, call.alg, &call.sizes, &call.args);
         self.0.borrow_mut().insert(call, found);
         found
     }
@@ -98,10 +99,9 @@ pub(super) fn call(r: &Request<'_>) -> Call {
 /// Appends the region (with its windows, tables and scratch) to the schedule.
 pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics> {
     let (params, options) = options::split(r)?;
-    let marks = Marks { reuse: !r.known.one_slot(r) };
     let mut reasons: Vec<(String, Span)> = vec![];
     for unroll in [false, true] {
-        match attempt(r, &params, (&options, marks), unroll, out) {
+        match attempt(r, &params, &options, unroll, out) {
             Ok(()) => return Ok(()),
             Err(Stop::Error(d)) => return Err((*d).into()),
             Err(Stop::NotSymbolic(why, span)) if !reasons.contains(&(why.clone(), span)) => {
@@ -110,7 +110,7 @@ pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics
             Err(Stop::NotSymbolic(..)) => {}
         }
     }
-    super::concrete::collective(r, &options, marks, out).map_err(|mut d| {
+    super::concrete::collective(r, &options, Marks::of(r, &options, false), out).map_err(|mut d| {
         for e in d.list.iter_mut().filter(|e| e.code == "E331") {
             for (why, span) in &reasons {
                 e.notes.push(format!("no symbolic form: {why}"));
@@ -136,10 +136,23 @@ fn region_coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
         .collect()
 }
 
+impl Marks {
+    /// What the use asks for, and whether other messages imply it.
+    fn of(r: &Request<'_>, options: &Options, streams: bool) -> Marks {
+        let within = if streams { Within::Data } else { Within::Program };
+        let implied = match options.slots {
+            Some(_) if options.pipeline.max(options.instances) > 1 => false,
+            Some(k) => choose::rotation(r.lib, &call(r), k, within),
+            None => r.known.one_slot(r),
+        };
+        Marks { reuse: !implied, slots: options.slots }
+    }
+}
+
 fn attempt(
     r: &Request<'_>,
     params: &[(String, Sym)],
-    (options, marks): (&Options, Marks),
+    options: &Options,
     unroll: bool,
     out: &mut Schedule,
 ) -> Res<()> {
@@ -190,6 +203,7 @@ fn attempt(
     let scratch = b.scratch.iter().map(|s| &r.operands[s.like as usize].1);
     Legal::new(lines.chain(scratch).collect(), &world, (&out.mesh, &r.over), &b.cx.ranges, &b.tables)
         .nodes(&nodes, &mut vec![])?;
+    let streams = nodes.iter().any(|n| matches!(n, Node::Lanes(_)));
     let mut e = Emitter {
         b: &mut b,
         red: r.red,
@@ -197,10 +211,20 @@ fn attempt(
         first_window: out.windows.len() as u32,
         lanes: vec![],
         region: r.name.clone(),
-        marks,
+        marks: Marks::of(r, options, streams),
+        stream: 0,
     };
     let main = e.nodes(&nodes, &mut vec![])?;
-    let (windows, lanes) = (e.windows, e.lanes);
+    let (windows, mut lanes) = (e.windows, e.lanes);
+    let (mut main, rounds) = (main, windows.iter().filter_map(|w| w.round.as_ref()).collect::<Vec<_>>());
+    if !rounds.is_empty() {
+        // How many messages a neighbour gets is known now.
+        let f = |n: &Name| rounds.iter().find(|r| r.name == *n).map(|r| Expr::Int(r.messages));
+        for body in lanes.iter_mut().map(|l| &mut l.1).chain([&mut main]) {
+            let known = map_exprs(&subst_stmts(body, &f), &Expr::simplify);
+            *body = subst_stmts(&known, &|n: &Name| rounds.iter().find_map(|r| r.slot(n)));
+        }
+    }
     let promise = promise(r.lib, coll, r.root, r.red)?;
     let mut operands: Vec<Operand> = coll
         .buffers

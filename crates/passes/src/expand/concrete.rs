@@ -6,7 +6,7 @@
 use super::collective::{Request, call, capacity, label, window};
 use super::emit::Marks;
 use super::legal;
-use super::options::Options;
+use super::options::{Options, refused};
 use super::promise::promise;
 use super::sym::Stop;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -53,6 +53,10 @@ fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
             inside.set(name, value, true, u.span)?;
         }
         inside.unmoved(u.span)?;
+    }
+    if options.slots.is_some() {
+        let why = "this algorithm has no form but a role a rank, where every message has its slot";
+        return Err(refused("slots", r.span, why).into());
     }
     let mut rounds = rounds;
     for (lanes, delay) in [(options.pipeline, 1), (options.instances, 0)] {

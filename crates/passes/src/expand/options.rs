@@ -21,11 +21,13 @@ pub(super) struct Options {
     pub(super) pipeline: i64,
     /// Lanes of every chunk, side by side.
     pub(super) instances: i64,
+    /// Slots for the messages to each neighbour, in rotation.
+    pub(super) slots: Option<i64>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { memory: MemKind::Hbm, pipeline: 1, instances: 1 }
+        Options { memory: MemKind::Hbm, pipeline: 1, instances: 1, slots: None }
     }
 }
 
@@ -47,11 +49,13 @@ impl Options {
             ("pipeline" | "instances", OptionValue::Count(_)) => {
                 return Err(refused(name, span, &format!("at most {MOST_LANES} lanes are made")));
             }
-            ("memory", OptionValue::Word(w)) if !inside => {
-                self.memory = MemKind::parse(w).unwrap_or(MemKind::Hbm);
+            ("slots" | "memory", _) if inside => {
+                let why = "windows belong to the collective as a whole: say it where the program uses that";
+                return Err(refused(name, span, why));
             }
-            ("memory", _) => {
-                return Err(refused(name, span, "all windows of a collective are in one memory: say it where the program uses it"));
+            ("slots", OptionValue::Count(k)) => self.slots = Some(*k),
+            ("memory", OptionValue::Word(w)) => {
+                self.memory = MemKind::parse(w).unwrap_or(MemKind::Hbm);
             }
             _ => honoured(name, value, span)?,
         }
@@ -76,7 +80,7 @@ impl Options {
 /// Lanes that `pipeline` and `instances` may ask for.
 const MOST_LANES: i64 = 64;
 
-fn refused(name: &str, span: Span, why: &str) -> Diagnostic {
+pub(super) fn refused(name: &str, span: Span, why: &str) -> Diagnostic {
     Diagnostic::error("E033", format!("option `{name}` cannot be honoured here"))
         .primary(span, "asked for here")
         .note(why)
@@ -144,7 +148,7 @@ fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnosti
     Err(Diagnostic::error("E033", format!("option `{name}` with this value is not there yet"))
         .primary(span, "asked for here")
         .note(
-            "what works now: pipeline, instances, memory: hbm | sram | tcm (outside `apply`), transfer: push, \
+            "what works now: pipeline, instances; outside `apply` slots and memory: hbm | sram | tcm; transfer: push, \
              direct: false, and 1 for overlap and cores",
         )
         .help("leave the option out; it never changes what the algorithm means"))

@@ -77,3 +77,19 @@ pub fn one_slot(lib: &Library, alg: AlgId, sizes: &[i64], args: &[(String, Value
 pub fn policy(lib: &Library, call: &Call, total: bool) -> Policy {
     if total && !one_slot(lib, call.alg, &call.sizes, &call.args) { Policy::Alternate } else { Policy::PerMessage }
 }
+
+/// Ranks up to which slots in rotation are looked at.
+const ROTATION: i64 = 32;
+
+/// Whether `slots` slots in rotation for the messages to each neighbour need no credit, on as many ranks as there are.
+/// What is too large to be looked at needs them.
+pub fn rotation(lib: &Library, call: &Call, slots: i64, within: Within) -> bool {
+    let ranks: i64 = call.sizes.iter().product();
+    // Of two ranks, both neighbours are one rank, but two for the schedule.
+    let small = (3..=ROTATION).contains(&ranks) && slots <= 1 << 10;
+    small
+        && kbc_rounds::expand(lib, call, &Limits::default())
+            .ok()
+            .and_then(|r| count(&r, Policy::Slots(slots as u32), within).ok())
+            .is_some_and(|c| c.needed == 0)
+}
