@@ -241,6 +241,10 @@ pub struct Check {
     /// The algorithms of that name alone.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub algorithm: Option<String>,
+    /// Counts the signals of every algorithm of the file, or of the library, against a barrier a round: on 4 and 8 ranks, or
+    /// as many as `-D p=` says; with `--algorithm` also where its messages could land otherwise.
+    #[arg(long)]
+    pub sync: bool,
     /// What a `.tile` text is verified for; a2a3 if nothing is said.
     #[arg(long)]
     pub target: Option<String>,

@@ -51,7 +51,7 @@ pub fn check(
 }
 
 /// `-D p=..`: the number of ranks to check on; shapes of LANGUAGE 5 if absent.
-fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
+pub(super) fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
     let mut ranks = None;
     for (name, value) in defines(&source.define)? {
         let number = value.parse::<i64>().ok().filter(|v| *v >= 1);
@@ -82,7 +82,7 @@ fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
 
 /// Shapes an algorithm with that many axes is checked on: lines up to 17, grids with sides up to 5 and at most 20 ranks,
 /// boxes up to 4 x 4 x 3 with at most 36 (LANGUAGE 5); or all with `ranks` ranks.
-fn shapes(axes: usize, ranks: Option<i64>) -> Vec<Vec<i64>> {
+pub(super) fn shapes(axes: usize, ranks: Option<i64>) -> Vec<Vec<i64>> {
     let mut all: Vec<Vec<i64>> = vec![vec![]];
     for axis in 0..axes {
         let most = match (ranks, axes, axis) {

@@ -18,6 +18,9 @@ use kbc_rounds::AlgId;
 /// # Errors
 /// What is wrong with it.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
+    if args.sync {
+        return super::sync::run(session, args);
+    }
     let source = args.source();
     if args.file.is_none() {
         tile::no_target(args.target.as_ref(), "the library")?;

@@ -14,6 +14,7 @@ pub mod opt;
 pub mod passes;
 pub mod repro;
 pub mod run;
+pub mod sync;
 pub mod tile;
 
 use crate::cli::{Command, Source};

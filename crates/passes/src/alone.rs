@@ -5,7 +5,7 @@
 //! looks like follows from its declaration.
 
 use crate::allocate::Allocate;
-use crate::expand::{Arg, Request, collective};
+use crate::expand::{Arg, Known, Request, collective};
 use crate::pass::{Pass, PassCx};
 use crate::synchronize::Synchronize;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -182,6 +182,7 @@ impl Alone<'_> {
             largest: operands.iter().map(|t| t.largest).collect(),
             name: "c".into(),
             span: Span::NONE,
+            known: &Known::default(),
         };
         collective(&request, &mut s)?;
         s.regions.push(local("store", store, vec![RegionId(1)]));

@@ -11,6 +11,7 @@ pub mod expand;
 mod fresh;
 pub mod infer;
 pub mod instrument;
+pub mod order;
 pub mod part_of;
 pub mod pass;
 pub mod pipeline;
