@@ -21,6 +21,9 @@ pub struct WindowId(pub u32);
 /// Index of a signal array of the schedule.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SignalId(pub u32);
+/// Index of a queue array of the schedule.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct QueueId(pub u32);
 /// Index of an operand of a region.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OperandId(pub u32);
@@ -117,6 +120,27 @@ pub struct Signal {
     pub usage: SignalUse,
     /// Byte offset in the rank's signal area, once allocated (64 bytes a counter).
     pub offset: Option<u64>,
+    /// Where it comes from.
+    pub span: Span,
+}
+
+/// `count` FIFO queues from every rank to every rank: each has `depth` slots of `capacity` elements, one sending and
+/// one receiving stream. Credits are implied: a `recv` gives its slot back to the sender. Slots have no address, so
+/// nothing but `send` and `recv` reaches them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Queue {
+    /// Name.
+    pub name: Name,
+    /// Queues between each pair of ranks, in each direction.
+    pub count: u64,
+    /// Element type.
+    pub dtype: DType,
+    /// Slots of a queue.
+    pub depth: u64,
+    /// Elements a slot can hold.
+    pub capacity: u64,
+    /// Memory kind of the slots.
+    pub memory: MemKind,
     /// Where it comes from.
     pub span: Span,
 }
@@ -228,6 +252,40 @@ pub enum SOp {
         peer: Peer,
         /// There.
         src: Ref,
+    },
+    /// `send src -> peer : queue[index]`: blocks until the queue to the peer has a free slot, then puts `src` there; done
+    /// when the next operation of the stream starts.
+    Send {
+        /// Here.
+        src: Ref,
+        /// To whom.
+        peer: Peer,
+        /// The array.
+        queue: QueueId,
+        /// Which of its queues.
+        index: Expr,
+    },
+    /// `recv dst <- peer : queue[index]`: blocks until the queue from the peer holds something, then takes the oldest
+    /// message; its slot is free again.
+    Recv {
+        /// Here; as long as the message.
+        dst: Ref,
+        /// From whom.
+        peer: Peer,
+        /// The array.
+        queue: QueueId,
+        /// Which of its queues.
+        index: Expr,
+    },
+    /// `room peer : queue[index]`: blocks until the queue to the peer has a free slot. As only this stream sends there,
+    /// the slot stays free until it does.
+    Room {
+        /// To whom.
+        peer: Peer,
+        /// The array.
+        queue: QueueId,
+        /// Which of its queues.
+        index: Expr,
     },
     /// `notify peer : signal[index]`: adds 1 to a counter of the peer.
     Notify {
@@ -507,6 +565,8 @@ pub struct Schedule {
     pub windows: Vec<Window>,
     /// Signals.
     pub signals: Vec<Signal>,
+    /// Queues.
+    pub queues: Vec<Queue>,
     /// Regions; on one stream they run in this order.
     pub regions: Vec<Region>,
     /// What the host of each rank does in a call; without it all regions run, and then all results are read.
@@ -524,6 +584,7 @@ impl Schedule {
             buffers: vec![],
             windows: vec![],
             signals: vec![],
+            queues: vec![],
             regions: vec![],
             host: None,
         }
@@ -542,6 +603,11 @@ impl Schedule {
     /// A signal array.
     pub fn signal(&self, id: SignalId) -> &Signal {
         &self.signals[id.0 as usize]
+    }
+
+    /// A queue array.
+    pub fn queue(&self, id: QueueId) -> &Queue {
+        &self.queues[id.0 as usize]
     }
 
     /// Ranks of a region's group, for the region's axes (all ranks for a local region).
@@ -650,6 +716,15 @@ impl SOp {
             }
             SOp::Get { dst, peer, src } => {
                 SOp::Get { dst: dst.map_exprs(f), peer: peers(peer), src: src.map_exprs(f) }
+            }
+            SOp::Send { src, peer, queue, index } => {
+                SOp::Send { src: src.map_exprs(f), peer: peers(peer), queue: *queue, index: f(index) }
+            }
+            SOp::Recv { dst, peer, queue, index } => {
+                SOp::Recv { dst: dst.map_exprs(f), peer: peers(peer), queue: *queue, index: f(index) }
+            }
+            SOp::Room { peer, queue, index } => {
+                SOp::Room { peer: peers(peer), queue: *queue, index: f(index) }
             }
             SOp::Notify { peer, signal, index } => {
                 SOp::Notify { peer: peers(peer), signal: *signal, index: f(index) }
