@@ -133,7 +133,7 @@ pub enum Command {
 /// What is compiled.
 #[derive(Args, Debug, Clone)]
 pub struct Source {
-    /// A `.kb` file; `-` is standard input.
+    /// A `.kb` file, or an MSCCL schedule (`.xml`); `-` is standard input.
     pub file: String,
     /// Overrides a parameter: `-D tp=8`.
     #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]
@@ -147,6 +147,9 @@ pub struct Source {
     /// The algorithm to take as program, if the file has no program and several algorithms.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub algorithm: Option<String>,
+    /// What an imported schedule has to do: a `.kb` file with one `collective`, over `src` and `dst` (in place over `v`).
+    #[arg(long, value_name = "FILE", help_heading = "Program")]
+    pub post: Option<String>,
 }
 
 /// Printing between passes.
@@ -177,8 +180,9 @@ pub struct Data {
     #[arg(long, value_name = "NAME=FILE[:KEY]", help_heading = "Data")]
     pub input: Vec<String>,
     /// What executes: machine code, or the interpreter that it has to agree with.
-    #[arg(long, value_enum, default_value_t = Engine::Jit, help_heading = "Data")]
-    pub engine: Engine,
+    /// If nothing is said: machine code, or for a schedule with queues the interpreter.
+    #[arg(long, value_enum, help_heading = "Data")]
+    pub engine: Option<Engine>,
     /// Writes a result (rank 0's view of the global value): `y=file.npy` (or .npz, .safetensors).
     #[arg(long, value_name = "NAME=FILE", help_heading = "Data")]
     pub output: Vec<String>,

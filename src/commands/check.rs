@@ -19,6 +19,10 @@ use kbc_rounds::{AlgId, Call, Library, Limits, Verifier};
 /// # Errors
 /// What is wrong with it.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
+    if super::import::is_one(session, &args.source.file) {
+        return super::import::check(session, args);
+    }
+    super::import::no_post(&args.source)?;
     if args.source.file.ends_with(".tile") {
         return tile::check(session, args);
     }

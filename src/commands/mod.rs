@@ -7,6 +7,7 @@ pub mod completions;
 pub mod explain;
 pub mod fmt;
 pub mod fuzz;
+pub mod import;
 pub mod list;
 pub mod opt;
 pub mod passes;

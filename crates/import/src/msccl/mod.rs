@@ -9,6 +9,7 @@ mod build;
 mod coll;
 pub mod definition;
 pub mod fifo;
+pub mod judge;
 mod read;
 mod steps;
 

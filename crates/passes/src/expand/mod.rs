@@ -96,6 +96,7 @@ mod together;
 mod view;
 
 pub use collective::{Arg, Request, collective};
+pub use promise::promise_of;
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
 use kbc_diag::Diagnostics;

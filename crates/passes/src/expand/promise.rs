@@ -1,6 +1,6 @@
 //! A collective's declaration as the promise of a region: its clauses with the root put in.
 
-use super::sym::{Bindings, Evaluator, IntoStop, Res, Sym};
+use super::sym::{Bindings, Evaluator, IntoStop, Res, Stop, Sym};
 use kbc_diag::Diagnostic;
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
@@ -82,6 +82,23 @@ pub(super) fn promise(
             .map(|b| PromiseBuffer { name: Name::from(&b.name.node), blocks: b.sizes.len() == 2 })
             .collect(),
         clauses,
+    })
+}
+
+/// The promise of a collective on a group, `root` by linear index where it has one.
+///
+/// # Errors
+/// Of clauses that have no form in a schedule: E331, E003.
+pub fn promise_of(
+    lib: &Library,
+    collective: kbc_rounds::library::CollId,
+    root: Option<u64>,
+    red: ReduceOp,
+) -> Result<Promise, Diagnostic> {
+    let decl = lib.collective(collective);
+    promise(lib, decl, root.filter(|_| decl.root.is_some()), red).map_err(|s| match s {
+        Stop::Error(d) => *d,
+        Stop::NotSymbolic(why, span) => Diagnostic::error("E331", why).primary(span, "here"),
     })
 }
 
