@@ -338,7 +338,7 @@ fn post(session: &mut Session, path: &str, algo: &Algo, options: &Options) -> Ou
         return Err(Diagnostic::error("E387", text).primary(place, "in this file").into());
     };
     let promise = kbc_passes::expand::promise_of(&loaded.library, one, Some(options.root), options.op)?;
-    let names: &[&str] = if algo.inplace { &["v"] } else { &["src", "dst"] };
+    let names: &[&str] = if algo.aliased { &["v"] } else { &["src", "dst"] };
     let decl = loaded.library.collective(one);
     if let Some(b) = promise.buffers.iter().find(|b| !names.contains(&b.name.as_str())) {
         let text = format!("the buffers of this schedule are {}, not `{}`", names.join(" and "), b.name);
@@ -471,7 +471,7 @@ fn numbers(
     let Some(outputs) = result.outputs.last() else { return Ok(()) };
     let parts: Vec<_> = outputs.iter().filter_map(|r| r.first().cloned()).collect();
     if let Some(promise) = &it.built.promise {
-        let golden = golden(promise, it.algo.inplace, inputs, &y, schedule.mesh.ranks())?;
+        let golden = golden(promise, it.algo.aliased, inputs, &y, schedule.mesh.ranks())?;
         let (values, bound) = reference(&golden, &y, &parts);
         let expected = Expected { shape: y.sizes(), values, bound };
         let found = compare(&y, &schedule.mesh, &parts, &expected, None);

@@ -82,7 +82,7 @@ impl Sizes {
         let sized = |small: bool| if small { block } else { whole };
         Sizes {
             input: sized(algo.coll.small_input()),
-            output: if algo.inplace { whole } else { sized(algo.coll.small_output()) },
+            output: if algo.aliased { whole } else { sized(algo.coll.small_output()) },
             scratch: algo.gpus.iter().map(|g| g.chunks[2]).max().unwrap_or(0),
             registers: all(|t| t.steps.iter().filter(|s| register(s)).map(|s| s.cnt).max().unwrap_or(0)),
             tbs: algo.gpus.iter().map(|g| g.tbs.len() as u64).max().unwrap_or(0),
@@ -143,7 +143,7 @@ pub fn build(algo: &Algo, options: &Options) -> Built {
         line: Line { parts: 1, extent: int(chunks * c), unit: int(1), rule: CutRule::Even },
         scratch,
     };
-    let mut operands = match algo.inplace {
+    let mut operands = match algo.aliased {
         true => vec![operand("v", 1, sizes.output, false)],
         false => vec![operand("src", 0, sizes.input, false), operand("dst", 1, sizes.output, false)],
     };
@@ -166,12 +166,12 @@ pub fn build(algo: &Algo, options: &Options) -> Built {
         memory: MemKind::Hbm,
         span: algo.span,
     });
-    if algo.inplace {
+    if algo.aliased {
         s.regions.push(load(algo, &sizes, c));
     }
     let promise = match &options.post {
         Some(p) => Some(p.clone()),
-        None => algo.coll.promise(algo.inplace, options.op, options.root),
+        None => algo.coll.promise(algo.aliased, options.op, options.root),
     };
     let roles = (0..algo.gpus.len())
         .map(|gpu| Writer { algo, options, sizes: &sizes, gpu, scratch, registers }.role())
@@ -295,7 +295,7 @@ impl Writer<'_> {
         Role { name: format!("gpu{}", self.gpu).into(), ranks: RankSet::List(vec![self.gpu as u64]), streams }
     }
 
-    /// What a dependency waits for: the first step from there on that is published.
+    /// What a dependency waits for; for ever, if no step from there on is published.
     fn target(&self, tb: usize, step: usize, d: &Dep) -> Wait {
         let (of, first) = (d.tb as usize, d.step as usize);
         let steps = &self.algo.gpus[self.gpu].tbs[of].steps;
@@ -303,7 +303,8 @@ impl Writer<'_> {
         match published {
             // Its own program order is enough, or for ever too late.
             Some(p) if of == tb && p < step => Wait::Not,
-            Some(p) if of != tb => Wait::For(of, p),
+            // It goes on when a later step is published, but that is not what it asks for: nothing else is ordered.
+            Some(_) if of != tb => Wait::For(of, first),
             _ => Wait::Ever(format!("tb{of}.{first}.unpublished").into()),
         }
     }
@@ -354,7 +355,7 @@ impl Writer<'_> {
             let (operand, chunks) = self.scratch.unwrap_or((OperandId(0), 1));
             return (operand, p.off, chunks);
         }
-        if self.algo.inplace {
+        if self.algo.aliased {
             let off = self.algo.coll.in_place(p, self.gpu as u64, self.sizes.block);
             return (OperandId(0), off, self.sizes.output);
         }

@@ -5,7 +5,7 @@
 //! alone. Thread blocks are deterministic and their connections first in, first out, so one abstract run decides for
 //! each m. Sources: `src/enqueue.cc` and `src/include/msccl.h` of microsoft/msccl, default buffer sizes of NCCL.
 
-use super::{Algo, Proto};
+use super::{Algo, Proto, StepName, Tb};
 use std::collections::BTreeMap;
 
 /// Steps of a connection's buffer (`NCCL_STEPS`).
@@ -78,6 +78,11 @@ struct Process {
 
 /// Whether every thread block comes to its end, with m chunks an operation and `depth` operations in flight.
 pub fn ends(algo: &Algo, m: u64, depth: u64) -> bool {
+    stuck(algo, m, depth).is_empty()
+}
+
+/// The steps at which thread blocks wait for ever, with m chunks an operation and `depth` operations in flight.
+pub fn stuck(algo: &Algo, m: u64, depth: u64) -> Vec<StepName> {
     let mut fifos: BTreeMap<(u64, u64, u64), u64> = BTreeMap::new();
     let mut all: Vec<Vec<Process>> = algo
         .gpus
@@ -126,5 +131,12 @@ pub fn ends(algo: &Algo, m: u64, depth: u64) -> bool {
             }
         }
     }
-    all.iter().zip(&algo.gpus).all(|(ps, g)| ps.iter().zip(&g.tbs).all(|(p, t)| p.step == t.steps.len()))
+    let mut out = vec![];
+    for (gpu, (ps, g)) in all.iter().zip(&algo.gpus).enumerate() {
+        let waits = |(tb, (p, t)): (usize, (&Process, &Tb))| {
+            (p.step < t.steps.len()).then_some(StepName { gpu, tb, step: p.step })
+        };
+        out.extend(ps.iter().zip(&g.tbs).enumerate().filter_map(waits));
+    }
+    out
 }

@@ -78,7 +78,10 @@ pub fn judge(
     let empty = kbc_ir::schedule::Schedule::new("nothing", Default::default());
     let mut verdict = check(built.schedule().unwrap_or(&empty), &all);
     let safe = fifo::safe(algo);
-    let found = std::mem::take(&mut verdict.errors);
+    let mut found = std::mem::take(&mut verdict.errors);
+    // That a result is not written is what the postcondition says of it, where it has one.
+    found.list.retain(|d| d.code != "E344" || algo.step_at(d.span()).is_some());
+    published(algo, options, &mut found);
     let errors = found.list.iter().filter(|d| d.severity == Severity::Error);
     let codes: Vec<&'static str> = errors.map(|d| kind(d.code)).collect();
     let count = |k: &str| codes.iter().filter(|c| **c == k).count() as u64;
@@ -104,6 +107,25 @@ pub fn judge(
         window(algo, &mut finding);
     }
     finding
+}
+
+/// A step is published or not, which is the runtime's matter: whether it hangs for want of that is told by
+/// [`fifo::stuck`], while order is told as dependencies ask for it.
+fn published(algo: &Algo, options: &Options, found: &mut Diagnostics) {
+    if found.list.iter().any(|d| d.code == "E340" || kind(d.code) == "other") {
+        return;
+    }
+    let depth = options.depth.unwrap_or(algo.proto.depth());
+    let waiting = fifo::stuck(algo, options.at_once, depth);
+    let Some(first) = waiting.first() else { return };
+    let step = |n: &super::StepName| &algo.gpus[n.gpu].tbs[n.tb].steps[n.step];
+    let mut d =
+        Diagnostic::error("E340", format!("deadlock: {first} waits for a step that is not published"))
+            .primary(step(first).span, "waits here");
+    for n in waiting.iter().skip(1).take(6) {
+        d = d.secondary(step(n).span, format!("{n} waits here"));
+    }
+    found.push(d.note(format!("{} thread blocks cannot go on", waiting.len())));
 }
 
 /// The sizes that the file declares against those at which it does not hang.

@@ -205,6 +205,9 @@ pub struct Algo {
     pub coll: Coll,
     /// `inplace`
     pub inplace: bool,
+    /// Input and output are seen as one buffer: in place, but for a collective that nothing is known of and that names
+    /// both. What overlaps there is its author's to say.
+    pub aliased: bool,
     /// `minBytes` and `maxBytes`, if the file states a window.
     pub window: Option<(u64, u64)>,
     /// Ranks, by id.

@@ -240,6 +240,7 @@ impl Reader {
             channels: 0,
             coll: coll?,
             inplace: inplace? == 1,
+            aliased: false,
             // The compilers write 0 and 0 where the author said nothing.
             window: most.filter(|m| *m > 0).map(|m| (least.unwrap_or(0), m)),
             gpus: gpus?,
@@ -247,6 +248,17 @@ impl Reader {
         };
         let used = algo.gpus.iter().flat_map(|g| &g.tbs).map(|t| t.chan + 1).max().unwrap_or(0);
         algo.channels = used.max(1);
+        let names = |buf| {
+            let named = |s: &Step| (s.op.reads() && s.src.buf == buf) || (s.op.writes() && s.dst.buf == buf);
+            algo.steps().any(|(_, s)| named(s))
+        };
+        let both = names(Buf::Input) && names(Buf::Output);
+        algo.aliased = algo.inplace && (algo.coll.kind().is_some() || !both);
+        if algo.inplace && !algo.aliased {
+            let title = format!("`{}` is in place and names both `i` and `o`", algo.coll.name());
+            let note = "they are checked as two buffers; in a call in place they are one memory";
+            self.loader(title, e.at("inplace"), note);
+        }
         if declared.is_some_and(|n| n as u64 != used.max(1)) {
             let title = format!("`nchannels` is {}, the thread blocks use {used}", declared.unwrap_or(0));
             self.loader(title, e.at("nchannels"), "the runtimes set up as many channels as `nchannels` says");

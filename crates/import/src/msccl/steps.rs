@@ -139,7 +139,7 @@ pub(super) fn extent(algo: &Algo, gpu: usize, buf: Buf) -> u64 {
     };
     // A rank of a free collective states its sizes, where it has the buffer.
     let stated =
-        |c: u64, small| if algo.coll.kind().is_none() && c > 0 && !algo.inplace { c } else { user(small) };
+        |c: u64, small| if algo.coll.kind().is_none() && c > 0 && !algo.aliased { c } else { user(small) };
     match buf {
         Buf::Input => stated(i, algo.coll.small_input()),
         Buf::Output => stated(o, algo.coll.small_output()),
