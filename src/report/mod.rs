@@ -81,6 +81,7 @@ pub struct Report {
     /// What was emitted for a target.
     pub emitted: Option<EmitReport>,
     /// A schedule that another program wrote, and what was found out about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportReport>,
 }
 

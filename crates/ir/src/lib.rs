@@ -15,6 +15,7 @@ pub mod name;
 pub mod optable;
 pub mod promise;
 pub mod promise_std;
+mod rewrite;
 pub mod scalar;
 pub mod schedule;
 pub mod text;

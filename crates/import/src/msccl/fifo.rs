@@ -5,7 +5,7 @@
 //! alone. Thread blocks are deterministic and their connections first in, first out, so one abstract run decides for
 //! each m. Sources: `src/enqueue.cc` and `src/include/msccl.h` of microsoft/msccl, default buffer sizes of NCCL.
 
-use super::{Algo, Proto, StepName, Tb};
+use super::{Algo, Op, Proto, StepName, Tb};
 use std::collections::BTreeMap;
 
 /// Steps of a connection's buffer (`NCCL_STEPS`).
@@ -122,7 +122,7 @@ pub fn stuck(algo: &Algo, m: u64, depth: u64) -> Vec<StepName> {
                         continue;
                     }
                     let p = &mut all[rank as usize][tb];
-                    if s.hasdep {
+                    if s.hasdep && s.op != Op::Nop {
                         p.published = p.step as i64;
                     }
                     (p.step, p.done) = (p.step + 1, 0);

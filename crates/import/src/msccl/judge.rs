@@ -82,6 +82,10 @@ pub fn judge(
     // That a result is not written is what the postcondition says of it, where it has one.
     found.list.retain(|d| d.code != "E344" || algo.step_at(d.span()).is_some());
     published(algo, options, &mut found);
+    // Nobody has come to an end of which something could be said.
+    if found.list.iter().any(|d| d.code == "E340") {
+        found.list.retain(|d| kind(d.code) != "postcondition");
+    }
     let errors = found.list.iter().filter(|d| d.severity == Severity::Error);
     let codes: Vec<&'static str> = errors.map(|d| kind(d.code)).collect();
     let count = |k: &str| codes.iter().filter(|c| **c == k).count() as u64;

@@ -65,14 +65,23 @@ pub(super) fn inspect(algo: &Algo, out: &mut Diagnostics) {
         let Some(dep) = &s.dep else { continue };
         let tbs = &algo.gpus[name.gpu].tbs;
         let target = usize::try_from(dep.tb).ok().and_then(|i| tbs.get(i));
-        let text = match target {
-            None => format!("{name} waits for tb {}, and gpu {} has {}", dep.tb, name.gpu, tbs.len()),
-            Some(t) if dep.step < 0 || dep.step as usize >= t.steps.len() => {
-                format!("{name} waits for step {} of tb {}, which has {}", dep.step, dep.tb, t.steps.len())
+        let (text, label) = match target {
+            None => {
+                let text = format!("{name} waits for tb {}, and gpu {} has {}", dep.tb, name.gpu, tbs.len());
+                out.push(Diagnostic::error("E386", text).primary(dep.span, "there is no such thread block"));
+                continue;
             }
+            Some(t) if dep.step < 0 || dep.step as usize >= t.steps.len() => {
+                let n = t.steps.len();
+                (format!("{name} waits for step {} of tb {}, which has {n}", dep.step, dep.tb), "it waits for ever")
+            }
+            Some(t) if !t.steps[dep.step as usize].hasdep => (
+                format!("{name} waits for tb {} step {}, which has hasdep=\"0\"", dep.tb, dep.step),
+                "the runtime waits for the next step there that publishes, or for ever",
+            ),
             Some(_) => continue,
         };
-        out.push(Diagnostic::error("E386", text).primary(dep.span, "there is no such step"));
+        out.push(Diagnostic::warning("E386", text).primary(dep.span, label));
     }
 }
 

@@ -375,6 +375,9 @@ impl<'p, C: Contents> Engine<'p, C> {
         self.meaning.translate(backs.0);
         if let Err(t) = self.meaning.store(at(to.0), to.1, backs.1, add)? {
             self.report.trouble(t, rank, call, span);
+            if self.setup.queues {
+                self.meaning.wipe(at(to.0), to.1);
+            }
         }
         Ok(())
     }
