@@ -135,7 +135,7 @@ pub enum Command {
 /// What is compiled.
 #[derive(Args, Debug, Clone)]
 pub struct Source {
-    /// A `.kb` file; `-` is standard input.
+    /// A `.kb` file, or an MSCCL schedule (`.xml`); `-` is standard input.
     pub file: String,
     /// Overrides a parameter: `-D tp=8`.
     #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]
@@ -149,6 +149,9 @@ pub struct Source {
     /// The algorithm to take as program, if the file has no program and several algorithms.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub algorithm: Option<String>,
+    /// What an imported schedule has to do: a `.kb` file with one `collective`, over `src` and `dst` (in place over `v`).
+    #[arg(long, value_name = "FILE", help_heading = "Program")]
+    pub post: Option<String>,
 }
 
 /// Printing between passes.
@@ -179,8 +182,9 @@ pub struct Data {
     #[arg(long, value_name = "NAME=FILE[:KEY]", help_heading = "Data")]
     pub input: Vec<String>,
     /// What executes: machine code, or the interpreter that it has to agree with.
-    #[arg(long, value_enum, default_value_t = Engine::Jit, help_heading = "Data")]
-    pub engine: Engine,
+    /// If nothing is said: machine code, or for a schedule with queues the interpreter.
+    #[arg(long, value_enum, help_heading = "Data")]
+    pub engine: Option<Engine>,
     /// Writes a result (rank 0's view of the global value): `y=file.npy` (or .npz, .safetensors).
     #[arg(long, value_name = "NAME=FILE", help_heading = "Data")]
     pub output: Vec<String>,
@@ -241,6 +245,9 @@ pub struct Check {
     /// The algorithms of that name alone.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub algorithm: Option<String>,
+    /// What an imported schedule has to do: a `.kb` file with one `collective`, over `src` and `dst` (in place over `v`).
+    #[arg(long, value_name = "FILE", help_heading = "Program")]
+    pub post: Option<String>,
     /// Counts the signals of every algorithm of the file, or of the library, against a barrier a round: on 4 and 8 ranks, or
     /// as many as `-D p=` says; with `--algorithm` also where its messages could land otherwise.
     #[arg(long)]
@@ -262,6 +269,7 @@ impl Check {
             topology: self.topology.clone(),
             program: self.program.clone(),
             algorithm: self.algorithm.clone(),
+            post: self.post.clone(),
         }
     }
 }

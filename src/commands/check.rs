@@ -28,6 +28,10 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         let ids = library.algorithms().collect();
         return several(session, args, &source, &library, ids, "");
     }
+    if super::import::is_one(session, &source.file) {
+        return super::import::check(session, args);
+    }
+    super::import::no_post(&source)?;
     if source.file.ends_with(".tile") {
         return tile::check(session, args);
     }

@@ -8,6 +8,7 @@ pub mod completions;
 pub mod explain;
 pub mod fmt;
 pub mod fuzz;
+pub mod import;
 pub mod list;
 pub mod mutate;
 pub mod opt;
