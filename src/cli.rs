@@ -504,7 +504,7 @@ pub struct Mutate {
     #[arg(long, value_name = "LO..HI", default_value = "2..9")]
     pub ranks: String,
     /// How many mutants, spread evenly over the schedules.
-    #[arg(long, default_value_t = 12_000, value_name = "N")]
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
     pub limit: usize,
     /// Every mutant there is.
     #[arg(long, conflicts_with = "limit")]
