@@ -203,9 +203,7 @@ fn alternate(s: &mut Schedule, w: WindowId) {
 
 /// Nobody asks any more.
 fn unmark(s: &mut Schedule, w: WindowId) {
-    let asks = |op: &SOp| {
-        matches!(op, SOp::Mark { point: Point::Reserve | Point::Free, window, .. } if *window == w)
-    };
+    let asks = |op: &SOp| matches!(op, SOp::Mark { point: Point::Reserve | Point::Free, window, .. } if *window == w);
     for stream in s.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
         stream.body = replace_ops(&stream.body, &|op| if asks(op) { vec![] } else { vec![op.clone()] });
     }

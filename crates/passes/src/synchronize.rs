@@ -331,7 +331,9 @@ fn counted(r: &Region, w: WindowId, messages: i64) -> Option<i64> {
     for (i, (peer, slot, loops, cond)) in sites.iter().enumerate() {
         let inside = |(v, _, _): &Turn<'_>| peer.iter().any(|e| e.mentions(v));
         // Two places in one loop take turns: their numbers are not one after the other.
-        let shared = sites[..i].iter().any(|s| matches!((s.2.first(), loops.first()), (Some(a), Some(b)) if a.0 == b.0));
+        let shared = sites[..i]
+            .iter()
+            .any(|s| matches!((s.2.first(), loops.first()), (Some(a), Some(b)) if a.0 == b.0));
         if *cond || peer != to || shared || loops.iter().any(inside) {
             return None;
         }

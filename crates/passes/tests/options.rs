@@ -57,7 +57,12 @@ fn sweep(options: &[&str], refused: &dyn Fn(&str, &str) -> bool) {
             }
         }
     }
-    assert!(wrong.is_empty(), "{} wrong, {right} right\n{}", wrong.len(), wrong[..wrong.len().min(12)].join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} wrong, {right} right\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(12)].join("\n")
+    );
     assert!(right > 20, "{right}");
 }
 
@@ -89,7 +94,16 @@ const SAMPLE: &[Sample] = &[
 
 #[test]
 fn instances_and_pipelines() {
-    sweep(&["instances: 2", "pipeline: 2", "pipeline: 3", "instances: 2, pipeline: 2", "instances: 1, pipeline: 1"], &|_, _| false);
+    sweep(
+        &[
+            "instances: 2",
+            "pipeline: 2",
+            "pipeline: 3",
+            "instances: 2, pipeline: 2",
+            "instances: 1, pipeline: 1",
+        ],
+        &|_, _| false,
+    );
 }
 
 /// A pipeline of k on a chain has p - 2 + k rounds; its text does not grow with the ranks; instances are streams.
@@ -123,7 +137,9 @@ fn rotates(name: &str) -> bool {
 
 #[test]
 fn slots_in_rotation() {
-    sweep(&["slots: 1", "slots: 2", "slots: 3", "slots: 8", "slots: 2, instances: 2"], &|name, _| !rotates(name));
+    sweep(&["slots: 1", "slots: 2", "slots: 3", "slots: 8", "slots: 2, instances: 2"], &|name, _| {
+        !rotates(name)
+    });
 }
 
 /// The credits of a rotation are those of LANGUAGE 7.2: all below p slots, none from there on.

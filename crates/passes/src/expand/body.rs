@@ -477,7 +477,18 @@ impl<'a> Builder<'a> {
             None => frame.guard.clone(),
         };
         let each = frame.each.clone();
-        self.algorithm(Use { coll, alg, args, root, group: Rc::new(group), regions, guard, each, at: span, options })
+        self.algorithm(Use {
+            coll,
+            alg,
+            args,
+            root,
+            group: Rc::new(group),
+            regions,
+            guard,
+            each,
+            at: span,
+            options,
+        })
     }
 }
 

@@ -367,7 +367,9 @@ impl Emitter<'_, '_> {
             return no("a message of several pieces has a slot for each of them");
         }
         let stream = self.stream;
-        let same = |w: &WindowDraft| w.fits.0 == fits.0 && w.round.as_ref().is_some_and(|r| r.peer == peer && r.stream == stream);
+        let same = |w: &WindowDraft| {
+            w.fits.0 == fits.0 && w.round.as_ref().is_some_and(|r| r.peer == peer && r.stream == stream)
+        };
         let at = match self.windows.iter().position(same) {
             Some(at) => at,
             None => {

@@ -146,7 +146,10 @@ fn at_step(
         let sizes = r.path.iter().any(|p| p.of.mentions(&g.var) || p.len.mentions(&g.var));
         sizes || r.gens.iter().any(|x| x.lo.mentions(&g.var) || x.hi.mentions(&g.var))
     };
-    if uneven(&t.src) || uneven(&t.dst) || t.each.iter().any(|x| x.lo.mentions(&g.var) || x.hi.mentions(&g.var)) {
+    if uneven(&t.src)
+        || uneven(&t.dst)
+        || t.each.iter().any(|x| x.lo.mentions(&g.var) || x.hi.mentions(&g.var))
+    {
         return not_symbolic("a pipeline of messages whose size changes from step to step", span);
     }
     let to = (now() - Expr::Int(at - lo)).simplify();

@@ -75,7 +75,11 @@ pub fn one_slot(lib: &Library, alg: AlgId, sizes: &[i64], args: &[(String, Value
 /// message if that needs no credit; else in two, if every rank's result depends on every rank's input (`total`); else in
 /// one, with a credit for each reuse.
 pub fn policy(lib: &Library, call: &Call, total: bool) -> Policy {
-    if total && !one_slot(lib, call.alg, &call.sizes, &call.args) { Policy::Alternate } else { Policy::PerMessage }
+    if total && !one_slot(lib, call.alg, &call.sizes, &call.args) {
+        Policy::Alternate
+    } else {
+        Policy::PerMessage
+    }
 }
 
 /// Ranks up to which slots in rotation are looked at.
