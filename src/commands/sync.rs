@@ -97,8 +97,12 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
             .help("give a file with algorithms, or none for the library's; --algorithm takes the name of one")
             .into());
     }
-    let mut found =
-        Found { schema: crate::report::SCHEMA, command: "check --sync", file: file.clone(), algorithms: vec![] };
+    let mut found = Found {
+        schema: crate::report::SCHEMA,
+        command: "check --sync",
+        file: file.clone(),
+        algorithms: vec![],
+    };
     let sizes: Vec<i64> = asked.map_or(RANKS.to_vec(), |p| vec![p]);
     for id in ids {
         session.progress(&format!("counting {}", library.algorithm(id).name.node));
@@ -110,9 +114,11 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     }
     match args.report {
         ReportFormat::Human => session.result(&human(&found, source.algorithm.is_some())),
-        ReportFormat::Json => session.result(&(serde_json::to_string(&found).map_err(|e| {
-            Diagnostic::error("E991", format!("the report cannot be written: {e}"))
-        })? + "\n")),
+        ReportFormat::Json => session.result(
+            &(serde_json::to_string(&found)
+                .map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))?
+                + "\n"),
+        ),
     }
     Ok(())
 }
@@ -151,7 +157,14 @@ fn row(library: &Library, id: AlgId, sizes: Vec<i64>) -> Outcome<Option<Row>> {
         }
     };
     let chosen = counted(policy)?;
-    let others = [Policy::PerMessage, Policy::Alternate, Policy::Slots(1), Policy::Slots(2), Policy::Direct, Policy::Pull];
+    let others = [
+        Policy::PerMessage,
+        Policy::Alternate,
+        Policy::Slots(1),
+        Policy::Slots(2),
+        Policy::Direct,
+        Policy::Pull,
+    ];
     let mut list = vec![];
     for other in others.into_iter().filter(|o| *o != policy) {
         list.push(counts(other, &counted(other)?));
@@ -171,7 +184,16 @@ fn row(library: &Library, id: AlgId, sizes: Vec<i64>) -> Outcome<Option<Row>> {
 
 fn human(found: &Found, all: bool) -> String {
     let head = [
-        "algorithm", "ranks", "rounds", "messages", "slots", "credits", "notifies", "waits", "fences", "barrier a round",
+        "algorithm",
+        "ranks",
+        "rounds",
+        "messages",
+        "slots",
+        "credits",
+        "notifies",
+        "waits",
+        "fences",
+        "barrier a round",
         "placed in",
     ]
     .map(str::to_owned);

@@ -20,7 +20,16 @@ fn no_signal_and_no_fence_of_the_ring_family_can_be_dropped() {
     let mut credits = 0;
     for coll in ["all_reduce", "reduce_scatter", "all_gather"] {
         for ring in ["ring", "bidirectional_ring"] {
-            for (p, option) in [(2, ""), (3, ""), (4, ""), (5, ""), (3, "slots: 1"), (4, "slots: 2"), (3, "slots: 3"), (4, "slots: 5")] {
+            for (p, option) in [
+                (2, ""),
+                (3, ""),
+                (4, ""),
+                (5, ""),
+                (3, "slots: 1"),
+                (4, "slots: 2"),
+                (3, "slots: 3"),
+                (4, "slots: 5"),
+            ] {
                 let case = world.case(&format!("{coll} {ring}({option})"), &[p], None);
                 let l = Layout { unit: p, ..Layout::ints(2 * p) };
                 let m = stack::synchronized(world, &case, &l).unwrap();
@@ -50,6 +59,9 @@ fn no_signal_and_no_fence_of_the_ring_family_can_be_dropped() {
         }
     }
     assert!(wrong.is_empty(), "{} of {seen:?}\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
-    assert_eq!(seen.keys().copied().collect::<Vec<_>>(), ["fence.acquire", "fence.release", "notify", "wait"]);
+    assert_eq!(
+        seen.keys().copied().collect::<Vec<_>>(),
+        ["fence.acquire", "fence.release", "notify", "wait"]
+    );
     assert!(seen.values().all(|n| *n >= 60) && credits >= 10, "{seen:?}, {credits} arrays of credits");
 }
