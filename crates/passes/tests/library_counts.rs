@@ -206,15 +206,10 @@ fn messages(world: &World, case: &Case) -> u64 {
     seen.len() as u64
 }
 
-/// Whether every rank's result depends on every rank's input: a collective with a root or with a condition leaves
-/// somebody out.
+/// Whether every rank's result depends on every rank's input.
 fn total(world: &World, case: &Case) -> bool {
-    let coll = world.lib.collective(world.lib.collective_of(case.alg).unwrap());
-    let all = |c: &kbc_rounds::ast::Clause| match c {
-        kbc_rounds::ast::Clause::Start { cell: _, cond } => cond.is_none(),
-        kbc_rounds::ast::Clause::End { cond, .. } => cond.is_none(),
-    };
-    coll.root.is_none() && coll.clauses.iter().all(all)
+    let coll = world.lib.collective_of(case.alg).unwrap();
+    kbc_passes::expand::is_total(&world.lib, coll, case.root)
 }
 
 /// One arrival a message, waited for once, with one release and one acquire; credits for all messages or for none.

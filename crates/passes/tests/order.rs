@@ -97,13 +97,8 @@ fn credits_are_those_of_the_table() {
 
 /// Whether every rank's result depends on every rank's input.
 fn total(world: &World, case: &Case) -> bool {
-    let coll = world.lib.collective(world.lib.collective_of(case.alg).unwrap());
-    let all = |c: &kbc_rounds::ast::Clause| match c {
-        kbc_rounds::ast::Clause::Start { cond, .. } | kbc_rounds::ast::Clause::End { cond, .. } => {
-            cond.is_none()
-        }
-    };
-    coll.root.is_none() && coll.clauses.iter().all(all)
+    let coll = world.lib.collective_of(case.alg).unwrap();
+    kbc_passes::expand::is_total(&world.lib, coll, case.root)
 }
 
 fn shapes(axes: usize) -> Vec<Vec<u64>> {

@@ -145,11 +145,15 @@ fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnosti
     if anyway {
         return Ok(());
     }
-    Err(Diagnostic::error("E033", format!("option `{name}` with this value is not there yet"))
-        .primary(span, "asked for here")
-        .note(
-            "what works now: pipeline, instances; outside `apply` slots and memory: hbm | sram | tcm; transfer: push, \
-             direct: false, and 1 for overlap and cores",
-        )
-        .help("leave the option out; it never changes what the algorithm means"))
+    let why = match name {
+        "overlap" => "a collective does not take over the work of the operation beside it",
+        "cores" => "a rank of the simulated machine has no cores to share its transfers among",
+        "order" => "additions come in the order of the rounds: own value, then the sources by their distance",
+        "accumulate" => {
+            "windows and buffers have the element type of the operand, so each sum is rounded to it"
+        }
+        "transfer" => "messages are written by their senders",
+        _ => "messages land in the slots of windows",
+    };
+    Err(refused(name, span, why))
 }
