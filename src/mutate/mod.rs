@@ -187,7 +187,8 @@ fn draw(s: &Schedule, all: &[Mutation], quota: Option<usize>, rng: &mut Rng) -> 
     // Where only some kinds of change have a turn, they are others in every schedule.
     let mut lists: Vec<_> = classes.into_values().collect();
     let first = rng.below(lists.len().max(1));
-    lists.rotate_left(first.min(lists.len()));
+    let first = first.min(lists.len());
+    lists.rotate_left(first);
     let quota = quota.unwrap_or(usize::MAX);
     while out.len() < quota && lists.iter().any(|l| !l.is_empty()) {
         for list in &mut lists {

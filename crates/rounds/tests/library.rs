@@ -35,7 +35,7 @@ fn every_algorithm_is_right_and_costs_what_it_says() {
         std::iter::once(vec![]).chain(others).map(move |args| Call { alg, sizes: vec![], root: None, args })
     };
     let calls: Vec<Call> = world.lib.algorithms().flat_map(with_all).collect();
-    assert_eq!((world.lib.algorithms().count(), calls.len()), (76, 76 + 24));
+    assert_eq!((world.lib.algorithms().count(), calls.len()), (82, 82 + 24));
     let (mut wrong, mut claimed) = (vec![], BTreeMap::<Figure, usize>::new());
     for call in calls {
         let decl = world.lib.algorithm(call.alg);
@@ -66,8 +66,8 @@ fn every_algorithm_is_right_and_costs_what_it_says() {
         assert!(runs > 0, "{name}: no legal shape");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // LANGUAGE 5 has rounds for all, bytes where there is a plain formula.
-    assert_eq!(claimed, [(Figure::Rounds, 76), (Figure::Sent, 66), (Figure::Pair, 63)].into());
+    // The reference has rounds for its 76, bytes where there is a plain formula; moves.kb has all three for its 6.
+    assert_eq!(claimed, [(Figure::Rounds, 82), (Figure::Sent, 72), (Figure::Pair, 68)].into());
 }
 
 /// Figures the reference gives for single shapes.
