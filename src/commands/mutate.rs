@@ -5,11 +5,13 @@ use crate::build::build;
 use crate::cli::{Mutate, ReportFormat, Source, Watch};
 use crate::fuzz::rng::Rng;
 use crate::mutate::report::{human, report, text};
-use crate::mutate::subjects::{Subject, algorithms, ids};
+use crate::mutate::subjects::{Subject, Subjects, algorithms, ids};
 use crate::mutate::{Outcome, Settings, measure};
 use crate::session::{Failure, Outcome as Done, Session};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_frontend::ast::Item;
+use kbc_frontend::load::Loaded;
+use kbc_rounds::AlgId;
 use std::ops::RangeInclusive;
 
 /// Measures and prints.
@@ -18,17 +20,18 @@ use std::ops::RangeInclusive;
 /// Of reading and compiling the files; E994 if a mutant escapes or a right schedule is refused.
 pub fn run(session: &mut Session, args: &Mutate) -> Done {
     let ranks = ranks(&args.ranks)?;
-    let mut subjects = vec![];
+    let mut all = Subjects::default();
     if args.files.is_empty() {
         let loaded = everything(session, &[])?;
-        subjects = algorithms(session, &loaded, &ids(&loaded, None), &ranks)?;
+        let ids = wanted(&loaded, ids(&loaded, None), args);
+        all = algorithms(session, &loaded, &ids, &ranks);
     }
     for file in &args.files {
-        subjects.extend(of_file(session, file, &ranks)?);
+        let more = of_file(session, file, &ranks, args)?;
+        all.subjects.extend(more.subjects);
+        all.left_out.extend(more.left_out);
     }
-    if let Some(wanted) = &args.algorithm {
-        subjects.retain(|s| s.algorithm == *wanted || s.algorithm.ends_with(&format!(".{wanted}")));
-    }
+    let Subjects { subjects, left_out } = all;
     if subjects.is_empty() {
         return Err(Diagnostic::error("E416", "there is no schedule to mutate")
             .help("name files with algorithms or programs that exist on these numbers of ranks")
@@ -43,7 +46,7 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
     };
     session.progress(&format!("{} schedules", subjects.len()));
     let found = measure(&subjects, &settings);
-    let r = report(&subjects, &found, &settings);
+    let r = report(&subjects, left_out, &found, &settings);
     match args.report {
         ReportFormat::Human => session.result(human(&r).trim_end()),
         ReportFormat::Json => {
@@ -76,7 +79,22 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
     Err(Failure::Program(Diagnostics::from(Diagnostic::error("E994", what))))
 }
 
-fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>) -> Done<Vec<Subject>> {
+/// Those that `--algorithm` names, all without it.
+fn wanted(loaded: &Loaded, ids: Vec<AlgId>, args: &Mutate) -> Vec<AlgId> {
+    let named = |id: &AlgId| {
+        let decl = loaded.library.algorithm(*id);
+        let full = format!("{}.{}", decl.coll.node, decl.name.node);
+        args.algorithm.as_ref().is_none_or(|n| *n == decl.name.node || *n == full)
+    };
+    ids.into_iter().filter(named).collect()
+}
+
+fn one(file: &str, module: kbc_ir::Module) -> Subjects {
+    let subject = Subject { algorithm: file.to_owned(), name: file.to_owned(), module };
+    Subjects { subjects: vec![subject], left_out: vec![] }
+}
+
+fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>, args: &Mutate) -> Done<Subjects> {
     if file.ends_with(".kir") {
         let (_, module) = load_kir(session, file)?;
         if module.schedule().is_none() {
@@ -84,7 +102,7 @@ fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>) -> Do
                 .help("lower it with `kbc opt` first")
                 .into());
         }
-        return Ok(vec![Subject { algorithm: file.to_owned(), name: file.to_owned(), module }]);
+        return Ok(one(file, module));
     }
     let loaded = load_file(session, file)?;
     let root = loaded.root.unwrap_or_default();
@@ -99,9 +117,10 @@ fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>) -> Do
             post: None,
         };
         let module = build(session, &source, "default", &Watch::default())?.module;
-        return Ok(vec![Subject { algorithm: file.to_owned(), name: file.to_owned(), module }]);
+        return Ok(one(file, module));
     }
-    Ok(algorithms(session, &loaded, &ids(&loaded, Some(root)), ranks)?)
+    let ids = wanted(&loaded, ids(&loaded, Some(root)), args);
+    Ok(algorithms(session, &loaded, &ids, ranks))
 }
 
 /// `2..9`: both ends count; or one number.

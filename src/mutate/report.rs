@@ -1,7 +1,7 @@
 //! The counts as an object with a documented schema (docs/report.md), and as tables for people.
 
 use super::reasons::why;
-use super::subjects::Subject;
+use super::subjects::{LeftOut, Subject};
 use super::{Findings, Outcome, Row, Settings, mutant};
 use crate::report::SCHEMA;
 use kbc_backend_sim::classify::Evidence;
@@ -50,6 +50,8 @@ pub struct MutateReport {
     pub escaped_list: Vec<Escape>,
     /// Each false alarm.
     pub false_alarm_list: Vec<Alarm>,
+    /// Shapes on which an algorithm is legal and becomes no schedule.
+    pub left_out: Vec<LeftOut>,
 }
 
 /// How many mutants of which outcome; `mutants = rejected + escaped + equivalent + unclassified`.
@@ -157,7 +159,12 @@ pub fn text(subjects: &[Subject], found: &Findings, r: &Row) -> String {
 }
 
 /// The report of all that was found.
-pub fn report(subjects: &[Subject], found: &Findings, settings: &Settings) -> MutateReport {
+pub fn report(
+    subjects: &[Subject],
+    left_out: Vec<LeftOut>,
+    found: &Findings,
+    settings: &Settings,
+) -> MutateReport {
     let rows = &found.rows;
     let name = |i: usize| subjects[i].name.clone();
     let mut escaped_list: Vec<Escape> = vec![];
@@ -231,6 +238,7 @@ pub fn report(subjects: &[Subject], found: &Findings, settings: &Settings) -> Mu
         rejected_but_equivalent_list: rejected,
         escaped_list,
         false_alarm_list,
+        left_out,
     }
 }
 
@@ -268,6 +276,9 @@ pub fn human(r: &MutateReport) -> String {
     );
     if r.unchanged > 0 {
         out += &format!("{} changes were the same on every rank and are no mutants\n", r.unchanged);
+    }
+    for x in &r.left_out {
+        out += &format!("no schedule: {}: {} {}\n", x.schedule, x.code, x.why);
     }
     if r.counts.unclassified > 0 {
         out += &format!("{} are too long to be run\n", r.counts.unclassified);

@@ -26,6 +26,26 @@ pub struct Subject {
     pub module: Module,
 }
 
+/// A shape on which an algorithm is legal and becomes no schedule.
+#[derive(serde::Serialize, Clone, Debug)]
+pub struct LeftOut {
+    /// The algorithm and its machine.
+    pub schedule: String,
+    /// What the compiler says, by code.
+    pub code: &'static str,
+    /// The same in words.
+    pub why: String,
+}
+
+/// Schedules, and shapes without one.
+#[derive(Default)]
+pub struct Subjects {
+    /// To be mutated.
+    pub subjects: Vec<Subject>,
+    /// Not there.
+    pub left_out: Vec<LeftOut>,
+}
+
 /// Machines for an algorithm with that many axes: the generator's text, and sizes of its axes.
 fn shapes(axes: usize, ranks: &RangeInclusive<u64>) -> Vec<(String, Vec<i64>)> {
     if axes == 1 {
@@ -49,17 +69,14 @@ fn shapes(axes: usize, ranks: &RangeInclusive<u64>) -> Vec<(String, Vec<i64>)> {
 }
 
 /// The schedules of some algorithms.
-///
-/// # Errors
-/// Of lowering or a pass, for a shape that the algorithm says it is for.
 pub fn algorithms(
     session: &mut Session,
     loaded: &Loaded,
     ids: &[AlgId],
     ranks: &RangeInclusive<u64>,
-) -> Result<Vec<Subject>, Diagnostics> {
+) -> Subjects {
     let mut loaded = loaded.clone();
-    let mut out = vec![];
+    let mut out = Subjects::default();
     for id in ids {
         let decl = loaded.library.algorithm(*id).clone();
         let algorithm = format!("{}.{}", decl.coll.node, decl.name.node);
@@ -86,30 +103,47 @@ pub fn algorithms(
             if rooted {
                 options.defines.push(("root".into(), root.to_string()));
             }
-            let Some(module) = small(&loaded, &options, p as u64)? else { continue };
-            out.push(Subject {
-                algorithm: algorithm.clone(),
-                name: format!("{algorithm} on {shape}"),
-                module,
-            });
+            let name = format!("{algorithm} on {shape}");
+            match small(&loaded, &options, p as u64) {
+                Ok(module) => out.subjects.push(Subject { algorithm: algorithm.clone(), name, module }),
+                // A condition that is false makes the shape illegal, not the algorithm wrong.
+                Err(d) if d.list.iter().all(|d| d.code == "E024") => {}
+                Err(d) => {
+                    let code = d.list.first().map_or("", |d| d.code);
+                    let why = d.list.first().map_or(String::new(), |d| d.title.clone());
+                    out.left_out.push(LeftOut { schedule: name, code, why });
+                }
+            }
         }
     }
-    Ok(out)
+    out
 }
 
-/// Elements that every number of chunks up to 10 divides.
-const MANY: u64 = 5040;
+/// Elements that every number of chunks up to 10 divides, and the product of any two of these numbers.
+const MANY: [u64; 2] = [5040, 6_350_400];
 
-/// The schedule with the fewest elements for which no chunk is empty; none if it cannot be had on the shape.
-fn small(loaded: &Loaded, options: &LowerOptions, p: u64) -> Result<Option<Module>, Diagnostics> {
-    let first = match module(loaded, options, MANY) {
-        Ok(m) => m,
-        // A condition that is false makes the shape illegal, not the algorithm wrong.
-        Err(d) if d.list.iter().all(|d| d.code == "E024") => return Ok(None),
-        Err(d) => return Err(d),
-    };
-    let n = fewest(&first).min(MANY);
-    module(loaded, options, if p % 2 == 0 { n } else { n + n / 2 }).map(Some)
+/// The schedule with the fewest elements for which no chunk is empty.
+///
+/// # Errors
+/// It cannot be had on the shape, with any of the sizes that were tried.
+fn small(loaded: &Loaded, options: &LowerOptions, p: u64) -> Result<Module, Diagnostics> {
+    let first = MANY.iter().map(|n| (*n, module(loaded, options, *n)));
+    let mut last = None;
+    for (many, made) in first {
+        let made = match made {
+            Ok(m) => m,
+            Err(d) => {
+                last = Some(d);
+                continue;
+            }
+        };
+        let n = fewest(&made, many).min(many);
+        // Chunks of two lengths where the algorithm can have them.
+        let uneven = (p % 2 == 1).then_some(n + n / 2);
+        let smaller = uneven.into_iter().chain([n, 2 * n]).find_map(|n| module(loaded, options, n).ok());
+        return Ok(smaller.unwrap_or(made));
+    }
+    Err(last.unwrap_or_default())
 }
 
 fn module(loaded: &Loaded, options: &LowerOptions, n: u64) -> Result<Module, Diagnostics> {
@@ -122,17 +156,17 @@ fn module(loaded: &Loaded, options: &LowerOptions, n: u64) -> Result<Module, Dia
     Ok(module)
 }
 
-/// What `MANY` elements may shrink to until a chunk has one element.
-fn fewest(module: &Module) -> u64 {
-    let Some(s) = module.schedule() else { return MANY };
-    let Ok(program) = Program::compile(s) else { return MANY };
+/// What so many elements may shrink to until a chunk has one element.
+fn fewest(module: &Module, many: u64) -> u64 {
+    let Some(s) = module.schedule() else { return many };
+    let Ok(program) = Program::compile(s) else { return many };
     let mut most = 1;
     let mut look = |a: &Access, rank: u64| {
         if let (Mem::Buffer(b), true) = (a.mem, a.operand != u32::MAX && a.len > 0) {
             let all = program.elements(kbc_ir::schedule::BufferId(b), rank).unwrap_or(0);
             if all > 0 {
                 // The chunk is one of `den` of a line of `all` elements.
-                most = most.max((MANY * a.den as u64).div_ceil(all));
+                most = most.max((many * a.den as u64).div_ceil(all));
             }
         }
     };
