@@ -129,7 +129,21 @@ impl<'a, 'p> Machine<'a, 'p> {
                 told.iter().take(*value as usize).for_each(|(by, release, _)| learn(heard, *by, *release));
             }
             What::Acquire => self.acquire(e, ev),
-            What::Release => {}
+            What::Release | What::Pass => {}
+            What::Send { flight } => {
+                let touch = &ev.touches[0];
+                let mut list = self.look(ev, touch.place, touch.start, touch.len);
+                let choice = if list.len() > 1 { pick(list.len()) } else { 0 };
+                self.under_way[*flight as usize] = Some(list.swap_remove(choice));
+            }
+            What::Recv { flight } => {
+                let len = ev.touches[0].len as usize;
+                let data = self.under_way.get(*flight as usize).cloned().flatten();
+                let data = data.filter(|d| d.len() == len);
+                let data =
+                    data.ok_or_else(|| Wrong(format!("{len} elements are received of a message of others")))?;
+                self.write(ev, &data);
+            }
             What::Record => {
                 let mut k = self.heard[t].clone();
                 join(&mut k, &self.acquired[t]);

@@ -68,21 +68,31 @@ pub(super) fn changed(s: &Schedule, r: &Region, st: &SStmt, kind: Kind) -> Optio
     Some(vec![new])
 }
 
+/// Another peer in coordinate `i`.
+fn turn_peer(r: &Region, peer: &mut Peer, kind: Kind, i: u32) -> Option<()> {
+    let (own, size) = coordinate(r, i)?;
+    let e = peer.get_mut(i as usize)?;
+    *e = match kind {
+        Kind::PeerSelf(_) => own,
+        Kind::PeerReversed(_) => Expr::Int(size - 1) - e.clone(),
+        Kind::PeerOnce(_) => Expr::select(once(), next(e, size), e.clone()),
+        _ => next(e, size),
+    };
+    Some(())
+}
+
 fn operation(s: &Schedule, r: &Region, op: &mut SOp, kind: Kind) -> Option<()> {
     match (op, kind) {
         (
             SOp::Put { peer, .. } | SOp::Get { peer, .. } | SOp::Notify { peer, .. },
             Kind::Peer(i) | Kind::PeerSelf(i) | Kind::PeerReversed(i) | Kind::PeerOnce(i),
         ) => {
-            let (own, size) = coordinate(r, i)?;
-            let e = peer.get_mut(i as usize)?;
-            *e = match kind {
-                Kind::PeerSelf(_) => own,
-                Kind::PeerReversed(_) => Expr::Int(size - 1) - e.clone(),
-                Kind::PeerOnce(_) => Expr::select(once(), next(e, size), e.clone()),
-                _ => next(e, size),
-            };
+            turn_peer(r, peer, kind, i)?;
         }
+        (
+            SOp::Send { peer, .. } | SOp::Recv { peer, .. },
+            Kind::PeerSelf(i) | Kind::PeerReversed(i) | Kind::PeerOnce(i),
+        ) => turn_peer(r, peer, kind, i)?,
         (
             SOp::Copy { dst, src }
             | SOp::Reduce { dst, src, .. }
