@@ -285,7 +285,11 @@ fn import(session: &mut Session, command: &'static str, source: &Source) -> Outc
     report.params = said.params;
     report.imported = Some(facts(&algo, &said.options, &finding));
     report.ok = finding.accepted();
-    report.verified = Some(analyse::verified(&finding.verdict));
+    let mut verified = analyse::verified(&finding.verdict);
+    if built.promise.is_none() {
+        verified.meaning = "not checked".into();
+    }
+    report.verified = Some(verified);
     Ok(Imported { algo, options: said.options, built, finding, report })
 }
 

@@ -299,9 +299,7 @@ impl Writer<'_> {
     fn target(&self, tb: usize, step: usize, d: &Dep) -> Wait {
         let (of, first) = (d.tb as usize, usize::try_from(d.step).unwrap_or(usize::MAX));
         let steps = &self.algo.gpus[self.gpu].tbs[of].steps;
-        let published = (first..steps.len().max(first))
-            .take_while(|i| *i < steps.len())
-            .find(|i| steps[*i].hasdep && steps[*i].op != Op::Nop);
+        let published = (first..steps.len()).find(|i| steps[*i].hasdep && steps[*i].op != Op::Nop);
         match published {
             // Its own program order is enough, or for ever too late.
             Some(p) if of == tb && p < step => Wait::Not,
