@@ -5,6 +5,7 @@ use crate::commands::load_parts;
 use crate::crash::{self, Stage};
 use crate::pipeline;
 use crate::session::{Outcome, Session};
+use crate::simulated::Simulated;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_frontend::load::Loaded;
 use kbc_frontend::lower::{LowerOptions, Lowered, lower};
@@ -127,7 +128,8 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
     };
     session.tell(&lowered.warnings);
     let mut module = lowered.module;
-    let cx = PassCx::new(&loaded.library, Some(&lowered.topology));
+    let time = Simulated { topology: &lowered.topology };
+    let cx = PassCx::new(&loaded.library, Some(&lowered.topology)).with_time(&time);
     let mut keep = Keep::default();
     session.progress("compiling");
     pipeline::run(session, &mut module, passes, &cx, watch, &mut keep)?;

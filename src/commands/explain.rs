@@ -182,7 +182,7 @@ fn select(built: &Built) -> String {
                         Method::Rounds => "by its rounds on the machine's links".to_owned(),
                         Method::SomeGroups(some, all) => format!("by the rounds of {some} of {all} groups"),
                         Method::Continued(sizes) => format!("continued from {sizes:?} ranks"),
-                        Method::Measured => "simulated".to_owned(),
+                        
                     };
                     format!(
                         "{:>12}  {}, {} sent by a rank; {method}",

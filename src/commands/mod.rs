@@ -1,5 +1,6 @@
 //! One module a verb, and what several of them need.
 
+pub mod bench;
 pub mod bound;
 pub mod check;
 pub mod compile;
@@ -36,6 +37,7 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
         Command::Check(args) => check::run(session, args),
         Command::Run(args) => run::run(session, args),
         Command::Opt(args) => opt::run(session, args),
+        Command::Bench(args) => bench::run(session, args),
         Command::Fuzz(args) => fuzz::run(session, args),
         Command::Mutate(args) => mutate::run(session, args),
         Command::Fmt(args) => fmt::run(session, args),
