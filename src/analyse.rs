@@ -4,6 +4,7 @@ use crate::bounds;
 use crate::build::Built;
 use crate::crash::{self, Stage};
 use crate::data::{self, Inputs};
+use crate::engine::Engine;
 use crate::record::scene::Scene;
 use crate::record::{self, Wanted};
 use crate::report::{timed, *};
@@ -102,8 +103,7 @@ pub fn execute(
     let inputs = data::inputs(session, graph, mesh, data, calls, seed.unwrap_or(0))?;
     let expected = data::expected(session, graph, mesh)?;
     let options = RunOptions { calls, seed, ..RunOptions::default() };
-    let result = data
-        .engine
+    let result = Engine::chosen(data.engine, schedule)
         .attempt(session, timings, schedule, &inputs.calls, &options)
         .map_err(|f| f.diagnostics)?;
     crash::stage(Stage::Evaluate);
@@ -186,7 +186,8 @@ fn value(v: Value) -> String {
     }
 }
 
-fn comparison(mesh: &Mesh, result: &str, against: &str, c: &Comparison) -> CompareReport {
+/// A comparison as a part of a report.
+pub fn comparison(mesh: &Mesh, result: &str, against: &str, c: &Comparison) -> CompareReport {
     let shown = c.first.as_ref().filter(|_| c.mismatches > 0 && c.max_err.is_infinite()).or(c.worst.as_ref());
     CompareReport {
         result: result.into(),

@@ -149,12 +149,17 @@ pub fn against(
         if let Some(took) = took_ns.filter(|t| found.contradicts(*t)) {
             return Err(below(&region.name, took, found.ns).into());
         }
-        chain += found.latency_ns;
         let name = named(region, &problem);
-        let key = format!("{name} over {}", region.over[0]);
-        match bandwidth.iter_mut().find(|b| b.0 == key) {
-            Some(b) => b.1 += found.bandwidth_ns,
-            None => bandwidth.push((key, found.bandwidth_ns)),
+        // Bounds of one collective after another add up only where they are of all ranks and of the same links: not
+        // for what some ranks are done with before others, nor for what takes other links every time.
+        let barrier = bytes.is_none() && problem.kind == bounds::CollKind::AllGather;
+        if bytes.is_some() || barrier {
+            chain += found.latency_ns;
+            let key = format!("{name} over {}", region.over[0]);
+            match bandwidth.iter_mut().find(|b| b.0 == key) {
+                Some(b) => b.1 += found.bandwidth_ns,
+                None => bandwidth.push((key, found.bandwidth_ns)),
+            }
         }
         if found.ns > best.0 {
             best = (found.ns, found.bottleneck.clone());

@@ -137,7 +137,7 @@ pub enum Command {
 /// What is compiled.
 #[derive(Args, Debug, Clone)]
 pub struct Source {
-    /// A `.kb` file; `-` is standard input.
+    /// A `.kb` file, or an MSCCL schedule (`.xml`); `-` is standard input.
     pub file: String,
     /// Overrides a parameter: `-D tp=8`.
     #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]
@@ -151,6 +151,9 @@ pub struct Source {
     /// The algorithm to take as program, if the file has no program and several algorithms.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub algorithm: Option<String>,
+    /// What an imported schedule has to do: a `.kb` file with one `collective`, over `src` and `dst` (in place over `v`).
+    #[arg(long, value_name = "FILE", help_heading = "Program")]
+    pub post: Option<String>,
 }
 
 /// Printing between passes.
@@ -181,8 +184,9 @@ pub struct Data {
     #[arg(long, value_name = "NAME=FILE[:KEY]", help_heading = "Data")]
     pub input: Vec<String>,
     /// What executes: machine code, or the interpreter that it has to agree with.
-    #[arg(long, value_enum, default_value_t = Engine::Jit, help_heading = "Data")]
-    pub engine: Engine,
+    /// If nothing is said: machine code, or for a schedule with queues the interpreter.
+    #[arg(long, value_enum, help_heading = "Data")]
+    pub engine: Option<Engine>,
     /// Writes a result (rank 0's view of the global value): `y=file.npy` (or .npz, .safetensors).
     #[arg(long, value_name = "NAME=FILE", help_heading = "Data")]
     pub output: Vec<String>,
@@ -229,15 +233,47 @@ pub struct Compile {
 /// `kbc check`
 #[derive(Args, Debug)]
 pub struct Check {
-    /// What is compiled.
-    #[command(flatten)]
-    pub source: Source,
+    /// A `.kb`, `.kir` or `.tile` file, `-` for standard input; without one the library is checked.
+    pub file: Option<String>,
+    /// Overrides a parameter: `-D tp=8`; for algorithms `-D p=8`, the number of ranks they are checked on.
+    #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]
+    pub define: Vec<String>,
+    /// Replaces the shape of the program's topology: `torus(2,3)`; or a machine file, `machine.yaml`.
+    #[arg(long, value_name = "SHAPE|FILE", help_heading = "Program")]
+    pub topology: Option<String>,
+    /// The program to take, if the file has several.
+    #[arg(long, value_name = "NAME", help_heading = "Program")]
+    pub program: Option<String>,
+    /// The algorithms of that name alone.
+    #[arg(long, value_name = "NAME", help_heading = "Program")]
+    pub algorithm: Option<String>,
+    /// What an imported schedule has to do: a `.kb` file with one `collective`, over `src` and `dst` (in place over `v`).
+    #[arg(long, value_name = "FILE", help_heading = "Program")]
+    pub post: Option<String>,
+    /// Counts the signals of every algorithm of the file, or of the library, against a barrier a round: on 4 and 8 ranks, or
+    /// as many as `-D p=` says; with `--algorithm` also where its messages could land otherwise.
+    #[arg(long)]
+    pub sync: bool,
     /// What a `.tile` text is verified for; a2a3 if nothing is said.
     #[arg(long)]
     pub target: Option<String>,
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
+}
+
+impl Check {
+    /// The part that every verb with a file has.
+    pub fn source(&self) -> Source {
+        Source {
+            file: self.file.clone().unwrap_or_default(),
+            define: self.define.clone(),
+            topology: self.topology.clone(),
+            program: self.program.clone(),
+            algorithm: self.algorithm.clone(),
+            post: self.post.clone(),
+        }
+    }
 }
 
 /// `kbc run`
@@ -380,10 +416,14 @@ pub struct Passes {
 /// `kbc list`
 #[derive(Args, Debug)]
 pub struct List {
-    /// One of: algorithms (if nothing is said), collectives, kernels, operations, dtypes, reductions, topologies,
-    /// passes, targets, codes; behind it, files whose algorithms, collectives and kernels are listed beside the library's.
+    /// One of: algorithms (if nothing is said), collectives, functions, kernels, operations, dtypes, reductions, topologies,
+    /// passes, targets, codes; or the name of an algorithm; behind it, files whose declarations are listed beside the
+    /// library's.
     #[arg(value_name = "WHAT|FILE")]
     pub what: Vec<String>,
+    /// With the name of an algorithm: a size of its shape or a parameter, for its costs.
+    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    pub define: Vec<String>,
     /// Form of the table.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
@@ -498,7 +538,7 @@ pub struct Mutate {
     #[arg(long, value_name = "LO..HI", default_value = "2..9")]
     pub ranks: String,
     /// How many mutants, spread evenly over the schedules.
-    #[arg(long, default_value_t = 12_000, value_name = "N")]
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
     pub limit: usize,
     /// Every mutant there is.
     #[arg(long, conflicts_with = "limit")]

@@ -223,7 +223,7 @@ impl Record {
         let mut how = "run --no-time".to_owned();
         match Cli::try_parse_from(words).map(|c| c.command) {
             Ok(Command::Run(a)) => {
-                how += &format!(" --engine {} --seed {}", a.data.engine.name(), a.seed);
+                how += &format!(" --engine {} --seed {}", a.data.engine.unwrap_or_default().name(), a.seed);
                 if a.adversarial {
                     how += &format!(" --adversarial --seeds {}", a.seeds);
                 }
@@ -231,7 +231,9 @@ impl Record {
                     how += &format!(" --calls {calls}");
                 }
             }
-            Ok(Command::Compile(a)) => how += &format!(" --engine {}", a.data.engine.name()),
+            Ok(Command::Compile(a)) => {
+                how += &format!(" --engine {}", a.data.engine.unwrap_or_default().name())
+            }
             _ => {}
         }
         how

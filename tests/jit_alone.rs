@@ -90,8 +90,9 @@ fn forms(kind: CollKind, dtype: &str, root: u64) -> (String, String, String) {
         CollKind::Scatter => {
             (format!("{dtype}[7] {only}"), format!("{dtype}[7@tp]"), format!(", dim: 0, from: {root}"))
         }
-        CollKind::AllToAll | CollKind::Slice => {
-            (format!("{dtype}[7@tp, 9]"), format!("{dtype}[7, 9@tp]"), ", from: 0, to: 1".into())
+        // Blocks of equal length on 1, 2, 3, 4, 6 and 7 ranks: what goes through scratch refuses others.
+        CollKind::AllToAll | CollKind::Slice | CollKind::Barrier | CollKind::Own => {
+            (format!("{dtype}[84@tp, 84]"), format!("{dtype}[84, 84@tp]"), ", from: 0, to: 1".into())
         }
     }
 }
@@ -102,14 +103,14 @@ fn the_librarys_algorithms_are_right_without_the_interpreter() {
     let loaded = fuzz::library();
     let catalogue = Catalogue::new(&loaded);
     let (mut ran, mut used) = (0, std::collections::BTreeSet::new());
-    for sides in [vec![1u64], vec![2], vec![3], vec![4], vec![7], vec![2, 3], vec![3, 2]] {
+    for sides in [vec![1u64], vec![2], vec![3], vec![4], vec![7], vec![2, 3], vec![3, 2], vec![2, 1, 2]] {
         let size = sides.iter().product();
-        let parts = ["x", "y"].iter().zip(&sides).map(|(n, s)| (Name::from(*n), *s)).collect();
+        let parts = ["x", "y", "z"].iter().zip(&sides).map(|(n, s)| (Name::from(*n), *s)).collect();
         let axis = Axis { name: Name::from("tp"), size, parts };
         let list: Vec<String> = sides.iter().map(u64::to_string).collect();
         for kind in KINDS {
             let root = kind.rooted().then_some(size - 1);
-            for decl in catalogue.legal(kind, &axis, root) {
+            for decl in catalogue.legal(kind.name(), &axis, root) {
                 let name = &decl.name.node;
                 let dtype = ["f32", "bf16", "i32", "f16"][ran % 4];
                 let (from, to, args) = forms(kind, dtype, size - 1);
@@ -131,11 +132,13 @@ fn the_librarys_algorithms_are_right_without_the_interpreter() {
             }
         }
     }
-    // All algorithms of the library ran, on some shape.
+    // All algorithms of the library ran, on some shape; those of collectives that no operation of a program is, cannot.
+    let operations: Vec<&str> = KINDS.iter().map(|k| k.name()).collect();
     let all: std::collections::BTreeSet<String> = loaded
         .library
         .algorithms()
         .map(|a| loaded.library.algorithm(a))
+        .filter(|d| operations.contains(&d.coll.node.as_str()))
         .map(|d| format!("{} {}", d.coll.node, d.name.node))
         .collect();
     assert_eq!(used, all);

@@ -6,6 +6,7 @@ use crate::cli::{Compile, ReportFormat};
 use crate::crash::{self, Stage};
 use crate::data;
 use crate::emit;
+use crate::engine::Engine;
 use crate::outdir;
 use crate::perturb;
 use crate::pipeline;
@@ -26,6 +27,10 @@ use std::path::Path;
 /// Of any step; a comparison that fails is an error, too.
 pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     let target = emit::target(&args.target)?;
+    if super::import::is_one(session, &args.source.file) {
+        return super::import::compile(session, args);
+    }
+    super::import::no_post(&args.source)?;
     let asked = asked(args, target.is_some())?;
     let wanted = Wanted::new(asked.records, args.trace_ranks.clone())?;
     pipeline::forced(&args.watch, asked.out.is_some())?;
@@ -82,7 +87,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     }
     session.progress("executing");
     let done = analyse::execute(session, &built, schedule, &args.data, 1, None, args.watch.timings)?;
-    report.engine = Some(args.data.engine.name());
+    report.engine = Some(Engine::chosen(args.data.engine, schedule).name());
     report.inputs = inputs(&built, &done.inputs);
     session.progress("timing");
     analyse::time(session, &mut report, schedule, &built.topology, &wanted, &TimeOptions::default())?;

@@ -47,6 +47,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
             topology: args.topology.clone(),
             program: args.program.clone(),
             algorithm: args.algorithm.clone(),
+            post: None,
         };
         let target = match (&args.target, args.topic.as_str()) {
             (Some(name), "window") => emit::target(name)?,

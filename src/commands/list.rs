@@ -26,9 +26,10 @@ struct Row {
 }
 
 /// What can be listed, and what each is.
-const WHAT: [&str; 10] = [
+const WHAT: [&str; 11] = [
     "algorithms",
     "collectives",
+    "functions",
     "kernels",
     "operations",
     "dtypes",
@@ -46,12 +47,21 @@ const WHAT: [&str; 10] = [
 pub fn run(session: &mut Session, args: &List) -> Outcome {
     let (what, files) = match args.what.split_first() {
         Some((first, rest)) if WHAT.contains(&first.as_str()) => (first.as_str(), rest),
-        Some((first, _)) if !first.contains(['.', '/']) && !Path::new(first).exists() => {
-            return Err(Failure::Usage(unknown(first).into()));
+        Some((first, rest)) if !first.contains(['.', '/']) && !Path::new(first).exists() => {
+            let library = super::library(session, rest)?;
+            if library.algorithms().any(|id| library.algorithm(id).name.node == *first) {
+                return super::algorithms::show(session, &library, first, args);
+            }
+            return Err(Failure::Usage(unknown(first, &library).into()));
         }
         _ => (WHAT[0], &args.what[..]),
     };
-    let declared = ["algorithms", "collectives", "kernels"].contains(&what);
+    let declared = ["algorithms", "collectives", "functions", "kernels"].contains(&what);
+    if !args.define.is_empty() {
+        return Err(Diagnostic::error("E416", "-D means nothing without the name of an algorithm")
+            .help("kbc list ring -D p=64")
+            .into());
+    }
     if let (Some(file), false) = (files.first(), declared) {
         return Err(
             Diagnostic::error("E416", format!("no file declares {what}: {file} means nothing here")).into()
@@ -61,6 +71,7 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
         "algorithms" => return algorithms(session, files, args.report),
         "passes" => return super::passes::run(session, &Passes { name: None, report: args.report }),
         "collectives" => collectives(session, files)?,
+        "functions" => functions(session, files)?,
         "kernels" => kernels(session, files)?,
         "operations" => operations().into_iter().map(|name| entry(name, "", "")).collect(),
         "dtypes" => DType::ALL.iter().map(|d| entry(d.name(), &count(d.bytes()), "")).collect(),
@@ -101,10 +112,14 @@ fn human(table: &[Entry]) -> String {
     out
 }
 
-fn unknown(what: &str) -> Diagnostic {
-    let d = Diagnostic::error("E416", format!("there is no list of `{what}`, and no such file"))
-        .note(format!("lists: {}", WHAT.join(", ")));
-    match nearest(what, WHAT) {
+fn unknown(what: &str, library: &kbc_rounds::Library) -> Diagnostic {
+    let d = Diagnostic::error(
+        "E416",
+        format!("there is no list of `{what}`, no such algorithm, and no such file"),
+    )
+    .note(format!("lists: {}", WHAT.join(", ")));
+    let algorithms = library.algorithms().map(|id| library.algorithm(id).name.node.as_str());
+    match nearest(what, WHAT.into_iter().chain(algorithms)) {
         Some(near) => d.help(format!("did you mean `{near}`?")),
         None => d,
     }
@@ -132,7 +147,7 @@ fn targets() -> Vec<Entry> {
     out
 }
 
-fn file_of(session: &Session, span: Span) -> String {
+pub(super) fn file_of(session: &Session, span: Span) -> String {
     session.map.get(span.file).map_or_else(String::new, |f| f.name.clone())
 }
 
@@ -154,6 +169,23 @@ fn collectives(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
         .collect();
     out.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
     Ok(out)
+}
+
+/// Functions with their parameters: what is built in, and what files declare.
+fn functions(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
+    let library = super::library(session, files)?;
+    let mut out: Vec<Entry> = library
+        .functions()
+        .iter()
+        .map(|f| {
+            let names: Vec<&str> = f.params.iter().map(|p| p.node.as_str()).collect();
+            let name = format!("{}({})", f.name.node, names.join(", "));
+            entry(&name, first(&f.doc), &file_of(session, f.span))
+        })
+        .collect();
+    out.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
+    let built_in = kbc_rounds::eval::BUILTINS.iter().map(|b| entry(b.0, "built in (docs/language.md)", ""));
+    Ok(built_in.chain(out).collect())
 }
 
 /// Elementwise and tile kernels with their parameters.
@@ -222,7 +254,7 @@ fn algorithms(session: &mut Session, files: &[String], report: ReportFormat) -> 
             (None, 1) => "any number of ranks".into(),
             (None, n) => format!("{n} axes"),
         };
-        out += &format!("  {name:<28} {legal:<24} {}  [{}]\n", r.summary, r.file);
+        out += &format!("  {name:<34} {legal:<24} {}  [{}]\n", r.summary, r.file);
     }
     session.result(&out);
     Ok(())
@@ -245,7 +277,7 @@ fn summary(a: &AlgorithmDecl) -> String {
     first(&a.doc).to_owned()
 }
 
-fn text(session: &Session, span: Span) -> String {
+pub(super) fn text(session: &Session, span: Span) -> String {
     session
         .map
         .get(span.file)

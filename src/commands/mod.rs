@@ -1,6 +1,7 @@
 //! One module a verb, and what several of them need.
 
 pub mod bench;
+mod algorithms;
 pub mod bound;
 pub mod check;
 pub mod compile;
@@ -8,12 +9,14 @@ pub mod completions;
 pub mod explain;
 pub mod fmt;
 pub mod fuzz;
+pub mod import;
 pub mod list;
 pub mod mutate;
 pub mod opt;
 pub mod passes;
 pub mod repro;
 pub mod run;
+pub mod sync;
 pub mod tile;
 
 use crate::cli::{Command, Source};

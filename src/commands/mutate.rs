@@ -90,8 +90,14 @@ fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>) -> Do
     let root = loaded.root.unwrap_or_default();
     let program = |i: &Item| matches!(i, Item::Program(_) | Item::Local(_));
     if loaded.file(root).is_some_and(|f| f.tree.items.iter().any(program)) {
-        let source =
-            Source { file: file.to_owned(), define: vec![], topology: None, program: None, algorithm: None };
+        let source = Source {
+            file: file.to_owned(),
+            define: vec![],
+            topology: None,
+            program: None,
+            algorithm: None,
+            post: None,
+        };
         let module = build(session, &source, "default", &Watch::default())?.module;
         return Ok(vec![Subject { algorithm: file.to_owned(), name: file.to_owned(), module }]);
     }

@@ -5,6 +5,7 @@ use crate::analyse;
 use crate::build::{self, Argument, build};
 use crate::cli::{ReportFormat, Run, Watch};
 use crate::data;
+use crate::engine::Engine;
 use crate::perturb;
 use crate::record::{self, Wanted};
 use crate::report::Report;
@@ -29,6 +30,10 @@ const ADVERSARIAL_CALLS: u32 = 4;
 /// Of any step; results that differ are an error, too.
 pub fn run(session: &mut Session, args: &Run) -> Outcome {
     let wanted = Wanted::new(artefacts(&args.emit, &record::KINDS)?, args.trace_ranks.clone())?;
+    if super::import::is_one(session, &args.source.file) {
+        return super::import::run(session, args);
+    }
+    super::import::no_post(&args.source)?;
     if args.source.file.ends_with(".kir") {
         return run_schedule(session, args, &wanted);
     }
@@ -43,7 +48,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     if !args.no_data {
         let seed = (args.seed != 0).then_some(args.seed);
         let done = analyse::execute(session, &built, schedule, &args.data, calls, seed, args.timings)?;
-        report.engine = Some(args.data.engine.name());
+        report.engine = Some(Engine::chosen(args.data.engine, schedule).name());
         report.inputs = inputs(&built, &done.inputs);
         report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
         if args.adversarial {
@@ -88,11 +93,12 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
             seed: (args.seed != 0).then_some(args.seed),
             ..Default::default()
         };
-        match args.data.engine.attempt(session, args.timings, schedule, &inputs.calls, &options) {
+        let engine = Engine::chosen(args.data.engine, schedule);
+        match engine.attempt(session, args.timings, schedule, &inputs.calls, &options) {
             Ok(result) => report.host_reads = crate::host::reads(schedule, &result),
             Err(f) => return failed(session, report, schedule, *f, args.report),
         }
-        report.engine = Some(args.data.engine.name());
+        report.engine = Some(engine.name());
         if args.adversarial {
             let (found, failure) = analyse::adversary(schedule, &inputs, args.seed, args.seeds, calls)?;
             report.ok = failure.is_none();

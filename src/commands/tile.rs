@@ -75,14 +75,14 @@ fn read(session: &mut Session, path: &str) -> Outcome<(FileId, String, Kernel)> 
 /// Of reading; E449 to E456 and E459, at their lines.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
     refuse(&[
-        ("-D", !args.source.define.is_empty()),
-        ("--topology", args.source.topology.is_some()),
-        ("--program", args.source.program.is_some()),
-        ("--algorithm", args.source.algorithm.is_some()),
+        ("-D", !args.define.is_empty()),
+        ("--topology", args.topology.is_some()),
+        ("--program", args.program.is_some()),
+        ("--algorithm", args.algorithm.is_some()),
         ("--report json", args.report == ReportFormat::Json),
     ])?;
     let profile = profile(args.target.as_ref())?;
-    let (file, text, kernel) = read(session, &args.source.file)?;
+    let (file, text, kernel) = read(session, &args.source().file)?;
     crash::stage(Stage::Check);
     let found = in_text(&kernel, problems(&kernel, profile), &text, file);
     if found.has_errors() {

@@ -184,9 +184,14 @@ fn draw(s: &Schedule, all: &[Mutation], quota: Option<usize>, rng: &mut Rng) -> 
             list.swap(i, rng.below(i + 1));
         }
     }
+    // Where only some kinds of change have a turn, they are others in every schedule.
+    let mut lists: Vec<_> = classes.into_values().collect();
+    let first = rng.below(lists.len().max(1));
+    let first = first.min(lists.len());
+    lists.rotate_left(first);
     let quota = quota.unwrap_or(usize::MAX);
-    while out.len() < quota && classes.values().any(|l| !l.is_empty()) {
-        for list in classes.values_mut() {
+    while out.len() < quota && lists.iter().any(|l| !l.is_empty()) {
+        for list in &mut lists {
             if out.len() < quota {
                 out.extend(list.pop());
             }

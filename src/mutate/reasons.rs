@@ -9,18 +9,20 @@ pub fn why(code: &str) -> &'static str {
         }
         "E328" => "a constant that names no chunk, slot or counter is refused where it stands",
         "E340" => "a wait is behind what it waits for in this call, and no call to come may be what it needs",
-        "E341" | "E342" | "E343" | "E344" => {
-            "contributions are counted, not added up: one twice or one from nowhere is wrong, whatever the numbers"
+        "E341" | "E342" | "E343" => {
+            "the proof is for every number of elements and every input: with these few, two cuts of a line are the same, or \
+             what is wrong is not used again"
         }
-        "E345" => "the release is missing that the device needs before others, or the host, may look",
+        "E344" => "what holds nothing is read; what comes of it reaches no result here, and that is not promised",
+        "E345" => "the release is missing that the device needs before a peer, or the host, may look; the host of a simulation is never late",
         "E346" => {
-            "the acquire is missing that the device needs, although what is read happens to be old enough"
+            "the acquire is missing that the device needs; what is read stale is not used again here"
         }
         "E347" => {
-            "it is read before anything says that it is there; here what was there before has the same elements"
+            "it is read before anything says that it is there; here it is not used again, or the same was there before"
         }
         "E348" => "two writes to the same elements are under way at once; here both bring the same",
-        "E349" => "it is overwritten before anything says that it was read; here by the same elements",
+        "E349" => "it is overwritten before anything says that it was read; here by the same elements, or it is not used again",
         "E350" => "a transfer still reads or writes what is used; here the elements are the same",
         "E351" => "two ranks add to one counter, so that a wait does not know of whom it hears",
         "E352" => "the counter grows without end while nobody waits for all of it",

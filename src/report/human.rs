@@ -1,6 +1,6 @@
 //! A report for people.
 
-use super::{CompareReport, PerturbReport, Report, path};
+use super::{AlgorithmReport, CompareReport, PerturbReport, Report, path};
 
 /// Nanoseconds with a unit that keeps the number readable.
 pub fn time(ns: f64) -> String {
@@ -51,6 +51,9 @@ pub fn human(r: &Report) -> String {
     if !r.program.is_empty() {
         let machine = r.machine.as_ref().map_or_else(String::new, |m| format!(" on {m}"));
         line(format!("{}: {}{machine}, mesh {}", r.file, r.program, mesh.join(", ")));
+    }
+    if let Some(i) = &r.imported {
+        imported(i, &mut line);
     }
     for i in &r.inputs {
         line(format!("  input {}: {}  from {}", i.name, i.r#type, i.from));
@@ -156,12 +159,25 @@ pub fn human(r: &Report) -> String {
         ));
     }
     for a in &r.algorithms {
+        let words: Vec<&str> = a.costs.iter().filter_map(|c| c.split(' ').next()).collect();
         line(format!(
-            "{} {}: right on {} up to {}",
+            "{} {}{}: right on {} up to {}, {} proven{}",
             a.collective,
             a.algorithm,
+            if a.variants == 0 { String::new() } else { format!(" (and {})", count(a.variants, "variant")) },
             count(a.shapes, "shape"),
-            count(a.largest, "rank")
+            count(a.largest, "rank"),
+            count(a.schedules, "schedule"),
+            if words.is_empty() { String::new() } else { format!("; {} as documented", words.join(", ")) }
+        ));
+    }
+    if r.algorithms.len() > 1 {
+        let sum = |f: fn(&AlgorithmReport) -> u64| r.algorithms.iter().map(f).sum::<u64>();
+        line(format!(
+            "{} algorithms, {} shapes, {} schedules",
+            r.algorithms.len(),
+            sum(|a| a.shapes),
+            sum(|a| a.schedules)
         ));
     }
     line(if r.ok { "ok".into() } else { "not ok".into() });
@@ -270,4 +286,41 @@ fn compare(c: &CompareReport, line: &mut impl FnMut(String)) {
     for h in &c.hints {
         line(format!("  {h}"));
     }
+}
+
+/// An imported schedule and its verdict.
+fn imported(i: &super::ImportReport, line: &mut impl FnMut(String)) {
+    let place = if i.inplace { "in place" } else { "out of place" };
+    line(format!(
+        "{}: {} {place}, {}, {}, {}, {}, {}",
+        i.format,
+        i.collective,
+        i.protocol,
+        count(i.chunks, "chunk"),
+        count(i.channels, "channel"),
+        count(i.thread_blocks, "thread block"),
+        count(i.steps, "step")
+    ));
+    let why = if i.kinds.is_empty() { String::new() } else { format!(": {}", i.kinds.join(", ")) };
+    line(format!("verdict: {}{why}", i.verdict));
+    if i.hang != "none" {
+        line(format!("  hangs {}, with {} on a connection", i.hang, count(i.depth, "slot")));
+    }
+    line(match i.postcondition {
+        "not checked" => {
+            format!("  postcondition: not checked, `{}` has none; --post FILE gives one", i.collective)
+        }
+        other => format!("  postcondition: {other}"),
+    });
+    if i.uninitialised > 0 {
+        line(format!("  reads of memory that holds nothing: {}", i.uninitialised));
+    }
+    if i.races > 0 {
+        line(format!("  races: {}", i.races));
+    }
+    let size = i.hang_free_bytes.map_or_else(
+        || i.hang_free.clone(),
+        |n| format!("up to {n} B of the largest buffer ({:.4} MiB)", n as f64 / f64::from(1 << 20)),
+    );
+    line(format!("  free of deadlock at: {size}"));
 }

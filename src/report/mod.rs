@@ -80,6 +80,48 @@ pub struct Report {
     pub algorithms: Vec<AlgorithmReport>,
     /// What was emitted for a target.
     pub emitted: Option<EmitReport>,
+    /// A schedule that another program wrote, and what was found out about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportReport>,
+}
+
+/// An imported schedule.
+#[derive(Serialize, Debug)]
+pub struct ImportReport {
+    /// `msccl`.
+    pub format: &'static str,
+    /// What it is for, as the file says.
+    pub collective: String,
+    /// The protocol of its connections.
+    pub protocol: &'static str,
+    /// Whether input and output are one buffer.
+    pub inplace: bool,
+    /// Chunks of the largest user buffer.
+    pub chunks: u64,
+    /// Channels in use.
+    pub channels: u64,
+    /// Thread blocks of all ranks.
+    pub thread_blocks: u64,
+    /// Steps of all ranks.
+    pub steps: u64,
+    /// Operations in flight on a connection.
+    pub depth: u64,
+    /// `accepted` or `rejected`.
+    pub verdict: &'static str,
+    /// What is wrong: `hang`, `postcondition`, `uninitialised`, `race`, `connection`, `sizes`, `leftover`, `other`.
+    pub kinds: Vec<&'static str>,
+    /// `none`, `at this depth` or `at any depth`.
+    pub hang: &'static str,
+    /// `holds`, `wrong`, `not reached` or `not checked`.
+    pub postcondition: &'static str,
+    /// Different reads of memory that holds nothing.
+    pub uninitialised: u64,
+    /// Different pairs of steps that race.
+    pub races: u64,
+    /// Message sizes at which it does not hang: `any size`, `up to N B`, `no size`.
+    pub hang_free: String,
+    /// The largest of them in bytes of the largest user buffer; absent where it is any or none.
+    pub hang_free_bytes: Option<u64>,
 }
 
 /// A package that was emitted.
@@ -384,4 +426,10 @@ pub struct AlgorithmReport {
     pub shapes: u64,
     /// The largest number of ranks among them.
     pub largest: u64,
+    /// Other arguments of its documentation with which it is right too.
+    pub variants: u64,
+    /// Schedules, on small shapes, that were built and proven.
+    pub schedules: u64,
+    /// Costs of its documentation that are those of its rounds on every shape: `rounds p - 1`.
+    pub costs: Vec<String>,
 }

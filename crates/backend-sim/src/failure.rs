@@ -2,7 +2,7 @@
 //!
 //! Owns the account by rank and the messages; who waits for whom is [`crate::stall`]'s.
 
-use crate::flow::{Flow, Turn};
+use crate::flow::{Flow, Turn, queue_of};
 use crate::stall;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::host::spelled;
@@ -69,6 +69,20 @@ pub(crate) fn walked(program: &Program<'_>, calls: i64) -> Option<RunFailure> {
                     Ok(Turn::Act(act, _)) => match act {
                         Act::Notify { peer, counter } => flow.add(peer, counter),
                         Act::Record(event) => flow.record(thread, event),
+                        Act::Send { .. } | Act::Recv { .. } => {
+                            let rank = flow.threads[thread].rank;
+                            match queue_of(rank, &act) {
+                                Some((queue, true)) => {
+                                    flow.sent(queue);
+                                    flow.arrived(queue);
+                                }
+                                Some((queue, false)) => {
+                                    flow.received(queue);
+                                    flow.credited(queue);
+                                }
+                                None => {}
+                            }
+                        }
                         _ => {}
                     },
                     Ok(Turn::CallOver(_)) => {}

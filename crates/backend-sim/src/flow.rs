@@ -6,6 +6,7 @@ use kbc_diag::Span;
 use kbc_ir::name::Name;
 use kbc_ir::schedule::RegionId;
 use kbc_ir::walk::{Act, Cursor, Fault, Program, Step};
+use std::collections::BTreeMap;
 
 /// A stream of a rank on its way through all calls.
 pub(crate) struct Thread<'p> {
@@ -36,6 +37,27 @@ pub(crate) enum Turn<'p> {
     Done,
 }
 
+/// A queue: sender, receiver, number.
+pub(crate) type Queue = (u64, u64, u32);
+
+/// The queue of a rank's operation, and whether the rank sends there.
+pub(crate) fn queue_of(rank: u64, act: &Act<'_>) -> Option<(Queue, bool)> {
+    match act {
+        Act::Send { peer, queue, .. } | Act::Room { peer, queue } => Some(((rank, *peer, *queue), true)),
+        Act::Recv { peer, queue, .. } => Some(((*peer, rank, *queue), false)),
+        _ => None,
+    }
+}
+
+/// What a queue holds.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    /// Slots that are not free as the sender sees it.
+    taken: u64,
+    /// Messages that have arrived.
+    ready: u64,
+}
+
 /// All streams of all ranks.
 pub(crate) struct Flow<'p> {
     pub(crate) program: &'p Program<'p>,
@@ -44,6 +66,7 @@ pub(crate) struct Flow<'p> {
     counters: Vec<u64>,
     /// For each rank and event, in how many calls it was recorded (calls record in order).
     recorded: Vec<i64>,
+    queues: BTreeMap<Queue, Held>,
 }
 
 impl<'p> Flow<'p> {
@@ -69,6 +92,7 @@ impl<'p> Flow<'p> {
             threads,
             counters: vec![0; ranks * program.counters() as usize],
             recorded: vec![0; ranks * program.events.len()],
+            queues: BTreeMap::new(),
         }
     }
 
@@ -117,12 +141,44 @@ impl<'p> Flow<'p> {
         self.recorded[at] = self.recorded[at].max(call + 1);
     }
 
+    fn queue(&self, queue: Queue) -> Held {
+        self.queues.get(&queue).copied().unwrap_or_default()
+    }
+
+    /// A message is on its way: its slot is taken.
+    pub(crate) fn sent(&mut self, queue: Queue) {
+        self.queues.entry(queue).or_default().taken += 1;
+    }
+
+    /// A message has arrived.
+    pub(crate) fn arrived(&mut self, queue: Queue) {
+        self.queues.entry(queue).or_default().ready += 1;
+    }
+
+    /// A message was received; its slot is still taken as the sender sees it.
+    pub(crate) fn received(&mut self, queue: Queue) {
+        let q = self.queues.entry(queue).or_default();
+        q.ready = q.ready.saturating_sub(1);
+    }
+
+    /// The sender learns that a slot is free.
+    pub(crate) fn credited(&mut self, queue: Queue) {
+        let q = self.queues.entry(queue).or_default();
+        q.taken = q.taken.saturating_sub(1);
+    }
+
     fn passes(&self, t: &Thread<'p>, act: &Act<'p>) -> bool {
         match act {
             Act::Wait { counter, value } => {
                 u64::try_from(*value).is_ok_and(|v| self.counter(t.rank, *counter) >= v) || *value < 0
             }
             Act::Await(event) => self.has_record(t.rank, *event, t.call),
+            Act::Send { .. } | Act::Recv { .. } | Act::Room { .. } => {
+                queue_of(t.rank, act).is_none_or(|(queue, sends)| match (self.queue(queue), sends) {
+                    (q, true) => q.taken < self.program.depth(queue.2),
+                    (q, false) => q.ready > 0,
+                })
+            }
             _ => true,
         }
     }

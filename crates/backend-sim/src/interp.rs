@@ -12,7 +12,7 @@
 
 use crate::effect::{Effect, Run, mem_dtype, mem_name, same_type};
 use crate::failure::{self, RunFailure};
-use crate::flow::{Flow, Turn};
+use crate::flow::{Flow, Queue, Turn};
 use crate::host::{Early, Host};
 use crate::rng::Rng;
 use crate::shard::Part;
@@ -21,6 +21,7 @@ use crate::tensor::{Data, Tensor};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::{BufferId, BufferRole, Schedule, WindowId};
+use kbc_ir::types::DType;
 use kbc_ir::walk::{Act, Mem, Program};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,6 +109,8 @@ struct Machine<'p> {
     host: Host<'p>,
     flow: Flow<'p>,
     ranks: Vec<Memory>,
+    /// Messages that have not been received.
+    queues: BTreeMap<Queue, VecDeque<Data>>,
     bytes: u64,
     max_bytes: u64,
     result: RunResult,
@@ -150,6 +153,7 @@ pub fn attempt(
         host,
         flow: Flow::new(&program, calls),
         ranks: (0..ranks).map(|_| Memory::default()).collect(),
+        queues: BTreeMap::new(),
         bytes: 0,
         max_bytes: options.max_bytes,
         result: RunResult::empty(options.calls, ranks),
@@ -245,6 +249,25 @@ impl<'p> Machine<'p> {
             Act::Get { dst, peer, src } => {
                 self.transfer((*peer, Run::of(src)), (rank, Run::of(dst)), thread, span)?;
             }
+            Act::Send { src, peer, queue } => {
+                let which = (rank, *peer, *queue);
+                queue_type(self.program, *queue, src.mem, span)?;
+                let data = self.read(rank, Run::of(src), thread, span)?;
+                self.queues.entry(which).or_default().push_back(data);
+                self.flow.sent(which);
+                self.flow.arrived(which);
+                return Ok(Some(*peer));
+            }
+            Act::Recv { dst, peer, queue } => {
+                let which = (*peer, rank, *queue);
+                queue_type(self.program, *queue, dst.mem, span)?;
+                let data = self.queues.entry(which).or_default().pop_front();
+                self.flow.received(which);
+                self.flow.credited(which);
+                let data = message(data, dst.len, span)?;
+                self.write(rank, Run::of(dst), &data, None, span)?;
+                return Ok(Some(*peer));
+            }
             Act::Notify { peer, counter } => {
                 self.flow.add(*peer, *counter);
                 return Ok(Some(*peer));
@@ -263,6 +286,7 @@ impl<'p> Machine<'p> {
             }
             // Passed already; and everything is complete and visible at once.
             Act::Wait { .. }
+            | Act::Room { .. }
             | Act::Await(_)
             | Act::FenceRelease
             | Act::FenceAcquire
@@ -386,6 +410,31 @@ impl<'p> Machine<'p> {
         }
         Ok(())
     }
+}
+
+/// A message as its receiver takes it. Code E356: it has another size.
+pub(crate) fn message(data: Option<Data>, len: u64, span: Span) -> Result<Data, Diagnostic> {
+    let data = data.unwrap_or_else(|| Data::zeros(DType::F32, 0));
+    if data.len() as u64 == len {
+        return Ok(data);
+    }
+    let text = format!("a message of {} elements is received as {len}", data.len());
+    Err(Diagnostic::error("E356", text)
+        .primary(span, "received here")
+        .help("both ends of a queue move the same sizes in the same order"))
+}
+
+/// Whether a queue carries what a memory holds. Code E364.
+pub(crate) fn queue_type(p: &Program<'_>, queue: u32, mem: Mem, span: Span) -> Result<(), Diagnostic> {
+    let (s, q) = (p.schedule, p.schedule.queue(p.queue_name(queue).0));
+    let dtype = mem_dtype(s, mem);
+    if dtype == q.dtype {
+        return Ok(());
+    }
+    let text = format!("{} is {dtype} and queue {} carries {}", mem_name(s, mem), q.name, q.dtype);
+    Err(Diagnostic::error("E364", text)
+        .primary(span, "one transfer, two types")
+        .help("put a `cast` before it"))
 }
 
 /// A read of an element that nothing was written to. Code E362.

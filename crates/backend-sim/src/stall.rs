@@ -4,7 +4,7 @@
 //! waited for. A wait that nobody would ever satisfy is a cause; so is a stream that met a fault; otherwise the causes
 //! are the ranks on a cycle.
 
-use crate::flow::{Flow, Turn};
+use crate::flow::{Flow, Queue, Turn, queue_of};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::walk::Act;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +19,10 @@ const SHOWN: usize = 8;
 enum Want {
     Counter(u64, u32),
     Event(u64, u32, i64),
+    /// A free slot of a queue.
+    Room(Queue),
+    /// A message of it.
+    Message(Queue),
 }
 
 struct Waiting {
@@ -159,7 +163,10 @@ fn deadlock(
         d = d.note(format!("only dragged along: {}", list_ranks(flow, &stall.dragged)));
     }
     let events = |i: &usize| matches!(waiting[*i].want, Want::Event(..));
-    d.help(if causes.iter().flatten().all(events) {
+    let queues = |i: &usize| matches!(waiting[*i].want, Want::Room(_) | Want::Message(_));
+    d.help(if causes.iter().flatten().any(queues) {
+        "every `recv` needs a `send` at the other end of its queue, and a `send` a free slot: let one of them receive first"
+    } else if causes.iter().flatten().all(events) {
         "let what is awaited happen before somebody waits for it, or do not wait for it there"
     } else {
         "every `wait` needs as many earlier `notify`s of that counter; one of them is missing or comes too late"
@@ -204,9 +211,26 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
             );
             (Want::Event(t.rank, *event, t.call), words, 1)
         }
+        Act::Send { .. } | Act::Recv { .. } | Act::Room { .. } => {
+            let (queue, sends) = queue_of(t.rank, act)?;
+            let (name, mesh) = (flow.program.show_queue(queue.2), &flow.program.schedule.mesh);
+            if sends {
+                let words = format!("waits for room in {name} to {}, which is full", mesh.show(queue.1));
+                (Want::Room(queue), words, 1)
+            } else {
+                let words =
+                    format!("waits for a message of {name} from {}, which is empty", mesh.show(queue.0));
+                (Want::Message(queue), words, 1)
+            }
+        }
         _ => return None,
     };
     Some(Waiting { thread, want, words, missing, span: *span })
+}
+
+/// What an operation on a queue gives to its other end.
+fn answer(queue: Queue, sends: bool) -> Want {
+    if sends { Want::Message(queue) } else { Want::Room(queue) }
 }
 
 /// Who would still send what is wanted, by walking the rest of every stream; false if that was too long.
@@ -228,11 +252,21 @@ fn senders(flow: &mut Flow<'_>, wanted: &BTreeSet<Want>) -> (BTreeMap<Want, Vec<
                 Ok(Turn::Act(Act::Record(event), _)) => {
                     Want::Event(flow.threads[thread].rank, event, flow.threads[thread].call)
                 }
-                Ok(Turn::Act(..) | Turn::CallOver(_)) => continue,
+                Ok(Turn::Act(act, _)) => match queue_of(flow.threads[thread].rank, &act) {
+                    Some((queue, sends)) if !matches!(act, Act::Room { .. }) => answer(queue, sends),
+                    _ => continue,
+                },
+                Ok(Turn::CallOver(_)) => continue,
                 // Walking does not wait.
                 Ok(Turn::Blocked) => {
-                    flow.threads[thread].held = None;
-                    continue;
+                    let held = flow.threads[thread].held.take();
+                    match held.and_then(|(act, _)| match act {
+                        Act::Room { .. } => None,
+                        act => queue_of(flow.threads[thread].rank, &act),
+                    }) {
+                        Some((queue, sends)) => answer(queue, sends),
+                        None => continue,
+                    }
                 }
                 Ok(Turn::Done) | Err(_) => break,
             };

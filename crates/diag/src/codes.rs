@@ -139,6 +139,8 @@ codes! {
     E353 "calls that never repeat",
     E354 "too much to prove",
     E355 "a promise that cannot be checked",
+    E356 "a message of another size",
+    E357 "messages that nobody receives",
     E359 "a schedule that claims nothing",
     // running and timing
     E360 "data that does not fit an input",
@@ -155,6 +157,15 @@ codes! {
     E372 "a time beyond any clock",
     E373 "too many ranks for a simulation of time",
     E374 "a schedule that cannot become machine code",
+
+    E380 "XML that is not well formed",
+    E381 "an attribute that is missing or means nothing",
+    E382 "a number that names nothing",
+    E383 "elements that make no schedule",
+    E384 "what a loader refuses or ignores",
+    E386 "a dependency on a step that is not there",
+    E387 "a postcondition that does not fit",
+    E388 "declared sizes at which it hangs",
     // files of data
     E401 "a data file that is not sound",
     E402 "a kind of data file kbc does not know",

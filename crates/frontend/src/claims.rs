@@ -1,7 +1,8 @@
-//! The formulas of cost in the documentation of an algorithm, read.
+//! What the documentation of an algorithm says to kbc: formulas of cost, and other arguments it is meant for.
 //!
 //! Owns the form: a paragraph that begins with `Cost:`, figures separated by `;`, each a word (`rounds`, `sent`, `pair`) and
-//! a formula. What a formula means and whether it is true is [`kbc_rounds::claim`]'s.
+//! a formula; a paragraph that begins with `Variants:`, lists of arguments separated by `;`. What a formula means and whether
+//! it is true, and the form of variants, is [`kbc_rounds::claim`]'s.
 
 use crate::ast::Item;
 use kbc_diag::Diagnostic;
@@ -18,8 +19,9 @@ pub const COST: &str = "Cost:";
 /// E119: a figure that does not exist or stands twice, a formula that cannot be read.
 pub fn claims(decl: &AlgorithmDecl) -> Result<Vec<Claim>, Diagnostic> {
     let mut out: Vec<Claim> = vec![];
-    let error = |title: String| Diagnostic::error("E119", title).primary(decl.name.span, "in its documentation");
-    for part in paragraph(&decl.doc).split(';').map(str::trim).filter(|p| !p.is_empty()) {
+    let error =
+        |title: String| Diagnostic::error("E119", title).primary(decl.name.span, "in its documentation");
+    for part in paragraph(&decl.doc, COST).split(';').map(str::trim).filter(|p| !p.is_empty()) {
         let (word, text) = part.split_once(' ').unwrap_or((part, ""));
         let Some(figure) = Figure::ALL.into_iter().find(|f| f.word() == word) else {
             let words = Figure::ALL.map(Figure::word);
@@ -48,18 +50,11 @@ pub fn claims(decl: &AlgorithmDecl) -> Result<Vec<Claim>, Diagnostic> {
     Ok(out)
 }
 
-/// The documentation without its paragraph of costs.
-pub fn prose(doc: &str) -> String {
-    let lines: Vec<&str> = doc.lines().collect();
-    let start = lines.iter().position(|l| l.trim_start().starts_with(COST)).unwrap_or(lines.len());
-    let end = lines[start..].iter().position(|l| l.trim().is_empty()).map_or(lines.len(), |n| start + n);
-    [&lines[..start], &lines[end..]].concat().join("\n").trim().to_owned()
-}
-
-/// The paragraph of costs in one line, without its first word.
-fn paragraph(doc: &str) -> String {
-    let mut lines = doc.lines().map(str::trim).skip_while(|l| !l.starts_with(COST)).take_while(|l| !l.is_empty());
-    let first = lines.next().and_then(|l| l.strip_prefix(COST)).unwrap_or("").trim();
+/// The paragraph that begins with a word, in one line and without it.
+fn paragraph(doc: &str, word: &str) -> String {
+    let mut lines =
+        doc.lines().map(str::trim).skip_while(|l| !l.starts_with(word)).take_while(|l| !l.is_empty());
+    let first = lines.next().and_then(|l| l.strip_prefix(word)).unwrap_or("").trim();
     let all: Vec<&str> = std::iter::once(first).chain(lines).collect();
     all.join(" ").trim_end_matches('.').trim().to_owned()
 }

@@ -102,6 +102,8 @@ fn touched(r: &Region) -> Touched {
                 t.reads.extend(buffer(src, r).into_iter().chain(buffer(dst, r)));
                 t.writes.extend(buffer(dst, r));
             }
+            SOp::Send { src, .. } => t.reads.extend(buffer(src, r)),
+            SOp::Recv { dst, .. } => t.writes.extend(buffer(dst, r)),
             SOp::Local(l) => {
                 t.reads.extend(l.srcs().iter().map(|b| b.0));
                 // One block of a line leaves the others as they were.

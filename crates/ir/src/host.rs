@@ -89,9 +89,11 @@ pub fn writes(r: &Region, b: BufferId) -> bool {
         })
     }
     let writes = |op: &SOp| match op {
-        SOp::Copy { dst, .. } | SOp::Reduce { dst, .. } | SOp::Put { dst, .. } | SOp::Get { dst, .. } => {
-            of(dst)
-        }
+        SOp::Copy { dst, .. }
+        | SOp::Reduce { dst, .. }
+        | SOp::Put { dst, .. }
+        | SOp::Get { dst, .. }
+        | SOp::Recv { dst, .. } => of(dst),
         SOp::Local(l) => l.dst() == b,
         _ => false,
     };

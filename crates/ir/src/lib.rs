@@ -17,6 +17,7 @@ pub mod promise;
 pub mod promise_sides;
 pub mod promise_std;
 pub mod promise_terms;
+mod rewrite;
 pub mod scalar;
 pub mod schedule;
 pub mod text;

@@ -19,7 +19,7 @@ pub struct Row {
     pub name: &'static str,
     /// Where it occurs.
     pub level: Level,
-    /// What it belongs to: `data`, `place`, `windows`, `order`, `host`, `messages`, `local`, `control`.
+    /// What it belongs to: `data`, `place`, `windows`, `queues`, `order`, `host`, `messages`, `local`, `control`.
     pub group: &'static str,
     /// How its operands are written.
     pub operands: &'static str,
@@ -43,7 +43,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [Row; 46] = [
+pub const OPERATIONS: [Row; 49] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -158,6 +158,30 @@ pub const OPERATIONS: [Row; 46] = [
         "`DST <- (PEER) : SRC`",
         "reads SRC at the peer, writes DST, both until `fence.complete`",
         "asynchronous, one-sided",
+    ),
+    row(
+        Schedule,
+        "queues",
+        "send",
+        "`SRC -> (PEER) : @queue[INDEX]`",
+        "blocks on a full queue, reads SRC",
+        "the next message of the queue to PEER",
+    ),
+    row(
+        Schedule,
+        "queues",
+        "recv",
+        "`DST <- (PEER) : @queue[INDEX]`",
+        "blocks on an empty queue, writes DST",
+        "the oldest message of the queue from PEER; its slot is free again",
+    ),
+    row(
+        Schedule,
+        "queues",
+        "room",
+        "`(PEER) : @queue[INDEX]`",
+        "blocks on a full queue",
+        "until the queue to PEER has a free slot, which the next `send` there takes",
     ),
     row(
         Schedule,

@@ -12,6 +12,8 @@ use crate::scalar::ScalarFn;
 use crate::types::{CutRule, DType, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_diag::Span;
 
+pub use crate::rewrite::{map_exprs, replace_ops, subst_stmts};
+
 /// Index of a buffer of the schedule.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BufferId(pub u32);
@@ -21,6 +23,9 @@ pub struct WindowId(pub u32);
 /// Index of a signal array of the schedule.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SignalId(pub u32);
+/// Index of a queue array of the schedule.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct QueueId(pub u32);
 /// Index of an operand of a region.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OperandId(pub u32);
@@ -117,6 +122,27 @@ pub struct Signal {
     pub usage: SignalUse,
     /// Byte offset in the rank's signal area, once allocated (64 bytes a counter).
     pub offset: Option<u64>,
+    /// Where it comes from.
+    pub span: Span,
+}
+
+/// `count` FIFO queues from every rank to every rank: each has `depth` slots of `capacity` elements, one sending and
+/// one receiving stream. Credits are implied: a `recv` gives its slot back to the sender. Slots have no address, so
+/// nothing but `send` and `recv` reaches them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Queue {
+    /// Name.
+    pub name: Name,
+    /// Queues between each pair of ranks, in each direction.
+    pub count: u64,
+    /// Element type.
+    pub dtype: DType,
+    /// Slots of a queue.
+    pub depth: u64,
+    /// Elements a slot can hold.
+    pub capacity: u64,
+    /// Memory kind of the slots.
+    pub memory: MemKind,
     /// Where it comes from.
     pub span: Span,
 }
@@ -228,6 +254,40 @@ pub enum SOp {
         peer: Peer,
         /// There.
         src: Ref,
+    },
+    /// `send src -> peer : queue[index]`: blocks until the queue to the peer has a free slot, then puts `src` there; done
+    /// when the next operation of the stream starts.
+    Send {
+        /// Here.
+        src: Ref,
+        /// To whom.
+        peer: Peer,
+        /// The array.
+        queue: QueueId,
+        /// Which of its queues.
+        index: Expr,
+    },
+    /// `recv dst <- peer : queue[index]`: blocks until the queue from the peer holds something, then takes the oldest
+    /// message; its slot is free again.
+    Recv {
+        /// Here; as long as the message.
+        dst: Ref,
+        /// From whom.
+        peer: Peer,
+        /// The array.
+        queue: QueueId,
+        /// Which of its queues.
+        index: Expr,
+    },
+    /// `room peer : queue[index]`: blocks until the queue to the peer has a free slot. As only this stream sends there,
+    /// the slot stays free until it does.
+    Room {
+        /// To whom.
+        peer: Peer,
+        /// The array.
+        queue: QueueId,
+        /// Which of its queues.
+        index: Expr,
     },
     /// `notify peer : signal[index]`: adds 1 to a counter of the peer.
     Notify {
@@ -507,6 +567,8 @@ pub struct Schedule {
     pub windows: Vec<Window>,
     /// Signals.
     pub signals: Vec<Signal>,
+    /// Queues.
+    pub queues: Vec<Queue>,
     /// Regions; on one stream they run in this order.
     pub regions: Vec<Region>,
     /// What the host of each rank does in a call; without it all regions run, and then all results are read.
@@ -524,6 +586,7 @@ impl Schedule {
             buffers: vec![],
             windows: vec![],
             signals: vec![],
+            queues: vec![],
             regions: vec![],
             host: None,
         }
@@ -544,132 +607,13 @@ impl Schedule {
         &self.signals[id.0 as usize]
     }
 
+    /// A queue array.
+    pub fn queue(&self, id: QueueId) -> &Queue {
+        &self.queues[id.0 as usize]
+    }
+
     /// Ranks of a region's group, for the region's axes (all ranks for a local region).
     pub fn group_size(&self, region: &Region) -> u64 {
         region.coords.iter().map(|c| c.1).product()
-    }
-}
-
-impl LocalOp {
-    /// The buffer it writes.
-    pub fn dst(&self) -> BufferId {
-        match self {
-            LocalOp::Compute { dst, .. }
-            | LocalOp::Matmul { dst, .. }
-            | LocalOp::ReduceDim { dst, .. }
-            | LocalOp::Cast { dst, .. }
-            | LocalOp::Copy { dst, .. }
-            | LocalOp::Pack { dst, .. }
-            | LocalOp::Unpack { dst, .. }
-            | LocalOp::Slice { dst, .. } => *dst,
-        }
-    }
-
-    /// The buffers it reads.
-    pub fn srcs(&self) -> Vec<BufferId> {
-        match self {
-            LocalOp::Compute { args, .. } => args.clone(),
-            LocalOp::Matmul { a, b, .. } => vec![*a, *b],
-            LocalOp::ReduceDim { src, .. }
-            | LocalOp::Cast { src, .. }
-            | LocalOp::Copy { src, .. }
-            | LocalOp::Pack { src, .. }
-            | LocalOp::Unpack { src, .. }
-            | LocalOp::Slice { src, .. } => vec![*src],
-        }
-    }
-}
-
-/// Statements with variables replaced where `f` gives something.
-pub fn subst_stmts(list: &[SStmt], f: &impl Fn(&Name) -> Option<Expr>) -> Vec<SStmt> {
-    map_exprs(list, &|e| e.subst(f))
-}
-
-/// Statements with every operation replaced by those that `f` gives for it, none among them.
-pub fn replace_ops(list: &[SStmt], f: &dyn Fn(&SOp) -> Vec<SOp>) -> Vec<SStmt> {
-    list.iter()
-        .flat_map(|s| match s {
-            SStmt::For { var, lo, hi, body } => vec![SStmt::For {
-                var: var.clone(),
-                lo: lo.clone(),
-                hi: hi.clone(),
-                body: replace_ops(body, f),
-            }],
-            SStmt::If { cond, then, other } => vec![SStmt::If {
-                cond: cond.clone(),
-                then: replace_ops(then, f),
-                other: replace_ops(other, f),
-            }],
-            SStmt::Op(op, span) => f(op).into_iter().map(|op| SStmt::Op(op, *span)).collect(),
-        })
-        .collect()
-}
-
-/// Statements with every expression of their bodies replaced by `f` of it.
-pub fn map_exprs(list: &[SStmt], f: &impl Fn(&Expr) -> Expr) -> Vec<SStmt> {
-    list.iter()
-        .map(|s| match s {
-            SStmt::For { var, lo, hi, body } => {
-                SStmt::For { var: var.clone(), lo: f(lo), hi: f(hi), body: map_exprs(body, f) }
-            }
-            SStmt::If { cond, then, other } => {
-                SStmt::If { cond: f(cond), then: map_exprs(then, f), other: map_exprs(other, f) }
-            }
-            SStmt::Op(op, span) => SStmt::Op(op.map_exprs(f), *span),
-        })
-        .collect()
-}
-
-impl Ref {
-    /// The same reference with every expression replaced.
-    pub fn map_exprs(&self, f: &impl Fn(&Expr) -> Expr) -> Ref {
-        match self {
-            Ref::Chunk { operand, path } => Ref::Chunk {
-                operand: *operand,
-                path: path
-                    .iter()
-                    .map(|p| Part { index: f(&p.index), len: f(&p.len), of: f(&p.of) })
-                    .collect(),
-            },
-            Ref::Slot { window, slot } => Ref::Slot { window: *window, slot: f(slot) },
-        }
-    }
-}
-
-impl SOp {
-    /// The same operation with every expression of its references, peers and counters replaced.
-    pub fn map_exprs(&self, f: &impl Fn(&Expr) -> Expr) -> SOp {
-        let peers = |p: &Peer| p.iter().map(f).collect::<Peer>();
-        match self {
-            SOp::Copy { dst, src } => SOp::Copy { dst: dst.map_exprs(f), src: src.map_exprs(f) },
-            SOp::Reduce { op, dst, src } => {
-                SOp::Reduce { op: *op, dst: dst.map_exprs(f), src: src.map_exprs(f) }
-            }
-            SOp::Put { src, peer, dst } => {
-                SOp::Put { src: src.map_exprs(f), peer: peers(peer), dst: dst.map_exprs(f) }
-            }
-            SOp::Get { dst, peer, src } => {
-                SOp::Get { dst: dst.map_exprs(f), peer: peers(peer), src: src.map_exprs(f) }
-            }
-            SOp::Notify { peer, signal, index } => {
-                SOp::Notify { peer: peers(peer), signal: *signal, index: f(index) }
-            }
-            SOp::Wait { signal, index, value } => {
-                SOp::Wait { signal: *signal, index: f(index), value: f(value) }
-            }
-            SOp::Mark { point, peer, window, slot } => {
-                SOp::Mark { point: *point, peer: peers(peer), window: *window, slot: f(slot) }
-            }
-            SOp::FenceRelease
-            | SOp::FenceAcquire
-            | SOp::FenceComplete
-            | SOp::Record(_)
-            | SOp::Await(_)
-            | SOp::Local(_)
-            | SOp::Launch(_)
-            | SOp::HostWait(_)
-            | SOp::HostRead(_)
-            | SOp::Drain => self.clone(),
-        }
     }
 }

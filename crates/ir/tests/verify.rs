@@ -146,6 +146,7 @@ fn operands_that_were_removed_are_missed() {
     let a = g.push(op(OpKind::Demand, "a"), &[]);
     let c = Collective {
         kind: CollKind::AllReduce,
+        own: None,
         red: None,
         axis: Name::from("tp"),
         dim: Some(0),

@@ -1,10 +1,12 @@
 //! Windows get their slots for call after call, and every window its place in the domain.
 //!
-//! Where every rank's result depends on every rank's input, whoever starts call n + 2 has heard in call n + 1 from
-//! everybody after call n; so two slots a message, used by alternate calls, need neither credit nor barrier at any skew
-//! (LANGUAGE 7.2). Such windows get twice their slots and `call mod 2` in the slot's number. Whether a collective is of
-//! that kind is read from its promise, never from its name or its algorithm. Other windows keep one slot a message, and
-//! `synchronize` adds credits: no number of slots would remove them.
+//! A window of which nobody asks whether a slot may be written again (no `reserve`, no `free`) keeps its slots: `expand`
+//! has found that other messages imply it. For the others: where every rank's result depends on every rank's input,
+//! whoever starts call n + 2 has heard in call n + 1 from everybody after call n; so two slots a message, used by
+//! alternate calls, need neither credit nor barrier at any skew (LANGUAGE 7.2). Such windows get twice their slots and
+//! `call mod 2` in the slot's number, and lose those marks. Whether a collective is of that kind is read from its promise,
+//! never from its name or its algorithm. What is left keeps one slot a message, or those in rotation that `slots: k` asked
+//! for, and `synchronize` adds credits.
 //!
 //! Windows of different regions are disjoint; each starts at a multiple of 64 bytes.
 //!
@@ -80,19 +82,15 @@
 //!   role all
 //!     stream main
 //!       for s in 1..4
-//!         reserve ((r + 1) mod 4) : @all_reduce_w0[s - 1]
 //!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[call mod 2 * 3 + s - 1]
 //!         publish ((r + 1) mod 4) : @all_reduce_w0[s - 1]
 //!         expect ((r - 1) mod 4) : @all_reduce_w0[s - 1]
 //!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[call mod 2 * 3 + s - 1]
-//!         free ((r - 1) mod 4) : @all_reduce_w0[s - 1]
 //!       for s_2 in 0..3
-//!         reserve ((r + 1) mod 4) : @all_reduce_w1[s_2]
 //!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[call mod 2 * 3 + s_2]
 //!         publish ((r + 1) mod 4) : @all_reduce_w1[s_2]
 //!         expect ((r - 1) mod 4) : @all_reduce_w1[s_2]
 //!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[call mod 2 * 3 + s_2]
-//!         free ((r - 1) mod 4) : @all_reduce_w1[s_2]
 //!
 //! region @local_2 local after @all_reduce
 //!   role all
@@ -100,12 +98,12 @@
 //!       copy %out = %y_v
 //! ```
 //!
-//! Not done here: sharing of memory between regions that are ordered; fewer slots than messages (an option `slots`).
+//! Not done here: sharing of memory between regions that are ordered.
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{CALL, Ref, SOp, SStmt, Schedule, WindowId};
+use kbc_ir::schedule::{CALL, Point, Ref, SOp, SStmt, Schedule, WindowId, replace_ops};
 use kbc_ir::{Module, Props};
 
 /// The record of `allocate`.
@@ -132,8 +130,10 @@ impl Pass for Allocate {
     fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let schedule = schedule_of(module, &INFO)?;
         for w in 0..schedule.windows.len() as u32 {
-            if !alternates(schedule, WindowId(w)) && total(schedule, WindowId(w)) {
-                alternate(schedule, WindowId(w));
+            let w = WindowId(w);
+            if reserved(schedule, w) && !alternates(schedule, w) && total(schedule, w) {
+                alternate(schedule, w);
+                unmark(schedule, w);
             }
         }
         let mut at: u64 = 0;
@@ -170,6 +170,19 @@ fn uses(list: &[SStmt], w: WindowId, f: &dyn Fn(&Expr) -> bool) -> bool {
     })
 }
 
+/// Whether anybody asks if a slot of the window may be written again; otherwise other messages imply it.
+pub(crate) fn reserved(s: &Schedule, w: WindowId) -> bool {
+    fn asks(list: &[SStmt], w: WindowId) -> bool {
+        list.iter().any(|s| match s {
+            SStmt::For { body, .. } => asks(body, w),
+            SStmt::If { then, other, .. } => asks(then, w) || asks(other, w),
+            SStmt::Op(SOp::Mark { point: Point::Reserve | Point::Free, window, .. }, _) => *window == w,
+            SStmt::Op(..) => false,
+        })
+    }
+    s.regions.iter().any(|r| bodies(r).any(|b| asks(b, w)))
+}
+
 /// Whether the window's slots already depend on the call.
 pub(crate) fn alternates(s: &Schedule, w: WindowId) -> bool {
     s.regions.iter().any(|r| bodies(r).any(|b| uses(b, w, &|slot| slot.mentions(CALL))))
@@ -185,6 +198,14 @@ fn alternate(s: &mut Schedule, w: WindowId) {
                 renumber(&mut stream.body, w, &first);
             }
         }
+    }
+}
+
+/// Nobody asks any more.
+fn unmark(s: &mut Schedule, w: WindowId) {
+    let asks = |op: &SOp| matches!(op, SOp::Mark { point: Point::Reserve | Point::Free, window, .. } if *window == w);
+    for stream in s.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
+        stream.body = replace_ops(&stream.body, &|op| if asks(op) { vec![] } else { vec![op.clone()] });
     }
 }
 

@@ -5,11 +5,13 @@
 //! backend comes after.
 
 pub mod allocate;
+pub mod alone;
 pub mod cost;
 pub mod expand;
 mod fresh;
 pub mod infer;
 pub mod instrument;
+pub mod order;
 pub mod part_of;
 pub mod pass;
 pub mod pipeline;

@@ -3,9 +3,10 @@
 //! * `publish` becomes a release and a notify of the arrival; `expect` a wait and an acquire. A message has one arrival,
 //!   whatever the number of its pieces. Where every rank sends to one fixed neighbour, one counter per window counts the
 //!   messages on across calls; otherwise a message has a counter of its own, which counts calls.
-//! * Windows that alternate between calls need no credit (`allocate`); `reserve` and `free` vanish. For the others
-//!   `reserve` becomes a wait for the credit of the call before, `free` a release and a notify that gives it back. The
-//!   sender has a counter for each receiver, so that every counter has one writer.
+//! * `reserve`, where it is left (`expand` and `allocate` leave it only where a credit is needed), becomes a wait for the
+//!   credit of the call before, `free` a release and a notify that gives it back. The sender has a counter for each
+//!   receiver, so that every counter has one writer. Where slots go round (`slots: k`), the credits of the one neighbour
+//!   are counted: message t waits for those of t - k.
 //!
 //! No barrier is ever placed: data dependences and reuse are all that is ordered (LANGUAGE 7.1). Every edge goes up in
 //! (call, round), so there is no circle to deadlock in. The schedule then claims to be safe for any number of calls, and
@@ -71,7 +72,9 @@
 //! window @all_reduce_w0 : f32[6 x 3] hbm at 0
 //! window @all_reduce_w1 : f32[6 x 3] hbm at 128
 //! signal @all_reduce_w0_arrived[1] arrival at 0
-//! signal @all_reduce_w1_arrived[1] arrival at 64
+//! signal @all_reduce_w0_free[1] credit at 64
+//! signal @all_reduce_w1_arrived[1] arrival at 128
+//! signal @all_reduce_w1_free[1] credit at 192
 //!
 //! region @local local
 //!   role all
@@ -85,19 +88,25 @@
 //!   role all
 //!     stream main
 //!       for s in 1..4
+//!         wait @all_reduce_w0_free[0] >= call * 3 + s - 6
 //!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[call mod 2 * 3 + s - 1]
 //!         fence.release
 //!         notify ((r + 1) mod 4) : @all_reduce_w0_arrived[0]
 //!         wait @all_reduce_w0_arrived[0] >= call * 3 + s
 //!         fence.acquire
 //!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[call mod 2 * 3 + s - 1]
+//!         fence.release
+//!         notify ((r - 1) mod 4) : @all_reduce_w0_free[0]
 //!       for s_2 in 0..3
+//!         wait @all_reduce_w1_free[0] >= call * 3 + s_2 - 5
 //!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[call mod 2 * 3 + s_2]
 //!         fence.release
 //!         notify ((r + 1) mod 4) : @all_reduce_w1_arrived[0]
 //!         wait @all_reduce_w1_arrived[0] >= call * 3 + s_2 + 1
 //!         fence.acquire
 //!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[call mod 2 * 3 + s_2]
+//!         fence.release
+//!         notify ((r - 1) mod 4) : @all_reduce_w1_free[0]
 //!
 //! region @local_2 local after @all_reduce
 //!   role all
@@ -105,9 +114,9 @@
 //!       copy %out = %y_v
 //! ```
 //!
-//! Not done here: dropping arrivals or credits that others imply (the least set of LANGUAGE 7.1, rule 7); barriers.
+//! Not done here: which credits others imply ([`crate::order`], before; LANGUAGE 7.1, rule 7); barriers.
 
-use crate::allocate::alternates;
+use crate::allocate::{alternates, reserved};
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
@@ -138,6 +147,8 @@ struct Plan {
     credit: Option<SignalId>,
     /// Numbers that messages to one receiver have in one call.
     messages: i64,
+    /// Slots that messages take in turn, call after call.
+    rotation: Option<i64>,
 }
 
 impl Pass for Synchronize {
@@ -227,11 +238,13 @@ fn visit<'r>(r: &'r Region, f: &mut dyn FnMut(&'r SOp, &[Turn<'r>], bool)) {
 }
 
 fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
-    let alternate = alternates(s, w);
+    let (moving, asked) = (alternates(s, w), reserved(s, w));
     let window = s.window(w).clone();
-    let slots = (if alternate { window.slots / 2 } else { window.slots }) as i64;
+    let slots = (if moving { window.slots / 2 } else { window.slots }) as i64;
     let messages = messages(s, r, w).unwrap_or(slots);
     let counted = counted(r, w, messages);
+    // Slots that go round from call to call belong to one neighbour, whose messages one counter counts.
+    let rotation = counted.filter(|_| moving && asked).map(|_| window.slots as i64);
     let mut signal = |suffix: &str, count: i64, usage| {
         s.signals.push(Signal {
             name: format!("{}_{suffix}", window.name).into(),
@@ -243,8 +256,9 @@ fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
         SignalId(s.signals.len() as u32 - 1)
     };
     let arrival = signal("arrived", if counted.is_some() { 1 } else { messages }, SignalUse::Arrival);
-    let credit = (!alternate).then(|| signal("free", messages * ranks, SignalUse::Credit));
-    Plan { arrival, counted, credit, messages }
+    let credits = if rotation.is_some() { 1 } else { messages * ranks };
+    let credit = asked.then(|| signal("free", credits, SignalUse::Credit));
+    Plan { arrival, counted, credit, messages, rotation }
 }
 
 /// Evaluations that counting the messages of a window may take.
@@ -312,17 +326,24 @@ fn counted(r: &Region, w: WindowId, messages: i64) -> Option<i64> {
             sites.push((peer, slot, loops.to_vec(), cond));
         }
     });
-    let [(peer, slot, loops, false)] = &sites[..] else { return None };
-    if loops.iter().any(|(v, _, _)| peer.iter().any(|e| e.mentions(v))) {
-        return None;
-    }
+    let (to, ..) = sites.first()?;
     let mut next = 0;
-    enumerate(loops, &mut vec![], &mut |env| {
-        let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);
-        let in_order = slot.eval(&look) == Ok(next) && next < messages;
-        next += 1;
-        in_order
-    })?;
+    for (i, (peer, slot, loops, cond)) in sites.iter().enumerate() {
+        let inside = |(v, _, _): &Turn<'_>| peer.iter().any(|e| e.mentions(v));
+        // Two places in one loop take turns: their numbers are not one after the other.
+        let shared = sites[..i]
+            .iter()
+            .any(|s| matches!((s.2.first(), loops.first()), (Some(a), Some(b)) if a.0 == b.0));
+        if *cond || peer != to || shared || loops.iter().any(inside) {
+            return None;
+        }
+        enumerate(loops, &mut vec![], &mut |env| {
+            let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);
+            let in_order = slot.eval(&look) == Ok(next) && next < messages;
+            next += 1;
+            in_order
+        })?;
+    }
     (next > 0).then_some(next)
 }
 
@@ -368,6 +389,19 @@ impl Plan {
                 .fold(Expr::Int(0), |n, ((_, size), e)| n * Expr::Int(*size as i64) + e.clone());
             (linear * Expr::Int(self.messages) + slot.clone()).simplify()
         };
+        if let (Some(slots), Some(signal)) = (self.rotation, self.credit) {
+            let index = Expr::Int(0);
+            match point {
+                Point::Reserve => {
+                    let value = (value - Expr::Int(slots)).simplify();
+                    return vec![SOp::Wait { signal, index, value }];
+                }
+                Point::Free => {
+                    return vec![SOp::FenceRelease, SOp::Notify { peer: peer.clone(), signal, index }];
+                }
+                _ => {}
+            }
+        }
         match (point, self.credit) {
             (Point::Publish, _) => {
                 vec![SOp::FenceRelease, SOp::Notify { peer: peer.clone(), signal: self.arrival, index }]

@@ -87,7 +87,11 @@ fn the_number_of_lines_does_not_depend_on_the_ranks() {
 #[test]
 fn the_library_is_symbolic() {
     let world = World::shipped();
-    let shapes = |axes| match axes { 1 => vec![vec![6], vec![8]], 2 => vec![vec![2, 4]], _ => vec![vec![2, 2, 2]] };
+    let shapes = |axes| match axes {
+        1 => vec![vec![6], vec![8]],
+        2 => vec![vec![2, 4]],
+        _ => vec![vec![2, 2, 2]],
+    };
     let mut written_out = std::collections::BTreeSet::new();
     for case in world.cases(&shapes, &|_| vec![1]) {
         let p = case.ranks();
@@ -199,11 +203,8 @@ fn options_that_are_not_there_yet() {
         Case { args: vec![(option.to_owned(), argument(value))], ..case }
     };
     for (option, value) in [
-        ("pipeline", "4"),
-        ("instances", "2"),
         ("overlap", "2"),
         ("cores", "8"),
-        ("slots", "2"),
         ("order", "rank"),
         ("accumulate", "f32"),
         ("transfer", "pull"),
@@ -222,6 +223,20 @@ fn options_that_are_not_there_yet() {
             let d = refusal(&world, &world.case("all_reduce mine", &[4], None), &Layout::ints(8));
             assert_eq!(d.list[0].code, "E033", "{option} {before}");
         }
+    }
+    // Windows belong to the collective as a whole, and a role a rank follows no option of an `apply`.
+    for (option, value, before) in [
+        ("slots", "2", ""),
+        ("memory", "sram", ""),
+        ("pipeline", "2", "scratch t[p] put [..] -> t[0] "),
+        ("instances", "2", "scratch t[p] put [..] -> t[0] "),
+    ] {
+        let text = format!(
+            "algorithm mine: all_reduce over (r mod p) {{ {before} apply all_reduce over r using ring({option}: {value}) on [..] }}"
+        );
+        let world = World::with("mine.kb", &text);
+        let d = refusal(&world, &world.case("all_reduce mine", &[4], None), &Layout::ints(8));
+        assert_eq!(d.list[0].code, "E033", "{option} {before}");
     }
     for (option, value) in
         [("pipeline", "1"), ("instances", "1"), ("cores", "1"), ("transfer", "push"), ("direct", "false")]

@@ -132,7 +132,8 @@ fn the_library_on_grids_and_boxes() {
 #[test]
 fn who_refuses_sizes() {
     let world = World::shipped();
-    let shapes = |axes| if axes == 1 { vec![vec![3], vec![5]] } else { vec![vec![2, 3]; usize::from(axes == 2)] };
+    let shapes =
+        |axes| if axes == 1 { vec![vec![3], vec![5]] } else { vec![vec![2, 3]; usize::from(axes == 2)] };
     let mut refused = BTreeSet::new();
     for case in world.cases(&shapes, &|_| vec![1]) {
         for n in counts(case.ranks()) {

@@ -148,11 +148,16 @@ fn rounds_and_bytes_are_those_of_the_documentation() {
                 };
                 let mut between = BTreeMap::new();
                 for (src, dst, atoms) in rounds.rounds.iter().flat_map(|r| kbc_rounds::cost::messages(r)) {
-                    *between.entry((src.into(), dst.into())).or_default() += atoms * total / u64::from(rounds.atoms);
+                    *between.entry((src.into(), dst.into())).or_default() +=
+                        atoms * total / u64::from(rounds.atoms);
                 }
                 between.retain(|_, n| *n > 0);
                 if c.between != between {
-                    wrong.push(format!("{}: {:?} between ranks, not {between:?}", world.show(&case), c.between));
+                    wrong.push(format!(
+                        "{}: {:?} between ranks, not {between:?}",
+                        world.show(&case),
+                        c.between
+                    ));
                 }
                 for (i, figure) in Figure::ALL.into_iter().enumerate() {
                     let (got, want) = (figure.of(&walked), figure.of(&of_rounds));
@@ -161,7 +166,11 @@ fn rounds_and_bytes_are_those_of_the_documentation() {
                         // The round of a message in a schedule is the first in which it can be sent.
                         earlier.insert(world.name(case.alg));
                     } else if got != want {
-                        wrong.push(format!("{}: {} {got}, rounds say {want}", world.show(&case), figure.word()));
+                        wrong.push(format!(
+                            "{}: {} {got}, rounds say {want}",
+                            world.show(&case),
+                            figure.word()
+                        ));
                     }
                 }
                 if let Err(d) = compare(&world.lib, &call, &claims, &of_rounds) {
@@ -197,15 +206,10 @@ fn messages(world: &World, case: &Case) -> u64 {
     seen.len() as u64
 }
 
-/// Whether every rank's result depends on every rank's input: a collective with a root or with a condition leaves
-/// somebody out.
+/// Whether every rank's result depends on every rank's input.
 fn total(world: &World, case: &Case) -> bool {
-    let coll = world.lib.collective(world.lib.collective_of(case.alg).unwrap());
-    let all = |c: &kbc_rounds::ast::Clause| match c {
-        kbc_rounds::ast::Clause::Start { cell: _, cond } => cond.is_none(),
-        kbc_rounds::ast::Clause::End { cond, .. } => cond.is_none(),
-    };
-    coll.root.is_none() && coll.clauses.iter().all(all)
+    let coll = world.lib.collective_of(case.alg).unwrap();
+    kbc_passes::expand::is_total(&world.lib, coll, case.root)
 }
 
 /// One arrival a message, waited for once, with one release and one acquire; credits for all messages or for none.

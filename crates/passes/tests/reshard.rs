@@ -85,6 +85,8 @@ fn step_is_possible(mesh: &Mesh, before: &TensorType, step: &Step) -> bool {
             CollKind::AllGather | CollKind::Broadcast => after == all,
             CollKind::AllToAll | CollKind::Scatter => after.is_subset(&all),
             CollKind::Gather => after.is_empty() || after == all,
+            // No change of placement.
+            CollKind::Barrier | CollKind::Own => false,
         }
     })
 }

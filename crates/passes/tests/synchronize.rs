@@ -201,7 +201,11 @@ fn what_is_rejected_is_the_mistake() {
 #[test]
 fn signals_have_places_and_marks_are_gone() {
     let world = World::shipped();
-    let shapes = |axes| match axes { 1 => vec![vec![1], vec![5]], 2 => vec![vec![2, 3]], _ => vec![vec![2, 1, 2]] };
+    let shapes = |axes| match axes {
+        1 => vec![vec![1], vec![5]],
+        2 => vec![vec![2, 3]],
+        _ => vec![vec![2, 1, 2]],
+    };
     for case in world.cases(&shapes, &|p| vec![p - 1]) {
         let p = case.ranks();
         let m = stack::synchronized(world, &case, &Layout { unit: p, ..Layout::ints(p) }).unwrap();

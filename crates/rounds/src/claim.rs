@@ -4,11 +4,13 @@
 //! expression of the language with two differences: `/` is exact, and `A(x)` is (x - 1)/x. Names are those of `where`:
 //! sizes, the root, parameters. Reading formulas from the documentation is the frontend's.
 
+use std::sync::Arc;
+
 use kbc_diag::Diagnostic;
 
 use crate::ast::{AlgorithmDecl, BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::cost::Cost;
-use crate::eval::{Evaluator, Fault, ListScope, Scope, Value, unknown};
+use crate::eval::{AlgRef, Evaluator, Fault, ListScope, Scope, Value, unknown};
 use crate::group::names_of;
 use crate::library::Library;
 use crate::ratio::Ratio;
@@ -93,6 +95,52 @@ pub fn compare(lib: &Library, call: &Call, claims: &[Claim], cost: &Cost) -> Res
         }
     }
     Ok(())
+}
+
+/// What begins the paragraph of other arguments.
+pub const VARIANTS: &str = "Variants:";
+
+/// Arguments an algorithm is meant for beside its defaults, as its documentation lists them: `Variants: a: 1; a: 4`. Values
+/// are whole numbers or names of algorithms.
+///
+/// # Errors
+/// E119: a parameter that does not exist, or what is no argument.
+pub fn variants(decl: &AlgorithmDecl) -> Result<Vec<Vec<(String, Value)>>, Fault> {
+    let mut lines = decl
+        .doc
+        .lines()
+        .map(str::trim)
+        .skip_while(|l| !l.starts_with(VARIANTS))
+        .take_while(|l| !l.is_empty());
+    let first = lines.next().and_then(|l| l.strip_prefix(VARIANTS)).unwrap_or("");
+    let text = std::iter::once(first).chain(lines).collect::<Vec<_>>().join(" ");
+    let argument = |text: &str| {
+        let error = |why: &str| {
+            let valid: Vec<&str> = decl.params.iter().map(|p| p.0.node.as_str()).collect();
+            Box::new(
+                Diagnostic::error("E119", format!("`{}` among the variants {why}", text.trim()))
+                    .primary(decl.name.span, "in its documentation")
+                    .note(format!("parameters: {}; `Variants: a: 1; a: 4`", valid.join(", "))),
+            )
+        };
+        let (name, value) = text.split_once(':').ok_or_else(|| error("is no argument"))?;
+        let (name, value) = (name.trim(), value.trim());
+        if !decl.params.iter().any(|p| p.0.node == name) {
+            return Err(error("is for no parameter"));
+        }
+        let word = |v: &str| !v.is_empty() && v.chars().all(|c| c.is_alphanumeric() || c == '_');
+        match value.parse::<i64>() {
+            Ok(i) => Ok((name.to_owned(), Value::Int(i))),
+            Err(_) if word(value) => {
+                let alg = AlgRef { name: value.to_owned(), file: decl.span.file };
+                Ok((name.to_owned(), Value::Alg(Arc::new(alg))))
+            }
+            Err(_) => Err(error("has no value that is a whole number or an algorithm")),
+        }
+    };
+    let list = |text: &str| text.split(',').map(argument).collect::<Result<Vec<_>, _>>();
+    let text = text.trim().trim_end_matches('.');
+    text.split(';').map(str::trim).filter(|t| !t.is_empty()).map(list).collect()
 }
 
 /// A formula that cannot be read or has no value.
@@ -183,7 +231,9 @@ impl Formulas<'_> {
     fn whole(&self, e: &Expr) -> Result<Expr, Fault> {
         let operand = |a: &Expr| -> Result<Expr, Fault> {
             match self.value(a)? {
-                Fraction(i, 1) if i64::try_from(i).is_ok() => Ok(Expr { kind: ExprKind::Int(i as i64), span: a.span }),
+                Fraction(i, 1) if i64::try_from(i).is_ok() => {
+                    Ok(Expr { kind: ExprKind::Int(i as i64), span: a.span })
+                }
                 other => {
                     let title = format!("{other} stands where a whole number is wanted");
                     Err(Box::new(Diagnostic::error("E119", title).primary(a.span, "here")))

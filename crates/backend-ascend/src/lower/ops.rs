@@ -83,6 +83,14 @@ impl Lower<'_, '_> {
                     refuse(span, "a message without signals", "run the passes up to `synchronize`").into()
                 );
             }
+            SOp::Send { .. } | SOp::Recv { .. } | SOp::Room { .. } => {
+                return Err(refuse(
+                    span,
+                    "a queue",
+                    "the kernel has windows; write `put`, `notify` and `wait`",
+                )
+                .into());
+            }
             SOp::Launch(_) | SOp::HostWait(_) | SOp::HostRead(_) | SOp::Drain => {
                 return Err(refuse(span, "an operation of the host", "leave the `host` section away").into());
             }

@@ -5,9 +5,9 @@ use super::policy::{Candidate, Chooser, Move, Policy};
 use super::view::{Place, Writer};
 use super::{Difference, Trouble};
 use crate::effect::{Effect, Run, mem_dtype, same_type};
-use crate::flow::{Flow, Turn};
+use crate::flow::{Flow, Queue, Turn};
 use crate::host::Host;
-use crate::interp::{MAX_BYTES, RunResult, nothing_there, too_large, zeros};
+use crate::interp::{MAX_BYTES, RunResult, message, nothing_there, queue_type, too_large, zeros};
 use crate::rng::Rng;
 use crate::stall;
 use crate::store::Cells;
@@ -60,11 +60,22 @@ struct Flight {
     born: u64,
 }
 
-/// A notify under way.
+/// What is told on its way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    /// A notify of a counter.
+    Counter(u32),
+    /// A message of a queue arrives.
+    Message(Queue),
+    /// A slot of it is free again.
+    Credit(Queue),
+}
+
+/// A notify, a message of a queue or a credit under way.
 struct Note {
     thread: usize,
     to: u64,
-    counter: u32,
+    word: Word,
     release: u64,
     born: u64,
 }
@@ -80,6 +91,8 @@ pub(super) struct World<'p> {
     got_from: BTreeSet<(bool, u32)>,
     flights: Vec<Flight>,
     notes: Vec<Note>,
+    /// Messages of queues that have not been received.
+    queues: BTreeMap<Queue, VecDeque<Data>>,
     postponed: Vec<VecDeque<(Effect<'p>, u64)>>,
     released: Vec<u64>,
     knowledge: Vec<Knowledge>,
@@ -120,6 +133,7 @@ impl<'p> World<'p> {
             got_from: got_from(program.schedule),
             flights: vec![],
             notes: vec![],
+            queues: BTreeMap::new(),
             postponed: (0..threads).map(|_| VecDeque::new()).collect(),
             released: vec![0; threads],
             knowledge: vec![Knowledge::default(); threads],
@@ -235,10 +249,31 @@ impl<'p> World<'p> {
                 self.settle(t, own_source, Some(&dst))?;
                 self.issue(t, true, (peer, src), (rank, dst), span)?;
             }
-            Act::Notify { peer, counter } => {
-                let born = self.tick();
-                self.notes.push(Note { thread: t, to: peer, counter, release: self.released[t], born });
+            Act::Notify { peer, counter } => self.tell(t, peer, Word::Counter(counter)),
+            Act::Send { src, peer, queue } => {
+                queue_type(self.program, queue, src.mem, span)?;
+                // It tells of all that the stream has done.
+                self.carry_out(t, usize::MAX)?;
+                self.finish(t, |f| f.complete)?;
+                let data = self.read(t, rank, Run::of(&src), span)?;
+                let which = (rank, peer, queue);
+                self.queues.entry(which).or_default().push_back(data);
+                self.flow.sent(which);
+                self.tell(t, peer, Word::Message(which));
             }
+            Act::Recv { dst, peer, queue } => {
+                queue_type(self.program, queue, dst.mem, span)?;
+                let which = (peer, rank, queue);
+                let run = Run::of(&dst);
+                self.settle(t, &[], Some(&run))?;
+                let data = self.queues.entry(which).or_default().pop_front();
+                let data = message(data, run.len, span)?;
+                let writer = self.writer(t);
+                self.place(rank, run.mem).write(run.start, &data, writer);
+                self.flow.received(which);
+                self.tell(t, peer, Word::Credit(which));
+            }
+            Act::Room { .. } => {}
             Act::Wait { counter, value } => {
                 let told = self.told.get(&(rank, counter)).map_or(&[][..], |v| &v[..]);
                 let heard = told.iter().take(usize::try_from(value).unwrap_or(0));
@@ -272,6 +307,11 @@ impl<'p> World<'p> {
             Act::HostRead(_) | Act::Mark => {}
         }
         Ok(())
+    }
+
+    fn tell(&mut self, t: usize, to: u64, word: Word) {
+        let born = self.tick();
+        self.notes.push(Note { thread: t, to, word, release: self.released[t], born });
     }
 
     /// Carries out postponed operations and completed gets of a stream that an operation with these accesses depends
@@ -425,14 +465,20 @@ impl<'p> World<'p> {
         }
     }
 
-    /// A notify lands; those of one stream to one counter keep their order.
+    /// A notify, message or credit lands; those of one stream to one counter or queue keep their order.
     fn note(&mut self, at: usize) {
-        let key = |n: &Note| (n.thread, n.to, n.counter);
+        let key = |n: &Note| (n.thread, n.to, n.word);
         let chosen = key(&self.notes[at]);
         let first = self.notes.iter().position(|n| key(n) == chosen).unwrap_or(at);
         let n = self.notes.remove(first);
-        self.told.entry((n.to, n.counter)).or_default().push((n.thread, n.release));
-        self.flow.add(n.to, n.counter);
+        match n.word {
+            Word::Counter(counter) => {
+                self.told.entry((n.to, counter)).or_default().push((n.thread, n.release));
+                self.flow.add(n.to, counter);
+            }
+            Word::Message(queue) => self.flow.arrived(queue),
+            Word::Credit(queue) => self.flow.credited(queue),
+        }
         self.wake(n.to);
     }
 

@@ -256,6 +256,9 @@ impl Builder<'_, '_, '_> {
                 let (dst, src) = self.e.pair(region, (dst, me), (src, peer));
                 self.transfer((peer, src), (me, dst), true);
             }
+            COp::Send { .. } | COp::Recv { .. } | COp::Room { .. } => {
+                return Err("it has queues, which the interpreter carries out".into());
+            }
             COp::Notify { peer, signal, index } => {
                 let peer = self.e.peer(region, peer, base);
                 let counter = self.e.counter(*signal, index);

@@ -29,12 +29,12 @@ pub(super) struct Engine<'a, 'p, 'o> {
 }
 
 /// What a thread sends.
-struct Letter {
-    kind: MessageKind,
-    peer: u64,
-    bytes: u64,
-    reply: u64,
-    counter: u32,
+pub(super) struct Letter {
+    pub(super) kind: MessageKind,
+    pub(super) peer: u64,
+    pub(super) bytes: u64,
+    pub(super) reply: u64,
+    pub(super) counter: u32,
 }
 
 impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
@@ -383,7 +383,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     }
 
     /// Sends a message of a thread; its place and which of the thread's requests it is.
-    fn post(&mut self, thread: u32, op: u32, letter: Letter) -> (u32, u64) {
+    pub(super) fn post(&mut self, thread: u32, op: u32, letter: Letter) -> (u32, u64) {
         let hint = self.setup.ops[op as usize].hint;
         let from = self.setup.rank(thread);
         let s = &mut self.state;
@@ -469,6 +469,11 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let setup = self.setup;
         let regions = setup.program.schedule.regions.len();
         let mut next = (Brief::Over, 0);
+        if let Some((brief, op)) = self.state.held.remove(&thread)
+            && !self.act(thread, &brief, op)?
+        {
+            return Ok(());
+        }
         loop {
             let s = &mut self.state;
             s.walks.next(&setup.outline, thread as usize, &mut next).map_err(|f| *f)?;
@@ -562,6 +567,9 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 let (kind, reply) = (MessageKind::Request, bytes);
                 let bytes = setup.signal_bytes;
                 self.post(thread, op, Letter { kind, peer, bytes, reply, counter: NONE });
+            }
+            Brief::Send { .. } | Brief::Recv { .. } | Brief::Room { .. } => {
+                return Ok(self.queue(thread, act, op));
             }
             Brief::Notify { peer, counter } => self.notify(thread, op, peer, counter, carrier),
             Brief::Wait { counter, value } => {

@@ -15,6 +15,7 @@ mod links;
 mod log;
 mod observe;
 mod path;
+mod queues;
 mod report;
 mod setup;
 mod state;

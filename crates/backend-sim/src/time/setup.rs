@@ -3,6 +3,7 @@
 use super::TimeOptions;
 use super::clock::Time;
 use super::log::{KEPT, Last};
+use super::queues::Tally;
 use super::state::State;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::checker::Orbits;
@@ -31,6 +32,8 @@ pub(super) struct Setup<'p> {
     /// Records that a log keeps.
     pub(super) kept: u64,
     pub(super) streams: usize,
+    /// Counters of a rank, with the tallies of its queues.
+    pub(super) counters: usize,
     pub(super) ops: Vec<OpInfo>,
     pub(super) fence: Time,
     /// What a rank needs before each of its messages, and once at its end.
@@ -76,8 +79,12 @@ impl<'p> Setup<'p> {
                 .help("run the pass `synchronize` first")
                 .into());
         }
-        let per_rank =
-            u64::from(program.counters()).max(program.streams.len().max(program.events.len()) as u64);
+        // Four tallies of each queue to and from each rank.
+        let queues = u64::from(program.queue_base.last().copied().unwrap_or(0));
+        let tallies = queues.saturating_mul(ranks).saturating_mul(4);
+        let per_rank = u64::from(program.counters())
+            .saturating_add(tallies)
+            .max(program.streams.len().max(program.events.len()) as u64);
         if ranks.saturating_mul(per_rank) > MOST {
             return Err(Diagnostic::error(
                 "E373",
@@ -99,6 +106,7 @@ impl<'p> Setup<'p> {
             path: options.path,
             kept: KEPT,
             streams: program.streams.len(),
+            counters: program.counters() as usize + tallies as usize,
             ops,
             fence: Time::from_ns(settings.fence_ns()),
             endpoint: Time::from_ns(settings.endpoint_ns()),
@@ -185,7 +193,15 @@ impl<'p> Setup<'p> {
 
     /// Where a counter is.
     pub(super) fn counter(&self, place: u32, counter: u32) -> usize {
-        place as usize * self.program.counters() as usize + counter as usize
+        place as usize * self.counters + counter as usize
+    }
+
+    /// The number of a tally of the queue between a rank and this peer, among the counters of the rank.
+    pub(super) fn tally(&self, tally: Tally, peer: u64, queue: u32) -> u32 {
+        let queues = self.program.queue_base.last().copied().unwrap_or(0);
+        let row = tally as u64 * self.program.ranks() + peer;
+        // Below [`MOST`].
+        self.program.counters() + row as u32 * queues + queue
     }
 
     /// Where an event is.
@@ -226,7 +242,10 @@ fn collect(list: &[SStmt], region: &Region, id: RegionId, out: &mut Vec<OpInfo>)
             }
             SStmt::Op(op, span) => {
                 let peer = match op {
-                    SOp::Put { peer, .. } | SOp::Get { peer, .. } | SOp::Notify { peer, .. } => Some(peer),
+                    SOp::Put { peer, .. }
+                    | SOp::Get { peer, .. }
+                    | SOp::Send { peer, .. }
+                    | SOp::Notify { peer, .. } => Some(peer),
                     _ => None,
                 };
                 let hint = peer.and_then(|p| hint(p, region));
@@ -258,6 +277,9 @@ fn name(op: &SOp) -> &'static str {
         SOp::Reduce { .. } => "reduce",
         SOp::Put { .. } => "put",
         SOp::Get { .. } => GET,
+        SOp::Send { .. } => "send",
+        SOp::Recv { .. } => "recv",
+        SOp::Room { .. } => "room",
         SOp::Notify { .. } => "notify",
         SOp::Wait { .. } => "wait",
         SOp::FenceRelease => "fence.release",

@@ -11,9 +11,9 @@ use super::ties::Ties;
 use super::ways::Ways;
 use super::work::{Rates, Units};
 use kbc_ir::topology::Route;
-use kbc_ir::walk::Walks;
+use kbc_ir::walk::{Brief, Walks};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// What a stream of a rank is doing.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -126,6 +126,8 @@ pub(super) struct State<'p> {
     pub(super) threads: Vec<Thread>,
     /// Where they are in the schedule.
     pub(super) walks: Walks,
+    /// Operations on queues that wait, by thread: they do something once they need not.
+    pub(super) held: BTreeMap<u32, (Brief<'p>, u32)>,
     /// Threads that have not ended their last call.
     pub(super) live: usize,
     /// Counters of all ranks.
@@ -186,7 +188,7 @@ impl<'p> State<'p> {
         };
         let threads: Vec<Thread> = who.clone().map(|_| thread.clone()).collect();
         let count = threads.len();
-        let (counters, events) = (ranks * program.counters() as usize, ranks * program.events.len());
+        let (counters, events) = (ranks * setup.counters, ranks * program.events.len());
         let mut agenda = Agenda::new();
         for thread in 0..count as u32 {
             agenda.push(setup.start(setup.rank(thread)), Item::new(thread, 0, NONE));
@@ -204,6 +206,7 @@ impl<'p> State<'p> {
             live: count,
             threads,
             walks: Walks::new(&setup.outline, who),
+            held: BTreeMap::new(),
             ties: setup.orbits.as_ref().map(|_| Ties::new(counters, events, count, ranks)),
             counters: vec![0; counters],
             recorded: vec![0; events],

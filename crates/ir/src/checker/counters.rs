@@ -15,6 +15,8 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Limits {
     pub acts: u64,
     pub errors: usize,
+    /// Messages about contents stay where there is a race.
+    pub all_kinds: bool,
     pub stated_calls: u64,
     /// Calls after which the text repeats, if later calls are to be covered.
     pub period: Option<u64>,

@@ -11,6 +11,7 @@ use super::contents::Contents;
 use super::counters::{self, Counter, Event, Limits, NONE};
 use super::meaning::{self, Asymmetric, At, Meaning};
 use super::order::{Conflict, Kind, Mark, Order, Who};
+use super::queues::{Queues, Which};
 use super::report::{Doing, FILL, Report, TAKE};
 use super::stuck::{self, Blocked, On};
 use crate::schedule::{BufferId, BufferRole, LocalOp};
@@ -21,22 +22,26 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Ready,
     Counter(u32),
     Event(u32),
+    /// Waits for a free slot.
+    Full(Which),
+    /// Waits for a message.
+    Empty(Which),
     Done,
     Failed,
 }
 
-struct Stream<'p> {
+pub(super) struct Stream<'p> {
     rank: u64,
-    rep: usize,
+    pub(super) rep: usize,
     number: u32,
-    call: u64,
-    cursor: Option<Cursor<'p>>,
+    pub(super) call: u64,
+    pub(super) cursor: Option<Cursor<'p>>,
     retry: Option<(Act<'p>, Span, u32)>,
-    state: State,
+    pub(super) state: State,
 }
 
 /// How a run ended.
@@ -62,16 +67,17 @@ impl From<Asymmetric> for Stopped {
 }
 
 pub(super) struct Engine<'p, C> {
-    setup: &'p Setup<'p>,
-    streams: Vec<Stream<'p>>,
-    order: Order<'p>,
-    meaning: Meaning<'p, C>,
+    pub(super) setup: &'p Setup<'p>,
+    pub(super) streams: Vec<Stream<'p>>,
+    pub(super) order: Order<'p>,
+    pub(super) meaning: Meaning<'p, C>,
+    pub(super) queues: Queues<C>,
     counters: Vec<Counter>,
     events: Vec<Event>,
     /// Last call in which each buffer of each walked rank was written, from 1.
     written: Vec<u64>,
-    report: Report<'p>,
-    ready: VecDeque<usize>,
+    pub(super) report: Report<'p>,
+    pub(super) ready: VecDeque<usize>,
     acts: u64,
 }
 
@@ -93,10 +99,11 @@ impl<'p, C: Contents> Engine<'p, C> {
             streams,
             order: Order::new(&setup.group, setup.width, reps.len() * setup.grids.places),
             meaning: Meaning::new(setup),
+            queues: Queues::default(),
             counters,
             events: (0..reps.len() * p.events.len()).map(|_| Event::default()).collect(),
             written: vec![0; reps.len() * setup.schedule.buffers.len()],
-            report: Report::new(setup, limits.errors),
+            report: Report::new(setup, limits.errors, limits.all_kinds),
             acts: 0,
         }
     }
@@ -122,7 +129,12 @@ impl<'p, C: Contents> Engine<'p, C> {
             }
         }
         let failed = self.streams.iter().any(|s| s.state == State::Failed);
-        let waiting = self.streams.iter().any(|s| matches!(s.state, State::Counter(_) | State::Event(_)));
+        let waiting = self.streams.iter().any(|s| {
+            matches!(s.state, State::Counter(_) | State::Event(_) | State::Full(_) | State::Empty(_))
+        });
+        if !waiting && !failed && !self.report.full() {
+            self.left();
+        }
         if waiting && !failed && !self.report.full() {
             self.deadlock();
         } else if !failed {
@@ -134,7 +146,7 @@ impl<'p, C: Contents> Engine<'p, C> {
     }
 
     /// The number of a stream over all ranks.
-    fn own(&self, si: usize) -> u32 {
+    pub(super) fn own(&self, si: usize) -> u32 {
         let s = &self.streams[si];
         (s.rank as usize * self.setup.width) as u32 + s.number
     }
@@ -297,7 +309,16 @@ impl<'p, C: Contents> Engine<'p, C> {
 
     /// An access of an operation to memory of this rank (`back` 0) or, moved, of the peer.
     #[expect(clippy::too_many_arguments, reason = "one access has this many facts")]
-    fn access(&mut self, who: Who, rep: usize, a: &Access, kind: Kind, writes: bool, op: u32, span: Span) {
+    pub(super) fn access(
+        &mut self,
+        who: Who,
+        rep: usize,
+        a: &Access,
+        kind: Kind,
+        writes: bool,
+        op: u32,
+        span: Span,
+    ) {
         let places = self.setup.grids.of(a, rep);
         let moved = match a.mem {
             Mem::Buffer(b) if who.back != 0 => Some(b),
@@ -346,11 +367,17 @@ impl<'p, C: Contents> Engine<'p, C> {
         if let Err(t) = self.meaning.load(at(from.0), from.1) {
             self.report.trouble(t, rank, call, span);
             self.meaning.forget(to.0, to.1.mem);
+            if self.setup.queues {
+                self.meaning.wipe(at(to.0), to.1);
+            }
             return Ok(());
         }
         self.meaning.translate(backs.0);
         if let Err(t) = self.meaning.store(at(to.0), to.1, backs.1, add)? {
             self.report.trouble(t, rank, call, span);
+            if self.setup.queues {
+                self.meaning.wipe(at(to.0), to.1);
+            }
         }
         Ok(())
     }
@@ -412,6 +439,9 @@ impl<'p, C: Contents> Engine<'p, C> {
                     span,
                 )?;
             }
+            Act::Send { src, peer, queue } => return Ok(self.send(si, (rank, *peer, *queue), src, span, op)),
+            Act::Recv { dst, peer, queue } => return self.recv(si, (*peer, rank, *queue), dst, span, op),
+            Act::Room { peer, queue } => return Ok(self.room(si, (rank, *peer, *queue), op)),
             Act::Notify { peer, counter } => self.notify(si, *peer, *counter, span, op),
             Act::Wait { counter, value } => return Ok(self.wait(si, *counter, *value, op)),
             Act::FenceRelease => self.order.release(si),
@@ -590,7 +620,9 @@ impl<'p, C: Contents> Engine<'p, C> {
                     On::Counter { counter, value, seen: c.count }
                 }
                 State::Event(e) => On::Event(e),
-                _ => continue,
+                State::Full(which) => On::Full(which, self.setup.program.depth(which.2)),
+                State::Empty(which) => On::Empty(which),
+                State::Ready | State::Done | State::Failed => continue,
             };
             let span = s.retry.as_ref().map_or(Span::NONE, |r| r.1);
             blocked.push(Blocked { rank: s.rank, stream: s.number, on, span, rest: s.cursor.take() });

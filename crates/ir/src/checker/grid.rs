@@ -46,6 +46,7 @@ fn refs(op: &SOp) -> Vec<&Ref> {
     match op {
         SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => vec![dst, src],
         SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => vec![dst, src],
+        SOp::Send { src: x, .. } | SOp::Recv { dst: x, .. } => vec![x],
         _ => vec![],
     }
 }
@@ -108,6 +109,7 @@ fn walk(program: &Program, rank: u64, stream: u32, call: u64, out: &mut [Vec<u64
         let sides = match act {
             Act::Copy { dst, src } | Act::Reduce { dst, src, .. } => [dst, src],
             Act::Put { src, dst, .. } | Act::Get { dst, src, .. } => [dst, src],
+            Act::Send { src: x, .. } | Act::Recv { dst: x, .. } => [x, x],
             _ => continue,
         };
         for a in sides.iter().filter(|a| a.operand != u32::MAX) {

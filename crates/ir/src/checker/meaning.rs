@@ -30,7 +30,7 @@ pub(super) struct At {
 }
 
 /// A piece of data on its way, or in a slot.
-struct Piece<C> {
+pub(super) struct Piece<C> {
     cells: C,
     n: usize,
     operand: u32,
@@ -43,6 +43,9 @@ struct Piece<C> {
     /// Elements, where it was not translated to another rank (whose chunks may be an element longer or shorter).
     elements: Option<u64>,
 }
+
+/// A piece that is in a queue.
+pub(super) type Parcel<C> = Piece<C>;
 
 impl<C: Contents> Piece<C> {
     fn empty() -> Self {
@@ -229,7 +232,9 @@ impl<'p, C: Contents> Meaning<'p, C> {
                     call: at.call,
                     elements: Some(a.len),
                 };
-                if let Some(i) = (0..n).find(|i| !self.piece.cells.holds(*i)) {
+                if let Some(i) =
+                    (0..n).find(|i| !self.piece.cells.holds(*i)).or((n == 0 && a.len > 0).then_some(0))
+                {
                     let part = if n > 1 { format!(" at part {i} of {n}") } else { String::new() };
                     return Err(Trouble {
                         code: "E344",
@@ -263,6 +268,26 @@ impl<'p, C: Contents> Meaning<'p, C> {
             }
         }
         Ok(())
+    }
+
+    /// Takes the piece that was loaded last, for a queue.
+    pub(super) fn parcel(&mut self) -> Parcel<C> {
+        std::mem::replace(&mut self.piece, Piece::empty())
+    }
+
+    /// A parcel becomes the piece on its way.
+    pub(super) fn unpack(&mut self, parcel: Parcel<C>) {
+        self.piece = parcel;
+    }
+
+    /// A chunk holds nothing any more: what was written there has no meaning.
+    pub(super) fn wipe(&mut self, at: At, a: &Access) {
+        if !self.setup.regions[at.region as usize].promised || !matches!(a.mem, Mem::Buffer(_)) {
+            return;
+        }
+        let Ok((lo, n)) = self.atoms(at, a) else { return };
+        let nothing = C::new(self.setup.regions[at.region as usize].size, n);
+        self.held(at).operands[a.operand as usize].0.store(lo as usize, &nothing, n);
     }
 
     /// Moves the piece by an element of the group.

@@ -24,6 +24,7 @@ mod meaning;
 mod orbits;
 mod order;
 mod proof;
+mod queues;
 mod ranks;
 mod report;
 mod setup;
@@ -78,6 +79,8 @@ pub struct CheckOptions {
     pub most_acts: u64,
     /// Different messages after which it stops.
     pub most_errors: usize,
+    /// Says what contents are wrong also where accesses race, which makes them contents of one order out of many.
+    pub all_kinds: bool,
 }
 
 impl Default for CheckOptions {
@@ -88,6 +91,7 @@ impl Default for CheckOptions {
             stated_calls: 1 << 16,
             most_acts: 1 << 25,
             most_errors: 40,
+            all_kinds: false,
         }
     }
 }
@@ -352,6 +356,7 @@ impl Check<'_> {
         let limits = Limits {
             acts: self.options.most_acts,
             errors: self.options.most_errors,
+            all_kinds: self.options.all_kinds,
             stated_calls: self.options.stated_calls,
             period: (self.wanted == Calls::Any).then_some(v.period),
         };

@@ -210,6 +210,19 @@ impl<'g> Order<'g> {
         c.pending.push(Pending::One(by, snap.release));
     }
 
+    /// What a message sent now tells: all that this stream has done before, and knows.
+    pub(super) fn send(&mut self, si: usize, own: u32) -> Snap {
+        let mut snap = self.notify(si, own);
+        snap.clock.set(own as usize, snap.pos);
+        snap
+    }
+
+    /// A message is received: what it told is known. It makes nothing visible that was put into a window.
+    pub(super) fn recv(&mut self, si: usize, snap: &Snap) {
+        self.tick(si);
+        self.clocks[si].known.join(self.group, 0, self.width, &snap.clock, &mut self.recent);
+    }
+
     /// Gives the memory of a snapshot back.
     pub(super) fn recycle(&mut self, snap: Snap) {
         if let Clock::Flat(_) = snap.clock {

@@ -18,6 +18,7 @@ pub(super) struct Report<'p> {
     setup: &'p Setup<'p>,
     seen: BTreeMap<(&'static str, Span, Span), (Diagnostic, u64)>,
     most: usize,
+    all_kinds: bool,
 }
 
 /// An access as messages name it.
@@ -31,8 +32,8 @@ pub(super) struct Doing {
 }
 
 impl<'p> Report<'p> {
-    pub(super) fn new(setup: &'p Setup<'p>, most: usize) -> Self {
-        Report { setup, seen: BTreeMap::new(), most }
+    pub(super) fn new(setup: &'p Setup<'p>, most: usize, all_kinds: bool) -> Self {
+        Report { setup, seen: BTreeMap::new(), most, all_kinds }
     }
 
     /// Whether enough has been found.
@@ -58,7 +59,7 @@ impl<'p> Report<'p> {
     /// of them is left out.
     pub(super) fn finish(self) -> Diagnostics {
         let mut out = Diagnostics::new();
-        let race = self.seen.keys().any(|k| ("E345"..="E350").contains(&k.0));
+        let race = !self.all_kinds && self.seen.keys().any(|k| ("E345"..="E350").contains(&k.0));
         for (d, n) in self.seen.into_values() {
             if race && ("E341"..="E344").contains(&d.code) {
                 continue;

@@ -34,6 +34,8 @@ pub(super) struct Setup<'p> {
     pub actions: Vec<Action>,
     /// Calls walked.
     pub calls: u64,
+    /// Whether it has operations on queues.
+    pub queues: bool,
     /// Streams a rank.
     pub width: usize,
     pub grids: Grids,
@@ -87,7 +89,21 @@ impl<'p> Setup<'p> {
             regions.push(region(program, &group, &grids, i, &mut sets).map_err(err)?);
         }
         let width = program.streams.len();
-        Ok(Setup { program, schedule: s, group, actions, calls, width, grids, regions, sets, shared, spans })
+        let queues = super::queues::used(s);
+        Ok(Setup {
+            program,
+            schedule: s,
+            group,
+            actions,
+            calls,
+            queues,
+            width,
+            grids,
+            regions,
+            sets,
+            shared,
+            spans,
+        })
     }
 
     /// A rank as messages name it.

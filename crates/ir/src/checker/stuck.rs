@@ -4,6 +4,7 @@
 //! notified, and the waits are followed until they close or end.
 
 use super::Setup;
+use super::queues::Which;
 use crate::walk::{Act, Cursor, Step};
 use kbc_diag::{Diagnostic, Span};
 use std::collections::BTreeMap;
@@ -15,6 +16,10 @@ pub(super) enum On {
     Counter { counter: u32, value: i64, seen: u64 },
     /// An event of its rank.
     Event(u32),
+    /// A free slot of a queue with so many.
+    Full(Which, u64),
+    /// A message.
+    Empty(Which),
 }
 
 /// A walked stream that cannot go on.
@@ -35,6 +40,8 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
     // (walked rank, counter or event) -> (rank that would do it, stream, where)
     let mut notifiers: BTreeMap<(usize, u32), (u64, u32, Span)> = BTreeMap::new();
     let mut recorders: BTreeMap<(usize, u32), (u64, u32, Span)> = BTreeMap::new();
+    // Who would receive and who would send.
+    let mut ends: [BTreeMap<Which, (u64, u32, Span)>; 2] = [BTreeMap::new(), BTreeMap::new()];
     let ahead = (AHEAD / blocked.len().max(1)).max(100);
     for b in &mut blocked {
         let Some(cursor) = &mut b.rest else { continue };
@@ -44,6 +51,12 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
                     let (rep, h) = setup.group.split(peer);
                     let from = setup.group.act(setup.group.inverse(h), b.rank);
                     notifiers.entry((rep, counter)).or_insert((from, b.stream, span));
+                }
+                Ok(Some(Step::Act(Act::Recv { peer, queue, .. }, span, _))) => {
+                    ends[0].entry((peer, b.rank, queue)).or_insert((b.rank, b.stream, span));
+                }
+                Ok(Some(Step::Act(Act::Send { peer, queue, .. }, span, _))) => {
+                    ends[1].entry((b.rank, peer, queue)).or_insert((b.rank, b.stream, span));
                 }
                 Ok(Some(Step::Act(Act::Record(e), span, _))) => {
                     let (rep, _) = setup.group.split(b.rank);
@@ -73,6 +86,8 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
         let next = match &b.on {
             On::Counter { counter, .. } => notifiers.get(&(rep, *counter)),
             On::Event(e) => recorders.get(&(rep, *e)),
+            On::Full(which, _) => ends[0].get(which),
+            On::Empty(which) => ends[1].get(which),
         };
         let Some((rank, stream, _)) = next else {
             end = Some("nobody will do so".into());
@@ -104,6 +119,15 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
                 let name = &setup.schedule.signal(s).name;
                 format!("rank {rank}{stream} waits for @{name}[{index}] >= {value} and has {seen}")
             }
+            On::Full(w, depth) => {
+                let (queue, to) = (setup.program.show_queue(w.2), setup.rank(w.1));
+                let slots = if *depth == 1 { "slot is".into() } else { format!("{depth} slots are") };
+                format!("rank {rank}{stream} waits for room in {queue} to rank {to}, whose {slots} full")
+            }
+            On::Empty(w) => {
+                let (queue, from) = (setup.program.show_queue(w.2), setup.rank(w.0));
+                format!("rank {rank}{stream} waits for a message of {queue} from rank {from}, which is empty")
+            }
             On::Event(e) => {
                 format!(
                     "rank {rank}{stream} awaits {}, which is not recorded",
@@ -126,6 +150,10 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
             d.note(format!("each waits for the next, the last for the first: {}{more}", ranks.join(" -> ")))
         }
     };
-    d.note(format!("{} streams cannot go on", blocked.len()))
-        .help("let one of them notify before it waits, or wait for less")
+    let queues = path.iter().any(|(i, _)| matches!(blocked[*i].on, On::Full(..) | On::Empty(_)));
+    d.note(format!("{} streams cannot go on", blocked.len())).help(if queues {
+        "let one of them receive before it sends, send where nobody does, or use queues with more slots"
+    } else {
+        "let one of them notify before it waits, or wait for less"
+    })
 }

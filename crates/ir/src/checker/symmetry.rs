@@ -19,6 +19,9 @@ const MOST_WALKS: usize = 512;
 /// The group under which a schedule is symmetric and how it moves each buffer, or why there is none.
 pub(super) fn find(program: &Program, calls: u64) -> Result<(Group, Vec<Action>), Reason> {
     let s = program.schedule;
+    if super::queues::used(s) {
+        return Err("queues are followed on every rank".into());
+    }
     if let Some(reason) = super::grid::one_line_each(s) {
         return Err(reason);
     }
@@ -47,6 +50,9 @@ pub(super) fn of_shape(
     calls: u64,
     carries: &dyn Fn(&Digit) -> bool,
 ) -> Result<Group, Reason> {
+    if super::queues::used(program.schedule) {
+        return Err("queues are followed on every rank".into());
+    }
     same_lines(program)?;
     if let Some(b) = program.schedule.buffers.iter().find(|b| b.dims.iter().any(|d| d.as_int().is_none())) {
         return Err(format!("%{} is not equally large on all ranks", b.name));

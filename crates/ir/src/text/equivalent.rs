@@ -84,6 +84,7 @@ fn bare_schedule(s: &Schedule) -> Schedule {
     s.buffers.iter_mut().for_each(|b| b.span = Span::NONE);
     s.windows.iter_mut().for_each(|w| w.span = Span::NONE);
     s.signals.iter_mut().for_each(|g| g.span = Span::NONE);
+    s.queues.iter_mut().for_each(|q| q.span = Span::NONE);
     if let Some(h) = &mut s.host {
         h.span = Span::NONE;
         bare_body(&mut h.body);

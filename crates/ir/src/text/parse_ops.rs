@@ -114,6 +114,21 @@ fn counter(c: &mut Cur, scope: &Scope) -> R<(SignalId, Expr)> {
     Ok((signal, index))
 }
 
+fn queue(c: &mut Cur, scope: &Scope) -> R<(Peer, QueueId, Expr)> {
+    let peer = peer(c)?;
+    c.expect(":")?;
+    let queue = QueueId(c.at_of(&scope.queues, "`@` and a queue")? as u32);
+    c.expect("[")?;
+    let index = expr(c)?;
+    c.expect("]")?;
+    Ok((peer, queue, index))
+}
+
+/// `<-`, as two signs, so that `a <-b` in an expression stays a comparison.
+fn from_sign(c: &mut Cur) -> R<()> {
+    if c.eat("<") && c.eat("-") { Ok(()) } else { Err(c.expected("`<-`")) }
+}
+
 fn dim(c: &mut Cur) -> R<u32> {
     c.expect_word("dim")?;
     c.small("a dimension")
@@ -152,13 +167,26 @@ fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
         }
         "get" => {
             let dst = reference(c, scope)?;
-            // Two signs, so that `a <-b` in an expression stays a comparison.
-            if !c.eat("<") || !c.eat("-") {
-                return Err(c.expected("`<-`"));
-            }
+            from_sign(c)?;
             let peer = peer(c)?;
             c.expect(":")?;
             SOp::Get { dst, peer, src: reference(c, scope)? }
+        }
+        "send" => {
+            let src = reference(c, scope)?;
+            c.expect("->")?;
+            let (peer, queue, index) = queue(c, scope)?;
+            SOp::Send { src, peer, queue, index }
+        }
+        "recv" => {
+            let dst = reference(c, scope)?;
+            from_sign(c)?;
+            let (peer, queue, index) = queue(c, scope)?;
+            SOp::Recv { dst, peer, queue, index }
+        }
+        "room" => {
+            let (peer, queue, index) = queue(c, scope)?;
+            SOp::Room { peer, queue, index }
         }
         "notify" => {
             let peer = peer(c)?;

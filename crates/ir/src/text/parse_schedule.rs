@@ -22,12 +22,13 @@ pub(super) struct Scope<'a> {
     pub buffers: Names,
     pub windows: Names,
     pub signals: Names,
+    pub queues: Names,
     pub regions: Names,
     pub operands: Names,
     pub kernels: &'a mut KernelTable,
 }
 
-const DECLARATIONS: [&str; 6] = ["table", "buffer", "window", "signal", "host", "region"];
+const DECLARATIONS: [&str; 7] = ["table", "buffer", "window", "signal", "queue", "host", "region"];
 
 /// Reads a schedule; `nodes` starts with its `schedule` line.
 pub(super) fn schedule(
@@ -42,6 +43,7 @@ pub(super) fn schedule(
         buffers: Names::new("buffer", "%"),
         windows: Names::new("window", "@"),
         signals: Names::new("signal", "@"),
+        queues: Names::new("queue", "@"),
         regions: Names::new("region", "@"),
         operands: Names::new("operand", ""),
         kernels,
@@ -218,6 +220,33 @@ fn declaration(n: &Node, s: &mut Schedule, scope: &mut Scope) -> R<()> {
             g.usage = c.one_of("use of a signal", parse, &["arrival", "credit", "barrier"])?;
             g.offset = at_offset(&mut c)?;
             g.span = c.location(n.span);
+        }
+        "queue" => {
+            let label = c.at_name("`@` and the queue's name")?;
+            scope.queues.declare(label, s.queues.len(), place)?;
+            let at = s.queues.len();
+            s.queues.push(Queue {
+                name: Name::from(&label.hint),
+                count: 0,
+                dtype: crate::types::DType::F32,
+                depth: 0,
+                capacity: 0,
+                memory: crate::types::MemKind::Hbm,
+                span: n.span,
+            });
+            let q = &mut s.queues[at];
+            c.expect("[")?;
+            q.count = c.int("a number of queues")?;
+            c.expect("]")?;
+            c.expect(":")?;
+            q.dtype = dtype(&mut c)?;
+            c.expect("[")?;
+            q.depth = c.int("a number of slots")?;
+            c.expect_word("x")?;
+            q.capacity = c.int("a number of elements")?;
+            c.expect("]")?;
+            q.memory = memory(&mut c)?;
+            q.span = c.location(n.span);
         }
         _ => {
             let text = if word.is_empty() { "this" } else { word };

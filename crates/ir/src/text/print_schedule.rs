@@ -19,6 +19,7 @@ struct Printer<'a> {
     buffers: Vec<String>,
     windows: Vec<String>,
     signals: Vec<String>,
+    queues: Vec<String>,
     regions: Vec<String>,
     operands: Vec<String>,
     locs: bool,
@@ -39,6 +40,7 @@ pub(super) fn schedule(s: &Schedule, same_name: bool, locs: bool, out: &mut Stri
         buffers: labels(s.buffers.iter().map(|b| &b.name)),
         windows: labels(s.windows.iter().map(|w| &w.name)),
         signals: labels(s.signals.iter().map(|g| &g.name)),
+        queues: labels(s.queues.iter().map(|q| &q.name)),
         regions: labels(s.regions.iter().map(|r| &r.name)),
         operands: vec![],
         locs,
@@ -70,6 +72,7 @@ pub(super) fn operations(s: &Schedule) -> Vec<String> {
         buffers: labels(s.buffers.iter().map(|b| &b.name)),
         windows: labels(s.windows.iter().map(|w| &w.name)),
         signals: labels(s.signals.iter().map(|g| &g.name)),
+        queues: labels(s.queues.iter().map(|q| &q.name)),
         regions: vec![],
         operands: vec![],
         locs: false,
@@ -191,6 +194,11 @@ impl Printer<'_> {
                 0,
                 &format!("signal @{}[{}] {usage}{}{at}", self.signals[i], g.count, offset(g.offset)),
             );
+        }
+        for (i, q) in s.queues.iter().enumerate() {
+            let at = loc(q.span, self.locs);
+            let size = format!("{}[{} x {}] {}", q.dtype, q.depth, q.capacity, q.memory);
+            self.line(0, &format!("queue @{}[{}] : {size}{at}", self.queues[i], q.count));
         }
     }
 
@@ -325,7 +333,17 @@ impl Printer<'_> {
     fn operation(&self, op: &SOp) -> String {
         let r = |x: &Ref| self.reference(x);
         let signal = |g: &SignalId, i: &Expr| format!("{}[{}]", name_of('@', &self.signals, g.0), show(i, 0));
+        let queue = |peer: &Peer, q: &QueueId, i: &Expr| {
+            format!("({}) : {}[{}]", exprs(peer), name_of('@', &self.queues, q.0), show(i, 0))
+        };
         match op {
+            SOp::Send { src, peer, queue: q, index } => {
+                format!("send {} -> {}", r(src), queue(peer, q, index))
+            }
+            SOp::Recv { dst, peer, queue: q, index } => {
+                format!("recv {} <- {}", r(dst), queue(peer, q, index))
+            }
+            SOp::Room { peer, queue: q, index } => format!("room {}", queue(peer, q, index)),
             SOp::Copy { dst, src } => format!("copy {} = {}", r(dst), r(src)),
             SOp::Reduce { op, dst, src } => format!("reduce {op} {}, {}", r(dst), r(src)),
             SOp::Put { src, peer, dst } => format!("put {} -> ({}) : {}", r(src), exprs(peer), r(dst)),

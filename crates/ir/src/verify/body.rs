@@ -127,6 +127,16 @@ impl<'a> Bodies<'a, '_> {
                 self.pair(dst, src, "get", span);
                 true
             }
+            SOp::Send { src: x, peer, queue, index } | SOp::Recv { dst: x, peer, queue, index } => {
+                self.peer(peer, span);
+                self.message(x, *queue, index, span);
+                true
+            }
+            SOp::Room { peer, queue, index } => {
+                self.peer(peer, span);
+                self.queue(*queue, index, span);
+                true
+            }
             SOp::Notify { peer, signal, index } => {
                 self.peer(peer, span);
                 self.counter(*signal, index, span);
@@ -205,6 +215,52 @@ impl<'a> Bodies<'a, '_> {
         if index.as_int().is_some_and(|i| u64::try_from(i).map_or(true, |i| i >= g.count)) {
             let text = format!("signal {} has {} counters, not one of number {index}", g.name, g.count);
             self.out.fail(V13, text, span, "here");
+        }
+    }
+
+    /// V2 and V13 for a queue.
+    fn queue(&mut self, queue: QueueId, index: &Expr, span: Span) -> Option<&'a Queue> {
+        self.expr(index, span);
+        let Some(q) = self.s.queues.get(queue.0 as usize) else {
+            self.out.fail(V2, format!("queue {} does not exist", queue.0), span, "here");
+            return None;
+        };
+        if index.as_int().is_some_and(|i| u64::try_from(i).map_or(true, |i| i >= q.count)) {
+            let text = format!("queue {} has numbers below {}, not {index}", q.name, q.count);
+            self.out.fail(V13, text, span, "here");
+        }
+        Some(q)
+    }
+
+    /// V13 and V15 for what a queue carries.
+    fn message(&mut self, x: &Ref, queue: QueueId, index: &Expr, span: Span) {
+        let q = self.queue(queue, index, span);
+        let dtype = self.reference(x, span);
+        let Ref::Chunk { operand, path } = x else {
+            let d = Diagnostic::error(V13.1, "a queue carries chunks, not slots of a window")
+                .primary(span, "here");
+            return self
+                .out
+                .push(V13, d.help("`put` and `get` reach windows; queues and windows do not mix"));
+        };
+        let Some(q) = q else { return };
+        let least = self.exact(*operand, path).or_else(|| self.smallest(*operand, path));
+        if let Some(n) = least.filter(|n| *n > q.capacity) {
+            let text = format!(
+                "{n} elements do not fit into a slot of queue {}, which holds {}",
+                q.name, q.capacity
+            );
+            self.out.push(
+                V13,
+                Diagnostic::error(V13.1, text).primary(span, "here").secondary(q.span, "declared here"),
+            );
+        }
+        if dtype.is_some_and(|d| d != q.dtype) {
+            let text = format!("queue {} carries {}, this is {}", q.name, q.dtype, dtype.unwrap_or(q.dtype));
+            self.out.push(
+                V15,
+                Diagnostic::error(V15.1, text).primary(span, "here").secondary(q.span, "declared here"),
+            );
         }
     }
 
@@ -381,6 +437,7 @@ struct Recorded<'a> {
 pub(super) fn order(s: &Schedule, out: &mut Report) {
     let mut records: BTreeMap<&str, Vec<Recorded>> = BTreeMap::new();
     let mut awaits: Vec<(&Name, &Name, Span)> = vec![];
+    let (mut sent, mut received) = (vec![None; s.queues.len()], vec![None; s.queues.len()]);
     let (mut notified, mut waited) = (vec![None; s.signals.len()], vec![None; s.signals.len()]);
     for (i, r) in s.regions.iter().enumerate() {
         for role in &r.roles {
@@ -408,8 +465,10 @@ pub(super) fn order(s: &Schedule, out: &mut Report) {
                         });
                     }
                     SOp::Await(e) => awaits.push((e, &st.name, span)),
-                    SOp::Notify { signal, .. } => note(&mut notified, *signal, span),
-                    SOp::Wait { signal, .. } => note(&mut waited, *signal, span),
+                    SOp::Send { queue, .. } => note(&mut sent, queue.0, span),
+                    SOp::Recv { queue, .. } => note(&mut received, queue.0, span),
+                    SOp::Notify { signal, .. } => note(&mut notified, signal.0, span),
+                    SOp::Wait { signal, .. } => note(&mut waited, signal.0, span),
                     _ => {}
                 });
             }
@@ -440,6 +499,17 @@ pub(super) fn order(s: &Schedule, out: &mut Report) {
             Some(_) => {}
         }
     }
+    for (i, q) in s.queues.iter().enumerate() {
+        let (text, span) = match (sent[i], received[i]) {
+            (Some(at), None) => (format!("queue {} is sent to, but nobody receives from it", q.name), at),
+            (None, Some(at)) => (format!("queue {} is received from, but nobody sends to it", q.name), at),
+            _ => continue,
+        };
+        out.push(
+            V19,
+            Diagnostic::error(V19.1, text).primary(span, "here").secondary(q.span, "declared here"),
+        );
+    }
     for (i, g) in s.signals.iter().enumerate() {
         let (text, span) = match (notified[i], waited[i]) {
             (Some(at), None) => (format!("signal {} is notified, but nobody waits for it", g.name), at),
@@ -453,8 +523,8 @@ pub(super) fn order(s: &Schedule, out: &mut Report) {
     }
 }
 
-fn note(list: &mut [Option<Span>], signal: SignalId, span: Span) {
-    if let Some(slot) = list.get_mut(signal.0 as usize)
+fn note(list: &mut [Option<Span>], number: u32, span: Span) {
+    if let Some(slot) = list.get_mut(number as usize)
         && slot.is_none()
     {
         *slot = Some(span);

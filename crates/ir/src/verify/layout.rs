@@ -40,6 +40,18 @@ pub(super) fn layout(s: &Schedule, props: Props, out: &mut Report) {
         let span = s.signals.last().map_or(Span::NONE, |g| g.span);
         out.fail(V9, "there are 2^32 counters or more", span, "with this one");
     }
+    let mut queues = Some(0u64);
+    for q in &s.queues {
+        queues = queues.and_then(|n| n.checked_add(q.count));
+        if q.count == 0 || q.depth == 0 {
+            let what = if q.count == 0 { "queue" } else { "slot" };
+            out.fail(V9, format!("queue {} has no {what}", q.name), q.span, "here");
+        }
+    }
+    if queues.is_none_or(|n| n > u64::from(u32::MAX)) {
+        let span = s.queues.last().map_or(Span::NONE, |q| q.span);
+        out.fail(V9, "there are 2^32 queues or more", span, "with this one");
+    }
     overlaps(windows, out);
     overlaps(signals, out);
 }

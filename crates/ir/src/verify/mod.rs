@@ -6,24 +6,24 @@
 //! | rule | what must hold | code |
 //! |---|---|---|
 //! | V1 | names are unique where text tells things apart by name: axes, tables, coordinates, operands, roles of a region, streams of a role | E320 |
-//! | V2 | what is named exists: buffers, windows, signals, regions, operands, tables, variables, axes, inputs | E321 |
+//! | V2 | what is named exists: buffers, windows, signals, queues, regions, operands, tables, variables, axes, inputs | E321 |
 //! | V3 | the issue order of a graph is a topological order, and each operation has its number of operands | E322 |
 //! | V4 | outputs are numbered 0, 1, .. once each, one for each declared result and for each expected one | E322 |
 //! | V5 | a placement names axes of the mesh, each at most once, and coordinates that exist | E323 |
 //! | V6 | shapes and element types of an operation agree with those of its operands | E323 |
 //! | V7 | a collective has the combiner, the dimensions and the root of its kind, and changes the placement as it says | E323 |
 //! | V8 | properties claimed of the module are true: typed, placed, selected, expanded, allocated, synchronized | E324 |
-//! | V9 | windows are aligned and disjoint, counters have 64 bytes each, and the numbers stay in range | E325 |
+//! | V9 | windows are aligned and disjoint, counters have 64 bytes each, queues have slots, and the numbers stay in range | E325 |
 //! | V10 | a region's coordinates are its group, its `after` goes to earlier regions | E326 |
 //! | V11 | roles of a region name ranks that exist, and no rank twice | E326 |
 //! | V12 | loop bounds depend on constants and outer steps, sizes on mesh coordinates, roles on coordinates | E327 |
-//! | V13 | chunks, slots and counters written as constants exist; a slot is opposite a chunk and holds it | E328 |
+//! | V13 | chunks, slots, counters and queues written as constants exist; a slot is opposite a chunk and holds it | E328 |
 //! | V14 | a peer has one coordinate for each of the region's; local regions do not communicate | E328 |
 //! | V15 | the two sides of an operation have one element type, and what is reduced can be | E323 |
 //! | V16 | local operations fit their buffers | E323 |
 //! | V17 | buffers of inputs and outputs have the sizes of the rank's part; lines fit their buffers | E323 |
 //! | V18 | what is awaited is recorded by another stream, and an event is recorded once | E329 |
-//! | V19 | a signal that is waited for is notified, and one that is notified is waited for | E329 |
+//! | V19 | a signal that is waited for is notified, and one that is notified is waited for; so with queues | E329 |
 //! | V20 | a promise speaks of operands of its region, with the indices they have, and of a root in the group | E328 |
 //! | V21 | the host launches every region once and waits for it, waits for what it launched, reads what was written, and reads every result | E330 |
 //!

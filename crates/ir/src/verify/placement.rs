@@ -93,7 +93,7 @@ pub(super) fn collective(
     };
     let faults = [
         wrong(c.red.is_some(), if c.kind == Own { c.red.is_some() } else { c.kind.reduces() }, "combiner"),
-        wrong(c.dim.is_some(), has_dim, "dimension"),
+        wrong(c.dim.is_some(), has_dim && (c.dim.is_some() || c.kind != Own), "dimension"),
         wrong(c.from_dim.is_some(), c.kind == AllToAll, "second dimension (`from`)"),
         wrong(c.root.is_some(), if c.kind == Own { c.root.is_some() } else { c.kind.rooted() }, "root"),
         wrong(c.own.is_some(), c.kind == Own, "promise"),
@@ -103,7 +103,8 @@ pub(super) fn collective(
     if c.root.is_some_and(|r| r >= axis.size) {
         return fail(format!("the root of {kind} is outside axis {}, which has {}", c.axis, axis.size));
     }
-    if bad {
+    // The dimension of an own collective is the split one, which `infer` finds.
+    if bad || c.kind == Own && c.dim.is_none() {
         return;
     }
     let (dim, root) = (c.dim.unwrap_or(0), c.root.unwrap_or(0));

@@ -36,6 +36,9 @@ pub enum COp {
     Reduce { op: crate::types::ReduceOp, dst: CRef, src: CRef },
     Put { src: CRef, peer: Vec<C>, dst: CRef },
     Get { dst: CRef, peer: Vec<C>, src: CRef },
+    Send { src: CRef, peer: Vec<C>, queue: u32, index: C },
+    Recv { dst: CRef, peer: Vec<C>, queue: u32, index: C },
+    Room { peer: Vec<C>, queue: u32, index: C },
     Notify { peer: Vec<C>, signal: u32, index: C },
     Wait { signal: u32, index: C, value: C },
     FenceRelease,
@@ -114,6 +117,8 @@ pub struct Program<'s> {
     pub(super) mesh_slots: usize,
     /// First counter of each signal array, and the total at the end.
     pub counter_base: Vec<u32>,
+    /// First queue of each queue array, and the total at the end.
+    pub queue_base: Vec<u32>,
     /// Number of operations; each has a number below this.
     pub ops: u32,
     dims: Vec<Vec<C>>,
@@ -212,6 +217,10 @@ impl<'s> Program<'s> {
         for s in &schedule.signals {
             counter_base.push(counter_base.last().copied().unwrap_or(0) + s.count as u32);
         }
+        let mut queue_base = vec![0u32];
+        for q in &schedule.queues {
+            queue_base.push(queue_base.last().copied().unwrap_or(0).saturating_add(q.count as u32));
+        }
         if let Some(h) = schedule.host.as_ref().filter(|_| !host::is_spelled(schedule)) {
             return Err(host::unspelled(h.span));
         }
@@ -227,6 +236,7 @@ impl<'s> Program<'s> {
             env_len: scope.deepest,
             mesh_slots,
             counter_base,
+            queue_base,
             ops: shared.ops,
             dims,
         })
@@ -246,6 +256,23 @@ impl<'s> Program<'s> {
     pub fn counter_name(&self, counter: u32) -> (SignalId, u32) {
         let i = self.counter_base.partition_point(|b| *b <= counter).saturating_sub(1);
         (SignalId(i as u32), counter - self.counter_base[i])
+    }
+
+    /// The queue array and index of a queue.
+    pub fn queue_name(&self, queue: u32) -> (QueueId, u32) {
+        let i = self.queue_base.partition_point(|b| *b <= queue).saturating_sub(1);
+        (QueueId(i as u32), queue - self.queue_base[i])
+    }
+
+    /// Slots of a queue.
+    pub fn depth(&self, queue: u32) -> u64 {
+        self.schedule.queue(self.queue_name(queue).0).depth
+    }
+
+    /// A queue as messages name it.
+    pub fn show_queue(&self, queue: u32) -> String {
+        let (id, index) = self.queue_name(queue);
+        format!("@{}[{index}]", self.schedule.queue(id).name)
     }
 
     /// Local sizes of a buffer on a rank.
@@ -497,6 +524,17 @@ fn operation(op: &SOp, span: Span, scope: &Scope, shared: &mut Shared) -> Result
         }
         SOp::Get { dst, peer, src } => {
             COp::Get { dst: r(dst)?, peer: scope.exprs(peer, span)?, src: r(src)? }
+        }
+        SOp::Send { src, peer, queue, index } => {
+            let (peer, index) = (scope.exprs(peer, span)?, scope.expr(index, span)?);
+            COp::Send { src: r(src)?, peer, queue: queue.0, index }
+        }
+        SOp::Recv { dst, peer, queue, index } => {
+            let (peer, index) = (scope.exprs(peer, span)?, scope.expr(index, span)?);
+            COp::Recv { dst: r(dst)?, peer, queue: queue.0, index }
+        }
+        SOp::Room { peer, queue, index } => {
+            COp::Room { peer: scope.exprs(peer, span)?, queue: queue.0, index: scope.expr(index, span)? }
         }
         SOp::Notify { peer, signal, index } => {
             COp::Notify { peer: scope.exprs(peer, span)?, signal: signal.0, index: scope.expr(index, span)? }

@@ -276,6 +276,35 @@ impl<'p> Cursor<'p> {
         Ok(self.program.counter_base[signal as usize] + i as u32)
     }
 
+    fn queue(&self, queue: u32, index: &C, span: Span) -> Result<u32, Fault> {
+        let i = self.value(index, span)?;
+        let q = &self.program.schedule.queues[queue as usize];
+        if i < 0 || i as u64 >= q.count {
+            let text = format!("number {i} of queue {}, which has {}", q.name, q.count);
+            return Err(self.fail("E304", text, span));
+        }
+        Ok(self.program.queue_base[queue as usize] + i as u32)
+    }
+
+    /// The side of a `send` or `recv` that is memory.
+    fn message(&self, side: &CRef, queue: u32, span: Span) -> Result<Access, Fault> {
+        let CRef::Chunk { operand, path } = side else {
+            return Err(self.fail(
+                "E304",
+                "what a queue carries is a chunk, which gives its size".into(),
+                span,
+            ));
+        };
+        let a = self.chunk(*operand, path, self.rank, span)?;
+        let q = &self.program.schedule.queues[queue as usize];
+        if a.len > q.capacity {
+            let text =
+                format!("{} elements into a slot of queue {}, which holds {}", a.len, q.name, q.capacity);
+            return Err(self.fail("E304", text, span));
+        }
+        Ok(a)
+    }
+
     pub(super) fn resolve(&self, op: &'p COp, span: Span) -> Result<Act<'p>, Fault> {
         let me = self.rank;
         Ok(match op {
@@ -296,6 +325,17 @@ impl<'p> Cursor<'p> {
                 let peer = self.peer(peer, span)?;
                 let (dst, src) = self.pair(dst, me, src, peer, span)?;
                 Act::Get { dst, peer, src }
+            }
+            COp::Send { src, peer, queue, index } => {
+                let (peer, src) = (self.peer(peer, span)?, self.message(src, *queue, span)?);
+                Act::Send { src, peer, queue: self.queue(*queue, index, span)? }
+            }
+            COp::Recv { dst, peer, queue, index } => {
+                let (peer, dst) = (self.peer(peer, span)?, self.message(dst, *queue, span)?);
+                Act::Recv { dst, peer, queue: self.queue(*queue, index, span)? }
+            }
+            COp::Room { peer, queue, index } => {
+                Act::Room { peer: self.peer(peer, span)?, queue: self.queue(*queue, index, span)? }
             }
             COp::Notify { peer, signal, index } => {
                 Act::Notify { peer: self.peer(peer, span)?, counter: self.counter(*signal, index, span)? }

@@ -91,6 +91,31 @@ pub enum Act<'p> {
         /// Read there.
         src: Access,
     },
+    /// `src` into the queue to the peer, once it has a free slot. Queues are numbered over all arrays.
+    Send {
+        /// Read here.
+        src: Access,
+        /// The other rank.
+        peer: u64,
+        /// The queue.
+        queue: u32,
+    },
+    /// The oldest message of the queue from the peer, once there is one, to `dst`.
+    Recv {
+        /// Written here.
+        dst: Access,
+        /// The other rank.
+        peer: u64,
+        /// The queue.
+        queue: u32,
+    },
+    /// Waits until the queue to the peer has a free slot.
+    Room {
+        /// The other rank.
+        peer: u64,
+        /// The queue.
+        queue: u32,
+    },
     /// Adds 1 to a counter of the peer. Counters are numbered over all signal arrays.
     Notify {
         /// The other rank.

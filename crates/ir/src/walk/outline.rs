@@ -350,6 +350,7 @@ impl<'p> Writer<'_, 'p> {
                 let (to, _) = self.pair(dst, src)?;
                 Kind::Get(self.who(peer)?, to)
             }
+            COp::Send { .. } | COp::Recv { .. } | COp::Room { .. } => return None,
             COp::Notify { peer, signal, index } => {
                 let (count, base) = array(*signal);
                 Kind::Notify(self.who(peer)?, self.value(index), count, base)

@@ -34,6 +34,29 @@ pub enum Brief<'p> {
         /// Bytes that come back.
         bytes: u64,
     },
+    /// Bytes into the queue to a rank.
+    Send {
+        /// The other rank.
+        peer: u64,
+        /// The queue.
+        queue: u32,
+        /// Bytes sent.
+        bytes: u64,
+    },
+    /// A message out of the queue from a rank.
+    Recv {
+        /// The other rank.
+        peer: u64,
+        /// The queue.
+        queue: u32,
+    },
+    /// Waits for a free slot of the queue to a rank.
+    Room {
+        /// The other rank.
+        peer: u64,
+        /// The queue.
+        queue: u32,
+    },
     /// Adds 1 to a counter of the peer.
     Notify {
         /// The other rank.
@@ -95,6 +118,9 @@ impl<'p> Brief<'p> {
             Act::Reduce { dst, src, .. } => Brief::Reduce { to: bytes(dst), from: bytes(src) },
             Act::Put { src, peer, .. } => Brief::Put { peer: *peer, bytes: bytes(src) },
             Act::Get { dst, peer, .. } => Brief::Get { peer: *peer, bytes: bytes(dst) },
+            Act::Send { src, peer, queue } => Brief::Send { peer: *peer, queue: *queue, bytes: bytes(src) },
+            Act::Recv { peer, queue, .. } => Brief::Recv { peer: *peer, queue: *queue },
+            Act::Room { peer, queue } => Brief::Room { peer: *peer, queue: *queue },
             Act::Notify { peer, counter } => Brief::Notify { peer: *peer, counter: *counter },
             Act::Wait { counter, value } => Brief::Wait { counter: *counter, value: *value },
             Act::FenceRelease => Brief::FenceRelease,

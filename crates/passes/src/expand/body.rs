@@ -3,6 +3,7 @@
 //! Owns the meaning of `for`, `each`, `if`, `together` and `apply` on symbols: who transfers what to whom in which
 //! round, as expressions. How a round becomes operations is [`super::emit`].
 
+use super::options::Options;
 use super::region::{Cx, Gen, Region};
 use super::sym::{Bindings, IntoStop, Res, Sym, not_symbolic};
 use super::together::{lockstep, side_by_side};
@@ -32,6 +33,8 @@ pub(super) struct Transfer {
     pub(super) get: bool,
     pub(super) reduce: bool,
     pub(super) span: Span,
+    /// Its number among the transfers of its loop and how many those are, where the loop's steps do not say it.
+    pub(super) step: Option<(Expr, i64)>,
 }
 
 /// A tree of rounds.
@@ -60,6 +63,8 @@ pub(super) struct Builder<'a> {
     /// Operations so far, against [`MAX_UNROLLED`].
     pub(super) transfers: usize,
     pub(super) depth: u32,
+    /// Loops around the statement that stay loops.
+    pub(super) loops: u32,
     /// Linear index expression and size of the whole region, for tables.
     pub(super) world: super::view::World,
     pub(super) tables: Vec<kbc_ir::schedule::Table>,
@@ -85,6 +90,8 @@ pub(super) struct Use {
     pub(super) each: Vec<Gen>,
     /// The statement.
     pub(super) at: Span,
+    /// Options of the use.
+    pub(super) options: Options,
 }
 
 /// One application of an algorithm: its names and its spaces.
@@ -113,7 +120,10 @@ impl Frame {
 impl<'a> Builder<'a> {
     /// The rounds of an algorithm on a group and regions.
     pub(super) fn algorithm(&mut self, u: Use) -> Res<Vec<Node>> {
-        let Use { coll, alg, args, root, group, regions, guard, each, at } = u;
+        if u.options.instances > 1 || u.options.pipeline > 1 {
+            return self.in_lanes(u);
+        }
+        let Use { coll, alg, args, root, group, regions, guard, each, at, options: _ } = u;
         let lib = self.cx.eval.lib;
         let (decl, promise) = (lib.algorithm(alg), lib.collective(coll));
         if self.depth > 64 {
@@ -321,7 +331,10 @@ impl<'a> Builder<'a> {
         let name = self.cx.fresh.name(&var.node);
         self.cx.ranges.bind(&name, &lo, &hi);
         inner.env.push((var.node.clone(), Sym::Int(Expr::Var(name.clone()))));
-        let nodes = self.block(body, &inner)?;
+        self.loops += 1;
+        let nodes = self.block(body, &inner);
+        self.loops -= 1;
+        let nodes = nodes?;
         Ok(if nodes.is_empty() { nodes } else { vec![Node::Loop(Gen { var: name, lo, hi }, nodes)] })
     }
 
@@ -425,6 +438,7 @@ impl<'a> Builder<'a> {
             get,
             reduce,
             span,
+            step: None,
         })
     }
 
@@ -441,10 +455,11 @@ impl<'a> Builder<'a> {
             ViewKind::Axes(names) => axes_view(names, decl, frame, a.view.span)?,
             ViewKind::Map(vars, to) => map_view(vars, to, decl, frame, self, a.view.span)?,
         };
-        let mut args = vec![];
+        let (mut args, mut options) = (vec![], Options::default());
         for (n, e) in &a.args {
             match kbc_rounds::options::option_kind(&n.node) {
-                Some(kind) => super::options::honoured(&n.node, &self.option(kind, n, e, frame)?, n.span)
+                Some(kind) => options
+                    .set(&n.node, &self.option(kind, n, e, frame)?, true, n.span)
                     .map_err(IntoStop::into_stop)?,
                 None => args.push((n.node.clone(), self.cx.eval.eval(e, &frame.env, 0)?)),
             }
@@ -462,7 +477,18 @@ impl<'a> Builder<'a> {
             None => frame.guard.clone(),
         };
         let each = frame.each.clone();
-        self.algorithm(Use { coll, alg, args, root, group: Rc::new(group), regions, guard, each, at: span })
+        self.algorithm(Use {
+            coll,
+            alg,
+            args,
+            root,
+            group: Rc::new(group),
+            regions,
+            guard,
+            each,
+            at: span,
+            options,
+        })
     }
 }
 

@@ -4,22 +4,28 @@
 //! rank from concrete rounds. The last two have limits and say so. Owns the choice, the windows' sizes and the
 //! region's operands; what the operations are is [`super::emit`] and [`super::concrete`].
 
-use super::body::{Builder, MAX_UNROLLED, Use};
-use super::emit::Emitter;
+use super::body::{Builder, MAX_UNROLLED, Node, Use};
+use super::emit::{Emitter, Marks};
 use super::legal::Legal;
-use super::options;
+use super::options::{self, Options};
 use super::promise::promise;
 use super::region::{Cx, Fresh, Region as Chunks};
 use super::sym::{Evaluator, Ranges, Res, Stop, Sym};
 use super::view::{Group, World};
+use crate::order::{Within, choose};
 use kbc_diag::{Diagnostics, Label, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 use kbc_ir::types::{DType, MemKind, ReduceOp};
 use kbc_rounds::ast::AlgorithmDecl;
+use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::library::{AlgId, CollId, Library};
+use kbc_rounds::rounds::{Call, coordinates};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// An argument of a use.
 #[derive(Clone, Debug)]
@@ -56,14 +62,46 @@ pub struct Request<'a> {
     pub name: Name,
     /// Where it comes from.
     pub span: Span,
+    /// What has been found out about algorithms so far.
+    pub known: &'a Known,
+}
+
+/// Whether one slot a message needs no credit, by algorithm, shape and parameters: found once, asked for every use.
+#[derive(Default)]
+pub struct Known(RefCell<BTreeMap<Call, bool>>);
+
+impl Known {
+    fn one_slot(&self, r: &Request<'_>) -> bool {
+        let call = Call { root: None, ..call(r) };
+        if let Some(known) = self.0.borrow().get(&call) {
+            return *known;
+        }
+        let found = choose::one_slot(r.lib, call.alg, &call.sizes, &call.args);
+        self.0.borrow_mut().insert(call, found);
+        found
+    }
+}
+
+/// The use as the evaluation to rounds wants it.
+pub(super) fn call(r: &Request<'_>) -> Call {
+    let decl = r.lib.algorithm(r.alg);
+    let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
+    let value = |v: &Arg| match v {
+        Arg::Int(i) => Value::Int(*i),
+        Arg::Word(w) => Value::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
+    };
+    let own = |n: &str| decl.params.iter().any(|(p, _)| p.node == *n);
+    let args = r.args.iter().filter(|(n, _)| own(n)).map(|(n, v)| (n.clone(), value(v))).collect();
+    let root = r.root.map(|c| coordinates(&sizes, c as i64));
+    Call { alg: r.alg, sizes, root, args }
 }
 
 /// Appends the region (with its windows, tables and scratch) to the schedule.
 pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics> {
-    let (params, memory) = options::split(r)?;
+    let (params, options) = options::split(r)?;
     let mut reasons: Vec<(String, Span)> = vec![];
     for unroll in [false, true] {
-        match attempt(r, &params, memory, unroll, out) {
+        match attempt(r, &params, &options, unroll, out) {
             Ok(()) => return Ok(()),
             Err(Stop::Error(d)) => return Err((*d).into()),
             Err(Stop::NotSymbolic(why, span)) if !reasons.contains(&(why.clone(), span)) => {
@@ -72,7 +110,7 @@ pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics
             Err(Stop::NotSymbolic(..)) => {}
         }
     }
-    super::concrete::collective(r, memory, out).map_err(|mut d| {
+    super::concrete::collective(r, &options, Marks::of(r, &options, false), out).map_err(|mut d| {
         for e in d.list.iter_mut().filter(|e| e.code == "E331") {
             for (why, span) in &reasons {
                 e.notes.push(format!("no symbolic form: {why}"));
@@ -85,7 +123,7 @@ pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics
 }
 
 /// Names of the region's coordinates: the algorithm's own where they fit.
-fn coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
+fn region_coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
     sizes
         .iter()
         .enumerate()
@@ -98,16 +136,29 @@ fn coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
         .collect()
 }
 
+impl Marks {
+    /// What the use asks for, and whether other messages imply it.
+    fn of(r: &Request<'_>, options: &Options, streams: bool) -> Marks {
+        let within = if streams { Within::Data } else { Within::Program };
+        let implied = match options.slots {
+            Some(_) if options.pipeline.max(options.instances) > 1 => false,
+            Some(k) => choose::rotation(r.lib, &call(r), k, within),
+            None => r.known.one_slot(r),
+        };
+        Marks { reuse: !implied, slots: options.slots }
+    }
+}
+
 fn attempt(
     r: &Request<'_>,
     params: &[(String, Sym)],
-    memory: MemKind,
+    options: &Options,
     unroll: bool,
     out: &mut Schedule,
 ) -> Res<()> {
     let decl = r.lib.algorithm(r.alg);
     let coll = r.lib.collective(r.coll);
-    let world = World { coords: coordinates(decl, &r.sizes) };
+    let world = World { coords: region_coordinates(decl, &r.sizes) };
     let mut cx = Cx { eval: Evaluator { lib: r.lib }, ranges: Ranges::default(), fresh: Fresh::default() };
     for (n, size) in &world.coords {
         cx.ranges.coord(n, *size);
@@ -126,6 +177,7 @@ fn attempt(
         operands: r.operands.len() as u32,
         transfers: 0,
         depth: 0,
+        loops: 0,
         world: world.clone(),
         tables: vec![],
     };
@@ -145,11 +197,13 @@ fn attempt(
         guard: Expr::Int(1),
         each: vec![],
         at: r.span,
+        options: options.clone(),
     })?;
     let lines = r.operands.iter().map(|o| &o.1);
     let scratch = b.scratch.iter().map(|s| &r.operands[s.like as usize].1);
     Legal::new(lines.chain(scratch).collect(), &world, (&out.mesh, &r.over), &b.cx.ranges, &b.tables)
         .nodes(&nodes, &mut vec![])?;
+    let streams = nodes.iter().any(|n| matches!(n, Node::Lanes(_)));
     let mut e = Emitter {
         b: &mut b,
         red: r.red,
@@ -157,9 +211,20 @@ fn attempt(
         first_window: out.windows.len() as u32,
         lanes: vec![],
         region: r.name.clone(),
+        marks: Marks::of(r, options, streams),
+        stream: 0,
     };
     let main = e.nodes(&nodes, &mut vec![])?;
-    let (windows, lanes) = (e.windows, e.lanes);
+    let (windows, mut lanes) = (e.windows, e.lanes);
+    let (mut main, rounds) = (main, windows.iter().filter_map(|w| w.round.as_ref()).collect::<Vec<_>>());
+    if !rounds.is_empty() {
+        // How many messages a neighbour gets is known now.
+        let f = |n: &Name| rounds.iter().find(|r| r.name == *n).map(|r| Expr::Int(r.messages));
+        for body in lanes.iter_mut().map(|l| &mut l.1).chain([&mut main]) {
+            let known = map_exprs(&subst_stmts(body, &f), &Expr::simplify);
+            *body = subst_stmts(&known, &|n: &Name| rounds.iter().find_map(|r| r.slot(n)));
+        }
+    }
     let promise = promise(r.lib, coll, r.root, r.red)?;
     let mut operands: Vec<Operand> = coll
         .buffers
@@ -203,7 +268,7 @@ fn attempt(
             .map(|f| capacity(&r.operands[like as usize].1, r.largest[like as usize], *f))
             .max()
             .unwrap_or(0);
-        out.windows.push(window(r, i, dtype, w.slots as u64, capacity, memory, w.span));
+        out.windows.push(window(r, i, dtype, w.slots as u64, capacity, options.memory, w.span));
     }
     out.tables.extend(b.tables);
     let mut streams = vec![Stream { name: MAIN.into(), body: main }];

@@ -3,18 +3,18 @@
 //! For algorithms whose text has no symbolic form in rank and step. The schedule grows with ranks and steps, so there
 //! is a limit, and above it an error that says why the shorter ways did not work.
 
-use super::collective::{Arg, Request, capacity, label, window};
+use super::collective::{Request, call, capacity, label, window};
+use super::emit::Marks;
 use super::legal;
+use super::options::{Options, refused};
 use super::promise::promise;
 use super::sym::Stop;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
-use kbc_ir::types::{MemKind, Mesh};
-use kbc_rounds::eval::{AlgRef, Value};
-use kbc_rounds::rounds::{Call, Limits, Rounds, Transfer, coordinates};
-use std::sync::Arc;
+use kbc_ir::types::Mesh;
+use kbc_rounds::rounds::{Limits, Rounds, Transfer, coordinates};
 
 /// Transfers (pieces of messages) a schedule with a role a rank may have.
 pub(super) const MAX_TRANSFERS: usize = 40_000;
@@ -32,24 +32,9 @@ struct Piece {
     span: Span,
 }
 
-fn rounds(r: &Request<'_>) -> Result<Rounds, Diagnostics> {
-    let decl = r.lib.algorithm(r.alg);
-    let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
-    let args = r
-        .args
-        .iter()
-        .filter(|(n, _)| decl.params.iter().any(|(p, _)| p.node == *n))
-        .map(|(n, v)| {
-            let v = match v {
-                Arg::Int(i) => Value::Int(*i),
-                Arg::Word(w) => Value::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
-            };
-            (n.clone(), v)
-        })
-        .collect();
-    let root = r.root.map(|c| coordinates(&sizes, c as i64));
+fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
     let limits = Limits { transfers: MAX_TRANSFERS, ..Limits::default() };
-    let rounds = kbc_rounds::expand::expand(r.lib, &Call { alg: r.alg, sizes, root, args }, &limits);
+    let rounds = kbc_rounds::expand::expand(r.lib, &call(r), &limits);
     let rounds = rounds.map_err(|mut d| {
         for e in &mut d.list {
             if e.code == "E040" {
@@ -63,8 +48,20 @@ fn rounds(r: &Request<'_>) -> Result<Rounds, Diagnostics> {
         d
     })?;
     for u in &rounds.uses {
+        let mut inside = Options::default();
         for (name, value) in &u.options {
-            super::options::honoured(name, value, u.span)?;
+            inside.set(name, value, true, u.span)?;
+        }
+        inside.unmoved(u.span)?;
+    }
+    if options.slots.is_some() {
+        let why = "this algorithm has no form but a role a rank, where every message has its slot";
+        return Err(refused("slots", r.span, why).into());
+    }
+    let mut rounds = rounds;
+    for (lanes, delay) in [(options.pipeline, 1), (options.instances, 0)] {
+        if lanes > 1 {
+            rounds = rounds.in_lanes(lanes as u32, delay, &limits).map_err(|d| Diagnostics::from(*d))?;
         }
     }
     Ok(rounds)
@@ -105,8 +102,13 @@ fn runs(t: &Transfer) -> Vec<(u32, u32, u32)> {
 }
 
 /// Appends the region with a role a rank.
-pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -> Result<(), Diagnostics> {
-    let rounds = rounds(r)?;
+pub(super) fn collective(
+    r: &Request<'_>,
+    options: &Options,
+    marks: Marks,
+    out: &mut Schedule,
+) -> Result<(), Diagnostics> {
+    let rounds = rounds(r, options)?;
     let own = r.operands.len();
     let coll = r.lib.collective(r.coll);
     let mut operands: Vec<Operand> = coll
@@ -166,7 +168,7 @@ pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -
     let id = WindowId(out.windows.len() as u32);
     let dtype = out.buffer(r.operands[0].0).dtype;
     if slots > 0 {
-        out.windows.push(window(r, 0, dtype, slots as u64, most, memory, r.span));
+        out.windows.push(window(r, 0, dtype, slots as u64, most, options.memory, r.span));
     }
     let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
     let place =
@@ -177,6 +179,7 @@ pub(super) fn collective(r: &Request<'_>, memory: MemKind, out: &mut Schedule) -
         locals: &locals,
         slot: &slot,
         message: &message,
+        marks,
         window: id,
         red: r.red,
         place: &place,
@@ -335,6 +338,7 @@ struct Roles<'x> {
     locals: &'x [(usize, &'x Transfer)],
     slot: &'x [i64],
     message: &'x [i64],
+    marks: Marks,
     window: WindowId,
     red: kbc_ir::types::ReduceOp,
     place: &'x dyn Fn(u32) -> Peer,
@@ -370,7 +374,8 @@ impl Roles<'_> {
             let span = self.pieces[list[at]].span;
             let (before, after) =
                 if send { (Point::Reserve, Point::Publish) } else { (Point::Expect, Point::Free) };
-            out.push(SStmt::Op(mark(before), span));
+            let marked = |p| self.marks.reuse || matches!(p, Point::Publish | Point::Expect);
+            out.extend(marked(before).then(|| SStmt::Op(mark(before), span)));
             for &i in &list[at..end] {
                 let p = &self.pieces[i];
                 let land = Ref::Slot { window: self.window, slot: slot(i) };
@@ -386,7 +391,7 @@ impl Roles<'_> {
                     out.push(SStmt::Op(op, *span));
                 }
             }
-            out.push(SStmt::Op(mark(after), span));
+            out.extend(marked(after).then(|| SStmt::Op(mark(after), span)));
             at = end;
         }
     }

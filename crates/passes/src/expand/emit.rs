@@ -7,7 +7,7 @@ use super::body::{Builder, Node, Transfer};
 use super::message::{End, Form, at_owner};
 use super::numbering::Numbers;
 use super::region::{Gen, Region};
-use super::sym::{Res, not_symbolic};
+use super::sym::{IntoStop, Res, not_symbolic};
 use kbc_diag::Span;
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr, UnOp};
@@ -20,6 +20,31 @@ pub(super) struct WindowDraft {
     /// Operand and largest chunk as (chunks, of).
     pub(super) fits: (u32, Vec<(i64, i64)>),
     pub(super) span: Span,
+    /// Where slots go round: the neighbour, the messages to it so far, and the loops they are in.
+    pub(super) round: Option<Rotation>,
+}
+
+/// Slots that the messages to one neighbour take in turn.
+pub(super) struct Rotation {
+    peer: Vec<Expr>,
+    stream: usize,
+    /// Messages of a call, once all are known, and the name that stands for it until then.
+    pub(super) messages: i64,
+    pub(super) name: Name,
+    loops: Vec<Name>,
+}
+
+impl Rotation {
+    /// Stands for the only slot there is until the end.
+    fn only(&self) -> Name {
+        format!("{} slot", self.name).into()
+    }
+
+    /// What stands for the slot: one that goes round says so, with one slot too, as `call mod 1`.
+    pub(super) fn slot(&self, name: &Name) -> Option<Expr> {
+        let call = Box::new(Expr::var(kbc_ir::schedule::CALL));
+        (*name == self.only()).then(|| Expr::Bin(BinOp::Mod, call, Box::new(Expr::Int(1))))
+    }
 }
 
 /// A stream of a role.
@@ -35,6 +60,19 @@ pub(super) struct Emitter<'b, 'a> {
     pub(super) lanes: Vec<Lane>,
     /// Prefix of stream and event names.
     pub(super) region: Name,
+    /// Which marks its messages get.
+    pub(super) marks: Marks,
+    /// The lane that is written, 0 for the main stream.
+    pub(super) stream: usize,
+}
+
+/// Which points of a message are marked: always that it is there and that it is waited for.
+#[derive(Clone, Copy)]
+pub(super) struct Marks {
+    /// That its slot may be written, and may be written again: not where other messages imply it.
+    pub(super) reuse: bool,
+    /// Slots for the messages to each neighbour, in rotation, instead of one for each message.
+    pub(super) slots: Option<i64>,
 }
 
 pub(super) struct Message {
@@ -143,7 +181,9 @@ impl Emitter<'_, '_> {
             let at = self.lanes.len();
             // The lane takes its place before its own body, which may fork again.
             self.lanes.push((format!("lane{}", at + 1).into(), vec![]));
+            let outer = std::mem::replace(&mut self.stream, at + 1);
             body.extend(self.nodes(part, loops)?);
+            self.stream = outer;
             let end: Name = format!("{}_done{id}_{i}", self.region).into();
             body.push(op(SOp::Record(end.clone())));
             done.push(end);
@@ -261,10 +301,17 @@ impl Emitter<'_, '_> {
         let owner = t.owner_end(self.b)?;
         let among = self.candidates(t, &m.forms, loops)?;
         let mut other = t.other_end(&m.forms, &among, self.b)?;
-        let Numbers { message, slot, slots } = self.numbers(m, &among, loops)?;
-        let window = WindowId(self.first_window + self.windows.len() as u32);
-        let fits = self.largest(&t.src, loops, &t.each);
-        self.windows.push(WindowDraft { slots, fits: (t.src.operand, fits), span: t.span });
+        let numbers = self.numbers(m, &among, loops)?;
+        let fits = (t.src.operand, self.largest(&t.src, loops, &t.each));
+        let (at, Numbers { message, slot, .. }) = match self.marks.slots {
+            Some(k) => self.rotation(t, k, numbers, (fits, loops), &owner.peer)?,
+            None => {
+                let slots = numbers.slots;
+                self.windows.push(WindowDraft { slots, fits, span: t.span, round: None });
+                (self.windows.len() - 1, numbers)
+            }
+        };
+        let window = WindowId(self.first_window + at as u32);
         if !t.get && m.dsts.iter().any(|d| d.adds) {
             self.reverse_if_needed(t, &m.forms, loops, &mut other)?;
         }
@@ -274,7 +321,10 @@ impl Emitter<'_, '_> {
             let slot = see(&message, end);
             SStmt::Op(SOp::Mark { point, peer: end.peer.clone(), window, slot }, t.span)
         };
-        let mut send = vec![mark(Point::Reserve, sender)];
+        let mut send = vec![];
+        if self.marks.reuse {
+            send.push(mark(Point::Reserve, sender));
+        }
         let put = SOp::Put {
             src: self.chunk(&t.src, sender),
             peer: sender.peer.clone(),
@@ -293,8 +343,55 @@ impl Emitter<'_, '_> {
             let done = self.pieces(&d.to, receiver, vec![SStmt::Op(op, d.span)]);
             receive.extend(guarded(&see(&d.cond, receiver), done));
         }
-        receive.push(mark(Point::Free, receiver));
+        if self.marks.reuse {
+            receive.push(mark(Point::Free, receiver));
+        }
         Ok((around(sender, send), around(receiver, receive)))
+    }
+
+    /// The window of the messages to a neighbour, and the numbers of one more place that sends to it.
+    fn rotation(
+        &mut self,
+        t: &Transfer,
+        k: i64,
+        numbers: Numbers,
+        (fits, loops): ((u32, Vec<(i64, i64)>), &[Gen]),
+        peer: &[Expr],
+    ) -> Res<(usize, Numbers)> {
+        let no = |why: &str| Err(super::options::refused("slots", t.span, why).into_stop());
+        let fixed = !peer.iter().any(|e| loops.iter().any(|l| e.mentions(&l.var)));
+        if !(t.guard.is_true() && t.each.is_empty() && fixed) {
+            return no("slots go round only where every rank always sends to the same neighbour here");
+        }
+        if !t.src.gens.is_empty() {
+            return no("a message of several pieces has a slot for each of them");
+        }
+        let stream = self.stream;
+        let same = |w: &WindowDraft| {
+            w.fits.0 == fits.0 && w.round.as_ref().is_some_and(|r| r.peer == peer && r.stream == stream)
+        };
+        let at = match self.windows.iter().position(same) {
+            Some(at) => at,
+            None => {
+                let name = format!("{} messages {}", self.region, self.windows.len()).into();
+                let round = Rotation { peer: peer.to_vec(), stream, messages: 0, name, loops: vec![] };
+                let fits = (fits.0, vec![]);
+                self.windows.push(WindowDraft { slots: k, fits, span: t.span, round: Some(round) });
+                self.windows.len() - 1
+            }
+        };
+        let w = &mut self.windows[at];
+        w.fits.1.extend(fits.1.iter().filter(|f| !w.fits.1.contains(f)).copied().collect::<Vec<_>>());
+        let Some(round) = &mut w.round else { return no("its window is another's") };
+        if loops.first().is_some_and(|l| round.loops.contains(&l.var)) {
+            return no("two messages go to one neighbour in each step of a loop");
+        }
+        round.loops.extend(loops.first().map(|l| l.var.clone()));
+        let message = Expr::Int(round.messages) + numbers.message;
+        round.messages += numbers.slots;
+        let count = Expr::var(kbc_ir::schedule::CALL) * Expr::Var(round.name.clone()) + message.clone();
+        let slot = if k == 1 { Expr::Var(round.only()) } else { count.modulo(k) };
+        Ok((at, Numbers { slot, message: message.simplify(), slots: k }))
     }
 
     fn chunk(&self, r: &Region, end: &End) -> Ref {

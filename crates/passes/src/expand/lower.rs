@@ -3,7 +3,7 @@
 //! Owns how a tensor becomes the line a collective works on: packing, unpacking and the copies around a region are
 //! operations like others, visible and timed.
 
-use super::collective::{Arg, Request, collective};
+use super::collective::{Arg, Known, Request, collective};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
@@ -22,6 +22,7 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
         values: BTreeMap::new(),
         pending: vec![],
         names: vec![],
+        known: Known::default(),
     };
     let mut errors = Diagnostics::new();
     for &id in graph.order() {
@@ -41,6 +42,7 @@ pub(super) struct Lower<'a> {
     /// Local operations not yet in a region; with a predicate where only some ranks do them.
     pub(super) pending: Vec<(LocalOp, Option<Expr>, Span)>,
     names: Vec<Name>,
+    known: Known,
 }
 
 /// Local sizes of a tensor, as expressions in the coordinates of the mesh.
@@ -395,6 +397,7 @@ impl Lower<'_> {
             largest,
             name,
             span: at,
+            known: &self.known,
         };
         collective(&request, &mut self.out)
     }

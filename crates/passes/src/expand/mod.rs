@@ -3,7 +3,8 @@
 //!
 //! The algorithm's rounds become operations in program order: sends, local moves, receives. Every message lands in slots
 //! of its own in a window, one for each piece that is not contiguous, and its four points (`reserve`, `publish`,
-//! `expect`, `free`) stay marks. Additions of one round come in the order of the language: own value, then the sources by
+//! `expect`, `free`) stay marks. `reserve` and `free` are left out where the order graph ([`crate::order`]) says that the
+//! algorithm's other messages imply them: its slots serve call after call with no credit. Additions of one round come in the order of the language: own value, then the sources by
 //! (source - receiver) mod p. What goes to several places of one peer in one round travels once.
 //!
 //! Loops stay loops and ranks stay symbolic wherever the text allows: a ring on 16,384 ranks has the lines of a ring on 4.
@@ -58,19 +59,15 @@
 //!   role all
 //!     stream main
 //!       for s in 1..4
-//!         reserve ((r + 1) mod 4) : @all_reduce_w0[s - 1]
 //!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[s - 1]
 //!         publish ((r + 1) mod 4) : @all_reduce_w0[s - 1]
 //!         expect ((r - 1) mod 4) : @all_reduce_w0[s - 1]
 //!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[s - 1]
-//!         free ((r - 1) mod 4) : @all_reduce_w0[s - 1]
 //!       for s_2 in 0..3
-//!         reserve ((r + 1) mod 4) : @all_reduce_w1[s_2]
 //!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[s_2]
 //!         publish ((r + 1) mod 4) : @all_reduce_w1[s_2]
 //!         expect ((r - 1) mod 4) : @all_reduce_w1[s_2]
 //!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[s_2]
-//!         free ((r - 1) mod 4) : @all_reduce_w1[s_2]
 //!
 //! region @local_2 local after @all_reduce
 //!   role all
@@ -79,13 +76,14 @@
 //! ```
 //!
 //! Not done here: whether slots are used again in the next call (`allocate`), signals and fences (`synchronize`), options
-//! that change the shape of the schedule (`pipeline`, `instances`, `overlap`).
+//! that ask for the producer or consumer of a collective (`overlap`, `cores`).
 
 mod body;
 mod collective;
 mod concrete;
 mod emit;
 mod inverse;
+mod lanes;
 mod legal;
 mod lower;
 mod message;
@@ -98,13 +96,20 @@ mod sym;
 mod together;
 mod view;
 
-pub use collective::{Arg, Request, collective};
+pub use collective::{Arg, Known, Request, collective};
 pub use promise::promise_of;
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
 use kbc_diag::Diagnostics;
 use kbc_ir::module::Body;
+use kbc_ir::types::ReduceOp;
 use kbc_ir::{Module, Props};
+use kbc_rounds::library::{CollId, Library};
+
+/// Whether a collective promises that every rank's result depends on every rank's input.
+pub fn is_total(lib: &Library, coll: CollId, root: Option<u64>) -> bool {
+    promise::promise(lib, lib.collective(coll), root, ReduceOp::Sum).is_ok_and(|p| p.is_total())
+}
 
 /// The record of `expand`.
 pub static INFO: PassInfo = PassInfo {

@@ -120,7 +120,10 @@ impl Emitter<'_, '_> {
         let mut pieces = (Expr::Int(0), 1);
         self.number(&t.src.gens, &mut pieces, t.span)?;
         let (piece, per) = pieces;
-        let mut all = self.numbered(loops, t.span)?;
+        let mut all = match &t.step {
+            Some(step) => step.clone(),
+            None => self.numbered(loops, t.span)?,
+        };
         self.number(&t.each, &mut all, t.span)?;
         let (step, steps) = all;
         let mut gens = loops.to_vec();

@@ -12,14 +12,89 @@ use kbc_rounds::eval::{AlgRef, unknown};
 use kbc_rounds::options::{OPTIONS, OptionKind, OptionValue, option_kind};
 use std::sync::Arc;
 
+/// What the options of a use ask for.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    /// Where windows are.
+    pub(super) memory: MemKind,
+    /// Lanes of every chunk, lane j a round later than the one before.
+    pub(super) pipeline: i64,
+    /// Lanes of every chunk, side by side.
+    pub(super) instances: i64,
+    /// Slots for the messages to each neighbour, in rotation.
+    pub(super) slots: Option<i64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { memory: MemKind::Hbm, pipeline: 1, instances: 1, slots: None }
+    }
+}
+
+impl Options {
+    /// Takes an option in; `inside` an `apply`.
+    ///
+    /// # Errors
+    /// E033: it asks for what is not done there.
+    pub(super) fn set(
+        &mut self,
+        name: &str,
+        value: &OptionValue,
+        inside: bool,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        match (name, value) {
+            ("pipeline", OptionValue::Count(k)) if *k <= MOST_LANES => self.pipeline = *k,
+            ("instances", OptionValue::Count(k)) if *k <= MOST_LANES => self.instances = *k,
+            ("pipeline" | "instances", OptionValue::Count(_)) => {
+                return Err(refused(name, span, &format!("at most {MOST_LANES} lanes are made")));
+            }
+            ("slots" | "memory", _) if inside => {
+                let why = "windows belong to the collective as a whole: say it where the program uses that";
+                return Err(refused(name, span, why));
+            }
+            ("slots", OptionValue::Count(k)) => self.slots = Some(*k),
+            ("memory", OptionValue::Word(w)) => {
+                self.memory = MemKind::parse(w).unwrap_or(MemKind::Hbm);
+            }
+            _ => honoured(name, value, span)?,
+        }
+        Ok(())
+    }
+
+    /// The options of an `apply` in a schedule with a role a rank, which follows none of them.
+    ///
+    /// # Errors
+    /// E033: one of them asks for something.
+    pub(super) fn unmoved(&self, span: Span) -> Result<(), Diagnostic> {
+        for (name, k) in [("pipeline", self.pipeline), ("instances", self.instances)] {
+            if k > 1 {
+                let why = "this algorithm has no form but a role a rank, and those follow the options of the program's use alone";
+                return Err(refused(name, span, why));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Lanes that `pipeline` and `instances` may ask for.
+const MOST_LANES: i64 = 64;
+
+pub(super) fn refused(name: &str, span: Span, why: &str) -> Diagnostic {
+    Diagnostic::error("E033", format!("option `{name}` cannot be honoured here"))
+        .primary(span, "asked for here")
+        .note(why)
+        .help("leave the option out; it never changes what the algorithm means")
+}
+
 /// Splits the arguments of a request into parameters and options, and reads the options.
 ///
 /// # Errors
-/// E006 neither a parameter nor an option, or a value the option cannot have; E033 an option that is not there yet.
-pub(super) fn split(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, MemKind), Diagnostic> {
+/// E006 neither a parameter nor an option, or a value the option cannot have; E033 an option that is not honoured.
+pub(super) fn split(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, Options), Diagnostic> {
     let decl = r.lib.algorithm(r.alg);
     let mut params = vec![];
-    let mut memory = MemKind::Hbm;
+    let mut options = Options::default();
     for (name, value) in r.args {
         if decl.params.iter().any(|(p, _)| p.node == *name) {
             let value = match value {
@@ -38,12 +113,9 @@ pub(super) fn split(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, MemKind), Di
             Diagnostic::error("E006", format!("option `{name}` cannot have this value"))
                 .primary(r.span, format!("wanted: {wanted}"))
         })?;
-        match &value {
-            OptionValue::Word(w) if name == "memory" => memory = MemKind::parse(w).unwrap_or(MemKind::Hbm),
-            v => honoured(name, v, r.span)?,
-        }
+        options.set(name, &value, false, r.span)?;
     }
-    Ok((params, memory))
+    Ok((params, options))
 }
 
 /// The value of an option, or what it should have been.
@@ -64,7 +136,7 @@ fn read(kind: OptionKind, value: &Arg) -> Result<OptionValue, String> {
 ///
 /// # Errors
 /// E033: it asks for something else.
-pub(super) fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnostic> {
+fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnostic> {
     let anyway = match value {
         OptionValue::Count(k) => *k == 1 && name != "slots",
         OptionValue::Word(w) => name == "transfer" && w == "push",
@@ -73,11 +145,15 @@ pub(super) fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<()
     if anyway {
         return Ok(());
     }
-    Err(Diagnostic::error("E033", format!("option `{name}` with this value is not there yet"))
-        .primary(span, "asked for here")
-        .note(
-            "what works now: memory: hbm | sram | tcm (outside `apply`), transfer: push, direct: false, \
-             and 1 for pipeline, instances, overlap and cores",
-        )
-        .help("leave the option out; it never changes what the algorithm means"))
+    let why = match name {
+        "overlap" => "a collective does not take over the work of the operation beside it",
+        "cores" => "a rank of the simulated machine has no cores to share its transfers among",
+        "order" => "additions come in the order of the rounds: own value, then the sources by their distance",
+        "accumulate" => {
+            "windows and buffers have the element type of the operand, so each sum is rounded to it"
+        }
+        "transfer" => "messages are written by their senders",
+        _ => "messages land in the slots of windows",
+    };
+    Err(refused(name, span, why))
 }

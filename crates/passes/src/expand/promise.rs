@@ -19,7 +19,7 @@ pub fn promise_of(
     root: Option<u64>,
     red: ReduceOp,
 ) -> Result<Promise, Box<Diagnostic>> {
-    promise(lib, decl, root, red).map_err(|stop| match stop {
+    promise(lib, decl, root.filter(|_| decl.root.is_some()), red).map_err(|stop| match stop {
         Stop::Error(d) => d,
         Stop::NotSymbolic(why, span) => Box::new(
             Diagnostic::error("E331", format!("the promise of {} has no closed form", decl.name.node))

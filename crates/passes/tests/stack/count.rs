@@ -149,7 +149,7 @@ pub fn count(m: &Module) -> Counts {
                 match &act {
                     Act::Wait { counter, value } => {
                         let came = notified.get(&(t.rank, *counter)).map_or(&[][..], |v| v);
-                        let Some(levels) = came.get(..*value as usize) else {
+                        let Some(levels) = came.get(..(*value).max(0) as usize) else {
                             t.held = Some(act);
                             break;
                         };

@@ -14,14 +14,15 @@ use kbc_backend_sim::interp::RunResult;
 use kbc_backend_sim::numbers::from_i64;
 use kbc_backend_sim::shard::Part;
 use kbc_backend_sim::tensor::Tensor;
-use kbc_diag::{Diagnostics, FileId, SourceMap, Span};
+use kbc_diag::{Diagnostics, FileId, SourceMap};
 use kbc_frontend::ast::Item;
 use kbc_ir::expr::Expr;
 use kbc_ir::promise::{Cell, Clause};
 use kbc_ir::schedule::*;
-use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, TensorType};
-use kbc_ir::{Body, Module, Name, Props, verify};
-use kbc_passes::expand::{Arg, Request, collective};
+use kbc_ir::types::{CutRule, DType, Mesh, ReduceOp, TensorType};
+use kbc_ir::{Module, Name, verify};
+use kbc_passes::alone::{AXIS, Alone, Operand};
+use kbc_passes::expand::Arg;
 use kbc_passes::{Pass, PassCx};
 use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::library::{AlgId, Decls, Layer, Library};
@@ -233,67 +234,28 @@ impl Layout {
     }
 }
 
-const AXIS: &str = "tp";
+/// The case for what builds schedules.
+fn alone<'a>(world: &'a World, case: &'a Case, l: &Layout) -> Alone<'a> {
+    Alone {
+        lib: &world.lib,
+        alg: case.alg,
+        args: &case.args,
+        sizes: &case.sizes,
+        root: case.root,
+        n: l.n,
+        unit: l.unit,
+        rule: l.rule,
+        dtype: l.dtype,
+        red: l.red,
+    }
+}
 
 fn mesh(case: &Case) -> Mesh {
-    Mesh { axes: vec![Axis { name: AXIS.into(), size: case.ranks(), parts: vec![] }] }
+    kbc_passes::alone::mesh(case.ranks())
 }
 
-/// Buffers of one operand: what the host fills, what the algorithm works on, what the host reads.
-struct Three {
-    ty: TensorType,
-    dims: Vec<Expr>,
-    line: Line,
-    largest: (u64, u64),
-}
-
-/// The operands of a collective. With two operands in blocks, block b of the first on rank r is as large as block r of
-/// the second on rank b: `n` rows are cut over ranks, columns into blocks, and the other way round.
-fn operands(world: &World, case: &Case, l: &Layout) -> Vec<Three> {
-    let coll = world.lib.collective(world.lib.collective_of(case.alg).unwrap());
-    let p = case.ranks();
-    let int = |v: u64| Expr::Int(v as i64);
-    let both = coll.buffers.len() == 2 && coll.buffers.iter().all(|b| b.sizes.len() == 2);
-    let cut = |size| Dim { size, cut: Some(Cut { axes: vec![AXIS.into()], rule: l.rule }) };
-    let mine = |n: u64| {
-        let at = Expr::var(AXIS);
-        let bound = |i: Expr| match l.rule {
-            CutRule::Even => (int(n) * i).ceil_div(p as i64),
-            CutRule::Ceil => Expr::bin(kbc_ir::expr::BinOp::Min, int(n.div_ceil(p)) * i, int(n)),
-        };
-        if p == 1 { int(n) } else { bound(at.clone() + Expr::Int(1)) - bound(at) }
-    };
-    let ty = |dims| TensorType { dtype: l.dtype, dims, partial: None, only: None };
-    coll.buffers
-        .iter()
-        .enumerate()
-        .map(|(i, b)| {
-            let blocks = b.sizes.len() == 2;
-            if both {
-                // `n` by `n + unit`: block sizes differ from pair to pair.
-                let (rows, cols) = if i == 0 { (l.n, l.n + l.unit) } else { (l.n + l.unit, l.n) };
-                let line = Line { parts: p, extent: int(cols), unit: mine(rows), rule: l.rule };
-                return Three {
-                    ty: ty(vec![cut(rows), Dim { size: cols, cut: None }]),
-                    dims: vec![mine(rows), int(cols)],
-                    line,
-                    largest: (cols, rows.div_ceil(p)),
-                };
-            }
-            let unit = if blocks { l.unit } else { 1 };
-            Three {
-                ty: ty(vec![cut(p), Dim { size: l.n * unit, cut: None }]),
-                dims: vec![if p == 1 { int(1) } else { mine(p) }, int(l.n * unit)],
-                line: Line {
-                    parts: if blocks { p } else { 1 },
-                    extent: int(l.n),
-                    unit: int(unit),
-                    rule: l.rule,
-                },
-                largest: (l.n, unit),
-            }
-        })
-        .collect()
+fn operands(world: &World, case: &Case, l: &Layout) -> Vec<Operand> {
+    alone(world, case, l).operands().unwrap()
 }
 
 /// Global types of the operands of a case.
@@ -305,66 +267,7 @@ pub fn types(world: &World, case: &Case, l: &Layout) -> Vec<TensorType> {
 /// `expand` leaves it. Every place of every operand is loaded with a value of its own, promised or not: an algorithm
 /// that uses what it was not promised gets numbers that show.
 pub fn expanded(world: &World, case: &Case, l: &Layout) -> Result<Module, Diagnostics> {
-    let lib = &world.lib;
-    let coll = lib.collective_of(case.alg).unwrap();
-    let decl = lib.collective(coll);
-    let mesh = mesh(case);
-    let mut s = Schedule::new("t", mesh.clone());
-    let three = operands(world, case, l);
-    let buffer = |name: String, t: &Three, role| Buffer {
-        name: name.into(),
-        dtype: l.dtype,
-        dims: t.dims.clone(),
-        memory: MemKind::Hbm,
-        zero: false,
-        role,
-        global: (role != BufferRole::Temp).then(|| t.ty.clone()),
-        span: Span::NONE,
-    };
-    let (mut load, mut store, mut ops) = (vec![], vec![], vec![]);
-    let copy = |dst, src| SStmt::Op(SOp::Local(LocalOp::Copy { dst, src }), Span::NONE);
-    for (i, (b, t)) in decl.buffers.iter().zip(&three).enumerate() {
-        let id = s.buffers.len() as u32;
-        s.buffers.push(buffer(format!("x{i}"), t, BufferRole::Input(i as u32)));
-        s.buffers.push(buffer(b.name.node.clone(), t, BufferRole::Temp));
-        s.buffers.push(buffer(format!("y{i}"), t, BufferRole::Output(i as u32)));
-        load.push(copy(BufferId(id + 1), BufferId(id)));
-        store.push(copy(BufferId(id + 2), BufferId(id + 1)));
-        ops.push((BufferId(id + 1), t.line.clone()));
-    }
-    let local = |name: &str, body, after| Region {
-        name: name.into(),
-        over: vec![],
-        coords: vec![(AXIS.into(), case.ranks())],
-        operands: vec![],
-        promise: None,
-        label: None,
-        after,
-        roles: vec![Role {
-            name: "all".into(),
-            ranks: RankSet::All,
-            streams: vec![Stream { name: MAIN.into(), body }],
-        }],
-        span: Span::NONE,
-    };
-    s.regions.push(local("load", load, vec![]));
-    let request = Request {
-        lib,
-        coll,
-        alg: case.alg,
-        args: &case.args,
-        red: l.red,
-        root: case.root,
-        over: vec![AXIS.into()],
-        sizes: case.sizes.clone(),
-        operands: ops,
-        largest: three.iter().map(|t| t.largest).collect(),
-        name: "c".into(),
-        span: Span::NONE,
-    };
-    collective(&request, &mut s)?;
-    s.regions.push(local("store", store, vec![RegionId(1)]));
-    Ok(Module { name: "t".into(), machine: None, mesh, body: Body::Schedule(s), props: Props::EXPANDED })
+    alone(world, case, l).expanded()
 }
 
 /// Runs a pass by hand and verifies what it leaves.
@@ -411,7 +314,7 @@ pub fn feed(world: &World, case: &Case, l: &Layout, call: u32) -> Vec<Tensor> {
 }
 
 /// Elements of a block of an operand on a rank.
-fn block(case: &Case, t: &Three, rank: u64, b: u64) -> std::ops::Range<usize> {
+fn block(case: &Case, t: &Operand, rank: u64, b: u64) -> std::ops::Range<usize> {
     let p = case.ranks();
     let at = |e: &Expr| e.eval(&|n: &Name| (*n == *AXIS).then_some(rank as i64)).unwrap() as u64;
     let (extent, unit) = (at(&t.line.extent), at(&t.line.unit));

@@ -1,0 +1,183 @@
+//! What results should be, from a promise alone: the definition of a collective, on numbers.
+//!
+//! Contributions are taken from the inputs and combined in f64; nothing of a schedule is read. The reading of clauses is
+//! this module's own and shares nothing with the checker's.
+
+use kbc_ir::expr::Expr;
+use kbc_ir::name::Name;
+use kbc_ir::promise::{Cell, Clause, Promise};
+use kbc_ir::types::ReduceOp;
+
+/// What a result should be.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Of each rank, one value an element; none where nothing is promised.
+    pub values: Vec<Vec<Option<f64>>>,
+    /// Contributions in an element at most.
+    pub summands: u64,
+}
+
+struct Reader<'a> {
+    promise: &'a Promise,
+    ranks: i64,
+    env: Vec<(Name, i64)>,
+}
+
+/// The results of all ranks. `inputs[r]` are rank r's own contributions, as they fill the places of its `start` clauses
+/// one after another; `output` is the buffer of the result and `elements` how many it has.
+///
+/// # Errors
+/// A sentence about a clause that cannot be read.
+pub fn wanted(promise: &Promise, inputs: &[Vec<f64>], output: &str, elements: u64) -> Result<Wanted, String> {
+    let ranks = inputs.len() as i64;
+    let mut out = Wanted { values: vec![vec![None; elements as usize]; inputs.len()], summands: 1 };
+    for rank in 0..ranks {
+        let mut r = Reader { promise, ranks, env: vec![] };
+        r.env.push((promise.rank.clone(), rank));
+        r.env.push((promise.size.clone(), ranks));
+        for clause in &promise.clauses {
+            let Clause::End { cell, cond, from, at, sum } = clause else { continue };
+            if *cell.buffer != *output {
+                continue;
+            }
+            for block in r.blocks(cell) {
+                if let Some(b) = &block {
+                    r.env.push(b.clone());
+                }
+                if r.holds(cond)? {
+                    let (lo, n) = r.place(cell, elements)?;
+                    let (value, count) = r.value(from, at, sum.as_ref(), inputs, n)?;
+                    out.summands = out.summands.max(count);
+                    let to = &mut out.values[rank as usize];
+                    let room =
+                        to.get_mut(lo as usize..(lo + n) as usize).ok_or("a place outside its buffer")?;
+                    room.iter_mut().zip(value).for_each(|(t, v)| *t = Some(v));
+                }
+                if block.is_some() {
+                    r.env.pop();
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+impl Reader<'_> {
+    fn eval(&self, e: &Expr) -> Result<i64, String> {
+        let get = |n: &Name| self.env.iter().rev().find(|(m, _)| m == n).map(|(_, v)| *v);
+        e.eval(&get).map_err(|e| e.to_string())
+    }
+
+    fn holds(&self, cond: &Option<Expr>) -> Result<bool, String> {
+        cond.as_ref().map_or(Ok(true), |c| Ok(self.eval(c)? != 0))
+    }
+
+    /// The name that ranges over all blocks of a cell, with each of its values.
+    fn blocks(&self, cell: &Cell) -> Vec<Option<(Name, i64)>> {
+        match &cell.index[..] {
+            [Expr::Var(n), _] if !self.env.iter().any(|(m, _)| m == n) => {
+                (0..self.ranks).map(|b| Some((n.clone(), b))).collect()
+            }
+            _ => vec![None],
+        }
+    }
+
+    /// First element and elements of a cell in a buffer of so many.
+    fn place(&self, cell: &Cell, elements: u64) -> Result<(u64, u64), String> {
+        match &cell.index[..] {
+            [_] => Ok((0, elements)),
+            [block, _] => {
+                let b = self.eval(block)?;
+                let n = elements / self.ranks.max(1) as u64;
+                let b = u64::try_from(b).ok().filter(|b| (*b as i64) < self.ranks);
+                b.map(|b| (b * n, n)).ok_or_else(|| "a block that no rank has".into())
+            }
+            _ => Err("a place with more than two indices".into()),
+        }
+    }
+
+    /// What a rank contributes to a cell: the part of its input that fills it at the start.
+    fn start(&self, from: &Cell, rank: i64, inputs: &[Vec<f64>], n: u64) -> Result<Vec<f64>, String> {
+        let input =
+            usize::try_from(rank).ok().and_then(|r| inputs.get(r)).ok_or("a rank that is not there")?;
+        let mut r = Reader { promise: self.promise, ranks: self.ranks, env: vec![] };
+        r.env.push((self.promise.rank.clone(), rank));
+        r.env.push((self.promise.size.clone(), self.ranks));
+        // Blocks of the input in the order in which its rank has them.
+        let wanted = match &from.index[..] {
+            [block, _] => Some(self.eval(block)?),
+            _ => None,
+        };
+        let mut own = vec![];
+        for clause in &self.promise.clauses {
+            let Clause::Start { cell, cond } = clause else { continue };
+            if cell.buffer != from.buffer {
+                continue;
+            }
+            for block in r.blocks(cell) {
+                if let Some(b) = &block {
+                    r.env.push(b.clone());
+                }
+                if r.holds(cond)? {
+                    own.push(match &cell.index[..] {
+                        [b, _] => Some(r.eval(b)?),
+                        _ => None,
+                    });
+                }
+                if block.is_some() {
+                    r.env.pop();
+                }
+            }
+        }
+        let at = own
+            .iter()
+            .position(|b| *b == wanted)
+            .ok_or("a contribution that its rank does not start with")?;
+        let each = input.len() / own.len().max(1);
+        let lo = at * each;
+        if each as u64 != n {
+            return Err(format!("a contribution of {each} elements for a place of {n}"));
+        }
+        Ok(input[lo..lo + each].to_vec())
+    }
+
+    fn value(
+        &mut self,
+        from: &Cell,
+        at: &Expr,
+        sum: Option<&kbc_ir::promise::SumOver>,
+        inputs: &[Vec<f64>],
+        n: u64,
+    ) -> Result<(Vec<f64>, u64), String> {
+        let Some(s) = sum else {
+            let rank = self.eval(at)?;
+            return Ok((self.start(from, rank, inputs, n)?, 1));
+        };
+        let (lo, hi) = (self.eval(&s.lo)?, self.eval(&s.hi)?);
+        let mut total: Option<Vec<f64>> = None;
+        let mut count = 0;
+        for q in lo..hi {
+            self.env.push((s.var.clone(), q));
+            if self.holds(&s.cond)? {
+                let rank = self.eval(at)?;
+                let one = self.start(from, rank, inputs, n)?;
+                count += 1;
+                total = Some(match total {
+                    None => one,
+                    Some(t) => t.into_iter().zip(one).map(|(a, b)| self.combine(a, b)).collect(),
+                });
+            }
+            self.env.pop();
+        }
+        Ok((total.ok_or("a sum of nothing")?, count))
+    }
+
+    fn combine(&self, a: f64, b: f64) -> f64 {
+        match self.promise.red.unwrap_or(ReduceOp::Sum) {
+            ReduceOp::Sum => a + b,
+            ReduceOp::Prod => a * b,
+            ReduceOp::Min => a.min(b),
+            ReduceOp::Max => a.max(b),
+        }
+    }
+}

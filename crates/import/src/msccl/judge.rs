@@ -1,0 +1,205 @@
+//! What the checker's messages say about a file: which kinds of mistakes it has, in the words of the file.
+
+use super::fifo::{self, Safe};
+use super::{Algo, Built, Options};
+use kbc_diag::{Diagnostic, Diagnostics, Severity, Span};
+use kbc_ir::checker::{CheckOptions, Verdict, check};
+use kbc_ir::schedule::Calls;
+
+/// Whether it comes to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hang {
+    /// It does.
+    None,
+    /// Not with so few slots, but with more.
+    AtDepth,
+    /// Never.
+    Always,
+}
+
+/// What is wrong with a schedule, by kind.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The checker's verdict, whose messages are in `errors`.
+    pub verdict: Verdict,
+    /// Messages in the words of the file, and warnings.
+    pub errors: Diagnostics,
+    /// `hang`, `postcondition`, `uninitialised`, `race`, `connection`, `sizes`, `leftover`, `other`; what there is of them.
+    pub kinds: Vec<&'static str>,
+    /// Whether it hangs.
+    pub hang: Hang,
+    /// Whether the postcondition holds; none where the end is not reached, or nothing is promised.
+    pub post: Option<bool>,
+    /// Different reads of memory that holds nothing.
+    pub uninitialised: u64,
+    /// Different pairs of steps that race.
+    pub races: u64,
+    /// Up to which message size it does not hang.
+    pub safe: Safe,
+}
+
+impl Finding {
+    /// Whether nothing is wrong.
+    pub fn accepted(&self) -> bool {
+        self.kinds.is_empty()
+    }
+}
+
+/// Messages of a verdict at most: all kinds are to be among them.
+const MESSAGES: usize = 400;
+
+fn kind(code: &str) -> &'static str {
+    match code {
+        "E340" => "hang",
+        "E341" | "E342" | "E343" => "postcondition",
+        "E344" => "uninitialised",
+        "E351" => "connection",
+        "E356" => "sizes",
+        "E357" => "leftover",
+        c if ("E345"..="E350").contains(&c) => "race",
+        _ => "other",
+    }
+}
+
+/// Proves a schedule that was built from a file. `sized`: a message size was asked for; `line` is the line of a place.
+pub fn judge(
+    algo: &Algo,
+    built: &Built,
+    options: &Options,
+    sized: bool,
+    line: &dyn Fn(Span) -> Option<usize>,
+) -> Finding {
+    let all = CheckOptions {
+        calls: Some(Calls::First),
+        most_errors: MESSAGES,
+        all_kinds: true,
+        ..CheckOptions::default()
+    };
+    let empty = kbc_ir::schedule::Schedule::new("nothing", Default::default());
+    let mut verdict = check(built.schedule().unwrap_or(&empty), &all);
+    let safe = fifo::safe(algo);
+    let mut found = std::mem::take(&mut verdict.errors);
+    // That a result is not written is what the postcondition says of it, where it has one.
+    found.list.retain(|d| d.code != "E344" || algo.step_at(d.span()).is_some());
+    published(algo, options, &mut found);
+    // Nobody has come to an end of which something could be said.
+    if found.list.iter().any(|d| d.code == "E340") {
+        found.list.retain(|d| kind(d.code) != "postcondition");
+    }
+    let errors = found.list.iter().filter(|d| d.severity == Severity::Error);
+    let codes: Vec<&'static str> = errors.map(|d| kind(d.code)).collect();
+    let count = |k: &str| codes.iter().filter(|c| **c == k).count() as u64;
+    let hang = match count("hang") {
+        0 => Hang::None,
+        _ if fifo::ends(algo, options.at_once, u64::MAX) => Hang::AtDepth,
+        _ => Hang::Always,
+    };
+    let order =
+        ["hang", "postcondition", "uninitialised", "race", "connection", "sizes", "leftover", "other"];
+    let kinds = order.into_iter().filter(|k| count(k) > 0).collect();
+    let post = match built.promise.as_ref().filter(|p| !p.clauses.is_empty()) {
+        Some(_) if hang == Hang::None && count("other") == 0 => Some(count("postcondition") == 0),
+        _ => None,
+    };
+    let (uninitialised, races) = (count("uninitialised"), count("race"));
+    let mut errors = Diagnostics::new();
+    for d in found.list {
+        errors.push(in_words(algo, d, hang, line));
+    }
+    let mut finding = Finding { verdict, errors, kinds, hang, post, uninitialised, races, safe };
+    if !sized {
+        window(algo, &mut finding);
+    }
+    finding
+}
+
+/// A step is published or not, which is the runtime's matter: whether it hangs for want of that is told by
+/// [`fifo::stuck`], while order is told as dependencies ask for it.
+fn published(algo: &Algo, options: &Options, found: &mut Diagnostics) {
+    if found.list.iter().any(|d| d.code == "E340" || kind(d.code) == "other") {
+        return;
+    }
+    let depth = options.depth.unwrap_or(algo.proto.depth());
+    let waiting = fifo::stuck(algo, options.at_once, depth);
+    let Some(first) = waiting.first() else { return };
+    let step = |n: &super::StepName| &algo.gpus[n.gpu].tbs[n.tb].steps[n.step];
+    let mut d =
+        Diagnostic::error("E340", format!("deadlock: {first} waits for a step that is not published"))
+            .primary(step(first).span, "waits here");
+    for n in waiting.iter().skip(1).take(6) {
+        d = d.secondary(step(n).span, format!("{n} waits here"));
+    }
+    found.push(d.note(format!("{} thread blocks cannot go on", waiting.len())));
+}
+
+/// The sizes that the file declares against those at which it does not hang.
+fn window(algo: &Algo, f: &mut Finding) {
+    let (Some((least, most)), Safe::UpTo(n)) = (algo.window, f.safe) else { return };
+    if f.hang != Hang::None || most <= n.saturating_add(1) {
+        return;
+    }
+    let text = format!("the file declares messages of {least} to {most} bytes, and it hangs above {n}");
+    let never = least > n;
+    let d = if never { Diagnostic::error("E388", text) } else { Diagnostic::warning("E388", text) };
+    f.errors.push(
+        d.primary(algo.span, "declared here")
+            .note(format!(
+                "a step of several chunks becomes several operations, of which {} are in flight on a connection",
+                algo.proto.depth()
+            ))
+            .help(format!("write maxBytes=\"{n}\", or let a thread block receive before it sends")),
+    );
+    if never {
+        f.hang = Hang::AtDepth;
+        f.post = None;
+        f.kinds.insert(0, "hang");
+    }
+}
+
+/// A message of the checker with the steps that it is about.
+fn in_words(algo: &Algo, mut d: Diagnostic, hang: Hang, line: &dyn Fn(Span) -> Option<usize>) -> Diagnostic {
+    let mut names: Vec<String> = vec![];
+    for l in &d.labels {
+        let Some((name, step)) = algo.step_at(l.span) else { continue };
+        let at = line(l.span).map_or(String::new(), |n| format!(", line {n}"));
+        let text = format!("{name} ({}{at})", step.op.name());
+        if !names.contains(&text) {
+            names.push(text);
+        }
+    }
+    match (kind(d.code), &names[..]) {
+        ("race", [a, b, ..]) => {
+            d.notes.insert(0, d.title.clone());
+            d.title = format!("race: nothing orders {a} and {b}");
+            d.help = Some(
+                "let the later step depend on the earlier one: depid, deps, and hasdep=\"1\" there".into(),
+            );
+        }
+        ("race", [a]) => {
+            d.notes.insert(0, d.title.clone());
+            d.title = format!("race: nothing orders what {a} does on several of its turns");
+        }
+        ("hang", _) => {
+            let (words, help) = match hang {
+                Hang::AtDepth => (
+                    format!(
+                        "with more than the {} slots of {} it would come to its end",
+                        algo.proto.depth(),
+                        algo.proto.name()
+                    ),
+                    "let one of them receive before it sends, or send less before somebody receives",
+                ),
+                _ => (
+                    "it hangs with queues of any depth".into(),
+                    "every send needs its receive on the other rank, on the same channel, and every dependency a step that publishes (hasdep=\"1\")",
+                ),
+            };
+            d.notes.push(words);
+            d.help = Some(help.into());
+            d.notes.extend(names.iter().map(|n| format!("waiting: {n}")));
+        }
+        (_, []) => {}
+        (_, _) => d.notes.extend(names.iter().map(|n| format!("at {n}"))),
+    }
+    d
+}

@@ -1,0 +1,192 @@
+//! Steps among each other: what each really waits for, whether its places exist, and what loaders refuse.
+
+use super::{Algo, Buf, Coll, Dep, Op, Place, Step, StepName};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+
+/// Steps of a thread block, thread blocks of a rank, chunks of a step that microsoft/msccl has tables for.
+const STEPS: usize = 256;
+const TBS: usize = 216;
+const COUNT: u64 = 72;
+/// Local reductions that its interpreter does at once.
+const FUSED: usize = 16;
+
+/// A local reduction that later ones may join.
+type Chain = Option<(Place, Buf)>;
+
+/// Gives each step what it waits for, as the loader does: nops hand on what they wait for to the next operation, but a
+/// `re` that joins the one before it waits for nothing, and what stood before it slides on.
+pub(super) fn arrange(algo: &mut Algo, out: &mut Diagnostics) {
+    for (gpu, g) in algo.gpus.iter_mut().enumerate() {
+        for (tb, t) in g.tbs.iter_mut().enumerate() {
+            let mut pending: Vec<Dep> = vec![];
+            let mut chain: Chain = None;
+            let mut joined = 0;
+            for (step, s) in t.steps.iter_mut().enumerate() {
+                pending.extend(s.dep);
+                if s.op == Op::Nop {
+                    continue;
+                }
+                let joins = s.op == Op::Re && s.dep.is_none() && chain == Some((s.dst, s.src.buf));
+                if !joins {
+                    if s.dep.is_none() && !pending.is_empty() {
+                        let name = StepName { gpu, tb, step };
+                        out.push(
+                            Diagnostic::warning("E384", format!("{name} ends a run of nops and has no dependency of its own"))
+                                .primary(s.span, "here")
+                                .note("microsoft/msccl refuses the file: a run of nops ends with a step that has one")
+                                .help("put the last dependency into this step"),
+                        );
+                    }
+                    s.waits = std::mem::take(&mut pending);
+                } else if !pending.is_empty() {
+                    let name = StepName { gpu, tb, step };
+                    out.push(
+                        Diagnostic::warning(
+                            "E384",
+                            format!("{name} does not wait for what the nops before it wait for"),
+                        )
+                        .primary(s.span, "it joins the reduction before it")
+                        .note("the loader merges it with the `re` before; the next other step waits instead")
+                        .help("put the nops before the first `re` of the chain"),
+                    );
+                }
+                joined += usize::from(s.op == Op::Re);
+                chain = (s.op == Op::Re && !s.hasdep && joined != FUSED).then_some((s.dst, s.src.buf));
+            }
+        }
+    }
+}
+
+/// What is wrong with steps as they stand, and what loaders would refuse.
+pub(super) fn inspect(algo: &Algo, out: &mut Diagnostics) {
+    places(algo, out);
+    tables(algo, out);
+    for (name, s) in algo.steps() {
+        let Some(dep) = &s.dep else { continue };
+        let tbs = &algo.gpus[name.gpu].tbs;
+        let target = usize::try_from(dep.tb).ok().and_then(|i| tbs.get(i));
+        let (text, label) = match target {
+            None => {
+                let text = format!("{name} waits for tb {}, and gpu {} has {}", dep.tb, name.gpu, tbs.len());
+                out.push(Diagnostic::error("E386", text).primary(dep.span, "there is no such thread block"));
+                continue;
+            }
+            Some(t) if dep.step < 0 || dep.step as usize >= t.steps.len() => {
+                let n = t.steps.len();
+                (
+                    format!("{name} waits for step {} of tb {}, which has {n}", dep.step, dep.tb),
+                    "it waits for ever",
+                )
+            }
+            Some(t) if !t.steps[dep.step as usize].hasdep => (
+                format!("{name} waits for tb {} step {}, which has hasdep=\"0\"", dep.tb, dep.step),
+                "the runtime waits for the next step there that publishes, or for ever",
+            ),
+            Some(_) => continue,
+        };
+        out.push(Diagnostic::warning("E386", text).primary(dep.span, label));
+    }
+}
+
+/// Places that a step uses exist.
+fn places(algo: &Algo, out: &mut Diagnostics) {
+    let (n, k) = (algo.ranks(), algo.chunks);
+    let blocks = matches!(
+        algo.coll,
+        Coll::AllGather | Coll::ReduceScatter | Coll::AllToAll | Coll::Gather | Coll::Scatter
+    );
+    if blocks && !k.is_multiple_of(n) {
+        out.push(
+            Diagnostic::error("E383", format!("{k} chunks are not a block for each of {n} ranks"))
+                .primary(algo.span, "`nchunksperloop` is no multiple of `ngpus`")
+                .note("MSCCLang counts the chunks that are touched: an algorithm that leaves the last ones alone gets too few")
+                .help("let the program touch the last chunk, or correct `nchunksperloop`"),
+        );
+        return;
+    }
+    for (gpu, g) in algo.gpus.iter().enumerate() {
+        let sized = |small: bool| if small { k / n } else { k };
+        let wanted = [sized(algo.coll.small_input()), sized(algo.coll.small_output())];
+        for (i, name) in ["i_chunks", "o_chunks"].into_iter().enumerate() {
+            if algo.coll.kind().is_some() && g.chunks[i] > 0 && g.chunks[i] != wanted[i] {
+                out.push(
+                    Diagnostic::warning(
+                        "E384",
+                        format!("gpu {gpu} has {name} {}, not {}", g.chunks[i], wanted[i]),
+                    )
+                    .primary(g.span, "here")
+                    .note("microsoft/msccl refuses the file: the numbers of chunks do not agree"),
+                );
+            }
+        }
+    }
+    for (name, s) in algo.steps() {
+        for (used, p, word) in [(s.op.reads(), s.src, "src"), (s.op.writes(), s.dst, "dst")] {
+            let have = extent(algo, name.gpu, p.buf);
+            if !used || s.cnt == 0 || p.off as u64 + s.cnt <= have {
+                continue;
+            }
+            let run = format!("{}[{}..{}]", p.buf.letter(), p.off, p.off as u64 + s.cnt);
+            let does = if word == "src" { "reads" } else { "writes" };
+            out.push(
+                Diagnostic::error(
+                    "E382",
+                    format!("{name} {does} {run}, and {} has {have} chunks", p.buf.letter()),
+                )
+                .primary(s.span, "here")
+                .help("loaders compare the first chunk alone; the others are outside all the same"),
+            );
+        }
+    }
+}
+
+/// Chunks of a buffer of a rank.
+pub(super) fn extent(algo: &Algo, gpu: usize, buf: Buf) -> u64 {
+    let (n, k) = (algo.ranks(), algo.chunks);
+    let [i, o, s] = algo.gpus[gpu].chunks;
+    let user = |small: bool| match algo.coll.kind() {
+        Some(_) if small => k / n,
+        Some(_) => k,
+        None => user_chunks(algo),
+    };
+    // A rank of a free collective states its sizes, where it has the buffer.
+    let stated =
+        |c: u64, small| if algo.coll.kind().is_none() && c > 0 && !algo.aliased { c } else { user(small) };
+    match buf {
+        Buf::Input => stated(i, algo.coll.small_input()),
+        Buf::Output => stated(o, algo.coll.small_output()),
+        Buf::Scratch => s,
+    }
+}
+
+/// Chunks of the user's buffers where the collective does not say them.
+pub(super) fn user_chunks(algo: &Algo) -> u64 {
+    let stated = algo.gpus.iter().flat_map(|g| g.chunks[..2].iter().copied()).max().unwrap_or(0);
+    stated.max(algo.chunks)
+}
+
+fn tables(algo: &Algo, out: &mut Diagnostics) {
+    let mut say = |title: String, span: Span| {
+        out.push(
+            Diagnostic::warning("E384", title).primary(span, "here").note("microsoft/msccl refuses the file"),
+        );
+    };
+    for (gpu, g) in algo.gpus.iter().enumerate() {
+        if g.tbs.len() > TBS {
+            say(
+                format!("gpu {gpu} has {} thread blocks, the loader has room for {TBS}", g.tbs.len()),
+                g.span,
+            );
+        }
+        for (tb, t) in g.tbs.iter().enumerate() {
+            if t.steps.len() > STEPS {
+                let n = t.steps.len();
+                say(format!("gpu {gpu} tb {tb} has {n} steps, the loader has room for {STEPS}"), t.span);
+            }
+        }
+    }
+    let large = |s: &&Step| s.op != Op::Nop && s.cnt >= COUNT;
+    if let Some((name, s)) = algo.steps().find(|(_, s)| large(s)) {
+        say(format!("{name} moves {} chunks, the loader takes fewer than {COUNT}", s.cnt), s.span);
+    }
+}

@@ -1,0 +1,217 @@
+//! Queues of a run: what is in them, who waits for them, what is left at the end.
+//!
+//! A queue has one sending and one receiving stream and its slots are given back by taking a message, so whether a
+//! stream gets stuck does not depend on the order in which streams run, and one run at the real depth decides.
+//! A message tells its receiver what its sender knew and had done; a credit tells nothing, since how many slots there
+//! are is no promise of order. Owns the queues; contents of messages are [`super::meaning`]'s.
+
+use super::contents::Contents;
+use super::engine::{Engine, State, Stopped};
+use super::meaning::{At, Parcel};
+use super::order::{Kind, Snap};
+use crate::schedule::SOp;
+use crate::walk::Access;
+use kbc_diag::{Diagnostic, Span};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Sender, receiver, number of the queue.
+pub(super) type Which = (u64, u64, u32);
+
+/// Whether a schedule has operations on queues.
+pub(super) fn used(s: &crate::schedule::Schedule) -> bool {
+    let mut found = false;
+    for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
+        super::grid::each_op(&st.body, &mut |op, _| {
+            found |= matches!(op, SOp::Send { .. } | SOp::Recv { .. } | SOp::Room { .. });
+        });
+    }
+    found
+}
+
+struct Message<C> {
+    snap: Snap,
+    parcel: Parcel<C>,
+    elements: u64,
+    op: u32,
+}
+
+/// The ends of a queue: the stream that has it and its first operation there.
+type End = Option<(u32, u32)>;
+
+struct Fifo<C> {
+    messages: VecDeque<Message<C>>,
+    ends: [End; 2],
+    /// Who waits for a free slot, and who for a message.
+    waiting: [Vec<usize>; 2],
+}
+
+impl<C> Default for Fifo<C> {
+    fn default() -> Self {
+        Fifo { messages: VecDeque::new(), ends: [None; 2], waiting: [vec![], vec![]] }
+    }
+}
+
+/// All queues that were touched.
+pub(super) struct Queues<C>(BTreeMap<Which, Fifo<C>>);
+
+impl<C> Default for Queues<C> {
+    fn default() -> Self {
+        Queues(BTreeMap::new())
+    }
+}
+
+/// The two kinds of ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Sender,
+    Receiver,
+}
+
+impl<'p, C: Contents> Engine<'p, C> {
+    /// A queue as messages name it.
+    fn show(&self, (from, to, queue): Which) -> String {
+        let name = self.setup.program.show_queue(queue);
+        format!("{name} from rank {} to rank {}", self.setup.rank(from), self.setup.rank(to))
+    }
+
+    /// Notes who is at an end of a queue; two streams there would take each other's messages.
+    fn end(&mut self, si: usize, which: Which, side: Side, op: u32) {
+        let own = self.own(si);
+        let fifo = self.queues.0.entry(which).or_default();
+        let (stream, first) = *fifo.ends[side as usize].get_or_insert((own, op));
+        if stream == own {
+            return;
+        }
+        let setup = self.setup;
+        let (now, before) = (setup.span(op), setup.span(first));
+        let (name, width) = (self.show(which), setup.width);
+        let stream_of = |s: u32| setup.program.streams[s as usize % width].clone();
+        self.report.push("E351", now, before, || {
+            let (end, verb) = match side {
+                Side::Sender => ("sending", "sends"),
+                Side::Receiver => ("receiving", "receives"),
+            };
+            Diagnostic::error("E351", format!("{name} has two {end} streams"))
+                .primary(now, format!("stream {} {verb} here", stream_of(own)))
+                .secondary(before, format!("stream {} {verb} here", stream_of(stream)))
+                .help("use a queue for each stream: messages have no names, only an order")
+        });
+    }
+
+    fn full(&mut self, si: usize, which: Which) -> bool {
+        let depth = self.setup.program.depth(which.2);
+        let fifo = self.queues.0.entry(which).or_default();
+        let full = fifo.messages.len() as u64 >= depth;
+        if full {
+            fifo.waiting[Side::Sender as usize].push(si);
+            self.streams[si].state = State::Full(which);
+        }
+        full
+    }
+
+    fn wake(&mut self, which: Which, side: Side) {
+        if let Some(fifo) = self.queues.0.get_mut(&which) {
+            self.ready.extend(fifo.waiting[side as usize].drain(..));
+        }
+    }
+
+    /// `room`; false if it has to wait.
+    pub(super) fn room(&mut self, si: usize, which: Which, op: u32) -> bool {
+        self.end(si, which, Side::Sender, op);
+        if self.full(si, which) {
+            return false;
+        }
+        self.order.tick(si);
+        true
+    }
+
+    /// `send`; false if it has to wait.
+    pub(super) fn send(&mut self, si: usize, which: Which, src: &Access, span: Span, op: u32) -> bool {
+        self.end(si, which, Side::Sender, op);
+        if self.full(si, which) {
+            return false;
+        }
+        let (me, at) = self.here(si);
+        let snap = self.order.send(si, me.stream);
+        self.access(me, at.rep, src, Kind::Local, false, op, span);
+        let promised = self.setup.regions[at.region as usize].promised;
+        if promised && let Err(t) = self.meaning.load(at, src) {
+            self.report.trouble(t, self.setup.group.reps[at.rep], at.call, span);
+        }
+        let parcel = self.meaning.parcel();
+        let message = Message { snap, parcel, elements: src.len, op };
+        self.queues.0.entry(which).or_default().messages.push_back(message);
+        self.wake(which, Side::Receiver);
+        true
+    }
+
+    /// `recv`; false if it has to wait.
+    pub(super) fn recv(
+        &mut self,
+        si: usize,
+        which: Which,
+        dst: &Access,
+        span: Span,
+        op: u32,
+    ) -> Result<bool, Stopped> {
+        self.end(si, which, Side::Receiver, op);
+        let fifo = self.queues.0.entry(which).or_default();
+        let Some(m) = fifo.messages.pop_front() else {
+            fifo.waiting[Side::Receiver as usize].push(si);
+            self.streams[si].state = State::Empty(which);
+            return Ok(false);
+        };
+        self.wake(which, Side::Sender);
+        let (me, at) = self.here(si);
+        self.order.recv(si, &m.snap);
+        self.order.recycle(m.snap);
+        self.access(me, at.rep, dst, Kind::Local, true, op, span);
+        if m.elements != dst.len {
+            let sent = self.setup.span(m.op);
+            self.report.push("E356", span, sent, || {
+                let text = format!("a message of {} elements is received as {}", m.elements, dst.len);
+                Diagnostic::error("E356", text)
+                    .primary(span, "received here")
+                    .secondary(sent, "sent here")
+                    .help("both ends of a queue move the same sizes in the same order")
+            });
+            self.meaning.wipe(at, dst);
+            return Ok(true);
+        }
+        if self.setup.regions[at.region as usize].promised {
+            self.meaning.unpack(m.parcel);
+            if let Err(t) = self.meaning.store(at, dst, 0, None)? {
+                self.report.trouble(t, self.setup.group.reps[at.rep], at.call, span);
+            }
+        }
+        Ok(true)
+    }
+
+    fn here(&self, si: usize) -> (super::order::Who, At) {
+        let s = &self.streams[si];
+        let region = s.cursor.as_ref().and_then(crate::walk::Cursor::region).map_or(0, |r| r.0);
+        let who = super::order::Who { si, back: 0, stream: self.own(si) };
+        (who, At { rep: s.rep, region, call: s.call })
+    }
+
+    /// Messages that are left when every stream is over.
+    pub(super) fn left(&mut self) {
+        let setup = self.setup;
+        let left: Vec<(Which, usize, u32)> = self
+            .queues
+            .0
+            .iter()
+            .filter_map(|(w, f)| f.messages.front().map(|m| (*w, f.messages.len(), m.op)))
+            .collect();
+        for (which, n, op) in left {
+            let (span, name) = (setup.span(op), self.show(which));
+            self.report.push("E357", span, Span::NONE, || {
+                let messages = if n == 1 { "a message is".into() } else { format!("{n} messages are") };
+                Diagnostic::error("E357", format!("{messages} left in {name}"))
+                    .primary(span, "sent here, and never received")
+                    .note("whoever uses the queue next would receive it in place of another")
+                    .help("receive every message")
+            });
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Schedules changed: expressions, references and operations with every expression replaced, and what local operations
+//! touch. Owns these walks over the tree; what the tree means is [`crate::schedule`]'s.
+
+use crate::expr::Expr;
+use crate::name::Name;
+use crate::schedule::*;
+
+impl LocalOp {
+    /// The buffer it writes.
+    pub fn dst(&self) -> BufferId {
+        match self {
+            LocalOp::Compute { dst, .. }
+            | LocalOp::Matmul { dst, .. }
+            | LocalOp::ReduceDim { dst, .. }
+            | LocalOp::Cast { dst, .. }
+            | LocalOp::Copy { dst, .. }
+            | LocalOp::Pack { dst, .. }
+            | LocalOp::Unpack { dst, .. }
+            | LocalOp::Slice { dst, .. } => *dst,
+        }
+    }
+
+    /// The buffers it reads.
+    pub fn srcs(&self) -> Vec<BufferId> {
+        match self {
+            LocalOp::Compute { args, .. } => args.clone(),
+            LocalOp::Matmul { a, b, .. } => vec![*a, *b],
+            LocalOp::ReduceDim { src, .. }
+            | LocalOp::Cast { src, .. }
+            | LocalOp::Copy { src, .. }
+            | LocalOp::Pack { src, .. }
+            | LocalOp::Unpack { src, .. }
+            | LocalOp::Slice { src, .. } => vec![*src],
+        }
+    }
+}
+
+/// Statements with variables replaced where `f` gives something.
+pub fn subst_stmts(list: &[SStmt], f: &impl Fn(&Name) -> Option<Expr>) -> Vec<SStmt> {
+    map_exprs(list, &|e| e.subst(f))
+}
+
+/// Statements with every operation replaced by those that `f` gives for it, none among them.
+pub fn replace_ops(list: &[SStmt], f: &dyn Fn(&SOp) -> Vec<SOp>) -> Vec<SStmt> {
+    list.iter()
+        .flat_map(|s| match s {
+            SStmt::For { var, lo, hi, body } => vec![SStmt::For {
+                var: var.clone(),
+                lo: lo.clone(),
+                hi: hi.clone(),
+                body: replace_ops(body, f),
+            }],
+            SStmt::If { cond, then, other } => vec![SStmt::If {
+                cond: cond.clone(),
+                then: replace_ops(then, f),
+                other: replace_ops(other, f),
+            }],
+            SStmt::Op(op, span) => f(op).into_iter().map(|op| SStmt::Op(op, *span)).collect(),
+        })
+        .collect()
+}
+
+/// Statements with every expression of their bodies replaced by `f` of it.
+pub fn map_exprs(list: &[SStmt], f: &impl Fn(&Expr) -> Expr) -> Vec<SStmt> {
+    list.iter()
+        .map(|s| match s {
+            SStmt::For { var, lo, hi, body } => {
+                SStmt::For { var: var.clone(), lo: f(lo), hi: f(hi), body: map_exprs(body, f) }
+            }
+            SStmt::If { cond, then, other } => {
+                SStmt::If { cond: f(cond), then: map_exprs(then, f), other: map_exprs(other, f) }
+            }
+            SStmt::Op(op, span) => SStmt::Op(op.map_exprs(f), *span),
+        })
+        .collect()
+}
+
+impl Ref {
+    /// The same reference with every expression replaced.
+    pub fn map_exprs(&self, f: &impl Fn(&Expr) -> Expr) -> Ref {
+        match self {
+            Ref::Chunk { operand, path } => Ref::Chunk {
+                operand: *operand,
+                path: path
+                    .iter()
+                    .map(|p| Part { index: f(&p.index), len: f(&p.len), of: f(&p.of) })
+                    .collect(),
+            },
+            Ref::Slot { window, slot } => Ref::Slot { window: *window, slot: f(slot) },
+        }
+    }
+}
+
+impl SOp {
+    /// The same operation with every expression of its references, peers and counters replaced.
+    pub fn map_exprs(&self, f: &impl Fn(&Expr) -> Expr) -> SOp {
+        let peers = |p: &Peer| p.iter().map(f).collect::<Peer>();
+        match self {
+            SOp::Copy { dst, src } => SOp::Copy { dst: dst.map_exprs(f), src: src.map_exprs(f) },
+            SOp::Reduce { op, dst, src } => {
+                SOp::Reduce { op: *op, dst: dst.map_exprs(f), src: src.map_exprs(f) }
+            }
+            SOp::Put { src, peer, dst } => {
+                SOp::Put { src: src.map_exprs(f), peer: peers(peer), dst: dst.map_exprs(f) }
+            }
+            SOp::Get { dst, peer, src } => {
+                SOp::Get { dst: dst.map_exprs(f), peer: peers(peer), src: src.map_exprs(f) }
+            }
+            SOp::Send { src, peer, queue, index } => {
+                SOp::Send { src: src.map_exprs(f), peer: peers(peer), queue: *queue, index: f(index) }
+            }
+            SOp::Recv { dst, peer, queue, index } => {
+                SOp::Recv { dst: dst.map_exprs(f), peer: peers(peer), queue: *queue, index: f(index) }
+            }
+            SOp::Room { peer, queue, index } => {
+                SOp::Room { peer: peers(peer), queue: *queue, index: f(index) }
+            }
+            SOp::Notify { peer, signal, index } => {
+                SOp::Notify { peer: peers(peer), signal: *signal, index: f(index) }
+            }
+            SOp::Wait { signal, index, value } => {
+                SOp::Wait { signal: *signal, index: f(index), value: f(value) }
+            }
+            SOp::Mark { point, peer, window, slot } => {
+                SOp::Mark { point: *point, peer: peers(peer), window: *window, slot: f(slot) }
+            }
+            SOp::FenceRelease
+            | SOp::FenceAcquire
+            | SOp::FenceComplete
+            | SOp::Record(_)
+            | SOp::Await(_)
+            | SOp::Local(_)
+            | SOp::Launch(_)
+            | SOp::HostWait(_)
+            | SOp::HostRead(_)
+            | SOp::Drain => self.clone(),
+        }
+    }
+}

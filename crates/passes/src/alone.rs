@@ -1,0 +1,205 @@
+//! One application of one algorithm as a schedule of its own, whatever its collective promises.
+//!
+//! Owns the operands, the regions that load and store them, and the passes below `expand`. `kbc check` proves the schedules of
+//! algorithms with it, also of collectives that a program cannot use yet. Nothing here knows a collective: what an operand
+//! looks like follows from its declaration.
+
+use crate::allocate::Allocate;
+use crate::expand::{Arg, Known, Request, collective};
+use crate::pass::{Pass, PassCx};
+use crate::synchronize::Synchronize;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::schedule::*;
+use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, TensorType};
+use kbc_ir::{Body, Module, Props, verify};
+use kbc_rounds::library::{AlgId, Library};
+
+/// The mesh axis of such schedules.
+pub const AXIS: &str = "tp";
+
+/// What is built.
+#[derive(Clone, Copy, Debug)]
+pub struct Alone<'a> {
+    /// What is declared.
+    pub lib: &'a Library,
+    /// The algorithm.
+    pub alg: AlgId,
+    /// Arguments other than the defaults.
+    pub args: &'a [(String, Arg)],
+    /// A size an axis of the algorithm.
+    pub sizes: &'a [u64],
+    /// The root in linear order, where the collective has one.
+    pub root: Option<u64>,
+    /// Elements along the dimension that blocks cut.
+    pub n: u64,
+    /// Elements for one of those, where there are blocks.
+    pub unit: u64,
+    /// How blocks are cut.
+    pub rule: CutRule,
+    /// Type of the elements.
+    pub dtype: DType,
+    /// What reduces.
+    pub red: ReduceOp,
+}
+
+/// An operand of a collective.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    /// Its global type.
+    pub ty: TensorType,
+    /// Sizes on a rank.
+    pub dims: Vec<Expr>,
+    /// How its elements lie.
+    pub line: Line,
+    /// Most elements along the dimension that is cut, and for one of those.
+    pub largest: (u64, u64),
+}
+
+/// A mesh of one axis.
+pub fn mesh(ranks: u64) -> Mesh {
+    Mesh { axes: vec![Axis { name: AXIS.into(), size: ranks, parts: vec![] }] }
+}
+
+impl Alone<'_> {
+    fn ranks(&self) -> u64 {
+        self.sizes.iter().product()
+    }
+
+    fn unknown(&self) -> Diagnostics {
+        let coll = &self.lib.algorithm(self.alg).coll;
+        Diagnostic::error("E005", format!("unknown collective `{}`", coll.node))
+            .primary(coll.span, "not known here")
+            .into()
+    }
+
+    /// The operands. With two operands in blocks, block b of the first on rank r is as large as block r of the second on
+    /// rank b: `n` rows are cut over ranks, columns into blocks, and the other way round.
+    ///
+    /// # Errors
+    /// E005: the algorithm is for a collective that does not exist.
+    pub fn operands(&self) -> Result<Vec<Operand>, Diagnostics> {
+        let coll = self.lib.collective(self.lib.collective_of(self.alg).ok_or_else(|| self.unknown())?);
+        let p = self.ranks();
+        let int = |v: u64| Expr::Int(v as i64);
+        let both = coll.buffers.len() == 2 && coll.buffers.iter().all(|b| b.sizes.len() == 2);
+        let cut = |size| Dim { size, cut: Some(Cut { axes: vec![AXIS.into()], rule: self.rule }) };
+        let mine = |n: u64| {
+            let at = Expr::var(AXIS);
+            let bound = |i: Expr| match self.rule {
+                CutRule::Even => (int(n) * i).ceil_div(p as i64),
+                CutRule::Ceil => Expr::bin(BinOp::Min, int(n.div_ceil(p)) * i, int(n)),
+            };
+            if p == 1 { int(n) } else { bound(at.clone() + Expr::Int(1)) - bound(at) }
+        };
+        let ty = |dims| TensorType { dtype: self.dtype, dims, partial: None, only: None };
+        let operand = |(i, b): (usize, &kbc_rounds::ast::BufferDecl)| {
+            let blocks = b.sizes.len() == 2;
+            if both {
+                // `n` by `n + unit`: block sizes differ from pair to pair.
+                let (rows, cols) =
+                    if i == 0 { (self.n, self.n + self.unit) } else { (self.n + self.unit, self.n) };
+                return Operand {
+                    ty: ty(vec![cut(rows), Dim { size: cols, cut: None }]),
+                    dims: vec![mine(rows), int(cols)],
+                    line: Line { parts: p, extent: int(cols), unit: mine(rows), rule: self.rule },
+                    largest: (cols, rows.div_ceil(p)),
+                };
+            }
+            let unit = if blocks { self.unit } else { 1 };
+            Operand {
+                ty: ty(vec![cut(p), Dim { size: self.n * unit, cut: None }]),
+                dims: vec![if p == 1 { int(1) } else { mine(p) }, int(self.n * unit)],
+                line: Line {
+                    parts: if blocks { p } else { 1 },
+                    extent: int(self.n),
+                    unit: int(unit),
+                    rule: self.rule,
+                },
+                largest: (self.n, unit),
+            }
+        };
+        Ok(coll.buffers.iter().enumerate().map(operand).collect())
+    }
+
+    /// The collective between a region that loads its operands from inputs and one that stores them to outputs, as
+    /// `expand` leaves it.
+    ///
+    /// # Errors
+    /// As [`collective`].
+    pub fn expanded(&self) -> Result<Module, Diagnostics> {
+        let coll = self.lib.collective_of(self.alg).ok_or_else(|| self.unknown())?;
+        let mesh = mesh(self.ranks());
+        let mut s = Schedule::new("t", mesh.clone());
+        let operands = self.operands()?;
+        let buffer = |name: String, t: &Operand, role| Buffer {
+            name: name.into(),
+            dtype: self.dtype,
+            dims: t.dims.clone(),
+            memory: MemKind::Hbm,
+            zero: false,
+            role,
+            global: (role != BufferRole::Temp).then(|| t.ty.clone()),
+            span: Span::NONE,
+        };
+        let (mut load, mut store, mut ops) = (vec![], vec![], vec![]);
+        let copy = |dst, src| SStmt::Op(SOp::Local(LocalOp::Copy { dst, src }), Span::NONE);
+        for (i, (b, t)) in self.lib.collective(coll).buffers.iter().zip(&operands).enumerate() {
+            let id = s.buffers.len() as u32;
+            s.buffers.push(buffer(format!("x{i}"), t, BufferRole::Input(i as u32)));
+            s.buffers.push(buffer(b.name.node.clone(), t, BufferRole::Temp));
+            s.buffers.push(buffer(format!("y{i}"), t, BufferRole::Output(i as u32)));
+            load.push(copy(BufferId(id + 1), BufferId(id)));
+            store.push(copy(BufferId(id + 2), BufferId(id + 1)));
+            ops.push((BufferId(id + 1), t.line.clone()));
+        }
+        let local = |name: &str, body, after| Region {
+            name: name.into(),
+            over: vec![],
+            coords: vec![(AXIS.into(), self.ranks())],
+            operands: vec![],
+            promise: None,
+            label: None,
+            after,
+            roles: vec![Role {
+                name: "all".into(),
+                ranks: RankSet::All,
+                streams: vec![Stream { name: MAIN.into(), body }],
+            }],
+            span: Span::NONE,
+        };
+        s.regions.push(local("load", load, vec![]));
+        let request = Request {
+            lib: self.lib,
+            coll,
+            alg: self.alg,
+            args: self.args,
+            red: self.red,
+            root: self.root,
+            over: vec![AXIS.into()],
+            sizes: self.sizes.to_vec(),
+            operands: ops,
+            largest: operands.iter().map(|t| t.largest).collect(),
+            name: "c".into(),
+            span: Span::NONE,
+            known: &Known::default(),
+        };
+        collective(&request, &mut s)?;
+        s.regions.push(local("store", store, vec![RegionId(1)]));
+        Ok(Module { name: "t".into(), machine: None, mesh, body: Body::Schedule(s), props: Props::EXPANDED })
+    }
+
+    /// The same with windows and signals: ready to be checked and executed.
+    ///
+    /// # Errors
+    /// As [`collective`], and of the passes and the verifier.
+    pub fn synchronized(&self) -> Result<Module, Diagnostics> {
+        let mut module = self.expanded()?;
+        for pass in [&Allocate as &dyn Pass, &Synchronize] {
+            pass.run(&mut module, &PassCx::new(self.lib, None))?;
+            module.props = module.props.without(pass.info().breaks).with(pass.info().gives);
+        }
+        let found = verify::verify(&module);
+        if found.has_errors() { Err(found) } else { Ok(module) }
+    }
+}

@@ -1,0 +1,119 @@
+//! A graph of events and its credits: order, reachability, transitive reduction.
+
+use super::NoCounts;
+
+/// What an edge is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Edge {
+    /// The same rank does one after the other, or a message arrives.
+    Fixed,
+    /// A credit.
+    Credit,
+}
+
+/// Events with what comes before them.
+#[derive(Default)]
+pub(super) struct Graph {
+    /// Rank of each event.
+    rank: Vec<u32>,
+    /// Whether credits that end here are counted.
+    counted: Vec<bool>,
+    before: Vec<Vec<(u32, Edge)>>,
+}
+
+impl Graph {
+    pub(super) fn event(&mut self, rank: u32, counted: bool) -> u32 {
+        self.rank.push(rank);
+        self.counted.push(counted);
+        self.before.push(vec![]);
+        self.rank.len() as u32 - 1
+    }
+
+    pub(super) fn edge(&mut self, from: u32, to: u32, kind: Edge) {
+        let list = &mut self.before[to as usize];
+        if from != to && !list.contains(&(from, kind)) {
+            list.push((from, kind));
+        }
+    }
+
+    /// Events, each after all that come before it.
+    fn sorted(&self) -> Result<Vec<u32>, NoCounts> {
+        let n = self.rank.len();
+        let mut after: Vec<Vec<u32>> = vec![vec![]; n];
+        let mut open: Vec<usize> = self.before.iter().map(Vec::len).collect();
+        for (v, list) in self.before.iter().enumerate() {
+            list.iter().for_each(|(u, _)| after[*u as usize].push(v as u32));
+        }
+        let mut out: Vec<u32> = (0..n as u32).filter(|v| open[*v as usize] == 0).collect();
+        let mut at = 0;
+        while at < out.len() {
+            for &v in &after[out[at] as usize] {
+                open[v as usize] -= 1;
+                if open[v as usize] == 0 {
+                    out.push(v);
+                }
+            }
+            at += 1;
+        }
+        if out.len() == n { Ok(out) } else { Err(NoCounts::Circle) }
+    }
+
+    /// Credits that end at counted events: all, and those that no other path implies.
+    ///
+    /// Events are put on chains of one rank each (one a rank where all that a rank does is ordered); an event knows of
+    /// each chain how far it comes after it.
+    pub(super) fn credits(&self) -> Result<(u64, u64), NoCounts> {
+        let sorted = self.sorted()?;
+        let n = self.rank.len();
+        let (mut chain, mut place) = (vec![0usize; n], vec![0u32; n]);
+        let mut tails: Vec<u32> = vec![];
+        for &v in &sorted {
+            let own = |u: &&(u32, Edge)| {
+                u.1 == Edge::Fixed
+                    && self.rank[u.0 as usize] == self.rank[v as usize]
+                    && tails[chain[u.0 as usize]] == u.0
+            };
+            match self.before[v as usize].iter().find(own) {
+                Some((u, _)) => {
+                    (chain[v as usize], place[v as usize]) = (chain[*u as usize], place[*u as usize] + 1);
+                    tails[chain[*u as usize]] = v;
+                }
+                None => {
+                    (chain[v as usize], place[v as usize]) = (tails.len(), 1);
+                    tails.push(v);
+                }
+            }
+        }
+        let width = tails.len();
+        if (n as u64).saturating_mul(width as u64) > 1 << 25 {
+            return Err(NoCounts::TooLarge(n as u64));
+        }
+        let mut clocks = vec![0u32; n * width];
+        let (mut wanted, mut needed) = (0, 0);
+        let mut now = vec![0u32; width];
+        for &v in &sorted {
+            let list = &self.before[v as usize];
+            now.fill(0);
+            for (u, _) in list {
+                let from = &clocks[*u as usize * width..][..width];
+                now.iter_mut().zip(from).for_each(|(a, b)| *a = (*a).max(*b));
+            }
+            if self.counted[v as usize] {
+                for (u, kind) in list {
+                    if *kind != Edge::Credit {
+                        continue;
+                    }
+                    wanted += 1;
+                    let (c, at) = (chain[*u as usize], place[*u as usize]);
+                    let implied = list
+                        .iter()
+                        .any(|(w, k)| (w != u || *k == Edge::Fixed) && clocks[*w as usize * width + c] >= at);
+                    needed += u64::from(!implied);
+                }
+            }
+            now[chain[v as usize]] = place[v as usize];
+            clocks[v as usize * width..][..width].copy_from_slice(&now);
+        }
+        Ok((wanted, needed))
+    }
+}

@@ -1,0 +1,169 @@
+//! Options of a use through the whole stack: they change signals, slots and streams, never results (LANGUAGE 2.7, 7).
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod stack;
+
+use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
+use kbc_backend_sim::interp::{RunOptions, run};
+use kbc_ir::Module;
+use kbc_ir::checker::{CheckOptions, check};
+use kbc_ir::schedule::Calls;
+use stack::{Case, Layout, World};
+
+/// What is wrong with a use, if anything: numbers, proof, adversary.
+fn fault(world: &World, case: &Case, n: u64) -> Result<Module, String> {
+    let l = &Layout { unit: case.ranks(), ..Layout::ints(n) };
+    let m = stack::synchronized(world, case, l).map_err(|d| world.words(&d))?;
+    let s = m.schedule().unwrap();
+    let feeds: Vec<_> = (0..3).map(|call| stack::feed(world, case, l, call)).collect();
+    for seed in [None, Some(n + 1)] {
+        let options = RunOptions { calls: 3, seed, ..RunOptions::default() };
+        let result = run(s, &feeds, &options).map_err(|d| world.words(&d))?;
+        if let Some(e) = stack::wrong(world, case, l, &feeds, &result, stack::region(&m)) {
+            return Err(e);
+        }
+    }
+    let v = check(s, &CheckOptions { calls: Some(Calls::Any), ..CheckOptions::default() });
+    if !v.ok() {
+        return Err(world.words(&v.errors));
+    }
+    let attack = AdversaryOptions { calls: 3, seed: n, runs: 3, ..AdversaryOptions::default() };
+    if let Some(f) = adversarial(s, &feeds, None, &attack).map_err(|d| world.words(&d))?.failure {
+        return Err(world.words(&f.diagnostic.into()));
+    }
+    Ok(m)
+}
+
+/// Algorithms of every kind with these options, on small shapes; some must be refused with E033, all others be right.
+fn sweep(options: &[&str], refused: &dyn Fn(&str, &str) -> bool) {
+    let world = World::shipped();
+    let mut wrong = vec![];
+    let mut right = 0;
+    for option in options {
+        for (name, shapes) in SAMPLE {
+            for sizes in *shapes {
+                let (head, rest) = name.split_once('(').unwrap_or((name, ")"));
+                let args = [rest.trim_end_matches(')'), option].join(", ");
+                let case = world.case(&format!("{head}({})", args.trim_start_matches(", ")), sizes, None);
+                let case = Case { root: world.rooted(case.alg).then_some(1), ..case };
+                for n in [2 * case.ranks() * 4, 3 * case.ranks()] {
+                    match (fault(world, &case, n), refused(name, option)) {
+                        (Ok(_), false) => right += 1,
+                        (Err(e), true) if e.starts_with("E033") => {}
+                        (Ok(_), true) => wrong.push(format!("{}: not refused", world.show(&case))),
+                        (Err(e), _) => wrong.push(format!("{} with {n}: {e}", world.show(&case))),
+                    }
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong, {right} right\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(12)].join("\n")
+    );
+    assert!(right > 20, "{right}");
+}
+
+type Sample = (&'static str, &'static [&'static [u64]]);
+
+const SAMPLE: &[Sample] = &[
+    ("all_reduce ring", &[&[2], &[4], &[5]]),
+    ("all_gather ring", &[&[3], &[4]]),
+    ("reduce_scatter ring", &[&[3], &[4]]),
+    ("all_reduce bidirectional_ring", &[&[2], &[4]]),
+    ("all_gather bidirectional_ring", &[&[5]]),
+    ("all_reduce two_phase", &[&[4]]),
+    ("all_reduce one_phase", &[&[3]]),
+    ("all_reduce recursive_doubling", &[&[4], &[6]]),
+    ("all_reduce halving_doubling", &[&[4], &[5]]),
+    ("all_gather bruck", &[&[5]]),
+    ("all_reduce swing", &[&[8]]),
+    ("all_reduce up_down", &[&[5]]),
+    ("all_to_all pairwise", &[&[4]]),
+    ("all_to_all direct", &[&[3]]),
+    ("broadcast chain", &[&[4], &[6]]),
+    ("broadcast binomial", &[&[6]]),
+    ("reduce binary_tree", &[&[6]]),
+    ("gather binomial", &[&[5]]),
+    ("scatter direct", &[&[4]]),
+    ("all_reduce line", &[&[4]]),
+    ("all_reduce torus2", &[&[2, 3]]),
+];
+
+#[test]
+fn instances_and_pipelines() {
+    sweep(
+        &[
+            "instances: 2",
+            "pipeline: 2",
+            "pipeline: 3",
+            "instances: 2, pipeline: 2",
+            "instances: 1, pipeline: 1",
+        ],
+        &|_, _| false,
+    );
+}
+
+/// A pipeline of k on a chain has p - 2 + k rounds; its text does not grow with the ranks; instances are streams.
+#[test]
+fn lanes_are_delayed_or_side_by_side() {
+    let world = World::shipped();
+    let made = |text: &str, p: u64| {
+        let case = world.case(text, &[p], None);
+        let case = Case { root: world.rooted(case.alg).then_some(0), ..case };
+        stack::synchronized(world, &case, &Layout { unit: p, ..Layout::ints(24 * p) }).unwrap()
+    };
+    for (p, k) in [(4, 2), (4, 4), (6, 3)] {
+        let m = made(&format!("broadcast chain(pipeline: {k})"), p);
+        let c = stack::count::count(&m);
+        assert_eq!((c.rounds, c.messages), (p - 2 + k, k * (p - 1)), "{p} ranks, {k} lanes");
+        assert_eq!(stack::region(&m).roles.iter().map(|r| r.streams.len()).max(), Some(1));
+    }
+    let lines = |m: &Module| kbc_ir::text::print(m, &kbc_ir::text::PrintOptions::default()).lines().count();
+    for option in ["pipeline: 4", "instances: 4"] {
+        let ring = format!("all_reduce ring({option})");
+        assert_eq!(lines(&made(&ring, 4)), lines(&made(&ring, 16)), "{option}");
+    }
+    let m = made("all_reduce ring(instances: 4)", 4);
+    assert_eq!(stack::region(&m).roles[0].streams.len(), 4);
+}
+
+/// Algorithms whose ranks always send to the same neighbours, in one piece.
+fn rotates(name: &str) -> bool {
+    name.contains("ring") || name == "all_reduce torus2"
+}
+
+#[test]
+fn slots_in_rotation() {
+    sweep(&["slots: 1", "slots: 2", "slots: 3", "slots: 8", "slots: 2, instances: 2"], &|name, _| {
+        !rotates(name)
+    });
+}
+
+/// The credits of a rotation are those of LANGUAGE 7.2: all below p slots, none from there on.
+#[test]
+fn a_rotation_of_p_slots_needs_no_credits() {
+    let world = World::shipped();
+    for (name, p, k, credits) in [
+        ("all_reduce ring", 5, 4, true),
+        ("all_reduce ring", 5, 5, false),
+        ("all_reduce ring", 5, 7, false),
+        ("all_gather ring", 5, 4, true),
+        ("all_gather ring", 5, 5, false),
+        ("reduce_scatter ring", 4, 3, true),
+        ("reduce_scatter ring", 4, 4, false),
+        ("all_reduce bidirectional_ring", 5, 1, true),
+        ("all_reduce bidirectional_ring", 5, 2, false),
+        ("all_gather bidirectional_ring", 5, 2, false),
+    ] {
+        let case = world.case(&format!("{name}(slots: {k})"), &[p], None);
+        let m = stack::synchronized(world, &case, &Layout { unit: p, ..Layout::ints(6 * p) }).unwrap();
+        let c = stack::count::count(&m);
+        let windows = &m.schedule().unwrap().windows;
+        assert!(windows.iter().all(|w| w.slots == k), "{}", world.show(&case));
+        assert_eq!(windows.len(), 1 + usize::from(name.contains("bidirectional")), "{}", world.show(&case));
+        assert_eq!(c.credits, if credits { c.messages } else { 0 }, "{}", world.show(&case));
+    }
+}

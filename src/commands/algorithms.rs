@@ -1,0 +1,336 @@
+//! Algorithms by themselves: right on many shapes, proven as schedules on small ones, as expensive as documented.
+//!
+//! Owns the shapes of a check, the costs of one and how `kbc list NAME` shows them. Rounds come first: a mistake is then told
+//! in the author's own terms, and the schedules are of rounds that are right.
+
+use super::list;
+use crate::build::defines;
+use crate::cli::{List, ReportFormat, Source};
+use crate::report::AlgorithmReport;
+use crate::session::{Outcome, Session};
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_frontend::claims::claims;
+use kbc_ir::checker::{CheckOptions, check as prove};
+use kbc_ir::types::{CutRule, DType, ReduceOp};
+use kbc_passes::alone::Alone;
+use kbc_rounds::claim::{Claim, compare, variants};
+use kbc_rounds::eval::Value;
+use kbc_rounds::rounds::coordinates;
+use kbc_rounds::{AlgId, Call, Library, Limits, Verifier, cost};
+use serde::Serialize;
+
+/// Ranks up to which schedules are built and proven.
+const SCHEDULED: u64 = 8;
+
+/// Refusals of the way down to a schedule: a limit of kbc, nothing wrong with the algorithm.
+const LIMITS: [&str; 3] = ["E033", "E040", "E332"];
+
+/// Checks algorithms.
+///
+/// # Errors
+/// What is wrong, of all of them; E413, E416 for flags.
+pub fn check(
+    session: &Session,
+    library: &Library,
+    ids: &[AlgId],
+    source: &Source,
+) -> Outcome<Vec<AlgorithmReport>> {
+    let ranks = ranks(source)?;
+    let mut found = Diagnostics::new();
+    let mut rows = vec![];
+    let mut verifier = Verifier::new(library, Limits::default());
+    for id in ids {
+        let decl = library.algorithm(*id);
+        session.progress(&format!("checking {} {}", decl.coll.node, decl.name.node));
+        match one(library, &mut verifier, *id, ranks) {
+            Ok(row) => rows.push(row),
+            Err(d) => found.extend(d),
+        }
+    }
+    if found.has_errors() { Err(found.into()) } else { Ok(rows) }
+}
+
+/// `-D p=..`: the number of ranks to check on; shapes of LANGUAGE 5 if absent.
+pub(super) fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
+    let mut ranks = None;
+    for (name, value) in defines(&source.define)? {
+        let number = value.parse::<i64>().ok().filter(|v| *v >= 1);
+        match (name.as_str(), number) {
+            ("p", Some(v)) => ranks = Some(v),
+            ("p", None) => {
+                return Err(
+                    Diagnostic::error("E413", format!("-D p={value} is not a number of ranks")).into()
+                );
+            }
+            (other, _) => {
+                return Err(Diagnostic::error(
+                    "E413",
+                    format!("checking algorithms takes no parameter `{other}`"),
+                )
+                .note("what can be set: p, the number of ranks")
+                .into());
+            }
+        }
+    }
+    if let Some(shape) = &source.topology {
+        return Err(Diagnostic::error("E416", format!("--topology {shape} means nothing without a program"))
+            .help("use -D p=8")
+            .into());
+    }
+    Ok(ranks)
+}
+
+/// Shapes an algorithm with that many axes is checked on: lines up to 17, grids with sides up to 5 and at most 20 ranks,
+/// boxes up to 4 x 4 x 3 with at most 36 (LANGUAGE 5); or all with `ranks` ranks.
+pub(super) fn shapes(axes: usize, ranks: Option<i64>) -> Vec<Vec<i64>> {
+    let mut all: Vec<Vec<i64>> = vec![vec![]];
+    for axis in 0..axes {
+        let most = match (ranks, axes, axis) {
+            (Some(p), ..) => p,
+            (None, 1, _) => 17,
+            (None, 2, _) => 5,
+            (None, _, 0 | 1) => 4,
+            (None, ..) => 3,
+        };
+        all = all.into_iter().flat_map(|s| (1..=most).map(move |n| [s.clone(), vec![n]].concat())).collect();
+        // Shapes that are too large already do not grow any more.
+        if let Some(p) = ranks {
+            all.retain(|s| p % s.iter().product::<i64>() == 0);
+        }
+    }
+    let most = [17, 20, 36][axes.clamp(1, 3) - 1];
+    all.retain(|s| {
+        let p = s.iter().product::<i64>();
+        ranks.map_or(p <= most, |r| p == r)
+    });
+    all
+}
+
+fn one(
+    library: &Library,
+    verifier: &mut Verifier<'_>,
+    id: AlgId,
+    ranks: Option<i64>,
+) -> Result<AlgorithmReport, Diagnostics> {
+    let decl = library.algorithm(id);
+    let claims: Vec<Claim> = claims(decl)?;
+    let mut row = AlgorithmReport {
+        collective: decl.coll.node.clone(),
+        algorithm: decl.name.node.clone(),
+        shapes: 0,
+        largest: 0,
+        variants: 0,
+        schedules: 0,
+        costs: claims.iter().map(|c| format!("{} {}", c.figure.word(), c.text)).collect(),
+    };
+    let mut illegal = None;
+    let variants = variants(decl).map_err(|d| *d)?;
+    row.variants = variants.len() as u64;
+    for sizes in shapes(decl.axes.len(), ranks) {
+        let p: i64 = sizes.iter().product();
+        for c in 0..if decl.root.is_some() { p } else { 1 } {
+            let root = decl.root.is_some().then(|| coordinates(&sizes, c));
+            let call = Call { alg: id, sizes: sizes.clone(), root, args: vec![] };
+            for args in &variants {
+                let call = Call { args: args.clone(), ..call.clone() };
+                match verifier.verify(&call) {
+                    Ok(rounds) => compare(library, &call, &claims, &cost(&rounds)).map_err(|d| (*d).into()),
+                    Err(d) if d.list.iter().all(|d| d.code == "E024") => Ok(()),
+                    Err(d) => Err(d),
+                }
+                .map_err(|d| at(d, &sizes))?;
+            }
+            match verifier.verify(&call) {
+                Ok(rounds) => {
+                    row.shapes += 1;
+                    row.largest = row.largest.max(p as u64);
+                    compare(library, &call, &claims, &cost(&rounds)).map_err(|d| at((*d).into(), &sizes))?;
+                    // Roots at both ends stand for the others: texts count from the root or from an end.
+                    if p as u64 <= SCHEDULED && (c == 0 || c == p - 1) {
+                        row.schedules += u64::from(schedule(library, &call).map_err(|d| at(d, &sizes))?);
+                    }
+                }
+                // A condition that is false makes the shape illegal, not the algorithm wrong.
+                Err(d) if d.list.iter().all(|d| d.code == "E024") => illegal = Some(d),
+                Err(d) => return Err(at(d, &sizes)),
+            }
+        }
+    }
+    match illegal {
+        Some(d) if row.shapes == 0 => Err(d),
+        _ => Ok(row),
+    }
+}
+
+/// Builds and proves the schedule of a call; false where there is none, by a limit of kbc.
+fn schedule(library: &Library, call: &Call) -> Result<bool, Diagnostics> {
+    let sizes: Vec<u64> = call.sizes.iter().map(|s| *s as u64).collect();
+    let p: u64 = sizes.iter().product();
+    let alone = Alone {
+        lib: library,
+        alg: call.alg,
+        args: &[],
+        sizes: &sizes,
+        root: call.root.as_ref().map(|c| kbc_rounds::rounds::linear(&call.sizes, c) as u64),
+        n: 2 * p,
+        unit: p,
+        rule: CutRule::Even,
+        dtype: DType::I32,
+        red: ReduceOp::Sum,
+    };
+    let module = match alone.synchronized() {
+        Ok(m) => m,
+        Err(d) if d.list.iter().all(|d| LIMITS.contains(&d.code)) => return Ok(false),
+        Err(d) => return Err(d),
+    };
+    let Some(schedule) = module.schedule() else { return Ok(false) };
+    let verdict = prove(schedule, &CheckOptions::default());
+    if verdict.ok() { Ok(true) } else { Err(verdict.errors) }
+}
+
+/// `kbc list NAME`: the documentation of the algorithms of that name, and what they cost.
+///
+/// # Errors
+/// E413: a name in `-D` that none of them has; of reading documentation and of costs.
+pub fn show(session: &mut Session, library: &Library, name: &str, args: &List) -> Outcome {
+    let mut given: Vec<(String, i64)> = vec![];
+    for (n, value) in defines(&args.define)? {
+        let Ok(value) = value.parse::<i64>() else {
+            return Err(Diagnostic::error("E413", format!("-D {n}={value} is not a whole number")).into());
+        };
+        given.push((n, value));
+    }
+    let ids: Vec<AlgId> =
+        library.algorithms().filter(|id| library.algorithm(*id).name.node == name).collect();
+    let names_of = |id: &AlgId| -> Vec<&str> {
+        let d = library.algorithm(*id);
+        let sizes = d.axes.iter().map(|a| a.size.node.as_str());
+        sizes.chain(d.params.iter().map(|p| p.0.node.as_str())).collect()
+    };
+    if let Some((n, _)) = given.iter().find(|(n, _)| !ids.iter().any(|id| names_of(id).contains(&n.as_str())))
+    {
+        let mut valid: Vec<&str> = ids.iter().flat_map(names_of).collect();
+        valid.sort_unstable();
+        valid.dedup();
+        return Err(Diagnostic::error("E413", format!("`{name}` has no size or parameter `{n}`"))
+            .note(format!("it has: {}", valid.join(", ")))
+            .into());
+    }
+    let pages = ids.iter().map(|id| page(session, library, *id, &given)).collect::<Result<Vec<_>, _>>()?;
+    if args.report == ReportFormat::Json {
+        session.result(&serde_json::json!({ "schema": 1, "algorithm": pages }).to_string());
+        return Ok(());
+    }
+    let text: Vec<String> = pages.iter().map(Page::text).collect();
+    session.result(&text.join("\n"));
+    Ok(())
+}
+
+/// What `kbc list NAME` says of one algorithm.
+#[derive(Serialize)]
+struct Page {
+    collective: String,
+    algorithm: String,
+    head: String,
+    documentation: String,
+    file: String,
+    costs: Vec<CostRow>,
+}
+
+/// What one call costs; bytes in units of the vector.
+#[derive(Serialize)]
+struct CostRow {
+    call: String,
+    rounds: u32,
+    messages: u64,
+    sent: String,
+    pair: String,
+}
+
+impl Page {
+    fn text(&self) -> String {
+        let mut out =
+            self.documentation.lines().fold(format!("{}  [{}]\n", self.head, self.file), |out, l| {
+                out + format!("    {l}").trim_end() + "\n"
+            });
+        let width = self.costs.iter().map(|c| c.call.len()).max().unwrap_or(0);
+        for c in &self.costs {
+            out += &format!(
+                "  {:<width$}  rounds {}, sent {}, pair {}, messages {}\n",
+                c.call, c.rounds, c.sent, c.pair, c.messages
+            );
+        }
+        out
+    }
+}
+
+fn page(
+    session: &Session,
+    library: &Library,
+    id: AlgId,
+    given: &[(String, i64)],
+) -> Result<Page, Diagnostics> {
+    let decl = library.algorithm(id);
+    let value = |n: &str| given.iter().find(|g| g.0 == n).map(|g| g.1);
+    let args: Vec<(String, Value)> =
+        decl.params.iter().filter_map(|(p, _)| Some((p.node.clone(), Value::Int(value(&p.node)?)))).collect();
+    // Sizes that are given, the others as in these.
+    let usual: &[&[i64]] = match decl.axes.len() {
+        1 => &[&[2], &[8], &[9], &[16]],
+        2 => &[&[2, 3], &[4, 4]],
+        _ => &[&[2, 2, 2], &[3, 3, 3]],
+    };
+    let mut shapes: Vec<Vec<i64>> = vec![];
+    for usual in usual {
+        let sizes: Vec<i64> = decl
+            .axes
+            .iter()
+            .enumerate()
+            .map(|(i, a)| value(&a.size.node).unwrap_or(usual[i.min(2)]))
+            .collect();
+        if !shapes.contains(&sizes) {
+            shapes.push(sizes);
+        }
+    }
+    let mut costs = vec![];
+    for sizes in shapes {
+        if let Some(bad) = sizes.iter().find(|s| **s < 1) {
+            return Err(Diagnostic::error("E413", format!("{bad} is no number of ranks")).into());
+        }
+        let root = decl.root.is_some().then(|| vec![0; sizes.len()]);
+        let call = Call { alg: id, sizes: sizes.clone(), root, args: args.clone() };
+        let legal = kbc_rounds::group::is_legal(library, &call).map_err(|d| Diagnostics::from(*d))?;
+        // Where no size was asked for, shapes it is not made for are left out.
+        if !legal && given.is_empty() {
+            continue;
+        }
+        let rounds = kbc_rounds::expand(library, &call, &Limits::default()).map_err(|d| at(d, &sizes))?;
+        let c = cost(&rounds);
+        let names = decl.axes.iter().zip(&sizes).map(|(a, s)| format!("{} = {s}", a.size.node));
+        let more = args.iter().map(|(n, v)| format!("{n} = {v}"));
+        costs.push(CostRow {
+            call: names.chain(more).collect::<Vec<_>>().join(", "),
+            rounds: c.rounds,
+            messages: c.messages,
+            sent: c.sent.to_string(),
+            pair: c.pair.to_string(),
+        });
+    }
+    let head: Vec<String> = list::text(session, decl.head).split_whitespace().map(str::to_owned).collect();
+    Ok(Page {
+        collective: decl.coll.node.clone(),
+        algorithm: decl.name.node.clone(),
+        head: head.join(" "),
+        documentation: decl.doc.clone(),
+        file: list::file_of(session, decl.span),
+        costs,
+    })
+}
+
+fn at(mut d: Diagnostics, sizes: &[i64]) -> Diagnostics {
+    let shape: Vec<String> = sizes.iter().map(i64::to_string).collect();
+    for e in &mut d.list {
+        e.notes.push(format!("on {} ranks", shape.join(" x ")));
+    }
+    d
+}
