@@ -194,6 +194,20 @@ pub fn again(
     }
 }
 
+/// What `select` finds with these options for the same program.
+///
+/// # Errors
+/// Of lowering or a pass.
+pub fn select_again(built: &Built, options: &str) -> Result<SelectTable, Diagnostics> {
+    let lowered = lower_again(built, None, &[])?;
+    let mut module = lowered.module;
+    let time = Simulated { topology: &lowered.topology };
+    let cx = PassCx::new(&built.origin.loaded.library, Some(&lowered.topology)).with_time(&time);
+    let passes = format!("infer,place,select{{{options}}}");
+    Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
+    Ok(cx.findings.into_inner().select)
+}
+
 /// The rank count of the same program with other parameters; passes are not run for it.
 ///
 /// # Errors

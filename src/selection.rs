@@ -73,7 +73,8 @@ fn log(rng: &mut Rng, a: f64, b: f64) -> f64 {
 /// to 8 times faster or slower), in half of the points a device with limits, and 1 KB to 1 GB.
 pub fn point(seed: u64, k: u64) -> Point {
     let mut rng = Rng::new(&[seed, k]);
-    let collectives = ["all_reduce", "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"];
+    let collectives =
+        ["all_reduce", "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"];
     let collective = collectives[rng.below(collectives.len())].to_owned();
     let side = |rng: &mut Rng, most: f64| log(rng, 2.0, most + 1.0) as u64;
     let sides: Vec<u64> = match rng.below(5) {
@@ -130,10 +131,8 @@ fn program(p: &Point) -> String {
 }
 
 fn selected(loaded: &Loaded, machine: &str, passes: &str) -> Result<Selection, Diagnostics> {
-    let options = LowerOptions {
-        machine: Some(machine::read(machine, FileId::default())?),
-        ..LowerOptions::default()
-    };
+    let options =
+        LowerOptions { machine: Some(machine::read(machine, FileId::default())?), ..LowerOptions::default() };
     let lowered = lower(loaded, &options)?;
     let mut module: Module = lowered.module;
     let time = Simulated { topology: &lowered.topology };

@@ -82,7 +82,8 @@ fn human(found: &Found) -> String {
         let mut best: Vec<(&str, usize)> = best.into_iter().collect();
         best.sort_by_key(|(name, n)| (std::cmp::Reverse(*n), *name));
         let best: Vec<String> = best.iter().map(|(name, n)| format!("{name} {n}")).collect();
-        out += &format!("{name:<16} {points:>6} {within:>11} {worst:>7.3} {model:>12.3}  {}\n", best.join(", "));
+        out +=
+            &format!("{name:<16} {points:>6} {within:>11} {worst:>7.3} {model:>12.3}  {}\n", best.join(", "));
     }
     for c in found.choices.iter().filter(|c| c.ratio() > ALLOWED) {
         let p = &c.point;

@@ -1,7 +1,7 @@
 //! One module a verb, and what several of them need.
 
-pub mod bench;
 mod algorithms;
+pub mod bench;
 pub mod bound;
 pub mod check;
 pub mod compile;
@@ -16,6 +16,7 @@ pub mod opt;
 pub mod passes;
 pub mod repro;
 pub mod run;
+pub mod select;
 pub mod sync;
 pub mod tile;
 

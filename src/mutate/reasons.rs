@@ -13,16 +13,20 @@ pub fn why(code: &str) -> &'static str {
             "the proof is for every number of elements and every input: with these few, two cuts of a line are the same, or \
              what is wrong is not used again"
         }
-        "E344" => "what holds nothing is read; what comes of it reaches no result here, and that is not promised",
-        "E345" => "the release is missing that the device needs before a peer, or the host, may look; the host of a simulation is never late",
-        "E346" => {
-            "the acquire is missing that the device needs; what is read stale is not used again here"
+        "E344" => {
+            "what holds nothing is read; what comes of it reaches no result here, and that is not promised"
         }
+        "E345" => {
+            "the release is missing that the device needs before a peer, or the host, may look; the host of a simulation is never late"
+        }
+        "E346" => "the acquire is missing that the device needs; what is read stale is not used again here",
         "E347" => {
             "it is read before anything says that it is there; here it is not used again, or the same was there before"
         }
         "E348" => "two writes to the same elements are under way at once; here both bring the same",
-        "E349" => "it is overwritten before anything says that it was read; here by the same elements, or it is not used again",
+        "E349" => {
+            "it is overwritten before anything says that it was read; here by the same elements, or it is not used again"
+        }
         "E350" => "a transfer still reads or writes what is used; here the elements are the same",
         "E351" => "two ranks add to one counter, so that a wait does not know of whom it hears",
         "E352" => "the counter grows without end while nobody waits for all of it",

@@ -314,8 +314,9 @@ impl Chooser<'_> {
 
     /// Simulates the candidates that may be the best, cheapest by the model first, and puts them in order.
     fn simulate(&self, site: &Site<'_>, list: &mut [Candidate]) -> Result<(), Diagnostic> {
-        let all = self.options.word("by") == Some("time");
-        let close = self.options.word("by") == Some("close") && site.axis.size <= cost::EXACT_RANKS;
+        let by = self.options.word("by").unwrap_or("close");
+        let all = by == "time";
+        let close = by == "close" && site.axis.size <= cost::EXACT_RANKS;
         let time = match self.cx.time {
             Some(time) if all || close => time,
             None if all => {
