@@ -5,6 +5,7 @@ use crate::commands::load_parts;
 use crate::crash::{self, Stage};
 use crate::pipeline;
 use crate::session::{Outcome, Session};
+use crate::simulated::Simulated;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_frontend::load::Loaded;
 use kbc_frontend::lower::{LowerOptions, Lowered, lower};
@@ -127,7 +128,8 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
     };
     session.tell(&lowered.warnings);
     let mut module = lowered.module;
-    let cx = PassCx::new(&loaded.library, Some(&lowered.topology));
+    let time = Simulated { topology: &lowered.topology };
+    let cx = PassCx::new(&loaded.library, Some(&lowered.topology)).with_time(&time);
     let mut keep = Keep::default();
     session.progress("compiling");
     pipeline::run(session, &mut module, passes, &cx, watch, &mut keep)?;
@@ -190,6 +192,20 @@ pub fn again(
         Body::Schedule(schedule) => Ok(Resized { typed: keep.typed.unwrap_or_default(), schedule }),
         Body::Graph(_) => Err(Diagnostic::error("E991", "the pipeline made no schedule").into()),
     }
+}
+
+/// What `select` finds with these options for the same program.
+///
+/// # Errors
+/// Of lowering or a pass.
+pub fn select_again(built: &Built, options: &str) -> Result<SelectTable, Diagnostics> {
+    let lowered = lower_again(built, None, &[])?;
+    let mut module = lowered.module;
+    let time = Simulated { topology: &lowered.topology };
+    let cx = PassCx::new(&built.origin.loaded.library, Some(&lowered.topology)).with_time(&time);
+    let passes = format!("infer,place,select{{{options}}}");
+    Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
+    Ok(cx.findings.into_inner().select)
 }
 
 /// The rank count of the same program with other parameters; passes are not run for it.

@@ -126,6 +126,8 @@ pub enum Command {
     List(List),
     /// A script that completes kbc's verbs and flags in a shell
     Completions(Completions),
+    /// Measurements of kbc itself
+    Bench(Bench),
     /// Random programs on both engines, compared bit for bit
     Fuzz(Fuzz),
     /// The checker's own error rate: small wrong changes of schedules, judged by it and by running them
@@ -433,6 +435,38 @@ pub struct Completions {
     /// The shell.
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+/// `kbc bench`
+#[derive(Args, Debug)]
+pub struct Bench {
+    /// What is measured.
+    #[command(subcommand)]
+    pub what: BenchWhat,
+}
+
+/// What is measured.
+#[derive(Subcommand, Debug)]
+pub enum BenchWhat {
+    /// The choice of algorithms against the simulated time of all of them, on machines and sizes drawn by a seed
+    Select(BenchSelect),
+}
+
+/// `kbc bench select`
+#[derive(Args, Debug)]
+pub struct BenchSelect {
+    /// How many points of the grid.
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    pub points: u64,
+    /// Seed of the grid.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The number of the first point.
+    #[arg(long, default_value_t = 0, value_name = "K")]
+    pub first: u64,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
 }
 
 /// `kbc fuzz`

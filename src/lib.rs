@@ -20,4 +20,6 @@ pub mod perturb;
 pub mod pipeline;
 pub mod record;
 pub mod report;
+pub mod selection;
 pub mod session;
+pub mod simulated;

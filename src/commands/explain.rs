@@ -1,23 +1,20 @@
 //! `kbc explain`: what a code means, and why the compiler chose what it chose.
 
-use super::bound;
 use super::compile::{begin, finish};
 use super::run::machine;
+use super::{bound, select};
 use crate::analyse;
 use crate::build::{Built, build};
 use crate::cli::{Explain, ReportFormat, Source, Watch};
 use crate::emit;
 use crate::record::scene::Scene;
 use crate::record::{Wanted, holders};
-use crate::report::human::{bytes, count, time};
 use crate::report::{self, timed};
 use crate::session::{Failure, Outcome, Session};
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, codes};
 use kbc_ir::schedule::Schedule;
-use kbc_passes::cost::Method;
-use kbc_passes::select::Verdict;
 use std::collections::BTreeMap;
 
 const TOPICS: [&str; 6] = ["select", "placement", "window", "bound", "path", "links"];
@@ -64,7 +61,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         }
         let built = build(session, &source, "default", &Watch::default())?;
         let text = match args.topic.as_str() {
-            "select" => select(&built),
+            "select" => select::text(&built)?,
             "placement" => placement(&built),
             "bound" => bound::of(&built)?,
             _ => match (built.module.schedule(), target) {
@@ -160,45 +157,6 @@ fn unknown(topic: &str) -> Diagnostic {
         d = d.help(format!("did you mean `{near}`?"));
     }
     d
-}
-
-/// Candidates of every collective with their costs, and why others were not.
-fn select(built: &Built) -> String {
-    let mut out = String::new();
-    for e in &built.select.entries {
-        out += &format!(
-            "{} of {} over {} ({}), %{}: {}{}\n",
-            e.kind,
-            bytes(e.bytes),
-            e.axis,
-            count(e.ranks, "rank"),
-            e.value,
-            e.chosen,
-            if e.asked { ", asked for by the program" } else { ", the cheapest" }
-        );
-        for c in &e.candidates {
-            let words = match &c.verdict {
-                Verdict::Priced(p) => {
-                    let method = match &p.method {
-                        Method::Rounds => "by its rounds on the machine's links".to_owned(),
-                        Method::SomeGroups(some, all) => format!("by the rounds of {some} of {all} groups"),
-                        Method::Continued(sizes) => format!("continued from {sizes:?} ranks"),
-                        Method::Measured => "simulated".to_owned(),
-                    };
-                    format!(
-                        "{:>12}  {}, {} sent by a rank; {method}",
-                        time(p.ns),
-                        count(p.rounds, "round"),
-                        bytes(p.sent)
-                    )
-                }
-                Verdict::Unpriced => "legal".to_owned(),
-                Verdict::Rejected(why) => format!("not possible: {why}"),
-            };
-            out += &format!("  {:<22} {words}\n", c.algorithm.as_str());
-        }
-    }
-    if out.is_empty() { "no collective\n".into() } else { out }
 }
 
 /// Every value with its type and what it comes from.

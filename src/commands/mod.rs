@@ -1,6 +1,7 @@
 //! One module a verb, and what several of them need.
 
 mod algorithms;
+pub mod bench;
 pub mod bound;
 pub mod check;
 pub mod compile;
@@ -15,6 +16,7 @@ pub mod opt;
 pub mod passes;
 pub mod repro;
 pub mod run;
+pub mod select;
 pub mod sync;
 pub mod tile;
 
@@ -39,6 +41,7 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
         Command::Check(args) => check::run(session, args),
         Command::Run(args) => run::run(session, args),
         Command::Opt(args) => opt::run(session, args),
+        Command::Bench(args) => bench::run(session, args),
         Command::Fuzz(args) => fuzz::run(session, args),
         Command::Mutate(args) => mutate::run(session, args),
         Command::Fmt(args) => fmt::run(session, args),

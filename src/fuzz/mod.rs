@@ -55,6 +55,17 @@ pub fn library() -> Loaded {
     load(None, &mut Texts::default()).0
 }
 
+/// A text that uses no files, with the library.
+///
+/// # Errors
+/// Of the front end.
+pub fn read(text: &str) -> Result<Loaded, Diagnostics> {
+    let mut texts = Texts::default();
+    let file = texts.0.add("random.kb", text);
+    let (loaded, found) = load(Some((file, text.to_owned())), &mut texts);
+    if found.has_errors() { Err(found) } else { Ok(loaded) }
+}
+
 /// A program that went through the front end and all passes.
 pub struct Made {
     /// Its graph with types.
@@ -80,12 +91,7 @@ impl Instrument for Keep {
 /// # Errors
 /// Of the front end or of a pass.
 pub fn make(text: &str) -> Result<Made, Diagnostics> {
-    let mut texts = Texts::default();
-    let file = texts.0.add("fuzz.kb", text);
-    let (loaded, found) = load(Some((file, text.to_owned())), &mut texts);
-    if found.has_errors() {
-        return Err(found);
-    }
+    let loaded = read(text)?;
     let lowered = lower(&loaded, &LowerOptions::default())?;
     let mut module = lowered.module;
     let cx = PassCx::new(&loaded.library, Some(&lowered.topology));

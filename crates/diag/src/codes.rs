@@ -236,6 +236,7 @@ codes! {
     E993 "two engines that differ on a random program",
     E994 "a checker that is wrong about a mutant or a right schedule",
     E995 "a text whose form would mean something else",
+    E996 "an algorithm was chosen that is more than 5 % slower than the best",
 }
 
 /// The code of that name; upper or lower case.

@@ -39,15 +39,15 @@ pub enum Method {
     SomeGroups(usize, usize),
     /// Continued from machines with these numbers of ranks.
     Continued([u64; 3]),
-    /// The finished schedule, by the time model the driver handed in.
-    Measured,
 }
 
 /// What an algorithm costs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Price {
-    /// Nanoseconds.
+    /// Nanoseconds by the model.
     pub ns: f64,
+    /// Nanoseconds of the finished schedule, by the time model the driver handed in; none where nobody measured.
+    pub simulated: Option<f64>,
     /// Rounds with at least one message.
     pub rounds: u64,
     /// Most bytes sent by one rank.
@@ -102,7 +102,8 @@ pub fn price(job: &Job<'_>, call: &Call) -> Result<Price, String> {
         let all = job.groups.len();
         let method = if played < all { Method::SomeGroups(played, all) } else { Method::Rounds };
         let (ns, sent) = play(job, &rounds, played);
-        return Ok(Price { ns, rounds: kbc_rounds::cost(&rounds).rounds.into(), sent, method });
+        let rounds = kbc_rounds::cost(&rounds).rounds.into();
+        return Ok(Price { ns, simulated: None, rounds, sent, method });
     }
     continued(job, call, p as u64)
 }
@@ -384,6 +385,7 @@ fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
     let along =
         |get: fn(&Point) -> f64| growth([get(&points[0]), get(&points[1]), get(&points[2])], ranks, p);
     Ok(Price {
+        simulated: None,
         ns: along(|x| x.latency) + along(|x| x.transfer),
         rounds: along(|x| x.rounds).round() as u64,
         sent: along(|x| x.sent).round() as u64,

@@ -3,9 +3,10 @@
 //! Candidates are all algorithms of the collective that the program's file can see: its own ones and the library's,
 //! with their parameters at their defaults. One is legal if its `where` holds and it works on one axis (it then sees
 //! the linear order of the mesh axis) or on as many axes as the mesh axis was joined from. The legal ones are priced
-//! on the machine by `cost` (or, with `by=time`, by the finished schedule of the collective alone and the time model
-//! the driver hands in), and the cheapest is taken; of equally cheap ones that with fewer rounds, then the first by
-//! name. Without a machine every rank is linked with every other.
+//! on the machine by `cost`. Of up to 64 ranks, those that cost at most a quarter more than the cheapest, four at most,
+//! are then made into finished schedules of the collective alone and simulated, with the time model the driver hands in,
+//! and the fastest is taken (`by=close`); with `by=model` nothing is simulated, with `by=time` all are. Of equally fast
+//! ones that with fewer rounds is taken, then the first by name. Without a machine every rank is linked with every other.
 //!
 //! An algorithm that the program names is checked (it exists, it is made for this axis, its parameters and options
 //! exist and have values they can have) and kept; nothing is priced then unless `explain=true`.
@@ -52,9 +53,9 @@ mod table;
 pub use bind::{bind, sizes_on};
 pub use table::{Candidate, SelectTable, Selection, Verdict};
 
-use crate::cost::{self, Job, Method, Price};
+use crate::cost::{self, Job, Price};
 use crate::part_of::library_for;
-use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
+use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, TimeModel, graph_of};
 use crate::pipeline::Pipeline;
 use bind::legal;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
@@ -63,7 +64,7 @@ use kbc_ir::promise_sides::{Held, sides};
 use kbc_ir::topology::Topology;
 use kbc_ir::types::{Axis, Mesh, TensorType};
 use kbc_ir::{Body, Module, Name, Props};
-use kbc_rounds::{Call, CollId};
+use kbc_rounds::CollId;
 use std::cmp::Ordering;
 
 /// The record of `select`.
@@ -76,9 +77,9 @@ pub static INFO: PassInfo = PassInfo {
     options: &[
         PassOption {
             name: "by",
-            summary: "what decides: the cost model of rounds, or the time of each candidate's finished schedule",
-            kind: OptionKind::Word(&["model", "time"]),
-            default: "model",
+            summary: "what decides: the cost model of rounds, the simulated time of each candidate's schedule, or that of those the model finds close",
+            kind: OptionKind::Word(&["close", "model", "time"]),
+            default: "close",
         },
         PassOption {
             name: "explain",
@@ -272,19 +273,16 @@ impl Chooser<'_> {
             let algorithm = Name::from(&decl.name.node);
             let verdict = match legal(library, alg, site.axis, site.coll.root, vec![]) {
                 Err(why) => Verdict::Rejected(why),
-                Ok(call) => {
-                    let priced = match self.options.word("by") {
-                        Some("time") => self.measured(site, &algorithm, &job, &call)?,
-                        _ => cost::price(&job, &call),
-                    };
-                    priced.map_or_else(Verdict::Rejected, Verdict::Priced)
-                }
+                Ok(call) => cost::price(&job, &call).map_or_else(Verdict::Rejected, Verdict::Priced),
             };
             out.push(Candidate { algorithm, verdict });
         }
         out.sort_by(order);
+        self.simulate(site, &mut out)?;
+        out.sort_by(order);
         // The cheapest that has a schedule for these sizes: not every text has one for blocks of different length.
-        while let Some(best) = out.first_mut().filter(|c| matches!(c.verdict, Verdict::Priced(_))) {
+        let unseen = |c: &&mut Candidate| matches!(&c.verdict, Verdict::Priced(p) if p.simulated.is_none());
+        while let Some(best) = out.first_mut().filter(unseen) {
             match self.refused(site, &best.algorithm)? {
                 None => break,
                 Some(why) => best.verdict = Verdict::Rejected(why),
@@ -314,36 +312,71 @@ impl Chooser<'_> {
         }
     }
 
-    /// The time of the finished schedule of this collective alone.
-    fn measured(
+    /// Simulates the candidates that may be the best, cheapest by the model first, and puts them in order.
+    fn simulate(&self, site: &Site<'_>, list: &mut [Candidate]) -> Result<(), Diagnostic> {
+        let by = self.options.word("by").unwrap_or("close");
+        let all = by == "time";
+        let close = by == "close" && site.axis.size <= cost::EXACT_RANKS;
+        let time = match self.cx.time {
+            Some(time) if all || close => time,
+            None if all => {
+                return Err(Diagnostic::error(
+                    "E904",
+                    "`select{by=time}` needs a time model, and none was handed in",
+                )
+                .primary(site.op.span, "for this collective")
+                .help("use `select{by=model}`"));
+            }
+            _ => return Ok(()),
+        };
+        let price = |c: &Candidate| match &c.verdict {
+            Verdict::Priced(price) => Some(price.ns),
+            _ => None,
+        };
+        let limit = list.first().and_then(price).map_or(0.0, |best| best * CLOSE);
+        if !all && list.get(1).and_then(price).is_none_or(|second| second > limit) {
+            return Ok(());
+        }
+        let mut done = 0;
+        for c in list.iter_mut() {
+            let Verdict::Priced(price) = &mut c.verdict else { break };
+            if !all && (done == SIMULATED || price.ns > limit) {
+                break;
+            }
+            match self.simulated(site, &c.algorithm, time)? {
+                Ok(ns) => {
+                    price.simulated = Some(ns);
+                    done += 1;
+                }
+                Err(why) => c.verdict = Verdict::Rejected(why),
+            }
+        }
+        list.sort_by(order);
+        Ok(())
+    }
+
+    /// Nanoseconds of the finished schedule of this collective alone, or why it has none.
+    fn simulated(
         &self,
         site: &Site<'_>,
         algorithm: &Name,
-        job: &Job<'_>,
-        call: &Call,
-    ) -> Result<Result<Price, String>, Diagnostic> {
-        let Some(time) = self.cx.time else {
-            return Err(Diagnostic::error(
-                "E904",
-                "`select{by=time}` needs a time model, and none was handed in",
-            )
-            .primary(site.op.span, "for this collective")
-            .help("use `select{by=model}`"));
-        };
+        time: &dyn TimeModel,
+    ) -> Result<Result<f64, String>, Diagnostic> {
         let lower = Pipeline::named("lower").map_err(first)?;
         let mut module = self.module(site, algorithm);
         let inner = PassCx::new(self.cx.library, Some(self.topology));
         let ns = lower.run(&mut module, &inner, &mut []).and_then(|()| time.nanoseconds(&module));
-        // Rounds and bytes are the algorithm's own, whoever tells the time.
-        Ok(match (ns, cost::price(job, call)) {
-            (Ok(ns), Ok(price)) => Ok(Price { ns, method: Method::Measured, ..price }),
-            (Err(found), _) => {
-                Err(found.list.first().map_or(String::new(), |d| format!("{}: {}", d.code, d.title)))
-            }
-            (_, Err(why)) => Err(why),
-        })
+        Ok(ns.map_err(|found| {
+            found.list.first().map_or(String::new(), |d| format!("{}: {}", d.code, d.title))
+        }))
     }
 }
+
+/// Candidates are close up to so many times the price of the cheapest.
+const CLOSE: f64 = 1.25;
+
+/// Candidates simulated at most where only those that are close are.
+const SIMULATED: usize = 4;
 
 fn first(found: Diagnostics) -> Diagnostic {
     let none = || Diagnostic::error("E901", "a pipeline failed without a message");
@@ -409,14 +442,15 @@ fn own_line(c: &Collective, operand: &TensorType) -> TensorType {
     ty
 }
 
-/// Cheaper first, then fewer rounds, then by name; rejected ones last.
+/// Simulated ones by their time, then by price; of the same, fewer rounds, then by name; rejected ones last.
 fn order(a: &Candidate, b: &Candidate) -> Ordering {
     let by_name = a.algorithm.cmp(&b.algorithm);
     match (&a.verdict, &b.verdict) {
         (Verdict::Priced(x), Verdict::Priced(y)) => {
             // Whole picoseconds, so that rounding errors of different sums do not decide.
-            let whole = |p: &Price| (p.ns * 1e3).round();
-            whole(x).total_cmp(&whole(y)).then(x.rounds.cmp(&y.rounds)).then(by_name)
+            let whole = |p: &Price| (p.simulated.unwrap_or(p.ns) * 1e3).round();
+            let apart = y.simulated.is_some().cmp(&x.simulated.is_some());
+            apart.then(whole(x).total_cmp(&whole(y))).then(x.rounds.cmp(&y.rounds)).then(by_name)
         }
         (Verdict::Priced(_), _) => Ordering::Less,
         (_, Verdict::Priced(_)) => Ordering::Greater,

@@ -74,13 +74,15 @@ impl fmt::Display for SelectTable {
                 match &c.verdict {
                     Verdict::Priced(p) => {
                         write!(f, "{:>14.3} ns  {:>6} rounds  {:>12} bytes sent", p.ns, p.rounds, p.sent)?;
+                        if let Some(ns) = p.simulated {
+                            write!(f, "  simulated {ns:.3} ns")?;
+                        }
                         match p.method {
                             Method::Rounds => writeln!(f)?,
                             Method::SomeGroups(k, n) => writeln!(f, "  ({k} of {n} groups)")?,
                             Method::Continued(p) => {
                                 writeln!(f, "  (continued from {}, {} and {} ranks)", p[0], p[1], p[2])?;
                             }
-                            Method::Measured => writeln!(f, "  (measured)")?,
                         }
                     }
                     Verdict::Unpriced => writeln!(f, "asked for, not priced")?,

@@ -1,0 +1,22 @@
+//! The time model that passes are handed: the event engine.
+
+use kbc_backend_sim::time::{TimeOptions, simulate};
+use kbc_diag::Diagnostics;
+use kbc_ir::Module;
+use kbc_ir::topology::Topology;
+use kbc_passes::TimeModel;
+
+/// Times of schedules on a machine.
+pub struct Simulated<'a> {
+    /// The machine.
+    pub topology: &'a Topology,
+}
+
+impl TimeModel for Simulated<'_> {
+    fn nanoseconds(&self, module: &Module) -> Result<f64, Diagnostics> {
+        match module.schedule() {
+            Some(schedule) => Ok(simulate(schedule, self.topology, &TimeOptions::default())?.ns),
+            None => Ok(0.0),
+        }
+    }
+}
