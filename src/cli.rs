@@ -233,7 +233,7 @@ pub struct Compile {
 /// `kbc check`
 #[derive(Args, Debug)]
 pub struct Check {
-    /// A `.kb`, `.kir` or `.tile` file, `-` for standard input; without one the library is checked.
+    /// A `.kb`, `.kir`, `.tile` or `.xml` file, `-` for standard input; without one the library is checked.
     pub file: Option<String>,
     /// Overrides a parameter: `-D tp=8`; for algorithms `-D p=8`, the number of ranks they are checked on.
     #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]

@@ -23,6 +23,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     }
     let source = args.source();
     if args.file.is_none() {
+        super::import::no_post(&source)?;
         tile::no_target(args.target.as_ref(), "the library")?;
         let library = super::library(session, &[])?;
         let ids = library.algorithms().collect();

@@ -46,6 +46,9 @@ pub fn is_one(session: &mut Session, path: &str) -> bool {
 /// E416 (wrong usage).
 pub fn no_post(source: &Source) -> Outcome {
     match &source.post {
+        Some(_) if source.file.is_empty() => {
+            Err(Diagnostic::error("E416", "--post means nothing without an imported schedule").into())
+        }
         Some(_) => Err(Diagnostic::error("E416", format!("--post means nothing for {}", source.file))
             .help("a program says itself what it computes; --post is for .xml files")
             .into()),
