@@ -8,7 +8,9 @@ use kbc_backend_sim::interp::{RunOptions, run};
 use kbc_ir::Module;
 use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::schedule::Calls;
+use kbc_ir::walk::{Act, Cursor, Program, Step};
 use stack::{Case, Layout, World};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is wrong with a use, if anything: numbers, proof, adversary.
 fn fault(world: &World, case: &Case, n: u64) -> Result<Module, String> {
@@ -166,4 +168,75 @@ fn a_rotation_of_p_slots_needs_no_credits() {
         assert_eq!(windows.len(), 1 + usize::from(name.contains("bidirectional")), "{}", world.show(&case));
         assert_eq!(c.credits, if credits { c.messages } else { 0 }, "{}", world.show(&case));
     }
+}
+
+/// Messages that each stream of rank 0 sends in a call in which no arrival of the first window ever comes.
+fn sent_without_arrivals(m: &Module) -> Vec<u64> {
+    let s = m.schedule().unwrap();
+    let program = Program::compile(s).unwrap();
+    let width = program.streams.len() as u32;
+    let held = |counter: u32| {
+        let (signal, _) = program.counter_name(counter);
+        s.signal(signal).name.to_string().ends_with("_w0_arrived")
+    };
+    let mut threads: Vec<_> = (0..program.ranks())
+        .flat_map(|r| (0..width).map(move |t| (r, t)))
+        .map(|(r, t)| (r, t, Cursor::new(&program, r, t, 0), None::<Act<'_>>))
+        .collect();
+    let (mut counts, mut events) = (BTreeMap::<(u64, u32), i64>::new(), BTreeSet::new());
+    let mut sent = vec![0; width as usize];
+    loop {
+        let mut moved = false;
+        for (rank, stream, cursor, kept) in &mut threads {
+            loop {
+                let act = match kept.take() {
+                    Some(act) => act,
+                    None => match cursor.next_step().unwrap() {
+                        Some(Step::Act(act, ..)) => act,
+                        Some(_) => continue,
+                        None => break,
+                    },
+                };
+                let stuck = match &act {
+                    Act::Wait { counter, value } => {
+                        counts.get(&(*rank, *counter)).copied().unwrap_or(0) < *value
+                    }
+                    Act::Await(e) => !events.contains(&(*rank, *e)),
+                    _ => false,
+                };
+                if stuck {
+                    *kept = Some(act);
+                    break;
+                }
+                moved = true;
+                match act {
+                    Act::Notify { peer, counter } if !held(counter) => {
+                        *counts.entry((peer, counter)).or_default() += 1
+                    }
+                    Act::Record(e) => _ = events.insert((*rank, e)),
+                    Act::Put { .. } if *rank == 0 => sent[*stream as usize] += 1,
+                    _ => {}
+                }
+            }
+        }
+        if !moved {
+            return sent;
+        }
+    }
+}
+
+/// A message leaves when what it carries is there: with the arrivals of one lane held back from the first round on, the
+/// other lane sends all its rounds. In lockstep, one stream, nothing of the second round leaves.
+#[test]
+fn a_lane_does_not_wait_for_the_rounds_of_another() {
+    let world = World::shipped();
+    let made = |text: &str| {
+        let case = world.case(text, &[4], None);
+        stack::synchronized(world, &case, &Layout { unit: 4, ..Layout::ints(32) }).unwrap()
+    };
+    let mut lanes = sent_without_arrivals(&made("all_reduce ring(instances: 2)"));
+    lanes.sort_unstable();
+    assert_eq!(lanes.into_iter().filter(|n| *n > 0).collect::<Vec<_>>(), [1, 6]);
+    let both = sent_without_arrivals(&made("all_reduce bidirectional_ring"));
+    assert_eq!(both.iter().sum::<u64>(), 2);
 }
