@@ -325,8 +325,11 @@ fn right_algorithms(
         let root = c.root.map(|r| kbc_rounds::rounds::coordinates(&sizes, r as i64));
         let call = Call { alg, sizes, root, args };
         let right = match library_for(library, c.own.as_deref(), at.file) {
-            Cow::Borrowed(_) => verifier.verify(&call),
-            Cow::Owned(own) => Verifier::new(&own, Limits::default()).verify(&call),
+            Cow::Borrowed(_) => verifier.verify(&call).map_err(|d| verifier.advised(d)),
+            Cow::Owned(own) => {
+                let mut verifier = Verifier::new(&own, Limits::default());
+                verifier.verify(&call).map_err(|d| verifier.advised(d))
+            }
         };
         if let Err(d) = right {
             found.extend(d);

@@ -1,4 +1,4 @@
-//! Transcripts: every `console` block of tests/cli/*.md and of docs/guide.md is replayed in a fresh folder and compared,
+//! Transcripts: every `console` block of tests/cli/*.md, docs/guide.md and docs/first-collective.md is replayed in a fresh folder and compared,
 //! byte for byte.
 //!
 //! In a block, a line `$ kbc ..` is a command, the lines behind it are its standard output, those that begin with `! `
@@ -132,6 +132,7 @@ fn transcripts_are_replayed() {
     all.sort();
     assert!(all.len() >= 8);
     all.push(root().join("docs/guide.md"));
+    all.push(root().join("docs/first-collective.md"));
     let mut failures = vec![];
     for path in all {
         let text = std::fs::read_to_string(&path).expect("found above");

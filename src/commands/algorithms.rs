@@ -44,7 +44,7 @@ pub fn check(
         session.progress(&format!("checking {} {}", decl.coll.node, decl.name.node));
         match one(library, &mut verifier, *id, ranks) {
             Ok(row) => rows.push(row),
-            Err(d) => found.extend(d),
+            Err(d) => merge(&mut found, d, &decl.name.node),
         }
     }
     if found.has_errors() { Err(found.into()) } else { Ok(rows) }
@@ -103,7 +103,42 @@ pub(super) fn shapes(axes: usize, ranks: Option<i64>) -> Vec<Vec<i64>> {
         let p = s.iter().product::<i64>();
         ranks.map_or(p <= most, |r| p == r)
     });
+    // The smallest shape that fails makes the shortest message.
+    all.sort_by_key(|s| s.iter().product::<i64>());
     all
+}
+
+/// One or two ranks are the least that fail, but hardly anything travels there: the same fault on three or four ranks,
+/// where it shows as well.
+fn telling(library: &Library, call: &Call, least: Diagnostics, given: bool) -> Diagnostics {
+    let &[p @ 1..=2] = call.sizes.as_slice() else { return at(least, &call.sizes) };
+    let code = least.list.first().map(|d| d.code).filter(|c| !given && c.starts_with("E1"));
+    for more in [3, 4] {
+        let root = call.root.as_ref().map(|_| vec![0]);
+        let call = Call { sizes: vec![more], root, ..call.clone() };
+        let mut verifier = Verifier::new(library, Limits::default());
+        if let (Some(code), Err(d)) = (code, verifier.verify(&call))
+            && d.list.first().is_some_and(|d| d.code == code)
+        {
+            let mut d = at(verifier.advised(d), &call.sizes);
+            for e in &mut d.list {
+                e.notes.push(format!("the least number of ranks on which it is wrong is {p}"));
+            }
+            return d;
+        }
+    }
+    at(least, &call.sizes)
+}
+
+/// Adds what was found in an algorithm; what was found in one it uses is told once.
+fn merge(found: &mut Diagnostics, more: Diagnostics, name: &str) {
+    for d in more.list {
+        let same = |o: &&mut Diagnostic| o.code == d.code && o.span() == d.span();
+        match found.list.iter_mut().find(same) {
+            Some(first) => first.notes.push(format!("`{name}` is wrong because of it")),
+            None => found.list.push(d),
+        }
+    }
 }
 
 fn one(
@@ -136,7 +171,7 @@ fn one(
                 match verifier.verify(&call) {
                     Ok(rounds) => compare(library, &call, &claims, &cost(&rounds)).map_err(|d| (*d).into()),
                     Err(d) if d.list.iter().all(|d| d.code == "E024") => Ok(()),
-                    Err(d) => Err(d),
+                    Err(d) => return Err(telling(library, &call, verifier.advised(d), ranks.is_some())),
                 }
                 .map_err(|d| at(d, &sizes))?;
             }
@@ -152,7 +187,7 @@ fn one(
                 }
                 // A condition that is false makes the shape illegal, not the algorithm wrong.
                 Err(d) if d.list.iter().all(|d| d.code == "E024") => illegal = Some(d),
-                Err(d) => return Err(at(d, &sizes)),
+                Err(d) => return Err(telling(library, &call, verifier.advised(d), ranks.is_some())),
             }
         }
     }
@@ -330,7 +365,8 @@ fn page(
 fn at(mut d: Diagnostics, sizes: &[i64]) -> Diagnostics {
     let shape: Vec<String> = sizes.iter().map(i64::to_string).collect();
     for e in &mut d.list {
-        e.notes.push(format!("on {} ranks", shape.join(" x ")));
+        let ranks = if shape == ["1"] { "rank" } else { "ranks" };
+        e.notes.push(format!("on {} {ranks}", shape.join(" x ")));
     }
     d
 }

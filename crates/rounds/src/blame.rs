@@ -1,82 +1,23 @@
 //! Words for a promise that was not kept: E110..E113.
 //!
-//! Owns which of the four it is, what the message names (LANGUAGE 3), and how many messages there are.
+//! Owns which of the four it is, what the message names (LANGUAGE 3), and which of many faults is told: the one that
+//! came to be first, as the others mostly follow from it. The ways of a contribution are `chain`'s.
 
 use std::collections::BTreeMap;
 
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 use crate::bag::Bag;
+use crate::chain::{Hop, Loss, Spot, Track, origin, point, words};
 use crate::library::Library;
-use crate::meaning::{By, Cell, Contribution, Holds, key_bases, transfer_at};
-use crate::rounds::Rounds;
+use crate::meaning::{By, Cell, Contribution, Holds, transfer_at};
+use crate::rounds::{Rounds, coordinates};
 
-/// How many different messages of one code are printed.
+/// How many who hold something are listed.
 const MOST: usize = 3;
 
-/// Messages found, the same statement's only once.
-#[derive(Default)]
-pub(crate) struct Reports {
-    found: Vec<(Diagnostic, usize)>,
-    more: BTreeMap<&'static str, usize>,
-}
-
-impl Reports {
-    pub fn push(&mut self, d: Diagnostic) {
-        if let Some(same) = self.found.iter_mut().find(|(e, _)| e.code == d.code && e.span() == d.span()) {
-            same.1 += 1;
-        } else if self.wants(d.code) {
-            self.found.push((d, 0));
-        } else {
-            *self.more.entry(d.code).or_default() += 1;
-        }
-    }
-
-    /// Counts another fault like the one of this code and place.
-    pub fn again(&mut self, code: &'static str, span: Span) {
-        match self.found.iter_mut().find(|(e, _)| e.code == code && e.span() == span) {
-            Some(same) => same.1 += 1,
-            None => *self.more.entry(code).or_default() += 1,
-        }
-    }
-
-    /// Whether another message of this code could be printed.
-    pub fn wants(&self, code: &str) -> bool {
-        self.found.iter().filter(|f| f.0.code == code).count() < MOST
-    }
-
-    pub fn finish(self) -> Result<(), Diagnostics> {
-        if self.found.is_empty() {
-            return Ok(());
-        }
-        let mut out = Diagnostics::new();
-        let mut last: BTreeMap<&'static str, usize> = BTreeMap::new();
-        for (mut d, same) in self.found {
-            if same > 0 {
-                d = d.note(format!("and {same} more like this, at other ranks, places or rounds"));
-            }
-            last.insert(d.code, out.list.len());
-            out.push(d);
-        }
-        for (code, n) in self.more {
-            if let Some(d) = last.get(code).and_then(|&i| out.list.get_mut(i)) {
-                d.notes.push(format!("and {n} more {code} at other statements"));
-            }
-        }
-        Err(out)
-    }
-}
-
-/// A place lost the watched contribution.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Loss {
-    /// In or after this round, from 1.
-    pub round: u32,
-    pub rank: u32,
-    pub buffer: u32,
-    pub place: u32,
-    pub by: By,
-}
+/// How many different faults are followed back to see which came first.
+const MOST_TRIED: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
@@ -102,8 +43,6 @@ pub(crate) struct Wrong {
     pub start: u32,
     pub len: u32,
 }
-
-type Seen = (Vec<Loss>, Vec<(u32, u32, u32)>);
 
 impl Wrong {
     /// Compares a place with what it should hold; rank and place are the caller's to fill in.
@@ -169,140 +108,397 @@ impl Wrong {
     }
 
     /// The contribution whose way explains the fault.
-    pub fn watch(&self) -> Option<Contribution> {
+    pub fn watch(&self) -> Contribution {
         match self.kind {
-            Kind::Empty(c) | Kind::Lost(c) => Some(c),
-            Kind::Misplaced(..) | Kind::Twice(..) => None,
+            Kind::Empty(c) | Kind::Lost(c) | Kind::Misplaced(c, _) | Kind::Twice(c, ..) => c,
         }
     }
 
-    pub fn message(&self, lib: &Library, rounds: &Rounds, seen: Option<Seen>) -> Diagnostic {
+    fn spot(&self) -> Spot {
+        Spot { rank: self.rank, buffer: self.buffer, place: self.start }
+    }
+
+    /// When the fault came to be: the earliest explains the others. Rounds from 0, then the transfer; what never
+    /// happened at all comes last.
+    pub fn since(&self, rounds: &Rounds, track: &Track) -> (u32, u32) {
+        const NEVER: (u32, u32) = (u32::MAX, u32::MAX);
+        let at = |n: u32| transfer_at(rounds, n).map_or(NEVER, |(t, _)| (t, n));
+        match self.kind {
+            Kind::Twice(_, _, _, event) => at(event),
+            Kind::Misplaced(..) => match self.by {
+                By::Transfer(n) => at(n),
+                _ => NEVER,
+            },
+            Kind::Empty(_) | Kind::Lost(_) => match self.loss(track) {
+                Some(Loss { by: By::Transfer(n), .. }) => at(*n),
+                Some(l) => (l.round, 0),
+                None => NEVER,
+            },
+        }
+    }
+
+    /// What took the missing contribution away, if it was there, or if nobody has it any more.
+    fn loss<'t>(&self, track: &'t Track) -> Option<&'t Loss> {
+        let here = self.spot();
+        let last = || track.losses.iter().max_by_key(|l| l.round).filter(|_| track.holders.is_empty());
+        track.losses.iter().rev().find(|l| l.at == here).or_else(last)
+    }
+
+    pub fn message(&self, lib: &Library, rounds: &Rounds, track: &Track) -> Diagnostic {
         let who = rounds.rank_name(self.rank);
         let place = rounds.place_name(self.buffer, self.start, self.len);
         let title = match self.kind {
             Kind::Empty(c) => {
-                format!("{place} of {who} is empty at the end: {} is missing", origin(rounds, c))
+                format!("{place} of {who} is empty at the end: {} is missing", named(rounds, c))
             }
-            Kind::Lost(c) => format!("{place} of {who} lacks {} at the end", origin(rounds, c)),
+            Kind::Lost(c) => format!("{place} of {who} lacks {} at the end", named(rounds, c)),
             Kind::Misplaced(c, Some(m)) => {
-                format!("{place} of {who} holds {} at the end, not {}", origin(rounds, c), origin(rounds, m))
+                format!("{place} of {who} holds {} at the end, not {}", named(rounds, c), named(rounds, m))
             }
             Kind::Misplaced(c, None) => {
-                format!(
-                    "{place} of {who} holds {} at the end, which does not belong there",
-                    origin(rounds, c)
-                )
+                format!("{place} of {who} holds {} at the end, which does not belong there", named(rounds, c))
             }
             Kind::Twice(c, n, wanted, _) => {
                 let times = if wanted == 1 { "once".to_owned() } else { format!("{wanted} times") };
-                format!("{place} of {who} holds {} {n} times at the end, not {times}", origin(rounds, c))
+                format!("{place} of {who} holds {} {n} times at the end, not {times}", named(rounds, c))
             }
         };
-        let mut d = Diagnostic::error(self.code(), title);
+        let d = Diagnostic::error(self.code(), title);
         let top = rounds.uses.first();
         let head = top.map_or(Span::NONE, |u| u.span);
-        let mut site = 0;
-        match self.kind {
-            Kind::Twice(_, _, _, event) => match transfer_at(rounds, event) {
-                Some((t, x)) => {
-                    let (from, to) = (rounds.rank_name(x.src), rounds.rank_name(x.dst));
-                    d = d.primary(
-                        x.span,
-                        format!("counted twice first here: round {}, {from} -> {to}", t + 1),
-                    );
-                    site = x.site;
-                }
-                None => d = d.primary(head, "in this algorithm"),
-            },
-            Kind::Misplaced(..) => (d, site) = self.writer(rounds, d, head),
-            Kind::Empty(_) | Kind::Lost(_) => {
-                let (losses, holders) = seen.unwrap_or_default();
-                (d, site) = self.last_holder(rounds, d, head, &losses, &holders);
-            }
-        }
-        d = rounds.with_stack(d, site);
+        let story = Story { rounds, track, first: origin(rounds, self.watch()), head };
+        let (mut d, site) = match self.kind {
+            Kind::Twice(_, _, _, event) => self.doubled(&story, d, event),
+            Kind::Misplaced(..) => self.misplaced(&story, d),
+            Kind::Empty(_) | Kind::Lost(_) => self.missing(&story, d),
+        };
+        d = outermost(rounds, d, site);
         if let Some(u) = top {
             d = d.secondary(lib.collective(u.coll).span, "the promise: see `end`");
         }
         d
     }
 
+    /// The two ways of what is counted twice, up to the transfer that made it two.
+    fn doubled(&self, story: &Story<'_>, d: Diagnostic, event: u32) -> (Diagnostic, u32) {
+        let Some((t, x)) = transfer_at(story.rounds, event) else {
+            return (d.primary(story.head, "in this algorithm"), 0);
+        };
+        let (from, to) = (story.rounds.rank_name(x.src), story.rounds.rank_name(x.dst));
+        let text = format!("round {}: {from} adds it to {to}, where it is already", t + 1);
+        let mut d = d.primary(x.span, text);
+        if let Some(h) = story.track.hops.iter().find(|h| h.number == event) {
+            let ways = story.track.ways(story.first, h.to, event, 2);
+            for (way, which) in ways.iter().zip(["one way", "the other way"]) {
+                d = d.note(format!("{which}: {}", words(story.rounds, story.first, way)));
+                d = point(story.rounds, d, way, which);
+            }
+            if h.to != self.spot()
+                && let Some(on) = story.track.ways(story.first, self.spot(), u32::MAX, 1).first()
+            {
+                let after: Vec<Hop> = on.iter().copied().filter(|o| o.number > event).collect();
+                if let Some(first) = after.first().filter(|f| f.from == h.to) {
+                    d = d.note(format!("and on from there: {}", words(story.rounds, first.from, &after)));
+                }
+            }
+        }
+        (d, x.site)
+    }
+
+    /// The way of what does not belong there.
+    fn misplaced(&self, story: &Story<'_>, d: Diagnostic) -> (Diagnostic, u32) {
+        let (mut d, site) = self.writer(story, d);
+        if let Some(way) = story.track.ways(story.first, self.spot(), u32::MAX, 1).first() {
+            if way.is_empty() {
+                d = d.note("nobody overwrites what the rank has there from the start");
+            } else {
+                d = d.note(format!("how it came there: {}", words(story.rounds, story.first, way)));
+                d = point(story.rounds, d, way, "on its way");
+            }
+        }
+        (d, site)
+    }
+
     /// Points at the last write of the place.
-    fn writer(&self, rounds: &Rounds, d: Diagnostic, head: Span) -> (Diagnostic, u32) {
+    fn writer(&self, story: &Story<'_>, d: Diagnostic) -> (Diagnostic, u32) {
+        let rounds = story.rounds;
         match self.by {
             By::Transfer(n) => match transfer_at(rounds, n) {
                 Some((t, x)) => {
                     let from = rounds.rank_name(x.src);
-                    (d.primary(x.span, format!("written last here: round {}, from {from}", t + 1)), x.site)
+                    (d.primary(x.span, format!("round {}: written last here, from {from}", t + 1)), x.site)
                 }
-                None => (d.primary(head, "in this algorithm"), 0),
+                None => (d.primary(story.head, "in this algorithm"), 0),
             },
             By::End(site) => match rounds.uses.get(site as usize) {
                 Some(u) => (
                     d.primary(u.span, "it held something until this apply, which does not promise it"),
                     u.parent,
                 ),
-                None => (d.primary(head, "in this algorithm"), 0),
+                None => (d.primary(story.head, "in this algorithm"), 0),
             },
-            By::Start => (d.primary(head, "nothing is ever written there"), 0),
+            By::Start => (d.primary(story.head, "nothing is ever written there"), 0),
         }
     }
 
-    /// Points at what overwrote the missing contribution, or says who still has it.
-    fn last_holder(
-        &self,
-        rounds: &Rounds,
-        d: Diagnostic,
-        head: Span,
-        losses: &[Loss],
-        holders: &[(u32, u32, u32)],
-    ) -> (Diagnostic, u32) {
-        let here = (self.rank, self.buffer, self.start);
-        let lost_here = losses.iter().rev().find(|l| (l.rank, l.buffer, l.place) == here);
-        let last = losses.iter().max_by_key(|l| l.round).filter(|_| holders.is_empty());
-        if let Some(l) = lost_here.or(last) {
-            let (who, place) = (rounds.rank_name(l.rank), rounds.place_name(l.buffer, l.place, 1));
-            return match l.by {
-                By::Transfer(n) => match transfer_at(rounds, n) {
-                    Some((t, x)) => {
-                        let text =
-                            format!("{who} held it last, in {place}: overwritten here in round {}", t + 1);
-                        (d.primary(x.span, text), x.site)
-                    }
-                    None => self.writer(rounds, d, head),
-                },
-                By::End(site) => match rounds.uses.get(site as usize) {
-                    Some(u) => {
-                        let text = format!("{who} held it last, in {place}; this apply does not promise it");
-                        (d.primary(u.span, text), u.parent)
-                    }
-                    None => self.writer(rounds, d, head),
-                },
-                By::Start => self.writer(rounds, d, head),
+    /// How far what is missing came, who has it, and what took it away.
+    fn missing(&self, story: &Story<'_>, d: Diagnostic) -> (Diagnostic, u32) {
+        let rounds = story.rounds;
+        let Some(l) = self.loss(story.track) else { return self.never_came(story, d) };
+        let (who, place) = (rounds.rank_name(l.at.rank), rounds.place_name(l.at.buffer, l.at.place, 1));
+        let (mut d, site, last) = match l.by {
+            By::Transfer(n) => match transfer_at(rounds, n) {
+                Some((t, x)) => {
+                    let text = format!(
+                        "{who} held it last, in {place}: overwritten here in round {} by {}",
+                        t + 1,
+                        rounds.rank_name(x.src)
+                    );
+                    (d.primary(x.span, text), x.site, n)
+                }
+                None => {
+                    let (d, site) = self.writer(story, d);
+                    (d, site, 0)
+                }
+            },
+            By::End(site) => match rounds.uses.get(site as usize) {
+                Some(u) => {
+                    let text = format!("{who} held it last, in {place}; this apply does not promise it");
+                    (d.primary(u.span, text), u.parent, u32::MAX)
+                }
+                None => {
+                    let (d, site) = self.writer(story, d);
+                    (d, site, 0)
+                }
+            },
+            By::Start => {
+                let (d, site) = self.writer(story, d);
+                (d, site, 0)
+            }
+        };
+        // The loss is the end of the way: what came before it.
+        let before = Track {
+            losses: story.track.losses.iter().copied().filter(|o| !same_loss(o, l)).collect(),
+            ..story.track.clone()
+        };
+        if let Some(way) = before.ways(story.first, l.at, last.saturating_sub(1), 1).first() {
+            d = d.note(format!("its way until then: {}", words(rounds, story.first, way)));
+            d = point(rounds, d, way, "on its way");
+        }
+        if let By::Transfer(n) = l.by
+            && let Some((_, x)) = transfer_at(rounds, n)
+            && !x.reduce
+            && d.help.is_none()
+        {
+            d = d.help("`reduce` adds to what is there; without it what was there is gone");
+        }
+        (d, site)
+    }
+
+    /// It is somewhere, and never came to this place.
+    fn never_came(&self, story: &Story<'_>, d: Diagnostic) -> (Diagnostic, u32) {
+        let rounds = story.rounds;
+        let here = rounds.rank_name(self.rank);
+        let place = rounds.place_name(self.buffer, self.start, 1);
+        let last = story.track.hops.last();
+        let (mut d, site) = match (self.by, last.and_then(|h| transfer_at(rounds, h.number))) {
+            (By::Start, Some((t, x))) => {
+                let text = format!(
+                    "the last step of it: round {}, {} -> {}",
+                    t + 1,
+                    rounds.rank_name(x.src),
+                    rounds.rank_name(x.dst)
+                );
+                let d = d.primary(x.span, text);
+                (d.note(format!("nothing is ever written to {place} of {here}")), x.site)
+            }
+            (By::Start, None) => story.silent(d, &format!("{place} of {here}")),
+            _ => self.writer(story, d),
+        };
+        if let By::Transfer(n) = self.by
+            && let Some((t, x)) = transfer_at(rounds, n)
+        {
+            // Who wrote here last: had it the contribution then, later, never?
+            let spot =
+                x.to.places()
+                    .position(|p| p == self.start)
+                    .and_then(|i| x.from.places().nth(i))
+                    .map(|place| Spot { rank: x.src, buffer: x.from.buffer, place });
+            let late = spot.and_then(|s| story.track.arrives(s, t));
+            let from = rounds.rank_name(x.src);
+            d = match late {
+                Some(h) if h.round == t => d.note(format!(
+                    "{from} gets it in this very round: it passes on what was there before the round"
+                )),
+                Some(h) => d.note(format!("{from} gets it in round {}, after that", h.round + 1)),
+                None => d,
             };
         }
-        let (mut d, site) = self.writer(rounds, d, head);
-        let names: Vec<String> = holders
+        match last {
+            None => d = d.note(format!("{} never sends it", rounds.rank_name(story.first.rank))),
+            Some(h) => {
+                if let Some(way) = story.track.ways(story.first, h.to, h.number, 1).first() {
+                    let end = if h.round as usize + 1 == rounds.rounds.len() {
+                        "; that is the last round"
+                    } else {
+                        ""
+                    };
+                    d = d.note(format!("its way: {}{end}", words(rounds, story.first, way)));
+                    d = point(rounds, d, way, "on its way");
+                }
+                d = story.gap(d, h);
+            }
+        }
+        if let Some(text) = story.never_along(self.rank) {
+            d = d.note(text);
+        }
+        let names: Vec<String> = story
+            .track
+            .holders
             .iter()
             .take(MOST)
-            .map(|&(r, b, p)| format!("{} in {}", rounds.rank_name(r), rounds.place_name(b, p, 1)))
+            .map(|s| format!("{} in {}", rounds.rank_name(s.rank), rounds.place_name(s.buffer, s.place, 1)))
             .collect();
         if !names.is_empty() {
-            let more = if holders.len() > MOST {
-                format!(" and {} other places", holders.len() - MOST)
-            } else {
-                String::new()
-            };
+            let holders = story.track.holders.len();
+            let more =
+                if holders > MOST { format!(" and {} other places", holders - MOST) } else { String::new() };
             d = d.note(format!("held at the end by {}{more}: it never came here", names.join(", ")));
         }
         (d, site)
     }
 }
 
+fn same_loss(a: &Loss, b: &Loss) -> bool {
+    a.at == b.at && a.round == b.round && a.by == b.by
+}
+
+/// What a message tells of: the contribution, where it was, what happened to it.
+struct Story<'a> {
+    rounds: &'a Rounds,
+    track: &'a Track,
+    first: Spot,
+    head: Span,
+}
+
+impl Story<'_> {
+    /// Points at what a rank does that never sends its contribution, or at who sends in its place.
+    fn silent(&self, d: Diagnostic, wanted: &str) -> (Diagnostic, u32) {
+        let who = self.rounds.rank_name(self.first.rank);
+        let own = self.rounds.transfers().find(|(_, x)| x.src == self.first.rank && x.is_remote());
+        let any = self.rounds.transfers().find(|(_, x)| x.is_remote());
+        match (own, any) {
+            (Some((t, x)), _) => {
+                let run = x.from.runs().first().copied();
+                let sent =
+                    run.map_or(String::new(), |r| self.rounds.place_name(x.from.buffer, r.start, r.len));
+                let text = format!("{who} sends {sent} here in round {}, and never what is missing", t + 1);
+                (d.primary(x.span, text), x.site)
+            }
+            (None, Some((t, x))) => {
+                let text = format!(
+                    "{} sends here in round {}; {who} sends nothing in any round",
+                    self.rounds.rank_name(x.src),
+                    t + 1
+                );
+                (d.primary(x.span, text), x.site)
+            }
+            (None, None) => {
+                (d.primary(self.head, format!("nothing is ever written to {wanted}: nobody sends")), 0)
+            }
+        }
+    }
+
+    /// The axes along which the contribution never moved, though it should have.
+    fn never_along(&self, wanted: u32) -> Option<String> {
+        let sizes: Vec<i64> = self.rounds.axes.iter().map(|a| a.size).collect();
+        if sizes.len() < 2 {
+            return None;
+        }
+        let at = |rank: u32| coordinates(&sizes, i64::from(rank));
+        let (own, wanted) = (at(self.first.rank), at(wanted));
+        let reached: Vec<Vec<i64>> = self.track.hops.iter().map(|h| at(h.to.rank)).collect();
+        let stays = |i: usize| reached.iter().all(|c| c[i] == own[i]);
+        let i = (0..sizes.len()).find(|&i| own[i] != wanted[i] && stays(i))?;
+        let name = &self.rounds.axes[i].name;
+        Some(format!("it never leaves {name} = {}: it is not sent along {name}", own[i]))
+    }
+
+    /// A later round in which everybody sends but the one who has it.
+    fn gap(&self, d: Diagnostic, last: &Hop) -> Diagnostic {
+        let ranks = self.rounds.ranks() as usize;
+        for (t, round) in self.rounds.rounds.iter().enumerate().skip(last.round as usize + 1) {
+            let mut senders: Vec<u32> = round.iter().filter(|x| x.is_remote()).map(|x| x.src).collect();
+            senders.sort_unstable();
+            senders.dedup();
+            if !senders.contains(&last.to.rank) && senders.len() + 1 == ranks {
+                let who = self.rounds.rank_name(last.to.rank);
+                return d.note(format!("{who} sends nothing in round {}, all others do", t + 1));
+            }
+        }
+        d
+    }
+}
+
+/// What an apply does is right by itself, or it was reported on its own: the composition is to blame, so the message
+/// points at its apply first, and at the statement inside after that.
+fn outermost(rounds: &Rounds, mut d: Diagnostic, site: u32) -> Diagnostic {
+    let stack = rounds.stack(site);
+    let Some(outer) = stack.last() else { return d };
+    if let Some(l) = d.labels.first_mut() {
+        let inside = std::mem::replace(&mut l.span, outer.span);
+        let mut first = true;
+        d.labels.retain(|l| std::mem::take(&mut first) || l.span != outer.span);
+        d = d.secondary(inside, "the statement inside");
+    }
+    for u in stack.iter().rev().skip(1).filter(|u| u.span != outer.span) {
+        d = d.secondary(u.span, "in this apply");
+    }
+    d
+}
+
 /// What a contribution is, in words.
-fn origin(rounds: &Rounds, (key, rank): Contribution) -> String {
-    let bases = key_bases(rounds);
-    let buffer = bases.iter().rposition(|&b| b <= key).unwrap_or_default();
-    let place = key - bases.get(buffer).copied().unwrap_or_default();
-    format!("{}'s {}", rounds.rank_name(rank), rounds.place_name(buffer as u32, place, 1))
+fn named(rounds: &Rounds, c: Contribution) -> String {
+    let at = origin(rounds, c);
+    format!("{}'s {}", rounds.rank_name(at.rank), rounds.place_name(at.buffer, at.place, 1))
+}
+
+/// One message for what is wrong at the end: of the fault that came to be first, with the number of the others.
+pub(crate) fn first_fault(
+    lib: &Library,
+    rounds: &Rounds,
+    wrong: &[Wrong],
+    mut watched: impl FnMut(Contribution) -> Result<Track, Diagnostics>,
+) -> Result<Option<Diagnostic>, Diagnostics> {
+    let mut tried: Vec<(&'static str, Span)> = vec![];
+    let mut best: Option<((u32, u32), &Wrong, Track)> = None;
+    for w in wrong {
+        let kind = (w.code(), w.written_at(rounds));
+        if tried.contains(&kind) || tried.len() >= MOST_TRIED {
+            continue;
+        }
+        tried.push(kind);
+        let track = watched(w.watch())?;
+        let since = w.since(rounds, &track);
+        if best.as_ref().is_none_or(|b| since < b.0) {
+            best = Some((since, w, track));
+        }
+    }
+    let Some((_, w, track)) = best else { return Ok(None) };
+    let mut d = w.message(lib, rounds, &track);
+    let mut rest: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for o in wrong.iter().filter(|o| !std::ptr::eq(*o, w)) {
+        *rest.entry(o.code()).or_default() += 1;
+    }
+    if !rest.is_empty() {
+        let what = |code: &str| match code {
+            "E110" => "empty (E110)",
+            "E111" => "incomplete (E111)",
+            "E112" => "misplaced (E112)",
+            _ => "counted twice (E113)",
+        };
+        let all: Vec<String> = rest.iter().map(|(code, n)| format!("{n} {}", what(code))).collect();
+        d = d.note(format!("wrong at the end besides: {}", all.join(", ")));
+    }
+    Ok(Some(d))
 }

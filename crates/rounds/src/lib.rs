@@ -9,9 +9,12 @@
 pub mod ast;
 mod bag;
 mod blame;
+mod chain;
 pub mod checks;
 pub mod claim;
 pub mod cost;
+mod early;
+pub mod edit;
 pub mod eval;
 pub mod expand;
 mod frame;
@@ -22,10 +25,12 @@ pub mod options;
 pub mod promise;
 pub mod ratio;
 pub mod region;
+pub mod repair;
 pub mod rounds;
 mod slice;
 pub mod verify;
 mod view;
+pub mod write;
 
 pub use cost::{Cost, cost};
 pub use expand::expand;

@@ -143,6 +143,18 @@ impl Library {
         out
     }
 
+    /// Puts another text in the place of an algorithm, for the same collective and under the same name.
+    pub fn replace_algorithm(&mut self, id: AlgId, decl: AlgorithmDecl) {
+        if let Some(a) = self.algorithms.get_mut(id.0 as usize) {
+            *a = decl;
+        }
+    }
+
+    /// Whether a file is built in.
+    pub fn is_builtin(&self, file: FileId) -> bool {
+        self.units.iter().any(|u| u.file == file && u.layer == Layer::Library)
+    }
+
     /// A declaration by its id (ids come from this library).
     pub fn collective(&self, id: CollId) -> &CollectiveDecl {
         &self.collectives[id.0 as usize]

@@ -12,7 +12,9 @@ use std::rc::Rc;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 use crate::bag::{Bag, words_for};
-use crate::blame::{Loss, Reports, Wrong};
+use crate::blame::{Wrong, first_fault};
+use crate::chain::{Hop, Loss, Spot, Track};
+use crate::early::{Reports, why_empty};
 use crate::eval::{Evaluator, Fault};
 use crate::library::{CollId, Library};
 use crate::promise::{Contract, contract};
@@ -25,35 +27,26 @@ pub const MAX_CELLS: u64 = 1 << 24;
 /// Checks rounds against the promise of their collective, with every use inside held to its contract.
 ///
 /// # Errors
-/// E101..E104, E110..E113: what is wrong, at most three of a code; E040 above [`MAX_CELLS`].
+/// E101..E104: the faults of the first round that has any, a statement once. E110..E113: of what is wrong at the end
+/// the fault that came to be first. E040 above [`MAX_CELLS`].
 pub fn check(lib: &Library, rounds: &Rounds) -> Result<(), Diagnostics> {
     let evaluator = Evaluator::new(lib);
     let mut run = Run::new(lib, rounds, &evaluator, None)?;
     run.all()?;
     let wrong = std::mem::take(&mut run.wrong);
-    let mut reports = std::mem::take(&mut run.reports);
+    std::mem::take(&mut run.reports).finish()?;
     drop(run);
-    let mut first: BTreeMap<(&'static str, Span), Span> = BTreeMap::new();
-    for w in &wrong {
-        let kind = (w.code(), w.written_at(rounds));
-        if let Some(&at) = first.get(&kind) {
-            reports.again(w.code(), at);
-            continue;
-        }
-        // Who held a lost contribution last shows in a second run that watches it.
-        let seen = match w.watch() {
-            Some(c) if reports.wants(w.code()) => {
-                let mut again = Run::new(lib, rounds, &evaluator, Some(c))?;
-                again.all()?;
-                Some((std::mem::take(&mut again.losses), again.holders(c)))
-            }
-            _ => None,
-        };
-        let d = w.message(lib, rounds, seen);
-        first.insert(kind, d.span());
-        reports.push(d);
+    // The way of a contribution shows in a second run that watches it.
+    let watched = |c: Contribution| {
+        let mut again = Run::new(lib, rounds, &evaluator, Some(c))?;
+        again.all()?;
+        let holders = again.holders(c);
+        Ok(Track { holders, ..again.track })
+    };
+    match first_fault(lib, rounds, &wrong, watched)? {
+        Some(d) => Err(d.into()),
+        None => Ok(()),
     }
-    reports.finish()
 }
 
 /// What a place holds.
@@ -104,7 +97,7 @@ struct Run<'a> {
     reports: Reports,
     wrong: Vec<Wrong>,
     watch: Option<Contribution>,
-    losses: Vec<Loss>,
+    track: Track,
 }
 
 /// Keys of contributions: places of the collective's buffers, one buffer after another.
@@ -139,7 +132,7 @@ impl<'a> Run<'a> {
             reports: Reports::default(),
             wrong: vec![],
             watch,
-            losses: vec![],
+            track: Track::default(),
         })
     }
 
@@ -232,10 +225,15 @@ impl<'a> Run<'a> {
                 )
                 .primary(u.span, format!("before round {}", u.first + 1))
                 .secondary(self.lib.collective(u.coll).span, "the promise: see `start`");
-                let d = rounds.with_stack(self.why_empty(d, by), rounds.uses[site as usize].parent);
-                self.reports.push(d.help(
-                    "what an earlier apply does not promise is lost: apply on the part it does promise",
-                ));
+                let at = Spot { rank, buffer: part.buffer, place: start };
+                let d = why_empty(self.lib, rounds, d, by, at, u.first, false);
+                let d = rounds.with_stack(d, rounds.uses[site as usize].parent);
+                self.reports.push(
+                    u.first,
+                    d.help(
+                        "what an earlier apply does not promise is lost: apply on the part it does promise",
+                    ),
+                );
             }
         }
         Ok(())
@@ -262,13 +260,8 @@ impl<'a> Run<'a> {
                             *cell = Cell { holds: Holds::Nothing, by: By::End(site), ..EMPTY };
                         }
                         if lost {
-                            self.losses.push(Loss {
-                                round: u.end,
-                                rank,
-                                buffer: part.buffer,
-                                place,
-                                by: By::End(site),
-                            });
+                            let at = Spot { rank, buffer: part.buffer, place };
+                            self.track.losses.push(Loss { round: u.end, at, by: By::End(site) });
                         }
                     }
                 }
@@ -300,10 +293,19 @@ impl<'a> Run<'a> {
                         x.span,
                         format!("in round {}, on the way to {}", t + 1, self.rounds.rank_name(x.dst)),
                     );
-                let d = self.rounds.with_stack(self.why_empty(d, by), x.site);
-                self.reports.push(d.help(
-                    "send what the rank has: its own contribution, or what arrived in an earlier round",
-                ));
+                let at = Spot { rank: x.src, buffer: x.from.buffer, place: start };
+                let d = why_empty(self.lib, self.rounds, d, by, at, t, false);
+                let d = match self.held(x.src, x.from.buffer) {
+                    Some(held) => d.note(format!("{who} holds {held} then")),
+                    None => d.note(format!("{who} holds nothing at all in that buffer then")),
+                };
+                let d = self.rounds.with_stack(d, x.site);
+                self.reports.push(
+                    t,
+                    d.help(
+                        "send what the rank has: its own contribution, or what arrived in an earlier round",
+                    ),
+                );
             }
         }
         for (i, (x, values)) in transfers.iter().zip(values).enumerate() {
@@ -317,9 +319,12 @@ impl<'a> Run<'a> {
         let holds_watched =
             |h: &Holds| matches!((h, watch), (Holds::Sum(b), Some((k, r))) if b.count(k, r) > 0);
         let (mut conflict, mut empty) = (None, None);
-        let mut lost = vec![];
+        let (mut lost, mut hops) = (vec![], vec![]);
         let cells = self.cells(x.dst, x.to.buffer)?;
-        for (place, value) in x.to.places().zip(values) {
+        for ((from, place), value) in x.from.places().zip(x.to.places()).zip(values) {
+            if holds_watched(&value) && (x.src, &x.from.buffer, from) != (x.dst, &x.to.buffer, place) {
+                hops.push((from, place));
+            }
             let cell = &mut cells[place as usize];
             if cell.stamp == t + 1 && !(cell.reduced && x.reduce) {
                 if let By::Transfer(other) = cell.by {
@@ -344,12 +349,17 @@ impl<'a> Run<'a> {
             *cell = Cell { holds: next, by: By::Transfer(number), stamp: t + 1, reduced: x.reduce };
         }
         let (rounds, buffer) = (self.rounds, x.to.buffer);
-        self.losses.extend(lost.into_iter().map(|place| Loss {
-            round: t + 1,
-            rank: x.dst,
-            buffer,
-            place,
+        self.track.losses.extend(lost.into_iter().map(|place| Loss {
+            round: t,
+            at: Spot { rank: x.dst, buffer, place },
             by: By::Transfer(number),
+        }));
+        self.track.hops.extend(hops.into_iter().map(|(from, place)| Hop {
+            number,
+            round: t,
+            from: Spot { rank: x.src, buffer: x.from.buffer, place: from },
+            to: Spot { rank: x.dst, buffer, place },
+            adds: x.reduce,
         }));
         let (who, from) = (rounds.rank_name(x.dst), rounds.rank_name(x.src));
         if let Some((place, other)) = conflict
@@ -365,30 +375,39 @@ impl<'a> Run<'a> {
             } else {
                 d.secondary(y.span, format!("{} from {}", verb(y), rounds.rank_name(y.src)))
             };
-            self.reports.push(
-                rounds.with_stack(d, x.site).help("one replacing write a round, or only reducing ones"),
-            );
+            let help = match (x.reduce, y.reduce) {
+                (false, false) => "one of them in another round, or to another place; or `reduce` in both",
+                _ => "`reduce` in both adds both; otherwise one of them in another round",
+            };
+            self.reports.push(t, rounds.with_stack(d, x.site).help(help));
         }
         if let Some((place, by)) = empty {
+            let at = Spot { rank: x.dst, buffer, place };
             let place = rounds.place_name(buffer, place, 1);
             let d =
                 Diagnostic::error("E104", format!("{from} adds into {place} of {who}, which holds nothing"))
                     .primary(x.span, format!("in round {}", t + 1));
-            let d = rounds.with_stack(self.why_empty(d, by), x.site);
-            self.reports.push(d.help("write without `reduce` the first time"));
+            let d = why_empty(self.lib, rounds, d, by, at, t, true);
+            let d = rounds.with_stack(d, x.site);
+            self.reports.push(t, d.help("write without `reduce` the first time"));
         }
         Ok(())
     }
 
-    fn why_empty(&self, d: Diagnostic, by: By) -> Diagnostic {
-        match by {
-            By::End(site) => {
-                let Some(u) = self.rounds.uses.get(site as usize) else { return d };
-                let coll = &self.lib.collective(u.coll).name.node;
-                d.secondary(u.span, format!("it held something until this {coll}, which does not promise it"))
+    /// The places of a buffer in which a rank holds something, a few of them.
+    fn held(&self, rank: u32, buffer: u32) -> Option<String> {
+        let cells = self.state.get(rank as usize)?.get(&buffer)?;
+        let mut runs: Vec<(u32, u32)> = vec![];
+        for (i, _) in cells.iter().enumerate().filter(|(_, c)| !matches!(c.holds, Holds::Nothing)) {
+            match runs.last_mut() {
+                Some(r) if r.0 + r.1 == i as u32 => r.1 += 1,
+                _ => runs.push((i as u32, 1)),
             }
-            By::Start | By::Transfer(_) => d.note("nothing was written there before"),
         }
+        let names: Vec<String> =
+            runs.iter().take(4).map(|r| self.rounds.place_name(buffer, r.0, r.1)).collect();
+        let more = if runs.len() > 4 { ", .." } else { "" };
+        (!names.is_empty()).then(|| format!("{}{more}", names.join(", ")))
     }
 
     /// The comparison with the promise of the call.
@@ -430,13 +449,13 @@ impl<'a> Run<'a> {
     }
 
     /// Who holds a contribution now.
-    fn holders(&self, (key, of): Contribution) -> Vec<(u32, u32, u32)> {
+    fn holders(&self, (key, of): Contribution) -> Vec<Spot> {
         let mut out = vec![];
         for (rank, buffers) in self.state.iter().enumerate() {
             for (&buffer, cells) in buffers {
                 for (place, cell) in cells.iter().enumerate() {
                     if matches!(&cell.holds, Holds::Sum(b) if b.count(key, of) > 0) {
-                        out.push((rank as u32, buffer, place as u32));
+                        out.push(Spot { rank: rank as u32, buffer, place: place as u32 });
                     }
                 }
             }

@@ -26,9 +26,10 @@ fn messages(name: &str, text: &str) -> String {
         let alg = *world.lib.algorithms_in(file).last().unwrap();
         let call = Call { alg, sizes: numbers(sizes), root, args: vec![] };
         let limits = Limits { transfers: 10_000, atoms: 4096, steps: 100_000, depth: 16 };
-        match Verifier::new(&world.lib, limits).verify(&call) {
+        let mut verifier = Verifier::new(&world.lib, limits);
+        match verifier.verify(&call) {
             Ok(_) => panic!("{name}: no error"),
-            Err(d) => found.extend(d),
+            Err(d) => found.extend(verifier.advised(d)),
         }
     }
     assert!(found.has_errors(), "{name}: no error");

@@ -3,7 +3,7 @@
 //! Rounds of right algorithms are damaged (drop, duplicate, retarget, shift, flip reduce, swap rounds); the
 //! oracle runs them on random 64-bit words, with sums that wrap, and knows the result of each collective by hand.
 //! Whatever it finds right must be accepted and whatever it finds wrong rejected. The two share no code but the
-//! data of the rounds.
+//! data of the rounds. What a message about a mutant names is compared with what was damaged.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -95,6 +95,11 @@ fn is_right(r: &Rounds, coll: &str, root: u32) -> bool {
 
 /// Damages rounds in a way `seed` chooses; `None` where that changes nothing.
 fn damage(r: &Rounds, seed: u64) -> Option<Rounds> {
+    Some(damage_at(r, seed)?.0)
+}
+
+/// The same, with the rounds (from 0) and the transfer that were damaged.
+fn damage_at(r: &Rounds, seed: u64) -> Option<(Rounds, [usize; 2], Transfer)> {
     let mut out = r.clone();
     let p = r.ranks();
     let at: Vec<(usize, usize)> =
@@ -103,12 +108,14 @@ fn damage(r: &Rounds, seed: u64) -> Option<Rounds> {
     let pick = mix(seed ^ 1);
     let other = |not: u32| (not + 1 + (pick % u64::from(p - 1)) as u32) % p;
     let x: &mut Transfer = &mut out.rounds[t][i];
+    let (hit, mut also) = (x.clone(), t);
     match seed % 8 {
         0 => drop(out.rounds[t].remove(i)),
         1 => {
             let copy = x.clone();
             let to = (pick % out.rounds.len() as u64) as usize;
             out.rounds[to].push(copy);
+            also = to;
         }
         2 if p > 1 => x.dst = other(x.dst),
         3 if p > 1 => x.src = other(x.src),
@@ -126,10 +133,56 @@ fn damage(r: &Rounds, seed: u64) -> Option<Rounds> {
         7 => {
             let to = (pick % out.rounds.len() as u64) as usize;
             out.rounds.swap(t, to);
+            also = to;
         }
         _ => return None,
     }
-    (out != *r).then_some(out)
+    (out != *r).then_some((out, [t, also], hit))
+}
+
+/// How well messages say what was damaged.
+#[derive(Default, Debug)]
+struct Aim {
+    messages: usize,
+    /// The first place they point at is the statement that was damaged.
+    statement: usize,
+    /// They name a rank of the transfer that was damaged,
+    rank: usize,
+    /// its round,
+    round: usize,
+    /// or both.
+    both: usize,
+}
+
+impl Aim {
+    /// LANGUAGE 3: rank, chunk and statement in every message; how often those of the damage.
+    fn count(&mut self, world: &World, r: &Rounds, d: &kbc_diag::Diagnostics, at: [usize; 2], x: &Transfer) {
+        let text = world.show(d);
+        let first = &d.list[0];
+        let at_the_end = d.list.iter().filter(|e| e.code.starts_with("E11")).count();
+        assert!(at_the_end == 0 || d.list.len() == 1, "more than one cause is told:\n{text}");
+        assert!(first.title.contains("rank ") && first.title.contains('['), "no rank or no chunk:\n{text}");
+        assert!(!first.span().is_none(), "no statement:\n{text}");
+        self.messages += 1;
+        self.statement += usize::from(first.span() == x.span);
+        let has = |word: &str| {
+            text.match_indices(word)
+                .any(|(i, _)| !text[i + word.len()..].starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let named = |rank: u32| {
+            let name = r.rank_name(rank);
+            has(name.strip_prefix("rank ").unwrap_or(&name))
+        };
+        let rank = named(x.src) || named(x.dst);
+        let round = at.iter().any(|t| has(&format!("round {}", t + 1)));
+        self.rank += usize::from(rank);
+        self.round += usize::from(round);
+        self.both += usize::from(rank && round);
+    }
+
+    fn percent(&self, n: usize) -> usize {
+        100 * n / self.messages.max(1)
+    }
 }
 
 #[test]
@@ -162,6 +215,7 @@ fn mutants_are_rejected_or_right() {
         ("all_gather", "pat", &[6]),
     ];
     let (mut rejected, mut equal) = (0, 0);
+    let mut aim = Aim::default();
     for (coll, name, sizes) in cases {
         let mut call = world.call(coll, name, sizes, None);
         if world.is_rooted(&call) {
@@ -176,7 +230,7 @@ fn mutants_are_rejected_or_right() {
         assert!(check(&world.lib, &right).is_ok());
         for seed in 0..160 {
             let seed = (mix(seed) & !7) | (seed % 8);
-            let Some(mutant) = damage(&right, seed) else { continue };
+            let Some((mutant, rounds, hit)) = damage_at(&right, seed) else { continue };
             // With the contracts of the applies inside, the check is stricter, never less strict.
             if check(&world.lib, &mutant).is_err()
                 && let Some(inlined) = damage(&whole, seed)
@@ -191,6 +245,7 @@ fn mutants_are_rejected_or_right() {
                 (true, Ok(())) => equal += 1,
                 (false, Err(d)) => {
                     assert!(d.has_errors());
+                    aim.count(&world, &mutant, d, rounds, &hit);
                     rejected += 1;
                 }
                 (true, Err(d)) => panic!("{coll} {name}, seed {seed}: right, but\n{}", world.show(d)),
@@ -199,6 +254,12 @@ fn mutants_are_rejected_or_right() {
         }
     }
     assert!(rejected > 2500, "{rejected} rejected, {equal} equal");
+    // What a message points at and names is what was damaged.
+    let rates = [aim.statement, aim.rank, aim.round, aim.both].map(|n| aim.percent(n));
+    assert!(
+        rates[0] >= 80 && rates[1] >= 95 && rates[2] >= 75 && rates[3] >= 75,
+        "percent {rates:?} of {aim:?}"
+    );
     // True equivalents exist: a ring whose first hop jumps over a rank, rounds that may be swapped.
     assert!((100..600).contains(&equal), "{rejected} rejected, {equal} equal");
 }

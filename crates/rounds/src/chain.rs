@@ -1,0 +1,170 @@
+//! The ways of one contribution through the rounds, from who had it first to where it is.
+//!
+//! Owns what a run that watches one contribution writes down (every step and every loss), the ways to a place that
+//! follow from it, and their words. Whether anything is wrong is `meaning`'s, what to say about it `blame`'s.
+
+use kbc_diag::{Diagnostic, Span};
+
+use crate::meaning::{By, Contribution, key_bases, transfer_at};
+use crate::rounds::Rounds;
+
+/// How many steps of a way are written out; of a longer one the first and the last few.
+const MOST_STEPS: usize = 8;
+
+/// A place of a rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Spot {
+    pub rank: u32,
+    pub buffer: u32,
+    pub place: u32,
+}
+
+/// A transfer that carried the contribution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hop {
+    /// The transfer, counted over all rounds.
+    pub number: u32,
+    /// Its round, from 0.
+    pub round: u32,
+    pub from: Spot,
+    pub to: Spot,
+    /// Added to what was there; otherwise that is gone.
+    pub adds: bool,
+}
+
+/// A place lost the contribution: overwritten in this round, or forgotten by a promise before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    /// From 0.
+    pub round: u32,
+    pub at: Spot,
+    pub by: By,
+}
+
+/// What became of one contribution.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Track {
+    pub hops: Vec<Hop>,
+    pub losses: Vec<Loss>,
+    /// Where it is at the end.
+    pub holders: Vec<Spot>,
+}
+
+/// Where a contribution is at first.
+pub(crate) fn origin(rounds: &Rounds, (key, rank): Contribution) -> Spot {
+    let bases = key_bases(rounds);
+    let buffer = bases.iter().rposition(|&b| b <= key).unwrap_or_default();
+    let place = key - bases.get(buffer).copied().unwrap_or_default();
+    Spot { rank, buffer: buffer as u32, place }
+}
+
+impl Track {
+    /// The ways by which the contribution came to a place, by transfers up to number `last`: at most `most`, those
+    /// with the latest last step first. A way without steps: it was there from the start.
+    pub fn ways(&self, first: Spot, to: Spot, last: u32, most: usize) -> Vec<Vec<Hop>> {
+        let mut out = vec![];
+        self.back(first, to, u32::MAX, last, most, &mut vec![], &mut out);
+        out
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a walk back with what it has gathered")]
+    fn back(
+        &self,
+        first: Spot,
+        at: Spot,
+        before: u32,
+        last: u32,
+        most: usize,
+        steps: &mut Vec<Hop>,
+        out: &mut Vec<Vec<Hop>>,
+    ) {
+        // What was there before the last loss is gone. A promise forgets before the transfers of its round.
+        let lost = self.losses.iter().rev().find(|l| match l.by {
+            By::Transfer(n) => l.at == at && l.round < before && n <= last,
+            By::Start | By::End(_) => l.at == at && l.round <= before,
+        });
+        let kept = |h: &&Hop| match lost {
+            None => true,
+            Some(Loss { by: By::Transfer(n), .. }) => h.number > *n,
+            Some(l) => h.round >= l.round,
+        };
+        let arrivals = self.hops.iter().rev().filter(|h| h.to == at && h.round < before && h.number <= last);
+        for h in arrivals.take_while(kept) {
+            if out.len() >= most {
+                return;
+            }
+            steps.push(*h);
+            self.back(first, h.from, h.round, u32::MAX, most, steps, out);
+            steps.pop();
+            if !h.adds {
+                return;
+            }
+        }
+        if lost.is_none() && at == first && out.len() < most {
+            out.push(steps.iter().rev().copied().collect());
+        }
+    }
+
+    /// The step that brought it to a place first, at or after a round.
+    pub fn arrives(&self, at: Spot, from: u32) -> Option<&Hop> {
+        self.hops.iter().find(|h| h.to == at && h.round >= from)
+    }
+}
+
+/// `rank r=3 -> r=0 (round 1) -> r=1 (round 2)`; the place is named where it changes.
+pub(crate) fn words(rounds: &Rounds, first: Spot, way: &[Hop]) -> String {
+    let mut out = rounds.rank_name(first.rank);
+    if way.is_empty() {
+        return format!("{out} has it from the start");
+    }
+    for (i, h) in way.iter().enumerate() {
+        if way.len() > MOST_STEPS && i == MOST_STEPS / 2 {
+            out += &format!(" -> .. {} more ..", way.len() - MOST_STEPS);
+        }
+        if way.len() > MOST_STEPS && (MOST_STEPS / 2..way.len() - MOST_STEPS / 2).contains(&i) {
+            continue;
+        }
+        let name = rounds.rank_name(h.to.rank);
+        let name = name.strip_prefix("rank ").unwrap_or(&name);
+        let moved = (h.from.buffer, h.from.place) != (h.to.buffer, h.to.place);
+        let place = if moved {
+            format!(" in {}", rounds.place_name(h.to.buffer, h.to.place, 1))
+        } else {
+            String::new()
+        };
+        out += &format!(" -> {name}{place} (round {})", h.round + 1);
+    }
+    out
+}
+
+/// Points at the statements of a way, except those the message points at already.
+pub(crate) fn point(rounds: &Rounds, mut d: Diagnostic, way: &[Hop], what: &str) -> Diagnostic {
+    let mut spans: Vec<(Span, Vec<u32>)> = vec![];
+    for h in way {
+        let Some((t, x)) = transfer_at(rounds, h.number) else { continue };
+        // Of what an apply does the apply is pointed at.
+        let span = rounds.stack(x.site).last().map_or(x.span, |u| u.span);
+        match spans.iter_mut().find(|s| s.0 == span) {
+            Some(s) if s.1.contains(&(t + 1)) => {}
+            Some(s) => s.1.push(t + 1),
+            None => spans.push((span, vec![t + 1])),
+        }
+    }
+    for (span, at) in spans {
+        if d.labels.iter().all(|l| l.span != span) {
+            d = d.secondary(span, format!("{what}: {}", in_rounds(&at)));
+        }
+    }
+    d
+}
+
+/// `round 1`, `rounds 1, 2 and 4`, `rounds 1, 2, 3, ..`
+pub(crate) fn in_rounds(at: &[u32]) -> String {
+    let names: Vec<String> = at.iter().map(u32::to_string).collect();
+    match names.as_slice() {
+        [one] => format!("round {one}"),
+        [all @ .., last] if names.len() <= 4 => format!("rounds {} and {last}", all.join(", ")),
+        [first, second, third, ..] => format!("rounds {first}, {second}, {third}, .."),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,112 @@
+//! Words for what goes wrong inside a round: E101..E104. Who finds it is `meaning`.
+//!
+//! Owns the list of such faults (the first round that has any is told, what follows from it is not), and why a place
+//! holds nothing: it is written later, in the same round, never, or an apply did not promise it.
+
+use kbc_diag::{Diagnostic, Diagnostics};
+
+use crate::chain::Spot;
+use crate::library::Library;
+use crate::meaning::By;
+use crate::rounds::{Rounds, Transfer};
+
+/// How many different messages are printed.
+const MOST: usize = 3;
+
+/// Faults of the first round that has any, the same statement's only once.
+#[derive(Default)]
+pub(crate) struct Reports {
+    round: u32,
+    found: Vec<(Diagnostic, usize)>,
+    later: usize,
+}
+
+impl Reports {
+    /// Adds a fault of a round (from 0); rounds come in order.
+    pub fn push(&mut self, round: u32, d: Diagnostic) {
+        if self.found.is_empty() {
+            self.round = round;
+        }
+        if self.round != round {
+            self.later += 1;
+            return;
+        }
+        let full = self.found.len() >= MOST;
+        let known = self.found.iter().any(|(e, _)| e.span() == d.span());
+        match self.found.iter_mut().find(|(e, _)| e.code == d.code && e.span() == d.span()) {
+            Some(same) => same.1 += 1,
+            // A transfer that neither reads nor adds to anything has one fault.
+            None if known => {}
+            None if full => self.later += 1,
+            None => self.found.push((d, 0)),
+        }
+    }
+
+    /// The messages, if there are any.
+    pub fn finish(self) -> Result<(), Diagnostics> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        let mut out = Diagnostics::new();
+        let last = self.found.len() - 1;
+        for (i, (mut d, same)) in self.found.into_iter().enumerate() {
+            if same > 0 {
+                d = d.note(format!("and {same} more like this in the same round, at other ranks or places"));
+            }
+            if i == last && self.later > 0 {
+                d = d.note(format!("and {} more in later rounds, which may follow from this", self.later));
+            }
+            out.push(d);
+        }
+        Err(out)
+    }
+}
+
+/// The first transfer at or after a round that writes a place.
+fn next_write(rounds: &Rounds, from: u32, at: Spot) -> Option<(u32, &Transfer)> {
+    rounds.transfers().find(|(t, x)| {
+        *t >= from && x.dst == at.rank && x.to.buffer == at.buffer && x.to.places().any(|p| p == at.place)
+    })
+}
+
+/// Why a place that transfer `x` of round `t` (from 0) reads or adds to holds nothing.
+pub(crate) fn why_empty(
+    lib: &Library,
+    rounds: &Rounds,
+    d: Diagnostic,
+    by: By,
+    at: Spot,
+    t: u32,
+    adds: bool,
+) -> Diagnostic {
+    if let By::End(site) = by
+        && let Some(u) = rounds.uses.get(site as usize)
+    {
+        let coll = &lib.collective(u.coll).name.node;
+        return d
+            .secondary(u.span, format!("it held something until this {coll}, which does not promise it"));
+    }
+    let place = rounds.place_name(at.buffer, at.place, 1);
+    let who = rounds.rank_name(at.rank);
+    // A write that adds cannot be what fills the place.
+    let write = next_write(rounds, t, at).filter(|(_, x)| !x.reduce && !adds);
+    match write {
+        Some((later, x)) if later == t && x.src == at.rank => {
+            d.note(format!("it is the very place it writes to: {place} of {who}"))
+        }
+        Some((later, x)) if later == t => d.note(format!(
+            "{} writes {place} of {who} in this very round: a round reads what was there before it",
+            rounds.rank_name(x.src)
+        )),
+        Some((later, x)) => {
+            let text = format!("{} writes {place} of {who} in round {}", rounds.rank_name(x.src), later + 1);
+            if d.labels.iter().any(|l| l.span == x.span) {
+                d.note(format!("only later {text}, by the same statement"))
+            } else {
+                d.secondary(x.span, format!("too late: {text}"))
+            }
+        }
+        None if adds => d.note(format!("nothing was written to {place} of {who} before")),
+        None => d.note(format!("nothing is ever written to {place} of {who}")),
+    }
+}

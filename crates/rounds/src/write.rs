@@ -1,0 +1,117 @@
+//! Expressions as text, with no more brackets than they need.
+
+use crate::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
+
+/// An expression as the language writes it.
+pub fn expr(e: &Expr) -> String {
+    let mut out = String::new();
+    put(e, 0, &mut out);
+    out
+}
+
+/// The sign of an operator and how strongly it binds.
+fn sign(op: BinaryOp) -> (&'static str, u8) {
+    match op {
+        BinaryOp::Or => ("||", 1),
+        BinaryOp::And => ("&&", 2),
+        BinaryOp::Eq => ("==", 3),
+        BinaryOp::Ne => ("!=", 3),
+        BinaryOp::Lt => ("<", 3),
+        BinaryOp::Le => ("<=", 3),
+        BinaryOp::Gt => (">", 3),
+        BinaryOp::Ge => (">=", 3),
+        BinaryOp::BitOr => ("|", 4),
+        BinaryOp::BitXor => ("^", 5),
+        BinaryOp::BitAnd => ("&", 6),
+        BinaryOp::Shl => ("<<", 7),
+        BinaryOp::Shr => (">>", 7),
+        BinaryOp::Add => ("+", 8),
+        BinaryOp::Sub => ("-", 8),
+        BinaryOp::Mul => ("*", 9),
+        BinaryOp::Div => ("/", 9),
+        BinaryOp::Rem => ("%", 9),
+    }
+}
+
+/// How strongly a unary operator binds.
+const UNARY: u8 = 10;
+
+fn put(e: &Expr, outside: u8, out: &mut String) {
+    match &e.kind {
+        ExprKind::Int(i) => *out += &i.to_string(),
+        ExprKind::Float(f) => *out += &f.to_string(),
+        ExprKind::Bool(b) => *out += &b.to_string(),
+        ExprKind::Name(n) => *out += n,
+        ExprKind::Call(f, args) => {
+            *out += &f.node;
+            list(args, out);
+        }
+        ExprKind::Tuple(parts) => list(parts, out),
+        ExprKind::Unary(op, a) => {
+            *out += if *op == UnaryOp::Neg { "-" } else { "!" };
+            put(a, UNARY, out);
+        }
+        ExprKind::Binary(op, a, b) => {
+            let (text, binds) = sign(*op);
+            // `1 << (k + 1)` and `(r ^ d) + 1` keep brackets that only experts leave out.
+            let brackets = binds < outside || (matches!(outside, 5..=7) && binds > outside);
+            if brackets {
+                out.push('(');
+            }
+            put(a, binds, out);
+            *out += &format!(" {text} ");
+            put(b, binds + 1, out);
+            if brackets {
+                out.push(')');
+            }
+        }
+        ExprKind::If(c, a, b) => {
+            *out += "if ";
+            put(c, 0, out);
+            *out += " { ";
+            put(a, 0, out);
+            *out += " } else { ";
+            put(b, 0, out);
+            *out += " }";
+        }
+        ExprKind::Error => *out += "?",
+    }
+}
+
+fn list(parts: &[Expr], out: &mut String) {
+    out.push('(');
+    for (i, p) in parts.iter().enumerate() {
+        if i > 0 {
+            *out += ", ";
+        }
+        put(p, 0, out);
+    }
+    out.push(')');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kbc_diag::Span;
+
+    fn at(kind: ExprKind) -> Expr {
+        Expr { kind, span: Span::NONE }
+    }
+
+    fn two(op: BinaryOp, a: Expr, b: Expr) -> Expr {
+        at(ExprKind::Binary(op, Box::new(a), Box::new(b)))
+    }
+
+    #[test]
+    fn brackets_where_they_are_needed() {
+        let n = |s: &str| at(ExprKind::Name(s.into()));
+        let one = || at(ExprKind::Int(1));
+        let minus = |a, b| two(BinaryOp::Sub, a, b);
+        assert_eq!(expr(&minus(minus(n("r"), n("s")), one())), "r - s - 1");
+        assert_eq!(expr(&minus(n("r"), minus(n("s"), one()))), "r - (s - 1)");
+        assert_eq!(expr(&two(BinaryOp::Mul, minus(n("r"), one()), n("w"))), "(r - 1) * w");
+        let shift = two(BinaryOp::Shl, one(), minus(n("k"), one()));
+        assert_eq!(expr(&two(BinaryOp::BitXor, n("r"), shift)), "r ^ (1 << (k - 1))");
+        assert_eq!(expr(&at(ExprKind::Unary(UnaryOp::Neg, Box::new(minus(n("r"), one()))))), "-(r - 1)");
+    }
+}
