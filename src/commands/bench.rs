@@ -68,20 +68,21 @@ fn select(session: &mut Session, args: &BenchSelect) -> Outcome {
 
 fn human(found: &Found) -> String {
     let mut out = format!("seed {}, {} points\n", found.seed, found.points);
-    let mut rows: BTreeMap<&str, (usize, usize, f64, f64, BTreeMap<&str, usize>)> = BTreeMap::new();
+    let mut rows: BTreeMap<&str, Vec<&Choice>> = BTreeMap::new();
     for c in &found.choices {
-        let row = rows.entry(&c.point.collective).or_default();
-        row.0 += 1;
-        row.1 += usize::from(c.ratio() <= ALLOWED);
-        row.2 = row.2.max(c.ratio());
-        row.3 = row.3.max(c.model_ratio());
-        *row.4.entry(&c.best.0).or_default() += 1;
+        rows.entry(&c.point.collective).or_default().push(c);
     }
     out += "collective       points  within 5 %   worst  model alone  fastest, and how often\n";
-    for (name, (points, within, worst, model, best)) in rows {
+    for (name, list) in rows {
+        let within = list.iter().filter(|c| c.ratio() <= ALLOWED).count();
+        let worst = list.iter().map(|c| c.ratio()).fold(1.0, f64::max);
+        let model = list.iter().map(|c| c.model_ratio()).fold(1.0, f64::max);
+        let mut best: BTreeMap<&str, usize> = BTreeMap::new();
+        list.iter().for_each(|c| *best.entry(&c.best.0).or_default() += 1);
         let mut best: Vec<(&str, usize)> = best.into_iter().collect();
         best.sort_by_key(|(name, n)| (std::cmp::Reverse(*n), *name));
         let best: Vec<String> = best.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        let points = list.len();
         out +=
             &format!("{name:<16} {points:>6} {within:>11} {worst:>7.3} {model:>12.3}  {}\n", best.join(", "));
     }

@@ -229,7 +229,7 @@ fn said(source: &Source, algo: &Algo) -> Outcome<Said> {
                 let mut d =
                     Diagnostic::error("E413", format!("an imported schedule has no parameter `{name}`"))
                         .note(format!("its parameters: {}", NAMES.join(", ")));
-                if let Some(near) = nearest(&name, NAMES.into_iter()) {
+                if let Some(near) = nearest(&name, NAMES) {
                     d = d.help(format!("did you mean `{near}`?"));
                 }
                 return Err(d.into());
@@ -356,7 +356,7 @@ fn post(session: &mut Session, path: &str, algo: &Algo, options: &Options) -> Ou
         return Err(Diagnostic::error("E387", text).primary(decl.span, "declared here").note(how).into());
     }
     let blocks = promise.buffers.iter().any(|b| b.blocks);
-    if blocks && algo.chunks % algo.ranks() != 0 {
+    if blocks && !algo.chunks.is_multiple_of(algo.ranks()) {
         let text = format!("{} chunks are not a block for each of {} ranks", algo.chunks, algo.ranks());
         return Err(Diagnostic::error("E387", text).primary(decl.span, "declared with blocks here").into());
     }

@@ -165,9 +165,12 @@ pub fn mutant(module: &Module, m: &Mutation, rank: Option<u64>) -> Module {
     Module { body, ..module.clone() }
 }
 
+/// A mutation by number, in one rank alone where one is named.
+type Pick = (usize, Option<u64>);
+
 /// Which mutations are taken: from each kind of change in turn, so that rare ones come too.
 fn draw(s: &Schedule, all: &[Mutation], quota: Option<usize>, rng: &mut Rng) -> Vec<(usize, Option<u64>)> {
-    let mut classes: BTreeMap<(Operator, Target), Vec<(usize, Option<u64>)>> = BTreeMap::new();
+    let mut classes: BTreeMap<(Operator, Target), Vec<Pick>> = BTreeMap::new();
     for (i, m) in all.iter().enumerate() {
         let list = classes.entry(m.class()).or_default();
         list.push((i, None));

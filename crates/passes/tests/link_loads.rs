@@ -103,8 +103,11 @@ fn loads(world: &World, algorithm: &str, sizes: &[u64], grid: Grid<'_>) -> (Rati
     (of(lockstep), of(total.values().copied().max().unwrap_or(0)))
 }
 
+/// An algorithm, and what it puts on the busiest link, as a fraction.
+type Load = (&'static str, (u64, u64));
+
 /// Machine, shape of the call, then algorithms with the load of the busiest link, summed over rounds; all_reduce.
-const TABLE: &[(&str, &[u64], &[(&str, (u64, u64))])] = &[
+const TABLE: &[(&str, &[u64], &[Load])] = &[
     (
         "ring",
         &[8],

@@ -51,10 +51,11 @@ pub(super) fn run(step: &Step<'_>, x: &Value, c: &Collective) -> Result<Value, D
         for b in &blocks {
             for (o, i, j) in every(outer, len, inner) {
                 let to = place(o, m, b.to, i, j);
-                let items = b.from.iter().map(|f| place(o, n, *f, i, j)).map(|k| (values[k], x.t.bound[k]));
+                let mut items =
+                    b.from.iter().map(|f| place(o, n, *f, i, j)).map(|k| (values[k], x.t.bound[k]));
                 (out[to], bound[to]) = match b.reduces {
                     true => integers(red, &items.collect::<Vec<_>>()),
-                    false => items.last().unwrap_or((0, 0.0)),
+                    false => items.next_back().unwrap_or((0, 0.0)),
                 };
             }
         }

@@ -37,8 +37,11 @@ enum Joined {
 /// Joins of inner nodes that were made lately: the ranks below one parent all join the same parts.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    list: Vec<Option<(Arc<Node>, Arc<Node>, Joined)>>,
+    list: Vec<Option<Made>>,
 }
+
+/// Two nodes and what their join is.
+type Made = (Arc<Node>, Arc<Node>, Joined);
 
 impl Recent {
     /// Places for joins to be remembered in.

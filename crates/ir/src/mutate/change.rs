@@ -207,7 +207,7 @@ fn reference(s: &Schedule, r: &Region, x: &mut Ref, kind: Kind) -> Option<()> {
             *slot = match kind {
                 Kind::Slot(_) => next(slot, slots),
                 Kind::SlotOneRing(_) if slot.mentions(CALL) => {
-                    slot.subst(&|n| (n == CALL).then(|| Expr::Int(0)))
+                    slot.subst(&|n| (n == CALL).then_some(Expr::Int(0)))
                 }
                 Kind::SlotShared(_) => {
                     Expr::bin(BinOp::Mul, Expr::bin(BinOp::Div, slot.clone(), Expr::Int(2)), Expr::Int(2))
@@ -273,7 +273,7 @@ fn throughout(s: &Schedule, kind: Kind) -> Schedule {
                         if let Ref::Slot { window, slot } = side
                             && window.0 == x
                         {
-                            *slot = slot.subst(&|n| (n == CALL).then(|| Expr::Int(0)));
+                            *slot = slot.subst(&|n| (n == CALL).then_some(Expr::Int(0)));
                         }
                     }
                 }

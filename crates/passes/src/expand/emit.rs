@@ -14,11 +14,14 @@ use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::schedule::{OperandId, Point, Ref, SOp, SStmt, WindowId, subst_stmts};
 use kbc_ir::types::ReduceOp;
 
+/// An operand, and its largest chunks as (chunks, of).
+pub(super) type Fits = (u32, Vec<(i64, i64)>);
+
 /// A window to be: its slots, and the chunks that have to fit into one.
 pub(super) struct WindowDraft {
     pub(super) slots: i64,
     /// Operand and largest chunk as (chunks, of).
-    pub(super) fits: (u32, Vec<(i64, i64)>),
+    pub(super) fits: Fits,
     pub(super) span: Span,
     /// Where slots go round: the neighbour, the messages to it so far, and the loops they are in.
     pub(super) round: Option<Rotation>,
@@ -355,7 +358,7 @@ impl Emitter<'_, '_> {
         t: &Transfer,
         k: i64,
         numbers: Numbers,
-        (fits, loops): ((u32, Vec<(i64, i64)>), &[Gen]),
+        (fits, loops): (Fits, &[Gen]),
         peer: &[Expr],
     ) -> Res<(usize, Numbers)> {
         let no = |why: &str| Err(super::options::refused("slots", t.span, why).into_stop());
