@@ -495,7 +495,15 @@ fn shifted(e: &Expr, by: i64) -> Expr {
                 let k = if *op == BinaryOp::Add { k } else { k.saturating_neg() };
                 plus(a, k.saturating_add(by))
             }
-            _ => plus(e, by),
+            // One less than `r + 1 - s` is `r - s`.
+            _ => match a.kind {
+                ExprKind::Binary(BinaryOp::Add | BinaryOp::Sub, _, ref k)
+                    if matches!(k.kind, ExprKind::Int(_)) =>
+                {
+                    Expr { kind: ExprKind::Binary(*op, Box::new(shifted(a, by)), b.clone()), span: e.span }
+                }
+                _ => plus(e, by),
+            },
         },
         _ => plus(e, by),
     }
