@@ -53,15 +53,16 @@ fn put(e: &Expr, outside: u8, out: &mut String) {
         }
         ExprKind::Binary(op, a, b) => {
             let (text, binds) = sign(*op);
-            // `1 << (k + 1)` and `(r ^ d) + 1` keep brackets that only experts leave out.
-            let brackets = binds < outside || (matches!(outside, 5..=7) && binds > outside);
-            if brackets {
+            if binds < outside {
                 out.push('(');
             }
-            put(a, binds, out);
+            // `1 << (k + 1)` and `(r + d) ^ 1` keep brackets that only experts leave out.
+            let shifts = (5..=7).contains(&binds);
+            let same = matches!(&a.kind, ExprKind::Binary(o, ..) if o == op);
+            put(a, if shifts && !same { UNARY } else { binds }, out);
             *out += &format!(" {text} ");
-            put(b, binds + 1, out);
-            if brackets {
+            put(b, if shifts { UNARY } else { binds + 1 }, out);
+            if binds < outside {
                 out.push(')');
             }
         }
