@@ -3,11 +3,13 @@
 /// The reason of a code, in one sentence.
 pub fn why(code: &str) -> &'static str {
     match code {
-        "E304" => "what is out of bounds is refused where it stands, also where nothing is moved",
-        "E329" => {
-            "a signal that nobody waits for, or that nobody gives, is no schedule: the verifier refuses it"
+        "E302" | "E303" | "E304" | "E305" => {
+            "what has no meaning on some rank is refused where it stands, also where nothing is moved"
         }
         "E328" => "a constant that names no chunk, slot or counter is refused where it stands",
+        "E329" => {
+            "a signal with one side only, or an event recorded twice: the verifier refuses what need not be run"
+        }
         "E340" => "a wait is behind what it waits for in this call, and no call to come may be what it needs",
         "E341" | "E342" | "E343" => {
             "the proof is for every number of elements and every input: with these few, two cuts of a line are the same, or \
@@ -17,20 +19,29 @@ pub fn why(code: &str) -> &'static str {
             "what holds nothing is read; what comes of it reaches no result here, and that is not promised"
         }
         "E345" => {
-            "the release is missing that the device needs before a peer, or the host, may look; the host of a simulation is never late"
+            "the release is missing that the device needs before a peer, or the host, may look: the host of a simulation is \
+             never late, and the elements of a barrier are the same in every call"
         }
-        "E346" => "the acquire is missing that the device needs; what is read stale is not used again here",
+        "E346" => {
+            "the acquire is missing that the device needs: what is read stale is not used again, or is a barrier's, of which \
+             the order counts and not the elements"
+        }
         "E347" => {
-            "it is read before anything says that it is there; here it is not used again, or the same was there before"
+            "it is read before anything says that it is there: it is not used again, or the same was there before, as in a \
+             barrier, of which the order counts and not the elements"
         }
-        "E348" => "two writes to the same elements are under way at once; here both bring the same",
+        "E348" => "two writes to the same elements are under way at once: here both bring the same",
         "E349" => {
-            "it is overwritten before anything says that it was read; here by the same elements, or it is not used again"
+            "it is overwritten before anything says that it was read: by the same elements, as in a barrier, or it is not \
+             used again"
         }
-        "E350" => "a transfer still reads or writes what is used; here the elements are the same",
+        "E350" => "a transfer still reads or writes what is used: here the elements are the same",
         "E351" => "two ranks add to one counter, so that a wait does not know of whom it hears",
-        "E352" => "the counter grows without end while nobody waits for all of it",
-        "E353" => "the counter does not keep pace with what is waited for, call after call",
+        "E352" => "the counter would leave its 32 bits, after more calls than are run",
+        "E353" => {
+            "the counter gains on what is waited for, call after call: the wait waits for nothing, and another one happens to order the same"
+        }
+        "E356" => "both ends of a queue must move the same sizes in the same order",
         _ => "refused where it stands",
     }
 }
