@@ -11,6 +11,7 @@ use kbc_frontend::load::Loaded;
 use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_frontend::machine;
 use kbc_ir::Module;
+use kbc_ir::topology::Shape;
 use kbc_passes::PassCx;
 use kbc_passes::pipeline::Pipeline;
 use kbc_passes::select::{Selection, Verdict};
@@ -82,14 +83,14 @@ pub fn point(seed: u64, k: u64) -> Point {
         2 | 3 => vec![side(&mut rng, 8.0), side(&mut rng, 8.0)],
         _ => vec![side(&mut rng, 4.0), side(&mut rng, 4.0), side(&mut rng, 4.0)],
     };
-    let kind = match (sides.len(), rng.below(2)) {
-        (1, 0) => "ring",
-        (1, _) => "full",
-        (_, 0) => "torus",
-        _ => "mesh",
-    };
-    let words: Vec<String> = sides.iter().map(u64::to_string).collect();
-    let shape = format!("{kind}({})", words.join(", "));
+    let list: Vec<u32> = sides.iter().map(|s| *s as u32).collect();
+    let shape = match (&list[..], rng.below(2)) {
+        ([n], 0) => Shape::Ring(*n),
+        ([n], _) => Shape::Full(*n),
+        (_, 0) => Shape::Torus(list),
+        _ => Shape::Mesh(list),
+    }
+    .to_string();
     let (rate, latency) = (log(&mut rng, 1.0, 400.0), log(&mut rng, 50.0, 10_000.0));
     let mut machine = format!("shape: {shape}\nlink: {rate:.3} GB/s, {latency:.0} ns\n");
     if sides.len() > 1 && rng.below(2) == 0 {
@@ -125,8 +126,8 @@ fn program(p: &Point) -> String {
         _ => (format!("{n}] partial(sum@tp)"), format!("{n}] only(0@tp)"), "reduce(x, sum, to: 0, over: tp)"),
     };
     format!(
-        "topology sys = ring({})\nmesh m = sys[tp]\nprogram f(x: f32[{from}) -> f32[{to} {{ {call} }}\n",
-        p.ranks
+        "topology sys = {}\nmesh m = sys[tp]\nprogram f(x: f32[{from}) -> f32[{to} {{ {call} }}\n",
+        Shape::Full(p.ranks as u32)
     )
 }
 
