@@ -218,9 +218,8 @@ impl<'k> Body<'k> {
         if step == 0 {
             return Err(no_instruction("a loop over tiles has step 0".into()));
         }
-        let mark = self.scope.enter();
         let mut out = vec![];
-        // A total that is not short is computed once.
+        // A total that is not short is computed once, in the scope around the loop.
         let mut end = self.operand(total, ADD);
         if end.len() > 24 || end.contains('(') {
             let text = self.expr(total);
@@ -228,6 +227,7 @@ impl<'k> Body<'k> {
             out.push((0, format!("const int64_t {name} = {text};")));
             end = name;
         }
+        let mark = self.scope.enter();
         let i = self.scope.declare(pos, Range::from(0));
         out.push((0, format!("for (int64_t {i} = 0; {i} < {end}; {i} += {step}) {{")));
         let m = self.scope.declare(len, Range::of(1, i64::from(step)));

@@ -170,7 +170,16 @@ impl<'a> Builder<'a> {
         let ranks: i64 = group.sizes.iter().product();
         let blocks = promise.buffers.first().is_some_and(|b| b.sizes.len() == 2);
         let chunks = match &decl.chunks {
-            Some(e) => self.cx.eval.int(e, &env)?,
+            Some(e) => {
+                let chunks = self.cx.eval.int(e, &env)?;
+                if let Some(k) = chunks.as_int().filter(|k| *k < 1) {
+                    return Err(Diagnostic::error("E028", format!("a line cannot be cut in {k} parts"))
+                        .primary(e.span, "`chunks` at least 1")
+                        .secondary(at, "used here")
+                        .into_stop());
+                }
+                chunks
+            }
             None => Expr::Int(if blocks { ranks } else { 1 }),
         };
         let names = promise.buffers.iter().map(|b| b.name.node.clone());
