@@ -49,7 +49,7 @@ codes! {
     E031 "a member of a group that does not arrive",
     E032 "members of a group that disagree",
     // options of a `using`
-    E033 "an option of a `using` that is not there yet",
+    E033 "an option of a `using` that cannot be honoured",
     // form
     E039 "a file that is not in its one form",
     // limits

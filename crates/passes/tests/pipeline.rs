@@ -278,7 +278,7 @@ fn select_by_time_takes_the_fastest_finished_schedule() {
             .candidates
             .iter()
             .filter_map(|c| match &c.verdict {
-                Verdict::Priced(p) => Some((p.ns, c.algorithm.as_str())),
+                Verdict::Priced(p) => Some((p.simulated.expect("all are simulated"), c.algorithm.as_str())),
                 _ => None,
             })
             .collect();
