@@ -90,6 +90,8 @@ pub struct Base {
     pub alarm: Vec<&'static str>,
     /// How it misbehaves although the checker accepts it.
     pub wrong: Option<String>,
+    /// It has more events than can be run in other orders; no mutants are made of it.
+    pub too_long: bool,
     /// Mutations of it.
     pub mutations: Vec<Mutation>,
 }
@@ -233,6 +235,7 @@ fn base(subject: &Subject, settings: &Settings) -> Base {
         expected: RunResult::default(),
         alarm: vec![],
         wrong: None,
+        too_long: false,
         mutations: vec![],
     };
     let Some(s) = subject.module.schedule() else { return b };
@@ -257,11 +260,14 @@ fn base(subject: &Subject, settings: &Settings) -> Base {
         Err(why) => b.wrong = Some(why),
     }
     if b.wrong.is_none() && b.alarm.is_empty() {
-        b.wrong = match behaviour(s, &b, settings) {
-            Behaviour::Misbehaves(how) => Some(how),
-            Behaviour::Stands(_) => None,
-            Behaviour::TooLong => Some("it is too long to be run in other orders".into()),
-        };
+        match behaviour(s, &b, settings) {
+            Behaviour::Misbehaves(how) => b.wrong = Some(how),
+            Behaviour::Stands(_) => {}
+            Behaviour::TooLong => {
+                b.too_long = true;
+                b.mutations.clear();
+            }
+        }
     }
     b
 }

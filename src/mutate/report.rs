@@ -161,7 +161,7 @@ pub fn text(subjects: &[Subject], found: &Findings, r: &Row) -> String {
 /// The report of all that was found.
 pub fn report(
     subjects: &[Subject],
-    left_out: Vec<LeftOut>,
+    mut left_out: Vec<LeftOut>,
     found: &Findings,
     settings: &Settings,
 ) -> MutateReport {
@@ -170,6 +170,10 @@ pub fn report(
     let mut escaped_list: Vec<Escape> = vec![];
     let mut false_alarm_list = vec![];
     for (i, b) in found.bases.iter().enumerate() {
+        if b.too_long {
+            let why = "more events than can be run in other orders".to_owned();
+            left_out.push(LeftOut { schedule: name(i), code: "", why });
+        }
         if !b.alarm.is_empty() {
             false_alarm_list.push(Alarm { schedule: name(i), codes: b.alarm.clone() });
         } else if let Some(how) = &b.wrong {
@@ -278,7 +282,8 @@ pub fn human(r: &MutateReport) -> String {
         out += &format!("{} changes were the same on every rank and are no mutants\n", r.unchanged);
     }
     for x in &r.left_out {
-        out += &format!("no schedule: {}: {} {}\n", x.schedule, x.code, x.why);
+        let code = if x.code.is_empty() { String::new() } else { format!("{} ", x.code) };
+        out += &format!("left out: {}: {code}{}\n", x.schedule, x.why);
     }
     if r.counts.unclassified > 0 {
         out += &format!("{} are too long to be run\n", r.counts.unclassified);
