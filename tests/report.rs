@@ -22,6 +22,11 @@ fn the_page_and_the_reports_agree() {
     ] {
         scratch.write(name, &std::fs::read(root().join("tests/exec").join(from)).expect(from));
     }
+    for (name, from) in
+        [("gather.xml", "allgather_ring_8_2_1.xml"), ("hangs.xml", "send_first_simple_3_chunks.xml")]
+    {
+        scratch.write(name, &std::fs::read(root().join("tests/msccl/right").join(from)).expect(from));
+    }
     for (command, code) in [
         ("compile specs/ffn_tp.kb", 0),
         ("compile specs/all_gather.kb", 0),
@@ -37,6 +42,8 @@ fn the_page_and_the_reports_agree() {
         ("explain links specs/all_gather.kb", 0),
         ("compile specs/broadcast.kb --target a2a3", 0),
         ("compile other.kb", 1),
+        ("compile gather.xml", 0),
+        ("check hangs.xml -D bytes=48M", 1),
     ] {
         let ran = scratch.line(&format!("kbc {command} --report json"));
         assert_eq!(ran.code, code, "{command}\n{}", ran.stderr);
