@@ -10,7 +10,7 @@ use kbc_ir::name::Name;
 pub(super) fn prune(kernel: &mut Kernel) {
     let mut body = std::mem::take(&mut kernel.body);
     branches(&mut body);
-    names(&mut body, &mut vec![]);
+    names(&mut body);
     let mut uses = Uses { areas: vec![None; kernel.areas.len()], signals: vec![None; kernel.signals.len()] };
     each_op(&mut body, &mut |op| uses.note(op));
     let number = |used: &mut Vec<Option<u32>>| {
@@ -65,38 +65,41 @@ fn branches(body: &mut Vec<Stmt>) {
     *body = out;
 }
 
-/// Removes names that nothing behind them mentions; `used` is what is mentioned behind this block.
-fn names(body: &mut Vec<Stmt>, used: &mut Vec<Name>) {
-    let mut kept = vec![];
+/// Removes names that nothing behind them in their block mentions; what the block mentions of those around it.
+fn names(body: &mut Vec<Stmt>) -> Vec<Name> {
+    let (mut kept, mut used) = (vec![], vec![]);
     for mut stmt in std::mem::take(body).into_iter().rev() {
         match &mut stmt {
             Stmt::Let { name, value } => {
                 if !used.contains(name) {
                     continue;
                 }
-                note(used, value);
+                // What is in front means another value of that name.
+                used.retain(|n| n != name);
+                note(&mut used, value);
             }
             Stmt::For { lo, hi, body, .. } => {
-                note(used, lo);
-                note(used, hi);
-                names(body, used);
+                note(&mut used, lo);
+                note(&mut used, hi);
+                used.extend(names(body));
             }
             Stmt::If { cond, then, other } => {
-                note(used, cond);
-                names(then, used);
-                names(other, used);
+                note(&mut used, cond);
+                used.extend(names(then));
+                used.extend(names(other));
             }
             Stmt::Tiles { total, body, .. } => {
-                note(used, total);
-                names(body, used);
+                note(&mut used, total);
+                used.extend(names(body));
             }
-            Stmt::Op(op) => crate::family::each_of(op, &mut |e: &mut Expr| note(used, e)),
+            Stmt::Op(op) => crate::family::each_of(op, &mut |e: &mut Expr| note(&mut used, e)),
             Stmt::Note { .. } => {}
         }
         kept.push(stmt);
     }
     kept.reverse();
     *body = kept;
+    used
 }
 
 fn note(used: &mut Vec<Name>, e: &Expr) {
