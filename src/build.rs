@@ -102,18 +102,18 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
     }
     session.progress("reading");
     let (loaded, mut found) = load_parts(session, &source.file)?;
-    let (topology, machine) = match &source.topology {
+    let (topology, machine) = match &source.of.topology {
         None => (None, None),
         Some(t) => match argument(session, "<--topology>", t)? {
             Argument::Text(text, file) => (Some((text, file)), None),
             Argument::File(text, file) => (None, Some(machine::read(&text, file)?)),
         },
     };
-    let defines = defines(&source.define)?;
+    let defines = defines(&source.of.define)?;
     let options = LowerOptions {
         defines,
-        program: source.program.clone(),
-        algorithm: source.algorithm.clone(),
+        program: source.of.program.clone(),
+        algorithm: source.of.algorithm.clone(),
         topology,
         machine,
     };

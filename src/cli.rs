@@ -44,6 +44,10 @@ pub enum ColorChoice {
     Never,
 }
 
+fn at_least_one() -> clap::builder::RangedU64ValueParser<usize> {
+    clap::builder::RangedU64ValueParser::new().range(1..)
+}
+
 /// The last value of a flag among the words of a command line, which need not be right otherwise.
 fn said<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
     let mut at = words.iter().take_while(|w| *w != "--");
@@ -134,12 +138,10 @@ pub enum Command {
     Mutate(Mutate),
 }
 
-/// What is compiled.
-#[derive(Args, Debug, Clone)]
-pub struct Source {
-    /// A `.kb` file, or an MSCCL schedule (`.xml`); `-` is standard input.
-    pub file: String,
-    /// Overrides a parameter: `-D tp=8`.
+/// What of a file is meant, and with which values.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Selection {
+    /// Overrides a parameter: `-D tp=8`; where algorithms are checked `-D p=8`, the number of ranks.
     #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]
     pub define: Vec<String>,
     /// Replaces the shape of the program's topology: `torus(2,3)`; or a machine file, `machine.yaml`.
@@ -148,9 +150,31 @@ pub struct Source {
     /// The program to take, if the file has several.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub program: Option<String>,
-    /// The algorithm to take as program, if the file has no program and several algorithms.
+    /// The algorithm to take as program, if the file has no program and several algorithms; to check, those of that name.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub algorithm: Option<String>,
+}
+
+impl Selection {
+    /// The flags that were given, for places where one means nothing.
+    pub fn given(&self) -> [(&'static str, bool); 4] {
+        [
+            ("-D", !self.define.is_empty()),
+            ("--topology", self.topology.is_some()),
+            ("--program", self.program.is_some()),
+            ("--algorithm", self.algorithm.is_some()),
+        ]
+    }
+}
+
+/// What is compiled.
+#[derive(Args, Debug, Clone)]
+pub struct Source {
+    /// A `.kb` file, or an MSCCL schedule (`.xml`); `-` is standard input.
+    pub file: String,
+    /// What of it.
+    #[command(flatten)]
+    pub of: Selection,
     /// What an imported schedule has to do: a `.kb` file with one `collective`, over `src` and `dst` (in place over `v`).
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub post: Option<String>,
@@ -235,18 +259,9 @@ pub struct Compile {
 pub struct Check {
     /// A `.kb`, `.kir`, `.tile` or `.xml` file, `-` for standard input; without one the library is checked.
     pub file: Option<String>,
-    /// Overrides a parameter: `-D tp=8`; for algorithms `-D p=8`, the number of ranks they are checked on.
-    #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]
-    pub define: Vec<String>,
-    /// Replaces the shape of the program's topology: `torus(2,3)`; or a machine file, `machine.yaml`.
-    #[arg(long, value_name = "SHAPE|FILE", help_heading = "Program")]
-    pub topology: Option<String>,
-    /// The program to take, if the file has several.
-    #[arg(long, value_name = "NAME", help_heading = "Program")]
-    pub program: Option<String>,
-    /// The algorithms of that name alone.
-    #[arg(long, value_name = "NAME", help_heading = "Program")]
-    pub algorithm: Option<String>,
+    /// What of it.
+    #[command(flatten)]
+    pub of: Selection,
     /// What an imported schedule has to do: a `.kb` file with one `collective`, over `src` and `dst` (in place over `v`).
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub post: Option<String>,
@@ -265,14 +280,7 @@ pub struct Check {
 impl Check {
     /// The part that every verb with a file has.
     pub fn source(&self) -> Source {
-        Source {
-            file: self.file.clone().unwrap_or_default(),
-            define: self.define.clone(),
-            topology: self.topology.clone(),
-            program: self.program.clone(),
-            algorithm: self.algorithm.clone(),
-            post: self.post.clone(),
-        }
+        Source { file: self.file.clone().unwrap_or_default(), of: self.of.clone(), post: self.post.clone() }
     }
 }
 
@@ -383,18 +391,9 @@ pub struct Explain {
     pub topic: String,
     /// The program, for a topic that is about one.
     pub file: Option<String>,
-    /// Overrides a parameter: `-D tp=8`.
-    #[arg(short = 'D', value_name = "NAME=VALUE")]
-    pub define: Vec<String>,
-    /// Replaces the shape of the program's topology; or a machine file.
-    #[arg(long, value_name = "SHAPE|FILE")]
-    pub topology: Option<String>,
-    /// The program to take, if the file has several.
-    #[arg(long, value_name = "NAME")]
-    pub program: Option<String>,
-    /// The algorithm to take as program, if the file has no program and several algorithms.
-    #[arg(long, value_name = "NAME")]
-    pub algorithm: Option<String>,
+    /// What of it.
+    #[command(flatten)]
+    pub of: Selection,
     /// Shows the window of the kernel that is emitted for a target (`window`).
     #[arg(long)]
     pub target: Option<String>,
@@ -456,7 +455,7 @@ pub enum BenchWhat {
 #[derive(Args, Debug)]
 pub struct BenchSelect {
     /// How many points of the grid.
-    #[arg(long, default_value_t = 200, value_name = "N")]
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub points: u64,
     /// Seed of the grid.
     #[arg(long, default_value_t = 1)]
@@ -490,7 +489,7 @@ pub enum FuzzWhat {
 #[derive(Args, Debug)]
 pub struct FuzzRange {
     /// How many.
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub programs: u64,
     /// Seed: the same seed gives the same programs and inputs.
     #[arg(long, default_value_t = 0)]
@@ -538,7 +537,7 @@ pub struct Mutate {
     #[arg(long, value_name = "LO..HI", default_value = "2..9")]
     pub ranks: String,
     /// How many mutants, spread evenly over the schedules.
-    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = at_least_one())]
     pub limit: usize,
     /// Every mutant there is.
     #[arg(long, conflicts_with = "limit")]
@@ -547,13 +546,13 @@ pub struct Mutate {
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Threads; as many as there are processors if nothing is said.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one())]
     pub jobs: Option<usize>,
     /// Events that exploring all orders of one mutant may take: about a second.
     #[arg(long, default_value_t = kbc_backend_sim::classify::EVENTS, value_name = "N")]
     pub events: u64,
     /// Runs in random orders of a mutant whose exploration does not end.
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: u64,
     /// Also prints so many of the equivalent mutants as `.kir`, drawn by the seed; 20 if no number is given.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with = "report")]

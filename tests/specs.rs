@@ -72,7 +72,9 @@ fn every_file_is_right() {
                 "{name}: every algorithm is checked"
             );
             for a in r["algorithms"].as_array().expect("a list") {
-                assert!(a["shapes"].as_u64() >= Some(1), "{name}: {a}");
+                // Few grids have side lengths that are powers of two or three; those made for two ranks have one shape.
+                let least = if a["largest"] == 2 { 1 } else { 3 };
+                assert!(a["shapes"].as_u64() >= Some(least), "{name}: {a}");
             }
             libraries += 1;
         }

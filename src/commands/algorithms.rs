@@ -53,7 +53,7 @@ pub fn check(
 /// `-D p=..`: the number of ranks to check on; shapes of LANGUAGE 5 if absent.
 pub(super) fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
     let mut ranks = None;
-    for (name, value) in defines(&source.define)? {
+    for (name, value) in defines(&source.of.define)? {
         let number = value.parse::<i64>().ok().filter(|v| *v >= 1);
         match (name.as_str(), number) {
             ("p", Some(v)) => ranks = Some(v),
@@ -72,7 +72,7 @@ pub(super) fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
             }
         }
     }
-    if let Some(shape) = &source.topology {
+    if let Some(shape) = &source.of.topology {
         return Err(Diagnostic::error("E416", format!("--topology {shape} means nothing without a program"))
             .help("use -D p=8")
             .into());

@@ -3,7 +3,7 @@
 //! [`super::tile`].
 
 use super::compile::{begin, finish};
-use super::{algorithms, tile};
+use super::{algorithms, refuse, tile};
 use crate::analyse;
 use crate::build::build;
 use crate::cli::{Check, Source, Watch};
@@ -24,6 +24,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let source = args.source();
     if args.file.is_none() {
         super::import::no_post(&source)?;
+        refuse(&[("--program", source.of.program.is_some())], "the library")?;
         tile::no_target(args.target.as_ref(), "the library")?;
         let library = super::library(session, &[])?;
         let ids = library.algorithms().collect();
@@ -45,7 +46,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let has_program = loaded
         .file(root)
         .is_some_and(|f| f.tree.items.iter().any(|i| matches!(i, Item::Program(_) | Item::Local(_))));
-    if has_program || source.program.is_some() {
+    if has_program || source.of.program.is_some() {
         let built = build(session, &source, "default", &Watch::default())?;
         let Some(schedule) = built.module.schedule() else { return Ok(()) };
         let mut report = begin("check", &source.file, &built, schedule);
@@ -78,7 +79,7 @@ fn several(
     mut ids: Vec<AlgId>,
     file: &str,
 ) -> Outcome {
-    let wanted = source.algorithm.as_deref();
+    let wanted = source.of.algorithm.as_deref();
     ids.retain(|id| wanted.is_none_or(|n| library.algorithm(*id).name.node == n));
     if let (true, Some(name)) = (ids.is_empty(), wanted) {
         let place = if file.is_empty() { "the library" } else { file };
@@ -94,7 +95,7 @@ fn several(
 
 /// A schedule as text: verified and proven as it stands.
 fn schedule(session: &mut Session, args: &Check, source: &Source) -> Outcome {
-    if let Some(shape) = &source.topology {
+    if let Some(shape) = &source.of.topology {
         return Err(Diagnostic::error(
             "E416",
             format!("--topology {shape} means nothing for the proof of a schedule"),

@@ -2,7 +2,7 @@
 
 use super::compile::{begin, finish};
 use super::run::machine;
-use super::{bound, select};
+use super::{bound, refuse, select};
 use crate::analyse;
 use crate::build::{Built, build};
 use crate::cli::{Explain, ReportFormat, Source, Watch};
@@ -38,14 +38,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
                     .help("path and links have one"),
             );
         }
-        let source = Source {
-            file: file.clone(),
-            define: args.define.clone(),
-            topology: args.topology.clone(),
-            program: args.program.clone(),
-            algorithm: args.algorithm.clone(),
-            post: None,
-        };
+        let source = Source { file: file.clone(), of: args.of.clone(), post: None };
         let target = match (&args.target, args.topic.as_str()) {
             (Some(name), "window") => emit::target(name)?,
             (Some(_), _) => {
@@ -75,18 +68,9 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
     if args.report == ReportFormat::Json {
         return usage(Diagnostic::error("E416", "--report json is about explain path and explain links"));
     }
-    let flags = [
-        ("-D", !args.define.is_empty()),
-        ("--topology", args.topology.is_some()),
-        ("--program", args.program.is_some()),
-        ("--algorithm", args.algorithm.is_some()),
-        ("--target", args.target.is_some()),
-    ];
-    if let (Some((flag, _)), true) = (flags.iter().find(|f| f.1), codes::find(&args.topic).is_some()) {
-        return usage(Diagnostic::error(
-            "E416",
-            format!("{flag} means nothing for the page of {}", args.topic),
-        ));
+    if codes::find(&args.topic).is_some() {
+        refuse(&args.of.given(), &format!("the page of {}", args.topic))?;
+        refuse(&[("--target", args.target.is_some())], &format!("the page of {}", args.topic))?;
     }
     if args.file.is_some() && codes::find(&args.topic).is_some() {
         return usage(Diagnostic::error("E416", format!("the page of {} is about no file", args.topic)));
@@ -108,7 +92,7 @@ fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outc
         let module = super::read_schedule(session, source)?;
         let Some(schedule) = module.schedule() else { return Ok(()) };
         let mut report = super::about_schedule(command, &source.file, &module, schedule);
-        let machine = machine(session, source.topology.as_ref(), module.machine.as_ref())?;
+        let machine = machine(session, source.of.topology.as_ref(), module.machine.as_ref())?;
         let Some((topology, _)) = machine else {
             return usage(
                 Diagnostic::error("E416", format!("{} names no machine to be timed on", source.file))

@@ -71,7 +71,7 @@ struct Imported {
 /// What is wrong with the schedule.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
     let source = args.source();
-    if args.target.is_some() || source.topology.is_some() {
+    if args.target.is_some() || source.of.topology.is_some() {
         return Err(Diagnostic::error(
             "E416",
             "--target and --topology mean nothing for the proof of a schedule",
@@ -192,15 +192,13 @@ struct Said {
 const NAMES: [&str; 4] = ["bytes", "dtype", "op", "root"];
 
 fn said(source: &Source, algo: &Algo) -> Outcome<Said> {
-    let flags = [("--program", source.program.is_some()), ("--algorithm", source.algorithm.is_some())];
-    if let Some((flag, _)) = flags.iter().find(|f| f.1) {
-        return Err(Diagnostic::error("E416", format!("{flag} means nothing for {}", source.file)).into());
-    }
+    let flags = [("--program", source.of.program.is_some()), ("--algorithm", source.of.algorithm.is_some())];
+    super::refuse(&flags, &source.file)?;
     let mut out = Said { options: Options::default(), bytes: None, params: vec![] };
     let wrong = |name: &str, value: &str, valid: &str| -> Failure {
         Diagnostic::error("E413", format!("-D {name}={value}: {valid}")).into()
     };
-    for (name, value) in defines(&source.define)? {
+    for (name, value) in defines(&source.of.define)? {
         match name.as_str() {
             "bytes" => {
                 let n = bytes(&value)
@@ -403,7 +401,7 @@ fn simulate(
     let names = ["y".to_owned()];
     data::check_outputs(how.data, &names)?;
     let described = build::perturb(session, how.perturb)?;
-    let text = source.topology.clone().unwrap_or_else(|| format!("full({})", it.algo.ranks()));
+    let text = source.of.topology.clone().unwrap_or_else(|| format!("full({})", it.algo.ranks()));
     let machine = super::run::machine(session, Some(&text), None)?;
     let inputs = inputs(it, how.seed)?;
     if how.numbers {
@@ -413,7 +411,7 @@ fn simulate(
     if let Some((topology, own)) = machine.filter(|_| how.time) {
         session.progress("timing");
         time(session, it, &topology, wanted, &how.options)?;
-        it.report.machine = Some(match source.topology {
+        it.report.machine = Some(match source.of.topology {
             Some(_) => topology.to_string(),
             None => format!("{topology} (the file names no machine)"),
         });

@@ -20,10 +20,10 @@ pub mod select;
 pub mod sync;
 pub mod tile;
 
-use crate::cli::{Command, Source};
+use crate::cli::{Command, Selection, Source};
 use crate::crash::{self, Stage};
 use crate::report::{AxisReport, Report, SCHEMA};
-use crate::session::{Outcome, Session};
+use crate::session::{Failure, Outcome, Session};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_frontend::load::{Loaded, load};
 use kbc_ir::Module;
@@ -150,19 +150,26 @@ fn told(session: &Session, mut found: Diagnostics) -> Diagnostics {
     found
 }
 
+/// Nothing that was said is ignored.
+///
+/// # Errors
+/// E416: the first of the flags that was given, and means nothing for `what`.
+pub fn refuse(flags: &[(&str, bool)], what: &str) -> Outcome {
+    match flags.iter().find(|f| f.1) {
+        Some((flag, _)) => {
+            Err(Failure::Usage(Diagnostic::error("E416", format!("{flag} means nothing for {what}")).into()))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Reads and verifies a `.kir` text that must hold a schedule.
 ///
 /// # Errors
 /// Of reading, parsing, verifying; E416 for a graph, and for flags that are about programs.
 pub fn read_schedule(session: &mut Session, source: &Source) -> Outcome<Module> {
-    let flags = [
-        ("-D", !source.define.is_empty()),
-        ("--program", source.program.is_some()),
-        ("--algorithm", source.algorithm.is_some()),
-    ];
-    if let Some((flag, _)) = flags.iter().find(|f| f.1) {
-        return Err(Diagnostic::error("E416", format!("{flag} means nothing for a .kir file")).into());
-    }
+    let of = &source.of;
+    refuse(&Selection { topology: None, ..of.clone() }.given(), "a .kir file")?;
     let (file, module) = load_kir(session, &source.file)?;
     if module.schedule().is_none() {
         return Err(Diagnostic::error("E416", "this .kir is a graph, and a schedule is needed")

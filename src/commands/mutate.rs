@@ -2,7 +2,7 @@
 
 use super::{everything, load_file, load_kir};
 use crate::build::build;
-use crate::cli::{Mutate, ReportFormat, Source, Watch};
+use crate::cli::{Mutate, ReportFormat, Selection, Source, Watch};
 use crate::fuzz::rng::Rng;
 use crate::mutate::report::{human, report, text};
 use crate::mutate::subjects::{Subject, Subjects, algorithms, ids};
@@ -108,14 +108,7 @@ fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>, args:
     let root = loaded.root.unwrap_or_default();
     let program = |i: &Item| matches!(i, Item::Program(_) | Item::Local(_));
     if loaded.file(root).is_some_and(|f| f.tree.items.iter().any(program)) {
-        let source = Source {
-            file: file.to_owned(),
-            define: vec![],
-            topology: None,
-            program: None,
-            algorithm: None,
-            post: None,
-        };
+        let source = Source { file: file.to_owned(), of: Selection::default(), post: None };
         let module = build(session, &source, "default", &Watch::default())?.module;
         return Ok(one(file, module));
     }

@@ -107,7 +107,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
         }
     }
     let described = build::perturb(session, args.perturb.as_ref())?;
-    let machine = machine(session, args.source.topology.as_ref(), module.machine.as_ref())?;
+    let machine = machine(session, args.source.of.topology.as_ref(), module.machine.as_ref())?;
     report.machine = machine.as_ref().map(|m| m.0.to_string());
     match machine {
         Some((topology, own)) if !args.no_time => {

@@ -1,6 +1,7 @@
 //! `kbc check --sync`: the signals of every algorithm, counted on its order graph, against a barrier a round.
 
 use super::algorithms::{ranks, shapes};
+use super::refuse;
 use crate::cli::{Check, ReportFormat};
 use crate::session::{Outcome, Session};
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -36,6 +37,8 @@ struct Row {
     chosen: Counts,
     /// What it would do with other slots.
     others: Vec<Counts>,
+    /// Policies with which it would wait for itself: a round has more messages on a channel than slots, both ways.
+    impossible: Vec<String>,
     /// Notifies of a barrier a round: rounds * p * (p - 1).
     barrier_a_round: u64,
 }
@@ -78,6 +81,21 @@ fn counts(policy: Policy, c: &SyncCounts) -> Counts {
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let source = args.source();
     let file = &source.file;
+    let flags = [
+        ("--target", args.target.is_some()),
+        ("--post", args.post.is_some()),
+        ("--program", args.of.program.is_some()),
+        ("--topology", args.of.topology.is_some()),
+    ];
+    refuse(&flags, "--sync, which counts algorithms")?;
+    if [".kir", ".tile", ".xml"].iter().any(|ending| file.ends_with(ending)) {
+        return Err(Diagnostic::error(
+            "E416",
+            format!("{file} has no algorithm whose signals could be counted"),
+        )
+        .help("--sync is about the algorithms of a .kb file, or of the library")
+        .into());
+    }
     let (library, root) = if file.is_empty() {
         (super::library(session, &[])?, None)
     } else {
@@ -85,7 +103,8 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         (loaded.library, Some(loaded.root.unwrap_or_default()))
     };
     let asked = ranks(&source)?;
-    let named = |id: &AlgId| source.algorithm.as_ref().is_none_or(|n| library.algorithm(*id).name.node == *n);
+    let named =
+        |id: &AlgId| source.of.algorithm.as_ref().is_none_or(|n| library.algorithm(*id).name.node == *n);
     let ids: Vec<AlgId> = match root {
         Some(root) => library.algorithms_in(root),
         None => library.algorithms().collect(),
@@ -113,7 +132,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         }
     }
     match args.report {
-        ReportFormat::Human => session.result(&human(&found, source.algorithm.is_some())),
+        ReportFormat::Human => session.result(&human(&found, source.of.algorithm.is_some())),
         ReportFormat::Json => session.result(
             &(serde_json::to_string(&found)
                 .map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))?
@@ -142,21 +161,24 @@ fn row(library: &Library, id: AlgId, sizes: Vec<i64>) -> Outcome<Option<Row>> {
     let root = decl.root.as_ref().map(|_| 0);
     let total = library.collective_of(id).is_some_and(|coll| is_total(library, coll, root));
     let policy = choose::policy(library, &call, total);
-    let counted = |policy| match count(&rounds, policy, Within::Program) {
-        Ok(c) => Ok(c),
-        Err(NoCounts::TooLarge(n)) => Err(Diagnostic::error(
+    let too_large = |n| {
+        Diagnostic::error(
             "E331",
             format!("the order graph of `{}` on {p} ranks has {n} events", decl.name.node),
         )
         .primary(decl.name.span, "this algorithm")
         .note(format!("graphs are drawn up to {} events", kbc_passes::order::MOST_EVENTS))
-        .help("take fewer ranks: -D p=8")),
+        .help("take fewer ranks: -D p=8")
+    };
+    let chosen = match count(&rounds, policy, Within::Program) {
+        Ok(c) => c,
+        Err(NoCounts::TooLarge(n)) => return Err(too_large(n).into()),
         Err(NoCounts::Circle) => {
-            Err(Diagnostic::error("E340", format!("`{}` would wait for itself", decl.name.node))
-                .primary(decl.name.span, "this algorithm"))
+            return Err(Diagnostic::error("E340", format!("`{}` would wait for itself", decl.name.node))
+                .primary(decl.name.span, "this algorithm")
+                .into());
         }
     };
-    let chosen = counted(policy)?;
     let others = [
         Policy::PerMessage,
         Policy::Alternate,
@@ -165,9 +187,13 @@ fn row(library: &Library, id: AlgId, sizes: Vec<i64>) -> Outcome<Option<Row>> {
         Policy::Direct,
         Policy::Pull,
     ];
-    let mut list = vec![];
+    let (mut list, mut impossible) = (vec![], vec![]);
     for other in others.into_iter().filter(|o| *o != policy) {
-        list.push(counts(other, &counted(other)?));
+        match count(&rounds, other, Within::Program) {
+            Ok(c) => list.push(counts(other, &c)),
+            Err(NoCounts::Circle) => impossible.push(other.name()),
+            Err(NoCounts::TooLarge(n)) => return Err(too_large(n).into()),
+        }
     }
     Ok(Some(Row {
         collective: decl.coll.node.clone(),
@@ -178,6 +204,7 @@ fn row(library: &Library, id: AlgId, sizes: Vec<i64>) -> Outcome<Option<Row>> {
         messages: chosen.messages,
         chosen: counts(policy, &chosen),
         others: list,
+        impossible,
         barrier_a_round: chosen.naive,
     }))
 }
@@ -218,6 +245,11 @@ fn human(found: &Found, all: bool) -> String {
         line(format!("{} {}", r.collective, r.algorithm), &r.chosen);
         if all {
             r.others.iter().for_each(|c| line("  otherwise".into(), c));
+            for policy in &r.impossible {
+                let mut cells = vec!["  waits for itself".to_owned(), shape.join("x")];
+                cells.resize(head.len() - 1, "-".into());
+                table.push([cells, vec![policy.clone()]].concat());
+            }
         }
     }
     let width: Vec<usize> =

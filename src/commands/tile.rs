@@ -1,5 +1,6 @@
 //! `.tile` texts: kernels of the tile level that `kbc check` verifies and `kbc opt` runs passes on.
 
+use super::refuse;
 use crate::cli::{Check, Opt, ReportFormat};
 use crate::crash::{self, Stage};
 use crate::emit::{self, Show};
@@ -44,12 +45,8 @@ fn usage<T>(d: Diagnostic) -> Outcome<T> {
     Err(Failure::Usage(d.into()))
 }
 
-fn refuse(flags: &[(&str, bool)]) -> Outcome {
-    match flags.iter().find(|f| f.1) {
-        Some((flag, _)) => usage(Diagnostic::error("E416", format!("{flag} means nothing for a .tile file"))),
-        None => Ok(()),
-    }
-}
+/// What flags that mean nothing are told.
+const KIND: &str = "a .tile file";
 
 fn profile(target: Option<&String>) -> Outcome<&'static Profile> {
     let name = target.map_or(TARGET, String::as_str);
@@ -74,13 +71,8 @@ fn read(session: &mut Session, path: &str) -> Outcome<(FileId, String, Kernel)> 
 /// # Errors
 /// Of reading; E449 to E456 and E459, at their lines.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
-    refuse(&[
-        ("-D", !args.define.is_empty()),
-        ("--topology", args.topology.is_some()),
-        ("--program", args.program.is_some()),
-        ("--algorithm", args.algorithm.is_some()),
-        ("--report json", args.report == ReportFormat::Json),
-    ])?;
+    refuse(&args.of.given(), KIND)?;
+    refuse(&[("--report json", args.report == ReportFormat::Json)], KIND)?;
     let profile = profile(args.target.as_ref())?;
     let (file, text, kernel) = read(session, &args.source().file)?;
     crash::stage(Stage::Check);
@@ -102,7 +94,8 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
 /// # Errors
 /// Of reading, of names and ids, of the passes, of the verifier, or of writing the result.
 pub fn opt(session: &mut Session, args: &Opt) -> Outcome {
-    refuse(&[("--use", !args.uses.is_empty()), ("--locs", args.locs), ("--emit dot", args.emit == "dot")])?;
+    let flags = [("--use", !args.uses.is_empty()), ("--locs", args.locs), ("--emit dot", args.emit == "dot")];
+    refuse(&flags, KIND)?;
     let profile = profile(args.target.as_ref())?;
     let wanted = pipeline::tile_passes(args.passes.as_deref())?;
     let after = pipeline::tile_watch(&args.watch)?;

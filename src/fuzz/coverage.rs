@@ -2,7 +2,7 @@
 
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::scalar::{Compare, Scalar};
-use kbc_ir::schedule::{LocalOp, Ref, Region, SOp, SStmt, Schedule};
+use kbc_ir::schedule::{Ref, Region, SOp, SStmt, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -79,17 +79,7 @@ fn statements(s: &Schedule, region: &Region, list: &[SStmt], out: &mut Features)
                 out.extend(dtype.map(|d| ("reduction", format!("{op} {d}"))));
             }
             SStmt::Op(SOp::Local(l), _) => {
-                let name = match l {
-                    LocalOp::Compute { .. } => "compute",
-                    LocalOp::Matmul { .. } => "matmul",
-                    LocalOp::ReduceDim { .. } => "reduce_dim",
-                    LocalOp::Cast { .. } => "cast",
-                    LocalOp::Copy { .. } => "copy",
-                    LocalOp::Pack { .. } => "pack",
-                    LocalOp::Unpack { .. } => "unpack",
-                    LocalOp::Slice { .. } => "slice",
-                };
-                out.insert(("local", format!("{name} {}", s.buffer(l.dst()).dtype)));
+                out.insert(("local", format!("{} {}", l.word(), s.buffer(l.dst()).dtype)));
             }
             SStmt::Op(op, _) => drop(out.insert(("statement", kbc_ir::mutate::word(op).into()))),
         }

@@ -25,6 +25,7 @@ pub mod topology;
 pub mod types;
 pub mod verify;
 pub mod walk;
+mod words;
 
 pub use expr::Expr;
 pub use module::{Body, Module, Props};

@@ -550,6 +550,27 @@ pub struct Region {
     pub span: Span,
 }
 
+impl Region {
+    /// What every rank of a mesh does alone, on its main stream.
+    pub fn local(mesh: &Mesh, name: Name, body: Vec<SStmt>, after: Vec<RegionId>, span: Span) -> Region {
+        Region {
+            name,
+            over: vec![],
+            coords: mesh.axes.iter().map(|a| (a.name.clone(), a.size)).collect(),
+            operands: vec![],
+            promise: None,
+            label: None,
+            after,
+            roles: vec![Role {
+                name: "all".into(),
+                ranks: RankSet::All,
+                streams: vec![Stream { name: MAIN.into(), body }],
+            }],
+            span,
+        }
+    }
+}
+
 /// A schedule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Schedule {

@@ -153,21 +153,7 @@ impl Alone<'_> {
             store.push(copy(BufferId(id + 2), BufferId(id + 1)));
             ops.push((BufferId(id + 1), t.line.clone()));
         }
-        let local = |name: &str, body, after| Region {
-            name: name.into(),
-            over: vec![],
-            coords: vec![(AXIS.into(), self.ranks())],
-            operands: vec![],
-            promise: None,
-            label: None,
-            after,
-            roles: vec![Role {
-                name: "all".into(),
-                ranks: RankSet::All,
-                streams: vec![Stream { name: MAIN.into(), body }],
-            }],
-            span: Span::NONE,
-        };
+        let local = |name: &str, body, after| Region::local(&mesh, name.into(), body, after, Span::NONE);
         s.regions.push(local("load", load, vec![]));
         let request = Request {
             lib: self.lib,

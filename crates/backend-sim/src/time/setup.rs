@@ -8,7 +8,7 @@ use super::state::State;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::checker::Orbits;
 use kbc_ir::expr::{BinOp, Expr};
-use kbc_ir::schedule::{LocalOp, Peer, Region, RegionId, SOp, SStmt, Schedule};
+use kbc_ir::schedule::{Peer, Region, RegionId, SOp, SStmt, Schedule};
 use kbc_ir::topology::{DeviceId, Direction, LinkId, Topology};
 use kbc_ir::walk::{Outline, Program};
 
@@ -249,7 +249,7 @@ fn collect(list: &[SStmt], region: &Region, id: RegionId, out: &mut Vec<OpInfo>)
                     _ => None,
                 };
                 let hint = peer.and_then(|p| hint(p, region));
-                out.push(OpInfo { name: name(op), region: id, span: *span, hint });
+                out.push(OpInfo { name: op.word(), region: id, span: *span, hint });
             }
         }
     }
@@ -270,37 +270,3 @@ fn hint(peer: &Peer, region: &Region) -> Option<Direction> {
 
 const MARK: &str = "mark";
 const GET: &str = "get";
-
-fn name(op: &SOp) -> &'static str {
-    match op {
-        SOp::Copy { .. } => "copy",
-        SOp::Reduce { .. } => "reduce",
-        SOp::Put { .. } => "put",
-        SOp::Get { .. } => GET,
-        SOp::Send { .. } => "send",
-        SOp::Recv { .. } => "recv",
-        SOp::Room { .. } => "room",
-        SOp::Notify { .. } => "notify",
-        SOp::Wait { .. } => "wait",
-        SOp::FenceRelease => "fence.release",
-        SOp::FenceAcquire => "fence.acquire",
-        SOp::FenceComplete => "fence.complete",
-        SOp::Record(_) => "record",
-        SOp::Await(_) => "await",
-        SOp::Local(l) => match l {
-            LocalOp::Compute { .. } => "compute",
-            LocalOp::Matmul { .. } => "matmul",
-            LocalOp::ReduceDim { .. } => "reduce_dim",
-            LocalOp::Cast { .. } => "cast",
-            LocalOp::Copy { .. } => "copy",
-            LocalOp::Pack { .. } => "pack",
-            LocalOp::Unpack { .. } => "unpack",
-            LocalOp::Slice { .. } => "slice",
-        },
-        SOp::Mark { .. } => MARK,
-        SOp::Launch(_) => "launch",
-        SOp::HostWait(_) => "host.wait",
-        SOp::HostRead(_) => "host.read",
-        SOp::Drain => "drain",
-    }
-}

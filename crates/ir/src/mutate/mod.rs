@@ -306,29 +306,11 @@ pub struct Mutation {
     pub text: String,
 }
 
-/// First word of an operation.
+/// First word of an operation; one for all that compute on one rank.
 pub fn word(op: &SOp) -> &'static str {
     match op {
-        SOp::Copy { .. } => "copy",
-        SOp::Reduce { .. } => "reduce",
-        SOp::Put { .. } => "put",
-        SOp::Get { .. } => "get",
-        SOp::Send { .. } => "send",
-        SOp::Recv { .. } => "recv",
-        SOp::Room { .. } => "room",
-        SOp::Notify { .. } => "notify",
-        SOp::Wait { .. } => "wait",
-        SOp::FenceRelease => "fence.release",
-        SOp::FenceAcquire => "fence.acquire",
-        SOp::FenceComplete => "fence.complete",
-        SOp::Record(_) => "record",
-        SOp::Await(_) => "await",
         SOp::Local(_) => "local",
-        SOp::Mark { .. } => "mark",
-        SOp::Launch(_) => "launch",
-        SOp::HostWait(_) => "host.wait",
-        SOp::HostRead(_) => "host.read",
-        SOp::Drain => "drain",
+        op => op.word(),
     }
 }
 

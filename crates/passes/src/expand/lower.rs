@@ -157,21 +157,8 @@ impl Lower<'_> {
         let span = pending.iter().fold(Span::NONE, |s, p| s.to(p.2));
         let name = self.name("local");
         let after = self.out.regions.len().checked_sub(1).map(|i| RegionId(i as u32)).into_iter().collect();
-        self.out.regions.push(Region {
-            name,
-            over: vec![],
-            coords: self.out.mesh.axes.iter().map(|a| (a.name.clone(), a.size)).collect(),
-            operands: vec![],
-            promise: None,
-            label: None,
-            after,
-            roles: vec![Role {
-                name: "all".into(),
-                ranks: RankSet::All,
-                streams: vec![Stream { name: MAIN.into(), body }],
-            }],
-            span,
-        });
+        let region = Region::local(&self.out.mesh, name, body, after, span);
+        self.out.regions.push(region);
     }
 
     fn op(&mut self, id: OpId) -> Result<(), Diagnostics> {

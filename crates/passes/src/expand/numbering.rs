@@ -164,14 +164,12 @@ impl Emitter<'_, '_> {
             true
         });
         let ranks = world.ranks();
+        let once = || distinct(list.iter().map(|x| x.owner));
         if let (Candidates::Quotient(q), None) = (among, &sizes) {
             let number = q.number(&t.group.own[0], t.group.sizes[0]);
-            let mut owners: Vec<i64> = list.iter().map(|x| x.owner).collect();
-            owners.sort_unstable();
-            let once = whole && owners.windows(2).all(|w| w[0] != w[1]);
             // Whoever gets has one source a step.
             let (number, of) = if t.get { (Expr::Int(0), 1) } else { (number, q.d) };
-            return Ok(match once {
+            return Ok(match whole && once() {
                 true => plain(number, of),
                 false => plain(step * Expr::Int(of) + number, steps * of),
             });
@@ -183,14 +181,10 @@ impl Emitter<'_, '_> {
                 by_step(self)
             });
         }
-        let mut owners: Vec<i64> = list.iter().map(|x| x.owner).collect();
-        owners.sort_unstable();
-        if owners.windows(2).all(|w| w[0] != w[1]) {
+        if once() {
             return Ok(self.by_owner(list, &sizes, per, (owner, piece)));
         }
-        let mut keys: Vec<(i64, i64)> = list.iter().map(|x| (x.to, x.step)).collect();
-        keys.sort_unstable();
-        if keys.windows(2).all(|w| w[0] != w[1]) {
+        if distinct(list.iter().map(|x| (x.to, x.step))) {
             return Ok(by_step(self));
         }
         Ok(plain(step * Expr::Int(ranks) + owner, steps * ranks))
@@ -297,6 +291,12 @@ impl Emitter<'_, '_> {
         });
         if whole && !out.is_empty() { out } else { vec![(1, 1)] }
     }
+}
+
+fn distinct<K: Ord>(keys: impl Iterator<Item = K>) -> bool {
+    let mut keys: Vec<K> = keys.collect();
+    keys.sort_unstable();
+    keys.windows(2).all(|w| w[0] != w[1])
 }
 
 /// Sums of what comes before each entry.
