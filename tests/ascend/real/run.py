@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Emits the programs of launches.csv with kbc, runs them on the simpler runtime, and writes a table of what ran.
+"""Emits the programs of launches.csv and library.csv with kbc, runs them on the simpler runtime, and writes a table of what ran.
 
     KBC_SIMPLER=path/to/simpler python3 tests/ascend/real/run.py
     KBC_SIMPLER=path/to/simpler python3 tests/ascend/real/run.py --only 'ring' --table real.md
 
 Nothing of the runtime is here: KBC_SIMPLER is a checkout of it, installed for the Python that runs this script (or for
-KBC_PYTHON). kbc is KBC, or target/release/kbc, target/debug/kbc, or the one on PATH. A line of launches.csv is one
-package: it is compiled once and runs at its sizes, RANKSxCOUNT each, with so many launches in one domain.
+KBC_PYTHON). kbc is KBC, or target/release/kbc, target/debug/kbc, or the one on PATH. A line of launches.csv (a covering
+array) or library.csv (every other algorithm of the library) is one package: it is compiled once and runs at its sizes,
+RANKSxCOUNT each (RANKS where the count is fixed), with so many launches in one domain.
 
 Exit code: 0 everything that was asked for ran and is right, 1 something is wrong, 2 it cannot run here, with the reason.
 """
@@ -29,14 +30,20 @@ ROOT = HERE.parents[2]
 GOOD = re.compile(r"(\w+) on (\w+): (\d+) ranks(?:, \w+ = (\d+))?, (\d+) launches in one domain, ([\d.]+) s: every element")
 COMPILED = re.compile(r"compiled in ([\d.]+) s")
 CANNOT_RUN = 2
+TABLES = ["launches.csv", "library.csv"]
 
 
 class Missing(Exception):
     """Something that a run needs is not here; the message is one sentence."""
 
 
+def size(ranks, count):
+    """A size as tables write it."""
+    return f"{ranks}" if count is None else f"{ranks}x{count}"
+
+
 class Row(NamedTuple):
-    """A line of launches.csv: a package and the sizes it runs at."""
+    """A line of a table: a package and the sizes it runs at."""
 
     file: str
     program: str
@@ -45,8 +52,8 @@ class Row(NamedTuple):
     iterations: str
 
     def wanted(self):
-        """(ranks, count) of every size."""
-        return [tuple(map(int, size.split("x"))) for size in self.sizes.split()]
+        """(ranks, count) of every size; the count is None where all sizes of the kernel are fixed."""
+        return [(int(ranks), int(count) if x else None) for ranks, x, count in (size.partition("x") for size in self.sizes.split())]
 
     def name(self):
         return " ".join([self.program, *(f"-D {d}" for d in self.defines.split())])
@@ -95,9 +102,11 @@ def find_runtime(platform):
 
 
 def rows(only):
-    """The lines of launches.csv whose name or file matches."""
-    with open(HERE / "launches.csv", newline="") as f:
-        out = [Row(**line) for line in csv.DictReader(f)]
+    """The lines of the tables whose name or file matches."""
+    out = []
+    for table in TABLES:
+        with open(HERE / table, newline="") as f:
+            out += [Row(**line) for line in csv.DictReader(f)]
     return [row for row in out if re.search(only, f"{row.file} {row.name()}")]
 
 
@@ -125,9 +134,9 @@ def run(row, kbc, python, platform, folder, limit):
     for line in text.splitlines():
         good = GOOD.match(line)
         if good and good[1] == row.program and good[2] == platform and good[5] == row.iterations:
-            seconds[int(good[3]), int(good[4] or 0)] = float(good[6])
+            seconds[int(good[3]), int(good[4]) if good[4] else None] = float(good[6])
     # The exit code says that all is right; that all of it ran is counted here.
-    left = [f"{r}x{n}" for r, n in row.wanted() if (r, n) not in seconds]
+    left = [size(*wanted) for wanted in row.wanted() if wanted not in seconds]
     failure = ""
     if code != 0 or left:
         failure = f"{first_error(text)} (not right: {' '.join(left)})" if left else f"exit code {code}: {first_error(text)}"
@@ -158,6 +167,8 @@ def counted(done, of):
 
 def kind_of_count(ran, ranks, count):
     """The class of a count: an edge of the cuts, or plain."""
+    if count is None:
+        return ["fixed"]
     if count < 2:
         return [f"count {count}"]
     if count < ranks:
@@ -182,7 +193,7 @@ def table(done, platform, revision):
         out.append(f"* compiling kernel and orchestration: {min(compiled):.1f} to {max(compiled):.1f} s a package")
     out += ["", "| program | types | ranks x count: seconds of its launches | launches each | result |", "|---|---|---|---|---|"]
     for ran in done:
-        times = ", ".join(f"{p}x{n}: {s:.2f}" for (p, n), s in ran.seconds.items())
+        times = ", ".join(f"{size(p, n)}: {s:.2f}" for (p, n), s in ran.seconds.items())
         result = ran.failure.replace("|", "\\|") or "right"
         out.append(f"| {ran.row.name()} | {' '.join(ran.dtypes)} | {times} | {ran.row.iterations} | {result} |")
     return "\n".join(out) + "\n"
@@ -201,7 +212,7 @@ def main():
         python, revision = find_runtime(args.platform)
         chosen = rows(args.only)
         if not chosen:
-            raise Missing(f"no line of launches.csv matches `{args.only}`")
+            raise Missing(f"no line of the tables matches `{args.only}`")
     except Missing as e:
         print(f"error: {e}", file=sys.stderr)
         return CANNOT_RUN
