@@ -11,7 +11,7 @@ use kbc_ir::bounds::{self, Bound, Problem, Sizes, bound};
 use kbc_ir::host::spelled;
 use kbc_ir::promise::Promise;
 use kbc_ir::promise_terms::terms;
-use kbc_ir::schedule::{BufferId, Region, RegionId, Schedule};
+use kbc_ir::schedule::{BufferId, OperandId, Region, RegionId, Schedule};
 use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::walk::Program;
 use std::collections::BTreeSet;
@@ -247,7 +247,9 @@ fn problem(
     if let Some(root) = promise.root {
         problem = problem.root(root as usize);
     }
-    if operand.line.parts > 1
+    if operand.line.parts > 1 && kind == bounds::CollKind::AllToAll {
+        problem = problem.sizes(pairs(schedule, program, region, id, width).map_err(fault)?);
+    } else if operand.line.parts > 1
         && let (Some(extent), Some(unit)) = (operand.line.extent.as_int(), operand.line.unit.as_int())
     {
         let blocks = (0..p)
@@ -259,11 +261,7 @@ fn problem(
                 (hi - lo) * unit as u64 * width
             })
             .collect();
-        problem = problem.sizes(if kind == bounds::CollKind::AllToAll {
-            pairs(schedule, program, region, id, width).map_err(fault)?
-        } else {
-            Sizes::Blocks(blocks)
-        });
+        problem = problem.sizes(Sizes::Blocks(blocks));
     }
     Ok(Some((problem, Some(bytes))))
 }
@@ -337,15 +335,13 @@ fn pairs(
     width: u64,
 ) -> Result<Sizes, kbc_ir::walk::Fault> {
     let p = schedule.group_size(region);
-    let line = &region.operands[0].line;
     let mut all = vec![];
     for src in 0..p {
         let rank = program.group_rank(id, 0, src);
-        let unit = program.local_value(&line.unit, rank).unwrap_or(0).max(0) as u64;
-        let extent = program.local_value(&line.extent, rank).unwrap_or(0).max(0) as u64;
-        all.extend((0..p).map(|dst| {
-            (line.rule.boundary(extent, dst + 1, p) - line.rule.boundary(extent, dst, p)) * unit * width
-        }));
+        let at = |b: u64| program.chunk_start(id, OperandId(0), rank, b as i64, p as i64);
+        for dst in 0..p {
+            all.push((at(dst + 1)? - at(dst)?) * width);
+        }
     }
     Ok(Sizes::Pairs(all))
 }

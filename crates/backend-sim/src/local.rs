@@ -25,7 +25,13 @@ pub struct Footprint {
 const MAX_PARTS: u64 = 1 << 24;
 
 /// The block of a line that part `at` is: `line` elements, `unit` of them for one element of the cut dimension.
-pub(crate) fn block(line: u64, unit: u64, parts: u64, rule: CutRule, at: i64) -> Result<(u64, u64), Refusal> {
+pub(crate) fn block(
+    line: u64,
+    unit: u64,
+    parts: u64,
+    rule: &CutRule,
+    at: i64,
+) -> Result<(u64, u64), Refusal> {
     let index = u64::try_from(at).ok().filter(|i| *i < parts).ok_or_else(|| {
         Refusal::new(
             format!("part {at} of {parts}"),
@@ -74,11 +80,11 @@ pub fn footprint(
     match (op, part, srcs.first()) {
         (LocalOp::Pack { dim, parts, rule, .. }, Some(at), Some(src)) => {
             let (outer, _, inner) = outer_inner(src, *dim)?;
-            out.write = block(out.write.1, outer.saturating_mul(inner), *parts, *rule, at)?;
+            out.write = block(out.write.1, outer.saturating_mul(inner), *parts, rule, at)?;
         }
         (LocalOp::Unpack { dim, parts, rule, .. }, Some(at), Some(_)) => {
             let (outer, _, inner) = outer_inner(dst, *dim)?;
-            out.reads[0] = block(out.reads[0].1, outer.saturating_mul(inner), *parts, *rule, at)?;
+            out.reads[0] = block(out.reads[0].1, outer.saturating_mul(inner), *parts, rule, at)?;
         }
         _ => {}
     }
@@ -120,7 +126,7 @@ pub fn apply(
             let (outer, size, inner) = outer_inner(t.shape(), *dim)?;
             match part {
                 Some(_) => t.data().clone(),
-                None => relayout(t.data(), outer, size, inner, *parts, *rule, true),
+                None => relayout(t.data(), outer, size, inner, *parts, rule, true),
             }
         }
         LocalOp::Unpack { dim, parts, rule, .. } => {
@@ -128,13 +134,13 @@ pub fn apply(
             let (outer, size, inner) = outer_inner(shape, *dim)?;
             match part {
                 Some(_) => t.data().clone(),
-                None => relayout(t.data(), outer, size, inner, *parts, *rule, false),
+                None => relayout(t.data(), outer, size, inner, *parts, rule, false),
             }
         }
         LocalOp::Slice { dim, of, rule, .. } => {
             let t = src(0)?;
             let (_, size, _) = outer_inner(t.shape(), *dim)?;
-            let (lo, len) = block(size, 1, *of, *rule, part.unwrap_or(0))?;
+            let (lo, len) = block(size, 1, *of, rule, part.unwrap_or(0))?;
             let mut bounds: Vec<(u64, u64)> = t.shape().iter().map(|n| (0, *n)).collect();
             bounds[*dim as usize] = (lo, lo + len);
             t.extract(&bounds).map(Tensor::into_data).unwrap_or_else(|| Data::zeros(dtype, 0))
@@ -202,7 +208,7 @@ fn pick(data: &Data, order: &[usize]) -> Data {
 }
 
 /// Tensor `[outer, n, inner]` to the line of the parts of n, or (`pack` false) back.
-fn relayout(src: &Data, outer: u64, n: u64, inner: u64, parts: u64, rule: CutRule, pack: bool) -> Data {
+fn relayout(src: &Data, outer: u64, n: u64, inner: u64, parts: u64, rule: &CutRule, pack: bool) -> Data {
     let mut out = Data::zeros(src.dtype(), src.len());
     let mut line = 0;
     for b in 0..parts {

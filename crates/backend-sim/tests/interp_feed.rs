@@ -20,7 +20,7 @@ fn ty(dtype: DType, dims: &[(u64, &[&str], CutRule)]) -> TensorType {
     let dim = |(size, axes, rule): &(u64, &[&str], CutRule)| Dim {
         size: *size,
         cut: (!axes.is_empty())
-            .then(|| Cut { axes: axes.iter().map(|a| (*a).into()).collect(), rule: *rule }),
+            .then(|| Cut { axes: axes.iter().map(|a| (*a).into()).collect(), rule: rule.clone() }),
     };
     TensorType { dtype, dims: dims.iter().map(dim).collect(), partial: None, only: None }
 }

@@ -4,6 +4,7 @@
 use kbc_backend_sim::local::{apply, broadcast, footprint};
 use kbc_backend_sim::numbers::{from_f64, from_i64};
 use kbc_backend_sim::tensor::{Data, Tensor, multi_index};
+use kbc_ir::Parts;
 use kbc_ir::expr::Expr;
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarFn};
 use kbc_ir::schedule::{BufferId, LocalOp};
@@ -28,7 +29,12 @@ fn lines_hold_the_parts_one_after_another() {
     for shape in [vec![7], vec![3, 5], vec![5, 3], vec![2, 4, 3], vec![2, 0, 3], vec![1, 1]] {
         for dim in 0..shape.len() {
             for parts in 1..5 {
-                for rule in [CutRule::Even, CutRule::Ceil] {
+                // The first and the last part have something, those between nothing.
+                let mut given = vec![0; parts as usize];
+                given[0] = shape[dim] / 2;
+                given[parts as usize - 1] += shape[dim] - shape[dim] / 2;
+                let given = CutRule::Lengths(Parts::row(&given).unwrap());
+                for rule in [CutRule::Even, CutRule::Ceil, given] {
                     let t = numbered(DType::I32, &shape);
                     let n = shape[dim];
                     let mut want = vec![];
@@ -47,8 +53,8 @@ fn lines_hold_the_parts_one_after_another() {
                     let want = from_i64(DType::I32, &want);
                     let count = [t.elements() as u64];
                     let (dim, at) = (dim as u32, |b: u64| Some(Expr::Int(b as i64)));
-                    let pack = |at| LocalOp::Pack { dst: D, src: S, dim, parts, rule, at };
-                    let unpack = |at| LocalOp::Unpack { dst: D, src: S, dim, parts, rule, at };
+                    let pack = |at| LocalOp::Pack { dst: D, src: S, dim, parts, rule: rule.clone(), at };
+                    let unpack = |at| LocalOp::Unpack { dst: D, src: S, dim, parts, rule: rule.clone(), at };
                     let line = apply(&pack(None), (&count, DType::I32), &[&t], None).unwrap();
                     assert_eq!(line, want, "{shape:?} {dim} {parts} {rule:?}");
                     let line = Tensor::line(line);
@@ -78,7 +84,7 @@ fn lines_hold_the_parts_one_after_another() {
                             dim,
                             index: Expr::Int(b as i64),
                             of: parts,
-                            rule,
+                            rule: rule.clone(),
                         };
                         assert_eq!(apply(&op, (part.shape(), DType::I32), &[&t], k).unwrap(), *part.data());
                     }

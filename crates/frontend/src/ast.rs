@@ -371,15 +371,26 @@ pub struct Dim {
     pub span: Span,
 }
 
-/// `@tp`, `@tp(ceil)`, `@(cube, pe)`
+/// `@tp`, `@tp(ceil)`, `@tp(3, 0, 5, 2)`, `@(cube, pe)`
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cut {
     /// Axes, first one slowest.
     pub axes: Vec<Ident>,
-    /// Parts of `ceil(n / p)` elements and a shorter tail, instead of parts that differ by at most one.
-    pub ceil: bool,
+    /// Into which parts.
+    pub how: CutHow,
     /// Where it stands.
     pub span: Span,
+}
+
+/// The parts of a cut.
+#[derive(Clone, PartialEq, Debug)]
+pub enum CutHow {
+    /// They differ by at most one.
+    Even,
+    /// `ceil(n / p)` elements and a shorter tail.
+    Ceil,
+    /// `(3, 0, 5, 2)`, lengths one by one, or `(rows)`, a function that gives them.
+    Lengths(Vec<Expr>),
 }
 
 /// `partial(..)` or `only(..)`
@@ -497,6 +508,8 @@ pub enum OptionValue {
     Use(Ident, Vec<(Ident, Expr)>),
     /// `[(0, 1), (1, 0)]`
     List(Vec<Expr>),
+    /// `[[3, 0], [1, 2]]`, each row with its place.
+    Rows(Vec<(Vec<Expr>, Span)>),
 }
 
 /// `local program name over (x of tp) { groups parts }`

@@ -1,6 +1,6 @@
 //! What the grammar's actions need: spans, documentation, and the few nodes that are checked while they are built.
 
-use crate::ast::{Body, Call, Let, Named, Tensor, TensorKind};
+use crate::ast::{Body, Call, CutHow, Let, Named, Tensor, TensorKind};
 use crate::token::Token;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_rounds::ast::{Block, Expr, ExprKind, Gens, Ident, Stmt, StmtKind, UnaryOp};
@@ -128,16 +128,12 @@ impl<'s> Ctx<'s> {
         TensorKind::Call(Box::new(Call { name, args, named }))
     }
 
-    /// `@tp(ceil)` is the only word there.
-    pub fn ceil(&mut self, how: &Ident) -> bool {
-        if how.node != "ceil" {
-            self.diagnostics.push(
-                Diagnostic::error("E002", format!("expected `ceil`, found the name `{}`", how.node))
-                    .primary(how.span, "the only other way to cut is `ceil`")
-                    .help("write `@axis` for parts that differ by at most one, or `@axis(ceil)`"),
-            );
+    /// `ceil` is the only word in the place of lengths.
+    pub fn parts(&mut self, list: Vec<Expr>) -> CutHow {
+        match &list[..] {
+            [Expr { kind: ExprKind::Name(n), .. }] if n == "ceil" => CutHow::Ceil,
+            _ => CutHow::Lengths(list),
         }
-        true
     }
 
     /// `for` takes one variable and no filter: it is a sequence of rounds, the same on every rank.

@@ -73,6 +73,11 @@ fn tensor(t: &Tensor) -> String {
                         .join(", ");
                     format!("{}: {}{{{args}}}", n.name.node, f.node)
                 }
+                OptionValue::Rows(rows) => {
+                    let row = |r: &Vec<_>| r.iter().map(show).collect::<Vec<_>>().join(", ");
+                    let rows: Vec<String> = rows.iter().map(|r| format!("[{}]", row(&r.0))).collect();
+                    format!("{}: [{}]", n.name.node, rows.join(", "))
+                }
                 OptionValue::List(v) => {
                     format!("{}: [{}]", n.name.node, v.iter().map(show).collect::<Vec<_>>().join(", "))
                 }

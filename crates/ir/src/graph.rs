@@ -5,6 +5,7 @@
 //! beside them as `want`.
 
 use crate::name::Name;
+use crate::parts::Parts;
 use crate::promise::Promise;
 use crate::scalar::ScalarFn;
 use crate::types::{DType, ReduceOp, TensorType};
@@ -182,6 +183,8 @@ pub struct Collective {
     pub from_dim: Option<usize>,
     /// Coordinate of the root.
     pub root: Option<u64>,
+    /// Of an all_to_all: how many rows each rank (a row of the matrix) has for each, instead of the cuts of two dimensions.
+    pub counts: Option<Parts>,
     /// The algorithm, asked for or selected.
     pub using: Option<Using>,
     /// Written in the program (or inserted by `place`).

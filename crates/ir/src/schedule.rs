@@ -170,6 +170,15 @@ pub struct Line {
     pub unit: Expr,
     /// How `extent` is cut into blocks.
     pub rule: CutRule,
+    /// Which row of the rule's lengths is this rank's: an expression in mesh coordinates; 0 unless there are several.
+    pub row: Expr,
+}
+
+impl Line {
+    /// A plain vector of that many elements.
+    pub fn vector(extent: Expr) -> Line {
+        Line { parts: 1, extent, unit: Expr::Int(1), rule: CutRule::Even, row: Expr::Int(0) }
+    }
 }
 
 /// A buffer a collective region works on.

@@ -1,6 +1,7 @@
 //! Element types, meshes, placements: what a tensor is and where its parts live.
 
 use crate::name::Name;
+use crate::parts::Parts;
 use std::fmt;
 
 /// Element type.
@@ -187,20 +188,29 @@ impl Mesh {
 }
 
 /// How a dimension of n elements is cut into k parts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum CutRule {
     /// Boundaries at `ceil(n*i/k)`: parts differ by at most one; the rule nests.
     Even,
     /// Parts of `ceil(n/k)`, the last ones smaller or empty (PyTorch's).
     Ceil,
+    /// Parts of these lengths; in a line there may be several rows of them.
+    Lengths(Parts),
 }
 
 impl CutRule {
     /// Boundary i of n elements in k parts, `0 <= i <= k`.
-    pub fn boundary(self, n: u64, i: u64, k: u64) -> u64 {
+    pub fn boundary(&self, n: u64, i: u64, k: u64) -> u64 {
+        self.boundary_in(0, n, i, k)
+    }
+
+    /// The same by a row of the lengths. What these do not add up to, the last part has more or less.
+    pub fn boundary_in(&self, row: u64, n: u64, i: u64, k: u64) -> u64 {
         match self {
             CutRule::Even => (n as u128 * i as u128).div_ceil(k as u128) as u64,
             CutRule::Ceil => (n.div_ceil(k) as u128 * i as u128).min(n as u128) as u64,
+            CutRule::Lengths(_) if i >= k => n,
+            CutRule::Lengths(parts) => parts.boundary(row, i).min(n),
         }
     }
 }
@@ -267,6 +277,15 @@ impl TensorType {
         self.dims.iter().position(|d| d.cut.as_ref().is_some_and(|c| c.axes.iter().any(|a| *a == *axis)))
     }
 
+    /// Elements of a dimension at each coordinate of the one axis that cuts it; none where another cuts it, or several.
+    pub fn lengths_over(&self, mesh: &Mesh, dim: usize, axis: &str) -> Option<Vec<u64>> {
+        let dim = self.dims.get(dim)?;
+        let cut = dim.cut.as_ref().filter(|c| matches!(&c.axes[..], [a] if *a == *axis))?;
+        let k = mesh.axis(axis)?.size;
+        let at = |i| cut.rule.boundary(dim.size, i, k);
+        Some((0..k).map(|i| at(i + 1) - at(i)).collect())
+    }
+
     /// The half-open range of each dimension that the rank with these coordinates holds (whole where not split).
     /// Empty everywhere if `only` names another coordinate. Coordinates are those of `mesh`, one an axis.
     pub fn local_box(&self, mesh: &Mesh, coords: &[i64]) -> Vec<(u64, u64)> {
@@ -275,7 +294,7 @@ impl TensorType {
         let range = |d: &Dim| {
             let (mut lo, mut n) = (0, d.size);
             for axis in d.cut.iter().flat_map(|c| &c.axes) {
-                let rule = d.cut.as_ref().map_or(CutRule::Even, |c| c.rule);
+                let rule = d.cut.as_ref().map_or(&CutRule::Even, |c| &c.rule);
                 let k = mesh.axis(axis).map_or(1, |a| a.size);
                 let i = coord(axis).unwrap_or(0);
                 let (a, b) = (rule.boundary(n, i, k), rule.boundary(n, i + 1, k));
@@ -289,13 +308,17 @@ impl TensorType {
 
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.axes[..], self.rule) {
-            ([a], CutRule::Even) => write!(f, "{a}"),
-            ([a], CutRule::Ceil) => write!(f, "{a}(ceil)"),
-            (many, rule) => {
+        match &self.axes[..] {
+            [a] => write!(f, "{a}")?,
+            many => {
                 let names: Vec<&str> = many.iter().map(Name::as_str).collect();
-                write!(f, "({}){}", names.join(", "), if rule == CutRule::Ceil { "(ceil)" } else { "" })
+                write!(f, "({})", names.join(", "))?;
             }
+        }
+        match &self.rule {
+            CutRule::Even => Ok(()),
+            CutRule::Ceil => f.write_str("(ceil)"),
+            CutRule::Lengths(parts) => write!(f, "({parts})"),
         }
     }
 }

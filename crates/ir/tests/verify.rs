@@ -152,6 +152,7 @@ fn operands_that_were_removed_are_missed() {
         dim: Some(0),
         from_dim: None,
         root: Some(0),
+        counts: None,
         using: None,
         explicit: true,
     };

@@ -5,7 +5,7 @@
 //! looks like follows from its declaration.
 
 use crate::allocate::Allocate;
-use crate::expand::{Arg, Known, Request, collective};
+use crate::expand::{Arg, Known, Request, collective, part_length};
 use crate::pass::{Pass, PassCx};
 use crate::synchronize::Synchronize;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -19,7 +19,7 @@ use kbc_rounds::library::{AlgId, Library};
 pub const AXIS: &str = "tp";
 
 /// What is built.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Alone<'a> {
     /// What is declared.
     pub lib: &'a Library,
@@ -83,12 +83,15 @@ impl Alone<'_> {
         let p = self.ranks();
         let int = |v: u64| Expr::Int(v as i64);
         let both = coll.buffers.len() == 2 && coll.buffers.iter().all(|b| b.sizes.len() == 2);
-        let cut = |size| Dim { size, cut: Some(Cut { axes: vec![AXIS.into()], rule: self.rule }) };
+        let cut = |size| Dim { size, cut: Some(Cut { axes: vec![AXIS.into()], rule: self.rule.clone() }) };
         let mine = |n: u64| {
             let at = Expr::var(AXIS);
+            if let CutRule::Lengths(_) = self.rule {
+                return part_length(&int(n), &at, p as i64, &self.rule);
+            }
             let bound = |i: Expr| match self.rule {
                 CutRule::Even => (int(n) * i).ceil_div(p as i64),
-                CutRule::Ceil => Expr::bin(BinOp::Min, int(n.div_ceil(p)) * i, int(n)),
+                _ => Expr::bin(BinOp::Min, int(n.div_ceil(p)) * i, int(n)),
             };
             if p == 1 { int(n) } else { bound(at.clone() + Expr::Int(1)) - bound(at) }
         };
@@ -102,7 +105,13 @@ impl Alone<'_> {
                 return Operand {
                     ty: ty(vec![cut(rows), Dim { size: cols, cut: None }]),
                     dims: vec![mine(rows), int(cols)],
-                    line: Line { parts: p, extent: int(cols), unit: mine(rows), rule: self.rule },
+                    line: Line {
+                        parts: p,
+                        extent: int(cols),
+                        unit: mine(rows),
+                        rule: self.rule.clone(),
+                        row: int(0),
+                    },
                     largest: (cols, rows.div_ceil(p)),
                 };
             }
@@ -114,7 +123,8 @@ impl Alone<'_> {
                     parts: if blocks { p } else { 1 },
                     extent: int(self.n),
                     unit: int(unit),
-                    rule: self.rule,
+                    rule: self.rule.clone(),
+                    row: int(0),
                 },
                 largest: (self.n, unit),
             }

@@ -165,6 +165,7 @@ fn operation(step: &Step, name: kbc_ir::Name, span: kbc_diag::Span) -> Op {
         dim: step.dim,
         from_dim: step.from_dim,
         root: step.root,
+        counts: None,
         using: None,
         explicit: false,
     });

@@ -72,7 +72,7 @@ pub struct Request<'a> {
     /// Coordinate of the root, if it is stated.
     pub root: Option<u64>,
     /// How a dimension is cut that was not cut before.
-    pub rule: CutRule,
+    pub rule: &'a CutRule,
 }
 
 /// Size of an axis; 1 for one that does not exist (types are checked before).
@@ -88,7 +88,9 @@ pub fn cuts_agree(mesh: &Mesh, n: u64, a: Option<&Cut>, b: Option<&Cut>) -> bool
         (Some(a), Some(b)) => {
             let k: u64 = a.axes.iter().map(|x| size(mesh, x)).product();
             let same_bounds = |k| (0..=k).all(|i| a.rule.boundary(n, i, k) == b.rule.boundary(n, i, k));
-            a.rule == b.rule || n.is_multiple_of(k.max(1)) || (a.axes.len() == 1 && same_bounds(k))
+            let given = |c: &Cut| matches!(c.rule, CutRule::Lengths(_));
+            let divides = n.is_multiple_of(k.max(1)) && !given(a) && !given(b);
+            a.rule == b.rule || divides || (a.axes.len() == 1 && same_bounds(k))
         }
         _ => false,
     }
@@ -270,8 +272,15 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
                 );
             }
             match &mut result.dims[to].cut {
+                Some(Cut { rule: CutRule::Lengths(_), axes }) => {
+                    let other = axes.first().map_or("", Name::as_str);
+                    return illegal(
+                        format!("dimension {to} is cut by `{other}` in parts of given lengths"),
+                        format!("gather over `{other}` first: nothing cuts such parts again"),
+                    );
+                }
                 Some(cut) => cut.axes.push(axis.clone()),
-                cut => *cut = Some(Cut { axes: vec![axis.clone()], rule: ask.rule }),
+                cut => *cut = Some(Cut { axes: vec![axis.clone()], rule: ask.rule.clone() }),
             }
         }
         CollKind::Reduce | CollKind::Gather => {
@@ -321,8 +330,10 @@ pub fn plan(mesh: &Mesh, from: &TensorType, to: &TensorType) -> Option<Plan> {
                 .chain(w.axes.iter().filter(|a| !h.axes.contains(a)))
                 .map(|a| size(mesh, a))
                 .product();
-            if have.size.is_multiple_of(k.max(1)) || cuts_agree(mesh, have.size, Some(h), Some(w)) {
-                h.rule = w.rule;
+            let given = |c: &Cut| matches!(c.rule, CutRule::Lengths(_));
+            let divides = have.size.is_multiple_of(k.max(1)) && !given(h) && !given(w);
+            if divides || cuts_agree(mesh, have.size, Some(h), Some(w)) {
+                h.rule = w.rule.clone();
             }
         }
     }
@@ -377,7 +388,7 @@ fn steps_towards(mesh: &Mesh, here: &TensorType, to: &TensorType) -> Vec<Step> {
     let mut out = vec![];
     for axis in mesh.axes.iter().map(|a| &a.name) {
         let goal = to.dim_cut_by(axis).filter(|e| may_append(here, to, *e, axis));
-        let rule = goal.and_then(|e| to.dims[e].cut.as_ref()).map_or(CutRule::Even, |c| c.rule);
+        let rule = goal.and_then(|e| to.dims[e].cut.as_ref()).map_or(&CutRule::Even, |c| &c.rule);
         let root = to.only.as_ref().filter(|o| o.1 == *axis).map(|o| o.0);
         let ask = |kind, dim, from_dim| Request { kind, red: None, axis, dim, from_dim, root, rule };
         let mut add = |ask: Request<'_>| out.extend(apply(mesh, here, ask));

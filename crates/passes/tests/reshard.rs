@@ -41,7 +41,7 @@ fn all_types() -> Vec<TensorType> {
                             Is::Whole => {}
                             Is::Split(d) => match &mut ty.dims[d].cut {
                                 Some(c) => c.axes.push(name),
-                                cut => *cut = Some(Cut { axes: vec![name], rule }),
+                                cut => *cut = Some(Cut { axes: vec![name], rule: rule.clone() }),
                             },
                             Is::Partial => {
                                 ty.partial.get_or_insert((ReduceOp::Sum, vec![])).1.push(name);

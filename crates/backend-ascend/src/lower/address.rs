@@ -38,12 +38,17 @@ pub fn product<'e>(list: impl IntoIterator<Item = &'e Expr>) -> Expr {
 }
 
 /// Boundary `i` of `n` elements in `k` parts: [`CutRule::boundary`].
-pub fn cut(rule: CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
+pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
     match rule {
         _ if *i == Expr::Int(0) => Expr::Int(0),
         _ if i == k => n.clone(),
         CutRule::Even => div_up(&mul(n, i), k),
         CutRule::Ceil => bin(BinOp::Min, &mul(&div_up(n, k), i), n),
+        // Lowering refuses lengths before it asks; this is their first row.
+        CutRule::Lengths(l) => (1..l.of()).fold(Expr::Int(0), |at, j| {
+            let below = bin(BinOp::Lt, i, &Expr::Int(j as i64));
+            Expr::select(below, at, Expr::Int(l.boundary(0, j) as i64))
+        }),
     }
 }
 
@@ -54,7 +59,7 @@ pub fn chunk(line: &Line, path: &[Part]) -> (Expr, Expr) {
     let parts = Expr::Int(line.parts as i64);
     if line.parts > 1 && first.of == parts {
         // The first digit is the block; what follows cuts the block evenly by elements.
-        let edge = |i: &Expr| mul(&line.unit, &cut(line.rule, &line.extent, i, &parts));
+        let edge = |i: &Expr| mul(&line.unit, &cut(&line.rule, &line.extent, i, &parts));
         let start = edge(&first.index);
         let end = edge(&add(&first.index, &first.len));
         let Some((num, cnt, den)) = digits(rest) else { return (start, end) };
@@ -86,13 +91,13 @@ fn boundary(line: &Line, num: &Expr, den: &Expr) -> Expr {
         return whole;
     }
     if line.parts == 1 {
-        return cut(CutRule::Even, &whole, num, den);
+        return cut(&CutRule::Even, &whole, num, den);
     }
     let parts = Expr::Int(line.parts as i64);
     let scaled = mul(num, &parts);
     let block = bin(BinOp::Div, &scaled, den);
     let rest = bin(BinOp::Mod, &scaled, den);
-    let edge = |i: &Expr| mul(&line.unit, &cut(line.rule, &line.extent, i, &parts));
+    let edge = |i: &Expr| mul(&line.unit, &cut(&line.rule, &line.extent, i, &parts));
     let start = edge(&bin(BinOp::Min, &block, &parts));
     let next = edge(&bin(BinOp::Min, &add(&block, &Expr::Int(1)), &parts));
     add(&start, &div_up(&mul(&sub(&next, &start), &rest), den))

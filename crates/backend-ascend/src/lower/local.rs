@@ -50,17 +50,17 @@ impl Lower<'_, '_> {
                 }
             }
             LocalOp::Pack { dst, src, dim, parts, rule, at } => {
-                self.relayout(*dst, *src, (*dim, *parts, *rule), at.as_ref(), true);
+                self.relayout(*dst, *src, (*dim, *parts, rule), at.as_ref(), true);
             }
             LocalOp::Unpack { dst, src, dim, parts, rule, at } => {
-                self.relayout(*src, *dst, (*dim, *parts, *rule), at.as_ref(), false);
+                self.relayout(*src, *dst, (*dim, *parts, rule), at.as_ref(), false);
             }
             LocalOp::Slice { dst, src, dim, index, of, rule } => {
                 let around = Around::new(&self.dims(*src), *dim);
                 let of = Expr::Int(*of as i64);
                 let index = self.expr(index);
-                let lo = cut(*rule, &around.size, &index, &of);
-                let hi = cut(*rule, &around.size, &add(&index, &Expr::Int(1)), &of);
+                let lo = cut(rule, &around.size, &index, &of);
+                let hi = cut(rule, &around.size, &add(&index, &Expr::Int(1)), &of);
                 let first = self.build.name_it("first", &mul(&lo, &around.inner));
                 let run = self.build.name_it("size", &mul(&sub(&hi, &lo), &around.inner));
                 let row = mul(&around.size, &around.inner);
@@ -103,7 +103,7 @@ impl Lower<'_, '_> {
         &mut self,
         line: BufferId,
         tensor: BufferId,
-        (dim, parts, rule): (u32, u64, CutRule),
+        (dim, parts, rule): (u32, u64, &CutRule),
         at: Option<&Expr>,
         pack: bool,
     ) {

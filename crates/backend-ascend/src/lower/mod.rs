@@ -18,8 +18,8 @@ use build::Build;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
-use kbc_ir::schedule::{BufferId, Calls, MAIN, RankSet, Region, Role, SStmt, Schedule};
-use kbc_ir::types::DType;
+use kbc_ir::schedule::{Buffer, BufferId, Calls, MAIN, RankSet, Region, Role, SStmt, Schedule};
+use kbc_ir::types::{CutRule, DType};
 use kbc_ir::walk::{self, Act, Cursor, Fault, Step};
 use std::collections::BTreeMap;
 use storage::Storage;
@@ -46,6 +46,10 @@ pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnost
         return Err(
             refuse(host.span, "a host program has no emitted form", "leave the `host` section away").into()
         );
+    }
+    if let Some(span) = given_lengths(schedule) {
+        let help = "a kernel has addresses for a family of sizes: pad the parts to one length, or use `--target sim`";
+        return Err(refuse(span, "parts of given lengths have no emitted form", help).into());
     }
     if schedule.calls != Calls::Any {
         return Err(Diagnostic::error("E470", format!("{} is not safe call after call", schedule.name))
@@ -113,6 +117,17 @@ fn shorten(body: &mut [Stmt], elements: u32) {
             Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => {}
         }
     }
+}
+
+/// Where a schedule has parts whose lengths are listed, if it has some.
+fn given_lengths(s: &Schedule) -> Option<Span> {
+    let listed = |r: &CutRule| matches!(r, CutRule::Lengths(_));
+    let typed = |b: &&Buffer| {
+        let cuts = b.global.iter().flat_map(|t| &t.dims).filter_map(|d| d.cut.as_ref());
+        cuts.into_iter().any(|c| listed(&c.rule))
+    };
+    let lines = s.regions.iter().find(|r| r.operands.iter().any(|o| listed(&o.line.rule)));
+    lines.map(|r| r.span).or_else(|| s.buffers.iter().find(typed).map(|b| b.span))
 }
 
 /// E470

@@ -107,6 +107,7 @@ fn global(g: &Global) -> String {
     let cuts = g.ty.dims.iter().map(|d| match &d.cut {
         None => "None".to_owned(),
         Some(c) => {
+            // Given lengths were refused when the kernel was made.
             let rule = if c.rule == CutRule::Even { "even" } else { "ceil" };
             format!("(\"{rule}\", {})", names(&c.axes))
         }

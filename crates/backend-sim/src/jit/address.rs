@@ -4,6 +4,7 @@
 //! same checks; a failed check is a fault. Numbers are [`super::number`].
 
 use super::number::{Emit, Num};
+use super::tables::Entry;
 use kbc_ir::types::CutRule;
 use kbc_ir::walk::code::{C, CRef};
 
@@ -13,6 +14,14 @@ pub(super) struct Place {
     pub(super) mem: u32,
     pub(super) start: Num,
     pub(super) len: Num,
+}
+
+/// How a line is cut on a rank: [`CutRule`].
+enum Blocks {
+    Even,
+    Ceil,
+    /// A table of all boundaries on all ranks, and the number of this rank's first.
+    Listed(Entry, Num),
 }
 
 impl Emit<'_, '_, '_> {
@@ -41,7 +50,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// First element of chunk `num` of `den` of `n` elements in `parts` blocks: `Program::boundary`.
-    fn boundary(&mut self, (parts, rule): (u64, CutRule), size: (Num, Num), num: Num, den: Num) -> Num {
+    fn boundary(&mut self, (parts, rule): (u64, &Blocks), size: (Num, Num), num: Num, den: Num) -> Num {
         let (extent, unit) = size;
         let parts_n = Num::int(parts as i64);
         if parts == 1 {
@@ -72,17 +81,22 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Boundary i of n elements in k parts: `CutRule::boundary`.
-    pub(super) fn cut(&mut self, rule: CutRule, n: Num, i: Num, k: u64) -> Num {
+    fn cut(&mut self, rule: &Blocks, n: Num, i: Num, k: u64) -> Num {
         let k = Num::int(k as i64);
         match rule {
-            CutRule::Even => {
+            Blocks::Even => {
                 let scaled = self.mul(n, i);
                 self.div_up(scaled, k)
             }
-            CutRule::Ceil => {
+            Blocks::Ceil => {
                 let each = self.div_up(n, k);
                 let at = self.mul(each, i);
                 self.min(at, n)
+            }
+            Blocks::Listed(bounds, first) => {
+                let at = self.add(*first, i);
+                let at = self.entry(bounds.table, at, bounds.range);
+                self.bounded(at, 0, i64::MAX)
             }
         }
     }
@@ -112,7 +126,15 @@ impl Emit<'_, '_, '_> {
         let extent = self.bounded(extent, 0, i64::MAX);
         let unit = self.entry(unit.table, on, unit.range);
         let unit = self.bounded(unit, 0, i64::MAX);
-        let kind = (line.parts, line.rule);
+        let blocks = match line.rule {
+            CutRule::Even => Blocks::Even,
+            CutRule::Ceil => Blocks::Ceil,
+            CutRule::Lengths(_) => {
+                let bounds = self.tables.bounds(region, operand, line, program);
+                Blocks::Listed(bounds, self.mul(on, Num::int(line.parts as i64 + 1)))
+            }
+        };
+        let kind = (line.parts, &blocks);
         let lo = self.boundary(kind, (extent, unit), num, den);
         let after = self.add(num, cnt);
         let hi = self.boundary(kind, (extent, unit), after, den);

@@ -56,8 +56,8 @@ pub(super) fn kernel_of(
                 k.call(Helper::Copy, &args);
             })?
         }
-        LocalOp::Pack { at: None, parts, rule, .. } => relayout(code, *parts, *rule, true)?,
-        LocalOp::Unpack { at: None, parts, rule, .. } => relayout(code, *parts, *rule, false)?,
+        LocalOp::Pack { at: None, parts, rule, .. } => relayout(code, *parts, rule, true)?,
+        LocalOp::Unpack { at: None, parts, rule, .. } => relayout(code, *parts, rule, false)?,
         LocalOp::Slice { .. } => slice(code)?,
     };
     code.recipes.insert(number, Recipe::Single(op.clone()));
@@ -287,7 +287,7 @@ fn truncated(k: &mut Kernel<'_, '_>, v: Value, t: Type, out: Value) {
 }
 
 /// Boundary i of n in k parts: `CutRule::boundary`.
-fn boundary(k: &mut Kernel<'_, '_>, rule: CutRule, n: Value, i: Value, parts: u64) -> Value {
+fn boundary(k: &mut Kernel<'_, '_>, rule: &CutRule, n: Value, i: Value, parts: u64) -> Value {
     let (of, up) = (k.int(parts as i64), parts as i64 - 1);
     match rule {
         CutRule::Even => {
@@ -301,11 +301,22 @@ fn boundary(k: &mut Kernel<'_, '_>, rule: CutRule, n: Value, i: Value, parts: u6
             let at = k.b.ins().imul(each, i);
             k.b.ins().umin(at, n)
         }
+        CutRule::Lengths(lengths) => {
+            let mut at = k.int(0);
+            for j in 1..parts {
+                let bound = k.int(lengths.boundary(0, j) as i64);
+                let behind = k.b.ins().icmp_imm_s(IntCC::UnsignedGreaterThanOrEqual, i, j as i64);
+                at = k.b.ins().select(behind, bound, at);
+            }
+            let at = k.b.ins().umin(at, n);
+            let last = k.b.ins().icmp_imm_s(IntCC::UnsignedGreaterThanOrEqual, i, parts as i64);
+            k.b.ins().select(last, n, at)
+        }
     }
 }
 
 /// Tensor `[outer, n, inner]` to the line of the parts of n, or back.
-fn relayout(code: &mut Code, parts: u64, rule: CutRule, pack: bool) -> Result<FuncId, String> {
+fn relayout(code: &mut Code, parts: u64, rule: &CutRule, pack: bool) -> Result<FuncId, String> {
     kernel(code, format!("relayout {parts} {rule:?} {pack}"), 2, |k| {
         let (src, dst) = (k.word(SRC), k.word(DST));
         let (outer, n, inner) = (k.word(OUTER), k.word(SIZE), k.word(INNER));

@@ -165,7 +165,7 @@ impl Plan {
             }
             LocalOp::Slice { dim, of, rule, .. } => {
                 let (outer, size, inner) = local::outer_inner(&shapes[0], *dim).ok()?;
-                let (lo, len) = local::block(size, 1, *of, *rule, part.unwrap_or(0)).ok()?;
+                let (lo, len) = local::block(size, 1, *of, rule, part.unwrap_or(0)).ok()?;
                 if outer * len * inner != n {
                     return None;
                 }

@@ -3,6 +3,7 @@
 //! Owns the tables and their numbering. An entry without a value is -1, which every user refuses.
 
 use kbc_ir::schedule::BufferId;
+use kbc_ir::types::CutRule;
 use kbc_ir::walk::Program;
 use kbc_ir::walk::code::{C, CLine};
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ enum Key {
     Elements(u32),
     Extent(usize, u32),
     Unit(usize, u32),
+    Bounds(usize, u32),
 }
 
 /// The tables of a compiled schedule.
@@ -68,6 +70,23 @@ impl Tables {
     /// Unit of an operand's line on each rank.
     pub(super) fn unit(&mut self, region: usize, operand: u32, line: &CLine, p: &Program<'_>) -> Entry {
         self.per_rank(Key::Unit(region, operand), &line.unit, p)
+    }
+
+    /// All boundaries of the blocks of an operand's line, rank after rank, where the rule lists lengths.
+    pub(super) fn bounds(&mut self, region: usize, operand: u32, line: &CLine, p: &Program<'_>) -> Entry {
+        self.get(Key::Bounds(region, operand), || {
+            let value = |e: &C, r| p.eval(e, &p.mesh_env(r)).ok().and_then(|v| u64::try_from(v).ok());
+            let bound = |r, i| {
+                let row = value(&line.row, r)?;
+                if matches!(&line.rule, CutRule::Lengths(l) if row >= l.rows()) {
+                    return None;
+                }
+                let at = line.rule.boundary_in(row, value(&line.extent, r)?, i, line.parts);
+                i64::try_from(at).ok()
+            };
+            let every = (0..p.ranks()).flat_map(|r| (0..=line.parts).map(move |i| (r, i)));
+            every.map(|(r, i)| bound(r, i).unwrap_or(-1)).collect()
+        })
     }
 
     /// Where the tables start, as code finds them.

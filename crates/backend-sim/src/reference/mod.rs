@@ -55,6 +55,7 @@
 //! overflows for certain is infinite with bound 0.
 
 mod cast;
+mod counts;
 mod int;
 mod matmul;
 mod modulus;
@@ -68,7 +69,7 @@ pub use modulus::exact_modulus;
 use crate::compare::{Exact, Expected};
 use crate::tensor::Tensor;
 use kbc_diag::Diagnostic;
-use kbc_ir::graph::{CollKind, Graph, Op, OpId, OpKind};
+use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind};
 use kbc_ir::types::{DType, ReduceOp};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -244,6 +245,9 @@ impl Step<'_> {
             }
             OpKind::Cast(to) => Ok(Value::whole(cast::run(&self.one()?.t, *to))),
             OpKind::Collective(c) if c.kind == CollKind::Own => own::run(self, self.one()?, c),
+            OpKind::Collective(Collective { counts: Some(counts), .. }) => {
+                counts::run(self, self.one()?, counts)
+            }
             OpKind::Collective(_) | OpKind::Demand | OpKind::Output(_) => {
                 let x = self.one()?;
                 let pending = x.pending.clone().filter(|p| Some(p.op) == self.partial());

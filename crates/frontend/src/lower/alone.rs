@@ -126,6 +126,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId) -> Result<Graph, Diagnostics> {
         dim,
         from_dim: (kind == CollKind::AllToAll).then_some(0),
         root: rooted.then_some(root),
+        counts: None,
         using: Some(collective::plain(decl)),
         explicit: true,
     };

@@ -64,7 +64,7 @@ pub(super) fn missing(call: &Call, name: &str, form: &str) -> Diagnostic {
 fn expr(named: &Named) -> Result<&Expr, Diagnostic> {
     match &named.value {
         OptionValue::Expr(e) => Ok(e),
-        OptionValue::Use(..) | OptionValue::List(_) => Err(cannot(named, "one value")),
+        OptionValue::Use(..) | OptionValue::List(_) | OptionValue::Rows(_) => Err(cannot(named, "one value")),
     }
 }
 

@@ -50,17 +50,22 @@ impl Lowering<'_, '_> {
         let over = named.take("over");
         let axis = self.cx.over(call, over, &mut self.found);
         let (mut dim, mut from_dim, mut root) = (Some(None), Some(None), Some(None));
+        let mut matrix = Some(None);
         match kind {
             CollKind::AllToAll => {
-                from_dim = self.needed(call, kind, "from", named.take("from"));
-                dim = self.needed(call, kind, "to", named.take("to"));
-                if let Some(n) = named.take("counts") {
-                    self.found.push(super::later(
-                        n.span,
-                        "a matrix of counts is",
-                        "blocks follow the cuts of both dimensions, which need not divide; pad the others to the longest",
-                    ));
-                    dim = None;
+                let (from, to) = (named.take("from"), named.take("to"));
+                match named.take("counts") {
+                    Some(n) => {
+                        matrix = axis.as_ref().and_then(|a| self.cx.counts(n, a, &mut self.found)).map(Some);
+                        for other in [from, to].into_iter().flatten() {
+                            self.along_rows(other);
+                        }
+                        (from_dim, dim) = (Some(Some(0)), Some(Some(0)));
+                    }
+                    None => {
+                        from_dim = self.needed(call, kind, "from", from);
+                        dim = self.needed(call, kind, "to", to);
+                    }
                 }
             }
             CollKind::ReduceScatter | CollKind::Scatter | CollKind::AllGather | CollKind::Gather => {
@@ -103,6 +108,7 @@ impl Lowering<'_, '_> {
             dim: dim?,
             from_dim: from_dim?,
             root: root?,
+            counts: matrix?,
             using: using?,
             explicit: true,
         };
@@ -118,6 +124,15 @@ impl Lowering<'_, '_> {
         // An average is a sum, and one division of the complete sum by whoever holds it.
         let body = Scalar::bin(ScalarBin::Div, Scalar::Arg(0), Scalar::Num(ranks as f64));
         self.map(function("average", 1, body), vec![(done, span)], span)
+    }
+
+    /// With counts, `from:` and `to:` say nothing: rows go to rows.
+    fn along_rows(&mut self, named: &Named) {
+        self.found.push(
+            Diagnostic::error("E006", format!("`{}:` beside `counts:`", named.name.node))
+                .primary(named.span, "counts are of rows: dimension 0, before and after")
+                .help("write all_to_all(x, counts: [[3, 0], [1, 2]], over: tp)"),
+        );
     }
 
     /// The operand, and the reduction where the collective has one.

@@ -12,6 +12,7 @@ mod alone;
 mod arguments;
 mod call;
 mod collective;
+mod counts;
 mod kernel;
 mod machine;
 mod own;

@@ -4,7 +4,7 @@
 //! jobs, a coordinate outside its axis) is checked by `infer`.
 
 use super::Cx;
-use crate::ast::{self, TypePlaceKind};
+use crate::ast::{self, CutHow, TypePlaceKind};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::types::{Cut, CutRule, DType, Dim, ReduceOp, TensorType};
@@ -66,9 +66,14 @@ impl Cx<'_> {
         let size = self.size(&dim.size, found);
         let cut = match &dim.cut {
             None => Some(None),
-            Some(c) => self
-                .axes(&c.axes, found)
-                .map(|axes| Some(Cut { axes, rule: if c.ceil { CutRule::Ceil } else { CutRule::Even } })),
+            Some(c) => self.axes(&c.axes, found).and_then(|axes| {
+                let rule = match (&c.how, axes.first()) {
+                    (CutHow::Ceil, _) => CutRule::Ceil,
+                    (CutHow::Lengths(list), Some(axis)) => self.lengths((list, c.span), axis, size, found)?,
+                    _ => CutRule::Even,
+                };
+                Some(Some(Cut { axes, rule }))
+            }),
         };
         Some(Dim { size: size?, cut: cut? })
     }

@@ -140,7 +140,7 @@ pub fn build(algo: &Algo, options: &Options) -> Built {
     let operand = |name: &str, buffer: u32, chunks: u64, scratch: bool| Operand {
         name: name.into(),
         buffer: BufferId(buffer),
-        line: Line { parts: 1, extent: int(chunks * c), unit: int(1), rule: CutRule::Even },
+        line: Line::vector(int(chunks * c)),
         scratch,
     };
     let mut operands = match algo.aliased {
@@ -209,7 +209,7 @@ fn load(algo: &Algo, sizes: &Sizes, elements: u64) -> Region {
     let operand = |name: &str, buffer: u32, chunks: u64| Operand {
         name: name.into(),
         buffer: BufferId(buffer),
-        line: Line { parts: 1, extent: int(chunks * elements), unit: int(1), rule: CutRule::Even },
+        line: Line::vector(int(chunks * elements)),
         scratch: false,
     };
     let whole = |operand: u32| Ref::Chunk { operand: OperandId(operand), path: vec![] };

@@ -479,7 +479,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         for b in l.srcs() {
             let places = match l {
                 LocalOp::Unpack { dst, dim, parts, rule, at: Some(at), .. } => {
-                    self.block(rep, b, (*dst, *dim), (*parts, *rule), at)
+                    self.block(rep, b, (*dst, *dim), (*parts, rule), at)
                 }
                 _ => self.setup.grids.whole(b, rep),
             };
@@ -490,7 +490,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
         let places = match l {
             LocalOp::Pack { dst, src, dim, parts, rule, at: Some(at) } => {
-                self.block(rep, *dst, (*src, *dim), (*parts, *rule), at)
+                self.block(rep, *dst, (*src, *dim), (*parts, rule), at)
             }
             _ => self.setup.grids.whole(l.dst(), rep),
         };

@@ -138,6 +138,9 @@ fn same_lines(program: &Program) -> Result<(), Reason> {
     };
     for o in s.regions.iter().flat_map(|r| &r.operands) {
         let b = s.buffer(o.buffer);
+        if !same(&o.line.row) {
+            return Err(format!("%{} has blocks of other lengths on other ranks", b.name));
+        }
         if !same(&o.line.extent) || !same(&o.line.unit) || !b.dims.iter().all(same) {
             return Err(format!("%{} is not equally large on all ranks", b.name));
         }

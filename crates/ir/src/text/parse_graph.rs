@@ -6,7 +6,7 @@ use super::lex::{Label, Node, R, Tok};
 use super::names::{Names, unknown};
 use super::parse::{KernelTable, head, keep, leaf};
 use super::parse_schedule::spelled_promise;
-use super::types::{combiner, data, dtype, tensor_type};
+use super::types::{combiner, data, dtype, rows, tensor_type};
 use crate::graph::{CollKind, Collective, Expect, Graph, Input, Op, OpId, OpKind, Own, Using, UsingArg};
 use crate::name::Name;
 use crate::optable::{Level, names};
@@ -238,10 +238,11 @@ fn collective(c: &mut Cur, kind: CollKind, scope: &Scope, args: &mut Vec<usize>)
     let dim = if c.eat_word("dim") { Some(c.small("a dimension")?) } else { None };
     let from_dim = if c.eat_word("from") { Some(c.small("a dimension")?) } else { None };
     let root = if c.eat_word("root") { Some(c.int("the root's coordinate")?) } else { None };
+    let counts = if c.eat_word("counts") { Some(rows(c)?) } else { None };
     let explicit = !c.eat_word("inserted");
     let start = c.here();
     let using = if c.eat_word("using") { Some(using(c, start)?) } else { None };
-    Ok(Collective { kind, own: None, red, axis, dim, from_dim, root, using, explicit })
+    Ok(Collective { kind, own: None, red, axis, dim, from_dim, root, counts, using, explicit })
 }
 
 fn using(c: &mut Cur, start: Span) -> R<Using> {

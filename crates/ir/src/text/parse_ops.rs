@@ -6,12 +6,11 @@ use super::lex::{Node, R, Tok};
 use super::names::unknown;
 use super::parse::{head, keep, leaf};
 use super::parse_schedule::{Scope, end_of};
-use super::types::combiner;
+use super::types::{combiner, rule};
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::optable::{Level, names};
 use crate::schedule::*;
-use crate::types::CutRule;
 use kbc_diag::{Diagnostic, Diagnostics};
 
 /// Reads the lines below a stream, a loop or a condition.
@@ -134,10 +133,6 @@ fn dim(c: &mut Cur) -> R<u32> {
     c.small("a dimension")
 }
 
-fn ceil(c: &mut Cur) -> CutRule {
-    if c.eat_word("ceil") { CutRule::Ceil } else { CutRule::Even }
-}
-
 fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
     let span = c.here();
     c.skip();
@@ -257,14 +252,14 @@ fn local(c: &mut Cur, word: &str, scope: &mut Scope) -> R<LocalOp> {
             let index = expr(c)?;
             c.expect_word("of")?;
             let of = c.int("a number of parts")?;
-            LocalOp::Slice { dst, src, dim, index, of, rule: ceil(c) }
+            LocalOp::Slice { dst, src, dim, index, of, rule: rule(c)? }
         }
         _ => {
             let src = buffer(c, scope)?;
             let dim = dim(c)?;
             c.expect_word("parts")?;
             let parts = c.int("a number of parts")?;
-            let rule = ceil(c);
+            let rule = rule(c)?;
             let at = if c.eat_word("at") { Some(expr(c)?) } else { None };
             match word {
                 "pack" => LocalOp::Pack { dst, src, dim, parts, rule, at },

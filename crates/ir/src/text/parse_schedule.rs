@@ -6,7 +6,7 @@ use super::lex::{Node, R, Tok};
 use super::names::{Names, unknown};
 use super::parse::{KernelTable, head, keep, leaf};
 use super::parse_ops::body;
-use super::types::{combiner, dtype, memory, tensor_type};
+use super::types::{combiner, dtype, memory, rule, tensor_type};
 use crate::expr::Expr;
 use crate::graph::CollKind;
 use crate::host::Host;
@@ -14,7 +14,7 @@ use crate::name::Name;
 use crate::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
 use crate::promise_std::standard;
 use crate::schedule::*;
-use crate::types::{CutRule, Mesh};
+use crate::types::Mesh;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 /// What operations refer to.
@@ -349,7 +349,7 @@ fn operand(c: &mut Cur, scratch: bool, scope: &mut Scope, r: &mut Region) -> R<(
     let label = c.label("the operand's name")?;
     scope.operands.declare(label, r.operands.len(), span)?;
     // The name is known even if the rest of the line is wrong.
-    let line = Line { parts: 1, extent: Expr::Int(0), unit: Expr::Int(1), rule: CutRule::Even };
+    let line = Line::vector(Expr::Int(0));
     r.operands.push(Operand { name: Name::from(&label.hint), buffer: BufferId(0), line, scratch });
     c.expect("=")?;
     let buffer = BufferId(c.percent_of(&scope.buffers, "`%` and a buffer")? as u32);
@@ -361,10 +361,11 @@ fn operand(c: &mut Cur, scratch: bool, scope: &mut Scope, r: &mut Region) -> R<(
     }
     let extent = atom(c)?;
     let unit = if c.eat("*") { atom(c)? } else { Expr::Int(1) };
-    let rule = if c.eat_word("ceil") { CutRule::Ceil } else { CutRule::Even };
+    let rule = rule(c)?;
+    let row = if c.eat_word("row") { atom(c)? } else { Expr::Int(0) };
     if let Some(o) = r.operands.last_mut() {
         o.buffer = buffer;
-        o.line = Line { parts, extent, unit, rule };
+        o.line = Line { parts, extent, unit, rule, row };
     }
     Ok(())
 }

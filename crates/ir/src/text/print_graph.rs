@@ -94,6 +94,9 @@ fn collective(c: &Collective, args: &str, locs: bool) -> String {
     if let Some(r) = c.root {
         out += &format!(" root {r}");
     }
+    if let Some(m) = &c.counts {
+        out += &format!(" counts [{m}]");
+    }
     if !c.explicit {
         out += " inserted";
     }

@@ -3,7 +3,7 @@
 use super::Kernels;
 use super::expr::{ATOM, show};
 use super::names::{labels, quoted, string};
-use super::types::{loc, show_type};
+use super::types::{loc, show_rule, show_type};
 use crate::expr::Expr;
 use crate::graph::CollKind;
 use crate::name::Name;
@@ -104,10 +104,6 @@ fn functions<'a>(list: &'a [SStmt], out: &mut Vec<&'a ScalarFn>) {
 
 fn exprs(list: &[Expr]) -> String {
     list.iter().map(|e| show(e, 0)).collect::<Vec<_>>().join(", ")
-}
-
-fn rule(r: CutRule) -> &'static str {
-    if r == CutRule::Ceil { " ceil" } else { "" }
 }
 
 fn zero(yes: bool) -> &'static str {
@@ -234,13 +230,15 @@ impl Printer<'_> {
             let parts = if l.parts == 1 { String::new() } else { format!("{} of ", l.parts) };
             let unit =
                 if l.unit == Expr::Int(1) { String::new() } else { format!(" * {}", show(&l.unit, ATOM)) };
+            let row =
+                if l.row == Expr::Int(0) { String::new() } else { format!(" row {}", show(&l.row, ATOM)) };
             let text = format!(
-                "{} {} = {} line {parts}{}{unit}{}",
+                "{} {} = {} line {parts}{}{unit}{}{row}",
                 if o.scratch { "scratch" } else { "on" },
                 self.operands[k],
                 name_of('%', &self.buffers, o.buffer.0),
                 show(&l.extent, ATOM),
-                rule(l.rule)
+                show_rule(&l.rule)
             );
             self.line(1, &text);
         }
@@ -375,7 +373,7 @@ impl Printer<'_> {
         let b = |id: &BufferId| name_of('%', &self.buffers, id.0);
         let part = |dim: &u32, parts: &u64, r: &CutRule, at: &Option<Expr>| {
             let at = at.as_ref().map(|e| format!(" at {}", show(e, 0))).unwrap_or_default();
-            format!("dim {dim} parts {parts}{}{at}", rule(*r))
+            format!("dim {dim} parts {parts}{}{at}", show_rule(r))
         };
         match op {
             LocalOp::Compute { func, dst, args } => {
@@ -396,7 +394,13 @@ impl Printer<'_> {
                 format!("unpack {} = {} {}", b(dst), b(src), part(dim, parts, rule, at))
             }
             LocalOp::Slice { dst, src, dim, index, of, rule: r } => {
-                format!("slice {} = {} dim {dim} part {} of {of}{}", b(dst), b(src), show(index, 0), rule(*r))
+                format!(
+                    "slice {} = {} dim {dim} part {} of {of}{}",
+                    b(dst),
+                    b(src),
+                    show(index, 0),
+                    show_rule(r)
+                )
             }
         }
     }

@@ -5,6 +5,7 @@ use super::lex::{R, Tok};
 use super::names::{quoted, string};
 use crate::graph::DataSource;
 use crate::name::Name;
+use crate::parts::Parts;
 use crate::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_diag::{Diagnostic, Span};
 
@@ -48,7 +49,11 @@ pub(super) fn show_type(t: &TensorType) -> String {
             .map(|d| match &d.cut {
                 None => d.size.to_string(),
                 Some(c) => {
-                    let rule = if c.rule == CutRule::Ceil { "(ceil)" } else { "" };
+                    let rule = match &c.rule {
+                        CutRule::Even => String::new(),
+                        CutRule::Ceil => "(ceil)".into(),
+                        CutRule::Lengths(parts) => format!("({parts})"),
+                    };
                     format!("{}@{}{rule}", d.size, axes(&c.axes))
                 }
             })
@@ -119,13 +124,60 @@ fn dim(c: &mut Cur) -> R<Dim> {
         let axes = at_axes(c)?;
         let mut rule = CutRule::Even;
         if c.eat("(") {
-            c.expect_word("ceil")?;
-            c.expect(")")?;
-            rule = CutRule::Ceil;
+            if c.eat_word("ceil") {
+                c.expect(")")?;
+                rule = CutRule::Ceil;
+            } else {
+                rule = CutRule::Lengths(lengths(c, ")")?);
+            }
         }
         cut = Some(Cut { axes, rule });
     }
     Ok(Dim { size, cut })
+}
+
+/// A row of lengths up to the closing sign, behind the opening one.
+fn lengths(c: &mut Cur, close: &'static str) -> R<Parts> {
+    let start = c.here();
+    let row = c.list(close, |c| c.int("a length, or `ceil`"))?;
+    table(&[row], start)
+}
+
+/// Rows of lengths, `[3, 0, 5]` or `[[3, 0], [1, 2]]`.
+pub(super) fn rows(c: &mut Cur) -> R<Parts> {
+    let start = c.here();
+    c.expect("[")?;
+    if !matches!(c.peek(), Some(Tok::Sym("["))) {
+        return lengths(c, "]");
+    }
+    let rows = c.list("]", |c| {
+        c.expect("[")?;
+        c.list("]", |c| c.int("a length"))
+    })?;
+    table(&rows, start)
+}
+
+fn table(rows: &[Vec<u64>], at: Span) -> R<Parts> {
+    let none = || Diagnostic::error("E311", "rows of lengths are as long as each other, and not empty");
+    Parts::new(rows).ok_or_else(|| none().primary(at, "here"))
+}
+
+/// How a dimension or a line is cut, behind the number of parts.
+pub(super) fn rule(c: &mut Cur) -> R<CutRule> {
+    Ok(match () {
+        () if c.eat_word("ceil") => CutRule::Ceil,
+        () if c.eat_word("lengths") => CutRule::Lengths(rows(c)?),
+        () => CutRule::Even,
+    })
+}
+
+/// The same as text, with a space in front.
+pub(super) fn show_rule(r: &CutRule) -> String {
+    match r {
+        CutRule::Even => String::new(),
+        CutRule::Ceil => " ceil".into(),
+        CutRule::Lengths(parts) => format!(" lengths [{parts}]"),
+    }
 }
 
 /// The axes of a mesh, one after another: `dp 2, tp 6 (x 2, y 3)`.

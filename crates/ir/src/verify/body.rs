@@ -361,10 +361,11 @@ impl<'a> Bodies<'a, '_> {
     }
 
     /// The line of an operand, if it is equally long everywhere.
-    fn line(&self, operand: OperandId) -> Option<FixedLine> {
+    fn line(&self, operand: OperandId) -> Option<FixedLine<'_>> {
         let l = &self.r.operands.get(operand.0 as usize)?.line;
         let (extent, unit) = (u64::try_from(l.extent.as_int()?).ok()?, u64::try_from(l.unit.as_int()?).ok()?);
-        Some(FixedLine { parts: l.parts.max(1), extent, unit, rule: l.rule })
+        let row = u64::try_from(l.row.as_int()?).ok()?;
+        Some(FixedLine { parts: l.parts.max(1), extent, unit, rule: &l.rule, row })
     }
 
     /// Elements of a chunk whose address is constant.
@@ -394,14 +395,15 @@ impl<'a> Bodies<'a, '_> {
     }
 }
 
-struct FixedLine {
+struct FixedLine<'s> {
     parts: u64,
     extent: u64,
     unit: u64,
-    rule: CutRule,
+    rule: &'s CutRule,
+    row: u64,
 }
 
-impl FixedLine {
+impl FixedLine<'_> {
     /// Elements of chunks `num .. num + cnt` of `den`; none where they do not exist.
     fn elements(&self, num: i64, cnt: i64, den: i64) -> Option<u64> {
         let end = num.checked_add(cnt)?;
@@ -416,7 +418,7 @@ impl FixedLine {
         let scaled = u128::try_from(num).ok()? * u128::from(self.parts);
         let den = u128::try_from(den).ok()?;
         let (block, rest) = (u64::try_from(scaled / den).ok()?.min(self.parts), scaled % den);
-        let at = |b: u64| self.unit.checked_mul(self.rule.boundary(self.extent, b, self.parts));
+        let at = |b: u64| self.unit.checked_mul(self.rule.boundary_in(self.row, self.extent, b, self.parts));
         let start = at(block)?;
         if rest == 0 || block == self.parts {
             return Some(start);

@@ -3,7 +3,7 @@
 use super::graph::{broadcast, product_shape, undeclared_argument};
 use super::{Report, V2, V16, product};
 use crate::schedule::{Buffer, BufferId, LocalOp, Schedule};
-use crate::types::DType;
+use crate::types::{CutRule, DType};
 use kbc_diag::Span;
 
 /// The sizes of a buffer, if they are the same on every rank.
@@ -95,22 +95,34 @@ fn fits(op: &LocalOp, dst: &Buffer, srcs: &[&Buffer]) -> Result<(), String> {
         }
         LocalOp::Cast { .. } => same_count(),
         LocalOp::Copy { .. } => same_type().and_then(|()| same_count()),
-        LocalOp::Pack { dim, parts, at, .. } | LocalOp::Unpack { dim, parts, at, .. } => {
+        LocalOp::Pack { dim, parts, at, rule, .. } | LocalOp::Unpack { dim, parts, at, rule, .. } => {
             let tensor = if matches!(op, LocalOp::Pack { .. }) { srcs[0] } else { dst };
             dimension(tensor, *dim)?;
             some_parts(*parts)?;
+            one_row(rule, *parts)?;
             same_type()?;
             if at.is_some() { Ok(()) } else { same_count() }
         }
-        LocalOp::Slice { dim, of, .. } => {
+        LocalOp::Slice { dim, of, rule, .. } => {
             dimension(srcs[0], *dim)?;
             some_parts(*of)?;
+            one_row(rule, *of)?;
             same_type()?;
             if srcs[0].dims.len() == dst.dims.len() {
                 return Ok(());
             }
             Err(format!("{} has {} dimensions, its operand {}", dst.name, dst.dims.len(), srcs[0].dims.len()))
         }
+    }
+}
+
+/// Lengths are as many as the parts.
+fn one_row(rule: &CutRule, parts: u64) -> Result<(), String> {
+    match rule {
+        CutRule::Lengths(l) if l.of() != parts || l.rows() != 1 => {
+            Err(format!("lengths [{l}] are not those of {parts} parts"))
+        }
+        _ => Ok(()),
     }
 }
 

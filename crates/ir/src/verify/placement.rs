@@ -3,7 +3,7 @@
 use super::{Report, V5, V7};
 use crate::graph::{CollKind, Collective};
 use crate::name::Name;
-use crate::types::{Mesh, ReduceOp, TensorType};
+use crate::types::{Cut, CutRule, Mesh, ReduceOp, TensorType};
 use kbc_diag::Span;
 use std::collections::BTreeSet;
 
@@ -25,6 +25,19 @@ pub(super) fn well_formed(t: &TensorType, mesh: &Mesh, what: &str, span: Span, o
             );
         } else if !seen.insert(a.as_str()) {
             out.fail(V5, format!("the type of {what} uses axis {a} twice"), span, "here");
+        }
+    }
+    for d in &t.dims {
+        if let Some(Cut { axes, rule: CutRule::Lengths(parts) }) = &d.cut {
+            let size = |a: &Name| mesh.axis(a).map_or(0, |a| a.size);
+            let one = matches!(&axes[..], [a] if size(a) == parts.of()) && parts.rows() == 1;
+            if !one || parts.total(0) != d.size {
+                let text = format!(
+                    "the lengths ({parts}) in the type of {what} are not those of {} elements",
+                    d.size
+                );
+                out.fail(V5, text, span, "one for each coordinate of one axis");
+            }
         }
     }
     if let Some((at, axis)) = &t.only
@@ -97,6 +110,7 @@ pub(super) fn collective(
         wrong(c.from_dim.is_some(), c.kind == AllToAll, "second dimension (`from`)"),
         wrong(c.root.is_some(), if c.kind == Own { c.root.is_some() } else { c.kind.rooted() }, "root"),
         wrong(c.own.is_some(), c.kind == Own, "promise"),
+        wrong(c.counts.is_some(), c.counts.is_some() && c.kind == AllToAll, "matrix of counts"),
     ];
     let bad = faults.iter().any(Option::is_some);
     faults.into_iter().flatten().for_each(&mut fail);
@@ -123,6 +137,24 @@ pub(super) fn collective(
         // A value stays what it is.
         Barrier => return,
     };
+    if let Some(m) = &c.counts {
+        if m.rows() != axis.size || m.of() != axis.size || dim != 0 || c.from_dim != Some(0) {
+            return fail(format!(
+                "counts of {kind} are {} rows of {} over {} ranks, along dimension 0",
+                m.rows(),
+                m.of(),
+                axis.size
+            ));
+        }
+        for (t, sums) in [(from, Some(m.totals())), (to, m.transposed().map(|m| m.totals()))] {
+            if let (Some(t), Some(sums)) = (t, sums)
+                && let Some(have) = t.lengths_over(mesh, 0, &c.axis)
+                && have != sums
+            {
+                return fail(format!("{kind} moves {sums:?} rows, and `{t}` has {have:?}"));
+            }
+        }
+    }
     for (t, want, side) in [(from, before, "operand"), (to, after, "result")] {
         if let Some(t) = t {
             let have = holds(t, &c.axis);

@@ -3,7 +3,8 @@
 use super::{EVALUATED_RANKS, Report, V11, V17};
 use crate::expr::{Env, EvalError, Expr};
 use crate::name::Name;
-use crate::schedule::{Buffer, CALL, RankSet, Region, Schedule, Table};
+use crate::schedule::{Buffer, CALL, Line, RankSet, Region, Schedule, Table};
+use crate::types::CutRule;
 use kbc_diag::{Diagnostic, Span};
 use std::collections::BTreeMap;
 
@@ -179,7 +180,8 @@ pub(super) fn buffers(s: &Schedule, out: &mut Report) {
     for r in &s.regions {
         for o in &r.operands {
             let Some(have) = elements.get(o.buffer.0 as usize) else { continue };
-            let flat = o.line.extent.as_int().is_some() && o.line.unit.as_int().is_some() && have.len() == 1;
+            let fixed = [&o.line.extent, &o.line.unit, &o.line.row].iter().all(|e| e.as_int().is_some());
+            let flat = fixed && have.len() == 1;
             for rank in 0..if flat { 1 } else { ranks } {
                 let env = on_rank(s, rank);
                 let n = o.line.extent.eval(&env).and_then(|e| {
@@ -188,6 +190,12 @@ pub(super) fn buffers(s: &Schedule, out: &mut Report) {
                 });
                 let size = have.get(rank as usize).or(if have.len() == 1 { have.first() } else { None });
                 let Some(Some(size)) = size else { break };
+                if let Some(why) = ill_cut(&o.line, &env) {
+                    let text = format!("the line of operand {} of region {}: {why}", o.name, r.name);
+                    let place = format!("on rank {}", s.mesh.show(rank));
+                    out.push(V17, Diagnostic::error(V17.1, text).primary(r.span, place));
+                    break;
+                }
                 let why = match n.map(u64::try_from) {
                     Err(e) => e.to_string(),
                     Ok(Err(_)) => "it has less than no element".into(),
@@ -200,6 +208,25 @@ pub(super) fn buffers(s: &Schedule, out: &mut Report) {
                 break;
             }
         }
+    }
+}
+
+/// What is wrong with the lengths of a line on a rank. A line without elements may have any: where another axis has one
+/// holder, the other groups work on empty lines.
+fn ill_cut(line: &Line, env: &impl Env) -> Option<String> {
+    let CutRule::Lengths(parts) = &line.rule else {
+        return (line.row != Expr::Int(0)).then(|| "it has a row and no lengths".to_owned());
+    };
+    if parts.of() != line.parts {
+        return Some(format!("it has {} blocks and lengths of {}", line.parts, parts.of()));
+    }
+    let (Ok(row), Ok(n)) = (line.row.eval(env), line.extent.eval(env)) else { return None };
+    match u64::try_from(row).ok().filter(|row| *row < parts.rows()) {
+        None => Some(format!("there is no row {row} of lengths, there are {}", parts.rows())),
+        Some(row) if n > 0 && i128::from(n) != i128::from(parts.total(row)) => {
+            Some(format!("its blocks have {} elements, its extent {n}", parts.total(row)))
+        }
+        Some(_) => None,
     }
 }
 

@@ -207,7 +207,7 @@ fn operands(s: &Schedule, r: &Region, out: &mut Report) {
             let text = format!("operand {} of region {} is of a buffer that does not exist", o.name, r.name);
             out.fail(V2, text, r.span, "in this region");
         }
-        for e in [&o.line.extent, &o.line.unit] {
+        for e in [&o.line.extent, &o.line.unit, &o.line.row] {
             depends(s, e, &axes, &format!("the line of operand {}", o.name), r.span, out);
         }
         if o.line.parts == 0 {

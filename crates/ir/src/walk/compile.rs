@@ -68,6 +68,7 @@ pub struct CLine {
     pub extent: C,
     pub unit: C,
     pub rule: CutRule,
+    pub row: C,
 }
 
 /// A role.
@@ -451,7 +452,8 @@ fn region(s: &Schedule, r: &Region, scope: &mut Scope, shared: &mut Shared) -> R
         .map(|o| {
             let l = &o.line;
             let (extent, unit) = (scope.expr(&l.extent, r.span)?, scope.expr(&l.unit, r.span)?);
-            Ok((o.buffer.0, CLine { parts: l.parts, extent, unit, rule: l.rule }))
+            let row = scope.expr(&l.row, r.span)?;
+            Ok((o.buffer.0, CLine { parts: l.parts, extent, unit, rule: l.rule.clone(), row }))
         })
         .collect::<Result<Vec<_>, Diagnostic>>()?;
     let coords: Vec<(u16, u64)> = r.coords.iter().map(|(n, size)| (scope.bind(n), *size)).collect();

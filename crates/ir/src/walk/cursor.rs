@@ -3,6 +3,7 @@
 use super::compile::{C, CLine, COp, CRanks, CRef, CRegion, CStmt, Program};
 use super::{Access, Act, Fault, Mem};
 use crate::schedule::{BufferId, OperandId, RegionId};
+use crate::types::CutRule;
 use kbc_diag::Span;
 
 /// What comes next on a stream.
@@ -379,13 +380,17 @@ impl Program<'_> {
 
     /// First element of chunk `num` of `den` of a line on a rank; the closed form in [`crate::schedule::Line`].
     pub(super) fn boundary(&self, line: &CLine, rank: u64, num: i64, den: i64) -> Result<u64, String> {
-        let (extent, unit) = match (&line.extent, &line.unit) {
-            (C::Int(extent), C::Int(unit)) => (*extent, *unit),
-            (extent, unit) => {
+        let (extent, unit, row) = match (&line.extent, &line.unit, &line.row) {
+            (C::Int(extent), C::Int(unit), C::Int(row)) => (*extent, *unit, *row),
+            (extent, unit, row) => {
                 let env = self.mesh_env(rank);
                 let value = |e| self.eval(e, &env).map_err(|e| e.to_string());
-                (value(extent)?, value(unit)?)
+                (value(extent)?, value(unit)?, value(row)?)
             }
+        };
+        let rows = if let CutRule::Lengths(parts) = &line.rule { parts.rows() } else { u64::MAX };
+        let Some(row) = u64::try_from(row).ok().filter(|row| *row < rows) else {
+            return Err(format!("row {row} of {rows} rows of lengths"));
         };
         let (Ok(extent), Ok(unit)) = (u64::try_from(extent), u64::try_from(unit)) else {
             return Err(format!("a line of {extent} x {unit} elements"));
@@ -402,11 +407,11 @@ impl Program<'_> {
         let scaled = num as u128 * line.parts as u128;
         let block = (scaled / den as u128) as u64;
         let rest = scaled % den as u128;
-        let start = unit * line.rule.boundary(extent, block.min(line.parts), line.parts);
+        let start = unit * line.rule.boundary_in(row, extent, block.min(line.parts), line.parts);
         if rest == 0 {
             return Ok(start);
         }
-        let end = unit * line.rule.boundary(extent, block + 1, line.parts);
+        let end = unit * line.rule.boundary_in(row, extent, block + 1, line.parts);
         Ok(start + ((end - start) as u128 * rest).div_ceil(den as u128) as u64)
     }
 

@@ -9,6 +9,7 @@ use super::range::{Range, range, reads};
 use super::timed::Brief;
 use crate::expr::BinOp;
 use crate::schedule::{BufferId, LocalOp, WindowId};
+use crate::types::CutRule;
 use kbc_diag::Span;
 
 /// Registers of one body for values that do not change in it; with more, the rest is computed each time.
@@ -524,6 +525,9 @@ impl<'p> Writer<'_, 'p> {
         let CRef::Chunk { operand, path } = r else { return Some(None) };
         let (buffer, line) = &self.program.regions[self.region].operands[*operand as usize];
         let (C::Int(extent), C::Int(unit)) = (&line.extent, &line.unit) else { return None };
+        if matches!(line.rule, CutRule::Lengths(_)) {
+            return None;
+        }
         let length = u64::try_from(*extent).ok()?.checked_mul(u64::try_from(*unit).ok()?)?;
         let buffer = self.program.schedule.buffer(BufferId(*buffer));
         let have = buffer.dims.iter().try_fold(1u64, |n, d| n.checked_mul(u64::try_from(d.as_int()?).ok()?));

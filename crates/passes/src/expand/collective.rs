@@ -17,7 +17,7 @@ use kbc_diag::{Diagnostics, Label, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
-use kbc_ir::types::{DType, MemKind, ReduceOp};
+use kbc_ir::types::{CutRule, DType, MemKind, ReduceOp};
 use kbc_rounds::ast::AlgorithmDecl;
 use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::library::{AlgId, CollId, Library};
@@ -335,14 +335,20 @@ pub(super) fn capacity(line: &Line, (extent, unit): (u64, u64), (len, den): (i64
     if parts <= 1 {
         return (extent * unit * len).div_ceil(den) as u64;
     }
-    let block = extent.div_ceil(parts);
     let scaled = len * parts;
+    // Most elements of so many blocks.
+    let run = |blocks: u128| match &line.rule {
+        CutRule::Lengths(l) => {
+            u128::from(l.longest_run(u64::try_from(blocks).unwrap_or(u64::MAX))).min(extent)
+        }
+        _ => (blocks * extent.div_ceil(parts)).min(extent),
+    };
     let elements = if scaled % den == 0 {
-        (scaled / den * block).min(extent) * unit
+        run(scaled / den) * unit
     } else if scaled < den && den % parts == 0 {
-        (block * unit * scaled).div_ceil(den)
+        (run(1) * unit * scaled).div_ceil(den)
     } else {
-        ((scaled / den + 2) * block).min(extent) * unit
+        run(scaled / den + 2) * unit
     };
     elements as u64
 }

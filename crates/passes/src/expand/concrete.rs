@@ -157,7 +157,10 @@ pub(super) fn collective(
         let of = rounds.buffers[from].atoms;
         let largest = match r.largest.get(from) {
             Some(size) => *size,
-            None => legal::extents(&operands[from].line, &[]),
+            None => {
+                let (extent, unit, _) = legal::extents(&operands[from].line, &[]);
+                (extent, unit)
+            }
         };
         // Scratch like the first buffer is as large as that one is anywhere.
         let largest = if from >= own && of == rounds.atoms { r.largest[0] } else { largest };
@@ -232,12 +235,7 @@ fn scratch(
         _ if b.atoms == rounds.atoms => like.clone(),
         Some(atom) => {
             let size = atom * u64::from(b.atoms);
-            Line {
-                parts: 1,
-                extent: Expr::Int(size as i64),
-                unit: Expr::Int(1),
-                rule: kbc_ir::types::CutRule::Even,
-            }
+            Line::vector(Expr::Int(size as i64))
         }
         None => {
             return Err(Diagnostic::error("E332", "scratch for chunks of unequal length is not there yet")

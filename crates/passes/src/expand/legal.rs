@@ -13,7 +13,7 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Env, Expr, UnOp};
 use kbc_ir::schedule::{Line, Table};
-use kbc_ir::types::Mesh;
+use kbc_ir::types::{CutRule, Mesh};
 
 /// Evaluations of one collective.
 const MAX_EVALUATED: u64 = 1 << 18;
@@ -53,10 +53,10 @@ impl Env for At<'_> {
 }
 
 /// First element of chunk `num` of `den` of a line of `extent` times `unit` elements: the rule of [`Line`].
-fn boundary(line: &Line, (extent, unit): (u64, u64), num: u64, den: u64) -> u64 {
+fn boundary(line: &Line, (extent, unit, row): (u64, u64, u64), num: u64, den: u64) -> u64 {
     let scaled = u128::from(num) * u128::from(line.parts);
     let (block, rest) = ((scaled / u128::from(den)) as u64, scaled % u128::from(den));
-    let at = |b: u64| unit * line.rule.boundary(extent, b.min(line.parts), line.parts);
+    let at = |b: u64| unit * line.rule.boundary_in(row, extent, b.min(line.parts), line.parts);
     let start = at(block);
     if rest == 0 {
         start
@@ -110,15 +110,17 @@ pub(super) fn mesh_vars(mesh: &Mesh, rank: u64) -> Vars {
     mesh.axes.iter().map(|a| a.name.clone()).zip(mesh.coords(rank)).collect()
 }
 
-/// Extent and unit of a line on a mesh rank.
-pub(super) fn extents(line: &Line, mesh: &[(Name, i64)]) -> (u64, u64) {
+/// Extent, unit and row of lengths of a line on a mesh rank.
+pub(super) fn extents(line: &Line, mesh: &[(Name, i64)]) -> (u64, u64, u64) {
     let value = |e: &Expr| {
         e.eval(&|n: &Name| mesh.iter().find(|(m, _)| m == n).map(|x| x.1)).unwrap_or(0).max(0) as u64
     };
-    (value(&line.extent), value(&line.unit))
+    (value(&line.extent), value(&line.unit), value(&line.row))
 }
 
+/// Extent and unit of a line that is cut in the same way on every rank.
 fn constant(line: &Line) -> Option<(u64, u64)> {
+    line.row.as_int()?;
     Some((u64::try_from(line.extent.as_int()?).ok()?, u64::try_from(line.unit.as_int()?).ok()?))
 }
 
@@ -126,7 +128,8 @@ fn constant(line: &Line) -> Option<(u64, u64)> {
 pub(super) fn equal_chunks(line: &Line, den: i64) -> Option<u64> {
     let ((extent, unit), den) = (constant(line)?, u64::try_from(den).ok().filter(|d| *d > 0)?);
     let total = extent * unit;
-    let blocks = line.parts <= 1 || extent % line.parts == 0;
+    let even = !matches!(line.rule, CutRule::Lengths(_));
+    let blocks = line.parts <= 1 || (even && extent % line.parts == 0);
     (blocks && total % den == 0).then_some(total / den)
 }
 
@@ -328,7 +331,7 @@ fn elements(line: &Line, r: &Region, at: &At<'_>, mesh: &[(Name, i64)]) -> Optio
 }
 
 /// Elements of each of the chunks `num .. num + cnt` of `den`.
-pub(super) fn sizes(line: &Line, size: (u64, u64), (num, cnt, den): (u64, u64, u64)) -> Vec<u64> {
+pub(super) fn sizes(line: &Line, size: (u64, u64, u64), (num, cnt, den): (u64, u64, u64)) -> Vec<u64> {
     let bounds: Vec<u64> = (num..=num + cnt).map(|i| boundary(line, size, i, den)).collect();
     bounds.windows(2).map(|w| w[1] - w[0]).collect()
 }

@@ -52,7 +52,7 @@ pub(super) fn local_dims(ty: &TensorType, mesh: &Mesh) -> Vec<Expr> {
         .map(|d| {
             let mut n = Expr::Int(d.size as i64);
             for axis in d.cut.iter().flat_map(|c| &c.axes) {
-                let rule = d.cut.as_ref().map_or(CutRule::Even, |c| c.rule);
+                let rule = d.cut.as_ref().map_or(&CutRule::Even, |c| &c.rule);
                 let k = mesh.axis(axis).map_or(1, |a| a.size) as i64;
                 n = part_length(&n, &Expr::Var(axis.clone()), k, rule);
             }
@@ -67,7 +67,10 @@ pub(super) fn local_dims(ty: &TensorType, mesh: &Mesh) -> Vec<Expr> {
 }
 
 /// Length of part i of n elements in k parts.
-fn part_length(n: &Expr, i: &Expr, k: i64, rule: CutRule) -> Expr {
+pub(crate) fn part_length(n: &Expr, i: &Expr, k: i64, rule: &CutRule) -> Expr {
+    if let CutRule::Lengths(parts) = rule {
+        return by_value(i, 0, &parts.lengths(0));
+    }
     if let Some(v) = n.as_int()
         && v % k == 0
     {
@@ -75,9 +78,23 @@ fn part_length(n: &Expr, i: &Expr, k: i64, rule: CutRule) -> Expr {
     }
     let bound = |i: Expr| match rule {
         CutRule::Even => (n.clone() * i).ceil_div(k),
-        CutRule::Ceil => Expr::bin(BinOp::Min, n.clone().ceil_div(k) * i, n.clone()),
+        _ => Expr::bin(BinOp::Min, n.clone().ceil_div(k) * i, n.clone()),
     };
     bound(i.clone() + Expr::Int(1)) - bound(i.clone())
+}
+
+/// `values[i - first]`, as a choice of halves; without a table, which sizes of buffers cannot have everywhere.
+fn by_value(i: &Expr, first: i64, values: &[u64]) -> Expr {
+    match values {
+        [] => Expr::Int(0),
+        [v, rest @ ..] if rest.iter().all(|w| w == v) => Expr::Int(*v as i64),
+        _ => {
+            let (low, high) = values.split_at(values.len() / 2);
+            let half = first + low.len() as i64;
+            let below = Expr::bin(BinOp::Lt, i.clone(), Expr::Int(half));
+            Expr::select(below, by_value(i, first, low), by_value(i, half, high))
+        }
+    }
 }
 
 impl Lower<'_> {
@@ -227,7 +244,8 @@ impl Lower<'_> {
         };
         let p = axis.size;
         let me = Expr::Var(axis.name.clone());
-        let rule_of = |t: &TensorType, d: usize| t.dims[d].cut.as_ref().map_or(CutRule::Even, |c| c.rule);
+        let rule_of =
+            |t: &TensorType, d: usize| t.dims[d].cut.as_ref().map_or(CutRule::Even, |c| c.rule.clone());
         let dim = c.dim.unwrap_or(0);
         let span = op.span;
         let root = c.root.unwrap_or(0);
@@ -238,11 +256,6 @@ impl Lower<'_> {
             self.local(LocalOp::Slice { dst, src, dim: dim as u32, index: me, of: p, rule }, span);
             return Ok(dst);
         }
-        match c.kind {
-            CollKind::Own => return self.own(op, c, &axis, (src, &from_ty), ty),
-            CollKind::Barrier => return self.barrier(op, c, &axis, (src, &from_ty)),
-            _ => {}
-        }
         // The line: what the collective works on, in place.
         // Where another axis has one holder, the other groups work on empty lines.
         let full = |t: &TensorType| {
@@ -251,14 +264,21 @@ impl Lower<'_> {
             t.only = t.only.filter(|o| o.1 != axis.name);
             t
         };
-        let whole = Line { parts: 1, extent: Expr::Int(0), unit: Expr::Int(1), rule: CutRule::Even };
+        match c.kind {
+            CollKind::Own => return self.own(op, c, &axis, (src, &from_ty), ty),
+            CollKind::AllToAll if c.counts.is_some() => {
+                return self.counted(op, c, &axis, src, (&full(&from_ty), &full(ty)), ty);
+            }
+            CollKind::Barrier => return self.barrier(op, c, &axis, (src, &from_ty)),
+            _ => {}
+        }
         let mut after: Vec<(LocalOp, Option<Expr>)> = vec![];
         let (operands, result) = match c.kind {
             CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce => {
                 let v = self.value(&format!("{}_v", op.name), &full(&from_ty), span);
                 let cond = (c.kind == CollKind::Broadcast).then(|| at_root.clone());
                 self.pending.push((LocalOp::Copy { dst: v, src }, cond, span));
-                let line = Line { extent: self.unit(v, None), ..whole };
+                let line = Line::vector(self.unit(v, None));
                 let result = if c.kind == CollKind::Reduce {
                     let dst = self.value(&op.name, ty, span);
                     after.push((LocalOp::Copy { dst, src: v }, Some(at_root)));
@@ -272,31 +292,59 @@ impl Lower<'_> {
                 let rule = rule_of(ty, dim);
                 let v = self.value(&format!("{}_v", op.name), &full(&from_ty), span);
                 let cond = (c.kind == CollKind::Scatter).then(|| at_root.clone());
-                let pack = LocalOp::Pack { dst: v, src, dim: dim as u32, parts: p, rule, at: None };
+                let pack =
+                    LocalOp::Pack { dst: v, src, dim: dim as u32, parts: p, rule: rule.clone(), at: None };
                 self.pending.push((pack, cond, span));
                 let dst = self.value(&op.name, ty, span);
-                let unpack = LocalOp::Unpack { dst, src: v, dim: dim as u32, parts: p, rule, at: Some(me) };
+                let unpack = LocalOp::Unpack {
+                    dst,
+                    src: v,
+                    dim: dim as u32,
+                    parts: p,
+                    rule: rule.clone(),
+                    at: Some(me),
+                };
                 after.push((unpack, None));
                 let extent = self.out.buffer(v).dims[dim].clone();
-                (vec![(v, Line { parts: p, extent, unit: self.unit(v, Some(dim)), rule })], dst)
+                (
+                    vec![(
+                        v,
+                        Line { parts: p, extent, unit: self.unit(v, Some(dim)), rule, row: Expr::Int(0) },
+                    )],
+                    dst,
+                )
             }
             CollKind::AllGather | CollKind::Gather => {
                 let rule = rule_of(&from_ty, dim);
                 let v = self.value(&format!("{}_v", op.name), &full(ty), span);
-                let pack = LocalOp::Pack { dst: v, src, dim: dim as u32, parts: p, rule, at: Some(me) };
+                let pack = LocalOp::Pack {
+                    dst: v,
+                    src,
+                    dim: dim as u32,
+                    parts: p,
+                    rule: rule.clone(),
+                    at: Some(me),
+                };
                 self.local(pack, span);
                 let dst = self.value(&op.name, ty, span);
-                let unpack = LocalOp::Unpack { dst, src: v, dim: dim as u32, parts: p, rule, at: None };
+                let unpack =
+                    LocalOp::Unpack { dst, src: v, dim: dim as u32, parts: p, rule: rule.clone(), at: None };
                 after.push((unpack, (c.kind == CollKind::Gather).then_some(at_root)));
                 let extent = self.out.buffer(v).dims[dim].clone();
-                (vec![(v, Line { parts: p, extent, unit: self.unit(v, Some(dim)), rule })], dst)
+                (
+                    vec![(
+                        v,
+                        Line { parts: p, extent, unit: self.unit(v, Some(dim)), rule, row: Expr::Int(0) },
+                    )],
+                    dst,
+                )
             }
             CollKind::AllToAll | CollKind::Slice | CollKind::Barrier | CollKind::Own => {
                 let from_dim = c.from_dim.unwrap_or(0);
                 let (to_rule, from_rule) = (rule_of(ty, dim), rule_of(&from_ty, from_dim));
                 let s = self.value(&format!("{}_src", op.name), &full(&from_ty), span);
                 self.local(
-                    LocalOp::Pack { dst: s, src, dim: dim as u32, parts: p, rule: to_rule, at: None },
+                    LocalOp::Pack { dst: s, src, dim: dim as u32, parts: p, rule: to_rule.clone(), at: None },
                     span,
                 );
                 let d = self.value(&format!("{}_dst", op.name), &full(ty), span);
@@ -306,7 +354,7 @@ impl Lower<'_> {
                     src: d,
                     dim: from_dim as u32,
                     parts: p,
-                    rule: from_rule,
+                    rule: from_rule.clone(),
                     at: None,
                 };
                 after.push((unpack, None));
@@ -315,6 +363,7 @@ impl Lower<'_> {
                     extent: l.out.buffer(b).dims[dim].clone(),
                     unit: l.unit(b, Some(dim)),
                     rule,
+                    row: Expr::Int(0),
                 };
                 (vec![(s, line(self, s, dim, to_rule)), (d, line(self, d, from_dim, from_rule))], dst)
             }

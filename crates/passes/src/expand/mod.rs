@@ -81,6 +81,7 @@
 mod body;
 mod collective;
 mod concrete;
+mod counts;
 mod emit;
 mod inverse;
 mod lanes;
@@ -97,6 +98,7 @@ mod together;
 mod view;
 
 pub use collective::{Arg, Known, Request, collective};
+pub(crate) use lower::part_length;
 pub use promise::promise_of;
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};

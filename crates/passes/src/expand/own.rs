@@ -24,7 +24,7 @@ impl Lower<'_> {
     ) -> Result<BufferId, Diagnostics> {
         let nothing = TensorType::replicated(ty.dtype, &[0]);
         let v = self.value(&format!("{}_v", op.name), &nothing, op.span);
-        let line = Line { parts: axis.size, extent: Expr::Int(0), unit: Expr::Int(1), rule: CutRule::Even };
+        let line = Line { parts: axis.size, ..Line::vector(Expr::Int(0)) };
         self.flush();
         self.region(op, c, axis, vec![(v, line)])?;
         Ok(src)
@@ -63,11 +63,14 @@ impl Lower<'_> {
             p,
             op,
         );
-        let (rule, along, parts) = (CutRule::Even, dim as u32, p);
+        let (along, parts) = (dim as u32, p);
+        let even = || CutRule::Even;
         let into = match &both.start.held {
             Held::Vector => LocalOp::Copy { dst: first.0, src },
-            Held::Blocks => LocalOp::Pack { dst: first.0, src, dim: along, parts, rule, at: None },
-            Held::Block(e) => LocalOp::Pack { dst: first.0, src, dim: along, parts, rule, at: Some(here(e)) },
+            Held::Blocks => LocalOp::Pack { dst: first.0, src, dim: along, parts, rule: even(), at: None },
+            Held::Block(e) => {
+                LocalOp::Pack { dst: first.0, src, dim: along, parts, rule: even(), at: Some(here(e)) }
+            }
         };
         let cond = both.start.cond.as_ref().map(&here);
         self.pending.push((into, cond, span));
@@ -86,8 +89,10 @@ impl Lower<'_> {
         let dst = self.value(&op.name, to, span);
         let out = match &both.end.held {
             Held::Vector => LocalOp::Copy { dst, src: last },
-            Held::Blocks => LocalOp::Unpack { dst, src: last, dim: along, parts, rule, at: None },
-            Held::Block(e) => LocalOp::Unpack { dst, src: last, dim: along, parts, rule, at: Some(here(e)) },
+            Held::Blocks => LocalOp::Unpack { dst, src: last, dim: along, parts, rule: even(), at: None },
+            Held::Block(e) => {
+                LocalOp::Unpack { dst, src: last, dim: along, parts, rule: even(), at: Some(here(e)) }
+            }
         };
         let cond = both.end.cond.as_ref().map(&here);
         // Which ranks these are never changes, so nobody ever writes there.
@@ -112,14 +117,13 @@ impl Lower<'_> {
         }
         let b = self.buffer(name, ty, dims, BufferRole::Temp, op.span);
         let line = match held {
-            Held::Vector => {
-                Line { parts: 1, extent: self.unit(b, None), unit: Expr::Int(1), rule: CutRule::Even }
-            }
+            Held::Vector => Line::vector(self.unit(b, None)),
             _ => Line {
                 parts: p,
                 extent: self.out.buffer(b).dims[dim].clone(),
                 unit: self.unit(b, Some(dim)),
                 rule: CutRule::Even,
+                row: Expr::Int(0),
             },
         };
         (b, line)

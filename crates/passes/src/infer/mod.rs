@@ -70,6 +70,7 @@
 //! Not done here: choosing collectives (`place`) or algorithms (`select`).
 
 mod check;
+mod counts;
 mod linear;
 mod own;
 mod rules;
@@ -277,7 +278,10 @@ impl Typing<'_> {
             self.found.push(rules::no_dimension(op, d, &x.1));
             return None;
         }
-        let rule = self.cut_rule_wanted(id, &c.axis);
+        if let Some(counts) = &c.counts {
+            return self.counted(op, c, counts, x);
+        }
+        let rule = self.cut_rule_wanted(id, &c.axis, c.dim.map(|d| x.1.dims[d].size));
         let ask = Request {
             kind: c.kind,
             red: c.red,
@@ -285,7 +289,7 @@ impl Typing<'_> {
             dim: c.dim,
             from_dim: c.from_dim,
             root: c.root,
-            rule,
+            rule: &rule,
         };
         match reshard::apply(self.mesh, &x.1, ask) {
             Ok(step) => {
@@ -420,10 +424,16 @@ impl Typing<'_> {
             .collect()
     }
 
-    /// The rule by which later operations want a dimension cut over an axis; even if they do not say.
-    fn cut_rule_wanted(&self, id: OpId, axis: &str) -> CutRule {
+    /// The rule by which later operations want a dimension of that size cut over an axis; even if they do not say.
+    fn cut_rule_wanted(&self, id: OpId, axis: &str, size: Option<u64>) -> CutRule {
         let hint = self.hints.get(&id).into_iter().flatten();
-        hint.map(|h| &h.2).find(|c| c.axes.iter().any(|a| *a == *axis)).map_or(CutRule::Even, |c| c.rule)
+        let found = hint.map(|h| &h.2).find(|c| c.axes.iter().any(|a| *a == *axis)).map(|c| &c.rule);
+        match found {
+            // Lengths are those of one dimension.
+            Some(CutRule::Lengths(parts)) if size != Some(parts.total(0)) => CutRule::Even,
+            Some(rule) => rule.clone(),
+            None => CutRule::Even,
+        }
     }
 }
 

@@ -407,5 +407,5 @@ fn has_empty_part(mesh: &Mesh, n: u64, cut: &Cut) -> bool {
         (0..k).map(|i| cut.rule.boundary(n, i + 1, k) - cut.rule.boundary(n, i, k)).collect();
     parts.sort_unstable();
     parts.dedup();
-    parts.iter().any(|&part| has_empty_part(mesh, part, &Cut { axes: rest.to_vec(), rule: cut.rule }))
+    parts.iter().any(|&part| has_empty_part(mesh, part, &Cut { axes: rest.to_vec(), rule: cut.rule.clone() }))
 }

@@ -216,7 +216,7 @@ impl Case {
 }
 
 /// How the operands of a case are cut.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Elements along the dimension that the blocks cut.
     pub n: u64,
@@ -244,7 +244,7 @@ fn alone<'a>(world: &'a World, case: &'a Case, l: &Layout) -> Alone<'a> {
         root: case.root,
         n: l.n,
         unit: l.unit,
-        rule: l.rule,
+        rule: l.rule.clone(),
         dtype: l.dtype,
         red: l.red,
     }

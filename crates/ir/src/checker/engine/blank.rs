@@ -86,7 +86,7 @@ impl<C: Contents> Engine<'_, C> {
         rep: usize,
         line: BufferId,
         (part, dim): (BufferId, u32),
-        (parts, rule): (u64, CutRule),
+        (parts, rule): (u64, &CutRule),
         at: &Expr,
     ) -> Range<usize> {
         let setup = self.setup;

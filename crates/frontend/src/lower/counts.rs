@@ -1,0 +1,174 @@
+//! Lengths that a program lists: parts of a dimension, `10@ep(3, 0, 5, 2)`, and the matrix of an all_to_all,
+//! `counts: [[3, 0], [1, 2]]`. In place of a list, and of a matrix, stands the name of a function of the file.
+//!
+//! Owns their numbers, and that there are as many as ranks. Whether a matrix fits its operand is found by `infer`.
+
+use super::Cx;
+use super::arguments::cannot;
+use crate::ast::{Named, OptionValue};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::types::{Axis, CutRule};
+use kbc_ir::{Name, Parts};
+use kbc_rounds::ast::{Expr, ExprKind, Ident};
+use kbc_rounds::eval::Functions;
+
+/// The most ranks that lengths are listed for.
+const MOST_RANKS: u64 = 1024;
+
+/// What is listed: its code, what a number is, and the arguments of a function in its place.
+struct Listed {
+    code: &'static str,
+    number: &'static str,
+    parameters: &'static str,
+}
+
+const PARTS: Listed =
+    Listed { code: "E216", number: "a length", parameters: "rank and ranks: fn f(r, p) = .." };
+const COUNTS: Listed = Listed {
+    code: "E217",
+    number: "a count",
+    parameters: "source, destination and ranks: fn f(s, d, p) = ..",
+};
+
+impl Cx<'_> {
+    /// The rule of `@ep(3, 0, 5, 2)` or `@ep(rows)`; none after a message.
+    pub(super) fn lengths(
+        &self,
+        (list, span): (&[Expr], Span),
+        axis: &Name,
+        size: Option<u64>,
+        found: &mut Diagnostics,
+    ) -> Option<CutRule> {
+        let axis = self.listed_for(&PARTS, axis, span, found)?;
+        let lengths = match list {
+            [Expr { kind: ExprKind::Name(f), span: at }] if self.params.find(at.file, f).is_none() => {
+                let f = self.function(&PARTS, &Ident::new(f.clone(), *at), found)?;
+                let each = (0..axis.size).map(|r| self.value_of(&PARTS, &f, &[r, axis.size], found));
+                each.collect::<Option<Vec<u64>>>()?
+            }
+            list => {
+                let all: Vec<Option<u64>> = list.iter().map(|e| self.number(&PARTS, e, found)).collect();
+                all.into_iter().collect::<Option<Vec<u64>>>()?
+            }
+        };
+        if lengths.len() as u64 != axis.size {
+            found.push(
+                Diagnostic::error(
+                    "E216",
+                    format!("{} lengths for the {} parts of `{}`", lengths.len(), axis.size, axis.name),
+                )
+                .primary(span, "one length for each coordinate of the axis"),
+            );
+            return None;
+        }
+        let sum = lengths.iter().try_fold(0u64, |n, l| n.checked_add(*l));
+        let size = size?;
+        if sum != Some(size) {
+            let sum = sum.map_or("more than 64 bits hold".to_owned(), |n| n.to_string());
+            found.push(
+                Diagnostic::error(
+                    "E216",
+                    format!("the lengths add up to {sum}, and the dimension has {size}"),
+                )
+                .primary(span, "the parts are all of the dimension"),
+            );
+            return None;
+        }
+        Parts::row(&lengths).map(CutRule::Lengths)
+    }
+
+    /// The matrix of `counts:`; none after a message.
+    pub(super) fn counts(&self, named: &Named, axis: &Name, found: &mut Diagnostics) -> Option<Parts> {
+        let axis = self.listed_for(&COUNTS, axis, named.span, found)?;
+        let p = axis.size;
+        let rows: Vec<Vec<u64>> = match &named.value {
+            OptionValue::Rows(rows) => {
+                let wrong = |n: usize, what: &str, at: Span| {
+                    Diagnostic::error("E217", format!("{n} {what} for the {p} ranks of `{}`", axis.name))
+                        .primary(at, "a row for each rank, in it a number for each rank")
+                };
+                if rows.len() as u64 != p {
+                    found.push(wrong(rows.len(), "rows of counts", named.span));
+                    return None;
+                }
+                let odd = rows.iter().find(|(row, _)| row.len() as u64 != p);
+                if let Some((row, at)) = odd {
+                    found.push(wrong(row.len(), "counts in a row", *at));
+                    return None;
+                }
+                let all = rows.iter().map(|(row, _)| {
+                    let row: Vec<Option<u64>> = row.iter().map(|e| self.number(&COUNTS, e, found)).collect();
+                    row.into_iter().collect::<Option<Vec<u64>>>()
+                });
+                all.collect::<Vec<_>>().into_iter().collect::<Option<_>>()?
+            }
+            OptionValue::Expr(Expr { kind: ExprKind::Name(f), span }) => {
+                let f = self.function(&COUNTS, &Ident::new(f.clone(), *span), found)?;
+                let mut row = |s| (0..p).map(|d| self.value_of(&COUNTS, &f, &[s, d, p], found)).collect();
+                (0..p).map(&mut row).collect::<Option<_>>()?
+            }
+            _ => {
+                found.push(cannot(
+                    named,
+                    "a matrix, [[3, 0], [1, 2]], or the name of a function of source, destination and ranks",
+                ));
+                return None;
+            }
+        };
+        let total = rows.iter().flatten().try_fold(0u64, |n, c| n.checked_add(*c));
+        if total.is_none_or(|n| n > i64::MAX as u64 / 8) {
+            let d = Diagnostic::error("E217", "the counts add up to more than any memory has");
+            found.push(d.primary(named.span, "these"));
+            return None;
+        }
+        Parts::new(&rows)
+    }
+
+    /// The axis, if lengths can be listed for so many ranks.
+    fn listed_for(&self, what: &Listed, axis: &Name, span: Span, found: &mut Diagnostics) -> Option<&Axis> {
+        let axis = self.mesh.axis(axis)?;
+        if axis.size > MOST_RANKS {
+            let d = Diagnostic::error(what.code, format!("lengths listed for {} ranks", axis.size));
+            found.push(d.primary(span, format!("at most {MOST_RANKS}: every rank has parts of its own")));
+            return None;
+        }
+        Some(axis)
+    }
+
+    fn function(&self, what: &Listed, name: &Ident, found: &mut Diagnostics) -> Option<Ident> {
+        if self.loaded.library.function(name).is_some() {
+            return Some(name.clone());
+        }
+        let valid = self.loaded.library.function_names(name.span.file);
+        let d = kbc_rounds::eval::unknown("E005", "function", &name.node, name.span, &valid);
+        let also = if what.code == "E216" { "; `ceil` cuts as PyTorch does" } else { "" };
+        found.push(d.note(format!("a name here is a function of {}{also}", what.parameters)));
+        None
+    }
+
+    fn value_of(&self, what: &Listed, f: &Ident, args: &[u64], found: &mut Diagnostics) -> Option<u64> {
+        let int = |v: &u64| Expr { kind: ExprKind::Int(*v as i64), span: f.span };
+        let call = ExprKind::Call(f.clone(), args.iter().map(int).collect());
+        self.number(what, &Expr { kind: call, span: f.span }, found)
+    }
+
+    fn number(&self, what: &Listed, e: &Expr, found: &mut Diagnostics) -> Option<u64> {
+        let v = self.params.int(e).map_err(|d| found.push(*d)).ok()?;
+        let count = u64::try_from(v).ok();
+        if count.is_none() {
+            let of = match &e.kind {
+                ExprKind::Call(f, args) => {
+                    let args = args.iter().filter_map(|a| {
+                        if let ExprKind::Int(i) = a.kind { Some(i.to_string()) } else { None }
+                    });
+                    format!("{}({}) is {v}", f.node, args.collect::<Vec<_>>().join(", "))
+                }
+                _ => format!("this is {v}"),
+            };
+            found.push(
+                Diagnostic::error(what.code, format!("{} below zero", what.number)).primary(e.span, of),
+            );
+        }
+        count
+    }
+}

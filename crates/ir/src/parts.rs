@@ -1,0 +1,127 @@
+//! Lengths of parts that are given one by one: a row of them for a type, a row a rank for a line or a matrix of counts.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Lengths of parts, as boundaries: rows of `of + 1` numbers, each from 0 up.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Parts {
+    of: usize,
+    bounds: Arc<[u64]>,
+}
+
+impl Parts {
+    /// From rows of lengths; none where rows differ in length, or have none, or a sum does not fit.
+    pub fn new(rows: &[Vec<u64>]) -> Option<Parts> {
+        let of = rows.first()?.len();
+        let mut bounds = vec![];
+        for row in rows {
+            let mut at = 0u64;
+            bounds.push(at);
+            for n in row {
+                at = at.checked_add(*n)?;
+                bounds.push(at);
+            }
+            if row.len() != of {
+                return None;
+            }
+        }
+        (of > 0).then(|| Parts { of, bounds: bounds.into() })
+    }
+
+    /// One row.
+    pub fn row(lengths: &[u64]) -> Option<Parts> {
+        Parts::new(&[lengths.to_vec()])
+    }
+
+    /// Parts in a row.
+    pub fn of(&self) -> u64 {
+        self.of as u64
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> u64 {
+        (self.bounds.len() / (self.of + 1)) as u64
+    }
+
+    /// Boundary `i` of a row; the last one for a larger `i`, 0 for a row that is not there.
+    pub fn boundary(&self, row: u64, i: u64) -> u64 {
+        let i = usize::try_from(i).map_or(self.of, |i| i.min(self.of));
+        let at = usize::try_from(row).ok().and_then(|r| r.checked_mul(self.of + 1)?.checked_add(i));
+        at.and_then(|at| self.bounds.get(at)).copied().unwrap_or(0)
+    }
+
+    /// Lengths of a row.
+    pub fn lengths(&self, row: u64) -> Vec<u64> {
+        (0..self.of()).map(|i| self.boundary(row, i + 1) - self.boundary(row, i)).collect()
+    }
+
+    /// Sum of a row.
+    pub fn total(&self, row: u64) -> u64 {
+        self.boundary(row, self.of())
+    }
+
+    /// Rows and columns exchanged.
+    pub fn transposed(&self) -> Option<Parts> {
+        let rows: Vec<Vec<u64>> = (0..self.rows()).map(|r| self.lengths(r)).collect();
+        let columns: Vec<Vec<u64>> = (0..self.of).map(|i| rows.iter().map(|r| r[i]).collect()).collect();
+        Parts::new(&columns)
+    }
+
+    /// The sums of the rows.
+    pub fn totals(&self) -> Vec<u64> {
+        (0..self.rows()).map(|r| self.total(r)).collect()
+    }
+
+    /// Most elements of `n` parts one after another, in any row.
+    pub fn longest_run(&self, n: u64) -> u64 {
+        let n = n.min(self.of());
+        let starts = (0..self.rows()).flat_map(|r| (0..=self.of() - n).map(move |i| (r, i)));
+        starts.map(|(r, i)| self.boundary(r, i + n) - self.boundary(r, i)).max().unwrap_or(0)
+    }
+}
+
+/// `3, 0, 5, 2`, or `[3, 0], [5, 2]` where there are several rows.
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = |r| self.lengths(r).iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        match self.rows() {
+            1 => f.write_str(&row(0)),
+            n => f.write_str(&(0..n).map(|r| format!("[{}]", row(r))).collect::<Vec<_>>().join(", ")),
+        }
+    }
+}
+
+/// As displayed: it names compiled code.
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Parts;
+
+    #[test]
+    fn boundaries_lengths_and_columns() {
+        let m = Parts::new(&[vec![3, 0, 1], vec![0, 0, 0], vec![2, 5, 4]]).expect("a matrix");
+        assert_eq!((m.of(), m.rows()), (3, 3));
+        assert_eq!((0..=4).map(|i| m.boundary(2, i)).collect::<Vec<_>>(), [0, 2, 7, 11, 11]);
+        assert_eq!(m.boundary(3, 1), 0);
+        assert_eq!(m.totals(), [4, 0, 11]);
+        let t = m.transposed().expect("a matrix");
+        assert_eq!(t.lengths(1), [0, 0, 5]);
+        assert_eq!(t.transposed(), Some(m.clone()));
+        assert_eq!((m.longest_run(1), m.longest_run(2), m.longest_run(9)), (5, 9, 11));
+        assert_eq!(m.to_string(), "[3, 0, 1], [0, 0, 0], [2, 5, 4]");
+    }
+
+    #[test]
+    fn what_is_no_table() {
+        assert_eq!(Parts::new(&[]), None);
+        assert_eq!(Parts::new(&[vec![]]), None);
+        assert_eq!(Parts::new(&[vec![1], vec![1, 2]]), None);
+        assert_eq!(Parts::row(&[u64::MAX, 1]), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! `all_to_all` with a matrix of counts, as a region.
+//!
+//! A rank's rows lie in the order of destinations, and what it gets in the order of sources: nothing is packed. The line
+//! of each side has the lengths of its blocks in a table with a row a rank.
+
+use super::lower::Lower;
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::Parts;
+use kbc_ir::expr::Expr;
+use kbc_ir::graph::{Collective, Op};
+use kbc_ir::schedule::*;
+use kbc_ir::types::{Axis, CutRule, TensorType};
+
+impl Lower<'_> {
+    /// The value of an `all_to_all` with counts. `lines` are the types of what the region works on, before and after.
+    pub(super) fn counted(
+        &mut self,
+        op: &Op,
+        c: &Collective,
+        axis: &Axis,
+        src: BufferId,
+        lines: (&TensorType, &TensorType),
+        to: &TensorType,
+    ) -> Result<BufferId, Diagnostics> {
+        let tables = c.counts.clone().and_then(|m| Some((m.transposed()?, m)));
+        let Some((received, sent)) = tables else {
+            return Err(Diagnostic::error("E217", "a matrix of counts has rows and columns")
+                .primary(op.span, "for this all_to_all")
+                .into());
+        };
+        let s = self.value(&format!("{}_src", op.name), lines.0, op.span);
+        let d = self.value(&format!("{}_dst", op.name), lines.1, op.span);
+        self.pending.push((LocalOp::Copy { dst: s, src }, None, op.span));
+        let line = |l: &Self, b: BufferId, table: Parts| Line {
+            parts: axis.size,
+            extent: l.out.buffer(b).dims[0].clone(),
+            unit: l.unit(b, Some(0)),
+            row: if table.rows() == 1 { Expr::Int(0) } else { Expr::Var(axis.name.clone()) },
+            rule: CutRule::Lengths(table),
+        };
+        let operands = vec![(s, line(self, s, sent)), (d, line(self, d, received))];
+        self.flush();
+        self.region(op, c, axis, operands)?;
+        let dst = self.value(&op.name, to, op.span);
+        self.pending.push((LocalOp::Copy { dst, src: d }, None, op.span));
+        Ok(dst)
+    }
+}

@@ -1,0 +1,105 @@
+//! `all_to_all` with a matrix of counts: what it asks of its operand and what it makes of it.
+//!
+//! Rank s's part of dimension 0 is its blocks in the order of destinations, and row s of the matrix says how many rows
+//! each has. The result is cut by the sums of the columns, which is the even cut where they come out so.
+
+use super::Typing;
+use super::check;
+use super::rules::{Operand, Outcome};
+use kbc_diag::Diagnostic;
+use kbc_ir::Parts;
+use kbc_ir::graph::{Collective, Op};
+use kbc_ir::types::{Cut, CutRule};
+
+/// The first of a list, and that there are more.
+fn listed(all: &[u64]) -> String {
+    let some: Vec<String> = all.iter().take(8).map(u64::to_string).collect();
+    format!("{}{}", some.join(", "), if all.len() > 8 { ", .." } else { "" })
+}
+
+impl Typing<'_> {
+    /// The placement before and after.
+    pub(super) fn counted(
+        &mut self,
+        op: &Op,
+        c: &Collective,
+        counts: &Parts,
+        x: &Operand,
+    ) -> Option<Outcome> {
+        let (axis, ty) = (&c.axis, &x.1);
+        let ranks = self.mesh.axis(axis).map_or(1, |a| a.size);
+        let value = self.graph.op(x.0).span;
+        let wrong = |reason: String, fix: String| {
+            Diagnostic::error("E208", format!("all_to_all over `{axis}` of `{ty}`: {reason}"))
+                .primary(op.span, "the counts do not apply")
+                .secondary(value, format!("this is `{ty}`"))
+                .help(fix)
+        };
+        let example = || {
+            let mut one = ty.clone();
+            (one.partial, one.only) = (None, None);
+            one.dims.iter_mut().for_each(|d| d.cut = d.cut.take().filter(|c| !c.axes.contains(axis)));
+            if let Some(first) = one.dims.first_mut() {
+                let rule = Parts::row(&counts.totals()).map_or(CutRule::Even, CutRule::Lengths);
+                first.size = counts.totals().iter().sum();
+                first.cut = Some(Cut { axes: vec![axis.clone()], rule });
+            }
+            check::canonical(self.mesh, &one)
+        };
+        let columns = match counts.transposed() {
+            Some(t) if counts.rows() == ranks && counts.of() == ranks => t.totals(),
+            _ => {
+                self.found.push(
+                    Diagnostic::error(
+                        "E217",
+                        format!("{} x {} counts for {ranks} ranks of `{axis}`", counts.rows(), counts.of()),
+                    )
+                    .primary(op.span, "a row for each rank, in it a number for each rank"),
+                );
+                return None;
+            }
+        };
+        let fault = match ty.dims.first().and_then(|d| d.cut.as_ref()) {
+            _ if ty.only.as_ref().is_some_and(|o| o.1 == *axis) => {
+                Some(("one coordinate holds all of it".to_owned(), "scatter it first".to_owned()))
+            }
+            Some(cut) if cut.axes.len() > 1 && cut.axes.contains(axis) => Some((
+                "dimension 0 is cut by several axes".into(),
+                format!("gather the others first, so that `{axis}` alone cuts it"),
+            )),
+            Some(cut) if cut.axes.contains(axis) => None,
+            _ if ty.dims.is_empty() => {
+                Some(("a number has no rows".into(), format!("its operand is like `{}`", example())))
+            }
+            _ => Some((
+                format!("dimension 0 is not split over `{axis}`, and its rows are what the counts are of"),
+                format!("its operand is like `{}`", example()),
+            )),
+        };
+        if let Some((reason, fix)) = fault {
+            self.found.push(wrong(reason, fix));
+            return None;
+        }
+        let have = ty.lengths_over(self.mesh, 0, axis)?;
+        let sums = counts.totals();
+        if let Some(s) = (0..have.len()).find(|s| have[*s] != sums[*s]) {
+            let reason = format!(
+                "rank {s} has {} rows, and its counts {} are {}",
+                have[s],
+                listed(&counts.lengths(s as u64)),
+                sums[s]
+            );
+            let fix = format!(
+                "sums of the rows are {}: an operand like `{}` has as many",
+                listed(&sums),
+                example()
+            );
+            self.found.push(wrong(reason, fix));
+            return None;
+        }
+        let mut result = ty.clone();
+        result.dims[0].cut =
+            Parts::row(&columns).map(|l| Cut { axes: vec![axis.clone()], rule: CutRule::Lengths(l) });
+        Some(Outcome { targets: vec![ty.clone()], result: check::canonical(self.mesh, &result) })
+    }
+}
