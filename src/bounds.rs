@@ -13,6 +13,7 @@ use kbc_ir::promise::Promise;
 use kbc_ir::promise_terms::terms;
 use kbc_ir::schedule::{BufferId, OperandId, Region, RegionId, Schedule};
 use kbc_ir::topology::{DeviceId, Topology};
+use kbc_ir::types::CutRule;
 use kbc_ir::walk::Program;
 use std::collections::BTreeSet;
 
@@ -233,7 +234,14 @@ fn problem(
     let p = schedule.group_size(region);
     let Some(operand) = region.operands.first() else { return Ok(None) };
     let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
-    let elements = program.elements(operand.buffer, 0).map_err(fault)?;
+    let mut elements = program.elements(operand.buffer, 0).map_err(fault)?;
+    if let CutRule::Lengths(_) = operand.line.rule {
+        // The first rank need not have most.
+        for r in 1..p {
+            let rank = program.group_rank(id, 0, r);
+            elements = elements.max(program.elements(operand.buffer, rank).map_err(fault)?);
+        }
+    }
     let width = schedule.buffer(operand.buffer).dtype.bytes();
     let bytes = elements * width;
     if is_barrier(schedule, program, region)? {

@@ -3,6 +3,7 @@
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::scalar::{Compare, Scalar};
 use kbc_ir::schedule::{Ref, Region, SOp, SStmt, Schedule};
+use kbc_ir::types::CutRule;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -107,7 +108,11 @@ fn schedule(s: &Schedule, out: &mut Features) {
             out.insert(("placement", "only".into()));
         }
         for cut in global.dims.iter().filter_map(|d| d.cut.as_ref()) {
-            let rule = if cut.rule == kbc_ir::types::CutRule::Ceil { " (ceil)" } else { "" };
+            let rule = match cut.rule {
+                CutRule::Even => "",
+                CutRule::Ceil => " (ceil)",
+                CutRule::Lengths(_) => " (lengths)",
+            };
             out.insert(("placement", format!("split {}{rule}", cut.axes.len())));
         }
     }

@@ -2,13 +2,13 @@
 //! collectives. The same numbers give the same program.
 
 use super::catalogue::Catalogue;
-use super::machine::{Machine, OPS};
+use super::machine::{Machine, OPS, given};
 use super::program::{Program, Value};
 use super::rng::Rng;
 use super::scalar::{Domain, expression, kernel, number};
-use kbc_ir::Name;
 use kbc_ir::graph::CollKind;
-use kbc_ir::types::{Cut, CutRule, DType, TensorType};
+use kbc_ir::types::{Cut, CutRule, DType, Mesh, TensorType};
+use kbc_ir::{Name, Parts};
 use std::collections::BTreeSet;
 
 const COMPUTING: [(usize, DType); 4] =
@@ -362,7 +362,9 @@ impl Builder<'_, '_> {
             (0..self.program.values.len()).filter(|i| usable(&self.program.values[*i])).collect();
         let x = if all.is_empty() || rng.chance(30) { self.held(rng, &name) } else { *rng.pick(&all) };
         let size = self.program.machine.mesh.axes[axis].size;
-        let Some((word, coll, text, ty, root)) = moved(rng, &self.program.values[x].ty, &name, size) else {
+        let mesh = &self.program.machine.mesh;
+        let Some((word, coll, text, ty, root)) = moved(rng, &self.program.values[x].ty, mesh, &name, size)
+        else {
             return;
         };
         let using = self.catalogue.using(rng, coll, &self.program.machine, axis, root);
@@ -422,7 +424,7 @@ impl Builder<'_, '_> {
 type Call = (&'static str, &'static str, String, TensorType, Option<u64>);
 
 /// One that changes what an axis does in a type, or that moves the parts about.
-fn moved(rng: &mut Rng, from: &TensorType, axis: &Name, size: u64) -> Option<Call> {
+fn moved(rng: &mut Rng, from: &TensorType, mesh: &Mesh, axis: &Name, size: u64) -> Option<Call> {
     let standard = |kind: CollKind, text: String, ty: TensorType, root: Option<u64>| {
         (kind.name(), kind.name(), text, ty, root)
     };
@@ -467,12 +469,21 @@ fn moved(rng: &mut Rng, from: &TensorType, axis: &Name, size: u64) -> Option<Cal
     }
     let dim = ty.dim_cut_by(axis.as_str())?;
     if ty.dims[dim].size.is_multiple_of(size)
-        && ty.dims[dim].cut.as_ref().is_some_and(|c| c.axes.len() == 1)
+        && ty.dims[dim]
+            .cut
+            .as_ref()
+            .is_some_and(|c| c.axes.len() == 1 && !matches!(c.rule, CutRule::Lengths(_)))
         && rng.chance(40)
     {
         // What is left to do over other axes is done first.
         (ty.partial, ty.only) = (None, None);
         return Some(parts(rng, dim, size, root, ty));
+    }
+    if dim == 0
+        && let Some(have) = ty.lengths_over(mesh, 0, axis)
+        && rng.chance(40)
+    {
+        return counted(rng, &have, axis, ty);
     }
     let own = ty.dims[dim].cut.as_mut()?;
     // The last axis of a cut goes first.
@@ -495,6 +506,20 @@ fn moved(rng: &mut Rng, from: &TensorType, axis: &Name, size: u64) -> Option<Cal
         }
         _ => standard(CollKind::AllGather, format!(", dim: {dim}"), ty, None),
     })
+}
+
+/// An all_to_all with a matrix whose rows are what the ranks have.
+fn counted(rng: &mut Rng, have: &[u64], axis: &Name, mut ty: TensorType) -> Option<Call> {
+    let k = have.len() as u64;
+    let row = |n: &u64| match given(rng, *n, k) {
+        CutRule::Lengths(l) => Some(l.lengths(0)),
+        _ => None,
+    };
+    let counts = Parts::new(&have.iter().map(row).collect::<Option<Vec<_>>>()?)?;
+    let columns = Parts::row(&counts.transposed()?.totals())?;
+    ty.dims[0].cut = Some(Cut { axes: vec![axis.clone()], rule: CutRule::Lengths(columns) });
+    let rows: Vec<String> = (0..k).map(|s| format!("{:?}", counts.lengths(s))).collect();
+    Some(("all_to_all", "all_to_all", format!(", counts: [{}]", rows.join(", ")), ty, None))
 }
 
 /// One that moves the parts of a dimension about.

@@ -1,8 +1,8 @@
 //! Random machines, meshes, and placements on them.
 
 use super::rng::Rng;
-use kbc_ir::Name;
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Mesh, ReduceOp, TensorType};
+use kbc_ir::{Name, Parts};
 
 /// A machine and the mesh over it, as text and as axes.
 #[derive(Clone, Debug)]
@@ -97,11 +97,31 @@ impl Machine {
                 cut.rule = CutRule::Even;
             }
             None => {
-                let rule = if rng.chance(15) { CutRule::Ceil } else { CutRule::Even };
+                let k = self.mesh.axis(axis).map_or(1, |a| a.size);
+                let rule = match rng.below(20) {
+                    0..3 => CutRule::Ceil,
+                    3..5 => given(rng, dim.size, k),
+                    _ => CutRule::Even,
+                };
                 dim.cut = Some(Cut { axes: vec![axis.clone()], rule });
             }
         }
     }
+}
+
+/// Lengths of k parts of n elements, many of them 0.
+pub fn given(rng: &mut Rng, n: u64, k: u64) -> CutRule {
+    let mut cuts: Vec<u64> = (1..k)
+        .map(|_| match rng.below(4) {
+            0 => 0,
+            1 => n,
+            _ => rng.below(n as usize + 1) as u64,
+        })
+        .collect();
+    cuts.sort_unstable();
+    cuts.push(n);
+    let lengths = cuts.iter().scan(0, |at, c| Some(c - std::mem::replace(at, *c)));
+    Parts::row(&lengths.collect::<Vec<u64>>()).map_or(CutRule::Even, CutRule::Lengths)
 }
 
 /// Combiners.

@@ -80,6 +80,8 @@ codes! {
     E213 "a mesh that is not as large as its machine",
     E214 "no algorithm fits",
     E215 "a value larger than any memory",
+    E216 "lengths of parts that are not those of a dimension",
+    E217 "a matrix of counts that cannot be",
     // lowering of a program
     E221 "a size or coordinate that cannot be",
     E222 "a kernel that calls itself",

@@ -62,10 +62,10 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpId, OpKind, Using};
 use kbc_ir::promise_sides::{Held, sides};
 use kbc_ir::topology::Topology;
-use kbc_ir::types::{Axis, Mesh, TensorType};
+use kbc_ir::types::{Axis, Cut, CutRule, Mesh, TensorType};
 use kbc_ir::{Body, Module, Name, Props};
 use kbc_rounds::CollId;
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 /// The record of `select`.
 pub static INFO: PassInfo = PassInfo {
@@ -235,8 +235,8 @@ impl Chooser<'_> {
                 return Ok(entry);
             }
         }
-        // The same collective on the same line costs the same.
-        let plain = c.own.as_ref().is_none_or(|o| o.part_of.is_empty());
+        // The same collective on the same line costs the same; blocks of an all_to_all are not told by their bytes.
+        let plain = c.own.as_ref().is_none_or(|o| o.part_of.is_empty()) && c.kind != CollKind::AllToAll;
         let twin = known.entries.iter().find(|e| {
             let same =
                 (&e.kind, &e.axis, e.bytes, e.span.file) == (&entry.kind, &entry.axis, entry.bytes, file);
@@ -426,8 +426,17 @@ fn line_elements(mesh: &Mesh, c: &Collective, operand: &TensorType, result: &Ten
         ty.dims[d].cut.iter_mut().for_each(|cut| cut.axes.retain(|a| *a != c.axis));
     }
     ty.only = None;
-    let first = vec![0; mesh.axes.len()];
-    ty.local_box(mesh, &first).iter().fold(1, |n: u64, (lo, hi)| n.saturating_mul(hi - lo))
+    // The first rank has most, but for parts of given lengths.
+    let mut at = vec![0; mesh.axes.len()];
+    for dim in &ty.dims {
+        if let Some(Cut { axes, rule: CutRule::Lengths(l) }) = &dim.cut
+            && let Some(axis) = mesh.axes.iter().position(|a| axes.contains(&a.name))
+        {
+            let most = l.lengths(0).iter().zip(0..).map(|(n, i)| (*n, Reverse(i))).max();
+            at[axis] = most.map_or(0, |(_, Reverse(i))| i);
+        }
+    }
+    ty.local_box(mesh, &at).iter().fold(1, |n: u64, (lo, hi)| n.saturating_mul(hi - lo))
 }
 
 /// The operand of an own collective, its split dimension as long as the line of all blocks.

@@ -12,7 +12,7 @@ use kbc_diag::Diagnostic;
 use kbc_ir::graph::{Collective, Op, OpId, OpKind, Own};
 use kbc_ir::promise::Promise;
 use kbc_ir::promise_sides::sides;
-use kbc_ir::types::{ReduceOp, TensorType};
+use kbc_ir::types::{CutRule, ReduceOp, TensorType};
 
 impl Typing<'_> {
     /// The placement before and after, and the promise put into the operation.
@@ -106,8 +106,7 @@ impl Typing<'_> {
         let example = |d: usize| {
             let mut one = ty.erased();
             if let Some(dim) = one.dims.get_mut(d) {
-                dim.cut =
-                    Some(kbc_ir::types::Cut { axes: vec![axis.clone()], rule: kbc_ir::types::CutRule::Even });
+                dim.cut = Some(kbc_ir::types::Cut { axes: vec![axis.clone()], rule: CutRule::Even });
             }
             format!("split it: `let y: {one} = ..`")
         };
@@ -132,6 +131,12 @@ impl Typing<'_> {
             return Err(wrong(
                 format!("dimension {dim} is cut by several axes"),
                 format!("gather the others first, so that `{axis}` alone cuts it"),
+            ));
+        }
+        if let Some(CutRule::Lengths(l)) = ty.dims[dim].cut.as_ref().map(|cut| &cut.rule) {
+            return Err(wrong(
+                format!("the parts of dimension {dim} have lengths of their own, {l}"),
+                format!("what changes places must be as long as what it replaces: cut it evenly, `@{axis}`"),
             ));
         }
         let both = sides(promise).map_err(|why| {
