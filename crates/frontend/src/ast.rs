@@ -509,7 +509,7 @@ pub enum OptionValue {
     /// `[(0, 1), (1, 0)]`
     List(Vec<Expr>),
     /// `[[3, 0], [1, 2]]`, each row with its place.
-    Rows(Vec<(Vec<Expr>, Span)>),
+    Rows(Vec<Spanned<Vec<Expr>>>),
 }
 
 /// `local program name over (x of tp) { groups parts }`

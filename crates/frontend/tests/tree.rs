@@ -75,7 +75,7 @@ fn tensor(t: &Tensor) -> String {
                 }
                 OptionValue::Rows(rows) => {
                     let row = |r: &Vec<_>| r.iter().map(show).collect::<Vec<_>>().join(", ");
-                    let rows: Vec<String> = rows.iter().map(|r| format!("[{}]", row(&r.0))).collect();
+                    let rows: Vec<String> = rows.iter().map(|r| format!("[{}]", row(&r.node))).collect();
                     format!("{}: [{}]", n.name.node, rows.join(", "))
                 }
                 OptionValue::List(v) => {

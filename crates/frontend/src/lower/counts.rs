@@ -91,13 +91,14 @@ impl Cx<'_> {
                     found.push(wrong(rows.len(), "rows of counts", named.span));
                     return None;
                 }
-                let odd = rows.iter().find(|(row, _)| row.len() as u64 != p);
-                if let Some((row, at)) = odd {
-                    found.push(wrong(row.len(), "counts in a row", *at));
+                let odd = rows.iter().find(|row| row.node.len() as u64 != p);
+                if let Some(row) = odd {
+                    found.push(wrong(row.node.len(), "counts in a row", row.span));
                     return None;
                 }
-                let all = rows.iter().map(|(row, _)| {
-                    let row: Vec<Option<u64>> = row.iter().map(|e| self.number(&COUNTS, e, found)).collect();
+                let all = rows.iter().map(|row| {
+                    let row: Vec<Option<u64>> =
+                        row.node.iter().map(|e| self.number(&COUNTS, e, found)).collect();
                     row.into_iter().collect::<Option<Vec<u64>>>()
                 });
                 all.collect::<Vec<_>>().into_iter().collect::<Option<_>>()?
