@@ -57,7 +57,7 @@ fn programs_have_the_same_bits_on_both_engines_and_contain_everything() {
     for e in ["none", "one", "to 1024", "more"] {
         has("elements", e);
     }
-    for p in ["partial", "only", "split 1", "split 1 (ceil)", "split 2"] {
+    for p in ["partial", "only", "split 1", "split 1 (ceil)", "split 1 (lengths)", "split 2"] {
         has("placement", p);
     }
     for m in ["hbm", "sram", "tcm"] {

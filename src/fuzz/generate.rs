@@ -420,7 +420,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// A collective of a program: how it is called, whose algorithms serve it, its arguments, what it makes, its root.
+/// A collective of a program: how it is called, whose algorithms serve it (empty where the arguments name one), its arguments, what it makes, its root.
 type Call = (&'static str, &'static str, String, TensorType, Option<u64>);
 
 /// One that changes what an axis does in a type, or that moves the parts about.
@@ -519,7 +519,9 @@ fn counted(rng: &mut Rng, have: &[u64], axis: &Name, mut ty: TensorType) -> Opti
     let columns = Parts::row(&counts.transposed()?.totals())?;
     ty.dims[0].cut = Some(Cut { axes: vec![axis.clone()], rule: CutRule::Lengths(columns) });
     let rows: Vec<String> = (0..k).map(|s| format!("{:?}", counts.lengths(s))).collect();
-    Some(("all_to_all", "all_to_all", format!(", counts: [{}]", rows.join(", ")), ty, None))
+    // Of the library's, those that do not go through scratch.
+    let using = rng.pick(&["", ", using: direct", ", using: pairwise"]);
+    Some(("all_to_all", "", format!(", counts: [{}]{using}", rows.join(", ")), ty, None))
 }
 
 /// One that moves the parts of a dimension about.
