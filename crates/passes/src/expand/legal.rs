@@ -70,7 +70,7 @@ pub(super) fn unequal((have, room): (u64, u64), span: Span) -> Diagnostic {
     Diagnostic::error("E332", "chunks of unequal length that change places are not there yet")
         .primary(span, "this moves a chunk to a place of another length")
         .note(format!("{have} elements would go to a place for {room}"))
-        .help("choose sizes that the chunks divide, or keep every chunk at its own place")
+        .help("choose sizes that the chunks divide, or an algorithm that keeps every chunk at its own place: of all_to_all `direct` or `pairwise`")
 }
 
 /// Mesh ranks of each group over some axes, in group order.

@@ -41,7 +41,7 @@ impl Typing<'_> {
             one.dims.iter_mut().for_each(|d| d.cut = d.cut.take().filter(|c| !c.axes.contains(axis)));
             if let Some(first) = one.dims.first_mut() {
                 let rule = Parts::row(&counts.totals()).map_or(CutRule::Even, CutRule::Lengths);
-                first.size = counts.totals().iter().sum();
+                first.size = counts.totals().iter().fold(0, |n: u64, sum| n.saturating_add(*sum));
                 first.cut = Some(Cut { axes: vec![axis.clone()], rule });
             }
             check::canonical(self.mesh, &one)

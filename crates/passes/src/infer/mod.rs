@@ -18,7 +18,8 @@
 //! * **Collectives that the program writes** must find what they change: an all_reduce a partial value, an all_gather
 //!   a split one. One that is known by its promise (a user's own, `shift`, `permute`) works on the parts of the dimension
 //!   its axis splits, which must be of one length; what is partial or held by one over another axis is demanded first.
-//!   A barrier takes any value and gives the same.
+//!   A barrier takes any value and gives the same. An all_to_all with counts asks for as many rows of dimension 0 on each
+//!   rank as its row of the matrix adds up to; the result is cut by the sums of the columns.
 //! * **Annotations and result types** are demands. No `@` means replicated. A placement that no sequence of
 //!   collectives reaches is an error.
 //!
