@@ -1,15 +1,21 @@
 //! Plans between all placements of a small tensor on a mesh of 2 x 3: every step moves exactly the elements that its
 //! types say, and what cannot be reached is what should not be.
 
-use kbc_ir::Name;
 use kbc_ir::graph::CollKind;
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Mesh, ReduceOp, TensorType};
+use kbc_ir::{Name, Parts};
 use kbc_passes::reshard::{Step, plan, same_placement};
 use std::collections::BTreeSet;
 
 fn mesh() -> Mesh {
     let axis = |name: &str, size| Axis { name: Name::from(name), size, parts: vec![] };
     Mesh { axes: vec![axis("a", 2), axis("b", 3)] }
+}
+
+/// Lengths of the parts of n elements, the first or one between them empty.
+fn given(axis: &Name, n: u64) -> CutRule {
+    let lengths = if *axis == *"a" { vec![0, n] } else { vec![n - 2, 0, 2] };
+    CutRule::Lengths(Parts::row(&lengths).expect("lengths"))
 }
 
 /// All types of `f32[5, 7]` on the mesh, with sums and coordinate 1 where there is a choice.
@@ -28,10 +34,13 @@ fn all_types() -> Vec<TensorType> {
             if sa == Is::Only && sb == Is::Only {
                 continue;
             }
-            for rule in [CutRule::Even, CutRule::Ceil] {
+            for rule in [Some(CutRule::Even), Some(CutRule::Ceil), None] {
                 for swapped in [false, true] {
                     let mut ty = TensorType::replicated(DType::F32, &[5, 7]);
                     let mut axes = [("a", sa), ("b", sb)];
+                    if rule.is_none() && matches!((sa, sb), (Is::Split(d), Is::Split(e)) if d == e) {
+                        continue;
+                    }
                     if swapped {
                         axes.reverse();
                     }
@@ -41,7 +50,10 @@ fn all_types() -> Vec<TensorType> {
                             Is::Whole => {}
                             Is::Split(d) => match &mut ty.dims[d].cut {
                                 Some(c) => c.axes.push(name),
-                                cut => *cut = Some(Cut { axes: vec![name], rule: rule.clone() }),
+                                cut => {
+                                    let rule = rule.clone().unwrap_or_else(|| given(&name, [5, 7][d]));
+                                    *cut = Some(Cut { axes: vec![name], rule });
+                                }
                             },
                             Is::Partial => {
                                 ty.partial.get_or_insert((ReduceOp::Sum, vec![])).1.push(name);
