@@ -12,8 +12,11 @@ use crate::form::Form;
 use crate::walk::Act;
 use kbc_diag::{Diagnostic, Span};
 
-/// The wait that a notify may disturb, and where a notify is missing for which it may stand in.
-fn disturbs<'c>(order: &Order, c: &'c Counter, form: Form, told: &Told) -> Option<(&'c Meant, Option<u32>)> {
+/// A notify: the stream that makes it, as the rank of the counter sees it, and its operation.
+type By = (u32, u32);
+
+/// The wait that a notify may disturb, and a notify that may be missing when it does.
+fn disturbs<'c>(order: &Order, c: &'c Counter, form: Form, told: &Told) -> Option<(&'c Meant, Option<By>)> {
     for m in c.meant.iter().rev() {
         if order.knew(&told.snap, told.back, c.waiter) >= m.pos {
             // Also after all waits before that one.
@@ -23,8 +26,8 @@ fn disturbs<'c>(order: &Order, c: &'c Counter, form: Form, told: &Told) -> Optio
             Form::Sense { .. } => return Some((m, None)),
             _ => {
                 let missing = m.by.iter().find(|(by, pos, _)| order.knew(&told.snap, told.back, *by) < *pos);
-                if let Some((_, _, op)) = missing {
-                    return Some((m, Some(*op)));
+                if let Some((by, _, op)) = missing {
+                    return Some((m, Some((*by, *op))));
                 }
             }
         }
@@ -65,7 +68,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             && let Some((m, missing)) = disturbs(&self.order, &self.counters[at], form, &told)
         {
             let wait = m.op;
-            self.ahead((there, counter), form, &told, wait, missing);
+            self.ahead((there, counter), (told.by, told.op), wait, missing);
         }
         let c = &mut self.counters[at];
         c.count += 1;
@@ -169,43 +172,28 @@ impl<'p, C: Contents> Engine<'p, C> {
                 c.told.iter().find_map(|t| disturbs(&self.order, c, form, t).map(|d| (t, d.0.op, d.1)));
             if let Some((told, wait, missing)) = found {
                 let told = (told.by, told.op);
-                self.say_ahead((rep, counter), form, told, wait, missing);
+                self.ahead((rep, counter), told, wait, missing);
             }
         }
     }
 
-    fn ahead(&mut self, of: (usize, u32), form: Form, told: &Told, wait: u32, missing: Option<u32>) {
-        self.say_ahead(of, form, (told.by, told.op), wait, missing);
-    }
-
     /// Code E358.
-    fn say_ahead(
-        &mut self,
-        (rep, counter): (usize, u32),
-        form: Form,
-        (by, op): (u32, u32),
-        wait: u32,
-        missing: Option<u32>,
-    ) {
+    fn ahead(&mut self, (rep, counter): (usize, u32), (by, op): By, wait: u32, missing: Option<By>) {
         let setup = self.setup;
         let (span, wait) = (setup.span(op), setup.span(wait));
-        let (name, rank) = (self.counter_name(rep, counter), setup.rank(by as u64 / setup.width as u64));
-        self.report.push("E358", span, wait, || match form {
-            Form::Sense { .. } => {
-                Diagnostic::error("E358", format!("rank {rank} may be one notify ahead of {name}"))
-                    .primary(span, format!("rank {rank} counts here, and nothing says that the wait is over"))
+        let rank = |stream: u32| setup.rank(u64::from(stream) / setup.width as u64);
+        let (name, rank, missing) = (self.counter_name(rep, counter), rank(by), missing.map(|m| rank(m.0)));
+        self.report.push("E358", span, wait, || {
+            let here = format!("rank {rank} counts here, and nothing says that the wait is over");
+            match missing {
+                None => Diagnostic::error("E358", format!("rank {rank} may be one notify ahead of {name}"))
+                    .primary(span, here)
                     .secondary(wait, "this wait then finds the sense that it had before, and misses the one it is for")
-                    .help("let the waiting rank answer before the next notify, or use an epoch: `wait @s[i] >= call + 1`")
-            }
-            _ => {
-                let d = Diagnostic::error("E358", format!("a notify may stand in for another in {name}"))
-                    .primary(span, format!("rank {rank} counts here, and nothing says that the wait is over"))
-                    .secondary(wait, "this wait may take it for one that it is about and that is still to come");
-                let d = match missing.map(|m| setup.span(m)) {
-                    Some(m) if m != span && m != wait => d.secondary(m, "that one"),
-                    _ => d,
-                };
-                d.help("let those who wait answer before anybody counts again, or use a counter for each writer")
+                    .help("let the waiting rank answer before the next notify, take two sets of counters in turn, or wait for an epoch"),
+                Some(m) => Diagnostic::error("E358", format!("a notify may stand in for another in {name}"))
+                    .primary(span, here)
+                    .secondary(wait, format!("this wait may take it for that of rank {m}, which is still to come"))
+                    .help("let those who wait answer before anybody counts again, or use a counter for each writer"),
             }
         });
     }
