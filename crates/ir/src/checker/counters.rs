@@ -62,7 +62,7 @@ pub(super) struct Meant {
     /// Its position in its stream.
     pub pos: u32,
     pub op: u32,
-    /// Of each stream that notified, the last position and operation.
+    /// Of each stream whose notify may be missing: the last position and operation.
     pub by: Vec<(u32, u32, u32)>,
 }
 

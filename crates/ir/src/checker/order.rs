@@ -223,6 +223,11 @@ impl<'g> Order<'g> {
         }
     }
 
+    /// How far a walked stream knows a stream of its rank's frame to be done.
+    pub(super) fn knows(&self, si: usize, stream: u32) -> u32 {
+        self.clocks[si].control.as_ref().map_or(0, |c| c.get(stream as usize))
+    }
+
     /// How far the issuer of a notify knew a stream to be, of which `back` makes what the issuer calls it.
     pub(super) fn knew(&self, snap: &Snap, back: u64, stream: u32) -> u32 {
         let Some(control) = &snap.control else { return 0 };

@@ -35,6 +35,31 @@ fn disturbs<'c>(order: &Order, c: &'c Counter, form: Form, told: &Told) -> Optio
     None
 }
 
+/// Takes the notifies up to number `target` that a wait is about: of several writers first those that are known to be
+/// there, because no wait can pass without them, then in the order in which they came.
+fn next(c: &mut Counter, target: u64, known: impl Fn(&Told) -> bool) -> Vec<Told> {
+    let n = ((target + 1).saturating_sub(c.first) as usize).min(c.told.len());
+    c.first += n as u64;
+    if !c.several {
+        return c.told.drain(..n).collect();
+    }
+    let flags: Vec<bool> = c.told.iter().map(known).collect();
+    let mut sure = flags.iter().filter(|k| **k).count().min(n);
+    let mut others = n - sure;
+    let (mut taken, mut left) = (vec![], std::collections::VecDeque::new());
+    for (told, known) in c.told.drain(..).zip(flags) {
+        let of = if known { &mut sure } else { &mut others };
+        if *of > 0 {
+            *of -= 1;
+            taken.push(told);
+        } else {
+            left.push_back(told);
+        }
+    }
+    c.told = left;
+    taken
+}
+
 impl<'p, C: Contents> Engine<'p, C> {
     fn counter_at(&self, rep: usize, counter: u32) -> usize {
         rep * self.setup.program.counters() as usize + counter as usize
@@ -145,23 +170,25 @@ impl<'p, C: Contents> Engine<'p, C> {
         let (waiter, before) = (c.waiter, c.wait_op);
         c.waited[call].1 += (target - c.spent) as i128;
         (c.spent, c.wait_op, c.waiter) = (target, op, own);
-        let mut by: Vec<(u32, u32, u32)> = vec![];
-        while c.first <= target {
-            let Some(told) = c.told.pop_front() else { break };
-            c.first += 1;
+        let heard = next(c, target, |t: &Told| self.order.knows(si, t.by) >= t.snap.pos);
+        // Of each stream the last; what the waiting stream knows to be done anyway cannot be missing.
+        let mut by: Vec<(u32, u32, u32)> = heard.iter().map(|t| (t.by, t.snap.pos, t.op)).collect();
+        by.sort_by_key(|(by, pos, _)| (*by, std::cmp::Reverse(*pos)));
+        by.dedup_by_key(|b| b.0);
+        by.retain(|(by, pos, _)| self.order.knows(si, *by) < *pos);
+        for told in heard {
             self.order.heard(si, &told.snap, told.by, told.moved);
-            match by.iter_mut().rev().find(|b| b.0 == told.by) {
-                Some(b) => (b.1, b.2) = (told.snap.pos, told.op),
-                None => by.push((told.by, told.snap.pos, told.op)),
-            }
             self.order.recycle(told.snap);
         }
+        let c = &mut self.counters[at];
         // What is after a wait, or after all that it takes, is so for those before it, too, if all come from one stream.
-        let alone = |m: &Meant| matches!(m.by[..], [(b, ..)] if [b] == by.iter().map(|x| x.0).collect::<Vec<_>>()[..]);
+        let alone = |m: &Meant| matches!((&m.by[..], &by[..]), ([a], [b]) if a.0 == b.0);
         if matches!(form, Form::Sense { .. }) || c.meant.last().is_some_and(alone) {
             c.meant.pop();
         }
-        c.meant.push(Meant { pos, op, by });
+        if matches!(form, Form::Sense { .. }) || !by.is_empty() {
+            c.meant.push(Meant { pos, op, by });
+        }
         if waiter != NONE && waiter != own {
             self.two_waiters((rep, counter), span, self.setup.span(before));
         }
