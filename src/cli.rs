@@ -266,7 +266,8 @@ pub struct Check {
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub post: Option<String>,
     /// Counts the signals of every algorithm of the file, or of the library, against a barrier a round: on 4 and 8 ranks, or
-    /// as many as `-D p=` says; with `--algorithm` also where its messages could land otherwise.
+    /// as many as `-D p=` says; with `--algorithm` also where its messages could land otherwise. Of a `.kir` file, what each
+    /// array of signals does in a call, with its form.
     #[arg(long)]
     pub sync: bool,
     /// What a `.tile` text is verified for; a2a3 if nothing is said.

@@ -82,6 +82,35 @@ fn every_file_is_right() {
     assert!(programs >= 8 && libraries >= 5, "{programs} programs, {libraries} libraries");
 }
 
+/// Barriers in each form, as text (SYNC-2): proven for any call, right under the adversaries, and their signals counted.
+#[test]
+fn barriers_in_each_form_are_right() {
+    let files = std::fs::read_dir(root().join("specs/barriers")).expect("a folder");
+    let mut names: Vec<String> =
+        files.map(|f| f.expect("a file").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    assert_eq!(names.len(), 6);
+    for name in names {
+        let file = format!("specs/barriers/{name}");
+        let r = report(&kbc(root(), &["check", &file, "--report", "json"], ""), &file);
+        assert_eq!((&r["verified"]["ok"], &r["verified"]["calls"]), (&true.into(), &"any".into()), "{file}");
+        let run = ["run", &file, "--adversarial", "--report", "json"];
+        let r = report(&kbc(root(), &run, ""), &file);
+        assert_eq!(r["ok"], true, "{file}");
+        assert!(r["adversarial"]["elements"].as_u64() > Some(0), "{file}: {}", r["adversarial"]);
+        let r = report(&kbc(root(), &["check", "--sync", &file, "--report", "json"], ""), &file);
+        let (kind, form) = name.trim_end_matches(".kir").split_once('_').expect("two words");
+        let barriers: Vec<&Value> =
+            r["signals"].as_array().expect("a list").iter().filter(|s| s["use"] == "barrier").collect();
+        assert!(barriers.iter().all(|s| s["form"] == form), "{file}");
+        let notifies: u64 = barriers.iter().filter_map(|s| s["notifies"].as_u64()).sum();
+        // Three barriers a call: 7 to one rank and 7 back, or 8 in each of 3 rounds.
+        assert_eq!(notifies, if kind == "central" { 3 * 14 } else { 3 * 24 }, "{file}");
+        let several = barriers.iter().any(|s| s["writers"].as_u64() > Some(1));
+        assert_eq!(several, name == "central_clearing.kir", "{file}");
+    }
+}
+
 /// The layer with published weights, on any number of devices: the evaluator's bound and the stored result both hold.
 #[test]
 fn the_layer_is_right_on_any_number_of_devices() {

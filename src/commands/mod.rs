@@ -17,6 +17,7 @@ pub mod passes;
 pub mod repro;
 pub mod run;
 pub mod select;
+pub mod signals;
 pub mod sync;
 pub mod tile;
 

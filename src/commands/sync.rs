@@ -1,4 +1,5 @@
-//! `kbc check --sync`: the signals of every algorithm, counted on its order graph, against a barrier a round.
+//! `kbc check --sync`: the signals of every algorithm, counted on its order graph, against a barrier a round. Those of a
+//! schedule as text are `signals`'s.
 
 use super::algorithms::{ranks, shapes};
 use super::refuse;
@@ -77,7 +78,7 @@ fn counts(policy: Policy, c: &SyncCounts) -> Counts {
 /// Counts the signals of the algorithms of a file, or of the library.
 ///
 /// # Errors
-/// Of reading; E416 where there is no algorithm; what is wrong with one.
+/// Of reading; E416 where there is no algorithm; what is wrong with one, or with a schedule.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let source = args.source();
     let file = &source.file;
@@ -88,12 +89,17 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         ("--topology", args.of.topology.is_some()),
     ];
     refuse(&flags, "--sync, which counts algorithms")?;
-    if [".kir", ".tile", ".xml"].iter().any(|ending| file.ends_with(ending)) {
+    if file.ends_with(".kir") {
+        return super::signals::run(session, args);
+    }
+    if [".tile", ".xml"].iter().any(|ending| file.ends_with(ending)) {
         return Err(Diagnostic::error(
             "E416",
             format!("{file} has no algorithm whose signals could be counted"),
         )
-        .help("--sync is about the algorithms of a .kb file, or of the library")
+        .help(
+            "--sync is about the algorithms of a .kb file or of the library, or the schedule of a .kir file",
+        )
         .into());
     }
     let (library, root) = if file.is_empty() {

@@ -16,7 +16,7 @@ use kbc_backend_sim::interp::{self, RunOptions, RunResult};
 use kbc_backend_sim::tensor::Tensor;
 use kbc_diag::{Diagnostic, Severity};
 use kbc_ir::checker::{CheckOptions, check};
-use kbc_ir::mutate::{Kind, Mutation, Operator, Target, apply, apply_on, every};
+use kbc_ir::mutate::{Mutation, Operator, Target, apply, apply_on, every};
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::types::TensorType;
 use kbc_ir::verify::verify;
@@ -177,8 +177,7 @@ fn draw(s: &Schedule, all: &[Mutation], quota: Option<usize>, rng: &mut Rng) -> 
         let list = classes.entry(m.class()).or_default();
         list.push((i, None));
         let ranks = s.group_size(&s.regions[m.site.region]);
-        let everywhere = matches!(m.kind, Kind::Ring(_) | Kind::Unsignalled(_));
-        if ranks > 1 && !everywhere {
+        if ranks > 1 && !m.kind.is_whole() {
             list.extend((0..ranks).map(|r| (i, Some(r))));
         }
     }

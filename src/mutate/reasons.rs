@@ -41,6 +41,10 @@ pub fn why(code: &str) -> &'static str {
         "E353" => {
             "the counter gains on what is waited for, call after call: the wait waits for nothing, and another one happens to order the same"
         }
+        "E358" => {
+            "a wait may pass a notify short, or miss one: what it was to hear is known in another way here, or is a barrier's"
+        }
+        "E367" => "nobody says what the counter holds at first",
         "E356" => "both ends of a queue must move the same sizes in the same order",
         _ => "refused where it stands",
     }

@@ -66,7 +66,18 @@ pub(crate) fn walked(program: &Program<'_>, calls: i64) -> Option<RunFailure> {
         for thread in 0..flow.threads.len() {
             loop {
                 match flow.advance(thread) {
-                    Ok(Turn::Act(act, _)) => match act {
+                    Ok(Turn::Act(act, span)) => match act {
+                        Act::Wait { counter, value } => {
+                            if let Err(d) = flow.spend(thread, counter, value, span) {
+                                let rank = flow.threads[thread].rank;
+                                met.push((rank, d));
+                                flow.of_rank(rank).for_each(|t| {
+                                    flow.threads[t].stopped = true;
+                                    flow.threads[t].held = None;
+                                });
+                                break;
+                            }
+                        }
                         Act::Notify { peer, counter } => flow.add(peer, counter),
                         Act::Record(event) => flow.record(thread, event),
                         Act::Send { .. } | Act::Recv { .. } => {

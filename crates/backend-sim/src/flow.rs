@@ -2,7 +2,8 @@
 //!
 //! Owns control; memory belongs to [`crate::interp`] and [`crate::adversary`], which also decide who moves next.
 
-use kbc_diag::Span;
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::form::Form;
 use kbc_ir::name::Name;
 use kbc_ir::schedule::RegionId;
 use kbc_ir::walk::{Act, Cursor, Fault, Program, Step};
@@ -63,7 +64,10 @@ pub(crate) struct Flow<'p> {
     pub(crate) program: &'p Program<'p>,
     pub(crate) calls: i64,
     pub(crate) threads: Vec<Thread<'p>>,
+    /// Notifies that landed in each counter.
     counters: Vec<u64>,
+    /// How many of them the waits for it have spent; empty where all counters are epochs.
+    spent: Vec<u64>,
     /// For each rank and event, in how many calls it was recorded (calls record in order).
     recorded: Vec<i64>,
     queues: BTreeMap<Queue, Held>,
@@ -91,6 +95,7 @@ impl<'p> Flow<'p> {
             calls,
             threads,
             counters: vec![0; ranks * program.counters() as usize],
+            spent: if program.has_forms() { vec![0; ranks * program.counters() as usize] } else { vec![] },
             recorded: vec![0; ranks * program.events.len()],
             queues: BTreeMap::new(),
         }
@@ -98,7 +103,9 @@ impl<'p> Flow<'p> {
 
     /// Bytes that the streams and counters of all ranks take, about.
     pub(crate) fn bytes(program: &Program<'_>) -> u64 {
-        let a_rank = 8 * (u64::from(program.counters()) + program.events.len() as u64)
+        let a_rank = 8
+            * (u64::from(program.counters()) * if program.has_forms() { 2 } else { 1 }
+                + program.events.len() as u64)
             + 256 * program.streams.len() as u64;
         program.ranks().saturating_mul(a_rank)
     }
@@ -119,9 +126,55 @@ impl<'p> Flow<'p> {
         self.threads[self.host(rank)].call
     }
 
-    /// Value of a counter.
+    /// Notifies that landed in a counter, since the allocation.
     pub(crate) fn counter(&self, rank: u64, counter: u32) -> u64 {
         self.counters[rank as usize * self.program.counters() as usize + counter as usize]
+    }
+
+    /// How many of them waits have spent.
+    pub(crate) fn spent(&self, rank: u64, counter: u32) -> u64 {
+        let at = rank as usize * self.program.counters() as usize + counter as usize;
+        self.spent.get(at).copied().unwrap_or(0)
+    }
+
+    /// What a wait sees in a counter.
+    pub(crate) fn seen(&self, rank: u64, counter: u32) -> u64 {
+        let landed = self.counter(rank, counter);
+        match self.program.form(counter) {
+            Form::Epoch => landed,
+            Form::Sense { .. } => landed & 1,
+            Form::Clearing { .. } => landed.saturating_sub(self.spent(rank, counter)),
+        }
+    }
+
+    /// A wait has passed: the notifies it is about are spent. Code E362 if nobody says what the counter held at first.
+    pub(crate) fn spend(
+        &mut self,
+        thread: usize,
+        counter: u32,
+        value: i64,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let form = self.program.form(counter);
+        if form == Form::Epoch {
+            return Ok(());
+        }
+        let rank = self.threads[thread].rank;
+        if !form.fresh() {
+            let (signal, index) = self.program.counter_name(counter);
+            let (s, name) = (self.program.schedule, &self.program.schedule.signal(signal).name);
+            let text = format!("@{name}[{index}] on {} holds nobody knows what", s.mesh.show(rank));
+            return Err(Diagnostic::error("E362", text)
+                .primary(span, format!("waited for by {}", self.place(thread)))
+                .help(format!(
+                    "if the allocation is zeroed before any rank runs, say so: `{} fresh`",
+                    form.name()
+                )));
+        }
+        let (landed, spent) = (self.counter(rank, counter), self.spent(rank, counter));
+        let at = rank as usize * self.program.counters() as usize + counter as usize;
+        self.spent[at] = form.spends(landed, spent, value);
+        Ok(())
     }
 
     /// Adds one to a counter.
@@ -170,7 +223,8 @@ impl<'p> Flow<'p> {
     fn passes(&self, t: &Thread<'p>, act: &Act<'p>) -> bool {
         match act {
             Act::Wait { counter, value } => {
-                u64::try_from(*value).is_ok_and(|v| self.counter(t.rank, *counter) >= v) || *value < 0
+                let (landed, spent) = (self.counter(t.rank, *counter), self.spent(t.rank, *counter));
+                self.program.form(*counter).passes(landed, spent, *value)
             }
             Act::Await(event) => self.has_record(t.rank, *event, t.call),
             Act::Send { .. } | Act::Recv { .. } | Act::Room { .. } => {

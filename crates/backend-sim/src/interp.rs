@@ -284,9 +284,9 @@ impl<'p> Machine<'p> {
                 let call = self.flow.threads[thread].call as usize;
                 self.result.reads[call][rank as usize].push(read);
             }
+            Act::Wait { counter, value } => self.flow.spend(thread, *counter, *value, span)?,
             // Passed already; and everything is complete and visible at once.
-            Act::Wait { .. }
-            | Act::Room { .. }
+            Act::Room { .. }
             | Act::Await(_)
             | Act::FenceRelease
             | Act::FenceAcquire

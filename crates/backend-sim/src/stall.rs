@@ -6,6 +6,7 @@
 
 use crate::flow::{Flow, Queue, Turn, queue_of};
 use kbc_diag::{Diagnostic, Span};
+use kbc_ir::form::Form;
 use kbc_ir::walk::Act;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -198,11 +199,16 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
     let (act, span) = t.held.as_ref()?;
     let (want, words, missing) = match act {
         Act::Wait { counter, value } => {
-            let seen = flow.counter(t.rank, *counter);
+            let (landed, seen) = (flow.counter(t.rank, *counter), flow.seen(t.rank, *counter));
             let (signal, index) = flow.program.counter_name(*counter);
-            let name = &flow.program.schedule.signal(signal).name;
-            let words = format!("waits for @{name}[{index}] >= {value}, seen {seen}");
-            (Want::Counter(t.rank, *counter), words, u64::try_from(*value).unwrap_or(0).saturating_sub(seen))
+            let (name, form) = (&flow.program.schedule.signal(signal).name, flow.program.form(*counter));
+            let words = format!("waits for @{name}[{index}] {} {value}, seen {seen}", form.asks());
+            let missing = match form {
+                // The next one turns it.
+                Form::Sense { .. } => 1,
+                _ => form.target(flow.spent(t.rank, *counter), *value).saturating_sub(landed),
+            };
+            (Want::Counter(t.rank, *counter), words, missing)
         }
         Act::Await(event) => {
             let words = format!(

@@ -143,6 +143,7 @@ codes! {
     E355 "a promise that cannot be checked",
     E356 "a message of another size",
     E357 "messages that nobody receives",
+    E358 "a notify that another wait may take for its own",
     E359 "a schedule that claims nothing",
     // running and timing
     E360 "data that does not fit an input",
@@ -152,6 +153,7 @@ codes! {
     E364 "a transfer between two element types",
     E365 "an output that was never written",
     E366 "a run that differs under the adversaries",
+    E367 "a counter that holds nobody knows what",
     E368 "a run that does not fit in memory",
     E369 "an input that cannot be made",
     E370 "a schedule that has no time yet",

@@ -7,6 +7,7 @@ pub mod bounds;
 pub mod checker;
 pub mod dot;
 pub mod expr;
+pub mod form;
 pub mod graph;
 pub mod host;
 pub mod module;

@@ -195,9 +195,9 @@ pub const OPERATIONS: [Row; 49] = [
         Schedule,
         "order",
         "wait",
-        "`@signal[INDEX] >= VALUE`",
+        "`@signal[INDEX] >= VALUE`; `& 1 ==`, `-=` for other forms",
         "blocks on a counter of this rank",
-        "until the counter has the value, counted from allocation",
+        "until the counter has the value, counted from allocation; until its lowest bit is VALUE; until it has VALUE, which is subtracted",
     ),
     row(
         Schedule,

@@ -12,6 +12,7 @@ use crate::scalar::ScalarFn;
 use crate::types::{CutRule, DType, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_diag::Span;
 
+pub use crate::form::Form;
 pub use crate::rewrite::{map_exprs, replace_ops, subst_stmts};
 
 /// Index of a buffer of the schedule.
@@ -111,7 +112,7 @@ pub enum SignalUse {
     Barrier,
 }
 
-/// An array of 32-bit counters on every rank, zero when the domain is allocated, add-only, one writer each.
+/// An array of 32-bit counters on every rank, which a notify adds 1 to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Signal {
     /// Name.
@@ -120,6 +121,8 @@ pub struct Signal {
     pub count: u64,
     /// What for.
     pub usage: SignalUse,
+    /// What waits ask for, and how many may count it up.
+    pub form: Form,
     /// Byte offset in the rank's signal area, once allocated (64 bytes a counter).
     pub offset: Option<u64>,
     /// Where it comes from.
@@ -307,13 +310,14 @@ pub enum SOp {
         /// Which counter.
         index: Expr,
     },
-    /// `wait signal[index] >= value`: until a counter of this rank has that value.
+    /// `wait signal[index] >= value` (or `& 1 ==`, or `-=`, as its form asks): until a counter of this rank has what the
+    /// form asks for.
     Wait {
         /// The array.
         signal: SignalId,
         /// Which counter.
         index: Expr,
-        /// What to wait for, counted from the allocation of the domain.
+        /// What to wait for: counted from the allocation of the domain, or a sense, or what is taken.
         value: Expr,
     },
     /// Completes this rank's puts and all its earlier reads; what a later notify publishes.

@@ -179,3 +179,69 @@ fn verdicts_say_what_was_shown() {
         check(&schedule("shared", &text), &CheckOptions { calls: Some(Calls::None), ..Default::default() });
     assert_eq!((v.ok(), v.meaning), (true, Method::NotChecked));
 }
+
+/// A dissemination barrier of p ranks, three times a call, with these counters and waits in the place of `AT` and `WAIT`.
+fn dissemination(p: u64, signal: &str, at: &str, wait: &str) -> String {
+    let rounds = p.ilog2();
+    format!(
+        "kir 1\nmodule @m\nmesh tp {p}\n\nschedule calls any\nbuffer %x : f32[4] hbm input 0 : f32[4]\n\
+         signal @d[{}] barrier {signal}\n\nregion @r over tp as (r of {p})\n  role all\n    stream main\n      \
+         for b in 0..3\n        for j in 0..{rounds}\n          \
+         notify ((r + (1 << j)) mod {p}) : @d[{at}]\n          wait @d[{at}] {wait}\n",
+        2 * rounds
+    )
+}
+
+/// The rule of counters that are no epochs is the same where one rank stands for all (SYNC-2).
+#[test]
+fn forms_are_decided_in_every_way() {
+    // Two sets of counters in turn, each changing its sense every other time; one set, which is one too few.
+    let turn = "(call * 3 + b) mod 2 * 6 + j";
+    let sense = "& 1 == 1 - (call * 3 + b) mod 4 / 2";
+    let right = |p: u64, form: &str| match form {
+        "epoch" => dissemination(p, "", "j", ">= call * 3 + b + 1"),
+        "sense" => dissemination(p, "sense fresh", &turn.replace('6', &p.ilog2().to_string()), sense),
+        _ => dissemination(p, "clearing fresh", "j", "-= 1"),
+    };
+    let wrong = |p: u64| dissemination(p, "sense fresh", "j", "& 1 == (call * 3 + b + 1) mod 2");
+    for (form, p) in ["epoch", "sense", "clearing"].into_iter().flat_map(|f| [(f, 4), (f, 8), (f, 16)]) {
+        for way in [Way::Expanded, Way::Symmetric, Way::Fingerprints] {
+            let options = CheckOptions { way, ..Default::default() };
+            let v = check(&schedule(form, &right(p, form)), &options);
+            assert!(v.ok(), "{form} {p} {way:?}: {:#?}", v.errors.list);
+            assert_eq!(codes(&check(&schedule(form, &wrong(p)), &options)), ["E358"], "{p} {way:?}");
+        }
+    }
+    // Thousands of ranks, one walked.
+    for form in ["epoch", "sense", "clearing"] {
+        let v = check(&schedule(form, &right(4096, form)), &CheckOptions::default());
+        assert!(v.ok() && v.ranks_walked == 1, "{form}: {:#?}\n{}", v.errors.list, v.text);
+    }
+    let v = check(&schedule("wrong", &wrong(4096)), &CheckOptions::default());
+    assert_eq!((codes(&v), v.ranks_walked), (vec!["E358"], 1));
+}
+
+/// Everybody counts on everybody's one counter: who hears of all may count again while another still waits, and its second
+/// notify may be taken for the first of a third. With an answer in between nothing is taken for another.
+#[test]
+fn several_writers_must_know_that_they_are_heard() {
+    let text = |answer: bool| {
+        let more = if answer {
+            "      for s in 1..5\n        notify ((r + s) mod 5) : @b[0]\n      wait @b[0] -= 4\n"
+        } else {
+            ""
+        };
+        let second = if answer { "signal @b[1] barrier clearing fresh\n" } else { "" };
+        format!(
+            "kir 1\nmodule @m\nmesh tp 5\n\nschedule calls any\nbuffer %x : f32[4] hbm input 0 : f32[4]\n\
+             signal @a[1] barrier clearing fresh\n{second}\nregion @r over tp as (r of 5)\n  role all\n    stream main\n      \
+             for s in 1..5\n        notify ((r + s) mod 5) : @a[0]\n      wait @a[0] -= 4\n{more}"
+        )
+    };
+    for way in [Way::Expanded, Way::Symmetric] {
+        let options = CheckOptions { way, ..Default::default() };
+        assert_eq!(codes(&check(&schedule("all", &text(false)), &options)), ["E358"], "{way:?}");
+        let v = check(&schedule("all", &text(true)), &options);
+        assert!(v.ok(), "{way:?}: {:#?}", v.errors.list);
+    }
+}

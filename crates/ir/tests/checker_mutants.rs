@@ -11,17 +11,19 @@ fn admissible(m: &Mutation) -> &'static [&'static str] {
     // What is not there, or not what was promised.
     const CONTENTS: &[&str] = &["E341", "E342", "E343", "E344"];
     // Something happens before what it needs.
-    const EARLY: &[&str] = &["E347", "E348", "E349"];
+    const EARLY: &[&str] = &["E347", "E348", "E349", "E358"];
     // A fence does not cover what it should.
     const FENCE: &[&str] = &["E345", "E348", "E349", "E350"];
     match (m.kind, m.word) {
-        (Kind::Drop, "put" | "get" | "copy" | "local") => &["E341", "E343", "E344"],
+        (Kind::Drop, "put" | "get" | "copy" | "local") => &["E341", "E342", "E343", "E344"],
         (Kind::Drop, "reduce") => &["E341"],
         (Kind::Drop, "notify" | "record") => &["E340"],
         (Kind::Drop, "wait" | "await") => EARLY,
         (Kind::Drop, "fence.release") => FENCE,
         (Kind::Drop, "fence.acquire") => &["E346"],
         (Kind::Duplicate, "put") => &["E348"],
+        // Nobody counts twice what is taken twice.
+        (Kind::Duplicate, "wait") => &["E340"],
         // Both are on their way at once.
         (Kind::Duplicate, "get") => &["E350"],
         (Kind::Peer(_), "get") => &["E347", "E350"],
@@ -33,27 +35,28 @@ fn admissible(m: &Mutation) -> &'static [&'static str] {
             &["E345", "E348", "E349", "E350", "E340", "E341", "E343", "E344"]
         }
         (Kind::Swap, "notify") => &["E340", "E345"],
-        (Kind::Swap, "wait") => &["E346", "E347", "E340", "E348", "E349"],
+        (Kind::Swap, "wait") => &["E346", "E347", "E340", "E348", "E349", "E358"],
         (Kind::Swap, "fence.acquire") => &["E346"],
         (Kind::Swap, "reduce" | "copy") => &["E341", "E343", "E344", "E345", "E347", "E348", "E349", "E350"],
         (Kind::Swap, "local" | "record" | "await") => &["E344", "E347", "E348", "E349", "E340"],
         (Kind::Swap, "for" | "if") => {
-            &["E340", "E341", "E343", "E344", "E345", "E346", "E347", "E348", "E349", "E350"]
+            &["E340", "E341", "E343", "E344", "E345", "E346", "E347", "E348", "E349", "E350", "E358"]
         }
         (Kind::Peer(_), "put") => &["E341", "E342", "E343", "E344", "E347", "E348", "E349", "E303"],
         (Kind::Peer(_), "notify") => {
-            &["E340", "E341", "E343", "E344", "E351", "E345", "E347", "E348", "E349"]
+            &["E340", "E341", "E343", "E344", "E351", "E345", "E347", "E348", "E349", "E358"]
         }
         (Kind::Slot(Side::Destination), _) => &["E341", "E343", "E344", "E347", "E348", "E349"],
         (Kind::Slot(Side::Source), _) => &["E341", "E343", "E344", "E346", "E347", "E348", "E349", "E305"],
         (Kind::Chunk(..), _) => &["E341", "E342", "E343", "E344", "E346", "E347", "E348", "E350", "E305"],
-        (Kind::Counter, _) => &["E340", "E351", "E347", "E348", "E349"],
-        (Kind::WaitLess | Kind::Epoch, _) => EARLY,
-        (Kind::WaitMore, _) => &["E340"],
+        (Kind::Counter, _) => &["E340", "E351", "E347", "E348", "E349", "E358"],
+        // One more or less is the other sense, or none.
+        (Kind::WaitLess | Kind::Epoch, _) => &["E347", "E348", "E349", "E358", "E302", "E340"],
+        (Kind::WaitMore, _) => &["E340", "E302", "E347", "E348", "E349", "E358"],
         (Kind::NoReduce, _) => &["E341"],
         (Kind::Reduce, _) => &["E342", "E343", "E344"],
         (Kind::EndEarly | Kind::BeginLate, _) => {
-            &["E340", "E341", "E343", "E344", "E345", "E346", "E347", "E348", "E349", "E350"]
+            &["E340", "E341", "E343", "E344", "E345", "E346", "E347", "E348", "E349", "E350", "E358"]
         }
         (Kind::Guard, _) => &["E304", "E340", "E341", "E343", "E344"],
         (Kind::Role, _) => &["E302", "E303", "E304", "E340", "E341", "E342", "E343", "E344", "E351"],
@@ -85,6 +88,20 @@ fn equivalent(file: &str, line: usize, m: &Mutation) -> Option<&'static str> {
             }
             ("mesh2x3.kir", _, Kind::Swap) if m.word == "for" => {
                 "the other stream is awaited before the last copies"
+            }
+            (central, _, Kind::Swap) if central.starts_with("central_") && m.word == "fence.release" => {
+                "it still comes before the next notify"
+            }
+            (central, _, Kind::Swap) if central.starts_with("central_") && m.site.role == 0 => match m.word {
+                "notify" => "the other rank of the phase notifies before it waits",
+                "for" => "what rank 0 puts waits for nobody that it releases",
+                _ => return None,
+            },
+            ("central_epoch.kir" | "central_sense.kir", _, Kind::Counter) if m.site.role == 0 => {
+                "rank 0 waits for all three alike"
+            }
+            (dissemination, 31, Kind::Peer(_)) if dissemination.starts_with("dissemination_") => {
+                "two and three ranks on reach everybody, too"
             }
             ("host_program.kir", 36 | 43, _) => "nothing is promised of what the host reads there",
             ("host_program.kir", 60 | 69, Kind::NoReduce) => "a sum onto zeros is a copy",
@@ -120,7 +137,7 @@ fn mutants_are_rejected_for_their_right_reason() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(rejected >= 200, "{rejected} rejected");
-    assert!(special <= 22, "{special} accepted beside duplicates");
+    assert!(special <= 48, "{special} accepted beside duplicates");
 }
 
 #[test]

@@ -247,6 +247,7 @@ fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
     let rotation = counted.filter(|_| moving && asked).map(|_| window.slots as i64);
     let mut signal = |suffix: &str, count: i64, usage| {
         s.signals.push(Signal {
+            form: Form::Epoch,
             name: format!("{}_{suffix}", window.name).into(),
             count: count as u64,
             usage,

@@ -5,6 +5,7 @@ use super::{Lower, refuse};
 use crate::tile::{Gm, Op, Rounding, Stmt, TileId, VArg, VecOp};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::Expr;
+use kbc_ir::form::Form;
 use kbc_ir::schedule::{BufferId, Line, LocalOp, Part, Peer, Ref, SOp, Schedule};
 use kbc_ir::types::{DType, ReduceOp};
 
@@ -62,6 +63,14 @@ impl Lower<'_, '_> {
                 let peer = self.peer(region, peer);
                 let (signals, index) = (self.signals(*signal), self.expr(index));
                 self.build.push(Stmt::Op(Op::Notify { peer, signals, index }));
+            }
+            SOp::Wait { signal, .. } if self.schedule.signal(*signal).form != Form::Epoch => {
+                return Err(refuse(
+                    span,
+                    "a counter that is no epoch",
+                    "counters are atomic adds that are waited for with `>=`: wait for an epoch, `wait @s[i] >= call + 1`",
+                )
+                .into());
             }
             SOp::Wait { signal, index, value } => {
                 let (signals, index, value) = (self.signals(*signal), self.expr(index), self.expr(value));

@@ -13,6 +13,7 @@ use crate::stall;
 use crate::store::Cells;
 use crate::tensor::{Data, multi_index};
 use kbc_diag::{Diagnostic, Span};
+use kbc_ir::form::Form;
 use kbc_ir::schedule::{BufferId, BufferRole, Ref, SOp, SStmt, Schedule};
 use kbc_ir::walk::{Act, Mem, Program};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -275,8 +276,14 @@ impl<'p> World<'p> {
             }
             Act::Room { .. } => {}
             Act::Wait { counter, value } => {
+                let before = self.flow.spent(rank, counter);
+                self.flow.spend(t, counter, value, span)?;
+                let upto = match self.program.form(counter) {
+                    Form::Epoch => u64::try_from(value).unwrap_or(0),
+                    _ => self.flow.spent(rank, counter),
+                };
                 let told = self.told.get(&(rank, counter)).map_or(&[][..], |v| &v[..]);
-                let heard = told.iter().take(usize::try_from(value).unwrap_or(0));
+                let heard = told.iter().take(upto as usize).skip(before as usize);
                 heard.for_each(|(by, release)| self.knowledge[t].heard.learn(*by, *release));
             }
             Act::FenceRelease => {

@@ -86,6 +86,9 @@ pub fn same(a: &Schedule, b: &Schedule, calls: u32) -> bool {
     if (p.ranks(), &p.streams, p.host) != (q.ranks(), &q.streams, q.host) {
         return false;
     }
+    if p.counters() != q.counters() || (0..p.counters()).any(|c| p.form(c) != q.form(c)) {
+        return false;
+    }
     let streams = p.streams.len() as u32;
     (0..p.ranks()).flat_map(|r| (0..streams).map(move |s| (r, s))).all(|(rank, stream)| {
         (0..i64::from(calls)).all(|call| {

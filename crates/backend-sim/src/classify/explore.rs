@@ -10,6 +10,7 @@
 
 use super::machine::{Machine, Wrong};
 use super::plan::{Plan, Touch, What};
+use kbc_ir::form::Form;
 
 /// What came of it.
 pub(super) enum Explored {
@@ -51,6 +52,10 @@ struct Explorer<'a, 'p> {
     at: Vec<u32>,
     /// By place.
     seen: Vec<Vec<Seen>>,
+    /// Position of the last wait for each counter.
+    waited: Vec<Option<u32>>,
+    /// Several streams take from one counter: orders of that are not all found by reversing pairs.
+    open: bool,
 }
 
 /// Explores all orders, with about so many events at most.
@@ -63,12 +68,15 @@ pub(super) fn explore(plan: &Plan<'_>, budget: u64) -> Explored {
         past: vec![],
         at: vec![u32::MAX; n],
         seen: (0..plan.places.len()).map(|_| vec![]).collect(),
+        waited: vec![None; (plan.ranks * plan.counters) as usize],
+        open: false,
     };
     let (mut runs, mut events) = (0, 0);
     loop {
         runs += 1;
         match x.run(&mut events) {
             Err(wrong) => return Explored::Wrong(wrong),
+            Ok(()) if x.open => return Explored::Unfinished,
             Ok(()) if !x.back() => return Explored::All(runs),
             Ok(()) if events > budget => return Explored::Unfinished,
             Ok(()) => {}
@@ -83,6 +91,7 @@ impl Explorer<'_, '_> {
         let mut m = Machine::new(plan);
         self.at.fill(u32::MAX);
         self.seen.iter_mut().for_each(Vec::clear);
+        self.waited.fill(None);
         let begun = self.frames.len();
         let mut d = 0;
         let mut sleep: Vec<u32> = vec![];
@@ -117,6 +126,9 @@ impl Explorer<'_, '_> {
                 self.order(d, &m);
                 let frame = &self.frames[d];
                 sleep = frame.sleep.iter().copied().filter(|q| !self.dependent(*q, event)).collect();
+            }
+            if let What::Wait { counter, .. } = plan.events[event as usize].what {
+                self.waited[counter as usize] = Some(d as u32);
             }
             for touch in &plan.events[event as usize].touches {
                 let seen = Seen { at: d as u32, touch: *touch, silent: m.silent };
@@ -153,19 +165,40 @@ impl Explorer<'_, '_> {
         for p in plan.preds(event) {
             self.follow(&mut row, self.at[*p as usize]);
         }
+        let mut races = vec![];
         if let What::Wait { counter, value } = ev.what {
-            let told = &m.told[counter as usize];
-            for (_, _, note) in told.iter().take(value as usize) {
+            let (form, told) = (plan.form(counter), &m.told[counter as usize]);
+            let target = form.target(m.before, value) as usize;
+            for (_, _, note) in told.iter().take(target) {
                 self.follow(&mut row, self.at[*note as usize]);
             }
+            if let Form::Sense { .. } = form {
+                // It passed late: before each notify that took away what it asks for it might have passed, too.
+                let extra = told.get(target..).unwrap_or_default();
+                races.extend(
+                    extra.iter().step_by(2).map(|n| self.at[n.2 as usize]).filter(|at| !has(&row, *at)),
+                );
+                extra.iter().for_each(|n| self.follow(&mut row, self.at[n.2 as usize]));
+            }
+            self.open |= plan.waits.get(&counter).is_some_and(|w| w.shared);
         }
-        let mut races = vec![];
         if let What::Note { counter, .. } = ev.what {
             // Who is heard of depends on the order in which two writers arrive.
             let told = &m.told[counter as usize];
-            for (thread, _, note) in told[..told.len() - 1].iter().rev() {
+            let last = told.len() - 1;
+            // Two that one wait takes are alike.
+            let waits = plan.waits.get(&counter).filter(|w| !w.shared);
+            let alike = |i: usize| waits.is_some_and(|w| w.of(i) == w.of(last));
+            if matches!(plan.form(counter), Form::Sense { .. }) {
+                // A wait that it does not come after might not have passed.
+                if let Some(at) = self.waited[counter as usize].filter(|at| !has(&row, *at)) {
+                    races.push(at);
+                    self.follow(&mut row, at);
+                }
+            }
+            for (i, (thread, _, note)) in told[..last].iter().enumerate().rev() {
                 let at = self.at[*note as usize];
-                if *thread != ev.thread && !has(&row, at) {
+                if *thread != ev.thread && !alike(i) && !has(&row, at) {
                     races.push(at);
                     self.follow(&mut row, at);
                 }
@@ -279,6 +312,11 @@ impl Explorer<'_, '_> {
         let (x, y) = (&self.plan.events[a as usize], &self.plan.events[b as usize]);
         if let (What::Note { counter: c, .. }, What::Note { counter: d, .. }) = (&x.what, &y.what) {
             return c == d && x.thread != y.thread;
+        }
+        if let (What::Note { counter: c, .. }, What::Wait { counter: d, .. })
+        | (What::Wait { counter: d, .. }, What::Note { counter: c, .. }) = (&x.what, &y.what)
+        {
+            return c == d && matches!(self.plan.form(*c), Form::Sense { .. });
         }
         x.touches.iter().any(|t| y.touches.iter().any(|u| (t.write || u.write) && t.meets(u)))
     }

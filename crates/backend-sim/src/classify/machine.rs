@@ -6,6 +6,7 @@
 use super::memory::{Place, Writer};
 use super::plan::{Event, NONE, Plan, What};
 use crate::tensor::Data;
+use kbc_ir::form::Form;
 use std::rc::Rc;
 
 /// What went wrong, in words.
@@ -45,6 +46,10 @@ pub(super) struct Machine<'a, 'p> {
     waiting: Vec<Vec<u32>>,
     /// What the notifies that landed told, in order, by counter: stream, release, event.
     pub(super) told: Vec<Vec<(u32, u32, u32)>>,
+    /// How many of them the waits for a counter have spent.
+    pub(super) spent: Vec<u64>,
+    /// How many were spent before the last wait.
+    pub(super) before: u64,
     heard: Vec<Clock>,
     acquired: Vec<Clock>,
     /// What a stream had acquired after an acquire, or knew at a record, by event.
@@ -71,6 +76,8 @@ impl<'a, 'p> Machine<'a, 'p> {
             enabled: vec![],
             waiting: vec![vec![]; counters],
             told: vec![vec![]; counters],
+            spent: vec![0; counters],
+            before: 0,
             heard: vec![nothing.clone(); plan.threads as usize],
             acquired: vec![nothing.clone(); plan.threads as usize],
             known: vec![None; n],
@@ -98,13 +105,36 @@ impl<'a, 'p> Machine<'a, 'p> {
 
     /// An event has nothing to come after any more.
     fn arm(&mut self, e: u32) {
-        if let What::Wait { counter, value } = self.plan.events[e as usize].what
-            && (self.told[counter as usize].len() as u64) < u64::from(value)
+        if let What::Wait { counter, .. } = self.plan.events[e as usize].what
+            && !self.passes(e)
         {
             self.waiting[counter as usize].push(e);
             return;
         }
         self.enabled.push(Enabled { event: e, born: self.happened });
+    }
+
+    /// Whether a wait has what it asks for.
+    fn passes(&self, e: u32) -> bool {
+        let What::Wait { counter, value } = self.plan.events[e as usize].what else { return true };
+        let landed = self.told[counter as usize].len() as u64;
+        self.plan.form(counter).passes(landed, self.spent[counter as usize], value)
+    }
+
+    /// A counter has changed: waits for it may pass now, and those of some forms no longer.
+    fn changed(&mut self, counter: u32) {
+        let list = std::mem::take(&mut self.waiting[counter as usize]);
+        let (pass, mut wait): (Vec<u32>, Vec<u32>) = list.into_iter().partition(|w| self.passes(*w));
+        if self.plan.form(counter) != Form::Epoch {
+            let of = |x: &Enabled| matches!(self.plan.events[x.event as usize].what, What::Wait { counter: c, .. } if c == counter);
+            let back: Vec<u32> =
+                self.enabled.iter().filter(|x| of(x) && !self.passes(x.event)).map(|x| x.event).collect();
+            back.iter().for_each(|e| self.take(*e));
+            wait.extend(back);
+        }
+        let born = self.happened;
+        self.enabled.extend(pass.into_iter().map(|event| Enabled { event, born }));
+        self.waiting[counter as usize] = wait;
     }
 
     /// Removes an event from those that may happen.
@@ -124,9 +154,17 @@ impl<'a, 'p> Machine<'a, 'p> {
         let t = ev.thread as usize;
         match &ev.what {
             What::Wait { counter, value } => {
-                let told = &self.told[*counter as usize];
-                let heard = &mut self.heard[t];
-                told.iter().take(*value as usize).for_each(|(by, release, _)| learn(heard, *by, *release));
+                let (told, heard) = (&self.told[*counter as usize], &mut self.heard[t]);
+                let (form, spent) = (plan.form(*counter), &mut self.spent[*counter as usize]);
+                let (landed, before) = (told.len() as u64, *spent);
+                let upto = form.spends(landed, before, *value);
+                self.before = before;
+                let about = told.iter().take(upto as usize).skip(before as usize);
+                about.for_each(|(by, release, _)| learn(heard, *by, *release));
+                if form != Form::Epoch {
+                    *spent = upto;
+                    self.changed(*counter);
+                }
             }
             What::Acquire => self.acquire(e, ev),
             What::Release | What::Pass => {}
@@ -190,17 +228,7 @@ impl<'a, 'p> Machine<'a, 'p> {
             What::Note { counter, release } => {
                 let told = &mut self.told[*counter as usize];
                 told.push((ev.thread, *release, e));
-                let count = told.len() as u64;
-                let mut list = std::mem::take(&mut self.waiting[*counter as usize]);
-                list.retain(|w| {
-                    let What::Wait { value, .. } = plan.events[*w as usize].what else { return false };
-                    if u64::from(value) > count {
-                        return true;
-                    }
-                    self.enabled.push(Enabled { event: *w, born: self.happened });
-                    false
-                });
-                self.waiting[*counter as usize] = list;
+                self.changed(*counter);
             }
             What::HostRead { nth } => {
                 let want = plan.reads[ev.call as usize][ev.rank as usize].get(*nth);

@@ -13,6 +13,7 @@ use crate::host::Host;
 use crate::interp::{MAX_BYTES, RunResult, zeros};
 use crate::tensor::Data;
 use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::form::Form;
 use kbc_ir::schedule::{BufferId, BufferRole};
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
 use std::collections::BTreeMap;
@@ -40,10 +41,10 @@ impl Touch {
 
 /// What an event does.
 pub(super) enum What<'p> {
-    /// Passes when the counter has the value; hears the first `value` notifies.
+    /// Passes when the counter has what its form asks for; hears the notifies that this is about.
     Wait {
         counter: u32,
-        value: u32,
+        value: i64,
     },
     Acquire,
     Release,
@@ -134,6 +135,23 @@ pub(super) struct Fill {
     pub(super) data: Option<Data>,
 }
 
+/// The waits for a counter that is no epoch.
+#[derive(Default)]
+pub(super) struct Waits {
+    by: u32,
+    /// Several streams wait, so that it is open who takes what.
+    pub(super) shared: bool,
+    /// How many notifies each of them is about, with those before it.
+    pub(super) upto: Vec<u64>,
+}
+
+impl Waits {
+    /// Which of them a notify is for, by its number from 0; as many as there are waits if it is for none.
+    pub(super) fn of(&self, number: usize) -> usize {
+        self.upto.partition_point(|upto| *upto <= number as u64)
+    }
+}
+
 /// A result of a rank in a call.
 pub(super) struct Wanted {
     pub(super) place: u32,
@@ -155,6 +173,10 @@ pub(super) struct Plan<'p> {
     pub(super) ranks: u32,
     /// Counters of a rank; counter c of rank r is `r * counters + c`.
     pub(super) counters: u32,
+    /// Forms of a rank's counters; empty where all are epochs.
+    forms: Vec<Form>,
+    /// By counter.
+    pub(super) waits: BTreeMap<u32, Waits>,
     /// By call and rank.
     pub(super) fills: Vec<Vec<Vec<Fill>>>,
     pub(super) results: Vec<Vec<Vec<Wanted>>>,
@@ -183,6 +205,11 @@ impl From<Diagnostics> for Unplanned {
 }
 
 impl<'p> Plan<'p> {
+    /// The form of a counter of any rank.
+    pub(super) fn form(&self, counter: u32) -> Form {
+        self.forms.get((counter % self.counters.max(1)) as usize).copied().unwrap_or(Form::Epoch)
+    }
+
     /// What an event comes after.
     pub(super) fn preds(&self, e: u32) -> &[u32] {
         &self.preds[self.pred_at[e as usize] as usize..self.pred_at[e as usize + 1] as usize]
@@ -212,6 +239,7 @@ impl<'p> Plan<'p> {
             flights: 0,
             records: BTreeMap::new(),
             queues: BTreeMap::new(),
+            waits: BTreeMap::new(),
         };
         let mut remote = vec![];
         let streams = program.streams.len() as u32;
@@ -266,6 +294,12 @@ impl<'p> Plan<'p> {
             streams,
             ranks: program.ranks() as u32,
             counters: program.counters(),
+            forms: if program.has_forms() {
+                (0..program.counters()).map(|c| program.form(c)).collect()
+            } else {
+                vec![]
+            },
+            waits: b.waits,
             fills,
             results,
             reads,
@@ -331,6 +365,7 @@ struct Builder<'p> {
     flights: u32,
     records: BTreeMap<(u32, u32, i64), u32>,
     queues: BTreeMap<Queue, queues::Messages>,
+    waits: BTreeMap<u32, Waits>,
 }
 
 impl<'p> Builder<'p> {
@@ -428,7 +463,7 @@ impl<'p> Builder<'p> {
                     Act::Send { .. } | Act::Recv { .. } | Act::Room { .. } => {
                         self.queue(&mut at, id, &act, span)?;
                     }
-                    act => self.control(&mut at, id, act),
+                    act => self.control(&mut at, id, act)?,
                 }
             }
             if stream == self.program.host {
@@ -491,7 +526,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    fn control(&mut self, at: &mut At, id: (u64, u32, i64), act: &Act<'p>) {
+    fn control(&mut self, at: &mut At, id: (u64, u32, i64), act: &Act<'p>) -> Result<(), Unplanned> {
         let mut after = at.base();
         let base = id.0 as u32 * self.program.counters();
         let what = match act {
@@ -500,11 +535,25 @@ impl<'p> Builder<'p> {
                 after.extend(at.channels.get(&counter));
                 let e = self.push(at, id, What::Note { counter, release: at.releases }, after, vec![]);
                 at.channels.insert(counter, e);
-                return;
+                return Ok(());
             }
             Act::Wait { counter, value } => {
-                let value = u32::try_from((*value).max(0)).unwrap_or(u32::MAX);
-                What::Wait { counter: base + counter, value }
+                let form = self.program.form(*counter);
+                if !form.fresh() {
+                    let (signal, _) = self.program.counter_name(*counter);
+                    let name = &self.program.schedule.signal(signal).name;
+                    let text = format!("@{name} holds nobody knows what when it is waited for");
+                    return Err(Diagnostic::error("E362", text).into());
+                }
+                if form != Form::Epoch {
+                    let counter = base + counter;
+                    let waits =
+                        self.waits.entry(counter).or_insert_with(|| Waits { by: id.1, ..Waits::default() });
+                    waits.shared |= waits.by != id.1;
+                    let last = waits.upto.last().copied().unwrap_or(0);
+                    waits.upto.push(form.target(last, *value));
+                }
+                What::Wait { counter: base + counter, value: *value }
             }
             Act::FenceAcquire => What::Acquire,
             Act::FenceRelease => {
@@ -531,9 +580,9 @@ impl<'p> Builder<'p> {
                 let touches: Vec<Touch> = self.touch(rank, &run, false).into_iter().collect();
                 let e = self.push(at, id, What::HostRead { nth }, after, touches);
                 at.prev = Some(e);
-                return;
+                return Ok(());
             }
-            _ => return,
+            _ => return Ok(()),
         };
         let (release, acquire) = (matches!(what, What::Release), matches!(what, What::Acquire));
         let e = self.push(at, id, what, after, vec![]);
@@ -542,6 +591,7 @@ impl<'p> Builder<'p> {
         if acquire {
             at.knows = Some(e);
         }
+        Ok(())
     }
 
     /// What the host touches when a call ends and the next one begins.

@@ -12,7 +12,7 @@ pub(super) struct Ctx {
     /// The host side.
     pub(super) world: *mut World<'static>,
     /// Counters of this rank.
-    pub(super) counters: *const u64,
+    pub(super) counters: *mut u64,
     /// For each event of this rank, in how many calls it was recorded.
     pub(super) recorded: *const i64,
     /// Tables of the compiled schedule.

@@ -14,6 +14,7 @@ use crate::effect::mem_dtype;
 use cranelift::codegen::ir::{FuncRef, UserFuncName};
 use cranelift::module::{FuncId, Module};
 use cranelift::prelude::*;
+use kbc_ir::form::Form;
 use kbc_ir::schedule::LocalOp;
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_ir::walk::code::{COp, CStmt};
@@ -267,7 +268,11 @@ impl Builder<'_, '_, '_> {
             COp::Wait { signal, index, value } => {
                 let counter = self.e.counter(*signal, index);
                 let value = self.e.expr(value);
-                self.wait(counter, value);
+                let s = &self.e.program.schedule.signals[*signal as usize];
+                if !s.form.fresh() {
+                    return Err(format!("nobody says what @{} holds when it is waited for", s.name));
+                }
+                self.wait(s.form, counter, value);
             }
             COp::Record(event) => self.call(Helper::Record, &[Num::int(i64::from(*event))]),
             COp::Await(event) => self.wait_event(*event),
@@ -330,16 +335,38 @@ impl Builder<'_, '_, '_> {
         Ok(())
     }
 
-    fn wait(&mut self, counter: Num, value: Num) {
+    fn wait(&mut self, form: Form, counter: Num, value: Num) {
         let (ctx, flags) = (self.e.ctx, abi::trusted());
         let (c, v) = (self.e.ssa(counter), self.e.ssa(value));
         let all = self.e.b.ins().load(types::I64, flags, ctx, abi::COUNTERS);
         let offset = self.e.b.ins().ishl_imm_s(c, 3);
         let place = self.e.b.ins().iadd(all, offset);
         let have = self.e.b.ins().load(types::I64, flags, place, 0);
+        let most = match form {
+            Form::Epoch => None,
+            Form::Sense { .. } => Some(1),
+            Form::Clearing { .. } => Some(i64::MAX),
+        };
+        if let Some(most) = most {
+            // What the form does not have: below zero, or no sense.
+            let wrong = self.e.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, v, most);
+            self.e.refuse(wrong);
+        }
         // Counters stay far below 2^63.
-        let enough = self.e.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, have, v);
+        let enough = match form {
+            Form::Sense { .. } => {
+                let sense = self.e.b.ins().band_imm_u(have, 1);
+                self.e.b.ins().icmp(IntCC::Equal, sense, v)
+            }
+            Form::Epoch | Form::Clearing { .. } => {
+                self.e.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, have, v)
+            }
+        };
         self.pass_or(enough, WAITS, c, v);
+        if let Form::Clearing { .. } = form {
+            let left = self.e.b.ins().isub(have, v);
+            self.e.b.ins().store(flags, left, place, 0);
+        }
     }
 
     fn wait_event(&mut self, event: u32) {

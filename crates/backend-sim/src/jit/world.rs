@@ -231,7 +231,7 @@ impl<'p> World<'p> {
         let (counters, events) = (self.program.counters() as usize, self.program.events.len());
         let mut ctx = Ctx {
             world: std::ptr::null_mut(),
-            counters: std::ptr::null(),
+            counters: std::ptr::null_mut(),
             recorded: std::ptr::null(),
             tables: tables.as_ptr(),
             env: std::ptr::null_mut(),
@@ -266,7 +266,7 @@ impl<'p> World<'p> {
             }
             ctx.state = t.state;
             ctx.env = env.as_mut_ptr();
-            ctx.counters = self.counters[rank as usize * counters..].as_ptr();
+            ctx.counters = self.counters[rank as usize * counters..].as_mut_ptr();
             ctx.recorded = self.recorded[rank as usize * events..].as_ptr();
             ctx.world = (&raw mut *self).cast();
             // SAFETY: the function was compiled for this program, and the context is what it expects: tables and
@@ -411,8 +411,12 @@ impl<'p> World<'p> {
         let n = self.program.counters() as usize;
         let at = &mut self.counters[rank as usize * n + counter as usize];
         *at += 1;
-        let have = *at;
-        self.wake(rank, |held| matches!(held, Held::Counter(c, v) if c == counter && have >= v));
+        // What a wait has taken is gone already.
+        let (have, form) = (*at, self.program.form(counter));
+        self.wake(
+            rank,
+            |held| matches!(held, Held::Counter(c, v) if c == counter && form.passes(have, 0, v as i64)),
+        );
     }
 
     /// Notes that an event was recorded in a call, and lets those go on who waited for that.

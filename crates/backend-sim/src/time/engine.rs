@@ -423,14 +423,12 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
         let value = &mut self.state.counters[number];
         *value = value.saturating_add(1);
-        let value = i64::from(*value);
         for thread in self.setup.threads(place) {
-            let t = &mut self.state.threads[thread as usize];
-            if let Doing::Counter(c, wanted) = t.doing
+            if let Doing::Counter(c, wanted) = self.state.threads[thread as usize].doing
                 && c == counter
-                && value >= wanted
+                && self.state.spend(self.setup.program, counter, number, wanted)
             {
-                t.last = cause;
+                self.state.threads[thread as usize].last = cause;
                 self.wake(thread);
                 self.passes(thread, number);
             }
@@ -574,8 +572,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             Brief::Notify { peer, counter } => self.notify(thread, op, peer, counter, carrier),
             Brief::Wait { counter, value } => {
                 let number = setup.counter(setup.place(thread), counter);
-                if i64::from(s.counters[number]) < value {
-                    t.doing = Doing::Counter(counter, value);
+                if !s.spend(setup.program, counter, number, value) {
+                    s.threads[thread as usize].doing = Doing::Counter(counter, value);
                     return Ok(false);
                 }
                 self.passes(thread, number);

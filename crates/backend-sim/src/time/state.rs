@@ -10,8 +10,9 @@ use super::setup::Setup;
 use super::ties::Ties;
 use super::ways::Ways;
 use super::work::{Rates, Units};
+use kbc_ir::form::Form;
 use kbc_ir::topology::Route;
-use kbc_ir::walk::{Brief, Walks};
+use kbc_ir::walk::{Brief, Program, Walks};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -132,6 +133,8 @@ pub(super) struct State<'p> {
     pub(super) live: usize,
     /// Counters of all ranks.
     pub(super) counters: Vec<u32>,
+    /// How many notifies the waits for a counter have spent; empty where all counters are epochs.
+    spent: Vec<u32>,
     /// For each rank and event, in how many calls it was recorded.
     pub(super) recorded: Vec<i64>,
     pub(super) messages: Vec<Message>,
@@ -170,6 +173,21 @@ pub(super) struct State<'p> {
 }
 
 impl<'p> State<'p> {
+    /// Whether a wait passes now; what it is about is then spent. `number` is that of the counter over all ranks.
+    #[inline]
+    pub(super) fn spend(&mut self, program: &Program<'_>, counter: u32, number: usize, value: i64) -> bool {
+        let landed = self.counters[number];
+        if self.spent.is_empty() {
+            return i64::from(landed) >= value;
+        }
+        let (form, landed, spent) = (program.form(counter), u64::from(landed), u64::from(self.spent[number]));
+        let passes = form.passes(landed, spent, value);
+        if passes && form != Form::Epoch {
+            self.spent[number] = form.spends(landed, spent, value) as u32;
+        }
+        passes
+    }
+
     /// At the start: every thread goes on when its rank starts.
     pub(super) fn new(setup: &Setup<'p>) -> State<'p> {
         let program = setup.program;
@@ -209,6 +227,7 @@ impl<'p> State<'p> {
             held: BTreeMap::new(),
             ties: setup.orbits.as_ref().map(|_| Ties::new(counters, events, count, ranks)),
             counters: vec![0; counters],
+            spent: if program.has_forms() { vec![0; counters] } else { vec![] },
             recorded: vec![0; events],
             messages: vec![],
             free: vec![],

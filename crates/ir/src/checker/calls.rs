@@ -5,6 +5,7 @@
 //! settled calls, k calls are a period; one period more than shown by reuse and one more are walked.
 
 use crate::expr::{BinOp, Expr, UnOp};
+use crate::form::Form;
 use crate::schedule::{CALL, RankSet, Ref, SOp, SStmt, Schedule};
 use kbc_diag::{Diagnostic, Span};
 
@@ -20,6 +21,8 @@ pub(super) struct Horizon {
 }
 
 struct Scan {
+    /// Of the signals.
+    forms: Vec<Form>,
     period: u64,
     settled: u64,
     open: Option<Diagnostic>,
@@ -31,7 +34,8 @@ pub(super) fn gcd(a: u64, b: u64) -> u64 {
 
 /// The calls that stand for every call.
 pub(super) fn horizon(s: &Schedule) -> Horizon {
-    let mut scan = Scan { period: 1, settled: 0, open: None };
+    let mut scan =
+        Scan { forms: s.signals.iter().map(|g| g.form).collect(), period: 1, settled: 0, open: None };
     for r in &s.regions {
         for role in &r.roles {
             if let RankSet::Where(e) = &role.ranks {
@@ -94,9 +98,11 @@ impl Scan {
                 peer.iter().for_each(|e| self.expr(e, false, span));
                 self.expr(index, false, span);
             }
-            SOp::Wait { index, value, .. } => {
+            SOp::Wait { signal, index, value } => {
                 self.expr(index, false, span);
-                self.expr(value, true, span);
+                // An epoch grows with the calls.
+                let epoch = self.forms.get(signal.0 as usize) == Some(&Form::Epoch);
+                self.expr(value, epoch, span);
             }
             _ => {}
         }

@@ -5,6 +5,7 @@
 use super::Setup;
 use super::order::{Mark, Snap};
 use super::report::Report;
+use crate::form::Form;
 use kbc_diag::{Diagnostic, Span};
 use std::collections::VecDeque;
 
@@ -27,17 +28,42 @@ pub(super) struct Counter {
     pub count: u64,
     pub writer: u32,
     pub writer_op: u32,
-    /// Element that takes the walked notifier to the real one.
-    pub moved: u64,
-    pub snaps: VecDeque<Snap>,
-    /// Number of the first snapshot kept, from 1.
+    /// Whether several streams have counted.
+    pub several: bool,
+    pub told: VecDeque<Told>,
+    /// Number of the first notify kept, from 1.
     pub first: u64,
     pub waiting: Vec<usize>,
     /// Notifies of each call.
     pub notified: Vec<u64>,
-    /// Waits of each call and the sum of their values.
+    /// Waits of each call and the sum of their values; of counters that are no epochs, of what they were about.
     pub waited: Vec<(u64, i128)>,
     pub wait_op: u32,
+    /// Notifies that the waits so far were about, and the stream that waits; of counters that are no epochs.
+    pub spent: u64,
+    pub waiter: u32,
+    /// Those waits.
+    pub meant: Vec<Meant>,
+}
+
+/// A notify.
+pub(super) struct Told {
+    pub snap: Snap,
+    /// The notifying stream, as the rank of the counter sees it.
+    pub by: u32,
+    /// Element that takes the walked notifier to the real one, and the one that takes it back.
+    pub moved: u64,
+    pub back: u64,
+    pub op: u32,
+}
+
+/// A wait and what it was about.
+pub(super) struct Meant {
+    /// Its position in its stream.
+    pub pos: u32,
+    pub op: u32,
+    /// Of each stream whose notify may be missing: the last position and operation.
+    pub by: Vec<(u32, u32, u32)>,
 }
 
 /// An event of a walked rank.
@@ -55,15 +81,38 @@ impl Counter {
             count: 0,
             writer: NONE,
             writer_op: 0,
-            moved: 0,
-            snaps: VecDeque::new(),
+            several: false,
+            told: VecDeque::new(),
             first: 1,
             waiting: vec![],
             notified: vec![0; calls],
             waited: vec![(0, 0); calls],
             wait_op: 0,
+            spent: 0,
+            waiter: NONE,
+            meant: vec![],
         }
     }
+
+    /// What a wait sees there.
+    pub(super) fn seen(&self, form: Form) -> u64 {
+        match form {
+            Form::Epoch => self.count,
+            Form::Sense { .. } => self.count & 1,
+            Form::Clearing { .. } => self.count - self.spent,
+        }
+    }
+}
+
+/// The form of counter number `i` of a run.
+fn form(setup: &Setup, i: usize) -> Form {
+    setup.program.form((i % setup.program.counters().max(1) as usize) as u32)
+}
+
+/// By how much an epoch grows in a call at most.
+pub(super) fn growth(setup: &Setup, counters: &[Counter]) -> u64 {
+    let epochs = counters.iter().enumerate().filter(|(i, _)| form(setup, *i) == Form::Epoch);
+    epochs.filter_map(|(_, c)| c.notified.iter().copied().max()).max().unwrap_or(0)
 }
 
 /// Ranges of counters over the stated calls, and whether waits keep pace with what they wait for.
@@ -74,7 +123,8 @@ pub(super) fn ranges(setup: &Setup, counters: &[Counter], limits: &Limits, repor
         let most = c.notified.iter().copied().max().unwrap_or(0);
         let (s, index) = setup.program.counter_name((i % setup.program.counters().max(1) as usize) as u32);
         let name = || format!("@{}[{index}]", setup.schedule.signal(s).name);
-        if most.saturating_mul(calls) > u32::MAX as u64 {
+        let form = form(setup, i);
+        if form == Form::Epoch && most.saturating_mul(calls) > u32::MAX as u64 {
             let span = setup.span(c.writer_op);
             report.push("E352", span, Span::NONE, || {
                 Diagnostic::error("E352", format!("{} leaves 32 bits within {calls} calls", name()))
@@ -89,6 +139,10 @@ pub(super) fn ranges(setup: &Setup, counters: &[Counter], limits: &Limits, repor
         }
         let (then, now) = (c.waited[n - 1 - period], c.waited[n - 1]);
         let grown: u64 = c.notified[n - period..].iter().sum();
+        if form != Form::Epoch {
+            pace(setup, c, grown, period, report, name);
+            continue;
+        }
         if then.0 != now.0 || now.1 - then.1 != now.0 as i128 * grown as i128 {
             let span = setup.span(c.wait_op);
             report.push("E353", span, Span::NONE, || {
@@ -98,4 +152,29 @@ pub(super) fn ranges(setup: &Setup, counters: &[Counter], limits: &Limits, repor
             });
         }
     }
+}
+
+/// A counter that is no epoch is after a period as it was before. (A sense then also has the parity that it had: waits
+/// leave it at the last one they ask for, which is the same in every period.)
+fn pace(
+    setup: &Setup,
+    c: &Counter,
+    grown: u64,
+    period: usize,
+    report: &mut Report,
+    name: impl Fn() -> String,
+) {
+    let waits = &c.waited[c.waited.len() - period..];
+    let about: i128 = waits.iter().map(|w| w.1).sum();
+    if about == grown as i128 {
+        return;
+    }
+    let op = if waits.iter().any(|w| w.0 > 0) { c.wait_op } else { c.writer_op };
+    let span = setup.span(op);
+    report.push("E353", span, Span::NONE, || {
+        let calls = if period == 1 { "a call".to_string() } else { format!("{period} calls") };
+        Diagnostic::error("E353", format!("what is waited for does not keep pace with {}", name()))
+            .primary(span, format!("it is counted up {grown} times in {calls}, and waits are about {about}"))
+            .help("wait for every notify once")
+    });
 }

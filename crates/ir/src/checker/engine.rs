@@ -5,10 +5,11 @@
 //! operation touches; clocks are [`super::order`]'s, contents [`super::meaning`]'s.
 
 mod blank;
+mod signals;
 
 use super::Setup;
 use super::contents::Contents;
-use super::counters::{self, Counter, Event, Limits, NONE};
+use super::counters::{self, Counter, Event, Limits};
 use super::meaning::{self, Asymmetric, At, Meaning};
 use super::order::{Conflict, Kind, Mark, Order, Who};
 use super::queues::{Queues, Which};
@@ -40,7 +41,7 @@ pub(super) struct Stream<'p> {
     number: u32,
     pub(super) call: u64,
     pub(super) cursor: Option<Cursor<'p>>,
-    retry: Option<(Act<'p>, Span, u32)>,
+    pub(super) retry: Option<(Act<'p>, Span, u32)>,
     pub(super) state: State,
 }
 
@@ -72,7 +73,7 @@ pub(super) struct Engine<'p, C> {
     pub(super) order: Order<'p>,
     pub(super) meaning: Meaning<'p, C>,
     pub(super) queues: Queues<C>,
-    counters: Vec<Counter>,
+    pub(super) counters: Vec<Counter>,
     events: Vec<Event>,
     /// Last call in which each buffer of each walked rank was written, from 1.
     written: Vec<u64>,
@@ -97,7 +98,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             setup,
             ready: (0..streams.len()).collect(),
             streams,
-            order: Order::new(&setup.group, setup.width, reps.len() * setup.grids.places),
+            order: Order::new(&setup.group, setup.width, reps.len() * setup.grids.places, p.has_forms()),
             meaning: Meaning::new(setup),
             queues: Queues::default(),
             counters,
@@ -140,8 +141,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         } else if !failed {
             counters::ranges(self.setup, &self.counters, limits, &mut self.report);
         }
-        let growth =
-            self.counters.iter().map(|c| c.notified.iter().copied().max().unwrap_or(0)).max().unwrap_or(0);
+        let growth = counters::growth(self.setup, &self.counters);
         Ok(Outcome { errors: self.report.finish(), acts: self.acts, growth })
     }
 
@@ -443,7 +443,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             Act::Recv { dst, peer, queue } => return self.recv(si, (*peer, rank, *queue), dst, span, op),
             Act::Room { peer, queue } => return Ok(self.room(si, (rank, *peer, *queue), op)),
             Act::Notify { peer, counter } => self.notify(si, *peer, *counter, span, op),
-            Act::Wait { counter, value } => return Ok(self.wait(si, *counter, *value, op)),
+            Act::Wait { counter, value } => return Ok(self.wait(si, *counter, *value, span, op)),
             Act::FenceRelease => self.order.release(si),
             Act::FenceAcquire => self.order.acquire(si),
             Act::FenceComplete => self.order.complete(si),
@@ -502,7 +502,7 @@ impl<'p, C: Contents> Engine<'p, C> {
     }
 
     /// A peer as (walked rank, element that takes it there, the accessing stream as that rank sees it).
-    fn peer(&self, si: usize, peer: u64) -> (usize, u64, Who) {
+    pub(super) fn peer(&self, si: usize, peer: u64) -> (usize, u64, Who) {
         let group = &self.setup.group;
         let (there, h) = group.split(peer);
         let back = group.inverse(h);
@@ -534,77 +534,6 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    fn notify(&mut self, si: usize, peer: u64, counter: u32, span: Span, op: u32) {
-        let setup = self.setup;
-        let own = self.own(si);
-        let snap = self.order.notify(si, own);
-        let (there, back, who) = self.peer(si, peer);
-        let call = self.streams[si].call as usize;
-        let c = &mut self.counters[there * setup.program.counters() as usize + counter as usize];
-        if c.writer == NONE {
-            (c.writer, c.writer_op, c.moved) = (who.stream, op, back);
-        } else if c.writer != who.stream {
-            let (first, writer) = (setup.span(c.writer_op), c.writer);
-            self.report.push("E351", span, first, || {
-                let (s, i) = setup.program.counter_name(counter);
-                let width = setup.width as u32;
-                let name = &setup.schedule.signal(s).name;
-                let on = setup.rank(setup.group.reps[there]);
-                Diagnostic::error("E351", format!("@{name}[{i}] of rank {on} has two writers"))
-                    .primary(span, format!("rank {} counts here", setup.rank((who.stream / width) as u64)))
-                    .secondary(first, format!("rank {} counts here", setup.rank((writer / width) as u64)))
-                    .help("use a counter for each writing stream")
-            });
-        }
-        c.count += 1;
-        c.notified[call] += 1;
-        c.snaps.push_back(snap);
-        // Everybody who waits looks again; those for a larger value block at once.
-        let count = c.count;
-        let woken: Vec<usize> = std::mem::take(&mut c.waiting);
-        for w in woken {
-            let enough = match &self.streams[w].retry {
-                Some((Act::Wait { value, .. }, ..)) => *value <= count as i64,
-                _ => true,
-            };
-            if enough {
-                self.ready.push_back(w);
-            } else {
-                self.counters[there * setup.program.counters() as usize + counter as usize].waiting.push(w);
-            }
-        }
-    }
-
-    fn wait(&mut self, si: usize, counter: u32, value: i64, op: u32) -> bool {
-        let setup = self.setup;
-        let (rep, call) = (self.streams[si].rep, self.streams[si].call as usize);
-        let c = &mut self.counters[rep * setup.program.counters() as usize + counter as usize];
-        if value > c.count as i64 {
-            c.waiting.push(si);
-            self.streams[si].state = State::Counter(counter);
-            return false;
-        }
-        self.order.tick(si);
-        c.waited[call].0 += 1;
-        c.waited[call].1 += value as i128;
-        c.wait_op = op;
-        if value < c.first as i64 {
-            return true;
-        }
-        let at = value as u64 - c.first;
-        self.order.heard(si, &c.snaps[at as usize], c.writer, c.moved);
-        if !setup.shared[counter as usize] {
-            // The only stream that waits for this counter knows all of these now.
-            for _ in 0..=at {
-                if let Some(s) = c.snaps.pop_front() {
-                    self.order.recycle(s);
-                }
-            }
-            c.first += at + 1;
-        }
-        true
-    }
-
     fn deadlock(&mut self) {
         let setup = self.setup;
         let counters = setup.program.counters() as usize;
@@ -617,7 +546,7 @@ impl<'p, C: Contents> Engine<'p, C> {
                         Some((Act::Wait { value, .. }, ..)) => *value,
                         _ => 0,
                     };
-                    On::Counter { counter, value, seen: c.count }
+                    On::Counter { counter, value, seen: c.seen(self.setup.program.form(counter)) }
                 }
                 State::Event(e) => On::Event(e),
                 State::Full(which) => On::Full(which, self.setup.program.depth(which.2)),

@@ -34,6 +34,7 @@ mod typing;
 
 pub use orbits::Orbits;
 
+use crate::form::Form;
 use crate::host::spelled;
 use crate::schedule::{Calls, Schedule};
 use crate::walk::{Cursor, Fault, Program};
@@ -402,6 +403,19 @@ impl From<SetupError<'_>> for Failure {
 /// A failure of set-up, with the schedule that names its ranks.
 struct SetupError<'s>(&'s Schedule, Box<Unable>);
 
+/// What is shown of counters that are no epochs, if there are any.
+fn forms(s: &Schedule) -> Option<String> {
+    let of = |is: fn(&Form) -> bool| s.signals.iter().filter(|g| is(&g.form)).map(|g| g.count).sum::<u64>();
+    let senses = of(|f| matches!(f, Form::Sense { .. }));
+    let clearing = of(|f| matches!(f, Form::Clearing { .. }));
+    let part = |n: u64, what: &str| (n > 0).then(|| format!("{n} {what}"));
+    let list: Vec<String> =
+        [part(senses, "sense"), part(clearing, "clearing")].into_iter().flatten().collect();
+    (!list.is_empty()).then(|| {
+        format!("counters without an end: {}; no wait misses or takes what another is for", list.join(", "))
+    })
+}
+
 fn words(s: &Schedule, v: &Verdict) -> String {
     let ranks = s.mesh.ranks();
     let mut out = vec![];
@@ -442,6 +456,9 @@ fn words(s: &Schedule, v: &Verdict) -> String {
     });
     if let Some(range) = v.range {
         out.push(format!("counters: in 32 bits for {range} calls"));
+    }
+    if let (Some(forms), true) = (forms(s), v.order != Calls::None && v.ok()) {
+        out.push(forms);
     }
     if let Some(why) = &v.asymmetric {
         out.push(format!("ranks do not stand for each other: {why}"));

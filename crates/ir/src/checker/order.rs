@@ -64,7 +64,9 @@ pub(super) struct Snap {
     /// Its last release.
     release: u32,
     /// Its own position.
-    pos: u32,
+    pub pos: u32,
+    /// What the issuer had done and knew to be done, fences or not.
+    control: Option<Clock>,
 }
 
 /// What a `record` tells.
@@ -72,6 +74,7 @@ pub(super) struct Snap {
 pub(super) struct Mark {
     clock: Clock,
     direct: Clock,
+    control: Option<Clock>,
 }
 
 #[derive(Debug)]
@@ -90,6 +93,8 @@ struct Clocks {
     visible: Clock,
     /// Position of the latest notify of each stream that was waited for, released or not.
     heard: Clock,
+    /// What is done on every stream, fences or not: kept where counters have forms that need it.
+    control: Option<Clock>,
     pending: Vec<Pending>,
     releases: Vec<u32>,
     completes: Vec<u32>,
@@ -132,7 +137,8 @@ pub(super) struct Order<'g> {
 
 impl<'g> Order<'g> {
     /// For so many streams a rank and places in all.
-    pub(super) fn new(group: &'g Group, width: usize, places: usize) -> Order<'g> {
+    /// With `control`, what is done is followed beside what is visible.
+    pub(super) fn new(group: &'g Group, width: usize, places: usize, control: bool) -> Order<'g> {
         let all = group.ranks as usize * width;
         let zero = Clock::new(all, group);
         let clocks = (0..group.reps.len() * width)
@@ -141,6 +147,7 @@ impl<'g> Order<'g> {
                 known: zero.clone(),
                 visible: zero.clone(),
                 heard: zero.clone(),
+                control: control.then(|| zero.clone()),
                 pending: vec![],
                 releases: vec![],
                 completes: vec![],
@@ -198,7 +205,33 @@ impl<'g> Order<'g> {
         };
         let release = c.releases.last().copied().unwrap_or(0);
         clock.set(own as usize, release);
-        Snap { clock, release, pos }
+        Snap { clock, release, pos, control: self.done(si, own) }
+    }
+
+    /// What is done where a stream stands now, itself included.
+    fn done(&self, si: usize, own: u32) -> Option<Clock> {
+        let c = &self.clocks[si];
+        let mut control = c.control.clone()?;
+        control.set(own as usize, c.pos);
+        Some(control)
+    }
+
+    /// A stream goes on after what another, moved, had done.
+    fn after(&mut self, si: usize, control: Option<&Clock>, moved: u64) {
+        if let (Some(own), Some(theirs)) = (&mut self.clocks[si].control, control) {
+            own.join(self.group, moved, self.width, theirs, &mut self.recent);
+        }
+    }
+
+    /// How far a walked stream knows a stream of its rank's frame to be done.
+    pub(super) fn knows(&self, si: usize, stream: u32) -> u32 {
+        self.clocks[si].control.as_ref().map_or(0, |c| c.get(stream as usize))
+    }
+
+    /// How far the issuer of a notify knew a stream to be, of which `back` makes what the issuer calls it.
+    pub(super) fn knew(&self, snap: &Snap, back: u64, stream: u32) -> u32 {
+        let Some(control) = &snap.control else { return 0 };
+        control.get(self.seen(Who { si: 0, back, stream }, stream))
     }
 
     /// A wait is over: what the notify told is known. `by` is the notifying stream as the waiting rank sees it,
@@ -208,6 +241,7 @@ impl<'g> Order<'g> {
         c.known.join(self.group, moved, self.width, &snap.clock, &mut self.recent);
         c.heard.raise(by as usize, snap.pos);
         c.pending.push(Pending::One(by, snap.release));
+        self.after(si, snap.control.as_ref(), moved);
     }
 
     /// What a message sent now tells: all that this stream has done before, and knows.
@@ -221,6 +255,7 @@ impl<'g> Order<'g> {
     pub(super) fn recv(&mut self, si: usize, snap: &Snap) {
         self.tick(si);
         self.clocks[si].known.join(self.group, 0, self.width, &snap.clock, &mut self.recent);
+        self.after(si, snap.control.as_ref(), 0);
     }
 
     /// Gives the memory of a snapshot back.
@@ -243,7 +278,7 @@ impl<'g> Order<'g> {
                 Pending::Many(list) => direct.join(self.group, 0, self.width, list, &mut self.recent),
             }
         }
-        Mark { clock, direct }
+        Mark { clock, direct, control: self.done(si, own) }
     }
 
     /// An `await` is over.
@@ -252,6 +287,7 @@ impl<'g> Order<'g> {
         let c = &mut self.clocks[si];
         c.known.join(self.group, 0, self.width, &mark.clock, &mut self.recent);
         c.pending.push(Pending::Many(mark.direct.clone()));
+        self.after(si, mark.control.as_ref(), 0);
     }
 
     /// An access by a stream at its present position.

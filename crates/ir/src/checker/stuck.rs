@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// What a stream is blocked on.
 #[derive(Clone, Debug)]
 pub(super) enum On {
-    /// A counter of its rank: expected and seen.
+    /// A counter of its rank: expected, and what the form of the counter shows.
     Counter { counter: u32, value: i64, seen: u64 },
     /// An event of its rank.
     Event(u32),
@@ -117,7 +117,8 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
             On::Counter { counter, value, seen } => {
                 let (s, index) = setup.program.counter_name(*counter);
                 let name = &setup.schedule.signal(s).name;
-                format!("rank {rank}{stream} waits for @{name}[{index}] >= {value} and has {seen}")
+                let asks = setup.program.form(*counter).asks();
+                format!("rank {rank}{stream} waits for @{name}[{index}] {asks} {value} and has {seen}")
             }
             On::Full(w, depth) => {
                 let (queue, to) = (setup.program.show_queue(w.2), setup.rank(w.1));

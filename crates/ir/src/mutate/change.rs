@@ -4,6 +4,7 @@
 
 use super::{Kind, Mutation, Side};
 use crate::expr::{BinOp, Expr, UnOp};
+use crate::form::Form;
 use crate::schedule::*;
 
 /// The next of `count` things.
@@ -255,12 +256,28 @@ fn reference(s: &Schedule, r: &Region, x: &mut Ref, kind: Kind) -> Option<()> {
 /// A change of all that a schedule does with a window or an array of signals.
 fn throughout(s: &Schedule, kind: Kind) -> Schedule {
     let mut out = s.clone();
+    if let Kind::Stale(x) | Kind::Bit(x) | Kind::Taken(x) = kind {
+        let form = &mut out.signals[x as usize].form;
+        *form = match (kind, *form) {
+            (Kind::Stale(_), Form::Sense { .. }) => Form::Sense { fresh: false },
+            (Kind::Stale(_), Form::Clearing { .. }) => Form::Clearing { fresh: false },
+            (Kind::Bit(_), Form::Epoch) => Form::Sense { fresh: true },
+            (Kind::Taken(_), Form::Epoch | Form::Sense { .. }) => Form::Clearing { fresh: true },
+            (_, form) => form,
+        };
+    }
     for stream in out.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|role| &mut role.streams) {
         stream.body = replace_ops(&stream.body, &|op| match (op, kind) {
             (SOp::Notify { signal, .. } | SOp::Wait { signal, .. }, Kind::Unsignalled(x))
                 if signal.0 == x =>
             {
                 vec![]
+            }
+            (SOp::Wait { signal, index, value }, Kind::Bit(x)) if signal.0 == x => {
+                vec![SOp::Wait { signal: *signal, index: index.clone(), value: value.clone().modulo(2) }]
+            }
+            (SOp::Wait { signal, index, .. }, Kind::Taken(x)) if signal.0 == x => {
+                vec![SOp::Wait { signal: *signal, index: index.clone(), value: Expr::Int(1) }]
             }
             (_, Kind::Ring(x)) => {
                 let mut op = op.clone();
@@ -288,12 +305,18 @@ fn throughout(s: &Schedule, kind: Kind) -> Schedule {
 /// Those changes, with the number of the first region that has something of it.
 pub(super) fn whole(s: &Schedule) -> Vec<(Kind, usize)> {
     let windows = (0..s.windows.len() as u32).map(Kind::Ring);
-    let kinds = windows.chain((0..s.signals.len() as u32).map(Kind::Unsignalled));
+    let signals = || 0..s.signals.len() as u32;
+    let forms = signals().flat_map(|x| [Kind::Stale(x), Kind::Bit(x), Kind::Taken(x)]);
+    let kinds = windows.chain(signals().map(Kind::Unsignalled)).chain(forms);
+    let first = |new: &Schedule| new.regions.iter().zip(&s.regions).position(|(a, b)| a != b);
     kinds
-        .filter_map(|k| {
-            let new = throughout(s, k);
-            let at = new.regions.iter().zip(&s.regions).position(|(a, b)| a != b)?;
-            Some((k, at))
+        .filter_map(|k| match k {
+            Kind::Stale(x) | Kind::Bit(x) | Kind::Taken(x) => {
+                let changed = throughout(s, k).signals[x as usize].form != s.signals[x as usize].form;
+                let at = first(&throughout(s, Kind::Unsignalled(x)));
+                at.filter(|_| changed).map(|at| (k, at))
+            }
+            k => Some((k, first(&throughout(s, k))?)),
         })
         .collect()
 }
@@ -309,7 +332,7 @@ pub fn apply_on(s: &Schedule, m: &Mutation, index: u64) -> Schedule {
 }
 
 fn change(s: &Schedule, m: &Mutation, only: Option<u64>) -> Schedule {
-    if matches!(m.kind, Kind::Ring(_) | Kind::Unsignalled(_)) {
+    if m.kind.is_whole() {
         return throughout(s, m.kind);
     }
     let mut out = s.clone();

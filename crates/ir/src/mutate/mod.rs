@@ -209,6 +209,12 @@ pub enum Kind {
     Ring(u32),
     /// Nobody notifies these signals, and nobody waits for them.
     Unsignalled(u32),
+    /// Nobody says that these signals are zero at first.
+    Stale(u32),
+    /// Waits for these epochs go by the lowest bit.
+    Bit(u32),
+    /// Waits for these signals take one.
+    Taken(u32),
 }
 
 impl Kind {
@@ -233,6 +239,11 @@ impl Kind {
                 | Kind::BeginLate
                 | Kind::Role
         )
+    }
+
+    /// Whether it changes all that is done with a window or an array of signals.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Kind::Ring(_) | Kind::Unsignalled(_) | Kind::Stale(_) | Kind::Bit(_) | Kind::Taken(_))
     }
 
     /// What is done to what, for an operation or statement with this first word.
@@ -274,6 +285,8 @@ impl Kind {
             Kind::GuardWider(_) => (Weaken, Target::Predicate),
             Kind::Ring(_) => (Weaken, Target::Slot),
             Kind::Unsignalled(_) => (Drop, Target::Notify),
+            Kind::Stale(_) | Kind::Bit(_) => (Weaken, Target::Wait),
+            Kind::Taken(_) => (Retarget, Target::Wait),
         }
     }
 }
@@ -330,11 +343,8 @@ pub fn mutations(s: &Schedule) -> Vec<Mutation> {
 /// do, so that no change of it is wrong to the checker.
 pub fn every(s: &Schedule) -> Vec<Mutation> {
     let between = |word| matches!(Target::of(word), Target::Notify | Target::Wait | Target::Fence);
-    let promised = |m: &Mutation| {
-        s.regions[m.site.region].promise.is_some()
-            || between(m.word)
-            || matches!(m.kind, Kind::Ring(_) | Kind::Unsignalled(_))
-    };
+    let promised =
+        |m: &Mutation| s.regions[m.site.region].promise.is_some() || between(m.word) || m.kind.is_whole();
     all(s).into_iter().filter(promised).collect()
 }
 
@@ -359,7 +369,9 @@ fn all(s: &Schedule) -> Vec<Mutation> {
     for (kind, region) in change::whole(s) {
         let (word, name) = match kind {
             Kind::Ring(w) => ("window", &s.windows[w as usize].name),
-            Kind::Unsignalled(x) => ("signal", &s.signals[x as usize].name),
+            Kind::Unsignalled(x) | Kind::Stale(x) | Kind::Bit(x) | Kind::Taken(x) => {
+                ("signal", &s.signals[x as usize].name)
+            }
             _ => continue,
         };
         let site = Site { region, role: 0, stream: 0, path: vec![] };
@@ -461,6 +473,9 @@ fn describe(kind: Kind) -> String {
         Kind::RoleMoved(i) => format!("predicate with coordinate {i} one more"),
         Kind::Ring(_) => "every call uses the slots of call 0".into(),
         Kind::Unsignalled(_) => "neither notified nor waited for".into(),
+        Kind::Stale(_) => "nobody says that it is zero at first".into(),
+        Kind::Bit(_) => "its lowest bit is waited for".into(),
+        Kind::Taken(_) => "waits take one".into(),
     }
 }
 

@@ -113,6 +113,22 @@ fn counter(c: &mut Cur, scope: &Scope) -> R<(SignalId, Expr)> {
     Ok((signal, index))
 }
 
+/// What stands between a counter and the value of a wait.
+fn asked(c: &mut Cur, form: Form) -> R<()> {
+    let read = match form {
+        Form::Epoch => c.expect(">="),
+        Form::Sense { .. } => c.expect("&").and_then(|()| match c.int("the lowest bit, `1`")? {
+            1 => c.expect("=="),
+            n => Err(Diagnostic::error("E311", format!("a sense is the lowest bit, not `& {n}`"))
+                .primary(c.before(), "here")),
+        }),
+        Form::Clearing { .. } => c.expect("-="),
+    };
+    read.map_err(|d| {
+        d.help(format!("a wait for {} counter is written `wait @s[i] {} VALUE`", form.article(), form.asks()))
+    })
+}
+
 fn queue(c: &mut Cur, scope: &Scope) -> R<(Peer, QueueId, Expr)> {
     let peer = peer(c)?;
     c.expect(":")?;
@@ -191,7 +207,8 @@ fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
         }
         "wait" => {
             let (signal, index) = counter(c, scope)?;
-            c.expect(">=")?;
+            let form = scope.forms.get(signal.0 as usize).copied().unwrap_or(Form::Epoch);
+            asked(c, form)?;
             SOp::Wait { signal, index, value: expr(c)? }
         }
         "fence.release" => SOp::FenceRelease,

@@ -22,6 +22,8 @@ pub(super) struct Scope<'a> {
     pub buffers: Names,
     pub windows: Names,
     pub signals: Names,
+    /// Forms of the signals.
+    pub forms: Vec<Form>,
     pub queues: Names,
     pub regions: Names,
     pub operands: Names,
@@ -43,6 +45,7 @@ pub(super) fn schedule(
         buffers: Names::new("buffer", "%"),
         windows: Names::new("window", "@"),
         signals: Names::new("signal", "@"),
+        forms: vec![],
         queues: Names::new("queue", "@"),
         regions: Names::new("region", "@"),
         operands: Names::new("operand", ""),
@@ -204,6 +207,7 @@ fn declaration(n: &Node, s: &mut Schedule, scope: &mut Scope) -> R<()> {
                 name: Name::from(&label.hint),
                 count: 0,
                 usage: SignalUse::Arrival,
+                form: Form::Epoch,
                 offset: None,
                 span: n.span,
             });
@@ -218,6 +222,13 @@ fn declaration(n: &Node, s: &mut Schedule, scope: &mut Scope) -> R<()> {
                 _ => None,
             };
             g.usage = c.one_of("use of a signal", parse, &["arrival", "credit", "barrier"])?;
+            if c.eat_word("sense") {
+                g.form = Form::Sense { fresh: c.eat_word("fresh") };
+            } else if c.eat_word("clearing") {
+                g.form = Form::Clearing { fresh: c.eat_word("fresh") };
+            }
+            scope.forms.resize(at + 1, Form::Epoch);
+            scope.forms[at] = g.form;
             g.offset = at_offset(&mut c)?;
             g.span = c.location(n.span);
         }

@@ -188,7 +188,13 @@ impl Printer<'_> {
             let at = loc(g.span, self.locs);
             self.line(
                 0,
-                &format!("signal @{}[{}] {usage}{}{at}", self.signals[i], g.count, offset(g.offset)),
+                &format!(
+                    "signal @{}[{}] {usage}{}{}{at}",
+                    self.signals[i],
+                    g.count,
+                    g.form,
+                    offset(g.offset)
+                ),
             );
         }
         for (i, q) in s.queues.iter().enumerate() {
@@ -350,7 +356,8 @@ impl Printer<'_> {
                 format!("notify ({}) : {}", exprs(peer), signal(g, index))
             }
             SOp::Wait { signal: g, index, value } => {
-                format!("wait {} >= {}", signal(g, index), show(value, 0))
+                let form = self.s.signals.get(g.0 as usize).map_or(Form::Epoch, |s| s.form);
+                format!("wait {} {} {}", signal(g, index), form.asks(), show(value, 0))
             }
             SOp::FenceRelease => "fence.release".into(),
             SOp::FenceAcquire => "fence.acquire".into(),

@@ -116,6 +116,7 @@ pub struct Program<'s> {
     /// Slots that an environment has.
     pub env_len: usize,
     pub(super) mesh_slots: usize,
+    has_forms: bool,
     /// First counter of each signal array, and the total at the end.
     pub counter_base: Vec<u32>,
     /// First queue of each queue array, and the total at the end.
@@ -229,6 +230,7 @@ impl<'s> Program<'s> {
         let fixed = dims.iter().map(|d| fixed_product(d)).collect();
         Ok(Program {
             fixed,
+            has_forms: schedule.signals.iter().any(|s| s.form != Form::Epoch),
             schedule,
             regions,
             streams: shared.streams,
@@ -251,6 +253,20 @@ impl<'s> Program<'s> {
     /// Number of counters on each rank.
     pub fn counters(&self) -> u32 {
         self.counter_base.last().copied().unwrap_or(0)
+    }
+
+    /// The form of a counter.
+    pub fn form(&self, counter: u32) -> Form {
+        if !self.has_forms {
+            return Form::Epoch;
+        }
+        let (signal, _) = self.counter_name(counter);
+        self.schedule.signals.get(signal.0 as usize).map_or(Form::Epoch, |s| s.form)
+    }
+
+    /// Whether some counter is no epoch.
+    pub fn has_forms(&self) -> bool {
+        self.has_forms
     }
 
     /// The signal array and index of a counter.

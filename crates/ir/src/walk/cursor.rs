@@ -277,6 +277,16 @@ impl<'p> Cursor<'p> {
         Ok(self.program.counter_base[signal as usize] + i as u32)
     }
 
+    /// What a wait asks for, if its form has that.
+    fn wanted(&self, signal: u32, value: i64, span: Span) -> Result<i64, Fault> {
+        let s = &self.program.schedule.signals[signal as usize];
+        if s.form.allows(value) {
+            return Ok(value);
+        }
+        let text = format!("`{} {value}` of {} counter of {}", s.form.asks(), s.form.article(), s.name);
+        Err(self.fail("E302", text, span))
+    }
+
     fn queue(&self, queue: u32, index: &C, span: Span) -> Result<u32, Fault> {
         let i = self.value(index, span)?;
         let q = &self.program.schedule.queues[queue as usize];
@@ -342,7 +352,8 @@ impl<'p> Cursor<'p> {
                 Act::Notify { peer: self.peer(peer, span)?, counter: self.counter(*signal, index, span)? }
             }
             COp::Wait { signal, index, value } => {
-                Act::Wait { counter: self.counter(*signal, index, span)?, value: self.value(value, span)? }
+                let value = self.wanted(*signal, self.value(value, span)?, span)?;
+                Act::Wait { counter: self.counter(*signal, index, span)?, value }
             }
             COp::FenceRelease => Act::FenceRelease,
             COp::FenceAcquire => Act::FenceAcquire,

@@ -367,6 +367,9 @@ fn quick<'p>(outline: &Outline<'p>, at: &At, registers: &[i64], op: &Op<'p>, out
             let counter = counter(outline, registers, index, *count, *base);
             let value = value.get(outline.program, registers);
             let (Some(counter), Some(value)) = (counter, value) else { return false };
+            if !outline.program.form(counter).allows(value) {
+                return false;
+            }
             *out = Brief::Wait { counter, value };
         }
         Kind::Copy(to, from) => {
