@@ -6,7 +6,7 @@ use super::Setup;
 use super::order::{Mark, Snap};
 use super::report::Report;
 use kbc_diag::{Diagnostic, Span};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// No stream.
 pub(super) const NONE: u32 = u32::MAX;
@@ -40,6 +40,36 @@ pub(super) struct Counter {
     pub wait_op: u32,
 }
 
+/// The counters of all walked ranks that somebody has used: there may be many more, a credit for each pair of ranks.
+pub(super) struct Counters {
+    /// Where each is in the list, by walked rank and number.
+    at: HashMap<(u32, u32), u32>,
+    list: Vec<Counter>,
+    calls: usize,
+}
+
+impl Counters {
+    /// For a run of so many calls.
+    pub(super) fn new(calls: usize) -> Counters {
+        Counters { at: HashMap::new(), list: vec![], calls }
+    }
+
+    /// A counter of a walked rank.
+    pub(super) fn of(&mut self, rep: usize, number: u32) -> &mut Counter {
+        let next = self.list.len() as u32;
+        let at = *self.at.entry((rep as u32, number)).or_insert(next);
+        if at == next {
+            self.list.push(Counter::new(self.calls));
+        }
+        &mut self.list[at as usize]
+    }
+
+    /// The most that any of them grows in a call.
+    pub(super) fn growth(&self) -> u64 {
+        self.list.iter().map(Counter::growth).max().unwrap_or(0)
+    }
+}
+
 /// An event of a walked rank.
 #[derive(Default)]
 pub(super) struct Event {
@@ -64,15 +94,21 @@ impl Counter {
             wait_op: 0,
         }
     }
+
+    fn growth(&self) -> u64 {
+        self.notified.iter().copied().max().unwrap_or(0)
+    }
 }
 
 /// Ranges of counters over the stated calls, and whether waits keep pace with what they wait for.
-pub(super) fn ranges(setup: &Setup, counters: &[Counter], limits: &Limits, report: &mut Report) {
+pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report: &mut Report) {
     let n = setup.calls as usize;
     let calls = if limits.period.is_some() { limits.stated_calls } else { 1 };
-    for (i, c) in counters.iter().enumerate() {
-        let most = c.notified.iter().copied().max().unwrap_or(0);
-        let (s, index) = setup.program.counter_name((i % setup.program.counters().max(1) as usize) as u32);
+    let in_order: BTreeMap<_, _> = counters.at.iter().collect();
+    for ((_, number), at) in in_order {
+        let c = &counters.list[*at as usize];
+        let most = c.growth();
+        let (s, index) = setup.program.counter_name(*number);
         let name = || format!("@{}[{index}]", setup.schedule.signal(s).name);
         if most.saturating_mul(calls) > u32::MAX as u64 {
             let span = setup.span(c.writer_op);

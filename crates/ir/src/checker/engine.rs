@@ -8,7 +8,7 @@ mod blank;
 
 use super::Setup;
 use super::contents::Contents;
-use super::counters::{self, Counter, Event, Limits, NONE};
+use super::counters::{self, Counters, Event, Limits, NONE};
 use super::meaning::{self, Asymmetric, At, Meaning};
 use super::order::{Conflict, Kind, Mark, Order, Who};
 use super::queues::{Queues, Which};
@@ -72,7 +72,7 @@ pub(super) struct Engine<'p, C> {
     pub(super) order: Order<'p>,
     pub(super) meaning: Meaning<'p, C>,
     pub(super) queues: Queues<C>,
-    counters: Vec<Counter>,
+    counters: Counters,
     events: Vec<Event>,
     /// Last call in which each buffer of each walked rank was written, from 1.
     written: Vec<u64>,
@@ -91,8 +91,6 @@ impl<'p, C: Contents> Engine<'p, C> {
                 streams.push(Stream { rank, rep, number, call: 0, cursor: None, retry: None, state });
             }
         }
-        let calls = setup.calls as usize;
-        let counters = (0..reps.len() * p.counters() as usize).map(|_| Counter::new(calls)).collect();
         Engine {
             setup,
             ready: (0..streams.len()).collect(),
@@ -100,7 +98,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             order: Order::new(&setup.group, setup.width, reps.len() * setup.grids.places),
             meaning: Meaning::new(setup),
             queues: Queues::default(),
-            counters,
+            counters: Counters::new(setup.calls as usize),
             events: (0..reps.len() * p.events.len()).map(|_| Event::default()).collect(),
             written: vec![0; reps.len() * setup.schedule.buffers.len()],
             report: Report::new(setup, limits.errors, limits.all_kinds),
@@ -140,9 +138,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         } else if !failed {
             counters::ranges(self.setup, &self.counters, limits, &mut self.report);
         }
-        let growth =
-            self.counters.iter().map(|c| c.notified.iter().copied().max().unwrap_or(0)).max().unwrap_or(0);
-        Ok(Outcome { errors: self.report.finish(), acts: self.acts, growth })
+        Ok(Outcome { errors: self.report.finish(), acts: self.acts, growth: self.counters.growth() })
     }
 
     /// The number of a stream over all ranks.
@@ -540,7 +536,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         let snap = self.order.notify(si, own);
         let (there, back, who) = self.peer(si, peer);
         let call = self.streams[si].call as usize;
-        let c = &mut self.counters[there * setup.program.counters() as usize + counter as usize];
+        let c = self.counters.of(there, counter);
         if c.writer == NONE {
             (c.writer, c.writer_op, c.moved) = (who.stream, op, back);
         } else if c.writer != who.stream {
@@ -570,7 +566,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             if enough {
                 self.ready.push_back(w);
             } else {
-                self.counters[there * setup.program.counters() as usize + counter as usize].waiting.push(w);
+                self.counters.of(there, counter).waiting.push(w);
             }
         }
     }
@@ -578,7 +574,7 @@ impl<'p, C: Contents> Engine<'p, C> {
     fn wait(&mut self, si: usize, counter: u32, value: i64, op: u32) -> bool {
         let setup = self.setup;
         let (rep, call) = (self.streams[si].rep, self.streams[si].call as usize);
-        let c = &mut self.counters[rep * setup.program.counters() as usize + counter as usize];
+        let c = self.counters.of(rep, counter);
         if value > c.count as i64 {
             c.waiting.push(si);
             self.streams[si].state = State::Counter(counter);
@@ -593,7 +589,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
         let at = value as u64 - c.first;
         self.order.heard(si, &c.snaps[at as usize], c.writer, c.moved);
-        if !setup.shared[counter as usize] {
+        if !setup.shared[setup.program.counter_name(counter).0.0 as usize] {
             // The only stream that waits for this counter knows all of these now.
             for _ in 0..=at {
                 if let Some(s) = c.snaps.pop_front() {
@@ -607,17 +603,16 @@ impl<'p, C: Contents> Engine<'p, C> {
 
     fn deadlock(&mut self) {
         let setup = self.setup;
-        let counters = setup.program.counters() as usize;
         let mut blocked = vec![];
         for s in &mut self.streams {
             let on = match s.state {
                 State::Counter(counter) => {
-                    let c = &self.counters[s.rep * counters + counter as usize];
+                    let seen = self.counters.of(s.rep, counter).count;
                     let value = match &s.retry {
                         Some((Act::Wait { value, .. }, ..)) => *value,
                         _ => 0,
                     };
-                    On::Counter { counter, value, seen: c.count }
+                    On::Counter { counter, value, seen }
                 }
                 State::Event(e) => On::Event(e),
                 State::Full(which) => On::Full(which, self.setup.program.depth(which.2)),

@@ -79,7 +79,9 @@ pub(super) fn moves(uses: &[&Use], k: usize, digit: &Digit) -> Option<Vec<Move>>
     let mut of = None;
     for u in uses {
         match u {
-            Use::Shift { piece, .. } if *piece == Piece::WHOLE || of.is_some_and(|n| n != piece.of) => return None,
+            Use::Shift { piece, .. } if *piece == Piece::WHOLE || of.is_some_and(|n| n != piece.of) => {
+                return None;
+            }
             Use::Shift { piece, .. } => of = Some(piece.of),
             Use::Xor { .. } => return None,
             Use::Stay { .. } => {}

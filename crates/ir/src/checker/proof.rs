@@ -5,6 +5,7 @@
 //! everything else (guards, bounds, slots, counters, values of waits) must stay, and so must the promise. Owns these
 //! rules.
 
+use super::grid::twin;
 use super::group::{Digit, FRACTION, Group, Move};
 use super::moves::{Piece, Use, moves};
 use super::symmetry::{Reason, as_digit, axis_digits, coord_strides, disjoint};
@@ -208,7 +209,8 @@ impl<'a> Prover<'a> {
         for ((e, coordinate), (name, _)) in peer.iter().zip(own).zip(&r.coords) {
             let found = env.eval(e).map_or([Ty::Any; MOST_DIGITS], |v| v.tys);
             let moves = |k: &usize| {
-                let movable = matches!(coordinate[*k], Ty::Same | Ty::Shift { whole: true, .. } | Ty::Xor { .. });
+                let movable =
+                    matches!(coordinate[*k], Ty::Same | Ty::Shift { whole: true, .. } | Ty::Xor { .. });
                 !movable || found[*k] != coordinate[*k]
             };
             if let Some(k) = (0..self.digits.len()).find(moves) {
@@ -303,7 +305,9 @@ impl<'a> Prover<'a> {
             let unknown = || (0, format!("a chunk of {} has no value", o.name));
             let (i, len, of) = (env.eval(&p.index), env.eval(&p.len), env.eval(&p.of));
             let (Some(i), Some(len), Some(of)) = (i, len, of) else { return Err(unknown()) };
-            if let Some(k) = (0..self.digits.len()).find(|k| len.tys[*k] != Ty::Same || of.tys[*k] != Ty::Same) {
+            if let Some(k) =
+                (0..self.digits.len()).find(|k| len.tys[*k] != Ty::Same || of.tys[*k] != Ty::Same)
+            {
                 let why = format!("how {} is cut in region {} depends on the rank", o.name, r.name);
                 return Err((k, why));
             }
@@ -323,15 +327,19 @@ impl<'a> Prover<'a> {
                     continue;
                 }
                 let stuck = || {
-                    let why =
-                        format!("chunk `{}` of {} in region {} does not move with the rank", p.index, o.name, r.name);
+                    let why = format!(
+                        "chunk `{}` of {} in region {} does not move with the rank",
+                        p.index, o.name, r.name
+                    );
                     (k, why)
                 };
                 if len.v != 1 {
                     return Err(stuck());
                 }
                 *moved = Some(match (ty, &*moved) {
-                    (Ty::Shift { c, m, whole: true }, None) if of.v % m == 0 => Use::shift(den, m as u64, c as u64),
+                    (Ty::Shift { c, m, whole: true }, None) if of.v % m == 0 => {
+                        Use::shift(den, m as u64, c as u64)
+                    }
                     (Ty::Xor { sh, mask }, before) if den.is_power_of_two() && (0..of.v).contains(&mask) => {
                         let up = FRACTION.checked_sub(den.ilog2()).ok_or_else(stuck)?;
                         let (sh, mut mask) = (sh - up as i32, (mask as u64) << up);
@@ -362,7 +370,7 @@ impl<'a> Prover<'a> {
             };
             let entry = (o.buffer.0, used);
             if !self.uses[k].contains(&entry) {
-                if o.scratch && !matches!(entry.1, Use::Stay { .. }) {
+                if o.scratch && !matches!(entry.1, Use::Stay { .. }) && twin(r, o).is_none() {
                     return Err((k, format!("scratch {} of region {} moves with the rank", o.name, r.name)));
                 }
                 self.uses[k].insert(entry);

@@ -18,6 +18,9 @@ pub(super) type Reason = String;
 /// More representatives than this are not typed.
 const MOST_WALKS: usize = 512;
 
+/// More than this are not worth a coordinate cut into digits.
+const MOST_SPLIT: usize = 64;
+
 /// So few orbits are as good as one.
 const FEW_ORBITS: usize = 4;
 
@@ -34,8 +37,8 @@ pub(super) fn find(program: &Program, calls: u64) -> Result<(Group, Vec<Action>)
         return Err(reason);
     }
     same_lines(program)?;
-    search(program, |digits| {
-        let (group, moves) = settle(program, calls, digits, &|_| true, false, Prover::conclude)?;
+    search(program, |digits, most| {
+        let (group, moves) = settle(program, calls, (digits, most), &|_| true, false, Prover::conclude)?;
         Ok((group, actions(program, moves)?))
     })
 }
@@ -54,32 +57,31 @@ pub(super) fn of_shape(
     if let Some(b) = program.schedule.buffers.iter().find(|b| b.dims.iter().any(|d| d.as_int().is_none())) {
         return Err(format!("%{} is not equally large on all ranks", b.name));
     }
-    search(program, |digits| {
-        settle(program, calls, digits, carries, true, |_| Ok(()))
-    })
-    .map(|found| found.0)
+    search(program, |digits, most| settle(program, calls, (digits, most), carries, true, |_| Ok(())))
+        .map(|found| found.0)
 }
 
 /// The group with the fewest orbits among those that `prove` finds in the sets of digits there are; the largest sets
 /// first, and no more of them where one orbit is left, or only a few.
 fn search<T>(
     program: &Program,
-    mut prove: impl FnMut(Vec<Digit>) -> Result<(Group, T), Reason>,
+    mut prove: impl FnMut(Vec<Digit>, usize) -> Result<(Group, T), Reason>,
 ) -> Result<(Group, T), Reason> {
     let mut best: Option<(Group, T)> = None;
     let mut why: Option<Reason> = None;
-    for (systems, enough) in [(systems(program), 1), (split(program), FEW_ORBITS)] {
+    let mut whole = true;
+    for (systems, enough, most) in
+        [(systems(program), 1, MOST_WALKS), (split(program), FEW_ORBITS, MOST_SPLIT)]
+    {
         for system in systems {
-            let digits = system.into_iter().map(|(stride, size)| Digit { stride, size, xor: false }).collect();
-            match prove(digits) {
-                Ok(found) => {
-                    if best.as_ref().is_none_or(|b| found.0.reps.len() < b.0.reps.len()) {
-                        best = Some(found);
-                    }
-                }
-                Err(reason) => {
-                    why.get_or_insert(reason);
-                }
+            let most = best.as_ref().map_or(most, |b| most.min(b.0.reps.len() - 1));
+            let digits =
+                system.into_iter().map(|(stride, size)| Digit { stride, size, xor: false }).collect();
+            match prove(digits, most) {
+                Ok(found) => best = Some(found),
+                // Of the region's own coordinates rather than of the mesh's axes.
+                Err(reason) if whole => why = Some(reason),
+                Err(_) => {}
             }
             if best.as_ref().is_some_and(|b| b.0.reps.len() <= enough) {
                 break;
@@ -88,6 +90,7 @@ fn search<T>(
         if best.as_ref().is_some_and(|b| b.0.reps.len() <= FEW_ORBITS) {
             break;
         }
+        whole = false;
     }
     best.ok_or_else(|| why.unwrap_or_else(|| "there is no coordinate to move".into()))
 }
@@ -97,7 +100,7 @@ fn search<T>(
 fn settle<'a, T>(
     program: &'a Program<'a>,
     calls: u64,
-    mut digits: Vec<Digit>,
+    (mut digits, most): (Vec<Digit>, usize),
     carries: &dyn Fn(&Digit) -> bool,
     shape: bool,
     finish: impl Fn(Prover<'a>) -> Result<T, Failed>,
@@ -110,6 +113,9 @@ fn settle<'a, T>(
         // `Group::new` orders the digits.
         let group = Group::new(program.ranks(), digits);
         digits = group.digits.clone();
+        if group.reps.len() > most {
+            break;
+        }
         let shown = match digits.iter().position(|d| !carries(d)) {
             Some(k) => Err((k, "the machine is not the same when the ranks move".into())),
             None => typed(program, calls, &group, shape).and_then(&finish),
@@ -217,15 +223,11 @@ fn split(program: &Program) -> Vec<Vec<(u64, u64)>> {
     for system in systems(program) {
         for (i, &(stride, size)) in system.iter().enumerate() {
             let divides = |k: &u64| *k < size && size.is_multiple_of(*k);
-            let cuts: Vec<u64> = cuts.iter().copied().filter(divides).take(MOST_CUTS).collect();
-            let mut chains: Vec<Vec<u64>> = vec![vec![]];
-            for &k in &cuts {
-                if chains[0].last().is_none_or(|last| k.is_multiple_of(*last)) {
-                    chains[0].push(k);
-                }
-            }
-            chains.extend(cuts.iter().map(|k| vec![*k]));
-            for chain in chains {
+            // What is divided by is a place in the rank; a modulus may be one, or the size of a digit.
+            let mut chains: Vec<Vec<u64>> =
+                cuts.iter().map(|of| chain(of.iter().copied().filter(divides))).collect();
+            chains.extend(cuts[1].iter().copied().filter(divides).take(MOST_CUTS).map(|k| vec![k]));
+            for chain in chains.into_iter().filter(|c| !c.is_empty()) {
                 let mut digits: Vec<(u64, u64)> =
                     system.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, d)| *d).collect();
                 let mut below = 1;
@@ -243,27 +245,42 @@ fn split(program: &Program) -> Vec<Vec<(u64, u64)>> {
     out
 }
 
-/// What peers, chunks and guards divide by, in order.
-fn constants(s: &Schedule) -> BTreeSet<u64> {
-    fn of(e: &Expr, out: &mut BTreeSet<u64>) {
+/// Those numbers of which each divides the next.
+fn chain(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut out: Vec<u64> = vec![];
+    for k in numbers {
+        if out.last().is_none_or(|last| k.is_multiple_of(*last)) {
+            out.push(k);
+        }
+    }
+    out
+}
+
+/// Divisors in peers, chunks and guards; these and moduli.
+type Cuts = [BTreeSet<u64>; 2];
+
+fn constants(s: &Schedule) -> Cuts {
+    fn of(e: &Expr, out: &mut Cuts) {
         match e {
             Expr::Int(_) | Expr::Var(_) => {}
             Expr::Un(_, a) | Expr::Table(_, a) => of(a, out),
             Expr::Bin(op, a, b) => {
-                let by = match (op, b.as_int()) {
-                    (BinOp::Div | BinOp::Mod, Some(k)) => Some(k),
-                    (BinOp::BitAnd, Some(k)) => k.checked_add(1),
-                    (BinOp::Shr, Some(k)) => u32::try_from(k).ok().and_then(|k| 1i64.checked_shl(k)),
-                    _ => None,
+                let (from, by) = match (op, b.as_int()) {
+                    (BinOp::Div, k) => (0, k),
+                    (BinOp::Mod, k) => (1, k),
+                    (BinOp::BitAnd, Some(k)) => (1, k.checked_add(1)),
+                    (BinOp::Shr, Some(k)) => (0, u32::try_from(k).ok().and_then(|k| 1i64.checked_shl(k))),
+                    _ => (1, None),
                 };
-                out.extend(by.filter(|k| *k > 1).map(|k| k as u64));
+                let by = by.filter(|k| *k > 1).map(|k| k as u64);
+                out.iter_mut().skip(from).for_each(|cuts| cuts.extend(by));
                 of(a, out);
                 of(b, out);
             }
             Expr::Select(c, a, b) => [c, a, b].into_iter().for_each(|e| of(e, out)),
         }
     }
-    fn body(list: &[SStmt], out: &mut BTreeSet<u64>) {
+    fn body(list: &[SStmt], out: &mut Cuts) {
         for s in list {
             match s {
                 SStmt::For { body: b, .. } => body(b, out),
@@ -289,7 +306,7 @@ fn constants(s: &Schedule) -> BTreeSet<u64> {
             }
         }
     }
-    let mut out = BTreeSet::new();
+    let mut out = Cuts::default();
     for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
         body(&st.body, &mut out);
     }
@@ -335,15 +352,7 @@ fn commute(a: &Action) -> bool {
 }
 
 /// The digits of a group, typed on every representative, for everything or for the shape alone.
-fn typed<'a>(
-    program: &'a Program<'a>,
-    calls: u64,
-    group: &Group,
-    shape: bool,
-) -> Result<Prover<'a>, Failed> {
-    if group.reps.len() > MOST_WALKS {
-        return Err((0, format!("more than {MOST_WALKS} ranks would have to be walked")));
-    }
+fn typed<'a>(program: &'a Program<'a>, calls: u64, group: &Group, shape: bool) -> Result<Prover<'a>, Failed> {
     let mut p = Prover::new(program, calls, group.digits.clone(), shape);
     for &rank in &group.reps {
         p.rank(rank)?;

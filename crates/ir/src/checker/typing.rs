@@ -10,7 +10,7 @@ use crate::name::Name;
 use crate::schedule::Table;
 
 /// Digits that may move together.
-pub(super) const MOST_DIGITS: usize = 4;
+pub(super) const MOST_DIGITS: usize = 3;
 
 /// What a value is on a translated rank, `t` being how far the digit moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -242,7 +242,8 @@ fn binary(op: BinOp, a: &Val, b: &Val, k: usize) -> Option<Ty> {
         (Sub, x @ Xor { .. }, Same) if b.known() == Some(0) => x,
         // `2^k - 1 - v` turns all bits of a v below 2^k, and xors within these bits keep it below.
         (Sub, Same, x @ Xor { mask, .. })
-            if a.known().is_some_and(|a| log2(a.saturating_add(1)).is_some() && mask <= a && b.below(a + 1)) =>
+            if a.known()
+                .is_some_and(|a| log2(a.saturating_add(1)).is_some() && mask <= a && b.below(a + 1)) =>
         {
             x
         }
@@ -498,7 +499,7 @@ mod tests {
     #[test]
     fn digits_are_put_together_again() {
         let typed = |text: Expr, layout: Layout| {
-            let x = Val::new(0, [layout.ty(), Ty::Same, Ty::Same, Ty::Same], Some((0, layout.ranks() - 1)), 1);
+            let x = Val::new(0, [layout.ty(), Ty::Same, Ty::Same], Some((0, layout.ranks() - 1)), 1);
             Env { vars: vec![("x".into(), x)], tables: &[] }.eval(&text).expect("it has a value").tys[0]
         };
         let (x, i) = (|| Expr::var("x"), Expr::Int);
