@@ -54,7 +54,10 @@ pub fn verified(v: &Verdict) -> VerifiedReport {
         Method::Symmetric { orbits } => {
             format!("symmetric, {orbits} orbit{}", if *orbits == 1 { "" } else { "s" })
         }
-        Method::Fingerprints => "fingerprints".to_owned(),
+        Method::Fingerprints => match &v.asymmetric {
+            Some(why) => format!("fingerprints, as {why}"),
+            None => "fingerprints".to_owned(),
+        },
         Method::NotChecked => "not checked".to_owned(),
     };
     VerifiedReport {

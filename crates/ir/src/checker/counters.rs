@@ -7,7 +7,7 @@ use super::order::{Mark, Snap};
 use super::report::Report;
 use crate::form::Form;
 use kbc_diag::{Diagnostic, Span};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// No stream.
 pub(super) const NONE: u32 = u32::MAX;
@@ -66,6 +66,42 @@ pub(super) struct Meant {
     pub by: Vec<(u32, u32, u32)>,
 }
 
+/// The counters of all walked ranks that somebody has used: there may be many more, a credit for each pair of ranks.
+pub(super) struct Counters {
+    /// Where each is in the list, by walked rank and number.
+    at: HashMap<(u32, u32), u32>,
+    list: Vec<Counter>,
+    calls: usize,
+}
+
+impl Counters {
+    /// For a run of so many calls.
+    pub(super) fn new(calls: usize) -> Counters {
+        Counters { at: HashMap::new(), list: vec![], calls }
+    }
+
+    /// A counter of a walked rank.
+    pub(super) fn of(&mut self, rep: usize, number: u32) -> &mut Counter {
+        let next = self.list.len() as u32;
+        let at = *self.at.entry((rep as u32, number)).or_insert(next);
+        if at == next {
+            self.list.push(Counter::new(self.calls));
+        }
+        &mut self.list[at as usize]
+    }
+
+    /// A counter of a walked rank, if somebody has used it.
+    pub(super) fn used(&self, rep: usize, number: u32) -> Option<&Counter> {
+        self.at.get(&(rep as u32, number)).map(|at| &self.list[*at as usize])
+    }
+
+    /// By how much an epoch grows in a call at most.
+    pub(super) fn growth(&self, setup: &Setup) -> u64 {
+        let epochs = self.at.iter().filter(|((_, number), _)| setup.program.form(*number) == Form::Epoch);
+        epochs.map(|(_, at)| self.list[*at as usize].growth()).max().unwrap_or(0)
+    }
+}
+
 /// An event of a walked rank.
 #[derive(Default)]
 pub(super) struct Event {
@@ -102,28 +138,23 @@ impl Counter {
             Form::Clearing { .. } => self.count - self.spent,
         }
     }
-}
 
-/// The form of counter number `i` of a run.
-fn form(setup: &Setup, i: usize) -> Form {
-    setup.program.form((i % setup.program.counters().max(1) as usize) as u32)
-}
-
-/// By how much an epoch grows in a call at most.
-pub(super) fn growth(setup: &Setup, counters: &[Counter]) -> u64 {
-    let epochs = counters.iter().enumerate().filter(|(i, _)| form(setup, *i) == Form::Epoch);
-    epochs.filter_map(|(_, c)| c.notified.iter().copied().max()).max().unwrap_or(0)
+    fn growth(&self) -> u64 {
+        self.notified.iter().copied().max().unwrap_or(0)
+    }
 }
 
 /// Ranges of counters over the stated calls, and whether waits keep pace with what they wait for.
-pub(super) fn ranges(setup: &Setup, counters: &[Counter], limits: &Limits, report: &mut Report) {
+pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report: &mut Report) {
     let n = setup.calls as usize;
     let calls = if limits.period.is_some() { limits.stated_calls } else { 1 };
-    for (i, c) in counters.iter().enumerate() {
-        let most = c.notified.iter().copied().max().unwrap_or(0);
-        let (s, index) = setup.program.counter_name((i % setup.program.counters().max(1) as usize) as u32);
+    let in_order: BTreeMap<_, _> = counters.at.iter().collect();
+    for ((_, number), at) in in_order {
+        let c = &counters.list[*at as usize];
+        let most = c.growth();
+        let (s, index) = setup.program.counter_name(*number);
         let name = || format!("@{}[{index}]", setup.schedule.signal(s).name);
-        let form = form(setup, i);
+        let form = setup.program.form(*number);
         if form == Form::Epoch && most.saturating_mul(calls) > u32::MAX as u64 {
             let span = setup.span(c.writer_op);
             report.push("E352", span, Span::NONE, || {

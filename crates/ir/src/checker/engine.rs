@@ -9,7 +9,7 @@ mod signals;
 
 use super::Setup;
 use super::contents::Contents;
-use super::counters::{self, Counter, Event, Limits};
+use super::counters::{self, Counters, Event, Limits};
 use super::meaning::{self, Asymmetric, At, Meaning};
 use super::order::{Conflict, Kind, Mark, Order, Who};
 use super::queues::{Queues, Which};
@@ -73,7 +73,7 @@ pub(super) struct Engine<'p, C> {
     pub(super) order: Order<'p>,
     pub(super) meaning: Meaning<'p, C>,
     pub(super) queues: Queues<C>,
-    pub(super) counters: Vec<Counter>,
+    pub(super) counters: Counters,
     events: Vec<Event>,
     /// Last call in which each buffer of each walked rank was written, from 1.
     written: Vec<u64>,
@@ -92,8 +92,6 @@ impl<'p, C: Contents> Engine<'p, C> {
                 streams.push(Stream { rank, rep, number, call: 0, cursor: None, retry: None, state });
             }
         }
-        let calls = setup.calls as usize;
-        let counters = (0..reps.len() * p.counters() as usize).map(|_| Counter::new(calls)).collect();
         Engine {
             setup,
             ready: (0..streams.len()).collect(),
@@ -101,7 +99,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             order: Order::new(&setup.group, setup.width, reps.len() * setup.grids.places, p.has_forms()),
             meaning: Meaning::new(setup),
             queues: Queues::default(),
-            counters,
+            counters: Counters::new(setup.calls as usize),
             events: (0..reps.len() * p.events.len()).map(|_| Event::default()).collect(),
             written: vec![0; reps.len() * setup.schedule.buffers.len()],
             report: Report::new(setup, limits.errors, limits.all_kinds),
@@ -141,7 +139,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         } else if !failed {
             counters::ranges(self.setup, &self.counters, limits, &mut self.report);
         }
-        let growth = counters::growth(self.setup, &self.counters);
+        let growth = self.counters.growth(self.setup);
         Ok(Outcome { errors: self.report.finish(), acts: self.acts, growth })
     }
 
@@ -536,17 +534,17 @@ impl<'p, C: Contents> Engine<'p, C> {
 
     fn deadlock(&mut self) {
         let setup = self.setup;
-        let counters = setup.program.counters() as usize;
         let mut blocked = vec![];
         for s in &mut self.streams {
             let on = match s.state {
                 State::Counter(counter) => {
-                    let c = &self.counters[s.rep * counters + counter as usize];
+                    let form = self.setup.program.form(counter);
+                    let seen = self.counters.of(s.rep, counter).seen(form);
                     let value = match &s.retry {
                         Some((Act::Wait { value, .. }, ..)) => *value,
                         _ => 0,
                     };
-                    On::Counter { counter, value, seen: c.seen(self.setup.program.form(counter)) }
+                    On::Counter { counter, value, seen }
                 }
                 State::Event(e) => On::Event(e),
                 State::Full(which) => On::Full(which, self.setup.program.depth(which.2)),

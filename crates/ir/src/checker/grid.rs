@@ -5,7 +5,7 @@
 //! a window, or, where windows overlap in memory, a run of bytes. Owns both numberings.
 
 use super::calls::gcd;
-use crate::schedule::{BufferId, OperandId, Part, Ref, RegionId, SOp, SStmt, Schedule};
+use crate::schedule::{BufferId, Operand, OperandId, Part, Ref, Region, RegionId, SOp, SStmt, Schedule};
 use crate::walk::{Access, Act, Cursor, Fault, Mem, Program, Step};
 use kbc_diag::{Diagnostic, Span};
 use std::ops::Range;
@@ -120,15 +120,21 @@ fn walk(program: &Program, rank: u64, stream: u32, call: u64, out: &mut [Vec<u64
     Ok(())
 }
 
-/// Atoms of the operands of a region, from the chunk counts used on them.
-fn region_atoms(s: &Schedule, r: usize, dens: &[u64]) -> Vec<u64> {
+/// An operand of a region with the line of a scratch operand, whose parts then are its parts.
+pub(super) fn twin(r: &Region, scratch: &Operand) -> Option<usize> {
+    r.operands.iter().position(|o| !o.scratch && o.line == scratch.line)
+}
+
+/// Atoms of the operands of a region, from the chunk counts used on them; of scratch only where it moves.
+fn region_atoms(s: &Schedule, r: usize, dens: &[u64], moves: impl Fn(&Operand) -> bool) -> Vec<u64> {
     let region = &s.regions[r];
     let size = s.group_size(region).max(1);
     let blocks = |i: usize| {
-        let name = &region.operands[i].name;
+        let like = if region.operands[i].scratch { twin(region, &region.operands[i]) } else { None };
+        let name = &region.operands[like.unwrap_or(i)].name;
         region.promise.as_ref().is_some_and(|p| p.buffers.iter().any(|b| b.blocks && b.name == *name))
     };
-    let used = |i: &usize| !region.operands[*i].scratch;
+    let used = |i: &usize| !region.operands[*i].scratch || moves(&region.operands[*i]);
     let all: Vec<u64> = region.operands.iter().zip(dens).map(|(o, d)| lcm(*d, o.line.parts.max(1))).collect();
     // A block of a `v[p][n]` is as long as the whole of a `v[n]` beside it.
     let unit = (0..all.len())
@@ -175,7 +181,9 @@ impl Grids {
                 *d = lcm(*d, at_least[o.buffer.0 as usize]);
             }
         }
-        let atoms: Vec<Vec<u64>> = (0..s.regions.len()).map(|r| region_atoms(s, r, &dens[r])).collect();
+        let atoms: Vec<Vec<u64>> = (0..s.regions.len())
+            .map(|r| region_atoms(s, r, &dens[r], |o| at_least[o.buffer.0 as usize] > 1))
+            .collect();
         for (region, (list, dens)) in s.regions.iter().zip(atoms.iter().zip(&dens)) {
             if let Some(n) = list.iter().chain(dens).find(|n| **n > MOST_ATOMS) {
                 return Err(Unable::Said(

@@ -3,6 +3,8 @@
 //! Owns the translation group (shifts and xors of digits of a rank's linear index), its action on ranks, on indices
 //! in a group and on the atoms of a buffer. That a schedule is symmetric under it is [`super::symmetry`]'s to show.
 
+use super::moves::Piece;
+
 /// A digit of the linear rank that the group moves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Digit {
@@ -131,8 +133,8 @@ pub(super) const FRACTION: u32 = 40;
 /// How one digit of the group moves the parts of a line.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Move {
-    /// Of the line's `of` parts, in every run of `n`, part i goes to (i + c t) mod n.
-    Shift { digit: usize, of: u64, n: u64, c: u64 },
+    /// Of the line's `of` parts, in every run of `n` that lies in the piece, part i goes to (i + c t) mod n.
+    Shift { digit: usize, of: u64, n: u64, c: u64, piece: Piece },
     /// The binary fraction is xored with `shift(t, sh) & mask`, negative `sh` being a shift to the left.
     Xor { digit: usize, sh: i32, mask: u64 },
 }
@@ -157,7 +159,10 @@ impl Action {
         let mut a = a;
         for m in &self.moves {
             match *m {
-                Move::Shift { digit, of, n, c } => {
+                Move::Shift { digit, of, n, c, piece } => {
+                    if piece.of > 1 && a / (atoms / piece.of) != piece.at {
+                        continue;
+                    }
                     let t = group.amount(digit, h);
                     let stride = atoms / of;
                     let x = a / stride % n;

@@ -8,7 +8,7 @@ use super::Setup;
 use super::contents::{Contents, Difference, Memo, Turn, Want, label, unlabel};
 use crate::schedule::{LocalOp, OperandId, RegionId};
 use crate::walk::{Access, Mem};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Why a piece of data has no meaning.
 pub(super) struct Trouble {
@@ -82,7 +82,8 @@ pub(super) struct Broken {
 pub(super) struct Meaning<'p, C> {
     setup: &'p Setup<'p>,
     instances: BTreeMap<(u64, u32), Instance<C>>,
-    slots: Vec<Option<Piece<C>>>,
+    /// By number over all walked ranks; those that have been filled.
+    slots: HashMap<usize, Piece<C>>,
     piece: Piece<C>,
     memo: Memo,
     /// By region and element.
@@ -91,12 +92,11 @@ pub(super) struct Meaning<'p, C> {
 
 impl<'p, C: Contents> Meaning<'p, C> {
     pub(super) fn new(setup: &'p Setup<'p>) -> Self {
-        let count = setup.group.reps.len() * setup.grids.slot_count();
         let piece = Piece::empty();
         Meaning {
             setup,
             instances: BTreeMap::new(),
-            slots: (0..count).map(|_| None).collect(),
+            slots: HashMap::new(),
             piece,
             memo: Memo::new(),
             turns: BTreeMap::new(),
@@ -246,7 +246,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
             Mem::Slot(w, s) => {
                 let slot = at.rep * setup.grids.slot_count() + setup.grids.slot(w, s);
                 let name = || format!("@{}[{s}]", setup.schedule.windows[w as usize].name);
-                let Some(p) = &self.slots[slot] else {
+                let Some(p) = self.slots.get(&slot) else {
                     return Err(Trouble {
                         code: "E344",
                         text: format!("{} holds nothing", name()),
@@ -376,7 +376,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
             Mem::Slot(w, s) => {
                 let slot = at.rep * setup.grids.slot_count() + setup.grids.slot(w, s);
                 let p = &self.piece;
-                let into = self.slots[slot].get_or_insert_with(Piece::empty);
+                let into = self.slots.entry(slot).or_insert_with(Piece::empty);
                 if let Some(op) = add {
                     if into.n < p.n || (into.region, into.call) != (at.region, at.call) {
                         return Ok(Err(nothing_to_add()));
@@ -390,7 +390,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
             }
             Mem::Buffer(_) => {
                 let have = self.piece.n;
-                self.decide(at, a);
+                self.decide(at, a)?;
                 let (lo, n) = match self.atoms(at, a) {
                     Ok(x) => x,
                     Err(t) => return Ok(Err(t)),
@@ -441,21 +441,30 @@ impl<'p, C: Contents> Meaning<'p, C> {
         Ok(Ok(()))
     }
 
-    /// The first write to a scratch operand decides how finely it is cut.
-    fn decide(&mut self, at: At, a: &Access) {
-        let (size, have) = (self.setup.regions[at.region as usize].size, self.piece.n as u64);
+    /// The first write to a scratch operand decides how finely it is cut. One that moves with the rank is cut before
+    /// that, so what comes must be of that grain.
+    fn decide(&mut self, at: At, a: &Access) -> Result<(), Asymmetric> {
+        let (setup, have) = (self.setup, self.piece.n as u64);
+        let size = setup.regions[at.region as usize].size;
         let held = self.held(at);
         let o = &mut held.operands[a.operand as usize];
-        if o.1 == 0 && a.cnt > 0 {
-            let atoms = (have * a.den.max(1) as u64 / a.cnt as u64).max(1);
-            *o = (C::new(size, atoms as usize), atoms);
+        if a.cnt == 0 || (o.1 > 0 && !setup.scratch(at.region, a.operand)) {
+            return Ok(());
         }
+        let atoms = (have * a.den.max(1) as u64 / a.cnt as u64).max(1);
+        let (buffer, before) = setup.operand(at.region, a.operand);
+        if o.1 == 0 {
+            *o = (C::new(size, atoms as usize), atoms);
+        } else if before > 0 && atoms != before && !setup.actions[buffer].moves.is_empty() {
+            return Err(format!("scratch {} is filled with parts of another size", self.name(at, a.operand)));
+        }
+        Ok(())
     }
 
     /// Forgets what a slot holds: something without a promise was put there.
     pub(super) fn forget(&mut self, rep: usize, mem: Mem) {
         if let Mem::Slot(w, s) = mem {
-            self.slots[rep * self.setup.grids.slot_count() + self.setup.grids.slot(w, s)] = None;
+            self.slots.remove(&(rep * self.setup.grids.slot_count() + self.setup.grids.slot(w, s)));
         }
     }
 

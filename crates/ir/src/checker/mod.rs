@@ -21,6 +21,7 @@ mod expect;
 mod grid;
 mod group;
 mod meaning;
+mod moves;
 mod orbits;
 mod order;
 mod proof;

@@ -8,7 +8,7 @@ use crate::schedule::{OperandId, RegionId, SOp, Schedule};
 use crate::walk::{Access, Program};
 use kbc_diag::{Diagnostic, Span};
 
-/// Slots and counters that may be followed at once.
+/// Slots that may be followed at once.
 const MOST_HELD: u64 = 1 << 24;
 
 /// What is known of a region before the run.
@@ -41,7 +41,7 @@ pub(super) struct Setup<'p> {
     pub grids: Grids,
     pub regions: Vec<RegionSetup>,
     pub sets: Sets,
-    /// Whether several streams may wait for a counter.
+    /// Whether several streams may wait for a counter of a signal.
     pub shared: Vec<bool>,
     spans: Vec<Span>,
 }
@@ -57,10 +57,10 @@ impl<'p> Setup<'p> {
         let err = |u| SetupError(s, Box::new(u));
         let reps = group.reps.len() as u64;
         let slots = s.windows.iter().fold(0u64, |n, w| n.saturating_add(w.slots));
-        let held = slots.saturating_add(program.counters() as u64).saturating_mul(reps);
+        let held = slots.saturating_mul(reps);
         if held > MOST_HELD {
             return Err(err(Unable::Said(
-                Diagnostic::error("E354", format!("{reps} walked ranks have {held} slots and counters"))
+                Diagnostic::error("E354", format!("{reps} walked ranks have {held} slots"))
                     .note(format!("the checker follows at most {MOST_HELD}"))
                     .help("use fewer slots, or make the schedule the same on every rank, moved"),
             )));
@@ -80,9 +80,7 @@ impl<'p> Setup<'p> {
                 }
             });
         }
-        let shared = (0..program.counters())
-            .map(|c| waiters[program.counter_name(c).0.0 as usize].len() > 1)
-            .collect();
+        let shared = waiters.iter().map(|w| w.len() > 1).collect();
         let mut sets = Sets::default();
         let mut regions = vec![];
         for i in 0..s.regions.len() {

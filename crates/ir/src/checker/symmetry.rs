@@ -5,16 +5,27 @@
 //! not pass is walked rank by rank.
 
 use super::group::{Action, Digit, FRACTION, Group, Move};
-use super::proof::Prover;
-use crate::expr::Expr;
-use crate::schedule::{Region, RegionId, Schedule};
+use super::proof::{Failed, Prover};
+use super::typing::MOST_DIGITS;
+use crate::expr::{BinOp, Expr};
+use crate::schedule::{Ref, Region, RegionId, SOp, SStmt, Schedule};
 use crate::walk::Program;
+use std::collections::BTreeSet;
 
 /// Why a digit does not move.
 pub(super) type Reason = String;
 
 /// More representatives than this are not typed.
 const MOST_WALKS: usize = 512;
+
+/// More than this are not worth a coordinate cut into digits.
+const MOST_SPLIT: usize = 64;
+
+/// So few orbits are as good as one.
+const FEW_ORBITS: usize = 4;
+
+/// Constants of the text by which a coordinate is cut into digits.
+const MOST_CUTS: usize = 8;
 
 /// The group under which a schedule is symmetric and how it moves each buffer, or why there is none.
 pub(super) fn find(program: &Program, calls: u64) -> Result<(Group, Vec<Action>), Reason> {
@@ -26,21 +37,10 @@ pub(super) fn find(program: &Program, calls: u64) -> Result<(Group, Vec<Action>)
         return Err(reason);
     }
     same_lines(program)?;
-    let mut best: Option<(Group, Vec<Action>)> = None;
-    let mut why: Option<Reason> = None;
-    for system in systems(program) {
-        match prove(program, calls, system) {
-            Ok((group, actions)) => {
-                if best.as_ref().is_none_or(|(b, _)| group.reps.len() < b.reps.len()) {
-                    best = Some((group, actions));
-                }
-            }
-            Err(reason) => {
-                why.get_or_insert(reason);
-            }
-        }
-    }
-    best.ok_or_else(|| why.unwrap_or_else(|| "there is no coordinate to move".into()))
+    search(program, |digits, most| {
+        let (group, moves) = settle(program, calls, (digits, most), &|_| true, false, Prover::conclude)?;
+        Ok((group, actions(program, moves)?))
+    })
 }
 
 /// The largest group of digits that `carries` allows under which everybody sends as much, to and from whom it does,
@@ -57,65 +57,79 @@ pub(super) fn of_shape(
     if let Some(b) = program.schedule.buffers.iter().find(|b| b.dims.iter().any(|d| d.as_int().is_none())) {
         return Err(format!("%{} is not equally large on all ranks", b.name));
     }
-    let mut best: Option<Group> = None;
+    search(program, |digits, most| settle(program, calls, (digits, most), carries, true, |_| Ok(())))
+        .map(|found| found.0)
+}
+
+/// The group with the fewest orbits among those that `prove` finds in the sets of digits there are; the largest sets
+/// first, and no more of them where one orbit is left, or only a few.
+fn search<T>(
+    program: &Program,
+    mut prove: impl FnMut(Vec<Digit>, usize) -> Result<(Group, T), Reason>,
+) -> Result<(Group, T), Reason> {
+    let mut best: Option<(Group, T)> = None;
     let mut why: Option<Reason> = None;
-    for system in systems(program) {
-        let mut digits: Vec<Digit> = vec![];
-        for (stride, size) in system {
-            let digit = Digit { stride, size, xor: false };
-            let xor = Digit { xor: true, ..digit.clone() };
-            if carries(&digit) || (size.is_power_of_two() && carries(&xor)) {
-                digits.push(digit);
-            } else {
-                why.get_or_insert_with(|| "the machine is not the same when the ranks move".into());
+    let mut whole = true;
+    for (systems, enough, most) in
+        [(systems(program), 1, MOST_WALKS), (split(program), FEW_ORBITS, MOST_SPLIT)]
+    {
+        for system in systems {
+            let most = best.as_ref().map_or(most, |b| most.min(b.0.reps.len() - 1));
+            let digits =
+                system.into_iter().map(|(stride, size)| Digit { stride, size, xor: false }).collect();
+            match prove(digits, most) {
+                Ok(found) => best = Some(found),
+                // Of the region's own coordinates rather than of the mesh's axes.
+                Err(reason) if whole => why = Some(reason),
+                Err(_) => {}
+            }
+            if best.as_ref().is_some_and(|b| b.0.reps.len() <= enough) {
+                break;
             }
         }
-        match shapely(program, calls, carries, digits) {
-            Ok(group) if best.as_ref().is_none_or(|b| group.reps.len() < b.reps.len()) => best = Some(group),
-            Ok(_) => {}
-            Err(reason) => {
-                why.get_or_insert(reason);
-            }
+        if best.as_ref().is_some_and(|b| b.0.reps.len() <= FEW_ORBITS) {
+            break;
         }
+        whole = false;
     }
     best.ok_or_else(|| why.unwrap_or_else(|| "there is no coordinate to move".into()))
 }
 
-/// Those of the digits that move the shape; they leave one by one, as in [`prove`].
-fn shapely(
-    program: &Program,
+/// Those of the digits that move together, and what `finish` makes of the proof. A digit that fails is tried by xor, then
+/// leaves, and the others are shown again without it.
+fn settle<'a, T>(
+    program: &'a Program<'a>,
     calls: u64,
+    (mut digits, most): (Vec<Digit>, usize),
     carries: &dyn Fn(&Digit) -> bool,
-    mut digits: Vec<Digit>,
-) -> Result<Group, Reason> {
+    shape: bool,
+    finish: impl Fn(Prover<'a>) -> Result<T, Failed>,
+) -> Result<(Group, T), Reason> {
     let mut why = None;
+    // The largest ones.
+    digits.sort_by_key(|d| std::cmp::Reverse(d.size));
+    digits.truncate(MOST_DIGITS);
     while !digits.is_empty() {
-        let mut failed = None;
-        for k in 0..digits.len() {
-            let mut found = false;
-            for xor in [false, true] {
-                digits[k].xor = xor;
-                if !found && carries(&digits[k]) && (!xor || digits[k].size.is_power_of_two()) {
-                    match typed(program, calls, &digits, k, true) {
-                        Ok(_) => found = true,
-                        Err(reason) => drop(why.get_or_insert(reason)),
-                    }
-                }
-                if found {
-                    break;
-                }
-            }
-            if !found {
-                failed = Some(k);
-                break;
-            }
+        // `Group::new` orders the digits.
+        let group = Group::new(program.ranks(), digits);
+        digits = group.digits.clone();
+        if group.reps.len() > most {
+            break;
         }
-        match failed {
-            Some(k) => {
-                digits.remove(k);
-                digits.iter_mut().for_each(|d| d.xor = false);
-            }
-            None => return Ok(Group::new(program.ranks(), digits)),
+        let shown = match digits.iter().position(|d| !carries(d)) {
+            Some(k) => Err((k, "the machine is not the same when the ranks move".into())),
+            None => typed(program, calls, &group, shape).and_then(&finish),
+        };
+        let (k, reason) = match shown {
+            Ok(found) => return Ok((group, found)),
+            Err(failed) => failed,
+        };
+        why.get_or_insert(reason);
+        if !digits[k].xor && digits[k].size.is_power_of_two() {
+            digits[k].xor = true;
+        } else {
+            digits.remove(k);
+            digits.iter_mut().for_each(|d| d.xor = false);
         }
     }
     Err(why.unwrap_or_else(|| "there is no coordinate to move".into()))
@@ -204,51 +218,118 @@ fn systems(program: &Program) -> Vec<Vec<(u64, u64)>> {
     out
 }
 
-fn prove(program: &Program, calls: u64, system: Vec<(u64, u64)>) -> Result<(Group, Vec<Action>), Reason> {
-    let mut digits: Vec<Digit> =
-        system.into_iter().map(|(stride, size)| Digit { stride, size, xor: false }).collect();
-    let mut why = None;
-    // Digits that fail leave, and the others are shown again without them.
-    loop {
-        if digits.is_empty() {
-            return Err(why.unwrap_or_else(|| "there is no coordinate to move".into()));
-        }
-        let mut moves: Vec<(u32, Move)> = vec![];
-        let mut failed = None;
-        for k in 0..digits.len() {
-            let mut tried = try_digit(program, calls, &digits, k);
-            if tried.is_err() && digits[k].size.is_power_of_two() {
-                digits[k].xor = true;
-                tried = try_digit(program, calls, &digits, k).or(tried);
-            }
-            match tried {
-                Ok(list) => moves.extend(list),
-                Err(reason) => {
-                    why.get_or_insert(reason);
-                    failed = Some(k);
-                    break;
+/// Sets of digits with a coordinate that is cut where constants of the text cut it: `r / 4`, `r mod 4`, `r & 3`. The
+/// others stay as they are.
+fn split(program: &Program) -> Vec<Vec<(u64, u64)>> {
+    let cuts = constants(program.schedule);
+    let mut out = vec![];
+    for system in systems(program) {
+        for (i, &(stride, size)) in system.iter().enumerate() {
+            let divides = |k: &u64| *k < size && size.is_multiple_of(*k);
+            // What is divided by is a place in the rank; a modulus may be one, or the size of a digit.
+            let mut chains: Vec<Vec<u64>> =
+                cuts.iter().map(|of| chain(of.iter().copied().filter(divides))).collect();
+            chains.extend(cuts[1].iter().copied().filter(divides).take(MOST_CUTS).map(|k| vec![k]));
+            for chain in chains.into_iter().filter(|c| !c.is_empty()) {
+                let mut digits: Vec<(u64, u64)> =
+                    system.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, d)| *d).collect();
+                let mut below = 1;
+                for k in chain.into_iter().chain([size]) {
+                    digits.push((stride * below, k / below));
+                    below = k;
+                }
+                digits.sort_unstable_by_key(|d| std::cmp::Reverse(d.0));
+                if digits.len() <= MOST_DIGITS && !out.contains(&digits) {
+                    out.push(digits);
                 }
             }
         }
-        if let Some(k) = failed {
-            digits.remove(k);
-            digits.iter_mut().for_each(|d| d.xor = false);
-            continue;
-        }
-        let group = Group::new(program.ranks(), digits.clone());
-        let mut actions = vec![Action::default(); program.schedule.buffers.len()];
-        for (buffer, m) in moves {
-            actions[buffer as usize].moves.push(m);
-        }
-        if let Some(b) = actions.iter().position(|a| !commute(a)) {
-            let name = &program.schedule.buffers[b].name;
-            return Err(format!("two coordinates move the same parts of %{name} in different ways"));
-        }
-        return Ok((group, actions));
     }
+    out
 }
 
-/// Moves of one line must act on different digits of it, or be of one kind.
+/// Those numbers of which each divides the next.
+fn chain(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut out: Vec<u64> = vec![];
+    for k in numbers {
+        if out.last().is_none_or(|last| k.is_multiple_of(*last)) {
+            out.push(k);
+        }
+    }
+    out
+}
+
+/// Divisors in peers, chunks and guards; these and moduli.
+type Cuts = [BTreeSet<u64>; 2];
+
+fn constants(s: &Schedule) -> Cuts {
+    fn of(e: &Expr, out: &mut Cuts) {
+        match e {
+            Expr::Int(_) | Expr::Var(_) => {}
+            Expr::Un(_, a) | Expr::Table(_, a) => of(a, out),
+            Expr::Bin(op, a, b) => {
+                let (from, by) = match (op, b.as_int()) {
+                    (BinOp::Div, k) => (0, k),
+                    (BinOp::Mod, k) => (1, k),
+                    (BinOp::BitAnd, Some(k)) => (1, k.checked_add(1)),
+                    (BinOp::Shr, Some(k)) => (0, u32::try_from(k).ok().and_then(|k| 1i64.checked_shl(k))),
+                    _ => (1, None),
+                };
+                let by = by.filter(|k| *k > 1).map(|k| k as u64);
+                out.iter_mut().skip(from).for_each(|cuts| cuts.extend(by));
+                of(a, out);
+                of(b, out);
+            }
+            Expr::Select(c, a, b) => [c, a, b].into_iter().for_each(|e| of(e, out)),
+        }
+    }
+    fn body(list: &[SStmt], out: &mut Cuts) {
+        for s in list {
+            match s {
+                SStmt::For { body: b, .. } => body(b, out),
+                SStmt::If { cond, then, other } => {
+                    of(cond, out);
+                    body(then, out);
+                    body(other, out);
+                }
+                SStmt::Op(op, _) => {
+                    let (sides, peer): (Vec<&Ref>, &[Expr]) = match op {
+                        SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => (vec![dst, src], &[]),
+                        SOp::Put { src, peer, dst } | SOp::Get { dst, peer, src } => (vec![dst, src], peer),
+                        SOp::Notify { peer, .. } => (vec![], peer),
+                        _ => continue,
+                    };
+                    peer.iter().for_each(|e| of(e, out));
+                    for side in sides {
+                        if let Ref::Chunk { path, .. } = side {
+                            path.iter().for_each(|p| of(&p.index, out));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let mut out = Cuts::default();
+    for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
+        body(&st.body, &mut out);
+    }
+    out
+}
+
+/// How each buffer moves when the digits do.
+fn actions(program: &Program, moves: Vec<(u32, Move)>) -> Result<Vec<Action>, Reason> {
+    let mut actions = vec![Action::default(); program.schedule.buffers.len()];
+    for (buffer, m) in moves {
+        actions[buffer as usize].moves.push(m);
+    }
+    if let Some(b) = actions.iter().position(|a| !commute(a)) {
+        let name = &program.schedule.buffers[b].name;
+        return Err(format!("two coordinates move the same parts of %{name} in different ways"));
+    }
+    Ok(actions)
+}
+
+/// Moves of one piece of a line must act on different digits of it, or be of one kind.
 fn commute(a: &Action) -> bool {
     let range = |m: &Move| match *m {
         // As fractions of the line, in units of 2^-FRACTION where exact: (finest, coarsest).
@@ -262,32 +343,20 @@ fn commute(a: &Action) -> bool {
     let kind = |m: &Move| matches!(m, Move::Xor { .. });
     a.moves.iter().enumerate().all(|(i, x)| {
         a.moves[i + 1..].iter().all(|y| {
+            if let (Move::Shift { piece: p, .. }, Move::Shift { piece: q, .. }) = (x, y)
+                && p.beside(*q)
+            {
+                return true;
+            }
             let (p, q) = (range(x), range(y));
             p.1 <= q.0 || q.1 <= p.0 || (kind(x) == kind(y) && p == q)
         })
     })
 }
 
-fn try_digit(program: &Program, calls: u64, digits: &[Digit], k: usize) -> Result<Vec<(u32, Move)>, Reason> {
-    typed(program, calls, digits, k, false)?.conclude()
-}
-
-/// Digit number `k` typed on every representative, for everything or for the shape alone.
-fn typed<'a>(
-    program: &'a Program<'a>,
-    calls: u64,
-    digits: &[Digit],
-    k: usize,
-    shape: bool,
-) -> Result<Prover<'a>, Reason> {
-    let group = Group::new(program.ranks(), digits.to_vec());
-    if group.reps.len() > MOST_WALKS {
-        return Err(format!("more than {MOST_WALKS} ranks would have to be walked"));
-    }
-    // `Group::new` may have ordered the digits.
-    let k = group.digits.iter().position(|d| *d == digits[k]).unwrap_or(k);
-    let p = Prover::new(program, calls, group.digits.clone(), k);
-    let mut p = if shape { p.shape() } else { p };
+/// The digits of a group, typed on every representative, for everything or for the shape alone.
+fn typed<'a>(program: &'a Program<'a>, calls: u64, group: &Group, shape: bool) -> Result<Prover<'a>, Failed> {
+    let mut p = Prover::new(program, calls, group.digits.clone(), shape);
     for &rank in &group.reps {
         p.rank(rank)?;
     }

@@ -206,7 +206,7 @@ impl Emitter<'_, '_> {
             let t = &self.unless_empty(t, loops);
             let forms = t.forms(&self.b.cx.ranges);
             let own = t.is_self(&forms, &self.b.cx.ranges);
-            let may = self.possible(&own, t, loops);
+            let may = self.possible_where(&t.guard, &own, t, loops);
             if may.0 {
                 locals.push((t.clone(), if may.1 { own.clone() } else { Expr::Int(1) }));
             }

@@ -150,7 +150,7 @@ impl Transfer {
             if fixed {
                 outer = outer.and(hit);
             } else {
-                guard = hit.and(guard);
+                guard = guard.and(hit);
             }
         }
         let guard = tried.guard.and(guard);

@@ -45,14 +45,28 @@ pub(super) const MAX_STEPS: usize = 4096;
 impl Emitter<'_, '_> {
     /// Whether a condition can be true and whether it can be false, over all ranks, steps and generators.
     pub(super) fn possible(&self, cond: &Expr, t: &Transfer, loops: &[Gen]) -> (bool, bool) {
+        self.possible_where(&Expr::Int(1), cond, t, loops)
+    }
+
+    /// The same, where a guard holds.
+    pub(super) fn possible_where(
+        &self,
+        guard: &Expr,
+        cond: &Expr,
+        t: &Transfer,
+        loops: &[Gen],
+    ) -> (bool, bool) {
         if let Some(v) = cond.as_int() {
             return (v != 0, v == 0);
         }
         let mut gens: Vec<Gen> = loops.to_vec();
         gens.extend(t.each.iter().cloned());
-        let over_ranks = !self.b.cx.ranges.uniform(cond);
+        let over_ranks = !(self.b.cx.ranges.uniform(cond) && self.b.cx.ranges.uniform(guard));
         let (mut yes, mut no) = (false, false);
         let done = self.enumerate(&gens, over_ranks, &mut |env| {
+            if guard.eval(&env) == Ok(0) {
+                return true;
+            }
             match cond.eval(&env) {
                 Ok(0) => no = true,
                 Ok(_) => yes = true,

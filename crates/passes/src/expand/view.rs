@@ -7,6 +7,7 @@ use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::Table;
 use kbc_rounds::ast::{self, AlgorithmDecl, Ident};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 type ToRegion = Rc<dyn Fn(&[Expr]) -> Res<Vec<Expr>>>;
@@ -278,8 +279,30 @@ fn invert(
             .then(|| Expr::bin(kbc_ir::expr::BinOp::Lt, own.clone(), Expr::Int(sizes[0])));
         return Ok((vec![own], member));
     }
-    if ranks * values > MAX_PAIRS {
+    // What a view is for everybody is evaluated once for each of its values.
+    let own_view = image.iter().any(|e| world.coords.iter().any(|(n, _)| e.mentions(n)));
+    if own_view && ranks * values > MAX_PAIRS {
         return not_symbolic("a view too large to be inverted", span);
+    }
+    let coordinates = |v: i64| {
+        let mut rest = v;
+        let mut c = vec![0; sizes.len()];
+        for i in (0..sizes.len()).rev() {
+            c[i] = rest % sizes[i];
+            rest /= sizes[i];
+        }
+        c
+    };
+    let at_value = |c: &[i64], here: &dyn Fn(&Name) -> Option<i64>| {
+        let with = |n: &Name| names.iter().position(|m| m == n).map(|i| c[i]).or_else(|| here(n));
+        image.iter().map(|e| e.eval(&with)).collect::<Result<Vec<i64>, _>>()
+    };
+    let mut places: BTreeMap<Vec<i64>, i64> = BTreeMap::new();
+    for v in 0..if own_view { 0 } else { values } {
+        match at_value(&coordinates(v), &|_| None) {
+            Ok(to) => drop(places.entry(to).or_insert(v)),
+            Err(_) => return not_symbolic("a view that depends on a loop", span),
+        }
     }
     let mut found: Vec<Option<Vec<i64>>> = vec![];
     for rank in 0..ranks {
@@ -288,16 +311,10 @@ fn invert(
         let Ok(mine) = parent.own.iter().map(|e| e.eval(&here)).collect::<Result<Vec<i64>, _>>() else {
             return not_symbolic("a view inside a loop", span);
         };
-        let mut hit = None;
-        for v in 0..values {
-            let mut rest = v;
-            let mut c = vec![0; sizes.len()];
-            for i in (0..sizes.len()).rev() {
-                c[i] = rest % sizes[i];
-                rest /= sizes[i];
-            }
-            let with = |n: &Name| names.iter().position(|m| m == n).map(|i| c[i]).or_else(|| here(n));
-            match image.iter().map(|e| e.eval(&with)).collect::<Result<Vec<i64>, _>>() {
+        let mut hit = places.get(&mine).map(|v| coordinates(*v));
+        for v in 0..if own_view { values } else { 0 } {
+            let c = coordinates(v);
+            match at_value(&c, &here) {
                 Ok(to) if to == mine => {
                     hit = Some(c);
                     break;

@@ -61,10 +61,6 @@ fn next(c: &mut Counter, target: u64, known: impl Fn(&Told) -> bool) -> Vec<Told
 }
 
 impl<'p, C: Contents> Engine<'p, C> {
-    fn counter_at(&self, rep: usize, counter: u32) -> usize {
-        rep * self.setup.program.counters() as usize + counter as usize
-    }
-
     fn counter_name(&self, rep: usize, counter: u32) -> String {
         let (s, i) = self.setup.program.counter_name(counter);
         let on = self.setup.rank(self.setup.group.reps[rep]);
@@ -77,9 +73,9 @@ impl<'p, C: Contents> Engine<'p, C> {
         let snap = self.order.notify(si, own);
         let (there, back, who) = self.peer(si, peer);
         let call = self.streams[si].call as usize;
-        let (at, form) = (self.counter_at(there, counter), setup.program.form(counter));
+        let form = setup.program.form(counter);
         let told = Told { snap, by: who.stream, moved: back, back: who.back, op };
-        let c = &mut self.counters[at];
+        let c = self.counters.of(there, counter);
         let (writer, first) = (c.writer, c.writer_op);
         if writer == NONE {
             (c.writer, c.writer_op) = (who.stream, op);
@@ -90,12 +86,13 @@ impl<'p, C: Contents> Engine<'p, C> {
             }
         }
         if form != Form::Epoch
-            && let Some((m, missing)) = disturbs(&self.order, &self.counters[at], form, &told)
+            && let Some(c) = self.counters.used(there, counter)
+            && let Some((m, missing)) = disturbs(&self.order, c, form, &told)
         {
             let wait = m.op;
             self.ahead((there, counter), (told.by, told.op), wait, missing);
         }
-        let c = &mut self.counters[at];
+        let c = self.counters.of(there, counter);
         c.count += 1;
         c.notified[call] += 1;
         c.told.push_back(told);
@@ -110,7 +107,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             if enough {
                 self.ready.push_back(w);
             } else {
-                self.counters[at].waiting.push(w);
+                self.counters.of(there, counter).waiting.push(w);
             }
         }
     }
@@ -118,8 +115,8 @@ impl<'p, C: Contents> Engine<'p, C> {
     pub(super) fn wait(&mut self, si: usize, counter: u32, value: i64, span: Span, op: u32) -> bool {
         let setup = self.setup;
         let (rep, call) = (self.streams[si].rep, self.streams[si].call as usize);
-        let (at, form) = (self.counter_at(rep, counter), setup.program.form(counter));
-        let c = &mut self.counters[at];
+        let form = setup.program.form(counter);
+        let c = self.counters.of(rep, counter);
         let target = form.target(c.spent, value);
         if target > c.count {
             c.waiting.push(si);
@@ -140,7 +137,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         let index = target - c.first;
         let told = &c.told[index as usize];
         self.order.heard(si, &told.snap, told.by, told.moved);
-        if !setup.shared[counter as usize] {
+        if !setup.shared[setup.program.counter_name(counter).0.0 as usize] {
             // The only stream that waits for this counter knows all of these now.
             for _ in 0..=index {
                 if let Some(told) = c.told.pop_front() {
@@ -161,9 +158,9 @@ impl<'p, C: Contents> Engine<'p, C> {
         pos: u32,
         (span, op): (Span, u32),
     ) {
-        let (at, form, own) = (self.counter_at(rep, counter), self.setup.program.form(counter), self.own(si));
+        let (form, own) = (self.setup.program.form(counter), self.own(si));
         let call = self.streams[si].call as usize;
-        let c = &mut self.counters[at];
+        let c = self.counters.of(rep, counter);
         if !form.fresh() {
             self.report.push("E367", span, Span::NONE, || stale(self.setup, counter, form, span));
         }
@@ -180,7 +177,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             self.order.heard(si, &told.snap, told.by, told.moved);
             self.order.recycle(told.snap);
         }
-        let c = &mut self.counters[at];
+        let c = self.counters.of(rep, counter);
         // What is after a wait, or after all that it takes, is so for those before it, too, if all come from one stream.
         let alone = |m: &Meant| matches!((&m.by[..], &by[..]), ([a], [b]) if a.0 == b.0);
         if matches!(form, Form::Sense { .. }) || c.meant.last().is_some_and(alone) {
@@ -193,7 +190,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             self.two_waiters((rep, counter), span, self.setup.span(before));
         }
         // Notifies that are there already, and that this wait is not about.
-        let c = &self.counters[at];
+        let c = &*self.counters.of(rep, counter);
         if c.several || matches!(form, Form::Sense { .. }) {
             let found =
                 c.told.iter().find_map(|t| disturbs(&self.order, c, form, t).map(|d| (t, d.0.op, d.1)));

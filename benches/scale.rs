@@ -1,0 +1,219 @@
+//! Compiling and proving at 64, 1,024 and 16,384 ranks, a process each: processor seconds and peak memory, beside what compilers
+//! of collectives take for the same algorithm on as many ranks. Targets: 20 ms, 300 ms, 10 s; memory that does not grow
+//! with the square of the ranks; processor time a hundred times and memory four times below every figure of the others.
+//!
+//! The bench starts itself once a case (Linux: the peak is `VmHWM` of /proc/self/status). `-- --library 1024` does the whole library
+//! on so many ranks instead, one line an algorithm.
+
+#[path = "../tests/real/driver.rs"]
+mod driver;
+
+use kbc::analyse;
+use kbc_frontend::ast::Item;
+use kbc_frontend::library::LIBRARY;
+use rustix::time::{ClockId, clock_gettime};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// File of the library, `collective.algorithm`.
+type Which<'a> = (&'a str, &'a str);
+
+const RING: Which<'static> = ("ring", "all_reduce.ring");
+const GATHER: Which<'static> = ("ring", "all_gather.ring");
+const HALVING: Which<'static> = ("doubling", "all_reduce.halving_doubling");
+const ALL_PAIRS: Which<'static> = ("direct", "all_reduce.two_phase");
+const NODES: Which<'static> = ("levels", "all_reduce.hierarchical");
+
+/// What is compiled, and the axes of its machine.
+const OURS: [(Which<'static>, u32); 8] = [
+    (RING, 1),
+    (("grids", "all_reduce.torus2"), 2),
+    (("trees", "all_reduce.up_down"), 1),
+    (HALVING, 1),
+    (("direct", "all_to_all.pairwise"), 1),
+    (("swing", "all_reduce.swing"), 1),
+    (("levels", "all_reduce.hierarchical_flat"), 1),
+    (("trees", "all_reduce.double_tree"), 1),
+];
+
+/// Who, what, ranks, processor seconds, MB: MSCCLang (trace to MSCCL XML) and the MSCCL++ DSL on this kind of machine.
+const THEIRS: [(&str, Which<'static>, u64, f64, Option<f64>); 20] = [
+    ("MSCCLang ring all-reduce", RING, 16, 0.16, Some(37.0)),
+    ("MSCCLang ring all-reduce", RING, 64, 3.0, Some(88.0)),
+    ("MSCCLang ring all-reduce", RING, 128, 37.0, Some(258.0)),
+    ("MSCCLang ring all-reduce", RING, 256, 800.0, Some(916.0)),
+    ("MSCCL++ all-reduce", RING, 64, 23.0, Some(182.0)),
+    ("MSCCL++ all-reduce", RING, 128, 68.0, Some(712.0)),
+    ("MSCCLang all-pairs", ALL_PAIRS, 16, 7.1, Some(86.0)),
+    ("MSCCLang all-pairs v2", ALL_PAIRS, 16, 0.2, None),
+    ("MSCCLang all-pairs v2", ALL_PAIRS, 64, 2.1, Some(143.0)),
+    ("MSCCLang all-pairs v2", ALL_PAIRS, 128, 19.4, Some(483.0)),
+    ("MSCCLang hierarchical 8 x k", NODES, 16, 0.2, None),
+    ("MSCCLang hierarchical 8 x k", NODES, 64, 1.5, Some(93.0)),
+    ("MSCCLang hierarchical 8 x k", NODES, 128, 11.8, Some(278.0)),
+    ("MSCCLang halving-doubling", HALVING, 16, 0.4, None),
+    ("MSCCLang halving-doubling", HALVING, 64, 14.6, Some(48.0)),
+    ("MSCCLang halving-doubling", HALVING, 128, 225.0, Some(83.0)),
+    ("MSCCLang ring all-gather", GATHER, 16, 0.1, None),
+    ("MSCCLang ring all-gather", GATHER, 64, 0.3, None),
+    ("MSCCLang ring all-gather", GATHER, 128, 0.86, Some(144.0)),
+    ("MSCCLang ring all-gather", GATHER, 256, 4.3, Some(482.0)),
+];
+
+/// The word after which a case follows: this process is one.
+const CASE: &str = "--case";
+
+/// Longest time of a case of `--library`.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = words.iter().position(|w| w == CASE) {
+        return case(&words[at + 1..]);
+    }
+    if let Some(at) = words.iter().position(|w| w == "--library") {
+        let ranks = words.get(at + 1).and_then(|w| w.parse().ok()).unwrap_or(1024);
+        return library(ranks);
+    }
+    println!("compiled and proven, a process each (the start alone: {})", figures(least(None, 3).as_ref()));
+    println!("{:28} {:>20} {:>20} {:>20}", "", "64 ranks", "1,024", "16,384");
+    for (which, axes) in OURS {
+        let row = [64, 1024, 16_384].map(|p| {
+            let found = least(Some((which, &machine(axes, p), p)), if p > 1024 { 1 } else { 3 });
+            format!("{:>20}", figures(found.as_ref()))
+        });
+        println!("{:28} {}", which.1, row.join(" "));
+    }
+    println!();
+    println!("{:28} {:>5} {:>18} {:>18} {:>18}", "", "ranks", "theirs", "kbc", "times below");
+    for (who, which, p, seconds, memory) in THEIRS {
+        let machine = if which == NODES { format!("torus(8,{})", p / 8) } else { machine(1, p) };
+        let ours = least(Some((which, &machine, p)), 3);
+        let theirs = (seconds, memory.unwrap_or(f64::NAN));
+        let times = ours.as_ref().ok().map_or(String::new(), |o| {
+            let of = memory.map_or("-".into(), |m| format!("{:.1}", m / o.1));
+            format!("{:.0}, {of}", seconds / o.0)
+        });
+        println!("{who:28} {p:>5} {:>18} {:>18} {times:>18}", figures(Ok(&theirs)), figures(ours.as_ref()));
+    }
+}
+
+/// A machine of that many ranks, as nearly square as it can be.
+fn machine(axes: u32, p: u64) -> String {
+    let side = |bits: u32| 1u64 << bits;
+    let bits = p.ilog2();
+    match axes {
+        1 => format!("ring({p})"),
+        2 => format!("torus({},{})", side(bits - bits / 2), side(bits / 2)),
+        _ => format!("torus({},{},{})", side(bits - 2 * (bits / 3)), side(bits / 3), side(bits / 3)),
+    }
+}
+
+fn figures(found: Result<&(f64, f64), &String>) -> String {
+    match found {
+        Ok((s, mb)) if mb.is_nan() => format!("{s:.3} s"),
+        Ok((s, mb)) => format!("{s:.3} s {mb:.0} MB"),
+        Err(why) => why.clone(),
+    }
+}
+
+/// The least processor seconds and MB of a few processes; what is wrong with it.
+fn least(what: Option<(Which<'_>, &str, u64)>, times: usize) -> Result<(f64, f64), String> {
+    let mut best: Option<(f64, f64)> = None;
+    for _ in 0..times {
+        let found = measured(what)?;
+        best = Some(best.map_or(found, |b| (b.0.min(found.0), b.1.min(found.1))));
+    }
+    best.ok_or_else(|| "not measured".into())
+}
+
+/// Processor seconds and MB of one process.
+fn measured(what: Option<(Which<'_>, &str, u64)>) -> Result<(f64, f64), String> {
+    let mut words = vec![CASE.to_owned()];
+    if let Some(((file, algorithm), machine, p)) = what {
+        words.extend([format!("specs/lib/{file}.kb"), "--algorithm".into(), algorithm.into()]);
+        words.extend(["--topology".into(), machine.into(), "-D".into(), format!("n={p}")]);
+    }
+    let this = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut child = Command::new(this)
+        .args(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|e| e.to_string())?;
+    let begin = Instant::now();
+    while child.try_wait().map_err(|e| e.to_string())?.is_none() {
+        if begin.elapsed() > PATIENCE {
+            child.kill().map_err(|e| e.to_string())?;
+            child.wait().map_err(|e| e.to_string())?;
+            return Err(format!("> {} s", PATIENCE.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let out = child.wait_with_output().map_err(|e| e.to_string())?;
+    let text = String::from_utf8_lossy(&out.stdout).trim().to_owned();
+    let mut numbers = text.split(' ').map(|w| w.parse::<f64>());
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(s)), Some(Ok(mb))) => Ok((s, mb)),
+        _ => Err(if text.is_empty() { "failed".into() } else { text }),
+    }
+}
+
+/// One case, in a process of its own: prints processor seconds and MB, or why there are none.
+fn case(words: &[String]) {
+    if words.is_empty() {
+        std::hint::black_box(driver::library());
+    } else {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let job = match driver::try_build(&words) {
+            Ok(job) => job,
+            Err(e) => return println!("{}", first(&format!("{e:?}"))),
+        };
+        if let Err(d) = analyse::verify(job.schedule()) {
+            return println!(
+                "{}",
+                d.list.first().map_or("wrong".into(), |d| format!("{} {}", d.code, d.title))
+            );
+        }
+    }
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak =
+        status.lines().find_map(|l| l.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse::<f64>().ok());
+    println!("{} {}", cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9, peak.unwrap_or(f64::NAN) / 1024.0);
+}
+
+/// Code and title of the first message in an error shown for debugging.
+fn first(text: &str) -> String {
+    let after =
+        |word: &str| text.split(word).nth(1).and_then(|t| t.split('"').nth(1)).unwrap_or("").to_owned();
+    format!("{} {}", after("code: "), after("title: "))
+}
+
+/// Every algorithm of the library on that many ranks.
+fn library(ranks: u64) {
+    for (name, text) in LIBRARY {
+        let file = name.trim_start_matches("<lib>/").trim_end_matches(".kb");
+        let (tree, _) = kbc_frontend::parse(kbc_diag::FileId(0), text);
+        for item in tree.items {
+            let Item::Algorithm(a) = item else { continue };
+            let full = format!("{}.{}", a.coll.node, a.name.node);
+            // A power of three next to the power of two.
+            let threes = std::iter::successors(Some(1u64), |n| Some(n * 3))
+                .take_while(|n| *n <= ranks)
+                .last()
+                .unwrap_or(1);
+            let shapes = [machine(a.axes.len() as u32, ranks), machine(1, threes)];
+            let mut last = String::new();
+            for (machine, p) in shapes.iter().zip([ranks, threes]) {
+                let found = measured(Some(((file, &full), machine, p)));
+                last = format!("{full:38} {machine:16} {}", figures(found.as_ref()));
+                // Not made for this number of ranks: the next one.
+                if !last.contains("E024") {
+                    break;
+                }
+            }
+            println!("{last}");
+        }
+    }
+}

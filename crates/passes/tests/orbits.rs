@@ -1,0 +1,126 @@
+//! One rank of each orbit on the library's algorithms that are symmetric by shifts of a stride, by several digits of one
+//! coordinate, by pieces of a line or in their scratch (ADR 20; SYNC-4, ALG-7): how many orbits there are, that they do
+//! not grow with the ranks, and that walking them finds what walking every rank finds, also on mutants, also on those
+//! that break the symmetry on one rank.
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod stack;
+
+use kbc_ir::checker::{CheckOptions, Method, Verdict, Way, check};
+use kbc_ir::mutate::{apply, apply_on, mutations};
+use kbc_ir::schedule::Schedule;
+use stack::{Layout, World};
+use std::collections::BTreeSet;
+
+/// Algorithm, a small shape, a large one, and the orbits of both.
+const CASES: [(&str, &[u64], &[u64], u64); 14] = [
+    ("all_reduce ring", &[5], &[1024], 1),
+    ("all_reduce swing", &[8], &[1024], 2),
+    ("reduce_scatter swing", &[8], &[512], 2),
+    ("all_gather swing", &[16], &[512], 2),
+    ("all_reduce swing_latency", &[8], &[1024], 2),
+    ("all_reduce hierarchical_flat(g: 2)", &[6], &[96], 1),
+    ("all_reduce hierarchical_flat(g: 3, inside: ring, across: nhr)", &[9], &[96], 1),
+    ("all_reduce hierarchical_flat", &[8], &[1024], 1),
+    ("all_reduce blueconnect", &[8], &[512], 1),
+    ("all_reduce torus2_all_links", &[3, 2], &[16, 16], 1),
+    ("all_to_all torus2", &[2, 3], &[16, 16], 1),
+    ("all_reduce torus3", &[2, 2, 2], &[4, 4, 8], 1),
+    ("all_reduce torus3_all_links", &[2, 2, 2], &[4, 4, 8], 1),
+    ("reduce_scatter halving_recursive", &[8], &[512], 1),
+];
+
+/// Mutants of each case.
+const MUTANTS: usize = 120;
+
+fn schedule(name: &str, sizes: &[u64]) -> Schedule {
+    let world = World::shipped();
+    let case = world.case(name, sizes, None);
+    let p = case.ranks();
+    let m = stack::synchronized(world, &case, &Layout { unit: p, ..Layout::ints(12 * p) });
+    m.unwrap_or_else(|d| panic!("{name}: {}", world.words(&d))).schedule().unwrap().clone()
+}
+
+fn by(s: &Schedule, way: Way) -> Verdict {
+    check(s, &CheckOptions { way, ..CheckOptions::default() })
+}
+
+fn orbits(v: &Verdict) -> Option<u64> {
+    match v.meaning {
+        Method::Symmetric { orbits } => Some(orbits),
+        _ => None,
+    }
+}
+
+/// Codes of a verdict by what went wrong: which of two unordered accesses comes first depends on the order of the walk.
+fn kinds(v: &Verdict) -> BTreeSet<&'static str> {
+    let kind = |c| match c {
+        "E341" | "E342" | "E343" | "E344" => "contents",
+        "E347" | "E348" | "E349" => "not ordered",
+        c => c,
+    };
+    v.errors.list.iter().map(|d| kind(d.code)).collect()
+}
+
+#[test]
+fn orbits_do_not_grow_with_the_ranks() {
+    for (name, small, large, want) in CASES {
+        for sizes in [small, large] {
+            let v = by(&schedule(name, sizes), Way::Symmetric);
+            let why = v.asymmetric.as_deref().unwrap_or("");
+            assert!(v.ok() && orbits(&v) == Some(want), "{name} on {sizes:?}: {:?} {why}", v.meaning);
+        }
+    }
+}
+
+/// What has no such group is walked on every rank, and says why.
+#[test]
+fn what_does_not_move_is_walked() {
+    for (name, sizes, root, reason) in [
+        ("all_reduce double_tree", &[96][..], None, "a guard in region"),
+        ("all_reduce mesh2", &[10, 8], None, "a guard in region"),
+        ("all_reduce snake", &[10, 8], None, "@view"),
+        ("reduce binomial", &[96], Some(0), "the promise of region"),
+        // Directions share the list of blocks, not each block.
+        ("reduce_scatter torus2_all_links", &[10, 8], None, "do not move alike"),
+    ] {
+        let world = World::shipped();
+        let case = world.case(name, sizes, root);
+        let m = stack::synchronized(world, &case, &Layout::ints(case.ranks())).unwrap();
+        let v = by(m.schedule().unwrap(), Way::Auto);
+        assert!(v.ok() && v.meaning == Method::Fingerprints, "{name}: {:?}", v.meaning);
+        let why = v.asymmetric.unwrap_or_default();
+        assert!(why.contains(reason), "{name}: {why}");
+    }
+}
+
+#[test]
+fn ways_agree_on_mutants() {
+    let (mut together, mut all, mut differ) = (0, 0, vec![]);
+    for (name, sizes, ..) in CASES {
+        let s = schedule(name, sizes);
+        let list = mutations(&s);
+        for (i, m) in list.iter().enumerate().step_by(list.len().div_ceil(MUTANTS)) {
+            // Every third one on one rank only.
+            let mutant = if i % 3 == 2 { apply_on(&s, m, 1) } else { apply(&s, m) };
+            let one = by(&mutant, Way::Symmetric);
+            all += 1;
+            if one.asymmetric.is_some() {
+                continue;
+            }
+            together += 1;
+            let exact = by(&mutant, Way::Expanded);
+            if kinds(&exact) != kinds(&one) {
+                let what = if i % 3 == 2 { " on rank 1" } else { "" };
+                differ.push(format!(
+                    "{name}: {}{what}: {:?}, one rank {:?}",
+                    m.text,
+                    kinds(&exact),
+                    kinds(&one)
+                ));
+            }
+        }
+    }
+    assert!(differ.is_empty(), "{} of {together}:\n{}", differ.len(), differ.join("\n"));
+    assert!(all > 1000 && together * 5 > all * 2, "{together} of {all}");
+}
