@@ -389,7 +389,7 @@ pub enum CutHow {
     Even,
     /// `ceil(n / p)` elements and a shorter tail.
     Ceil,
-    /// `(3, 0, 5, 2)`, lengths one by one, or `(rows)`, a function that gives them.
+    /// `(3, 0, 5, 2)`, lengths one by one, or `(rows)`, a function that gives them or the matrix whose rows add up to them.
     Lengths(Vec<Expr>),
 }
 

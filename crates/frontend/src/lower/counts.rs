@@ -22,8 +22,11 @@ struct Listed {
     parameters: &'static str,
 }
 
-const PARTS: Listed =
-    Listed { code: "E216", number: "a length", parameters: "rank and ranks: fn f(r, p) = .." };
+const PARTS: Listed = Listed {
+    code: "E216",
+    number: "a length",
+    parameters: "rank and ranks, fn f(r, p) = .., or of source, destination and ranks, whose rows are summed: fn f(s, d, p) = ..",
+};
 const COUNTS: Listed = Listed {
     code: "E217",
     number: "a count",
@@ -43,8 +46,18 @@ impl Cx<'_> {
         let lengths = match list {
             [Expr { kind: ExprKind::Name(f), span: at }] if self.params.find(at.file, f).is_none() => {
                 let f = self.function(&PARTS, &Ident::new(f.clone(), *at), found)?;
-                let each = (0..axis.size).map(|r| self.value_of(&PARTS, &f, &[r, axis.size], found));
-                each.collect::<Option<Vec<u64>>>()?
+                let p = axis.size;
+                let matrix = self.loaded.library.function(&f).is_some_and(|decl| decl.params.len() == 3);
+                let mut length = |r| {
+                    if !matrix {
+                        return self.value_of(&PARTS, &f, &[r, p], found);
+                    }
+                    let row = (0..p).map(|d| self.value_of(&COUNTS, &f, &[r, d, p], found));
+                    // What does not fit is more than any dimension.
+                    row.collect::<Option<Vec<u64>>>()
+                        .map(|row| row.iter().fold(0, |n: u64, c| n.saturating_add(*c)))
+                };
+                (0..p).map(&mut length).collect::<Option<Vec<u64>>>()?
             }
             list => {
                 let all: Vec<Option<u64>> = list.iter().map(|e| self.number(&PARTS, e, found)).collect();
