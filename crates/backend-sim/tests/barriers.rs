@@ -8,6 +8,7 @@ use common::*;
 use kbc_backend_sim::adversary::{AdversaryOptions, SEEDS, adversarial};
 use kbc_backend_sim::classify::{Behaviour, ClassifyOptions, Evidence, calls, classify};
 use kbc_backend_sim::interp::{RunOptions, RunResult, run};
+use kbc_backend_sim::jit;
 use kbc_backend_sim::tensor::Tensor;
 use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::schedule::{Calls, Form, Schedule};
@@ -113,4 +114,24 @@ fn only_epochs_have_a_range() {
     assert_eq!(range("central_clearing", 1 << 31), (true, Some(u64::from(u32::MAX))));
     assert!(!range("central_epoch", 1 << 32).0);
     assert_eq!(load("central_clearing").signals[1].form, Form::Clearing { fresh: true });
+}
+
+/// What a form does not have is a fault of every engine: a sense above 1, less than nothing taken, memory that nobody zeroed.
+#[test]
+fn every_engine_refuses_what_a_form_has_not() {
+    let sense = wrong("e302_no_sense");
+    let taken = sense.replace("sense fresh", "clearing fresh").replace("& 1 == 2", "-= 0 - 1 - r");
+    for (text, code) in [(sense, "E302"), (taken, "E302"), (wrong("e367_stale"), "E362")] {
+        let s = parse(&text);
+        let feeds = inputs(&s, 1);
+        let refused = run(&s, &feeds, &RunOptions::default()).unwrap_err();
+        assert_eq!(refused.list[0].code, code, "{text}");
+        match jit::compile(&s) {
+            Ok(compiled) => {
+                let refused = compiled.run(&feeds, &RunOptions::default()).unwrap_err();
+                assert_eq!(refused.list[0].code, code, "{text}");
+            }
+            Err(d) => assert_eq!((d.list[0].code, code), ("E374", "E362"), "{text}"),
+        }
+    }
 }

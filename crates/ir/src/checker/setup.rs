@@ -176,7 +176,8 @@ impl<'p> Setup<'p> {
     pub(super) fn state(&self, exact: bool) -> u64 {
         let reps = self.group.reps.len() as u64;
         let streams = self.group.ranks * self.width as u64;
-        let clocks = reps * self.width as u64 * super::clock::Clock::entries(streams, &self.group) * 3;
+        let clocks = if self.program.has_forms() { 4 } else { 3 };
+        let clocks = reps * self.width as u64 * super::clock::Clock::entries(streams, &self.group) * clocks;
         let cells = |(r, atoms): (usize, &Vec<u64>)| {
             let words = if exact { self.regions[r].size.div_ceil(64) } else { 3 };
             atoms.iter().sum::<u64>() * words * reps
