@@ -189,12 +189,28 @@ impl Action {
         self.moves.iter().map(each).fold(1, super::grid::lcm)
     }
 
-    /// Runs of atoms up to this length keep their inner order under every element.
-    pub(super) fn stable(&self, atoms: u64) -> u64 {
-        let each = |m: &Move| match *m {
-            Move::Shift { of, .. } => atoms / of,
-            Move::Xor { mask, .. } => atoms >> (FRACTION - mask.trailing_zeros()),
-        };
-        self.moves.iter().map(each).min().unwrap_or(u64::MAX)
+    /// How the group turns `n` atoms from `lo` on in themselves, as (digit, parts, parts of a turn, step) of all that does:
+    /// two runs of which that is the same keep their atoms side by side under every element. None where a part is
+    /// cut.
+    pub(super) fn inner(&self, lo: u64, n: u64, atoms: u64) -> Option<Vec<(usize, u64, u64, u64)>> {
+        let mut out = vec![];
+        for m in &self.moves {
+            match *m {
+                Move::Shift { digit, of, n: parts, c, piece } => {
+                    let stride = atoms / of;
+                    if stride >= n {
+                        continue;
+                    }
+                    let turn = stride * parts;
+                    if piece != Piece::WHOLE || !lo.is_multiple_of(turn) || !n.is_multiple_of(turn) {
+                        return None;
+                    }
+                    out.push((digit, stride, parts, c));
+                }
+                Move::Xor { mask, .. } if atoms >> (FRACTION - mask.trailing_zeros()) < n => return None,
+                Move::Xor { .. } => {}
+            }
+        }
+        Some(out)
     }
 }

@@ -326,14 +326,16 @@ impl<'p, C: Contents> Meaning<'p, C> {
             return Ok(Ok(()));
         }
         if !setup.group.trivial() {
-            for o in [p.operand, operand] {
+            let inner = |o: u32, lo: u64| {
                 let (buffer, atoms) = setup.operand(at.region, o);
-                if setup.actions[buffer].stable(atoms) < n as u64 || !setup.even(at.region, o) {
-                    return Err(format!(
-                        "in region {} several chunks that move with the rank, or differ in length, change their places at once",
-                        setup.schedule.regions[at.region as usize].name
-                    ));
-                }
+                setup.actions[buffer].inner(lo, n as u64, atoms).filter(|_| setup.even(at.region, o))
+            };
+            let from = inner(p.operand, p.lo);
+            if from.is_none() || from != inner(operand, lo) {
+                return Err(format!(
+                    "in region {} several chunks that move with the rank, or differ in length, change their places at once",
+                    setup.schedule.regions[at.region as usize].name
+                ));
             }
         }
         let rank = setup.group.reps[at.rep];

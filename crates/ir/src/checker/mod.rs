@@ -229,6 +229,14 @@ fn too_long(options: &CheckOptions, acts: u64, ranks: u64, why: Option<&str>) ->
     }
 }
 
+/// A refusal, with the reason why all ranks are walked.
+fn because(d: Diagnostic, why: Option<&str>) -> Diagnostic {
+    match why {
+        Some(why) if d.code == "E354" => d.note(format!("all ranks are walked because {why}")),
+        _ => d,
+    }
+}
+
 /// Calls above which the checker refuses.
 const MOST_CALLS: u64 = 1 << 10;
 
@@ -310,7 +318,10 @@ impl Check<'_> {
                 v.acts += before;
                 v.range = range.or(v.range);
             }
-            Err(Failure::Said(d)) => v.errors.push(*d),
+            Err(Failure::Said(d)) => {
+                let d = because(*d, v.asymmetric.as_deref());
+                v.errors.push(d);
+            }
             Err(Failure::Stopped(Stopped::Asymmetric(reason))) => v.asymmetric = Some(reason),
             Err(Failure::Stopped(Stopped::TooLong(acts))) => {
                 let d = too_long(self.options, acts, self.program.ranks(), v.asymmetric.as_deref());
@@ -372,10 +383,6 @@ impl Check<'_> {
             )
             .note(format!("{state} entries of clocks and contents, the limit is {MOST_STATE}"))
             .help("make the schedule the same on every rank, moved, so that one rank stands for all");
-            let d = match &v.asymmetric {
-                Some(why) => d.note(format!("all ranks are walked because {why}")),
-                None => d,
-            };
             return Err(Failure::Said(Box::new(d)));
         }
         let outcome = if exact {
