@@ -12,8 +12,11 @@ use kbc_ir::schedule::Schedule;
 use stack::{Layout, World};
 use std::collections::BTreeSet;
 
+/// Algorithm, shapes, orbits.
+type Case = (&'static str, &'static [u64], &'static [u64], [u64; 2]);
+
 /// Algorithm, a small shape and a large one, and the orbits of each.
-const CASES: [(&str, &[u64], &[u64], [u64; 2]); 13] = [
+const CASES: [Case; 13] = [
     ("all_reduce ring", &[5], &[1024], [1, 1]),
     ("all_reduce swing", &[8], &[1024], [2, 2]),
     ("reduce_scatter swing", &[8], &[512], [2, 2]),
