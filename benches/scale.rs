@@ -4,6 +4,7 @@
 //!
 //! The bench starts itself once a case (Linux: the peak is `VmHWM` of /proc/self/status). `-- --library 1024` does the whole library
 //! on so many ranks instead, one line an algorithm.
+#![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
 #[path = "../tests/real/driver.rs"]
 mod driver;

@@ -5,7 +5,8 @@
 //   pipe_barrier(PIPE_x)     within x
 //   pipe_barrier(PIPE_ALL)   all pipes; and what TWAITs before it have waited for
 // and between ranks only by pipe_barrier(PIPE_ALL), dsb, TNOTIFY - TWAIT, pipe_barrier(PIPE_ALL): a notify carries what
-// the last dsb found drained, a wait for v takes what the first v adds carried. TTEST orders nothing.
+// the last dsb found drained, a wait for v takes what the first v adds carried. TTEST orders nothing. That reads of others
+// are over is passed on by a notify without a fence: TWAIT and TNOTIFY follow each other on the scalar pipe.
 // Data moves at once; an access that is not ordered after what it conflicts with ends the run, whatever order ranks
 // happened to run in. One rank runs at a time.
 #include "standin/world.hpp"
@@ -295,7 +296,7 @@ void flag_set(int from, int to, int event, int line) {
     if (event < 0 || event > 7) fail(op, "event %d: a pipe pair has events 0..7", event);
     // Fires when all before it in its pipe is complete.
     Clock clock = self->known[a];
-    clock[static_cast<size_t>(agent(self->id, a))] = self->count[a];
+    complete(clock, agent(self->id, a), self->count[a]);
     const auto [it, fresh] = self->flags.try_emplace((a * Lanes + b) * 8 + event, std::move(clock), line);
     if (!fresh) {
         fail(op, "flag %s to %s event %d is set already, at line %d", kLaneNames[a], kLaneNames[b], event,
@@ -318,13 +319,13 @@ void barrier(int pipe, int line) {
     const Op op = begin("pipe_barrier", LaneS, line);
     if (pipe != PIPE_ALL) {
         const int lane = lane_of(op, pipe);
-        self->known[lane][static_cast<size_t>(agent(self->id, lane))] = self->count[lane];
+        complete(self->known[lane], agent(self->id, lane), self->count[lane]);
         return;
     }
     Clock all = self->pending;
     for (int l = 0; l < Lanes; ++l) {
         join(all, self->known[l]);
-        all[static_cast<size_t>(agent(self->id, l))] = self->count[l];
+        complete(all, agent(self->id, l), self->count[l]);
     }
     for (Clock &k : self->known) k = all;
     self->drained = all;
@@ -368,6 +369,7 @@ void notify(const void *slot, int32_t value, bool add, int line) {
         c.first = op;
     }
     c.adds.push_back(self->released);
+    join_over(c.adds.back(), self->heard);
     Region *r = region_of(slot);
     const int32_t now = static_cast<int32_t>(c.adds.size());
     std::memcpy(r->bytes + c.offset, &now, 4);
@@ -391,7 +393,10 @@ void await(const void *slot, int32_t value, int cmp, int line) {
         world->yield_turn(*self, Status::Waiting);
     }
     const int64_t needed = static_cast<int64_t>(value) + (cmp == 2 ? 1 : 0);
-    if (needed > 0) join(self->pending, c.adds[static_cast<size_t>(needed - 1)]);
+    if (needed <= 0) return;
+    const Clock &told = c.adds[static_cast<size_t>(needed - 1)];
+    join(self->pending, told);
+    join_over(self->heard, told);
 }
 
 bool test(const void *slot, int32_t value, int cmp, int line) {
@@ -423,9 +428,9 @@ World::World(int n, uint64_t window_bytes, bool defined) : window_defined(define
         auto r = std::make_unique<Rank>();
         r->id = i;
         r->ub.assign(192 * 1024, 0);
-        const Clock none(static_cast<size_t>(n) * Lanes, 0);
+        const Clock none(2 * static_cast<size_t>(n) * Lanes, 0);
         for (Clock &k : r->known) k = none;
-        r->pending = r->drained = r->released = none;
+        r->pending = r->drained = r->released = r->heard = none;
         ranks.push_back(std::move(r));
     }
     for (auto &r : ranks) {
@@ -477,7 +482,7 @@ void World::pass_on(int from) {
     }
     if (!joining) return;  // all done
     // Every rank is between two calls: the host orders them.
-    Clock all(agents(), 0);
+    Clock all(2 * agents(), 0);
     for (auto &r : ranks) {
         for (const Clock &k : r->known) join(all, k);
         join(all, r->drained);

@@ -8,10 +8,22 @@
 
 namespace standin {
 
-// For every agent (rank, pipe), how many of its instructions are known to be complete.
+// For every agent (rank, pipe), how many of its instructions are known to be complete, with all they wrote visible; and
+// behind these once more how many are known to be over. A finished read cannot be undone, so whoever has heard of it
+// from anybody may write there; what was written must be heard of from its writer.
 using Clock = std::vector<uint32_t>;
 
 inline int agent(int rank, int lane) { return rank * Lanes + lane; }
+// So many instructions of an agent are complete.
+inline void complete(Clock &clock, int agent, uint32_t count) {
+    clock[static_cast<size_t>(agent)] = clock[clock.size() / 2 + static_cast<size_t>(agent)] = count;
+}
+// What is over according to one clock is over according to the other.
+inline void join_over(Clock &into, const Clock &from) {
+    for (size_t i = into.size() / 2; i < into.size(); ++i) {
+        if (from[i] > into[i]) into[i] = from[i];
+    }
+}
 inline void join(Clock &into, const Clock &from) {
     for (size_t i = 0; i < into.size(); ++i) {
         if (from[i] > into[i]) into[i] = from[i];
@@ -56,7 +68,7 @@ public:
         for (auto c = it; c != stop; ++c) {
             if (c->second.written && !after(op, known, c->second.write)) return &c->second.write;
             for (const Op &r : c->second.reads) {
-                if (!after(op, known, r)) return &r;
+                if (!after(op, known, r, known.size() / 2)) return &r;
             }
         }
         Cell cell;
@@ -81,8 +93,8 @@ public:
 
 private:
     using Cells = std::map<uint64_t, Cell>;  // from the key to the next one
-    static bool after(const Op &op, const Clock &known, const Op &earlier) {
-        if (known[static_cast<size_t>(agent(earlier.rank, earlier.lane))] >= earlier.time) return true;
+    static bool after(const Op &op, const Clock &known, const Op &earlier, size_t half = 0) {
+        if (known[half + static_cast<size_t>(agent(earlier.rank, earlier.lane))] >= earlier.time) return true;
         return earlier.rank == op.rank && earlier.lane == op.lane && earlier.time == op.time;
     }
     uint64_t end(Cells::iterator it) const { return ++it == cells_.end() ? ~uint64_t{0} : it->first; }

@@ -40,7 +40,7 @@ struct Region {
 struct Counter {
     uint64_t offset;  // of the four bytes in the window
     int writer = -1;
-    std::vector<Clock> adds;  // what the writer had released, for each add
+    std::vector<Clock> adds;  // what the writer had released, and what it had heard to be over, for each add
     Op first;
 };
 
@@ -60,6 +60,7 @@ struct Rank {
     Clock known[Lanes];           // what the next instruction of a pipe is ordered after
     Clock pending;                // waited for, before the acquiring barrier
     Clock drained, released;      // as of the last pipe_barrier(PIPE_ALL); of the dsb after it
+    Clock heard;                  // what is over according to all waits so far: the next notify passes that on
     std::map<int, std::pair<Clock, int>> flags;  // set and not waited for: clock and line
     int polls = 0;                // TTESTs in a row that said no
     int dcci_line = 0;            // a dcci without a dsb after it
