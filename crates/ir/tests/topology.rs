@@ -375,7 +375,12 @@ fn bad_texts_are_one_clear_error() {
         ("ring(4) { link (0)=(1): 1 GB/s, 1 ns }", "E446", "expected `->`", "="),
         ("ring(4) { link (0)->(1) x: 1 GB/s, 1 ns }", "E446", "expected `:`", "x"),
         ("ring(4) { link (a)->(1): 1 GB/s, 1 ns }", "E446", "expected a coordinate", "a"),
-        ("ring(4) { link (99999999999)->(1): 1 GB/s, 1 ns }", "E446", "a coordinate is not that large", "99999999999"),
+        (
+            "ring(4) { link (99999999999)->(1): 1 GB/s, 1 ns }",
+            "E446",
+            "a coordinate is not that large",
+            "99999999999",
+        ),
         ("ring(4) { link y: 1 GB/s, 1 ns }", "E447", "its axes with links are x", "y"),
         ("ring(4) { link (0)->(2): 1 GB/s, 1 ns }", "E447", "links lead to (1), (3)", "(0)->(2)"),
         ("ring(4) { link (0)->(4): 1 GB/s, 1 ns }", "E447", "its coordinates are x of 4", "(0)->(4)"),

@@ -8,11 +8,12 @@ use super::yaml::{Key, Kind, Node};
 use super::{MachineFile, Reader};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Spanned};
-use kbc_ir::topology::{AXIS_NAMES, MAX_DEVICES, Topology};
+use kbc_ir::topology::{AXIS_NAMES, MAX_DEVICES, Shape, Topology};
 
 const KEYS: [&str; 4] = ["topology", "npus_count", "bandwidth", "latency"];
 /// Names of a dimension's topology, and the generators they are.
-const SHAPES: [(&str, &str); 3] = [("Ring", "ring"), ("FullyConnected", "full"), ("Switch", "switch")];
+const SHAPES: [(&str, fn(u32) -> Shape); 3] =
+    [("Ring", Shape::Ring), ("FullyConnected", Shape::Full), ("Switch", Shape::Switch)];
 
 /// Whether the keys of a file are those of a network.
 pub(super) fn is_one(keys: &[(Key, Node)]) -> bool {
@@ -48,7 +49,7 @@ pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineF
     let mut shapes = vec![];
     for (name, size) in columns[0].iter().zip(&columns[1]) {
         let known = SHAPES.iter().find(|s| s.0 == name.node);
-        let count = size.node.parse::<u64>().ok().filter(|n| (1..=MAX_DEVICES).contains(n));
+        let count = size.node.parse::<u32>().ok().filter(|n| (1..=MAX_DEVICES).contains(&u64::from(*n)));
         if known.is_none() {
             found.push(unknown(name));
         }
@@ -58,7 +59,7 @@ pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineF
                     .primary(size.span, format!("1 to {MAX_DEVICES}")),
             );
         }
-        shapes.extend(known.zip(count).map(|((_, shape), n)| format!("{shape}({n})")));
+        shapes.extend(known.zip(count).map(|((_, shape), n)| shape(n)));
     }
     let mut rates = vec![];
     for (bandwidth, latency) in columns[2].iter().zip(&columns[3]) {
@@ -79,7 +80,7 @@ pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineF
     }
     let shape = match &shapes[..] {
         [one] => one.clone(),
-        some => format!("hierarchy({})", some.join(", ")),
+        _ => Shape::Hierarchy(shapes),
     };
     let Some(first) = rates.first() else {
         return Err(reader.kind(&reader.0.root, "a network has at least one dimension").into());
