@@ -195,7 +195,6 @@ codes! {
     E431 "a trace or log that would be too large",
     // machines and bounds
     E440 "an unknown topology generator",
-    E441 "a topology generator that is not there yet",
     E442 "a generator with other arguments than it takes",
     E443 "a machine that is too large or empty",
     E444 "an unknown setting of a topology",

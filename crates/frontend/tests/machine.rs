@@ -3,10 +3,10 @@
 //! Files of tests/machine: an error is marked on its line, `#~ CODE "words of the title" help "words of the help"`; a file
 //! without a mark is right. To add a case, add a file.
 
-use kbc_diag::{FileId, Severity};
+use kbc_diag::{FileId, Severity, Span};
 use kbc_frontend::machine::{MachineFile, read, read_perturb};
 use kbc_ir::topology::perturb::{Chosen, RankName, Spread};
-use kbc_ir::topology::{Forward, LinkRate};
+use kbc_ir::topology::{Forward, LinkRate, Topology};
 use std::path::PathBuf;
 
 fn files() -> Vec<(PathBuf, String)> {
@@ -132,4 +132,19 @@ fn broken_texts_are_errors() {
             }
         }
     }
+}
+
+#[test]
+fn a_network_is_a_hierarchy_with_rates_for_each_dimension() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machine/network.yaml"));
+    let file = read(&text.expect("a file"), FileId(0)).expect("it is right");
+    let shape = file.shape.expect("a shape").node;
+    let mut topology = Topology::build(shape, file.settings, Span::NONE).expect("a machine");
+    topology.set_links(&file.links).expect("its links");
+    assert_eq!(
+        topology.to_string(),
+        "hierarchy(ring(2), full(8), switch(4)) { link: 200 GiB/s, 50 ns; forward: store_and_forward; round: 1 ns; \
+         link +x: 50 GiB/s, 2 us; link -x: 50 GiB/s, 2 us; link +y: 100 GiB/s, 500 ns; link -y: 100 GiB/s, 500 ns }"
+    );
+    assert_eq!((topology.device_count(), topology.node_count()), (64, 80));
 }

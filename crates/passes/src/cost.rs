@@ -358,18 +358,22 @@ impl<'a> Engine<'a> {
 /// The price above [`EXACT_RANKS`], continued from smaller machines.
 fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
     let dims: Vec<u64> = call.sizes.iter().map(|&s| s as u64).collect();
-    // Sides of the machine under one group: those of the call where it has several, otherwise the machine's own.
-    let sides: Vec<u64> = match (dims.len(), job.topology.device_count() as u64 == p) {
-        (1, true) => job.topology.shape().sizes().iter().map(|&s| s.into()).collect(),
-        _ => dims.clone(),
+    // The machine under one group: that of the call's sides where it has several, otherwise the machine itself.
+    let whole = match (&dims[..], job.topology.device_count() as u64 == p) {
+        ([_], true) => job.topology.shape().clone(),
+        _ => under(job.topology.shape(), &dims),
     };
-    let mut ladder: Vec<Vec<u64>> = vec![];
+    let mut ladder: Vec<Smaller> = vec![];
     let mut halvings = 0;
     while ladder.len() < 3 && halvings < 64 {
-        let small: Vec<u64> = sides.iter().map(|&s| shrunk(s, halvings)).collect();
-        let ranks: u64 = small.iter().product();
-        if ranks <= EXACT_RANKS && ladder.last() != Some(&small) {
-            ladder.push(small);
+        let small = shrunk(&whole, halvings);
+        let ranks = small.devices().unwrap_or(u64::MAX);
+        if ranks <= EXACT_RANKS && ladder.last().is_none_or(|l| l.shape != small) {
+            let sizes = match dims[..] {
+                [_] => vec![ranks as i64],
+                _ => dims.iter().map(|&d| halved(d, halvings) as i64).collect(),
+            };
+            ladder.push(Smaller { shape: small, ranks, sizes });
         }
         halvings += 1;
     }
@@ -378,10 +382,10 @@ fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
         return Err("no estimate: the machine has too few smaller ones".into());
     };
     let mut points = vec![];
-    for side in [a, b, c] {
-        points.push(point(job, call, side, p).map_err(|why| format!("no estimate for {p} ranks: {why}"))?);
+    for small in [a, b, c] {
+        points.push(point(job, call, small, p).map_err(|why| format!("no estimate for {p} ranks: {why}"))?);
     }
-    let ranks = [a, b, c].map(|s| s.iter().product::<u64>());
+    let ranks = [a.ranks, b.ranks, c.ranks];
     let along =
         |get: fn(&Point) -> f64| growth([get(&points[0]), get(&points[1]), get(&points[2])], ranks, p);
     Ok(Price {
@@ -393,8 +397,35 @@ fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
     })
 }
 
+/// A machine of these sides of the kind of a larger one.
+fn under(shape: &Shape, sides: &[u64]) -> Shape {
+    let small: Vec<u32> = sides.iter().map(|&s| s as u32).collect();
+    match (shape, &small[..]) {
+        (Shape::Full(_), _) => Shape::Full(small.iter().product()),
+        (Shape::Switch(_), _) => Shape::Switch(small.iter().product()),
+        (Shape::Mesh(_), _) => Shape::Mesh(small),
+        (_, [one]) => Shape::Ring(*one),
+        _ => Shape::Torus(small),
+    }
+}
+
+/// A machine whose sides are halved so many times.
+fn shrunk(shape: &Shape, halvings: u32) -> Shape {
+    let side = |s: &u32| halved(u64::from(*s), halvings) as u32;
+    match shape {
+        Shape::Ring(n) => Shape::Ring(side(n)),
+        Shape::Full(n) => Shape::Full(side(n)),
+        Shape::Switch(n) => Shape::Switch(side(n)),
+        Shape::Torus(sizes) => Shape::Torus(sizes.iter().map(side).collect()),
+        Shape::Mesh(sizes) => Shape::Mesh(sizes.iter().map(side).collect()),
+        Shape::Hypercube(k) => Shape::Hypercube(k.saturating_sub(halvings).max(1)),
+        Shape::Tree(arity, depth) => Shape::Tree(*arity, depth.saturating_sub(halvings).max(1)),
+        Shape::Hierarchy(levels) => Shape::Hierarchy(levels.iter().map(|l| shrunk(l, halvings)).collect()),
+    }
+}
+
 /// A side halved so many times: a power of two stays one, any other side becomes three times one (never a power).
-fn shrunk(side: u64, halvings: u32) -> u64 {
+fn halved(side: u64, halvings: u32) -> u64 {
     let exact = side >> halvings;
     match exact {
         0 => 1,
@@ -412,19 +443,18 @@ struct Point {
     sent: f64,
 }
 
-fn point(job: &Job<'_>, call: &Call, sides: &[u64], p: u64) -> Result<Point, String> {
-    let ranks: u64 = sides.iter().product();
-    let small: Vec<u32> = sides.iter().map(|&s| s as u32).collect();
-    let shape = match (job.topology.shape(), &small[..]) {
-        (Shape::Full(_), _) => Shape::Full(ranks as u32),
-        (Shape::Mesh(_), _) => Shape::Mesh(small.clone()),
-        (_, [one]) => Shape::Ring(*one),
-        _ => Shape::Torus(small.clone()),
-    };
-    let topology =
-        Topology::build(shape, *job.topology.settings(), kbc_diag::Span::NONE).map_err(|d| d.title)?;
-    let sizes: Vec<i64> =
-        if call.sizes.len() == 1 { vec![ranks as i64] } else { sides.iter().map(|&s| s as i64).collect() };
+/// A machine to continue from.
+struct Smaller {
+    shape: Shape,
+    ranks: u64,
+    /// Sizes of the call on it.
+    sizes: Vec<i64>,
+}
+
+fn point(job: &Job<'_>, call: &Call, small: &Smaller, p: u64) -> Result<Point, String> {
+    let (ranks, sizes) = (small.ranks, small.sizes.clone());
+    let topology = Topology::build(small.shape.clone(), *job.topology.settings(), kbc_diag::Span::NONE)
+        .map_err(|d| d.title)?;
     let root = call.root.as_ref().map(|r| {
         let at = linear(&call.sizes, r) as u64 * ranks / p;
         coordinates(&sizes, at as i64)
@@ -474,8 +504,8 @@ mod tests {
 
     #[test]
     fn sides_shrink_in_their_class() {
-        assert_eq!((0..5).map(|h| shrunk(64, h)).collect::<Vec<_>>(), [64, 32, 16, 8, 4]);
-        assert_eq!((0..6).map(|h| shrunk(100, h)).collect::<Vec<_>>(), [100, 48, 24, 12, 6, 3]);
-        assert_eq!(shrunk(2, 4), 1);
+        assert_eq!((0..5).map(|h| halved(64, h)).collect::<Vec<_>>(), [64, 32, 16, 8, 4]);
+        assert_eq!((0..6).map(|h| halved(100, h)).collect::<Vec<_>>(), [100, 48, 24, 12, 6, 3]);
+        assert_eq!(halved(2, 4), 1);
     }
 }

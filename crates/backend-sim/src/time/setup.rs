@@ -170,10 +170,10 @@ impl<'p> Setup<'p> {
 
     /// The link that is simulated for a link, and the element that takes that one to it.
     pub(super) fn split_link(&self, link: LinkId) -> (LinkId, u64) {
-        let (Some(o), Some(from)) = (&self.orbits, self.topo.link(link).map(|l| l.from)) else {
-            return (link, 0);
-        };
-        let turn = o.split(from.0.into()).1;
+        let (Some(o), Some(l)) = (&self.orbits, self.topo.link(link)) else { return (link, 0) };
+        // A link of a switch belongs to its device, of which every link has one where ranks stand for others.
+        let device = |d: DeviceId| (d.0 as usize) < self.topo.device_count();
+        let turn = o.split(if device(l.from) { l.from } else { l.to }.0.into()).1;
         (self.link(o.inverse(turn), link), turn)
     }
 

@@ -125,6 +125,10 @@ fn named<'a>(loaded: &'a Loaded, mesh: &MeshDecl) -> Result<&'a TopologyDecl, Fa
 /// or the number of devices where one size is written.
 fn follow(loaded: &Loaded, decl: &TopologyDecl, new: &Shape, params: &mut Params<'_>) -> Result<(), Fault> {
     let TopologySource::Shape(written, _) = &decl.source else { return Ok(()) };
+    // What is written in `hypercube(k)`, `tree(a, d)` or a hierarchy is no size of an axis.
+    if written.parts.is_empty() || matches!(written.name.node.as_str(), "hypercube" | "tree" | "hierarchy") {
+        return Ok(());
+    }
     let sizes: Vec<i64> = if written.parts.len() == new.sizes().len() {
         new.sizes().iter().map(|&n| i64::from(n)).collect()
     } else if written.parts.len() == 1 {

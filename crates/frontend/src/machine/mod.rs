@@ -1,8 +1,10 @@
-//! Machine files: shape, rates and rules of a machine, and what perturbs it, as YAML (docs/machine.md).
+//! Machine files: shape, rates and rules of a machine, and what perturbs it, as YAML (docs/machine.md); and networks of
+//! an analytical simulator, [`network`].
 //!
 //! Owns the keys and their messages. What a setting, a link or a distribution is belongs to [`kbc_ir::topology`], whose
 //! readers take the values; opening files is the driver's.
 
+mod network;
 mod perturb;
 mod yaml;
 
@@ -38,6 +40,9 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
     let mut out =
         MachineFile { file, shape: None, settings: Settings::default(), links: vec![], perturb: None };
     let Some(keys) = reader.map(&reader.0.root, "a machine file", &mut found) else { return Err(found) };
+    if network::is_one(keys) {
+        return network::read(&reader, keys);
+    }
     foreign(&reader, keys)?;
     let names: Vec<&str> = KEYS.into_iter().chain(SETTING_NAMES).collect();
     for (key, value) in keys {

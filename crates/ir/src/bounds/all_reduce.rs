@@ -6,10 +6,10 @@
 //! partition is that of the strength of the graph whose edges carry both directions together; where the directions
 //! are equal too the bound is reached (BOUNDS.md).
 //!
-//! Which method answers: singletons, by proof, on uniform rings, tori and complete graphs (vertex-transitive, and no
-//! cut is smaller than a device's degree) and on meshes of up to two axes (a set of v nodes in an a x b box has at
+//! Which method answers: singletons, by proof, on uniform products of rings and complete graphs (vertex-transitive, and
+//! no cut is smaller than a device's degree) and on meshes of up to two axes (a set of v nodes in an a x b box has at
 //! most 2v - a - b links, so no set is denser than the whole); sorted links on a cycle or a path; the search of
-//! [`super::strength`] up to [`MAX_DEVICES`], also for a group among relays;
+//! [`super::strength`] up to [`MAX_NODES`], also for a group among relays;
 //! otherwise singletons and cuts, and the row says that it is not exact.
 
 use super::cuts::{Best, Capacity, Cut};
@@ -18,19 +18,19 @@ use super::flow::Net;
 use super::{Method, Row, Split, cuts, search, strength};
 use crate::topology::{Shape, Topology};
 
-/// Devices up to which the strength is computed.
-const MAX_DEVICES: usize = 128;
+/// Devices and switches up to which the strength is computed.
+const MAX_NODES: usize = 128;
 /// Links up to which it is.
 const MAX_LINKS: u64 = 4096;
 
 /// The row.
 pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     let p = demand.ranks();
-    let everybody = p == topo.device_count();
-    let closed = everybody && topo.has_uniform_links() && uniformly_dense(topo.shape());
+    let everybody = p == topo.node_count();
+    let closed = everybody && topo.has_uniform_links() && uniformly_dense(topo);
     let mut method = if closed { Method::Symmetry } else { Method::Found };
     let mut rows: Vec<Row> = vec![];
-    let searched = topo.device_count() <= MAX_DEVICES && topo.link_count() <= MAX_LINKS;
+    let searched = topo.node_count() <= MAX_NODES && topo.link_count() <= MAX_LINKS;
     if everybody {
         let total: f64 = demand.problem.group.iter().map(|&d| capacity.out(d)).sum();
         rows.push(Row { ns: time(demand, p, total), split: Split::Singletons, method });
@@ -67,11 +67,11 @@ fn time(demand: &Demand, parts: usize, out: f64) -> f64 {
     2.0 * (parts - 1) as f64 * demand.problem.bytes as f64 / out * 1e9
 }
 
-/// Uniform shapes whose best partition is all singletons (proofs at the top).
-fn uniformly_dense(shape: &Shape) -> bool {
-    match shape {
+/// Machines with uniform links whose best partition is all singletons (proofs at the top).
+fn uniformly_dense(topo: &Topology) -> bool {
+    match topo.shape() {
         Shape::Mesh(sizes) => sizes.iter().filter(|&&s| s > 1).count() <= 2,
-        _ => true,
+        _ => topo.is_transitive(),
     }
 }
 
@@ -83,7 +83,7 @@ fn symmetric(topo: &Topology) -> bool {
 
 /// A cycle or path: parts are intervals, so a partition is a choice of pairs to separate, and the weakest are best.
 fn chain(topo: &Topology, demand: &Demand, capacity: &Capacity, axis: usize) -> Row {
-    let size = topo.shape().sizes()[axis];
+    let size = topo.size(axis);
     let planes = capacity.planes(axis);
     let cycle = planes.len() == size as usize;
     let mut order: Vec<usize> = (0..planes.len()).collect();

@@ -105,7 +105,7 @@ impl<'t> Capacity<'t> {
     /// Of the links that leave and that enter the coordinates `from..to` of an axis.
     pub fn interval(&self, axis: usize, from: u32, to: u32) -> (f64, f64) {
         let planes = &self.planes[axis];
-        let size = self.topo.shape().sizes()[axis];
+        let size = self.topo.size(axis);
         let high = planes.get(to as usize - 1);
         let low = planes.get(if from == 0 { size as usize - 1 } else { from as usize - 1 });
         let (hp, hm) = high.copied().unwrap_or_default();
@@ -122,7 +122,7 @@ impl<'t> Capacity<'t> {
 /// Whether [`offer`] evaluates every cut that can be the best: on a cycle or a path that is an interval, for what must
 /// cross and what can cross add up over the intervals of a set.
 pub(super) fn complete(topo: &Topology) -> bool {
-    topo.only_axis().is_some_and(|a| every_interval(topo, topo.shape().sizes()[a]))
+    topo.only_axis().is_some_and(|a| every_interval(topo, topo.size(a)))
 }
 
 fn every_interval(topo: &Topology, size: u32) -> bool {

@@ -130,7 +130,7 @@ impl Net {
             rates.iter().fold(0f64, |m, r| m.max(r.2)) / 2f64.powi(50)
         };
         let arcs = rates.into_iter().map(|(a, b, r)| (a, b, (r / unit).ceil() as i128)).collect();
-        Net { nodes: topo.device_count(), arcs, unit }
+        Net { nodes: topo.node_count(), arcs, unit }
     }
 
     /// Every arc the other way round.

@@ -112,7 +112,7 @@ fn searched(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]
     let p = group.len();
     let mut best = Latency { ns: -1.0, hops: 0, from: DeviceId(0), to: DeviceId(0) };
     for &s in sources {
-        let mut seen = vec![None; topo.device_count()];
+        let mut seen = vec![None; topo.node_count()];
         let mut heap = BinaryHeap::from([At(0.0, 0, group[s].0)]);
         while let Some(At(time, hops, at)) = heap.pop() {
             if seen[at as usize].is_some() {

@@ -231,7 +231,7 @@ pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> 
         let devices = set(part);
         (0..problem.group.len()).filter(|&r| devices.contains(problem.group[r].0 as usize)).collect()
     };
-    let out: Vec<f64> = if demand.ranks() == topo.device_count() {
+    let out: Vec<f64> = if demand.ranks() == topo.node_count() {
         if topo.link_count() > MAX_EVALUATED {
             return None;
         }
@@ -263,13 +263,13 @@ pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> 
 
 /// What no cut can exceed on a uniform generator whose devices are all ranks; infinite otherwise.
 ///
-/// No cut of a ring, torus, mesh or complete graph has fewer links than its device of least degree (edge
+/// No cut of a machine without switches has fewer links than its device of least degree (edge
 /// connectivity of products of cycles, paths and complete graphs), so no cut needs longer than all there is to send
 /// over that many. For an all-to-all of equal blocks the evaluated cuts are the best: along each axis, shortest
 /// routes with ties shared alike load the links of the middle cut just with what must cross it.
 fn ceiling(topo: &Topology, demand: &Demand) -> f64 {
     let problem = demand.problem;
-    if !topo.has_uniform_links() || demand.ranks() != topo.device_count() {
+    if !topo.has_uniform_links() || demand.ranks() != topo.node_count() {
         return f64::INFINITY;
     }
     let lightest = (0..demand.ranks()).map(|r| demand.weight(r)).min().unwrap_or(0);

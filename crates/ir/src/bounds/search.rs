@@ -21,7 +21,7 @@ const ALL_CUTS: usize = 12;
 /// Whether that many flows over all links of a machine are affordable.
 pub(super) fn affordable(topo: &Topology, flows: usize) -> bool {
     let links = topo.link_count();
-    topo.device_count() <= MAX_NODES && links <= MAX_WORK && links * flows as u64 <= MAX_WORK
+    topo.node_count() <= MAX_NODES && links <= MAX_WORK && links * flows as u64 <= MAX_WORK
 }
 
 /// Offers the best cut; returns whether it is the best of all.
@@ -107,7 +107,7 @@ fn vector(net: &Net, demand: &Demand, root: usize, reversed: bool, best: &mut Be
 /// Every cut of a small machine whose devices are all ranks.
 fn every(topo: &Topology, net: &Net, demand: &Demand, best: &mut Best) -> bool {
     let p = demand.ranks();
-    if p > ALL_CUTS || p != topo.device_count() {
+    if p > ALL_CUTS || p != topo.node_count() {
         return false;
     }
     let mut rank_of = vec![0usize; p];

@@ -83,7 +83,7 @@ pub(super) fn words(topo: &Topology, demand: &Demand, row: &Row) -> String {
 
 /// The only link that leaves a set, where every device is a rank.
 fn single(topo: &Topology, demand: &Demand, inside: &[DeviceId]) -> Option<LinkId> {
-    if demand.ranks() != topo.device_count() || demand.ranks() > COUNTED {
+    if demand.ranks() != topo.node_count() || demand.ranks() > COUNTED {
         return None;
     }
     let set: BTreeSet<DeviceId> = inside.iter().copied().collect();
@@ -93,7 +93,7 @@ fn single(topo: &Topology, demand: &Demand, inside: &[DeviceId]) -> Option<LinkI
 }
 
 fn interval(topo: &Topology, axis: usize, from: u32, to: u32, inner_sends: bool) -> String {
-    let size = topo.shape().sizes()[axis];
+    let size = topo.size(axis);
     if let Some(link) = plane(topo, axis, from, to, inner_sends) {
         return format!("link {}", topo.link_name(link));
     }
@@ -110,7 +110,7 @@ fn interval(topo: &Topology, axis: usize, from: u32, to: u32, inner_sends: bool)
 
 /// The only link over the boundary of an interval in that direction.
 fn plane(topo: &Topology, axis: usize, from: u32, to: u32, outwards: bool) -> Option<LinkId> {
-    if topo.device_count() as u32 != topo.shape().sizes()[axis] {
+    if topo.device_count() as u32 != topo.size(axis) {
         return None;
     }
     // One line: coordinates are devices but for axes of size one.

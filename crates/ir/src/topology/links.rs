@@ -1,13 +1,30 @@
 //! Rates of single links: which links are meant, and their text.
 //!
-//! Owns the selectors of a machine's text (`(0,1)->(0,2)`, `+x`, `x`), what they select on a machine, and the printing
+//! Owns the selectors of a machine's text (`(0,1)->(0,2)`, `+x`, `x`, `x.2`), the names of nodes, what they select on a machine, and the printing
 //! of own rates: an axis whose links agree is one entry. Storing rates is [`super::Topology`]'s.
 
 use std::collections::BTreeMap;
 
 use kbc_diag::{Diagnostic, Spanned};
 
+use super::line::{Kind, Spot, level};
 use super::{AXIS_NAMES, DeviceId, Direction, LinkId, LinkRate, Topology};
+
+/// A device or a switch, as texts name it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Node {
+    /// A device by its coordinates.
+    Device(Vec<u32>),
+    /// A switch: the axis, its level from 1 on, its number among those of that level.
+    Switch {
+        /// The axis by position.
+        axis: usize,
+        /// From 1 on, above the devices.
+        level: u32,
+        /// In their order.
+        number: u32,
+    },
+}
 
 /// Links that a rate is given to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,13 +35,15 @@ pub enum LinkSet {
         axis: usize,
         /// One direction, or both.
         direction: Option<Direction>,
+        /// In a tree of switches those of one level: its links with the level below.
+        level: Option<u32>,
     },
-    /// Those from one device to another: one, or two around a doubled wrap of size two.
+    /// Those from one node to another: one, or two around a doubled wrap of size two.
     Between {
-        /// Coordinates of the sender.
-        from: Vec<u32>,
-        /// Coordinates of the receiver.
-        to: Vec<u32>,
+        /// The sender.
+        from: Node,
+        /// The receiver.
+        to: Node,
         /// Which of two.
         way: Option<(usize, Direction)>,
     },
@@ -47,6 +66,40 @@ fn sign(direction: Direction) -> char {
 }
 
 impl Topology {
+    /// What a node is called. It must be one of this machine.
+    pub fn node(&self, id: DeviceId) -> Node {
+        let Some((axis, spot)) = self.wiring.switch(id) else { return Node::Device(self.coordinates(id)) };
+        let a = &self.wiring.axes[axis];
+        let Kind::Tree { arity, depth } = a.kind else { return Node::Device(vec![]) };
+        let (level, within) = level(arity, depth, spot.node);
+        Node::Switch { axis, level, number: spot.line * arity.pow(depth - level) + within }
+    }
+
+    /// The node of that name.
+    pub fn find(&self, node: &Node) -> Option<DeviceId> {
+        let (axis, wanted, number) = match node {
+            Node::Device(at) => return self.device(at),
+            Node::Switch { axis, level, number } => (*axis, *level, *number),
+        };
+        let a = self.wiring.axes.get(axis)?;
+        let Kind::Tree { arity, depth } = a.kind else { return None };
+        let per = arity.pow(depth.checked_sub(wanted).filter(|_| wanted > 0)?);
+        let line = number / per;
+        let first: u32 = (0..wanted).map(|l| arity.pow(depth - l)).sum();
+        let spot = Spot { line, node: first + number % per };
+        (line < self.wiring.devices / a.size).then(|| a.at(spot))
+    }
+
+    /// Links of an axis that a selector means; none where there is no such axis, direction or level.
+    fn along(&self, axis: usize, direction: Option<Direction>, level: Option<u32>) -> Vec<LinkId> {
+        let Some(a) = self.wiring.axes.get(axis) else { return vec![] };
+        let all = u64::from(self.wiring.devices / a.size) * a.kind.links(a.size);
+        let wanted = |id: &u64| {
+            level.is_none_or(|l| a.level(*id) == l) && direction.is_none_or(|d| a.ends(*id).2 == d)
+        };
+        (a.base..a.base + all).filter(wanted).map(|id| LinkId(id as u32)).collect()
+    }
+
     /// The links that a selector means, in order of their numbers.
     ///
     /// # Errors
@@ -56,34 +109,51 @@ impl Topology {
             let d = Diagnostic::error("E447", title).help(help);
             if set.span.is_none() { d } else { d.primary(set.span, "these links") }
         };
+        let links = |i: usize| {
+            let a = self.wiring.axes.get(i);
+            a.map_or(0, |a| u64::from(self.wiring.devices / a.size) * a.kind.links(a.size))
+        };
         match &set.node {
-            LinkSet::Axis { axis, direction } => {
+            LinkSet::Axis { axis, direction, level } => {
                 let name = AXIS_NAMES.get(*axis).copied().unwrap_or("?");
-                if self.pairs(*axis) == 0 {
-                    let linked: Vec<&str> = (0..self.axes().len())
-                        .filter(|&a| self.pairs(a) > 0)
-                        .map(|a| AXIS_NAMES[a])
-                        .collect();
+                if links(*axis) == 0 {
+                    let linked: Vec<&str> =
+                        (0..self.axes().len()).filter(|&a| links(a) > 0).map(|a| AXIS_NAMES[a]).collect();
                     let help = match &linked[..] {
-                        [] => "its links are named by their ends: `(0)->(1)`".to_owned(),
+                        [] => "it has no links".to_owned(),
                         some => format!("its axes with links are {}", some.join(", ")),
                     };
                     return Err(fault(format!("{} has no links along {name}", self.shape()), help));
                 }
-                let lines = self.device_count() as u64 / u64::from(self.shape().sizes()[*axis]);
-                if lines * u64::from(self.pairs(*axis)) * 2 > MAX_OWN_LINKS {
+                if links(*axis) > MAX_OWN_LINKS {
                     let title = format!("{} has more than {MAX_OWN_LINKS} links along {name}", self.shape());
                     return Err(fault(title, "give this rate to all links by `link`".into()));
                 }
-                let along = self.links().filter(|l| l.axis == *axis);
-                Ok(along.filter(|l| direction.is_none_or(|d| d == l.direction)).map(|l| l.id).collect())
+                let found = self.along(*axis, *direction, *level);
+                if let (true, Some(level)) = (found.is_empty(), level) {
+                    let levels = self.wiring.axes[*axis].levels();
+                    let title = format!("{} has no links of level {level} along {name}", self.shape());
+                    return Err(fault(title, format!("its levels are 1 to {levels}, from the devices up")));
+                }
+                Ok(found)
             }
             LinkSet::Between { from, to, way } => {
-                let end = |c: &Vec<u32>| {
-                    self.device(c).ok_or_else(|| {
+                let end = |node: &Node| {
+                    self.find(node).ok_or_else(|| {
                         let sizes: Vec<String> = self.axes().map(|(n, k)| format!("{n} of {k}")).collect();
-                        let list: Vec<String> = c.iter().map(u32::to_string).collect();
-                        let title = format!("{} has no device ({})", self.shape(), list.join(","));
+                        let title = match node {
+                            Node::Device(c) => {
+                                let list: Vec<String> = c.iter().map(u32::to_string).collect();
+                                format!("{} has no device ({})", self.shape(), list.join(","))
+                            }
+                            Node::Switch { axis, level, number } => {
+                                format!(
+                                    "{} has no switch {}.{level}#{number}",
+                                    self.shape(),
+                                    AXIS_NAMES[*axis]
+                                )
+                            }
+                        };
                         fault(title, format!("its coordinates are {}", sizes.join(", ")))
                     })
                 };
@@ -131,23 +201,27 @@ impl Topology {
     pub(super) fn own_parts(&self) -> Vec<String> {
         let mut left: BTreeMap<LinkId, LinkRate> = self.own_rates().collect();
         let mut out = vec![];
-        for (axis, (name, size)) in self.axes().enumerate() {
-            for direction in [Direction::Plus, Direction::Minus] {
-                let along: Vec<LinkId> = match left.len() {
-                    0 => vec![],
-                    _ => left
-                        .keys()
-                        .copied()
-                        .filter(|&id| {
-                            self.link(id).is_some_and(|l| (l.axis, l.direction) == (axis, direction))
-                        })
-                        .collect(),
-                };
-                let lines = self.device_count() as u64 / u64::from(size);
+        for (axis, (a, name)) in self.wiring.axes.iter().zip(AXIS_NAMES).enumerate() {
+            if left.is_empty() {
+                break;
+            }
+            let lines = u64::from(self.wiring.devices / a.size);
+            let ways = [Direction::Plus, Direction::Minus];
+            for (level, direction) in (1..=a.levels()).flat_map(|l| ways.map(|d| (l, d))) {
+                let first = LinkId(a.base as u32);
+                let own =
+                    left.range(first..).map(|(id, _)| *id).take_while(|id| self.wiring.axis(*id) == axis);
+                let along: Vec<LinkId> = own
+                    .filter(|id| (a.level(id.0.into()), a.ends(id.0.into()).2) == (level, direction))
+                    .collect();
                 // A single link reads better by its ends.
-                if along.len() < 2 || along.len() as u64 != lines * u64::from(self.pairs(axis)) {
+                if along.len() < 2 || along.len() as u64 != lines * a.one_way(level) {
                     continue;
                 }
+                let name = match a.levels() {
+                    1 => name.to_owned(),
+                    _ => format!("{name}.{level}"),
+                };
                 // All have one, so the commonest can be said of all and the others after it.
                 let mut counts: Vec<(usize, LinkRate)> = vec![];
                 for id in &along {
@@ -173,9 +247,13 @@ impl Topology {
     /// Whether the machine is the same after moving every device one coordinate further along an axis, around the
     /// wrap: links, rates and paces. False along a line, and for an axis that does not exist.
     pub fn turns(&self, axis: usize) -> bool {
-        let Some(&size) = self.shape().sizes().get(axis) else { return false };
-        let wraps =
-            size == 1 || self.is_complete() || self.pairs(axis) == size || (size == 2 && self.wraps(axis));
+        let Some(a) = self.wiring.axes.get(axis) else { return false };
+        let size = a.size;
+        let wraps = match a.kind {
+            Kind::Ring { .. } | Kind::Full => true,
+            Kind::Line => size == 1,
+            Kind::Tree { depth, .. } => size == 1 || depth == 1,
+        };
         let moved = |d: DeviceId| {
             let mut c = self.coordinates(d);
             c[axis] = (c[axis] + 1) % size;
@@ -184,7 +262,10 @@ impl Topology {
         wraps
             && self.own_rates().all(|(id, rate)| {
                 let Some(link) = self.link(id) else { return false };
-                let (Some(from), Some(to)) = (moved(link.from), moved(link.to)) else { return false };
+                let (Some(from), Some(to)) = (self.carried(link.from, moved), self.carried(link.to, moved))
+                else {
+                    return false;
+                };
                 let images = self.links_between(from, to);
                 // Of two links the one of the same direction; a single one has no other.
                 let image = images

@@ -1,11 +1,12 @@
-//! The machine: devices with structural coordinates, directed links, rates.
+//! The machine: devices with structural coordinates, switches, directed links, rates.
 //!
-//! Owns the generators of PROGRAMS.md 1 (ring, torus, mesh, full), their settings and text, the numbering of links
-//! and routing. It computes and stores no table a device or a link, so 65,536 devices are ordinary. It leaves time
+//! Owns the generators of PROGRAMS.md 1, their settings and text, the numbering of links and routing. A machine is a
+//! product of axes, each a line, a ring, complete, or a tree of switches (TOPO-1). It computes and stores no table a
+//! device or a link, so 65,536 devices are ordinary. It leaves time
 //! to the event engine, bounds to [`crate::bounds`], machine files to their readers and mesh axes to
 //! [`crate::types::Mesh`].
 
-mod grid;
+mod line;
 mod links;
 pub mod perturb;
 mod quantity;
@@ -14,6 +15,7 @@ mod settings;
 mod shape;
 mod symmetry;
 mod text;
+mod wiring;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,9 +23,10 @@ use std::fmt;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
 
-use grid::Wiring;
+use line::Kind;
+use wiring::Wiring;
 
-pub use links::{LinkSet, MAX_OWN_LINKS, OwnLink};
+pub use links::{LinkSet, MAX_OWN_LINKS, Node, OwnLink};
 pub use quantity::{Dimension, Quantity, quantity, unit_names};
 pub use route::{Route, RouteCost};
 pub use settings::{DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings};
@@ -31,9 +34,11 @@ pub use shape::{MAX_DEVICES, Part, SHAPE_NAMES, Shape, shape_example, shape_form
 pub use text::{Fragment, Written};
 
 /// Names of a machine's axes, first slowest.
-pub const AXIS_NAMES: [&str; 3] = ["x", "y", "z"];
+pub const AXIS_NAMES: [&str; 16] =
+    ["x", "y", "z", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15"];
 
-/// A device, by its place in the linear order of the axes (last axis fastest). Printed by [`Topology::name`].
+/// A device, by its place in the linear order of the axes (last axis fastest), or a switch, which have the numbers
+/// behind those of the devices. Printed by [`Topology::name`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceId(pub u32);
 
@@ -41,7 +46,8 @@ pub struct DeviceId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub u32);
 
-/// A way along an axis.
+/// A way along an axis. On a complete axis the direction of a link says which end has the larger coordinate; in a tree
+/// plus is up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Direction {
     /// Towards higher coordinates, around the wrap from the last to the first.
@@ -97,25 +103,19 @@ impl Topology {
     /// The machine of that shape. `at` is where the shape was written, or [`Span::NONE`].
     ///
     /// # Errors
-    /// E441 for a generator that is not there yet, E443 for no device or more than [`MAX_DEVICES`].
+    /// E443 for no device, more than [`MAX_DEVICES`], or more than 16 axes.
     pub fn build(shape: Shape, settings: Settings, at: Span) -> Result<Topology, Diagnostic> {
-        if let Some(reason) = shape.missing() {
-            let d =
-                Diagnostic::error("E441", format!("topology generator `{}` is not there yet", shape.name()))
-                    .note(reason)
-                    .help("the generators are ring(n), torus(a, b[, c]), mesh(a, b[, c]) and full(n)");
-            return Err(if at.is_none() { d } else { d.primary(at, "this generator") });
-        }
         match shape.devices() {
             Some(1..=MAX_DEVICES) => {}
             Some(n) => return Err(shape::out_of_range(format!("{shape} has {n} devices"), at)),
             None => return Err(shape::out_of_range(format!("{shape} has more than 2^64 devices"), at)),
         }
-        let wiring = match &shape {
-            Shape::Full(n) => Wiring::Full(*n),
-            Shape::Mesh(sizes) => Wiring::grid(sizes, false, 1),
-            other => Wiring::grid(other.sizes(), true, settings.wrap2()),
-        };
+        let axes = shape.axes();
+        if axes > AXIS_NAMES.len() {
+            let title = format!("{shape} has {axes} axes, and a machine at most {}", AXIS_NAMES.len());
+            return Err(shape::out_of_range(title, at));
+        }
+        let wiring = Wiring::new(&shape, settings.wrap2());
         Ok(Topology { shape, settings, wiring, own: BTreeMap::new(), paces: BTreeMap::new() })
     }
 
@@ -150,7 +150,22 @@ impl Topology {
 
     /// Number of devices.
     pub fn device_count(&self) -> usize {
-        self.shape.sizes().iter().map(|&n| n as usize).product()
+        self.wiring.devices as usize
+    }
+
+    /// Number of devices and switches.
+    pub fn node_count(&self) -> usize {
+        self.wiring.nodes as usize
+    }
+
+    /// Size of an axis; 1 of one that does not exist.
+    pub fn size(&self, axis: usize) -> u32 {
+        self.wiring.axes.get(axis).map_or(1, |a| a.size)
+    }
+
+    /// Sizes of the axes, first slowest.
+    pub fn sizes(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        self.wiring.axes.iter().map(|a| a.size)
     }
 
     /// All devices in their linear order.
@@ -160,41 +175,42 @@ impl Topology {
 
     /// Names and sizes of the axes, first slowest.
     pub fn axes(&self) -> impl ExactSizeIterator<Item = (&'static str, u32)> {
-        self.shape.sizes().iter().zip(AXIS_NAMES).map(|(&size, name)| (name, size))
+        self.wiring.axes.iter().zip(AXIS_NAMES).map(|(axis, name)| (name, axis.size))
     }
 
     /// Coordinate of a device on an axis; 0 on an axis that does not exist.
     pub fn coordinate(&self, device: DeviceId, axis: usize) -> u32 {
-        let sizes = self.shape.sizes();
-        match sizes.get(axis) {
-            Some(size) => device.0 / sizes[axis + 1..].iter().product::<u32>() % size,
-            None => 0,
-        }
+        self.wiring.axes.get(axis).map_or(0, |a| a.coordinate(device.0))
     }
 
     /// Coordinates of a device, one an axis.
     pub fn coordinates(&self, device: DeviceId) -> Vec<u32> {
-        (0..self.shape.sizes().len()).map(|axis| self.coordinate(device, axis)).collect()
+        self.wiring.axes.iter().map(|a| a.coordinate(device.0)).collect()
     }
 
     /// The device at these coordinates, one an axis.
     pub fn device(&self, coordinates: &[u32]) -> Option<DeviceId> {
-        let sizes = self.shape.sizes();
-        if coordinates.len() != sizes.len() || coordinates.iter().zip(sizes).any(|(c, n)| c >= n) {
+        let axes = &self.wiring.axes;
+        if coordinates.len() != axes.len() || coordinates.iter().zip(axes).any(|(c, a)| *c >= a.size) {
             return None;
         }
-        Some(DeviceId(coordinates.iter().zip(sizes).fold(0, |id, (c, n)| id * n + c)))
+        Some(DeviceId(coordinates.iter().zip(axes).map(|(c, a)| c * a.stride).sum()))
     }
 
-    /// `(1,0)`.
-    pub fn name(&self, device: DeviceId) -> String {
-        let list: Vec<String> = self.coordinates(device).iter().map(u32::to_string).collect();
-        format!("({})", list.join(","))
+    /// `(1,0)`; a switch is `x.1#2`: of the first level along x, number 2 of all those.
+    pub fn name(&self, node: DeviceId) -> String {
+        match self.node(node) {
+            Node::Device(at) => {
+                let list: Vec<String> = at.iter().map(u32::to_string).collect();
+                format!("({})", list.join(","))
+            }
+            Node::Switch { axis, level, number } => format!("{}.{level}#{number}", AXIS_NAMES[axis]),
+        }
     }
 
     /// Number of directed links; at most 65,536 x 65,535, which fits a [`LinkId`].
     pub fn link_count(&self) -> u64 {
-        self.wiring.links()
+        self.wiring.links
     }
 
     /// All links in order of their numbers.
@@ -212,53 +228,43 @@ impl Topology {
         Some(Link { id, from, to, axis, direction, rate: self.rate(id) })
     }
 
-    /// The links that leave a device: by axis, positive direction first; by receiver on a complete graph.
-    pub fn links_from(&self, device: DeviceId) -> Vec<Link> {
-        match &self.wiring {
-            Wiring::Full(n) => (0..n - 1).filter_map(|i| self.link(LinkId(device.0 * (n - 1) + i))).collect(),
-            Wiring::Grid(axes) => axes
-                .iter()
-                .flat_map(|a| [a.step(device.0, Direction::Plus), a.step(device.0, Direction::Minus)])
-                .filter_map(|step| self.link(step?.0))
-                .collect(),
-        }
+    /// The links that leave a node: by axis, positive direction first; by receiver on a complete axis.
+    pub fn links_from(&self, node: DeviceId) -> Vec<Link> {
+        self.wiring.from(node).into_iter().filter_map(|(id, _)| self.link(id)).collect()
     }
 
     /// The only axis with links, of a machine that is a single cycle or path.
     pub fn only_axis(&self) -> Option<usize> {
-        let mut linked = (0..self.axes().len()).filter(|&axis| self.pairs(axis) > 0);
-        let first = linked.next()?;
-        if linked.next().is_some() { None } else { Some(first) }
+        let has_links = |a: &line::Axis| a.kind.links(a.size) > 0;
+        let mut linked = self.wiring.axes.iter().enumerate().filter(|(_, a)| has_links(a));
+        let (first, axis) = linked.next()?;
+        let chain = matches!(axis.kind, Kind::Line | Kind::Ring { .. });
+        (chain && linked.next().is_none()).then_some(first)
     }
 
     /// Number of links that leave a device; as many arrive.
     pub fn degree(&self, device: DeviceId) -> u32 {
-        match &self.wiring {
-            Wiring::Full(n) => n - 1,
-            Wiring::Grid(axes) => axes
-                .iter()
-                .flat_map(|a| [a.step(device.0, Direction::Plus), a.step(device.0, Direction::Minus)])
-                .flatten()
-                .count() as u32,
-        }
+        let of = |axis: &line::Axis| match axis.kind {
+            Kind::Full => axis.size - 1,
+            _ => axis.neighbours(axis.spot(device)).len() as u32,
+        };
+        self.wiring.axes.iter().map(of).sum()
     }
 
     /// Linked pairs of neighbours in a line along an axis: pair c joins coordinates c and c + 1, the last pair of a
-    /// wrap the last coordinate with the first. 0 on a complete graph, which has no lines.
+    /// wrap the last coordinate with the first. 0 on a complete axis and in a tree, which have no lines.
     pub fn pairs(&self, axis: usize) -> u32 {
-        match &self.wiring {
-            Wiring::Full(_) => 0,
-            Wiring::Grid(axes) => axes.get(axis).map_or(0, |a| a.pairs),
-        }
+        self.wiring.axes.get(axis).map_or(0, |a| a.kind.pairs(a.size))
     }
 
-    /// The links from one device to another: none, one, or two around a wrap of size two.
+    /// The links from one node to another: none, one, or two around a wrap of size two.
     pub fn links_between(&self, from: DeviceId, to: DeviceId) -> Vec<Link> {
-        match &self.wiring {
-            // A complete graph's route is its link; its other links need no look.
-            Wiring::Full(_) => self.route(from, to, None).filter_map(|l| self.link(l)).collect(),
-            Wiring::Grid(_) => self.links_from(from).into_iter().filter(|l| l.to == to).collect(),
+        let both = from.0 < self.wiring.devices && to.0 < self.wiring.devices;
+        // Of a complete machine, whose devices have many links, the route is the link.
+        if both && self.is_complete() {
+            return self.route(from, to, None).filter_map(|l| self.link(l)).collect();
         }
+        self.links_from(from).into_iter().filter(|l| l.to == to).collect()
     }
 
     /// `(1,0)->(2,0)`; with `+x` or `-x` behind it where two links join the same devices.
@@ -295,15 +301,18 @@ impl Topology {
 
     /// Whether it is a complete graph, whose devices can be exchanged at will.
     pub fn is_complete(&self) -> bool {
-        matches!(self.wiring, Wiring::Full(_))
+        matches!(self.shape, Shape::Full(_))
     }
 
-    /// Whether the last coordinate of an axis is linked with the first.
-    fn wraps(&self, axis: usize) -> bool {
-        match &self.wiring {
-            Wiring::Full(_) => true,
-            Wiring::Grid(axes) => axes.get(axis).is_some_and(|a| a.wrap),
-        }
+    /// Whether there are switches: nodes that pass messages on and hold no rank.
+    pub fn has_switches(&self) -> bool {
+        self.wiring.nodes > self.wiring.devices
+    }
+
+    /// Whether all devices are linked alike: every axis is a ring or complete, and all links have one rate.
+    pub fn is_transitive(&self) -> bool {
+        let alike = |a: &line::Axis| a.size <= 2 || matches!(a.kind, Kind::Ring { .. } | Kind::Full);
+        self.has_uniform_links() && !self.has_switches() && self.wiring.axes.iter().all(alike)
     }
 
     /// How a device differs from the settings.

@@ -4,7 +4,8 @@
 //! first, and along a ring with both ways equally long the positive one. Where a wrap of size two has two links, the
 //! way the peer was written picks one (LANGUAGE.md 2.2); nothing else listens to that hint.
 
-use super::grid::{Axis, Wiring};
+use super::line::Spot;
+use super::wiring::Wiring;
 use super::{DeviceId, Direction, LinkId, LinkRate, Topology};
 
 /// The links of a route in order; an iterator that computes them as it goes.
@@ -13,34 +14,41 @@ pub struct Route<'t> {
     wiring: &'t Wiring,
     at: DeviceId,
     to: DeviceId,
-    /// Hops left along each axis and their direction.
-    left: [(u32, Direction); 3],
+    hint: Option<Direction>,
+    /// Where it is between devices: the axis and the switch.
+    inside: Option<(u32, Spot)>,
+    /// Hops left.
+    left: u32,
 }
 
 impl Iterator for Route<'_> {
     type Item = LinkId;
 
     fn next(&mut self) -> Option<LinkId> {
-        match self.wiring {
-            Wiring::Full(n) => {
-                let (from, to) = (self.at.0, self.to.0);
-                self.left[0].0 = self.left[0].0.checked_sub(1)?;
-                self.at = self.to;
-                Some(LinkId(from * (n - 1) + to - u32::from(to > from)))
+        self.left = self.left.checked_sub(1)?;
+        let axes = &self.wiring.axes;
+        let (number, spot) = match self.inside {
+            Some((number, spot)) => (number as usize, spot),
+            None => {
+                let differs = |a: &super::line::Axis| a.coordinate(self.at.0) != a.coordinate(self.to.0);
+                let number = axes.iter().position(differs)?;
+                (number, axes[number].spot(self.at))
             }
-            Wiring::Grid(axes) => {
-                let axis = self.left.iter().position(|l| l.0 > 0)?;
-                self.left[axis].0 -= 1;
-                let (link, next) = axes.get(axis)?.step(self.at.0, self.left[axis].1)?;
-                self.at = next;
-                Some(link)
-            }
+        };
+        let axis = &axes[number];
+        let (link, next) = axis.towards(spot, axis.coordinate(self.to.0), self.hint)?;
+        if next.node < axis.size {
+            self.at = axis.at(next);
+            self.inside = None;
+        } else {
+            self.inside = Some((number as u32, next));
         }
+        // Links fit by the limit on devices.
+        Some(LinkId(link as u32))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let hops = self.left.iter().map(|l| l.0 as usize).sum();
-        (hops, Some(hops))
+        (self.left as usize, Some(self.left as usize))
     }
 }
 
@@ -57,35 +65,12 @@ pub struct RouteCost {
     pub bandwidth: f64,
 }
 
-/// Hops between two coordinates of an axis, and the way the route goes.
-fn along(axis: &Axis, from: u32, to: u32, hint: Option<Direction>) -> (u32, Direction) {
-    if !axis.wrap {
-        return if to >= from { (to - from, Direction::Plus) } else { (from - to, Direction::Minus) };
-    }
-    let forward = (to + axis.size - from) % axis.size;
-    let backward = (axis.size - forward) % axis.size;
-    match (axis.size, axis.pairs) {
-        (2, 2) if forward == 1 => (1, hint.unwrap_or(Direction::Plus)),
-        // A single link each way: the pair is (0, 1), so 1 -> 0 is its negative direction.
-        (2, 1) if forward == 1 && from == 1 => (1, Direction::Minus),
-        _ if forward <= backward => (forward, Direction::Plus),
-        _ => (backward, Direction::Minus),
-    }
-}
-
 impl Topology {
     /// The route of a message. Empty if `from` is `to`. Both must be devices of this machine.
     pub fn route(&self, from: DeviceId, to: DeviceId, hint: Option<Direction>) -> Route<'_> {
-        let mut left = [(0, Direction::Plus); 3];
-        match &self.wiring {
-            Wiring::Full(_) => left[0].0 = u32::from(from != to),
-            Wiring::Grid(axes) => {
-                for (i, (axis, left)) in axes.iter().zip(&mut left).enumerate() {
-                    *left = along(axis, self.coordinate(from, i), self.coordinate(to, i), hint);
-                }
-            }
-        }
-        Route { wiring: &self.wiring, at: from, to, left }
+        let hops = |a: &super::line::Axis| a.along(a.coordinate(from.0), a.coordinate(to.0), hint).0;
+        let left = self.wiring.axes.iter().map(hops).sum();
+        Route { wiring: &self.wiring, at: from, to, hint, inside: None, left }
     }
 
     /// Number of links on the route.
@@ -112,24 +97,11 @@ impl Topology {
 
     /// Most hops between two devices.
     pub fn diameter(&self) -> u32 {
-        match &self.wiring {
-            Wiring::Full(n) => u32::from(*n > 1),
-            Wiring::Grid(axes) => axes.iter().map(|a| if a.wrap { a.size / 2 } else { a.size - 1 }).sum(),
-        }
+        self.wiring.axes.iter().map(|a| a.diameter()).sum()
     }
 
     /// Most hops from a device to another.
     pub fn eccentricity(&self, device: DeviceId) -> u32 {
-        match &self.wiring {
-            Wiring::Full(n) => u32::from(*n > 1),
-            Wiring::Grid(axes) => axes
-                .iter()
-                .enumerate()
-                .map(|(i, a)| {
-                    let c = self.coordinate(device, i);
-                    if a.wrap { a.size / 2 } else { c.max(a.size - 1 - c) }
-                })
-                .sum(),
-        }
+        self.wiring.axes.iter().map(|a| a.eccentricity(a.coordinate(device.0))).sum()
     }
 }

@@ -27,11 +27,12 @@ pub enum Shape {
     Full(u32),
     /// `switch(n)`: devices behind one switch.
     Switch(u32),
-    /// `hypercube(k)`: 2^k devices.
+    /// `hypercube(k)`: 2^k devices, an axis of two for each bit, the highest first.
     Hypercube(u32),
-    /// `tree(arity, depth)`: devices at the leaves, switches above.
+    /// `tree(arity, depth)`: arity^depth devices at the leaves, switches above.
     Tree(u32, u32),
-    /// `hierarchy(inner, outer)`: inner machines joined as the outer one says.
+    /// `hierarchy(inner, outer)`: the product. Inner machines, and devices at the same place in them joined as the
+    /// outer one says.
     Hierarchy(Vec<Shape>),
 }
 
@@ -108,29 +109,22 @@ impl Shape {
         }
     }
 
-    /// Sizes along its axes, first slowest; empty where the generator is not there yet.
-    pub fn sizes(&self) -> &[u32] {
+    /// Number of its axes.
+    pub fn axes(&self) -> usize {
         match self {
-            Shape::Ring(n) | Shape::Full(n) => std::slice::from_ref(n),
-            Shape::Torus(s) | Shape::Mesh(s) => s,
-            Shape::Switch(_) | Shape::Hypercube(_) | Shape::Tree(..) | Shape::Hierarchy(_) => &[],
+            Shape::Ring(_) | Shape::Full(_) | Shape::Switch(_) | Shape::Tree(..) => 1,
+            Shape::Torus(s) | Shape::Mesh(s) => s.len(),
+            Shape::Hypercube(k) => *k as usize,
+            Shape::Hierarchy(levels) => levels.iter().map(Shape::axes).sum(),
         }
     }
 
-    /// Why it cannot be built yet.
-    pub(super) fn missing(&self) -> Option<&'static str> {
+    /// The sizes it is written with, where those are sizes of axes.
+    pub fn sizes(&self) -> &[u32] {
         match self {
-            Shape::Ring(_) | Shape::Torus(_) | Shape::Mesh(_) | Shape::Full(_) => None,
-            Shape::Switch(_) => {
-                Some("it has nodes that are no devices, and routes do not pass through switches yet")
-            }
-            Shape::Tree(..) => {
-                Some("its inner nodes are switches, and routes do not pass through switches yet")
-            }
-            Shape::Hypercube(_) => Some("its axes are its bits, and a machine has at most three axes yet"),
-            Shape::Hierarchy(_) => {
-                Some("its levels have links of their own, and a machine has one kind of link yet")
-            }
+            Shape::Ring(n) | Shape::Full(n) | Shape::Switch(n) => std::slice::from_ref(n),
+            Shape::Torus(s) | Shape::Mesh(s) => s,
+            Shape::Hypercube(_) | Shape::Tree(..) | Shape::Hierarchy(_) => &[],
         }
     }
 }

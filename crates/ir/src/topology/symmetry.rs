@@ -1,9 +1,10 @@
 //! Under which motions of its devices a machine stays the same, routes and rates included.
 //!
-//! Owns the rule for a digit of the linear order of devices: moved around a wrapped axis it takes every route to the
-//! route between the moved devices, as routes depend on differences of coordinates alone.
+//! Owns the rule for a digit of the linear order of devices: moved around a wrapped axis, or in any way along a complete
+//! one or below one switch, it takes every route to the route between the moved devices, as routes depend on differences
+//! of coordinates alone, or on whether there are any.
 
-use super::grid::Wiring;
+use super::line::Kind;
 use super::{DeviceId, LinkId, Topology};
 
 impl Topology {
@@ -13,15 +14,21 @@ impl Topology {
         if stride == 0 || size == 0 || !(self.device_count() as u64).is_multiple_of(stride * size) {
             return false;
         }
-        let shape = match &self.wiring {
-            Wiring::Full(_) => true,
-            Wiring::Grid(axes) => axes.iter().any(|a| {
-                let (low, n) = (u64::from(a.stride), u64::from(a.size));
+        let shape = self.wiring.axes.iter().any(|a| {
+            let (low, n) = (u64::from(a.stride), u64::from(a.size));
+            let inside = stride >= low && stride * size <= low * n && stride.is_multiple_of(low);
+            match a.kind {
+                // Any exchange of devices: also that of a digit of the coordinate.
+                Kind::Full | Kind::Tree { depth: 1, .. } => inside && (low * n).is_multiple_of(stride * size),
                 // The upper part of the axis: all of it turns. Of two devices either way is the other.
-                let turns = a.wrap && a.pairs == a.size && n > 2 || n == 2 && a.pairs == 1;
-                turns && stride.is_multiple_of(low) && stride * size == low * n && (!xor || size == 2)
-            }),
-        };
+                Kind::Ring { pairs } => {
+                    let turns = pairs == a.size && n > 2 || n == 2 && pairs == 1;
+                    turns && inside && stride * size == low * n && (!xor || size == 2)
+                }
+                Kind::Line => n == 2 && inside && stride * size == low * n && (!xor || size == 2),
+                Kind::Tree { .. } => false,
+            }
+        });
         if !shape {
             return false;
         }
@@ -42,19 +49,33 @@ impl Topology {
             })
     }
 
-    /// The link along the same axis between the devices that the ends of a link are taken to.
+    /// The node that a motion of devices takes a node to: a switch goes with the devices below it. None where they do not
+    /// stay together.
+    pub(super) fn carried(
+        &self,
+        node: DeviceId,
+        moved: impl Fn(DeviceId) -> Option<DeviceId>,
+    ) -> Option<DeviceId> {
+        let Some((axis, spot)) = self.wiring.switch(node) else { return moved(node) };
+        // Of one level of switches: that of the line.
+        let a = &self.wiring.axes[axis];
+        let first = moved(a.at(super::line::Spot { node: 0, ..spot }))?;
+        (a.levels() == 1).then(|| a.at(super::line::Spot { line: a.spot(first).line, ..spot }))
+    }
+
+    /// The link along the same axis between the nodes that the ends of a link are taken to.
     pub fn link_moved(&self, link: LinkId, moved: impl Fn(DeviceId) -> DeviceId) -> Option<LinkId> {
         let (from, to, axis, direction) = self.wiring.ends(link);
-        let (from, to) = (moved(from), moved(to));
-        match &self.wiring {
-            Wiring::Full(_) => self.route(from, to, None).next(),
-            Wiring::Grid(axes) => {
-                use super::Direction::{Minus, Plus};
-                let other = if direction == Plus { Minus } else { Plus };
-                let ways = [direction, other].into_iter().filter_map(|d| axes.get(axis)?.step(from.0, d));
-                ways.into_iter().find(|(_, d)| *d == to).map(|(l, _)| l)
-            }
+        let one = |d| self.carried(d, |d| Some(moved(d)));
+        let (from, to) = (one(from)?, one(to)?);
+        if self.is_complete() {
+            return self.route(from, to, None).next();
         }
+        let found =
+            self.wiring.from(from).into_iter().filter(|(l, d)| *d == to && self.wiring.axis(*l) == axis);
+        // Of two links around a wrap the one of the same direction.
+        let (same, other): (Vec<_>, Vec<_>) = found.partition(|(l, _)| self.wiring.ends(*l).3 == direction);
+        same.first().or(other.first()).map(|(l, _)| *l)
     }
 }
 
@@ -103,6 +124,12 @@ mod tests {
             "full(8)",
             "full(6)",
             "ring(1)",
+            "switch(6)",
+            "hypercube(3)",
+            "tree(2,2)",
+            "hierarchy(full(4),ring(3))",
+            "hierarchy(ring(4),switch(2))",
+            "hierarchy(switch(4),full(2))",
         ] {
             let t = machine(text);
             let n = t.device_count() as u32;

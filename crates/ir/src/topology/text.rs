@@ -6,7 +6,7 @@
 
 use kbc_diag::{Diagnostic, FileId, Span, Spanned};
 
-use super::links::{LinkSet, OwnLink};
+use super::links::{LinkSet, Node, OwnLink};
 use super::perturb::{Drawn, Spread};
 use super::quantity::{quantity, unit_names};
 use super::settings::{SettingValue, Settings, link_rate};
@@ -272,18 +272,30 @@ impl<'t> Reader<'t> {
 
     fn link_set(&mut self) -> Result<LinkSet, Diagnostic> {
         self.blanks();
-        if !self.rest().starts_with('(') {
-            let (axis, direction) = self.way()?;
-            return Ok(LinkSet::Axis { axis, direction });
-        }
-        let from = self.coordinates()?;
+        let from = if self.rest().starts_with('(') {
+            Node::Device(self.coordinates()?)
+        } else {
+            let (axis, direction, level) = self.way()?;
+            match (direction, level) {
+                (None, Some(level)) if self.rest().starts_with('#') => self.switch(axis, level)?,
+                _ => return Ok(LinkSet::Axis { axis, direction, level }),
+            }
+        };
         self.expect('-', "`->` after the sender")?;
         self.expect('>', "`->` after the sender")?;
-        let to = self.coordinates()?;
+        self.blanks();
+        let to = if self.rest().starts_with('(') {
+            Node::Device(self.coordinates()?)
+        } else {
+            match self.way()? {
+                (axis, None, Some(level)) => self.switch(axis, level)?,
+                _ => return Err(self.expected("a device like `(0,1)` or a switch like `x.1#0`")),
+            }
+        };
         self.blanks();
         let way = match self.rest().starts_with(['+', '-']) {
             true => match self.way()? {
-                (axis, Some(direction)) => Some((axis, direction)),
+                (axis, Some(direction), None) => Some((axis, direction)),
                 _ => return Err(self.expected("`+` or `-` and an axis")),
             },
             false => None,
@@ -291,16 +303,43 @@ impl<'t> Reader<'t> {
         Ok(LinkSet::Between { from, to, way })
     }
 
-    /// `x`, `+x` or `-x`.
-    fn way(&mut self) -> Result<(usize, Option<Direction>), Diagnostic> {
+    /// What follows `x.1` in the name of a switch.
+    fn switch(&mut self, axis: usize, level: u32) -> Result<Node, Diagnostic> {
+        self.expect('#', "`#` and the number of the switch")?;
+        let number = self.small("the number of the switch")?;
+        Ok(Node::Switch { axis, level, number })
+    }
+
+    /// `x`, `+x` or `-x`; in a tree of switches with a level, `x.2`.
+    fn way(&mut self) -> Result<(usize, Option<Direction>, Option<u32>), Diagnostic> {
         let direction =
             if self.take('+') { Some(Direction::Plus) } else { self.take('-').then_some(Direction::Minus) };
         let Some(word) = self.word() else {
             return Err(self.expected("an axis, or a link like `(0,1)->(0,2)`"));
         };
-        match AXIS_NAMES.iter().position(|a| *a == word.node) {
-            Some(axis) => Ok((axis, direction)),
-            None => Err(super::unknown("E446", "axis", &word.node, &AXIS_NAMES, word.span)),
+        let Some(axis) = AXIS_NAMES.iter().position(|a| *a == word.node) else {
+            return Err(super::unknown("E446", "axis", &word.node, &AXIS_NAMES, word.span));
+        };
+        let level = match self.rest().starts_with('.') {
+            true => {
+                self.at += 1;
+                Some(self.small("the level of the links")?)
+            }
+            false => None,
+        };
+        Ok((axis, direction, level))
+    }
+
+    /// A number below 2^32.
+    fn small(&mut self, what: &str) -> Result<u32, Diagnostic> {
+        let digits = self.run(|c| c.is_ascii_digit());
+        match digits.node.parse() {
+            Ok(n) => Ok(n),
+            Err(_) if digits.node.is_empty() => Err(self.expected(what)),
+            Err(_) => {
+                Err(Diagnostic::error("E446", format!("{what} is not that large"))
+                    .primary(digits.span, "here"))
+            }
         }
     }
 
@@ -308,15 +347,7 @@ impl<'t> Reader<'t> {
         self.expect('(', "coordinates like `(0,1)`")?;
         let mut out = vec![];
         loop {
-            let digits = self.run(|c| c.is_ascii_digit());
-            match digits.node.parse() {
-                Ok(c) => out.push(c),
-                Err(_) if digits.node.is_empty() => return Err(self.expected("a coordinate")),
-                Err(_) => {
-                    let title = format!("no machine has a coordinate {}", digits.node);
-                    return Err(Diagnostic::error("E446", title).primary(digits.span, "here"));
-                }
-            }
+            out.push(self.small("a coordinate")?);
             if !self.take(',') {
                 self.expect(')', "`,` or `)` after a coordinate")?;
                 return Ok(out);

@@ -1,0 +1,138 @@
+//! Network files of ASTRA-sim's analytical backend: `topology`, `npus_count`, `bandwidth`, `latency`, a value a dimension,
+//! the innermost first.
+//!
+//! Owns those keys. Such a network is a hierarchy with a rate for each dimension and that simulator's rules of links:
+//! store and forward, whole nanoseconds, and a gigabyte of 2^30 bytes (TOPO-1, IO-3).
+
+use super::yaml::{Key, Kind, Node};
+use super::{MachineFile, Reader};
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics, Spanned};
+use kbc_ir::topology::{AXIS_NAMES, MAX_DEVICES, Shape, Topology};
+
+const KEYS: [&str; 4] = ["topology", "npus_count", "bandwidth", "latency"];
+/// Names of a dimension's topology, and the generators they are.
+const SHAPES: [(&str, fn(u32) -> Shape); 3] =
+    [("Ring", Shape::Ring), ("FullyConnected", Shape::Full), ("Switch", Shape::Switch)];
+
+/// Whether the keys of a file are those of a network.
+pub(super) fn is_one(keys: &[(Key, Node)]) -> bool {
+    keys.iter().any(|(k, _)| k.name == "npus_count" || k.name == "topology")
+}
+
+/// Reads a network.
+///
+/// # Errors
+/// E461 to E463 for keys and values, E443 for a network that is too large.
+pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineFile, Diagnostics> {
+    let mut found = Diagnostics::new();
+    keys.iter()
+        .filter(|(k, _)| !KEYS.contains(&k.name.as_str()))
+        .for_each(|(k, _)| found.push(reader.unknown(k, &KEYS)));
+    let mut columns: Vec<Vec<Spanned<String>>> = vec![];
+    for key in KEYS {
+        match keys.iter().find(|(k, _)| k.name == key) {
+            Some((_, node)) => columns.push(reader.column(key, node, &mut found)),
+            None => found.push(reader.missing(&reader.0.root, key, "a network")),
+        }
+    }
+    if found.has_errors() {
+        return Err(found.finish());
+    }
+    let dimensions = columns[0].len();
+    for (key, column) in KEYS.into_iter().zip(&columns).filter(|(_, c)| c.len() != dimensions) {
+        let title = format!("`{key}` has {} values, and `topology` {dimensions}", column.len());
+        let at = keys.iter().find(|(k, _)| k.name == key).map(|(k, _)| reader.0.span(k.number));
+        let d = Diagnostic::error("E462", title).help("every dimension has one of each");
+        found.push(at.into_iter().fold(d, |d, at| d.primary(at, "this key")));
+    }
+    let mut shapes = vec![];
+    for (name, size) in columns[0].iter().zip(&columns[1]) {
+        let known = SHAPES.iter().find(|s| s.0 == name.node);
+        let count = size.node.parse::<u32>().ok().filter(|n| (1..=MAX_DEVICES).contains(&u64::from(*n)));
+        if known.is_none() {
+            found.push(unknown(name));
+        }
+        if count.is_none() {
+            found.push(
+                Diagnostic::error("E462", format!("{} is no number of devices", size.node))
+                    .primary(size.span, format!("1 to {MAX_DEVICES}")),
+            );
+        }
+        shapes.extend(known.zip(count).map(|((_, shape), n)| shape(n)));
+    }
+    let mut rates = vec![];
+    for (bandwidth, latency) in columns[2].iter().zip(&columns[3]) {
+        let number = |v: &Spanned<String>, least: f64, unit: &str| {
+            let n = v.node.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= least);
+            n.ok_or_else(|| {
+                let title = format!("{} is not in {unit}", v.node);
+                Diagnostic::error("E462", title).primary(v.span, "a number is wanted here")
+            })
+        };
+        match (number(bandwidth, f64::MIN_POSITIVE, "GB/s"), number(latency, 0.0, "ns")) {
+            (Ok(b), Ok(l)) => rates.push(format!("{b} GiB/s, {l} ns")),
+            (b, l) => b.err().into_iter().chain(l.err()).for_each(|d| found.push(d)),
+        }
+    }
+    if found.has_errors() {
+        return Err(found.finish());
+    }
+    let shape = match &shapes[..] {
+        [one] => one.clone(),
+        _ => Shape::Hierarchy(shapes),
+    };
+    let Some(first) = rates.first() else {
+        return Err(reader.kind(&reader.0.root, "a network has at least one dimension").into());
+    };
+    let mut text = format!("{shape} {{ link: {first}; forward: store_and_forward; round: 1 ns");
+    // The innermost dimension is the last axis.
+    for (i, rate) in rates.iter().enumerate().filter(|(_, r)| *r != first) {
+        let Some(axis) = AXIS_NAMES.get(dimensions - 1 - i) else { continue };
+        text += &format!("; link {axis}: {rate}");
+    }
+    let written = Topology::parse_shape(&format!("{text} }}"), reader.0.file).map_err(|d| {
+        // Its place is one of the text made here.
+        Diagnostic { labels: vec![], ..d }.primary(reader.0.span(reader.0.root.number), "this network")
+    })?;
+    Ok(MachineFile {
+        file: reader.0.file,
+        shape: Some(Spanned::new(written.shape, reader.0.span(reader.0.root.number))),
+        settings: written.settings,
+        links: written.links,
+        perturb: None,
+    })
+}
+
+fn unknown(name: &Spanned<String>) -> Diagnostic {
+    let names = SHAPES.map(|s| s.0);
+    let help = match nearest(&name.node, names) {
+        Some(near) => format!("did you mean `{near}`? There are {}", names.join(", ")),
+        None => format!("there are {}", names.join(", ")),
+    };
+    Diagnostic::error("E462", format!("unknown topology `{}` of a dimension", name.node))
+        .primary(name.span, "not known")
+        .help(help)
+}
+
+impl Reader<'_> {
+    /// The single values of a list, or of one value alone.
+    fn column(&self, key: &str, node: &Node, found: &mut Diagnostics) -> Vec<Spanned<String>> {
+        let one = |node: &Node| match &node.kind {
+            Kind::Scalar(text) => Ok(Spanned::new(text.clone(), self.0.span(node.number))),
+            _ => Err(self.kind(node, &format!("`{key}` has a single value for each dimension"))),
+        };
+        let list = match &node.kind {
+            Kind::List(list) => list.iter().collect(),
+            _ => vec![node],
+        };
+        let mut out = vec![];
+        for value in list {
+            match one(value) {
+                Ok(v) => out.push(v),
+                Err(d) => found.push(d),
+            }
+        }
+        out
+    }
+}

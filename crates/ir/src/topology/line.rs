@@ -1,0 +1,305 @@
+//! One axis of a machine: what links the devices that differ in its coordinate alone.
+//!
+//! Owns the four kinds of axes (line, ring, complete, tree of switches), the numbers of their links and switches within
+//! a line, and the way along one. Numbers are computed and never stored. How axes make a machine is
+//! [`super::wiring`]'s.
+
+use super::{DeviceId, Direction};
+
+/// What links the devices of a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// Each with the next.
+    Line,
+    /// The last with the first as well; so many linked pairs (of two devices, one or two).
+    Ring {
+        /// Linked pairs of neighbours.
+        pairs: u32,
+    },
+    /// Everybody with everybody.
+    Full,
+    /// Switches: the devices are the leaves of a tree in which every inner node has so many children.
+    Tree {
+        /// Children of a switch.
+        arity: u32,
+        /// Levels of switches; a single switch is a tree of depth one.
+        depth: u32,
+    },
+}
+
+/// One axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Axis {
+    /// Coordinates along it.
+    pub size: u32,
+    /// What links them.
+    pub kind: Kind,
+    /// Distance of neighbours in the linear order of devices.
+    pub stride: u32,
+    /// Number of its first link.
+    pub base: u64,
+    /// Number of its first switch among the nodes of the machine.
+    pub relay: u32,
+}
+
+/// A place on an axis: a coordinate, or a switch of its line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Spot {
+    /// The line among those along the axis.
+    pub line: u32,
+    /// Node within the line: coordinates first, then switches, level by level.
+    pub node: u32,
+}
+
+impl Kind {
+    /// Linked pairs of neighbouring coordinates; none where there are no neighbours.
+    pub fn pairs(self, size: u32) -> u32 {
+        match self {
+            Kind::Line => size - 1,
+            Kind::Ring { pairs } => pairs,
+            Kind::Full | Kind::Tree { .. } => 0,
+        }
+    }
+
+    /// Switches of a line.
+    pub fn switches(self) -> u32 {
+        match self {
+            Kind::Tree { arity, depth } => (0..depth).map(|l| arity.pow(l)).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Directed links of a line of so many devices.
+    pub fn links(self, size: u32) -> u64 {
+        match self {
+            Kind::Line | Kind::Ring { .. } => 2 * u64::from(self.pairs(size)),
+            Kind::Full => u64::from(size) * u64::from(size - 1),
+            // Every node but the root has one up and one down.
+            Kind::Tree { .. } => 2 * (u64::from(size) + u64::from(self.switches()) - 1),
+        }
+    }
+}
+
+/// Level and number within it of a node of a tree's line, devices being level 0.
+pub(super) fn level(arity: u32, depth: u32, node: u32) -> (u32, u32) {
+    let (mut first, mut level) = (0, 0);
+    while level < depth {
+        let size = arity.pow(depth - level);
+        if node < first + size {
+            break;
+        }
+        first += size;
+        level += 1;
+    }
+    (level, node - first)
+}
+
+/// The node of a tree's line at a level.
+fn node(arity: u32, depth: u32, level: u32, number: u32) -> u32 {
+    (0..level).map(|l| arity.pow(depth - l)).sum::<u32>() + number
+}
+
+impl Axis {
+    /// Coordinate of a device.
+    pub fn coordinate(&self, device: u32) -> u32 {
+        device / self.stride % self.size
+    }
+
+    /// The line of a device among the lines along this axis.
+    fn line(&self, device: u32) -> u32 {
+        device / (self.stride * self.size) * self.stride + device % self.stride
+    }
+
+    /// Where a device is on this axis.
+    pub fn spot(&self, device: DeviceId) -> Spot {
+        Spot { line: self.line(device.0), node: self.coordinate(device.0) }
+    }
+
+    /// Where a switch of this axis is; none if the node is none of its switches.
+    pub fn switch(&self, node: u32, lines: u32) -> Option<Spot> {
+        let per = self.kind.switches();
+        let number = node.checked_sub(self.relay).filter(|n| *n < per * lines)?;
+        Some(Spot { line: number / per, node: self.size + number % per })
+    }
+
+    /// The node of the machine at a spot.
+    pub fn at(&self, spot: Spot) -> DeviceId {
+        DeviceId(match spot.node.checked_sub(self.size) {
+            Some(switch) => self.relay + spot.line * self.kind.switches() + switch,
+            None => {
+                let Spot { line, node } = spot;
+                line / self.stride * (self.stride * self.size) + node * self.stride + line % self.stride
+            }
+        })
+    }
+
+    /// Number of the link from a spot to the next, both of one line.
+    fn link(&self, line: u32, within: u64) -> u64 {
+        self.base + u64::from(line) * self.kind.links(self.size) + within
+    }
+
+    /// The neighbour on that side and the link to it, on lines and rings.
+    pub fn step(&self, spot: Spot, direction: Direction) -> Option<(u64, Spot)> {
+        let (c, pairs) = (spot.node, self.kind.pairs(self.size));
+        let wraps = matches!(self.kind, Kind::Ring { .. }) && pairs == self.size;
+        let (next, pair) = match direction {
+            _ if pairs == 0 => return None,
+            Direction::Plus if c + 1 < self.size => (c + 1, c),
+            Direction::Minus if c > 0 => (c - 1, c - 1),
+            // Around the wrap: the last pair joins the last coordinate with the first.
+            Direction::Plus if wraps => (0, c),
+            Direction::Minus if wraps => (self.size - 1, self.size - 1),
+            _ => return None,
+        };
+        let within = u64::from(pair) * 2 + u64::from(direction == Direction::Minus);
+        Some((self.link(spot.line, within), Spot { node: next, ..spot }))
+    }
+
+    /// The link to another coordinate of a complete axis.
+    fn across(&self, spot: Spot, to: u32) -> (u64, Spot) {
+        let (from, n) = (u64::from(spot.node), u64::from(self.size - 1));
+        let within = from * n + u64::from(to) - u64::from(to > spot.node);
+        (self.link(spot.line, within), Spot { node: to, ..spot })
+    }
+
+    /// The link from a node of a tree's line to the one above.
+    fn up(&self, spot: Spot, arity: u32, depth: u32) -> Option<(u64, Spot)> {
+        let (l, i) = level(arity, depth, spot.node);
+        let above = (l < depth).then(|| node(arity, depth, l + 1, i / arity))?;
+        Some((self.link(spot.line, u64::from(spot.node) * 2), Spot { node: above, ..spot }))
+    }
+
+    /// The link from the switch above a node down to it.
+    fn down(&self, below: Spot) -> (u64, Spot) {
+        (self.link(below.line, u64::from(below.node) * 2 + 1), below)
+    }
+
+    /// Everything that is linked with a spot, and the links there.
+    pub fn neighbours(&self, spot: Spot) -> Vec<(u64, Spot)> {
+        match self.kind {
+            Kind::Line | Kind::Ring { .. } => {
+                [Direction::Plus, Direction::Minus].into_iter().filter_map(|d| self.step(spot, d)).collect()
+            }
+            Kind::Full => (0..self.size).filter(|c| *c != spot.node).map(|c| self.across(spot, c)).collect(),
+            Kind::Tree { arity, depth } => {
+                let (l, i) = level(arity, depth, spot.node);
+                let child = |k: u32| Spot { node: node(arity, depth, l - 1, i * arity + k), ..spot };
+                let children = (0..if l > 0 { arity } else { 0 }).map(|k| self.down(child(k)));
+                self.up(spot, arity, depth).into_iter().chain(children).collect()
+            }
+        }
+    }
+
+    /// Ends and direction of a link of this axis: up a tree, and to the larger coordinate, is plus.
+    pub fn ends(&self, link: u64) -> (Spot, Spot, Direction) {
+        let per = self.kind.links(self.size).max(1);
+        let (line, within) = (((link - self.base) / per) as u32, (link - self.base) % per);
+        let spot = |node: u32| Spot { line, node };
+        let plus = |yes: bool| if yes { Direction::Plus } else { Direction::Minus };
+        match self.kind {
+            Kind::Line | Kind::Ring { .. } => {
+                let low = (within / 2) as u32;
+                let (low, high) = (spot(low), spot((low + 1) % self.size));
+                if within % 2 == 0 { (low, high, Direction::Plus) } else { (high, low, Direction::Minus) }
+            }
+            Kind::Full => {
+                let n = u64::from(self.size - 1);
+                let (from, rest) = ((within / n) as u32, (within % n) as u32);
+                let to = rest + u32::from(rest >= from);
+                (spot(from), spot(to), plus(to > from))
+            }
+            Kind::Tree { arity, depth } => {
+                let below = spot((within / 2) as u32);
+                let above = self.up(below, arity, depth).map_or(below, |u| u.1);
+                if within % 2 == 0 {
+                    (below, above, Direction::Plus)
+                } else {
+                    (above, below, Direction::Minus)
+                }
+            }
+        }
+    }
+
+    /// Level of a link: in a tree that of its upper end, otherwise 1.
+    pub fn level(&self, link: u64) -> u32 {
+        let Kind::Tree { arity, depth } = self.kind else { return 1 };
+        let within = (link - self.base) % self.kind.links(self.size).max(1);
+        level(arity, depth, (within / 2) as u32).0 + 1
+    }
+
+    /// Links of a level in one direction, in one line.
+    pub fn one_way(&self, level: u32) -> u64 {
+        match self.kind {
+            Kind::Tree { arity, depth } => u64::from(arity.pow((depth + 1).saturating_sub(level))),
+            _ => self.kind.links(self.size) / 2,
+        }
+    }
+
+    /// Levels of links.
+    pub fn levels(&self) -> u32 {
+        if let Kind::Tree { depth, .. } = self.kind { depth } else { 1 }
+    }
+
+    /// Hops between two coordinates, and on lines and rings the way the route goes. Of two ways around a ring that are
+    /// equally long the positive one; where a wrap of size two has two links, the way that the peer was written.
+    pub fn along(&self, from: u32, to: u32, hint: Option<Direction>) -> (u32, Direction) {
+        match self.kind {
+            _ if from == to => (0, Direction::Plus),
+            Kind::Full => (1, Direction::Plus),
+            Kind::Tree { arity, depth } => {
+                let common = (1..=depth).find(|l| from / arity.pow(*l) == to / arity.pow(*l));
+                (2 * common.unwrap_or(depth), Direction::Plus)
+            }
+            Kind::Line if to > from => (to - from, Direction::Plus),
+            Kind::Line => (from - to, Direction::Minus),
+            Kind::Ring { pairs } => {
+                let forward = (to + self.size - from) % self.size;
+                let backward = self.size - forward;
+                match (self.size, pairs) {
+                    (2, 2) => (1, hint.unwrap_or(Direction::Plus)),
+                    // A single link each way: the pair is (0, 1), so 1 -> 0 is its negative direction.
+                    (2, 1) if from == 1 => (1, Direction::Minus),
+                    _ if forward <= backward => (forward, Direction::Plus),
+                    _ => (backward, Direction::Minus),
+                }
+            }
+        }
+    }
+
+    /// The next link on the way to a coordinate; none at its end.
+    pub fn towards(&self, spot: Spot, to: u32, hint: Option<Direction>) -> Option<(u64, Spot)> {
+        if spot.node == to {
+            return None;
+        }
+        match self.kind {
+            Kind::Line | Kind::Ring { .. } => self.step(spot, self.along(spot.node, to, hint).1),
+            Kind::Full => Some(self.across(spot, to)),
+            Kind::Tree { arity, depth } => {
+                let (l, i) = level(arity, depth, spot.node);
+                if l > 0 && to / arity.pow(l) == i {
+                    let below = node(arity, depth, l - 1, to / arity.pow(l - 1));
+                    return Some(self.down(Spot { node: below, ..spot }));
+                }
+                self.up(spot, arity, depth)
+            }
+        }
+    }
+
+    /// Most hops between two of its coordinates.
+    pub fn diameter(&self) -> u32 {
+        match self.kind {
+            Kind::Line => self.size - 1,
+            Kind::Ring { .. } => self.size / 2,
+            Kind::Full => u32::from(self.size > 1),
+            Kind::Tree { depth, .. } => 2 * depth * u32::from(self.size > 1),
+        }
+    }
+
+    /// Most hops from a coordinate to another.
+    pub fn eccentricity(&self, coordinate: u32) -> u32 {
+        match self.kind {
+            Kind::Line => coordinate.max(self.size - 1 - coordinate),
+            _ => self.diameter(),
+        }
+    }
+}
