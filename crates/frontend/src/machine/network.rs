@@ -11,8 +11,10 @@ use kbc_diag::{Diagnostic, Diagnostics, Spanned};
 use kbc_ir::topology::{AXIS_NAMES, MAX_DEVICES, Shape, Topology};
 
 const KEYS: [&str; 4] = ["topology", "npus_count", "bandwidth", "latency"];
+/// A generator of one size.
+type Make = fn(u32) -> Shape;
 /// Names of a dimension's topology, and the generators they are.
-const SHAPES: [(&str, fn(u32) -> Shape); 3] =
+const SHAPES: [(&str, Make); 3] =
     [("Ring", Shape::Ring), ("FullyConnected", Shape::Full), ("Switch", Shape::Switch)];
 
 /// Whether the keys of a file are those of a network.

@@ -5,8 +5,8 @@
 //   pipe_barrier(PIPE_x)     within x
 //   pipe_barrier(PIPE_ALL)   all pipes; and what TWAITs before it have waited for
 // and between ranks only by pipe_barrier(PIPE_ALL), dsb, TNOTIFY - TWAIT, pipe_barrier(PIPE_ALL): a notify carries what
-// the last dsb found drained, a wait for v takes what the first v adds carried. TTEST orders nothing. That reads of others
-// are over is passed on by a notify without a fence: TWAIT and TNOTIFY follow each other on the scalar pipe.
+// the last dsb found drained, a wait for v takes what the first v adds carried. TTEST orders nothing. That accesses of
+// others are over is passed on by a notify without a fence: TWAIT and TNOTIFY follow each other on the scalar pipe.
 // Data moves at once; an access that is not ordered after what it conflicts with ends the run, whatever order ranks
 // happened to run in. One rank runs at a time.
 #include "standin/world.hpp"

@@ -9,8 +9,8 @@
 namespace standin {
 
 // For every agent (rank, pipe), how many of its instructions are known to be complete, with all they wrote visible; and
-// behind these once more how many are known to be over. A finished read cannot be undone, so whoever has heard of it
-// from anybody may write there; what was written must be heard of from its writer.
+// behind these once more how many are known to be over. What is over cannot be undone, so whoever has heard of it from
+// anybody may write there; who reads what was written must have heard of it from its writer.
 using Clock = std::vector<uint32_t>;
 
 inline int agent(int rank, int lane) { return rank * Lanes + lane; }
@@ -66,9 +66,10 @@ public:
         auto it = split(from);
         const auto stop = split(to);
         for (auto c = it; c != stop; ++c) {
-            if (c->second.written && !after(op, known, c->second.write)) return &c->second.write;
+            const size_t over = known.size() / 2;
+            if (c->second.written && !after(op, known, c->second.write, over)) return &c->second.write;
             for (const Op &r : c->second.reads) {
-                if (!after(op, known, r, known.size() / 2)) return &r;
+                if (!after(op, known, r, over)) return &r;
             }
         }
         Cell cell;
