@@ -29,13 +29,17 @@ fn collectives(p: u64, n: u64) -> Vec<(&'static str, CollKind, Option<usize>, St
 }
 
 fn machines(p: u64) -> Vec<String> {
-    let mut out: Vec<String> = ["ring", "mesh", "full"].iter().map(|s| format!("{s}({p})")).collect();
+    let mut out: Vec<String> =
+        ["ring", "mesh", "full", "switch"].iter().map(|s| format!("{s}({p})")).collect();
     for (a, b) in (2..p).filter(|a| p.is_multiple_of(*a)).map(|a| (a, p / a)) {
         out.extend(["torus", "mesh"].map(|s| format!("{s}({a}, {b})")));
         out.push(format!("torus({a}, {b}) {{ wrap2: 2 }}"));
     }
     if p == 8 {
-        out.push("torus(2, 2, 2)".into());
+        out.extend(
+            ["torus(2, 2, 2)", "hypercube(3)", "tree(2, 3)", "hierarchy(full(4), switch(2))"]
+                .map(String::from),
+        );
     }
     if p == 2 {
         out.push("ring(2) { wrap2: 2 }".into());

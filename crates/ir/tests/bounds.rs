@@ -47,7 +47,7 @@ fn disturb(topo: &mut Topology, random: &mut Random, symmetric: bool) {
 /// Bytes a nanosecond from a set of ranks to all other ranks, through devices that are no ranks: augmenting paths on
 /// a matrix.
 fn out(topo: &Topology, group: &[DeviceId], set: &[DeviceId]) -> f64 {
-    let n = topo.device_count();
+    let n = topo.node_count();
     let mut room = vec![vec![0.0f64; n + 2]; n + 2];
     for l in topo.links() {
         room[l.from.0 as usize][l.to.0 as usize] += l.rate.bandwidth / 1e9;
@@ -378,6 +378,12 @@ fn groups_among_relays_find_the_best_of_all_partitions() {
         ("torus(2, 4)", vec![0, 1, 2, 3]),
         ("ring(8)", vec![0, 2, 3, 6]),
         ("torus(2, 2, 2) wrap2", vec![0, 3, 5, 6]),
+        // Switches are relays as well.
+        ("switch(4)", vec![0, 1, 2, 3]),
+        ("switch(5)", vec![0, 2, 4]),
+        ("tree(2, 2)", vec![0, 1, 2, 3]),
+        ("hierarchy(switch(2), full(2))", vec![0, 1, 2, 3]),
+        ("hierarchy(mesh(2), switch(2))", vec![0, 1, 2, 3]),
     ] {
         for round in 0..6 {
             let mut topo = machine(shape);

@@ -298,6 +298,10 @@ fn symmetries_that_rates_leave() {
     assert_eq!(turns("ring(2) { wrap2: 2 }"), [true]);
     assert_eq!(turns("mesh(3, 1)"), [false, true]);
     assert_eq!(turns("full(5)"), [true]);
+    assert_eq!(turns("hierarchy(switch(4), tree(2, 2))"), [false, true]);
+    assert_eq!(turns("switch(4) { link +x: 1 GB/s, 2 ns }"), [true]);
+    assert_eq!(turns("switch(4) { link (0)->x.1#0: 1 GB/s, 2 ns }"), [false]);
+    assert_eq!(turns("hierarchy(full(2), switch(3)) { link (0,0)->x.1#0: 1 GB/s, 2 ns }"), [false, false]);
     // A direction may be slower everywhere; a single link breaks its own axis and the others.
     assert_eq!(turns("torus(3, 4) { link +x: 1 GB/s, 2 ns }"), [true, true]);
     assert_eq!(turns("torus(3, 4) { link (0,0)->(1,0): 1 GB/s, 2 ns }"), [false, false]);

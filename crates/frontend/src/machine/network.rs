@@ -17,9 +17,9 @@ type Make = fn(u32) -> Shape;
 const SHAPES: [(&str, Make); 3] =
     [("Ring", Shape::Ring), ("FullyConnected", Shape::Full), ("Switch", Shape::Switch)];
 
-/// Whether the keys of a file are those of a network.
+/// Whether the keys of a file are those of a network: one alone may be a slip.
 pub(super) fn is_one(keys: &[(Key, Node)]) -> bool {
-    keys.iter().any(|(k, _)| k.name == "npus_count" || k.name == "topology")
+    keys.iter().filter(|(k, _)| KEYS.contains(&k.name.as_str())).count() > 1
 }
 
 /// Reads a network.

@@ -3,6 +3,7 @@
 //! Owns the uses that addresses stand for and the rules by which they agree; which addresses there are is
 //! [`super::proof`]'s to find.
 
+use super::calls::gcd;
 use super::group::{Digit, FRACTION, Move};
 
 /// Part number `at` of `of` of a line.
@@ -31,10 +32,6 @@ pub(super) enum Use {
     Xor { sh: i32, mask: u64, cnt: u64, den: u64 },
     /// A run that stays: `num / den`, `cnt / den` long (`num` 1 where any in the piece).
     Stay { num: u64, cnt: u64, den: u64, piece: Piece },
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl Use {

@@ -355,15 +355,15 @@ impl Topology {
         self.own.iter().map(|(id, rate)| (*id, *rate))
     }
 
-    /// Gives every link from one device to another (two, around a doubled wrap) a rate of its own.
+    /// Gives every link from one node to another (two, around a doubled wrap) a rate of its own.
     ///
     /// # Errors
     /// E447 if there is no such link, E445 for a rate out of range.
     pub fn set_link(&mut self, from: DeviceId, to: DeviceId, rate: LinkRate) -> Result<(), Diagnostic> {
-        let n = self.device_count() as u32;
+        let n = self.node_count() as u32;
         if from.0 >= n || to.0 >= n {
-            let title = format!("device {} of {} does not exist", from.0.max(to.0), self.shape);
-            return Err(Diagnostic::error("E447", title).help(format!("it has devices 0 to {}", n - 1)));
+            let title = format!("node {} of {} does not exist", from.0.max(to.0), self.shape);
+            return Err(Diagnostic::error("E447", title).help(format!("it has nodes 0 to {}", n - 1)));
         }
         let links = self.links_between(from, to);
         if links.is_empty() {
