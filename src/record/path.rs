@@ -49,7 +49,12 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
                 Cause::Queue(_) | Cause::Latency(_) => under_way && !back,
                 Cause::Service(_) => under_way,
                 Cause::Work(_) => matches!(before.cause, Cause::UnitQueue(_)),
-                Cause::UnitQueue(_) | Cause::Fence | Cause::Late | Cause::Endpoint => false,
+                Cause::UnitQueue(_)
+                | Cause::Fence
+                | Cause::Late
+                | Cause::Launch
+                | Cause::Acknowledged
+                | Cause::Endpoint => false,
             };
             if same && goes_on {
                 part.steps.end = i + 1;
@@ -110,7 +115,7 @@ pub fn fold<K: PartialEq>(keys: &[K]) -> Vec<Fold> {
 }
 
 /// The sums of a path by what the time went into, with their names, largest shares not first but in this order.
-pub fn totals(timing: &Timing) -> [(&'static str, f64); 7] {
+pub fn totals(timing: &Timing) -> [(&'static str, f64); 9] {
     let Breakdown {
         late_ns,
         endpoint_ns,
@@ -120,6 +125,8 @@ pub fn totals(timing: &Timing) -> [(&'static str, f64); 7] {
         unit_queue_ns,
         work_ns,
         fence_ns,
+        launch_ns,
+        acknowledged_ns,
     } = timing.breakdown();
     [
         ("latency", latency_ns),
@@ -129,6 +136,8 @@ pub fn totals(timing: &Timing) -> [(&'static str, f64); 7] {
         ("fences", fence_ns),
         ("endpoints", endpoint_ns),
         ("late starts", late_ns),
+        ("launch", launch_ns),
+        ("acknowledgements", acknowledged_ns),
     ]
 }
 

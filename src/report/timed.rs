@@ -69,6 +69,7 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
             let s = &path[i];
             let (kind, cause) = match s.cause {
                 Cause::Late => ("late", "starts late".into()),
+                Cause::Launch => ("launch", "launch".into()),
                 Cause::Endpoint => ("endpoint", "endpoint of a message".into()),
                 Cause::Queue(l) => ("queue", format!("waits for link {}", scene.link(l))),
                 Cause::Latency(l) => ("latency", format!("latency of link {}", scene.link(l))),
@@ -76,6 +77,7 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
                 Cause::UnitQueue(u) => ("unit_queue", format!("waits for {}", u.name())),
                 Cause::Work(u) => ("work", u.name().into()),
                 Cause::Fence => ("fence", "fence".into()),
+                Cause::Acknowledged => ("acknowledged", "acknowledgement of a transfer".into()),
             };
             let words_of = scene.ops.get(s.op as usize);
             out.push(StepReport {

@@ -230,3 +230,110 @@ fn who_is_not_there_is_an_error() {
     let e = perturbed(&topo, &perturb(vec![], vec![slow_links("y", 2.0)]), 1).unwrap_err();
     assert_eq!(e.code, "E447");
 }
+
+#[test]
+fn a_flit_is_paid_where_the_message_is_slowest_whole_or_not() {
+    // HARDWARE.md 1.3: first flit, then all but the last at the bottleneck, then the last one.
+    let topo = machine("mesh(4) { link: 10 GB/s, 100 ns; link (1)->(2): 4 GB/s, 30 ns }");
+    for elements in [1u64, 63, 64, 65, 96, 1000] {
+        let body = "        if r == 0\n          put v -> (3) : @w[0]\n          fence.release\n          notify (3) : @s[0]\n        \
+                    if r == 3\n          wait @s[0] >= call + 1\n          fence.acquire\n";
+        let (bytes, flit) = (4 * elements, 256);
+        let flits = bytes.div_ceil(flit);
+        let want = 230.0 + ((flits - 1) * flit) as f64 / 4.0 + (bytes - (flits - 1) * flit) as f64 / 4.0;
+        let s = parse(&one_region(4, elements, 1, 1, body));
+        assert_eq!(time(&s, &topo).ns, want, "{elements}");
+        // Alone, it makes no difference when the bytes are charged.
+        let drain =
+            machine("mesh(4) { link: 10 GB/s, 100 ns; forward: drain; link (1)->(2): 4 GB/s, 30 ns }");
+        let t = time(&s, &drain);
+        assert_eq!(t.ns, want, "{elements}");
+        contiguous(&t);
+    }
+}
+
+#[test]
+fn a_message_that_waited_drains_whole() {
+    // The second message waits 400 ns for the first link. Cut through, its tail then is as far behind as the bytes; a
+    // slower link before the wait makes the difference.
+    let body = "        if r == 0\n          put v -> (2) : @w[0]\n          fence.release\n          notify (2) : @s[0]\n        \
+                if r == 1\n          put v -> (2) : @w[1]\n          fence.release\n          notify (2) : @s[1]\n        \
+                if r == 2\n          wait @s[0] >= call + 1\n          fence.acquire\n          wait @s[1] >= call + 1\n          fence.acquire\n";
+    let s = parse(&one_region(3, 1000, 2, 2, body));
+    let rates = "link: 10 GB/s, 100 ns; link (0)->(1): 5 GB/s, 100 ns";
+    let cut = time(&s, &machine(&format!("mesh(3) {{ {rates} }}")));
+    let drain = time(&s, &machine(&format!("mesh(3) {{ {rates}; forward: drain }}")));
+    // At the second link at 100, which is free at 400: 300 of the 800 ns behind its head are over then.
+    assert_eq!(cut.ns, 400.0 + 100.0 + 500.0);
+    assert_eq!(drain.ns, 400.0 + 100.0 + 800.0);
+    contiguous(&cut);
+    contiguous(&drain);
+    assert_eq!(drain.breakdown().service_ns, 800.0);
+}
+
+#[test]
+fn every_rank_starts_a_launch_later() {
+    let s = parse(&ring(4, 4000));
+    let plain = time(&s, &machine("ring(4) { link: 10 GB/s, 100 ns }"));
+    let mut topo = machine("ring(4) { link: 10 GB/s, 100 ns; launch: 250 ns }");
+    let t = time(&s, &topo);
+    assert_eq!(t.ns, plain.ns + 250.0);
+    assert_eq!((t.path[0].cause, t.breakdown().launch_ns), (Cause::Launch, 250.0));
+    contiguous(&t);
+    topo.set_pace(DeviceId(2), Pace { late_ns: 1e6, ..Pace::NORMAL }).unwrap();
+    let late = time(&s, &topo);
+    assert_eq!((late.breakdown().launch_ns, late.breakdown().late_ns), (250.0, 1e6));
+    contiguous(&late);
+}
+
+/// One stream multiplies, the other one adds: 2 x 16^3 operations at 1 a ns, 1024 bytes at 1 a ns.
+const TWO_UNITS: &str = "kir 1
+module @m
+mesh tp 2
+schedule calls any
+buffer %a : f32[16, 16] hbm temp
+buffer %b : f32[16, 16] hbm temp
+buffer %x : f32[256] hbm temp
+buffer %y : f16[256] hbm temp
+region @c local
+  role all
+    stream one
+      matmul %b = %a, %a
+    stream two
+      cast %y = %x
+";
+
+#[test]
+fn arithmetic_and_vector_work_may_share_a_slot() {
+    let s = parse(TWO_UNITS);
+    let rates = "device: 1 GFLOP/s, 1000 TB/s; vector: 1 GB/s";
+    let own = time(&s, &machine(&format!("ring(2) {{ {rates} }}")));
+    assert!((own.ns - 8192.0).abs() < 1.0, "{}", own.ns);
+    let shared = time(&s, &machine(&format!("ring(2) {{ {rates}; compute: shared }}")));
+    assert!((shared.ns - (8192.0 + 1024.0)).abs() < 1.0, "{}", shared.ns);
+    assert!(shared.breakdown().unit_queue_ns > 1000.0, "{:?}", shared.path);
+    contiguous(&shared);
+}
+
+#[test]
+fn transfers_of_a_device_wait_for_its_channel_until_they_are_acknowledged() {
+    // Two puts of 400 ns each to different neighbours, 100 ns away.
+    let body = "        if r == 0\n          put v -> (1) : @w[0]\n          put v -> (3) : @w[0]\n          fence.release\n          \
+                notify (1) : @s[0]\n          notify (3) : @s[0]\n        if r mod 2 == 1\n          \
+                wait @s[0] >= call + 1\n          fence.acquire\n";
+    let s = parse(&one_region(4, 1000, 1, 1, body));
+    let free = time(&s, &machine("ring(4) { link: 10 GB/s, 100 ns }"));
+    assert_eq!(free.ns, 500.0);
+    let one = time(&s, &machine("ring(4) { link: 10 GB/s, 100 ns; dma: 1 }"));
+    assert_eq!(one.ns, 500.0 + 100.0 + 500.0);
+    assert_eq!(one.breakdown().acknowledged_ns, 100.0);
+    contiguous(&one);
+    assert_eq!(time(&s, &machine("ring(4) { link: 10 GB/s, 100 ns; dma: 2 }")).ns, 500.0);
+    // Reading has a channel of its own, held until the data is there.
+    let body = "        if r == 0\n          get v <- (1) : @w[0]\n          get v <- (3) : @w[0]\n          put v -> (1) : @w[1]\n          \
+                fence.complete\n";
+    let s = parse(&one_region(4, 1000, 2, 1, body));
+    let t = time(&s, &machine("ring(4) { link: 10 GB/s, 100 ns; dma: 1 }"));
+    assert_eq!(t.ns, 2.0 * (100.0 + 500.0));
+    contiguous(&t);
+}

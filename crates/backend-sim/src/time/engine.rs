@@ -6,10 +6,9 @@
 
 use super::agenda::Item;
 use super::clock::Time;
-use super::log::{FENCE, Last, Log, MORE, Record, WORK};
+use super::log::{Last, Log, MORE, Record};
 use super::setup::Setup;
 use super::state::{Carrier, Doing, Extra, Message, NONE, State, Trip};
-use super::work::{self, Unit};
 use super::{MessageKind, Observer};
 use kbc_ir::topology::{Direction, LinkId};
 use kbc_ir::walk::{Brief, Fault};
@@ -23,7 +22,7 @@ pub(super) struct Engine<'a, 'p, 'o> {
     /// Told what happens, by the functions of [`super::hooks`].
     pub(super) observer: Option<&'o mut dyn Observer>,
     /// It wants to be told of every operation and hop.
-    detail: bool,
+    pub(super) detail: bool,
     /// Threads that can go on now; empty between steps.
     ready: Vec<u32>,
 }
@@ -125,7 +124,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     }
 
     /// Something happens at a time.
-    fn at(&mut self, time: Time, item: Item) {
+    pub(super) fn at(&mut self, time: Time, item: Item) {
         let s = &mut self.state;
         if time == s.now {
             s.soon.push(Reverse(item));
@@ -185,27 +184,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         self.at(end, item);
     }
 
-    /// Gives a thread the units it asked for.
-    fn grant_units(&mut self, thread: u32) {
-        let s = &mut self.state;
-        let (op, times) = s.asked[thread as usize];
-        let place = self.setup.place(thread) as usize;
-        let behind = if self.detail { s.units[place].behind(s.now, &times) } else { None };
-        let (start, end, unit) = s.units[place].work(s.now, &times);
-        let worked = &mut s.worked[place];
-        *worked = *worked + end.since(start);
-        let last = s.threads[thread as usize].last;
-        let what = WORK - Unit::ALL.iter().position(|u| *u == unit).unwrap_or(0) as u32;
-        let record = self.record(last, Record { start, end, back: 0, thread, op, what });
-        self.state.threads[thread as usize].last = record;
-        self.later(end, thread);
-        if self.observer.is_some() {
-            self.tell_work(thread, (start, end, unit), behind);
-        }
-    }
-
     /// Adds a record that was possible after another one.
-    fn record(&mut self, before: Last, record: Record) -> Last {
+    pub(super) fn record(&mut self, before: Last, record: Record) -> Last {
         if !self.setup.path {
             return before;
         }
@@ -220,7 +200,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     }
 
     /// A thread goes on at a time.
-    fn later(&mut self, time: Time, thread: u32) {
+    pub(super) fn later(&mut self, time: Time, thread: u32) {
         let sequence = self.state.threads[thread as usize].sequence;
         self.at(time, Item::new(thread, sequence, NONE));
     }
@@ -236,6 +216,10 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let m = s.messages[place as usize];
         s.messages[place as usize].thread = NONE;
         s.free.push(place);
+        if m.to == NONE {
+            return self.free_channel(m.counter, m.op, m.last);
+        }
+        let s = &mut self.state;
         let now = s.now;
         s.delivered += 1;
         let from = match m.kind {
@@ -262,6 +246,13 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
         if self.observer.is_some() {
             self.tell_delivered(&m, place);
+        }
+        if self.state.channels.is_some() && from != to {
+            match m.kind {
+                MessageKind::Put => self.acknowledge(&m, from, to),
+                MessageKind::Reply => self.free_channel(m.thread, m.op, cause),
+                MessageKind::Notify | MessageKind::Request => {}
+            }
         }
         match m.kind {
             MessageKind::Put | MessageKind::Notify => {
@@ -372,14 +363,30 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             s.extra[place as usize] = extra;
         }
         let item = Item::new(m.thread, sequence, place);
-        if m.link != NONE && self.setup.endpoint == Time::ZERO {
+        let device = self.setup.place(m.thread);
+        let enters = match (&mut s.channels, self.setup.ops[m.op as usize].channel) {
+            (Some(channels), Some(way)) if m.kind != MessageKind::Reply && m.link != NONE => {
+                channels.enter(device, way, item)
+            }
+            _ => true,
+        };
+        if enters {
+            self.leaves(item);
+        }
+        place
+    }
+
+    /// A message asks for its first link.
+    pub(super) fn leaves(&mut self, item: Item) {
+        let s = &mut self.state;
+        let linked = s.messages[item.message() as usize].link != NONE;
+        if linked && self.setup.endpoint == Time::ZERO {
             s.requests.push(item);
         } else {
-            let endpoint = if m.link != NONE { self.setup.endpoint } else { Time::ZERO };
+            let endpoint = if linked { self.setup.endpoint } else { Time::ZERO };
             let time = s.now + endpoint;
             self.at(time, item);
         }
-        place
     }
 
     /// Sends a message of a thread; its place and which of the thread's requests it is.
@@ -651,47 +658,5 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             let cause = s.threads[thread as usize].last;
             self.signal(peer as u32, counter, cause);
         }
-    }
-
-    /// A thread does a fence; whether it can go on at once.
-    fn fence(&mut self, thread: u32, op: u32) -> bool {
-        let fence = self.setup.fence;
-        self.state.fenced = true;
-        if fence == Time::ZERO {
-            return true;
-        }
-        let (start, last) = (self.state.now, self.state.threads[thread as usize].last);
-        let end = start + fence;
-        let record = self.record(last, Record { start, end, back: 0, thread, op, what: FENCE });
-        let t = &mut self.state.threads[thread as usize];
-        t.doing = Doing::Busy;
-        t.last = record;
-        self.later(end, thread);
-        false
-    }
-
-    /// A thread asks for the units of an operation; whether it needs none.
-    fn work(&mut self, thread: u32, act: &Brief<'p>, op: u32) -> Result<bool, Fault> {
-        let s = &mut self.state;
-        let free = s.units.is_empty();
-        if free && s.seen[op as usize] {
-            return Ok(true);
-        }
-        let rank = self.setup.rank(thread);
-        let amounts = work::amounts(self.setup.program, act, rank)?;
-        for (needed, amount) in s.needed.iter_mut().zip(amounts) {
-            *needed |= amount > 0;
-        }
-        s.seen[op as usize] |= amounts != [0; 3];
-        let times = s.rates.times(rank, &amounts);
-        if free || times == [Time::ZERO; 3] {
-            return Ok(true);
-        }
-        s.asked[thread as usize] = (op, times);
-        let t = &mut s.threads[thread as usize];
-        let sequence = t.sequence;
-        t.sequence += 1;
-        s.requests.push(Item::new(thread, sequence, NONE));
-        Ok(false)
     }
 }

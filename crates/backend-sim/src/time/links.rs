@@ -46,16 +46,16 @@ struct Class {
 /// How messages pass links, where that is not cut-through in exact times.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
-    store: bool,
+    forward: Forward,
     round: Option<Time>,
 }
 
 impl Rules {
     /// None for the default.
     fn of(settings: &Settings) -> Option<Rules> {
-        let store = settings.forward() == Forward::StoreAndForward;
+        let forward = settings.forward();
         let round = settings.round_ns().map(Time::from_ns);
-        (store || round.is_some()).then_some(Rules { store, round })
+        (forward != Forward::CutThrough || round.is_some()).then_some(Rules { forward, round })
     }
 
     fn rounded(self, t: Time) -> Time {
@@ -63,7 +63,8 @@ impl Rules {
     }
 
     /// As [`Links::pass`]. `service` is how long the bytes take on this link. A message comes out whole: its tail is
-    /// with its head where it is stored, and otherwise as far behind as the slowest link so far puts it.
+    /// with its head where it is stored, and otherwise as far behind as the slowest link so far puts it, less what it
+    /// caught up while the head waited, unless it drains at its end.
     fn pass(self, link: &mut Link, at: Time, lag: Time, latency: Time, service: Time) -> Passage {
         let start = at.max(link.free);
         let hold = self.rounded(service);
@@ -72,11 +73,11 @@ impl Rules {
         link.busy = link.busy + hold;
         let waited = start.since(at);
         link.waited = link.waited + waited;
-        let (head, lag) = if self.store {
-            (whole, Time::ZERO)
-        } else {
-            let head = self.rounded(latency);
-            (head, whole.since(head).max(lag.since(waited)))
+        let head = self.rounded(latency);
+        let (head, lag) = match self.forward {
+            Forward::StoreAndForward => (whole, Time::ZERO),
+            Forward::CutThrough => (head, whole.since(head).max(lag.since(waited))),
+            Forward::Drain => (head, whole.since(head).max(lag)),
         };
         // Rounded times could let a message overtake the one before it.
         let head = (start + head).max(link.last);

@@ -12,6 +12,11 @@ pub(super) const FENCE: u32 = u32::MAX;
 /// `what` of local work on a unit: this minus the unit's place. Links have smaller numbers ([`super::links`]).
 pub(super) const WORK: u32 = u32::MAX - 1;
 
+/// `what` of the way back of an acknowledgement.
+pub(super) const ACK: u32 = u32::MAX - 16;
+/// Links have numbers below this.
+pub(super) const LINKS: u32 = u32::MAX - 64;
+
 /// A step: it was possible from the end of the step before it on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
@@ -25,7 +30,7 @@ pub(super) struct Record {
     pub(super) thread: u32,
     /// The operation, with [`MORE`].
     pub(super) op: u32,
-    /// A link, [`FENCE`] or [`WORK`].
+    /// A link, [`FENCE`], [`WORK`] or [`ACK`].
     pub(super) what: u32,
 }
 

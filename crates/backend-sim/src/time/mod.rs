@@ -8,10 +8,12 @@
 //! a fixed size.
 
 mod agenda;
+mod channels;
 mod clock;
 mod engine;
 mod hooks;
 mod links;
+mod local;
 mod log;
 mod observe;
 mod path;
@@ -211,6 +213,9 @@ fn fault(schedule: &Schedule, f: &Fault) -> Diagnostics {
 fn orbits(program: &Program<'_>, setup: &Setup<'_>) -> Result<Orbits, String> {
     if setup.doubled {
         return Err("devices have two links to the same neighbour".into());
+    }
+    if setup.topo.settings().dma.is_some() {
+        return Err("transfers wait for channels of their device".into());
     }
     let calls = u64::from(setup.calls);
     let carries = |stride, size, xor| setup.topo.carries(stride, size, xor);

@@ -6,7 +6,7 @@
 
 use super::clock::Time;
 use super::engine::Engine;
-use super::log::{FENCE, Last, Log, MORE, Record, WORK};
+use super::log::{ACK, FENCE, LINKS, Last, Log, MORE, Record, WORK};
 use super::report::{Cause, Step};
 use super::setup::Setup;
 use super::state::State;
@@ -102,7 +102,7 @@ fn again<'p>(setup: &Setup<'p>, marks: &mut Vec<State<'p>>, at: u64) -> Result<L
 /// A link on the way of a message.
 struct Hop {
     link: LinkId,
-    /// Nanoseconds that the head waited for it.
+    /// Nanoseconds that the head waited for it and the tail caught up.
     queued: f64,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
     let mut out: Vec<Step> = vec![];
     let mut at = Time::ZERO;
     let mut hops: Vec<Hop> = vec![];
-    let store = setup.topo.settings().forward() == Forward::StoreAndForward;
+    let forward = setup.topo.settings().forward();
     for (i, (r, turn)) in chain.iter().enumerate() {
         let op = r.op & !MORE;
         let info = &setup.ops[op as usize];
@@ -133,16 +133,19 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
         if i == 0 {
             // Nothing comes before a rank's start.
             let start = setup.start(setup.turned(*turn, setup.rank(r.thread))).min(r.start);
-            push(Cause::Late, at, start);
+            let launched = setup.launch.min(start);
+            push(Cause::Launch, at, launched);
+            push(Cause::Late, launched, start);
             at = start;
         }
-        if r.what < WORK - Unit::ALL.len() as u32 + 1 && hops.is_empty() {
+        if r.what < LINKS && hops.is_empty() {
             let ready = (at + setup.endpoint).min(r.start);
             push(Cause::Endpoint, at, ready);
             at = ready;
         }
         match r.what {
             FENCE => push(Cause::Fence, r.start, r.end),
+            ACK => push(Cause::Acknowledged, r.start, r.end),
             what if what > WORK - Unit::ALL.len() as u32 => {
                 let unit = Unit::ALL[(WORK - what) as usize];
                 push(Cause::UnitQueue(unit), at, r.start);
@@ -150,9 +153,10 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
             }
             link => {
                 let link = setup.link(*turn, LinkId(link));
-                hops.push(Hop { link, queued: r.start.since(at).ns() });
+                let queued = if forward == Forward::Drain { 0.0 } else { r.start.since(at).ns() };
+                hops.push(Hop { link, queued });
                 push(Cause::Queue(link), at, r.start);
-                if store {
+                if forward == Forward::StoreAndForward {
                     let latency = Time::from_ns(setup.topo.rate(link).latency_ns);
                     let head = (r.start + latency).min(r.end);
                     push(Cause::Latency(link), r.start, head);

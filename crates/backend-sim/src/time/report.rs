@@ -88,8 +88,10 @@ pub struct RankUse {
 /// What a step of the critical path is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Cause {
-    /// The rank starts later than time 0.
+    /// The rank starts later than the others.
     Late,
+    /// From the common start to the first operation.
+    Launch,
     /// What a rank needs before it sends a message, and at its end.
     Endpoint,
     /// A message waits until earlier ones are on a link.
@@ -104,6 +106,8 @@ pub enum Cause {
     Work(Unit),
     /// A fence.
     Fence,
+    /// The acknowledgement of a transfer is on its way back, for whose channel another one waits.
+    Acknowledged,
 }
 
 /// A step of the critical path.
@@ -134,6 +138,8 @@ pub struct Step {
 pub struct Breakdown {
     /// Late starts.
     pub late_ns: f64,
+    /// The launch.
+    pub launch_ns: f64,
     /// Endpoints of messages.
     pub endpoint_ns: f64,
     /// Waiting for links.
@@ -148,6 +154,8 @@ pub struct Breakdown {
     pub work_ns: f64,
     /// Fences.
     pub fence_ns: f64,
+    /// Acknowledgements.
+    pub acknowledged_ns: f64,
 }
 
 impl Timing {
@@ -157,6 +165,7 @@ impl Timing {
         for s in &self.path {
             *match s.cause {
                 Cause::Late => &mut out.late_ns,
+                Cause::Launch => &mut out.launch_ns,
                 Cause::Endpoint => &mut out.endpoint_ns,
                 Cause::Queue(_) => &mut out.queue_ns,
                 Cause::Latency(_) => &mut out.latency_ns,
@@ -164,6 +173,7 @@ impl Timing {
                 Cause::UnitQueue(_) => &mut out.unit_queue_ns,
                 Cause::Work(_) => &mut out.work_ns,
                 Cause::Fence => &mut out.fence_ns,
+                Cause::Acknowledged => &mut out.acknowledged_ns,
             } += s.end_ns - s.start_ns;
         }
         out

@@ -1,6 +1,7 @@
 //! What does not change during a simulation: program, machine, and a table of the schedule's operations.
 
 use super::TimeOptions;
+use super::channels::Way;
 use super::clock::Time;
 use super::log::{KEPT, Last};
 use super::queues::Tally;
@@ -20,6 +21,8 @@ pub(super) struct OpInfo {
     pub(super) span: Span,
     /// The way its peer is written (LANGUAGE.md 2.2).
     pub(super) hint: Option<Direction>,
+    /// The DMA channel that it needs, on machines that limit them.
+    pub(super) channel: Option<Way>,
 }
 
 /// A simulation before it starts.
@@ -38,6 +41,8 @@ pub(super) struct Setup<'p> {
     pub(super) fence: Time,
     /// What a rank needs before each of its messages, and once at its end.
     pub(super) endpoint: Time,
+    /// From the common start to the first operation of a rank that is not late.
+    pub(super) launch: Time,
     /// Bytes of a notify that travels alone, and of the request of a get.
     pub(super) signal_bytes: u64,
     /// There are devices with two links to the same neighbour: two ways to go.
@@ -110,6 +115,7 @@ impl<'p> Setup<'p> {
             ops,
             fence: Time::from_ns(settings.fence_ns()),
             endpoint: Time::from_ns(settings.endpoint_ns()),
+            launch: Time::from_ns(settings.launch_ns()),
             // A part of a byte takes as long as a byte.
             signal_bytes: settings.signal_bytes().ceil() as u64,
             doubled,
@@ -125,7 +131,7 @@ impl<'p> Setup<'p> {
 
     /// When a rank starts.
     pub(super) fn start(&self, rank: u64) -> Time {
-        Time::from_ns(self.topo.pace(self.device(rank)).late_ns)
+        self.launch + Time::from_ns(self.topo.pace(self.device(rank)).late_ns)
     }
 
     /// The device that a rank runs on.
@@ -249,7 +255,12 @@ fn collect(list: &[SStmt], region: &Region, id: RegionId, out: &mut Vec<OpInfo>)
                     _ => None,
                 };
                 let hint = peer.and_then(|p| hint(p, region));
-                out.push(OpInfo { name: op.word(), region: id, span: *span, hint });
+                let channel = match op {
+                    SOp::Put { .. } => Some(Way::Write),
+                    SOp::Get { .. } => Some(Way::Read),
+                    _ => None,
+                };
+                out.push(OpInfo { name: op.word(), region: id, span: *span, hint, channel });
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::MessageKind;
 pub(super) use super::agenda::NONE;
 use super::agenda::{Agenda, Item};
+use super::channels::Channels;
 use super::clock::Time;
 use super::links::Links;
 use super::log::Last;
@@ -66,7 +67,8 @@ pub(super) struct Message {
     pub(super) thread: u32,
     pub(super) sequence: u32,
     pub(super) op: u32,
-    /// The place of the rank it goes to, and the element that takes the rank there to it.
+    /// The place of the rank it goes to, and the element that takes the rank there to it. [`NONE`] of an
+    /// acknowledgement, whose counter is the thread it comes back to.
     pub(super) to: u32,
     pub(super) turn: u16,
     /// Counter that it adds to, or [`NONE`]; of a reply, who sends it.
@@ -146,6 +148,8 @@ pub(super) struct State<'p> {
     /// Places in `trips` that are free.
     pub(super) free_trips: Vec<u32>,
     pub(super) links: Links,
+    /// Where devices have a limited number.
+    pub(super) channels: Option<Channels>,
     pub(super) rates: Rates,
     /// Of each rank; empty where no unit takes time.
     pub(super) units: Vec<Units>,
@@ -235,8 +239,13 @@ impl<'p> State<'p> {
             trips: vec![],
             free_trips: vec![],
             links: Links::new(setup.topo),
+            channels: setup.topo.settings().dma.map(|most| Channels::new(most, ranks)),
             rates,
-            units: if works { vec![Units::default(); ranks] } else { vec![] },
+            units: if works {
+                vec![Units::new(setup.topo.settings().shares_compute()); ranks]
+            } else {
+                vec![]
+            },
             asked: if works { vec![(0, [Time::ZERO; 3]); count] } else { vec![] },
             worked: if works { vec![Time::ZERO; ranks] } else { vec![] },
             ways: Ways::new(setup.doubled),

@@ -119,29 +119,52 @@ impl Rates {
     }
 }
 
-/// The units of one device: from when on each is free.
+/// The units of one device: from when on each is free. Arithmetic and vector work may share a slot.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Units([Time; 3]);
+pub(super) struct Units {
+    free: [Time; 3],
+    shared: bool,
+}
 
 impl Units {
+    /// Free units.
+    pub(super) fn new(shared: bool) -> Units {
+        Units { free: [Time::ZERO; 3], shared }
+    }
+
+    /// How long an operation holds each unit: a shared slot as long as any part of it is used.
+    fn held(&self, times: &[Time; 3]) -> [Time; 3] {
+        let [arithmetic, memory, vector] = *times;
+        let slot = arithmetic.max(vector);
+        if self.shared { [slot, memory, slot] } else { *times }
+    }
+
     /// The unit that an operation that comes at `at` would have to wait for.
     pub(super) fn behind(&self, at: Time, times: &[Time; 3]) -> Option<Unit> {
-        let late =
-            self.0.iter().zip(times).zip(Unit::ALL).filter(|((free, t), _)| **t > Time::ZERO && **free > at);
-        late.max_by_key(|((free, _), _)| **free).map(|(_, unit)| unit)
+        // Of a shared slot, the unit that the operation uses.
+        let late = self
+            .free
+            .iter()
+            .zip(self.held(times))
+            .zip(times)
+            .zip(Unit::ALL)
+            .filter(|(((free, held), own), _)| *held > Time::ZERO && **own > Time::ZERO && **free > at);
+        late.max_by_key(|(((free, _), _), _)| **free).map(|(_, unit)| unit)
     }
 
     /// An operation that comes at `at`: starts when all units that it needs are free, holds each as long as it needs
     /// it. Start, end, and the unit that takes longest.
     pub(super) fn work(&mut self, at: Time, times: &[Time; 3]) -> (Time, Time, Unit) {
-        let needed = |t: &&Time| **t > Time::ZERO;
-        let free = self.0.iter().zip(times).filter(|(_, t)| needed(t)).map(|(free, _)| *free);
-        let start = free.fold(at, Time::max);
-        let mut longest = (Time::ZERO, Unit::Arithmetic);
-        for ((free, time), unit) in self.0.iter_mut().zip(times).zip(Unit::ALL) {
-            if *time > Time::ZERO {
-                *free = start + *time;
+        let held = self.held(times);
+        let busy = self.free.iter().zip(held).filter(|(_, t)| *t > Time::ZERO).map(|(free, _)| *free);
+        let start = busy.fold(at, Time::max);
+        for (free, time) in self.free.iter_mut().zip(held) {
+            if time > Time::ZERO {
+                *free = start + time;
             }
+        }
+        let mut longest = (Time::ZERO, Unit::Arithmetic);
+        for (time, unit) in times.iter().zip(Unit::ALL) {
             if *time > longest.0 {
                 longest = (*time, unit);
             }

@@ -31,8 +31,10 @@ pub struct DeviceRate {
 pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
 
 /// Names of the settings, in the order they are printed.
-pub const SETTING_NAMES: [&str; 9] =
-    ["link", "device", "vector", "fence", "signal", "wrap2", "forward", "round", "endpoint"];
+pub const SETTING_NAMES: [&str; 12] = [
+    "link", "device", "vector", "fence", "signal", "wrap2", "forward", "round", "endpoint", "launch",
+    "compute", "dma",
+];
 
 /// How a message goes on at the end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -41,17 +43,38 @@ pub enum Forward {
     CutThrough,
     /// With its last byte: every link costs latency and bytes.
     StoreAndForward,
+    /// At once, and the whole message drains over the slowest link of its way at its end: waiting on the way does not let
+    /// its tail catch up (HARDWARE.md 1.3).
+    Drain,
 }
 
 impl Forward {
-    /// Both, by name.
-    pub const ALL: [(&'static str, Forward); 2] =
-        [("cut_through", Forward::CutThrough), ("store_and_forward", Forward::StoreAndForward)];
+    /// All, by name.
+    pub const ALL: [(&'static str, Forward); 3] = [
+        ("cut_through", Forward::CutThrough),
+        ("store_and_forward", Forward::StoreAndForward),
+        ("drain", Forward::Drain),
+    ];
 
     /// Its name in a machine's text.
     pub fn name(self) -> &'static str {
         Forward::ALL.iter().find(|f| f.1 == self).map_or("", |f| f.0)
     }
+}
+
+/// Whether arithmetic and vector work of a device wait for each other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Compute {
+    /// They have a unit each.
+    Separate,
+    /// They share one slot.
+    Shared,
+}
+
+impl Compute {
+    /// Both, by name.
+    pub const ALL: [(&'static str, Compute); 2] =
+        [("separate", Compute::Separate), ("shared", Compute::Shared)];
 }
 
 /// A value of a setting, as written.
@@ -86,6 +109,12 @@ pub struct Settings {
     pub round: Option<f64>,
     /// `endpoint: ns` of a rank before each of its messages and once at its end.
     pub endpoint: Option<f64>,
+    /// `launch: ns` from the common start of all ranks to their first operation.
+    pub launch: Option<f64>,
+    /// `compute: separate | shared`.
+    pub compute: Option<Compute>,
+    /// `dma: n` transfers of a device each way at a time, for a round trip each.
+    pub dma: Option<u32>,
 }
 
 impl Settings {
@@ -139,6 +168,16 @@ impl Settings {
         self.endpoint.unwrap_or(0.0)
     }
 
+    /// Nanoseconds from the common start to the first operation of every rank; 0 if not given.
+    pub fn launch_ns(&self) -> f64 {
+        self.launch.unwrap_or(0.0)
+    }
+
+    /// Whether arithmetic and vector work share one slot of a device; they do not if not given.
+    pub fn shares_compute(&self) -> bool {
+        self.compute == Some(Compute::Shared)
+    }
+
     /// A time as the links of this machine count it.
     pub fn rounded(&self, ns: f64) -> f64 {
         self.round.map_or(ns, |q| (ns / q).floor() * q)
@@ -173,6 +212,9 @@ impl Settings {
             forward: self.forward.or(base.forward),
             round: self.round.or(base.round),
             endpoint: self.endpoint.or(base.endpoint),
+            launch: self.launch.or(base.launch),
+            compute: self.compute.or(base.compute),
+            dma: self.dma.or(base.dma),
         }
     }
 
@@ -215,7 +257,11 @@ impl Settings {
                 self.signal.replace(v[0]).is_some()
             }
             "wrap2" => self.wrap2.replace(links(name, values)?).is_some(),
-            "forward" => self.forward.replace(forward(name, values)?).is_some(),
+            "forward" => {
+                let help = "`forward: cut_through` passes the first byte on at once, `forward: store_and_forward` waits \
+                            for the last, `forward: drain` charges the bytes at the end";
+                self.forward.replace(word(name, values, &Forward::ALL, help)?).is_some()
+            }
             "round" => {
                 let v = amounts(name, values, [("time", Dimension::Nanoseconds, true)])?;
                 self.round.replace(v[0]).is_some()
@@ -224,6 +270,16 @@ impl Settings {
                 let v = amounts(name, values, [("time", Dimension::Nanoseconds, false)])?;
                 self.endpoint.replace(v[0]).is_some()
             }
+            "launch" => {
+                let v = amounts(name, values, [("time", Dimension::Nanoseconds, false)])?;
+                self.launch.replace(v[0]).is_some()
+            }
+            "compute" => {
+                let help =
+                    "`compute: shared` lets arithmetic and vector work of a device wait for each other";
+                self.compute.replace(word(name, values, &Compute::ALL, help)?).is_some()
+            }
+            "dma" => self.dma.replace(transfers(name, values)?).is_some(),
             other => {
                 return Err(super::unknown("E444", "setting", other, &SETTING_NAMES, name.span));
             }
@@ -282,16 +338,39 @@ pub(super) fn link_rate(
     Ok(settings.link())
 }
 
-fn forward(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<Forward, Diagnostic> {
+/// One of several words.
+fn word<T: Copy>(
+    name: &Spanned<String>,
+    values: &[Spanned<SettingValue>],
+    words: &[(&str, T)],
+    help: &str,
+) -> Result<T, Diagnostic> {
     if let [Spanned { node: SettingValue::Name(word), .. }] = values
-        && let Some((_, forward)) = Forward::ALL.iter().find(|f| f.0 == word)
+        && let Some((_, found)) = words.iter().find(|w| w.0 == word)
     {
-        return Ok(*forward);
+        return Ok(*found);
     }
     let span = values.first().map_or(name.span, |v| v.span);
-    Err(Diagnostic::error("E445", "`forward` is neither cut_through nor store_and_forward")
-        .primary(span, "here")
-        .help("`forward: cut_through` passes the first byte on at once, `forward: store_and_forward` waits for the last"))
+    let list: Vec<&str> = words.iter().map(|w| w.0).collect();
+    let title = format!("`{}` is none of {}", name.node, list.join(", "));
+    Err(Diagnostic::error("E445", title).primary(span, "here").help(help))
+}
+
+/// How many transfers at a time.
+fn transfers(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<u32, Diagnostic> {
+    match values {
+        [Spanned { node: SettingValue::Number(n), .. }]
+            if n.fract() == 0.0 && (1.0..=65_536.0).contains(n) =>
+        {
+            Ok(*n as u32)
+        }
+        _ => {
+            let span = values.first().map_or(name.span, |v| v.span);
+            Err(Diagnostic::error("E445", "`dma` is no whole number from 1 to 65,536")
+                .primary(span, "here")
+                .help("`dma: 1`: a device has one transfer each way under way at a time, until it is acknowledged"))
+        }
+    }
 }
 
 fn links(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<u8, Diagnostic> {
@@ -348,6 +427,15 @@ impl Settings {
         }
         if let Some(v) = self.endpoint {
             parts.push(format!("endpoint: {}", text(v, Dimension::Nanoseconds)));
+        }
+        if let Some(v) = self.launch {
+            parts.push(format!("launch: {}", text(v, Dimension::Nanoseconds)));
+        }
+        if let Some((name, _)) = Compute::ALL.iter().find(|c| Some(c.1) == self.compute) {
+            parts.push(format!("compute: {name}"));
+        }
+        if let Some(v) = self.dma {
+            parts.push(format!("dma: {v}"));
         }
         parts
     }

@@ -1,0 +1,113 @@
+//! DMA channels: how many transfers of a device each way are under way at a time.
+//!
+//! Owns who has a channel and who waits for one. A put holds a channel for writing until its receiver's acknowledgement
+//! is back, a get one for reading until its data is there (HARDWARE.md 1.3). Signals and credits need none.
+
+use super::agenda::{Item, NONE};
+use super::clock::Time;
+use super::engine::Engine;
+use super::log::{ACK, Last, Record};
+use super::state::Message;
+use std::collections::VecDeque;
+
+/// Which way a transfer goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// Puts.
+    Write,
+    /// Gets.
+    Read,
+}
+
+/// The channels of one device, one way.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    busy: u32,
+    waiting: VecDeque<Item>,
+}
+
+/// The channels of all devices; none where a machine does not limit them.
+#[derive(Clone, Debug)]
+pub(super) struct Channels {
+    most: u32,
+    groups: Vec<[Group; 2]>,
+}
+
+impl Channels {
+    /// So many each way for each of these devices.
+    pub(super) fn new(most: u32, devices: usize) -> Channels {
+        Channels { most, groups: vec![<[Group; 2]>::default(); devices] }
+    }
+
+    /// A transfer asks for a channel; whether it has one. If not, it waits.
+    pub(super) fn enter(&mut self, device: u32, way: Way, item: Item) -> bool {
+        let group = &mut self.groups[device as usize][way as usize];
+        if group.busy < self.most {
+            group.busy += 1;
+            return true;
+        }
+        group.waiting.push_back(item);
+        false
+    }
+
+    /// A transfer is over; the one that has its channel now.
+    pub(super) fn leave(&mut self, device: u32, way: Way) -> Option<Item> {
+        let group = &mut self.groups[device as usize][way as usize];
+        let next = group.waiting.pop_front();
+        if next.is_none() {
+            group.busy -= 1;
+        }
+        next
+    }
+}
+
+impl Engine<'_, '_, '_> {
+    /// The acknowledgement of a put that has arrived goes back.
+    pub(super) fn acknowledge(&mut self, m: &Message, from: u64, to: u64) {
+        if self.setup.ops[m.op as usize].channel.is_none() {
+            return;
+        }
+        let (there, here) = (self.setup.device(to), self.setup.device(from));
+        let back = Time::from_ns(self.setup.topo.route_cost(there, here, None).latency_ns);
+        let (start, end) = (self.state.now, self.state.now + back);
+        let record = Record { start, end, back: 0, thread: m.thread, op: m.op, what: ACK };
+        let last = self.record(m.last, record);
+        // It is no put that a notify could still travel with.
+        let ack = Message { to: NONE, link: NONE, trip: NONE, thread: NONE, counter: m.thread, last, ..*m };
+        let s = &mut self.state;
+        let place = s.free.pop().unwrap_or(s.messages.len() as u32);
+        match s.messages.get_mut(place as usize) {
+            Some(free) => *free = ack,
+            None => s.messages.push(ack),
+        }
+        let item = Item::new(m.thread, self.sequence(m), place);
+        self.at(end, item);
+    }
+
+    /// A transfer is over: the next one that waits for its channel goes on.
+    pub(super) fn free_channel(&mut self, thread: u32, op: u32, cause: Last) {
+        let device = self.setup.place(thread);
+        let Some(way) = self.setup.ops[op as usize].channel else { return };
+        let Some(next) = self.state.channels.as_mut().and_then(|c| c.leave(device, way)) else { return };
+        self.state.messages[next.message() as usize].last = cause;
+        self.leaves(next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_wait_in_order_and_each_way_for_itself() {
+        let item = |n| Item::new(0, n, n as u32);
+        let mut c = Channels::new(2, 2);
+        assert!(c.enter(1, Way::Write, item(0)) && c.enter(1, Way::Write, item(1)));
+        assert!(!c.enter(1, Way::Write, item(2)) && !c.enter(1, Way::Write, item(3)));
+        assert!(c.enter(1, Way::Read, item(4)) && c.enter(0, Way::Write, item(5)));
+        assert_eq!(c.leave(1, Way::Write), Some(item(2)));
+        assert_eq!(c.leave(1, Way::Write), Some(item(3)));
+        assert_eq!((c.leave(1, Way::Write), c.leave(1, Way::Write)), (None, None));
+        assert!(c.enter(1, Way::Write, item(6)));
+    }
+}

@@ -1,0 +1,74 @@
+//! What a stream does on its own device: local work, which asks for units, and fences.
+//!
+//! Owns when these begin and end; how long they take is [`super::work`].
+
+use super::agenda::{Item, NONE};
+use super::clock::Time;
+use super::engine::Engine;
+use super::log::{FENCE, Record, WORK};
+use super::state::Doing;
+use super::work::{self, Unit};
+use kbc_ir::walk::{Brief, Fault};
+
+impl<'p> Engine<'_, 'p, '_> {
+    /// A thread does a fence; whether it can go on at once.
+    pub(super) fn fence(&mut self, thread: u32, op: u32) -> bool {
+        let fence = self.setup.fence;
+        self.state.fenced = true;
+        if fence == Time::ZERO {
+            return true;
+        }
+        let (start, last) = (self.state.now, self.state.threads[thread as usize].last);
+        let end = start + fence;
+        let record = self.record(last, Record { start, end, back: 0, thread, op, what: FENCE });
+        let t = &mut self.state.threads[thread as usize];
+        t.doing = Doing::Busy;
+        t.last = record;
+        self.later(end, thread);
+        false
+    }
+
+    /// A thread asks for the units of an operation; whether it needs none.
+    pub(super) fn work(&mut self, thread: u32, act: &Brief<'p>, op: u32) -> Result<bool, Fault> {
+        let s = &mut self.state;
+        let free = s.units.is_empty();
+        if free && s.seen[op as usize] {
+            return Ok(true);
+        }
+        let rank = self.setup.rank(thread);
+        let amounts = work::amounts(self.setup.program, act, rank)?;
+        for (needed, amount) in s.needed.iter_mut().zip(amounts) {
+            *needed |= amount > 0;
+        }
+        s.seen[op as usize] |= amounts != [0; 3];
+        let times = s.rates.times(rank, &amounts);
+        if free || times == [Time::ZERO; 3] {
+            return Ok(true);
+        }
+        s.asked[thread as usize] = (op, times);
+        let t = &mut s.threads[thread as usize];
+        let sequence = t.sequence;
+        t.sequence += 1;
+        s.requests.push(Item::new(thread, sequence, NONE));
+        Ok(false)
+    }
+
+    /// Gives a thread the units it asked for.
+    pub(super) fn grant_units(&mut self, thread: u32) {
+        let s = &mut self.state;
+        let (op, times) = s.asked[thread as usize];
+        let place = self.setup.place(thread) as usize;
+        let behind = if self.detail { s.units[place].behind(s.now, &times) } else { None };
+        let (start, end, unit) = s.units[place].work(s.now, &times);
+        let worked = &mut s.worked[place];
+        *worked = *worked + end.since(start);
+        let last = s.threads[thread as usize].last;
+        let what = WORK - Unit::ALL.iter().position(|u| *u == unit).unwrap_or(0) as u32;
+        let record = self.record(last, Record { start, end, back: 0, thread, op, what });
+        self.state.threads[thread as usize].last = record;
+        self.later(end, thread);
+        if self.observer.is_some() {
+            self.tell_work(thread, (start, end, unit), behind);
+        }
+    }
+}
