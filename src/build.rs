@@ -12,8 +12,8 @@ use kbc_frontend::lower::{LowerOptions, Lowered, lower};
 use kbc_frontend::machine;
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::schedule::Schedule;
-use kbc_ir::topology::Topology;
 use kbc_ir::topology::perturb::Perturb;
+use kbc_ir::topology::{OwnLink, Settings, Topology};
 use kbc_ir::{Body, Module};
 use kbc_passes::instrument::Instrument;
 use kbc_passes::part_of::library_for;
@@ -109,8 +109,10 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
             Argument::File(text, file) => (None, Some(machine::read(&text, file)?)),
         },
     };
+    let set = settings(session, &source.of.set)?;
     let defines = defines(&source.of.define)?;
     let options = LowerOptions {
+        set,
         defines,
         program: source.of.program.clone(),
         algorithm: source.of.algorithm.clone(),
@@ -248,6 +250,21 @@ pub fn argument(session: &mut Session, name: &str, text: &str) -> Outcome<Argume
         return Ok(Argument::File(text, file));
     }
     Ok(Argument::Text(text.to_owned(), session.add_text(name, text)))
+}
+
+/// What `--set` says.
+///
+/// # Errors
+/// E444 to E446.
+pub fn settings(session: &mut Session, texts: &[String]) -> Outcome<(Settings, Vec<OwnLink>)> {
+    let mut out = (Settings::default(), vec![]);
+    for text in texts {
+        let file = session.add_text("<--set>", text);
+        let (settings, links) = Topology::parse_settings(text, file)?;
+        out.0 = settings.over(&out.0);
+        out.1.extend(links);
+    }
+    Ok(out)
 }
 
 /// What `--perturb` says: a file, or the section's content in one line.

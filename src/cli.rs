@@ -134,6 +134,8 @@ pub enum Command {
     Bench(Bench),
     /// Random programs on both engines, compared bit for bit
     Fuzz(Fuzz),
+    /// Published figures beside ours
+    CompareReference(CompareReference),
     /// The checker's own error rate: small wrong changes of schedules, judged by it and by running them
     Mutate(Mutate),
 }
@@ -147,6 +149,9 @@ pub struct Selection {
     /// Replaces the shape of the program's topology: `torus(2,3)`; or a machine file, `machine.yaml`.
     #[arg(long, value_name = "SHAPE|FILE", help_heading = "Program")]
     pub topology: Option<String>,
+    /// Overrides a setting of the machine, or the rate of some links: `forward: drain`, `link x: 5 GB/s, 1 us`; repeatable.
+    #[arg(long = "set", value_name = "SETTING", help_heading = "Program")]
+    pub set: Vec<String>,
     /// The program to take, if the file has several.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub program: Option<String>,
@@ -157,10 +162,11 @@ pub struct Selection {
 
 impl Selection {
     /// The flags that were given, for places where one means nothing.
-    pub fn given(&self) -> [(&'static str, bool); 4] {
+    pub fn given(&self) -> [(&'static str, bool); 5] {
         [
             ("-D", !self.define.is_empty()),
             ("--topology", self.topology.is_some()),
+            ("--set", !self.set.is_empty()),
             ("--program", self.program.is_some()),
             ("--algorithm", self.algorithm.is_some()),
         ]
@@ -399,6 +405,17 @@ pub struct Explain {
     #[arg(long)]
     pub target: Option<String>,
     /// Form of `path` and `links`.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
+}
+
+/// `kbc compare-reference`
+#[derive(Args, Debug)]
+pub struct CompareReference {
+    /// Files of published figures (docs/reference.md), or folders with such files.
+    #[arg(default_value = "specs/reference")]
+    pub files: Vec<String>,
+    /// Form of the table.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
 }

@@ -19,6 +19,7 @@ pub mod outdir;
 pub mod perturb;
 pub mod pipeline;
 pub mod record;
+pub mod reference;
 pub mod report;
 pub mod selection;
 pub mod session;

@@ -72,6 +72,11 @@ pub(super) fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
             }
         }
     }
+    if !source.of.set.is_empty() {
+        return Err(
+            Diagnostic::error("E416", "--set means nothing for algorithms, which have no machine").into()
+        );
+    }
     if let Some(shape) = &source.of.topology {
         return Err(Diagnostic::error("E416", format!("--topology {shape} means nothing without a program"))
             .help("use -D p=8")

@@ -95,6 +95,7 @@ fn several(
 
 /// A schedule as text: verified and proven as it stands.
 fn schedule(session: &mut Session, args: &Check, source: &Source) -> Outcome {
+    super::refuse(&[("--set", !source.of.set.is_empty())], "the proof of a schedule")?;
     if let Some(shape) = &source.of.topology {
         return Err(Diagnostic::error(
             "E416",

@@ -92,7 +92,7 @@ fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outc
         let module = super::read_schedule(session, source)?;
         let Some(schedule) = module.schedule() else { return Ok(()) };
         let mut report = super::about_schedule(command, &source.file, &module, schedule);
-        let machine = machine(session, source.of.topology.as_ref(), module.machine.as_ref())?;
+        let machine = machine(session, &source.of, module.machine.as_ref())?;
         let Some((topology, _)) = machine else {
             return usage(
                 Diagnostic::error("E416", format!("{} names no machine to be timed on", source.file))

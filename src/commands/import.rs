@@ -3,7 +3,7 @@
 use super::compile::{artefacts, finish, show};
 use crate::analyse;
 use crate::build::{self, defines};
-use crate::cli::{Check, Compile, Data, ReportFormat, Run, Source};
+use crate::cli::{Check, Compile, Data, ReportFormat, Run, Selection, Source};
 use crate::crash::{self, Stage};
 use crate::data;
 use crate::engine::Engine;
@@ -71,10 +71,10 @@ struct Imported {
 /// What is wrong with the schedule.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
     let source = args.source();
-    if args.target.is_some() || source.of.topology.is_some() {
+    if args.target.is_some() || source.of.topology.is_some() || !source.of.set.is_empty() {
         return Err(Diagnostic::error(
             "E416",
-            "--target and --topology mean nothing for the proof of a schedule",
+            "--target, --topology and --set mean nothing for the proof of a schedule",
         )
         .help("kbc run times a schedule on a machine")
         .into());
@@ -401,8 +401,10 @@ fn simulate(
     let names = ["y".to_owned()];
     data::check_outputs(how.data, &names)?;
     let described = build::perturb(session, how.perturb)?;
-    let text = source.of.topology.clone().unwrap_or_else(|| format!("full({})", it.algo.ranks()));
-    let machine = super::run::machine(session, Some(&text), None)?;
+    let full = format!("full({})", it.algo.ranks());
+    let topology = source.of.topology.clone().unwrap_or(full);
+    let of = Selection { topology: Some(topology), ..source.of.clone() };
+    let machine = super::run::machine(session, &of, None)?;
     let inputs = inputs(it, how.seed)?;
     if how.numbers {
         session.progress("executing");
@@ -411,7 +413,7 @@ fn simulate(
     if let Some((topology, own)) = machine.filter(|_| how.time) {
         session.progress("timing");
         time(session, it, &topology, wanted, &how.options)?;
-        it.report.machine = Some(match source.of.topology {
+        it.report.machine = Some(match &source.of.topology {
             Some(_) => topology.to_string(),
             None => format!("{topology} (the file names no machine)"),
         });

@@ -14,6 +14,7 @@ pub mod list;
 pub mod mutate;
 pub mod opt;
 pub mod passes;
+pub mod reference;
 pub mod repro;
 pub mod run;
 pub mod select;
@@ -49,6 +50,7 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
         Command::Repro(args) => repro::run(session, args),
         Command::Explain(args) => explain::run(session, args),
         Command::Passes(args) => passes::run(session, args),
+        Command::CompareReference(args) => reference::run(session, args),
         Command::List(args) => list::run(session, args),
         Command::Completions(args) => completions::run(session, args),
     }
@@ -170,7 +172,7 @@ pub fn refuse(flags: &[(&str, bool)], what: &str) -> Outcome {
 /// Of reading, parsing, verifying; E416 for a graph, and for flags that are about programs.
 pub fn read_schedule(session: &mut Session, source: &Source) -> Outcome<Module> {
     let of = &source.of;
-    refuse(&Selection { topology: None, ..of.clone() }.given(), "a .kir file")?;
+    refuse(&Selection { topology: None, set: vec![], ..of.clone() }.given(), "a .kir file")?;
     let (file, module) = load_kir(session, &source.file)?;
     if module.schedule().is_none() {
         return Err(Diagnostic::error("E416", "this .kir is a graph, and a schedule is needed")

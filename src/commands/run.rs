@@ -1,9 +1,10 @@
 //! `kbc run`: the simulate step alone, for `.kb` and `.kir`, with its own switches.
 
 use super::compile::{artefacts, begin, finish, inputs, show};
+use super::refuse;
 use crate::analyse;
 use crate::build::{self, Argument, build};
-use crate::cli::{ReportFormat, Run, Watch};
+use crate::cli::{ReportFormat, Run, Selection, Watch};
 use crate::data;
 use crate::engine::Engine;
 use crate::perturb;
@@ -17,8 +18,8 @@ use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::machine;
 use kbc_ir::schedule::{BufferRole, Schedule};
-use kbc_ir::topology::Topology;
 use kbc_ir::topology::perturb::Perturb;
+use kbc_ir::topology::{Topology, Written};
 use kbc_ir::types::TensorType;
 
 /// Calls of an adversarial run: what a reuse race over alternating slots needs to show, and one more.
@@ -107,7 +108,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
         }
     }
     let described = build::perturb(session, args.perturb.as_ref())?;
-    let machine = machine(session, args.source.of.topology.as_ref(), module.machine.as_ref())?;
+    let machine = machine(session, &args.source.of, module.machine.as_ref())?;
     report.machine = machine.as_ref().map(|m| m.0.to_string());
     match machine {
         Some((topology, own)) if !args.no_time => {
@@ -157,15 +158,26 @@ fn failed(
     Err(failure.diagnostics.into())
 }
 
-/// The machine of a schedule: that of `--topology`, else its own; a machine file without a shape changes its own.
+/// The machine of a schedule: that of `--topology`, else its own; a machine file without a shape changes its own; with
+/// the settings of `--set`.
 pub(super) fn machine(
     session: &mut Session,
-    asked: Option<&String>,
+    asked: &Selection,
     own: Option<&String>,
 ) -> Outcome<Option<(Topology, Option<Perturb>)>> {
-    let Some(text) = asked.or(own) else { return Ok(None) };
+    let set = build::settings(session, &asked.set)?;
+    let Some(text) = asked.topology.as_ref().or(own) else {
+        refuse(&[("--set", !asked.set.is_empty())], "a schedule without a machine")?;
+        return Ok(None);
+    };
     let (text, file) = match build::argument(session, "<machine>", text)? {
-        Argument::Text(text, at) => return Ok(Some((Topology::parse(&text, at)?, None))),
+        Argument::Text(text, at) => {
+            let Written { shape, settings, links } = Topology::parse_shape(&text, at)?;
+            let mut topology = Topology::build(shape, set.0.over(&settings), Span::new(at, 0, text.len()))?;
+            topology.set_links(&links)?;
+            topology.set_links(&set.1)?;
+            return Ok(Some((topology, None)));
+        }
         Argument::File(text, file) => (text, file),
     };
     let file = machine::read(&text, file)?;
@@ -183,9 +195,10 @@ pub(super) fn machine(
             .into());
     };
     let (settings, links) = base.map_or_else(Default::default, |(w, _)| (w.settings, w.links));
-    let mut topology = Topology::build(shape, file.settings.over(&settings), Span::NONE)?;
+    let mut topology = Topology::build(shape, set.0.over(&file.settings.over(&settings)), Span::NONE)?;
     topology.set_links(&links)?;
     topology.set_links(&file.links)?;
+    topology.set_links(&set.1)?;
     Ok(Some((topology, file.perturb)))
 }
 

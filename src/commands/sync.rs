@@ -87,6 +87,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         ("--post", args.post.is_some()),
         ("--program", args.of.program.is_some()),
         ("--topology", args.of.topology.is_some()),
+        ("--set", !args.of.set.is_empty()),
     ];
     refuse(&flags, "--sync, which counts algorithms")?;
     if file.ends_with(".kir") {

@@ -225,6 +225,7 @@ codes! {
     E470 "a program that has no emitted form",
     E471 "more ranks than a target has",
     E472 "a window that is too large for a target",
+    E481 "a file of published figures that cannot be read",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",
@@ -240,6 +241,7 @@ codes! {
     E994 "a checker that is wrong about a mutant or a right schedule",
     E995 "a text whose form would mean something else",
     E996 "an algorithm was chosen that is more than 5 % slower than the best",
+    E997 "a figure farther from the published one than its file allows",
 }
 
 /// The code of that name; upper or lower case.

@@ -86,9 +86,11 @@ pub(super) fn topology<'a>(
     };
     let at = decl.map_or(Span::NONE, |d| d.name.span);
     let (shape, at) = replaced.shape.or(written.shape).unwrap_or((Shape::Ring(DEFAULT_RANKS), at));
-    let mut topology = Topology::build(shape, replaced.settings.over(&written.settings), at)?;
+    let settings = options.set.0.over(&replaced.settings.over(&written.settings));
+    let mut topology = Topology::build(shape, settings, at)?;
     topology.set_links(&written.links)?;
     topology.set_links(&replaced.links)?;
+    topology.set_links(&options.set.1)?;
     Ok(Machine { topology, perturb: replaced.perturb.or(written.perturb), mesh, at })
 }
 

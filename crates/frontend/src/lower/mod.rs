@@ -27,8 +27,8 @@ use crate::ast::{Item, ProgramDecl};
 use crate::load::Loaded;
 use crate::machine::MachineFile;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity};
-use kbc_ir::topology::Topology;
 use kbc_ir::topology::perturb::Perturb;
+use kbc_ir::topology::{OwnLink, Settings, Topology};
 use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module, Props};
 use kbc_rounds::eval::unknown;
@@ -49,6 +49,8 @@ pub struct LowerOptions {
     pub topology: Option<(String, FileId)>,
     /// `--topology FILE`.
     pub machine: Option<MachineFile>,
+    /// `--set`: settings and rates of links that win over all others.
+    pub set: (Settings, Vec<OwnLink>),
 }
 
 /// A program at graph level, and what it runs on.

@@ -127,6 +127,14 @@ impl Topology {
         text::parse(text, file)
     }
 
+    /// Reads settings without a shape: `forward: drain; launch: 1 us`.
+    ///
+    /// # Errors
+    /// E444 to E446 as [`Settings::set`].
+    pub fn parse_settings(text: &str, file: FileId) -> Result<(Settings, Vec<OwnLink>), Diagnostic> {
+        text::settings(text, file)
+    }
+
     /// Reads and builds a machine from its text, as `Display` prints it.
     ///
     /// # Errors

@@ -48,6 +48,24 @@ pub fn parse(text: &str, file: FileId) -> Result<Written, Diagnostic> {
     Ok(out)
 }
 
+/// Reads settings and rates of links alone: `forward: drain; link x: 5 GB/s, 1 us`.
+///
+/// # Errors
+/// Those of [`parse`].
+pub fn settings(text: &str, file: FileId) -> Result<(Settings, Vec<OwnLink>), Diagnostic> {
+    let mut reader = Reader { text, file, base: 0, at: 0 };
+    // Whose settings they are does not matter.
+    let mut out = Written { shape: Shape::Ring(1), settings: Settings::default(), links: vec![] };
+    loop {
+        reader.setting(&mut out)?;
+        if !reader.take(';') {
+            break;
+        }
+    }
+    reader.end("`;` or the end after a setting")?;
+    Ok((out.settings, out.links))
+}
+
 /// A piece of a machine's text that stands somewhere in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment<'t> {

@@ -1,0 +1,229 @@
+//! `kbc compare-reference`: published figures beside ours.
+//!
+//! Every time is that of a program that was proven, and, where that is not too much data, executed and compared with its
+//! single-device result before.
+
+use crate::analyse;
+use crate::build::build;
+use crate::cli::{CompareReference, Data, ReportFormat, Selection, Source, Watch};
+use crate::reference::{Figure, Run, read};
+use crate::session::{Failure, Outcome, Session, words};
+use kbc_backend_sim::time::{TimeOptions, simulate};
+use kbc_diag::{Diagnostic, Diagnostics, FileId};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Bytes of results on all ranks up to which a program is executed.
+const EXECUTED: u64 = 64 << 20;
+
+/// A time and what was done for it.
+#[derive(Clone, Copy)]
+struct Measured {
+    ns: f64,
+    executed: bool,
+}
+
+/// A figure and ours.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    unit: String,
+    published: f64,
+    /// None where it is not measured.
+    ours: Option<f64>,
+    /// Ours against the published one, in percent; of a percentage, in points.
+    deviation: Option<f64>,
+    /// `executed`, `proven` where that would be too much data; nothing where no program runs for it.
+    evidence: Option<&'static str>,
+    within: Option<f64>,
+    ok: bool,
+    from: Option<String>,
+    note: Option<String>,
+}
+
+/// A file of figures.
+#[derive(Serialize)]
+struct Found {
+    file: String,
+    source: String,
+    figures: Vec<Row>,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// Of reading a file and of compiling its programs; E997 if a figure is farther off than its file allows.
+pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
+    let mut all = vec![];
+    for path in files(&args.files)? {
+        all.push(one(session, &path)?);
+    }
+    match args.report {
+        ReportFormat::Human => session.result(all.iter().map(human).collect::<String>().trim_end()),
+        ReportFormat::Json => {
+            let json = serde_json::to_string(&all)
+                .map_err(|e| Diagnostic::error("E991", format!("a report without a form: {e}")))?;
+            session.result(&json);
+        }
+    }
+    let off: Vec<&Row> = all.iter().flat_map(|f| &f.figures).filter(|r| !r.ok).collect();
+    if off.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = off.iter().map(|r| r.name.as_str()).collect();
+    let title = format!("{} of the figures are farther off than their file allows", off.len());
+    let d = Diagnostic::error("E997", title).note(names.join("; "));
+    Err(Failure::Program(Diagnostics::from(d)))
+}
+
+/// The files that are meant, folders replaced by the `.yaml` files in them.
+fn files(names: &[String]) -> Outcome<Vec<String>> {
+    let mut out = vec![];
+    for name in names {
+        let path = Path::new(name);
+        if !path.is_dir() {
+            out.push(name.clone());
+            continue;
+        }
+        let cannot =
+            |e: &std::io::Error| Diagnostic::error("E412", format!("cannot read {name}: {}", words(e)));
+        let entries = std::fs::read_dir(path).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+        let mut found: Vec<String> = entries
+            .map_err(|e| cannot(&e))?
+            .iter()
+            .map(std::fs::DirEntry::path)
+            .filter(|p| p.extension().is_some_and(|e| e == "yaml" || e == "yml"))
+            .map(|p| p.to_string_lossy().into_owned())
+            .collect();
+        if found.is_empty() {
+            return Err(Diagnostic::error("E412", format!("no .yaml file in {name}")).into());
+        }
+        found.sort();
+        out.extend(found);
+    }
+    Ok(out)
+}
+
+fn one(session: &mut Session, path: &str) -> Outcome<Found> {
+    let (file, text) = session.read(path)?;
+    let reference = read(&text, file)?;
+    let mut times: BTreeMap<Run, Measured> = BTreeMap::new();
+    let mut ours: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut figures = vec![];
+    for f in &reference.figures {
+        session.progress(&f.name);
+        let mut evidence = None;
+        let value = match (&f.run, &f.change) {
+            (Some(run), _) => {
+                let done = match times.get(run) {
+                    Some(done) => *done,
+                    None => measured(session, file, run)?,
+                };
+                times.insert(run.clone(), done);
+                evidence = Some(if done.executed { "executed" } else { "proven" });
+                let ns = done.ns;
+                ours.insert(&f.name, ns);
+                Some(match f.unit.as_str() {
+                    "us" => ns / 1e3,
+                    "ms" => ns / 1e6,
+                    _ => ns,
+                })
+            }
+            (None, Some(c)) => {
+                let both = ours.get(c.from.as_str()).zip(ours.get(c.to.as_str()));
+                both.map(|(from, to)| (to / from - 1.0) * 100.0)
+            }
+            (None, None) => None,
+        };
+        figures.push(row(f, value, evidence));
+    }
+    Ok(Found { file: path.to_owned(), source: reference.source.trim().to_owned(), figures })
+}
+
+fn row(f: &Figure, ours: Option<f64>, evidence: Option<&'static str>) -> Row {
+    let deviation = ours.map(|o| match f.change {
+        Some(_) => o - f.published,
+        None => (o / f.published - 1.0) * 100.0,
+    });
+    Row {
+        name: f.name.clone(),
+        unit: f.unit.clone(),
+        published: f.published,
+        ours,
+        deviation,
+        evidence,
+        within: f.within,
+        ok: f.within.is_none_or(|w| deviation.is_some_and(|d| d.abs() <= w)),
+        from: f.from.clone(),
+        note: f.note.as_ref().map(|n| n.trim().to_owned()),
+    }
+}
+
+/// The time of a program in ns, once it is proven and its numbers are right.
+fn measured(session: &mut Session, file: FileId, run: &Run) -> Outcome<Measured> {
+    let beside = |path: &str| session.beside(file, path).to_string_lossy().into_owned();
+    let topology = run.topology.as_ref().map(|t| match t.ends_with(".yaml") || t.ends_with(".yml") {
+        true => beside(t),
+        false => t.clone(),
+    });
+    let source = Source {
+        file: beside(&run.program),
+        of: Selection {
+            define: run.define.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            topology,
+            set: run.set.clone(),
+            program: run.named.clone(),
+            algorithm: None,
+        },
+        post: None,
+    };
+    let built = build(session, &source, "default", &Watch::default())?;
+    let Some(schedule) = built.module.schedule() else {
+        return Err(Diagnostic::error("E991", "the pipeline made no schedule").into());
+    };
+    analyse::verify(schedule)?;
+    let results = analyse::output_types(&built);
+    let bytes =
+        results.iter().fold(0u64, |n, t| n.saturating_add(t.elements().saturating_mul(t.dtype.bytes())));
+    let executed = bytes.saturating_mul(schedule.mesh.ranks()) <= EXECUTED;
+    if executed {
+        let done = analyse::execute(session, &built, schedule, &Data::default(), 1, None, false)?;
+        if !analyse::passes(&done.compare) {
+            let title = format!("{} computes something else than its single-device result", source.file);
+            return Err(Diagnostic::error("E430", title)
+                .note(done.compare.hints.join("; "))
+                .help(format!("kbc run {} tells more", source.file))
+                .into());
+        }
+    }
+    let options = TimeOptions { path: false, ..TimeOptions::default() };
+    Ok(Measured { ns: simulate(schedule, &built.topology, &options)?.ns, executed })
+}
+
+fn human(found: &Found) -> String {
+    let width = found.figures.iter().map(|r| r.name.chars().count()).max().unwrap_or(0).max(6);
+    let mut out = format!("{}\n", found.file);
+    for line in found.source.lines() {
+        out += &format!("  {}\n", line.trim());
+    }
+    out += &format!("{:width$}  {:>14}  {:>14}  {:>10}\n", "figure", "published", "ours", "deviation");
+    for r in &found.figures {
+        let published = format!("{} {}", r.published, r.unit);
+        let ours = r.ours.map_or("-".to_owned(), |o| format!("{o:.2} {}", r.unit));
+        let points = if r.unit == "%" { "pp" } else { "%" };
+        let deviation = r.deviation.map_or("-".to_owned(), |d| format!("{d:+.2} {points}"));
+        let allowed = match (r.within, r.ok) {
+            (Some(w), true) => format!("  within {w} {points}"),
+            (Some(w), false) => format!("  NOT within {w} {points}"),
+            (None, _) => String::new(),
+        };
+        let evidence = r.evidence.map_or(String::new(), |e| format!("  {e}"));
+        out +=
+            &format!("{:width$}  {published:>14}  {ours:>14}  {deviation:>10}{evidence}{allowed}\n", r.name);
+        for note in r.from.iter().chain(&r.note) {
+            out += &format!("    {}\n", note.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+    }
+    out
+}

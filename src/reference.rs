@@ -1,0 +1,137 @@
+//! Figures that others published, as files: what was published where, and how the same is measured here.
+//!
+//! Owns the form of these files (docs/reference.md). Measuring is [`crate::commands::reference`]'s.
+
+use kbc_diag::{Diagnostic, FileId, Span};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A file of published figures.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// Version of this form.
+    pub reference: u32,
+    /// Where the figures come from and what they are about.
+    pub source: String,
+    /// The figures.
+    pub figures: Vec<Figure>,
+}
+
+/// One figure.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// What it is; names are given once.
+    pub name: String,
+    /// What was published.
+    pub published: f64,
+    /// Its unit: ns, us, %.
+    pub unit: String,
+    /// Where, if that is more than the file's source says.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// The program whose time it is.
+    #[serde(default)]
+    pub run: Option<Run>,
+    /// The change from one figure to another one, in percent.
+    #[serde(default)]
+    pub change: Option<Change>,
+    /// How far ours may be off, in percent of what was published; in points where that is a percentage.
+    #[serde(default)]
+    pub within: Option<f64>,
+    /// Why ours is another one, or is not measured.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+/// A program on a machine.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// A `.kb` file, relative to the file of figures.
+    pub program: String,
+    /// The program of it, if it has several.
+    #[serde(default)]
+    pub named: Option<String>,
+    /// What `--topology` is.
+    #[serde(default)]
+    pub topology: Option<String>,
+    /// What `--set` is.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// Parameters: what `-D` is.
+    #[serde(default)]
+    pub define: BTreeMap<String, u64>,
+}
+
+/// Two figures by name.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// The first.
+    pub from: String,
+    /// What it becomes.
+    pub to: String,
+}
+
+/// The version of the form that is read.
+pub const FORM: u32 = 1;
+
+/// Reads a file of figures.
+///
+/// # Errors
+/// E481: it is no such file: YAML that cannot be read, an unknown or missing key, a name twice, a change of figures that
+/// are not there.
+pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
+    let wrong = |title: String, at: Span| {
+        Diagnostic::error("E481", title)
+            .primary(at, "here")
+            .help("docs/reference.md has the form of these files")
+    };
+    let whole = Span::new(file, 0, 0);
+    let reference: Reference = serde_yaml::from_str(text).map_err(|e| {
+        let at = e
+            .location()
+            .map_or(whole, |l| Span::new(file, l.index().min(text.len()), l.index().min(text.len())));
+        let words = e.to_string();
+        wrong(words.split(" at line ").next().unwrap_or("").to_owned(), at)
+    })?;
+    if reference.reference != FORM {
+        let title = format!("`reference: {}` is another form than {FORM}", reference.reference);
+        return Err(wrong(title, whole));
+    }
+    let place = |name: &str| {
+        let at = text.find(name).unwrap_or(0);
+        Span::new(file, at, at + name.len())
+    };
+    for (i, f) in reference.figures.iter().enumerate() {
+        let before = &reference.figures[..i];
+        if before.iter().any(|b| b.name == f.name) {
+            return Err(wrong(format!("two figures are called `{}`", f.name), place(&f.name)));
+        }
+        if f.run.is_some() && f.change.is_some() {
+            return Err(wrong(format!("`{}` is both a time and a change", f.name), place(&f.name)));
+        }
+        if f.run.is_some() && !["ns", "us", "ms"].contains(&f.unit.as_str()) {
+            return Err(wrong(format!("`{}` is a time and has the unit {}", f.name, f.unit), place(&f.name)));
+        }
+        if f.change.is_some() && f.unit != "%" {
+            return Err(wrong(
+                format!("`{}` is a change and has the unit {}", f.name, f.unit),
+                place(&f.name),
+            ));
+        }
+        if f.run.is_none() && f.change.is_none() && (f.note.is_none() || f.within.is_some()) {
+            let title = format!("`{}` says neither how it is measured nor, in a note, why it is not", f.name);
+            return Err(wrong(title, place(&f.name)));
+        }
+        let named = f.change.iter().flat_map(|c| [&c.from, &c.to]);
+        for name in named {
+            if !before.iter().any(|b| b.name == *name && b.run.is_some()) {
+                return Err(wrong(format!("no time before it is called `{name}`"), place(&f.name)));
+            }
+        }
+    }
+    Ok(reference)
+}

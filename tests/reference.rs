@@ -1,0 +1,96 @@
+//! `kbc compare-reference`: every shipped file of published figures, and files that are wrong (EVAL-5).
+
+mod common;
+
+use common::{Scratch, kbc};
+use serde_json::Value;
+use std::path::Path;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// What `specs/reference` says, as JSON; everything in it is within what it allows.
+#[test]
+fn shipped_figures_are_within_what_they_allow() {
+    let ran = kbc(Path::new(ROOT), &["compare-reference", "--report", "json"], "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let all: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let files = all.as_array().expect("a list");
+    assert!(!files.is_empty());
+    for f in files.iter().flat_map(|f| f["figures"].as_array().expect("figures")) {
+        assert_eq!(f["ok"], true, "{f}");
+        // Whatever is not measured says why.
+        assert!(f["ours"].is_f64() || f["note"].is_string(), "{f}");
+        assert!(f["evidence"].is_string() || f["ours"].is_null() || f["unit"] == "%", "{f}");
+    }
+    let exact: Vec<&Value> =
+        files.iter().filter(|f| f["file"] == "specs/reference/analytical.yaml").collect();
+    let figures = exact[0]["figures"].as_array().expect("figures");
+    assert!(figures.len() > 4 && figures.iter().all(|f| f["ours"] == f["published"]));
+}
+
+const RING: &str = "topology sys = ring(4) { link: 50 GB/s, 500 ns }\nmesh m = sys[tp]\nprogram p(x: f32[400] \
+                    partial(sum@tp)) -> f32[400] { all_reduce(x, sum, over: tp, using: ring) }\n";
+
+/// 400 bytes a message, 8 ns each, six rounds.
+const HEAD: &str = "reference: 1\nsource: by hand\nfigures:\n- name: slow\n  published: 3048\n  unit: ns\n  run: { program: ring.kb }\n  within: 1e-9\n";
+
+#[test]
+fn times_and_changes_are_compared() {
+    let scratch = Scratch::new();
+    scratch.write("ring.kb", RING.as_bytes());
+    let fast = "- name: fast\n  published: 1.548\n  unit: us\n  run: { program: ring.kb, set: ['link: 50 GB/s, 250 ns'] }\n  within: 1e-9\n- \
+                name: better\n  published: -50\n  unit: '%'\n  change: { from: slow, to: fast }\n  within: 1\n- name: others\n  \
+                published: 9\n  unit: ms\n  note: quoted\n";
+    scratch.write("f.yaml", format!("{HEAD}{fast}").as_bytes());
+    let ran = kbc(scratch.path(), &["compare-reference", "f.yaml"], "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(
+        ran.stdout,
+        "f.yaml\n  by hand\nfigure       published            ours   deviation\n\
+         slow           3048 ns      3048.00 ns     +0.00 %  executed  within 0.000000001 %\n\
+         fast          1.548 us         1.55 us     +0.00 %  executed  within 0.000000001 %\n\
+         better           -50 %        -49.21 %    +0.79 pp  within 1 pp\n\
+         others            9 ms               -           -\n    quoted\n"
+    );
+    // A machine that is slower than it was.
+    let off = HEAD.replace("3048", "3000");
+    scratch.write("g.yaml", off.as_bytes());
+    let ran = kbc(scratch.path(), &["compare-reference", "f.yaml", "g.yaml"], "");
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("[E997]") && ran.stderr.contains("note: slow"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("+1.60 %  executed  NOT within 0.000000001 %"), "{}", ran.stdout);
+}
+
+#[test]
+fn files_that_are_wrong_are_one_clear_error() {
+    let scratch = Scratch::new();
+    scratch.write("ring.kb", RING.as_bytes());
+    for (text, words) in [
+        (HEAD.replace("within", "whithin"), "unknown field `whithin`"),
+        (HEAD.replace("  unit: ns\n", ""), "missing field `unit`"),
+        (HEAD.replace("unit: ns", "unit: GB/s"), "is a time and has the unit GB/s"),
+        (HEAD.replace("reference: 1", "reference: 2"), "another form than 1"),
+        (HEAD.replace("run: { program: ring.kb }", "from: table 3"), "neither how it is measured"),
+        (
+            format!("{HEAD}- name: slow\n  published: 1\n  unit: ns\n  note: again\n"),
+            "two figures are called `slow`",
+        ),
+        (
+            format!("{HEAD}- name: c\n  published: 1\n  unit: '%'\n  change: {{ from: slow, to: fast }}\n"),
+            "no time before it is called `fast`",
+        ),
+        ("[".to_owned(), ""),
+    ] {
+        scratch.write("f.yaml", text.as_bytes());
+        let ran = kbc(scratch.path(), &["compare-reference", "f.yaml"], "");
+        assert_eq!(ran.code, 1, "{text}");
+        assert!(ran.stderr.contains("[E481]") && ran.stderr.contains(words), "{words}: {}", ran.stderr);
+        assert!(ran.stdout.is_empty());
+    }
+    let program = HEAD.replace("ring.kb", "rang.kb");
+    scratch.write("f.yaml", program.as_bytes());
+    let ran = kbc(scratch.path(), &["compare-reference", "f.yaml"], "");
+    assert!(ran.code == 2 && ran.stderr.contains("[E412]"), "{}", ran.stderr);
+    let ran = kbc(scratch.path(), &["compare-reference", "nowhere"], "");
+    assert!(ran.code == 2 && ran.stderr.contains("[E412]"), "{}", ran.stderr);
+}
