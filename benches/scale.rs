@@ -170,7 +170,7 @@ fn case(words: &[String]) {
             Ok(job) => job,
             Err(e) => return println!("{}", first(&format!("{e:?}"))),
         };
-        if let Err(d) = analyse::verify(job.schedule()) {
+        if let Err(d) = analyse::prove(&job.built, job.schedule()) {
             return println!(
                 "{}",
                 d.list.first().map_or("wrong".into(), |d| format!("{} {}", d.code, d.title))

@@ -50,7 +50,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         let built = build(session, &source, "default", &Watch::default())?;
         let Some(schedule) = built.module.schedule() else { return Ok(()) };
         let mut report = begin("check", &source.file, &built, schedule);
-        report.verified = Some(analyse::verify(schedule)?);
+        report.verified = Some(analyse::prove(&built, schedule)?);
         report.ok = true;
         return finish(session, &report, args.report, true);
     }
