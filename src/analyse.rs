@@ -46,6 +46,18 @@ pub fn verify(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
     Ok(verified(&verdict))
 }
 
+/// Proves the schedule of a program, if that was not done when it was built.
+///
+/// # Errors
+/// Those of [`verify`].
+pub fn prove(built: &Built, schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
+    match &built.verdict {
+        Some(v) if v.ok() => Ok(verified(v)),
+        Some(v) => Err(v.errors.clone()),
+        None => verify(schedule),
+    }
+}
+
 /// A verdict as a part of a report.
 pub fn verified(v: &Verdict) -> VerifiedReport {
     let meaning = match &v.meaning {

@@ -10,8 +10,9 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_frontend::load::Loaded;
 use kbc_frontend::lower::{LowerOptions, Lowered, lower};
 use kbc_frontend::machine;
+use kbc_ir::checker::{CheckOptions, EVERY_RANK, Verdict, check};
 use kbc_ir::graph::{Graph, OpKind};
-use kbc_ir::schedule::Schedule;
+use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{OwnLink, Settings, Topology};
 use kbc_ir::{Body, Module};
@@ -29,6 +30,8 @@ use std::sync::Arc;
 pub struct Built {
     /// The module after the pipeline.
     pub module: Module,
+    /// What the checker says of its schedule, where it was asked on the way.
+    pub verdict: Option<Verdict>,
     /// The typed program before placement, which the reference evaluator runs.
     pub typed: Graph,
     /// The program with its changes of placement.
@@ -138,9 +141,10 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
     let select = cx.findings.borrow().select.clone();
     let placed = keep.placed.unwrap_or_default();
     let builtin = |id: FileId| loaded.file(id).is_none_or(|f| f.layer == kbc_rounds::Layer::Library);
-    right_algorithms(&loaded.library, &builtin, &placed, &module)?;
+    let verdict = right_algorithms(&loaded.library, &builtin, &placed, &module)?;
     Ok(Built {
         module,
+        verdict,
         origin: Origin { loaded, options },
         typed: keep.typed.unwrap_or_default(),
         placed,
@@ -300,13 +304,15 @@ pub fn defines(list: &[String]) -> Result<Vec<(String, String)>, Diagnostics> {
 const ROUNDS_RANKS: u64 = 64;
 
 /// Checks the user's own algorithms against their promises before their schedules are: the error is then in the
-/// innermost text that is wrong, with ranks, chunks and rounds.
+/// innermost text that is wrong, with ranks, chunks and rounds. With more ranks than [`EVERY_RANK`] the schedule is
+/// proven first, and the rounds are looked at where that fails, for the words; the verdict then comes along.
 fn right_algorithms(
     library: &kbc_rounds::Library,
     builtin: &dyn Fn(FileId) -> bool,
     graph: &Graph,
     module: &Module,
-) -> Result<(), Diagnostics> {
+) -> Result<Option<Verdict>, Diagnostics> {
+    let mut verdict = None;
     let mut verifier = Verifier::new(library, Limits::default());
     let mut found = Diagnostics::new();
     for &id in graph.order() {
@@ -318,6 +324,9 @@ fn right_algorithms(
         let Ok(alg) = library.find_algorithm(at.file, coll, &using.alg, at) else { continue };
         let decl = library.algorithm(alg);
         if builtin(decl.span.file) || axis.size > ROUNDS_RANKS {
+            continue;
+        }
+        if axis.size > EVERY_RANK && proven(module, &mut verdict) {
             continue;
         }
         let sizes: Vec<i64> = if decl.axes.len() > 1 {
@@ -352,5 +361,13 @@ fn right_algorithms(
             found.extend(d);
         }
     }
-    if found.has_errors() { Err(found) } else { Ok(()) }
+    if found.has_errors() { Err(found) } else { Ok(verdict) }
+}
+
+/// Whether the schedule, if there is one, is right in all that it promises; asked once.
+fn proven(module: &Module, verdict: &mut Option<Verdict>) -> bool {
+    let Some(schedule) = module.schedule().filter(|s| s.calls != Calls::None) else { return false };
+    crash::stage(Stage::Check);
+    let v = verdict.get_or_insert_with(|| check(schedule, &CheckOptions::default()));
+    v.ok() && v.unpromised.is_empty()
 }

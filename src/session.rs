@@ -198,8 +198,9 @@ impl Session {
 }
 
 impl Sources for Session {
-    fn builtin(&mut self, name: &str, text: &str) -> FileId {
-        self.add_text(name, text)
+    fn builtin(&mut self, name: &'static str, text: &'static str) -> FileId {
+        self.paths.push(None);
+        self.map.add_builtin(name, text)
     }
 
     fn open(&mut self, from: FileId, path: &str) -> Result<(FileId, String), Diagnostic> {
@@ -213,7 +214,7 @@ impl Sources for Session {
         if let Some(id) = known
             && let Some(file) = self.map.get(id)
         {
-            return Ok((id, file.text.clone()));
+            return Ok((id, file.text.clone().into_owned()));
         }
         self.read(&full.to_string_lossy())
     }

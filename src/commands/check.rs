@@ -45,20 +45,20 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let root = loaded.root.unwrap_or_default();
     let has_program = loaded
         .file(root)
-        .is_some_and(|f| f.tree.items.iter().any(|i| matches!(i, Item::Program(_) | Item::Local(_))));
+        .is_some_and(|f| f.tree().items.iter().any(|i| matches!(i, Item::Program(_) | Item::Local(_))));
     if has_program || source.of.program.is_some() {
         let built = build(session, &source, "default", &Watch::default())?;
         let Some(schedule) = built.module.schedule() else { return Ok(()) };
         let mut report = begin("check", &source.file, &built, schedule);
-        report.verified = Some(analyse::verify(schedule)?);
+        report.verified = Some(analyse::prove(&built, schedule)?);
         report.ok = true;
         return finish(session, &report, args.report, true);
     }
     let ids = loaded.library.algorithms_in(root);
     // Kernels, functions and collectives alone have been read and resolved: there is nothing more to prove.
-    let declares = loaded.file(root).is_some_and(|f| !f.tree.items.is_empty())
-        || loaded.library.functions().iter().any(|f| f.span.file == root)
-        || loaded.library.collectives().any(|c| loaded.library.collective(c).span.file == root);
+    let declares = loaded.file(root).is_some_and(|f| !f.tree().items.is_empty())
+        || loaded.library.functions_in(root).next().is_some()
+        || loaded.library.collectives_in(root).next().is_some();
     if ids.is_empty() && !declares {
         return Err(Diagnostic::error(
             "E416",

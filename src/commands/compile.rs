@@ -69,7 +69,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     };
     let mut report = begin("compile", &args.source.file, &built, schedule);
     session.progress("proving");
-    report.verified = Some(analyse::verify(schedule)?);
+    report.verified = Some(analyse::prove(&built, schedule)?);
     let prepared = match target {
         Some(profile) => {
             session.progress("emitting");

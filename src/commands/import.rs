@@ -336,8 +336,7 @@ fn facts(algo: &Algo, options: &Options, f: &Finding) -> ImportReport {
 fn post(session: &mut Session, path: &str, algo: &Algo, options: &Options) -> Outcome<Promise> {
     let loaded = super::load_file(session, path)?;
     let root = loaded.root.unwrap_or_default();
-    let found: Vec<_> =
-        loaded.library.collectives().filter(|c| loaded.library.collective(*c).span.file == root).collect();
+    let found: Vec<_> = loaded.library.collectives_in(root).collect();
     let place = Span::new(root, 0, 0);
     let [one] = found[..] else {
         let text = format!("{path} declares {} collectives, and one is wanted", found.len());

@@ -49,7 +49,7 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
         Some((first, rest)) if WHAT.contains(&first.as_str()) => (first.as_str(), rest),
         Some((first, rest)) if !first.contains(['.', '/']) && !Path::new(first).exists() => {
             let library = super::library(session, rest)?;
-            if library.algorithms().any(|id| library.algorithm(id).name.node == *first) {
+            if library.algorithms().any(|id| library.algorithm_name(id).node == *first) {
                 return super::algorithms::show(session, &library, first, args);
             }
             return Err(Failure::Usage(unknown(first, &library).into()));
@@ -118,7 +118,7 @@ fn unknown(what: &str, library: &kbc_rounds::Library) -> Diagnostic {
         format!("there is no list of `{what}`, no such algorithm, and no such file"),
     )
     .note(format!("lists: {}", WHAT.join(", ")));
-    let algorithms = library.algorithms().map(|id| library.algorithm(id).name.node.as_str());
+    let algorithms = library.algorithms().map(|id| library.algorithm_name(id).node.as_str());
     match nearest(what, WHAT.into_iter().chain(algorithms)) {
         Some(near) => d.help(format!("did you mean `{near}`?")),
         None => d,
@@ -148,7 +148,7 @@ fn targets() -> Vec<Entry> {
 }
 
 pub(super) fn file_of(session: &Session, span: Span) -> String {
-    session.map.get(span.file).map_or_else(String::new, |f| f.name.clone())
+    session.map.get(span.file).map_or_else(String::new, |f| f.name.to_string())
 }
 
 /// First line of documentation.
@@ -176,7 +176,6 @@ fn functions(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
     let library = super::library(session, files)?;
     let mut out: Vec<Entry> = library
         .functions()
-        .iter()
         .map(|f| {
             let names: Vec<&str> = f.params.iter().map(|p| p.node.as_str()).collect();
             let name = format!("{}({})", f.name.node, names.join(", "));
@@ -193,7 +192,7 @@ fn kernels(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
     let loaded = super::everything(session, files)?;
     let names = |list: Vec<&str>| list.join(", ");
     let mut out = vec![];
-    for item in loaded.files.iter().flat_map(|f| &f.tree.items) {
+    for item in loaded.files.iter().flat_map(|f| &f.tree().items) {
         let (name, parameters, doc, span) = match item {
             Item::Kernel(k) => {
                 (&k.name, names(k.params.iter().map(|p| p.node.as_str()).collect()), &k.doc, k.span)

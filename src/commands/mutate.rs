@@ -107,7 +107,7 @@ fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>, args:
     let loaded = load_file(session, file)?;
     let root = loaded.root.unwrap_or_default();
     let program = |i: &Item| matches!(i, Item::Program(_) | Item::Local(_));
-    if loaded.file(root).is_some_and(|f| f.tree.items.iter().any(program)) {
+    if loaded.file(root).is_some_and(|f| f.tree().items.iter().any(program)) {
         let source = Source { file: file.to_owned(), of: Selection::default(), post: None };
         let module = build(session, &source, "default", &Watch::default())?.module;
         return Ok(one(file, module));

@@ -14,7 +14,7 @@ pub fn of(map: &SourceMap, span: Span) -> Option<(String, String)> {
     }
     let file = map.get(span.file)?;
     let (line, _) = map.line_col(span)?;
-    let name = Path::new(&file.name).file_name()?.to_string_lossy();
+    let name = Path::new(&*file.name).file_name()?.to_string_lossy();
     let words: Vec<&str> =
         file.text.get(span.start as usize..span.end as usize)?.split_whitespace().collect();
     let text = words.join(" ");

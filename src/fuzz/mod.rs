@@ -41,8 +41,8 @@ const MAX_BYTES: u64 = 256 << 20;
 struct Texts(SourceMap);
 
 impl Sources for Texts {
-    fn builtin(&mut self, name: &str, text: &str) -> FileId {
-        self.0.add(name, text)
+    fn builtin(&mut self, name: &'static str, text: &'static str) -> FileId {
+        self.0.add_builtin(name, text)
     }
 
     fn open(&mut self, _: FileId, path: &str) -> Result<(FileId, String), Diagnostic> {

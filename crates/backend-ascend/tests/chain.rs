@@ -356,7 +356,7 @@ fn functions_are_within_their_bounds() {
 struct Nothing(u32);
 
 impl Sources for Nothing {
-    fn builtin(&mut self, _: &str, _: &str) -> FileId {
+    fn builtin(&mut self, _: &'static str, _: &'static str) -> FileId {
         self.0 += 1;
         FileId(self.0)
     }

@@ -1,5 +1,6 @@
 //! Byte ranges in files, and the table of files they point into.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Index of a file in a [`SourceMap`].
@@ -76,9 +77,9 @@ pub const BYTE_ORDER_MARK: char = '\u{feff}';
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     /// Name shown in messages.
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// The text.
-    pub text: String,
+    pub text: Cow<'static, str>,
 }
 
 /// All texts of a run.
@@ -90,7 +91,16 @@ pub struct SourceMap {
 impl SourceMap {
     /// Adds a text and returns its id.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
-        self.files.push(SourceFile { name: name.into(), text: text.into() });
+        self.push(name.into().into(), text.into().into())
+    }
+
+    /// Adds a text that is part of the program, without a copy.
+    pub fn add_builtin(&mut self, name: &'static str, text: &'static str) -> FileId {
+        self.push(name.into(), text.into())
+    }
+
+    fn push(&mut self, name: Cow<'static, str>, text: Cow<'static, str>) -> FileId {
+        self.files.push(SourceFile { name, text });
         FileId(self.files.len() as u32 - 1)
     }
 

@@ -8,18 +8,19 @@ use crate::ast::{
     File, Item, KernelDecl, LocalDecl, MeshDecl, ParamDecl, ProgramDecl, TileKernelDecl, TopologyDecl,
     TopologySource,
 };
-use crate::library::LIBRARY;
+use crate::library::{self, LIBRARY};
 use crate::lower;
 use crate::machine::{self, MachineFile};
 use crate::parse;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_rounds::ast::Ident;
-use kbc_rounds::{Decls, Layer, Library, checks};
+use kbc_rounds::{Decls, LateDecls, Layer, Library, checks};
+use std::sync::OnceLock;
 
 /// Where texts come from: the driver, or a test.
 pub trait Sources {
     /// Takes a text that is built in and gives it an id.
-    fn builtin(&mut self, name: &str, text: &str) -> FileId;
+    fn builtin(&mut self, name: &'static str, text: &'static str) -> FileId;
 
     /// The file that `path` names in the file `from` (relative to it). One file has one id, by whatever path it is
     /// named; that includes the file that was given to [`load`].
@@ -38,8 +39,24 @@ pub struct LoadedFile {
     pub layer: Layer,
     /// The files it uses, in the order written.
     pub uses: Vec<FileId>,
-    /// Its tree, without the algorithm half, which is in [`Loaded::library`].
-    pub tree: File,
+    tree: OnceLock<File>,
+    /// Its number in [`LIBRARY`], if it is one of those.
+    built_in: usize,
+}
+
+impl LoadedFile {
+    /// Its tree, without the algorithm half, which is in [`Loaded::library`]. A file of the library is read now.
+    pub fn tree(&self) -> &File {
+        self.tree.get_or_init(|| {
+            let mut tree = File::default();
+            if let Some((_, text)) = LIBRARY.get(self.built_in).filter(|_| library::has_others(self.built_in))
+            {
+                tree = parse(self.id, text).0;
+                split(&mut tree);
+            }
+            tree
+        })
+    }
 }
 
 /// Everything a run has read.
@@ -104,12 +121,22 @@ impl Loaded {
         from: FileId,
         pick: impl Fn(&'a Item) -> Option<T> + Copy,
     ) -> impl Iterator<Item = T> {
-        self.order(from).into_iter().flat_map(move |f| f.tree.items.iter().filter_map(pick))
+        self.order(from).into_iter().flat_map(move |f| f.tree().items.iter().filter_map(pick))
+    }
+
+    /// The same in the user's files alone: the library has kernels and no other items of the program half.
+    fn users<'a, T>(
+        &'a self,
+        from: FileId,
+        pick: impl Fn(&'a Item) -> Option<T> + Copy,
+    ) -> impl Iterator<Item = T> {
+        let own = self.order(from).into_iter().filter(|f| f.layer == Layer::User);
+        own.flat_map(move |f| f.tree().items.iter().filter_map(pick))
     }
 
     /// Parameters seen from a file, its own first.
     pub fn params(&self, from: FileId) -> impl Iterator<Item = &ParamDecl> {
-        self.visible(from, |i| match i {
+        self.users(from, |i| match i {
             Item::Param(p) => Some(p),
             _ => None,
         })
@@ -117,7 +144,7 @@ impl Loaded {
 
     /// Topologies seen from a file, its own first.
     pub fn topologies(&self, from: FileId) -> impl Iterator<Item = &TopologyDecl> {
-        self.visible(from, |i| match i {
+        self.users(from, |i| match i {
             Item::Topology(t) => Some(t),
             _ => None,
         })
@@ -140,7 +167,8 @@ impl Loaded {
     }
 
     fn last<'a, T>(&'a self, from: FileId, pick: impl Fn(&'a Item) -> Option<T> + Copy) -> Option<T> {
-        self.order(from).into_iter().find_map(|f| f.tree.items.iter().filter_map(pick).next_back())
+        let own = self.order(from).into_iter().filter(|f| f.layer == Layer::User);
+        own.into_iter().find_map(|f| f.tree().items.iter().filter_map(pick).next_back())
     }
 
     /// Kernels and programs seen from a file, its own first.
@@ -182,7 +210,7 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
     let mut found = Diagnostics::new();
     let mut loaded =
         Loaded { root: root.as_ref().map(|r| r.0), files: vec![], library: Library::new(), machines: vec![] };
-    let mut decls: Vec<Decls> = vec![];
+    let mut decls: Vec<LateDecls> = vec![];
     let mut todo: Vec<(FileId, String)> = root.into_iter().collect();
     while let Some((id, text)) = todo.pop() {
         let (mut tree, messages) = parse(id, &text);
@@ -209,18 +237,18 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
                 Err(d) => found.push(d.primary(u.path.span, "used here")),
             }
         }
-        decls.push(split(&mut tree));
-        loaded.files.push(LoadedFile { id, layer: Layer::User, uses, tree });
+        decls.push(split(&mut tree).into());
+        let (layer, tree) = (Layer::User, OnceLock::from(tree));
+        loaded.files.push(LoadedFile { id, layer, uses, tree, built_in: usize::MAX });
     }
-    for (name, text) in LIBRARY {
+    for (number, (name, text)) in LIBRARY.iter().enumerate() {
         let id = sources.builtin(name, text);
-        let (mut tree, messages) = parse(id, text);
-        found.extend(messages);
-        decls.push(split(&mut tree));
-        loaded.files.push(LoadedFile { id, layer: Layer::Library, uses: vec![], tree });
+        decls.push(library::declared(number, id));
+        let (layer, tree) = (Layer::Library, OnceLock::new());
+        loaded.files.push(LoadedFile { id, layer, uses: vec![], tree, built_in: number });
     }
     for (file, decls) in loaded.files.iter().zip(decls) {
-        found.extend(loaded.library.add(file.id, file.layer, file.uses.clone(), decls));
+        found.extend(loaded.library.add_late(file.id, file.layer, file.uses.clone(), decls));
     }
     // An item that could not be read is missing: what refers to it would be blamed for nothing.
     if !found.has_errors() {
@@ -265,7 +293,7 @@ fn kind(item: &Item) -> Option<&'static str> {
 /// E004: two of one name in one file, or the name of a built-in operation.
 fn twice(file: &LoadedFile, found: &mut Diagnostics) {
     let named = |i: &Item| Some((kind(i)?, i.name()?.clone()));
-    let names: Vec<(&'static str, Ident)> = file.tree.items.iter().filter_map(named).collect();
+    let names: Vec<(&'static str, Ident)> = file.tree().items.iter().filter_map(named).collect();
     for (i, (kind, name)) in names.iter().enumerate() {
         if *kind == "kernel or program" && lower::is_built_in(&name.node) {
             found.push(
@@ -287,11 +315,11 @@ fn twice(file: &LoadedFile, found: &mut Diagnostics) {
 /// Notes on what a file's kernels, programs, parameters and topologies hide in the files behind it.
 fn hides(loaded: &Loaded, file: &LoadedFile, found: &mut Diagnostics) {
     let behind = loaded.order(file.id);
-    for item in &file.tree.items {
+    for item in &file.tree().items {
         let (Some(of), Some(name)) = (kind(item), item.name()) else { continue };
         let hidden =
             |other: &&Item| kind(other) == Some(of) && other.name().is_some_and(|n| n.node == name.node);
-        let old = behind.iter().skip(1).find_map(|f| f.tree.items.iter().find(hidden));
+        let old = behind.iter().skip(1).find_map(|f| f.tree().items.iter().find(hidden));
         if let Some(old) = old {
             let mut d = Diagnostic::error("E004", format!("this {of} `{}` hides another one", name.node));
             d.severity = Severity::Note;

@@ -7,10 +7,11 @@ use crate::ast::File;
 use crate::explain::{Context, explain};
 use crate::grammar::FileParser;
 use crate::make::{Ctx, Marks};
-use crate::token::{Lexed, Token, lex};
+use crate::token::{Lexed, Token, lex, lex_part};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use lalrpop_util::ParseError;
 use std::convert::Infallible;
+use std::ops::Range;
 
 /// Deepest nesting of expressions and blocks, so that no later recursion over the tree can run out of stack.
 pub const MAX_DEPTH: usize = 500;
@@ -22,9 +23,19 @@ pub fn parse(file: FileId, text: &str) -> (File, Diagnostics) {
     (tree, found)
 }
 
+/// Reads the items of a part of a text, which begins and ends between items.
+pub(crate) fn parse_part(file: FileId, text: &str, part: Range<usize>) -> (File, Diagnostics) {
+    let (tree, _, found) = parse_lexed(file, text, lex_part(file, text, part));
+    (tree, found)
+}
+
 /// As [`parse`], with what a formatter wants to know beside the tree.
 pub(crate) fn parse_marked(file: FileId, text: &str) -> (File, Marks, Diagnostics) {
-    let Lexed { tokens, docs, mut diagnostics } = lex(file, text);
+    parse_lexed(file, text, lex(file, text))
+}
+
+fn parse_lexed(file: FileId, text: &str, lexed: Lexed<'_>) -> (File, Marks, Diagnostics) {
+    let Lexed { tokens, docs, mut diagnostics } = lexed;
     if let Some((start, _, end)) = too_deep(&tokens) {
         diagnostics.push(
             Diagnostic::error("E002", format!("nested more than {MAX_DEPTH} deep"))

@@ -9,6 +9,7 @@ use crate::ast::{Dimension, Quantity};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use logos::{Lexer, Logos};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What a number turned out to be once its tail was read.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -241,12 +242,18 @@ pub const MARK: char = '\u{feff}';
 
 /// Cuts a text into tokens. Neighbouring characters that are no token are one error.
 pub fn lex(file: FileId, text: &str) -> Lexed<'_> {
+    let mark = if text.starts_with(MARK) { MARK.len_utf8() } else { 0 };
+    lex_part(file, text, mark..text.len())
+}
+
+/// As [`lex`], of a part of a text.
+pub(crate) fn lex_part(file: FileId, text: &str, part: Range<usize>) -> Lexed<'_> {
     let mut out = Lexed { tokens: vec![], docs: BTreeMap::new(), diagnostics: Diagnostics::new() };
     let mut doc: Vec<&str> = vec![];
     let mut faults: Vec<(usize, usize)> = vec![];
-    let mark = if text.starts_with(MARK) { MARK.len_utf8() } else { 0 };
-    for (token, range) in Token::lexer(&text[mark..]).spanned() {
-        let range = range.start + mark..range.end + mark;
+    let first = part.start;
+    for (token, range) in Token::lexer(&text[part]).spanned() {
+        let range = range.start + first..range.end + first;
         match token {
             Ok(Token::Comment(c)) => {
                 if let Some(line) = c.strip_prefix("///").filter(|l| !l.starts_with('/')) {

@@ -51,7 +51,7 @@ fn differences(path: &Path) -> Vec<String> {
         let own = disk
             .map
             .get(d.span().file)
-            .is_some_and(|f| Some(f.name.as_str()) == path.file_name().and_then(|n| n.to_str()));
+            .is_some_and(|f| Some(&*f.name) == path.file_name().and_then(|n| n.to_str()));
         let at = if own { disk.map.line_col(d.span()).map_or(0, |p| p.0) } else { 0 };
         let hit = open.iter().position(|m| m.0 == at && m.1 == d.code && all_words(d).contains(&m.2));
         match hit {

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{codes, schedule};
-use kbc_ir::checker::{CheckOptions, Verdict, Way, check};
+use kbc_ir::checker::{CheckOptions, Method, Verdict, Way, check};
 use kbc_ir::mutate::{apply, apply_on, mutations};
 use kbc_ir::schedule::Schedule;
 
@@ -121,4 +121,45 @@ fn ways_agree_on_mutants_of_mutants() {
         }
     }
     assert!(differ.is_empty(), "{}", differ.join("\n"));
+}
+
+/// Above nine ranks and up to 64 one rank of each orbit is enough where nothing is wrong; what is wrong is said of every
+/// rank, as when all are walked. Also where the symmetry is broken in one rank.
+#[test]
+fn between_nine_ranks_and_64_one_rank_is_enough_and_messages_are_about_all() {
+    let subjects = [
+        ("ring 12", common::ring(12)),
+        ("doubling 16", common::doubling(4)),
+        ("halving 16", common::halving(4)),
+        ("torus 3x4", common::torus(3, 4)),
+        ("all_to_all 10", common::all_to_all(10)),
+        ("pull 11", common::pull(11)),
+    ];
+    let (mut accepted, mut rejected, mut alone) = (0, 0, 0);
+    let mut differ = vec![];
+    for (name, text) in subjects {
+        let s = schedule(name, &text);
+        let right = by(&s, Way::Auto);
+        assert!(right.ok() && matches!(right.meaning, Method::Symmetric { .. }), "{name}: {}", right.text);
+        assert!(by(&s, Way::Expanded).ok(), "{name}");
+        for (i, m) in mutations(&s).iter().enumerate().filter(|(i, _)| i % 3 == 0) {
+            for one in [false, true] {
+                let mutant = if one { apply_on(&s, m, i as u64 % 10) } else { apply(&s, m) };
+                let (auto, exact) = (by(&mutant, Way::Auto), by(&mutant, Way::Expanded));
+                let told = |v: &Verdict| {
+                    v.errors.list.iter().map(|d| (d.code, d.title.clone(), d.span())).collect::<Vec<_>>()
+                };
+                if auto.ok() != exact.ok() || told(&auto) != told(&exact) {
+                    let how = if one { " on one rank" } else { "" };
+                    let (a, e) = (codes(&auto), codes(&exact));
+                    differ.push(format!("{name}: {}{how}: {a:?}, every rank {e:?}", m.text));
+                }
+                accepted += auto.ok() as usize;
+                rejected += !auto.ok() as usize;
+                alone += (auto.ok() && auto.meaning == Method::Exact) as usize;
+            }
+        }
+    }
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    assert!(accepted > 10 && rejected > 200 && alone > 0, "{accepted} {rejected} {alone}");
 }

@@ -17,13 +17,13 @@ use crate::promise::check_collective;
 /// Everything that can be said about the declarations of one file.
 pub fn check_file(lib: &Library, file: FileId) -> Diagnostics {
     let mut found = Diagnostics::new();
-    for f in lib.functions().iter().filter(|f| f.name.span.file == file) {
+    for f in lib.functions_in(file) {
         found.extend(check_function(lib, f));
     }
-    for c in lib.collectives().filter(|&c| lib.collective(c).name.span.file == file) {
+    for c in lib.collectives_in(file) {
         found.extend(check_collective(lib, c));
     }
-    for a in lib.algorithms().filter(|&a| lib.algorithm(a).name.span.file == file) {
+    for a in lib.algorithms_in(file) {
         found.extend(check_algorithm(lib, a));
     }
     found

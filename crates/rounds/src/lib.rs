@@ -19,6 +19,7 @@ pub mod eval;
 pub mod expand;
 mod frame;
 pub mod group;
+pub mod late;
 pub mod library;
 pub mod meaning;
 pub mod options;
@@ -34,7 +35,8 @@ pub mod write;
 
 pub use cost::{Cost, cost};
 pub use expand::expand;
-pub use library::{AlgId, CollId, Decls, Layer, Library};
+pub use late::Late;
+pub use library::{AlgId, CollId, Decls, LateDecls, Layer, Library};
 pub use ratio::Ratio;
 pub use rounds::{Call, Limits, Rounds, Transfer};
 pub use verify::Verifier;

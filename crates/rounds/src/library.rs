@@ -11,6 +11,7 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 
 use crate::ast::{AlgorithmDecl, CollectiveDecl, FnDecl, Ident};
 use crate::eval::{BUILTINS, Fault, Functions, unknown};
+use crate::late::Late;
 
 /// A collective of a [`Library`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -29,6 +30,27 @@ pub struct Decls {
     pub collectives: Vec<CollectiveDecl>,
     /// `algorithm`
     pub algorithms: Vec<AlgorithmDecl>,
+}
+
+/// The declarations of a file that are read when they are asked for.
+#[derive(Clone, Debug, Default)]
+pub struct LateDecls {
+    /// `fn`
+    pub functions: Vec<Late<FnDecl>>,
+    /// `collective`
+    pub collectives: Vec<Late<CollectiveDecl>>,
+    /// `algorithm`
+    pub algorithms: Vec<Late<AlgorithmDecl>>,
+}
+
+impl From<Decls> for LateDecls {
+    fn from(d: Decls) -> Self {
+        LateDecls {
+            functions: d.functions.into_iter().map(Late::from).collect(),
+            collectives: d.collectives.into_iter().map(Late::from).collect(),
+            algorithms: d.algorithms.into_iter().map(Late::from).collect(),
+        }
+    }
 }
 
 /// Whose file it is.
@@ -55,9 +77,9 @@ struct Unit {
 #[derive(Clone, Debug, Default)]
 pub struct Library {
     units: Vec<Unit>,
-    functions: Vec<FnDecl>,
-    collectives: Vec<CollectiveDecl>,
-    algorithms: Vec<AlgorithmDecl>,
+    functions: Vec<Late<FnDecl>>,
+    collectives: Vec<Late<CollectiveDecl>>,
+    algorithms: Vec<Late<AlgorithmDecl>>,
 }
 
 impl Library {
@@ -72,6 +94,20 @@ impl Library {
     /// The messages, E004: declared twice in this file (or, for library files, in another one of the library);
     /// a function with the name of a built-in one. The first declaration stands.
     pub fn add(&mut self, file: FileId, layer: Layer, uses: Vec<FileId>, decls: Decls) -> Diagnostics {
+        self.add_late(file, layer, uses, decls.into())
+    }
+
+    /// As [`Library::add`]; nothing is read for it.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn add_late(
+        &mut self,
+        file: FileId,
+        layer: Layer,
+        uses: Vec<FileId>,
+        decls: LateDecls,
+    ) -> Diagnostics {
         let mut found = Diagnostics::new();
         let at = match self.units.iter().position(|u| u.file == file) {
             Some(i) => i,
@@ -95,35 +131,37 @@ impl Library {
             }
         };
         for f in decls.functions {
-            if BUILTINS.iter().any(|b| b.0 == f.name.node) {
+            let name = f.name();
+            if BUILTINS.iter().any(|b| b.0 == name.node) {
                 found.push(
-                    Diagnostic::error("E004", format!("function `{}` is built in", f.name.node))
-                        .primary(f.name.span, "declared again here")
+                    Diagnostic::error("E004", format!("function `{}` is built in", name.node))
+                        .primary(name.span, "declared again here")
                         .help("choose another name"),
                 );
                 continue;
             }
-            if let Some(&old) = peers.iter().find_map(|&u| self.units[u].functions.get(&f.name.node)) {
-                found.push(twice("function", &f.name, self.functions[old].name.span));
+            if let Some(&old) = peers.iter().find_map(|&u| self.units[u].functions.get(&name.node)) {
+                found.push(twice("function", name, self.functions[old].name().span));
                 continue;
             }
-            self.units[at].functions.insert(f.name.node.clone(), self.functions.len());
+            self.units[at].functions.insert(name.node.clone(), self.functions.len());
             self.functions.push(f);
         }
         for c in decls.collectives {
-            if let Some(&old) = peers.iter().find_map(|&u| self.units[u].collectives.get(&c.name.node)) {
-                found.push(twice("collective", &c.name, self.collective(old).name.span));
+            let name = c.name();
+            if let Some(&old) = peers.iter().find_map(|&u| self.units[u].collectives.get(&name.node)) {
+                found.push(twice("collective", name, self.collective_name(old).span));
                 continue;
             }
             let id = CollId(self.collectives.len() as u32);
-            self.units[at].collectives.insert(c.name.node.clone(), id);
+            self.units[at].collectives.insert(name.node.clone(), id);
             self.collectives.push(c);
         }
         for a in decls.algorithms {
-            let key = (a.coll.node.clone(), a.name.node.clone());
+            let key = (a.coll().node.clone(), a.name().node.clone());
             if let Some(&old) = peers.iter().find_map(|&u| self.units[u].algorithms.get(&key)) {
-                let what = format!("algorithm of {}", a.coll.node);
-                found.push(twice(&what, &a.name, self.algorithm(old).name.span));
+                let what = format!("algorithm of {}", key.0);
+                found.push(twice(&what, a.name(), self.algorithm_name(old).span));
                 continue;
             }
             let id = AlgId(self.algorithms.len() as u32);
@@ -136,9 +174,9 @@ impl Library {
     /// The same declarations, but with another function in the place of those of its name in its file.
     pub fn with_function(&self, decl: FnDecl) -> Library {
         let mut out = self.clone();
-        let same = |f: &FnDecl| f.name.node == decl.name.node && f.name.span.file == decl.name.span.file;
-        for f in out.functions.iter_mut().filter(|f| same(f)) {
-            *f = decl.clone();
+        let same = |f: &Ident| f.node == decl.name.node && f.span.file == decl.name.span.file;
+        for f in out.functions.iter_mut().filter(|f| same(f.name())) {
+            *f = decl.clone().into();
         }
         out
     }
@@ -146,7 +184,7 @@ impl Library {
     /// Puts another text in the place of an algorithm, for the same collective and under the same name.
     pub fn replace_algorithm(&mut self, id: AlgId, decl: AlgorithmDecl) {
         if let Some(a) = self.algorithms.get_mut(id.0 as usize) {
-            *a = decl;
+            *a = decl.into();
         }
     }
 
@@ -157,12 +195,22 @@ impl Library {
 
     /// A declaration by its id (ids come from this library).
     pub fn collective(&self, id: CollId) -> &CollectiveDecl {
-        &self.collectives[id.0 as usize]
+        self.collectives[id.0 as usize].get()
+    }
+
+    /// The name of a collective, for which it need not be read.
+    pub fn collective_name(&self, id: CollId) -> &Ident {
+        self.collectives[id.0 as usize].name()
     }
 
     /// A declaration by its id (ids come from this library).
     pub fn algorithm(&self, id: AlgId) -> &AlgorithmDecl {
-        &self.algorithms[id.0 as usize]
+        self.algorithms[id.0 as usize].get()
+    }
+
+    /// The name of an algorithm, for which it need not be read.
+    pub fn algorithm_name(&self, id: AlgId) -> &Ident {
+        self.algorithms[id.0 as usize].name()
     }
 
     /// All algorithms in the order added.
@@ -176,8 +224,18 @@ impl Library {
     }
 
     /// All functions in the order added.
-    pub fn functions(&self) -> &[FnDecl] {
-        &self.functions
+    pub fn functions(&self) -> impl Iterator<Item = &FnDecl> {
+        self.functions.iter().map(Late::get)
+    }
+
+    /// The functions declared in one file, in the order of the text.
+    pub fn functions_in(&self, file: FileId) -> impl Iterator<Item = &FnDecl> {
+        self.functions.iter().filter(move |f| f.name().span.file == file).map(Late::get)
+    }
+
+    /// The collectives declared in one file, in the order of the text.
+    pub fn collectives_in(&self, file: FileId) -> impl Iterator<Item = CollId> {
+        self.collectives().filter(move |c| self.collective_name(*c).span.file == file)
     }
 
     /// The algorithms declared in one file, in the order of the text.
@@ -190,7 +248,7 @@ impl Library {
 
     /// The collective an algorithm is for, if it exists.
     pub fn collective_of(&self, id: AlgId) -> Option<CollId> {
-        let coll = &self.algorithm(id).coll;
+        let coll = self.algorithms[id.0 as usize].coll();
         self.lookup(coll.span.file, |u| u.collectives.get(&coll.node).copied())
     }
 
@@ -211,13 +269,13 @@ impl Library {
     /// # Errors
     /// E005 with the names of the collective's algorithms, and a note where other collectives have one so named.
     pub fn find_algorithm(&self, from: FileId, coll: CollId, name: &str, span: Span) -> Result<AlgId, Fault> {
-        let key = (self.collective(coll).name.node.clone(), name.to_owned());
+        let key = (self.collective_name(coll).node.clone(), name.to_owned());
         let hit = self.lookup(from, |u| {
             u.algorithms.get(&key).copied().filter(|&a| self.collective_of(a) == Some(coll))
         });
         hit.ok_or_else(|| {
             let valid: Vec<String> =
-                self.algorithms_of(from, coll).iter().map(|&a| self.algorithm(a).name.node.clone()).collect();
+                self.algorithms_of(from, coll).iter().map(|&a| self.algorithm_name(a).node.clone()).collect();
             let mut d = *unknown("E005", &format!("algorithm of {}", key.0), name, span, &valid);
             let mut others: Vec<String> = vec![];
             self.visit(from, |u| {
@@ -255,8 +313,8 @@ impl Library {
         let mut out: Vec<AlgId> = vec![];
         self.visit(from, |u| {
             for &a in u.algorithms.values() {
-                let name = &self.algorithm(a).name.node;
-                let hidden = out.iter().any(|&b| &self.algorithm(b).name.node == name);
+                let name = &self.algorithm_name(a).node;
+                let hidden = out.iter().any(|&b| &self.algorithm_name(b).node == name);
                 if !hidden && self.collective_of(a) == Some(coll) {
                     out.push(a);
                 }
@@ -282,12 +340,12 @@ impl Library {
         let rest: Vec<&Unit> = behind.iter().map(|&i| &self.units[i]).collect();
         for (name, &new) in &own.functions {
             if let Some(&old) = rest.iter().find_map(|u| u.functions.get(name)) {
-                note("function", &self.functions[new].name, self.functions[old].name.span);
+                note("function", self.functions[new].name(), self.functions[old].name().span);
             }
         }
         for (name, &new) in &own.collectives {
             if let Some(&old) = rest.iter().find_map(|u| u.collectives.get(name)) {
-                note("collective", &self.collective(new).name, self.collective(old).name.span);
+                note("collective", self.collective_name(new), self.collective_name(old).span);
             }
         }
         for (key, &new) in &own.algorithms {
@@ -295,7 +353,7 @@ impl Library {
             let old =
                 rest.iter().filter_map(|u| u.algorithms.get(key)).find(|&&o| self.collective_of(o) == coll);
             if let Some(&old) = old {
-                note("algorithm", &self.algorithm(new).name, self.algorithm(old).name.span);
+                note("algorithm", self.algorithm_name(new), self.algorithm_name(old).span);
             }
         }
         found
@@ -347,7 +405,7 @@ impl Library {
 
 impl Functions for Library {
     fn function(&self, name: &Ident) -> Option<&FnDecl> {
-        self.lookup(name.span.file, |u| u.functions.get(&name.node).copied()).map(|i| &self.functions[i])
+        self.lookup(name.span.file, |u| u.functions.get(&name.node).copied()).map(|i| self.functions[i].get())
     }
     fn function_names(&self, from: FileId) -> Vec<String> {
         let mut names = vec![];

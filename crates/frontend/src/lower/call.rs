@@ -150,7 +150,7 @@ impl Lowering<'_, '_> {
         valid.extend(DType::ALL.iter().map(|d| d.name().to_owned()));
         valid.extend(self.cx.loaded.callables(call.name.span.file).map(|c| c.name().node.clone()));
         let library = &self.cx.loaded.library;
-        valid.extend(library.collectives().map(|c| library.collective(c).name.node.clone()));
+        valid.extend(library.collectives().map(|c| library.collective_name(c).node.clone()));
         self.found.push(*unknown("E005", "operation or kernel", word, call.name.span, &valid));
     }
 

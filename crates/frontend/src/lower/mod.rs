@@ -129,7 +129,7 @@ pub(crate) fn check(loaded: &Loaded, found: &mut Diagnostics) {
             }
         };
         let kernels = Kernels::new(loaded, &params);
-        for item in &file.tree.items {
+        for item in &file.tree().items {
             match item {
                 Item::Param(p) => {
                     if let Err(d) = params.of(p) {
@@ -178,10 +178,10 @@ fn target<'a>(loaded: &'a Loaded, root: FileId, options: &LowerOptions) -> Resul
     if let Some(name) = &options.algorithm {
         return algorithm(loaded, root, Some(name)).map(Target::Algorithm);
     }
-    let own: Vec<&Item> = loaded.file(root).map_or(vec![], |f| f.tree.items.iter().collect());
+    let own: Vec<&Item> = loaded.file(root).map_or(vec![], |f| f.tree().items.iter().collect());
     let item = match &options.program {
         Some(name) => {
-            let all = loaded.order(root).into_iter().flat_map(|f| &f.tree.items);
+            let all = loaded.order(root).into_iter().flat_map(|f| &f.tree().items);
             let programs: Vec<&Item> =
                 all.filter(|i| matches!(i, Item::Program(_) | Item::Local(_))).collect();
             let named = |i: &&&Item| i.name().is_some_and(|n| n.node == *name);

@@ -32,8 +32,8 @@ impl Disk {
 }
 
 impl Sources for Disk {
-    fn builtin(&mut self, name: &str, text: &str) -> FileId {
-        self.map.add(name, text)
+    fn builtin(&mut self, name: &'static str, text: &'static str) -> FileId {
+        self.map.add_builtin(name, text)
     }
 
     fn open(&mut self, from: FileId, path: &str) -> Result<(FileId, String), Diagnostic> {

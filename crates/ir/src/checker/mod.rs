@@ -50,9 +50,8 @@ use setup::Setup;
 /// How ranks stand for each other and what contents are told with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// Up to [`EXACT_RANKS`] every rank with exact multisets; above, one rank of each orbit where that can be shown,
-    /// else every rank with fingerprints. With more than 16 ranks that do the same, moved, later calls than the first
-    /// are walked on one of each orbit.
+    /// Up to [`EVERY_RANK`] every rank with exact multisets. Above, one rank of each orbit where that can be shown and
+    /// nothing is wrong; else every rank, up to [`EXACT_RANKS`] with exact multisets, above with fingerprints.
     Auto,
     /// Every rank, exact multisets.
     Expanded,
@@ -62,11 +61,12 @@ pub enum Way {
     Symmetric,
 }
 
-/// Up to this many ranks, all are walked with exact multisets.
-pub const EXACT_RANKS: u64 = 64;
+/// Up to this many ranks, all are walked with exact multisets, whether one stands for the others or not.
+pub const EVERY_RANK: u64 = 9;
 
-/// Up to this many ranks, all are walked in every call.
-const EVERY_CALL_RANKS: u64 = 16;
+/// Up to this many ranks, all are walked with exact multisets where one does not stand for the others, or where something
+/// is wrong: messages are about every rank.
+pub const EXACT_RANKS: u64 = 64;
 
 /// What to check and how far to go.
 #[derive(Clone, Debug)]
@@ -131,8 +131,6 @@ pub struct Verdict {
     pub period: u64,
     /// Ranks walked.
     pub ranks_walked: u64,
-    /// Ranks walked in calls after the first, where these stand for the others only there.
-    pub later: Option<u64>,
     /// Operations walked.
     pub acts: u64,
     /// Calls until a counter leaves 32 bits; none if no counter grows.
@@ -163,7 +161,6 @@ pub fn check(schedule: &Schedule, options: &CheckOptions) -> Verdict {
         calls: 0,
         period: 1,
         ranks_walked: 0,
-        later: None,
         acts: 0,
         range: None,
         asymmetric: None,
@@ -276,17 +273,17 @@ impl Check<'_> {
             );
             return v;
         }
-        let way = match self.options.way {
-            Way::Auto if self.program.ranks() <= EXACT_RANKS => Way::Expanded,
-            Way::Auto => Way::Symmetric,
-            w => w,
-        };
-        if way == Way::Symmetric {
-            match self.symmetric(&mut v) {
-                None => return v,
+        let auto = self.options.way == Way::Auto;
+        if self.options.way == Way::Symmetric || auto && ranks > EVERY_RANK {
+            let mut one = v.clone();
+            let reason = self.symmetric(&mut one);
+            match reason {
+                // Messages are about every rank where all can be walked exactly.
+                None if auto && ranks <= EXACT_RANKS && !one.ok() => {}
+                None => return one,
                 Some(reason) => v.asymmetric = Some(reason),
             }
-            if self.options.way == Way::Symmetric {
+            if !auto {
                 let reason = v.asymmetric.clone().unwrap_or_default();
                 v.errors.push(
                     Diagnostic::error("E354", "one rank does not stand for the others")
@@ -296,28 +293,12 @@ impl Check<'_> {
                 return v;
             }
         }
-        let exact = way == Way::Expanded;
-        let mut first_only = v.clone();
-        if exact && self.options.way == Way::Auto && self.program.ranks() > EVERY_CALL_RANKS && v.calls > 1 {
-            let mut all_calls = v.clone();
-            if self.symmetric(&mut all_calls).is_none() && all_calls.ok() {
-                // Nothing is wrong in any call, one rank standing for others: what is left is each rank itself.
-                v.later = Some(all_calls.ranks_walked);
-                (v.acts, v.range) = (all_calls.acts, all_calls.range);
-                first_only.calls = 1;
-            }
-        }
+        let exact = self.options.way == Way::Expanded || auto && ranks <= EXACT_RANKS;
         v.meaning = if exact { Method::Exact } else { Method::Fingerprints };
         let group = Group::new(self.program.ranks(), vec![]);
         let actions = vec![Action::default(); s.buffers.len()];
-        match self.execute(group, actions, exact, &first_only) {
-            Ok((outcome, walked)) => {
-                let before = v.acts;
-                let range = v.range;
-                self.accept(&mut v, outcome, walked);
-                v.acts += before;
-                v.range = range.or(v.range);
-            }
+        match self.execute(group, actions, exact, &v) {
+            Ok((outcome, walked)) => self.accept(&mut v, outcome, walked),
             Err(Failure::Said(d)) => {
                 let d = because(*d, v.asymmetric.as_deref());
                 v.errors.push(d);
@@ -433,15 +414,7 @@ fn words(s: &Schedule, v: &Verdict) -> String {
         n => format!("{n} errors"),
     });
     out.push(match &v.meaning {
-        Method::Exact => match v.later {
-            None => format!("meaning: exact multisets on all {ranks} ranks"),
-            Some(1) => {
-                format!("meaning: exact multisets on all {ranks} ranks, after the first call on one for all")
-            }
-            Some(n) => {
-                format!("meaning: exact multisets on all {ranks} ranks, after the first call on {n} for all")
-            }
-        },
+        Method::Exact => format!("meaning: exact multisets on all {ranks} ranks"),
         Method::Symmetric { orbits: 1 } => {
             format!("meaning: exact multisets on one rank that stands for {ranks}")
         }

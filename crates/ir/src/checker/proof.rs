@@ -103,10 +103,12 @@ impl<'a> Prover<'a> {
         if first && !self.shape {
             self.promise(id, r)?;
         }
+        let mut fresh = first;
         for role in &r.roles {
             let mine = match &role.ranks {
                 RankSet::All => true,
                 RankSet::Where(e) => {
+                    fresh |= by_call(e);
                     self.same(env, e, || format!("role {} of region {}", role.name, r.name))?.v != 0
                 }
                 RankSet::List(l) => {
@@ -118,7 +120,7 @@ impl<'a> Prover<'a> {
             };
             if mine {
                 for st in &role.streams {
-                    self.body(env, id, r, &own, &st.body)?;
+                    self.body(env, id, r, &own, &st.body, fresh)?;
                 }
                 break;
             }
@@ -150,6 +152,9 @@ impl<'a> Prover<'a> {
         }
     }
 
+    /// Types statements: all of them if they are `fresh`; else they were typed in an earlier call, and what does not
+    /// depend on the number of the call is as it was then.
+    #[expect(clippy::too_many_arguments, reason = "where a statement stands has this many facts")]
     fn body(
         &mut self,
         env: &mut Env,
@@ -157,10 +162,12 @@ impl<'a> Prover<'a> {
         r: &Region,
         own: &[Tys],
         list: &[SStmt],
+        fresh: bool,
     ) -> Result<(), Failed> {
-        for s in list {
+        for s in list.iter().filter(|s| fresh || stmt_by_call(s)) {
             match s {
                 SStmt::For { var, lo, hi, body } => {
+                    let fresh = fresh || by_call(lo) || by_call(hi);
                     let what = || format!("a bound in region {}", r.name);
                     let (a, b) = (self.same(env, lo, what)?, self.same(env, hi, what)?);
                     let depth = env.vars.len();
@@ -168,33 +175,49 @@ impl<'a> Prover<'a> {
                     for v in a.v..b.v {
                         env.vars.truncate(depth + 1);
                         env.vars[depth].1 = Val::fixed(v);
-                        self.body(env, id, r, own, body)?;
+                        self.body(env, id, r, own, body, fresh)?;
                     }
                     env.vars.truncate(depth);
                 }
                 SStmt::If { cond, then, other } => {
                     let taken = self.same(env, cond, || format!("a guard in region {}", r.name))?.v != 0;
-                    self.body(env, id, r, own, if taken { then } else { other })?;
+                    let fresh = fresh || by_call(cond);
+                    self.body(env, id, r, own, if taken { then } else { other }, fresh)?;
                 }
-                SStmt::Op(op, _) => self.op(env, id, r, own, op)?,
+                SStmt::Op(op, _) => self.op(env, id, r, own, op, fresh)?,
             }
         }
         Ok(())
     }
 
-    fn op(&mut self, env: &Env, id: RegionId, r: &Region, own: &[Tys], op: &SOp) -> Result<(), Failed> {
+    fn op(
+        &mut self,
+        env: &Env,
+        id: RegionId,
+        r: &Region,
+        own: &[Tys],
+        op: &SOp,
+        fresh: bool,
+    ) -> Result<(), Failed> {
         self.typed += 1;
         if self.typed > MOST_TYPED {
             return Err((0, format!("more than {MOST_TYPED} operations would have to be typed")));
         }
+        let new = |e: &Expr| fresh || by_call(e);
         match op {
-            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => self.sides(env, id, r, src, dst),
+            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => {
+                self.sides(env, id, r, (src, dst), fresh)
+            }
             SOp::Put { src, peer, dst } | SOp::Get { dst, peer, src } => {
-                self.peer(env, r, own, peer)?;
-                self.sides(env, id, r, src, dst)
+                if peer.iter().any(new) {
+                    self.peer(env, r, own, peer)?;
+                }
+                self.sides(env, id, r, (src, dst), fresh)
             }
             SOp::Notify { peer, index, .. } => {
-                self.peer(env, r, own, peer)?;
+                if peer.iter().any(new) {
+                    self.peer(env, r, own, peer)?;
+                }
                 self.same(env, index, || "a counter".into()).map(drop)
             }
             SOp::Wait { index, value, .. } => {
@@ -222,7 +245,23 @@ impl<'a> Prover<'a> {
     }
 
     /// Both sides of a transfer; where chunks are not all of one length, what fits here must fit everywhere.
-    fn sides(&mut self, env: &Env, id: RegionId, r: &Region, src: &Ref, dst: &Ref) -> Result<(), Failed> {
+    fn sides(
+        &mut self,
+        env: &Env,
+        id: RegionId,
+        r: &Region,
+        (src, dst): (&Ref, &Ref),
+        fresh: bool,
+    ) -> Result<(), Failed> {
+        let chunk = |x: &&Ref| matches!(x, Ref::Chunk { .. });
+        if !fresh && ![src, dst].into_iter().filter(chunk).any(ref_by_call) {
+            for x in [src, dst] {
+                if let Ref::Slot { slot, .. } = x {
+                    self.same(env, slot, || "a slot".into())?;
+                }
+            }
+            return Ok(());
+        }
         let (a, b) = (self.reference(env, r, src)?, self.reference(env, r, dst)?);
         if self.shape {
             for c in [&a, &b].into_iter().flatten().filter(|c| c.varies.is_some()) {
@@ -460,6 +499,35 @@ impl<'a> Prover<'a> {
             }
         }
         Ok(out)
+    }
+}
+
+/// Whether an expression depends on the number of the call.
+fn by_call(e: &Expr) -> bool {
+    e.mentions(CALL)
+}
+
+fn ref_by_call(x: &Ref) -> bool {
+    match x {
+        Ref::Slot { slot, .. } => by_call(slot),
+        Ref::Chunk { path, .. } => path.iter().any(|p| [&p.index, &p.len, &p.of].into_iter().any(by_call)),
+    }
+}
+
+/// Whether anything that is typed of a statement does.
+fn stmt_by_call(s: &SStmt) -> bool {
+    match s {
+        SStmt::For { lo, hi, body, .. } => by_call(lo) || by_call(hi) || body.iter().any(stmt_by_call),
+        SStmt::If { cond, then, other } => by_call(cond) || then.iter().chain(other).any(stmt_by_call),
+        SStmt::Op(op, _) => match op {
+            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => ref_by_call(dst) || ref_by_call(src),
+            SOp::Put { src, peer, dst } | SOp::Get { dst, peer, src } => {
+                ref_by_call(src) || ref_by_call(dst) || peer.iter().any(by_call)
+            }
+            SOp::Notify { peer, index, .. } => by_call(index) || peer.iter().any(by_call),
+            SOp::Wait { index, value, .. } => by_call(index) || by_call(value),
+            _ => false,
+        },
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{EVALUATED_RANKS, Report, V11, V17};
 use crate::expr::{Env, EvalError, Expr};
 use crate::name::Name;
-use crate::schedule::{Buffer, CALL, Line, RankSet, Region, Schedule, Table};
+use crate::schedule::{Buffer, CALL, Line, RankSet, Region, Role, Schedule, Table};
 use crate::types::CutRule;
 use kbc_diag::{Diagnostic, Span};
 use std::collections::BTreeMap;
@@ -71,6 +71,9 @@ fn in_region<'a>(s: &'a Schedule, r: &'a Region, rank: u64) -> (u64, Point<'a>) 
 
 /// V11: roles are disjoint. Lists are in range already.
 pub(super) fn roles(s: &Schedule, r: &Region, out: &mut Report) {
+    if matches!(&r.roles[..], [] | [Role { ranks: RankSet::All, .. }]) {
+        return;
+    }
     let size = s.group_size(r);
     let names = |a: usize, b: usize| (&r.roles[a].name, &r.roles[b].name);
     if let Some(all) = r.roles.iter().position(|x| matches!(x.ranks, RankSet::All))
