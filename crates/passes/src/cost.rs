@@ -358,6 +358,11 @@ impl<'a> Engine<'a> {
 /// The price above [`EXACT_RANKS`], continued from smaller machines.
 fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
     let dims: Vec<u64> = call.sizes.iter().map(|&s| s as u64).collect();
+    if job.topology.is_listed() {
+        return Err(format!(
+            "no estimate for {p} ranks: a machine whose links are a list has no smaller ones to continue from"
+        ));
+    }
     // The machine under one group: that of the call's sides where it has several, otherwise the machine itself.
     let whole = match (&dims[..], job.topology.device_count() as u64 == p) {
         ([_], true) => job.topology.shape().clone(),
@@ -421,6 +426,7 @@ fn shrunk(shape: &Shape, halvings: u32) -> Shape {
         Shape::Hypercube(k) => Shape::Hypercube(k.saturating_sub(halvings).max(1)),
         Shape::Tree(arity, depth) => Shape::Tree(*arity, depth.saturating_sub(halvings).max(1)),
         Shape::Hierarchy(levels) => Shape::Hierarchy(levels.iter().map(|l| shrunk(l, halvings)).collect()),
+        Shape::Graph { .. } | Shape::Package { .. } => shape.clone(),
     }
 }
 

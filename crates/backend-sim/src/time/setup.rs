@@ -101,7 +101,7 @@ impl<'p> Setup<'p> {
             .into());
         }
         let settings = topo.settings();
-        let doubled = topo.axes().enumerate().any(|(i, (_, size))| size == 2 && topo.pairs(i) == 2);
+        let doubled = topo.has_ways();
         let gets = ops.iter().any(|o| o.name == GET);
         Ok(Setup {
             program,

@@ -16,6 +16,7 @@ use kbc_ir::Name;
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{
     Dimension, OwnLink, Part, Quantity, SHAPE_NAMES, SettingValue, Settings, Shape, Topology, Written,
+    device_count,
 };
 use kbc_ir::types::{Axis, Mesh};
 use kbc_rounds::ast::{Expr, ExprKind};
@@ -60,7 +61,7 @@ pub(super) fn topology<'a>(
         (None, None) => Parts::default(),
     };
     if let (Some(d), Some((shape, _))) = (decl, &replaced.shape) {
-        follow(loaded, d, shape, params)?;
+        follow(loaded, d, shape, &replaced.settings, params)?;
     }
     let written = match decl.map(|d| (d, &d.source)) {
         Some((_, TopologySource::Shape(written, list))) => {
@@ -85,12 +86,21 @@ pub(super) fn topology<'a>(
         None => Parts::default(),
     };
     let at = decl.map_or(Span::NONE, |d| d.name.span);
+    // What is kept of a machine whose shape another one replaces: settings that mean something there. Links of a list are
+    // the shape itself.
+    let (kept, links) = match &replaced.shape {
+        Some((new, _)) => {
+            let listed = new.has_own_links() || written.shape.as_ref().is_some_and(|s| s.0.has_own_links());
+            (written.settings.fitting(new), if listed { vec![] } else { written.links })
+        }
+        None => (written.settings, written.links),
+    };
     let (shape, at) = replaced.shape.or(written.shape).unwrap_or((Shape::Ring(DEFAULT_RANKS), at));
-    let settings = options.set.0.over(&replaced.settings.over(&written.settings));
-    let mut topology = Topology::build(shape, settings, at)?;
-    topology.set_links(&written.links)?;
+    let mut topology = Topology::build(shape, options.set.0.over(&replaced.settings.over(&kept)), at)?;
+    topology.set_links(&links)?;
     topology.set_links(&replaced.links)?;
     topology.set_links(&options.set.1)?;
+    topology.connected(at)?;
     Ok(Machine { topology, perturb: replaced.perturb.or(written.perturb), mesh, at })
 }
 
@@ -125,16 +135,23 @@ fn named<'a>(loaded: &'a Loaded, mesh: &MeshDecl) -> Result<&'a TopologyDecl, Fa
 
 /// Parameters that are sizes of the written shape take the sizes of the one that replaces it: position by position,
 /// or the number of devices where one size is written.
-fn follow(loaded: &Loaded, decl: &TopologyDecl, new: &Shape, params: &mut Params<'_>) -> Result<(), Fault> {
+fn follow(
+    loaded: &Loaded,
+    decl: &TopologyDecl,
+    new: &Shape,
+    settings: &Settings,
+    params: &mut Params<'_>,
+) -> Result<(), Fault> {
     let TopologySource::Shape(written, _) = &decl.source else { return Ok(()) };
-    // What is written in `hypercube(k)`, `tree(a, d)` or a hierarchy is no size of an axis.
-    if written.parts.is_empty() || matches!(written.name.node.as_str(), "hypercube" | "tree" | "hierarchy") {
+    // What is written in `hypercube(k)`, `tree(a, d)`, a hierarchy or a list is no size of an axis.
+    let name = written.name.node.as_str();
+    if written.parts.is_empty() || matches!(name, "hypercube" | "tree" | "hierarchy" | "graph" | "package") {
         return Ok(());
     }
     let sizes: Vec<i64> = if written.parts.len() == new.sizes().len() {
         new.sizes().iter().map(|&n| i64::from(n)).collect()
     } else if written.parts.len() == 1 {
-        new.devices().and_then(|n| i64::try_from(n).ok()).into_iter().collect()
+        device_count(new, settings).and_then(|n| i64::try_from(n).ok()).into_iter().collect()
     } else {
         vec![]
     };
@@ -195,6 +212,30 @@ fn settings(list: &[ast::Setting]) -> Result<Settings, Diagnostics> {
     if super::ok(&found) { Ok(settings) } else { Err(found) }
 }
 
+/// `sys[sip, cube, pe]` of axes sip_y, sip_x, cube_y, cube_x and pe: a name joins the axes that are its rows and columns.
+fn by_name(decl: &MeshDecl, axes: &[(&str, u32)]) -> Option<Mesh> {
+    let mut rest = axes;
+    let mut out = vec![];
+    for axis in &decl.axes {
+        let name = axis.name.node.as_str();
+        let mine =
+            |m: &(&str, u32)| m.0 == name || m.0.strip_prefix(name).is_some_and(|r| r == "_y" || r == "_x");
+        let count = rest.iter().take_while(|m| mine(m)).count();
+        let (own, others) = rest.split_at(count);
+        if own.is_empty() {
+            return None;
+        }
+        rest = others;
+        let size = own.iter().map(|m| u64::from(m.1)).product();
+        let parts = match own {
+            [_] => vec![],
+            some => some.iter().map(|(n, k)| (Name::from(*n), u64::from(*k))).collect(),
+        };
+        out.push(Axis { name: Name::from(name), size, parts });
+    }
+    rest.is_empty().then_some(Mesh { axes: out })
+}
+
 impl Machine<'_> {
     /// The mesh as it is written; without one, all devices on one axis.
     ///
@@ -245,6 +286,9 @@ impl Machine<'_> {
             && (axes.len() == 1 || !is_axis(one))
         {
             return Ok(self.all(&one.name.node));
+        }
+        if let Some(mesh) = by_name(decl, &axes) {
+            return Ok(mesh);
         }
         let same =
             decl.axes.len() == axes.len() && decl.axes.iter().zip(&axes).all(|(a, m)| a.name.node == *m.0);

@@ -11,7 +11,7 @@ mod yaml;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Spanned};
 use kbc_ir::topology::perturb::Perturb;
-use kbc_ir::topology::{Fragment, OwnLink, SETTING_NAMES, SettingValue, Settings, Shape};
+use kbc_ir::topology::{Fragment, MAX_NODES, OwnLink, SettingValue, Settings, Shape, link_rate};
 use yaml::{Document, Key, Kind, Node};
 
 /// A machine as a file has it.
@@ -44,13 +44,17 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
         return network::read(&reader, keys);
     }
     foreign(&reader, keys)?;
-    let names: Vec<&str> = KEYS.into_iter().chain(SETTING_NAMES).collect();
+    let mut graph: [Option<u32>; 2] = [None; 2];
+    let names: Vec<&str> = KEYS.into_iter().chain(Settings::names()).collect();
     for (key, value) in keys {
         let done = match key.name.as_str() {
             "shape" => reader.fragment(value).and_then(|f| {
                 out.shape = Some(Spanned::new(f.shape()?, reader.0.span(value.number)));
                 Ok(())
             }),
+            name @ ("devices" | "relays") => {
+                reader.size(name, value).map(|n| graph[usize::from(name == "relays")] = Some(n))
+            }
             "links" => {
                 reader.links(value, &mut out.links, &mut found);
                 Ok(())
@@ -62,13 +66,36 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
                 }
                 Ok(())
             }
-            name if SETTING_NAMES.contains(&name) => reader.values(value).and_then(|v| {
+            name if Settings::names().contains(&name) => reader.values(value).and_then(|v| {
                 out.settings.set(&Spanned::new(key.name.clone(), reader.0.span(key.number)), &v)
             }),
             _ => Err(reader.unknown(key, &names)),
         };
         if let Err(d) = done {
             found.push(d);
+        }
+    }
+    // `devices: 6` is `shape: graph(6, 0)`.
+    let key = |name: &str| keys.iter().find(|(k, _)| k.name == name).map(|(k, _)| reader.0.span(k.number));
+    match (graph, &out.shape) {
+        ([None, None], _) => {}
+        ([None, Some(_)], _) => {
+            found.push(reader.missing(&reader.0.root, "devices", "a machine with `relays`"))
+        }
+        ([Some(_), _], Some(shape)) => {
+            let d = Diagnostic::error("E461", "`devices` and `shape` exclude each other").help(
+                "`devices` and `relays` say that the machine is the list `links`; a shape makes its own",
+            );
+            found.push(
+                key("devices")
+                    .into_iter()
+                    .fold(d, |d, at| d.primary(at, "a list of links"))
+                    .secondary(shape.span, "a shape"),
+            );
+        }
+        ([Some(devices), relays], None) => {
+            let at = key("devices").unwrap_or(reader.0.span(reader.0.root.number));
+            out.shape = Some(Spanned::new(Shape::Graph { devices, relays: relays.unwrap_or(0) }, at));
         }
     }
     if crate::lower::ok(&found) { Ok(out) } else { Err(found.finish()) }
@@ -92,7 +119,7 @@ pub fn read_perturb(text: &str, file: FileId) -> Result<Perturb, Diagnostics> {
 }
 
 /// Keys that are no settings.
-const KEYS: [&str; 3] = ["shape", "links", "perturb"];
+const KEYS: [&str; 5] = ["shape", "devices", "relays", "links", "perturb"];
 
 /// Keys that files of another machine model begin with.
 const FOREIGN: [&str; 6] = ["system", "sip", "cube", "sips", "defaults", "algorithms"];
@@ -162,6 +189,17 @@ impl<'t> Reader<'t> {
         Ok(Fragment { text, file: self.0.file, base })
     }
 
+    /// A number of nodes: at least one device, or none or more relays.
+    fn size(&self, key: &str, node: &Node) -> Result<u32, Diagnostic> {
+        let least = u32::from(key == "devices");
+        let wanted = || format!("`{key}` is a whole number from {least} to {MAX_NODES}");
+        let Kind::Scalar(text) = &node.kind else { return Err(self.kind(node, &wanted())) };
+        text.parse().ok().filter(|n| (least..=MAX_NODES).contains(n)).ok_or_else(|| {
+            Diagnostic::error("E462", format!("{}, and this is {text}", wanted()))
+                .primary(self.0.span(node.number), "here")
+        })
+    }
+
     fn values(&self, node: &Node) -> Result<Vec<Spanned<SettingValue>>, Diagnostic> {
         self.fragment(node)?.values()
     }
@@ -173,13 +211,12 @@ impl<'t> Reader<'t> {
             let span = self.0.span(key.number);
             let own = || {
                 let name = Node { number: key.number, kind: Kind::Scalar(key.name.clone()) };
-                let set = self.fragment(&name)?.links()?;
-                let mut settings = Settings::default();
-                settings.set(&Spanned::new("link".to_owned(), span), &self.values(value)?)?;
-                Ok(OwnLink { set: Spanned::new(set, span), rate: settings.link() })
+                let sets = self.fragment(&name)?.link_sets()?;
+                let rate = link_rate(span, &self.values(value)?)?;
+                Ok(sets.into_iter().map(move |set| OwnLink { set: Spanned::new(set, span), rate }))
             };
             match own() {
-                Ok(own) => out.push(own),
+                Ok(own) => out.extend(own),
                 Err(d) => found.push(d),
             }
         }

@@ -54,6 +54,8 @@ impl Best {
 /// Capacities of a machine's devices and of the planes between coordinates, in bytes a second.
 pub(super) struct Capacity<'t> {
     topo: &'t Topology,
+    /// Of a link without a rate of its own.
+    common: f64,
     /// What own rates add to a device's links out and in.
     own: BTreeMap<DeviceId, (f64, f64)>,
     /// For each axis and pair of neighbouring coordinates: both directions.
@@ -62,7 +64,8 @@ pub(super) struct Capacity<'t> {
 
 impl<'t> Capacity<'t> {
     pub fn of(topo: &'t Topology) -> Capacity<'t> {
-        let common = topo.settings().link().bandwidth;
+        // Of a list every link has its own.
+        let common = if topo.is_listed() { 0.0 } else { topo.settings().link().bandwidth };
         let devices = topo.device_count() as f64;
         let mut planes: Vec<Vec<(f64, f64)>> = topo
             .axes()
@@ -87,18 +90,18 @@ impl<'t> Capacity<'t> {
                 *if plus { &mut plane.0 } else { &mut plane.1 } += change;
             }
         }
-        Capacity { topo, own, planes }
+        Capacity { topo, common, own, planes }
     }
 
     /// Of the links that leave a device.
     pub fn out(&self, device: DeviceId) -> f64 {
-        let common = f64::from(self.topo.degree(device)) * self.topo.settings().link().bandwidth;
+        let common = f64::from(self.topo.degree(device)) * self.common;
         common + self.own.get(&device).map_or(0.0, |c| c.0)
     }
 
     /// Of the links that reach a device.
     pub fn into(&self, device: DeviceId) -> f64 {
-        let common = f64::from(self.topo.degree(device)) * self.topo.settings().link().bandwidth;
+        let common = f64::from(self.topo.degree(device)) * self.common;
         common + self.own.get(&device).map_or(0.0, |c| c.1)
     }
 

@@ -118,11 +118,15 @@ impl Net {
         let mut rates: Vec<(usize, usize, f64)> = vec![];
         for l in topo.links() {
             let (from, to) = (l.from.0 as usize, l.to.0 as usize);
+            // Several between two nodes have consecutive numbers, or nearly.
             match rates.iter_mut().rev().take(2).find(|r| (r.0, r.1) == (from, to)) {
                 Some(same) => same.2 += l.rate.bandwidth,
                 None => rates.push((from, to, l.rate.bandwidth)),
             }
         }
+        // What nothing limits carries what all the others carry together.
+        let limited: f64 = rates.iter().map(|r| r.2).filter(|r| r.is_finite()).sum();
+        rates.iter_mut().filter(|r| r.2 == f64::INFINITY).for_each(|r| r.2 = limited.max(1.0));
         let whole = rates.iter().all(|r| r.2.fract() == 0.0 && r.2 < 9e15);
         let unit = if whole {
             rates.iter().fold(0u64, |g, r| gcd(g, r.2 as u64)).max(1) as f64

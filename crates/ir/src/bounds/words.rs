@@ -57,12 +57,8 @@ pub(super) fn words(topo: &Topology, demand: &Demand, row: &Row) -> String {
             [only] => format!("link {}", topo.link_name(only.id)),
             _ => format!("links out of {}", topo.name(group[*r])),
         },
-        Inside::AllBut(r) => match topo.links_from(group[*r])[..] {
-            // A device has as many links in as out, with the same neighbours.
-            [only] => match topo.links_between(only.to, only.from)[..] {
-                [link] => format!("link {}", topo.link_name(link.id)),
-                _ => format!("links into {}", topo.name(group[*r])),
-            },
+        Inside::AllBut(r) => match topo.links_into(group[*r])[..] {
+            [only] => format!("link {}", topo.link_name(only.id)),
             _ => format!("links into {}", topo.name(group[*r])),
         },
         Inside::Interval { axis, from, to } => interval(topo, *axis, *from, *to, true),

@@ -25,6 +25,8 @@ pub(super) enum Kind {
         /// Levels of switches; a single switch is a tree of depth one.
         depth: u32,
     },
+    /// Nothing along the axis: the machine's links are a list.
+    Listed,
 }
 
 /// One axis.
@@ -57,7 +59,7 @@ impl Kind {
         match self {
             Kind::Line => size - 1,
             Kind::Ring { pairs } => pairs,
-            Kind::Full | Kind::Tree { .. } => 0,
+            Kind::Full | Kind::Tree { .. } | Kind::Listed => 0,
         }
     }
 
@@ -76,6 +78,7 @@ impl Kind {
             Kind::Full => u64::from(size) * u64::from(size - 1),
             // Every node but the root has one up and one down.
             Kind::Tree { .. } => 2 * (u64::from(size) + u64::from(self.switches()) - 1),
+            Kind::Listed => 0,
         }
     }
 }
@@ -177,6 +180,7 @@ impl Axis {
     /// Everything that is linked with a spot, and the links there.
     pub fn neighbours(&self, spot: Spot) -> Vec<(u64, Spot)> {
         match self.kind {
+            Kind::Listed => vec![],
             Kind::Line | Kind::Ring { .. } => {
                 [Direction::Plus, Direction::Minus].into_iter().filter_map(|d| self.step(spot, d)).collect()
             }
@@ -197,7 +201,7 @@ impl Axis {
         let spot = |node: u32| Spot { line, node };
         let plus = |yes: bool| if yes { Direction::Plus } else { Direction::Minus };
         match self.kind {
-            Kind::Line | Kind::Ring { .. } => {
+            Kind::Line | Kind::Ring { .. } | Kind::Listed => {
                 let low = (within / 2) as u32;
                 let (low, high) = (spot(low), spot((low + 1) % self.size));
                 if within % 2 == 0 { (low, high, Direction::Plus) } else { (high, low, Direction::Minus) }
@@ -245,6 +249,7 @@ impl Axis {
     pub fn along(&self, from: u32, to: u32, hint: Option<Direction>) -> (u32, Direction) {
         match self.kind {
             _ if from == to => (0, Direction::Plus),
+            Kind::Listed => (0, Direction::Plus),
             Kind::Full => (1, Direction::Plus),
             Kind::Tree { arity, depth } => {
                 let common = (1..=depth).find(|l| from / arity.pow(*l) == to / arity.pow(*l));
@@ -272,6 +277,7 @@ impl Axis {
             return None;
         }
         match self.kind {
+            Kind::Listed => None,
             Kind::Line | Kind::Ring { .. } => self.step(spot, self.along(spot.node, to, hint).1),
             Kind::Full => Some(self.across(spot, to)),
             Kind::Tree { arity, depth } => {
@@ -291,6 +297,7 @@ impl Axis {
             Kind::Line => self.size - 1,
             Kind::Ring { .. } => self.size / 2,
             Kind::Full => u32::from(self.size > 1),
+            Kind::Listed => 0,
             Kind::Tree { depth, .. } => 2 * depth * u32::from(self.size > 1),
         }
     }

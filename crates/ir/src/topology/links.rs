@@ -4,11 +4,13 @@
 //! of own rates: an axis whose links agree is one entry. Storing rates is [`super::Topology`]'s.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use kbc_diag::{Diagnostic, Spanned};
 
+use super::graph::{Edge, Parallel};
 use super::line::{Kind, Spot, level};
-use super::{AXIS_NAMES, DeviceId, Direction, LinkId, LinkRate, Topology};
+use super::{AXIS_NAMES, DeviceId, Direction, LinkId, LinkRate, Shape, Topology};
 
 /// A device or a switch, as texts name it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +26,27 @@ pub enum Node {
         /// In their order.
         number: u32,
     },
+    /// A relay of a list of links: `#3`, or of a package `router(0,1,3)`.
+    Relay {
+        /// What it is, empty for a number alone.
+        part: String,
+        /// Its number or place.
+        at: Vec<u32>,
+    },
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |at: &[u32]| at.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        match self {
+            Node::Device(at) => write!(f, "({})", list(at)),
+            Node::Switch { axis, level, number } => {
+                write!(f, "{}.{level}#{number}", AXIS_NAMES.get(*axis).unwrap_or(&"?"))
+            }
+            Node::Relay { part, at } if part.is_empty() => write!(f, "#{}", list(at)),
+            Node::Relay { part, at } => write!(f, "{part}({})", list(at)),
+        }
+    }
 }
 
 /// Links that a rate is given to.
@@ -44,8 +67,10 @@ pub enum LinkSet {
         from: Node,
         /// The receiver.
         to: Node,
-        /// Which of two.
+        /// Which of two around a wrap.
         way: Option<(usize, Direction)>,
+        /// Which of several of a package, from 1 on.
+        one: Option<u32>,
     },
 }
 
@@ -68,6 +93,13 @@ fn sign(direction: Direction) -> char {
 impl Topology {
     /// What a node is called. It must be one of this machine.
     pub fn node(&self, id: DeviceId) -> Node {
+        if let Some(graph) = &self.wiring.graph {
+            let relay = id.0.checked_sub(graph.devices).and_then(|i| graph.relays.get(i as usize));
+            return match relay {
+                Some(r) => Node::Relay { part: r.part.to_owned(), at: r.at.clone() },
+                None => Node::Device(self.coordinates(id)),
+            };
+        }
         let Some((axis, spot)) = self.wiring.switch(id) else { return Node::Device(self.coordinates(id)) };
         let a = &self.wiring.axes[axis];
         let Kind::Tree { arity, depth } = a.kind else { return Node::Device(vec![]) };
@@ -79,6 +111,11 @@ impl Topology {
     pub fn find(&self, node: &Node) -> Option<DeviceId> {
         let (axis, wanted, number) = match node {
             Node::Device(at) => return self.device(at),
+            Node::Relay { part, at } => {
+                let graph = self.wiring.graph.as_ref()?;
+                let place = graph.relays.iter().position(|r| r.part == *part && r.at == *at)?;
+                return Some(DeviceId(graph.devices + place as u32));
+            }
             Node::Switch { axis, level, number } => (*axis, *level, *number),
         };
         let a = self.wiring.axes.get(axis)?;
@@ -120,6 +157,9 @@ impl Topology {
                     let linked: Vec<&str> =
                         (0..self.axes().len()).filter(|&a| links(a) > 0).map(|a| AXIS_NAMES[a]).collect();
                     let help = match &linked[..] {
+                        [] if self.is_listed() => {
+                            "its links are named by their ends, like `(0)->#0`".to_owned()
+                        }
                         [] => "it has no links".to_owned(),
                         some => format!("its axes with links are {}", some.join(", ")),
                     };
@@ -137,28 +177,37 @@ impl Topology {
                 }
                 Ok(found)
             }
-            LinkSet::Between { from, to, way } => {
+            LinkSet::Between { from, to, way, one } => {
                 let end = |node: &Node| {
                     self.find(node).ok_or_else(|| {
                         let sizes: Vec<String> = self.axes().map(|(n, k)| format!("{n} of {k}")).collect();
-                        let title = match node {
-                            Node::Device(c) => {
-                                let list: Vec<String> = c.iter().map(u32::to_string).collect();
-                                format!("{} has no device ({})", self.shape(), list.join(","))
-                            }
-                            Node::Switch { axis, level, number } => {
-                                format!(
-                                    "{} has no switch {}.{level}#{number}",
-                                    self.shape(),
-                                    AXIS_NAMES[*axis]
-                                )
-                            }
+                        let kind = match node {
+                            Node::Device(_) => "device",
+                            Node::Switch { .. } => "switch",
+                            Node::Relay { .. } => "relay",
                         };
-                        fault(title, format!("its coordinates are {}", sizes.join(", ")))
+                        let help = format!("its coordinates are {}", sizes.join(", "));
+                        let help = match (self.shape(), node) {
+                            (Shape::Graph { relays, .. }, Node::Relay { .. }) => format!("it has {relays} relays, from #0 on"),
+                            (Shape::Package { .. }, _) => {
+                                format!("{help}; its relays are router, hbm, sram, east, west, south, north and io, like `{}`",
+                                    self.name(DeviceId(self.device_count() as u32)))
+                            }
+                            _ => help,
+                        };
+                        fault(format!("{} has no {kind} {node}", self.shape()), help)
                     })
                 };
                 let (a, b) = (end(from)?, end(to)?);
                 let mut links = self.links_between(a, b);
+                if let Some(one) = one {
+                    let all = links.len();
+                    links = links.into_iter().skip((*one as usize).wrapping_sub(1)).take(1).collect();
+                    if links.is_empty() {
+                        let title = format!("{} has no link {from}->{to} #{one}", self.shape());
+                        return Err(fault(title, format!("{all} links lead there, from #1 on")));
+                    }
+                }
                 if links.is_empty() {
                     let near: Vec<String> =
                         self.links_from(a).iter().take(8).map(|l| self.name(l.to)).collect();
@@ -190,6 +239,10 @@ impl Topology {
     /// Those of [`Topology::select`] and [`Topology::set_rate`].
     pub fn set_links(&mut self, links: &[OwnLink]) -> Result<(), Diagnostic> {
         for own in links {
+            if matches!(self.shape, Shape::Graph { .. }) {
+                self.add_link(own)?;
+                continue;
+            }
             for id in self.select(&own.set)? {
                 self.set_rate(id, own.rate)?;
             }
@@ -197,12 +250,66 @@ impl Topology {
         Ok(())
     }
 
+    /// Adds a link to a list, or gives the one that is there another rate.
+    fn add_link(&mut self, own: &OwnLink) -> Result<(), Diagnostic> {
+        let fault = |title: String, help: &str| {
+            let d = Diagnostic::error("E447", title).help(help);
+            if own.set.span.is_none() { d } else { d.primary(own.set.span, "this link") }
+        };
+        let LinkSet::Between { from, to, way: None, one: None } = &own.set.node else {
+            let title = format!("links of {} are named by their ends", self.shape);
+            return Err(fault(
+                title,
+                "write `(0)->(1)`, `(0)->#0` or `#0->#1`: a directed link from one node to another",
+            ));
+        };
+        let ends = [from, to].map(|n| self.find(n));
+        let [Some(a), Some(b)] = ends else {
+            let missing = if ends[0].is_none() { from } else { to };
+            let title = format!("{} has no node {missing}", self.shape);
+            let Shape::Graph { devices, relays } = self.shape else { return Ok(()) };
+            let relays = if relays == 0 {
+                "and no relays".into()
+            } else {
+                format!("and relays #0 to #{}", relays - 1)
+            };
+            return Err(fault(title, &format!("it has devices (0) to ({}) {relays}", devices - 1)));
+        };
+        if a == b {
+            return Err(fault(format!("the link {from}->{to} leads nowhere"), "a link joins two nodes"));
+        }
+        if let Some(link) = self.links_between(a, b).first() {
+            let id = link.id;
+            if let Some(graph) = &mut self.wiring.graph {
+                graph.change(id, own.rate);
+            }
+            return Ok(());
+        }
+        if self.wiring.links >= MAX_OWN_LINKS {
+            return Err(fault(
+                format!("{} has more than {MAX_OWN_LINKS} links", self.shape),
+                "write fewer links",
+            ));
+        }
+        if let Some(graph) = &mut self.wiring.graph {
+            graph.add(Edge { from: a.0, to: b.0, rate: own.rate, parallel: Parallel::Only });
+            self.wiring.links = graph.links();
+        }
+        Ok(())
+    }
+
     /// Rates of single links as a machine's text has them, `link +x: 25 GB/s, 500 ns`.
     pub(super) fn own_parts(&self) -> Vec<String> {
-        let mut left: BTreeMap<LinkId, LinkRate> = self.own_rates().collect();
+        if matches!(self.shape, Shape::Graph { .. }) {
+            return self
+                .own_rates()
+                .map(|(id, rate)| format!("link {}: {rate}", self.link_name(id)))
+                .collect();
+        }
+        let mut left: BTreeMap<LinkId, LinkRate> = self.own.clone();
         let mut out = vec![];
         for (axis, (a, name)) in self.wiring.axes.iter().zip(AXIS_NAMES).enumerate() {
-            if left.is_empty() {
+            if left.is_empty() || self.is_listed() {
                 break;
             }
             let lines = u64::from(self.wiring.devices / a.size);
@@ -253,6 +360,7 @@ impl Topology {
             Kind::Ring { .. } | Kind::Full => true,
             Kind::Line => size == 1,
             Kind::Tree { depth, .. } => size == 1 || depth == 1,
+            Kind::Listed => size == 1 && !self.is_listed(),
         };
         let moved = |d: DeviceId| {
             let mut c = self.coordinates(d);

@@ -1,13 +1,15 @@
 //! The machine: devices with structural coordinates, switches, directed links, rates.
 //!
 //! Owns the generators of PROGRAMS.md 1, their settings and text, the numbering of links and routing. A machine is a
-//! product of axes, each a line, a ring, complete, or a tree of switches (TOPO-1). It computes and stores no table a
-//! device or a link, so 65,536 devices are ordinary. It leaves time
-//! to the event engine, bounds to [`crate::bounds`], machine files to their readers and mesh axes to
+//! product of axes, each a line, a ring, complete, or a tree of switches (TOPO-1), which computes and stores no table a
+//! device or a link, so 65,536 devices are ordinary; or a list of links between devices and relays, which is what
+//! `graph` and `package` are. It leaves time to the event engine, bounds to [`crate::bounds`], machine files to their readers and mesh axes to
 //! [`crate::types::Mesh`].
 
+mod graph;
 mod line;
 mod links;
+mod package;
 pub mod perturb;
 mod quantity;
 mod route;
@@ -26,10 +28,14 @@ use kbc_diag::{Diagnostic, FileId, Span};
 use line::Kind;
 use wiring::Wiring;
 
+pub use graph::MAX_NODES;
 pub use links::{LinkSet, MAX_OWN_LINKS, Node, OwnLink};
+pub use package::{MemoryKind, PACKAGE_SETTING_NAMES, PackageSettings, Ranks};
 pub use quantity::{Dimension, Quantity, quantity, unit_names};
 pub use route::{Route, RouteCost};
-pub use settings::{DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings};
+pub use settings::{
+    DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings, link_rate,
+};
 pub use shape::{MAX_DEVICES, Part, SHAPE_NAMES, Shape, shape_example, shape_form};
 pub use text::{Fragment, Written};
 
@@ -103,9 +109,11 @@ impl Topology {
     /// The machine of that shape. `at` is where the shape was written, or [`Span::NONE`].
     ///
     /// # Errors
-    /// E443 for no device, more than [`MAX_DEVICES`], or more than 16 axes.
+    /// E443 for no device, more than [`MAX_DEVICES`], more than 16 axes, or more than [`MAX_NODES`] nodes of a list of
+    /// links; E445 for a setting that this shape has no use for.
     pub fn build(shape: Shape, settings: Settings, at: Span) -> Result<Topology, Diagnostic> {
-        match shape.devices() {
+        settings.fit(&shape, at)?;
+        match device_count(&shape, &settings) {
             Some(1..=MAX_DEVICES) => {}
             Some(n) => return Err(shape::out_of_range(format!("{shape} has {n} devices"), at)),
             None => return Err(shape::out_of_range(format!("{shape} has more than 2^64 devices"), at)),
@@ -115,7 +123,19 @@ impl Topology {
             let title = format!("{shape} has {axes} axes, and a machine at most {}", AXIS_NAMES.len());
             return Err(shape::out_of_range(title, at));
         }
-        let wiring = Wiring::new(&shape, settings.wrap2());
+        let nodes = match &shape {
+            Shape::Graph { devices, relays } => u64::from(*devices) + u64::from(*relays),
+            Shape::Package { sips, cubes, pes } => {
+                package::nodes(&package::sides(sips).0, *cubes, *pes, settings.package.ranks())
+            }
+            _ => 0,
+        };
+        if nodes > u64::from(MAX_NODES) {
+            let title = format!("{shape} has {nodes} nodes, and a list of links at most {MAX_NODES}");
+            return Err(shape::out_of_range(title, at)
+                .note("next links are kept for every destination, so the memory grows with the square"));
+        }
+        let wiring = Wiring::new(&shape, &settings);
         Ok(Topology { shape, settings, wiring, own: BTreeMap::new(), paces: BTreeMap::new() })
     }
 
@@ -143,7 +163,20 @@ impl Topology {
         let Written { shape, settings, links } = text::parse(text, file)?;
         let mut topo = Topology::build(shape, settings, Span::new(file, 0, text.len()))?;
         topo.set_links(&links)?;
+        topo.connected(Span::new(file, 0, text.len()))?;
         Ok(topo)
+    }
+
+    /// Checks that every device reaches every other, which a list of links has to see to.
+    ///
+    /// # Errors
+    /// E443.
+    pub fn connected(&self, at: Span) -> Result<(), Diagnostic> {
+        let Some((a, b)) = self.wiring.graph.as_ref().and_then(|g| g.apart()) else { return Ok(()) };
+        let (a, b) = (self.name(DeviceId(a)), self.name(DeviceId(b)));
+        let d = Diagnostic::error("E443", format!("no way leads from {a} to {b} in {}", self.shape))
+            .help(format!("links are directed: add those of a way, like `link {a}->{b}: 50 GB/s, 500 ns`, and of one back"));
+        Err(if at.is_none() { d } else { d.primary(at, "this machine") })
     }
 
     /// Its shape.
@@ -183,7 +216,7 @@ impl Topology {
 
     /// Names and sizes of the axes, first slowest.
     pub fn axes(&self) -> impl ExactSizeIterator<Item = (&'static str, u32)> {
-        self.wiring.axes.iter().zip(AXIS_NAMES).map(|(axis, name)| (name, axis.size))
+        self.wiring.axes.iter().zip(&self.wiring.names).map(|(axis, name)| (*name, axis.size))
     }
 
     /// Coordinate of a device on an axis; 0 on an axis that does not exist.
@@ -205,15 +238,10 @@ impl Topology {
         Some(DeviceId(coordinates.iter().zip(axes).map(|(c, a)| c * a.stride).sum()))
     }
 
-    /// `(1,0)`; a switch is `x.1#2`: of the first level along x, number 2 of all those.
+    /// `(1,0)`; a switch is `x.1#2`: of the first level along x, number 2 of all those; a relay of a list `#2`, of a
+    /// package `router(0,1,3)`.
     pub fn name(&self, node: DeviceId) -> String {
-        match self.node(node) {
-            Node::Device(at) => {
-                let list: Vec<String> = at.iter().map(u32::to_string).collect();
-                format!("({})", list.join(","))
-            }
-            Node::Switch { axis, level, number } => format!("{}.{level}#{number}", AXIS_NAMES[axis]),
-        }
+        self.node(node).to_string()
     }
 
     /// Number of directed links; at most 65,536 x 65,535, which fits a [`LinkId`].
@@ -236,9 +264,21 @@ impl Topology {
         Some(Link { id, from, to, axis, direction, rate: self.rate(id) })
     }
 
-    /// The links that leave a node: by axis, positive direction first; by receiver on a complete axis.
+    /// The links that leave a node: by axis, positive direction first; by receiver on a complete axis; by number in a list.
     pub fn links_from(&self, node: DeviceId) -> Vec<Link> {
         self.wiring.from(node).into_iter().filter_map(|(id, _)| self.link(id)).collect()
+    }
+
+    /// The links that reach a node.
+    pub fn links_into(&self, node: DeviceId) -> Vec<Link> {
+        match &self.wiring.graph {
+            Some(graph) => graph.reaching(node.0).filter_map(|id| self.link(id)).collect(),
+            None => {
+                let mut near: Vec<DeviceId> = self.wiring.from(node).into_iter().map(|l| l.1).collect();
+                near.dedup();
+                near.into_iter().flat_map(|n| self.links_between(n, node)).collect()
+            }
+        }
     }
 
     /// The only axis with links, of a machine that is a single cycle or path.
@@ -250,8 +290,11 @@ impl Topology {
         (chain && linked.next().is_none()).then_some(first)
     }
 
-    /// Number of links that leave a device; as many arrive.
+    /// Number of links that leave a device; as many arrive, but in a list.
     pub fn degree(&self, device: DeviceId) -> u32 {
+        if let Some(graph) = &self.wiring.graph {
+            return graph.leaving(device.0).count() as u32;
+        }
         let of = |axis: &line::Axis| match axis.kind {
             Kind::Full => axis.size - 1,
             _ => axis.neighbours(axis.spot(device)).len() as u32,
@@ -260,12 +303,12 @@ impl Topology {
     }
 
     /// Linked pairs of neighbours in a line along an axis: pair c joins coordinates c and c + 1, the last pair of a
-    /// wrap the last coordinate with the first. 0 on a complete axis and in a tree, which have no lines.
+    /// wrap the last coordinate with the first. 0 on a complete axis, in a tree and in a list, which have no lines.
     pub fn pairs(&self, axis: usize) -> u32 {
         self.wiring.axes.get(axis).map_or(0, |a| a.kind.pairs(a.size))
     }
 
-    /// The links from one node to another: none, one, or two around a wrap of size two.
+    /// The links from one node to another: none, one, two around a wrap of size two, connections of two ports.
     pub fn links_between(&self, from: DeviceId, to: DeviceId) -> Vec<Link> {
         let both = from.0 < self.wiring.devices && to.0 < self.wiring.devices;
         // Of a complete machine, whose devices have many links, the route is the link.
@@ -275,14 +318,20 @@ impl Topology {
         self.links_from(from).into_iter().filter(|l| l.to == to).collect()
     }
 
-    /// `(1,0)->(2,0)`; with `+x` or `-x` behind it where two links join the same devices.
+    /// `(1,0)->(2,0)`; with `+x` or `-x` behind it where two links join the same devices, in a package with `#2` for the
+    /// second of several.
     pub fn link_name(&self, id: LinkId) -> String {
         let Some(link) = self.link(id) else {
             return format!("link {}", id.0);
         };
         let name = format!("{}->{}", self.name(link.from), self.name(link.to));
-        if self.links_between(link.from, link.to).len() < 2 {
+        let alike = self.links_between(link.from, link.to);
+        if alike.len() < 2 {
             return name;
+        }
+        if self.is_listed() {
+            let place = alike.iter().position(|l| l.id == id).unwrap_or(0);
+            return format!("{name} #{}", place + 1);
         }
         let axis = self.axes().nth(link.axis).map_or("", |a| a.0);
         format!("{name} {}{axis}", if link.direction == Direction::Plus { '+' } else { '-' })
@@ -291,20 +340,61 @@ impl Topology {
     /// Rate of a link.
     pub fn rate(&self, id: LinkId) -> LinkRate {
         if self.own.is_empty() {
-            return self.settings.link();
+            return self.common(id);
         }
-        self.own.get(&id).copied().unwrap_or_else(|| self.settings.link())
+        self.own.get(&id).copied().unwrap_or_else(|| self.common(id))
     }
 
-    /// Whether every link has the rate of the settings.
+    /// Rate of a link that has none of its own.
+    fn common(&self, id: LinkId) -> LinkRate {
+        match &self.wiring.graph {
+            Some(graph) if u64::from(id.0) < graph.links() => graph.edge(id).rate,
+            _ => self.settings.link(),
+        }
+    }
+
+    /// Whether every link has the rate of the settings; never of a list, whose links have their own.
     pub fn has_uniform_links(&self) -> bool {
-        self.own.is_empty()
+        self.own.is_empty() && !self.is_listed()
+    }
+
+    /// Whether the links are a list: `graph` and `package`. Then no symmetry and no closed form holds.
+    pub fn is_listed(&self) -> bool {
+        self.wiring.graph.is_some()
+    }
+
+    /// Whether two devices are joined by two links, of which the way that a peer is written picks one.
+    pub fn has_ways(&self) -> bool {
+        let way = |e: &graph::Edge| matches!(e.parallel, graph::Parallel::Way(_));
+        match &self.wiring.graph {
+            Some(graph) => graph.edges().any(|(_, e)| way(e)),
+            None => self.wiring.axes.iter().any(|a| a.size == 2 && a.kind.pairs(a.size) == 2),
+        }
+    }
+
+    /// The node at which a device's memory of a kind is reached: a relay of a package; otherwise, and for the memory that
+    /// is the device's own, the device.
+    pub fn memory_port(&self, device: DeviceId, kind: MemoryKind) -> DeviceId {
+        let part = match kind {
+            MemoryKind::Tcm => return device,
+            kind => kind.name(),
+        };
+        let Some(graph) = &self.wiring.graph else { return device };
+        // A device's router is its only neighbour.
+        let router = graph.leaving(device.0).next().map(|l| graph.edge(l).to);
+        let ports = router.into_iter().flat_map(|r| graph.leaving(r)).map(|l| graph.edge(l).to);
+        let at = self.coordinates(device);
+        let is = |node: &u32| {
+            let relay = node.checked_sub(graph.devices).and_then(|i| graph.relays.get(i as usize));
+            relay.is_some_and(|r| r.part == part && (kind == MemoryKind::Sram || r.at == at))
+        };
+        ports.into_iter().find(is).map_or(device, DeviceId)
     }
 
     /// Whether all links are alike and all devices are: the machine has every symmetry of its shape. Of one that is not,
     /// [`Topology::turns`] says which axes it may be turned along.
     pub fn is_uniform(&self) -> bool {
-        self.own.is_empty() && self.paces.is_empty()
+        self.has_uniform_links() && self.paces.is_empty()
     }
 
     /// Whether it is a complete graph, whose devices can be exchanged at will.
@@ -358,9 +448,11 @@ impl Topology {
         Ok(())
     }
 
-    /// Links with a rate of their own.
+    /// Links with a rate of their own: of a list all.
     pub fn own_rates(&self) -> impl Iterator<Item = (LinkId, LinkRate)> + '_ {
-        self.own.iter().map(|(id, rate)| (*id, *rate))
+        let listed = self.wiring.graph.iter().flat_map(|g| g.edges());
+        let own = self.own.iter().filter(|_| !self.is_listed()).map(|(id, rate)| (*id, *rate));
+        listed.map(|(id, _)| (id, self.rate(id))).chain(own)
     }
 
     /// Gives every link from one node to another (two, around a doubled wrap) a rate of its own.
@@ -391,13 +483,13 @@ impl Topology {
             let title = format!("link {} of {} does not exist", id.0, self.shape);
             return Err(Diagnostic::error("E447", title).help(format!("it has {} links", self.link_count())));
         }
-        let bandwidth = rate.bandwidth.is_finite() && rate.bandwidth > 0.0;
+        let bandwidth = rate.bandwidth > 0.0 && (rate.bandwidth.is_finite() || self.is_listed());
         if !bandwidth || !rate.latency_ns.is_finite() || rate.latency_ns < 0.0 {
             let title = format!("link {} cannot have this rate", self.link_name(id));
             return Err(Diagnostic::error("E445", title)
                 .help("a bandwidth is above zero and finite, a latency not below zero and finite"));
         }
-        if rate == self.settings.link() {
+        if rate == self.common(id) {
             self.own.remove(&id);
         } else {
             self.own.insert(id, rate);
@@ -416,6 +508,16 @@ impl fmt::Display for Topology {
             [] => write!(f, "{}", self.shape),
             some => write!(f, "{} {{ {} }}", self.shape, some.join("; ")),
         }
+    }
+}
+
+/// Devices of a shape with these settings; None if they do not fit 64 bits.
+pub fn device_count(shape: &Shape, settings: &Settings) -> Option<u64> {
+    let Shape::Package { sips, cubes, .. } = shape else { return shape.devices() };
+    match settings.package.ranks() {
+        Ranks::Pe => shape.devices(),
+        Ranks::Cube => cubes.iter().try_fold(sips.devices()?, |n, c| n.checked_mul(u64::from(*c))),
+        Ranks::Sip => sips.devices(),
     }
 }
 

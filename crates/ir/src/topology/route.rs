@@ -1,4 +1,4 @@
-//! Routes, distances, diameter: closed forms, no tables.
+//! Routes, distances, diameter: closed forms, no tables, but for machines whose links are a list.
 //!
 //! Owns the rule of SEMANTICS.md 6: a message takes a shortest route; of several, the one that uses the lowest axis
 //! first, and along a ring with both ways equally long the positive one. Where a wrap of size two has two links, the
@@ -17,6 +17,8 @@ pub struct Route<'t> {
     hint: Option<Direction>,
     /// Where it is between devices: the axis and the switch.
     inside: Option<(u32, Spot)>,
+    /// Next links of a list.
+    table: Option<&'t [u32]>,
     /// Hops left.
     left: u32,
 }
@@ -26,6 +28,11 @@ impl Iterator for Route<'_> {
 
     fn next(&mut self) -> Option<LinkId> {
         self.left = self.left.checked_sub(1)?;
+        if let (Some(table), Some(graph)) = (self.table, &self.wiring.graph) {
+            let link = graph.step(table, self.at.0, self.hint)?;
+            self.at = DeviceId(graph.edge(link).to);
+            return Some(link);
+        }
         let axes = &self.wiring.axes;
         let (number, spot) = match self.inside {
             Some((number, spot)) => (number as usize, spot),
@@ -66,11 +73,28 @@ pub struct RouteCost {
 }
 
 impl Topology {
-    /// The route of a message. Empty if `from` is `to`. Both must be devices of this machine.
+    /// The route of a message. Empty if `from` is `to`. Both must be devices of this machine; of a list of links any nodes,
+    /// and the route is empty where there is no way ([`Topology::connected`]).
     pub fn route(&self, from: DeviceId, to: DeviceId, hint: Option<Direction>) -> Route<'_> {
+        let start = Route { wiring: &self.wiring, at: from, to, hint, inside: None, table: None, left: 0 };
+        if let Some(graph) = &self.wiring.graph {
+            let left = graph.hops(from.0, to.0).unwrap_or(0);
+            return Route { table: Some(graph.towards(to.0)), left, ..start };
+        }
         let hops = |a: &super::line::Axis| a.along(a.coordinate(from.0), a.coordinate(to.0), hint).0;
         let left = self.wiring.axes.iter().map(hops).sum();
-        Route { wiring: &self.wiring, at: from, to, hint, inside: None, left }
+        Route { left, ..start }
+    }
+
+    /// The route between any two nodes, memory ports and other relays included; None for a node that does not exist, for a
+    /// switch of a product of axes, whose routes lead between devices, and where there is no way.
+    pub fn route_between(&self, from: DeviceId, to: DeviceId) -> Option<Route<'_>> {
+        let end = if self.is_listed() { self.node_count() } else { self.device_count() } as u32;
+        if from.0.max(to.0) >= end {
+            return None;
+        }
+        let route = self.route(from, to, None);
+        (from == to || route.len() > 0).then_some(route)
     }
 
     /// Number of links on the route.
@@ -97,11 +121,17 @@ impl Topology {
 
     /// Most hops between two devices.
     pub fn diameter(&self) -> u32 {
+        if self.is_listed() {
+            return self.devices().map(|d| self.eccentricity(d)).max().unwrap_or(0);
+        }
         self.wiring.axes.iter().map(|a| a.diameter()).sum()
     }
 
     /// Most hops from a device to another.
     pub fn eccentricity(&self, device: DeviceId) -> u32 {
+        if self.is_listed() {
+            return self.devices().map(|d| self.hops(device, d)).max().unwrap_or(0);
+        }
         self.wiring.axes.iter().map(|a| a.eccentricity(a.coordinate(device.0))).sum()
     }
 }

@@ -5,14 +5,19 @@
 
 use std::fmt;
 
-use kbc_diag::{Diagnostic, Spanned};
+use kbc_diag::{Diagnostic, Span, Spanned};
 
+use super::package::{PACKAGE_SETTING_NAMES, PackageSettings};
 use super::quantity::{Dimension, Quantity};
+use super::shape::Shape;
+
+/// What a bandwidth without a limit is written as.
+const UNLIMITED: &str = "unlimited";
 
 /// Rate of one directed link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkRate {
-    /// Bytes a second; positive and finite.
+    /// Bytes a second; positive, and infinite only for links of `graph` and `package`.
     pub bandwidth: f64,
     /// Nanoseconds a hop; not negative.
     pub latency_ns: f64,
@@ -115,6 +120,8 @@ pub struct Settings {
     pub compute: Option<Compute>,
     /// `dma: n` transfers of a device each way at a time, for a round trip each.
     pub dma: Option<u32>,
+    /// Those of `package(..)` alone.
+    pub package: PackageSettings,
 }
 
 impl Settings {
@@ -215,7 +222,38 @@ impl Settings {
             launch: self.launch.or(base.launch),
             compute: self.compute.or(base.compute),
             dma: self.dma.or(base.dma),
+            package: self.package.over(&base.package),
         }
+    }
+
+    /// Names of all settings, those of `package(..)` last.
+    pub fn names() -> Vec<&'static str> {
+        SETTING_NAMES.into_iter().chain(PACKAGE_SETTING_NAMES).collect()
+    }
+
+    /// Without what a shape has no use for: where a shape replaces another, whose settings these are.
+    pub fn fitting(&self, shape: &Shape) -> Settings {
+        let listed = shape.has_own_links();
+        let package = matches!(shape, Shape::Package { .. });
+        Settings {
+            link: self.link.filter(|_| !listed),
+            wrap2: self.wrap2.filter(|_| !listed || package),
+            package: if package { self.package } else { PackageSettings::default() },
+            ..*self
+        }
+    }
+
+    /// E445 for a setting that the shape has no use for.
+    pub(super) fn fit(&self, shape: &Shape, at: Span) -> Result<(), Diagnostic> {
+        let (mine, fitting) = (self.parts(), self.fitting(shape).parts());
+        let Some(extra) = mine.iter().find(|p| !fitting.contains(p)) else { return Ok(()) };
+        let name = extra.split(':').next().unwrap_or_default();
+        let d = Diagnostic::error("E445", format!("setting `{name}` has no meaning for `{}`", shape.name()));
+        let d = match PACKAGE_SETTING_NAMES.contains(&name) {
+            true => d.help("it belongs to machines that are written `package(sips, cubes, pes)`"),
+            false => d.help("its links have rates of their own: leave the setting out"),
+        };
+        Err(if at.is_none() { d } else { d.primary(at, "this machine") })
     }
 
     /// Whether nothing was given.
@@ -280,8 +318,9 @@ impl Settings {
                 self.compute.replace(word(name, values, &Compute::ALL, help)?).is_some()
             }
             "dma" => self.dma.replace(transfers(name, values)?).is_some(),
+            other if PACKAGE_SETTING_NAMES.contains(&other) => self.package.set(name, values)?,
             other => {
-                return Err(super::unknown("E444", "setting", other, &SETTING_NAMES, name.span));
+                return Err(super::unknown("E444", "setting", other, &Settings::names(), name.span));
             }
         };
         if twice {
@@ -293,7 +332,7 @@ impl Settings {
 }
 
 /// Checks count, unit and range of the values of a setting. A wanted value is (what it is, unit, must be positive).
-fn amounts<const N: usize>(
+pub(super) fn amounts<const N: usize>(
     name: &Spanned<String>,
     values: &[Spanned<SettingValue>],
     wanted: [(&str, Dimension, bool); N],
@@ -328,13 +367,22 @@ fn amounts<const N: usize>(
     Ok(out)
 }
 
-/// The rate a link is given by `bandwidth, latency`.
-pub(super) fn link_rate(
-    name: &Spanned<String>,
-    values: &[Spanned<SettingValue>],
-) -> Result<LinkRate, Diagnostic> {
+/// The rate that a single link is given by `bandwidth, latency`; the bandwidth may be `unlimited`, for links of a list.
+/// `at` is where the setting is written.
+///
+/// # Errors
+/// E445 as [`Settings::set`].
+pub fn link_rate(at: Span, values: &[Spanned<SettingValue>]) -> Result<LinkRate, Diagnostic> {
+    let name = Spanned::new("link".to_owned(), at);
+    if let [Spanned { node: SettingValue::Name(word), .. }, latency] = values
+        && word == UNLIMITED
+    {
+        let wanted = [("latency", Dimension::Nanoseconds, false)];
+        let v = amounts(&name, std::slice::from_ref(latency), wanted)?;
+        return Ok(LinkRate { bandwidth: f64::INFINITY, latency_ns: v[0] });
+    }
     let mut settings = Settings::default();
-    settings.set(&Spanned::new("link".to_owned(), name.span), values)?;
+    settings.set(&name, values)?;
     Ok(settings.link())
 }
 
@@ -391,6 +439,9 @@ impl fmt::Display for LinkRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bandwidth = Quantity { amount: self.bandwidth, dimension: Dimension::BytesPerSecond };
         let latency = Quantity { amount: self.latency_ns, dimension: Dimension::Nanoseconds };
+        if self.bandwidth == f64::INFINITY {
+            return write!(f, "{UNLIMITED}, {latency}");
+        }
         write!(f, "{bandwidth}, {latency}")
     }
 }
@@ -437,6 +488,7 @@ impl Settings {
         if let Some(v) = self.dma {
             parts.push(format!("dma: {v}"));
         }
+        parts.extend(self.package.parts());
         parts
     }
 }

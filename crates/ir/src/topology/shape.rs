@@ -7,12 +7,14 @@ use std::fmt;
 
 use kbc_diag::{Diagnostic, Span, Spanned};
 
+use super::graph::MAX_NODES;
+
 /// Most devices a machine may have.
 pub const MAX_DEVICES: u64 = 65_536;
 
 /// Names of the generators, in the order messages list them.
-pub const SHAPE_NAMES: [&str; 8] =
-    ["ring", "torus", "mesh", "full", "switch", "hypercube", "tree", "hierarchy"];
+pub const SHAPE_NAMES: [&str; 10] =
+    ["ring", "torus", "mesh", "full", "switch", "hypercube", "tree", "hierarchy", "graph", "package"];
 
 /// A generator and its sizes. [`Shape::from_call`] checks what a single call can be wrong about.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +36,22 @@ pub enum Shape {
     /// `hierarchy(inner, outer)`: the product. Inner machines, and devices at the same place in them joined as the
     /// outer one says.
     Hierarchy(Vec<Shape>),
+    /// `graph(devices, relays)`: links as a list, which is written with the machine.
+    Graph {
+        /// Ranks; they pass messages on as well.
+        devices: u32,
+        /// Nodes without a rank.
+        relays: u32,
+    },
+    /// `package(sips, cubes, pes)`: packages of cubes of processing elements.
+    Package {
+        /// How the SIPs are joined: a ring, or a torus or mesh of one or two axes.
+        sips: Box<Shape>,
+        /// Rows and columns of cubes in a SIP.
+        cubes: [u32; 2],
+        /// PEs of a cube.
+        pes: u32,
+    },
 }
 
 /// An argument of a generator.
@@ -71,9 +89,33 @@ impl Shape {
                         Part::Size(_) => None,
                     })
                     .collect();
-                match shapes {
+                let product = |s: &Shape| !s.has_own_links();
+                match shapes.filter(|s| s.iter().all(product)) {
                     Some(s) if s.len() >= 2 => Shape::Hierarchy(s),
                     _ => return Err(form(name, parts.len())),
+                }
+            }
+            "graph" => {
+                let [devices, relays] = parts else { return Err(form(name, parts.len())) };
+                let of =
+                    |part: &Spanned<Part>, least| size(name, part, least..=MAX_NODES.into(), parts.len());
+                Shape::Graph { devices: of(devices, 1)?, relays: of(relays, 0)? }
+            }
+            "package" => {
+                let [sips, cubes, pes] = parts else { return Err(form(name, parts.len())) };
+                let cubes = match &cubes.node {
+                    Part::Shape(Shape::Mesh(s)) if s.len() == 2 => [s[0], s[1]],
+                    _ => return Err(form(name, parts.len())),
+                };
+                let sips = match &sips.node {
+                    Part::Shape(s @ Shape::Ring(_)) => s,
+                    Part::Shape(s @ (Shape::Torus(sides) | Shape::Mesh(sides))) if sides.len() < 3 => s,
+                    _ => return Err(form(name, parts.len())),
+                };
+                Shape::Package {
+                    sips: Box::new(sips.clone()),
+                    cubes,
+                    pes: size(name, pes, 1..=MAX_DEVICES, 3)?,
                 }
             }
             other => {
@@ -93,10 +135,18 @@ impl Shape {
             Shape::Hypercube(_) => "hypercube",
             Shape::Tree(..) => "tree",
             Shape::Hierarchy(_) => "hierarchy",
+            Shape::Graph { .. } => "graph",
+            Shape::Package { .. } => "package",
         }
     }
 
-    /// Number of devices; None if it does not fit 64 bits.
+    /// Whether its links are a list with rates of their own, and no product of axes.
+    pub fn has_own_links(&self) -> bool {
+        matches!(self, Shape::Graph { .. } | Shape::Package { .. })
+    }
+
+    /// Number of devices; None if it does not fit 64 bits. Of a package that of all its PEs, of which the setting `ranks`
+    /// may make some devices ([`super::device_count`]).
     pub fn devices(&self) -> Option<u64> {
         match self {
             Shape::Ring(n) | Shape::Full(n) | Shape::Switch(n) => Some(u64::from(*n)),
@@ -106,16 +156,23 @@ impl Shape {
             Shape::Hypercube(k) => 1u64.checked_shl(*k),
             Shape::Tree(arity, depth) => u64::from(*arity).checked_pow(*depth),
             Shape::Hierarchy(levels) => levels.iter().try_fold(1u64, |acc, s| acc.checked_mul(s.devices()?)),
+            Shape::Graph { devices, .. } => Some(u64::from(*devices)),
+            Shape::Package { sips, cubes, pes } => {
+                let sizes = [cubes[0], cubes[1], *pes].map(u64::from);
+                sizes.into_iter().try_fold(sips.devices()?, u64::checked_mul)
+            }
         }
     }
 
-    /// Number of its axes.
+    /// Number of its axes; of a package at most.
     pub fn axes(&self) -> usize {
         match self {
             Shape::Ring(_) | Shape::Full(_) | Shape::Switch(_) | Shape::Tree(..) => 1,
             Shape::Torus(s) | Shape::Mesh(s) => s.len(),
             Shape::Hypercube(k) => *k as usize,
             Shape::Hierarchy(levels) => levels.iter().map(Shape::axes).sum(),
+            Shape::Graph { .. } => 1,
+            Shape::Package { sips, .. } => sips.axes() + 3,
         }
     }
 
@@ -124,7 +181,7 @@ impl Shape {
         match self {
             Shape::Ring(n) | Shape::Full(n) | Shape::Switch(n) => std::slice::from_ref(n),
             Shape::Torus(s) | Shape::Mesh(s) => s,
-            Shape::Hypercube(_) | Shape::Tree(..) | Shape::Hierarchy(_) => &[],
+            _ => &[],
         }
     }
 }
@@ -139,6 +196,8 @@ pub fn shape_form(name: &str) -> &'static str {
         "hierarchy" => "hierarchy(full(8), ring(4)), two or more shapes",
         "ring" => "ring(n)",
         "full" => "full(n)",
+        "graph" => "graph(devices, relays), with its links: graph(2, 1) { link (0)->#0: 10 GB/s, 1 us; .. }",
+        "package" => "package(torus(2, 3), mesh(4, 4), 8): SIPs (a ring, torus or mesh), cubes, PEs",
         _ => "switch(n)",
     }
 }
@@ -153,6 +212,11 @@ pub fn shape_example(name: &str) -> &'static str {
         "hierarchy" => "hierarchy(full(2), ring(2))",
         "ring" => "ring(4)",
         "full" => "full(4)",
+        "graph" => {
+            "graph(2, 1) { link (0)->#0: 10 GB/s, 1 us; link #0->(0): 10 GB/s, 1 us; \
+             link (1)->#0: 10 GB/s, 1 us; link #0->(1): 10 GB/s, 1 us }"
+        }
+        "package" => "package(ring(2), mesh(2, 2), 2)",
         _ => "switch(4)",
     }
 }
@@ -178,16 +242,23 @@ fn sizes(
     if !count.contains(&parts.len()) {
         return Err(form(name, parts.len()));
     }
-    parts
-        .iter()
-        .map(|p| match p.node {
-            Part::Shape(_) => Err(form(name, parts.len())),
-            Part::Size(n) => match u32::try_from(n) {
-                Ok(size) if size >= 1 && u64::from(size) <= max => Ok(size),
-                _ => Err(out_of_range(format!("size {n} of `{}` is not in 1..={max}", name.node), p.span)),
-            },
-        })
-        .collect()
+    parts.iter().map(|p| size(name, p, 1..=max, parts.len())).collect()
+}
+
+fn size(
+    name: &Spanned<String>,
+    part: &Spanned<Part>,
+    range: std::ops::RangeInclusive<u64>,
+    found: usize,
+) -> Result<u32, Diagnostic> {
+    let Part::Size(n) = part.node else { return Err(form(name, found)) };
+    match u32::try_from(n) {
+        Ok(size) if range.contains(&u64::from(size)) => Ok(size),
+        _ => {
+            let title = format!("size {n} of `{}` is not in {}..={}", name.node, range.start(), range.end());
+            Err(out_of_range(title, part.span))
+        }
+    }
 }
 
 /// E443 with that title.
@@ -204,6 +275,8 @@ impl fmt::Display for Shape {
             Shape::Torus(s) | Shape::Mesh(s) => list(s.iter().map(u32::to_string).collect()),
             Shape::Tree(arity, depth) => format!("{arity}, {depth}"),
             Shape::Hierarchy(s) => list(s.iter().map(Shape::to_string).collect()),
+            Shape::Graph { devices, relays } => format!("{devices}, {relays}"),
+            Shape::Package { sips, cubes: [h, w], pes } => format!("{sips}, mesh({h}, {w}), {pes}"),
         };
         write!(f, "{}({inside})", self.name())
     }

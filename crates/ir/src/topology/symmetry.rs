@@ -26,7 +26,7 @@ impl Topology {
                     turns && inside && stride * size == low * n && (!xor || size == 2)
                 }
                 Kind::Line => n == 2 && inside && stride * size == low * n && (!xor || size == 2),
-                Kind::Tree { .. } => false,
+                Kind::Tree { .. } | Kind::Listed => false,
             }
         });
         if !shape {
@@ -56,6 +56,9 @@ impl Topology {
         node: DeviceId,
         moved: impl Fn(DeviceId) -> Option<DeviceId>,
     ) -> Option<DeviceId> {
+        if self.is_listed() {
+            return None;
+        }
         let Some((axis, spot)) = self.wiring.switch(node) else { return moved(node) };
         // Of one level of switches: that of the line.
         let a = &self.wiring.axes[axis];

@@ -122,6 +122,17 @@ impl<'t> Fragment<'t> {
         Spread::new(of, word.as_ref(), &values, reader.span(0))
     }
 
+    /// Links that are given a rate: as [`Fragment::links`], or those both ways between two nodes, `(0)<->#0`.
+    ///
+    /// # Errors
+    /// E446.
+    pub fn link_sets(self) -> Result<Vec<LinkSet>, Diagnostic> {
+        let mut reader = self.reader();
+        let sets = reader.link_sets()?;
+        reader.end("the end of the links")?;
+        Ok(sets)
+    }
+
     /// Some links: `(0,1)->(0,2)`, `(0)->(1) -x`, `+x`, `x`.
     ///
     /// # Errors
@@ -268,11 +279,11 @@ impl<'t> Reader<'t> {
         self.blanks();
         if name.node == "link" && !self.rest().starts_with(':') {
             let start = self.at;
-            let set = self.link_set()?;
-            let set = Spanned::new(set, self.span(start));
+            let sets = self.link_sets()?;
+            let span = self.span(start);
             self.expect(':', "`:` after the links")?;
-            let rate = link_rate(&name, &self.values()?)?;
-            out.links.push(OwnLink { set, rate });
+            let rate = link_rate(name.span, &self.values()?)?;
+            out.links.extend(sets.into_iter().map(|set| OwnLink { set: Spanned::new(set, span), rate }));
             return Ok(());
         }
         self.expect(':', "`:` after the setting's name")?;
@@ -288,27 +299,52 @@ impl<'t> Reader<'t> {
         Ok(values)
     }
 
+    /// As [`Reader::link_set`]; `A<->B` is both ways.
+    fn link_sets(&mut self) -> Result<Vec<LinkSet>, Diagnostic> {
+        let start = self.at;
+        if let Some(from) = self.node()?
+            && self.take('<')
+        {
+            self.expect('-', "`<->` after a node")?;
+            self.expect('>', "`<->` after a node")?;
+            let Some(to) = self.node()? else {
+                return Err(self.expected("a device like `(0,1)` or a relay like `#0`"));
+            };
+            let one = |from: &Node, to: &Node| LinkSet::Between {
+                from: from.clone(),
+                to: to.clone(),
+                way: None,
+                one: None,
+            };
+            return Ok(vec![one(&from, &to), one(&to, &from)]);
+        }
+        self.at = start;
+        Ok(vec![self.link_set()?])
+    }
+
     fn link_set(&mut self) -> Result<LinkSet, Diagnostic> {
-        self.blanks();
-        let from = if self.rest().starts_with('(') {
-            Node::Device(self.coordinates()?)
-        } else {
-            let (axis, direction, level) = self.way()?;
-            match (direction, level) {
-                (None, Some(level)) if self.rest().starts_with('#') => self.switch(axis, level)?,
-                _ => return Ok(LinkSet::Axis { axis, direction, level }),
+        let from = match self.node()? {
+            Some(node) => node,
+            None => {
+                let (axis, direction, level) = self.way()?;
+                match (direction, level) {
+                    (None, Some(level)) if self.rest().starts_with('#') => self.switch(axis, level)?,
+                    _ => return Ok(LinkSet::Axis { axis, direction, level }),
+                }
             }
         };
         self.expect('-', "`->` after the sender")?;
         self.expect('>', "`->` after the sender")?;
-        self.blanks();
-        let to = if self.rest().starts_with('(') {
-            Node::Device(self.coordinates()?)
-        } else {
-            match self.way()? {
+        let to = match self.node()? {
+            Some(node) => node,
+            None => match self.way()? {
                 (axis, None, Some(level)) => self.switch(axis, level)?,
-                _ => return Err(self.expected("a device like `(0,1)` or a switch like `x.1#0`")),
-            }
+                _ => {
+                    return Err(
+                        self.expected("a device like `(0,1)`, a switch like `x.1#0` or a relay like `#0`")
+                    );
+                }
+            },
         };
         self.blanks();
         let way = match self.rest().starts_with(['+', '-']) {
@@ -318,7 +354,28 @@ impl<'t> Reader<'t> {
             },
             false => None,
         };
-        Ok(LinkSet::Between { from, to, way })
+        let one = if self.take('#') { Some(self.small("the number of the link")?) } else { None };
+        Ok(LinkSet::Between { from, to, way, one })
+    }
+
+    /// A device `(0,1)` or a relay, `#0` or `router(0,1)`; nothing if something else stands there.
+    fn node(&mut self) -> Result<Option<Node>, Diagnostic> {
+        self.blanks();
+        if self.rest().starts_with('(') {
+            return Ok(Some(Node::Device(self.coordinates()?)));
+        }
+        if self.take('#') {
+            let at = vec![self.small("the number of the relay")?];
+            return Ok(Some(Node::Relay { part: String::new(), at }));
+        }
+        let start = self.at;
+        if let Some(part) = self.word()
+            && self.rest().starts_with('(')
+        {
+            return Ok(Some(Node::Relay { part: part.node, at: self.coordinates()? }));
+        }
+        self.at = start;
+        Ok(None)
     }
 
     /// What follows `x.1` in the name of a switch.

@@ -1,16 +1,22 @@
-//! Nodes and links of a machine that is a product of axes, by numbers that are computed and never stored.
+//! Nodes and links of a machine: a product of axes, whose numbers are computed and never stored, or a list.
 //!
-//! Owns the order of links (axis by axis, line by line, then as [`super::line`] has them) and of nodes (devices in their
-//! linear order, then the switches of each axis, line by line).
+//! Owns coordinates of devices and, of a product, the order of links (axis by axis, line by line, then as [`super::line`] has them) and of nodes (devices in their
+//! linear order, then the switches of each axis, line by line). Lists are [`super::graph`]'s.
 
+use super::graph::{Graph, Relay};
 use super::line::{Axis, Kind, Spot};
+use super::settings::Settings;
 use super::shape::Shape;
-use super::{DeviceId, Direction, LinkId};
+use super::{AXIS_NAMES, DeviceId, Direction, LinkId, package};
 
 /// How devices are linked: axes, first slowest.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct Wiring {
     pub axes: Vec<Axis>,
+    /// Names of the axes.
+    pub names: Vec<&'static str>,
+    /// The links, where they are a list.
+    pub graph: Option<Box<Graph>>,
     /// Devices.
     pub devices: u32,
     /// Devices and switches.
@@ -38,14 +44,38 @@ fn axes(shape: &Shape, wrap2: u8, out: &mut Vec<(Kind, u32)>) {
         }
         // The inner machine comes first in the text, and is the fastest in the order of devices.
         Shape::Hierarchy(levels) => levels.iter().rev().for_each(|s| axes(s, wrap2, out)),
+        Shape::Graph { .. } | Shape::Package { .. } => {}
     }
 }
 
 impl Wiring {
-    /// The links of a shape with at most 65,536 devices; a ring of two has `wrap2` links each way.
-    pub fn new(shape: &Shape, wrap2: u8) -> Wiring {
-        let mut list = vec![];
-        axes(shape, wrap2, &mut list);
+    /// The links of a shape within the limits. A list is empty at first.
+    pub fn new(shape: &Shape, settings: &Settings) -> Wiring {
+        let wrap2 = settings.wrap2();
+        match shape {
+            Shape::Graph { devices, relays } => {
+                let relays = (0..*relays).map(|i| Relay { part: "", at: vec![i] }).collect();
+                Wiring::listed(vec![(AXIS_NAMES[0], *devices)], Graph::new(*devices, relays))
+            }
+            Shape::Package { sips, cubes, pes } => {
+                let axes = package::axes(&package::sides(sips).0, *cubes, *pes, settings.package.ranks());
+                Wiring::listed(axes, package::build(sips, *cubes, *pes, &settings.package, wrap2))
+            }
+            _ => {
+                let mut list = vec![];
+                axes(shape, wrap2, &mut list);
+                Wiring::product(list)
+            }
+        }
+    }
+
+    fn listed(axes: Vec<(&'static str, u32)>, graph: Graph) -> Wiring {
+        let (names, list) = axes.into_iter().map(|(n, size)| (n, (Kind::Listed, size))).unzip();
+        let product = Wiring::product(list);
+        Wiring { names, nodes: graph.nodes(), links: graph.links(), graph: Some(Box::new(graph)), ..product }
+    }
+
+    fn product(list: Vec<(Kind, u32)>) -> Wiring {
         let devices: u32 = list.iter().map(|a| a.1).product();
         let (mut stride, mut base, mut relay) = (devices, 0, devices);
         let mut axes = vec![];
@@ -56,7 +86,8 @@ impl Wiring {
             base += u64::from(lines) * kind.links(size);
             relay += lines * kind.switches();
         }
-        Wiring { axes, devices, nodes: relay, links: base }
+        let names = AXIS_NAMES[..axes.len()].to_vec();
+        Wiring { axes, names, graph: None, devices, nodes: relay, links: base }
     }
 
     /// The axis and the place on it of a switch.
@@ -78,6 +109,11 @@ impl Wiring {
 
     /// Ends, axis and direction of a link that exists.
     pub fn ends(&self, link: LinkId) -> (DeviceId, DeviceId, usize, Direction) {
+        if let Some(graph) = &self.graph {
+            let e = graph.edge(link);
+            let direction = if e.to > e.from { Direction::Plus } else { Direction::Minus };
+            return (DeviceId(e.from), DeviceId(e.to), 0, direction);
+        }
         let number = self.axis(link);
         let axis = &self.axes[number];
         let (from, to, direction) = axis.ends(u64::from(link.0));
@@ -86,6 +122,9 @@ impl Wiring {
 
     /// The links that leave a node and where they lead, axis by axis.
     pub fn from(&self, node: DeviceId) -> Vec<(LinkId, DeviceId)> {
+        if let Some(graph) = &self.graph {
+            return graph.leaving(node.0).map(|l| (l, DeviceId(graph.edge(l).to))).collect();
+        }
         let of = |axis: &Axis, spot| -> Vec<(LinkId, DeviceId)> {
             axis.neighbours(spot).into_iter().map(|(l, s)| (LinkId(l as u32), axis.at(s))).collect()
         };

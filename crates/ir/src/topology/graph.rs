@@ -1,0 +1,248 @@
+//! Machines whose links are a list: devices, relays, directed links with rates of their own, and their routes.
+//!
+//! Owns the list, its numbering and the table of next links, one for each destination that is asked for. A route has the
+//! least latency; of those the fewest hops; of those it takes at every node the link of the lowest number. Where parts of
+//! a machine keep to themselves ([`Graph::regions`]), a route between two nodes of one part stays in it. What the nodes
+//! are is their maker's: [`super::package`], or a machine's text.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::OnceLock;
+
+use super::{Direction, LinkId, LinkRate};
+
+/// Most nodes, relays included: next links are kept for every destination that is used, so the tables may take
+/// the square of it.
+pub const MAX_NODES: u32 = 8192;
+
+/// No link, and no region.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Which of several links between two nodes one is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Parallel {
+    /// The only one.
+    Only,
+    /// One of so many; the destination says which is taken.
+    Lane { number: u32, of: u32 },
+    /// One of two around a wrap of size two; the way the peer is written says which is taken. Minus is the next number
+    /// after plus.
+    Way(Direction),
+}
+
+/// A directed link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Edge {
+    pub from: u32,
+    pub to: u32,
+    pub rate: LinkRate,
+    pub parallel: Parallel,
+}
+
+/// What a relay is called: `router(0,1)`, or `#3` of a machine that is a list of links.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Relay {
+    /// Empty for a number alone.
+    pub part: &'static str,
+    /// Its place.
+    pub at: Vec<u32>,
+}
+
+/// Next link of every node towards one destination.
+type Table = Box<[u32]>;
+
+/// Nodes and links.
+#[derive(Clone, Debug)]
+pub(super) struct Graph {
+    /// Devices; they have the first numbers.
+    pub devices: u32,
+    /// What follows the devices.
+    pub relays: Vec<Relay>,
+    /// In order of their numbers.
+    edges: Vec<Edge>,
+    out: Vec<Vec<u32>>,
+    into: Vec<Vec<u32>>,
+    /// Of every node: the part that its routes within do not leave, or [`NONE`]. Empty where there are no parts.
+    pub regions: Vec<u32>,
+    /// Of every node as a destination: the lane that leads there. Empty where there are no lanes.
+    pub lanes: Vec<u32>,
+    tables: Vec<OnceLock<Table>>,
+}
+
+/// Tables follow from the rest.
+impl PartialEq for Graph {
+    fn eq(&self, o: &Graph) -> bool {
+        self.devices == o.devices && self.relays == o.relays && self.edges == o.edges
+    }
+}
+
+/// Latency in 2^-20 ns, so that sums of equal parts are equal; and hops.
+type Far = (u64, u32);
+
+fn ticks(ns: f64) -> u64 {
+    // Latencies of machines are far below the 2^44 ns that fit.
+    (ns * f64::from(1u32 << 20)).round() as u64
+}
+
+impl Graph {
+    /// Nodes without links.
+    pub fn new(devices: u32, relays: Vec<Relay>) -> Graph {
+        let nodes = devices as usize + relays.len();
+        Graph {
+            devices,
+            relays,
+            edges: vec![],
+            out: vec![vec![]; nodes],
+            into: vec![vec![]; nodes],
+            regions: vec![],
+            lanes: vec![],
+            tables: (0..nodes).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// Devices and relays.
+    pub fn nodes(&self) -> u32 {
+        self.out.len() as u32
+    }
+
+    /// Links.
+    pub fn links(&self) -> u64 {
+        self.edges.len() as u64
+    }
+
+    /// A link that exists.
+    pub fn edge(&self, link: LinkId) -> &Edge {
+        &self.edges[link.0 as usize]
+    }
+
+    /// All links in order of their numbers.
+    pub fn edges(&self) -> impl ExactSizeIterator<Item = (LinkId, &Edge)> {
+        self.edges.iter().enumerate().map(|(i, e)| (LinkId(i as u32), e))
+    }
+
+    /// Links that leave a node, by number.
+    pub fn leaving(&self, node: u32) -> impl Iterator<Item = LinkId> + '_ {
+        self.out.get(node as usize).into_iter().flatten().map(|l| LinkId(*l))
+    }
+
+    /// Links that reach a node, by number.
+    pub fn reaching(&self, node: u32) -> impl Iterator<Item = LinkId> + '_ {
+        self.into.get(node as usize).into_iter().flatten().map(|l| LinkId(*l))
+    }
+
+    /// Adds a link between two nodes that exist.
+    pub fn add(&mut self, edge: Edge) {
+        let number = self.edges.len() as u32;
+        self.out[edge.from as usize].push(number);
+        self.into[edge.to as usize].push(number);
+        self.edges.push(edge);
+        self.forget();
+    }
+
+    /// Adds links both ways.
+    pub fn join(&mut self, a: u32, b: u32, there: LinkRate, back: LinkRate) {
+        self.add(Edge { from: a, to: b, rate: there, parallel: Parallel::Only });
+        self.add(Edge { from: b, to: a, rate: back, parallel: Parallel::Only });
+    }
+
+    /// Gives a link another rate.
+    pub fn change(&mut self, link: LinkId, rate: LinkRate) {
+        self.edges[link.0 as usize].rate = rate;
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        self.tables.iter_mut().for_each(|t| drop(t.take()));
+    }
+
+    fn region(&self, node: u32) -> u32 {
+        self.regions.get(node as usize).copied().unwrap_or(NONE)
+    }
+
+    /// Next links towards a node, [`NONE`] where there is no way; made when it is first asked for.
+    pub fn towards(&self, to: u32) -> &[u32] {
+        self.tables[to as usize].get_or_init(|| self.table(to))
+    }
+
+    /// Whether routes to a destination take this link at all.
+    fn open(&self, edge: &Edge, to: u32) -> bool {
+        let lane = self.lanes.get(to as usize).copied().unwrap_or(0);
+        let mine = match edge.parallel {
+            Parallel::Only | Parallel::Way(Direction::Plus) => true,
+            Parallel::Way(Direction::Minus) => false,
+            Parallel::Lane { number, of } => number == lane % of,
+        };
+        // Within the destination's part nothing goes outside.
+        let part = self.region(to);
+        mine && (part == NONE || self.region(edge.from) != part || self.region(edge.to) == part)
+    }
+
+    fn table(&self, to: u32) -> Table {
+        let unknown: Far = (u64::MAX, u32::MAX);
+        let mut far = vec![unknown; self.nodes() as usize];
+        far[to as usize] = (0, 0);
+        let mut heap = BinaryHeap::from([Reverse(((0, 0), to))]);
+        let through =
+            |edge: &Edge, rest: Far| (rest.0.saturating_add(ticks(edge.rate.latency_ns)), rest.1 + 1);
+        while let Some(Reverse((known, node))) = heap.pop() {
+            if known > far[node as usize] {
+                continue;
+            }
+            for link in self.reaching(node) {
+                let edge = self.edge(link);
+                let way = through(edge, known);
+                if self.open(edge, to) && way < far[edge.from as usize] {
+                    far[edge.from as usize] = way;
+                    heap.push(Reverse((way, edge.from)));
+                }
+            }
+        }
+        let next = |node: u32| {
+            let open = self.leaving(node).filter(|l| self.open(self.edge(*l), to));
+            let known = open.filter(|l| far[self.edge(*l).to as usize] != unknown);
+            let best = known.min_by_key(|l| (through(self.edge(*l), far[self.edge(*l).to as usize]), *l));
+            best.map_or(NONE, |l| l.0)
+        };
+        (0..self.nodes()).map(|n| if n == to { NONE } else { next(n) }).collect()
+    }
+
+    /// The link that a route takes from a node, by a table: around a doubled wrap the one of that way.
+    pub fn step(&self, table: &[u32], node: u32, hint: Option<Direction>) -> Option<LinkId> {
+        let link = table.get(node as usize).copied().filter(|l| *l != NONE)?;
+        let minus = hint == Some(Direction::Minus);
+        let other = matches!(self.edges[link as usize].parallel, Parallel::Way(_)) && minus;
+        Some(LinkId(link + u32::from(other)))
+    }
+
+    /// Links on a route; None where there is no way.
+    pub fn hops(&self, from: u32, to: u32) -> Option<u32> {
+        let table = self.towards(to);
+        let (mut at, mut hops) = (from, 0);
+        while at != to {
+            at = self.edge(self.step(table, at, None)?).to;
+            hops += 1;
+        }
+        Some(hops)
+    }
+
+    /// Two devices of which the first cannot reach the other.
+    pub fn apart(&self) -> Option<(u32, u32)> {
+        let reach = |start: u32, links: &dyn Fn(u32) -> Vec<u32>| {
+            let mut seen = vec![false; self.nodes() as usize];
+            let mut list = vec![start];
+            seen[start as usize] = true;
+            while let Some(node) = list.pop() {
+                for next in links(node) {
+                    if !std::mem::replace(&mut seen[next as usize], true) {
+                        list.push(next);
+                    }
+                }
+            }
+            (0..self.devices).find(|d| !seen[*d as usize])
+        };
+        let there = |node: u32| self.leaving(node).map(|l| self.edge(l).to).collect();
+        let back = |node: u32| self.reaching(node).map(|l| self.edge(l).from).collect();
+        // Everybody reaches everybody if the first reaches all and all reach the first.
+        reach(0, &there).map(|d| (0, d)).or_else(|| reach(0, &back).map(|d| (d, 0)))
+    }
+}

@@ -1,0 +1,494 @@
+//! `package(SIPS, CUBES, PES)`: packages of cubes of processing elements, as links between devices and relays.
+//!
+//! Owns the settings of that machine alone (overheads of its components, wires, bandwidths, which PEs are ranks) and the
+//! list of links that they stand for; ADR 022 has the reading. Rates of devices and rules of links are those of every
+//! machine, in [`super::settings`]; routes are [`super::graph`]'s.
+//!
+//! A cube has one router. Linked with it: its PEs, for each PE its slice of HBM, the cube's SRAM, and a chiplet port for
+//! each neighbouring cube. The ports of neighbours are joined by several connections, of which a message takes the one of
+//! its destination's number. Every router is linked with the IO node of its SIP, and IO nodes of neighbouring SIPs are joined.
+//! Latency of a link: its wire and the overhead of the node that it enters; where it leaves a PE, that PE's as well.
+
+use kbc_diag::{Diagnostic, Spanned};
+
+use super::graph::{Edge, Graph, NONE, Parallel, Relay};
+use super::quantity::{Dimension, Quantity};
+use super::settings::{SettingValue, amounts};
+use super::shape::Shape;
+use super::{Direction, LinkRate};
+
+/// Which PEs are devices.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Ranks {
+    /// All.
+    Pe,
+    /// The first of every cube.
+    Cube,
+    /// The first of the first cube of every SIP.
+    Sip,
+}
+
+impl Ranks {
+    /// All, by name.
+    pub const ALL: [(&'static str, Ranks); 3] =
+        [("pe", Ranks::Pe), ("cube", Ranks::Cube), ("sip", Ranks::Sip)];
+}
+
+/// A kind of memory of a PE.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum MemoryKind {
+    /// The PE's own.
+    Tcm,
+    /// The cube's.
+    Sram,
+    /// The PE's slice of the cube's HBM.
+    Hbm,
+}
+
+impl MemoryKind {
+    /// All, by name.
+    pub const ALL: [(&'static str, MemoryKind); 3] =
+        [("tcm", MemoryKind::Tcm), ("sram", MemoryKind::Sram), ("hbm", MemoryKind::Hbm)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        MemoryKind::ALL.iter().find(|k| k.1 == self).map_or("", |k| k.0)
+    }
+}
+
+/// What a plain setting measures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unit {
+    /// Nanoseconds a millimetre.
+    PerMillimetre,
+    /// Millimetres.
+    Millimetres,
+    Nanoseconds,
+    BytesPerSecond,
+}
+
+/// Plain settings: a node's overhead, a wire's length, a bandwidth; and what they are if they are not given.
+const PLAIN: [(&str, Unit, f64); 18] = [
+    ("ns_per_mm", Unit::PerMillimetre, 0.01),
+    ("pe_node", Unit::Nanoseconds, 0.0),
+    ("pe_link", Unit::BytesPerSecond, f64::INFINITY),
+    ("router_node", Unit::Nanoseconds, 0.0),
+    ("hbm_node", Unit::Nanoseconds, 0.0),
+    ("hbm_wire", Unit::Millimetres, 0.0),
+    ("hbm_link", Unit::BytesPerSecond, f64::INFINITY),
+    ("sram_node", Unit::Nanoseconds, 0.0),
+    ("sram_wire", Unit::Millimetres, 0.0),
+    ("sram_link", Unit::BytesPerSecond, f64::INFINITY),
+    ("port_node", Unit::Nanoseconds, 0.0),
+    ("port_wire", Unit::Millimetres, 0.0),
+    ("cube_wire", Unit::Millimetres, 0.0),
+    ("io_node", Unit::Nanoseconds, 0.0),
+    ("io_wire", Unit::Millimetres, 0.0),
+    ("io_link", Unit::BytesPerSecond, f64::INFINITY),
+    ("sip_wire", Unit::Millimetres, 0.0),
+    ("sip_link", Unit::BytesPerSecond, f64::INFINITY),
+];
+
+/// Names of the settings of this machine alone, in the order they are printed.
+pub const PACKAGE_SETTING_NAMES: [&str; 21] = {
+    let mut names = [
+        "ranks",
+        "pe_wire",
+        "cube_link",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+    ];
+    let mut i = 0;
+    while i < PLAIN.len() {
+        names[i + 3] = PLAIN[i].0;
+        i += 1;
+    }
+    names
+};
+
+/// Most lengths of wires of PEs: one a corner of the cube.
+const CORNERS: usize = 4;
+/// Most connections between two ports.
+const LANES: u32 = 64;
+
+/// What was given; [`PackageSettings::get`] fills in the defaults.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct PackageSettings {
+    /// Which PEs are devices.
+    pub ranks: Option<Ranks>,
+    /// Wires between PEs and their router, in mm: as many as are said, each for an equal part of the PEs in order.
+    pe_wire: Option<([f64; CORNERS], usize)>,
+    /// Bandwidth of a connection between ports, and connections.
+    cube_link: Option<(f64, u32)>,
+    plain: [Option<f64>; PLAIN.len()],
+}
+
+fn place(name: &str) -> Option<usize> {
+    PLAIN.iter().position(|p| p.0 == name)
+}
+
+impl PackageSettings {
+    /// Whether nothing was given.
+    pub fn is_empty(&self) -> bool {
+        *self == PackageSettings::default()
+    }
+
+    /// These, and where they give none, those of `base`.
+    pub(super) fn over(&self, base: &PackageSettings) -> PackageSettings {
+        PackageSettings {
+            ranks: self.ranks.or(base.ranks),
+            pe_wire: self.pe_wire.or(base.pe_wire),
+            cube_link: self.cube_link.or(base.cube_link),
+            plain: std::array::from_fn(|i| self.plain[i].or(base.plain[i])),
+        }
+    }
+
+    /// Which PEs are devices; all if not given.
+    pub fn ranks(&self) -> Ranks {
+        self.ranks.unwrap_or(Ranks::Pe)
+    }
+
+    /// A plain setting or its default, in ns, mm or bytes a second; 0 of a name that is none.
+    pub fn get(&self, name: &str) -> f64 {
+        place(name).map_or(0.0, |i| self.plain[i].unwrap_or(PLAIN[i].2))
+    }
+
+    /// Bytes a second of a connection between ports, and how many there are; one without a limit if not given.
+    pub fn connections(&self) -> (f64, u32) {
+        self.cube_link.unwrap_or((f64::INFINITY, 1))
+    }
+
+    /// The wire between a PE and its router, in mm.
+    pub fn pe_wire(&self, pe: u32, pes: u32) -> f64 {
+        let Some((wires, count)) = self.pe_wire else { return 0.0 };
+        // Below `count`, as `pe` is below `pes`.
+        wires[(u64::from(pe) * count as u64 / u64::from(pes.max(1))) as usize % CORNERS]
+    }
+
+    /// Takes one `name: value, ..` of [`PACKAGE_SETTING_NAMES`]; whether it was given before.
+    pub(super) fn set(
+        &mut self,
+        name: &Spanned<String>,
+        values: &[Spanned<SettingValue>],
+    ) -> Result<bool, Diagnostic> {
+        let fault = |title: &str, help: &str| {
+            let span = values.first().map_or(name.span, |v| v.span);
+            Err(Diagnostic::error("E445", title.to_owned()).primary(span, "here").help(help.to_owned()))
+        };
+        let plain = |v: &Spanned<SettingValue>| match v.node {
+            SettingValue::Number(x) if x.is_finite() && x >= 0.0 => Some(x),
+            _ => None,
+        };
+        Ok(match name.node.as_str() {
+            "ranks" => {
+                let known = match values {
+                    [Spanned { node: SettingValue::Name(word), .. }] => {
+                        Ranks::ALL.iter().find(|r| r.0 == word)
+                    }
+                    _ => None,
+                };
+                let Some((_, ranks)) = known else {
+                    return fault(
+                        "`ranks` is none of pe, cube and sip",
+                        "`ranks: pe` makes every PE a device, `cube` the first of every cube, `sip` the first of every SIP",
+                    );
+                };
+                self.ranks.replace(*ranks).is_some()
+            }
+            "pe_wire" => {
+                let list: Option<Vec<f64>> = values.iter().map(plain).collect();
+                let Some(list) = list.filter(|l| (1..=CORNERS).contains(&l.len())) else {
+                    return fault(
+                        "`pe_wire` is not one to four lengths",
+                        "lengths of the wires between PEs and their router in mm, one a corner: `pe_wire: 2, 2, 3.5, 3.5`",
+                    );
+                };
+                let mut wires = [0.0; CORNERS];
+                wires[..list.len()].copy_from_slice(&list);
+                self.pe_wire.replace((wires, list.len())).is_some()
+            }
+            "cube_link" => {
+                let (rate, count) = match values {
+                    [rate] => (rate, Some(1)),
+                    [rate, count] => {
+                        let n =
+                            plain(count).filter(|n| n.fract() == 0.0 && (1.0..=f64::from(LANES)).contains(n));
+                        (rate, n.map(|n| n as u32))
+                    }
+                    _ => return fault("`cube_link` takes one or two values", "`cube_link: 128 GB/s, 4`"),
+                };
+                let v = amounts(
+                    name,
+                    std::slice::from_ref(rate),
+                    [("bandwidth", Dimension::BytesPerSecond, true)],
+                )?;
+                let Some(count) = count else {
+                    return fault(
+                        "the number of connections of `cube_link` is out of range",
+                        "bandwidth of a connection and 1 to 64 connections: `cube_link: 128 GB/s, 4`",
+                    );
+                };
+                self.cube_link.replace((v[0], count)).is_some()
+            }
+            other => {
+                let Some(i) = place(other) else { return Ok(false) };
+                let value = match PLAIN[i].1 {
+                    Unit::Nanoseconds => amounts(name, values, [("time", Dimension::Nanoseconds, false)])?[0],
+                    Unit::BytesPerSecond => {
+                        amounts(name, values, [("bandwidth", Dimension::BytesPerSecond, true)])?[0]
+                    }
+                    unit => match values {
+                        [v] if plain(v).is_some() => plain(v).unwrap_or_default(),
+                        _ => {
+                            let what = if unit == Unit::Millimetres { "mm" } else { "ns a mm" };
+                            return fault(
+                                &format!("`{other}` is not a plain number"),
+                                &format!("a number of {what}, not below zero: `{other}: 2.5`"),
+                            );
+                        }
+                    },
+                };
+                self.plain[i].replace(value).is_some()
+            }
+        })
+    }
+
+    /// What was given, each as `name: value`.
+    pub(super) fn parts(&self) -> Vec<String> {
+        let mut out = vec![];
+        if let Some((name, _)) = Ranks::ALL.iter().find(|r| Some(r.1) == self.ranks) {
+            out.push(format!("ranks: {name}"));
+        }
+        if let Some((wires, count)) = self.pe_wire {
+            let list: Vec<String> = wires[..count].iter().map(f64::to_string).collect();
+            out.push(format!("pe_wire: {}", list.join(", ")));
+        }
+        if let Some((rate, count)) = self.cube_link {
+            let rate = Quantity { amount: rate, dimension: Dimension::BytesPerSecond };
+            out.push(format!("cube_link: {rate}, {count}"));
+        }
+        for ((name, unit, _), value) in PLAIN.iter().zip(self.plain) {
+            let Some(value) = value else { continue };
+            let text = |dimension| Quantity { amount: value, dimension }.to_string();
+            out.push(match unit {
+                Unit::Nanoseconds => format!("{name}: {}", text(Dimension::Nanoseconds)),
+                Unit::BytesPerSecond => format!("{name}: {}", text(Dimension::BytesPerSecond)),
+                _ => format!("{name}: {value}"),
+            });
+        }
+        out
+    }
+}
+
+/// Names and sizes of the axes of a package, first slowest.
+pub(super) fn axes(sips: &[u32], cubes: [u32; 2], pes: u32, ranks: Ranks) -> Vec<(&'static str, u32)> {
+    let mut out = match sips {
+        [rows, columns] => vec![("sip_y", *rows), ("sip_x", *columns)],
+        some => vec![("sip", some.iter().product())],
+    };
+    if ranks != Ranks::Sip {
+        out.extend([("cube_y", cubes[0]), ("cube_x", cubes[1])]);
+    }
+    if ranks == Ranks::Pe {
+        out.push(("pe", pes));
+    }
+    out
+}
+
+/// Sides of the SIPs of a package, and whether they wrap: a ring or torus does.
+pub(super) fn sides(sips: &Shape) -> (Vec<u32>, bool) {
+    match sips {
+        Shape::Ring(n) => (vec![*n], true),
+        Shape::Torus(s) => (s.clone(), true),
+        other => (other.sizes().to_vec(), false),
+    }
+}
+
+/// Nodes of a package.
+pub(super) fn nodes(sips: &[u32], cubes: [u32; 2], pes: u32, ranks: Ranks) -> u64 {
+    let [h, w] = cubes.map(u64::from);
+    let sips: u64 = sips.iter().map(|n| u64::from(*n)).product();
+    let devices = axes(&[], cubes, pes, ranks).iter().map(|a| u64::from(a.1)).product::<u64>();
+    let ports = 2 * (h * w.saturating_sub(1) + w * h.saturating_sub(1));
+    sips.saturating_mul((2 * devices).saturating_add(2 * h * w).saturating_add(ports).saturating_add(1))
+}
+
+/// What makes the list of links.
+struct Maker<'s> {
+    graph: Graph,
+    settings: &'s PackageSettings,
+}
+
+impl Maker<'_> {
+    /// Adds a relay; its number.
+    fn relay(&mut self, list: &mut Vec<Relay>, part: &'static str, at: Vec<u32>, devices: u32) -> u32 {
+        list.push(Relay { part, at });
+        devices + list.len() as u32 - 1
+    }
+
+    /// A wire of so many mm into a node of that overhead.
+    fn rate(&self, mm: f64, node: &str, bandwidth: f64) -> LinkRate {
+        LinkRate { bandwidth, latency_ns: mm * self.settings.get("ns_per_mm") + self.settings.get(node) }
+    }
+}
+
+/// The links of a package. Its numbers of nodes must be within the limits.
+pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageSettings, wrap2: u8) -> Graph {
+    let (sizes, wraps) = sides(sips);
+    let ranks = settings.ranks();
+    let [rows, columns] = cubes;
+    let sip_count: u32 = sizes.iter().product();
+    let per_sip: u32 = axes(&[], cubes, pes, ranks).iter().map(|a| a.1).product();
+    let devices = sip_count * per_sip;
+    let coordinates = |sip: u32| match sizes[..] {
+        [_, w] => vec![sip / w, sip % w],
+        _ => vec![sip],
+    };
+    let mut m = Maker { graph: Graph::new(0, vec![]), settings };
+    let mut list = vec![];
+    let (mut regions, mut lanes) = (vec![NONE; devices as usize], vec![0; devices as usize]);
+    // Nodes first: routers, memory and ports of each cube, then the IO node of the SIP.
+    struct Cube {
+        router: u32,
+        /// Device, its slice, and its place among the PEs.
+        pes: Vec<(u32, u32, u32)>,
+        sram: u32,
+        /// East, west, south, north.
+        ports: [Option<u32>; 4],
+    }
+    let mut all: Vec<Vec<Cube>> = vec![];
+    let mut io = vec![];
+    for sip in 0..sip_count {
+        let mut here = vec![];
+        for cube in 0..rows * columns {
+            let (y, x) = (cube / columns, cube % columns);
+            let mut at = coordinates(sip);
+            at.extend([y, x]);
+            let router = m.relay(&mut list, "router", at.clone(), devices);
+            let first = match ranks {
+                Ranks::Pe => Some((sip * per_sip + cube * pes, pes)),
+                Ranks::Cube => Some((sip * per_sip + cube, 1)),
+                Ranks::Sip => (cube == 0).then_some((sip, 1)),
+            };
+            let (first, count) = first.unwrap_or((0, 0));
+            let mut own = vec![];
+            for pe in 0..count {
+                let mut place = match ranks {
+                    Ranks::Sip => coordinates(sip),
+                    _ => at.clone(),
+                };
+                place.extend((ranks == Ranks::Pe).then_some(pe));
+                own.push((first + pe, m.relay(&mut list, "hbm", place, devices), pe));
+            }
+            let sram = m.relay(&mut list, "sram", at.clone(), devices);
+            let wanted = [x + 1 < columns, x > 0, y + 1 < rows, y > 0];
+            let mut ports = [None; 4];
+            for ((port, wanted), part) in ports.iter_mut().zip(wanted).zip(["east", "west", "south", "north"])
+            {
+                *port = wanted.then(|| m.relay(&mut list, part, at.clone(), devices));
+            }
+            for (device, _, pe) in &own {
+                regions[*device as usize] = sip;
+                lanes[*device as usize] = *pe;
+            }
+            regions.resize((devices as usize) + list.len(), sip);
+            lanes.resize(regions.len(), 0);
+            for (_, slice, pe) in &own {
+                lanes[*slice as usize] = *pe;
+            }
+            here.push(Cube { router, pes: own, sram, ports });
+        }
+        all.push(here);
+        io.push(m.relay(&mut list, "io", coordinates(sip), devices));
+        regions.push(NONE);
+        lanes.push(0);
+    }
+    m.graph = Graph::new(devices, list);
+    m.graph.regions = regions;
+    m.graph.lanes = lanes;
+    let unlimited = f64::INFINITY;
+    let get = |name: &str| settings.get(name);
+    for (sip, cubes) in all.iter().enumerate() {
+        for cube in cubes {
+            for &(device, slice, pe) in &cube.pes {
+                // A PE passes nothing on, so that its overhead is paid on the way out as well.
+                let wire = settings.pe_wire(pe, pes);
+                let into = m.rate(wire, "pe_node", get("pe_link"));
+                let mut out = m.rate(wire, "router_node", get("pe_link"));
+                out.latency_ns += get("pe_node");
+                m.graph.join(device, cube.router, out, into);
+                let to = m.rate(get("hbm_wire"), "hbm_node", get("hbm_link"));
+                let back = m.rate(get("hbm_wire"), "router_node", get("hbm_link"));
+                m.graph.join(cube.router, slice, to, back);
+            }
+            let to = m.rate(get("sram_wire"), "sram_node", get("sram_link"));
+            let back = m.rate(get("sram_wire"), "router_node", get("sram_link"));
+            m.graph.join(cube.router, cube.sram, to, back);
+            // East and west before south and north: of equally long ways the one along x first.
+            for port in cube.ports.into_iter().flatten() {
+                let to = m.rate(get("port_wire"), "port_node", unlimited);
+                let back = m.rate(get("port_wire"), "router_node", unlimited);
+                m.graph.join(cube.router, port, to, back);
+            }
+            let to = m.rate(get("io_wire"), "io_node", get("io_link"));
+            let back = m.rate(get("io_wire"), "router_node", get("io_link"));
+            m.graph.join(cube.router, io[sip], to, back);
+        }
+        let (bandwidth, of) = settings.connections();
+        let across = m.rate(get("cube_wire"), "port_node", bandwidth);
+        for (i, cube) in cubes.iter().enumerate() {
+            let beside = [(0, 1, 1), (2, 3, columns as usize)];
+            for (mine, theirs, step) in beside {
+                let Some(a) = cube.ports[mine] else { continue };
+                let Some(b) = cubes.get(i + step).and_then(|c| c.ports[theirs]) else { continue };
+                for (from, to) in [(a, b), (b, a)] {
+                    for number in 0..of {
+                        let parallel = if of == 1 { Parallel::Only } else { Parallel::Lane { number, of } };
+                        m.graph.add(Edge { from, to, rate: across, parallel });
+                    }
+                }
+            }
+        }
+    }
+    // Links of SIPs, the lowest axis first as everywhere.
+    let wire = m.rate(get("sip_wire"), "io_node", get("sip_link"));
+    let sip = |at: &[u32]| io[at.iter().zip(&sizes).fold(0, |n, (c, s)| n * s + c) as usize];
+    for axis in 0..sizes.len() {
+        let pairs = (0..sip_count).filter_map(|number| {
+            let at = coordinates(number);
+            let mut next = at.clone();
+            next[axis] = (next[axis] + 1) % sizes[axis];
+            let last = at[axis] + 1 == sizes[axis];
+            (!last || wraps && sizes[axis] > 2).then(|| (sip(&at), sip(&next)))
+        });
+        let pairs: Vec<(u32, u32)> = pairs.collect();
+        // The positive way first: of two equally long ways around it is the one.
+        let both = pairs.iter().copied().chain(pairs.iter().map(|(a, b)| (*b, *a)));
+        for (from, to) in both {
+            if wraps && sizes[axis] == 2 && wrap2 == 2 {
+                for way in [Direction::Plus, Direction::Minus] {
+                    m.graph.add(Edge { from, to, rate: wire, parallel: Parallel::Way(way) });
+                }
+            } else {
+                m.graph.add(Edge { from, to, rate: wire, parallel: Parallel::Only });
+            }
+        }
+    }
+    m.graph
+}
