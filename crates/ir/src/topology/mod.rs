@@ -10,6 +10,7 @@ mod line;
 mod links;
 pub mod perturb;
 mod quantity;
+pub mod queue;
 mod route;
 mod settings;
 mod shape;

@@ -8,6 +8,7 @@ use std::fmt;
 use kbc_diag::{Diagnostic, Spanned};
 
 use super::quantity::{Dimension, Quantity};
+use super::queue::{self, QueueSettings, Queues};
 
 /// Rate of one directed link.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -31,8 +32,27 @@ pub struct DeviceRate {
 pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
 
 /// Names of the settings, in the order they are printed.
-pub const SETTING_NAMES: [&str; 9] =
-    ["link", "device", "vector", "fence", "signal", "wrap2", "forward", "round", "endpoint"];
+pub const SETTING_NAMES: [&str; 18] = [
+    "link",
+    "device",
+    "vector",
+    "fence",
+    "signal",
+    "wrap2",
+    "forward",
+    "round",
+    "endpoint",
+    // Those of queues, in the order of [`super::queue`].
+    queue::NAMES[0],
+    queue::NAMES[1],
+    queue::NAMES[2],
+    queue::NAMES[3],
+    queue::NAMES[4],
+    queue::NAMES[5],
+    queue::NAMES[6],
+    queue::NAMES[7],
+    queue::NAMES[8],
+];
 
 /// How a message goes on at the end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -86,6 +106,8 @@ pub struct Settings {
     pub round: Option<f64>,
     /// `endpoint: ns` of a rank before each of its messages and once at its end.
     pub endpoint: Option<f64>,
+    /// Those of queues.
+    pub queue: QueueSettings,
 }
 
 impl Settings {
@@ -139,6 +161,11 @@ impl Settings {
         self.endpoint.unwrap_or(0.0)
     }
 
+    /// The machine's queues; None unless it says `queue`.
+    pub fn queues(&self) -> Option<Queues> {
+        self.queue.queues()
+    }
+
     /// A time as the links of this machine count it.
     pub fn rounded(&self, ns: f64) -> f64 {
         self.round.map_or(ns, |q| (ns / q).floor() * q)
@@ -173,6 +200,7 @@ impl Settings {
             forward: self.forward.or(base.forward),
             round: self.round.or(base.round),
             endpoint: self.endpoint.or(base.endpoint),
+            queue: self.queue.over(&base.queue),
         }
     }
 
@@ -224,6 +252,7 @@ impl Settings {
                 let v = amounts(name, values, [("time", Dimension::Nanoseconds, false)])?;
                 self.endpoint.replace(v[0]).is_some()
             }
+            other if queue::NAMES.contains(&other) => self.queue.set(name, values)?,
             other => {
                 return Err(super::unknown("E444", "setting", other, &SETTING_NAMES, name.span));
             }
@@ -237,7 +266,7 @@ impl Settings {
 }
 
 /// Checks count, unit and range of the values of a setting. A wanted value is (what it is, unit, must be positive).
-fn amounts<const N: usize>(
+pub(super) fn amounts<const N: usize>(
     name: &Spanned<String>,
     values: &[Spanned<SettingValue>],
     wanted: [(&str, Dimension, bool); N],
@@ -349,6 +378,7 @@ impl Settings {
         if let Some(v) = self.endpoint {
             parts.push(format!("endpoint: {}", text(v, Dimension::Nanoseconds)));
         }
+        self.queue.parts(&mut parts);
         parts
     }
 }
