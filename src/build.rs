@@ -66,6 +66,8 @@ pub struct Origin {
     pub loaded: Loaded,
     /// Parameters, program and topology.
     pub options: LowerOptions,
+    /// The passes that it went through.
+    pub passes: String,
 }
 
 /// Keeps the graph after the passes of the graph level.
@@ -137,6 +139,7 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
     let cx = PassCx::new(&loaded.library, Some(&lowered.topology)).with_time(&time);
     let mut keep = Keep::default();
     session.progress("compiling");
+    let passes = chosen(passes, &lowered.topology);
     pipeline::run(session, &mut module, passes, &cx, watch, &mut keep)?;
     let select = cx.findings.borrow().select.clone();
     let placed = keep.placed.unwrap_or_default();
@@ -145,7 +148,7 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
     Ok(Built {
         module,
         verdict,
-        origin: Origin { loaded, options },
+        origin: Origin { loaded, options, passes: passes.to_owned() },
         typed: keep.typed.unwrap_or_default(),
         placed,
         topology: lowered.topology,
@@ -153,6 +156,11 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
         params: lowered.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
         select,
     })
+}
+
+/// The default pipeline of a machine: through its queues, where it has them.
+fn chosen<'p>(passes: &'p str, topology: &Topology) -> &'p str {
+    if passes == "default" && topology.settings().queues().is_some() { "queues" } else { passes }
 }
 
 /// A program at another size.
@@ -193,7 +201,10 @@ pub fn again(
             }
         }
     }
-    Pipeline::parse("select,expand,allocate,synchronize", Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
+    // Its own passes, from the choice of algorithms on.
+    let whole = Pipeline::parse(&built.origin.passes, Span::NONE.file)?.text();
+    let after = whole.split_once(",expand,").map_or("allocate,synchronize", |p| p.1);
+    Pipeline::parse(&format!("select,expand,{after}"), Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
     match module.body {
         Body::Schedule(schedule) => Ok(Resized { typed: keep.typed.unwrap_or_default(), schedule }),
         Body::Graph(_) => Err(Diagnostic::error("E991", "the pipeline made no schedule").into()),

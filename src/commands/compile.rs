@@ -48,7 +48,12 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
         Some(_) => pipeline::split(&args.watch)?,
         None => (args.watch.clone(), vec![]),
     };
-    let built = build(session, &args.source, &args.passes, &watch)?;
+    let passes = match target {
+        // No target has queues, whatever the machine that it is timed on.
+        Some(_) if args.passes == "default" => "windows",
+        _ => &args.passes,
+    };
+    let built = build(session, &args.source, passes, &watch)?;
     let names = analyse::output_names(&built.typed);
     data::check_outputs(&args.data, &names)?;
     let Some(schedule) = built.module.schedule().filter(|s| s.calls != Calls::None) else {

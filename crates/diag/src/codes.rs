@@ -161,6 +161,8 @@ codes! {
     E372 "a time beyond any clock",
     E373 "too many ranks for a simulation of time",
     E374 "a schedule that cannot become machine code",
+    E375 "a message that queues cannot carry",
+    E377 "a message larger than a slot",
 
     E380 "XML that is not well formed",
     E381 "an attribute that is missing or means nothing",

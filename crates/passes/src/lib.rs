@@ -7,6 +7,7 @@
 pub mod allocate;
 pub mod alone;
 pub mod cost;
+pub mod enqueue;
 pub mod expand;
 mod fresh;
 pub mod infer;

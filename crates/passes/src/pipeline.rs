@@ -13,7 +13,9 @@ use kbc_ir::{Module, Props};
 pub const PIPELINES: &[(&str, &str)] = &[
     ("graph", "infer,place,select"),
     ("lower", "expand,allocate,synchronize"),
+    ("windows", "infer,place,select,expand,allocate,synchronize"),
     ("default", "infer,place,select,expand,allocate,synchronize"),
+    ("queues", "infer,place,select,expand,enqueue"),
 ];
 
 /// Which step of a pipeline an observer is told of.

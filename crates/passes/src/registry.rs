@@ -3,7 +3,7 @@
 //! A pass is one file and one line here.
 
 use crate::pass::{Options, Pass, PassInfo};
-use crate::{allocate, expand, infer, place, select, synchronize};
+use crate::{allocate, enqueue, expand, infer, place, select, synchronize};
 
 /// A pass that exists.
 pub struct Entry {
@@ -34,6 +34,11 @@ pub static ALL: &[Entry] = &[
         info: &synchronize::INFO,
         make: |_| Box::new(synchronize::Synchronize),
         source: include_str!("synchronize.rs"),
+    },
+    Entry {
+        info: &enqueue::INFO,
+        make: |o| Box::new(enqueue::Enqueue::new(o)),
+        source: include_str!("enqueue/mod.rs"),
     },
 ];
 

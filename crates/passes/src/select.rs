@@ -362,7 +362,10 @@ impl Chooser<'_> {
         algorithm: &Name,
         time: &dyn TimeModel,
     ) -> Result<Result<f64, String>, Diagnostic> {
-        let lower = Pipeline::named("lower").map_err(first)?;
+        let lower = match self.topology.settings().queues() {
+            Some(_) => Pipeline::parse("expand,enqueue", Span::NONE.file).map_err(first)?,
+            None => Pipeline::named("lower").map_err(first)?,
+        };
         let mut module = self.module(site, algorithm);
         let inner = PassCx::new(self.cx.library, Some(self.topology));
         let ns = lower.run(&mut module, &inner, &mut []).and_then(|()| time.nanoseconds(&module));

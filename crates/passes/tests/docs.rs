@@ -15,6 +15,7 @@ fn block<'a>(page: &'a str, which: &str) -> Result<&'a str, String> {
 }
 
 fn source_of(name: &str) -> std::path::PathBuf {
+    let name = name.replace('-', "_");
     let file = common::workspace(&format!("crates/passes/src/{name}.rs"));
     if file.exists() { file } else { common::workspace(&format!("crates/passes/src/{name}/mod.rs")) }
 }

@@ -12,6 +12,7 @@ mod links;
 mod package;
 pub mod perturb;
 mod quantity;
+pub mod queue;
 mod route;
 mod settings;
 mod shape;

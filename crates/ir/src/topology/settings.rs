@@ -13,6 +13,7 @@ use super::shape::Shape;
 
 /// What a bandwidth without a limit is written as.
 const UNLIMITED: &str = "unlimited";
+use super::queue::{self, QueueSettings, Queues};
 
 /// Rate of one directed link.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -36,9 +37,29 @@ pub struct DeviceRate {
 pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
 
 /// Names of the settings, in the order they are printed.
-pub const SETTING_NAMES: [&str; 12] = [
-    "link", "device", "vector", "fence", "signal", "wrap2", "forward", "round", "endpoint", "launch",
-    "compute", "dma",
+pub const SETTING_NAMES: [&str; 21] = [
+    "link",
+    "device",
+    "vector",
+    "fence",
+    "signal",
+    "wrap2",
+    "forward",
+    "round",
+    "endpoint",
+    "launch",
+    "compute",
+    "dma",
+    // Those of queues, in the order of [`super::queue`].
+    queue::NAMES[0],
+    queue::NAMES[1],
+    queue::NAMES[2],
+    queue::NAMES[3],
+    queue::NAMES[4],
+    queue::NAMES[5],
+    queue::NAMES[6],
+    queue::NAMES[7],
+    queue::NAMES[8],
 ];
 
 /// How a message goes on at the end of a link.
@@ -122,6 +143,8 @@ pub struct Settings {
     pub dma: Option<u32>,
     /// Those of `package(..)` alone.
     pub package: PackageSettings,
+    /// Those of queues.
+    pub queue: QueueSettings,
 }
 
 impl Settings {
@@ -185,6 +208,11 @@ impl Settings {
         self.compute == Some(Compute::Shared)
     }
 
+    /// The machine's queues; None unless it says `queue`.
+    pub fn queues(&self) -> Option<Queues> {
+        self.queue.queues()
+    }
+
     /// A time as the links of this machine count it.
     pub fn rounded(&self, ns: f64) -> f64 {
         self.round.map_or(ns, |q| (ns / q).floor() * q)
@@ -223,6 +251,7 @@ impl Settings {
             compute: self.compute.or(base.compute),
             dma: self.dma.or(base.dma),
             package: self.package.over(&base.package),
+            queue: self.queue.over(&base.queue),
         }
     }
 
@@ -319,6 +348,7 @@ impl Settings {
             }
             "dma" => self.dma.replace(transfers(name, values)?).is_some(),
             other if PACKAGE_SETTING_NAMES.contains(&other) => self.package.set(name, values)?,
+            other if queue::NAMES.contains(&other) => self.queue.set(name, values)?,
             other => {
                 return Err(super::unknown("E444", "setting", other, &Settings::names(), name.span));
             }
@@ -489,6 +519,7 @@ impl Settings {
             parts.push(format!("dma: {v}"));
         }
         parts.extend(self.package.parts());
+        self.queue.parts(&mut parts);
         parts
     }
 }

@@ -1,0 +1,384 @@
+//! Messages through queues, in the place of windows, signals and fences.
+//!
+//! For machines whose devices have queues to each other (docs/machine.md, `queue`): it takes the marks that `expand`
+//! left and needs neither `allocate` nor `synchronize`. A message is sent piece by piece (`put` becomes `send`) and
+//! received where it lands; one that is added is received into a register, a scratch operand as long as the one it is
+//! added to, and added from there. What lands at several places is received at one of them and copied on. A queue's
+//! credits are its own, so the marks that ask for them go.
+//!
+//! A rank has a queue for each direction that messages come from, as the window of its receiver: what is sent up an axis
+//! (`(r + 1) mod 4`) comes in at `@r_minus`, what is sent down it at `@r_plus`, whoever else sends (parents, children,
+//! partners) at `@peer`. In a ring of two both neighbours are one rank, and only the window tells their messages apart. A
+//! stream has a queue of its own in each.
+//!
+//! A queue is first in, first out, so between two ranks messages must be received in the order in which they were sent.
+//! That is compared for one call (up to 4 million operations; beyond, the checker alone says it). Where it does not hold
+//! every message of the text gets a queue of its own; where that does not help, E375.
+//!
+//! Depth and size of slots are those of the machine, or 4 slots as large as the largest message. A message that is larger
+//! than a slot of the machine makes the slot larger, which a warning tells (E377). Whether so many slots are enough is for
+//! the checker to say.
+//!
+//! ```kir,before
+//! kir 1
+//! module @sum
+//! machine "ring(4) { link: 50 GB/s, 500 ns; queue: tcm, 1; slots: 4, 64 B }"
+//! mesh tp 4
+//! props expanded
+//!
+//! schedule calls none
+//! buffer %x : f32[10] hbm input 0 : f32[10] partial(sum@tp)
+//! buffer %y_v : f32[10] hbm temp
+//! buffer %out : f32[10] hbm output 0 : f32[10]
+//! window @all_reduce_w0 : f32[3 x 3] hbm
+//! window @all_reduce_w1 : f32[3 x 3] hbm
+//!
+//! region @local local
+//!   role all
+//!     stream main
+//!       copy %y_v = %x
+//!
+//! region @all_reduce over tp as (r of 4) after @local
+//!   label "ring"
+//!   on v = %y_v line 10
+//!   promise all_reduce sum
+//!   role all
+//!     stream main
+//!       for s in 1..4
+//!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[s - 1]
+//!         publish ((r + 1) mod 4) : @all_reduce_w0[s - 1]
+//!         expect ((r - 1) mod 4) : @all_reduce_w0[s - 1]
+//!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[s - 1]
+//!       for s_2 in 0..3
+//!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[s_2]
+//!         publish ((r + 1) mod 4) : @all_reduce_w1[s_2]
+//!         expect ((r - 1) mod 4) : @all_reduce_w1[s_2]
+//!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[s_2]
+//!
+//! region @local_2 local after @all_reduce
+//!   role all
+//!     stream main
+//!       copy %out = %y_v
+//! ```
+//!
+//! ```kir,after
+//! kir 1
+//! module @sum
+//! machine "ring(4) { link: 50 GB/s, 500 ns; queue: tcm, 1; slots: 4, 64 B }"
+//! mesh tp 4
+//! props expanded allocated synchronized
+//!
+//! schedule calls any
+//! buffer %x : f32[10] hbm input 0 : f32[10] partial(sum@tp)
+//! buffer %y_v : f32[10] hbm temp
+//! buffer %out : f32[10] hbm output 0 : f32[10]
+//! buffer %y_v_in : f32[10] hbm temp
+//! queue @r_minus[1] : f32[4 x 16] tcm
+//!
+//! region @local local
+//!   role all
+//!     stream main
+//!       copy %y_v = %x
+//!
+//! region @all_reduce over tp as (r of 4) after @local
+//!   label "ring"
+//!   on v = %y_v line 10
+//!   scratch v_in = %y_v_in line 10
+//!   promise all_reduce sum
+//!   role all
+//!     stream main
+//!       for s in 1..4
+//!         send v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @r_minus[0]
+//!         recv v_in[(r - s - 1) mod 4 of 4] <- ((r - 1) mod 4) : @r_minus[0]
+//!         reduce sum v[(r - s - 1) mod 4 of 4], v_in[(r - s - 1) mod 4 of 4]
+//!       for s_2 in 0..3
+//!         send v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @r_minus[0]
+//!         recv v[(r - s_2 - 1) mod 4 of 4] <- ((r - 1) mod 4) : @r_minus[0]
+//!
+//! region @local_2 local after @all_reduce
+//!   role all
+//!     stream main
+//!       copy %out = %y_v
+//! ```
+//!
+//! Not done here: windows for targets without queues (`lower-queues`), deadlocks of queues that are too short (the
+//! checker), time of slots (the event engine).
+
+mod order;
+mod receive;
+mod way;
+
+use crate::pass::{Changed, Options, Pass, PassCx, PassInfo, schedule_of};
+use crate::pass::{OptionKind, PassOption};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::*;
+use kbc_ir::topology::queue::Queues;
+use kbc_ir::{Module, Name, Props};
+use std::collections::BTreeMap;
+use way::Way;
+
+/// The record of `enqueue`.
+pub static INFO: PassInfo = PassInfo {
+    name: "enqueue",
+    summary: "Messages go through queues, for machines that have them, instead of windows and signals",
+    requires: Props::EXPANDED,
+    gives: Props::ALLOCATED.with(Props::SYNCHRONIZED),
+    breaks: Props::NONE,
+    options: &[PassOption {
+        name: "depth",
+        summary: "slots of every queue",
+        kind: OptionKind::Count { least: 1, most: 1 << 32 },
+        default: "those of the machine, or 4",
+    }],
+};
+
+/// Slots of a queue of a machine that does not say.
+const DEPTH: u64 = 4;
+
+/// The pass.
+pub struct Enqueue {
+    options: Options,
+}
+
+impl Enqueue {
+    /// With the options of the pass.
+    pub fn new(options: &Options) -> Enqueue {
+        Enqueue { options: options.clone() }
+    }
+}
+
+/// The queue that the messages of a window take.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Lane {
+    queue: QueueId,
+    index: u64,
+}
+
+/// What tells queues apart.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    way: Way,
+    dtype: &'static str,
+}
+
+/// Messages of one window: where they come in, and the stream that moves them.
+struct Site {
+    window: WindowId,
+    way: Way,
+    stream: Name,
+}
+
+impl Pass for Enqueue {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn options(&self) -> Options {
+        self.options.clone()
+    }
+
+    fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
+        let s = schedule_of(module, &INFO)?;
+        let depth = self.options.count("depth");
+        let machine = cx.topology.and_then(|t| t.settings().queues());
+        let sites = sites(s)?;
+        let mut split = vec![false; sites.len()];
+        let (plan, queues) = loop {
+            let (plan, queues) = plan(s, &sites, &split, machine, depth);
+            let shadow = receive::shadow(s, &plan)?;
+            let wrong = order::wrong(&shadow, &plan);
+            if wrong.is_empty() {
+                break (plan, queues);
+            }
+            // All messages that share the queue part ways; a message that is out of order by itself has none.
+            let mut changed = false;
+            for (site, split) in sites.iter().zip(&mut split) {
+                let lane = plan[site.window.0 as usize];
+                changed |= lane.is_some_and(|l| wrong.contains(&l)) && !std::mem::replace(split, true);
+            }
+            if !changed {
+                let out = |s: &&Site| plan[s.window.0 as usize].is_some_and(|l| wrong.contains(&l));
+                let span = sites.iter().find(out).map_or(Span::NONE, |x| s.window(x.window).span);
+                let why = "its pieces are received in another order than they are sent";
+                return Err(refused(span, why, "use another algorithm or windows").into());
+            }
+        };
+        s.queues.extend(queues);
+        receive::rewrite(s, &plan)?;
+        if let Some(m) = machine {
+            grown(s, &plan, m, &mut cx.findings.borrow_mut().messages);
+        }
+        drop_windows(s, &plan);
+        s.calls = Calls::Any;
+        Ok(Changed::Yes)
+    }
+}
+
+/// E375
+fn refused(span: Span, why: &str, help: &str) -> Diagnostic {
+    Diagnostic::error("E375", format!("a message that queues cannot carry: {why}"))
+        .primary(span, "this message")
+        .help(help.to_owned())
+}
+
+/// Windows whose messages are marked, in order of first use.
+fn sites(s: &Schedule) -> Result<Vec<Site>, Diagnostic> {
+    let mut out: Vec<Site> = vec![];
+    for region in &s.regions {
+        let mut found: BTreeMap<WindowId, (Option<Way>, Vec<&Name>, Span)> = BTreeMap::new();
+        let mut order = vec![];
+        for stream in region.roles.iter().flat_map(|r| &r.streams) {
+            each(&stream.body, &mut |op, span| {
+                let SOp::Mark { point, peer, window, .. } = op else { return };
+                let site = found.entry(*window).or_insert_with(|| {
+                    order.push(*window);
+                    (None, vec![], span)
+                });
+                if !site.1.contains(&&stream.name) {
+                    site.1.push(&stream.name);
+                }
+                if *point == Point::Publish {
+                    let here = Way::of(peer, &region.coords);
+                    // One text, one way; where several roles write it out, their peers are ranks.
+                    site.0 = Some(if site.0.as_ref().is_none_or(|w| *w == here) { here } else { Way::Peer });
+                }
+            });
+        }
+        for window in order {
+            let Some((way, streams, span)) = found.remove(&window) else { continue };
+            if out.iter().any(|x| x.window == window) {
+                let why = "two regions use its window";
+                return Err(refused(span, why, "give each collective windows of its own"));
+            }
+            let [stream] = streams[..] else {
+                let why = "it is sent by one stream and received by another";
+                return Err(refused(span, why, "use one stream for both ends"));
+            };
+            out.push(Site { window, way: way.unwrap_or(Way::Peer), stream: stream.clone() });
+        }
+    }
+    Ok(out)
+}
+
+/// Calls `f` with every operation and its place.
+fn each<'s>(list: &'s [SStmt], f: &mut dyn FnMut(&'s SOp, Span)) {
+    for st in list {
+        match st {
+            SStmt::For { body, .. } => each(body, f),
+            SStmt::If { then, other, .. } => {
+                each(then, f);
+                each(other, f);
+            }
+            SStmt::Op(op, span) => f(op, *span),
+        }
+    }
+}
+
+/// For every window the queue of its messages, and the queues.
+fn plan(
+    s: &Schedule,
+    sites: &[Site],
+    split: &[bool],
+    machine: Option<Queues>,
+    depth: Option<u64>,
+) -> (Vec<Option<Lane>>, Vec<Queue>) {
+    let mut keys: Vec<Key> = vec![];
+    // Of each queue array, which stream (and, where its messages part ways, which window) each of its queues is of.
+    let mut users: Vec<Vec<(Name, Option<WindowId>)>> = vec![];
+    let mut queues: Vec<Queue> = vec![];
+    let mut out = vec![None; s.windows.len()];
+    for (site, split) in sites.iter().zip(split) {
+        let w = s.window(site.window);
+        let key = Key { way: site.way.clone(), dtype: w.dtype.name() };
+        let at = keys.iter().position(|k| *k == key).unwrap_or_else(|| {
+            let name = fresh(&site.way.name(), s, &queues);
+            keys.push(key);
+            users.push(vec![]);
+            queues.push(Queue {
+                name,
+                count: 0,
+                dtype: w.dtype,
+                depth: depth.or(machine.map(|m| m.slots)).unwrap_or(DEPTH),
+                capacity: machine.map_or(0, |m| m.slot_bytes / w.dtype.bytes()),
+                memory: machine.map_or(w.memory, |m| m.memory),
+                span: w.span,
+            });
+            queues.len() - 1
+        });
+        let user = (site.stream.clone(), split.then_some(site.window));
+        let index = users[at].iter().position(|u| *u == user).unwrap_or_else(|| {
+            users[at].push(user);
+            users[at].len() - 1
+        });
+        let q = &mut queues[at];
+        q.count = users[at].len() as u64;
+        q.capacity = q.capacity.max(w.capacity);
+        let queue = QueueId((s.queues.len() + at) as u32);
+        out[site.window.0 as usize] = Some(Lane { queue, index: index as u64 });
+    }
+    (out, queues)
+}
+
+/// A name that no queue has.
+fn fresh(hint: &str, s: &Schedule, more: &[Queue]) -> Name {
+    let taken = |n: &str| s.queues.iter().chain(more).any(|q| q.name.as_str() == n);
+    let mut name = hint.to_owned();
+    let mut k = 2;
+    while taken(&name) {
+        name = format!("{hint}_{k}");
+        k += 1;
+    }
+    name.into()
+}
+
+/// E377 for every queue whose slots had to grow.
+fn grown(s: &Schedule, plan: &[Option<Lane>], machine: Queues, found: &mut Diagnostics) {
+    for (i, q) in s.queues.iter().enumerate() {
+        let here = |l: &&Lane| l.queue.0 as usize == i;
+        let bytes = q.capacity * q.dtype.bytes();
+        if bytes <= machine.slot_bytes || !plan.iter().flatten().any(|l| here(&l)) {
+            continue;
+        }
+        let title = format!(
+            "a message of {bytes} bytes does not fit into a slot of the machine, which has {}",
+            machine.slot_bytes
+        );
+        found.push(
+            Diagnostic::warning("E377", title)
+                .primary(q.span, format!("the slots of queue @{} are made as large as the message", q.name))
+                .help(format!("say `slots: {}, {bytes} B`, or cut the message (`pipeline: k`)", q.depth)),
+        );
+    }
+}
+
+/// Windows whose messages go through queues go.
+fn drop_windows(s: &mut Schedule, plan: &[Option<Lane>]) {
+    let mut to = vec![];
+    let mut kept = 0;
+    for lane in plan {
+        to.push(WindowId(kept));
+        kept += u32::from(lane.is_none());
+    }
+    if kept == 0 {
+        s.windows.clear();
+        return;
+    }
+    let mut at = 0;
+    s.windows.retain(|_| {
+        at += 1;
+        plan[at - 1].is_none()
+    });
+    let window = |r: &Ref| match r {
+        Ref::Slot { window, slot } => Ref::Slot { window: to[window.0 as usize], slot: slot.clone() },
+        r => r.clone(),
+    };
+    for stream in s.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
+        stream.body = replace_ops(&stream.body, &|op| vec![receive::with_refs(op, &window)]);
+    }
+}
+
+/// An index as an expression.
+fn index(lane: Lane) -> Expr {
+    Expr::Int(lane.index as i64)
+}

@@ -1,0 +1,68 @@
+//! Whether messages are received in the order in which they were sent, for one call, by walking it.
+//!
+//! A message is known by the slot it would have had in its window. Owns the comparison; the schedule it walks is
+//! [`super::receive::shadow`], in which every piece is read once, where it will be received.
+
+use super::Lane;
+use kbc_ir::schedule::Schedule;
+use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Operations that are walked at most.
+const MOST: u64 = 1 << 22;
+
+/// A slot of a window.
+type Slot = (u32, u64);
+/// Sender, receiver, queue.
+type Which = (u64, u64, Lane);
+
+/// The queues whose messages are received in another order than they are sent. None where there are too many
+/// operations to tell, or the walk has a fault: the checker says so.
+pub(super) fn wrong(shadow: &Schedule, plan: &[Option<Lane>]) -> BTreeSet<Lane> {
+    compared(shadow, plan).unwrap_or_default()
+}
+
+fn compared(shadow: &Schedule, plan: &[Option<Lane>]) -> Option<BTreeSet<Lane>> {
+    let program = Program::compile(shadow).ok()?;
+    let mut sent: BTreeMap<Which, Vec<Slot>> = BTreeMap::new();
+    let mut writers: BTreeMap<(u64, Slot), u64> = BTreeMap::new();
+    let mut read: BTreeMap<(u64, Lane), Vec<Slot>> = BTreeMap::new();
+    let mut left = MOST;
+    let lane = |w: u32| plan.get(w as usize).copied().flatten();
+    for rank in 0..program.ranks() {
+        for stream in 0..program.streams.len() as u32 {
+            let mut cursor = Cursor::new(&program, rank, stream, 0);
+            while let Some(step) = cursor.next_step().ok()? {
+                let Step::Act(act, ..) = step else { continue };
+                left = left.checked_sub(1)?;
+                match act {
+                    Act::Put { peer, dst, .. } => {
+                        let Mem::Slot(w, slot) = dst.mem else { continue };
+                        let Some(lane) = lane(w) else { continue };
+                        writers.insert((peer, (w, slot)), rank);
+                        sent.entry((rank, peer, lane)).or_default().push((w, slot));
+                    }
+                    Act::Copy { src, .. } | Act::Reduce { src, .. } => {
+                        let Mem::Slot(w, slot) = src.mem else { continue };
+                        let Some(lane) = lane(w) else { continue };
+                        read.entry((rank, lane)).or_default().push((w, slot));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    let mut received: BTreeMap<Which, Vec<Slot>> = BTreeMap::new();
+    let mut out = BTreeSet::new();
+    for ((rank, lane), slots) in read {
+        for slot in slots {
+            match writers.get(&(rank, slot)) {
+                Some(from) => received.entry((*from, rank, lane)).or_default().push(slot),
+                None => _ = out.insert(lane),
+            }
+        }
+    }
+    out.extend(sent.iter().filter(|(w, list)| received.get(w) != Some(list)).map(|(w, _)| w.2));
+    out.extend(received.keys().filter(|w| !sent.contains_key(w)).map(|w| w.2));
+    Some(out)
+}

@@ -1,0 +1,140 @@
+//! Every algorithm of the library through queues (SIM-3): checked, executed, equal to what its collective promises.
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod stack;
+
+use kbc_backend_sim::interp::{RunOptions, run};
+use kbc_diag::{Diagnostics, Span};
+use kbc_ir::checker::{CheckOptions, check};
+use kbc_ir::schedule::Calls;
+use kbc_ir::types::CutRule;
+use kbc_passes::enqueue::Enqueue;
+use kbc_passes::{Options, Pass};
+use stack::{Case, Layout, World};
+use std::collections::BTreeSet;
+
+fn shapes(axes: usize) -> Vec<Vec<u64>> {
+    match axes {
+        1 => (2..=9).map(|p| vec![p]).collect(),
+        2 => [[2, 2], [2, 3], [3, 2], [3, 3], [2, 4]].iter().map(|s| s.to_vec()).collect(),
+        _ => vec![vec![2, 2, 2], vec![2, 3, 2]],
+    }
+}
+
+fn layout(n: u64, p: u64) -> Layout {
+    let unit = if n.is_multiple_of(p) { p } else { 1 + n % 2 };
+    let rule = if n % 3 == 1 { CutRule::Ceil } else { CutRule::Even };
+    Layout { unit, rule, ..Layout::ints(n) }
+}
+
+fn codes(found: Diagnostics) -> Vec<String> {
+    found.list.iter().map(|d| d.code.to_owned()).collect()
+}
+
+/// With so many slots: none where it is right, otherwise why it is refused.
+fn one(world: &World, case: &Case, l: &Layout, depth: u64) -> Result<(), Vec<String>> {
+    let mut m = match stack::expanded(world, case, l) {
+        Ok(m) => m,
+        Err(d) => return Err(codes(d)),
+    };
+    let mut options = Options::none();
+    options.set(&kbc_passes::enqueue::INFO, ("depth", Span::NONE), (&depth.to_string(), Span::NONE)).unwrap();
+    let pass = Enqueue::new(&options);
+    assert_eq!(pass.options(), options);
+    stack::pass(world, &mut m, &pass).map_err(codes)?;
+    let s = m.schedule().unwrap();
+    assert!(s.windows.is_empty() && s.signals.is_empty(), "{}", world.show(case));
+    let v = check(s, &CheckOptions { calls: Some(Calls::Any), ..CheckOptions::default() });
+    if !v.ok() {
+        return Err(codes(v.errors));
+    }
+    let feeds: Vec<_> = (0..2).map(|call| stack::feed(world, case, l, call)).collect();
+    let result = run(s, &feeds, &RunOptions { calls: 2, ..RunOptions::default() });
+    let result = result.unwrap_or_else(|d| panic!("{}: {}", world.show(case), world.words(&d)));
+    if let Some(e) = stack::wrong(world, case, l, &feeds, &result, stack::region(&m)) {
+        panic!("{}: {e}", world.show(case));
+    }
+    Ok(())
+}
+
+/// What does not go through queues of so many slots, and why: a rank that sends several messages to one peer before it
+/// receives from it needs as many slots (E340), and what `expand` refuses itself never comes so far (E332).
+const REFUSED: [(u64, &str, &str); 20] = [
+    (1, "all_gather bruck", "E340"),
+    (1, "all_gather nhr", "E340"),
+    (1, "all_gather pat", "E340"),
+    (1, "all_gather recursive_doubling", "E340"),
+    (1, "all_gather swing", "E340"),
+    (1, "all_reduce interleaved_bidirectional", "E340"),
+    (1, "all_reduce multi_root", "E340"),
+    (1, "all_reduce nhr", "E340"),
+    (1, "all_reduce swing", "E340"),
+    (1, "all_to_all bruck", "E332"),
+    (1, "all_to_all bruck", "E340"),
+    (1, "all_to_all torus2", "E332"),
+    (1, "all_to_all torus2", "E340"),
+    (1, "barrier dissemination", "E340"),
+    (1, "reduce_scatter nhr", "E340"),
+    (1, "reduce_scatter pat", "E340"),
+    (1, "reduce_scatter swing", "E340"),
+    (1, "reduce_scatter torus2_all_links", "E340"),
+    (4, "all_to_all bruck", "E332"),
+    (4, "all_to_all torus2", "E332"),
+];
+
+#[test]
+fn the_library_through_queues() {
+    let world = World::shipped();
+    let (mut refused, mut ran) = (BTreeSet::new(), BTreeSet::new());
+    for case in world.cases(&shapes, &|p| if p < 5 { vec![0, p - 1] } else { vec![p / 2] }) {
+        let name = world.name(case.alg);
+        for depth in [1, 4] {
+            for n in [case.ranks(), 7 * case.ranks() + 3] {
+                match one(world, &case, &layout(n, case.ranks()), depth) {
+                    Ok(()) => _ = ran.insert((depth, name.clone())),
+                    Err(codes) => refused.extend(codes.into_iter().map(|c| (depth, name.clone(), c))),
+                }
+            }
+        }
+    }
+    let refused: Vec<(u64, &str, &str)> = refused.iter().map(|(d, n, c)| (*d, &**n, &**c)).collect();
+    assert_eq!(refused, REFUSED);
+    // All of them run somewhere, and with the slots of HARDWARE.md 1.2 everywhere that they can be expanded.
+    let all: BTreeSet<(u64, String)> =
+        world.cases(&shapes, &|_| vec![0]).iter().map(|c| (4, world.name(c.alg))).collect();
+    assert!(all.is_subset(&ran), "{:?}", all.difference(&ran).collect::<Vec<_>>());
+}
+
+/// Instances are streams with queues of their own, a pipeline has one; both directions of a ring of two meet one rank.
+#[test]
+fn queues_are_told_apart_by_the_window_of_the_receiver() {
+    let world = World::shipped();
+    let queues = |text: &str, sizes: &[u64]| {
+        let mut m = stack::expanded(world, &world.case(text, sizes, None), &Layout::ints(24)).unwrap();
+        stack::pass(world, &mut m, &Enqueue::new(&Options::none())).unwrap();
+        let s = m.schedule().unwrap();
+        let v = check(s, &CheckOptions { calls: Some(Calls::Any), ..CheckOptions::default() });
+        assert!(v.ok(), "{text}: {}", world.words(&v.errors));
+        s.queues.iter().map(|q| format!("{}[{}]", q.name, q.count)).collect::<Vec<_>>().join(" ")
+    };
+    let found: Vec<String> = [
+        queues("all_reduce ring", &[4]),
+        queues("all_reduce ring(d: -1)", &[4]),
+        queues("all_reduce bidirectional_ring", &[2]),
+        queues("all_reduce torus2", &[2, 3]),
+        queues("all_reduce torus2_all_links", &[2, 2]),
+        queues("all_reduce double_tree", &[6]),
+    ]
+    .into();
+    assert_eq!(
+        found,
+        [
+            "r_minus[1]",
+            "r_plus[1]",
+            "r_minus[1] r_plus[1]",
+            "x_minus[1] y_minus[1]",
+            "x_minus[1] x_plus[1] y_minus[1] y_plus[1]",
+            "peer[1]"
+        ]
+    );
+}
