@@ -154,7 +154,6 @@ impl<'a> Prover<'a> {
 
     /// Types statements: all of them if they are `fresh`; else they were typed in an earlier call, and what does not
     /// depend on the number of the call is as it was then.
-    #[expect(clippy::too_many_arguments, reason = "where a statement stands has this many facts")]
     fn body(
         &mut self,
         env: &mut Env,
