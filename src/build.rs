@@ -111,7 +111,11 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
         None => (None, None),
         Some(t) => match argument(session, "<--topology>", t)? {
             Argument::Text(text, file) => (Some((text, file)), None),
-            Argument::File(text, file) => (None, Some(machine::read(&text, file)?)),
+            Argument::File(text, file) => {
+                let machine = machine::read(&text, file)?;
+                found.extend(machine.warnings.clone());
+                (None, Some(machine))
+            }
         },
     };
     let set = settings(session, &source.of.set)?;
@@ -251,7 +255,7 @@ fn lower_again(
 pub enum Argument {
     /// As it stands.
     Text(String, FileId),
-    /// The contents of a `.yaml` file.
+    /// The contents of a `.yaml` file, or such contents in one line, `{shape: ring(4)}`.
     File(String, FileId),
 }
 
@@ -263,6 +267,9 @@ pub fn argument(session: &mut Session, name: &str, text: &str) -> Outcome<Argume
     if [".yaml", ".yml"].iter().any(|end| text.ends_with(end)) {
         let (file, text) = session.read(text)?;
         return Ok(Argument::File(text, file));
+    }
+    if text.trim_start().starts_with('{') {
+        return Ok(Argument::File(text.to_owned(), session.add_text(name, text)));
     }
     Ok(Argument::Text(text.to_owned(), session.add_text(name, text)))
 }

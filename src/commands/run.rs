@@ -19,7 +19,7 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::machine;
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::topology::perturb::Perturb;
-use kbc_ir::topology::{Topology, Written};
+use kbc_ir::topology::{Described, Shape, Topology, Written};
 use kbc_ir::types::TensorType;
 
 /// Calls of an adversarial run: what a reuse race over alternating slots needs to show, and one more.
@@ -181,24 +181,28 @@ pub(super) fn machine(
         Argument::File(text, file) => (text, file),
     };
     let file = machine::read(&text, file)?;
+    session.tell(&file.warnings);
     let base = match own {
         Some(own) => {
             let at = session.add_text("<machine>", own);
-            Some((Topology::parse_shape(own, at)?, at))
+            Described::from(Topology::parse_shape(own, at)?)
         }
-        None => None,
+        None => Described::default(),
     };
-    let own_shape = base.as_ref().map(|(w, _)| w.shape.clone());
-    let Some(shape) = file.shape.as_ref().map(|s| s.node.clone()).or(own_shape) else {
+    let shape = file.shape.map(|s| s.node);
+    if shape.is_none() && base.shape.is_none() {
         return Err(Diagnostic::error("E463", "neither the machine file nor the schedule has a `shape`")
             .help("add `shape: ring(8)` to the file")
             .into());
+    }
+    let own = Described { shape, settings: file.settings, links: file.links };
+    let own = Described {
+        settings: set.0.over(&own.settings),
+        links: own.links.into_iter().chain(set.1.iter().cloned()).collect(),
+        ..own
     };
-    let (settings, links) = base.map_or_else(Default::default, |(w, _)| (w.settings, w.links));
-    let mut topology = Topology::build(shape, set.0.over(&file.settings.over(&settings)), Span::NONE)?;
-    topology.set_links(&links)?;
-    topology.set_links(&file.links)?;
-    topology.set_links(&set.1)?;
+    // One of the two has a shape.
+    let topology = own.over(base, Shape::Ring(1), Span::NONE)?;
     Ok(Some((topology, file.perturb)))
 }
 

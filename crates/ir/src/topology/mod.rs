@@ -35,10 +35,10 @@ pub use package::{MemoryKind, PACKAGE_SETTING_NAMES, PackageSettings, Ranks};
 pub use quantity::{Dimension, Quantity, quantity, unit_names};
 pub use route::{Route, RouteCost};
 pub use settings::{
-    DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings, link_rate,
+    Compute, DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings, link_rate,
 };
 pub use shape::{MAX_DEVICES, Part, SHAPE_NAMES, Shape, shape_example, shape_form};
-pub use text::{Fragment, Written};
+pub use text::{Described, Fragment, Written};
 
 /// Names of a machine's axes, first slowest.
 pub const AXIS_NAMES: [&str; 16] =
@@ -124,11 +124,15 @@ impl Topology {
             let title = format!("{shape} has {axes} axes, and a machine at most {}", AXIS_NAMES.len());
             return Err(shape::out_of_range(title, at));
         }
+        if let (Shape::Package { cubes, pes, .. }, Some(n)) = (&shape, settings.package.first())
+            && u64::from(n) > u64::from(cubes[0]) * u64::from(cubes[1]) * u64::from(*pes)
+        {
+            let title = format!("{n} PEs are more than a SIP of {shape} has");
+            return Err(shape::out_of_range(title, at));
+        }
         let nodes = match &shape {
             Shape::Graph { devices, relays } => u64::from(*devices) + u64::from(*relays),
-            Shape::Package { sips, cubes, pes } => {
-                package::nodes(&package::sides(sips).0, *cubes, *pes, settings.package.ranks())
-            }
+            Shape::Package { sips, cubes, pes } => package::nodes(sips, *cubes, *pes, &settings.package),
             _ => 0,
         };
         if nodes > u64::from(MAX_NODES) {
@@ -381,10 +385,10 @@ impl Topology {
             kind => kind.name(),
         };
         let Some(graph) = &self.wiring.graph else { return device };
+        let Node::Device(at) = self.node(device) else { return device };
         // A device's router is its only neighbour.
         let router = graph.leaving(device.0).next().map(|l| graph.edge(l).to);
         let ports = router.into_iter().flat_map(|r| graph.leaving(r)).map(|l| graph.edge(l).to);
-        let at = self.coordinates(device);
         let is = |node: &u32| {
             let relay = node.checked_sub(graph.devices).and_then(|i| graph.relays.get(i as usize));
             relay.is_some_and(|r| r.part == part && (kind == MemoryKind::Sram || r.at == at))
@@ -514,11 +518,9 @@ impl fmt::Display for Topology {
 
 /// Devices of a shape with these settings; None if they do not fit 64 bits.
 pub fn device_count(shape: &Shape, settings: &Settings) -> Option<u64> {
-    let Shape::Package { sips, cubes, .. } = shape else { return shape.devices() };
-    match settings.package.ranks() {
-        Ranks::Pe => shape.devices(),
-        Ranks::Cube => cubes.iter().try_fold(sips.devices()?, |n, c| n.checked_mul(u64::from(*c))),
-        Ranks::Sip => sips.devices(),
+    match shape {
+        Shape::Package { sips, cubes, pes } => package::devices(sips, *cubes, *pes, &settings.package),
+        _ => shape.devices(),
     }
 }
 

@@ -132,6 +132,8 @@ const LANES: u32 = 64;
 pub struct PackageSettings {
     /// Which PEs are devices.
     pub ranks: Option<Ranks>,
+    /// Only so many, the first of the first SIP.
+    first: Option<u32>,
     /// Wires between PEs and their router, in mm: as many as are said, each for an equal part of the PEs in order.
     pe_wire: Option<([f64; CORNERS], usize)>,
     /// Bandwidth of a connection between ports, and connections.
@@ -153,6 +155,7 @@ impl PackageSettings {
     pub(super) fn over(&self, base: &PackageSettings) -> PackageSettings {
         PackageSettings {
             ranks: self.ranks.or(base.ranks),
+            first: if self.ranks.is_some() { self.first } else { base.first },
             pe_wire: self.pe_wire.or(base.pe_wire),
             cube_link: self.cube_link.or(base.cube_link),
             plain: std::array::from_fn(|i| self.plain[i].or(base.plain[i])),
@@ -162,6 +165,11 @@ impl PackageSettings {
     /// Which PEs are devices; all if not given.
     pub fn ranks(&self) -> Ranks {
         self.ranks.unwrap_or(Ranks::Pe)
+    }
+
+    /// Only so many PEs are devices, the first of the first SIP in their order.
+    pub fn first(&self) -> Option<u32> {
+        self.first
     }
 
     /// A plain setting or its default, in ns, mm or bytes a second; 0 of a name that is none.
@@ -197,18 +205,26 @@ impl PackageSettings {
         };
         Ok(match name.node.as_str() {
             "ranks" => {
-                let known = match values {
-                    [Spanned { node: SettingValue::Name(word), .. }] => {
-                        Ranks::ALL.iter().find(|r| r.0 == word)
-                    }
+                let known = values.first().and_then(|v| match &v.node {
+                    SettingValue::Name(word) => Ranks::ALL.iter().find(|r| r.0 == word),
+                    _ => None,
+                });
+                let most = f64::from(super::MAX_NODES);
+                let first = match (known, values) {
+                    (Some(_), [_]) => Some(None),
+                    (Some((_, Ranks::Pe)), [_, count]) => plain(count)
+                        .filter(|n| n.fract() == 0.0 && (1.0..=most).contains(n))
+                        .map(|n| Some(n as u32)),
                     _ => None,
                 };
-                let Some((_, ranks)) = known else {
+                let Some(((_, ranks), first)) = known.zip(first) else {
                     return fault(
                         "`ranks` is none of pe, cube and sip",
-                        "`ranks: pe` makes every PE a device, `cube` the first of every cube, `sip` the first of every SIP",
+                        "`ranks: pe` makes every PE a device, `cube` the first of every cube, `sip` the first of every SIP, \
+                         `ranks: pe, 7` the first seven of the first SIP",
                     );
                 };
+                self.first = first;
                 self.ranks.replace(*ranks).is_some()
             }
             "pe_wire" => {
@@ -273,7 +289,10 @@ impl PackageSettings {
     pub(super) fn parts(&self) -> Vec<String> {
         let mut out = vec![];
         if let Some((name, _)) = Ranks::ALL.iter().find(|r| Some(r.1) == self.ranks) {
-            out.push(format!("ranks: {name}"));
+            out.push(match self.first {
+                Some(n) => format!("ranks: {name}, {n}"),
+                None => format!("ranks: {name}"),
+            });
         }
         if let Some((wires, count)) = self.pe_wire {
             let list: Vec<String> = wires[..count].iter().map(f64::to_string).collect();
@@ -297,7 +316,16 @@ impl PackageSettings {
 }
 
 /// Names and sizes of the axes of a package, first slowest.
-pub(super) fn axes(sips: &[u32], cubes: [u32; 2], pes: u32, ranks: Ranks) -> Vec<(&'static str, u32)> {
+pub(super) fn axes(
+    sips: &[u32],
+    cubes: [u32; 2],
+    pes: u32,
+    settings: &PackageSettings,
+) -> Vec<(&'static str, u32)> {
+    let ranks = settings.ranks();
+    if let Some(n) = settings.first {
+        return vec![("pe", n)];
+    }
     let mut out = match sips {
         [rows, columns] => vec![("sip_y", *rows), ("sip_x", *columns)],
         some => vec![("sip", some.iter().product())],
@@ -320,13 +348,24 @@ pub(super) fn sides(sips: &Shape) -> (Vec<u32>, bool) {
     }
 }
 
-/// Nodes of a package.
-pub(super) fn nodes(sips: &[u32], cubes: [u32; 2], pes: u32, ranks: Ranks) -> u64 {
+/// Devices of a package; None if they do not fit 64 bits.
+pub(super) fn devices(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageSettings) -> Option<u64> {
+    let cubes = u64::from(cubes[0]).checked_mul(cubes[1].into())?;
+    match (settings.first, settings.ranks()) {
+        (Some(n), _) => Some(n.into()),
+        (None, Ranks::Sip) => sips.devices(),
+        (None, Ranks::Cube) => sips.devices()?.checked_mul(cubes),
+        (None, Ranks::Pe) => sips.devices()?.checked_mul(cubes)?.checked_mul(pes.into()),
+    }
+}
+
+/// Nodes of a package, at least [`u64::MAX`] if they do not fit.
+pub(super) fn nodes(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageSettings) -> u64 {
     let [h, w] = cubes.map(u64::from);
-    let sips: u64 = sips.iter().map(|n| u64::from(*n)).product();
-    let devices = axes(&[], cubes, pes, ranks).iter().map(|a| u64::from(a.1)).product::<u64>();
+    let count = if settings.first.is_some() { 1 } else { sips.devices().unwrap_or(u64::MAX) };
     let ports = 2 * (h * w.saturating_sub(1) + w * h.saturating_sub(1));
-    sips.saturating_mul((2 * devices).saturating_add(2 * h * w).saturating_add(ports).saturating_add(1))
+    let relays = count.saturating_mul((2 * h * w).saturating_add(ports).saturating_add(1));
+    devices(sips, cubes, pes, settings).map_or(u64::MAX, |d| d.saturating_mul(2)).saturating_add(relays)
 }
 
 /// What makes the list of links.
@@ -350,16 +389,25 @@ impl Maker<'_> {
 
 /// The links of a package. Its numbers of nodes must be within the limits.
 pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageSettings, wrap2: u8) -> Graph {
-    let (sizes, wraps) = sides(sips);
+    let (mut sizes, wraps) = sides(sips);
     let ranks = settings.ranks();
+    if settings.first.is_some() {
+        // Nothing is asked of the other SIPs.
+        sizes.fill(1);
+    }
     let [rows, columns] = cubes;
     let sip_count: u32 = sizes.iter().product();
-    let per_sip: u32 = axes(&[], cubes, pes, ranks).iter().map(|a| a.1).product();
-    let devices = sip_count * per_sip;
+    let per_sip = match ranks {
+        Ranks::Pe => rows * columns * pes,
+        Ranks::Cube => rows * columns,
+        Ranks::Sip => 1,
+    };
+    let devices = settings.first.unwrap_or(sip_count * per_sip);
     let coordinates = |sip: u32| match sizes[..] {
         [_, w] => vec![sip / w, sip % w],
         _ => vec![sip],
     };
+    let mut places = vec![];
     let mut m = Maker { graph: Graph::new(0, vec![]), settings };
     let mut list = vec![];
     let (mut regions, mut lanes) = (vec![NONE; devices as usize], vec![0; devices as usize]);
@@ -387,6 +435,7 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
                 Ranks::Sip => (cube == 0).then_some((sip, 1)),
             };
             let (first, count) = first.unwrap_or((0, 0));
+            let count = count.min(devices.saturating_sub(first));
             let mut own = vec![];
             for pe in 0..count {
                 let mut place = match ranks {
@@ -394,6 +443,7 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
                     _ => at.clone(),
                 };
                 place.extend((ranks == Ranks::Pe).then_some(pe));
+                places.push(place.clone());
                 own.push((first + pe, m.relay(&mut list, "hbm", place, devices), pe));
             }
             let sram = m.relay(&mut list, "sram", at.clone(), devices);
@@ -422,6 +472,9 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
     m.graph = Graph::new(devices, list);
     m.graph.regions = regions;
     m.graph.lanes = lanes;
+    if settings.first.is_some() {
+        m.graph.places = places;
+    }
     let unlimited = f64::INFINITY;
     let get = |name: &str| settings.get(name);
     for (sip, cubes) in all.iter().enumerate() {

@@ -7,7 +7,7 @@ use std::fmt;
 
 use kbc_diag::{Diagnostic, Span, Spanned};
 
-use super::package::{PACKAGE_SETTING_NAMES, PackageSettings};
+use super::package::{MemoryKind, PACKAGE_SETTING_NAMES, PackageSettings};
 use super::quantity::{Dimension, Quantity};
 use super::shape::Shape;
 
@@ -37,7 +37,7 @@ pub struct DeviceRate {
 pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
 
 /// Names of the settings, in the order they are printed.
-pub const SETTING_NAMES: [&str; 21] = [
+pub const SETTING_NAMES: [&str; 24] = [
     "link",
     "device",
     "vector",
@@ -50,6 +50,9 @@ pub const SETTING_NAMES: [&str; 21] = [
     "launch",
     "compute",
     "dma",
+    "tcm_size",
+    "sram_size",
+    "hbm_size",
     // Those of queues, in the order of [`super::queue`].
     queue::NAMES[0],
     queue::NAMES[1],
@@ -141,6 +144,8 @@ pub struct Settings {
     pub compute: Option<Compute>,
     /// `dma: n` transfers of a device each way at a time, for a round trip each.
     pub dma: Option<u32>,
+    /// `tcm_size`, `sram_size` and `hbm_size: bytes` of a device's memory, in the order of [`MemoryKind::ALL`].
+    pub sizes: [Option<f64>; 3],
     /// Those of `package(..)` alone.
     pub package: PackageSettings,
     /// Those of queues.
@@ -250,9 +255,15 @@ impl Settings {
             launch: self.launch.or(base.launch),
             compute: self.compute.or(base.compute),
             dma: self.dma.or(base.dma),
+            sizes: std::array::from_fn(|i| self.sizes[i].or(base.sizes[i])),
             package: self.package.over(&base.package),
             queue: self.queue.over(&base.queue),
         }
+    }
+
+    /// Bytes of a device's memory of a kind; of `package(..)` the SRAM of its cube. None if not given: without a limit.
+    pub fn size(&self, kind: MemoryKind) -> Option<f64> {
+        MemoryKind::ALL.iter().position(|k| k.1 == kind).and_then(|i| self.sizes[i])
     }
 
     /// Names of all settings, those of `package(..)` last.
@@ -347,6 +358,12 @@ impl Settings {
                 self.compute.replace(word(name, values, &Compute::ALL, help)?).is_some()
             }
             "dma" => self.dma.replace(transfers(name, values)?).is_some(),
+            "tcm_size" | "sram_size" | "hbm_size" => {
+                let v = amounts(name, values, [("size", Dimension::Bytes, true)])?;
+                let i = MemoryKind::ALL.iter().position(|k| name.node.strip_suffix("_size") == Some(k.0));
+                // The three names are those of the kinds.
+                self.sizes[i.unwrap_or(0)].replace(v[0]).is_some()
+            }
             other if PACKAGE_SETTING_NAMES.contains(&other) => self.package.set(name, values)?,
             other if queue::NAMES.contains(&other) => self.queue.set(name, values)?,
             other => {
@@ -517,6 +534,11 @@ impl Settings {
         }
         if let Some(v) = self.dma {
             parts.push(format!("dma: {v}"));
+        }
+        for ((name, _), size) in MemoryKind::ALL.iter().zip(self.sizes) {
+            if let Some(v) = size {
+                parts.push(format!("{name}_size: {}", text(v, Dimension::Bytes)));
+            }
         }
         parts.extend(self.package.parts());
         self.queue.parts(&mut parts);
