@@ -19,7 +19,7 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::machine;
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::topology::perturb::Perturb;
-use kbc_ir::topology::{Described, Shape, Topology, Written};
+use kbc_ir::topology::{Described, Shape, Topology};
 use kbc_ir::types::TensorType;
 
 /// Calls of an adversarial run: what a reuse race over alternating slots needs to show, and one more.
@@ -172,10 +172,11 @@ pub(super) fn machine(
     };
     let (text, file) = match build::argument(session, "<machine>", text)? {
         Argument::Text(text, at) => {
-            let Written { shape, settings, links } = Topology::parse_shape(&text, at)?;
-            let mut topology = Topology::build(shape, set.0.over(&settings), Span::new(at, 0, text.len()))?;
-            topology.set_links(&links)?;
-            topology.set_links(&set.1)?;
+            let mut own = Described::from(Topology::parse_shape(&text, at)?);
+            own.settings = set.0.over(&own.settings);
+            own.links.extend(set.1);
+            // It has a shape.
+            let topology = own.over(Described::default(), Shape::Ring(1), Span::new(at, 0, text.len()))?;
             return Ok(Some((topology, None)));
         }
         Argument::File(text, file) => (text, file),

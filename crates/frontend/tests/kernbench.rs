@@ -4,7 +4,8 @@
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity};
 use kbc_frontend::machine::ccl::{self, Asked, Backpressure, Origin, RunRanks};
 use kbc_frontend::machine::{MachineFile, read};
-use kbc_ir::topology::{Compute, MemoryKind, Settings, Topology};
+use kbc_ir::topology::{Compute, Settings, Topology};
+use kbc_ir::types::MemKind;
 
 fn text(name: &str) -> String {
     std::fs::read_to_string(format!("{}/tests/kernbench/{name}", env!("CARGO_MANIFEST_DIR")))
@@ -43,8 +44,8 @@ fn a_topology_is_a_package() {
     );
     assert_eq!(Topology::parse(&t.to_string(), FileId(0)).expect("its own text"), t);
     assert_eq!(t.settings().compute, Some(Compute::Shared));
-    assert_eq!(t.settings().size(MemoryKind::Hbm), Some(6.0 * (1u64 << 30) as f64));
-    assert_eq!((t.device_count(), t.settings().size(MemoryKind::Sram)), (768, None));
+    assert_eq!(t.settings().size(MemKind::Hbm), Some(6.0 * (1u64 << 30) as f64));
+    assert_eq!((t.device_count(), t.settings().size(MemKind::Sram)), (768, None));
 }
 
 #[test]
@@ -192,7 +193,7 @@ fn an_entry_lies_over_the_defaults() {
         (run.algorithm.as_str(), run.world_size, &run.origin, run.ranks),
         ("ring", 6, &Origin::Sips, RunRanks::Sip)
     );
-    assert_eq!((run.n_elem, run.buffer_kind, run.backpressure), (32, MemoryKind::Sram, Backpressure::Sleep));
+    assert_eq!((run.n_elem, run.buffer_kind, run.backpressure), (32, MemKind::Sram, Backpressure::Sleep));
     assert_eq!((run.n_slots, run.slot_size, run.vc_chunk_size, run.credit_bytes), (8, 4096, 256, 16));
     assert_eq!((run.topology.as_deref(), run.root_cube, run.notes.len()), (Some("ring_1d"), None, 0));
     let tree = file.run(6, 128, &Asked { algorithm: Some("tree7"), ..Asked::default() }).expect("tree7");
@@ -208,10 +209,7 @@ fn an_entry_lies_over_the_defaults() {
     let root = file
         .run(6, 128, &Asked { algorithm: Some("center_root"), n_elem: Some(9), ..Asked::default() })
         .expect("it");
-    assert_eq!(
-        (root.buffer_kind, root.root_cube.as_deref(), root.n_elem),
-        (MemoryKind::Hbm, Some("(2,2)"), 9)
-    );
+    assert_eq!((root.buffer_kind, root.root_cube.as_deref(), root.n_elem), (MemKind::Hbm, Some("(2,2)"), 9));
 }
 
 /// TOPO-7: entry, defaults, number of SIPs; any other number is of PEs.

@@ -2,7 +2,8 @@
 //! (TOPO-2 to TOPO-5): which way messages go, where memory is, what is a rank.
 
 use kbc_diag::FileId;
-use kbc_ir::topology::{DeviceId, Direction, LinkId, MemoryKind, Topology};
+use kbc_ir::topology::{DeviceId, Direction, LinkId, Topology};
+use kbc_ir::types::MemKind;
 
 fn machine(text: &str) -> Topology {
     Topology::parse(text, FileId(0)).unwrap_or_else(|d| panic!("{text}: {d:?}"))
@@ -258,25 +259,25 @@ fn memory_is_behind_the_router() {
     let t = machine(SIX);
     let device = t.device(&[1, 2, 3, 0, 6]).expect("a device");
     let port = |kind| t.memory_port(device, kind);
-    assert_eq!(port(MemoryKind::Tcm), device);
-    assert_eq!(t.name(port(MemoryKind::Hbm)), "hbm(1,2,3,0,6)");
-    assert_eq!(t.name(port(MemoryKind::Sram)), "sram(1,2,3,0)");
+    assert_eq!(port(MemKind::Tcm), device);
+    assert_eq!(t.name(port(MemKind::Hbm)), "hbm(1,2,3,0,6)");
+    assert_eq!(t.name(port(MemKind::Sram)), "sram(1,2,3,0)");
     let way = |from, to| -> Vec<String> {
         t.route_between(from, to).expect("nodes").map(|l| t.link_name(l)).collect()
     };
     assert_eq!(
-        way(port(MemoryKind::Hbm), device),
+        way(port(MemKind::Hbm), device),
         ["hbm(1,2,3,0,6)->router(1,2,3,0)", "router(1,2,3,0)->(1,2,3,0,6)"]
     );
-    assert_eq!(t.route_cost(device, port(MemoryKind::Hbm), None).bandwidth, 256e9);
-    assert_eq!(t.route_cost(device, port(MemoryKind::Sram), None).bandwidth, 128e9);
+    assert_eq!(t.route_cost(device, port(MemKind::Hbm), None).bandwidth, 256e9);
+    assert_eq!(t.route_cost(device, port(MemKind::Sram), None).bandwidth, 128e9);
     // A neighbour's slice.
     let other = t.device(&[1, 2, 3, 1, 0]).expect("a device");
-    assert_eq!(way(device, t.memory_port(other, MemoryKind::Hbm)).len(), 5);
+    assert_eq!(way(device, t.memory_port(other, MemKind::Hbm)).len(), 5);
     assert!(t.route_between(device, DeviceId(99_999)).is_none());
     // Machines without such ports have their memory at the device.
     let ring = machine("ring(4)");
-    assert_eq!(ring.memory_port(DeviceId(2), MemoryKind::Hbm), DeviceId(2));
+    assert_eq!(ring.memory_port(DeviceId(2), MemKind::Hbm), DeviceId(2));
     assert_eq!(ring.route_between(DeviceId(0), DeviceId(2)).map(|r| r.len()), Some(2));
     assert!(machine("switch(4)").route_between(DeviceId(0), DeviceId(4)).is_none());
 }
@@ -295,7 +296,7 @@ fn ranks_are_pes_cubes_or_sips() {
         let at = t.coordinates(DeviceId(devices as u32 - 1));
         let places: Vec<String> = at.iter().map(u32::to_string).collect();
         assert_eq!(
-            t.name(t.memory_port(DeviceId(devices as u32 - 1), MemoryKind::Hbm)),
+            t.name(t.memory_port(DeviceId(devices as u32 - 1), MemKind::Hbm)),
             format!("hbm({})", places.join(","))
         );
     }

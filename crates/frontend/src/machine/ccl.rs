@@ -7,7 +7,7 @@ use super::yaml::{Document, Key, Kind, Node};
 use super::{Reader, kernbench};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span, Spanned};
-use kbc_ir::topology::MemoryKind;
+use kbc_ir::types::MemKind;
 
 /// Which devices are the ranks of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -81,7 +81,7 @@ pub struct Run {
     /// Elements of each rank's vector.
     pub n_elem: u64,
     /// Where the slots of queues are.
-    pub buffer_kind: MemoryKind,
+    pub buffer_kind: MemKind,
     /// What a sender does while a ring is full.
     pub backpressure: Backpressure,
     /// Slots of a ring, each way.
@@ -110,7 +110,7 @@ pub struct Asked<'a> {
     /// Elements of each rank's vector.
     pub n_elem: Option<u64>,
     /// Where the slots of queues are.
-    pub buffer_kind: Option<MemoryKind>,
+    pub buffer_kind: Option<MemKind>,
 }
 
 /// Keys of `defaults` and of an entry. With a number, what it is if it is nowhere said.
@@ -363,10 +363,8 @@ impl CclFile {
                 "world size {world_size} (from {origin}) is not the number of SIPs, {sips}: ranks are PEs of SIP 0"
             ));
         }
-        let kind = MemoryKind::ALL
-            .iter()
-            .find(|k| Some(k.0) == word("buffer_kind"))
-            .map_or(MemoryKind::Tcm, |k| k.1);
+        let kind =
+            MemKind::ALL.iter().find(|k| Some(k.0) == word("buffer_kind")).map_or(MemKind::Tcm, |k| k.1);
         let backpressure = Backpressure::ALL.iter().find(|b| Some(b.0) == word("backpressure"));
         Ok(Run {
             algorithm: chosen.node.clone(),

@@ -26,12 +26,13 @@ use std::fmt;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
 
+use crate::types::MemKind;
 use line::Kind;
 use wiring::Wiring;
 
 pub use graph::MAX_NODES;
 pub use links::{LinkSet, MAX_OWN_LINKS, Node, OwnLink};
-pub use package::{MemoryKind, PACKAGE_SETTING_NAMES, PackageSettings, Ranks};
+pub use package::{PACKAGE_SETTING_NAMES, PackageSettings, Ranks};
 pub use quantity::{Dimension, Quantity, quantity, unit_names};
 pub use route::{Route, RouteCost};
 pub use settings::{
@@ -379,9 +380,9 @@ impl Topology {
 
     /// The node at which a device's memory of a kind is reached: a relay of a package; otherwise, and for the memory that
     /// is the device's own, the device.
-    pub fn memory_port(&self, device: DeviceId, kind: MemoryKind) -> DeviceId {
+    pub fn memory_port(&self, device: DeviceId, kind: MemKind) -> DeviceId {
         let part = match kind {
-            MemoryKind::Tcm => return device,
+            MemKind::Tcm | MemKind::Ub => return device,
             kind => kind.name(),
         };
         let Some(graph) = &self.wiring.graph else { return device };
@@ -391,7 +392,7 @@ impl Topology {
         let ports = router.into_iter().flat_map(|r| graph.leaving(r)).map(|l| graph.edge(l).to);
         let is = |node: &u32| {
             let relay = node.checked_sub(graph.devices).and_then(|i| graph.relays.get(i as usize));
-            relay.is_some_and(|r| r.part == part && (kind == MemoryKind::Sram || r.at == at))
+            relay.is_some_and(|r| r.part == part && (kind == MemKind::Sram || r.at == at))
         };
         ports.into_iter().find(is).map_or(device, DeviceId)
     }

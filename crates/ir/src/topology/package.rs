@@ -34,28 +34,6 @@ impl Ranks {
         [("pe", Ranks::Pe), ("cube", Ranks::Cube), ("sip", Ranks::Sip)];
 }
 
-/// A kind of memory of a PE.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum MemoryKind {
-    /// The PE's own.
-    Tcm,
-    /// The cube's.
-    Sram,
-    /// The PE's slice of the cube's HBM.
-    Hbm,
-}
-
-impl MemoryKind {
-    /// All, by name.
-    pub const ALL: [(&'static str, MemoryKind); 3] =
-        [("tcm", MemoryKind::Tcm), ("sram", MemoryKind::Sram), ("hbm", MemoryKind::Hbm)];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        MemoryKind::ALL.iter().find(|k| k.1 == self).map_or("", |k| k.0)
-    }
-}
-
 /// What a plain setting measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {

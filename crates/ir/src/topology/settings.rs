@@ -7,9 +7,10 @@ use std::fmt;
 
 use kbc_diag::{Diagnostic, Span, Spanned};
 
-use super::package::{MemoryKind, PACKAGE_SETTING_NAMES, PackageSettings};
+use super::package::{PACKAGE_SETTING_NAMES, PackageSettings};
 use super::quantity::{Dimension, Quantity};
 use super::shape::Shape;
+use crate::types::MemKind;
 
 /// What a bandwidth without a limit is written as.
 const UNLIMITED: &str = "unlimited";
@@ -37,7 +38,7 @@ pub struct DeviceRate {
 pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
 
 /// Names of the settings, in the order they are printed.
-pub const SETTING_NAMES: [&str; 24] = [
+pub const SETTING_NAMES: [&str; 25] = [
     "link",
     "device",
     "vector",
@@ -50,9 +51,10 @@ pub const SETTING_NAMES: [&str; 24] = [
     "launch",
     "compute",
     "dma",
-    "tcm_size",
-    "sram_size",
     "hbm_size",
+    "sram_size",
+    "tcm_size",
+    "ub_size",
     // Those of queues, in the order of [`super::queue`].
     queue::NAMES[0],
     queue::NAMES[1],
@@ -144,8 +146,8 @@ pub struct Settings {
     pub compute: Option<Compute>,
     /// `dma: n` transfers of a device each way at a time, for a round trip each.
     pub dma: Option<u32>,
-    /// `tcm_size`, `sram_size` and `hbm_size: bytes` of a device's memory, in the order of [`MemoryKind::ALL`].
-    pub sizes: [Option<f64>; 3],
+    /// `hbm_size: bytes` and its like: a device's memory, in the order of [`MemKind::ALL`].
+    pub sizes: [Option<f64>; 4],
     /// Those of `package(..)` alone.
     pub package: PackageSettings,
     /// Those of queues.
@@ -262,8 +264,8 @@ impl Settings {
     }
 
     /// Bytes of a device's memory of a kind; of `package(..)` the SRAM of its cube. None if not given: without a limit.
-    pub fn size(&self, kind: MemoryKind) -> Option<f64> {
-        MemoryKind::ALL.iter().position(|k| k.1 == kind).and_then(|i| self.sizes[i])
+    pub fn size(&self, kind: MemKind) -> Option<f64> {
+        MemKind::ALL.iter().position(|k| *k == kind).and_then(|i| self.sizes[i])
     }
 
     /// Names of all settings, those of `package(..)` last.
@@ -358,11 +360,9 @@ impl Settings {
                 self.compute.replace(word(name, values, &Compute::ALL, help)?).is_some()
             }
             "dma" => self.dma.replace(transfers(name, values)?).is_some(),
-            "tcm_size" | "sram_size" | "hbm_size" => {
+            other if memory(other).is_some() => {
                 let v = amounts(name, values, [("size", Dimension::Bytes, true)])?;
-                let i = MemoryKind::ALL.iter().position(|k| name.node.strip_suffix("_size") == Some(k.0));
-                // The three names are those of the kinds.
-                self.sizes[i.unwrap_or(0)].replace(v[0]).is_some()
+                memory(other).and_then(|i| self.sizes[i].replace(v[0])).is_some()
             }
             other if PACKAGE_SETTING_NAMES.contains(&other) => self.package.set(name, values)?,
             other if queue::NAMES.contains(&other) => self.queue.set(name, values)?,
@@ -376,6 +376,12 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// Which kind of memory a setting is the size of, by its place in [`MemKind::ALL`].
+fn memory(name: &str) -> Option<usize> {
+    let kind = MemKind::parse(name.strip_suffix("_size")?)?;
+    MemKind::ALL.iter().position(|k| *k == kind)
 }
 
 /// Checks count, unit and range of the values of a setting. A wanted value is (what it is, unit, must be positive).
@@ -535,9 +541,9 @@ impl Settings {
         if let Some(v) = self.dma {
             parts.push(format!("dma: {v}"));
         }
-        for ((name, _), size) in MemoryKind::ALL.iter().zip(self.sizes) {
+        for (kind, size) in MemKind::ALL.iter().zip(self.sizes) {
             if let Some(v) = size {
-                parts.push(format!("{name}_size: {}", text(v, Dimension::Bytes)));
+                parts.push(format!("{kind}_size: {}", text(v, Dimension::Bytes)));
             }
         }
         parts.extend(self.package.parts());
