@@ -363,8 +363,7 @@ impl CclFile {
                 "world size {world_size} (from {origin}) is not the number of SIPs, {sips}: ranks are PEs of SIP 0"
             ));
         }
-        let kind =
-            MemKind::ALL.iter().find(|k| Some(k.0) == word("buffer_kind")).map_or(MemKind::Tcm, |k| k.1);
+        let kind = word("buffer_kind").and_then(MemKind::parse).unwrap_or(MemKind::Tcm);
         let backpressure = Backpressure::ALL.iter().find(|b| Some(b.0) == word("backpressure"));
         Ok(Run {
             algorithm: chosen.node.clone(),
