@@ -12,6 +12,7 @@ use kbc_frontend::lower::{LowerOptions, Lowered, lower};
 use kbc_frontend::machine;
 use kbc_ir::checker::{CheckOptions, EVERY_RANK, Verdict, check};
 use kbc_ir::graph::{Graph, OpKind};
+use kbc_ir::memory::{self, Placements};
 use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{OwnLink, Settings, Topology};
@@ -40,6 +41,8 @@ pub struct Built {
     pub topology: Topology,
     /// What perturbs it, as its file says.
     pub perturb: Option<Perturb>,
+    /// How the cubes and PEs of a device share its tensors, as its file says.
+    pub placements: Placements,
     /// Parameters with their values.
     pub params: Vec<(String, String)>,
     /// What `select` considered.
@@ -145,6 +148,9 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
     session.progress("compiling");
     let passes = chosen(passes, &lowered.topology);
     pipeline::run(session, &mut module, passes, &cx, watch, &mut keep)?;
+    if let Some(schedule) = module.schedule() {
+        memory::lay_out(schedule, &lowered.topology, &lowered.placements)?;
+    }
     let select = cx.findings.borrow().select.clone();
     let placed = keep.placed.unwrap_or_default();
     let builtin = |id: FileId| loaded.file(id).is_none_or(|f| f.layer == kbc_rounds::Layer::Library);
@@ -157,6 +163,7 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
         placed,
         topology: lowered.topology,
         perturb: lowered.perturb,
+        placements: lowered.placements,
         params: lowered.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
         select,
     })

@@ -17,6 +17,7 @@ use kbc_backend_sim::tensor::Tensor;
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::machine;
+use kbc_ir::memory::{self, Placements};
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{Described, Shape, Topology};
@@ -108,7 +109,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
         }
     }
     let described = build::perturb(session, args.perturb.as_ref())?;
-    let machine = machine(session, &args.source.of, module.machine.as_ref())?;
+    let machine = machine(session, &args.source.of, module.machine.as_ref(), module.schedule())?;
     report.machine = machine.as_ref().map(|m| m.0.to_string());
     match machine {
         Some((topology, own)) if !args.no_time => {
@@ -164,7 +165,12 @@ pub(super) fn machine(
     session: &mut Session,
     asked: &Selection,
     own: Option<&String>,
+    schedule: Option<&Schedule>,
 ) -> Outcome<Option<(Topology, Option<Perturb>)>> {
+    let fits = |topology: &Topology, placements: &Placements| match schedule {
+        Some(schedule) => memory::lay_out(schedule, topology, placements).map(|_| ()),
+        None => Ok(()),
+    };
     let set = build::settings(session, &asked.set)?;
     let Some(text) = asked.topology.as_ref().or(own) else {
         refuse(&[("--set", !asked.set.is_empty())], "a schedule without a machine")?;
@@ -177,6 +183,7 @@ pub(super) fn machine(
             own.links.extend(set.1);
             // It has a shape.
             let topology = own.over(Described::default(), Shape::Ring(1), Span::new(at, 0, text.len()))?;
+            fits(&topology, &Placements::default())?;
             return Ok(Some((topology, None)));
         }
         Argument::File(text, file) => (text, file),
@@ -204,6 +211,7 @@ pub(super) fn machine(
     };
     // One of the two has a shape.
     let topology = own.over(base, Shape::Ring(1), Span::NONE)?;
+    fits(&topology, &file.placements)?;
     Ok(Some((topology, file.perturb)))
 }
 

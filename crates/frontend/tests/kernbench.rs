@@ -95,6 +95,8 @@ fn unknown_keys_are_kept_with_a_warning() {
     let flat = text("flat.yaml");
     for (from, to, near, line) in [
         ("hbm_to_router_bw_gbs", "hbm_to_ruoter_bw_gb", "hbm_to_router_bw_gbs", 18),
+        ("hbm_to_router_bw_gbs", "hbm_to_rooter_bw_gbs", "hbm_to_router_bw_gbs", 18),
+        ("overhead_ns: 2.0", "delay_overhead_ns: 2.0", "overhead_ns", 22),
         ("cube_mesh", "cube_mash", "cube_mesh", 9),
         ("impl: builtin.sram", "colour: green", "", 27),
         ("ns_per_mm", "ns_per_m", "ns_per_mm", 4),

@@ -13,6 +13,7 @@ use crate::load::Loaded;
 use crate::machine::MachineFile;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span, Spanned};
 use kbc_ir::Name;
+use kbc_ir::memory::Placements;
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{
     Described, Dimension, OwnLink, Part, Quantity, SHAPE_NAMES, SettingValue, Settings, Shape, Topology,
@@ -32,6 +33,7 @@ const DEFAULT_AXIS: &str = "tp";
 pub(super) struct Machine<'a> {
     pub topology: Topology,
     pub perturb: Option<Perturb>,
+    pub placements: Placements,
     mesh: Option<&'a MeshDecl>,
     /// Where the shape is written.
     at: Span,
@@ -55,7 +57,12 @@ pub(super) fn topology<'a>(
     let replaced = match (&options.topology, &options.machine) {
         (Some((text, file)), _) => {
             let Written { shape, settings, links } = Topology::parse_shape(text, *file)?;
-            Parts { shape: Some((shape, Span::new(*file, 0, text.len()))), settings, links, perturb: None }
+            Parts {
+                shape: Some((shape, Span::new(*file, 0, text.len()))),
+                settings,
+                links,
+                ..Parts::default()
+            }
         }
         (None, Some(file)) => Parts::of(file),
         (None, None) => Parts::default(),
@@ -89,11 +96,13 @@ pub(super) fn topology<'a>(
     let at = decl.map_or(Span::NONE, |d| d.name.span);
     let at = replaced.shape.as_ref().or(written.shape.as_ref()).map_or(at, |s| s.1);
     let perturb = replaced.perturb.clone().or(written.perturb.clone());
+    let said = if replaced.placements.is_empty() { &written.placements } else { &replaced.placements };
+    let placements = said.clone();
     let mut replaced = replaced.described();
     replaced.settings = options.set.0.over(&replaced.settings);
     replaced.links.extend(options.set.1.iter().cloned());
     let topology = replaced.over(written.described(), Shape::Ring(DEFAULT_RANKS), at)?;
-    Ok(Machine { topology, perturb, mesh, at })
+    Ok(Machine { topology, perturb, placements, mesh, at })
 }
 
 /// What a topology or its replacement says; the shape with its place.
@@ -103,6 +112,7 @@ struct Parts {
     settings: Settings,
     links: Vec<OwnLink>,
     perturb: Option<Perturb>,
+    placements: Placements,
 }
 
 impl Parts {
@@ -116,6 +126,7 @@ impl Parts {
             settings: file.settings,
             links: file.links.clone(),
             perturb: file.perturb.clone(),
+            placements: file.placements.clone(),
         }
     }
 }

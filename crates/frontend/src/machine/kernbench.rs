@@ -124,6 +124,9 @@ const LEAVES: [(&str, Says); 15] = [
     ("switch_penalty_ns", Says::Penalty),
 ];
 
+/// Words before the end of a component's key that say nothing more.
+const GENERIC: [&str; 3] = ["link", "wire", "node"];
+
 /// Keys that only group others, or name an implementation.
 const PLAIN: [&str; 9] =
     ["components", "attrs", "links", "nodes", "bandwidth", "impl", "sips", "pe_layout", "memory_map"];
@@ -308,21 +311,20 @@ fn closest<'a>(name: &str, all: &[&'a str]) -> Option<&'a str> {
 /// What a key says, and of which component: named before it, or the innermost it stands under.
 fn leaf(name: &str, path: &[String]) -> Option<(Says, Part)> {
     let above = || path[..path.len() - 1].iter().rev().find_map(|p| part(p));
-    let (before, says) = LEAVES.iter().find_map(|(end, says)| {
-        let before = name.strip_suffix(end)?;
-        (before.is_empty() || before.ends_with('_')).then_some((before.trim_end_matches('_'), *says))
+    let whole = LEAVES.iter().find(|l| l.0 == name).map(|l| ("", l.1));
+    let (before, says) = whole.or_else(|| {
+        LEAVES.iter().find_map(|(end, says)| Some((name.strip_suffix(end)?.strip_suffix('_')?, *says)))
     })?;
-    let own = match before.split_once("_to_") {
-        Some(_) if part(before).is_some() => part(before),
+    let found = match before.split_once("_to_") {
+        _ if before.is_empty() || GENERIC.contains(&before) => above(),
+        _ if part(before).is_some() => part(before),
         // Of a link with a router the other end.
-        Some((a, b)) => match (part(a), part(b)) {
-            (Some(Part::Router), other) | (other, Some(Part::Router)) => other,
-            (a, _) => a,
+        Some((a, b)) => match (part(a)?, part(b)?) {
+            (Part::Router, other) | (other, Part::Router) => Some(other),
+            (a, _) => Some(a),
         },
-        None if before.is_empty() => None,
-        None => part(before),
+        None => return None,
     };
-    let found = own.or_else(above);
     let found = match says {
         Says::Connections => Some(found.filter(|p| *p == Part::Port).unwrap_or(Part::Port)),
         Says::Channels | Says::Burst | Says::Penalty => Some(Part::Hbm),

@@ -8,10 +8,12 @@ pub mod ccl;
 mod kernbench;
 mod network;
 mod perturb;
+mod placement;
 mod yaml;
 
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Spanned};
+use kbc_ir::memory::Placements;
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{Fragment, MAX_NODES, OwnLink, SettingValue, Settings, Shape, link_rate};
 use yaml::{Document, Key, Kind, Node};
@@ -29,6 +31,8 @@ pub struct MachineFile {
     pub links: Vec<OwnLink>,
     /// What perturbs it.
     pub perturb: Option<Perturb>,
+    /// How cubes and PEs of a device share its tensors.
+    pub placements: Placements,
     /// Settings that the file marks as chosen: nobody has published their values.
     pub chosen: Settings,
     /// What is odd about it.
@@ -49,6 +53,7 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
         settings: Settings::default(),
         links: vec![],
         perturb: None,
+        placements: Placements::default(),
         chosen: Settings::default(),
         warnings: Diagnostics::new(),
     };
@@ -85,6 +90,13 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
             name if Settings::names().contains(&name) => reader.values(value).and_then(|v| {
                 out.settings.set(&Spanned::new(key.name.clone(), reader.0.span(key.number)), &v)
             }),
+            "placement" => {
+                match placement::section(&reader, value) {
+                    Ok(p) => out.placements = p,
+                    Err(d) => found.extend(d),
+                }
+                Ok(())
+            }
             "chosen" => {
                 reader.chosen(value, &mut out, &mut found);
                 Ok(())
@@ -157,7 +169,7 @@ pub fn read_perturb(text: &str, file: FileId) -> Result<Perturb, Diagnostics> {
 }
 
 /// Keys that are no settings.
-const KEYS: [&str; 6] = ["shape", "devices", "relays", "links", "perturb", "chosen"];
+const KEYS: [&str; 7] = ["shape", "devices", "relays", "links", "perturb", "placement", "chosen"];
 
 /// Keys that a file about collectives begins with.
 const FOREIGN: [&str; 2] = ["defaults", "algorithms"];

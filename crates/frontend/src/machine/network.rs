@@ -103,6 +103,7 @@ pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineF
         settings: written.settings,
         links: written.links,
         perturb: None,
+        placements: Default::default(),
         chosen: Settings::default(),
         warnings: Diagnostics::new(),
     })

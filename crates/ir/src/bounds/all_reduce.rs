@@ -133,7 +133,7 @@ fn strongest(topo: &Topology, demand: &Demand) -> Row {
     let arcs = net.arcs.iter().map(|&(a, b, c)| (place[a], place[b], c)).collect();
     let graph = strength::Graph { ranks: demand.ranks(), nodes: net.nodes, arcs };
     let (parts, sum) = strength::partition(&graph);
-    let ns = time(demand, parts.len(), sum as f64 * net.unit);
+    let ns = time(demand, parts.len(), net.rate(sum));
     Row { ns, split: split(demand, parts), method: Method::Search }
 }
 
@@ -147,7 +147,7 @@ fn among_relays(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     let total = if search::affordable(topo, p) {
         let net = Net::of(topo);
         let alone = search::out_of(&net, demand, (0..p).map(|r| std::iter::once(r).collect()));
-        alone.iter().sum::<i128>() as f64 * net.unit
+        net.rate(alone.iter().sum())
     } else {
         // A device's links carry at least what flows from it to other ranks.
         demand.problem.group.iter().map(|&d| capacity.out(d)).sum()

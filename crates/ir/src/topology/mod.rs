@@ -235,6 +235,14 @@ impl Topology {
         self.wiring.axes.iter().map(|a| a.coordinate(device.0)).collect()
     }
 
+    /// Where a device is, as its name says: its coordinates, or of a machine whose devices are some PEs those of the PE.
+    pub fn place(&self, device: DeviceId) -> Vec<u32> {
+        match self.node(device) {
+            Node::Device(at) => at,
+            _ => vec![],
+        }
+    }
+
     /// The device at these coordinates, one an axis.
     pub fn device(&self, coordinates: &[u32]) -> Option<DeviceId> {
         let axes = &self.wiring.axes;
@@ -362,6 +370,11 @@ impl Topology {
     /// Whether every link has the rate of the settings; never of a list, whose links have their own.
     pub fn has_uniform_links(&self) -> bool {
         self.own.is_empty() && !self.is_listed()
+    }
+
+    /// Whether it is a package of cubes of PEs.
+    pub fn is_package(&self) -> bool {
+        matches!(self.shape, Shape::Package { .. })
     }
 
     /// Whether the links are a list: `graph` and `package`. Then no symmetry and no closed form holds.
