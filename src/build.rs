@@ -116,7 +116,7 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
             Argument::Text(text, file) => (Some((text, file)), None),
             Argument::File(text, file) => {
                 let machine = machine::read(&text, file)?;
-                found.extend(machine.warnings.clone());
+                session.tell(&machine.warnings);
                 (None, Some(machine))
             }
         },

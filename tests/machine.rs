@@ -109,8 +109,8 @@ fn no_time_is_below_its_bound_on_lists_of_links() {
         "package(ring(2), mesh(1, 2), 2) { cube_link: 128 GB/s, 4; port_node: 8 ns; io_node: 10 ns; sip_link: 64 GB/s; pe_link: 300 GB/s",
         "package(torus(2, 3), mesh(1, 1), 1) { io_node: 10 ns; sip_link: 64 GB/s; wrap2: 2",
         // What nothing limits takes no time, however many bytes there are.
-        "package(ring(1), mesh(1, 1), 4) { pe_wire: 3",
-        "package(ring(1), mesh(1, 2), 2) { pe_wire: 3; cube_link: 1 GB/s",
+        "package(ring(1), mesh(1, 1), 4) { pe_wire: 300",
+        "package(ring(1), mesh(1, 2), 2) { pe_wire: 300; cube_link: 1 GB/s",
         "package(mesh(1), mesh(2, 2), 3) { port_node: 8 ns; cube_link: 3 GB/s, 2; pe_wire: 100, 700",
     ];
     for (spec, sizes) in [
