@@ -173,8 +173,8 @@ fn a_package_has_structural_places() {
         [("sip_y", 2), ("sip_x", 3), ("cube_y", 4), ("cube_x", 4), ("pe", 8)]
     );
     assert_eq!((t.device_count(), t.device(&[1, 2, 3, 3, 7])), (768, Some(DeviceId(767))));
-    // Routers, slices, SRAM, ports (24 edges of a mesh of cubes, both ends), and an IO node a SIP.
-    assert_eq!(t.node_count(), 768 * 2 + 96 * 2 + 6 * 48 + 6);
+    // Routers, slices, SRAM, ports (24 edges of a mesh of cubes, both ends), and two IO nodes a SIP.
+    assert_eq!(t.node_count(), 768 * 2 + 96 * 2 + 6 * 48 + 12);
     assert_eq!(machine(&t.to_string()), t);
     let names: std::collections::BTreeSet<String> =
         (0..t.node_count() as u32).map(|n| t.name(DeviceId(n))).collect();
@@ -227,9 +227,9 @@ fn messages_of_a_package_go_along_x_first() {
         names(&t, &[0, 0, 2, 2, 0], &[1, 0, 2, 2, 0]),
         [
             "(0,0,2,2,0)->router(0,0,2,2)",
-            "router(0,0,2,2)->io(0,0)",
-            "io(0,0)->io(1,0)",
-            "io(1,0)->router(1,0,2,2)",
+            "router(0,0,2,2)->io_out(0,0)",
+            "io_out(0,0)->io_in(1,0)",
+            "io_in(1,0)->router(1,0,2,2)",
             "router(1,0,2,2)->(1,0,2,2,0)",
         ]
     );
@@ -249,8 +249,11 @@ fn nothing_within_a_sip_leaves_it() {
     // A way between SIPs goes through the cubes of none.
     for to in (128..768).step_by(77) {
         let route: Vec<String> = t.route(DeviceId(5), DeviceId(to), None).map(|l| t.link_name(l)).collect();
-        assert!(route[1].contains("->io(0,0)") && route[route.len() - 2].starts_with("io("), "{route:?}");
-        assert!(route[2..route.len() - 2].iter().all(|l| l.starts_with("io(")), "{route:?}");
+        assert!(
+            route[1].contains("->io_out(0,0)") && route[route.len() - 2].starts_with("io_in("),
+            "{route:?}"
+        );
+        assert!(route[2..route.len() - 2].iter().all(|l| l.starts_with("io_")), "{route:?}");
     }
 }
 
@@ -304,10 +307,10 @@ fn ranks_are_pes_cubes_or_sips() {
     let t = machine("package(ring(6), mesh(1, 1), 1) { io_node: 10 ns }");
     assert_eq!(t.axes().collect::<Vec<_>>(), [("sip", 6), ("cube_y", 1), ("cube_x", 1), ("pe", 1)]);
     // Of two equally long ways around the positive one.
-    assert!(names(&t, &[3, 0, 0, 0], &[0, 0, 0, 0]).contains(&"io(3)->io(4)".to_owned()));
-    assert!(names(&t, &[0, 0, 0, 0], &[5, 0, 0, 0]).contains(&"io(0)->io(5)".to_owned()));
+    assert!(names(&t, &[3, 0, 0, 0], &[0, 0, 0, 0]).contains(&"io_out(3)->io_in(4)".to_owned()));
+    assert!(names(&t, &[0, 0, 0, 0], &[5, 0, 0, 0]).contains(&"io_out(0)->io_in(5)".to_owned()));
     let mesh = machine("package(mesh(6), mesh(1, 1), 1) { io_node: 10 ns }");
-    assert_eq!(names(&mesh, &[0, 0, 0, 0], &[5, 0, 0, 0]).len(), 9);
+    assert_eq!(names(&mesh, &[0, 0, 0, 0], &[5, 0, 0, 0]).len(), 13);
     // Three by two and two by three differ.
     let [a, b] = ["2, 3", "3, 2"].map(|s| machine(&format!("package(torus({s}), mesh(1, 1), 1)")));
     assert!(a != b && a.device_count() == b.device_count() && a.sizes().ne(b.sizes()));
@@ -323,9 +326,9 @@ fn a_wrap_of_two_sips_has_one_wire_or_two() {
     assert!(!one.has_ways() && two.has_ways());
     let (a, b) = (two.device(&[0, 1]).expect("a SIP"), two.device(&[1, 1]).expect("a SIP"));
     let way = |t: &Topology, hint| -> Vec<String> { t.route(a, b, hint).map(|l| t.link_name(l)).collect() };
-    assert_eq!(way(&two, Some(Direction::Plus))[2], "io(0,1)->io(1,1) #1");
-    assert_eq!(way(&two, Some(Direction::Minus))[2], "io(0,1)->io(1,1) #2");
+    assert_eq!(way(&two, Some(Direction::Plus))[2], "io_out(0,1)->io_in(1,1) #1");
+    assert_eq!(way(&two, Some(Direction::Minus))[2], "io_out(0,1)->io_in(1,1) #2");
     assert_eq!(way(&two, None), way(&two, Some(Direction::Plus)));
     assert_eq!(way(&one, Some(Direction::Minus)), way(&one, None));
-    assert_eq!(way(&one, None)[2], "io(0,1)->io(1,1)");
+    assert_eq!(way(&one, None)[2], "io_out(0,1)->io_in(1,1)");
 }

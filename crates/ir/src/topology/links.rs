@@ -199,7 +199,7 @@ impl Topology {
                         let help = match (self.shape(), node) {
                             (Shape::Graph { relays, .. }, Node::Relay { .. }) => format!("it has {relays} relays, from #0 on"),
                             (Shape::Package { .. }, _) => {
-                                format!("{help}; its relays are router, hbm, sram, east, west, south, north and io, like `{}`",
+                                format!("{help}; its relays are router, hbm, sram, east, west, south, north, io_out and io_in, like `{}`",
                                     self.name(DeviceId(self.device_count() as u32)))
                             }
                             _ => help,

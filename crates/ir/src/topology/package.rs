@@ -6,7 +6,9 @@
 //!
 //! A cube has one router. Linked with it: its PEs, for each PE its slice of HBM, the cube's SRAM, and a chiplet port for
 //! each neighbouring cube. The ports of neighbours are joined by several connections, of which a message takes the one of
-//! its destination's number. Every router is linked with the IO node of its SIP, and IO nodes of neighbouring SIPs are joined.
+//! its destination's number. Every router leads to the IO node of its SIP that sends, and
+//! is reached from the one that receives; a sending one is linked with the receiving ones of neighbouring SIPs, and a
+//! receiving one passes on to the sending one beside it. So IO is no way between two cubes of one SIP.
 //! Latency of a link: its wire and the overhead of the node that it enters; where it leaves a PE, that PE's as well.
 
 use kbc_diag::{Diagnostic, Spanned};
@@ -342,7 +344,7 @@ pub(super) fn nodes(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
     let [h, w] = cubes.map(u64::from);
     let count = if settings.first.is_some() { 1 } else { sips.devices().unwrap_or(u64::MAX) };
     let ports = 2 * (h * w.saturating_sub(1) + w * h.saturating_sub(1));
-    let relays = count.saturating_mul((2 * h * w).saturating_add(ports).saturating_add(1));
+    let relays = count.saturating_mul((2 * h * w).saturating_add(ports).saturating_add(2));
     devices(sips, cubes, pes, settings).map_or(u64::MAX, |d| d.saturating_mul(2)).saturating_add(relays)
 }
 
@@ -443,9 +445,10 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
             here.push(Cube { router, pes: own, sram, ports });
         }
         all.push(here);
-        io.push(m.relay(&mut list, "io", coordinates(sip), devices));
-        regions.push(NONE);
-        lanes.push(0);
+        let ends = ["io_out", "io_in"].map(|part| m.relay(&mut list, part, coordinates(sip), devices));
+        io.push(ends);
+        regions.extend([NONE; 2]);
+        lanes.extend([0; 2]);
     }
     m.graph = Graph::new(devices, list);
     m.graph.regions = regions;
@@ -477,10 +480,17 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
                 let back = m.rate(get("port_wire"), "router_node", unlimited);
                 m.graph.join(cube.router, port, to, back);
             }
+            let [out, into] = io[sip];
+            let only = Parallel::Only;
             let to = m.rate(get("io_wire"), "io_node", get("io_link"));
+            m.graph.add(Edge { from: cube.router, to: out, rate: to, parallel: only });
             let back = m.rate(get("io_wire"), "router_node", get("io_link"));
-            m.graph.join(cube.router, io[sip], to, back);
+            m.graph.add(Edge { from: into, to: cube.router, rate: back, parallel: only });
         }
+        // A message that passes a SIP has paid its IO node on entering.
+        let rate = LinkRate { bandwidth: unlimited, latency_ns: 0.0 };
+        let [out, into] = io[sip];
+        m.graph.add(Edge { from: into, to: out, rate, parallel: Parallel::Only });
         let (bandwidth, of) = settings.connections();
         let across = m.rate(get("cube_wire"), "port_node", bandwidth);
         for (i, cube) in cubes.iter().enumerate() {
@@ -508,10 +518,10 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
             let last = at[axis] + 1 == sizes[axis];
             (!last || wraps && sizes[axis] > 2).then(|| (sip(&at), sip(&next)))
         });
-        let pairs: Vec<(u32, u32)> = pairs.collect();
+        let pairs: Vec<([u32; 2], [u32; 2])> = pairs.collect();
         // The positive way first: of two equally long ways around it is the one.
         let both = pairs.iter().copied().chain(pairs.iter().map(|(a, b)| (*b, *a)));
-        for (from, to) in both {
+        for ([from, _], [_, to]) in both {
             if wraps && sizes[axis] == 2 && wrap2 == 2 {
                 for way in [Direction::Plus, Direction::Minus] {
                     m.graph.add(Edge { from, to, rate: wire, parallel: Parallel::Way(way) });
