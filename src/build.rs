@@ -43,6 +43,8 @@ pub struct Built {
     pub perturb: Option<Perturb>,
     /// How the cubes and PEs of a device share its tensors, as its file says.
     pub placements: Placements,
+    /// Settings of it that its file marks as chosen, each as `name: value`.
+    pub chosen: Vec<String>,
     /// Parameters with their values.
     pub params: Vec<(String, String)>,
     /// What `select` considered.
@@ -164,6 +166,7 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
         topology: lowered.topology,
         perturb: lowered.perturb,
         placements: lowered.placements,
+        chosen: lowered.chosen,
         params: lowered.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
         select,
     })

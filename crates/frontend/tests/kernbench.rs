@@ -197,7 +197,10 @@ fn an_entry_lies_over_the_defaults() {
     );
     assert_eq!((run.n_elem, run.buffer_kind, run.backpressure), (32, MemKind::Sram, Backpressure::Sleep));
     assert_eq!((run.n_slots, run.slot_size, run.vc_chunk_size, run.credit_bytes), (8, 4096, 256, 16));
-    assert_eq!((run.topology.as_deref(), run.root_cube, run.notes.len()), (Some("ring_1d"), None, 0));
+    assert_eq!(
+        (run.topology.as_deref(), run.root_cube.as_deref(), run.notes.len()),
+        (Some("ring_1d"), None, 0)
+    );
     let tree = file.run(6, 128, &Asked { algorithm: Some("tree7"), ..Asked::default() }).expect("tree7");
     assert_eq!(
         (tree.world_size, tree.origin.to_string(), tree.ranks),
@@ -208,6 +211,7 @@ fn an_entry_lies_over_the_defaults() {
         (64, Backpressure::Poll, 512, 8)
     );
     assert!(tree.notes[0].contains("PEs of SIP 0"), "{:?}", tree.notes);
+    assert_eq!((run.ranks_setting().as_str(), tree.ranks_setting().as_str()), ("ranks: sip", "ranks: pe, 7"));
     let root = file
         .run(6, 128, &Asked { algorithm: Some("center_root"), n_elem: Some(9), ..Asked::default() })
         .expect("it");
@@ -269,4 +273,46 @@ fn a_ccl_file_has_its_mistakes_named() {
     assert_eq!(d.code, "E463");
     let d = odd.run(6, 8, &Asked { algorithm: Some("b"), ..Asked::default() }).expect_err("no entry");
     assert!(d.code == "E005" && d.help.is_some_and(|h| h.contains("The entries are a")));
+}
+
+/// No text is too broken, and no number too large, for messages.
+#[test]
+fn broken_texts_and_large_numbers_are_errors() {
+    for name in ["flat.yaml", "deep.yaml", "ccl.yaml"] {
+        let chars: Vec<char> = text(name).chars().collect();
+        for i in (0..chars.len()).step_by(5) {
+            let cut: String = chars[..i].iter().collect();
+            let hole: String = chars[..i].iter().chain(&chars[i + 1..]).collect();
+            let other: String = chars[..i].iter().chain(&['{']).chain(&chars[i + 1..]).collect();
+            for broken in [cut, hole, other] {
+                if name == "ccl.yaml" {
+                    drop(ccl::read(&broken, FileId(0)).map(|f| f.run(6, 128, &Asked::default())));
+                } else if let Ok(file) = read(&broken, FileId(0)) {
+                    let shape = file.shape.expect("of every such file").node;
+                    drop(Topology::build(shape, file.settings, kbc_diag::Span::NONE));
+                }
+            }
+        }
+    }
+    let most = u32::MAX;
+    for ranks in ["pe", "cube", "sip", "pe, 3", "pe, 8192"] {
+        for (sips, w, h, pes) in [
+            (most, 1, 1, 1),
+            (1, most, most, 1),
+            (1, 1, 1, most),
+            (most, most, most, most),
+            (2, 90, 90, most),
+            (1, 16, 16, most),
+        ] {
+            let text = format!(
+                "ranks: {ranks}\nsystem: {{sips: {{count: {sips}}}}}\nsip: {{cube_mesh: {{w: {w}, h: {h}}}}}\n\
+                 cube: {{pe_layout: {{corners: {pes}, pe_per_corner: {pes}}}}}"
+            );
+            let file = machine(&text);
+            match Topology::build(file.shape.expect("a shape").node, file.settings, kbc_diag::Span::NONE) {
+                Ok(t) => assert!(t.node_count() <= 8192, "{text}"),
+                Err(d) => assert_eq!(d.code, "E443", "{text}"),
+            }
+        }
+    }
 }

@@ -275,3 +275,42 @@ fn a_schedule_fits_or_says_what_does_not() {
     let d = lay_out(&s, &sips, &wrong).expect_err("no such tensor");
     assert!(d.list[0].code == "E469" && d.list[0].title.contains("`z`"), "{d:?}");
 }
+
+/// Slots of queues: a ring for every peer that a rank receives from, of every number of the array.
+#[test]
+fn rings_of_queues_have_their_place() {
+    let text = "kir 1
+module @m
+mesh tp 4
+
+schedule calls first
+buffer %x : f32[4] hbm input 0 : f32[4] partial(sum@tp)
+queue @q[2] : f32[3 x 4] tcm
+
+region @r over tp as (r of 4)
+  on v = %x line 4
+  role a where r == 0
+    stream main
+      recv v <- (1) : @q[0]
+      recv v <- (1) : @q[1]
+      recv v <- (2) : @q[0]
+      recv v <- (1) : @q[0]
+  role b where r == 1
+    stream main
+      send v -> (0) : @q[0]
+      send v -> (0) : @q[1]
+      send v -> (0) : @q[0]
+  role c where r == 2
+    stream main
+      send v -> (0) : @q[0]
+";
+    let module = kbc_ir::text::parse(FileId(0), text).unwrap_or_else(|d| panic!("{d:#?}"));
+    let s = module.schedule().expect("a schedule");
+    let none = Placements::default();
+    // Three rings of three slots of 16 bytes, on the first rank alone.
+    let all = lay_out(s, &machine("ring(4) { tcm_size: 144 B }"), &none).expect("it fits");
+    let held: Vec<u64> = all.list.values().flat_map(|m| m.live().map(|l| l.1)).collect();
+    assert_eq!(held, [144]);
+    let d = lay_out(s, &machine("ring(4) { tcm_size: 143 B }"), &none).expect_err("one byte less");
+    assert!(d.list[0].title.contains("queue `q` does not fit into tcm of (0): 144 B"), "{d:?}");
+}

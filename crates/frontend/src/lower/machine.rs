@@ -34,6 +34,7 @@ pub(super) struct Machine<'a> {
     pub topology: Topology,
     pub perturb: Option<Perturb>,
     pub placements: Placements,
+    pub chosen: Settings,
     mesh: Option<&'a MeshDecl>,
     /// Where the shape is written.
     at: Span,
@@ -98,11 +99,12 @@ pub(super) fn topology<'a>(
     let perturb = replaced.perturb.clone().or(written.perturb.clone());
     let said = if replaced.placements.is_empty() { &written.placements } else { &replaced.placements };
     let placements = said.clone();
+    let chosen = replaced.chosen.over(&written.chosen);
     let mut replaced = replaced.described();
     replaced.settings = options.set.0.over(&replaced.settings);
     replaced.links.extend(options.set.1.iter().cloned());
     let topology = replaced.over(written.described(), Shape::Ring(DEFAULT_RANKS), at)?;
-    Ok(Machine { topology, perturb, placements, mesh, at })
+    Ok(Machine { topology, perturb, placements, chosen, mesh, at })
 }
 
 /// What a topology or its replacement says; the shape with its place.
@@ -113,6 +115,7 @@ struct Parts {
     links: Vec<OwnLink>,
     perturb: Option<Perturb>,
     placements: Placements,
+    chosen: Settings,
 }
 
 impl Parts {
@@ -127,6 +130,7 @@ impl Parts {
             links: file.links.clone(),
             perturb: file.perturb.clone(),
             placements: file.placements.clone(),
+            chosen: file.chosen,
         }
     }
 }

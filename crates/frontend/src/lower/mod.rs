@@ -65,6 +65,8 @@ pub struct Lowered {
     pub perturb: Option<Perturb>,
     /// How the cubes and PEs of a device share its tensors, if its file says so.
     pub placements: Placements,
+    /// Settings of it that its file marks as chosen, each as `name: value`.
+    pub chosen: Vec<String>,
     /// The values of all parameters the program can see, in the order of lookup.
     pub params: Vec<(String, Number)>,
     /// Warnings and notes.
@@ -118,8 +120,9 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
         body: Body::Graph(graph),
         props: Props::NONE,
     };
-    let machine::Machine { topology, perturb, placements, .. } = machine;
-    Ok(Lowered { module, topology, perturb, placements, params, warnings })
+    let machine::Machine { topology, perturb, placements, chosen, .. } = machine;
+    let chosen = chosen.holding(topology.settings());
+    Ok(Lowered { module, topology, perturb, placements, chosen, params, warnings })
 }
 
 /// What can be said about user files without compiling a program: parameters and kernels.

@@ -100,6 +100,16 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
+impl Run {
+    /// The setting that makes the ranks of this run the devices of its package: `ranks: sip`, `ranks: pe, 7`.
+    pub fn ranks_setting(&self) -> String {
+        match self.ranks {
+            RunRanks::Sip => "ranks: sip".to_owned(),
+            RunRanks::Pe => format!("ranks: pe, {}", self.world_size),
+        }
+    }
+}
+
 /// What replaces parts of the file, as from a command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Asked<'a> {

@@ -126,7 +126,7 @@ impl Topology {
             return Err(shape::out_of_range(title, at));
         }
         if let (Shape::Package { cubes, pes, .. }, Some(n)) = (&shape, settings.package.first())
-            && u64::from(n) > u64::from(cubes[0]) * u64::from(cubes[1]) * u64::from(*pes)
+            && u64::from(n) > (u64::from(cubes[0]) * u64::from(cubes[1])).saturating_mul((*pes).into())
         {
             let title = format!("{n} PEs are more than a SIP of {shape} has");
             return Err(shape::out_of_range(title, at));

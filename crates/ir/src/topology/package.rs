@@ -343,8 +343,10 @@ pub(super) fn devices(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &Packag
 pub(super) fn nodes(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageSettings) -> u64 {
     let [h, w] = cubes.map(u64::from);
     let count = if settings.first.is_some() { 1 } else { sips.devices().unwrap_or(u64::MAX) };
-    let ports = 2 * (h * w.saturating_sub(1) + w * h.saturating_sub(1));
-    let relays = count.saturating_mul((2 * h * w).saturating_add(ports).saturating_add(2));
+    // Two for each pair of neighbouring cubes.
+    let all = h.saturating_mul(w);
+    let ports = all.saturating_mul(4).saturating_sub(h.saturating_add(w).saturating_mul(2));
+    let relays = count.saturating_mul(all.saturating_mul(2).saturating_add(ports).saturating_add(2));
     devices(sips, cubes, pes, settings).map_or(u64::MAX, |d| d.saturating_mul(2)).saturating_add(relays)
 }
 
@@ -378,11 +380,12 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
     let [rows, columns] = cubes;
     let sip_count: u32 = sizes.iter().product();
     let per_sip = match ranks {
-        Ranks::Pe => rows * columns * pes,
+        // Of some PEs of a SIP there may be more than fit.
+        Ranks::Pe => (rows * columns).saturating_mul(pes),
         Ranks::Cube => rows * columns,
         Ranks::Sip => 1,
     };
-    let devices = settings.first.unwrap_or(sip_count * per_sip);
+    let devices = settings.first.unwrap_or_else(|| sip_count * per_sip);
     let coordinates = |sip: u32| match sizes[..] {
         [_, w] => vec![sip / w, sip % w],
         _ => vec![sip],
@@ -410,7 +413,7 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
             at.extend([y, x]);
             let router = m.relay(&mut list, "router", at.clone(), devices);
             let first = match ranks {
-                Ranks::Pe => Some((sip * per_sip + cube * pes, pes)),
+                Ranks::Pe => Some(((sip * per_sip).saturating_add(cube.saturating_mul(pes)), pes)),
                 Ranks::Cube => Some((sip * per_sip + cube, 1)),
                 Ranks::Sip => (cube == 0).then_some((sip, 1)),
             };

@@ -268,6 +268,12 @@ impl Settings {
         MemKind::ALL.iter().position(|k| *k == kind).and_then(|i| self.sizes[i])
     }
 
+    /// Those of these settings that hold on a machine, each as `name: value`.
+    pub fn holding(&self, machine: &Settings) -> Vec<String> {
+        let all = machine.parts();
+        self.parts().into_iter().filter(|p| all.contains(p)).collect()
+    }
+
     /// Names of all settings, those of `package(..)` last.
     pub fn names() -> Vec<&'static str> {
         SETTING_NAMES.into_iter().chain(PACKAGE_SETTING_NAMES).collect()
