@@ -85,6 +85,10 @@ fn what_is_absent_is_as_the_table_has_it() {
             "{sips}"
         );
     }
+    // A ring has no sides.
+    let ring = machine("system: {sips: {count: 2, topology: ring_1d, w: 3, h: 2}}");
+    assert_eq!(ring.shape.as_ref().expect("a shape").node.to_string(), "package(ring(2), mesh(1, 1), 1)");
+    assert!(ring.warnings.list.len() == 1 && ring.warnings.list[0].title.contains("sips.w/h"));
     // No bandwidth, no limit.
     let none = machine("cube: {links: {sram_to_router_bw_gbs: 0, ucie_bw_gbs: 0}}");
     assert!(none.settings.package == Settings::default().package, "{:?}", none.settings.package);

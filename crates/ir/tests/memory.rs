@@ -184,7 +184,7 @@ fn no_two_live_tensors_overlap() {
         let mut memory = Memory::new(capacity);
         let mut live: BTreeMap<u64, u64> = BTreeMap::new();
         for step in 0..400 {
-            if draw(&mut s) % 3 == 0 && !live.is_empty() {
+            if draw(&mut s).is_multiple_of(3) && !live.is_empty() {
                 let at = *live.keys().nth(draw(&mut s) as usize % live.len()).expect("not empty");
                 assert!(memory.free(at) && !memory.free(at + 1));
                 live.remove(&at);

@@ -35,7 +35,7 @@ pub(super) fn read(
     let Walk { leaves, fixed, warnings, .. } = walk;
     warnings.into_iter().for_each(|w| out.warnings.push(w));
     let file = File { reader, fixed, root: reader.0.span(reader.0.root.number) };
-    let shape = file.shape(found);
+    let shape = file.shape(&mut out.warnings, found);
     file.memory(&leaves, shape.as_ref(), out, found);
     file.settings(&leaves, out, found);
     // Arithmetic and vector work of a PE share one slot.
@@ -86,9 +86,9 @@ impl File<'_, '_> {
         value
     }
 
-    fn shape(&self, found: &mut Diagnostics) -> Option<Shape> {
+    fn shape(&self, warnings: &mut Diagnostics, found: &mut Diagnostics) -> Option<Shape> {
         let before = found.list.len();
-        let sips = self.sips(found);
+        let sips = self.sips(warnings, found);
         let [h, w] = ["sip.cube_mesh.h", "sip.cube_mesh.w"].map(|p| self.count(p, found).unwrap_or(1));
         let corners = match self.node("cube.pe_layout.corners").map(|n| &n.kind) {
             None => 1,
@@ -103,7 +103,7 @@ impl File<'_, '_> {
         Some(Shape::Package { sips: Box::new(sips?), cubes: [h, w], pes: corners.saturating_mul(each) })
     }
 
-    fn sips(&self, found: &mut Diagnostics) -> Option<Shape> {
+    fn sips(&self, warnings: &mut Diagnostics, found: &mut Diagnostics) -> Option<Shape> {
         let given = self.count("system.sips.count", found);
         let (w, h) = (self.count("system.sips.w", found), self.count("system.sips.h", found));
         let count = given.or(w.zip(h).and_then(|(w, h)| w.checked_mul(h))).unwrap_or(1);
@@ -139,6 +139,20 @@ impl File<'_, '_> {
         } else {
             u64::from(count).is_multiple_of(product)
         };
+        if name == NAMES[0] {
+            if !fits {
+                let at = self.at(if w.is_some() { "system.sips.w" } else { "system.sips.h" });
+                let d = Diagnostic::warning(
+                    "E466",
+                    format!("`sips.w/h` are kept and not used: {count} SIPs are a ring"),
+                );
+                warnings.push(
+                    d.primary(at, "no sides of a ring")
+                        .help("they are sides of torus_2d and mesh_2d_no_wrap"),
+                );
+            }
+            return Some(Shape::Ring(count));
+        }
         if !fits {
             let sides = [("w", w), ("h", h)]
                 .iter()
@@ -148,9 +162,6 @@ impl File<'_, '_> {
             let at = if w.is_some() { "system.sips.w" } else { "system.sips.h" };
             found.push(Diagnostic { code: "E462", ..fault(title, self.at(at)) });
             return None;
-        }
-        if name == NAMES[0] {
-            return Some(Shape::Ring(count));
         }
         let root = count.isqrt();
         let (rows, columns) = match (h, w) {
