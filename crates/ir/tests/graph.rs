@@ -316,6 +316,20 @@ fn ranks_are_pes_cubes_or_sips() {
     assert!(a != b && a.device_count() == b.device_count() && a.sizes().ne(b.sizes()));
 }
 
+/// What leaves a SIP is what a large all-reduce has to wait for: six parts, of which each has three wires.
+#[test]
+fn the_wires_of_sips_bound_an_all_reduce() {
+    use kbc_ir::bounds::{CollKind, Problem, bound};
+    for ranks in ["cube", "pe"] {
+        let t = machine(&SIX.replace("{ pe_wire", &format!("{{ ranks: {ranks}; pe_wire")));
+        let problem = Problem::new(CollKind::AllReduce, 1 << 20, t.devices());
+        let b = bound(&t, &problem).expect("a bound");
+        let ns = 2.0 * 5.0 * f64::from(1u32 << 20) / (6.0 * 3.0 * 64e9) * 1e9;
+        assert!((b.bandwidth_ns - ns).abs() < 1e-6 * ns, "{ranks}: {} {ns}", b.bandwidth_ns);
+        assert_eq!(b.partition.len(), 6);
+    }
+}
+
 /// TOPO-4: the way that a peer is written picks one of two wires, as on a torus.
 #[test]
 fn a_wrap_of_two_sips_has_one_wire_or_two() {

@@ -21,7 +21,9 @@ const ALL_CUTS: usize = 12;
 /// Whether that many flows over all links of a machine are affordable.
 pub(super) fn affordable(topo: &Topology, flows: usize) -> bool {
     let links = topo.link_count();
-    topo.node_count() <= MAX_NODES && links <= MAX_WORK && links * flows as u64 <= MAX_WORK
+    // Most nodes of a list are leaves or in the middle of a link.
+    let most = if topo.is_listed() { 4 * MAX_NODES } else { MAX_NODES };
+    topo.node_count() <= most && links <= MAX_WORK && links * flows as u64 <= MAX_WORK
 }
 
 /// Offers the best cut; returns whether it is the best of all.
