@@ -181,7 +181,7 @@ impl Topology {
         let Some((a, b)) = self.wiring.graph.as_ref().and_then(|g| g.apart()) else { return Ok(()) };
         let (a, b) = (self.name(DeviceId(a)), self.name(DeviceId(b)));
         let d = Diagnostic::error("E443", format!("no way leads from {a} to {b} in {}", self.shape))
-            .help(format!("links are directed: add those of a way, like `link {a}->{b}: 50 GB/s, 500 ns`, and of one back"));
+            .help(format!("links are directed: add those of a way, like `link {a}->{b}: 50 GB/s, 500 ns` in a machine file or on the command line, and of one back"));
         Err(if at.is_none() { d } else { d.primary(at, "this machine") })
     }
 
