@@ -12,6 +12,7 @@ use kbc_frontend::lower::{LowerOptions, Lowered, lower};
 use kbc_frontend::machine;
 use kbc_ir::checker::{CheckOptions, EVERY_RANK, Verdict, check};
 use kbc_ir::graph::{Graph, OpKind};
+use kbc_ir::memory::{self, Placements};
 use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{OwnLink, Settings, Topology};
@@ -40,6 +41,10 @@ pub struct Built {
     pub topology: Topology,
     /// What perturbs it, as its file says.
     pub perturb: Option<Perturb>,
+    /// How the cubes and PEs of a device share its tensors, as its file says.
+    pub placements: Placements,
+    /// Settings of it that its file marks as chosen, each as `name: value`.
+    pub chosen: Vec<String>,
     /// Parameters with their values.
     pub params: Vec<(String, String)>,
     /// What `select` considered.
@@ -111,7 +116,11 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
         None => (None, None),
         Some(t) => match argument(session, "<--topology>", t)? {
             Argument::Text(text, file) => (Some((text, file)), None),
-            Argument::File(text, file) => (None, Some(machine::read(&text, file)?)),
+            Argument::File(text, file) => {
+                let machine = machine::read(&text, file)?;
+                session.tell(&machine.warnings);
+                (None, Some(machine))
+            }
         },
     };
     let set = settings(session, &source.of.set)?;
@@ -141,6 +150,9 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
     session.progress("compiling");
     let passes = chosen(passes, &lowered.topology);
     pipeline::run(session, &mut module, passes, &cx, watch, &mut keep)?;
+    if let Some(schedule) = module.schedule() {
+        memory::lay_out(schedule, &lowered.topology, &lowered.placements)?;
+    }
     let select = cx.findings.borrow().select.clone();
     let placed = keep.placed.unwrap_or_default();
     let builtin = |id: FileId| loaded.file(id).is_none_or(|f| f.layer == kbc_rounds::Layer::Library);
@@ -153,6 +165,8 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
         placed,
         topology: lowered.topology,
         perturb: lowered.perturb,
+        placements: lowered.placements,
+        chosen: lowered.chosen,
         params: lowered.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
         select,
     })
@@ -251,7 +265,7 @@ fn lower_again(
 pub enum Argument {
     /// As it stands.
     Text(String, FileId),
-    /// The contents of a `.yaml` file.
+    /// The contents of a `.yaml` file, or such contents in one line, `{shape: ring(4)}`.
     File(String, FileId),
 }
 
@@ -263,6 +277,9 @@ pub fn argument(session: &mut Session, name: &str, text: &str) -> Outcome<Argume
     if [".yaml", ".yml"].iter().any(|end| text.ends_with(end)) {
         let (file, text) = session.read(text)?;
         return Ok(Argument::File(text, file));
+    }
+    if text.trim_start().starts_with('{') {
+        return Ok(Argument::File(text.to_owned(), session.add_text(name, text)));
     }
     Ok(Argument::Text(text.to_owned(), session.add_text(name, text)))
 }

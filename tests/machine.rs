@@ -98,6 +98,47 @@ fn no_time_is_below_its_bound_under_any_rules() {
     assert!(rounded > 0, "some time is below the physical bound, or this tests little");
 }
 
+/// Lists of links (TOPO-1): machines with relays, links of one direction, and packages whose ranks share routers and connections.
+#[test]
+fn no_time_is_below_its_bound_on_lists_of_links() {
+    let graphs = [
+        "graph(3, 1) { link (0)<->#0: 10 GB/s, 5 ns; link (1)<->#0: 20 GB/s, 50 ns; link #0->(2): 1 GB/s, 0 ns; \
+         link (2)->#0: unlimited, 7 ns",
+        "graph(4, 0) { link (0)->(1): 10 GB/s, 5 ns; link (1)->(2): 10 GB/s, 5 ns; link (2)->(3): 10 GB/s, 5 ns; \
+         link (3)->(0): 10 GB/s, 5 ns",
+        "package(ring(2), mesh(1, 2), 2) { cube_link: 128 GB/s, 4; port_node: 8 ns; io_node: 10 ns; sip_link: 64 GB/s; pe_link: 300 GB/s",
+        "package(torus(2, 3), mesh(1, 1), 1) { io_node: 10 ns; sip_link: 64 GB/s; wrap2: 2",
+        // What nothing limits takes no time, however many bytes there are.
+        "package(ring(1), mesh(1, 1), 4) { pe_wire: 300",
+        "package(ring(1), mesh(1, 2), 2) { pe_wire: 300; cube_link: 1 GB/s",
+        "package(mesh(1), mesh(2, 2), 3) { port_node: 8 ns; cube_link: 3 GB/s, 2; pe_wire: 100, 700",
+    ];
+    for (spec, sizes) in [
+        ("specs/all_reduce.kb", ["n=7", "n=4000"]),
+        ("specs/all_gather.kb", ["n=24", "n=4800"]),
+        ("specs/broadcast.kb", ["n=5", "n=4000"]),
+    ] {
+        for graph in graphs {
+            for n in sizes {
+                let plain = format!("{graph} }}");
+                let job = built(&[spec, "-D", n, "--topology", &plain]);
+                for rules in [
+                    "fence: 1 ns",
+                    "forward: store_and_forward; round: 1 ns",
+                    "forward: drain; endpoint: 3 ns",
+                ] {
+                    let text = format!("{graph}; {rules} }}");
+                    let topo = Topology::parse(&text, FileId(0)).unwrap_or_else(|d| panic!("{text}: {d:?}"));
+                    let (timing, lower) =
+                        bounds::timed(job.schedule(), &topo, &TimeOptions::default(), &mut bounds::Nobody)
+                            .unwrap_or_else(|d| panic!("{spec} {n} {text}: {d:#?}"));
+                    assert!(lower.ns > 0.0 && timing.ns >= lower.ns * (1.0 - 1e-9), "{spec} {n} {text}");
+                }
+            }
+        }
+    }
+}
+
 /// A bound of another machine than the one that was simulated is a contradiction; so is compute that takes longer than
 /// the whole.
 #[test]

@@ -226,3 +226,58 @@ fn select_is_within_5_percent_of_the_best() {
     // A grid on which one algorithm is always the best would show nothing.
     assert!(chosen.len() >= 5, "{chosen:?}");
 }
+
+/// Every shipped machine file is read, is a machine with two ranks or more, and carries an all-reduce that is proven, right
+/// and not faster than its bound (TOPO-1, TOPO-2).
+#[test]
+fn every_shipped_machine_works() {
+    let mut files: Vec<PathBuf> = std::fs::read_dir("specs/topologies")
+        .expect("the folder")
+        .map(|e| e.expect("an entry").path())
+        .collect();
+    files.sort();
+    assert!(files.len() >= 12, "{files:?}");
+    for file in files {
+        let name = file.to_str().expect("UTF-8");
+        let d = done(&[SPEC, "--topology", name, "-D", "n=1000"]);
+        let ranks = d.report.collectives[0].ranks;
+        assert!(ranks >= 4, "{name}: {ranks}");
+        let text = std::fs::read_to_string(&file).expect("a text");
+        let read = kbc_frontend::machine::read(&text, kbc_diag::FileId(0)).expect("it is right");
+        assert_eq!(read.warnings.list, [], "{name}");
+        assert_eq!((d.executed.compare.elements, d.executed.compare.mismatches), (1000 * ranks, 0), "{name}");
+        assert!(d.report.verified.as_ref().expect("proven").ok, "{name}");
+        let (time, bound) = (d.report.time_ns.expect("timed"), d.report.bound_ns.expect("bounded"));
+        assert!(bound > 0.0 && time >= bound, "{name}: {time} ns, bound {bound} ns");
+    }
+}
+
+/// A program takes a kernbench file with axes sip, cube and pe, and may say which PEs are ranks.
+#[test]
+fn a_program_names_sips_cubes_and_pes() {
+    let topology = Path::new("specs/topologies/kernbench.yaml").canonicalize().expect("it is there");
+    let path = topology.to_str().expect("UTF-8");
+    for (settings, mesh, axes) in [
+        ("ranks: cube", "sip, cube", vec![("sip", 6), ("cube", 16)]),
+        ("ranks: sip", "sip", vec![("sip", 6)]),
+        ("ranks: pe", "sip, cube, pe", vec![("sip", 6), ("cube", 16), ("pe", 8)]),
+        (
+            "ranks: cube",
+            "sip_y, sip_x, cube_y, cube_x",
+            vec![("sip_y", 2), ("sip_x", 3), ("cube_y", 4), ("cube_x", 4)],
+        ),
+        ("ranks: cube", "sy: 2, sx: 3, c: 16", vec![("sy", 2), ("sx", 3), ("c", 16)]),
+        ("ranks: pe, 7", "pe", vec![("pe", 7)]),
+    ] {
+        let last = axes.last().expect("an axis").0;
+        let text = format!(
+            "topology sys = \"{path}\" {{ {settings} }}\nmesh m = sys[{mesh}]\n\
+             program p(x: f32[8] partial(sum@{last})) -> f32[8] {{ x }}\n"
+        );
+        let job = built(&[write("packages.kb", &text).to_str().expect("UTF-8")]);
+        let found: Vec<(String, u64)> =
+            job.built.module.mesh.axes.iter().map(|a| (a.name.to_string(), a.size)).collect();
+        let found: Vec<(&str, u64)> = found.iter().map(|(n, k)| (n.as_str(), *k)).collect();
+        assert_eq!(found, axes, "{settings} {mesh}");
+    }
+}

@@ -64,6 +64,10 @@ fn collective(topology: &Topology, c: &Collective) -> String {
     if b.reduction_ns > 0.0 {
         row("reduction", b.reduction_ns, "on every device");
     }
+    if b.bandwidth_ns == 0.0 && c.problem.bytes > 0 {
+        row("bandwidth", 0.0, "nothing limits the links between the ranks");
+        return out;
+    }
     row("bandwidth", b.bandwidth_ns, &format!("{}; {}", b.bandwidth_bottleneck, b.method.words()));
     if b.slack_ns > 0.0 {
         row("", -b.slack_ns, "of it: what rounding down may give away");

@@ -196,6 +196,7 @@ fn json(report: &Report) -> Result<String, Diagnostic> {
 pub fn begin(command: &'static str, file: &str, built: &Built, schedule: &Schedule) -> Report {
     Report {
         machine: Some(built.topology.to_string()),
+        chosen: built.chosen.clone(),
         params: built.params.iter().map(|(n, v)| ParamReport { name: n.clone(), value: v.clone() }).collect(),
         collectives: analyse::collectives(schedule, &built.placed),
         ..super::about_schedule(command, file, &built.module, schedule)

@@ -2,7 +2,7 @@
 
 use super::compile::{begin, finish};
 use super::run::machine;
-use super::{bound, refuse, select};
+use super::{bound, memory, refuse, select};
 use crate::analyse;
 use crate::build::{Built, build};
 use crate::cli::{Explain, ReportFormat, Source, Watch};
@@ -17,7 +17,7 @@ use kbc_diag::{Diagnostic, Diagnostics, codes};
 use kbc_ir::schedule::Schedule;
 use std::collections::BTreeMap;
 
-const TOPICS: [&str; 6] = ["select", "placement", "window", "bound", "path", "links"];
+const TOPICS: [&str; 7] = ["select", "placement", "memory", "window", "bound", "path", "links"];
 
 /// Prints a page or a table.
 ///
@@ -55,7 +55,8 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         let built = build(session, &source, "default", &Watch::default())?;
         let text = match args.topic.as_str() {
             "select" => select::text(&built)?,
-            "placement" => placement(&built),
+            "placement" => placement(&built) + &memory::shards(&built)?,
+            "memory" => memory::text(&built)?,
             "bound" => bound::of(&built)?,
             _ => match (built.module.schedule(), target) {
                 (Some(schedule), Some(profile)) => emit::window::text(session, &built, schedule, profile)?,
@@ -92,7 +93,7 @@ fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outc
         let module = super::read_schedule(session, source)?;
         let Some(schedule) = module.schedule() else { return Ok(()) };
         let mut report = super::about_schedule(command, &source.file, &module, schedule);
-        let machine = machine(session, &source.of, module.machine.as_ref())?;
+        let machine = machine(session, &source.of, module.machine.as_ref(), Some(schedule))?;
         let Some((topology, _)) = machine else {
             return usage(
                 Diagnostic::error("E416", format!("{} names no machine to be timed on", source.file))

@@ -403,7 +403,7 @@ fn simulate(
     let full = format!("full({})", it.algo.ranks());
     let topology = source.of.topology.clone().unwrap_or(full);
     let of = Selection { topology: Some(topology), ..source.of.clone() };
-    let machine = super::run::machine(session, &of, None)?;
+    let machine = super::run::machine(session, &of, None, None)?;
     let inputs = inputs(it, how.seed)?;
     if how.numbers {
         session.progress("executing");

@@ -17,9 +17,10 @@ use kbc_backend_sim::tensor::Tensor;
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::machine;
+use kbc_ir::memory::{self, Placements};
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::topology::perturb::Perturb;
-use kbc_ir::topology::{Topology, Written};
+use kbc_ir::topology::{Described, Shape, Topology};
 use kbc_ir::types::TensorType;
 
 /// Calls of an adversarial run: what a reuse race over alternating slots needs to show, and one more.
@@ -108,7 +109,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
         }
     }
     let described = build::perturb(session, args.perturb.as_ref())?;
-    let machine = machine(session, &args.source.of, module.machine.as_ref())?;
+    let machine = machine(session, &args.source.of, module.machine.as_ref(), module.schedule())?;
     report.machine = machine.as_ref().map(|m| m.0.to_string());
     match machine {
         Some((topology, own)) if !args.no_time => {
@@ -164,7 +165,12 @@ pub(super) fn machine(
     session: &mut Session,
     asked: &Selection,
     own: Option<&String>,
+    schedule: Option<&Schedule>,
 ) -> Outcome<Option<(Topology, Option<Perturb>)>> {
+    let fits = |topology: &Topology, placements: &Placements| match schedule {
+        Some(schedule) => memory::lay_out(schedule, topology, placements).map(|_| ()),
+        None => Ok(()),
+    };
     let set = build::settings(session, &asked.set)?;
     let Some(text) = asked.topology.as_ref().or(own) else {
         refuse(&[("--set", !asked.set.is_empty())], "a schedule without a machine")?;
@@ -172,33 +178,40 @@ pub(super) fn machine(
     };
     let (text, file) = match build::argument(session, "<machine>", text)? {
         Argument::Text(text, at) => {
-            let Written { shape, settings, links } = Topology::parse_shape(&text, at)?;
-            let mut topology = Topology::build(shape, set.0.over(&settings), Span::new(at, 0, text.len()))?;
-            topology.set_links(&links)?;
-            topology.set_links(&set.1)?;
+            let mut own = Described::from(Topology::parse_shape(&text, at)?);
+            own.settings = set.0.over(&own.settings);
+            own.links.extend(set.1);
+            // It has a shape.
+            let topology = own.over(Described::default(), Shape::Ring(1), Span::new(at, 0, text.len()))?;
+            fits(&topology, &Placements::default())?;
             return Ok(Some((topology, None)));
         }
         Argument::File(text, file) => (text, file),
     };
     let file = machine::read(&text, file)?;
+    session.tell(&file.warnings);
     let base = match own {
         Some(own) => {
             let at = session.add_text("<machine>", own);
-            Some((Topology::parse_shape(own, at)?, at))
+            Described::from(Topology::parse_shape(own, at)?)
         }
-        None => None,
+        None => Described::default(),
     };
-    let own_shape = base.as_ref().map(|(w, _)| w.shape.clone());
-    let Some(shape) = file.shape.as_ref().map(|s| s.node.clone()).or(own_shape) else {
+    let shape = file.shape.map(|s| s.node);
+    if shape.is_none() && base.shape.is_none() {
         return Err(Diagnostic::error("E463", "neither the machine file nor the schedule has a `shape`")
             .help("add `shape: ring(8)` to the file")
             .into());
+    }
+    let own = Described { shape, settings: file.settings, links: file.links };
+    let own = Described {
+        settings: set.0.over(&own.settings),
+        links: own.links.into_iter().chain(set.1.iter().cloned()).collect(),
+        ..own
     };
-    let (settings, links) = base.map_or_else(Default::default, |(w, _)| (w.settings, w.links));
-    let mut topology = Topology::build(shape, set.0.over(&file.settings.over(&settings)), Span::NONE)?;
-    topology.set_links(&links)?;
-    topology.set_links(&file.links)?;
-    topology.set_links(&set.1)?;
+    // One of the two has a shape.
+    let topology = own.over(base, Shape::Ring(1), Span::NONE)?;
+    fits(&topology, &file.placements)?;
     Ok(Some((topology, file.perturb)))
 }
 

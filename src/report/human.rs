@@ -132,6 +132,9 @@ pub fn human(r: &Report) -> String {
             percent(r.percent),
             r.bottleneck.as_ref().map_or_else(String::new, |b| format!("; {b}"))
         ));
+        if !r.chosen.is_empty() {
+            line(format!("  chosen for this machine, not published: {}", r.chosen.join("; ")));
+        }
         if !r.unlimited.is_empty() {
             line(format!("  not limited on this machine: {}", r.unlimited.join(", ")));
         }

@@ -56,6 +56,8 @@ pub struct Report {
     pub percent: Option<f64>,
     /// What the bound comes from.
     pub bottleneck: Option<String>,
+    /// Settings of the machine that its file marks as chosen.
+    pub chosen: Vec<String>,
     /// Rates that are unlimited on this machine.
     pub unlimited: Vec<String>,
     /// What the time of the critical path went into.

@@ -114,8 +114,8 @@ pub struct TopologyDecl {
 /// Where a topology comes from.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TopologySource {
-    /// A machine file, relative to this one.
-    File(Spanned<String>),
+    /// A machine file, relative to this one, with settings that win over its own.
+    File(Spanned<String>, Vec<Setting>),
     /// A generator with settings.
     Shape(Shape, Vec<Setting>),
 }

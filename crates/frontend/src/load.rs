@@ -217,11 +217,14 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
         found.extend(messages);
         let mut uses = vec![];
         for item in &tree.items {
-            if let Item::Topology(TopologyDecl { source: TopologySource::File(path), .. }) = item {
+            if let Item::Topology(TopologyDecl { source: TopologySource::File(path, _), .. }) = item {
                 let file =
                     sources.open(id, &path.node).map_err(|d| d.primary(path.span, "named here").into());
                 match file.and_then(|(file, text)| machine::read(&text, file)) {
-                    Ok(m) => loaded.machines.push((path.span, m)),
+                    Ok(m) => {
+                        found.extend(m.warnings.clone());
+                        loaded.machines.push((path.span, m));
+                    }
                     Err(d) => found.extend(d),
                 }
             }

@@ -101,7 +101,8 @@ fn a_section_stands_alone_too() {
         ("[]", "E462"),
         ("{links: [{count: 1, slow: 2}], fence: 2 ns}", "E461"),
         ("perturb: {links: [{count: 1, slow: 2}]}\nfenc: 2 ns", "E461"),
-        ("system: {}", "E464"),
+        ("system: {}", "E463"),
+        ("algorithms: {}", "E464"),
         ("", "E460"),
     ] {
         let d = read_perturb(text, FileId(0)).expect_err(text);

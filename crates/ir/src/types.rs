@@ -116,9 +116,12 @@ pub enum MemKind {
 }
 
 impl MemKind {
+    /// All, the largest memory first.
+    pub const ALL: [MemKind; 4] = [MemKind::Hbm, MemKind::Sram, MemKind::Tcm, MemKind::Ub];
+
     /// The kind of that name.
     pub fn parse(s: &str) -> Option<MemKind> {
-        [MemKind::Hbm, MemKind::Sram, MemKind::Tcm, MemKind::Ub].into_iter().find(|r| r.name() == s)
+        MemKind::ALL.into_iter().find(|r| r.name() == s)
     }
 
     /// Its name.

@@ -2,7 +2,8 @@
 //! (TOPO-2 to TOPO-5): which way messages go, where memory is, what is a rank.
 
 use kbc_diag::FileId;
-use kbc_ir::topology::{DeviceId, Direction, LinkId, MemoryKind, Topology};
+use kbc_ir::topology::{DeviceId, Direction, LinkId, Topology};
+use kbc_ir::types::MemKind;
 
 fn machine(text: &str) -> Topology {
     Topology::parse(text, FileId(0)).unwrap_or_else(|d| panic!("{text}: {d:?}"))
@@ -32,7 +33,7 @@ fn drawn(seed: u64) -> Topology {
     }
     for a in 0..nodes {
         for b in 0..nodes {
-            if a != b && (a * 7 + b * 3 + seed) % 5 == 0 {
+            if a != b && (a * 7 + b * 3 + seed).is_multiple_of(5) {
                 links.push(format!("link {}->{}: {}", name(a), name(b), rate()));
             }
         }
@@ -49,11 +50,11 @@ fn best(t: &Topology) -> Vec<Vec<(f64, u32)>> {
     loop {
         let mut changed = false;
         for l in t.links() {
-            for to in 0..n {
-                let rest = far[l.to.0 as usize][to];
+            let rest = far[l.to.0 as usize].clone();
+            for (known, rest) in far[l.from.0 as usize].iter_mut().zip(rest) {
                 let way = (rest.0 + l.rate.latency_ns, rest.1 + 1);
-                if way < far[l.from.0 as usize][to] {
-                    far[l.from.0 as usize][to] = way;
+                if way < *known {
+                    *known = way;
                     changed = true;
                 }
             }
@@ -74,7 +75,11 @@ fn routes_are_the_best_and_of_those_the_first() {
         for (from, to) in (0..n).flat_map(|a| (0..n).map(move |b| (DeviceId(a), DeviceId(b)))) {
             let route: Vec<LinkId> = t.route_between(from, to).expect("connected").collect();
             let cost = t.route_cost(from, to, None);
-            assert_eq!((cost.latency_ns, cost.hops), far[from.0 as usize][to.0 as usize], "{t}: {from:?} {to:?}");
+            assert_eq!(
+                (cost.latency_ns, cost.hops),
+                far[from.0 as usize][to.0 as usize],
+                "{t}: {from:?} {to:?}"
+            );
             let mut at = from;
             for id in &route {
                 // The first link of those on a best way.
@@ -101,7 +106,9 @@ fn a_list_reads_back_as_it_is_printed() {
         assert_eq!((&again, again.to_string()), (&t, text));
         assert!(t.links().all(|l| t.links_from(l.from).contains(&l) && t.links_into(l.to).contains(&l)));
     }
-    let t = machine("graph(2, 1) { link (0)<->#0: 10 GB/s, 5 ns; link (1)<->#0: unlimited, 2.5 ns; link (0)->#0: 1 GB/s, 5 ns }");
+    let t = machine(
+        "graph(2, 1) { link (0)<->#0: 10 GB/s, 5 ns; link (1)<->#0: unlimited, 2.5 ns; link (0)->#0: 1 GB/s, 5 ns }",
+    );
     assert_eq!(
         t.to_string(),
         "graph(2, 1) { link (0)->#0: 1 GB/s, 5 ns; link #0->(0): 10 GB/s, 5 ns; link (1)->#0: unlimited, 2.5 ns; \
@@ -161,12 +168,16 @@ fn names(t: &Topology, from: &[u32], to: &[u32]) -> Vec<String> {
 #[test]
 fn a_package_has_structural_places() {
     let t = machine(SIX);
-    assert_eq!(t.axes().collect::<Vec<_>>(), [("sip_y", 2), ("sip_x", 3), ("cube_y", 4), ("cube_x", 4), ("pe", 8)]);
+    assert_eq!(
+        t.axes().collect::<Vec<_>>(),
+        [("sip_y", 2), ("sip_x", 3), ("cube_y", 4), ("cube_x", 4), ("pe", 8)]
+    );
     assert_eq!((t.device_count(), t.device(&[1, 2, 3, 3, 7])), (768, Some(DeviceId(767))));
-    // Routers, slices, SRAM, ports (24 edges of a mesh of cubes, both ends), and an IO node a SIP.
-    assert_eq!(t.node_count(), 768 * 2 + 96 * 2 + 6 * 48 + 6);
+    // Routers, slices, SRAM, ports (24 edges of a mesh of cubes, both ends), and two IO nodes a SIP.
+    assert_eq!(t.node_count(), 768 * 2 + 96 * 2 + 6 * 48 + 12);
     assert_eq!(machine(&t.to_string()), t);
-    let names: std::collections::BTreeSet<String> = (0..t.node_count() as u32).map(|n| t.name(DeviceId(n))).collect();
+    let names: std::collections::BTreeSet<String> =
+        (0..t.node_count() as u32).map(|n| t.name(DeviceId(n))).collect();
     assert_eq!(names.len(), t.node_count());
     let links: std::collections::BTreeSet<String> = t.links().map(|l| t.link_name(l.id)).collect();
     assert_eq!(links.len() as u64, t.link_count());
@@ -216,9 +227,9 @@ fn messages_of_a_package_go_along_x_first() {
         names(&t, &[0, 0, 2, 2, 0], &[1, 0, 2, 2, 0]),
         [
             "(0,0,2,2,0)->router(0,0,2,2)",
-            "router(0,0,2,2)->io(0,0)",
-            "io(0,0)->io(1,0)",
-            "io(1,0)->router(1,0,2,2)",
+            "router(0,0,2,2)->io_out(0,0)",
+            "io_out(0,0)->io_in(1,0)",
+            "io_in(1,0)->router(1,0,2,2)",
             "router(1,0,2,2)->(1,0,2,2,0)",
         ]
     );
@@ -238,8 +249,11 @@ fn nothing_within_a_sip_leaves_it() {
     // A way between SIPs goes through the cubes of none.
     for to in (128..768).step_by(77) {
         let route: Vec<String> = t.route(DeviceId(5), DeviceId(to), None).map(|l| t.link_name(l)).collect();
-        assert!(route[1].contains("->io(0,0)") && route[route.len() - 2].starts_with("io("), "{route:?}");
-        assert!(route[2..route.len() - 2].iter().all(|l| l.starts_with("io(")), "{route:?}");
+        assert!(
+            route[1].contains("->io_out(0,0)") && route[route.len() - 2].starts_with("io_in("),
+            "{route:?}"
+        );
+        assert!(route[2..route.len() - 2].iter().all(|l| l.starts_with("io_")), "{route:?}");
     }
 }
 
@@ -248,25 +262,25 @@ fn memory_is_behind_the_router() {
     let t = machine(SIX);
     let device = t.device(&[1, 2, 3, 0, 6]).expect("a device");
     let port = |kind| t.memory_port(device, kind);
-    assert_eq!(port(MemoryKind::Tcm), device);
-    assert_eq!(t.name(port(MemoryKind::Hbm)), "hbm(1,2,3,0,6)");
-    assert_eq!(t.name(port(MemoryKind::Sram)), "sram(1,2,3,0)");
+    assert_eq!(port(MemKind::Tcm), device);
+    assert_eq!(t.name(port(MemKind::Hbm)), "hbm(1,2,3,0,6)");
+    assert_eq!(t.name(port(MemKind::Sram)), "sram(1,2,3,0)");
     let way = |from, to| -> Vec<String> {
         t.route_between(from, to).expect("nodes").map(|l| t.link_name(l)).collect()
     };
     assert_eq!(
-        way(port(MemoryKind::Hbm), device),
+        way(port(MemKind::Hbm), device),
         ["hbm(1,2,3,0,6)->router(1,2,3,0)", "router(1,2,3,0)->(1,2,3,0,6)"]
     );
-    assert_eq!(t.route_cost(device, port(MemoryKind::Hbm), None).bandwidth, 256e9);
-    assert_eq!(t.route_cost(device, port(MemoryKind::Sram), None).bandwidth, 128e9);
+    assert_eq!(t.route_cost(device, port(MemKind::Hbm), None).bandwidth, 256e9);
+    assert_eq!(t.route_cost(device, port(MemKind::Sram), None).bandwidth, 128e9);
     // A neighbour's slice.
     let other = t.device(&[1, 2, 3, 1, 0]).expect("a device");
-    assert_eq!(way(device, t.memory_port(other, MemoryKind::Hbm)).len(), 5);
+    assert_eq!(way(device, t.memory_port(other, MemKind::Hbm)).len(), 5);
     assert!(t.route_between(device, DeviceId(99_999)).is_none());
     // Machines without such ports have their memory at the device.
     let ring = machine("ring(4)");
-    assert_eq!(ring.memory_port(DeviceId(2), MemoryKind::Hbm), DeviceId(2));
+    assert_eq!(ring.memory_port(DeviceId(2), MemKind::Hbm), DeviceId(2));
     assert_eq!(ring.route_between(DeviceId(0), DeviceId(2)).map(|r| r.len()), Some(2));
     assert!(machine("switch(4)").route_between(DeviceId(0), DeviceId(4)).is_none());
 }
@@ -278,38 +292,57 @@ fn ranks_are_pes_cubes_or_sips() {
         ("cube", vec!["sip_y", "sip_x", "cube_y", "cube_x"], 96),
         ("sip", vec!["sip_y", "sip_x"], 6),
     ] {
-        let t = machine(&format!("package(torus(2, 3), mesh(4, 4), 8) {{ ranks: {ranks}; port_node: 8 ns }}"));
+        let t =
+            machine(&format!("package(torus(2, 3), mesh(4, 4), 8) {{ ranks: {ranks}; port_node: 8 ns }}"));
         assert_eq!((t.axes().map(|a| a.0).collect::<Vec<_>>(), t.device_count()), (axes, devices));
         assert!(t.connected(kbc_diag::Span::NONE).is_ok());
         let at = t.coordinates(DeviceId(devices as u32 - 1));
         let places: Vec<String> = at.iter().map(u32::to_string).collect();
-        assert_eq!(t.name(t.memory_port(DeviceId(devices as u32 - 1), MemoryKind::Hbm)), format!("hbm({})", places.join(",")));
+        assert_eq!(
+            t.name(t.memory_port(DeviceId(devices as u32 - 1), MemKind::Hbm)),
+            format!("hbm({})", places.join(","))
+        );
     }
     // SIPs on one axis.
     let t = machine("package(ring(6), mesh(1, 1), 1) { io_node: 10 ns }");
     assert_eq!(t.axes().collect::<Vec<_>>(), [("sip", 6), ("cube_y", 1), ("cube_x", 1), ("pe", 1)]);
     // Of two equally long ways around the positive one.
-    assert!(names(&t, &[3, 0, 0, 0], &[0, 0, 0, 0]).contains(&"io(3)->io(4)".to_owned()));
-    assert!(names(&t, &[0, 0, 0, 0], &[5, 0, 0, 0]).contains(&"io(0)->io(5)".to_owned()));
+    assert!(names(&t, &[3, 0, 0, 0], &[0, 0, 0, 0]).contains(&"io_out(3)->io_in(4)".to_owned()));
+    assert!(names(&t, &[0, 0, 0, 0], &[5, 0, 0, 0]).contains(&"io_out(0)->io_in(5)".to_owned()));
     let mesh = machine("package(mesh(6), mesh(1, 1), 1) { io_node: 10 ns }");
-    assert_eq!(names(&mesh, &[0, 0, 0, 0], &[5, 0, 0, 0]).len(), 9);
+    assert_eq!(names(&mesh, &[0, 0, 0, 0], &[5, 0, 0, 0]).len(), 13);
     // Three by two and two by three differ.
     let [a, b] = ["2, 3", "3, 2"].map(|s| machine(&format!("package(torus({s}), mesh(1, 1), 1)")));
     assert!(a != b && a.device_count() == b.device_count() && a.sizes().ne(b.sizes()));
 }
 
+/// What leaves a SIP is what a large all-reduce has to wait for: six parts, of which each has three wires.
+#[test]
+fn the_wires_of_sips_bound_an_all_reduce() {
+    use kbc_ir::bounds::{CollKind, Problem, bound};
+    for ranks in ["cube", "pe"] {
+        let t = machine(&SIX.replace("{ pe_wire", &format!("{{ ranks: {ranks}; pe_wire")));
+        let problem = Problem::new(CollKind::AllReduce, 1 << 20, t.devices());
+        let b = bound(&t, &problem).expect("a bound");
+        let ns = 2.0 * 5.0 * f64::from(1u32 << 20) / (6.0 * 3.0 * 64e9) * 1e9;
+        assert!((b.bandwidth_ns - ns).abs() < 1e-6 * ns, "{ranks}: {} {ns}", b.bandwidth_ns);
+        assert_eq!(b.partition.len(), 6);
+    }
+}
+
 /// TOPO-4: the way that a peer is written picks one of two wires, as on a torus.
 #[test]
 fn a_wrap_of_two_sips_has_one_wire_or_two() {
-    let with = |wrap2| machine(&format!("package(torus(2, 3), mesh(1, 1), 1) {{ ranks: sip; wrap2: {wrap2} }}"));
+    let with =
+        |wrap2| machine(&format!("package(torus(2, 3), mesh(1, 1), 1) {{ ranks: sip; wrap2: {wrap2} }}"));
     let (one, two) = (with(1), with(2));
     assert_eq!(two.link_count() - one.link_count(), 6);
     assert!(!one.has_ways() && two.has_ways());
     let (a, b) = (two.device(&[0, 1]).expect("a SIP"), two.device(&[1, 1]).expect("a SIP"));
     let way = |t: &Topology, hint| -> Vec<String> { t.route(a, b, hint).map(|l| t.link_name(l)).collect() };
-    assert_eq!(way(&two, Some(Direction::Plus))[2], "io(0,1)->io(1,1) #1");
-    assert_eq!(way(&two, Some(Direction::Minus))[2], "io(0,1)->io(1,1) #2");
+    assert_eq!(way(&two, Some(Direction::Plus))[2], "io_out(0,1)->io_in(1,1) #1");
+    assert_eq!(way(&two, Some(Direction::Minus))[2], "io_out(0,1)->io_in(1,1) #2");
     assert_eq!(way(&two, None), way(&two, Some(Direction::Plus)));
     assert_eq!(way(&one, Some(Direction::Minus)), way(&one, None));
-    assert_eq!(way(&one, None)[2], "io(0,1)->io(1,1)");
+    assert_eq!(way(&one, None)[2], "io_out(0,1)->io_in(1,1)");
 }

@@ -12,12 +12,14 @@
 //! counts. Left out are credits and signals that travel alone, which depend on the lowering, and the copies into and out
 //! of a collective, which are the same for all algorithms.
 //!
+//! On a machine whose links are a list that is done up to 256 ranks, as less follows from its smaller relatives.
+//!
 //! **Above** that, the same is done on three smaller machines of the same shape (each side halved, staying a power
 //! of two where it was one), once with the bytes and once with none, and both parts are continued to the real size:
 //! the differences of a latency or byte term between halvings form a geometric sequence for every term of the form
 //! `a + b p^e` and `a + b log p`, which covers the library (LANGUAGE 5).
 
-use kbc_ir::topology::{DeviceId, Direction, Forward, LinkId, Shape, Topology};
+use kbc_ir::topology::{DeviceId, Direction, Forward, LinkId, Shape, Topology, device_count};
 use kbc_ir::types::{CutRule, Mesh};
 use kbc_rounds::rounds::{Buffer, coordinates, linear};
 use kbc_rounds::{Call, Library, Limits, Rounds, Transfer, expand, group};
@@ -26,6 +28,9 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 /// Groups up to this size are priced by their own rounds.
 pub const EXACT_RANKS: u64 = 64;
+
+/// And on machines whose links are a list.
+const LISTED_RANKS: u64 = 256;
 
 /// Messages played at most; beyond it only the first groups of the axis are.
 const MAX_MESSAGES: usize = 400_000;
@@ -89,13 +94,19 @@ pub fn complete_machine(ranks: u64) -> Result<Topology, kbc_diag::Diagnostic> {
     Topology::build(Shape::Full(n), Default::default(), kbc_diag::Span::NONE)
 }
 
+/// Ranks up to which a collective is played on a machine as it is: more of one whose links are a list, as its smaller
+/// relatives say less of it.
+fn exact_ranks(topology: &Topology) -> u64 {
+    if topology.is_listed() { LISTED_RANKS } else { EXACT_RANKS }
+}
+
 /// The price of a collective with that algorithm.
 ///
 /// # Errors
 /// Why it cannot be expanded, in words.
 pub fn price(job: &Job<'_>, call: &Call) -> Result<Price, String> {
     let p: i64 = call.sizes.iter().product();
-    if p as u64 <= EXACT_RANKS {
+    if p as u64 <= exact_ranks(job.topology) {
         let rounds = rounds_of(job.library, call)?;
         let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count().max(1);
         let played = (MAX_MESSAGES / messages).clamp(1, job.groups.len().max(1));
@@ -358,26 +369,34 @@ impl<'a> Engine<'a> {
 /// The price above [`EXACT_RANKS`], continued from smaller machines.
 fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
     let dims: Vec<u64> = call.sizes.iter().map(|&s| s as u64).collect();
-    if job.topology.is_listed() {
+    let everybody = job.topology.device_count() as u64 == p;
+    let some = job.topology.settings().package.first().is_some();
+    if job.topology.is_listed() && (!everybody || some || !job.topology.is_package()) {
         return Err(format!(
-            "no estimate for {p} ranks: a machine whose links are a list has no smaller ones to continue from"
+            "no estimate for {p} ranks: this part of a machine whose links are a list has no smaller ones to continue from"
         ));
     }
     // The machine under one group: that of the call's sides where it has several, otherwise the machine itself.
     let whole = match (&dims[..], job.topology.device_count() as u64 == p) {
         ([_], true) => job.topology.shape().clone(),
+        _ if job.topology.is_listed() => job.topology.shape().clone(),
         _ => under(job.topology.shape(), &dims),
     };
     let mut ladder: Vec<Smaller> = vec![];
     let mut halvings = 0;
     while ladder.len() < 3 && halvings < 64 {
         let small = shrunk(&whole, halvings);
-        let ranks = small.devices().unwrap_or(u64::MAX);
+        let ranks = device_count(&small, job.topology.settings()).unwrap_or(u64::MAX);
         if ranks <= EXACT_RANKS && ladder.last().is_none_or(|l| l.shape != small) {
             let sizes = match dims[..] {
                 [_] => vec![ranks as i64],
                 _ => dims.iter().map(|&d| halved(d, halvings) as i64).collect(),
             };
+            if sizes.iter().product::<i64>() != ranks as i64 {
+                return Err(format!(
+                    "no estimate for {p} ranks: sides of the call are no sides of the machine"
+                ));
+            }
             ladder.push(Smaller { shape: small, ranks, sizes });
         }
         halvings += 1;
@@ -426,7 +445,12 @@ fn shrunk(shape: &Shape, halvings: u32) -> Shape {
         Shape::Hypercube(k) => Shape::Hypercube(k.saturating_sub(halvings).max(1)),
         Shape::Tree(arity, depth) => Shape::Tree(*arity, depth.saturating_sub(halvings).max(1)),
         Shape::Hierarchy(levels) => Shape::Hierarchy(levels.iter().map(|l| shrunk(l, halvings)).collect()),
-        Shape::Graph { .. } | Shape::Package { .. } => shape.clone(),
+        Shape::Graph { .. } => shape.clone(),
+        Shape::Package { sips, cubes: [h, w], pes } => Shape::Package {
+            sips: Box::new(shrunk(sips, halvings)),
+            cubes: [side(h), side(w)],
+            pes: side(pes),
+        },
     }
 }
 

@@ -13,10 +13,11 @@ use crate::load::Loaded;
 use crate::machine::MachineFile;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span, Spanned};
 use kbc_ir::Name;
+use kbc_ir::memory::Placements;
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{
-    Dimension, OwnLink, Part, Quantity, SHAPE_NAMES, SettingValue, Settings, Shape, Topology, Written,
-    device_count,
+    Described, Dimension, OwnLink, Part, Quantity, SHAPE_NAMES, SettingValue, Settings, Shape, Topology,
+    Written, device_count,
 };
 use kbc_ir::types::{Axis, Mesh};
 use kbc_rounds::ast::{Expr, ExprKind};
@@ -32,6 +33,8 @@ const DEFAULT_AXIS: &str = "tp";
 pub(super) struct Machine<'a> {
     pub topology: Topology,
     pub perturb: Option<Perturb>,
+    pub placements: Placements,
+    pub chosen: Settings,
     mesh: Option<&'a MeshDecl>,
     /// Where the shape is written.
     at: Span,
@@ -55,7 +58,12 @@ pub(super) fn topology<'a>(
     let replaced = match (&options.topology, &options.machine) {
         (Some((text, file)), _) => {
             let Written { shape, settings, links } = Topology::parse_shape(text, *file)?;
-            Parts { shape: Some((shape, Span::new(*file, 0, text.len()))), settings, links, perturb: None }
+            Parts {
+                shape: Some((shape, Span::new(*file, 0, text.len()))),
+                settings,
+                links,
+                ..Parts::default()
+            }
         }
         (None, Some(file)) => Parts::of(file),
         (None, None) => Parts::default(),
@@ -71,7 +79,7 @@ pub(super) fn topology<'a>(
             };
             Parts { shape, settings: settings(list)?, ..Parts::default() }
         }
-        Some((d, TopologySource::File(path))) => {
+        Some((d, TopologySource::File(path, list))) => {
             // A file that could not be read is an error of loading.
             let Some(file) = loaded.machine(path.span) else { return Err(Diagnostics::new()) };
             if replaced.shape.is_none() && file.shape.is_none() {
@@ -81,27 +89,22 @@ pub(super) fn topology<'a>(
                     .help("add `shape: ring(8)` to the file, or give a shape by --topology")
                     .into());
             }
-            Parts::of(file)
+            let parts = Parts::of(file);
+            Parts { settings: settings(list)?.over(&parts.settings), ..parts }
         }
         None => Parts::default(),
     };
     let at = decl.map_or(Span::NONE, |d| d.name.span);
-    // What is kept of a machine whose shape another one replaces: settings that mean something there. Links of a list are
-    // the shape itself.
-    let (kept, links) = match &replaced.shape {
-        Some((new, _)) => {
-            let listed = new.has_own_links() || written.shape.as_ref().is_some_and(|s| s.0.has_own_links());
-            (written.settings.fitting(new), if listed { vec![] } else { written.links })
-        }
-        None => (written.settings, written.links),
-    };
-    let (shape, at) = replaced.shape.or(written.shape).unwrap_or((Shape::Ring(DEFAULT_RANKS), at));
-    let mut topology = Topology::build(shape, options.set.0.over(&replaced.settings.over(&kept)), at)?;
-    topology.set_links(&links)?;
-    topology.set_links(&replaced.links)?;
-    topology.set_links(&options.set.1)?;
-    topology.connected(at)?;
-    Ok(Machine { topology, perturb: replaced.perturb.or(written.perturb), mesh, at })
+    let at = replaced.shape.as_ref().or(written.shape.as_ref()).map_or(at, |s| s.1);
+    let perturb = replaced.perturb.clone().or(written.perturb.clone());
+    let said = if replaced.placements.is_empty() { &written.placements } else { &replaced.placements };
+    let placements = said.clone();
+    let chosen = replaced.chosen.over(&written.chosen);
+    let mut replaced = replaced.described();
+    replaced.settings = options.set.0.over(&replaced.settings);
+    replaced.links.extend(options.set.1.iter().cloned());
+    let topology = replaced.over(written.described(), Shape::Ring(DEFAULT_RANKS), at)?;
+    Ok(Machine { topology, perturb, placements, chosen, mesh, at })
 }
 
 /// What a topology or its replacement says; the shape with its place.
@@ -111,15 +114,23 @@ struct Parts {
     settings: Settings,
     links: Vec<OwnLink>,
     perturb: Option<Perturb>,
+    placements: Placements,
+    chosen: Settings,
 }
 
 impl Parts {
+    fn described(self) -> Described {
+        Described { shape: self.shape.map(|s| s.0), settings: self.settings, links: self.links }
+    }
+
     fn of(file: &MachineFile) -> Parts {
         Parts {
             shape: file.shape.as_ref().map(|s| (s.node.clone(), s.span)),
             settings: file.settings,
             links: file.links.clone(),
             perturb: file.perturb.clone(),
+            placements: file.placements.clone(),
+            chosen: file.chosen,
         }
     }
 }

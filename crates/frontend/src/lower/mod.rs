@@ -27,6 +27,7 @@ use crate::ast::{Item, ProgramDecl};
 use crate::load::Loaded;
 use crate::machine::MachineFile;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity};
+use kbc_ir::memory::Placements;
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{OwnLink, Settings, Topology};
 use kbc_ir::types::Mesh;
@@ -62,6 +63,10 @@ pub struct Lowered {
     pub topology: Topology,
     /// What perturbs it, if its file says so.
     pub perturb: Option<Perturb>,
+    /// How the cubes and PEs of a device share its tensors, if its file says so.
+    pub placements: Placements,
+    /// Settings of it that its file marks as chosen, each as `name: value`.
+    pub chosen: Vec<String>,
     /// The values of all parameters the program can see, in the order of lookup.
     pub params: Vec<(String, Number)>,
     /// Warnings and notes.
@@ -115,7 +120,9 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
         body: Body::Graph(graph),
         props: Props::NONE,
     };
-    Ok(Lowered { module, topology: machine.topology, perturb: machine.perturb, params, warnings })
+    let machine::Machine { topology, perturb, placements, chosen, .. } = machine;
+    let chosen = chosen.holding(topology.settings());
+    Ok(Lowered { module, topology, perturb, placements, chosen, params, warnings })
 }
 
 /// What can be said about user files without compiling a program: parameters and kernels.

@@ -1,15 +1,19 @@
-//! Machine files: shape, rates and rules of a machine, and what perturbs it, as YAML (docs/machine.md); and networks of
-//! an analytical simulator, [`network`].
+//! Machine files: shape, rates and rules of a machine, and what perturbs it, as YAML (docs/machine.md); networks of an
+//! analytical simulator, [`network`]; and the two files of a simulator of packages, [`kernbench`] and [`ccl`].
 //!
 //! Owns the keys and their messages. What a setting, a link or a distribution is belongs to [`kbc_ir::topology`], whose
 //! readers take the values; opening files is the driver's.
 
+pub mod ccl;
+mod kernbench;
 mod network;
 mod perturb;
+mod placement;
 mod yaml;
 
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Spanned};
+use kbc_ir::memory::Placements;
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{Fragment, MAX_NODES, OwnLink, SettingValue, Settings, Shape, link_rate};
 use yaml::{Document, Key, Kind, Node};
@@ -27,6 +31,12 @@ pub struct MachineFile {
     pub links: Vec<OwnLink>,
     /// What perturbs it.
     pub perturb: Option<Perturb>,
+    /// How cubes and PEs of a device share its tensors.
+    pub placements: Placements,
+    /// Settings that the file marks as chosen: nobody has published their values.
+    pub chosen: Settings,
+    /// What is odd about it.
+    pub warnings: Diagnostics,
 }
 
 /// Reads a machine file.
@@ -37,16 +47,27 @@ pub struct MachineFile {
 pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
     let reader = Reader(Document::read(text, file)?);
     let mut found = Diagnostics::new();
-    let mut out =
-        MachineFile { file, shape: None, settings: Settings::default(), links: vec![], perturb: None };
+    let mut out = MachineFile {
+        file,
+        shape: None,
+        settings: Settings::default(),
+        links: vec![],
+        perturb: None,
+        placements: Placements::default(),
+        chosen: Settings::default(),
+        warnings: Diagnostics::new(),
+    };
     let Some(keys) = reader.map(&reader.0.root, "a machine file", &mut found) else { return Err(found) };
     if network::is_one(keys) {
         return network::read(&reader, keys);
     }
     foreign(&reader, keys)?;
+    let packages = kernbench::is_one(keys);
+    let mut theirs = vec![];
     let mut graph: [Option<u32>; 2] = [None; 2];
     let names: Vec<&str> = KEYS.into_iter().chain(Settings::names()).collect();
-    for (key, value) in keys {
+    for entry in keys {
+        let (key, value) = entry;
         let done = match key.name.as_str() {
             "shape" => reader.fragment(value).and_then(|f| {
                 out.shape = Some(Spanned::new(f.shape()?, reader.0.span(value.number)));
@@ -69,11 +90,40 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
             name if Settings::names().contains(&name) => reader.values(value).and_then(|v| {
                 out.settings.set(&Spanned::new(key.name.clone(), reader.0.span(key.number)), &v)
             }),
+            "placement" => {
+                match placement::section(&reader, value) {
+                    Ok(p) => out.placements = p,
+                    Err(d) => found.extend(d),
+                }
+                Ok(())
+            }
+            "chosen" => {
+                reader.chosen(value, &mut out, &mut found);
+                Ok(())
+            }
+            _ if packages => {
+                theirs.push(entry);
+                Ok(())
+            }
             _ => Err(reader.unknown(key, &names)),
         };
         if let Err(d) = done {
             found.push(d);
         }
+    }
+    if packages {
+        if let Some((key, _)) =
+            keys.iter().find(|(k, _)| ["shape", "devices", "relays"].contains(&k.name.as_str()))
+        {
+            let title = format!("`{}` in a file that describes packages", key.name);
+            found.push(
+                Diagnostic::error("E461", title)
+                    .primary(reader.0.span(key.number), "not here")
+                    .help("`system`, `sip` and `cube` say which shape it is"),
+            );
+            return Err(found.finish());
+        }
+        kernbench::read(&reader, &theirs, &mut out, &mut found);
     }
     // `devices: 6` is `shape: graph(6, 0)`.
     let key = |name: &str| keys.iter().find(|(k, _)| k.name == name).map(|(k, _)| reader.0.span(k.number));
@@ -109,7 +159,7 @@ pub fn read_perturb(text: &str, file: FileId) -> Result<Perturb, Diagnostics> {
     let reader = Reader(Document::read(text, file)?);
     if let Kind::Map(keys) = &reader.0.root.kind {
         foreign(&reader, keys)?;
-        if keys.iter().any(|(k, _)| k.name == "perturb") {
+        if keys.iter().any(|(k, _)| k.name == "perturb") || kernbench::is_one(keys) {
             // The whole file is read, so that a mistake elsewhere in it is not passed over.
             let whole = read(text, file)?.perturb;
             return whole.ok_or_else(|| reader.missing(&reader.0.root, "perturb", "the file").into());
@@ -119,22 +169,19 @@ pub fn read_perturb(text: &str, file: FileId) -> Result<Perturb, Diagnostics> {
 }
 
 /// Keys that are no settings.
-const KEYS: [&str; 5] = ["shape", "devices", "relays", "links", "perturb"];
+const KEYS: [&str; 7] = ["shape", "devices", "relays", "links", "perturb", "placement", "chosen"];
 
-/// Keys that files of another machine model begin with.
-const FOREIGN: [&str; 6] = ["system", "sip", "cube", "sips", "defaults", "algorithms"];
+/// Keys that a file about collectives begins with.
+const FOREIGN: [&str; 2] = ["defaults", "algorithms"];
 
 /// E464
 fn foreign(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<(), Diagnostic> {
     let Some((key, _)) = keys.iter().find(|(k, _)| FOREIGN.contains(&k.name.as_str())) else { return Ok(()) };
-    let title = format!("`{}` belongs to a machine of packages, cubes and engines", key.name);
+    let title = format!("`{}` belongs to a file about collectives, and this is read as a machine", key.name);
     Err(Diagnostic::error("E464", title)
         .primary(reader.0.span(key.number), "this key")
-        .note(
-            "such a machine has routers, slots of queues and memory controllers, which the engine of links does \
-             not model",
-        )
-        .help("describe the links as a machine file: `shape`, `link`, `links`, `forward`"))
+        .note("such a file (`ccl.yaml`) says which collective runs, with how many ranks and which queues")
+        .help("give the machine here: `topology.yaml`, or a file with `shape` and rates"))
 }
 
 /// The document with what is common to all keys.
@@ -187,6 +234,21 @@ impl<'t> Reader<'t> {
         let base = self.0.verbatim(node.number, text);
         let base = base.unwrap_or_else(|| self.0.span(node.number).start as usize);
         Ok(Fragment { text, file: self.0.file, base })
+    }
+
+    /// Settings whose values nobody has published.
+    fn chosen(&self, node: &Node, out: &mut MachineFile, found: &mut Diagnostics) {
+        let Some(entries) = self.map(node, "`chosen`", found) else { return };
+        for (key, value) in entries {
+            let name = Spanned::new(key.name.clone(), self.0.span(key.number));
+            let set = self.values(value).and_then(|v| {
+                out.chosen.set(&name, &v)?;
+                out.settings.set(&name, &v)
+            });
+            if let Err(d) = set {
+                found.push(d);
+            }
+        }
     }
 
     /// A number of nodes: at least one device, or none or more relays.

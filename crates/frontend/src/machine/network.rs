@@ -8,7 +8,7 @@ use super::yaml::{Key, Kind, Node};
 use super::{MachineFile, Reader};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Spanned};
-use kbc_ir::topology::{AXIS_NAMES, MAX_DEVICES, Shape, Topology};
+use kbc_ir::topology::{AXIS_NAMES, MAX_DEVICES, Settings, Shape, Topology};
 
 const KEYS: [&str; 4] = ["topology", "npus_count", "bandwidth", "latency"];
 /// A generator of one size.
@@ -103,6 +103,9 @@ pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineF
         settings: written.settings,
         links: written.links,
         perturb: None,
+        placements: Default::default(),
+        chosen: Settings::default(),
+        warnings: Diagnostics::new(),
     })
 }
 

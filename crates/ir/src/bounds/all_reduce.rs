@@ -12,6 +12,8 @@
 //! [`super::strength`] up to [`MAX_NODES`], also for a group among relays;
 //! otherwise singletons and cuts, and the row says that it is not exact.
 
+use std::collections::BTreeMap;
+
 use super::cuts::{Best, Capacity, Cut};
 use super::demand::Demand;
 use super::flow::Net;
@@ -45,6 +47,7 @@ pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row 
         method = Method::Search;
     } else if !everybody {
         rows.push(among_relays(topo, demand, capacity));
+        rows.extend(by_places(topo, demand));
     }
     let mut best = Best::default();
     cuts::offer(topo, demand, capacity, &mut best);
@@ -133,7 +136,7 @@ fn strongest(topo: &Topology, demand: &Demand) -> Row {
     let arcs = net.arcs.iter().map(|&(a, b, c)| (place[a], place[b], c)).collect();
     let graph = strength::Graph { ranks: demand.ranks(), nodes: net.nodes, arcs };
     let (parts, sum) = strength::partition(&graph);
-    let ns = time(demand, parts.len(), sum as f64 * net.unit);
+    let ns = time(demand, parts.len(), net.rate(sum));
     Row { ns, split: split(demand, parts), method: Method::Search }
 }
 
@@ -147,12 +150,36 @@ fn among_relays(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     let total = if search::affordable(topo, p) {
         let net = Net::of(topo);
         let alone = search::out_of(&net, demand, (0..p).map(|r| std::iter::once(r).collect()));
-        alone.iter().sum::<i128>() as f64 * net.unit
+        net.rate(alone.iter().sum())
     } else {
         // A device's links carry at least what flows from it to other ranks.
         demand.problem.group.iter().map(|&d| capacity.out(d)).sum()
     };
     Row { ns: time(demand, p, total), split: Split::Singletons, method: Method::Found }
+}
+
+/// Ranks that agree in their first coordinates as parts, for every number of these: SIPs, cubes, .. of a package, in which
+/// links between parts are fewer and slower the larger the parts are.
+fn by_places(topo: &Topology, demand: &Demand) -> Vec<Row> {
+    let mut out = vec![];
+    if !topo.is_listed() {
+        return out;
+    }
+    let net = Net::of(topo);
+    for axes in 1..topo.axes().len() {
+        let mut parts: BTreeMap<Vec<u32>, Vec<usize>> = BTreeMap::new();
+        for (r, device) in demand.problem.group.iter().enumerate() {
+            parts.entry(topo.coordinates(*device)[..axes].to_vec()).or_default().push(r);
+        }
+        let parts: Vec<Vec<usize>> = parts.into_values().collect();
+        if !(2..demand.ranks()).contains(&parts.len()) || !search::affordable(topo, parts.len()) {
+            continue;
+        }
+        let leaving = search::out_of(&net, demand, parts.iter().map(|p| p.iter().copied().collect()));
+        let ns = time(demand, parts.len(), net.rate(leaving.iter().sum()));
+        out.push(Row { ns, split: Split::Parts(parts), method: Method::Found });
+    }
+    out
 }
 
 /// For tests of the proofs at the top: the search alone.

@@ -108,7 +108,9 @@ pub(super) struct Net {
     /// (from, to, capacity), parallel links added up.
     pub arcs: Vec<(usize, usize, i128)>,
     /// Bytes a second of one unit of capacity.
-    pub unit: f64,
+    unit: f64,
+    /// Capacity of an arc that nothing limits; more than that of any cut without one.
+    unlimited: i128,
 }
 
 impl Net {
@@ -124,23 +126,33 @@ impl Net {
                 None => rates.push((from, to, l.rate.bandwidth)),
             }
         }
-        // What nothing limits carries what all the others carry together.
-        let limited: f64 = rates.iter().map(|r| r.2).filter(|r| r.is_finite()).sum();
-        rates.iter_mut().filter(|r| r.2 == f64::INFINITY).for_each(|r| r.2 = limited.max(1.0));
-        let whole = rates.iter().all(|r| r.2.fract() == 0.0 && r.2 < 9e15);
+        let finite = || rates.iter().map(|r| r.2).filter(|r| r.is_finite());
+        let whole = finite().all(|r| r.fract() == 0.0 && r < 9e15);
+        let all = finite().count() == rates.len();
         let unit = if whole {
-            rates.iter().fold(0u64, |g, r| gcd(g, r.2 as u64)).max(1) as f64
+            finite().fold(0u64, |g, r| gcd(g, r as u64)).max(1) as f64
         } else {
-            rates.iter().fold(0f64, |m, r| m.max(r.2)) / 2f64.powi(50)
+            // Room for what nothing limits, below.
+            finite().fold(0f64, f64::max) / 2f64.powi(if all { 50 } else { 30 })
         };
-        let arcs = rates.into_iter().map(|(a, b, r)| (a, b, (r / unit).ceil() as i128)).collect();
-        Net { nodes: topo.node_count(), arcs, unit }
+        // What nothing limits: so much more than all others together that a cut through it is the best only where there is
+        // none without, and is known by its size.
+        let limited: i128 = finite().map(|r| (r / unit).ceil() as i128).sum();
+        let unlimited = (2 * topo.node_count() as i128).saturating_mul(limited).saturating_add(1);
+        let units = |r: f64| if r.is_finite() { (r / unit).ceil() as i128 } else { unlimited };
+        let arcs = rates.iter().map(|&(a, b, r)| (a, b, units(r))).collect();
+        Net { nodes: topo.node_count(), arcs, unit, unlimited }
+    }
+
+    /// A capacity in bytes a second; infinite where it goes through what nothing limits.
+    pub fn rate(&self, capacity: i128) -> f64 {
+        if capacity >= self.unlimited { f64::INFINITY } else { capacity as f64 * self.unit }
     }
 
     /// Every arc the other way round.
     pub fn reversed(&self) -> Net {
         let arcs = self.arcs.iter().map(|&(a, b, c)| (b, a, c)).collect();
-        Net { nodes: self.nodes, arcs, unit: self.unit }
+        Net { nodes: self.nodes, arcs, ..*self }
     }
 
     /// The network with `extra` further nodes and every capacity times `factor`.

@@ -247,7 +247,7 @@ pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> 
         }
         let net = flow::Net::of(topo);
         let values = search::out_of(&net, &demand, parts.iter().map(ranks));
-        values.iter().map(|&v| v as f64 * net.unit).collect()
+        values.iter().map(|&v| net.rate(v)).collect()
     };
     let n = problem.bytes as f64;
     let first = *out.first()?;

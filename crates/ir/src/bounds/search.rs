@@ -21,7 +21,9 @@ const ALL_CUTS: usize = 12;
 /// Whether that many flows over all links of a machine are affordable.
 pub(super) fn affordable(topo: &Topology, flows: usize) -> bool {
     let links = topo.link_count();
-    topo.node_count() <= MAX_NODES && links <= MAX_WORK && links * flows as u64 <= MAX_WORK
+    // Most nodes of a list are leaves or in the middle of a link.
+    let most = if topo.is_listed() { 4 * MAX_NODES } else { MAX_NODES };
+    topo.node_count() <= most && links <= MAX_WORK && links * flows as u64 <= MAX_WORK
 }
 
 /// Offers the best cut; returns whether it is the best of all.
@@ -87,7 +89,7 @@ fn blocks(net: &Net, demand: &Demand, sink: usize, reversed: bool, best: &mut Be
         capacity = net.out(&inside);
     }
     let bytes = weight as f64 * demand.unit;
-    best.offer(bytes, capacity as f64 * net.unit, || Inside::Ranks(ranks(demand, &inside, reversed)));
+    best.offer(bytes, net.rate(capacity), || Inside::Ranks(ranks(demand, &inside, reversed)));
 }
 
 /// n over the least maximum flow from the root to a rank. On a reversed network the flows go to the root.
@@ -98,9 +100,7 @@ fn vector(net: &Net, demand: &Demand, root: usize, reversed: bool, best: &mut Be
     for (_, device) in group.iter().enumerate().filter(|(r, _)| *r != root) {
         let mut flow = net.flow(0, 1);
         let value = flow.run(source, device.0 as usize);
-        best.offer(n, value as f64 * net.unit, || {
-            Inside::Ranks(ranks(demand, &flow.layer(source), reversed))
-        });
+        best.offer(n, net.rate(value), || Inside::Ranks(ranks(demand, &flow.layer(source), reversed)));
     }
 }
 
@@ -118,7 +118,7 @@ fn every(topo: &Topology, net: &Net, demand: &Demand, best: &mut Best) -> bool {
         let capacity: i128 = net.arcs.iter().filter(leaves).map(|a| a.2).sum();
         let members: FixedBitSet = (0..p).filter(|&r| has(r)).collect();
         let bytes = must_leave(demand, &members);
-        best.offer(bytes, capacity as f64 * net.unit, || Inside::Ranks(members.ones().collect()));
+        best.offer(bytes, net.rate(capacity), || Inside::Ranks(members.ones().collect()));
     }
     true
 }

@@ -141,6 +141,10 @@ fn partition(topo: &Topology, parts: &[Vec<DeviceId>], count: usize) -> String {
         let sets: Vec<String> = parts.iter().map(|p| set(topo, p)).collect();
         return format!("partition {}", sets.join("|"));
     }
+    if let Some(size) = parts.first().map(Vec::len).filter(|n| *n > 1 && parts.iter().all(|p| p.len() == *n))
+    {
+        return format!("partition into {count} parts of {size} devices");
+    }
     let mut large: Vec<&Vec<DeviceId>> = parts.iter().filter(|p| p.len() > 1).collect();
     large.sort_by_key(|p| std::cmp::Reverse(p.len()));
     let listed: Vec<String> = large.iter().take(LISTED).map(|p| set(topo, p)).collect();

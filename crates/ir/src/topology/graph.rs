@@ -56,6 +56,8 @@ type Table = Box<[u32]>;
 pub(super) struct Graph {
     /// Devices; they have the first numbers.
     pub devices: u32,
+    /// What devices are called, where those are no coordinates on the axes; empty where they are.
+    pub places: Vec<Vec<u32>>,
     /// What follows the devices.
     pub relays: Vec<Relay>,
     /// In order of their numbers.
@@ -90,6 +92,7 @@ impl Graph {
         let nodes = devices as usize + relays.len();
         Graph {
             devices,
+            places: vec![],
             relays,
             edges: vec![],
             out: vec![vec![]; nodes],

@@ -97,7 +97,9 @@ impl Topology {
             let relay = id.0.checked_sub(graph.devices).and_then(|i| graph.relays.get(i as usize));
             return match relay {
                 Some(r) => Node::Relay { part: r.part.to_owned(), at: r.at.clone() },
-                None => Node::Device(self.coordinates(id)),
+                None => Node::Device(
+                    graph.places.get(id.0 as usize).cloned().unwrap_or_else(|| self.coordinates(id)),
+                ),
             };
         }
         let Some((axis, spot)) = self.wiring.switch(id) else { return Node::Device(self.coordinates(id)) };
@@ -110,7 +112,14 @@ impl Topology {
     /// The node of that name.
     pub fn find(&self, node: &Node) -> Option<DeviceId> {
         let (axis, wanted, number) = match node {
-            Node::Device(at) => return self.device(at),
+            Node::Device(at) => {
+                let places = self.wiring.graph.as_ref().map_or(&[][..], |g| &g.places);
+                return match places.iter().position(|p| p == at) {
+                    Some(place) => Some(DeviceId(place as u32)),
+                    None if places.is_empty() => self.device(at),
+                    None => None,
+                };
+            }
             Node::Relay { part, at } => {
                 let graph = self.wiring.graph.as_ref()?;
                 let place = graph.relays.iter().position(|r| r.part == *part && r.at == *at)?;
@@ -190,7 +199,7 @@ impl Topology {
                         let help = match (self.shape(), node) {
                             (Shape::Graph { relays, .. }, Node::Relay { .. }) => format!("it has {relays} relays, from #0 on"),
                             (Shape::Package { .. }, _) => {
-                                format!("{help}; its relays are router, hbm, sram, east, west, south, north and io, like `{}`",
+                                format!("{help}; its relays are router, hbm, sram, east, west, south, north, io_out and io_in, like `{}`",
                                     self.name(DeviceId(self.device_count() as u32)))
                             }
                             _ => help,

@@ -26,19 +26,20 @@ use std::fmt;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
 
+use crate::types::MemKind;
 use line::Kind;
 use wiring::Wiring;
 
 pub use graph::MAX_NODES;
 pub use links::{LinkSet, MAX_OWN_LINKS, Node, OwnLink};
-pub use package::{MemoryKind, PACKAGE_SETTING_NAMES, PackageSettings, Ranks};
+pub use package::{PACKAGE_SETTING_NAMES, PackageSettings, Ranks};
 pub use quantity::{Dimension, Quantity, quantity, unit_names};
 pub use route::{Route, RouteCost};
 pub use settings::{
-    DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings, link_rate,
+    Compute, DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings, link_rate,
 };
 pub use shape::{MAX_DEVICES, Part, SHAPE_NAMES, Shape, shape_example, shape_form};
-pub use text::{Fragment, Written};
+pub use text::{Described, Fragment, Written};
 
 /// Names of a machine's axes, first slowest.
 pub const AXIS_NAMES: [&str; 16] =
@@ -124,11 +125,15 @@ impl Topology {
             let title = format!("{shape} has {axes} axes, and a machine at most {}", AXIS_NAMES.len());
             return Err(shape::out_of_range(title, at));
         }
+        if let (Shape::Package { cubes, pes, .. }, Some(n)) = (&shape, settings.package.first())
+            && u64::from(n) > (u64::from(cubes[0]) * u64::from(cubes[1])).saturating_mul((*pes).into())
+        {
+            let title = format!("{n} PEs are more than a SIP of {shape} has");
+            return Err(shape::out_of_range(title, at));
+        }
         let nodes = match &shape {
             Shape::Graph { devices, relays } => u64::from(*devices) + u64::from(*relays),
-            Shape::Package { sips, cubes, pes } => {
-                package::nodes(&package::sides(sips).0, *cubes, *pes, settings.package.ranks())
-            }
+            Shape::Package { sips, cubes, pes } => package::nodes(sips, *cubes, *pes, &settings.package),
             _ => 0,
         };
         if nodes > u64::from(MAX_NODES) {
@@ -176,7 +181,7 @@ impl Topology {
         let Some((a, b)) = self.wiring.graph.as_ref().and_then(|g| g.apart()) else { return Ok(()) };
         let (a, b) = (self.name(DeviceId(a)), self.name(DeviceId(b)));
         let d = Diagnostic::error("E443", format!("no way leads from {a} to {b} in {}", self.shape))
-            .help(format!("links are directed: add those of a way, like `link {a}->{b}: 50 GB/s, 500 ns`, and of one back"));
+            .help(format!("links are directed: add those of a way, like `link {a}->{b}: 50 GB/s, 500 ns` in a machine file or on the command line, and of one back"));
         Err(if at.is_none() { d } else { d.primary(at, "this machine") })
     }
 
@@ -228,6 +233,14 @@ impl Topology {
     /// Coordinates of a device, one an axis.
     pub fn coordinates(&self, device: DeviceId) -> Vec<u32> {
         self.wiring.axes.iter().map(|a| a.coordinate(device.0)).collect()
+    }
+
+    /// Where a device is, as its name says: its coordinates, or of a machine whose devices are some PEs those of the PE.
+    pub fn place(&self, device: DeviceId) -> Vec<u32> {
+        match self.node(device) {
+            Node::Device(at) => at,
+            _ => vec![],
+        }
     }
 
     /// The device at these coordinates, one an axis.
@@ -359,6 +372,11 @@ impl Topology {
         self.own.is_empty() && !self.is_listed()
     }
 
+    /// Whether it is a package of cubes of PEs.
+    pub fn is_package(&self) -> bool {
+        matches!(self.shape, Shape::Package { .. })
+    }
+
     /// Whether the links are a list: `graph` and `package`. Then no symmetry and no closed form holds.
     pub fn is_listed(&self) -> bool {
         self.wiring.graph.is_some()
@@ -375,19 +393,19 @@ impl Topology {
 
     /// The node at which a device's memory of a kind is reached: a relay of a package; otherwise, and for the memory that
     /// is the device's own, the device.
-    pub fn memory_port(&self, device: DeviceId, kind: MemoryKind) -> DeviceId {
+    pub fn memory_port(&self, device: DeviceId, kind: MemKind) -> DeviceId {
         let part = match kind {
-            MemoryKind::Tcm => return device,
+            MemKind::Tcm | MemKind::Ub => return device,
             kind => kind.name(),
         };
         let Some(graph) = &self.wiring.graph else { return device };
+        let Node::Device(at) = self.node(device) else { return device };
         // A device's router is its only neighbour.
         let router = graph.leaving(device.0).next().map(|l| graph.edge(l).to);
         let ports = router.into_iter().flat_map(|r| graph.leaving(r)).map(|l| graph.edge(l).to);
-        let at = self.coordinates(device);
         let is = |node: &u32| {
             let relay = node.checked_sub(graph.devices).and_then(|i| graph.relays.get(i as usize));
-            relay.is_some_and(|r| r.part == part && (kind == MemoryKind::Sram || r.at == at))
+            relay.is_some_and(|r| r.part == part && (kind == MemKind::Sram || r.at == at))
         };
         ports.into_iter().find(is).map_or(device, DeviceId)
     }
@@ -514,11 +532,9 @@ impl fmt::Display for Topology {
 
 /// Devices of a shape with these settings; None if they do not fit 64 bits.
 pub fn device_count(shape: &Shape, settings: &Settings) -> Option<u64> {
-    let Shape::Package { sips, cubes, .. } = shape else { return shape.devices() };
-    match settings.package.ranks() {
-        Ranks::Pe => shape.devices(),
-        Ranks::Cube => cubes.iter().try_fold(sips.devices()?, |n, c| n.checked_mul(u64::from(*c))),
-        Ranks::Sip => sips.devices(),
+    match shape {
+        Shape::Package { sips, cubes, pes } => package::devices(sips, *cubes, *pes, &settings.package),
+        _ => shape.devices(),
     }
 }
 

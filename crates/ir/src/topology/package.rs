@@ -6,7 +6,9 @@
 //!
 //! A cube has one router. Linked with it: its PEs, for each PE its slice of HBM, the cube's SRAM, and a chiplet port for
 //! each neighbouring cube. The ports of neighbours are joined by several connections, of which a message takes the one of
-//! its destination's number. Every router is linked with the IO node of its SIP, and IO nodes of neighbouring SIPs are joined.
+//! its destination's number. Every router leads to the IO node of its SIP that sends, and
+//! is reached from the one that receives; a sending one is linked with the receiving ones of neighbouring SIPs, and a
+//! receiving one passes on to the sending one beside it. So IO is no way between two cubes of one SIP.
 //! Latency of a link: its wire and the overhead of the node that it enters; where it leaves a PE, that PE's as well.
 
 use kbc_diag::{Diagnostic, Spanned};
@@ -32,28 +34,6 @@ impl Ranks {
     /// All, by name.
     pub const ALL: [(&'static str, Ranks); 3] =
         [("pe", Ranks::Pe), ("cube", Ranks::Cube), ("sip", Ranks::Sip)];
-}
-
-/// A kind of memory of a PE.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum MemoryKind {
-    /// The PE's own.
-    Tcm,
-    /// The cube's.
-    Sram,
-    /// The PE's slice of the cube's HBM.
-    Hbm,
-}
-
-impl MemoryKind {
-    /// All, by name.
-    pub const ALL: [(&'static str, MemoryKind); 3] =
-        [("tcm", MemoryKind::Tcm), ("sram", MemoryKind::Sram), ("hbm", MemoryKind::Hbm)];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        MemoryKind::ALL.iter().find(|k| k.1 == self).map_or("", |k| k.0)
-    }
 }
 
 /// What a plain setting measures.
@@ -132,6 +112,8 @@ const LANES: u32 = 64;
 pub struct PackageSettings {
     /// Which PEs are devices.
     pub ranks: Option<Ranks>,
+    /// Only so many, the first of the first SIP.
+    first: Option<u32>,
     /// Wires between PEs and their router, in mm: as many as are said, each for an equal part of the PEs in order.
     pe_wire: Option<([f64; CORNERS], usize)>,
     /// Bandwidth of a connection between ports, and connections.
@@ -153,6 +135,7 @@ impl PackageSettings {
     pub(super) fn over(&self, base: &PackageSettings) -> PackageSettings {
         PackageSettings {
             ranks: self.ranks.or(base.ranks),
+            first: if self.ranks.is_some() { self.first } else { base.first },
             pe_wire: self.pe_wire.or(base.pe_wire),
             cube_link: self.cube_link.or(base.cube_link),
             plain: std::array::from_fn(|i| self.plain[i].or(base.plain[i])),
@@ -162,6 +145,11 @@ impl PackageSettings {
     /// Which PEs are devices; all if not given.
     pub fn ranks(&self) -> Ranks {
         self.ranks.unwrap_or(Ranks::Pe)
+    }
+
+    /// Only so many PEs are devices, the first of the first SIP in their order.
+    pub fn first(&self) -> Option<u32> {
+        self.first
     }
 
     /// A plain setting or its default, in ns, mm or bytes a second; 0 of a name that is none.
@@ -197,18 +185,26 @@ impl PackageSettings {
         };
         Ok(match name.node.as_str() {
             "ranks" => {
-                let known = match values {
-                    [Spanned { node: SettingValue::Name(word), .. }] => {
-                        Ranks::ALL.iter().find(|r| r.0 == word)
-                    }
+                let known = values.first().and_then(|v| match &v.node {
+                    SettingValue::Name(word) => Ranks::ALL.iter().find(|r| r.0 == word),
+                    _ => None,
+                });
+                let most = f64::from(super::MAX_NODES);
+                let first = match (known, values) {
+                    (Some(_), [_]) => Some(None),
+                    (Some((_, Ranks::Pe)), [_, count]) => plain(count)
+                        .filter(|n| n.fract() == 0.0 && (1.0..=most).contains(n))
+                        .map(|n| Some(n as u32)),
                     _ => None,
                 };
-                let Some((_, ranks)) = known else {
+                let Some(((_, ranks), first)) = known.zip(first) else {
                     return fault(
                         "`ranks` is none of pe, cube and sip",
-                        "`ranks: pe` makes every PE a device, `cube` the first of every cube, `sip` the first of every SIP",
+                        "`ranks: pe` makes every PE a device, `cube` the first of every cube, `sip` the first of every SIP, \
+                         `ranks: pe, 7` the first seven of the first SIP",
                     );
                 };
+                self.first = first;
                 self.ranks.replace(*ranks).is_some()
             }
             "pe_wire" => {
@@ -273,7 +269,10 @@ impl PackageSettings {
     pub(super) fn parts(&self) -> Vec<String> {
         let mut out = vec![];
         if let Some((name, _)) = Ranks::ALL.iter().find(|r| Some(r.1) == self.ranks) {
-            out.push(format!("ranks: {name}"));
+            out.push(match self.first {
+                Some(n) => format!("ranks: {name}, {n}"),
+                None => format!("ranks: {name}"),
+            });
         }
         if let Some((wires, count)) = self.pe_wire {
             let list: Vec<String> = wires[..count].iter().map(f64::to_string).collect();
@@ -297,7 +296,16 @@ impl PackageSettings {
 }
 
 /// Names and sizes of the axes of a package, first slowest.
-pub(super) fn axes(sips: &[u32], cubes: [u32; 2], pes: u32, ranks: Ranks) -> Vec<(&'static str, u32)> {
+pub(super) fn axes(
+    sips: &[u32],
+    cubes: [u32; 2],
+    pes: u32,
+    settings: &PackageSettings,
+) -> Vec<(&'static str, u32)> {
+    let ranks = settings.ranks();
+    if let Some(n) = settings.first {
+        return vec![("pe", n)];
+    }
     let mut out = match sips {
         [rows, columns] => vec![("sip_y", *rows), ("sip_x", *columns)],
         some => vec![("sip", some.iter().product())],
@@ -320,13 +328,26 @@ pub(super) fn sides(sips: &Shape) -> (Vec<u32>, bool) {
     }
 }
 
-/// Nodes of a package.
-pub(super) fn nodes(sips: &[u32], cubes: [u32; 2], pes: u32, ranks: Ranks) -> u64 {
+/// Devices of a package; None if they do not fit 64 bits.
+pub(super) fn devices(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageSettings) -> Option<u64> {
+    let cubes = u64::from(cubes[0]).checked_mul(cubes[1].into())?;
+    match (settings.first, settings.ranks()) {
+        (Some(n), _) => Some(n.into()),
+        (None, Ranks::Sip) => sips.devices(),
+        (None, Ranks::Cube) => sips.devices()?.checked_mul(cubes),
+        (None, Ranks::Pe) => sips.devices()?.checked_mul(cubes)?.checked_mul(pes.into()),
+    }
+}
+
+/// Nodes of a package, at least [`u64::MAX`] if they do not fit.
+pub(super) fn nodes(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageSettings) -> u64 {
     let [h, w] = cubes.map(u64::from);
-    let sips: u64 = sips.iter().map(|n| u64::from(*n)).product();
-    let devices = axes(&[], cubes, pes, ranks).iter().map(|a| u64::from(a.1)).product::<u64>();
-    let ports = 2 * (h * w.saturating_sub(1) + w * h.saturating_sub(1));
-    sips.saturating_mul((2 * devices).saturating_add(2 * h * w).saturating_add(ports).saturating_add(1))
+    let count = if settings.first.is_some() { 1 } else { sips.devices().unwrap_or(u64::MAX) };
+    // Two for each pair of neighbouring cubes.
+    let all = h.saturating_mul(w);
+    let ports = all.saturating_mul(4).saturating_sub(h.saturating_add(w).saturating_mul(2));
+    let relays = count.saturating_mul(all.saturating_mul(2).saturating_add(ports).saturating_add(2));
+    devices(sips, cubes, pes, settings).map_or(u64::MAX, |d| d.saturating_mul(2)).saturating_add(relays)
 }
 
 /// What makes the list of links.
@@ -350,16 +371,26 @@ impl Maker<'_> {
 
 /// The links of a package. Its numbers of nodes must be within the limits.
 pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageSettings, wrap2: u8) -> Graph {
-    let (sizes, wraps) = sides(sips);
+    let (mut sizes, wraps) = sides(sips);
     let ranks = settings.ranks();
+    if settings.first.is_some() {
+        // Nothing is asked of the other SIPs.
+        sizes.fill(1);
+    }
     let [rows, columns] = cubes;
     let sip_count: u32 = sizes.iter().product();
-    let per_sip: u32 = axes(&[], cubes, pes, ranks).iter().map(|a| a.1).product();
-    let devices = sip_count * per_sip;
+    let per_sip = match ranks {
+        // Of some PEs of a SIP there may be more than fit.
+        Ranks::Pe => (rows * columns).saturating_mul(pes),
+        Ranks::Cube => rows * columns,
+        Ranks::Sip => 1,
+    };
+    let devices = settings.first.unwrap_or_else(|| sip_count * per_sip);
     let coordinates = |sip: u32| match sizes[..] {
         [_, w] => vec![sip / w, sip % w],
         _ => vec![sip],
     };
+    let mut places = vec![];
     let mut m = Maker { graph: Graph::new(0, vec![]), settings };
     let mut list = vec![];
     let (mut regions, mut lanes) = (vec![NONE; devices as usize], vec![0; devices as usize]);
@@ -382,11 +413,12 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
             at.extend([y, x]);
             let router = m.relay(&mut list, "router", at.clone(), devices);
             let first = match ranks {
-                Ranks::Pe => Some((sip * per_sip + cube * pes, pes)),
+                Ranks::Pe => Some(((sip * per_sip).saturating_add(cube.saturating_mul(pes)), pes)),
                 Ranks::Cube => Some((sip * per_sip + cube, 1)),
                 Ranks::Sip => (cube == 0).then_some((sip, 1)),
             };
             let (first, count) = first.unwrap_or((0, 0));
+            let count = count.min(devices.saturating_sub(first));
             let mut own = vec![];
             for pe in 0..count {
                 let mut place = match ranks {
@@ -394,6 +426,7 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
                     _ => at.clone(),
                 };
                 place.extend((ranks == Ranks::Pe).then_some(pe));
+                places.push(place.clone());
                 own.push((first + pe, m.relay(&mut list, "hbm", place, devices), pe));
             }
             let sram = m.relay(&mut list, "sram", at.clone(), devices);
@@ -415,13 +448,17 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
             here.push(Cube { router, pes: own, sram, ports });
         }
         all.push(here);
-        io.push(m.relay(&mut list, "io", coordinates(sip), devices));
-        regions.push(NONE);
-        lanes.push(0);
+        let ends = ["io_out", "io_in"].map(|part| m.relay(&mut list, part, coordinates(sip), devices));
+        io.push(ends);
+        regions.extend([NONE; 2]);
+        lanes.extend([0; 2]);
     }
     m.graph = Graph::new(devices, list);
     m.graph.regions = regions;
     m.graph.lanes = lanes;
+    if settings.first.is_some() {
+        m.graph.places = places;
+    }
     let unlimited = f64::INFINITY;
     let get = |name: &str| settings.get(name);
     for (sip, cubes) in all.iter().enumerate() {
@@ -446,10 +483,17 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
                 let back = m.rate(get("port_wire"), "router_node", unlimited);
                 m.graph.join(cube.router, port, to, back);
             }
+            let [out, into] = io[sip];
+            let only = Parallel::Only;
             let to = m.rate(get("io_wire"), "io_node", get("io_link"));
+            m.graph.add(Edge { from: cube.router, to: out, rate: to, parallel: only });
             let back = m.rate(get("io_wire"), "router_node", get("io_link"));
-            m.graph.join(cube.router, io[sip], to, back);
+            m.graph.add(Edge { from: into, to: cube.router, rate: back, parallel: only });
         }
+        // A message that passes a SIP has paid its IO node on entering.
+        let rate = LinkRate { bandwidth: unlimited, latency_ns: 0.0 };
+        let [out, into] = io[sip];
+        m.graph.add(Edge { from: into, to: out, rate, parallel: Parallel::Only });
         let (bandwidth, of) = settings.connections();
         let across = m.rate(get("cube_wire"), "port_node", bandwidth);
         for (i, cube) in cubes.iter().enumerate() {
@@ -477,10 +521,10 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
             let last = at[axis] + 1 == sizes[axis];
             (!last || wraps && sizes[axis] > 2).then(|| (sip(&at), sip(&next)))
         });
-        let pairs: Vec<(u32, u32)> = pairs.collect();
+        let pairs: Vec<([u32; 2], [u32; 2])> = pairs.collect();
         // The positive way first: of two equally long ways around it is the one.
         let both = pairs.iter().copied().chain(pairs.iter().map(|(a, b)| (*b, *a)));
-        for (from, to) in both {
+        for ([from, _], [_, to]) in both {
             if wraps && sizes[axis] == 2 && wrap2 == 2 {
                 for way in [Direction::Plus, Direction::Minus] {
                     m.graph.add(Edge { from, to, rate: wire, parallel: Parallel::Way(way) });

@@ -10,6 +10,7 @@ use kbc_diag::{Diagnostic, Span, Spanned};
 use super::package::{PACKAGE_SETTING_NAMES, PackageSettings};
 use super::quantity::{Dimension, Quantity};
 use super::shape::Shape;
+use crate::types::MemKind;
 
 /// What a bandwidth without a limit is written as.
 const UNLIMITED: &str = "unlimited";
@@ -37,7 +38,7 @@ pub struct DeviceRate {
 pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
 
 /// Names of the settings, in the order they are printed.
-pub const SETTING_NAMES: [&str; 21] = [
+pub const SETTING_NAMES: [&str; 25] = [
     "link",
     "device",
     "vector",
@@ -50,6 +51,10 @@ pub const SETTING_NAMES: [&str; 21] = [
     "launch",
     "compute",
     "dma",
+    "hbm_size",
+    "sram_size",
+    "tcm_size",
+    "ub_size",
     // Those of queues, in the order of [`super::queue`].
     queue::NAMES[0],
     queue::NAMES[1],
@@ -141,6 +146,8 @@ pub struct Settings {
     pub compute: Option<Compute>,
     /// `dma: n` transfers of a device each way at a time, for a round trip each.
     pub dma: Option<u32>,
+    /// `hbm_size: bytes` and its like: a device's memory, in the order of [`MemKind::ALL`].
+    pub sizes: [Option<f64>; 4],
     /// Those of `package(..)` alone.
     pub package: PackageSettings,
     /// Those of queues.
@@ -250,9 +257,21 @@ impl Settings {
             launch: self.launch.or(base.launch),
             compute: self.compute.or(base.compute),
             dma: self.dma.or(base.dma),
+            sizes: std::array::from_fn(|i| self.sizes[i].or(base.sizes[i])),
             package: self.package.over(&base.package),
             queue: self.queue.over(&base.queue),
         }
+    }
+
+    /// Bytes of a device's memory of a kind; of `package(..)` the SRAM of its cube. None if not given: without a limit.
+    pub fn size(&self, kind: MemKind) -> Option<f64> {
+        MemKind::ALL.iter().position(|k| *k == kind).and_then(|i| self.sizes[i])
+    }
+
+    /// Those of these settings that hold on a machine, each as `name: value`.
+    pub fn holding(&self, machine: &Settings) -> Vec<String> {
+        let all = machine.parts();
+        self.parts().into_iter().filter(|p| all.contains(p)).collect()
     }
 
     /// Names of all settings, those of `package(..)` last.
@@ -347,6 +366,10 @@ impl Settings {
                 self.compute.replace(word(name, values, &Compute::ALL, help)?).is_some()
             }
             "dma" => self.dma.replace(transfers(name, values)?).is_some(),
+            other if memory(other).is_some() => {
+                let v = amounts(name, values, [("size", Dimension::Bytes, true)])?;
+                memory(other).and_then(|i| self.sizes[i].replace(v[0])).is_some()
+            }
             other if PACKAGE_SETTING_NAMES.contains(&other) => self.package.set(name, values)?,
             other if queue::NAMES.contains(&other) => self.queue.set(name, values)?,
             other => {
@@ -359,6 +382,12 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// Which kind of memory a setting is the size of, by its place in [`MemKind::ALL`].
+fn memory(name: &str) -> Option<usize> {
+    let kind = MemKind::parse(name.strip_suffix("_size")?)?;
+    MemKind::ALL.iter().position(|k| *k == kind)
 }
 
 /// Checks count, unit and range of the values of a setting. A wanted value is (what it is, unit, must be positive).
@@ -517,6 +546,11 @@ impl Settings {
         }
         if let Some(v) = self.dma {
             parts.push(format!("dma: {v}"));
+        }
+        for (kind, size) in MemKind::ALL.iter().zip(self.sizes) {
+            if let Some(v) = size {
+                parts.push(format!("{kind}_size: {}", text(v, Dimension::Bytes)));
+            }
         }
         parts.extend(self.package.parts());
         self.queue.parts(&mut parts);

@@ -11,7 +11,7 @@ use super::perturb::{Drawn, Spread};
 use super::quantity::{quantity, unit_names};
 use super::settings::{SettingValue, Settings, link_rate};
 use super::shape::{Part, Shape};
-use super::{AXIS_NAMES, Direction};
+use super::{AXIS_NAMES, Direction, Topology};
 
 /// Nested shapes deeper than this are refused.
 const MAX_DEPTH: usize = 16;
@@ -25,6 +25,47 @@ pub struct Written {
     pub settings: Settings,
     /// Rates of single links, in order: a later one wins.
     pub links: Vec<OwnLink>,
+}
+
+/// What a machine's description says, which may leave the shape to another.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Described {
+    /// The generator and its sizes.
+    pub shape: Option<Shape>,
+    /// The settings that were given.
+    pub settings: Settings,
+    /// Rates of single links, in order: a later one wins.
+    pub links: Vec<OwnLink>,
+}
+
+impl From<Written> for Described {
+    fn from(w: Written) -> Described {
+        Described { shape: Some(w.shape), settings: w.settings, links: w.links }
+    }
+}
+
+impl Described {
+    /// The machine of this description where `base` is what it replaces: its shape, or that of `base`; its settings, and of
+    /// those of `base` that it does not give those that mean something for the shape; rates of links of both. Links of
+    /// `graph(..)` are the shape itself and go with it. `at` is where the shape stands.
+    ///
+    /// # Errors
+    /// Those of [`Topology::build`], [`Topology::set_links`] and [`Topology::connected`].
+    pub fn over(self, base: Described, absent: Shape, at: Span) -> Result<Topology, Diagnostic> {
+        let (kept, links) = match &self.shape {
+            Some(new) => {
+                let listed = new.has_own_links() || base.shape.as_ref().is_some_and(Shape::has_own_links);
+                (base.settings.fitting(new), if listed { vec![] } else { base.links })
+            }
+            None => (base.settings, base.links),
+        };
+        let shape = self.shape.or(base.shape).unwrap_or(absent);
+        let mut topology = Topology::build(shape, self.settings.over(&kept), at)?;
+        topology.set_links(&links)?;
+        topology.set_links(&self.links)?;
+        topology.connected(at)?;
+        Ok(topology)
+    }
 }
 
 /// Reads a shape and, where written, its settings.

@@ -58,7 +58,7 @@ impl Wiring {
                 Wiring::listed(vec![(AXIS_NAMES[0], *devices)], Graph::new(*devices, relays))
             }
             Shape::Package { sips, cubes, pes } => {
-                let axes = package::axes(&package::sides(sips).0, *cubes, *pes, settings.package.ranks());
+                let axes = package::axes(&package::sides(sips).0, *cubes, *pes, &settings.package);
                 Wiring::listed(axes, package::build(sips, *cubes, *pes, &settings.package, wrap2))
             }
             _ => {

@@ -1,0 +1,395 @@
+//! kernbench `ccl.yaml` as it is: which collective runs, with how many ranks, elements, queues (TOPO-2, TOPO-7).
+//!
+//! Owns its keys, the overlay of an entry over the defaults and where the world size comes from. Machines are
+//! [`super::read`]'s, queues and algorithms are not looked at here.
+
+use super::yaml::{Document, Key, Kind, Node};
+use super::{Reader, kernbench};
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span, Spanned};
+use kbc_ir::types::MemKind;
+
+/// Which devices are the ranks of a run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum RunRanks {
+    /// The SIPs.
+    Sip,
+    /// PEs of SIP 0, in the order of cubes and then PEs.
+    Pe,
+}
+
+impl RunRanks {
+    const ALL: [(&'static str, RunRanks); 2] = [("sip", RunRanks::Sip), ("pe", RunRanks::Pe)];
+
+    /// `sip` or `pe`.
+    pub fn name(self) -> &'static str {
+        if self == RunRanks::Sip { "sip" } else { "pe" }
+    }
+}
+
+/// What a sender does while a ring is full.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Backpressure {
+    /// Asks again and again.
+    Poll,
+    /// Waits to be woken.
+    Sleep,
+}
+
+impl Backpressure {
+    const ALL: [(&'static str, Backpressure); 2] =
+        [("poll", Backpressure::Poll), ("sleep", Backpressure::Sleep)];
+
+    /// `poll` or `sleep`.
+    pub fn name(self) -> &'static str {
+        if self == Backpressure::Poll { "poll" } else { "sleep" }
+    }
+}
+
+/// Where a value of a run was said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// In the algorithm's entry.
+    Entry(String),
+    /// In `defaults`.
+    Defaults,
+    /// Nowhere: it is the number of SIPs.
+    Sips,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Origin::Entry(name) => write!(f, "algorithms.{name}"),
+            Origin::Defaults => f.write_str("defaults"),
+            Origin::Sips => f.write_str("number of SIPs"),
+        }
+    }
+}
+
+/// A run as the file describes it on a machine.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Run {
+    /// Name of the entry that runs.
+    pub algorithm: String,
+    /// Number of ranks, at least 1.
+    pub world_size: u64,
+    /// Where that number was said.
+    pub origin: Origin,
+    /// What the ranks are.
+    pub ranks: RunRanks,
+    /// Elements of each rank's vector.
+    pub n_elem: u64,
+    /// Where the slots of queues are.
+    pub buffer_kind: MemKind,
+    /// What a sender does while a ring is full.
+    pub backpressure: Backpressure,
+    /// Slots of a ring, each way.
+    pub n_slots: u64,
+    /// Bytes of a slot.
+    pub slot_size: u64,
+    /// Bytes of a piece that travels alone.
+    pub vc_chunk_size: u64,
+    /// Bytes of a credit.
+    pub credit_bytes: u64,
+    /// The entry's hint: how its ranks are thought to be joined.
+    pub topology: Option<String>,
+    /// The entry's hint: the cube at the root.
+    pub root_cube: Option<String>,
+    /// What a reader should know of it, in words.
+    pub notes: Vec<String>,
+}
+
+impl Run {
+    /// The setting that makes the ranks of this run the devices of its package: `ranks: sip`, `ranks: pe, 7`.
+    pub fn ranks_setting(&self) -> String {
+        match self.ranks {
+            RunRanks::Sip => "ranks: sip".to_owned(),
+            RunRanks::Pe => format!("ranks: pe, {}", self.world_size),
+        }
+    }
+}
+
+/// What replaces parts of the file, as from a command line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Asked<'a> {
+    /// Entry to run in place of the file's `algorithm`.
+    pub algorithm: Option<&'a str>,
+    /// What the ranks are.
+    pub ranks: Option<RunRanks>,
+    /// Elements of each rank's vector.
+    pub n_elem: Option<u64>,
+    /// Where the slots of queues are.
+    pub buffer_kind: Option<MemKind>,
+}
+
+/// Keys of `defaults` and of an entry. With a number, what it is if it is nowhere said.
+const KEYS: [(&str, Takes); 12] = [
+    ("algorithm", Takes::Word),
+    ("world_size", Takes::Count),
+    ("n_elem", Takes::Count),
+    ("buffer_kind", Takes::OneOf(&["tcm", "sram", "hbm"])),
+    ("backpressure", Takes::OneOf(&["poll", "sleep"])),
+    ("n_slots", Takes::Count),
+    ("slot_size", Takes::Count),
+    ("vc_chunk_size", Takes::Count),
+    ("ipcq_credit_size_bytes", Takes::Count),
+    ("topology", Takes::Word),
+    ("root_cube", Takes::Place),
+    ("ranks", Takes::OneOf(&["sip", "pe"])),
+];
+
+/// Kept keys of an entry that name code of that simulator.
+const KEPT: [&str; 3] = ["module", "impl", "description"];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Takes {
+    Word,
+    /// A whole number from 1 on.
+    Count,
+    OneOf(&'static [&'static str]),
+    /// A number, or coordinates.
+    Place,
+}
+
+/// Values by key.
+#[derive(Clone, Debug, Default)]
+struct Section {
+    values: Vec<(&'static str, Spanned<String>)>,
+}
+
+impl Section {
+    fn get(&self, key: &str) -> Option<&Spanned<String>> {
+        self.values.iter().find(|v| v.0 == key).map(|v| &v.1)
+    }
+}
+
+/// The file.
+#[derive(Clone, Debug)]
+pub struct CclFile {
+    root: Span,
+    defaults: Section,
+    entries: Vec<(Spanned<String>, Section)>,
+    /// What is odd about it.
+    pub warnings: Diagnostics,
+}
+
+/// Reads a `ccl.yaml`.
+///
+/// # Errors
+/// E460 for what is no YAML, E462 for a value of another kind than its key takes, E463 for a missing `algorithms`, E464 for
+/// a machine.
+pub fn read(text: &str, file: FileId) -> Result<CclFile, Diagnostics> {
+    let reader = Reader(Document::read(text, file)?);
+    let mut found = Diagnostics::new();
+    let root = reader.0.span(reader.0.root.number);
+    let Some(keys) = reader.map(&reader.0.root, "a file about collectives", &mut found) else {
+        return Err(found);
+    };
+    if kernbench::is_one(keys) && !keys.iter().any(|(k, _)| k.name == "algorithms") {
+        return Err(Diagnostic::error(
+            "E464",
+            "this describes a machine, and is read as a file about collectives",
+        )
+        .primary(root, "this file")
+        .help("a file about collectives has `defaults` and `algorithms`")
+        .into());
+    }
+    let mut out =
+        CclFile { root, defaults: Section::default(), entries: vec![], warnings: Diagnostics::new() };
+    let mut any = false;
+    for (key, node) in keys {
+        match key.name.as_str() {
+            "defaults" => out.defaults = section(&reader, node, "`defaults`", &mut out.warnings, &mut found),
+            "algorithms" => {
+                any = true;
+                let Some(list) = reader.map(node, "`algorithms`", &mut found) else { continue };
+                for (name, node) in list {
+                    let what = format!("`algorithms.{}`", name.name);
+                    let section = section(&reader, node, &what, &mut out.warnings, &mut found);
+                    out.entries.push((Spanned::new(name.name.clone(), reader.0.span(name.number)), section));
+                }
+            }
+            name => out.warnings.push(unknown(&reader, key, name, &["defaults", "algorithms"])),
+        }
+    }
+    if !any {
+        found.push(reader.missing(&reader.0.root, "algorithms", "a file about collectives"));
+    }
+    if crate::lower::ok(&found) { Ok(out) } else { Err(found.finish()) }
+}
+
+/// E466
+fn unknown(reader: &Reader<'_>, key: &Key, name: &str, valid: &[&str]) -> Diagnostic {
+    let near = nearest(name, valid.iter().copied())
+        .or_else(|| valid.iter().copied().min_by_key(|v| kbc_diag::nearest::distance(name, v)));
+    let help = near
+        .map_or(String::new(), |n| format!("the nearest key is `{n}`; the keys are {}", valid.join(", ")));
+    Diagnostic::warning("E466", format!("`{name}` is kept and not used"))
+        .primary(reader.0.span(key.number), "not known")
+        .help(help)
+}
+
+fn section(
+    reader: &Reader<'_>,
+    node: &Node,
+    what: &str,
+    warnings: &mut Diagnostics,
+    found: &mut Diagnostics,
+) -> Section {
+    let mut out = Section::default();
+    // An entry without keys of its own.
+    if matches!(node.kind, Kind::Null) {
+        return out;
+    }
+    let Some(keys) = reader.map(node, what, found) else { return out };
+    let names: Vec<&str> = KEYS.iter().map(|k| k.0).collect();
+    for (key, node) in keys {
+        let Some((name, takes)) = KEYS.iter().find(|k| k.0 == key.name) else {
+            if !KEPT.contains(&key.name.as_str()) {
+                warnings.push(unknown(reader, key, &key.name, &names));
+            }
+            continue;
+        };
+        let span = reader.0.span(node.number);
+        let text = match &node.kind {
+            Kind::Scalar(text) => Some(text.clone()),
+            Kind::List(list) if *takes == Takes::Place => {
+                let parts: Option<Vec<String>> = list
+                    .iter()
+                    .map(|n| match &n.kind {
+                        Kind::Scalar(text) if text.parse::<u32>().is_ok() => Some(text.clone()),
+                        _ => None,
+                    })
+                    .collect();
+                parts.filter(|p| p.len() == 2).map(|p| format!("({})", p.join(",")))
+            }
+            _ => None,
+        };
+        let fits = |t: &String| match takes {
+            Takes::Word => true,
+            Takes::Count => t.parse::<u64>().is_ok_and(|n| n >= 1),
+            Takes::OneOf(list) => list.contains(&t.as_str()),
+            Takes::Place => t.starts_with('(') || t.parse::<u32>().is_ok(),
+        };
+        match text.filter(fits) {
+            Some(text) => out.values.push((name, Spanned::new(text, span))),
+            None => found.push(ill(name, *takes, node, span)),
+        }
+    }
+    out
+}
+
+/// E462
+fn ill(name: &str, takes: Takes, node: &Node, span: Span) -> Diagnostic {
+    let wanted = match takes {
+        Takes::Word => "a name".to_owned(),
+        Takes::Count => "a whole number from 1 on".to_owned(),
+        Takes::OneOf(list) => format!("one of {}", list.join(", ")),
+        Takes::Place => "a number or two coordinates like `[2, 2]`".to_owned(),
+    };
+    let (is, near) = match (&node.kind, takes) {
+        (Kind::Scalar(text), Takes::OneOf(list)) => {
+            (format!("`{text}`"), nearest(text, list.iter().copied()))
+        }
+        (Kind::Scalar(text), _) => (format!("`{text}`"), None),
+        _ => (node.what().to_owned(), None),
+    };
+    let d =
+        Diagnostic::error("E462", format!("`{name}` is {wanted}, and this is {is}")).primary(span, "here");
+    d.help(near.map_or("docs/machine.md lists the keys with what they take".into(), |n| {
+        format!("did you mean `{n}`?")
+    }))
+}
+
+impl CclFile {
+    /// Names of the entries, in their order.
+    pub fn algorithms(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|e| e.0.node.as_str())
+    }
+
+    /// The run of the chosen entry on a machine of so many SIPs with so many PEs each. A value of the entry wins over one of
+    /// `defaults`; what is said nowhere is as HARDWARE.md 1.2 has it.
+    ///
+    /// Ranks are the SIPs where the world size is their number, and otherwise PEs of SIP 0, which a note says.
+    ///
+    /// # Errors
+    /// E463 if no algorithm is chosen, E005 for one that has no entry, E467 for a world size that the ranks cannot have.
+    pub fn run(&self, sips: u64, pes: u64, asked: &Asked<'_>) -> Result<Run, Diagnostic> {
+        let names: Vec<&str> = self.algorithms().collect();
+        let chosen = match (asked.algorithm, self.defaults.get("algorithm")) {
+            (Some(name), _) => Spanned::new(name.to_owned(), Span::NONE),
+            (None, Some(name)) => name.clone(),
+            (None, None) => {
+                return Err(Diagnostic::error("E463", "`defaults` names no `algorithm`")
+                    .primary(self.root, "this file")
+                    .help(format!(
+                        "add `algorithm: ..` to `defaults`; the entries are {}",
+                        names.join(", ")
+                    )));
+            }
+        };
+        let Some((_, entry)) = self.entries.iter().find(|e| e.0.node == chosen.node) else {
+            let near = nearest(&chosen.node, names.iter().copied());
+            let near = near.map_or(String::new(), |n| format!("did you mean `{n}`? "));
+            let d = Diagnostic::error("E005", format!("`algorithms` has no `{}`", chosen.node))
+                .help(format!("{near}The entries are {}", names.join(", ")));
+            return Err(if chosen.span.is_none() { d } else { d.primary(chosen.span, "chosen here") });
+        };
+        let get = |key: &str| entry.get(key).or_else(|| self.defaults.get(key));
+        // Values are what their keys take: `section` has seen to it.
+        let number = |key: &str, absent: u64| get(key).and_then(|v| v.node.parse().ok()).unwrap_or(absent);
+        let word = |key: &str| get(key).map(|v| v.node.as_str());
+        let origin = match (entry.get("world_size"), self.defaults.get("world_size")) {
+            (Some(_), _) => Origin::Entry(chosen.node.clone()),
+            (None, Some(_)) => Origin::Defaults,
+            (None, None) => Origin::Sips,
+        };
+        let world_size = number("world_size", sips);
+        let said = RunRanks::ALL.iter().find(|r| Some(r.0) == word("ranks")).map(|r| r.1);
+        let said = asked.ranks.or(said);
+        let ranks = said.unwrap_or(if world_size == sips { RunRanks::Sip } else { RunRanks::Pe });
+        let most = if ranks == RunRanks::Sip { sips } else { pes };
+        let fits = if ranks == RunRanks::Sip { world_size == sips } else { world_size <= pes };
+        if !fits {
+            let title = match ranks {
+                RunRanks::Sip => format!("a world of {world_size} ranks on {sips} SIPs"),
+                RunRanks::Pe => format!("a world of {world_size} ranks on the {pes} PEs of a SIP"),
+            };
+            let at = get("world_size").map_or(self.root, |v| v.span);
+            let help = match ranks {
+                RunRanks::Sip => {
+                    format!("with `ranks: sip` every SIP is a rank: `world_size: {most}`, or `ranks: pe`")
+                }
+                RunRanks::Pe => format!(
+                    "ranks that are PEs are those of SIP 0: at most {most}, or `world_size: {sips}` for the SIPs"
+                ),
+            };
+            return Err(Diagnostic::error("E467", title).primary(at, format!("from {origin}")).help(help));
+        }
+        let mut notes = vec![];
+        if ranks == RunRanks::Pe && said.is_none() {
+            notes.push(format!(
+                "world size {world_size} (from {origin}) is not the number of SIPs, {sips}: ranks are PEs of SIP 0"
+            ));
+        }
+        let kind = word("buffer_kind").and_then(MemKind::parse).unwrap_or(MemKind::Tcm);
+        let backpressure = Backpressure::ALL.iter().find(|b| Some(b.0) == word("backpressure"));
+        Ok(Run {
+            algorithm: chosen.node.clone(),
+            world_size,
+            origin,
+            ranks,
+            n_elem: asked.n_elem.unwrap_or(number("n_elem", 32)),
+            buffer_kind: asked.buffer_kind.unwrap_or(kind),
+            backpressure: backpressure.map_or(Backpressure::Sleep, |b| b.1),
+            n_slots: number("n_slots", 4),
+            slot_size: number("slot_size", 4096),
+            vc_chunk_size: number("vc_chunk_size", 256),
+            credit_bytes: number("ipcq_credit_size_bytes", 16),
+            topology: word("topology").map(str::to_owned),
+            root_cube: word("root_cube").map(str::to_owned),
+            notes,
+        })
+    }
+}

@@ -1,0 +1,377 @@
+//! kernbench `topology.yaml` as it is: SIPs, cubes and PEs as `package(..)` (TOPO-2, TOPO-3).
+//!
+//! Owns its keys. What says how many there are of a thing stands at fixed places; link and component blocks are nested
+//! differently in every version of that file, so bandwidths, overheads, positions and lengths are read by the name of the
+//! key and the component it stands under. A key that is not known is kept, not used, and warned about. What such a
+//! machine is belongs to [`kbc_ir::topology`].
+
+mod names;
+mod walk;
+
+use super::yaml::{Key, Kind, Node};
+use super::{MachineFile, Reader};
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics, Span, Spanned};
+use kbc_ir::topology::{Compute, Dimension, Quantity, SettingValue, Shape};
+use names::{Part, SECTIONS, Says};
+use walk::{Found, Walk, ill};
+
+/// Whether the keys of a file are those of such a machine.
+pub(super) fn is_one(keys: &[(Key, Node)]) -> bool {
+    keys.iter().any(|(k, _)| SECTIONS.contains(&k.name.as_str()))
+}
+
+/// Reads the keys that are none of kbc's own into a machine.
+pub(super) fn read(
+    reader: &Reader<'_>,
+    keys: &[&(Key, Node)],
+    out: &mut MachineFile,
+    found: &mut Diagnostics,
+) {
+    let mut walk = Walk { reader, found, leaves: vec![], fixed: vec![], warnings: vec![] };
+    for (key, node) in keys {
+        walk.key(key, node, &mut vec![]);
+    }
+    let Walk { leaves, fixed, warnings, .. } = walk;
+    warnings.into_iter().for_each(|w| out.warnings.push(w));
+    let file = File { reader, fixed, root: reader.0.span(reader.0.root.number) };
+    let shape = file.shape(&mut out.warnings, found);
+    file.memory(&leaves, shape.as_ref(), out, found);
+    file.settings(&leaves, out, found);
+    // Arithmetic and vector work of a PE share one slot.
+    out.settings.compute.get_or_insert(Compute::Shared);
+    out.shape = shape.map(|s| Spanned::new(s, file.at("system.sips.count")));
+}
+
+/// The file with its keys at fixed places.
+struct File<'r, 't> {
+    reader: &'r Reader<'t>,
+    fixed: Vec<(&'static str, Node)>,
+    root: Span,
+}
+
+impl File<'_, '_> {
+    fn node(&self, path: &str) -> Option<&Node> {
+        self.fixed.iter().find(|f| f.0 == path).map(|f| &f.1)
+    }
+
+    /// Where a key stands, or the file begins.
+    fn at(&self, path: &str) -> Span {
+        self.node(path).map_or(self.root, |n| self.reader.0.span(n.number))
+    }
+
+    /// A whole number from 1 on.
+    fn count(&self, path: &str, found: &mut Diagnostics) -> Option<u32> {
+        let node = self.node(path)?;
+        let value = match &node.kind {
+            Kind::Scalar(text) => text.parse::<u32>().ok().filter(|n| *n >= 1),
+            _ => None,
+        };
+        if value.is_none() {
+            found.push(ill(&format!("`{path}` is a whole number from 1 on"), node, self.at(path)));
+        }
+        value
+    }
+
+    /// A number that is not negative.
+    fn number(&self, path: &str, found: &mut Diagnostics) -> Option<f64> {
+        let node = self.node(path)?;
+        let value = match &node.kind {
+            Kind::Scalar(text) => text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0),
+            _ => None,
+        };
+        if value.is_none() {
+            found.push(ill(&format!("`{path}` is a number, not below zero"), node, self.at(path)));
+        }
+        value
+    }
+
+    fn shape(&self, warnings: &mut Diagnostics, found: &mut Diagnostics) -> Option<Shape> {
+        let before = found.list.len();
+        let sips = self.sips(warnings, found);
+        let [h, w] = ["sip.cube_mesh.h", "sip.cube_mesh.w"].map(|p| self.count(p, found).unwrap_or(1));
+        let corners = match self.node("cube.pe_layout.corners").map(|n| &n.kind) {
+            None => 1,
+            Some(Kind::Map(named)) if !named.is_empty() => named.len() as u32,
+            Some(Kind::List(named)) if !named.is_empty() => named.len() as u32,
+            Some(_) => self.count("cube.pe_layout.corners", found).unwrap_or(1),
+        };
+        let each = self.count("cube.pe_layout.pe_per_corner", found).unwrap_or(1);
+        if found.list.len() > before {
+            return None;
+        }
+        Some(Shape::Package { sips: Box::new(sips?), cubes: [h, w], pes: corners.saturating_mul(each) })
+    }
+
+    fn sips(&self, warnings: &mut Diagnostics, found: &mut Diagnostics) -> Option<Shape> {
+        let given = self.count("system.sips.count", found);
+        let (w, h) = (self.count("system.sips.w", found), self.count("system.sips.h", found));
+        let count = given.or(w.zip(h).and_then(|(w, h)| w.checked_mul(h))).unwrap_or(1);
+        const NAMES: [&str; 3] = ["ring_1d", "torus_2d", "mesh_2d_no_wrap"];
+        let name = match self.node("system.sips.topology") {
+            None => NAMES[0],
+            Some(node) => {
+                let word = if let Kind::Scalar(text) = &node.kind { text.as_str() } else { "" };
+                match NAMES.iter().find(|n| **n == word) {
+                    Some(name) => name,
+                    None => {
+                        let near =
+                            nearest(word, NAMES).map_or(String::new(), |n| format!("did you mean `{n}`? "));
+                        let d = ill(
+                            "`system.sips.topology` names how SIPs are joined",
+                            node,
+                            self.at("system.sips.topology"),
+                        );
+                        found.push(d.help(format!("{near}There are {}", NAMES.join(", "))));
+                        return None;
+                    }
+                }
+            }
+        };
+        let fault = |title: String, at: Span| {
+            Diagnostic::error("E463", title)
+                .primary(at, "SIPs in rows and columns")
+                .help("give both sides by `sips.w` and `sips.h`: six SIPs are `w: 3, h: 2` or `w: 2, h: 3`")
+        };
+        let product = w.map_or(1, u64::from) * h.map_or(1, u64::from);
+        let fits = if w.is_some() && h.is_some() {
+            product == u64::from(count)
+        } else {
+            u64::from(count).is_multiple_of(product)
+        };
+        if name == NAMES[0] {
+            if !fits {
+                let at = self.at(if w.is_some() { "system.sips.w" } else { "system.sips.h" });
+                let d = Diagnostic::warning(
+                    "E466",
+                    format!("`sips.w/h` are kept and not used: {count} SIPs are a ring"),
+                );
+                warnings.push(
+                    d.primary(at, "no sides of a ring")
+                        .help("they are sides of torus_2d and mesh_2d_no_wrap"),
+                );
+            }
+            return Some(Shape::Ring(count));
+        }
+        if !fits {
+            let sides = [("w", w), ("h", h)]
+                .iter()
+                .filter_map(|(n, s)| Some(format!("{n} {}", (*s)?)))
+                .collect::<Vec<_>>();
+            let title = format!("{count} SIPs do not fit `sips.w/h`, which are {}", sides.join(" and "));
+            let at = if w.is_some() { "system.sips.w" } else { "system.sips.h" };
+            found.push(Diagnostic { code: "E462", ..fault(title, self.at(at)) });
+            return None;
+        }
+        let root = count.isqrt();
+        let (rows, columns) = match (h, w) {
+            (Some(h), Some(w)) => (h, w),
+            (Some(h), None) => (h, count / h),
+            (None, Some(w)) => (count / w, w),
+            (None, None) if root * root == count => (root, root),
+            (None, None) => {
+                let title = format!("{count} SIPs as {name} need `sips.w/h`: {count} is no square");
+                found.push(fault(title, self.at("system.sips.count")));
+                return None;
+            }
+        };
+        let sides = vec![rows, columns];
+        Some(if name == NAMES[1] { Shape::Torus(sides) } else { Shape::Mesh(sides) })
+    }
+
+    /// Slices of HBM: how many there are and how large, which a machine that has HBM must say.
+    fn memory(
+        &self,
+        leaves: &[Found],
+        shape: Option<&Shape>,
+        out: &mut MachineFile,
+        found: &mut Diagnostics,
+    ) {
+        let keys = ["cube.memory_map.hbm_total_gb_per_cube", "cube.memory_map.hbm_slices_per_cube"];
+        let used = leaves.iter().find(|l| matches!(l.part, Part::Hbm | Part::Channel));
+        let given = keys.map(|k| self.node(k).is_some());
+        if used.is_none() && given == [false, false] {
+            return;
+        }
+        for (key, given) in keys.into_iter().zip(given) {
+            if !given {
+                let other = keys.into_iter().find(|k| self.node(k).is_some());
+                let at = other.map(|k| self.at(k)).or(used.map(|l| l.span)).unwrap_or(self.root);
+                found.push(
+                    Diagnostic::error("E463", format!("a cube with HBM has no `{key}`"))
+                        .primary(at, "this belongs to HBM")
+                        .help(format!(
+                            "add `{}: ..` to `cube.memory_map`",
+                            key.rsplit('.').next().unwrap_or(key)
+                        )),
+                );
+            }
+        }
+        let (total, slices) = (self.number(keys[0], found), self.count(keys[1], found));
+        let (Some(total), Some(slices)) = (total, slices) else { return };
+        if let Some(Shape::Package { pes, .. }) = shape
+            && slices < *pes
+        {
+            let title = format!("{pes} PEs of a cube have {slices} slices of HBM");
+            let d = Diagnostic::error("E462", title).primary(self.at(keys[1]), "fewer than PEs");
+            found.push(d.help("every PE has a slice of its own: as many slices as PEs, or more"));
+            return;
+        }
+        let size =
+            Quantity { amount: total * (1u64 << 30) as f64 / f64::from(slices), dimension: Dimension::Bytes };
+        self.set(out, found, "hbm_size", &[SettingValue::Quantity(size)], self.at(keys[0]));
+    }
+
+    fn settings(&self, leaves: &[Found], out: &mut MachineFile, found: &mut Diagnostics) {
+        if let Some(v) = self.number("system.ns_per_mm", found) {
+            self.set(out, found, "ns_per_mm", &[SettingValue::Number(v)], self.at("system.ns_per_mm"));
+        }
+        // One value each; a second one must be the same.
+        let one = |part: Part, says: Says, found: &mut Diagnostics| -> Option<&Found> {
+            let mut all = leaves.iter().filter(|l| l.part == part && l.says == says);
+            let first = all.next()?;
+            if let Some(other) = all.find(|l| l.value != first.value) {
+                let title = format!("two values for one thing: {} and {}", first.value, other.value);
+                found.push(
+                    Diagnostic::error("E462", title)
+                        .primary(other.span, "and here")
+                        .secondary(first.span, "said here")
+                        .help("all parts of a kind are alike in this machine"),
+                );
+            }
+            Some(first)
+        };
+        let rate = |v: f64| {
+            SettingValue::Quantity(Quantity { amount: v * 1e9, dimension: Dimension::BytesPerSecond })
+        };
+        let ns = |v: f64| SettingValue::Quantity(Quantity { amount: v, dimension: Dimension::Nanoseconds });
+        let ways = [one(Part::Pe, Says::Overhead, found), one(Part::Dma, Says::Overhead, found)];
+        if let Some(last) = ways.iter().flatten().last() {
+            let sum = ways.iter().flatten().map(|l| l.value).sum();
+            self.set(out, found, "pe_node", &[ns(sum)], last.span);
+        }
+        for (part, name) in [
+            (Part::Router, "router_node"),
+            (Part::Hbm, "hbm_node"),
+            (Part::Sram, "sram_node"),
+            (Part::Port, "port_node"),
+            (Part::Io, "io_node"),
+        ] {
+            if let Some(l) = one(part, Says::Overhead, found) {
+                self.set(out, found, name, &[ns(l.value)], l.span);
+            }
+        }
+        let channels = one(Part::Hbm, Says::Channels, found).zip(one(Part::Channel, Says::Bandwidth, found));
+        for (part, name) in [
+            (Part::Pe, "pe_link"),
+            (Part::Dma, "pe_link"),
+            (Part::Hbm, "hbm_link"),
+            (Part::Sram, "sram_link"),
+            (Part::Io, "io_link"),
+            (Part::Sip, "sip_link"),
+        ] {
+            let mut limit =
+                one(part, Says::Bandwidth, found).filter(|l| l.value > 0.0).map(|l| (l.value, l.span));
+            if let (Part::Hbm, Some((n, each))) = (part, channels) {
+                // All channels of a slice together.
+                let all = n.value * each.value;
+                let slower = all > 0.0 && limit.is_none_or(|l| all < l.0);
+                limit = if slower { Some((all, each.span)) } else { limit };
+            }
+            if let Some((v, span)) = limit {
+                self.set(out, found, name, &[rate(v)], span);
+            }
+        }
+        if let Some(l) = one(Part::Port, Says::Bandwidth, found).filter(|l| l.value > 0.0) {
+            let count = one(Part::Port, Says::Connections, found).map_or(1.0, |c| c.value);
+            self.set(out, found, "cube_link", &[rate(l.value), SettingValue::Number(count)], l.span);
+        }
+        for (part, name) in [
+            (Part::Hbm, "hbm_wire"),
+            (Part::Sram, "sram_wire"),
+            (Part::Port, "cube_wire"),
+            (Part::Io, "io_wire"),
+            (Part::Sip, "sip_wire"),
+            (Part::Pe, "pe_wire"),
+        ] {
+            if let Some(l) = one(part, Says::Length, found) {
+                self.set(out, found, name, &[SettingValue::Number(l.value)], l.span);
+            }
+        }
+        self.positions(leaves, out, found);
+        for l in leaves {
+            let why = match (l.part, l.says) {
+                (Part::Inside, Says::Overhead) if l.value > 0.0 => "no message passes this part of a PE",
+                (Part::Inside, Says::Bandwidth) if l.value > 0.0 => "no message passes this part of a PE",
+                (_, Says::Penalty) if l.value > 0.0 => "controllers change between channels at no cost here",
+                (Part::Router, Says::Bandwidth) if l.value > 0.0 => {
+                    "links of a router have the bandwidth of their other ends"
+                }
+                _ => continue,
+            };
+            let d = Diagnostic::warning("E466", "this value is kept and not used").primary(l.span, why);
+            out.warnings.push(d.help("docs/machine.md lists what is read"));
+        }
+    }
+
+    /// Wires as straight lines between positions in a cube, where their lengths are not said.
+    fn positions(&self, leaves: &[Found], out: &mut MachineFile, found: &mut Diagnostics) {
+        let placed = |part: Part| leaves.iter().filter(move |l| l.part == part && l.place.is_some());
+        let router = placed(Part::Router).find(|l| l.cube).and_then(|l| l.place);
+        let said = |part: Part| {
+            part != Part::Port && leaves.iter().any(|l| l.part == part && l.says == Says::Length)
+        };
+        for (part, name) in [
+            (Part::Pe, "pe_wire"),
+            (Part::Hbm, "hbm_wire"),
+            (Part::Sram, "sram_wire"),
+            (Part::Port, "port_wire"),
+        ] {
+            let lengths: Vec<(f64, Span)> = placed(part)
+                .filter(|l| l.cube)
+                .filter_map(|l| Some(((l.place?[0] - router?[0]).hypot(l.place?[1] - router?[1]), l.span)))
+                .collect();
+            let Some(&(_, span)) = lengths.first().filter(|_| !said(part)) else { continue };
+            if part == Part::Pe && lengths.len() <= 4 {
+                let list: Vec<SettingValue> = lengths.iter().map(|l| SettingValue::Number(l.0)).collect();
+                self.set(out, found, name, &list, span);
+                continue;
+            }
+            let longest = lengths.iter().fold(0.0, |m: f64, l| m.max(l.0));
+            self.set(out, found, name, &[SettingValue::Number(longest)], span);
+            if let Some(other) = lengths.iter().find(|l| (l.0 - longest).abs() > 1e-9) {
+                let d = Diagnostic::warning(
+                    "E466",
+                    format!("wires of `{name}` differ, and the longest is used for all"),
+                )
+                .primary(other.1, "a shorter one");
+                out.warnings.push(d.help("docs/machine.md lists what is read"));
+            }
+        }
+        let lost = leaves.iter().filter(|l| l.place.is_some()).find(|l| !l.cube || router.is_none());
+        if let Some(l) = lost.filter(|l| !said(l.part)) {
+            let d = Diagnostic::warning("E466", "this position is kept and not used")
+                .primary(l.span, "no router of a cube is placed beside it");
+            out.warnings.push(
+                d.help("give the length of the wire by `distance_mm`, or `pos_mm` of the cube's router"),
+            );
+        }
+    }
+
+    fn set(
+        &self,
+        out: &mut MachineFile,
+        found: &mut Diagnostics,
+        name: &str,
+        values: &[SettingValue],
+        at: Span,
+    ) {
+        let values: Vec<Spanned<SettingValue>> = values.iter().map(|v| Spanned::new(v.clone(), at)).collect();
+        // kbc's own keys in the file come before it, and win.
+        let mut own = kbc_ir::topology::Settings::default();
+        match own.set(&Spanned::new(name.to_owned(), at), &values) {
+            Ok(()) => out.settings = out.settings.over(&own),
+            Err(d) => found.push(d),
+        }
+    }
+}

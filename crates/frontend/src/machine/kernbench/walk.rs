@@ -1,0 +1,170 @@
+//! Walking `topology.yaml`: every key is known by its name and what it stands under, or kept with a warning.
+//!
+//! Owns the walk. Names are [`super::names`]', what becomes of them [`super`]'s.
+
+use super::super::Reader;
+use super::super::yaml::{Key, Kind, Node};
+use super::names::{FIXED, LEAVES, PARTS, PLAIN, Part, SECTIONS, Says, leaf, part};
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+
+/// A component's key and what stands there.
+pub(super) struct Found {
+    pub part: Part,
+    pub says: Says,
+    pub value: f64,
+    /// Of a position.
+    pub place: Option<[f64; 2]>,
+    /// Whether it stands in the section `cube`, whose positions have one origin.
+    pub cube: bool,
+    pub span: Span,
+}
+
+/// Collects the keys of a tree.
+pub(super) struct Walk<'r, 't> {
+    pub reader: &'r Reader<'t>,
+    pub found: &'r mut Diagnostics,
+    pub leaves: Vec<Found>,
+    pub fixed: Vec<(&'static str, Node)>,
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl Walk<'_, '_> {
+    /// Whether anything was known in what stands under a key.
+    pub fn key(&mut self, key: &Key, node: &Node, path: &mut Vec<String>) -> bool {
+        path.push(key.name.clone());
+        let known = self.known(key, node, path);
+        path.pop();
+        known
+    }
+
+    fn known(&mut self, key: &Key, node: &Node, path: &mut Vec<String>) -> bool {
+        let full = path.join(".");
+        if let Some(fixed) = FIXED.iter().find(|f| **f == full) {
+            self.fixed.push((fixed, node.clone()));
+            // Corners may be named, with their positions.
+            self.inside(node, path);
+            return true;
+        }
+        let name = key.name.as_str();
+        if name == "pos_mm" || !matches!(node.kind, Kind::Map(_) | Kind::List(_)) {
+            if let Some((says, part)) = leaf(name, path) {
+                self.leaf(part, says, key, node, path);
+                return true;
+            }
+            if PLAIN.contains(&name) || part(name).is_some() {
+                return true;
+            }
+            self.unknown(key, node, path);
+            return false;
+        }
+        let before = self.warnings.len();
+        let any = self.inside(node, path);
+        if !any && !PLAIN.contains(&name) && part(name).is_none() && !SECTIONS.contains(&full.as_str()) {
+            // Nothing in it means anything: it is this key that is not known.
+            self.warnings.truncate(before);
+            self.unknown(key, node, path);
+            return false;
+        }
+        true
+    }
+
+    fn inside(&mut self, node: &Node, path: &mut Vec<String>) -> bool {
+        let mut any = false;
+        match &node.kind {
+            Kind::Map(keys) => {
+                for (key, node) in keys {
+                    any |= self.key(key, node, path);
+                }
+            }
+            Kind::List(list) => {
+                for node in list {
+                    any |= self.inside(node, path);
+                }
+            }
+            _ => {}
+        }
+        any
+    }
+
+    fn leaf(&mut self, part: Part, says: Says, key: &Key, node: &Node, path: &[String]) {
+        let span = self.reader.0.span(node.number);
+        let number = |node: &Node| match &node.kind {
+            Kind::Scalar(text) => text.parse::<f64>().ok().filter(|v| v.is_finite()),
+            _ => None,
+        };
+        let cube = path.first().is_some_and(|s| s == "cube");
+        let mut push = |value, place| self.leaves.push(Found { part, says, value, place, cube, span });
+        let wanted = match says {
+            Says::Position => {
+                let place = match &node.kind {
+                    Kind::List(list) if list.len() == 2 => number(&list[0]).zip(number(&list[1])),
+                    Kind::Map(keys) if keys.len() == 2 && keys[0].0.name == "x" && keys[1].0.name == "y" => {
+                        number(&keys[0].1).zip(number(&keys[1].1))
+                    }
+                    _ => None,
+                };
+                if let Some((x, y)) = place {
+                    return push(0.0, Some([x, y]));
+                }
+                "a place, two numbers in mm like `[1.5, 2]`"
+            }
+            Says::Connections | Says::Channels => {
+                if let Some(n) = number(node).filter(|n| n.fract() == 0.0 && (1.0..=64.0).contains(n)) {
+                    return push(n, None);
+                }
+                "a whole number from 1 to 64"
+            }
+            _ => {
+                if let Some(n) = number(node).filter(|n| *n >= 0.0) {
+                    return push(n, None);
+                }
+                "a number, not below zero"
+            }
+        };
+        self.found.push(ill(&format!("`{}` is {wanted}", key.name), node, span));
+    }
+
+    /// E466
+    fn unknown(&mut self, key: &Key, node: &Node, path: &[String]) {
+        let name = key.name.as_str();
+        // Keys beside it first: they are the likelier ones.
+        let parent = path[..path.len() - 1].join(".");
+        let beside = FIXED.iter().filter_map(|f| f.strip_prefix(&parent)?.strip_prefix('.'));
+        let beside = beside.filter_map(|f| f.split('.').next());
+        let others = LEAVES.iter().map(|l| l.0).chain(["hbm_to_router_bw_gbs", "sram_to_router_bw_gbs"]);
+        let fixed = FIXED.iter().flat_map(|f| f.split('.'));
+        let all: Vec<&str> = beside
+            .chain(fixed)
+            .chain(others)
+            .chain(PARTS.iter().map(|p| p.0))
+            .chain(PLAIN)
+            .chain(SECTIONS)
+            .collect();
+        let what = if matches!(node.kind, Kind::Map(_)) { "nothing in it is known" } else { "not known" };
+        let help = match nearest(name, all.iter().copied()).or_else(|| closest(name, &all)) {
+            Some(near) => format!("the nearest key is `{near}`; docs/machine.md lists what is read"),
+            None => "docs/machine.md lists what is read".into(),
+        };
+        let title = format!("`{}` is kept and not used", path.join("."));
+        self.warnings.push(
+            Diagnostic::warning("E466", title).primary(self.reader.0.span(key.number), what).help(help),
+        );
+    }
+}
+
+/// The key that differs least, of any distance.
+fn closest<'a>(name: &str, all: &[&'a str]) -> Option<&'a str> {
+    all.iter().copied().min_by_key(|k| kbc_diag::nearest::distance(name, k))
+}
+
+/// E462
+pub(super) fn ill(wanted: &str, node: &Node, span: Span) -> Diagnostic {
+    let is = match &node.kind {
+        Kind::Scalar(text) => format!("`{text}`"),
+        _ => node.what().to_owned(),
+    };
+    Diagnostic::error("E462", format!("{wanted}, and this is {is}"))
+        .primary(span, "here")
+        .help("docs/machine.md lists the keys of a topology.yaml with what they take")
+}

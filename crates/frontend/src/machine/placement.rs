@@ -1,0 +1,80 @@
+//! `placement` of a machine file: how cubes and PEs of a device share its tensors (TOPO-6).
+//!
+//! Owns the keys. Policies, their cuts and limits are [`kbc_ir::placement`]'s.
+
+use super::Reader;
+use super::yaml::{Key, Kind, Node};
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::memory::Placements;
+use kbc_ir::placement::{DevicePlacement, Policy};
+
+/// Name of the entry for tensors that have none.
+const OTHERS: &str = "default";
+
+const KEYS: [&str; 4] = ["cube", "pe", "num_cubes", "num_pes"];
+
+/// Reads the section.
+///
+/// # Errors
+/// E461 and E462 for keys and values, E469 for an axis that is not inside a device.
+pub(super) fn section(reader: &Reader<'_>, node: &Node) -> Result<Placements, Diagnostics> {
+    let mut found = Diagnostics::new();
+    let mut out = Placements::default();
+    let Some(entries) = reader.map(node, "`placement`", &mut found) else { return Err(found) };
+    for (key, node) in entries {
+        let Some(keys) = reader.map(node, &format!("`placement.{}`", key.name), &mut found) else { continue };
+        match entry(reader, keys) {
+            Ok(p) if key.name == OTHERS => out.others = Some(p),
+            Ok(p) => out.named.push((key.name.clone(), p)),
+            Err(d) => found.extend(d),
+        }
+    }
+    if crate::lower::ok(&found) { Ok(out) } else { Err(found.finish()) }
+}
+
+fn entry(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<DevicePlacement, Diagnostics> {
+    let mut found = Diagnostics::new();
+    let mut out =
+        DevicePlacement { cube: Policy::Replicate, pe: Policy::Replicate, num_cubes: None, num_pes: None };
+    for (key, node) in keys {
+        let text = if let Kind::Scalar(text) = &node.kind { text.as_str() } else { "" };
+        let mut policy = || {
+            let known = Policy::parse(text);
+            if known.is_none() {
+                let names = Policy::ALL.map(|p| p.0);
+                let near = nearest(text, names).map_or(String::new(), |n| format!("did you mean `{n}`? "));
+                found.push(
+                    Diagnostic::error("E462", format!("`{}` is a policy, and this is `{text}`", key.name))
+                        .primary(reader.0.span(node.number), "not one")
+                        .help(format!("{near}There are {}", names[..5].join(", "))),
+                );
+            }
+            known.unwrap_or(Policy::Replicate)
+        };
+        match key.name.as_str() {
+            "cube" => out.cube = policy(),
+            "pe" => out.pe = policy(),
+            name @ ("num_cubes" | "num_pes") => match text.parse::<u64>().ok().filter(|n| *n >= 1) {
+                Some(n) if name == "num_cubes" => out.num_cubes = Some(n),
+                Some(n) => out.num_pes = Some(n),
+                None => found.push(reader.kind(node, &format!("`{name}` is a whole number from 1 on"))),
+            },
+            name if name.starts_with("sip") || name.starts_with("num_sip") => {
+                let policy = Policy::parse(text);
+                let example = match policy {
+                    Some(Policy::RowWise) => "`x: f32[n@sip, m]`",
+                    Some(Policy::Replicate) => "`x: f32[n, m]`, a type without `@sip`",
+                    _ => "`x: f32[n, m@sip]`",
+                };
+                found.push(
+                    Diagnostic::error("E469", "a placement inside a device has no axis `sip`")
+                        .primary(reader.0.span(key.number), "ranks are placed on SIPs, devices inside")
+                        .help(format!("leave `{name}` out here and write the split between SIPs in the program's type: {example}")),
+                );
+            }
+            _ => found.push(reader.unknown(key, &KEYS)),
+        }
+    }
+    if crate::lower::ok(&found) { Ok(out) } else { Err(found.finish()) }
+}

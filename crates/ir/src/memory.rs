@@ -1,0 +1,274 @@
+//! Memories of devices: where a tensor is, and whether all of a schedule fits (TOPO-8).
+//!
+//! Owns one memory's places, first fit from below, and the layout of a schedule on a machine that says how large its
+//! memories are: buffers, windows and slots of queues of every rank, each in its own kind. Places inside a window's domain
+//! are the pass `allocate`'s; which PE of a device holds which slice is [`crate::placement`]'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+
+use crate::placement::DevicePlacement;
+use crate::schedule::{BufferId, Schedule};
+use crate::topology::{DeviceId, Topology};
+use crate::types::MemKind;
+use crate::walk::{Act, Cursor, Program, Step};
+
+/// Places begin at multiples of this many bytes.
+pub const ALIGN: u64 = 64;
+
+/// Tensors that messages about a full memory list.
+const LISTED: usize = 4;
+
+/// One memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Memory {
+    capacity: u64,
+    /// What is live, by its first byte: where its place ends, its bytes and its name.
+    live: BTreeMap<u64, (u64, u64, String)>,
+}
+
+/// There is no place for a tensor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full {
+    /// Free bytes in all.
+    pub free: u64,
+    /// The largest free place.
+    pub largest: u64,
+}
+
+impl Memory {
+    /// An empty memory of so many bytes.
+    pub fn new(capacity: u64) -> Memory {
+        Memory { capacity, live: BTreeMap::new() }
+    }
+
+    /// Bytes of it.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// What is live: first byte, bytes and name, from below.
+    pub fn live(&self) -> impl Iterator<Item = (u64, u64, &str)> {
+        self.live.iter().map(|(at, (_, bytes, name))| (*at, *bytes, name.as_str()))
+    }
+
+    /// Free places from below: first byte and bytes.
+    fn gaps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let starts = std::iter::once(0).chain(self.live.values().map(|l| l.0));
+        let ends = self.live.keys().copied().chain([self.capacity]);
+        starts.zip(ends).map(|(start, end)| (start, end.saturating_sub(start))).filter(|g| g.1 > 0)
+    }
+
+    /// A place for a tensor: the lowest that is large enough. Nothing of it is shared with a live one; one without bytes
+    /// needs none and is at 0.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn allocate(&mut self, name: &str, bytes: u64) -> Result<u64, Full> {
+        if bytes == 0 {
+            return Ok(0);
+        }
+        let Some(at) = self.gaps().find(|g| g.1 >= bytes).map(|g| g.0) else {
+            let (free, largest) = self.gaps().fold((0, 0), |(sum, most), g| (sum + g.1, g.1.max(most)));
+            return Err(Full { free, largest });
+        };
+        // What follows begins at a multiple again; the end of the memory may come before.
+        let end = (at + bytes).next_multiple_of(ALIGN).min(self.capacity);
+        self.live.insert(at, (end, bytes, name.to_owned()));
+        Ok(at)
+    }
+
+    /// Gives the place of a live tensor back; whether there was one.
+    pub fn free(&mut self, at: u64) -> bool {
+        self.live.remove(&at).is_some()
+    }
+}
+
+/// A memory: its kind and where it is, a PE or, of SRAM, a cube.
+pub type MemoryPlace = (MemKind, Vec<u32>);
+
+/// Memories of a machine with what is in them; only those whose size is known.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Memories {
+    /// By kind and place.
+    pub list: BTreeMap<MemoryPlace, Memory>,
+}
+
+/// How tensors are placed inside devices: by name, and all others.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Placements {
+    /// Of these tensors.
+    pub named: Vec<(String, DevicePlacement)>,
+    /// Of the others; None for the device's first PE.
+    pub others: Option<DevicePlacement>,
+}
+
+impl Placements {
+    /// That of a tensor.
+    pub fn of(&self, name: &str) -> Option<DevicePlacement> {
+        self.named.iter().find(|n| n.0 == name).map(|n| n.1).or(self.others)
+    }
+
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.others.is_none()
+    }
+}
+
+/// Lays out all that a schedule keeps in memories whose size the machine says.
+///
+/// # Errors
+/// E468 for the first tensor on the first rank that has no place, naming it, its kind of memory and what fills it; E469 of
+/// [`DevicePlacement::shards`].
+pub fn lay_out(
+    schedule: &Schedule,
+    machine: &Topology,
+    placements: &Placements,
+) -> Result<Memories, Diagnostics> {
+    let mut out = Memories::default();
+    let limited = |kind: MemKind| machine.settings().size(kind).is_some();
+    let used = schedule.buffers.iter().map(|b| b.memory);
+    let used =
+        used.chain(schedule.windows.iter().map(|w| w.memory)).chain(schedule.queues.iter().map(|q| q.memory));
+    let kinds: BTreeSet<MemKind> = used.filter(|k| limited(*k)).collect();
+    if kinds.is_empty() && placements.is_empty() {
+        return Ok(out);
+    }
+    if let Some((name, _)) =
+        placements.named.iter().find(|n| !schedule.buffers.iter().any(|b| b.name == *n.0))
+    {
+        let names: Vec<&str> = schedule.buffers.iter().map(|b| b.name.as_str()).collect();
+        let near =
+            nearest(name, names.iter().copied()).map_or(String::new(), |n| format!("did you mean `{n}`? "));
+        return Err(Diagnostic::error(
+            "E469",
+            format!("a placement of `{name}`, which {} does not have", schedule.name),
+        )
+        .help(format!("{near}Its tensors are {}; `default` is about all", names.join(", ")))
+        .into());
+    }
+    let program = Program::compile(schedule)?;
+    if program.ranks() != machine.device_count() as u64 {
+        return Ok(out);
+    }
+    let show = |rank: u64| schedule.mesh.show(rank);
+    for device in machine.devices() {
+        let rank = u64::from(device.0);
+        for (i, b) in schedule.buffers.iter().enumerate() {
+            let placement = placements.of(b.name.as_str());
+            if !limited(b.memory) && placement.is_none() {
+                continue;
+            }
+            let dims = program.dims(BufferId(i as u32), rank).map_err(|f| f.diagnostic(show))?;
+            let tensor = Tensor { name: b.name.as_str(), what: "buffer", kind: b.memory, span: b.span };
+            out.place(&tensor, &dims, b.dtype.bytes(), machine, device, placement)?;
+        }
+        for w in schedule.windows.iter().filter(|w| limited(w.memory)) {
+            let tensor = Tensor { name: w.name.as_str(), what: "window", kind: w.memory, span: w.span };
+            out.place(&tensor, &[w.slots, w.capacity], w.dtype.bytes(), machine, device, None)?;
+        }
+        for (queue, rings) in rings(&program, rank, &limited)? {
+            let q = &schedule.queues[queue];
+            let tensor = Tensor { name: q.name.as_str(), what: "queue", kind: q.memory, span: q.span };
+            out.place(&tensor, &[rings, q.depth, q.capacity], q.dtype.bytes(), machine, device, None)?;
+        }
+    }
+    Ok(out)
+}
+
+/// Rings in which a rank receives, by queue array.
+fn rings(
+    program: &Program<'_>,
+    rank: u64,
+    limited: &dyn Fn(MemKind) -> bool,
+) -> Result<BTreeMap<usize, u64>, Diagnostics> {
+    let queues = &program.schedule.queues;
+    if !queues.iter().any(|q| limited(q.memory)) {
+        return Ok(BTreeMap::new());
+    }
+    let mut seen: BTreeSet<(u64, u32)> = BTreeSet::new();
+    for stream in 0..program.streams.len() as u32 {
+        let mut cursor = Cursor::new(program, rank, stream, 0);
+        let fault = |f: crate::walk::Fault| f.diagnostic(|r| program.schedule.mesh.show(r));
+        while let Some(step) = cursor.next_step().map_err(fault)? {
+            if let Step::Act(Act::Recv { peer, queue, .. }, ..) = step {
+                seen.insert((peer, queue));
+            }
+        }
+    }
+    let mut out = BTreeMap::new();
+    for (_, queue) in seen {
+        let array = program.queue_name(queue).0.0 as usize;
+        if limited(queues[array].memory) {
+            *out.entry(array).or_insert(0) += 1;
+        }
+    }
+    Ok(out)
+}
+
+/// What is placed.
+struct Tensor<'a> {
+    name: &'a str,
+    what: &'a str,
+    kind: MemKind,
+    span: Span,
+}
+
+impl Memories {
+    fn place(
+        &mut self,
+        tensor: &Tensor<'_>,
+        dims: &[u64],
+        element_bytes: u64,
+        machine: &Topology,
+        device: DeviceId,
+        placement: Option<DevicePlacement>,
+    ) -> Result<(), Diagnostic> {
+        let at = |d: Diagnostic| if tensor.span.is_none() { d } else { d.primary(tensor.span, "this one") };
+        let placement = placement.unwrap_or_default();
+        let shards = placement
+            .shards(dims, element_bytes, machine, device)
+            .map_err(|d| at(d.note(format!("{} {} is placed by {placement}", tensor.what, tensor.name))))?;
+        let Some(size) = machine.settings().size(tensor.kind) else { return Ok(()) };
+        for shard in shards {
+            let mut place = shard.sip.clone();
+            if machine.is_package() {
+                place.extend(shard.cube);
+                // SRAM belongs to the cube.
+                place.extend((tensor.kind != MemKind::Sram).then_some(shard.pe));
+            }
+            let memory =
+                self.list.entry((tensor.kind, place.clone())).or_insert_with(|| Memory::new(size as u64));
+            let Err(full) = memory.allocate(tensor.name, shard.bytes) else { continue };
+            let mut largest: Vec<(u64, &str)> = memory.live().map(|l| (l.1, l.2)).collect();
+            largest.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+            let held: Vec<String> =
+                largest.iter().take(LISTED).map(|l| format!("{} {} B", l.1, l.0)).collect();
+            let list: Vec<String> = place.iter().map(u32::to_string).collect();
+            let title = format!(
+                "{} `{}` does not fit into {} of ({}): {} B, and {} of {} B are free",
+                tensor.what,
+                tensor.name,
+                tensor.kind,
+                list.join(","),
+                shard.bytes,
+                full.free,
+                memory.capacity()
+            );
+            let mut d = Diagnostic::error("E468", title).help(format!(
+                "smaller parts, another memory, or another `{}_size` of the machine",
+                tensor.kind
+            ));
+            if !held.is_empty() {
+                d = d.note(format!("it holds {}", held.join(", ")));
+            }
+            if full.largest < full.free {
+                d = d.note(format!("its largest free place has {} B", full.largest));
+            }
+            return Err(at(d));
+        }
+        Ok(())
+    }
+}

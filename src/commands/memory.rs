@@ -1,0 +1,87 @@
+//! `kbc explain memory` and the shards of `kbc explain placement`: what is where in the memories of a machine.
+//!
+//! Owns the tables. Places are [`kbc_ir::memory`]'s, shards [`kbc_ir::placement`]'s.
+
+use crate::build::Built;
+use crate::report::human::bytes;
+use crate::session::Outcome;
+use kbc_ir::memory::{Memories, lay_out};
+use kbc_ir::schedule::BufferId;
+use kbc_ir::topology::DeviceId;
+use kbc_ir::walk::Program;
+use std::collections::BTreeMap;
+
+/// Lines of one tensor's shards.
+const LISTED: usize = 16;
+
+/// Memories with equal contents are one entry.
+pub(super) fn text(built: &Built) -> Outcome<String> {
+    let Some(schedule) = built.module.schedule() else { return Ok(String::new()) };
+    let Memories { list } = lay_out(schedule, &built.topology, &built.placements)?;
+    if list.is_empty() {
+        return Ok(
+            "the machine does not say how large a memory is that the program uses: hbm_size and its like\n"
+                .into(),
+        );
+    }
+    let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for ((kind, place), memory) in &list {
+        let used: u64 = memory.live().map(|l| l.1).sum();
+        let mut body = format!("{kind}: {} of {} used\n", bytes(used), bytes(memory.capacity()));
+        for (at, size, name) in memory.live() {
+            body += &format!("  {:>14} .. {:<14} {name}\n", at, at + size);
+        }
+        let places: Vec<String> = place.iter().map(u32::to_string).collect();
+        let entry = alike.entry(body).or_default();
+        entry.push(format!("({})", places.join(",")));
+    }
+    let mut out = String::new();
+    for (body, places) in alike {
+        let who = match &places[..] {
+            [one] => one.clone(),
+            [first, .., last] => format!("{} memories, {first} to {last}", places.len()),
+            [] => continue,
+        };
+        out += &format!("{who}, {body}");
+    }
+    Ok(out)
+}
+
+/// The shards of the first device's tensors, where the machine's file places them.
+pub(super) fn shards(built: &Built) -> Outcome<String> {
+    let Some(schedule) = built.module.schedule() else { return Ok(String::new()) };
+    let mut out = String::new();
+    let program = Program::compile(schedule)?;
+    let device = DeviceId(0);
+    for (i, b) in schedule.buffers.iter().enumerate() {
+        let Some(placement) = built.placements.of(b.name.as_str()) else { continue };
+        let dims =
+            program.dims(BufferId(i as u32), 0).map_err(|f| f.diagnostic(|r| schedule.mesh.show(r)))?;
+        let shards = placement.shards(&dims, b.dtype.bytes(), &built.topology, device)?;
+        let sizes: Vec<String> = dims.iter().map(u64::to_string).collect();
+        let sizes = sizes.join(", ");
+        out += &format!(
+            "%{}: {}[{sizes}] inside {}: {placement}\n",
+            b.name,
+            b.dtype,
+            built.topology.name(device)
+        );
+        for s in shards.iter().take(LISTED) {
+            let numbers = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            let slice: Vec<String> = s.slice.iter().map(|r| format!("{}..{}", r.start, r.end)).collect();
+            out += &format!(
+                "  sip ({}) cube ({}) pe {}  [{}]  offset {} B, {} B\n",
+                numbers(&s.sip),
+                numbers(&s.cube),
+                s.pe,
+                slice.join(", "),
+                s.offset,
+                s.bytes
+            );
+        }
+        if shards.len() > LISTED {
+            out += &format!("  and {} more\n", shards.len() - LISTED);
+        }
+    }
+    Ok(out)
+}
