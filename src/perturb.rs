@@ -117,8 +117,6 @@ fn excess(topology: &Topology, machine: &Topology, step: &Step) -> (Culprit, f64
         | Cause::Drain
         | Cause::Slot(_)
         | Cause::Credit
-        | Cause::Poll => {
-            (Culprit::Rank(step.rank), 0.0)
-        }
+        | Cause::Poll => (Culprit::Rank(step.rank), 0.0),
     }
 }

@@ -88,9 +88,7 @@ fn one_message_in_every_memory_and_model() {
         for (forward, bytes) in [("cut_through", false), ("drain", true)] {
             let t = time(
                 &s,
-                &format!(
-                    "mesh(2) {{ link: 128 GB/s, 11 ns; forward: {forward}; queue: {memory}, {model} }}"
-                ),
+                &format!("mesh(2) {{ link: 128 GB/s, 11 ns; forward: {forward}; queue: {memory}, {model} }}"),
             );
             assert_eq!(t.ns, 12.0 + 2.0 * access, "{memory} {model}");
             let slots = if access > 0.0 { 2 } else { 0 };
@@ -144,7 +142,8 @@ fn memories_differ_by_the_accesses_on_the_path() {
 #[test]
 fn full_queues_wait_for_credits() {
     let s = messages(3, 32, 1);
-    let with = |more: &str| time(&s, &format!("mesh(2) {{ link: 128 GB/s, 100 ns; queue: sram, 1; {more} }}"));
+    let with =
+        |more: &str| time(&s, &format!("mesh(2) {{ link: 128 GB/s, 100 ns; queue: sram, 1; {more} }}"));
     // A message is there and taken after 101 + 6 ns, its credit 100 + 16 / 128 ns later.
     let (taken, credit) = (107.0, 100.125);
     let sleep = with("backpressure: sleep");

@@ -74,7 +74,11 @@ fn routes_are_the_best_and_of_those_the_first() {
         for (from, to) in (0..n).flat_map(|a| (0..n).map(move |b| (DeviceId(a), DeviceId(b)))) {
             let route: Vec<LinkId> = t.route_between(from, to).expect("connected").collect();
             let cost = t.route_cost(from, to, None);
-            assert_eq!((cost.latency_ns, cost.hops), far[from.0 as usize][to.0 as usize], "{t}: {from:?} {to:?}");
+            assert_eq!(
+                (cost.latency_ns, cost.hops),
+                far[from.0 as usize][to.0 as usize],
+                "{t}: {from:?} {to:?}"
+            );
             let mut at = from;
             for id in &route {
                 // The first link of those on a best way.
@@ -101,7 +105,9 @@ fn a_list_reads_back_as_it_is_printed() {
         assert_eq!((&again, again.to_string()), (&t, text));
         assert!(t.links().all(|l| t.links_from(l.from).contains(&l) && t.links_into(l.to).contains(&l)));
     }
-    let t = machine("graph(2, 1) { link (0)<->#0: 10 GB/s, 5 ns; link (1)<->#0: unlimited, 2.5 ns; link (0)->#0: 1 GB/s, 5 ns }");
+    let t = machine(
+        "graph(2, 1) { link (0)<->#0: 10 GB/s, 5 ns; link (1)<->#0: unlimited, 2.5 ns; link (0)->#0: 1 GB/s, 5 ns }",
+    );
     assert_eq!(
         t.to_string(),
         "graph(2, 1) { link (0)->#0: 1 GB/s, 5 ns; link #0->(0): 10 GB/s, 5 ns; link (1)->#0: unlimited, 2.5 ns; \
@@ -161,12 +167,16 @@ fn names(t: &Topology, from: &[u32], to: &[u32]) -> Vec<String> {
 #[test]
 fn a_package_has_structural_places() {
     let t = machine(SIX);
-    assert_eq!(t.axes().collect::<Vec<_>>(), [("sip_y", 2), ("sip_x", 3), ("cube_y", 4), ("cube_x", 4), ("pe", 8)]);
+    assert_eq!(
+        t.axes().collect::<Vec<_>>(),
+        [("sip_y", 2), ("sip_x", 3), ("cube_y", 4), ("cube_x", 4), ("pe", 8)]
+    );
     assert_eq!((t.device_count(), t.device(&[1, 2, 3, 3, 7])), (768, Some(DeviceId(767))));
     // Routers, slices, SRAM, ports (24 edges of a mesh of cubes, both ends), and an IO node a SIP.
     assert_eq!(t.node_count(), 768 * 2 + 96 * 2 + 6 * 48 + 6);
     assert_eq!(machine(&t.to_string()), t);
-    let names: std::collections::BTreeSet<String> = (0..t.node_count() as u32).map(|n| t.name(DeviceId(n))).collect();
+    let names: std::collections::BTreeSet<String> =
+        (0..t.node_count() as u32).map(|n| t.name(DeviceId(n))).collect();
     assert_eq!(names.len(), t.node_count());
     let links: std::collections::BTreeSet<String> = t.links().map(|l| t.link_name(l.id)).collect();
     assert_eq!(links.len() as u64, t.link_count());
@@ -278,12 +288,16 @@ fn ranks_are_pes_cubes_or_sips() {
         ("cube", vec!["sip_y", "sip_x", "cube_y", "cube_x"], 96),
         ("sip", vec!["sip_y", "sip_x"], 6),
     ] {
-        let t = machine(&format!("package(torus(2, 3), mesh(4, 4), 8) {{ ranks: {ranks}; port_node: 8 ns }}"));
+        let t =
+            machine(&format!("package(torus(2, 3), mesh(4, 4), 8) {{ ranks: {ranks}; port_node: 8 ns }}"));
         assert_eq!((t.axes().map(|a| a.0).collect::<Vec<_>>(), t.device_count()), (axes, devices));
         assert!(t.connected(kbc_diag::Span::NONE).is_ok());
         let at = t.coordinates(DeviceId(devices as u32 - 1));
         let places: Vec<String> = at.iter().map(u32::to_string).collect();
-        assert_eq!(t.name(t.memory_port(DeviceId(devices as u32 - 1), MemoryKind::Hbm)), format!("hbm({})", places.join(",")));
+        assert_eq!(
+            t.name(t.memory_port(DeviceId(devices as u32 - 1), MemoryKind::Hbm)),
+            format!("hbm({})", places.join(","))
+        );
     }
     // SIPs on one axis.
     let t = machine("package(ring(6), mesh(1, 1), 1) { io_node: 10 ns }");
@@ -301,7 +315,8 @@ fn ranks_are_pes_cubes_or_sips() {
 /// TOPO-4: the way that a peer is written picks one of two wires, as on a torus.
 #[test]
 fn a_wrap_of_two_sips_has_one_wire_or_two() {
-    let with = |wrap2| machine(&format!("package(torus(2, 3), mesh(1, 1), 1) {{ ranks: sip; wrap2: {wrap2} }}"));
+    let with =
+        |wrap2| machine(&format!("package(torus(2, 3), mesh(1, 1), 1) {{ ranks: sip; wrap2: {wrap2} }}"));
     let (one, two) = (with(1), with(2));
     assert_eq!(two.link_count() - one.link_count(), 6);
     assert!(!one.has_ways() && two.has_ways());

@@ -124,7 +124,8 @@ impl<'p> Engine<'_, 'p, '_> {
     /// A message is there: the receiver pays for it, and then gives its slot back. Whether that is done at once.
     fn take(&mut self, thread: u32, held: Held<'p>, (peer, bytes): (u64, u64)) -> bool {
         let access = self.setup.queues.map_or(Time::ZERO, |q| q.access(bytes));
-        let steps = [(DRAIN, self.drain(thread, held.op, peer, bytes)), (SLOT_WRITE, access), (SLOT_READ, access)];
+        let steps =
+            [(DRAIN, self.drain(thread, held.op, peer, bytes)), (SLOT_WRITE, access), (SLOT_READ, access)];
         if self.pay(thread, held.op, &steps) {
             self.state.held.insert(thread, Held { since: None, ..held });
             return false;
@@ -253,7 +254,11 @@ impl<'p> Engine<'_, 'p, '_> {
         let count = |tally, rank: u64, other| {
             let (place, _) = self.setup.split(rank);
             let number = self.setup.tally(tally, other, queue);
-            debug_assert_eq!(self.setup.tallied(number), Some((tally, other, queue)), "one ring has two ends");
+            debug_assert_eq!(
+                self.setup.tallied(number),
+                Some((tally, other, queue)),
+                "one ring has two ends"
+            );
             u64::from(self.state.counters[self.setup.counter(place, number)])
         };
         let (sent, credited) = (count(Tally::Sent, from, to), count(Tally::Credited, from, to));

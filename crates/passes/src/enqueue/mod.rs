@@ -262,7 +262,7 @@ fn sites(s: &Schedule) -> Result<Vec<Site>, Diagnostic> {
 }
 
 /// Calls `f` with every operation and its place.
-fn each<'s>(list: &'s [SStmt], f: &mut dyn FnMut(&'s SOp, Span)) {
+pub(crate) fn each<'s>(list: &'s [SStmt], f: &mut dyn FnMut(&'s SOp, Span)) {
     for st in list {
         match st {
             SStmt::For { body, .. } => each(body, f),
