@@ -4,11 +4,13 @@
 mod stack;
 
 use kbc_backend_sim::interp::{RunOptions, run};
-use kbc_diag::{Diagnostics, Span};
+use kbc_backend_sim::time::{TimeOptions, simulate};
+use kbc_diag::{Diagnostics, FileId, Span};
 use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::schedule::Calls;
+use kbc_ir::topology::Topology;
 use kbc_ir::types::CutRule;
-use kbc_passes::enqueue::Enqueue;
+use kbc_passes::enqueue::{Enqueue, INFO};
 use kbc_passes::{Options, Pass};
 use stack::{Case, Layout, World};
 use std::collections::BTreeSet;
@@ -31,16 +33,21 @@ fn codes(found: Diagnostics) -> Vec<String> {
     found.list.iter().map(|d| d.code.to_owned()).collect()
 }
 
+fn with_depth(depth: u64) -> Enqueue {
+    let mut options = Options::none();
+    options.set(&INFO, ("depth", Span::NONE), (&depth.to_string(), Span::NONE)).unwrap();
+    let pass = Enqueue::new(&options);
+    assert_eq!(pass.options(), options);
+    pass
+}
+
 /// With so many slots: none where it is right, otherwise why it is refused.
 fn one(world: &World, case: &Case, l: &Layout, depth: u64) -> Result<(), Vec<String>> {
     let mut m = match stack::expanded(world, case, l) {
         Ok(m) => m,
         Err(d) => return Err(codes(d)),
     };
-    let mut options = Options::none();
-    options.set(&kbc_passes::enqueue::INFO, ("depth", Span::NONE), (&depth.to_string(), Span::NONE)).unwrap();
-    let pass = Enqueue::new(&options);
-    assert_eq!(pass.options(), options);
+    let pass = with_depth(depth);
     stack::pass(world, &mut m, &pass).map_err(codes)?;
     let s = m.schedule().unwrap();
     assert!(s.windows.is_empty() && s.signals.is_empty(), "{}", world.show(case));
@@ -137,4 +144,59 @@ fn queues_are_told_apart_by_the_window_of_the_receiver() {
             "peer[1]"
         ]
     );
+}
+
+/// The shapes on which names of directions mislead: a ring of two in both directions, tori with an axis of two, by one link
+/// each way or two; and a tree, whose directions are no axes. They end with the fewest slots that they can have, in every
+/// memory, and in debug builds with credits conserved at every event.
+#[test]
+fn rings_of_two_tori_and_trees_complete() {
+    let world = World::shipped();
+    let run = |text: &str, sizes: &[u64], machine: &str, depth: u64, calls: u32| {
+        let p: u64 = sizes.iter().product();
+        let case = world.case(text, sizes, if text.starts_with("all") { None } else { Some(0) });
+        let l = Layout { unit: p, ..Layout::ints(12 * p) };
+        one(world, &case, &l, depth).unwrap_or_else(|e| panic!("{text} with {depth}: {e:?}"));
+        let mut m = stack::expanded(world, &case, &l).unwrap();
+        stack::pass(world, &mut m, &with_depth(depth)).unwrap();
+        let topo = Topology::parse(machine, FileId(0)).unwrap();
+        let options = TimeOptions { calls, ..TimeOptions::default() };
+        simulate(m.schedule().unwrap(), &topo, &options)
+            .unwrap_or_else(|d| panic!("{text}: {}", world.words(&d)))
+    };
+    let cases: [(&str, &[u64], &str, u64); 11] = [
+        ("all_reduce bidirectional_ring", &[2], "ring(2)", 1),
+        ("all_reduce ring", &[2], "ring(2)", 1),
+        ("all_reduce torus2", &[2, 2], "torus(2, 2)", 1),
+        ("all_reduce torus2", &[2, 3], "torus(2, 3)", 1),
+        ("all_reduce torus2", &[3, 2], "torus(3, 2)", 1),
+        ("all_reduce torus2_all_links", &[2, 4], "torus(2, 4)", 4),
+        ("all_reduce axes2", &[2, 3], "torus(2, 3)", 1),
+        ("all_reduce up_down", &[7], "ring(7)", 1),
+        ("all_reduce up_down", &[2], "ring(2)", 1),
+        ("reduce binary_tree", &[9], "mesh(9)", 1),
+        ("broadcast binary_tree", &[6], "ring(6)", 1),
+    ];
+    for (text, sizes, shape, depth) in cases {
+        let mut times = vec![];
+        for wrap2 in [1, 2] {
+            for queue in ["queue: tcm", "queue: sram, 1; backpressure: poll, 3 ns", "queue: hbm, 2"] {
+                for forward in ["cut_through", "drain"] {
+                    let machine = format!(
+                        "{shape} {{ link: 10 GB/s, 100 ns; wrap2: {wrap2}; forward: {forward}; {queue} }}"
+                    );
+                    times.push(run(text, sizes, &machine, depth, 3).ns);
+                }
+            }
+        }
+        assert!(times.iter().all(|t| *t > 100.0), "{text}: {times:?}");
+        assert!(times[0] < times[2] && times[0] < times[4], "slots cost something: {text}: {times:?}");
+    }
+    // Two links each way carry both directions of a ring of two at once: two rounds of 24 bytes. With one slot the second
+    // message waits for the credit of the first, 16 bytes on a way of their own.
+    let both = |wrap2, depth| {
+        let machine = format!("ring(2) {{ link: 1 GB/s, 1 ns; wrap2: {wrap2}; queue: tcm }}");
+        run("all_reduce bidirectional_ring", &[2], &machine, depth, 1).ns
+    };
+    assert_eq!([both(2, 4), both(2, 1), both(1, 4)], [50.0, 67.0, 98.0]);
 }

@@ -280,3 +280,59 @@ impl super::setup::Setup<'_> {
         Some((*Tally::ALL.get(tally as usize)?, peer, queue))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::TimeOptions;
+    use crate::time::setup::Setup;
+    use crate::time::state::State;
+    use kbc_diag::FileId;
+    use kbc_ir::topology::Topology;
+    use kbc_ir::walk::Program;
+
+    const SOURCE: &str = include_str!("../../../ir/tests/kir/queues/two_directions.kir");
+
+    /// Runs a bit, spoils a tally, and goes on.
+    fn spoilt(tally: Tally, by: i64) {
+        let module = kbc_ir::text::parse(FileId(0), SOURCE).expect("a module");
+        let program = Program::compile(module.schedule().expect("a schedule")).expect("a program");
+        let machine = "ring(2) { link: 1 GB/s, 10 ns; queue: tcm, 1 }";
+        let topo = Topology::parse(machine, FileId(0)).expect("a machine");
+        let options = TimeOptions { calls: 4, ..TimeOptions::default() };
+        let setup = Setup::new(&program, &topo, &options).expect("a set-up");
+        let mut engine = Engine::new(&setup, State::new(&setup), None);
+        let mut steps = 0;
+        while engine.step().expect("no fault") {
+            steps += 1;
+            if steps == 20 {
+                let number = setup.counter(0, setup.tally(tally, 1, 0));
+                let value = &mut engine.state.counters[number];
+                *value = value.saturating_add_signed(by as i32);
+            }
+        }
+    }
+
+    #[test]
+    fn tallies_hold() {
+        spoilt(Tally::Sent, 0);
+    }
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "slots in use"))]
+    fn too_many_messages_are_noticed() {
+        spoilt(Tally::Sent, 3);
+    }
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "credits for"))]
+    fn credits_from_nowhere_are_noticed() {
+        spoilt(Tally::Credited, 2);
+    }
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "messages"))]
+    fn messages_from_nowhere_are_noticed() {
+        spoilt(Tally::Arrived, 3);
+    }
+}
