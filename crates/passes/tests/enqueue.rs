@@ -6,12 +6,14 @@ mod stack;
 use kbc_backend_sim::interp::{RunOptions, run};
 use kbc_backend_sim::time::{TimeOptions, simulate};
 use kbc_diag::{Diagnostics, FileId, Span};
+use kbc_ir::Module;
 use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::schedule::Calls;
+use kbc_ir::text::{self, PrintOptions};
 use kbc_ir::topology::Topology;
-use kbc_ir::types::CutRule;
+use kbc_ir::types::{CutRule, MemKind};
 use kbc_passes::enqueue::{Enqueue, INFO};
-use kbc_passes::{Options, Pass};
+use kbc_passes::{Options, Pass, PassCx};
 use stack::{Case, Layout, World};
 use std::collections::BTreeSet;
 
@@ -199,4 +201,116 @@ fn rings_of_two_tori_and_trees_complete() {
         run("all_reduce bidirectional_ring", &[2], &machine, depth, 1).ns
     };
     assert_eq!([both(2, 4), both(2, 1), both(1, 4)], [50.0, 67.0, 98.0]);
+}
+
+/// Two ranks, and what the body of `main` says, as `expand` leaves it.
+fn half_way(body: &str) -> Result<Module, Diagnostics> {
+    let kir = format!(
+        "kir 1
+module @m
+mesh tp 2
+props expanded
+schedule calls none
+buffer %x : f32[8] hbm zero temp
+buffer %y : f32[8] hbm zero temp
+window @w0 : f32[4 x 4] hbm
+window @w1 : f32[4 x 4] hbm
+region @c over tp as (r of 2)
+  on v = %x line 8
+  on u = %y line 8
+  role all
+    stream main
+{body}"
+    );
+    let mut m = text::parse(FileId(0), &kir).unwrap_or_else(|d| panic!("{d:?}\n{kir}"));
+    stack::pass(World::shipped(), &mut m, &with_depth(4))?;
+    let v = check(m.schedule().unwrap(), &CheckOptions::default());
+    if v.ok() { Ok(m) } else { Err(v.errors) }
+}
+
+const SENT: &str = "      put v[0 of 4] -> (1 - r) : @w0[0]
+      publish (1 - r) : @w0[0]
+      put v[1 of 4] -> (1 - r) : @w1[0]
+      publish (1 - r) : @w1[0]
+";
+
+/// Messages that are received in another order than they are sent have queues of their own; pieces of one that are have none.
+#[test]
+fn order_is_compared() {
+    let take =
+        |w: u32, k: u32| format!("      expect (1 - r) : @w{w}[0]\n      copy u[{k} of 4] = @w{w}[0]\n");
+    let queues = |m: Module| {
+        let s = m.schedule().unwrap();
+        assert!(s.windows.iter().all(|w| w.offset.is_some()), "what no message uses stays");
+        s.queues.iter().map(|q| q.count).collect::<Vec<_>>()
+    };
+    let straight = half_way(&format!("{SENT}{}{}", take(0, 0), take(1, 1)));
+    assert_eq!(queues(straight.unwrap()), [1]);
+    let crossed = half_way(&format!("{SENT}{}{}", take(1, 1), take(0, 0)));
+    assert_eq!(queues(crossed.unwrap()), [2]);
+    let pieces = |slot: &str| {
+        half_way(&format!(
+            "      for k in 0..3
+        put v[k of 4] -> (1 - r) : @w0[k]
+      publish (1 - r) : @w0[0]
+      expect (1 - r) : @w0[0]
+      for k in 0..3
+        copy u[{slot} of 4] = @w0[{slot}]
+"
+        ))
+    };
+    assert_eq!(queues(pieces("k").unwrap()), [1]);
+    let d = pieces("2 - k").unwrap_err();
+    let why =
+        "a message that queues cannot carry: its pieces are received in another order than they are sent";
+    assert_eq!((d.list[0].code, d.list[0].title.as_str()), ("E375", why));
+}
+
+/// A message that lands at several places is received at one and read there by the others.
+#[test]
+fn several_landings() {
+    let land = |other: &str| {
+        half_way(&format!(
+            "      for k in 0..2
+        put v[k of 4] -> (1 - r) : @w0[k]
+      publish (1 - r) : @w0[0]
+      expect (1 - r) : @w0[0]
+      for k in 0..2
+        reduce sum v[k + 2 of 4], @w0[k]
+{other}"
+        ))
+    };
+    let m = land("      if r == 0\n        for j in 0..2\n          copy u[j of 4] = @w0[j]\n").unwrap();
+    let printed = text::print(&m, &PrintOptions::default());
+    assert!(printed.contains("recv v_in[k + 2 of 4] <- (1 - r) : @peer[0]"), "{printed}");
+    assert!(printed.contains("copy u[j of 4] = v_in[j + 2 of 4]"), "{printed}");
+    let d =
+        land("      if r == 0\n        for j in 0..2\n          copy u[j of 4] = @w0[1 - j]\n").unwrap_err();
+    let why = "a message that queues cannot carry: it lands in another order of pieces at one place than at another";
+    assert_eq!((d.list[0].code, d.list[0].title.as_str()), ("E375", why));
+    // A copy beside the addition is where it is received: no register is needed.
+    let m = land("      for j in 0..2\n        copy u[j of 4] = @w0[j]\n").unwrap();
+    assert_eq!(m.schedule().unwrap().buffers.len(), 2);
+}
+
+/// Slots are as many and as large as the machine says; a message that is larger makes them larger, and a warning says so.
+#[test]
+fn slots_are_those_of_the_machine() {
+    let world = World::shipped();
+    let case = world.case("all_reduce ring", &[4], None);
+    let made = |machine: &str, n: u64| {
+        let topo = Topology::parse(machine, FileId(0)).unwrap();
+        let cx = PassCx::new(&world.lib, Some(&topo));
+        let mut m = stack::expanded(world, &case, &Layout::ints(n)).unwrap();
+        Enqueue::new(&Options::none()).run(&mut m, &cx).unwrap();
+        let codes = codes(cx.take_messages());
+        let q = &m.schedule().unwrap().queues[0];
+        (q.depth, q.capacity, q.memory, codes)
+    };
+    let machine = "ring(4) { queue: sram, 1; slots: 3, 64 B }";
+    assert_eq!(made(machine, 64), (3, 16, MemKind::Sram, vec![]));
+    assert_eq!(made(machine, 12), (3, 16, MemKind::Sram, vec![]));
+    assert_eq!(made(machine, 65), (3, 17, MemKind::Sram, vec!["E377".to_owned()]));
+    assert_eq!(made("ring(4) { queue: tcm }", 64), (4, 1024, MemKind::Tcm, vec![]));
+    assert_eq!(made("ring(4)", 64), (4, 16, MemKind::Hbm, vec![]));
 }

@@ -289,8 +289,8 @@ fn coordinates(mut rank: u64, coords: &[(Name, u64)]) -> Vec<(Name, i64)> {
     out
 }
 
-/// Windows and counters get their places, behind those that have one.
-fn offsets(s: &mut Schedule) {
+/// Windows and counters get their places, behind those before them.
+pub(crate) fn offsets(s: &mut Schedule) {
     let mut at = 0;
     for w in &mut s.windows {
         let offset = *w.offset.get_or_insert(at);
