@@ -215,7 +215,7 @@ fn late_receivers_drain() {
         .unwrap();
         let mut pace = topo.pace(kbc_ir::topology::DeviceId(1));
         pace.late_ns = 1000.0;
-        topo.set_pace(kbc_ir::topology::DeviceId(1), pace);
+        topo.set_pace(kbc_ir::topology::DeviceId(1), pace).unwrap();
         simulate(&s, &topo, &TimeOptions::default()).unwrap().ns
     };
     assert_eq!(with("cut_through"), 1000.0 + 4.0 * 0.25);
