@@ -110,8 +110,13 @@ fn excess(topology: &Topology, machine: &Topology, step: &Step) -> (Culprit, f64
         Cause::Service(l) | Cause::Queue(l) => {
             (Culprit::Link(l), 1.0 - machine.rate(l).bandwidth / topology.rate(l).bandwidth)
         }
-        Cause::Fence | Cause::Endpoint | Cause::Launch | Cause::Acknowledged => {
-            (Culprit::Rank(step.rank), 0.0)
-        }
+        Cause::Fence
+        | Cause::Endpoint
+        | Cause::Launch
+        | Cause::Acknowledged
+        | Cause::Drain
+        | Cause::Slot(_)
+        | Cause::Credit
+        | Cause::Poll => (Culprit::Rank(step.rank), 0.0),
     }
 }

@@ -1,7 +1,7 @@
 //! The critical path as a chain of parts: a message from its sending to its arrival, a local operation, a fence; and
 //! the same chain with the turns of loops folded.
 
-use kbc_backend_sim::time::{Breakdown, Cause, Step, Timing};
+use kbc_backend_sim::time::{Breakdown, Cause, Slot, Step, Timing};
 use kbc_ir::topology::Topology;
 
 /// A part of the chain: steps that belong to one operation.
@@ -49,7 +49,13 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
                 Cause::Queue(_) | Cause::Latency(_) => under_way && !back,
                 Cause::Service(_) => under_way,
                 Cause::Work(_) => matches!(before.cause, Cause::UnitQueue(_)),
+                // What a receiver does with one message of a queue.
+                Cause::Slot(Slot::Write) => before.cause == Cause::Drain,
+                Cause::Slot(Slot::Read) => before.cause == Cause::Slot(Slot::Write),
                 Cause::UnitQueue(_)
+                | Cause::Drain
+                | Cause::Credit
+                | Cause::Poll
                 | Cause::Fence
                 | Cause::Late
                 | Cause::Launch
@@ -115,7 +121,7 @@ pub fn fold<K: PartialEq>(keys: &[K]) -> Vec<Fold> {
 }
 
 /// The sums of a path by what the time went into, with their names, largest shares not first but in this order.
-pub fn totals(timing: &Timing) -> [(&'static str, f64); 9] {
+pub fn totals(timing: &Timing) -> [(&'static str, f64); 12] {
     let Breakdown {
         late_ns,
         endpoint_ns,
@@ -127,17 +133,24 @@ pub fn totals(timing: &Timing) -> [(&'static str, f64); 9] {
         fence_ns,
         launch_ns,
         acknowledged_ns,
+        drain_ns,
+        slot_ns,
+        credit_ns,
+        poll_ns,
     } = timing.breakdown();
     [
         ("latency", latency_ns),
         ("bytes", service_ns),
-        ("queueing", queue_ns + unit_queue_ns),
+        ("queueing", queue_ns + unit_queue_ns + poll_ns),
         ("work", work_ns),
         ("fences", fence_ns),
         ("endpoints", endpoint_ns),
         ("late starts", late_ns),
         ("launch", launch_ns),
         ("acknowledgements", acknowledged_ns),
+        ("drain", drain_ns),
+        ("slots", slot_ns),
+        ("credits", credit_ns),
     ]
 }
 

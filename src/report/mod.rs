@@ -62,6 +62,10 @@ pub struct Report {
     pub unlimited: Vec<String>,
     /// What the time of the critical path went into.
     pub totals: Vec<TotalReport>,
+    /// Accesses to slots of queues on the critical path, two for each message received there; none where slots cost
+    /// nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot_accesses: Option<u64>,
     /// The chain of steps that takes the time.
     pub critical_path: Vec<StepReport>,
     /// Links in use, busiest first.
@@ -320,7 +324,8 @@ pub struct FailureReport {
 /// A share of the critical path.
 #[derive(Serialize, Debug)]
 pub struct TotalReport {
-    /// `latency`, `bytes`, `queueing`, `work`, `fences`, `endpoints` or `late starts`.
+    /// `latency`, `bytes`, `queueing`, `work`, `fences`, `endpoints`, `late starts`, `launch`, `acknowledgements`, `drain`,
+    /// `slots` or `credits`.
     pub cause: String,
     /// Sum, nanoseconds.
     pub ns: f64,
@@ -351,7 +356,8 @@ pub struct StepReport {
     pub start_ns: f64,
     /// End, nanoseconds.
     pub end_ns: f64,
-    /// `queue`, `latency`, `bytes`, `unit_queue`, `work`, `fence`, `endpoint` or `late`.
+    /// `queue`, `latency`, `bytes`, `unit_queue`, `work`, `fence`, `endpoint`, `late`, `launch`, `acknowledged`, `drain`,
+    /// `slot_write`, `slot_read`, `credit` or `poll`.
     pub kind: &'static str,
     /// What the time went into.
     pub cause: String,

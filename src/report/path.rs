@@ -56,7 +56,11 @@ fn sums<'a>(parts: impl Iterator<Item = &'a [StepReport]>) -> String {
 /// `latency 51.2 %, work 48.8 %`: what takes no time is left out.
 fn totals(r: &Report) -> String {
     let some = r.totals.iter().filter(|t| t.ns > 0.0);
-    some.map(|t| format!("{} {}", t.cause, percent(Some(t.percent)))).collect::<Vec<_>>().join(", ")
+    let words = some.map(|t| match r.slot_accesses.filter(|_| t.cause == "slots") {
+        Some(n) => format!("{} {} ({n} accesses)", t.cause, percent(Some(t.percent))),
+        None => format!("{} {}", t.cause, percent(Some(t.percent))),
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// The folded path as lines.

@@ -5,7 +5,7 @@ use crate::record::path::{After, parts, totals};
 use crate::record::scene::Scene;
 use crate::record::waits::Reason;
 use crate::record::words;
-use kbc_backend_sim::time::{Cause, LinkUse, Timing};
+use kbc_backend_sim::time::{Cause, LinkUse, Slot, Timing};
 
 /// Fills them in. `holders` says for each step what had what it waits for (empty if nobody looked); at most `most` links
 /// are listed.
@@ -26,6 +26,7 @@ pub fn fill(
             percent: if timing.ns > 0.0 { 100.0 * ns / timing.ns } else { 0.0 },
         })
         .collect();
+    report.slot_accesses = Some(timing.slot_accesses()).filter(|n| *n > 0);
     report.critical_path = steps(scene, timing, holders);
     report.links_total = Some(scene.topology.link_count());
     report.links_used = Some(timing.links.len() as u64);
@@ -77,6 +78,11 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
                 Cause::UnitQueue(u) => ("unit_queue", format!("waits for {}", u.name())),
                 Cause::Work(u) => ("work", u.name().into()),
                 Cause::Fence => ("fence", "fence".into()),
+                Cause::Drain => ("drain", "bytes drain into the receiver".into()),
+                Cause::Slot(Slot::Write) => ("slot_write", "write to a slot".into()),
+                Cause::Slot(Slot::Read) => ("slot_read", "read of a slot".into()),
+                Cause::Credit => ("credit", "credit for a full queue".into()),
+                Cause::Poll => ("poll", "has not seen the credit yet".into()),
                 Cause::Acknowledged => ("acknowledged", "acknowledgement of a transfer".into()),
             };
             let words_of = scene.ops.get(s.op as usize);

@@ -162,6 +162,7 @@ codes! {
     E373 "too many ranks for a simulation of time",
     E374 "a schedule that cannot become machine code",
     E375 "a message that queues cannot carry",
+    E376 "messages that cannot be counted",
     E377 "a message larger than a slot",
 
     E380 "XML that is not well formed",

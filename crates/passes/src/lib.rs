@@ -12,6 +12,7 @@ pub mod expand;
 mod fresh;
 pub mod infer;
 pub mod instrument;
+pub mod lower_queues;
 pub mod order;
 pub mod part_of;
 pub mod pass;

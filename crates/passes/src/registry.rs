@@ -3,7 +3,7 @@
 //! A pass is one file and one line here.
 
 use crate::pass::{Options, Pass, PassInfo};
-use crate::{allocate, enqueue, expand, infer, place, select, synchronize};
+use crate::{allocate, enqueue, expand, infer, lower_queues, place, select, synchronize};
 
 /// A pass that exists.
 pub struct Entry {
@@ -39,6 +39,11 @@ pub static ALL: &[Entry] = &[
         info: &enqueue::INFO,
         make: |o| Box::new(enqueue::Enqueue::new(o)),
         source: include_str!("enqueue/mod.rs"),
+    },
+    Entry {
+        info: &lower_queues::INFO,
+        make: |_| Box::new(lower_queues::LowerQueues),
+        source: include_str!("lower_queues/mod.rs"),
     },
 ];
 

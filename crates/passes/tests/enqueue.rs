@@ -4,12 +4,16 @@
 mod stack;
 
 use kbc_backend_sim::interp::{RunOptions, run};
-use kbc_diag::{Diagnostics, Span};
+use kbc_backend_sim::time::{TimeOptions, simulate};
+use kbc_diag::{Diagnostics, FileId, Span};
+use kbc_ir::Module;
 use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::schedule::Calls;
-use kbc_ir::types::CutRule;
-use kbc_passes::enqueue::Enqueue;
-use kbc_passes::{Options, Pass};
+use kbc_ir::text::{self, PrintOptions};
+use kbc_ir::topology::Topology;
+use kbc_ir::types::{CutRule, MemKind};
+use kbc_passes::enqueue::{Enqueue, INFO};
+use kbc_passes::{Options, Pass, PassCx};
 use stack::{Case, Layout, World};
 use std::collections::BTreeSet;
 
@@ -31,16 +35,21 @@ fn codes(found: Diagnostics) -> Vec<String> {
     found.list.iter().map(|d| d.code.to_owned()).collect()
 }
 
+fn with_depth(depth: u64) -> Enqueue {
+    let mut options = Options::none();
+    options.set(&INFO, ("depth", Span::NONE), (&depth.to_string(), Span::NONE)).unwrap();
+    let pass = Enqueue::new(&options);
+    assert_eq!(pass.options(), options);
+    pass
+}
+
 /// With so many slots: none where it is right, otherwise why it is refused.
 fn one(world: &World, case: &Case, l: &Layout, depth: u64) -> Result<(), Vec<String>> {
     let mut m = match stack::expanded(world, case, l) {
         Ok(m) => m,
         Err(d) => return Err(codes(d)),
     };
-    let mut options = Options::none();
-    options.set(&kbc_passes::enqueue::INFO, ("depth", Span::NONE), (&depth.to_string(), Span::NONE)).unwrap();
-    let pass = Enqueue::new(&options);
-    assert_eq!(pass.options(), options);
+    let pass = with_depth(depth);
     stack::pass(world, &mut m, &pass).map_err(codes)?;
     let s = m.schedule().unwrap();
     assert!(s.windows.is_empty() && s.signals.is_empty(), "{}", world.show(case));
@@ -137,4 +146,171 @@ fn queues_are_told_apart_by_the_window_of_the_receiver() {
             "peer[1]"
         ]
     );
+}
+
+/// The shapes on which names of directions mislead: a ring of two in both directions, tori with an axis of two, by one link
+/// each way or two; and a tree, whose directions are no axes. They end with the fewest slots that they can have, in every
+/// memory, and in debug builds with credits conserved at every event.
+#[test]
+fn rings_of_two_tori_and_trees_complete() {
+    let world = World::shipped();
+    let run = |text: &str, sizes: &[u64], machine: &str, depth: u64, calls: u32| {
+        let p: u64 = sizes.iter().product();
+        let case = world.case(text, sizes, if text.starts_with("all") { None } else { Some(0) });
+        let l = Layout { unit: p, ..Layout::ints(12 * p) };
+        one(world, &case, &l, depth).unwrap_or_else(|e| panic!("{text} with {depth}: {e:?}"));
+        let mut m = stack::expanded(world, &case, &l).unwrap();
+        stack::pass(world, &mut m, &with_depth(depth)).unwrap();
+        let topo = Topology::parse(machine, FileId(0)).unwrap();
+        let options = TimeOptions { calls, ..TimeOptions::default() };
+        simulate(m.schedule().unwrap(), &topo, &options)
+            .unwrap_or_else(|d| panic!("{text}: {}", world.words(&d)))
+    };
+    let cases: [(&str, &[u64], &str, u64); 11] = [
+        ("all_reduce bidirectional_ring", &[2], "ring(2)", 1),
+        ("all_reduce ring", &[2], "ring(2)", 1),
+        ("all_reduce torus2", &[2, 2], "torus(2, 2)", 1),
+        ("all_reduce torus2", &[2, 3], "torus(2, 3)", 1),
+        ("all_reduce torus2", &[3, 2], "torus(3, 2)", 1),
+        ("all_reduce torus2_all_links", &[2, 4], "torus(2, 4)", 4),
+        ("all_reduce axes2", &[2, 3], "torus(2, 3)", 1),
+        ("all_reduce up_down", &[7], "ring(7)", 1),
+        ("all_reduce up_down", &[2], "ring(2)", 1),
+        ("reduce binary_tree", &[9], "mesh(9)", 1),
+        ("broadcast binary_tree", &[6], "ring(6)", 1),
+    ];
+    for (text, sizes, shape, depth) in cases {
+        let mut times = vec![];
+        for wrap2 in [1, 2] {
+            for queue in ["queue: tcm", "queue: sram, 1; backpressure: poll, 3 ns", "queue: hbm, 2"] {
+                for forward in ["cut_through", "drain"] {
+                    let machine = format!(
+                        "{shape} {{ link: 10 GB/s, 100 ns; wrap2: {wrap2}; forward: {forward}; {queue} }}"
+                    );
+                    times.push(run(text, sizes, &machine, depth, 3).ns);
+                }
+            }
+        }
+        assert!(times.iter().all(|t| *t > 100.0), "{text}: {times:?}");
+        assert!(times[0] < times[2] && times[0] < times[4], "slots cost something: {text}: {times:?}");
+    }
+    // Two links each way carry both directions of a ring of two at once: two rounds of 24 bytes. With one slot the second
+    // message waits for the credit of the first, 16 bytes on a way of their own.
+    let both = |wrap2, depth| {
+        let machine = format!("ring(2) {{ link: 1 GB/s, 1 ns; wrap2: {wrap2}; queue: tcm }}");
+        run("all_reduce bidirectional_ring", &[2], &machine, depth, 1).ns
+    };
+    assert_eq!([both(2, 4), both(2, 1), both(1, 4)], [50.0, 67.0, 98.0]);
+}
+
+/// Two ranks, and what the body of `main` says, as `expand` leaves it.
+fn half_way(body: &str) -> Result<Module, Diagnostics> {
+    let kir = format!(
+        "kir 1
+module @m
+mesh tp 2
+props expanded
+schedule calls none
+buffer %x : f32[8] hbm zero temp
+buffer %y : f32[8] hbm zero temp
+window @w0 : f32[4 x 4] hbm
+window @w1 : f32[4 x 4] hbm
+region @c over tp as (r of 2)
+  on v = %x line 8
+  on u = %y line 8
+  role all
+    stream main
+{body}"
+    );
+    let mut m = text::parse(FileId(0), &kir).unwrap_or_else(|d| panic!("{d:?}\n{kir}"));
+    stack::pass(World::shipped(), &mut m, &with_depth(4))?;
+    let v = check(m.schedule().unwrap(), &CheckOptions::default());
+    if v.ok() { Ok(m) } else { Err(v.errors) }
+}
+
+const SENT: &str = "      put v[0 of 4] -> (1 - r) : @w0[0]
+      publish (1 - r) : @w0[0]
+      put v[1 of 4] -> (1 - r) : @w1[0]
+      publish (1 - r) : @w1[0]
+";
+
+/// Messages that are received in another order than they are sent have queues of their own; pieces of one that are have none.
+#[test]
+fn order_is_compared() {
+    let take =
+        |w: u32, k: u32| format!("      expect (1 - r) : @w{w}[0]\n      copy u[{k} of 4] = @w{w}[0]\n");
+    let queues = |m: Module| {
+        let s = m.schedule().unwrap();
+        assert!(s.windows.iter().all(|w| w.offset.is_some()), "what no message uses stays");
+        s.queues.iter().map(|q| q.count).collect::<Vec<_>>()
+    };
+    let straight = half_way(&format!("{SENT}{}{}", take(0, 0), take(1, 1)));
+    assert_eq!(queues(straight.unwrap()), [1]);
+    let crossed = half_way(&format!("{SENT}{}{}", take(1, 1), take(0, 0)));
+    assert_eq!(queues(crossed.unwrap()), [2]);
+    let pieces = |slot: &str| {
+        half_way(&format!(
+            "      for k in 0..3
+        put v[k of 4] -> (1 - r) : @w0[k]
+      publish (1 - r) : @w0[0]
+      expect (1 - r) : @w0[0]
+      for k in 0..3
+        copy u[{slot} of 4] = @w0[{slot}]
+"
+        ))
+    };
+    assert_eq!(queues(pieces("k").unwrap()), [1]);
+    let d = pieces("2 - k").unwrap_err();
+    let why =
+        "a message that queues cannot carry: its pieces are received in another order than they are sent";
+    assert_eq!((d.list[0].code, d.list[0].title.as_str()), ("E375", why));
+}
+
+/// A message that lands at several places is received at one and read there by the others.
+#[test]
+fn several_landings() {
+    let land = |other: &str| {
+        half_way(&format!(
+            "      for k in 0..2
+        put v[k of 4] -> (1 - r) : @w0[k]
+      publish (1 - r) : @w0[0]
+      expect (1 - r) : @w0[0]
+      for k in 0..2
+        reduce sum v[k + 2 of 4], @w0[k]
+{other}"
+        ))
+    };
+    let m = land("      if r == 0\n        for j in 0..2\n          copy u[j of 4] = @w0[j]\n").unwrap();
+    let printed = text::print(&m, &PrintOptions::default());
+    assert!(printed.contains("recv v_in[k + 2 of 4] <- (1 - r) : @peer[0]"), "{printed}");
+    assert!(printed.contains("copy u[j of 4] = v_in[j + 2 of 4]"), "{printed}");
+    let d =
+        land("      if r == 0\n        for j in 0..2\n          copy u[j of 4] = @w0[1 - j]\n").unwrap_err();
+    let why = "a message that queues cannot carry: it lands in another order of pieces at one place than at another";
+    assert_eq!((d.list[0].code, d.list[0].title.as_str()), ("E375", why));
+    // A copy beside the addition is where it is received: no register is needed.
+    let m = land("      for j in 0..2\n        copy u[j of 4] = @w0[j]\n").unwrap();
+    assert_eq!(m.schedule().unwrap().buffers.len(), 2);
+}
+
+/// Slots are as many and as large as the machine says; a message that is larger makes them larger, and a warning says so.
+#[test]
+fn slots_are_those_of_the_machine() {
+    let world = World::shipped();
+    let case = world.case("all_reduce ring", &[4], None);
+    let made = |machine: &str, n: u64| {
+        let topo = Topology::parse(machine, FileId(0)).unwrap();
+        let cx = PassCx::new(&world.lib, Some(&topo));
+        let mut m = stack::expanded(world, &case, &Layout::ints(n)).unwrap();
+        Enqueue::new(&Options::none()).run(&mut m, &cx).unwrap();
+        let codes = codes(cx.take_messages());
+        let q = &m.schedule().unwrap().queues[0];
+        (q.depth, q.capacity, q.memory, codes)
+    };
+    let machine = "ring(4) { queue: sram, 1; slots: 3, 64 B }";
+    assert_eq!(made(machine, 64), (3, 16, MemKind::Sram, vec![]));
+    assert_eq!(made(machine, 12), (3, 16, MemKind::Sram, vec![]));
+    assert_eq!(made(machine, 65), (3, 17, MemKind::Sram, vec!["E377".to_owned()]));
+    assert_eq!(made("ring(4) { queue: tcm }", 64), (4, 1024, MemKind::Tcm, vec![]));
+    assert_eq!(made("ring(4)", 64), (4, 16, MemKind::Hbm, vec![]));
 }

@@ -80,6 +80,12 @@ impl Time {
         Time(self.0 - self.0 % quantum.0.max(1))
     }
 
+    /// The least multiple of a time that is not below this one; `quantum` is above zero.
+    pub(super) fn up_to(self, quantum: Time) -> Time {
+        let q = quantum.0.max(1);
+        Time(self.0.div_ceil(q).saturating_mul(q))
+    }
+
     /// A number below `n`, a power of two up to 2^16, that differs for most times.
     pub(super) fn hash(self, n: usize) -> usize {
         let mixed = ((self.0 >> 64) as u64 ^ self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

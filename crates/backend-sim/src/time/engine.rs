@@ -8,7 +8,7 @@ use super::agenda::Item;
 use super::clock::Time;
 use super::log::{Last, Log, MORE, Record};
 use super::setup::Setup;
-use super::state::{Carrier, Doing, Extra, Message, NONE, State, Trip};
+use super::state::{Carrier, Doing, Extra, Held, Message, NONE, State, Trip};
 use super::{MessageKind, Observer};
 use kbc_ir::topology::{Direction, LinkId};
 use kbc_ir::walk::{Brief, Fault};
@@ -171,7 +171,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                     s.free_trips.push(m.trip);
                     m.trip = NONE;
                 }
-                (passage.head + passage.lag, m.op)
+                let drains = self.setup.ops[m.op as usize].drains;
+                (passage.head + if drains { Time::ZERO } else { passage.lag }, m.op)
             }
         };
         let (last, thread) = (m.last, m.thread);
@@ -430,6 +431,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
         let value = &mut self.state.counters[number];
         *value = value.saturating_add(1);
+        self.conserved(place, counter);
         for thread in self.setup.threads(place) {
             if let Doing::Counter(c, wanted) = self.state.threads[thread as usize].doing
                 && c == counter
@@ -474,8 +476,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let setup = self.setup;
         let regions = setup.program.schedule.regions.len();
         let mut next = (Brief::Over, 0);
-        if let Some((brief, op)) = self.state.held.remove(&thread)
-            && !self.act(thread, &brief, op)?
+        if let Some(held) = self.state.held.remove(&thread)
+            && !self.resume(thread, held)
         {
             return Ok(());
         }
@@ -574,7 +576,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 self.post(thread, op, Letter { kind, peer, bytes, reply, counter: NONE });
             }
             Brief::Send { .. } | Brief::Recv { .. } | Brief::Room { .. } => {
-                return Ok(self.queue(thread, act, op));
+                let since = Some(s.now);
+                return Ok(self.queue(thread, Held { act: *act, op, since }));
             }
             Brief::Notify { peer, counter } => self.notify(thread, op, peer, counter, carrier),
             Brief::Wait { counter, value } => {

@@ -12,6 +12,12 @@ pub(super) const FENCE: u32 = u32::MAX;
 /// `what` of local work on a unit: this minus the unit's place. Links have smaller numbers ([`super::links`]).
 pub(super) const WORK: u32 = u32::MAX - 1;
 
+/// `what` of what happens to a message at the end of a queue ([`super::queues`]), and of a credit.
+pub(super) const DRAIN: u32 = u32::MAX - 8;
+pub(super) const SLOT_WRITE: u32 = u32::MAX - 9;
+pub(super) const SLOT_READ: u32 = u32::MAX - 10;
+pub(super) const CREDIT: u32 = u32::MAX - 11;
+pub(super) const POLL: u32 = u32::MAX - 12;
 /// `what` of the way back of an acknowledgement.
 pub(super) const ACK: u32 = u32::MAX - 16;
 /// Links have numbers below this.
@@ -30,7 +36,7 @@ pub(super) struct Record {
     pub(super) thread: u32,
     /// The operation, with [`MORE`].
     pub(super) op: u32,
-    /// A link, [`FENCE`], [`WORK`] or [`ACK`].
+    /// A link, or one of the constants of this module.
     pub(super) what: u32,
 }
 

@@ -27,7 +27,7 @@ mod ways;
 mod work;
 
 pub use observe::{Begun, Held, MessageId, Next, Pass, Sent, Turn, Woken};
-pub use report::{Breakdown, Cause, LinkUse, RankUse, RegionSpan, Step, Timing, Walked};
+pub use report::{Breakdown, Cause, LinkUse, RankUse, RegionSpan, Slot, Step, Timing, Walked};
 pub use work::Unit;
 
 use engine::Engine;

@@ -6,8 +6,10 @@
 
 use super::clock::Time;
 use super::engine::Engine;
-use super::log::{ACK, FENCE, LINKS, Last, Log, MORE, Record, WORK};
-use super::report::{Cause, Step};
+use super::log::{
+    ACK, CREDIT, DRAIN, FENCE, LINKS, Last, Log, MORE, POLL, Record, SLOT_READ, SLOT_WRITE, WORK,
+};
+use super::report::{Cause, Slot, Step};
 use super::setup::Setup;
 use super::state::State;
 use super::work::Unit;
@@ -146,6 +148,11 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
         match r.what {
             FENCE => push(Cause::Fence, r.start, r.end),
             ACK => push(Cause::Acknowledged, r.start, r.end),
+            DRAIN => push(Cause::Drain, r.start, r.end),
+            SLOT_WRITE => push(Cause::Slot(Slot::Write), r.start, r.end),
+            SLOT_READ => push(Cause::Slot(Slot::Read), r.start, r.end),
+            CREDIT => push(Cause::Credit, r.start, r.end),
+            POLL => push(Cause::Poll, r.start, r.end),
             what if what > WORK - Unit::ALL.len() as u32 => {
                 let unit = Unit::ALL[(WORK - what) as usize];
                 push(Cause::UnitQueue(unit), at, r.start);

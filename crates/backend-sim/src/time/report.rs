@@ -108,6 +108,23 @@ pub enum Cause {
     Fence,
     /// The acknowledgement of a transfer is on its way back, for whose channel another one waits.
     Acknowledged,
+    /// The bytes of a message drain into the receiver of a queue.
+    Drain,
+    /// The receiver of a queue writes a message to a slot, or reads it there.
+    Slot(Slot),
+    /// A credit is on its way back to the sender of a queue, which has no free slot.
+    Credit,
+    /// A sender that polls has not seen yet that there is a free slot.
+    Poll,
+}
+
+/// An access to a slot of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Slot {
+    /// What has arrived is written to it.
+    Write,
+    /// What it holds is read.
+    Read,
 }
 
 /// A step of the critical path.
@@ -156,6 +173,14 @@ pub struct Breakdown {
     pub fence_ns: f64,
     /// Acknowledgements.
     pub acknowledged_ns: f64,
+    /// Draining of messages into receivers of queues.
+    pub drain_ns: f64,
+    /// Accesses to slots of queues.
+    pub slot_ns: f64,
+    /// Credits on their way.
+    pub credit_ns: f64,
+    /// Senders that have not seen a credit yet.
+    pub poll_ns: f64,
 }
 
 impl Timing {
@@ -174,9 +199,18 @@ impl Timing {
                 Cause::Work(_) => &mut out.work_ns,
                 Cause::Fence => &mut out.fence_ns,
                 Cause::Acknowledged => &mut out.acknowledged_ns,
+                Cause::Drain => &mut out.drain_ns,
+                Cause::Slot(_) => &mut out.slot_ns,
+                Cause::Credit => &mut out.credit_ns,
+                Cause::Poll => &mut out.poll_ns,
             } += s.end_ns - s.start_ns;
         }
         out
+    }
+
+    /// Accesses to slots of queues on the critical path.
+    pub fn slot_accesses(&self) -> u64 {
+        self.path.iter().filter(|s| matches!(s.cause, Cause::Slot(_))).count() as u64
     }
 
     /// The part of the whole time that a link was occupied, 0 to 1.

@@ -4,13 +4,13 @@ use super::TimeOptions;
 use super::channels::Way;
 use super::clock::Time;
 use super::log::{KEPT, Last};
-use super::queues::Tally;
+use super::queues::{Costs, Tally};
 use super::state::State;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::checker::Orbits;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{Peer, Region, RegionId, SOp, SStmt, Schedule};
-use kbc_ir::topology::{DeviceId, Direction, LinkId, Topology};
+use kbc_ir::topology::{DeviceId, Direction, Forward, LinkId, Topology};
 use kbc_ir::walk::{Outline, Program};
 
 /// An operation of a schedule, by the number that the walk gives it.
@@ -23,6 +23,8 @@ pub(super) struct OpInfo {
     pub(super) hint: Option<Direction>,
     /// The DMA channel that it needs, on machines that limit them.
     pub(super) channel: Option<Way>,
+    /// Its message drains into the receiver of a queue, who pays for that.
+    pub(super) drains: bool,
 }
 
 /// A simulation before it starts.
@@ -45,6 +47,8 @@ pub(super) struct Setup<'p> {
     pub(super) launch: Time,
     /// Bytes of a notify that travels alone, and of the request of a get.
     pub(super) signal_bytes: u64,
+    /// The queues of the machine, if it says what they are.
+    pub(super) queues: Option<Costs>,
     /// There are devices with two links to the same neighbour: two ways to go.
     pub(super) doubled: bool,
     /// Messages need [`super::state::Extra`].
@@ -74,7 +78,11 @@ impl<'p> Setup<'p> {
             .help("rank i runs on device i of the machine's linear order, so there must be as many")
             .into());
         }
-        let ops = operations(s);
+        let mut ops = operations(s);
+        let rules = topo.settings();
+        if rules.queues().is_some() && rules.forward() == Forward::Drain {
+            ops.iter_mut().filter(|o| o.name == SEND).for_each(|o| o.drains = true);
+        }
         if let Some(mark) = ops.iter().find(|o| o.name == MARK) {
             return Err(Diagnostic::error("E370", "the schedule is not synchronised, so it has no time yet")
                 .primary(
@@ -118,6 +126,7 @@ impl<'p> Setup<'p> {
             launch: Time::from_ns(settings.launch_ns()),
             // A part of a byte takes as long as a byte.
             signal_bytes: settings.signal_bytes().ceil() as u64,
+            queues: settings.queues().map(|q| Costs::new(&q)),
             doubled,
             extra: doubled || gets,
             orbits: None,
@@ -251,6 +260,7 @@ fn collect(list: &[SStmt], region: &Region, id: RegionId, out: &mut Vec<OpInfo>)
                     SOp::Put { peer, .. }
                     | SOp::Get { peer, .. }
                     | SOp::Send { peer, .. }
+                    | SOp::Recv { peer, .. }
                     | SOp::Notify { peer, .. } => Some(peer),
                     _ => None,
                 };
@@ -260,7 +270,7 @@ fn collect(list: &[SStmt], region: &Region, id: RegionId, out: &mut Vec<OpInfo>)
                     SOp::Get { .. } => Some(Way::Read),
                     _ => None,
                 };
-                out.push(OpInfo { name: op.word(), region: id, span: *span, hint, channel });
+                out.push(OpInfo { name: op.word(), region: id, span: *span, hint, channel, drains: false });
             }
         }
     }
@@ -281,3 +291,4 @@ fn hint(peer: &Peer, region: &Region) -> Option<Direction> {
 
 const MARK: &str = "mark";
 const GET: &str = "get";
+const SEND: &str = "send";

@@ -101,6 +101,15 @@ pub(super) struct Extra {
     pub(super) after: [u64; 2],
 }
 
+/// An operation on a queue that waits, or takes time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held<'p> {
+    pub(super) act: Brief<'p>,
+    pub(super) op: u32,
+    /// From when on it waits; None once a `recv` has only its end left.
+    pub(super) since: Option<Time>,
+}
+
 /// A rank's account.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Account {
@@ -130,7 +139,7 @@ pub(super) struct State<'p> {
     /// Where they are in the schedule.
     pub(super) walks: Walks,
     /// Operations on queues that wait, by thread: they do something once they need not.
-    pub(super) held: BTreeMap<u32, (Brief<'p>, u32)>,
+    pub(super) held: BTreeMap<u32, Held<'p>>,
     /// Threads that have not ended their last call.
     pub(super) live: usize,
     /// Counters of all ranks.

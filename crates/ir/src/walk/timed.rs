@@ -49,6 +49,8 @@ pub enum Brief<'p> {
         peer: u64,
         /// The queue.
         queue: u32,
+        /// Bytes received.
+        bytes: u64,
     },
     /// Waits for a free slot of the queue to a rank.
     Room {
@@ -119,7 +121,7 @@ impl<'p> Brief<'p> {
             Act::Put { src, peer, .. } => Brief::Put { peer: *peer, bytes: bytes(src) },
             Act::Get { dst, peer, .. } => Brief::Get { peer: *peer, bytes: bytes(dst) },
             Act::Send { src, peer, queue } => Brief::Send { peer: *peer, queue: *queue, bytes: bytes(src) },
-            Act::Recv { peer, queue, .. } => Brief::Recv { peer: *peer, queue: *queue },
+            Act::Recv { dst, peer, queue } => Brief::Recv { peer: *peer, queue: *queue, bytes: bytes(dst) },
             Act::Room { peer, queue } => Brief::Room { peer: *peer, queue: *queue },
             Act::Notify { peer, counter } => Brief::Notify { peer: *peer, counter: *counter },
             Act::Wait { counter, value } => Brief::Wait { counter: *counter, value: *value },

@@ -210,6 +210,7 @@ impl Pass for Enqueue {
             grown(s, &plan, m, &mut cx.findings.borrow_mut().messages);
         }
         drop_windows(s, &plan);
+        crate::lower_queues::offsets(s);
         s.calls = Calls::Any;
         Ok(Changed::Yes)
     }
@@ -262,7 +263,7 @@ fn sites(s: &Schedule) -> Result<Vec<Site>, Diagnostic> {
 }
 
 /// Calls `f` with every operation and its place.
-fn each<'s>(list: &'s [SStmt], f: &mut dyn FnMut(&'s SOp, Span)) {
+pub(crate) fn each<'s>(list: &'s [SStmt], f: &mut dyn FnMut(&'s SOp, Span)) {
     for st in list {
         match st {
             SStmt::For { body, .. } => each(body, f),
@@ -332,24 +333,30 @@ fn fresh(hint: &str, s: &Schedule, more: &[Queue]) -> Name {
     name.into()
 }
 
-/// E377 for every queue whose slots had to grow.
+/// E377, once, for the queues whose slots had to grow, with the largest message.
 fn grown(s: &Schedule, plan: &[Option<Lane>], machine: Queues, found: &mut Diagnostics) {
-    for (i, q) in s.queues.iter().enumerate() {
-        let here = |l: &&Lane| l.queue.0 as usize == i;
-        let bytes = q.capacity * q.dtype.bytes();
-        if bytes <= machine.slot_bytes || !plan.iter().flatten().any(|l| here(&l)) {
-            continue;
-        }
-        let title = format!(
-            "a message of {bytes} bytes does not fit into a slot of the machine, which has {}",
-            machine.slot_bytes
-        );
-        found.push(
-            Diagnostic::warning("E377", title)
-                .primary(q.span, format!("the slots of queue @{} are made as large as the message", q.name))
-                .help(format!("say `slots: {}, {bytes} B`, or cut the message (`pipeline: k`)", q.depth)),
-        );
-    }
+    let bytes = |q: &Queue| q.capacity * q.dtype.bytes();
+    let used = |i: usize| plan.iter().flatten().any(|l| l.queue.0 as usize == i);
+    let small: Vec<&Queue> = (0..s.queues.len())
+        .filter(|i| used(*i))
+        .map(|i| &s.queues[i])
+        .filter(|q| bytes(q) > machine.slot_bytes)
+        .collect();
+    let Some(largest) = small.iter().copied().reduce(|a, b| if bytes(b) > bytes(a) { b } else { a }) else {
+        return;
+    };
+    let most = bytes(largest);
+    let names: Vec<String> = small.iter().map(|q| format!("@{}", q.name)).collect();
+    let title = format!(
+        "a message of {most} bytes does not fit into a slot of the machine, which has {}",
+        machine.slot_bytes
+    );
+    let label = format!("slots as large as the largest message: queue {}", names.join(", "));
+    found.push(
+        Diagnostic::warning("E377", title)
+            .primary(largest.span, label)
+            .help(format!("say `slots: {}, {most} B`, or cut the message (`pipeline: k`)", largest.depth)),
+    );
 }
 
 /// Windows whose messages go through queues go.

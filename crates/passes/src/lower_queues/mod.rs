@@ -1,0 +1,305 @@
+//! Queues as windows with explicit credits, for targets that have no queues.
+//!
+//! Message t between two ranks, counted on from call to call, goes into slot t mod depth. Its sender waits until it has
+//! credits for all but depth of the messages before, puts, and notifies; its receiver waits for t + 1 arrivals, copies
+//! the slot to where the message goes, and notifies that it is free. `room` is the wait for the credit alone. There is one
+//! counter each way for every queue between two ranks, and the windows of different regions are disjoint.
+//!
+//! Where in a region every rank always sends to one neighbour and receives from one, the number of a message is an
+//! expression in steps and call, and the text stays as it is. Elsewhere a role a rank is written out, with loops around
+//! messages unrolled (up to 40,000 operations). A queue that is not empty at the end of a region, or messages under a
+//! condition on the call, cannot be counted (E376).
+//!
+//! The checker, which knows both, has to accept the result as it accepted the queues.
+//!
+//! ```kir,before
+//! kir 1
+//! module @sum
+//! machine "ring(4) { link: 50 GB/s, 500 ns; queue: tcm, 1; slots: 2, 64 B }"
+//! mesh tp 4
+//! props expanded allocated synchronized
+//!
+//! schedule calls any
+//! buffer %x : f32[8] hbm input 0 : f32[8] partial(sum@tp)
+//! buffer %y : f32[8] hbm output 0 : f32[8]
+//! queue @r_minus[1] : f32[2 x 16] tcm
+//!
+//! region @load local
+//!   role all
+//!     stream main
+//!       copy %y = %x
+//!
+//! region @spread over tp as (r of 4) after @load
+//!   on v = %y line 8
+//!   role all
+//!     stream main
+//!       for s in 0..3
+//!         send v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @r_minus[0]
+//!         recv v[(r - s - 1) mod 4 of 4] <- ((r - 1) mod 4) : @r_minus[0]
+//! ```
+//!
+//! ```kir,after
+//! kir 1
+//! module @sum
+//! machine "ring(4) { link: 50 GB/s, 500 ns; queue: tcm, 1; slots: 2, 64 B }"
+//! mesh tp 4
+//! props expanded allocated synchronized
+//!
+//! schedule calls any
+//! buffer %x : f32[8] hbm input 0 : f32[8] partial(sum@tp)
+//! buffer %y : f32[8] hbm output 0 : f32[8]
+//! window @spread_r_minus : f32[2 x 16] hbm at 0
+//! signal @spread_r_minus_arrived[1] arrival at 0
+//! signal @spread_r_minus_free[1] credit at 64
+//!
+//! region @load local
+//!   role all
+//!     stream main
+//!       copy %y = %x
+//!
+//! region @spread over tp as (r of 4) after @load
+//!   on v = %y line 8
+//!   role all
+//!     stream main
+//!       for s in 0..3
+//!         wait @spread_r_minus_free[0] >= call * 3 + s - 1
+//!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @spread_r_minus[(call * 3 + s) mod 2]
+//!         fence.release
+//!         notify ((r + 1) mod 4) : @spread_r_minus_arrived[0]
+//!         wait @spread_r_minus_arrived[0] >= call * 3 + s + 1
+//!         fence.acquire
+//!         copy v[(r - s - 1) mod 4 of 4] = @spread_r_minus[(call * 3 + s) mod 2]
+//!         fence.release
+//!         notify ((r - 1) mod 4) : @spread_r_minus_free[0]
+//! ```
+//!
+//! Not done here: slots that nobody needs (`allocate` knows how, before `enqueue`), fewer credits.
+
+mod counted;
+mod written;
+
+use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::expr::{Env, Expr};
+use kbc_ir::schedule::*;
+use kbc_ir::types::MemKind;
+use kbc_ir::{Module, Name, Props};
+
+/// The record of `lower-queues`.
+pub static INFO: PassInfo = PassInfo {
+    name: "lower-queues",
+    summary: "Queues become windows with explicit credits, for targets without them",
+    requires: Props::EXPANDED.with(Props::SYNCHRONIZED),
+    gives: Props::ALLOCATED,
+    breaks: Props::NONE,
+    options: &[],
+};
+
+/// Alignment of a window, and bytes of a counter.
+const LINE: u64 = 64;
+
+/// The pass.
+pub struct LowerQueues;
+
+impl Pass for LowerQueues {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
+        let s = schedule_of(module, &INFO)?;
+        if s.queues.is_empty() {
+            return Ok(Changed::No);
+        }
+        let mut left = written::MOST;
+        for r in 0..s.regions.len() {
+            counted::region(s, r);
+            written::region(s, r, &mut left)?;
+        }
+        s.queues.clear();
+        offsets(s);
+        Ok(Changed::Yes)
+    }
+}
+
+/// E376
+fn refused(span: Span, why: &str) -> Diagnostic {
+    Diagnostic::error("E376", format!("messages that cannot be counted: {why}"))
+        .primary(span, "here")
+        .help("run it where there are queues: in the simulator")
+}
+
+/// A queue lowered: where its slots and counters are.
+#[derive(Clone, Copy)]
+struct Place {
+    window: WindowId,
+    arrived: SignalId,
+    free: SignalId,
+    depth: i64,
+}
+
+/// Declares the slots and counters of a queue in a region.
+fn place(s: &mut Schedule, queue: QueueId, region: usize, rings: u64, credits: u64) -> Place {
+    let q = s.queue(queue).clone();
+    let hint = format!("{}_{}", s.regions[region].name, q.name);
+    let taken = |n: &str| {
+        s.windows.iter().any(|w| w.name.as_str() == n)
+            || s.signals.iter().any(|g| g.name.as_str().starts_with(&format!("{n}_")))
+    };
+    let mut name = hint.clone();
+    let mut k = 2;
+    while taken(&name) {
+        name = format!("{hint}_{k}");
+        k += 1;
+    }
+    s.windows.push(Window {
+        name: Name::from(name.clone()),
+        dtype: q.dtype,
+        slots: rings * q.depth,
+        capacity: q.capacity,
+        // Where peers write: the memory of a target's windows, not that of the queue's slots.
+        memory: MemKind::Hbm,
+        zero: false,
+        offset: None,
+        span: q.span,
+    });
+    let mut signal = |suffix: &str, count, usage| {
+        s.signals.push(Signal {
+            form: Form::Epoch,
+            name: format!("{name}_{suffix}").into(),
+            count,
+            usage,
+            offset: None,
+            span: q.span,
+        });
+        SignalId(s.signals.len() as u32 - 1)
+    };
+    let arrived = signal("arrived", rings, SignalUse::Arrival);
+    let free = signal("free", credits, SignalUse::Credit);
+    let window = WindowId(s.windows.len() as u32 - 1);
+    Place { window, arrived, free, depth: q.depth as i64 }
+}
+
+/// A message: its number over all calls, its ring at the receiver, and the counter of its credits at the sender.
+struct Message {
+    number: Expr,
+    ring: i64,
+    credit: i64,
+}
+
+/// An operation on a queue as operations on windows and counters.
+fn lowered(op: &SOp, place: Place, m: &Message) -> Vec<SOp> {
+    let turn = match place.depth {
+        1 => Expr::Int(0),
+        d => m.number.clone().modulo(d),
+    };
+    let slot = (Expr::Int(m.ring * place.depth) + turn).simplify();
+    let slot = Ref::Slot { window: place.window, slot };
+    let (arrived, free) = (place.arrived, place.free);
+    let wait_free = SOp::Wait {
+        signal: free,
+        index: Expr::Int(m.credit),
+        value: (m.number.clone() + Expr::Int(1 - place.depth)).simplify(),
+    };
+    match op {
+        SOp::Send { src, peer, .. } => vec![
+            wait_free,
+            SOp::Put { src: src.clone(), peer: peer.clone(), dst: slot },
+            SOp::FenceRelease,
+            SOp::Notify { peer: peer.clone(), signal: arrived, index: Expr::Int(m.ring) },
+        ],
+        SOp::Recv { dst, peer, .. } => vec![
+            SOp::Wait {
+                signal: arrived,
+                index: Expr::Int(m.ring),
+                value: (m.number.clone() + Expr::Int(1)).simplify(),
+            },
+            SOp::FenceAcquire,
+            SOp::Copy { dst: dst.clone(), src: slot },
+            SOp::FenceRelease,
+            SOp::Notify { peer: peer.clone(), signal: free, index: Expr::Int(m.credit) },
+        ],
+        SOp::Room { .. } => vec![wait_free],
+        op => vec![op.clone()],
+    }
+}
+
+/// Number k of `each` a call, counted over all calls.
+fn over_calls(each: i64, k: Expr) -> Expr {
+    (Expr::var(CALL) * Expr::Int(each) + k).simplify()
+}
+
+/// What an operation on a queue is about: peer, queue, index.
+fn about(op: &SOp) -> Option<(&Peer, QueueId, &Expr)> {
+    match op {
+        SOp::Send { peer, queue, index, .. }
+        | SOp::Recv { peer, queue, index, .. }
+        | SOp::Room { peer, queue, index } => Some((peer, *queue, index)),
+        _ => None,
+    }
+}
+
+/// Whether statements have an operation on a queue among them.
+fn queued(list: &[SStmt]) -> bool {
+    list.iter().any(|st| match st {
+        SStmt::For { body, .. } => queued(body),
+        SStmt::If { then, other, .. } => queued(then) || queued(other),
+        SStmt::Op(op, _) => about(op).is_some(),
+    })
+}
+
+/// Values of variables, and the tables of a schedule.
+struct Values<'a> {
+    env: &'a [(Name, i64)],
+    tables: &'a [Table],
+}
+
+impl Env for Values<'_> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        self.env.iter().rev().find(|(m, _)| m == name).map(|e| e.1)
+    }
+    fn table(&self, name: &Name, index: i64) -> Option<i64> {
+        let t = self.tables.iter().find(|t| t.name == *name)?;
+        t.values.get(usize::try_from(index).ok()?).copied()
+    }
+}
+
+/// The linear number of a peer in its group; None where it has no value or is out of range.
+fn linear(peer: &Peer, coords: &[(Name, u64)], values: &Values<'_>) -> Option<u64> {
+    let mut out = 0;
+    for (e, (_, size)) in peer.iter().zip(coords) {
+        let c = u64::try_from(e.eval(values).ok()?).ok()?;
+        out = out * size + Some(c).filter(|c| c < size)?;
+    }
+    Some(out)
+}
+
+/// The coordinates of a rank of a group.
+fn coordinates(mut rank: u64, coords: &[(Name, u64)]) -> Vec<(Name, i64)> {
+    let mut out: Vec<(Name, i64)> = coords
+        .iter()
+        .rev()
+        .map(|(n, size)| {
+            let c = rank % size;
+            rank /= size;
+            (n.clone(), c as i64)
+        })
+        .collect();
+    out.reverse();
+    out
+}
+
+/// Windows and counters get their places, behind those before them.
+pub(crate) fn offsets(s: &mut Schedule) {
+    let mut at = 0;
+    for w in &mut s.windows {
+        let offset = *w.offset.get_or_insert(at);
+        let end = offset + w.slots * w.capacity * w.dtype.bytes();
+        at = at.max(end.next_multiple_of(LINE));
+    }
+    let mut at = 0;
+    for g in &mut s.signals {
+        let offset = *g.offset.get_or_insert(at);
+        at = at.max(offset + g.count * LINE);
+    }
+}

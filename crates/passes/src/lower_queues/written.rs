@@ -1,0 +1,249 @@
+//! Queues of any other form: a role a rank, with every message a number of its own.
+
+use super::{
+    Message, Place, Values, about, coordinates, linear, lowered, over_calls, place, queued, refused,
+};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::Name;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Operations that are written out at most.
+pub(super) const MOST: u64 = 40_000;
+
+/// Queue, its index, sender, receiver.
+type Which = (QueueId, u64, u64, u64);
+
+/// Lowers the queues of a region that are left.
+pub(super) fn region(s: &mut Schedule, r: usize, left: &mut u64) -> Result<(), Diagnostic> {
+    if !s.regions[r].roles.iter().flat_map(|r| &r.streams).any(|st| queued(&st.body)) {
+        return Ok(());
+    }
+    let mut roles = vec![];
+    for rank in 0..s.group_size(&s.regions[r]) {
+        let env = coordinates(rank, &s.regions[r].coords);
+        let Some(role) = role(s, &s.regions[r], rank, &env)? else { continue };
+        let mut streams = vec![];
+        for stream in &role.streams {
+            let mut writer = Writer { s, env: env.clone(), left };
+            streams.push(Stream { name: stream.name.clone(), body: writer.list(&stream.body)? });
+        }
+        let name = format!("{}_{rank}", role.name).into();
+        roles.push((rank, Role { name, ranks: RankSet::List(vec![rank]), streams }));
+    }
+    let flows = flows(s, r, &roles)?;
+    let mut numbered = vec![];
+    for (rank, role) in roles {
+        let streams = role.streams.iter().map(|stream| {
+            let mut at = BTreeMap::new();
+            let body = replaced(s, r, rank, &stream.body, &flows, &mut at);
+            Stream { name: stream.name.clone(), body }
+        });
+        numbered.push(Role { streams: streams.collect(), ..role.clone() });
+    }
+    s.regions[r].roles = numbered;
+    Ok(())
+}
+
+/// The role of a rank.
+fn role<'s>(
+    s: &Schedule,
+    r: &'s Region,
+    rank: u64,
+    env: &[(Name, i64)],
+) -> Result<Option<&'s Role>, Diagnostic> {
+    for role in &r.roles {
+        let has = match &role.ranks {
+            RankSet::All => true,
+            RankSet::List(list) => list.contains(&rank),
+            RankSet::Where(e) => match e.eval(&Values { env, tables: &s.tables }) {
+                Ok(v) => v != 0,
+                Err(_) => {
+                    return Err(refused(r.span, "who has a role depends on more than the region's ranks"));
+                }
+            },
+        };
+        if has {
+            return Ok(Some(role));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes out what a rank does.
+struct Writer<'w> {
+    s: &'w Schedule,
+    env: Vec<(Name, i64)>,
+    left: &'w mut u64,
+}
+
+impl Writer<'_> {
+    fn known(&self, e: &Expr) -> Expr {
+        let look = |n: &Name| self.env.iter().rev().find(|(m, _)| m == n).map(|(_, v)| Expr::Int(*v));
+        e.subst(&look).simplify()
+    }
+
+    fn value(&self, e: &Expr) -> Option<i64> {
+        e.eval(&Values { env: &self.env, tables: &self.s.tables }).ok()
+    }
+
+    fn list(&mut self, list: &[SStmt]) -> Result<Vec<SStmt>, Diagnostic> {
+        let mut out = vec![];
+        for st in list {
+            match st {
+                SStmt::For { var, lo, hi, body } => {
+                    let bounds = self.value(lo).zip(self.value(hi));
+                    match bounds.filter(|_| queued(body)) {
+                        Some((lo, hi)) => {
+                            for v in lo..hi {
+                                self.env.push((var.clone(), v));
+                                let turn = self.list(body);
+                                self.env.pop();
+                                out.extend(turn?);
+                            }
+                        }
+                        None if queued(body) => {
+                            return Err(refused(span(body), "how often a loop runs depends on the call"));
+                        }
+                        None => out.push(SStmt::For {
+                            var: var.clone(),
+                            lo: self.known(lo),
+                            hi: self.known(hi),
+                            body: map_exprs(body, &|e| self.known(e)),
+                        }),
+                    }
+                }
+                SStmt::If { cond, then, other } => match self.value(cond) {
+                    Some(v) => out.extend(self.list(if v != 0 { then } else { other })?),
+                    None if queued(then) || queued(other) => {
+                        return Err(refused(span(then), "they are under a condition on the call"));
+                    }
+                    None => out.push(SStmt::If {
+                        cond: self.known(cond),
+                        then: self.list(then)?,
+                        other: self.list(other)?,
+                    }),
+                },
+                SStmt::Op(op, span) => {
+                    let Some(left) = self.left.checked_sub(1) else {
+                        let why = format!("written out a rank they are more than {MOST} operations");
+                        return Err(refused(*span, &why));
+                    };
+                    *self.left = left;
+                    out.push(SStmt::Op(op.map_exprs(&|e| self.known(e)), *span));
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// The place of the first operation.
+fn span(list: &[SStmt]) -> Span {
+    let mut at = Span::NONE;
+    crate::enqueue::each(list, &mut |_, span| {
+        if at.is_none() {
+            at = span;
+        }
+    });
+    at
+}
+
+/// Everything about the queues between ranks in a region.
+struct Flows {
+    places: BTreeMap<QueueId, Place>,
+    /// Messages a call, ring at the receiver, counter of credits at the sender.
+    rings: BTreeMap<Which, (i64, i64, i64)>,
+}
+
+/// What an operation on a queue is about, for a rank whose role is written out.
+fn which(s: &Schedule, r: usize, rank: u64, op: &SOp) -> Option<Which> {
+    let (peer, queue, index) = about(op)?;
+    let values = Values { env: &[], tables: &s.tables };
+    let peer = linear(peer, &s.regions[r].coords, &values)?;
+    let index = u64::try_from(index.eval(&values).ok()?).ok()?;
+    Some(match op {
+        SOp::Recv { .. } => (queue, index, peer, rank),
+        _ => (queue, index, rank, peer),
+    })
+}
+
+fn flows(s: &mut Schedule, r: usize, roles: &[(u64, Role)]) -> Result<Flows, Diagnostic> {
+    // Sent and received, and where.
+    let mut counts: BTreeMap<Which, ([i64; 2], Span)> = BTreeMap::new();
+    let mut unknown = None;
+    for (rank, role) in roles {
+        for stream in &role.streams {
+            crate::enqueue::each(&stream.body, &mut |op, span| {
+                if about(op).is_none() {
+                    return;
+                }
+                let Some(which) = which(s, r, *rank, op) else {
+                    unknown.get_or_insert(span);
+                    return;
+                };
+                let counts = counts.entry(which).or_insert(([0; 2], span));
+                match op {
+                    SOp::Send { .. } => counts.0[0] += 1,
+                    SOp::Recv { .. } => counts.0[1] += 1,
+                    _ => {}
+                }
+            });
+        }
+    }
+    if let Some(span) = unknown {
+        return Err(refused(span, "the peer or the queue depends on the call"));
+    }
+    if let Some((_, (_, span))) = counts.iter().find(|(_, (n, _))| n[0] != n[1]) {
+        return Err(refused(*span, "a queue is not empty at the end of the region"));
+    }
+    let mut rings: BTreeMap<Which, (i64, i64, i64)> = BTreeMap::new();
+    let (mut at, mut by) = (BTreeMap::<(QueueId, u64), i64>::new(), BTreeMap::<(QueueId, u64), i64>::new());
+    for (which, (n, _)) in &counts {
+        let (queue, _, from, to) = *which;
+        let ring = at.entry((queue, to)).or_insert(0);
+        let credit = by.entry((queue, from)).or_insert(0);
+        rings.insert(*which, (n[0], *ring, *credit));
+        *ring += 1;
+        *credit += 1;
+    }
+    let most = |of: &BTreeMap<(QueueId, u64), i64>, q| {
+        of.iter().filter(|((queue, _), _)| *queue == q).map(|e| *e.1).max().unwrap_or(0) as u64
+    };
+    let queues: BTreeSet<QueueId> = counts.keys().map(|w| w.0).collect();
+    let places = queues.into_iter().map(|q| (q, place(s, q, r, most(&at, q), most(&by, q)))).collect();
+    Ok(Flows { places, rings })
+}
+
+/// A body with windows in the place of queues; `at` has how many messages there were before.
+fn replaced(
+    s: &Schedule,
+    r: usize,
+    rank: u64,
+    list: &[SStmt],
+    flows: &Flows,
+    at: &mut BTreeMap<Which, i64>,
+) -> Vec<SStmt> {
+    let mut out = vec![];
+    for st in list {
+        let SStmt::Op(op, span) = st else {
+            // What is left of loops and conditions has no message.
+            out.push(st.clone());
+            continue;
+        };
+        let found =
+            which(s, r, rank, op).and_then(|w| Some((w, *flows.rings.get(&w)?, *flows.places.get(&w.0)?)));
+        let Some((which, (each, ring, credit), place)) = found else {
+            out.push(st.clone());
+            continue;
+        };
+        let k = at.entry(which).or_insert(0);
+        let message = Message { number: over_calls(each, Expr::Int(*k)), ring, credit };
+        if !matches!(op, SOp::Room { .. }) {
+            *k += 1;
+        }
+        out.extend(lowered(op, place, &message).into_iter().map(|op| SStmt::Op(op, *span)));
+    }
+    out
+}
