@@ -33,7 +33,7 @@ pub fn decls(items: Vec<Item>) -> Decls {
 }
 
 impl World {
-    /// The library: the 76 algorithms of the language reference.
+    /// The library: the 76 algorithms of the language reference and three more.
     pub fn with_library() -> World {
         let mut world = World::default();
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../specs/lib");
