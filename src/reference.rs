@@ -24,8 +24,9 @@ pub struct Reference {
 pub struct Figure {
     /// What it is; names are given once.
     pub name: String,
-    /// What was published.
-    pub published: f64,
+    /// What was published; without, a time that only a change refers to.
+    #[serde(default)]
+    pub published: Option<f64>,
     /// Its unit: ns, us, %.
     pub unit: String,
     /// Where, if that is more than the file's source says.
@@ -115,6 +116,9 @@ pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
         }
         if f.run.is_some() && !["ns", "us", "ms"].contains(&f.unit.as_str()) {
             return Err(wrong(format!("`{}` is a time and has the unit {}", f.name, f.unit), place(&f.name)));
+        }
+        if f.published.is_none() && (f.run.is_none() || f.within.is_some()) {
+            return Err(wrong(format!("`{}` does not say what was published", f.name), place(&f.name)));
         }
         if f.change.is_some() && f.unit != "%" {
             return Err(wrong(

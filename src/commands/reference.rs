@@ -29,7 +29,7 @@ struct Measured {
 struct Row {
     name: String,
     unit: String,
-    published: f64,
+    published: Option<f64>,
     /// None where it is not measured.
     ours: Option<f64>,
     /// Ours against the published one, in percent; of a percentage, in points.
@@ -142,9 +142,9 @@ fn one(session: &mut Session, path: &str) -> Outcome<Found> {
 }
 
 fn row(f: &Figure, ours: Option<f64>, evidence: Option<&'static str>) -> Row {
-    let deviation = ours.map(|o| match f.change {
-        Some(_) => o - f.published,
-        None => (o / f.published - 1.0) * 100.0,
+    let deviation = ours.zip(f.published).map(|(ours, published)| match f.change {
+        Some(_) => ours - published,
+        None => (ours / published - 1.0) * 100.0,
     });
     Row {
         name: f.name.clone(),
@@ -209,10 +209,12 @@ fn human(found: &Found) -> String {
     }
     out += &format!("{:width$}  {:>14}  {:>14}  {:>10}\n", "figure", "published", "ours", "deviation");
     for r in &found.figures {
-        let published = format!("{} {}", r.published, r.unit);
+        let published = r.published.map_or("-".to_owned(), |p| format!("{p} {}", r.unit));
         let ours = r.ours.map_or("-".to_owned(), |o| format!("{o:.2} {}", r.unit));
         let points = if r.unit == "%" { "pp" } else { "%" };
-        let deviation = r.deviation.map_or("-".to_owned(), |d| format!("{d:+.2} {points}"));
+        // What is shown as nothing has no sign.
+        let shown = |d: f64| if d.abs() < 0.005 { 0.0 } else { d };
+        let deviation = r.deviation.map_or("-".to_owned(), |d| format!("{:+.2} {points}", shown(d)));
         let allowed = match (r.within, r.ok) {
             (Some(w), true) => format!("  within {w} {points}"),
             (Some(w), false) => format!("  NOT within {w} {points}"),

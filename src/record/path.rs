@@ -83,7 +83,19 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
         };
         out.push(Part { steps: i..i + 1, to: end, after });
     }
+    arrive(&mut out, path, topology);
     out
+}
+
+/// Where messages get to whose last link takes no time, from a node without a rank, and is no step: to whom goes on with them.
+fn arrive(parts: &mut [Part], path: &[Step], topology: &Topology) {
+    let mut next = None;
+    for part in parts.iter_mut().rev() {
+        if part.to.is_some_and(|to| to >= topology.device_count() as u64) {
+            part.to = next;
+        }
+        next = path.get(part.steps.start).map(|s| s.rank);
+    }
 }
 
 /// A stretch of parts that is walked several times, with other ranks and links each time.
