@@ -9,7 +9,7 @@ use crate::report::human::{bytes, count, percent, time};
 use crate::session::Outcome;
 use kbc_backend_sim::time::TimeOptions;
 use kbc_ir::bounds::Bound;
-use kbc_passes::cost::{EXACT_RANKS, Method, Price};
+use kbc_passes::cost::{Method, Price, exact_ranks};
 use kbc_passes::select::{Selection, Verdict};
 
 /// The table of every collective of a program.
@@ -18,7 +18,8 @@ use kbc_passes::select::{Selection, Verdict};
 /// Of pricing and simulating the candidates, and of timing the program.
 pub fn text(built: &Built) -> Outcome<String> {
     // Simulating all candidates on thousands of ranks would take longer than anybody waits.
-    let small = built.module.mesh.axes.iter().all(|a| a.size <= EXACT_RANKS);
+    let most = exact_ranks(&built.topology);
+    let small = built.module.mesh.axes.iter().all(|a| a.size <= most);
     let by = if small { "time" } else { "model" };
     let all = select_again(built, &format!("by={by},explain=true"))?;
     let options = TimeOptions { path: false, ..TimeOptions::default() };
@@ -30,8 +31,15 @@ pub fn text(built: &Built) -> Outcome<String> {
     for (i, (all, taken)) in all.entries.iter().zip(&built.select.entries).enumerate() {
         let bound = bounds.iter().find(|b| b.place == i).map(|b| &b.bound);
         out += &one(all, taken, bound);
+        let launch = built.topology.settings().launch_ns();
+        if small && launch > 0.0 {
+            out += &format!(
+                "  simulated times hold the launch of {}, which the model leaves out\n",
+                time(launch)
+            );
+        }
         if !small {
-            out += &format!("  more than {EXACT_RANKS} ranks: priced by the model, not simulated\n");
+            out += &format!("  more than {most} ranks: priced by the model, not simulated\n");
         }
     }
     Ok(if out.is_empty() { "no collective\n".into() } else { out })

@@ -9,7 +9,8 @@
 //! bytes over its bandwidth, first come first served; bytes once at the slowest), and pays a fence on both sides. What
 //! arrives is then worked on, one message after another on a rank: what is added takes its bytes over the vector rate;
 //! memory traffic is three times the bytes that are added and twice those that are put in place; the slower of both
-//! counts. Left out are credits and signals that travel alone, which depend on the lowering, and the copies into and out
+//! counts. On a machine with queues nobody fences, and the receiver first pays what a `recv` costs: with `forward: drain` its bytes over the
+//! slowest link, which then are not paid on the way, and for every piece a write to a slot and a read of it. Left out are credits and signals that travel alone, which depend on the lowering, and the copies into and out
 //! of a collective, which are the same for all algorithms.
 //!
 //! On a machine whose links are a list that is done up to 256 ranks, as less follows from its smaller relatives.
@@ -27,7 +28,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 /// Groups up to this size are priced by their own rounds.
-pub const EXACT_RANKS: u64 = 64;
+const EXACT_RANKS: u64 = 64;
 
 /// And on machines whose links are a list.
 const LISTED_RANKS: u64 = 256;
@@ -94,9 +95,9 @@ pub fn complete_machine(ranks: u64) -> Result<Topology, kbc_diag::Diagnostic> {
     Topology::build(Shape::Full(n), Default::default(), kbc_diag::Span::NONE)
 }
 
-/// Ranks up to which a collective is played on a machine as it is: more of one whose links are a list, as its smaller
-/// relatives say less of it.
-fn exact_ranks(topology: &Topology) -> u64 {
+/// Ranks up to which a collective is played on a machine as it is, and its schedule simulated: more of one whose links are a
+/// list, as its smaller relatives say less of it.
+pub fn exact_ranks(topology: &Topology) -> u64 {
     if topology.is_listed() { LISTED_RANKS } else { EXACT_RANKS }
 }
 
@@ -149,6 +150,8 @@ struct Message {
     added: f64,
     /// Bytes read and written there to add them or put them in place.
     traffic: f64,
+    /// Stretches of memory it is made of, each a slot of a queue.
+    pieces: u32,
     /// How many messages it waits for.
     needs: u32,
     /// Messages that wait for it.
@@ -197,11 +200,13 @@ fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
             };
             let added: f64 = transfers.iter().filter(|x| x.reduce).map(landed).sum();
             let placed: f64 = transfers.iter().filter(|x| !x.reduce).map(landed).sum();
+            let carried = carried(&transfers);
             let message = Message {
                 src,
                 dst,
                 way,
-                bytes: carried(&transfers).into_iter().map(bytes).sum(),
+                pieces: carried.len() as u32,
+                bytes: carried.into_iter().map(bytes).sum(),
                 added,
                 traffic: 3.0 * added + 2.0 * placed,
                 ..Message::default()
@@ -323,15 +328,16 @@ impl<'a> Engine<'a> {
         let topology = self.job.topology;
         let settings = topology.settings();
         if from == to {
-            return self.land(time, id, m, to);
+            return self.land(time, 0.0, id, m, to);
         }
         let hint = match m.way {
             1 => Some(Direction::Plus),
             -1 => Some(Direction::Minus),
             _ => None,
         };
-        // The release fence and the endpoint come before the first link.
-        let time = if hop == 0 { time + settings.fence_ns() + settings.endpoint_ns() } else { time };
+        // The release fence and the endpoint come before the first link; queues need no fence.
+        let fence = if settings.queues().is_some() { 0.0 } else { settings.fence_ns() };
+        let time = if hop == 0 { time + fence + settings.endpoint_ns() } else { time };
         let store = settings.forward() == Forward::StoreAndForward;
         let mut route = topology.route(from, to, hint);
         if let Some(link) = route.nth(hop as usize) {
@@ -347,14 +353,21 @@ impl<'a> Engine<'a> {
             true => 0.0,
             false => settings.rounded(m.bytes / topology.route_cost(from, to, hint).bandwidth * 1e9),
         };
-        let arrived = time + tail + settings.fence_ns();
-        self.land(arrived, id, m, to);
+        match settings.queues() {
+            None => self.land(time + tail + fence, 0.0, id, m, to),
+            Some(queues) => {
+                let access = queues.access.map_or(0.0, |a| a.ns(m.bytes as u64, m.pieces.into()));
+                let (on_way, drain) =
+                    if settings.forward() == Forward::Drain { (0.0, tail) } else { (tail, 0.0) };
+                self.land(time + on_way, drain + 2.0 * access, id, m, to);
+            }
+        }
     }
 
-    /// A message is there, and the receiver works on it.
-    fn land(&mut self, arrived: f64, id: usize, m: &Message, to: DeviceId) {
+    /// A message is there, and the receiver takes it in and works on it.
+    fn land(&mut self, arrived: f64, taking: f64, id: usize, m: &Message, to: DeviceId) {
         let settings = self.job.topology.settings();
-        let work = (m.added / settings.vector()).max(m.traffic / settings.memory()) * 1e9;
+        let work = taking + (m.added / settings.vector()).max(m.traffic / settings.memory()) * 1e9;
         let done = if work > 0.0 {
             let free = self.busy.entry(to).or_insert(0.0);
             *free = free.max(arrived) + work;

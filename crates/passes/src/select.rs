@@ -3,7 +3,7 @@
 //! Candidates are all algorithms of the collective that the program's file can see: its own ones and the library's,
 //! with their parameters at their defaults. One is legal if its `where` holds and it works on one axis (it then sees
 //! the linear order of the mesh axis) or on as many axes as the mesh axis was joined from. The legal ones are priced
-//! on the machine by `cost`. Of up to 64 ranks, those that cost at most a quarter more than the cheapest, four at most,
+//! on the machine by `cost`. Of up to 64 ranks (256 on a machine whose links are a list), those that cost at most a quarter more than the cheapest, four at most,
 //! are then made into finished schedules of the collective alone and simulated, with the time model the driver hands in,
 //! and the fastest is taken (`by=close`); with `by=model` nothing is simulated, with `by=time` all are. Of equally fast
 //! ones that with fewer rounds is taken, then the first by name. Without a machine every rank is linked with every other.
@@ -316,7 +316,7 @@ impl Chooser<'_> {
     fn simulate(&self, site: &Site<'_>, list: &mut [Candidate]) -> Result<(), Diagnostic> {
         let by = self.options.word("by").unwrap_or("close");
         let all = by == "time";
-        let close = by == "close" && site.axis.size <= cost::EXACT_RANKS;
+        let close = by == "close" && site.axis.size <= cost::exact_ranks(self.topology);
         let time = match self.cx.time {
             Some(time) if all || close => time,
             None if all => {

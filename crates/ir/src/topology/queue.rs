@@ -58,10 +58,10 @@ pub struct Access {
 }
 
 impl Access {
-    /// Nanoseconds of an access.
-    pub fn ns(&self, bytes: u64) -> f64 {
+    /// Nanoseconds of so many accesses that take so many bytes together.
+    pub fn ns(&self, bytes: u64, accesses: u64) -> f64 {
         let bytes = bytes as f64;
-        self.setup_ns + 1e9 * (bytes / self.bandwidth + bytes / self.hop)
+        self.setup_ns * accesses as f64 + 1e9 * (bytes / self.bandwidth + bytes / self.hop)
     }
 }
 
