@@ -6,7 +6,7 @@
 
 use crate::build::{self, Argument};
 use crate::cli::{BenchCcl, Selection, Source};
-use crate::session::{Outcome, Session};
+use crate::session::{Failure, Outcome, Session};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span, Spanned};
 use kbc_frontend::load::load;
@@ -87,6 +87,12 @@ pub struct Bench {
 /// Of reading the files; E464 for a machine without SIPs; E467 for a world of ranks that the machine or the algorithm cannot have;
 /// E005 for an algorithm that there is not; those of `-D`.
 pub fn prepare(session: &mut Session, args: &BenchCcl) -> Outcome<Bench> {
+    let (set, _) = build::settings(session, &args.set)?;
+    if set.package.ranks.is_some() {
+        let d =
+            Diagnostic::error("E416", "--set ranks: the files and their algorithm say what the ranks are");
+        return Err(Failure::Usage(d.help("write -D ranks=pe or -D ranks=sip").into()));
+    }
     let (file, text) = session.read(&args.ccl)?;
     let said = ccl::read(&text, file)?;
     session.tell(&said.warnings);
@@ -200,11 +206,16 @@ fn find(session: &mut Session, uses: &str, run: &Run) -> Outcome<(AlgorithmDecl,
     }
     others.retain(|o| !known.contains(o));
     others.sort_unstable();
-    let near = nearest(&run.algorithm, known.iter().chain(&others).copied());
+    let near = |name: &str| nearest(name, known.iter().chain(&others).copied());
+    let near = near(&run.algorithm).or_else(|| near(module?));
     let near = near.map_or(String::new(), |n| format!("did you mean `{n}`? "));
     let or = module.filter(|m| *m != run.algorithm).map_or(String::new(), |m| format!(" or `{m}`"));
     let d = Diagnostic::error("E005", format!("no all-reduce is called `{}`{or}", run.algorithm));
-    let d = run.at("algorithm").filter(|s| !s.is_none()).into_iter().fold(d, |d, at| d.primary(at, "chosen here"));
+    let d = run
+        .at("algorithm")
+        .filter(|s| !s.is_none())
+        .into_iter()
+        .fold(d, |d, at| d.primary(at, "chosen here"));
     Err(d
         .note(format!("algorithms of that simulator: {}", known.join(", ")))
         .note(format!("those of the library can be named, too: {}", others.join(", ")))
@@ -276,7 +287,8 @@ fn arguments(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Result<String,
 /// The hint of an entry says how SIPs exchange: a note where the machine joins them otherwise, E005 where there is no such way.
 fn exchange(run: &Run, counts: &Counts, known: &[String]) -> Result<Diagnostics, Diagnostic> {
     let (Some(asked), own) = (&run.topology, joined(&counts.sips)) else { return Ok(Diagnostics::new()) };
-    let at = |d: Diagnostic| run.at("topology").into_iter().fold(d, |d, at| d.primary(at, "the entry's hint"));
+    let at =
+        |d: Diagnostic| run.at("topology").into_iter().fold(d, |d, at| d.primary(at, "the entry's hint"));
     if !known.contains(asked) {
         let near = nearest(asked, known.iter().map(String::as_str));
         let near = near.map_or(String::new(), |n| format!("did you mean `{n}`? "));
@@ -315,7 +327,8 @@ fn root(run: &Run, columns: u64, rows: u64) -> Result<Option<(u64, u64)>, Diagno
     if at.0 < columns && at.1 < rows {
         return Ok(Some(at));
     }
-    let d = Diagnostic::error("E462", format!("`root_cube` is {text}, and a SIP has {columns} x {rows} cubes"));
+    let d =
+        Diagnostic::error("E462", format!("`root_cube` is {text}, and a SIP has {columns} x {rows} cubes"));
     Err(run
         .at("root_cube")
         .into_iter()
@@ -348,7 +361,7 @@ fn idle(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Diagnostics {
     };
     tell(
         "vc_chunk_size",
-        "messages go through links head first, their bytes in a stream: in pieces of any size they would arrive at the same time".into(),
+        "a message is one stream of bytes: `forward` says how it passes through links, and no piece of it travels alone".into(),
     );
     let own = joined(&counts.sips);
     let confirms = run.ranks == RunRanks::Sip && run.topology.as_deref() == Some(own);

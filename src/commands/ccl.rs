@@ -20,7 +20,7 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::Schedule;
 use serde::Serialize;
 
-/// Wrong elements that are shown, and of one PE.
+/// Wrong elements that are shown, and of one rank.
 const SHOWN: (usize, usize) = (8, 3);
 
 /// Names in a list.
@@ -97,7 +97,8 @@ struct WrongPe {
 /// Of [`prepare`] and of building; what the checker finds, or E430 where numbers are wrong.
 pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     let bench = prepare(session, args)?;
-    let (built, wrong) = assemble(session, &bench.source, "default", &Watch::default())?;
+    let built = assemble(session, &bench.source, "default", &Watch::default());
+    let (built, wrong) = built.map_err(|f| unfit(&bench, f))?;
     let Some(schedule) = built.module.schedule() else {
         return Err(Diagnostic::error("E991", "the pipeline made no schedule").into());
     };
@@ -156,6 +157,25 @@ pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     if found.ok { Ok(()) } else { Err(Failure::Program(errors)) }
 }
 
+/// An algorithm that has no form for so many ranks, said of the file in the place of the program that was made of it.
+fn unfit(bench: &Bench, failure: Failure) -> Failure {
+    let (d, code) = failure.into_parts();
+    let why = d.list.iter().find(|d| matches!(d.code, "E022" | "E024"));
+    let Some((why, reason)) = why.and_then(|d| Some((d, d.labels.first()?))).filter(|_| code == 1) else {
+        return d.into();
+    };
+    let run = &bench.run;
+    let title = format!("`{}` does not run on {} ranks: {}", run.algorithm, run.world_size, reason.text);
+    let mut new = Diagnostic::error("E467", title);
+    if let Some(at) = run.at("world_size").or(run.at("algorithm")) {
+        new = new.primary(at, format!("{} from {}", count(run.world_size, "rank"), run.origin));
+    }
+    if let Some(decl) = why.labels.get(1) {
+        new = new.secondary(decl.span, "its declaration");
+    }
+    new.help("choose another `world_size` or another algorithm").into()
+}
+
 fn found<'a>(
     bench: &'a Bench,
     built: &Built,
@@ -211,12 +231,14 @@ fn look(
     for (i, x) in feed.data().to_f64().into_iter().enumerate() {
         sums[i % n.max(1)] += x;
     }
-    let (mut places, mut values, mut pes) = (vec![], vec![], vec![]);
+    let (mut places, mut values, mut pes): (Vec<(u64, usize)>, _, _) = (vec![], vec![], vec![]);
     for (pe, parts) in done.result.outputs[0].iter().enumerate() {
         let pe = pe as u64;
         let got = parts.first().map_or(vec![], |p| p.tensor.data().to_f64());
         let wrong: Vec<usize> = (0..n).filter(|i| got.get(*i) != Some(&sums[*i])).collect();
-        for i in wrong.iter().take(SHOWN.1.min(SHOWN.0.saturating_sub(places.len()))) {
+        let of_rank = places.iter().filter(|p| p.0 / bench.each == pe / bench.each).count();
+        let room = SHOWN.0.saturating_sub(places.len()).min(SHOWN.1.saturating_sub(of_rank));
+        for i in wrong.iter().take(room) {
             places.push((pe, *i));
             values.push(got.get(*i).copied().unwrap_or(f64::NAN));
         }
@@ -350,12 +372,19 @@ fn human(bench: &Bench, found: &Found<'_>) -> String {
     }
     let part = match bench.part {
         Part::Sip => "ranks are SIPs, one PE of each takes part".to_owned(),
-        Part::Cube => format!("ranks are SIPs, one PE of each of their {} takes part", count(bench.each, "cube")),
+        Part::Cube => {
+            format!("ranks are SIPs, one PE of each of their {} takes part", count(bench.each, "cube"))
+        }
         Part::All => format!("ranks are SIPs, all {} of each take part", count(bench.each, "PE")),
         Part::Pe => "ranks are PEs of SIP 0".to_owned(),
     };
     line(format!("world size {} (from {}): {part}", found.world_size, found.origin));
-    line(format!("all-reduce: {}, {} of f16, {} a PE", found.using, count(found.n_elem, "element"), bytes(found.bytes_per_pe)));
+    line(format!(
+        "all-reduce: {}, {} of f16, {} a PE",
+        found.using,
+        count(found.n_elem, "element"),
+        bytes(found.bytes_per_pe)
+    ));
     for i in &r.inputs {
         line(format!("inputs {}", i.from));
     }

@@ -227,9 +227,7 @@ fn an_entry_lies_over_the_defaults() {
     );
     assert!(tree.notes[0].contains("PEs of SIP 0"), "{:?}", tree.notes);
     assert_eq!((run.ranks_setting().as_str(), tree.ranks_setting().as_str()), ("ranks: sip", "ranks: pe, 7"));
-    let root = file
-        .run(6, 128, &asked("algorithm=center_root n_elem=9"))
-        .expect("it");
+    let root = file.run(6, 128, &asked("algorithm=center_root n_elem=9")).expect("it");
     assert_eq!((root.buffer_kind, root.root_cube.as_deref(), root.n_elem), (MemKind::Hbm, Some("(2,2)"), 9));
 }
 
@@ -252,10 +250,7 @@ fn the_world_size_and_where_it_comes_from() {
         assert_eq!(both, Some((n, "algorithms.a".into(), "pe", 1)));
     }
     assert_eq!(of("", "ranks: pe", plain).ok(), Some((6, sips(), "pe", 0)));
-    assert_eq!(
-        of("", "world_size: 8", "ranks=pe").ok(),
-        Some((8, "algorithms.a".into(), "pe", 0))
-    );
+    assert_eq!(of("", "world_size: 8", "ranks=pe").ok(), Some((8, "algorithms.a".into(), "pe", 0)));
     let line = || "the command line".to_owned();
     assert_eq!(of("", "world_size: 8", "world_size=7 world_size=16").ok(), Some((16, line(), "pe", 1)));
     for (defaults, entry, words) in [

@@ -381,7 +381,11 @@ impl CclFile {
         // Values are what their keys take: `section` has seen to it.
         let number = |key: &str, absent: u64| get(key).and_then(|v| v.node.parse().ok()).unwrap_or(absent);
         let word = |key: &str| get(key).map(|v| v.node.as_str());
-        let origins = [(asked, Origin::Asked), (entry, Origin::Entry(chosen.node.clone())), (&self.defaults, Origin::Defaults)];
+        let origins = [
+            (asked, Origin::Asked),
+            (entry, Origin::Entry(chosen.node.clone())),
+            (&self.defaults, Origin::Defaults),
+        ];
         let said_in = origins.into_iter().find(|o| o.0.get("world_size").is_some());
         let origin = said_in.map_or(Origin::Sips, |o| o.1);
         let world_size = number("world_size", sips);
