@@ -25,6 +25,9 @@ const PROGRAM: &str = "<bench ccl>";
 /// Model of the cost of slots where the topology says none: that of the memory (docs/machine.md, `queue`).
 const MODEL: usize = 1;
 
+/// PEs of which each may contribute 0 or 1 to a sum of f16 that is exact.
+const EXACT: u64 = 1 << 11;
+
 /// How often a sender looks that polls, where the topology does not say it, in ns. Neither file has a key for it.
 const POLL_NS: f64 = 10.0;
 
@@ -115,7 +118,7 @@ pub fn prepare(session: &mut Session, args: &BenchCcl) -> Outcome<Bench> {
     let uses: Vec<String> =
         args.using.iter().map(String::as_str).chain([ALGORITHMS.0]).map(|f| format!("use {f:?}\n")).collect();
     let uses = uses.concat();
-    let (decl, exchanges) = find(session, &uses, &run)?;
+    let (decl, exchanges) = find(session, &uses, &run, &mut told)?;
     let part = part(&decl, &run, &counts)?;
     if has(&decl, "exchange") {
         told.extend(exchange(&run, &counts, &exchanges)?);
@@ -139,12 +142,19 @@ pub fn prepare(session: &mut Session, args: &BenchCcl) -> Outcome<Bench> {
     session.give(PROGRAM, &program);
     let mut set = vec![format!("{ranks}; {queues}")];
     set.extend(args.set.iter().cloned());
-    let of = Selection { topology: Some(args.topology.clone()), set, ..Selection::default() };
     let each = match part {
         Part::Sip | Part::Pe => 1,
         Part::Cube => counts.of_a_sip() / u64::from(counts.pes),
         Part::All => counts.of_a_sip(),
     };
+    let pes = run.world_size.saturating_mul(each);
+    if pes > EXACT {
+        let title = format!("{pes} PEs take part in `{}`, and {EXACT} at most can", run.algorithm);
+        return Err(Diagnostic::error("E467", title)
+            .note("sums of more values of f16 are rounded, and nothing could tell a wrong one from a rounded one")
+            .into());
+    }
+    let of = Selection { topology: Some(args.topology.clone()), set, ..Selection::default() };
     let source = Source { file: PROGRAM.to_owned(), of, post: None };
     Ok(Bench { run, algorithm: using, part, each, pes: u64::from(counts.pes), source })
 }
@@ -173,9 +183,17 @@ fn machine(session: &mut Session, name: &str) -> Outcome<(Counts, Settings)> {
     }
 }
 
-/// The all-reduce that an entry names, by itself or by the last part of its `module`; and the ways to exchange between SIPs, which
-/// are those over rows and columns that are not the library's.
-fn find(session: &mut Session, uses: &str, run: &Run) -> Outcome<(AlgorithmDecl, Vec<String>)> {
+/// The all-reduce that an entry names, with a note where that is read into its name; and the ways to exchange between SIPs, which are
+/// those over rows and columns that are not the library's.
+///
+/// It is called as the entry or the last part of the entry's `module`, or is the only one of which a name's words are all in one of
+/// these, the most words winning: `ring_allreduce_tcm` is `ring`.
+fn find(
+    session: &mut Session,
+    uses: &str,
+    run: &Run,
+    told: &mut Diagnostics,
+) -> Outcome<(AlgorithmDecl, Vec<String>)> {
     let root = session.add_text("<files>", uses);
     let (loaded, found) = load(Some((root, uses.to_owned())), session);
     if found.has_errors() {
@@ -186,38 +204,43 @@ fn find(session: &mut Session, uses: &str, run: &Run) -> Outcome<(AlgorithmDecl,
     let all: Vec<&AlgorithmDecl> =
         library.algorithms_of(root, coll).into_iter().map(|a| library.algorithm(a)).collect();
     let builtin = |id: FileId| library.is_builtin(id);
+    let over = |d: &&&AlgorithmDecl| d.axes.len() == 2 && !builtin(d.name.span.file);
+    let exchanges = all.iter().filter(over).map(|d| d.name.node.clone()).collect();
     let module = run.module.as_deref().and_then(|m| m.rsplit(['.', '/', ':']).find(|p| *p != "py"));
-    for name in [Some(run.algorithm.as_str()), module].into_iter().flatten() {
-        let called = |d: &&&AlgorithmDecl| d.name.node == name || names(d).any(|n| n == name);
+    let said: Vec<&str> = [Some(run.algorithm.as_str()), module].into_iter().flatten().collect();
+    let at = |d: Diagnostic| run.at("algorithm").into_iter().fold(d, |d, at| d.primary(at, "chosen here"));
+    for name in &said {
+        let called = |d: &&&AlgorithmDecl| d.name.node == *name || names(d).any(|n| n == *name);
         if let Some(decl) = all.iter().find(called) {
-            let over = |d: &&&AlgorithmDecl| d.axes.len() == 2 && !builtin(d.name.span.file);
-            let exchanges = all.iter().filter(over).map(|d| d.name.node.clone()).collect();
             return Ok(((*decl).clone(), exchanges));
         }
     }
+    for name in &said {
+        if let Some((decl, by)) = within(name, &all) {
+            let title = format!("`{name}` is taken for `{by}`");
+            let note = Diagnostic { severity: Severity::Note, ..Diagnostic::warning("E005", title) };
+            told.push(at(note).help(format!("`module: {by}` says so, `--using FILE.kb` brings another one")));
+            return Ok((decl.clone(), exchanges));
+        }
+    }
+    let own = |d: &AlgorithmDecl| session.map.get(d.name.span.file).is_none_or(|f| f.name != ALGORITHMS.0);
     let mut known: Vec<&str> = vec![];
     let mut others: Vec<&str> = vec![];
     for d in &all {
         match names(d).next() {
             Some(_) => known.extend(names(d)),
             None if builtin(d.name.span.file) => others.push(&d.name.node),
+            None if own(d) => known.push(&d.name.node),
             None => {}
         }
     }
     others.retain(|o| !known.contains(o));
     others.sort_unstable();
-    let near = |name: &str| nearest(name, known.iter().chain(&others).copied());
-    let near = near(&run.algorithm).or_else(|| near(module?));
+    let near = said.iter().find_map(|n| nearest(n, known.iter().chain(&others).copied()));
     let near = near.map_or(String::new(), |n| format!("did you mean `{n}`? "));
     let or = module.filter(|m| *m != run.algorithm).map_or(String::new(), |m| format!(" or `{m}`"));
-    let d = Diagnostic::error("E005", format!("no all-reduce is called `{}`{or}", run.algorithm));
-    let d = run
-        .at("algorithm")
-        .filter(|s| !s.is_none())
-        .into_iter()
-        .fold(d, |d, at| d.primary(at, "chosen here"));
-    Err(d
-        .note(format!("algorithms of that simulator: {}", known.join(", ")))
+    Err(at(Diagnostic::error("E005", format!("no all-reduce is called `{}`{or}", run.algorithm)))
+        .note(format!("there are {}", known.join(", ")))
         .note(format!("those of the library can be named, too: {}", others.join(", ")))
         .help(format!(
             "{near}An entry may name one of them by `module: {}`, and --using FILE.kb brings one of your own",
@@ -230,6 +253,41 @@ fn find(session: &mut Session, uses: &str, run: &Run) -> Outcome<(AlgorithmDecl,
 fn names(decl: &AlgorithmDecl) -> impl Iterator<Item = &str> {
     let line = decl.doc.lines().find_map(|l| l.trim().strip_prefix("Names:"));
     line.into_iter().flat_map(|l| l.split(',').map(str::trim))
+}
+
+/// The words of a name: `RingAllreduce-tcm` has ring, allreduce and tcm.
+fn words(name: &str) -> Vec<String> {
+    let mut out: Vec<String> = vec![];
+    let mut before = ' ';
+    for c in name.chars() {
+        if c.is_alphanumeric() {
+            let begins = !before.is_alphanumeric() || (c.is_uppercase() && before.is_lowercase());
+            match out.last_mut() {
+                Some(word) if !begins => word.extend(c.to_lowercase()),
+                _ => out.push(c.to_lowercase().collect()),
+            }
+        }
+        before = c;
+    }
+    out
+}
+
+/// The algorithm with the longest name of `Names:` whose words are all in `name`; none if two different ones are as long.
+fn within<'a>(name: &str, all: &[&'a AlgorithmDecl]) -> Option<(&'a AlgorithmDecl, &'a str)> {
+    let has = words(name);
+    let mut fits: Vec<(usize, &AlgorithmDecl, &str)> = vec![];
+    for decl in all {
+        for by in names(decl) {
+            let needs = words(by);
+            if needs.iter().all(|w| has.contains(w)) {
+                fits.push((needs.len(), decl, by));
+            }
+        }
+    }
+    let most = fits.iter().map(|f| f.0).max()?;
+    let mut best = fits.into_iter().filter(|f| f.0 == most);
+    let (_, decl, by) = best.next()?;
+    best.all(|b| b.1.name == decl.name).then_some((decl, by))
 }
 
 fn has(decl: &AlgorithmDecl, name: &str) -> bool {
@@ -382,6 +440,13 @@ fn idle(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Diagnostics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_have_words() {
+        assert_eq!(words("RingAllreduce-tcm_2d"), ["ring", "allreduce", "tcm", "2d"]);
+        assert_eq!(words("__IPCQ ring"), ["ipcq", "ring"]);
+        assert!(words("-").is_empty());
+    }
 
     #[test]
     fn ranks_are_laid_out_as_square_as_they_can_be() {

@@ -268,6 +268,65 @@ fn wrong_numbers_are_named_with_their_provenance() {
     assert!(r["crit_ns"].is_null() && first["missing"].as_array().is_some_and(Vec::is_empty));
 }
 
+/// Names that nobody has listed: their words say which algorithm it is, a note says so, and where they say two it is an error.
+#[test]
+fn names_are_read_by_their_words() {
+    let scratch = Scratch::new();
+    scratch.write("own.kb", b"algorithm RingAllReduceFast: all_reduce over (r of p) { apply all_reduce over (r) using ring on [..] }\n");
+    let run = |entry: &str, more: &[&str]| {
+        scratch.write(
+            "ccl.yaml",
+            format!("defaults: {{algorithm: it}}\nalgorithms: {{{entry}}}\n")
+                .replace("algorithm: it", &format!("algorithm: {}", entry.split(':').next().unwrap_or("")))
+                .as_bytes(),
+        );
+        let ran = bench(
+            scratch.path(),
+            "package(ring(3), mesh(2, 2), 1)",
+            "ccl.yaml",
+            &[more, &["--report", "json"]].concat(),
+        );
+        match ran.code {
+            0 => (
+                json(&ran)["using"].as_str().unwrap_or("").split('(').next().unwrap_or("").to_owned(),
+                ran.stderr,
+            ),
+            _ => (String::new(), ran.stderr),
+        }
+    };
+    for (entry, using, taken) in [
+        ("ring_allreduce_tcm: {}", "around", "`ring_allreduce_tcm` is taken for `ring`"),
+        ("RingAllReduce: {}", "around", "is taken for `ring`"),
+        ("allreduce-mesh-2d: {}", "along_rows", "is taken for `mesh_2d`"),
+        ("hierarchical_center_root_sram: {}", "of_cubes", "is taken for `center_root`"),
+        ("fast: {module: sim.ccl.binary_tree_allreduce}", "heap", "is taken for `binary_tree`"),
+        ("a1: {module: sim/ccl/three_level.py}", "of_pes", ""),
+    ] {
+        let (found, words) = run(entry, &[]);
+        assert_eq!(found, using, "{entry}\n{words}");
+        assert!(words.contains(taken) && (taken.is_empty() == words.is_empty()), "{entry}\n{words}");
+    }
+    let (found, words) = run("ring_tree: {}", &[]);
+    assert!(
+        found.is_empty() && words.contains("[E005] error: no all-reduce is called `ring_tree`"),
+        "{words}"
+    );
+    assert_eq!(run("RingAllReduceFast: {}", &["--using", "own.kb"]).0, "RingAllReduceFast");
+}
+
+/// The published latencies of the hierarchical all-reduce (`specs/reference/kernbench.yaml`) come out of the two files.
+#[test]
+fn published_latencies_come_out_of_the_files() {
+    for (n, ns) in [("1024", 1957.04), ("8192", 4225.04), ("32768", 12001.04)] {
+        let n = format!("n_elem={n}");
+        let more = ["-D", "algorithm=hierarchical", "-D", &n, "--set", "forward: drain", "--report", "json"];
+        let ran = bench(root(), "specs/topologies/kernbench.yaml", "specs/kernbench/ccl.yaml", &more);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let ours = json(&ran)["crit_ns"].as_f64().expect("a time");
+        assert!((ours - ns).abs() < 0.01, "{n}: {ours} for {ns}");
+    }
+}
+
 /// What cannot run is one message with a way out.
 #[test]
 fn what_cannot_run_is_said_of_the_files() {
@@ -301,6 +360,11 @@ fn what_cannot_run_is_said_of_the_files() {
         ("--topology top.yaml --ccl ccl.yaml -D n_elm=4", "E413", "no key `n_elm`"),
         ("--topology top.yaml --ccl ccl.yaml -D n_elem=0", "E462", "from 1 on"),
         ("--topology top.yaml --ccl ccl.yaml --set ranks:pe", "E416", "say what the ranks are"),
+        (
+            "--topology package(ring(17),mesh(4,4),8) --ccl ccl.yaml -D algorithm=three_level",
+            "E467",
+            "2176 PEs take part",
+        ),
         ("--topology ring(6) --ccl ccl.yaml", "E464", "no SIPs"),
         ("--topology ccl.yaml --ccl ccl.yaml", "E464", "belongs to a file about collectives"),
         ("--topology top.yaml --ccl top.yaml", "E464", "describes a machine"),
