@@ -422,7 +422,9 @@ fn idle(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Diagnostics {
         "a message is one stream of bytes: `forward` says how it passes through links, and no piece of it travels alone".into(),
     );
     let own = joined(&counts.sips);
-    let confirms = run.ranks == RunRanks::Sip && run.topology.as_deref() == Some(own);
+    // It says what is so: how the machine joins its SIPs, or what the algorithm is.
+    let hint = run.topology.as_deref().unwrap_or("");
+    let confirms = (run.ranks == RunRanks::Sip && hint == own) || names(decl).any(|n| n == hint);
     if !has(decl, "exchange") && !confirms {
         let why = match run.ranks {
             RunRanks::Sip => format!("the machine joins its SIPs as `{own}`, and"),

@@ -147,6 +147,7 @@ fn every_key_has_an_effect_or_a_warning() {
     );
     // What the machine is, said once more, and the value that an absent key has.
     assert_eq!(run("topology=torus_2d").1, "");
+    assert_eq!(run("topology=ring_1d").1, "");
     assert_eq!(
         run(
             "n_elem=32 buffer_kind=tcm backpressure=sleep n_slots=4 slot_size=4096 ipcq_credit_size_bytes=16"

@@ -53,6 +53,8 @@ struct Found<'a> {
     bytes_per_sip: u64,
     /// Settings of the machine's queues.
     queues: String,
+    /// How messages pass through links.
+    forward: &'static str,
     /// Ranks all of whose elements are right; null where the run did not come to its end.
     right: Option<u64>,
     /// Latency; null where anything is wrong.
@@ -206,6 +208,7 @@ fn found<'a>(
         bytes_per_pe: bytes,
         bytes_per_sip: bytes.saturating_mul(if bench.part == Part::Pe { run.world_size } else { bench.each }),
         queues: built.topology.settings().queue.text(),
+        forward: built.topology.settings().forward().name(),
         right,
         crit_ns: report.time_ns,
         bound_ns: report.bound_ns,
@@ -388,7 +391,7 @@ fn human(bench: &Bench, found: &Found<'_>) -> String {
     for i in &r.inputs {
         line(format!("inputs {}", i.from));
     }
-    line(found.queues.clone());
+    line(format!("{}; forward: {}", found.queues, found.forward));
     if let Some(t) = found.crit_ns {
         line(format!(
             "crit_ns {t:.2}, bound {}, {} of the bound{}",
