@@ -100,6 +100,21 @@ impl Instrument for Keep {
 /// # Errors
 /// Of reading, of the program, of an algorithm of the program that does not keep its promise, or of a pass.
 pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch) -> Outcome<Built> {
+    let (built, wrong) = assemble(session, source, passes, watch)?;
+    if wrong.has_errors() { Err(wrong.into()) } else { Ok(built) }
+}
+
+/// As [`build`], but what its algorithms do not keep of their promises comes along: such a program can be executed, to see
+/// whose numbers are wrong.
+///
+/// # Errors
+/// Of reading, of the program, or of a pass.
+pub fn assemble(
+    session: &mut Session,
+    source: &Source,
+    passes: &str,
+    watch: &Watch,
+) -> Outcome<(Built, Diagnostics)> {
     if source.file.ends_with(".kir") {
         return Err(Diagnostic::error("E416", format!("{} is a text of the IR, not a program", source.file))
             .help("use kbc check, kbc run or kbc opt for .kir files")
@@ -156,8 +171,11 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
     let select = cx.findings.borrow().select.clone();
     let placed = keep.placed.unwrap_or_default();
     let builtin = |id: FileId| loaded.file(id).is_none_or(|f| f.layer == kbc_rounds::Layer::Library);
-    let verdict = right_algorithms(&loaded.library, &builtin, &placed, &module)?;
-    Ok(Built {
+    let (verdict, wrong) = match right_algorithms(&loaded.library, &builtin, &placed, &module) {
+        Ok(verdict) => (verdict, Diagnostics::new()),
+        Err(wrong) => (None, wrong),
+    };
+    let built = Built {
         module,
         verdict,
         origin: Origin { loaded, options, passes: passes.to_owned() },
@@ -169,7 +187,8 @@ pub fn build(session: &mut Session, source: &Source, passes: &str, watch: &Watch
         chosen: lowered.chosen,
         params: lowered.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
         select,
-    })
+    };
+    Ok((built, wrong))
 }
 
 /// The default pipeline of a machine: through its queues, where it has them.

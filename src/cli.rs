@@ -130,7 +130,7 @@ pub enum Command {
     List(List),
     /// A script that completes kbc's verbs and flags in a shell
     Completions(Completions),
-    /// Measurements of kbc itself
+    /// Measurements: kbc's choice of algorithms, and the all-reduce benchmark of two kernbench files
     Bench(Bench),
     /// Random programs on both engines, compared bit for bit
     Fuzz(Fuzz),
@@ -467,6 +467,31 @@ pub struct Bench {
 pub enum BenchWhat {
     /// The choice of algorithms against the simulated time of all of them, on machines and sizes drawn by a seed
     Select(BenchSelect),
+    /// The all-reduce that a kernbench ccl.yaml describes, on the machine of its topology.yaml: right on every rank, and how fast
+    Ccl(BenchCcl),
+}
+
+/// `kbc bench ccl`
+#[derive(Args, Debug)]
+pub struct BenchCcl {
+    /// The machine: a kernbench topology.yaml, or `package(ring(6), mesh(4, 4), 8)`.
+    #[arg(long, value_name = "FILE|SHAPE")]
+    pub topology: String,
+    /// What runs on it: a kernbench ccl.yaml.
+    #[arg(long, value_name = "FILE")]
+    pub ccl: String,
+    /// A value for a key of the ccl.yaml: `-D algorithm=tree`, `-D n_elem=64`, `-D ranks=pe`; repeatable.
+    #[arg(short = 'D', value_name = "KEY=VALUE")]
+    pub define: Vec<String>,
+    /// Overrides a setting of the machine: `forward: drain`, `queue: tcm, 2`; repeatable.
+    #[arg(long = "set", value_name = "SETTING")]
+    pub set: Vec<String>,
+    /// A `.kb` file with algorithms that an entry may name, before those kbc has; repeatable.
+    #[arg(long, value_name = "FILE")]
+    pub using: Vec<String>,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
 }
 
 /// `kbc bench select`

@@ -6,6 +6,7 @@
 pub mod analyse;
 pub mod bounds;
 pub mod build;
+pub mod ccl;
 pub mod cli;
 pub mod commands;
 pub mod crash;

@@ -103,6 +103,11 @@ impl Session {
         }
     }
 
+    /// A text that stands for the file of that name from now on.
+    pub fn give(&mut self, name: &str, text: &str) {
+        self.given.insert(plain(Path::new(name)), text.to_owned());
+    }
+
     /// Adds a text that comes from no file (a command-line argument).
     pub fn add_text(&mut self, name: &str, text: &str) -> FileId {
         self.paths.push(None);

@@ -7,7 +7,7 @@ use common::{Scratch, kbc, kbc_with, short};
 use std::collections::BTreeSet;
 
 /// A failing command of every verb.
-const FAILING: [&[&str]; 16] = [
+const FAILING: [&[&str]; 17] = [
     &["compile", "bad.kb"],
     &["compile", "bad.kb", "--target", "simm"],
     &["check", "bad.kb"],
@@ -22,6 +22,7 @@ const FAILING: [&[&str]; 16] = [
     &["fuzz", "engines", "bad.kb"],
     &["mutate", "bad.kb"],
     &["bench", "select", "--points", "few"],
+    &["bench", "ccl", "--topology", "bad.kir", "--ccl", "bad.kb"],
     &["compare-reference", "bad.kb"],
     &["chek", "bad.kb"],
 ];

@@ -1,4 +1,4 @@
-//! `kbc bench`: measurements of kbc itself.
+//! `kbc bench`: measurements of kbc itself; `kbc bench ccl` is [`super::ccl`].
 
 use crate::cli::{Bench, BenchSelect, BenchWhat, ReportFormat};
 use crate::report::human::{bytes, time};
@@ -11,10 +11,11 @@ use std::collections::BTreeMap;
 /// Measures and prints.
 ///
 /// # Errors
-/// E996: a choice is more than 5 % slower than the best.
+/// E996: a choice is more than 5 % slower than the best; those of [`super::ccl`].
 pub fn run(session: &mut Session, args: &Bench) -> Outcome {
     match &args.what {
         BenchWhat::Select(args) => select(session, args),
+        BenchWhat::Ccl(args) => super::ccl::run(session, args),
     }
 }
 

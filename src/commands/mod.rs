@@ -3,6 +3,7 @@
 mod algorithms;
 pub mod bench;
 pub mod bound;
+pub mod ccl;
 pub mod check;
 pub mod compile;
 pub mod completions;

@@ -5,6 +5,7 @@
 //! * [`interp`]: the interpreter that defines what a schedule means; [`adversary`]: the same schedule under the
 //!   weakest memory it may meet.
 //! * [`time`]: how long a schedule takes on a machine, from events.
+//! * [`provenance`]: whose contributions a wrong element holds.
 //! * [`failure`]: what a run that did not come to its end says of each rank.
 //!
 //! It reads schedules through `kbc_ir::walk` alone and knows nothing of passes, syntax, files or clocks.
@@ -24,6 +25,7 @@ pub mod jit;
 pub mod local;
 pub mod numbers;
 pub mod perturb;
+pub mod provenance;
 pub mod reference;
 mod rng;
 pub mod scalar_eval;

@@ -225,7 +225,7 @@ codes! {
     E464 "a machine file of another model",
     E465 "a perturbation out of range",
     E466 "a key that is kept and not used",
-    E467 "a world of ranks that the machine does not have",
+    E467 "a world of ranks that the machine or the algorithm does not have",
     E468 "a tensor that has no place in a memory",
     E469 "a placement inside a device that cannot be",
     // emission

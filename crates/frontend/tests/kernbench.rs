@@ -190,6 +190,17 @@ fn ccl(text: &str) -> ccl::CclFile {
     ccl::read(text, FileId(0)).unwrap_or_else(|d| panic!("{text}\n{d:#?}"))
 }
 
+/// What replaces parts of a file: `n_elem=9 buffer_kind=hbm`.
+fn asked(words: &str) -> Asked {
+    let mut out = Asked::default();
+    for word in words.split_whitespace() {
+        let (name, value) = word.split_once('=').expect("key=value");
+        let spanned = |t: &str| kbc_diag::Spanned::new(t.to_owned(), kbc_diag::Span::NONE);
+        out.set(&spanned(name), &spanned(value)).unwrap_or_else(|d| panic!("{word}: {d:#?}"));
+    }
+    out
+}
+
 #[test]
 fn an_entry_lies_over_the_defaults() {
     let file = ccl(&text("ccl.yaml"));
@@ -205,7 +216,7 @@ fn an_entry_lies_over_the_defaults() {
         (run.topology.as_deref(), run.root_cube.as_deref(), run.notes.len()),
         (Some("ring_1d"), None, 0)
     );
-    let tree = file.run(6, 128, &Asked { algorithm: Some("tree7"), ..Asked::default() }).expect("tree7");
+    let tree = file.run(6, 128, &asked("algorithm=tree7")).expect("tree7");
     assert_eq!(
         (tree.world_size, tree.origin.to_string(), tree.ranks),
         (7, "algorithms.tree7".to_owned(), RunRanks::Pe)
@@ -216,22 +227,20 @@ fn an_entry_lies_over_the_defaults() {
     );
     assert!(tree.notes[0].contains("PEs of SIP 0"), "{:?}", tree.notes);
     assert_eq!((run.ranks_setting().as_str(), tree.ranks_setting().as_str()), ("ranks: sip", "ranks: pe, 7"));
-    let root = file
-        .run(6, 128, &Asked { algorithm: Some("center_root"), n_elem: Some(9), ..Asked::default() })
-        .expect("it");
+    let root = file.run(6, 128, &asked("algorithm=center_root n_elem=9")).expect("it");
     assert_eq!((root.buffer_kind, root.root_cube.as_deref(), root.n_elem), (MemKind::Hbm, Some("(2,2)"), 9));
 }
 
 /// TOPO-7: entry, defaults, number of SIPs; any other number is of PEs.
 #[test]
 fn the_world_size_and_where_it_comes_from() {
-    let of = |defaults: &str, entry: &str, asked: Asked<'_>| {
+    let of = |defaults: &str, entry: &str, words: &str| {
         let text = format!("defaults: {{algorithm: a{defaults}}}\nalgorithms:\n  a: {{{entry}}}\n");
         ccl(&text)
-            .run(6, 128, &asked)
+            .run(6, 128, &asked(words))
             .map(|r| (r.world_size, r.origin.to_string(), r.ranks.name(), r.notes.len()))
     };
-    let plain = Asked::default();
+    let plain = "";
     let sips = || "number of SIPs".to_owned();
     assert_eq!(of("", "", plain).ok(), Some((6, sips(), "sip", 0)));
     assert_eq!(of(", world_size: 6", "", plain).ok(), Some((6, "defaults".into(), "sip", 0)));
@@ -241,10 +250,9 @@ fn the_world_size_and_where_it_comes_from() {
         assert_eq!(both, Some((n, "algorithms.a".into(), "pe", 1)));
     }
     assert_eq!(of("", "ranks: pe", plain).ok(), Some((6, sips(), "pe", 0)));
-    assert_eq!(
-        of("", "world_size: 8", Asked { ranks: Some(RunRanks::Pe), ..plain }).ok(),
-        Some((8, "algorithms.a".into(), "pe", 0))
-    );
+    assert_eq!(of("", "world_size: 8", "ranks=pe").ok(), Some((8, "algorithms.a".into(), "pe", 0)));
+    let line = || "the command line".to_owned();
+    assert_eq!(of("", "world_size: 8", "world_size=7 world_size=16").ok(), Some((16, line(), "pe", 1)));
     for (defaults, entry, words) in [
         (", world_size: 129", "", "129 ranks on the 128 PEs"),
         ("", "ranks: sip, world_size: 8", "8 ranks on 6 SIPs"),
@@ -275,7 +283,7 @@ fn a_ccl_file_has_its_mistakes_named() {
     assert!(near.len() == 3 && near[0].contains("`algorithm`") && near[1].contains("`n_slots`"), "{near:?}");
     let d = odd.run(6, 8, &Asked::default()).expect_err("no algorithm");
     assert_eq!(d.code, "E463");
-    let d = odd.run(6, 8, &Asked { algorithm: Some("b"), ..Asked::default() }).expect_err("no entry");
+    let d = odd.run(6, 8, &asked("algorithm=b")).expect_err("no entry");
     assert!(d.code == "E005" && d.help.is_some_and(|h| h.contains("The entries are a")));
 }
 

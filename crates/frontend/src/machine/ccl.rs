@@ -49,6 +49,8 @@ impl Backpressure {
 /// Where a value of a run was said.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
+    /// Not in the file: it was asked for in the place of what the file says.
+    Asked,
     /// In the algorithm's entry.
     Entry(String),
     /// In `defaults`.
@@ -60,6 +62,7 @@ pub enum Origin {
 impl std::fmt::Display for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Origin::Asked => f.write_str("the command line"),
             Origin::Entry(name) => write!(f, "algorithms.{name}"),
             Origin::Defaults => f.write_str("defaults"),
             Origin::Sips => f.write_str("number of SIPs"),
@@ -94,13 +97,22 @@ pub struct Run {
     pub credit_bytes: u64,
     /// The entry's hint: how its ranks are thought to be joined.
     pub topology: Option<String>,
-    /// The entry's hint: the cube at the root.
+    /// The entry's hint: the cube at the root, by its number or as `(x,y)`.
     pub root_cube: Option<String>,
+    /// The code of that simulator which the entry names, `module` or `impl`.
+    pub module: Option<String>,
+    /// The keys that were said, with their places.
+    pub said: Vec<(&'static str, Span)>,
     /// What a reader should know of it, in words.
     pub notes: Vec<String>,
 }
 
 impl Run {
+    /// Where a key of the run was said, if it was.
+    pub fn at(&self, key: &str) -> Option<Span> {
+        self.said.iter().find(|s| s.0 == key).map(|s| s.1)
+    }
+
     /// The setting that makes the ranks of this run the devices of its package: `ranks: sip`, `ranks: pe, 7`.
     pub fn ranks_setting(&self) -> String {
         match self.ranks {
@@ -111,16 +123,32 @@ impl Run {
 }
 
 /// What replaces parts of the file, as from a command line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Asked<'a> {
-    /// Entry to run in place of the file's `algorithm`.
-    pub algorithm: Option<&'a str>,
-    /// What the ranks are.
-    pub ranks: Option<RunRanks>,
-    /// Elements of each rank's vector.
-    pub n_elem: Option<u64>,
-    /// Where the slots of queues are.
-    pub buffer_kind: Option<MemKind>,
+#[derive(Clone, Debug, Default)]
+pub struct Asked(Section);
+
+impl Asked {
+    /// Gives a key of `defaults` another value; the last one counts. `name` and `value` point to where they were said.
+    ///
+    /// # Errors
+    /// E413 for a key that there is not, E462 for a value of another kind than its key takes.
+    pub fn set(&mut self, name: &Spanned<String>, value: &Spanned<String>) -> Result<(), Diagnostic> {
+        let Some((key, takes)) = KEYS.iter().find(|k| k.0 == name.node) else {
+            let valid: Vec<&str> = KEYS.iter().map(|k| k.0).collect();
+            let near = nearest(&name.node, valid.iter().copied());
+            let near = near.map_or(String::new(), |n| format!("did you mean `{n}`? "));
+            return Err(Diagnostic::error("E413", format!("a ccl.yaml has no key `{}`", name.node))
+                .primary(name.span, "not known")
+                .help(format!("{near}The keys are {}", valid.join(", "))));
+        };
+        match takes.read(&value.node) {
+            Some(text) => {
+                self.0.values.retain(|v| v.0 != *key);
+                self.0.values.push((key, Spanned::new(text, value.span)));
+                Ok(())
+            }
+            None => Err(ill(key, *takes, &format!("`{}`", value.node), &value.node, value.span)),
+        }
+    }
 }
 
 /// Keys of `defaults` and of an entry. With a number, what it is if it is nowhere said.
@@ -139,8 +167,11 @@ const KEYS: [(&str, Takes); 12] = [
     ("ranks", Takes::OneOf(&["sip", "pe"])),
 ];
 
-/// Kept keys of an entry that name code of that simulator.
-const KEPT: [&str; 3] = ["module", "impl", "description"];
+/// Keys of an entry that name code of that simulator.
+const CODE: [&str; 2] = ["module", "impl"];
+
+/// Keys that are for people.
+const KEPT: [&str; 1] = ["description"];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Takes {
@@ -150,6 +181,28 @@ enum Takes {
     OneOf(&'static [&'static str]),
     /// A number, or coordinates.
     Place,
+}
+
+impl Takes {
+    /// A single value in its one form, if it is of this kind.
+    fn read(self, text: &str) -> Option<String> {
+        let fits = match self {
+            Takes::Word => !text.is_empty(),
+            Takes::Count => text.parse::<u64>().is_ok_and(|n| n >= 1),
+            Takes::OneOf(list) => list.contains(&text),
+            Takes::Place => match text.split_once(',') {
+                Some((x, y)) => return place(&[x, y]),
+                None => text.parse::<u32>().is_ok(),
+            },
+        };
+        fits.then(|| text.to_owned())
+    }
+}
+
+/// Two coordinates in their one form.
+fn place(parts: &[&str]) -> Option<String> {
+    let numbers: Option<Vec<u32>> = parts.iter().map(|p| p.trim().parse().ok()).collect();
+    numbers.filter(|n| n.len() == 2).map(|n| format!("({},{})", n[0], n[1]))
 }
 
 /// Values by key.
@@ -246,54 +299,48 @@ fn section(
     let names: Vec<&str> = KEYS.iter().map(|k| k.0).collect();
     for (key, node) in keys {
         let Some((name, takes)) = KEYS.iter().find(|k| k.0 == key.name) else {
-            if !KEPT.contains(&key.name.as_str()) {
+            if let (Some(name), Kind::Scalar(text)) = (CODE.iter().find(|k| **k == key.name), &node.kind) {
+                out.values.push((name, Spanned::new(text.clone(), reader.0.span(node.number))));
+            } else if !KEPT.contains(&key.name.as_str()) {
                 warnings.push(unknown(reader, key, &key.name, &names));
             }
             continue;
         };
         let span = reader.0.span(node.number);
         let text = match &node.kind {
-            Kind::Scalar(text) => Some(text.clone()),
+            Kind::Scalar(text) => takes.read(text),
             Kind::List(list) if *takes == Takes::Place => {
-                let parts: Option<Vec<String>> = list
+                let parts: Option<Vec<&str>> = list
                     .iter()
-                    .map(|n| match &n.kind {
-                        Kind::Scalar(text) if text.parse::<u32>().is_ok() => Some(text.clone()),
-                        _ => None,
-                    })
+                    .map(|n| if let Kind::Scalar(text) = &n.kind { Some(text.as_str()) } else { None })
                     .collect();
-                parts.filter(|p| p.len() == 2).map(|p| format!("({})", p.join(",")))
+                parts.and_then(|p| place(&p))
             }
             _ => None,
         };
-        let fits = |t: &String| match takes {
-            Takes::Word => true,
-            Takes::Count => t.parse::<u64>().is_ok_and(|n| n >= 1),
-            Takes::OneOf(list) => list.contains(&t.as_str()),
-            Takes::Place => t.starts_with('(') || t.parse::<u32>().is_ok(),
+        let (is, word) = match &node.kind {
+            Kind::Scalar(text) => (format!("`{text}`"), text.as_str()),
+            _ => (node.what().to_owned(), ""),
         };
-        match text.filter(fits) {
+        match text {
             Some(text) => out.values.push((name, Spanned::new(text, span))),
-            None => found.push(ill(name, *takes, node, span)),
+            None => found.push(ill(name, *takes, &is, word, span)),
         }
     }
     out
 }
 
-/// E462
-fn ill(name: &str, takes: Takes, node: &Node, span: Span) -> Diagnostic {
+/// E462: `is` says what there is instead, `word` is it if it is a word.
+fn ill(name: &str, takes: Takes, is: &str, word: &str, span: Span) -> Diagnostic {
     let wanted = match takes {
         Takes::Word => "a name".to_owned(),
         Takes::Count => "a whole number from 1 on".to_owned(),
         Takes::OneOf(list) => format!("one of {}", list.join(", ")),
         Takes::Place => "a number or two coordinates like `[2, 2]`".to_owned(),
     };
-    let (is, near) = match (&node.kind, takes) {
-        (Kind::Scalar(text), Takes::OneOf(list)) => {
-            (format!("`{text}`"), nearest(text, list.iter().copied()))
-        }
-        (Kind::Scalar(text), _) => (format!("`{text}`"), None),
-        _ => (node.what().to_owned(), None),
+    let near = match takes {
+        Takes::OneOf(list) => nearest(word, list.iter().copied()),
+        _ => None,
     };
     let d =
         Diagnostic::error("E462", format!("`{name}` is {wanted}, and this is {is}")).primary(span, "here");
@@ -315,19 +362,13 @@ impl CclFile {
     ///
     /// # Errors
     /// E463 if no algorithm is chosen, E005 for one that has no entry, E467 for a world size that the ranks cannot have.
-    pub fn run(&self, sips: u64, pes: u64, asked: &Asked<'_>) -> Result<Run, Diagnostic> {
+    pub fn run(&self, sips: u64, pes: u64, asked: &Asked) -> Result<Run, Diagnostic> {
         let names: Vec<&str> = self.algorithms().collect();
-        let chosen = match (asked.algorithm, self.defaults.get("algorithm")) {
-            (Some(name), _) => Spanned::new(name.to_owned(), Span::NONE),
-            (None, Some(name)) => name.clone(),
-            (None, None) => {
-                return Err(Diagnostic::error("E463", "`defaults` names no `algorithm`")
-                    .primary(self.root, "this file")
-                    .help(format!(
-                        "add `algorithm: ..` to `defaults`; the entries are {}",
-                        names.join(", ")
-                    )));
-            }
+        let asked = &asked.0;
+        let Some(chosen) = asked.get("algorithm").or(self.defaults.get("algorithm")) else {
+            return Err(Diagnostic::error("E463", "`defaults` names no `algorithm`")
+                .primary(self.root, "this file")
+                .help(format!("add `algorithm: ..` to `defaults`; the entries are {}", names.join(", "))));
         };
         let Some((_, entry)) = self.entries.iter().find(|e| e.0.node == chosen.node) else {
             let near = nearest(&chosen.node, names.iter().copied());
@@ -336,18 +377,19 @@ impl CclFile {
                 .help(format!("{near}The entries are {}", names.join(", ")));
             return Err(if chosen.span.is_none() { d } else { d.primary(chosen.span, "chosen here") });
         };
-        let get = |key: &str| entry.get(key).or_else(|| self.defaults.get(key));
+        let get = |key: &str| asked.get(key).or_else(|| entry.get(key)).or_else(|| self.defaults.get(key));
         // Values are what their keys take: `section` has seen to it.
         let number = |key: &str, absent: u64| get(key).and_then(|v| v.node.parse().ok()).unwrap_or(absent);
         let word = |key: &str| get(key).map(|v| v.node.as_str());
-        let origin = match (entry.get("world_size"), self.defaults.get("world_size")) {
-            (Some(_), _) => Origin::Entry(chosen.node.clone()),
-            (None, Some(_)) => Origin::Defaults,
-            (None, None) => Origin::Sips,
-        };
+        let origins = [
+            (asked, Origin::Asked),
+            (entry, Origin::Entry(chosen.node.clone())),
+            (&self.defaults, Origin::Defaults),
+        ];
+        let said_in = origins.into_iter().find(|o| o.0.get("world_size").is_some());
+        let origin = said_in.map_or(Origin::Sips, |o| o.1);
         let world_size = number("world_size", sips);
         let said = RunRanks::ALL.iter().find(|r| Some(r.0) == word("ranks")).map(|r| r.1);
-        let said = asked.ranks.or(said);
         let ranks = said.unwrap_or(if world_size == sips { RunRanks::Sip } else { RunRanks::Pe });
         let most = if ranks == RunRanks::Sip { sips } else { pes };
         let fits = if ranks == RunRanks::Sip { world_size == sips } else { world_size <= pes };
@@ -380,8 +422,8 @@ impl CclFile {
             world_size,
             origin,
             ranks,
-            n_elem: asked.n_elem.unwrap_or(number("n_elem", 32)),
-            buffer_kind: asked.buffer_kind.unwrap_or(kind),
+            n_elem: number("n_elem", 32),
+            buffer_kind: kind,
             backpressure: backpressure.map_or(Backpressure::Sleep, |b| b.1),
             n_slots: number("n_slots", 4),
             slot_size: number("slot_size", 4096),
@@ -389,6 +431,8 @@ impl CclFile {
             credit_bytes: number("ipcq_credit_size_bytes", 16),
             topology: word("topology").map(str::to_owned),
             root_cube: word("root_cube").map(str::to_owned),
+            module: CODE.iter().find_map(|key| entry.get(key)).map(|v| v.node.clone()),
+            said: KEYS.iter().filter_map(|k| Some((k.0, get(k.0)?.span))).collect(),
             notes,
         })
     }

@@ -187,6 +187,13 @@ impl QueueSettings {
         })
     }
 
+    /// The settings as a machine's text has them: `queue: sram, 1; slots: 4, 4096 B`.
+    pub fn text(&self) -> String {
+        let mut parts = vec![];
+        self.parts(&mut parts);
+        parts.join("; ")
+    }
+
     /// What was given, each as `name: value`.
     pub(super) fn parts(&self, parts: &mut Vec<String>) {
         let text = |amount, dimension| Quantity { amount, dimension }.to_string();

@@ -1,0 +1,95 @@
+//! Whose contributions an element of a sum holds, and how often: found by running the schedule again.
+//!
+//! Summing is linear: with ones at one contributor and zeros at all others every element of a sum is how often that contributor is
+//! in it. Unlike the hints of [`crate::compare`], which look for a contribution as large as the error, this cannot mistake
+//! one for another of equal value. What a message is about is the driver's.
+
+use crate::numbers::from_i64;
+use crate::shard::{Part, feed_shape};
+use crate::tensor::Tensor;
+use kbc_ir::types::{Mesh, TensorType};
+
+/// Contributors whose contributions a place holds another number of times than once.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Provenance {
+    /// Not at all.
+    pub missing: Vec<u64>,
+    /// More than once, with how often.
+    pub repeated: Vec<(u64, u64)>,
+}
+
+impl Provenance {
+    /// Whether every contributor is there once: what is wrong then are elements that stand elsewhere.
+    pub fn is_complete(&self) -> bool {
+        self.missing.is_empty() && self.repeated.is_empty()
+    }
+}
+
+/// The provenance of places, given as (rank, element of its part), of a result that is the sum of one input of type `ty`. `run`
+/// executes the schedule on such an input and gives the result's parts of all ranks.
+///
+/// None if a run fails, or if an element is no whole number from 0 on: then it holds something that is no contribution.
+pub fn provenance(
+    ty: &TensorType,
+    mesh: &Mesh,
+    places: &[(u64, usize)],
+    run: &mut dyn FnMut(Tensor) -> Option<Vec<Part>>,
+) -> Option<Vec<Provenance>> {
+    let shape = feed_shape(ty, mesh);
+    let (contributors, each) = shape.split_first()?;
+    let each = each.iter().product::<u64>() as usize;
+    let mut out = vec![Provenance::default(); places.len()];
+    for c in 0..*contributors {
+        let at = |i: usize| i64::from((i / each.max(1)) as u64 == c);
+        let values: Vec<i64> = (0..each * *contributors as usize).map(at).collect();
+        let parts = run(Tensor::new(shape.clone(), from_i64(ty.dtype, &values))?)?;
+        for (found, (rank, element)) in out.iter_mut().zip(places) {
+            let times = parts.get(*rank as usize)?.tensor.data().get(*element)?.as_f64();
+            match times {
+                1.0 => {}
+                0.0 => found.missing.push(c),
+                t if t > 0.0 && t.fract() == 0.0 => found.repeated.push((c, t as u64)),
+                _ => return None,
+            }
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kbc_ir::types::{Axis, DType, ReduceOp};
+
+    fn mesh(p: u64) -> Mesh {
+        Mesh { axes: vec![Axis { name: "r".into(), size: p, parts: vec![] }] }
+    }
+
+    /// A sum that leaves out contributor 1 at element 2 of rank 0, and counts contributor 2 three times at element 0 of rank 1.
+    #[test]
+    fn missing_and_repeated_contributions_are_told_apart() {
+        let mut ty = TensorType::replicated(DType::F16, &[3]);
+        ty.partial = Some((ReduceOp::Sum, vec!["r".into()]));
+        let mut run = |feed: Tensor| {
+            let v = feed.data().to_f64();
+            let part = |rank: u64| {
+                let element = |i: usize| {
+                    let weight = |c: usize| match (rank, i, c) {
+                        (0, 2, 1) => 0.0,
+                        (1, 0, 2) => 3.0,
+                        _ => 1.0,
+                    };
+                    (0..4).map(|c| weight(c) * v[c * 3 + i]).sum::<f64>() as i64
+                };
+                let values: Vec<i64> = (0..3).map(element).collect();
+                Part { bounds: vec![(0, 3)], tensor: Tensor::line(from_i64(DType::F16, &values)) }
+            };
+            Some((0..4).map(part).collect())
+        };
+        let found = provenance(&ty, &mesh(4), &[(0, 2), (1, 0), (3, 1)], &mut run).expect("whole numbers");
+        assert_eq!(found[0], Provenance { missing: vec![1], repeated: vec![] });
+        assert_eq!(found[1], Provenance { missing: vec![], repeated: vec![(2, 3)] });
+        assert!(found[2].is_complete());
+        assert_eq!(provenance(&ty, &mesh(4), &[(0, 0)], &mut |_| None), None);
+    }
+}
