@@ -75,7 +75,7 @@ impl Memory {
             return Err(Full { free, largest });
         };
         // What follows begins at a multiple again; the end of the memory may come before.
-        let end = (at + bytes).next_multiple_of(ALIGN).min(self.capacity);
+        let end = (at + bytes).checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX).min(self.capacity);
         self.live.insert(at, (end, bytes, name.to_owned()));
         Ok(at)
     }
