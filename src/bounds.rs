@@ -178,6 +178,9 @@ pub fn against(
     if compute > best.0 {
         best = (compute, "compute of the busiest rank".into());
     }
+    if best.0 == 0.0 && crowd > 0 {
+        best.1 = "nothing limits what moves".into();
+    }
     if timing.ns < best.0 * (1.0 - 1e-9) {
         return Err(below(&schedule.name, timing.ns, best.0).into());
     }

@@ -102,9 +102,14 @@ pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
         let title = format!("`reference: {}` is another form than {FORM}", reference.reference);
         return Err(wrong(title, whole));
     }
+    // The last that is called so: of two the one too many.
     let place = |name: &str| {
-        let at = text.find(name).unwrap_or(0);
-        Span::new(file, at, at + name.len())
+        let named =
+            |(at, _): &(usize, &str)| text[..*at].trim_end_matches([' ', '\'', '"']).ends_with("name:");
+        text.match_indices(name)
+            .filter(named)
+            .last()
+            .map_or(whole, |(at, _)| Span::new(file, at, at + name.len()))
     };
     for (i, f) in reference.figures.iter().enumerate() {
         let before = &reference.figures[..i];

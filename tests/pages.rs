@@ -2,7 +2,7 @@
 //! that is raised anywhere has a page.
 //!
 //! A `kb` block with a program is compiled, one without is checked on the page's number of ranks; a `kir` block with a
-//! schedule is checked, one with a graph goes through `kbc opt` (whose first line may name the passes); an `sh` block is
+//! schedule is checked, one with a graph, or whose first line names passes, goes through `kbc opt`; an `sh` block is
 //! a command line; a `tile` block is checked; a block with the option `--check` goes through `kbc fmt`. A page without blocks
 //! says why.
 
@@ -27,7 +27,7 @@ fn run(scratch: &Scratch, e: &Example) -> Ran {
         ("kb", true, _) => format!("compile {name}"),
         ("kb", false, _) if e.text.contains("algorithm ") => format!("check {name} -D p={}", e.ranks),
         ("kb", false, _) => format!("check {name}"),
-        (_, _, true) if e.text.starts_with(';') => format!("opt {name}"),
+        _ if e.text.starts_with("; kbc: opt") => format!("opt {name}"),
         (_, _, true) => format!("opt {name} -p infer"),
         _ => format!("check {name}"),
     };

@@ -72,7 +72,8 @@ pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
         return Ok(());
     }
     let names: Vec<&str> = off.iter().map(|r| r.name.as_str()).collect();
-    let title = format!("{} of the figures are farther off than their file allows", off.len());
+    let count = all.iter().map(|f| f.figures.len()).sum::<usize>();
+    let title = format!("farther off than the file allows: {} of {count} figures", off.len());
     let d = Diagnostic::error("E997", title).note(names.join("; "));
     Err(Failure::Program(Diagnostics::from(d)))
 }

@@ -167,6 +167,15 @@ fn what_must_be_there_or_is_of_another_kind_has_a_place() {
     let none = flat.replace("  memory_map:\n    hbm_total_gb_per_cube: 48\n    hbm_slices_per_cube: 8\n", "");
     assert_eq!(errors(&none).list.iter().map(|d| d.code).collect::<Vec<_>>(), ["E463", "E463"]);
     assert_eq!(errors("{system: {}, shape: ring(4)}").list[0].code, "E461");
+    // What has keys is no value; of a component that says less, so it is kept.
+    for section in ["{system: 6}", "{system: {sips: 6}}", "{cube: {pe_layout: 8}}"] {
+        assert_eq!(errors(section).list[0].code, "E462", "{section}");
+    }
+    let kept = machine("{system: , cube: {sram: 5, components: {impl: x, ucie: }}}").warnings;
+    assert_eq!(
+        kept.list.iter().map(|d| d.title.as_str()).collect::<Vec<_>>(),
+        ["`cube.sram` is kept and not used"]
+    );
 }
 
 #[test]

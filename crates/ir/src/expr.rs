@@ -7,6 +7,11 @@
 use crate::name::Name;
 use std::fmt;
 
+/// Greatest common divisor; `gcd(0, n) = n`. Periods and grains of expressions are made of it.
+pub fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 /// An expression.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Expr {

@@ -75,7 +75,7 @@ impl Memory {
             return Err(Full { free, largest });
         };
         // What follows begins at a multiple again; the end of the memory may come before.
-        let end = (at + bytes).next_multiple_of(ALIGN).min(self.capacity);
+        let end = (at + bytes).checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX).min(self.capacity);
         self.live.insert(at, (end, bytes, name.to_owned()));
         Ok(at)
     }
@@ -140,8 +140,8 @@ pub fn lay_out(
         placements.named.iter().find(|n| !schedule.buffers.iter().any(|b| b.name == *n.0))
     {
         let names: Vec<&str> = schedule.buffers.iter().map(|b| b.name.as_str()).collect();
-        let near =
-            nearest(name, names.iter().copied()).map_or(String::new(), |n| format!("did you mean `{n}`? "));
+        let known = names.iter().copied().chain(["default"]);
+        let near = nearest(name, known).map_or(String::new(), |n| format!("did you mean `{n}`? "));
         return Err(Diagnostic::error(
             "E469",
             format!("a placement of `{name}`, which {} does not have", schedule.name),

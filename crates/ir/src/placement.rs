@@ -201,8 +201,12 @@ impl DevicePlacement {
             let part = self.cube.cut(&whole, cubes, cube);
             for pe in 0..pes {
                 let slice = self.pe.cut(&part, pes, pe);
-                let elements: u64 = slice.iter().map(|r| r.end - r.start).product();
-                let first = slice.iter().zip(sizes).fold(0, |at, (r, n)| at * n + r.start);
+                // What is larger than any memory has no place in one: it need not be exact.
+                let elements = slice.iter().fold(1, |n: u64, r| n.saturating_mul(r.end - r.start));
+                let first = slice
+                    .iter()
+                    .zip(sizes)
+                    .fold(0, |at: u64, (r, n)| at.saturating_mul(*n).saturating_add(r.start));
                 let number = u64::from(own.cube[0] * own.columns + own.cube[1]) + cube;
                 let columns = u64::from(own.columns);
                 out.push(Shard {
@@ -210,8 +214,8 @@ impl DevicePlacement {
                     // Both below the counts of the shape, which are 32 bits.
                     cube: [(number / columns) as u32, (number % columns) as u32],
                     pe: own.pe + pe as u32,
-                    offset: first * element_bytes,
-                    bytes: elements * element_bytes,
+                    offset: first.saturating_mul(element_bytes),
+                    bytes: elements.saturating_mul(element_bytes),
                     slice,
                 });
             }

@@ -314,3 +314,16 @@ region @r over tp as (r of 4)
     let d = lay_out(s, &machine("ring(4) { tcm_size: 143 B }"), &none).expect_err("one byte less");
     assert!(d.list[0].title.contains("queue `q` does not fit into tcm of (0): 144 B"), "{d:?}");
 }
+
+/// What no memory can hold is said to be too large; nothing of its size runs over.
+#[test]
+fn sizes_beyond_any_memory() {
+    let m = machine("ring(2)");
+    let huge = [1u64 << 40, 1 << 40];
+    let shards = DevicePlacement::default().shards(&huge, 4, &m, DeviceId(0)).unwrap();
+    assert_eq!(shards[0].bytes, u64::MAX);
+    let mut memory = Memory::new(u64::MAX - 1);
+    assert!(memory.allocate("huge", shards[0].bytes).is_err());
+    assert_eq!(memory.allocate("all but a page", u64::MAX - 4096), Ok(0));
+    assert_eq!(memory.allocate("the rest", 4000), Ok(u64::MAX - 4095));
+}

@@ -13,7 +13,7 @@
 //! slowest link, which then are not paid on the way, and for every piece a write to a slot and a read of it. Left out are credits and signals that travel alone, which depend on the lowering, and the copies into and out
 //! of a collective, which are the same for all algorithms.
 //!
-//! On a machine whose links are a list that is done up to 256 ranks, as less follows from its smaller relatives.
+//! On a machine whose links are a list that is done up to 256 ranks; above, only a whole package has smaller relatives.
 //!
 //! **Above** that, the same is done on three smaller machines of the same shape (each side halved, staying a power
 //! of two where it was one), once with the bytes and once with none, and both parts are continued to the real size:
@@ -379,7 +379,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The price above [`EXACT_RANKS`], continued from smaller machines.
+/// The price above [`exact_ranks`], continued from smaller machines.
 fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
     let dims: Vec<u64> = call.sizes.iter().map(|&s| s as u64).collect();
     let everybody = job.topology.device_count() as u64 == p;

@@ -476,10 +476,15 @@ fn nothing_fits(entry: &Selection, span: Span) -> Diagnostic {
         format!("no algorithm of {} fits axis `{}` of {}", entry.kind, entry.axis, entry.ranks),
     )
     .primary(span, "this collective");
+    let mut unpriced = None;
     for c in &entry.candidates {
         if let Verdict::Rejected(why) = &c.verdict {
             d = d.note(format!("{}: {why}", c.algorithm));
+            unpriced = unpriced.or(why.starts_with("no estimate").then_some(&c.algorithm));
         }
     }
-    d.help("write an algorithm for this shape, or use another mesh")
+    match unpriced {
+        Some(name) => d.help(format!("some may fit and have no price here: name one, `using: {name}`")),
+        None => d.help("write an algorithm for this shape, or use another mesh"),
+    }
 }

@@ -234,6 +234,17 @@ const SENT: &str = "      put v[0 of 4] -> (1 - r) : @w0[0]
       publish (1 - r) : @w1[0]
 ";
 
+/// A message of so many pieces, and what happens where it lands.
+fn message(pieces: u32, landing: &str) -> Result<Module, Diagnostics> {
+    half_way(&format!(
+        "      for k in 0..{pieces}
+        put v[k of 4] -> (1 - r) : @w0[k]
+      publish (1 - r) : @w0[0]
+      expect (1 - r) : @w0[0]
+{landing}"
+    ))
+}
+
 /// Messages that are received in another order than they are sent have queues of their own; pieces of one that are have none.
 #[test]
 fn order_is_compared() {
@@ -248,17 +259,8 @@ fn order_is_compared() {
     assert_eq!(queues(straight.unwrap()), [1]);
     let crossed = half_way(&format!("{SENT}{}{}", take(1, 1), take(0, 0)));
     assert_eq!(queues(crossed.unwrap()), [2]);
-    let pieces = |slot: &str| {
-        half_way(&format!(
-            "      for k in 0..3
-        put v[k of 4] -> (1 - r) : @w0[k]
-      publish (1 - r) : @w0[0]
-      expect (1 - r) : @w0[0]
-      for k in 0..3
-        copy u[{slot} of 4] = @w0[{slot}]
-"
-        ))
-    };
+    let pieces =
+        |slot: &str| message(3, &format!("      for k in 0..3\n        copy u[{slot} of 4] = @w0[{slot}]\n"));
     assert_eq!(queues(pieces("k").unwrap()), [1]);
     let d = pieces("2 - k").unwrap_err();
     let why =
@@ -269,17 +271,8 @@ fn order_is_compared() {
 /// A message that lands at several places is received at one and read there by the others.
 #[test]
 fn several_landings() {
-    let land = |other: &str| {
-        half_way(&format!(
-            "      for k in 0..2
-        put v[k of 4] -> (1 - r) : @w0[k]
-      publish (1 - r) : @w0[0]
-      expect (1 - r) : @w0[0]
-      for k in 0..2
-        reduce sum v[k + 2 of 4], @w0[k]
-{other}"
-        ))
-    };
+    let added = "      for k in 0..2\n        reduce sum v[k + 2 of 4], @w0[k]\n";
+    let land = |other: &str| message(2, &format!("{added}{other}"));
     let m = land("      if r == 0\n        for j in 0..2\n          copy u[j of 4] = @w0[j]\n").unwrap();
     let printed = text::print(&m, &PrintOptions::default());
     assert!(printed.contains("recv v_in[k + 2 of 4] <- (1 - r) : @peer[0]"), "{printed}");

@@ -122,6 +122,34 @@ fn what_cannot_be_counted_is_refused() {
     let many = line(0, "for s in 0..30000\n") + &line(1, "if r < 2\n") + &pair(2);
     let why = lowered(&many).unwrap_err();
     assert!(why.starts_with("E376 messages that cannot be counted: written out a rank"), "{why}");
+    let never = line(0, "for s in 0..1000000000000\n") + &line(1, "if s < 0 && r == 0\n") + &pair(2);
+    let why = lowered(&never).unwrap_err();
+    assert!(why.starts_with("E376 messages that cannot be counted: written out a rank"), "{why}");
+}
+
+#[test]
+fn slots_that_no_memory_has_are_refused() {
+    let kir = "kir 1
+module @m
+mesh tp 2
+props expanded allocated synchronized
+schedule calls any
+buffer %x : f32[8] hbm zero temp
+queue @q[1] : f32[4000000000 x 4000000000] hbm
+region @c over tp as (r of 2)
+  on v = %x line 8
+  role all
+    stream main
+      send v -> (1 - r) : @q[0]
+      recv v <- (1 - r) : @q[0]
+";
+    let mut m = text::parse(FileId(0), kir).unwrap();
+    let cx = PassCx::new(&World::shipped().lib, None);
+    let d = LowerQueues.run(&mut m, &cx).unwrap_err();
+    assert_eq!(
+        (d.list[0].code, d.list[0].title.as_str()),
+        ("E325", "the slots of c_q are larger than memory can be")
+    );
 }
 
 /// `room` is the wait for a credit that the next `send` needs.

@@ -1,6 +1,6 @@
 //! How many calls show a misuse of slots, and whether two schedules do the same.
 
-use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::expr::{BinOp, Expr, gcd};
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::{CALL, Calls, SStmt, Schedule};
 use kbc_ir::walk::{Cursor, Program, Step};
@@ -72,10 +72,6 @@ fn ring(e: &Expr, deepest: &mut i64) {
             ring(b, deepest);
         }
     }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Whether every stream of every rank does the same in both, operation by operation, over so many calls; what has no

@@ -5,6 +5,7 @@
 
 use fixedbitset::FixedBitSet;
 
+use crate::expr::gcd;
 use crate::topology::Topology;
 
 /// A residual network.
@@ -169,8 +170,4 @@ impl Net {
         let leaves = |a: &&(usize, usize, i128)| inside.contains(a.0) && !inside.contains(a.1);
         self.arcs.iter().filter(leaves).map(|a| a.2).sum()
     }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

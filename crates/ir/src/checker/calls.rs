@@ -4,7 +4,7 @@
 //! through comparisons with a constant (first calls differ), and linearly in the values of waits (epochs). After the
 //! settled calls, k calls are a period; one period more than shown by reuse and one more are walked.
 
-use crate::expr::{BinOp, Expr, UnOp};
+use crate::expr::{BinOp, Expr, UnOp, gcd};
 use crate::form::Form;
 use crate::schedule::{CALL, RankSet, Ref, SOp, SStmt, Schedule};
 use kbc_diag::{Diagnostic, Span};
@@ -26,10 +26,6 @@ struct Scan {
     period: u64,
     settled: u64,
     open: Option<Diagnostic>,
-}
-
-pub(super) fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The calls that stand for every call.

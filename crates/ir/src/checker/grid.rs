@@ -4,7 +4,7 @@
 //! are told per atom. A place is what order is told of: an atom of a buffer (over all regions that use it), a slot of
 //! a window, or, where windows overlap in memory, a run of bytes. Owns both numberings.
 
-use super::calls::gcd;
+use crate::expr::gcd;
 use crate::schedule::{BufferId, Operand, OperandId, Part, Ref, Region, RegionId, SOp, SStmt, Schedule};
 use crate::walk::{Access, Act, Cursor, Fault, Mem, Program, Step};
 use kbc_diag::{Diagnostic, Span};

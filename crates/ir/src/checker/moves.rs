@@ -3,8 +3,8 @@
 //! Owns the uses that addresses stand for and the rules by which they agree; which addresses there are is
 //! [`super::proof`]'s to find.
 
-use super::calls::gcd;
 use super::group::{Digit, FRACTION, Move};
+use crate::expr::gcd;
 
 /// Part number `at` of `of` of a line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

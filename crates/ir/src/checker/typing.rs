@@ -5,7 +5,7 @@
 //! bounds and a divisor, true of all ranks of the orbit: they tell that digits put together again do not carry. Owns
 //! these rules and nothing else.
 
-use crate::expr::{BinOp, Expr, UnOp, apply_bin, apply_un};
+use crate::expr::{self, BinOp, Expr, UnOp, apply_bin, apply_un};
 use crate::name::Name;
 use crate::schedule::Table;
 
@@ -94,8 +94,9 @@ pub(super) struct Env<'a> {
     pub tables: &'a [Table],
 }
 
+/// Of absolute values; 1 for one that does not fit.
 fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a.checked_abs().unwrap_or(1) } else { gcd(b, a % b) }
+    i64::try_from(expr::gcd(a.unsigned_abs(), b.unsigned_abs())).unwrap_or(1)
 }
 
 /// `c t mod m` with what is zero recognised.

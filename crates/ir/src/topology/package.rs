@@ -71,29 +71,8 @@ const PLAIN: [(&str, Unit, f64); 18] = [
 
 /// Names of the settings of this machine alone, in the order they are printed.
 pub const PACKAGE_SETTING_NAMES: [&str; 21] = {
-    let mut names = [
-        "ranks",
-        "pe_wire",
-        "cube_link",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-    ];
+    let mut names = [""; 21];
+    (names[0], names[1], names[2]) = ("ranks", "pe_wire", "cube_link");
     let mut i = 0;
     while i < PLAIN.len() {
         names[i + 3] = PLAIN[i].0;

@@ -1,4 +1,4 @@
-//! The queues of a machine (HARDWARE.md 1.4): slots, their memory, what an access to a slot costs, credits, back-pressure.
+//! The queues of a machine, as the kernbench simulator has them between its PEs: slots, their memory, what an access to a slot costs, credits, back-pressure.
 //!
 //! Owns these settings, their defaults with the source and their text. What a queue does in time is the event engine's;
 //! which schedules use queues at all is `enqueue`'s.
@@ -65,7 +65,7 @@ impl Access {
     }
 }
 
-/// Accesses of model 1 by kind of memory, and of model 2 where it differs (HARDWARE.md 1.4).
+/// Accesses of model 1 by kind of memory, and of model 2 where it differs (source: the kernbench simulator).
 const TCM: Access = Access { bandwidth: 512e9, setup_ns: 0.0, hop: f64::INFINITY };
 const SRAM: Access = Access { bandwidth: 128e9, setup_ns: 2.0, hop: f64::INFINITY };
 const HBM: Access = Access { bandwidth: 32e9, setup_ns: 6.0, hop: f64::INFINITY };
@@ -108,9 +108,9 @@ pub struct Queues {
     pub access: Option<Access>,
 }
 
-/// Slots and bytes of a slot where nothing is said (HARDWARE.md 1.2: `n_slots`, `slot_size`).
+/// Slots and bytes of a slot where nothing is said (source: `n_slots`, `slot_size` of a kernbench `ccl.yaml`).
 const SLOTS: (u64, u64) = (4, 4096);
-/// Bytes of a credit (HARDWARE.md 1.2: `ipcq_credit_size_bytes`).
+/// Bytes of a credit (source: `ipcq_credit_size_bytes` of a kernbench `ccl.yaml`).
 const CREDIT: u64 = 16;
 /// More slots, or larger ones, are refused.
 const MOST: f64 = (1u64 << 40) as f64;

@@ -75,7 +75,7 @@ pub enum Forward {
     /// With its last byte: every link costs latency and bytes.
     StoreAndForward,
     /// At once, and the whole message drains over the slowest link of its way at its end: waiting on the way does not let
-    /// its tail catch up (HARDWARE.md 1.3).
+    /// its tail catch up.
     Drain,
 }
 

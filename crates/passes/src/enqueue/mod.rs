@@ -210,7 +210,7 @@ impl Pass for Enqueue {
             grown(s, &plan, m, &mut cx.findings.borrow_mut().messages);
         }
         drop_windows(s, &plan);
-        crate::lower_queues::offsets(s);
+        crate::lower_queues::offsets(s)?;
         s.calls = Calls::Any;
         Ok(Changed::Yes)
     }

@@ -1,4 +1,4 @@
-//! From which direction a message comes in at its receiver (HARDWARE.md 1.4).
+//! From which direction a message comes in at its receiver.
 //!
 //! A direction of mine is joined to the one of my peer that points back at me: what I send up an axis comes in at my
 //! peer's window for what comes from below. Owns this reading of a peer's text; names of directions never pair by

@@ -11,7 +11,7 @@ use super::promise::promise;
 use super::sym::Stop;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
-use kbc_ir::expr::Expr;
+use kbc_ir::expr::{Expr, gcd};
 use kbc_ir::schedule::*;
 use kbc_ir::types::Mesh;
 use kbc_rounds::rounds::{Limits, Rounds, Transfer, coordinates};
@@ -68,18 +68,11 @@ fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
 }
 
 fn chunk(operand: u32, start: u32, len: u32, of: u32) -> Ref {
-    let g = gcd(gcd(start, len), of).max(1);
-    let part = Part {
-        index: Expr::Int((start / g) as i64),
-        len: Expr::Int((len / g) as i64),
-        of: Expr::Int((of / g) as i64),
-    };
+    let g = gcd(gcd(start.into(), len.into()), of.into()).max(1) as i64;
+    let grains = |n: u32| Expr::Int(i64::from(n) / g);
+    let part = Part { index: grains(start), len: grains(len), of: grains(of) };
     let path = if part.of == part.len { vec![] } else { vec![part] };
     Ref::Chunk { operand: OperandId(operand), path }
-}
-
-fn gcd(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Runs of source and destination side by side: (source start, destination start, length).

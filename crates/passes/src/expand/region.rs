@@ -6,7 +6,7 @@
 use super::sym::{Bindings, Evaluator, Ranges, Res, Sym, not_symbolic};
 use kbc_diag::Span;
 use kbc_ir::Name;
-use kbc_ir::expr::Expr;
+use kbc_ir::expr::{Expr, gcd};
 use kbc_ir::schedule::Part;
 use kbc_rounds::ast::{Selector, SelectorKind};
 
@@ -321,11 +321,7 @@ fn both(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
     }
 }
 
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a.abs() } else { gcd(b, a % b) }
-}
-
 /// Least common multiple of two positive numbers.
 pub(super) fn lcm(a: i64, b: i64) -> i64 {
-    if a == 0 || b == 0 { 1 } else { a / gcd(a, b) * b }
+    if a == 0 || b == 0 { 1 } else { a / gcd(a.unsigned_abs(), b.unsigned_abs()) as i64 * b }
 }

@@ -117,7 +117,7 @@ impl Pass for LowerQueues {
             written::region(s, r, &mut left)?;
         }
         s.queues.clear();
-        offsets(s);
+        offsets(s)?;
         Ok(Changed::Yes)
     }
 }
@@ -155,7 +155,7 @@ fn place(s: &mut Schedule, queue: QueueId, region: usize, rings: u64, credits: u
     s.windows.push(Window {
         name: Name::from(name.clone()),
         dtype: q.dtype,
-        slots: rings * q.depth,
+        slots: rings.saturating_mul(q.depth),
         capacity: q.capacity,
         // Where peers write: the memory of a target's windows, not that of the queue's slots.
         memory: MemKind::Hbm,
@@ -193,7 +193,7 @@ fn lowered(op: &SOp, place: Place, m: &Message) -> Vec<SOp> {
         1 => Expr::Int(0),
         d => m.number.clone().modulo(d),
     };
-    let slot = (Expr::Int(m.ring * place.depth) + turn).simplify();
+    let slot = (Expr::Int(m.ring.saturating_mul(place.depth)) + turn).simplify();
     let slot = Ref::Slot { window: place.window, slot };
     let (arrived, free) = (place.arrived, place.free);
     let wait_free = SOp::Wait {
@@ -290,16 +290,27 @@ fn coordinates(mut rank: u64, coords: &[(Name, u64)]) -> Vec<(Name, i64)> {
 }
 
 /// Windows and counters get their places, behind those before them.
-pub(crate) fn offsets(s: &mut Schedule) {
+///
+/// # Errors
+/// E325: a window is larger than memory can be.
+pub(crate) fn offsets(s: &mut Schedule) -> Result<(), Diagnostic> {
     let mut at = 0;
     for w in &mut s.windows {
         let offset = *w.offset.get_or_insert(at);
-        let end = offset + w.slots * w.capacity * w.dtype.bytes();
-        at = at.max(end.next_multiple_of(LINE));
+        let bytes = w.slots.checked_mul(w.capacity).and_then(|n| n.checked_mul(w.dtype.bytes()));
+        let end = bytes.and_then(|n| n.checked_add(offset)?.checked_next_multiple_of(LINE));
+        let Some(end) = end.filter(|end| i64::try_from(*end).is_ok()) else {
+            let title = format!("the slots of {} are larger than memory can be", w.name);
+            return Err(Diagnostic::error("E325", title)
+                .primary(w.span, "these")
+                .help("fewer slots, or smaller ones"));
+        };
+        at = at.max(end);
     }
     let mut at = 0;
     for g in &mut s.signals {
         let offset = *g.offset.get_or_insert(at);
         at = at.max(offset + g.count * LINE);
     }
+    Ok(())
 }

@@ -88,6 +88,16 @@ impl Writer<'_> {
         e.eval(&Values { env: &self.env, tables: &self.s.tables }).ok()
     }
 
+    /// One more of what is written out; a turn of a loop in which nothing is counts as well.
+    fn count(&mut self, span: Span) -> Result<(), Diagnostic> {
+        let Some(left) = self.left.checked_sub(1) else {
+            let why = format!("written out a rank they are more than {MOST} operations");
+            return Err(refused(span, &why));
+        };
+        *self.left = left;
+        Ok(())
+    }
+
     fn list(&mut self, list: &[SStmt]) -> Result<Vec<SStmt>, Diagnostic> {
         let mut out = vec![];
         for st in list {
@@ -97,10 +107,14 @@ impl Writer<'_> {
                     match bounds.filter(|_| queued(body)) {
                         Some((lo, hi)) => {
                             for v in lo..hi {
+                                let before = *self.left;
                                 self.env.push((var.clone(), v));
                                 let turn = self.list(body);
                                 self.env.pop();
                                 out.extend(turn?);
+                                if before == *self.left {
+                                    self.count(span(body))?;
+                                }
                             }
                         }
                         None if queued(body) => {
@@ -126,11 +140,7 @@ impl Writer<'_> {
                     }),
                 },
                 SStmt::Op(op, span) => {
-                    let Some(left) = self.left.checked_sub(1) else {
-                        let why = format!("written out a rank they are more than {MOST} operations");
-                        return Err(refused(*span, &why));
-                    };
-                    *self.left = left;
+                    self.count(*span)?;
                     out.push(SStmt::Op(op.map_exprs(&|e| self.known(e)), *span));
                 }
             }

@@ -1,8 +1,9 @@
 //! T1 and T9: addresses in UB, and the window's layout.
 //!
 //! Offsets are expressions, and whether two of them overlap for all sizes is not decided in general: they are evaluated
-//! on a grid of sizes. An expression that has no value at a size (a table without entries for it) is passed over there;
-//! one that has none at any size is reported.
+//! on a grid of sizes. A size at which an expression has no value (a table without entries for it), or at which there
+//! are fewer than no slots or counters (`nranks / 2 - 1` with one rank), is none of the kernel's and passed over; a
+//! kernel without any size is reported.
 
 use super::Sink;
 use crate::passes::layout::area_bytes;
@@ -99,14 +100,20 @@ impl Env for Sizes<'_> {
 /// A part of the window: bytes from, to, arena (none for signals), name.
 type Part<'k> = (i64, i64, Option<u32>, &'k Name);
 
+/// A part as expressions: slots or counters, bytes from, bytes of all of it, arena, name.
+type Row<'k> = (&'k Expr, &'k Expr, Expr, Option<u32>, &'k Name);
+
 fn window(sink: &mut Sink<'_>) {
     let k = sink.kernel;
-    let rows: Vec<(&Name, &Expr, Expr, Option<u32>)> = k
+    let signals = k
         .signals
         .iter()
-        .filter_map(|s| Some((&s.name, s.at.as_ref()?, s.count.clone() * Expr::Int(64), None)))
-        .chain(k.areas.iter().filter_map(|a| Some((&a.name, a.at.as_ref()?, area_bytes(a), Some(a.arena)))))
-        .collect();
+        .filter_map(|s| Some((&s.count, s.at.as_ref()?, s.count.clone() * Expr::Int(64), None, &s.name)));
+    let areas = k
+        .areas
+        .iter()
+        .filter_map(|a| Some((&a.slots, a.at.as_ref()?, area_bytes(a), Some(a.arena), &a.name)));
+    let rows: Vec<Row<'_>> = signals.chain(areas).collect();
     let mut any = rows.is_empty();
     for ranks in RANKS {
         for count in COUNTS {
@@ -114,9 +121,10 @@ fn window(sink: &mut Sink<'_>) {
             let value = |e: &Expr| e.eval(&env).ok();
             let parts: Option<Vec<Part<'_>>> = rows
                 .iter()
-                .map(|(n, at, size, arena)| {
+                .map(|(slots, at, size, arena, name)| {
+                    value(slots).filter(|n| *n >= 0)?;
                     let at = value(at)?;
-                    Some((at, at.checked_add(value(size)?)?, *arena, *n))
+                    Some((at, at.checked_add(value(size)?)?, *arena, *name))
                 })
                 .collect();
             let Some(parts) = parts else { continue };
@@ -130,7 +138,7 @@ fn window(sink: &mut Sink<'_>) {
         }
     }
     if !any {
-        let d = Diagnostic::error("E459", "the window's offsets have no value at any size that was tried");
+        let d = Diagnostic::error("E459", "the window has no layout at any size that was tried");
         sink.at(&[], d.note(format!("rank counts {RANKS:?}, element counts {COUNTS:?}")));
     }
 }

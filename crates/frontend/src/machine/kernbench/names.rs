@@ -140,7 +140,7 @@ pub(super) fn leaf(name: &str, path: &[String]) -> Option<(Says, Part)> {
         None => return None,
     };
     let found = match says {
-        Says::Connections => Some(found.filter(|p| *p == Part::Port).unwrap_or(Part::Port)),
+        Says::Connections => Some(Part::Port),
         Says::Channels | Says::Burst | Says::Penalty => Some(Part::Hbm),
         _ => found,
     };

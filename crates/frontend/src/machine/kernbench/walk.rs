@@ -52,7 +52,15 @@ impl Walk<'_, '_> {
                 self.leaf(part, says, key, node, path);
                 return true;
             }
-            if PLAIN.contains(&name) || part(name).is_some() {
+            let holds = |f: &&str| f.strip_prefix(&full).is_some_and(|rest| rest.starts_with('.'));
+            let empty = matches!(node.kind, Kind::Null);
+            if !empty && FIXED.iter().any(holds) {
+                let span = self.reader.0.span(node.number);
+                self.found.push(ill(&format!("`{full}` has keys"), node, span));
+                return true;
+            }
+            let group = PLAIN.contains(&name) || part(name).is_some() || SECTIONS.contains(&full.as_str());
+            if name == "impl" || empty && group {
                 return true;
             }
             self.unknown(key, node, path);
@@ -141,8 +149,14 @@ impl Walk<'_, '_> {
             .chain(PLAIN)
             .chain(SECTIONS)
             .collect();
-        let what = if matches!(node.kind, Kind::Map(_)) { "nothing in it is known" } else { "not known" };
-        let help = match nearest(name, all.iter().copied()).or_else(|| closest(name, &all)) {
+        let group = PLAIN.contains(&name) || part(name).is_some();
+        let what = match node.kind {
+            Kind::Map(_) => "nothing in it is known",
+            _ if group => "it has keys, this is none",
+            _ => "not known",
+        };
+        let near = nearest(name, all.iter().copied()).or_else(|| closest(name, &all));
+        let help = match near.filter(|_| !group) {
             Some(near) => format!("the nearest key is `{near}`; docs/machine.md lists what is read"),
             None => "docs/machine.md lists what is read".into(),
         };
