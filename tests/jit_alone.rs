@@ -28,12 +28,13 @@ fn tried(line: &str, calls: u32) -> Option<(Built, Executed)> {
     let cli = Cli::parse_from(["kbc", "--quiet", "run"].into_iter().chain(line.split(' ')));
     let mut session = Session::new(&cli);
     let Command::Run(args) = &cli.command else { unreachable!("it says run") };
-    let built = match build(&mut session, &args.source, "default", &Watch::default()) {
+    // Machine code runs no queues: programs on machines that have them go through windows here.
+    let built = match build(&mut session, &args.source, "windows", &Watch::default()) {
         Ok(built) => built,
         Err(Failure::Program(d)) if d.list.iter().all(|d| d.code == "E332") => return None,
         Err(e) => panic!("{line}: {e:#?}"),
     };
-    let schedule = built.module.schedule().expect("the default pipeline ends with a schedule");
+    let schedule = built.module.schedule().expect("the pipeline ends with a schedule");
     let done = analyse::execute(&session, &built, schedule, &args.data, calls, Some(7), false)
         .unwrap_or_else(|e| panic!("{line}: {e:#?}"));
     assert!(analyse::passes(&done.compare), "{line}: {:#?}", done.compare);
