@@ -108,7 +108,7 @@ fn the_library_through_queues() {
     }
     let refused: Vec<(u64, &str, &str)> = refused.iter().map(|(d, n, c)| (*d, &**n, &**c)).collect();
     assert_eq!(refused, REFUSED);
-    // All of them run somewhere, and with the slots of HARDWARE.md 1.2 everywhere that they can be expanded.
+    // All of them run somewhere, and with the slots of a kernbench `ccl.yaml` everywhere that they can be expanded.
     let all: BTreeSet<(u64, String)> =
         world.cases(&shapes, &|_| vec![0]).iter().map(|c| (4, world.name(c.alg))).collect();
     assert!(all.is_subset(&ran), "{:?}", all.difference(&ran).collect::<Vec<_>>());

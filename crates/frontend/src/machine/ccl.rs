@@ -356,7 +356,7 @@ impl CclFile {
     }
 
     /// The run of the chosen entry on a machine of so many SIPs with so many PEs each. A value of the entry wins over one of
-    /// `defaults`; what is said nowhere is as HARDWARE.md 1.2 has it.
+    /// `defaults`; what is said nowhere is as docs/machine.md has it.
     ///
     /// Ranks are the SIPs where the world size is their number, and otherwise PEs of SIP 0, which a note says.
     ///
