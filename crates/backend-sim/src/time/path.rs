@@ -7,13 +7,14 @@
 use super::clock::Time;
 use super::engine::Engine;
 use super::log::{
-    ACK, CREDIT, DRAIN, FENCE, LINKS, Last, Log, MORE, POLL, Record, SLOT_READ, SLOT_WRITE, WORK,
+    ACK, CREDIT, DRAIN, FENCE, LINKS, Last, Log, MORE, POLL, Record, SLOT_READ, SLOT_WRITE, TAIL, WORK,
+    controlled,
 };
 use super::report::{Cause, Slot, Step};
 use super::setup::Setup;
 use super::state::State;
 use super::work::Unit;
-use kbc_ir::topology::{Forward, LinkId};
+use kbc_ir::topology::{DeviceId, Forward, LinkId};
 use kbc_ir::walk::Fault;
 
 /// Marks of a run; with this many, every second one is dropped.
@@ -101,9 +102,17 @@ fn again<'p>(setup: &Setup<'p>, marks: &mut Vec<State<'p>>, at: u64) -> Result<L
     }
 }
 
-/// A link on the way of a message.
+/// What a message passes.
+#[derive(Clone, Copy)]
+enum Stage {
+    Link(LinkId),
+    /// A controller, and how many nanoseconds it needs alone.
+    Memory(DeviceId, f64),
+}
+
+/// A stage of the way of a message.
 struct Hop {
-    link: LinkId,
+    stage: Stage,
     /// Nanoseconds that the head waited for it and the tail caught up.
     queued: f64,
 }
@@ -140,11 +149,13 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
             push(Cause::Late, launched, start);
             at = start;
         }
-        if r.what < LINKS && hops.is_empty() {
+        if (r.what < LINKS || controlled(r.what).is_some()) && hops.is_empty() {
             let ready = (at + setup.endpoint).min(r.start);
             push(Cause::Endpoint, at, ready);
             at = ready;
         }
+        // When its head, or whatever it is, goes on.
+        let mut goes_on = r.end;
         match r.what {
             FENCE => push(Cause::Fence, r.start, r.end),
             ACK => push(Cause::Acknowledged, r.start, r.end),
@@ -158,10 +169,24 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
                 push(Cause::UnitQueue(unit), at, r.start);
                 push(Cause::Work(unit), r.start, r.end);
             }
+            TAIL => {
+                push(slowest(setup, &hops, r.end.since(r.start).ns()), r.start, r.end);
+                hops.clear();
+            }
+            what if let Some((node, _)) = controlled(what) => {
+                let queued = if forward == Forward::Drain { 0.0 } else { r.start.since(at).ns() };
+                hops.push(Hop { stage: Stage::Memory(node, r.end.since(r.start).ns()), queued });
+                push(Cause::MemoryQueue(node), at, r.start);
+                if forward == Forward::StoreAndForward {
+                    push(Cause::Memory(node), r.start, r.end);
+                } else {
+                    goes_on = r.start;
+                }
+            }
             link => {
                 let link = setup.link(*turn, LinkId(link));
                 let queued = if forward == Forward::Drain { 0.0 } else { r.start.since(at).ns() };
-                hops.push(Hop { link, queued });
+                hops.push(Hop { stage: Stage::Link(link), queued });
                 push(Cause::Queue(link), at, r.start);
                 if forward == Forward::StoreAndForward {
                     let latency = Time::from_ns(setup.topo.rate(link).latency_ns);
@@ -176,12 +201,12 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
                 } else {
                     let head = (r.start + Time::from_ns(setup.topo.rate(link).latency_ns)).min(r.end);
                     push(Cause::Latency(link), r.start, head);
-                    push(Cause::Service(slowest(setup, &hops, r.end.since(head).ns())), head, r.end);
+                    push(slowest(setup, &hops, r.end.since(head).ns()), head, r.end);
                     hops.clear();
                 }
             }
         }
-        at = r.end;
+        at = goes_on;
     }
     if let (Some(last), true) = (out.last().copied(), end > at) {
         out.push(Step { start_ns: at.ns(), end_ns: end.ns(), cause: Cause::Endpoint, ..last });
@@ -189,21 +214,28 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
     out
 }
 
-/// The link that holds up the tail of a message, `lag` ns behind its head at the end.
+/// What holds up the tail of a message, `lag` ns behind its head at the end.
 ///
 /// With m bytes, waits q and bandwidths b, the lag is the largest `m / b_j - (q_(j+1) + .. + q_h)`; so m is the least of
-/// `(lag + q_(j+1) + .. + q_h) * b_j`, and the link where it is least is the one.
-fn slowest(setup: &Setup<'_>, hops: &[Hop], lag: f64) -> LinkId {
+/// `(lag + q_(j+1) + .. + q_h) * b_j`, and the link where it is least is the one; unless there is a controller whose s in
+/// place of `m / b_j` gives the lag.
+fn slowest(setup: &Setup<'_>, hops: &[Hop], lag: f64) -> Cause {
     let mut after = 0.0;
     let mut best = (f64::INFINITY, LinkId(0));
     for hop in hops.iter().rev() {
-        let bytes = (lag + after) * setup.topo.rate(hop.link).bandwidth;
-        if bytes <= best.0 {
-            best = (bytes, hop.link);
+        match hop.stage {
+            Stage::Memory(node, alone) if alone - after >= lag * (1.0 - 1e-9) => return Cause::Memory(node),
+            Stage::Memory(..) => {}
+            Stage::Link(link) => {
+                let bytes = (lag + after) * setup.topo.rate(link).bandwidth;
+                if bytes <= best.0 {
+                    best = (bytes, link);
+                }
+            }
         }
         after += hop.queued;
     }
-    best.1
+    Cause::Service(best.1)
 }
 
 #[cfg(test)]
