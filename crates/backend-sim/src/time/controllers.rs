@@ -1,10 +1,10 @@
 //! Controllers of memories: the channels in front of a slice of HBM (docs/time.md, "Memories").
 //!
 //! Owns when a message has passed a controller: every channel is a FIFO, and serves the bursts of a message that are its
-//! own one after another. What is known of a message is known at once, so each channel is a closed form. Who asks when is
-//! the engine's business, which bytes a channel has is [`Controller::share`].
+//! own one after another. All of them are asked for at once, so each channel is a closed form. Who asks when is the
+//! engine's business, which bursts a channel has is [`Controller::bursts`].
 
-use super::clock::{Rate, Time};
+use super::clock::Time;
 use super::links::Passage;
 use kbc_ir::topology::{Controller, DeviceId, Forward, Topology};
 use kbc_ir::types::MemKind;
@@ -53,7 +53,8 @@ pub(super) struct MemoryLoad {
 #[derive(Clone, Debug)]
 pub(super) struct Controllers {
     kind: Controller,
-    rate: Rate,
+    /// How long a channel serves a burst, whole or not.
+    burst: Time,
     switch: Time,
     forward: Forward,
     memories: BTreeMap<u32, Memory>,
@@ -66,18 +67,23 @@ impl Controllers {
         let settings = topo.settings();
         Some(Controllers {
             kind,
-            rate: Rate::new(kind.bandwidth),
+            burst: Controllers::burst(&kind),
             switch: Time::from_ns(settings.package.get("hbm_switch")),
             forward: settings.forward(),
             memories: BTreeMap::new(),
         })
     }
 
+    /// How long a channel serves a burst.
+    pub(super) fn burst(kind: &Controller) -> Time {
+        Time::of(kind.burst, kind.bandwidth)
+    }
+
     /// A message whose head comes to a controller at `at`, with its tail `lag` behind, for bytes from `address` on; how it
-    /// passes, and how long that takes alone. Calls come in the order of `at`.
+    /// passes, and how long its bursts take alone. Calls come in the order of `at`.
     ///
-    /// It passes like a link without latency, which is as fast as the channel that has most to do of it, and which it waits
-    /// for as much longer as it takes than alone.
+    /// It waits for as much longer as its bursts take than alone. What is read goes on when its first burst is there;
+    /// what is written is there a burst after its tail, if the channels are not slower.
     pub(super) fn pass(
         &mut self,
         node: DeviceId,
@@ -92,12 +98,12 @@ impl Controllers {
         });
         let (mut end, mut alone, mut sum) = (at, Time::ZERO, 0u64);
         for (number, channel) in memory.channels.iter_mut().enumerate() {
-            let share = self.kind.share(number as u32, address, bytes);
-            if share == 0 {
+            let bursts = self.kind.bursts(number as u32, address, bytes);
+            if bursts == 0 {
                 continue;
             }
-            sum += share;
-            let service = self.rate.time(share);
+            sum += bursts;
+            let service = self.burst.times(bursts);
             let turns = channel.last.is_some_and(|last| last != access);
             let switch = if turns { self.switch } else { Time::ZERO };
             channel.free = at.max(channel.free) + switch + service;
@@ -108,7 +114,7 @@ impl Controllers {
             memory.load.busy = memory.load.busy.max(channel.busy);
             debug_assert!(channel.busy <= channel.free, "a channel serves one burst at a time");
         }
-        debug_assert_eq!(sum, bytes, "every byte has one channel");
+        debug_assert!(u128::from(sum) * u128::from(self.kind.burst) >= bytes.into(), "every byte has a burst");
         debug_assert!(end >= at + alone, "no channel is faster than it is");
         let waited = end.since(at + alone);
         let load = &mut memory.load;
@@ -117,10 +123,12 @@ impl Controllers {
         load.bytes = load.bytes.saturating_add(bytes);
         load.waited = load.waited + waited;
         let start = at + waited;
-        let (head, lag) = match self.forward {
-            Forward::StoreAndForward => (start + alone, Time::ZERO),
-            Forward::CutThrough => (start, alone.max(lag.since(waited))),
-            Forward::Drain => (start, alone.max(lag)),
+        let one = self.burst.min(alone);
+        let (head, lag) = match (self.forward, access) {
+            (Forward::StoreAndForward, _) => (start + alone, Time::ZERO),
+            (_, Access::Read) => (start + one, alone.since(one)),
+            (Forward::CutThrough, Access::Write) => (start, alone.max(lag.since(waited) + one)),
+            (Forward::Drain, Access::Write) => (start, alone.max(lag + one)),
         };
         (Passage { start, head, lag, free: end }, alone)
     }
@@ -152,14 +160,13 @@ mod tests {
 
     impl Bursts {
         fn pass(&mut self, access: Access, at: f64, address: u64, bytes: u64) -> f64 {
-            let (mut from, mut end) = (address, at);
-            while from < address + bytes {
-                let to = ((from / 256 + 1) * 256).min(address + bytes);
-                let channel = &mut self.channels[(from / 256 % 8) as usize];
+            let mut end = at;
+            let bursts = if bytes == 0 { 0..0 } else { address / 256..(address + bytes).div_ceil(256) };
+            for burst in bursts {
+                let channel = &mut self.channels[(burst % 8) as usize];
                 let switch = if channel.1.is_some_and(|l| l != access) { 3.0 } else { 0.0 };
-                *channel = (channel.0.max(at) + switch + (to - from) as f64 / 32.0, Some(access));
+                *channel = (channel.0.max(at) + switch + 8.0, Some(access));
                 end = end.max(channel.0);
-                from = to;
             }
             end
         }
@@ -178,27 +185,42 @@ mod tests {
             at += draw(200);
             let (address, bytes) = (draw(1 << 20), draw(10_000));
             let access = if draw(3) == 0 { Access::Write } else { Access::Read };
-            let (passage, alone) = c.pass(DeviceId(3), access, (Time::from_ns(at as f64), Time::ZERO), (address, bytes));
-            // Times are multiples of 1/32 ns.
+            let head = (Time::from_ns(at as f64), Time::ZERO);
+            let (passage, alone) = c.pass(DeviceId(3), access, head, (address, bytes));
             let want = bursts.pass(access, at as f64, address, bytes);
             assert_eq!(passage.free.ns(), want);
-            assert_eq!((passage.start + alone).ns(), want.max(at as f64 + alone.ns()));
+            assert_eq!((passage.start + alone).ns(), want);
             assert!(passage.start.ns() >= at as f64 && (passage.head + passage.lag).ns() == want);
         }
     }
 
     #[test]
-    fn a_tail_that_comes_late_is_not_faster() {
+    fn a_burst_is_read_and_written_whole() {
         let mut c = controllers("");
         let t = Time::from_ns;
         // 2048 bytes over 8 channels take 8 ns, and come in 16.
         let (p, alone) = c.pass(DeviceId(0), Access::Write, (t(5.0), t(16.0)), (0, 2048));
-        assert_eq!((p.start, p.head, p.lag, alone), (t(5.0), t(5.0), t(16.0), t(8.0)));
-        // The next one waits for them, with the change to reading; its tail has nothing to catch up.
-        let (p, _) = c.pass(DeviceId(0), Access::Read, (t(6.0), Time::ZERO), (512, 256));
-        assert_eq!((p.start, p.lag), (t(5.0 + 8.0 + 3.0), t(8.0)));
-        // Another memory is free.
-        let (p, _) = c.pass(DeviceId(1), Access::Read, (t(6.0), Time::ZERO), (512, 256));
-        assert_eq!(p.start, t(6.0));
+        assert_eq!((p.start, p.head, p.lag, alone), (t(5.0), t(5.0), t(24.0), t(8.0)));
+        // The next one waits for them, with the change to reading. A part of a burst is a burst.
+        let (p, _) = c.pass(DeviceId(0), Access::Read, (t(6.0), Time::ZERO), (512, 100));
+        assert_eq!((p.start, p.head, p.lag), (t(16.0), t(24.0), t(0.0)));
+        // Another memory is free; two bursts of one channel are read one after another.
+        let (p, alone) = c.pass(DeviceId(1), Access::Read, (t(6.0), Time::ZERO), (512, 2049));
+        assert_eq!((p.start, p.head, p.lag, alone), (t(6.0), t(14.0), t(8.0), t(16.0)));
+        // Nothing needs nothing.
+        let (p, alone) = c.pass(DeviceId(1), Access::Write, (t(7.0), Time::ZERO), (512, 0));
+        assert_eq!((p.start, p.head, p.lag, alone), (t(7.0), t(7.0), t(0.0), t(0.0)));
+    }
+
+    #[test]
+    fn waiting_lets_a_tail_catch_up_unless_it_drains() {
+        let t = Time::from_ns;
+        for (rule, tail) in [("", 8.0 + 24.0), ("; forward: drain", 8.0 + 32.0), ("; forward: store_and_forward", 16.0)] {
+            let mut c = controllers(rule);
+            c.pass(DeviceId(0), Access::Write, (t(0.0), Time::ZERO), (0, 256));
+            let lag = if rule.contains("store") { 0.0 } else { 24.0 };
+            let (p, _) = c.pass(DeviceId(0), Access::Write, (t(0.0), t(lag)), (0, 256));
+            assert_eq!((p.start, p.head + p.lag), (t(8.0), t(tail)), "{rule}");
+        }
     }
 }

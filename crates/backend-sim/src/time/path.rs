@@ -5,6 +5,7 @@
 //! A run is deterministic, so it makes the same records again.
 
 use super::clock::Time;
+use super::controllers::{Access, Controllers};
 use super::engine::Engine;
 use super::log::{
     ACK, CREDIT, DRAIN, FENCE, LINKS, Last, Log, MORE, POLL, Record, SLOT_READ, SLOT_WRITE, TAIL, WORK,
@@ -15,6 +16,7 @@ use super::setup::Setup;
 use super::state::State;
 use super::work::Unit;
 use kbc_ir::topology::{DeviceId, Forward, LinkId};
+use kbc_ir::types::MemKind;
 use kbc_ir::walk::Fault;
 
 /// Marks of a run; with this many, every second one is dropped.
@@ -123,6 +125,7 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
     let mut at = Time::ZERO;
     let mut hops: Vec<Hop> = vec![];
     let forward = setup.topo.settings().forward();
+    let burst = setup.topo.controller(MemKind::Hbm).map_or(Time::ZERO, |c| Controllers::burst(&c));
     for (i, (r, turn)) in chain.iter().enumerate() {
         let op = r.op & !MORE;
         let info = &setup.ops[op as usize];
@@ -170,18 +173,27 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
                 push(Cause::Work(unit), r.start, r.end);
             }
             TAIL => {
-                push(slowest(setup, &hops, r.end.since(r.start).ns()), r.start, r.end);
+                // Its last burst is written when it is there, unless the channels were slower all the time.
+                let last = r.end.since(burst).max(r.start);
+                let held = slowest(setup, &hops, last.since(r.start).ns());
+                let node = hops.last().and_then(|h| if let Stage::Memory(n, _) = h.stage { Some(n) } else { None });
+                let written = node.map_or(held, Cause::Memory);
+                let last = if held == written { r.end } else { last };
+                push(held, r.start, last);
+                push(written, last, r.end);
                 hops.clear();
             }
-            what if let Some((node, _)) = controlled(what) => {
+            what if let Some((node, access)) = controlled(what) => {
                 let queued = if forward == Forward::Drain { 0.0 } else { r.start.since(at).ns() };
-                hops.push(Hop { stage: Stage::Memory(node, r.end.since(r.start).ns()), queued });
+                let one = r.end.min(r.start + burst);
+                hops.push(Hop { stage: Stage::Memory(node, r.end.since(one).ns()), queued });
                 push(Cause::MemoryQueue(node), at, r.start);
-                if forward == Forward::StoreAndForward {
-                    push(Cause::Memory(node), r.start, r.end);
-                } else {
-                    goes_on = r.start;
-                }
+                goes_on = match (forward, access) {
+                    (Forward::StoreAndForward, _) => r.end,
+                    (_, Access::Read) => one,
+                    (_, Access::Write) => r.start,
+                };
+                push(Cause::Memory(node), r.start, goes_on);
             }
             link => {
                 let link = setup.link(*turn, LinkId(link));

@@ -45,18 +45,15 @@ pub const MOST_CHANNELS: u32 = 64;
 const MOST_BURST: f64 = (1u64 << 30) as f64;
 
 impl Controller {
-    /// Bytes that a channel has of `address .. address + bytes`. Those of all channels together are `bytes`.
-    pub fn share(&self, channel: u32, address: u64, bytes: u64) -> u64 {
-        let round = self.burst * u64::from(self.channels);
-        // Of the first `end` bytes of the memory.
-        let before = |end: u128| {
-            let whole = end / u128::from(round) * u128::from(self.burst);
-            let rest = (end % u128::from(round)).saturating_sub(u128::from(self.burst) * u128::from(channel));
-            whole + rest.min(self.burst.into())
-        };
-        let end = u128::from(address) + u128::from(bytes);
+    /// Bursts of a channel in `address .. address + bytes`. A burst of which a part is there counts.
+    pub fn bursts(&self, channel: u32, address: u64, bytes: u64) -> u64 {
+        let (burst, of) = (u128::from(self.burst), u128::from(self.channels));
+        let end = (u128::from(address) + u128::from(bytes)).div_ceil(burst);
+        // Of the first `n` bursts of the memory.
+        let before = |n: u128| n / of + u128::from(n % of > u128::from(channel));
+        let from = u128::from(address) / burst;
         // At most `bytes`.
-        (before(end) - before(address.into())) as u64
+        if bytes == 0 { 0 } else { (before(end) - before(from)) as u64 }
     }
 
     /// `hbm_channels: 8, 32 GB/s, 256 B`
@@ -152,20 +149,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_has_one_channel() {
+    fn bursts_go_to_channels_in_turn() {
         for (channels, burst) in [(8u32, 256u64), (3, 7), (1, 64), (64, 1)] {
             let c = Controller { channels, bandwidth: 1e9, burst };
             for address in [0u64, 1, 5, 255, 256, 700, 2047, 2048, 100_001] {
                 for bytes in [0u64, 1, 6, 7, 8, 100, 256, 257, 2048, 5000] {
+                    let touched: std::collections::BTreeSet<u64> =
+                        (address..address + bytes).map(|b| b / burst).collect();
                     let mut want = vec![0u64; channels as usize];
-                    for b in address..address + bytes {
-                        want[((b / burst) % u64::from(channels)) as usize] += 1;
+                    for b in touched {
+                        want[(b % u64::from(channels)) as usize] += 1;
                     }
-                    let got: Vec<u64> = (0..channels).map(|i| c.share(i, address, bytes)).collect();
+                    let got: Vec<u64> = (0..channels).map(|i| c.bursts(i, address, bytes)).collect();
                     assert_eq!(got, want, "{c} {address} {bytes}");
                 }
             }
-            assert!((0..channels).map(|i| u128::from(c.share(i, u64::MAX, u64::MAX))).sum::<u128>() == u64::MAX.into());
         }
+        // Address bits 10 to 8.
+        let c = Controller { channels: 8, bandwidth: 32e9, burst: 256 };
+        assert_eq!((0..8).position(|i| c.bursts(i, 0x1_2345, 1) == 1), Some(0x1_2345 >> 8 & 7));
+        assert_eq!(c.bursts(7, u64::MAX, u64::MAX), 1 << 53);
     }
 }
