@@ -271,7 +271,7 @@ impl File<'_, '_> {
             let values = [SettingValue::Number(n.value), rate(each.value), SettingValue::Quantity(bytes)];
             self.set(out, found, "hbm_channels", &values, burst.unwrap_or(each).span);
         }
-        if let Some(l) = one(Part::Hbm, Says::Penalty, found) {
+        if let Some(l) = one(Part::Hbm, Says::Penalty, found).filter(|l| l.value > 0.0) {
             self.set(out, found, "hbm_switch", &[ns(l.value)], l.span);
         }
         for (part, name) in [
