@@ -144,7 +144,8 @@ pub fn links(r: &Report, line: &mut impl FnMut(String)) {
     ));
     let waited: f64 = r.memories.iter().map(|m| m.queue_ns).sum();
     if let Some(m) = r.memories.first() {
-        let queueing = if waited > 0.0 { format!("; queueing {} in all", time(waited)) } else { String::new() };
+        let queueing =
+            if waited > 0.0 { format!("; queueing {} in all", time(waited)) } else { String::new() };
         line(format!("memories: busiest {} {}{queueing}", m.memory, time(m.busy_ns)));
     }
 }

@@ -91,7 +91,9 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
                 Cause::Queue(l) => ("queue", format!("waits for link {}", scene.link(l))),
                 Cause::Latency(l) => ("latency", format!("latency of link {}", scene.link(l))),
                 Cause::Service(l) => ("bytes", format!("bytes over link {}", scene.link(l))),
-                Cause::MemoryQueue(n) => ("memory_queue", format!("waits for memory {}", scene.topology.name(n))),
+                Cause::MemoryQueue(n) => {
+                    ("memory_queue", format!("waits for memory {}", scene.topology.name(n)))
+                }
                 Cause::Memory(n) => ("memory", format!("bytes of memory {}", scene.topology.name(n))),
                 Cause::UnitQueue(u) => ("unit_queue", format!("waits for {}", u.name())),
                 Cause::Work(u) => ("work", u.name().into()),

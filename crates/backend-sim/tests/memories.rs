@@ -95,7 +95,11 @@ fn channels_are_address_bits() {
     };
     for chunk in 1..32 {
         // The second of two waits for the link until the first one's nanosecond is over, or for the channel.
-        let want = if chunk % 8 == 0 { (3.0 + 8.0 + 8.0 + 3.0 + 1.0, 8.0) } else { (3.0 + 8.0 + 1.0 + 3.0 + 1.0, 0.0) };
+        let want = if chunk % 8 == 0 {
+            (3.0 + 8.0 + 8.0 + 3.0 + 1.0, 8.0)
+        } else {
+            (3.0 + 8.0 + 1.0 + 3.0 + 1.0, 0.0)
+        };
         assert_eq!(pair(chunk), want, "{chunk}");
     }
     // Windows are behind the buffers: 8192 B of %v, and 8192 B of %t, which is in HBM here; slot 1 begins at 24576.
@@ -163,8 +167,10 @@ fn a_notify_waits_for_data_that_takes_longer() {
                 fence.acquire\n";
     let s = kir(4096, "hbm", "hbm", body);
     let mut seen = Seen::default();
-    let t = simulate_observed(&s, &cube("; data: named"), &TimeOptions::default(), &mut seen).expect("a time");
-    let at = |kind, to| seen.messages.iter().find(|m| m.kind == kind && m.to == to).expect("one").delivered_ns;
+    let t =
+        simulate_observed(&s, &cube("; data: named"), &TimeOptions::default(), &mut seen).expect("a time");
+    let at =
+        |kind, to| seen.messages.iter().find(|m| m.kind == kind && m.to == to).expect("one").delivered_ns;
     assert_eq!(at(MessageKind::Notify, 1), 2.0);
     let data = at(MessageKind::Put, 1);
     assert_eq!(data, 8.0 + 4.0 + 64.0 + 8.0);
@@ -213,7 +219,11 @@ fn no_time_is_below_the_bound() {
         "package(ring(2), mesh(1, 1), 2) { hbm_link: 64 GB/s; sip_link: 30 GB/s; io_node: 9 ns; hbm_wire: 50; sram_link: 10 GB/s",
         "package(torus(2, 2), mesh(1, 1), 1) { sram_link: 5 GB/s; pe_link: 1 GB/s; sip_link: 30 GB/s; wrap2: 2",
     ];
-    let more = ["", "; hbm_channels: 4, 3 GB/s, 256 B; hbm_switch: 2 ns", "; hbm_channels: 1, 7 GB/s, 64 B; forward: drain; dma: 1"];
+    let more = [
+        "",
+        "; hbm_channels: 4, 3 GB/s, 256 B; hbm_switch: 2 ns",
+        "; hbm_channels: 1, 7 GB/s, 64 B; forward: drain; dma: 1",
+    ];
     for (m, more) in machines.iter().flat_map(|m| more.map(|x| (m, x))) {
         let topo = machine(&format!("{m}{more}; data: named }}"));
         let p = topo.device_count() as u64;

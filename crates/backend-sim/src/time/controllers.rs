@@ -114,7 +114,10 @@ impl Controllers {
             memory.load.busy = memory.load.busy.max(channel.busy);
             debug_assert!(channel.busy <= channel.free, "a channel serves one burst at a time");
         }
-        debug_assert!(u128::from(sum) * u128::from(self.kind.burst) >= bytes.into(), "every byte has a burst");
+        debug_assert!(
+            u128::from(sum) * u128::from(self.kind.burst) >= bytes.into(),
+            "every byte has a burst"
+        );
         debug_assert!(end >= at + alone, "no channel is faster than it is");
         let waited = end.since(at + alone);
         let load = &mut memory.load;
@@ -215,7 +218,9 @@ mod tests {
     #[test]
     fn waiting_lets_a_tail_catch_up_unless_it_drains() {
         let t = Time::from_ns;
-        for (rule, tail) in [("", 8.0 + 24.0), ("; forward: drain", 8.0 + 32.0), ("; forward: store_and_forward", 16.0)] {
+        for (rule, tail) in
+            [("", 8.0 + 24.0), ("; forward: drain", 8.0 + 32.0), ("; forward: store_and_forward", 16.0)]
+        {
             let mut c = controllers(rule);
             c.pass(DeviceId(0), Access::Write, (t(0.0), Time::ZERO), (0, 256));
             let lag = if rule.contains("store") { 0.0 } else { 24.0 };

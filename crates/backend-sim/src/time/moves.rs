@@ -51,7 +51,6 @@ impl Moves {
     pub(super) fn port(&self, rank: u64, kind: MemKind) -> DeviceId {
         self.ports[rank as usize][place(kind)]
     }
-
 }
 
 /// The memories that a put or get moves data from and to.
@@ -99,7 +98,9 @@ impl<'p> Engine<'_, 'p, '_> {
     /// First bytes of what the put or get that a thread has just come to reads and writes, where controllers have to know. A
     /// get reads at its peer, a put writes there.
     pub(super) fn spots(&self, thread: u32, get: bool, peer: u64) -> [u64; 2] {
-        let Some(addresses) = self.setup.moves.as_ref().and_then(|m| m.addresses.as_ref()) else { return [0; 2] };
+        let Some(addresses) = self.setup.moves.as_ref().and_then(|m| m.addresses.as_ref()) else {
+            return [0; 2];
+        };
         let Some([src, dst]) = self.state.walks.moved() else { return [0; 2] };
         let (schedule, own) = (self.setup.program.schedule, self.setup.rank(thread));
         let (from, to) = if get { (peer, own) } else { (own, peer) };

@@ -176,7 +176,8 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
                 // Its last burst is written when it is there, unless the channels were slower all the time.
                 let last = r.end.since(burst).max(r.start);
                 let held = slowest(setup, &hops, last.since(r.start).ns());
-                let node = hops.last().and_then(|h| if let Stage::Memory(n, _) = h.stage { Some(n) } else { None });
+                let node =
+                    hops.last().and_then(|h| if let Stage::Memory(n, _) = h.stage { Some(n) } else { None });
                 let written = node.map_or(held, Cause::Memory);
                 let last = if held == written { r.end } else { last };
                 push(held, r.start, last);

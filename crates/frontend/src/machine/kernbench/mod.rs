@@ -38,8 +38,9 @@ pub(super) fn read(
     let shape = file.shape(&mut out.warnings, found);
     file.memory(&leaves, shape.as_ref(), out, found);
     file.settings(&leaves, out, found);
-    // Arithmetic and vector work of a PE share one slot.
+    // Arithmetic and vector work of a PE share one slot, and its DMA has a channel each way (HARDWARE.md 1.3).
     out.settings.compute.get_or_insert(Compute::Shared);
+    out.settings.dma.get_or_insert(1);
     out.shape = shape.map(|s| Spanned::new(s, file.at("system.sips.count")));
 }
 
