@@ -63,21 +63,28 @@ impl Controller {
     ) -> Result<Controller, Diagnostic> {
         let fault = |title: &str| {
             let span = values.first().map_or(name.span, |v| v.span);
-            Diagnostic::error("E445", format!("{title} of `{}` is out of range", name.node)).primary(span, "here").help(
-                format!("channels of a controller, 1 to {MOST_CHANNELS}, bandwidth of each, whole bytes of a burst: `{}: 8, 32 GB/s, 256 B`", name.node),
-            )
+            let help = format!(
+                "channels of a controller, 1 to {MOST_CHANNELS}, bandwidth of each, whole bytes of a burst: `{}: 8, 32 GB/s, 256 B`",
+                name.node
+            );
+            Err(Diagnostic::error("E445", format!("`{}` {title}", name.node))
+                .primary(span, "here")
+                .help(help))
         };
-        let [count, rest @ ..] = values else { return Err(fault("the number of channels")) };
+        let [count, rest @ ..] = values else { return fault("takes three values") };
+        if rest.len() != 2 {
+            return fault("takes three values");
+        }
         let channels = match count.node {
             SettingValue::Number(n) if n.fract() == 0.0 && (1.0..=f64::from(MOST_CHANNELS)).contains(&n) => {
                 n as u32
             }
-            _ => return Err(fault("the number of channels")),
+            _ => return fault("has no such number of channels"),
         };
         let wanted = [("bandwidth", Dimension::BytesPerSecond, true), ("burst", Dimension::Bytes, true)];
         let v = amounts(name, rest, wanted)?;
         if v[1].fract() != 0.0 || v[1] > MOST_BURST {
-            return Err(fault("the burst"));
+            return fault("has no such burst");
         }
         Ok(Controller { channels, bandwidth: v[0], burst: v[1] as u64 })
     }
@@ -168,6 +175,6 @@ mod tests {
         // Address bits 10 to 8.
         let c = Controller { channels: 8, bandwidth: 32e9, burst: 256 };
         assert_eq!((0..8).position(|i| c.bursts(i, 0x1_2345, 1) == 1), Some(0x1_2345 >> 8 & 7));
-        assert_eq!(c.bursts(7, u64::MAX, u64::MAX), 1 << 53);
+        assert_eq!(c.bursts(7, u64::MAX, u64::MAX), (1 << 53) + 1);
     }
 }
