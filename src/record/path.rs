@@ -2,8 +2,9 @@
 //! the same chain with the turns of loops folded.
 
 use kbc_backend_sim::time::{Breakdown, Cause, Slot, Step, Timing};
-use kbc_ir::topology::{DeviceId, Topology};
+use kbc_ir::topology::{Data, DeviceId, Topology};
 use kbc_ir::types::MemKind;
+use std::collections::BTreeMap;
 
 /// A part of the chain: steps that belong to one operation.
 #[derive(Clone, PartialEq, Debug)]
@@ -97,11 +98,18 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
 }
 
 /// Where messages get to whose last link takes no time, from a node without a rank, and is no step: to whom goes on with them.
+/// A slice of HBM is its rank's.
 fn arrive(parts: &mut [Part], path: &[Step], topology: &Topology) {
+    let relay = |to: Option<u64>| to.filter(|to| *to >= topology.device_count() as u64);
+    let mut owners = BTreeMap::new();
+    if topology.settings().package.data() == Data::Named && parts.iter().any(|p| relay(p.to).is_some()) {
+        let slice = |d| (u64::from(topology.data_port(d, MemKind::Hbm).0), u64::from(d.0));
+        owners.extend(topology.devices().map(slice));
+    }
     let mut next = None;
     for part in parts.iter_mut().rev() {
-        if part.to.is_some_and(|to| to >= topology.device_count() as u64) {
-            part.to = next;
+        if let Some(to) = relay(part.to) {
+            part.to = owners.get(&to).copied().or(next);
         }
         next = path.get(part.steps.start).map(|s| s.rank);
     }

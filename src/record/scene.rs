@@ -6,7 +6,7 @@ use kbc_diag::{SourceMap, Span};
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::{RegionId, SStmt, Schedule};
 use kbc_ir::text;
-use kbc_ir::topology::{DeviceId, LinkId, Topology};
+use kbc_ir::topology::{LinkId, Topology};
 use kbc_ir::walk::Program;
 use std::borrow::Cow;
 
@@ -55,14 +55,6 @@ impl<'a> Scene<'a> {
     /// A rank by its coordinates.
     pub fn rank(&self, rank: u64) -> String {
         self.schedule.mesh.show(rank)
-    }
-
-    /// A node by its number: a rank's device, or what else messages go to.
-    pub fn node(&self, node: u64) -> String {
-        match u32::try_from(node) {
-            Ok(n) if node >= self.ranks() => self.topology.name(DeviceId(n)),
-            _ => self.rank(node),
-        }
     }
 
     /// Number of ranks.

@@ -112,7 +112,7 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
                 what: s.name.into(),
                 place: scene.rank(s.rank),
                 stream: scene.stream(s.stream).to_owned(),
-                to: part.to.map(|node| scene.node(node)),
+                to: part.to.map(|r| scene.rank(r)),
                 region: scene.region(s.region).to_owned(),
                 source: words_of.map(|w| w.source.clone()).filter(|s| !s.is_empty()),
                 start_ns: s.start_ns,
