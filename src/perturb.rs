@@ -110,7 +110,9 @@ fn excess(topology: &Topology, machine: &Topology, step: &Step) -> (Culprit, f64
         Cause::Service(l) | Cause::Queue(l) => {
             (Culprit::Link(l), 1.0 - machine.rate(l).bandwidth / topology.rate(l).bandwidth)
         }
-        Cause::Fence
+        Cause::MemoryQueue(_)
+        | Cause::Memory(_)
+        | Cause::Fence
         | Cause::Endpoint
         | Cause::Launch
         | Cause::Acknowledged

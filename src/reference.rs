@@ -50,7 +50,7 @@ pub struct Figure {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// A `.kb` file, relative to the file of figures.
+    /// A `.kb` file, or a `.kir` file with a schedule, relative to the file of figures.
     pub program: String,
     /// The program of it, if it has several.
     #[serde(default)]

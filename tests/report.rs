@@ -36,6 +36,7 @@ fn the_page_and_the_reports_agree() {
         ("run specs/reduce_scatter.kb --adversarial --seeds 1", 0),
         ("run specs/broadcast.kb --no-data", 0),
         ("run specs/all_reduce.kb --no-data --topology 'ring(4) { queue: tcm, 1 }'", 0),
+        ("run specs/kernbench/transfers_pe_to_pe.kb --no-data", 0),
         ("run host.kir", 0),
         ("run fails.kir", 1),
         ("run specs/broadcast.kb --no-data --perturb '{stragglers: [{share: 100%, late: 1 us}]}'", 0),

@@ -34,12 +34,14 @@ fn sound(r: &Value, what: &str) {
     assert_eq!(r["compare"]["mismatches"], 0, "{what}");
     assert!(r["compare"]["elements"].as_u64() > Some(0), "{what}");
     let (time, bound) = (r["time_ns"].as_f64().expect("a time"), r["bound_ns"].as_f64().expect("a bound"));
-    assert!(bound > 0.0 && time >= bound * (1.0 - 1e-9), "{what}: {time} ns, bound {bound} ns");
+    // Between two PEs of a cube the machine of that file limits nothing but memories, of which there is no row.
+    let limited = !what.contains("transfers_pe_to_pe");
+    assert!((bound > 0.0) == limited && time >= bound * (1.0 - 1e-9), "{what}: {time} ns, bound {bound} ns");
     let all = r["collectives"].as_array().expect("a list");
     assert!(!all.is_empty(), "{what}");
     for c in all {
-        let percent = c["percent"].as_f64().expect("a percentage");
-        assert!(percent > 0.0 && percent <= 100.0 + 1e-6, "{what}: {percent} %");
+        let percent = c["percent"].as_f64().unwrap_or(0.0);
+        assert!((percent > 0.0) == limited && percent <= 100.0 + 1e-6, "{what}: {percent} %");
         assert!(c["algorithm"].as_str().is_some_and(|a| !a.is_empty()), "{what}");
     }
     let ends: Vec<f64> =

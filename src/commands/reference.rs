@@ -34,7 +34,8 @@ struct Row {
     ours: Option<f64>,
     /// Ours against the published one, in percent; of a percentage, in points.
     deviation: Option<f64>,
-    /// `executed`, `proven` where that would be too much data; nothing where no program runs for it.
+    /// `executed`, `proven` where that would be too much data or it is a schedule without a program; nothing where no
+    /// program runs for it.
     evidence: Option<&'static str>,
     within: Option<f64>,
     ok: bool,
@@ -179,6 +180,9 @@ fn measured(session: &mut Session, file: FileId, run: &Run) -> Outcome<Measured>
         },
         post: None,
     };
+    if source.file.ends_with(".kir") {
+        return scheduled(session, &source);
+    }
     let built = build(session, &source, "default", &Watch::default())?;
     let Some(schedule) = built.module.schedule() else {
         return Err(Diagnostic::error("E991", "the pipeline made no schedule").into());
@@ -200,6 +204,24 @@ fn measured(session: &mut Session, file: FileId, run: &Run) -> Outcome<Measured>
     }
     let options = TimeOptions { path: false, ..TimeOptions::default() };
     Ok(Measured { ns: simulate(schedule, &built.topology, &options)?.ns, executed })
+}
+
+/// The time of a schedule that comes from text, once it is proven. There is no single-device result to compare its
+/// numbers with.
+fn scheduled(session: &mut Session, source: &Source) -> Outcome<Measured> {
+    let module = super::read_schedule(session, source)?;
+    let Some(schedule) = module.schedule() else {
+        return Err(Diagnostic::error("E991", "a text that was read as a schedule is none").into());
+    };
+    analyse::verify(schedule)?;
+    let own = module.machine.as_ref();
+    let Some((topology, _)) = super::run::machine(session, &source.of, own, Some(schedule))? else {
+        return Err(Diagnostic::error("E416", format!("{} has no time without a machine", source.file))
+            .help("name one by `topology` in the file of figures")
+            .into());
+    };
+    let options = TimeOptions { path: false, ..TimeOptions::default() };
+    Ok(Measured { ns: simulate(schedule, &topology, &options)?.ns, executed: false })
 }
 
 fn human(found: &Found) -> String {

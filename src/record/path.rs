@@ -2,7 +2,9 @@
 //! the same chain with the turns of loops folded.
 
 use kbc_backend_sim::time::{Breakdown, Cause, Slot, Step, Timing};
-use kbc_ir::topology::Topology;
+use kbc_ir::topology::{Data, DeviceId, Topology};
+use kbc_ir::types::MemKind;
+use std::collections::BTreeMap;
 
 /// A part of the chain: steps that belong to one operation.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,6 +37,12 @@ fn link_of(s: &Step) -> Option<kbc_ir::topology::LinkId> {
     }
 }
 
+/// Whether a node is a rank's device, or a memory of it.
+fn at_home(topology: &Topology, rank: u64, node: u64) -> bool {
+    let device = DeviceId(rank as u32);
+    rank == node || MemKind::ALL.iter().any(|k| u64::from(topology.data_port(device, *k).0) == node)
+}
+
 /// The parts of a path.
 pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
     let mut out: Vec<Part> = vec![];
@@ -43,11 +51,13 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
         if let (Some(part), Some(before)) = (out.last_mut(), i.checked_sub(1).and_then(|i| path.get(i))) {
             let same = (before.op, before.rank, before.stream) == (s.op, s.rank, s.stream);
             // The data of a get is back where it was asked for: what comes then is the next one.
-            let back = part.to == Some(s.rank) && !matches!(s.cause, Cause::Service(_));
-            let under_way = link_of(before).is_some() || before.cause == Cause::Endpoint;
+            let bytes = matches!(s.cause, Cause::Service(_) | Cause::Memory(_));
+            let back = part.to.is_some_and(|node| at_home(topology, s.rank, node)) && !bytes;
+            let memory = matches!(before.cause, Cause::MemoryQueue(_) | Cause::Memory(_));
+            let under_way = link_of(before).is_some() || memory || before.cause == Cause::Endpoint;
             let goes_on = match s.cause {
                 Cause::Queue(_) | Cause::Latency(_) => under_way && !back,
-                Cause::Service(_) => under_way,
+                Cause::MemoryQueue(_) | Cause::Service(_) | Cause::Memory(_) => under_way,
                 Cause::Work(_) => matches!(before.cause, Cause::UnitQueue(_)),
                 // What a receiver does with one message of a queue.
                 Cause::Slot(Slot::Write) => before.cause == Cause::Drain,
@@ -64,8 +74,8 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
             };
             if same && goes_on {
                 part.steps.end = i + 1;
-                // Bytes come in where the head already is.
-                if !matches!(s.cause, Cause::Service(_)) {
+                // Bytes come in where the head already is, at a memory as elsewhere.
+                if !bytes && !matches!(s.cause, Cause::MemoryQueue(_)) {
                     part.to = end;
                 }
                 continue;
@@ -88,11 +98,18 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
 }
 
 /// Where messages get to whose last link takes no time, from a node without a rank, and is no step: to whom goes on with them.
+/// A slice of HBM is its rank's.
 fn arrive(parts: &mut [Part], path: &[Step], topology: &Topology) {
+    let relay = |to: Option<u64>| to.filter(|to| *to >= topology.device_count() as u64);
+    let mut owners = BTreeMap::new();
+    if topology.settings().package.data() == Data::Named && parts.iter().any(|p| relay(p.to).is_some()) {
+        let slice = |d| (u64::from(topology.data_port(d, MemKind::Hbm).0), u64::from(d.0));
+        owners.extend(topology.devices().map(slice));
+    }
     let mut next = None;
     for part in parts.iter_mut().rev() {
-        if part.to.is_some_and(|to| to >= topology.device_count() as u64) {
-            part.to = next;
+        if let Some(to) = relay(part.to) {
+            part.to = owners.get(&to).copied().or(next);
         }
         next = path.get(part.steps.start).map(|s| s.rank);
     }
@@ -140,6 +157,8 @@ pub fn totals(timing: &Timing) -> [(&'static str, f64); 12] {
         queue_ns,
         latency_ns,
         service_ns,
+        memory_queue_ns,
+        memory_ns,
         unit_queue_ns,
         work_ns,
         fence_ns,
@@ -152,8 +171,8 @@ pub fn totals(timing: &Timing) -> [(&'static str, f64); 12] {
     } = timing.breakdown();
     [
         ("latency", latency_ns),
-        ("bytes", service_ns),
-        ("queueing", queue_ns + unit_queue_ns + poll_ns),
+        ("bytes", service_ns + memory_ns),
+        ("queueing", queue_ns + memory_queue_ns + unit_queue_ns + poll_ns),
         ("work", work_ns),
         ("fences", fence_ns),
         ("endpoints", endpoint_ns),

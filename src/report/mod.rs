@@ -76,6 +76,9 @@ pub struct Report {
     pub links_total: Option<u64>,
     /// How long messages waited for links, all together, nanoseconds.
     pub queue_ns: Option<f64>,
+    /// Memories whose controller something passed, busiest first; none where there are no controllers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memories: Vec<MemoryReport>,
     /// Messages delivered in one call.
     pub messages: Option<u64>,
     /// Which ranks were simulated for the time, and why all of them if so.
@@ -382,6 +385,23 @@ pub struct LinkReport {
     pub queue_ns: f64,
     /// Busy time over total time.
     pub use_percent: f64,
+}
+
+/// Use of a memory's controller.
+#[derive(Serialize, Debug)]
+pub struct MemoryReport {
+    /// The memory.
+    pub memory: String,
+    /// Messages that were read there in one call.
+    pub reads: u64,
+    /// Messages that were written there.
+    pub writes: u64,
+    /// Bytes of both.
+    pub bytes: u64,
+    /// How long its busiest channel was busy, nanoseconds.
+    pub busy_ns: f64,
+    /// How much longer messages took than alone, all together, nanoseconds.
+    pub queue_ns: f64,
 }
 
 /// Times of one call on perturbed machines, one a seed, in nanoseconds. The report's own time and percent are those of

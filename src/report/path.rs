@@ -142,6 +142,12 @@ pub fn links(r: &Report, line: &mut impl FnMut(String)) {
         percent(Some(share)),
         busiest.join(", ")
     ));
+    let waited: f64 = r.memories.iter().map(|m| m.queue_ns).sum();
+    if let Some(m) = r.memories.first() {
+        let queueing =
+            if waited > 0.0 { format!("; queueing {} in all", time(waited)) } else { String::new() };
+        line(format!("memories: busiest {} {}{queueing}", m.memory, time(m.busy_ns)));
+    }
 }
 
 /// `kbc explain path`: every part of the chain with all its steps.
@@ -230,6 +236,23 @@ pub fn table(r: &Report) -> String {
             time(sum.queue_ns),
         ];
         out += &row(&sum.link, cells.each_ref().map(String::as_str));
+    }
+    out + &memories(r)
+}
+
+/// Controllers of memories, below the links.
+fn memories(r: &Report) -> String {
+    let width = r.memories.iter().map(|m| m.memory.len()).max().unwrap_or(0).max(6);
+    let row = |a: &str, b: [&str; 5]| {
+        format!("{a:<width$} {:>9} {:>9} {:>11} {:>12} {:>12}\n", b[0], b[1], b[2], b[3], b[4])
+    };
+    let mut out = String::new();
+    for m in &r.memories {
+        if out.is_empty() {
+            out = row("memory", ["read", "written", "bytes", "busiest", "queueing"]);
+        }
+        let (reads, writes) = (m.reads.to_string(), m.writes.to_string());
+        out += &row(&m.memory, [&reads, &writes, &bytes(m.bytes), &time(m.busy_ns), &time(m.queue_ns)]);
     }
     out
 }

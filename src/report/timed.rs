@@ -1,11 +1,11 @@
 //! The parts of a report that come from a timed run: critical path, totals, links.
 
-use super::{LinkReport, Report, StepReport, TotalReport};
+use super::{LinkReport, MemoryReport, Report, StepReport, TotalReport};
 use crate::record::path::{After, parts, totals};
 use crate::record::scene::Scene;
 use crate::record::waits::Reason;
 use crate::record::words;
-use kbc_backend_sim::time::{Cause, LinkUse, Slot, Timing};
+use kbc_backend_sim::time::{Cause, LinkUse, MemoryUse, Slot, Timing};
 
 /// Fills them in. `holders` says for each step what had what it waits for (empty if nobody looked); at most `most` links
 /// are listed.
@@ -32,6 +32,7 @@ pub fn fill(
     report.links_used = Some(timing.links.len() as u64);
     report.queue_ns = Some(timing.links.iter().map(|l| l.queue_ns).sum());
     report.links = links(scene, timing, most);
+    report.memories = memories(scene, timing);
 }
 
 /// Links, busiest first.
@@ -49,6 +50,21 @@ fn links(scene: &Scene<'_>, timing: &Timing, most: Option<usize>) -> Vec<LinkRep
             use_percent: 100.0 * timing.utilisation(l),
         })
         .collect()
+}
+
+/// Memories with a controller, busiest first.
+fn memories(scene: &Scene<'_>, timing: &Timing) -> Vec<MemoryReport> {
+    let mut all: Vec<&MemoryUse> = timing.memories.iter().collect();
+    all.sort_by(|a, b| b.busy_ns.total_cmp(&a.busy_ns).then(a.node.cmp(&b.node)));
+    let each = all.iter().map(|m| MemoryReport {
+        memory: scene.topology.name(m.node),
+        reads: m.reads,
+        writes: m.writes,
+        bytes: m.bytes,
+        busy_ns: m.busy_ns,
+        queue_ns: m.queue_ns,
+    });
+    each.collect()
 }
 
 /// The critical path in words.
@@ -75,6 +91,10 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
                 Cause::Queue(l) => ("queue", format!("waits for link {}", scene.link(l))),
                 Cause::Latency(l) => ("latency", format!("latency of link {}", scene.link(l))),
                 Cause::Service(l) => ("bytes", format!("bytes over link {}", scene.link(l))),
+                Cause::MemoryQueue(n) => {
+                    ("memory_queue", format!("waits for memory {}", scene.topology.name(n)))
+                }
+                Cause::Memory(n) => ("memory", format!("bytes of memory {}", scene.topology.name(n))),
                 Cause::UnitQueue(u) => ("unit_queue", format!("waits for {}", u.name())),
                 Cause::Work(u) => ("work", u.name().into()),
                 Cause::Fence => ("fence", "fence".into()),

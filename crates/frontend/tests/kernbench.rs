@@ -38,8 +38,8 @@ fn a_topology_is_a_package() {
     let t = built(&file);
     assert_eq!(
         t.to_string(),
-        "package(torus(2, 3), mesh(4, 4), 8) { compute: shared; hbm_size: 6 GiB; cube_link: 128 GB/s, 4; ns_per_mm: 0.01; \
-         pe_node: 3 ns; router_node: 2 ns; hbm_node: 0 ns; hbm_wire: 3; hbm_link: 256 GB/s; sram_node: 1.5 ns; sram_wire: 2; \
+        "package(torus(2, 3), mesh(4, 4), 8) { compute: shared; dma: 1; hbm_size: 6 GiB; cube_link: 128 GB/s, 4; hbm_channels: 8, 32 GB/s, 256 B; \
+         ns_per_mm: 0.01; pe_node: 3 ns; router_node: 2 ns; hbm_node: 0 ns; hbm_wire: 3; hbm_link: 256 GB/s; sram_node: 1.5 ns; sram_wire: 2; \
          sram_link: 128 GB/s; port_node: 8 ns; io_node: 10 ns; sip_wire: 120; sip_link: 64 GB/s }"
     );
     assert_eq!(Topology::parse(&t.to_string(), FileId(0)).expect("its own text"), t);
@@ -63,7 +63,7 @@ fn nesting_says_nothing() {
 #[test]
 fn what_is_absent_is_as_the_table_has_it() {
     let t = built(&machine("system: {}"));
-    assert_eq!(t.to_string(), "package(ring(1), mesh(1, 1), 1) { compute: shared }");
+    assert_eq!(t.to_string(), "package(ring(1), mesh(1, 1), 1) { compute: shared; dma: 1 }");
     assert_eq!(t.settings().package.get("ns_per_mm"), 0.01);
     let of = |text: &str| machine(text).shape.expect("a shape").node.to_string();
     assert_eq!(of("system: {sips: {count: 5}}"), "package(ring(5), mesh(1, 1), 1)");
@@ -117,11 +117,46 @@ fn unknown_keys_are_kept_with_a_warning() {
         assert!(file.shape.is_some());
     }
     // What is understood and makes no difference here is said, too.
-    let costly = flat.replace("switch_penalty_ns: 0", "switch_penalty_ns: 4").replace(
+    let costly = flat.replace(
         "pe_cpu: {impl: builtin.pe_cpu, attrs: {overhead_ns: 0.0}}",
         "pe_cpu: {attrs: {overhead_ns: 7}}",
     );
-    assert_eq!(machine(&costly).warnings.list.len(), 2);
+    assert_eq!(machine(&costly).warnings.list.len(), 1);
+}
+
+#[test]
+fn controllers_are_channels_of_bursts() {
+    let flat = text("flat.yaml");
+    let with = |from: &str, to: &str| {
+        let changed = flat.replacen(from, to, 1);
+        assert_ne!(changed, flat, "{from}");
+        let file = machine(&changed);
+        assert_eq!(file.warnings.list, [], "{to}");
+        let text = built(&file).to_string();
+        let part = |name: &str| {
+            text.split(['{', ';', '}']).map(str::trim).find(|p| p.starts_with(name)).map(str::to_owned)
+        };
+        (part("hbm_channels"), part("hbm_switch"))
+    };
+    let some = |s: &str| Some(s.to_owned());
+    assert_eq!(with("num_pcs: 8", "num_pcs: 16").0, some("hbm_channels: 16, 32 GB/s, 256 B"));
+    assert_eq!(with("burst_bytes: 256", "burst_bytes: 64").0, some("hbm_channels: 8, 32 GB/s, 64 B"));
+    assert_eq!(with(", burst_bytes: 256", "").0, some("hbm_channels: 8, 32 GB/s, 256 B"));
+    // As a bandwidth, nothing is no limit.
+    assert_eq!(with("pc_bw_gbs: 32", "pc_bw_gbs: 0").0, None);
+    assert_eq!(with("num_pcs: 8, ", "").0, None);
+    assert_eq!(with("num_pcs: 8", "num_pcs: 4").1, None);
+    assert_eq!(with("switch_penalty_ns: 0", "switch_penalty_ns: 4").1, some("hbm_switch: 4 ns"));
+    // Bytes of a burst are whole.
+    let d = errors(&flat.replacen("burst_bytes: 256", "burst_bytes: 0.5", 1));
+    assert_eq!((d.list[0].code, d.list.len()), ("E445", 1));
+    // kbc's own keys win.
+    let own = machine(&format!("{flat}hbm_channels: 2, 10 GB/s, 128 B\ndata: named\ndma: 4\n"));
+    let own = built(&own).to_string();
+    assert!(
+        own.contains("dma: 4; ") && own.contains("data: named; hbm_channels: 2, 10 GB/s, 128 B; "),
+        "{own}"
+    );
 }
 
 #[test]

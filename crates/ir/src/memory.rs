@@ -10,10 +10,10 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 use crate::placement::DevicePlacement;
-use crate::schedule::{BufferId, Schedule};
+use crate::schedule::{BufferId, Schedule, WindowId};
 use crate::topology::{DeviceId, Topology};
 use crate::types::MemKind;
-use crate::walk::{Act, Cursor, Program, Step};
+use crate::walk::{Access, Act, Cursor, Mem, Program, Step};
 
 /// Places begin at multiples of this many bytes.
 pub const ALIGN: u64 = 64;
@@ -176,6 +176,68 @@ pub fn lay_out(
         }
     }
     Ok(out)
+}
+
+/// Where the buffers and windows of every rank begin in their memories, as [`lay_out`] places them where nothing is
+/// shared inside a device: one after another, at multiples of [`ALIGN`].
+#[derive(Clone, Debug)]
+pub struct Addresses {
+    /// By rank: of each buffer, then of each window.
+    first: Vec<Vec<u64>>,
+    buffers: usize,
+}
+
+impl Addresses {
+    /// Those of the buffers and windows in one kind of memory; of others 0.
+    ///
+    /// # Errors
+    /// Those of [`Program::dims`].
+    pub fn new(program: &Program<'_>, kind: MemKind) -> Result<Addresses, Diagnostics> {
+        let s = program.schedule;
+        let show = |rank: u64| s.mesh.show(rank);
+        let of_rank = |rank: u64| {
+            let (mut list, mut end) = (vec![], 0u64);
+            let mut place = |memory: MemKind, bytes: u64| {
+                list.push(if memory == kind { end } else { 0 });
+                if memory == kind {
+                    // No address of a memory comes near; those that do not fit are E468.
+                    end = end.saturating_add(bytes.checked_next_multiple_of(ALIGN).unwrap_or(bytes));
+                }
+            };
+            for (i, b) in s.buffers.iter().enumerate() {
+                let dims = program.dims(BufferId(i as u32), rank).map_err(|f| f.diagnostic(show))?;
+                place(b.memory, dims.iter().fold(b.dtype.bytes(), |n, d| n.saturating_mul(*d)));
+            }
+            for w in &s.windows {
+                place(w.memory, w.slots.saturating_mul(w.capacity).saturating_mul(w.dtype.bytes()));
+            }
+            Ok(list)
+        };
+        let first = (0..program.ranks()).map(of_rank).collect::<Result<_, Diagnostics>>()?;
+        Ok(Addresses { first, buffers: s.buffers.len() })
+    }
+
+    /// The first byte of what an operation reads or writes on a rank.
+    pub fn of(&self, schedule: &Schedule, rank: u64, access: &Access) -> u64 {
+        let (place, element, width) = match access.mem {
+            Mem::Buffer(b) => (b as usize, access.start, schedule.buffer(BufferId(b)).dtype.bytes()),
+            Mem::Slot(w, slot) => {
+                let window = schedule.window(WindowId(w));
+                let element = slot.saturating_mul(window.capacity).saturating_add(access.start);
+                (self.buffers + w as usize, element, window.dtype.bytes())
+            }
+        };
+        let first = self.first.get(rank as usize).and_then(|l| l.get(place)).copied().unwrap_or(0);
+        first.saturating_add(element.saturating_mul(width))
+    }
+}
+
+/// The memory that an operation's data is in.
+pub fn kind_of(schedule: &Schedule, mem: Mem) -> MemKind {
+    match mem {
+        Mem::Buffer(b) => schedule.buffer(BufferId(b)).memory,
+        Mem::Slot(w, _) => schedule.window(WindowId(w)).memory,
+    }
 }
 
 /// Rings in which a rank receives, by queue array.

@@ -148,6 +148,12 @@ fn lists_that_are_refused() {
         ("package(ring(2), mesh(1, 1), 1) { cube_link: 128 GB/s, 0 }", "E445", "out of range"),
         ("package(ring(2), mesh(1, 1), 1) { pe_wire: 1, 2, 3, 4, 5 }", "E445", "one to four"),
         ("package(ring(2), mesh(1, 1), 1) { hbm_wire: 1 ns }", "E445", "plain number"),
+        ("package(ring(2), mesh(1, 1), 1) { data: hbm }", "E445", "none of pe, named"),
+        ("package(ring(2), mesh(1, 1), 1) { hbm_channels: 65, 1 GB/s, 256 B }", "E445", "number of channels"),
+        ("package(ring(2), mesh(1, 1), 1) { hbm_channels: 8 }", "E445", "takes three values"),
+        ("package(ring(2), mesh(1, 1), 1) { hbm_channels: 8, 1 GB/s, 0.5 B }", "E445", "burst"),
+        ("package(ring(2), mesh(1, 1), 1) { hbm_switch: 3 }", "E445", "wrong kind of value"),
+        ("ring(2) { data: named }", "E445", "no meaning"),
         ("package(ring(2), mesh(1, 1), 1) { ranks: pe; ranks: pe }", "E445", "twice"),
     ] {
         let (found, title) = refused(text);

@@ -3,9 +3,11 @@
 //! does not is named.
 
 use kbc_diag::FileId;
-use kbc_ir::memory::{ALIGN, Memory, Placements, lay_out};
+use kbc_ir::memory::{ALIGN, Addresses, Memory, Placements, lay_out};
 use kbc_ir::placement::{DevicePlacement, Policy, Shard};
 use kbc_ir::topology::{DeviceId, Topology};
+use kbc_ir::types::MemKind;
+use kbc_ir::walk::{Access, Mem, Program};
 use std::collections::BTreeMap;
 
 fn machine(text: &str) -> Topology {
@@ -326,4 +328,46 @@ fn sizes_beyond_any_memory() {
     assert!(memory.allocate("huge", shards[0].bytes).is_err());
     assert_eq!(memory.allocate("all but a page", u64::MAX - 4096), Ok(0));
     assert_eq!(memory.allocate("the rest", 4000), Ok(u64::MAX - 4095));
+}
+
+#[test]
+fn addresses_are_the_places_of_the_layout() {
+    let text = "kir 1
+module @m
+mesh tp 3
+schedule calls any
+buffer %a : f32[2 * tp + 1] hbm temp
+buffer %b : f32[100] tcm temp
+buffer %c : f16[33] hbm temp
+window @w : f32[3 x 5] hbm
+window @v : f16[2 x 7] hbm
+region @x over tp as (r of 3)
+  on c = %c line 33
+  role all
+    stream main
+      copy c = c
+";
+    let module = kbc_ir::text::parse(FileId(0), text).unwrap_or_else(|d| panic!("{d:#?}"));
+    let s = module.schedule().expect("a schedule");
+    let program = Program::compile(s).expect("a program");
+    let found = Addresses::new(&program, MemKind::Hbm).expect("sizes");
+    let layout =
+        lay_out(s, &machine("ring(3) { hbm_size: 1 MiB }"), &Placements::default()).expect("it fits");
+    let access = |mem, start| Access { mem, start, len: 1, num: 0, cnt: 1, den: 1, operand: 0 };
+    for rank in 0..3u64 {
+        let held: Vec<(u64, &str)> =
+            layout.list[&(MemKind::Hbm, vec![rank as u32])].live().map(|l| (l.0, l.2)).collect();
+        let at = |mem| found.of(s, rank, &access(mem, 0));
+        let ours = [
+            (at(Mem::Buffer(0)), "a"),
+            (at(Mem::Buffer(2)), "c"),
+            (at(Mem::Slot(0, 0)), "w"),
+            (at(Mem::Slot(1, 0)), "v"),
+        ];
+        assert_eq!(held, ours, "{rank}");
+        // Elements and slots: 2 and 4 bytes, slots of 5 elements.
+        assert_eq!(found.of(s, rank, &access(Mem::Buffer(2), 30)), ours[1].0 + 60);
+        assert_eq!(found.of(s, rank, &access(Mem::Slot(0, 2), 1)), ours[2].0 + 4 * 11);
+        assert_eq!(at(Mem::Buffer(1)), 0);
+    }
 }

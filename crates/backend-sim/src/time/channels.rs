@@ -67,7 +67,11 @@ impl Engine<'_, '_, '_> {
         if self.setup.ops[m.op as usize].channel.is_none() {
             return;
         }
-        let (there, here) = (self.setup.device(to), self.setup.device(from));
+        let there = match (&self.setup.moves, self.setup.ops[m.op as usize].memories) {
+            (Some(moves), Some([_, target])) => moves.port(to, target),
+            _ => self.setup.device(to),
+        };
+        let here = self.setup.device(from);
         let back = Time::from_ns(self.setup.topo.route_cost(there, here, None).latency_ns);
         let (start, end) = (self.state.now, self.state.now + back);
         let record = Record { start, end, back: 0, thread: m.thread, op: m.op, what: ACK };

@@ -75,6 +75,11 @@ impl Time {
         self.0 as f64 / (1u128 << 64) as f64
     }
 
+    /// So many times this time.
+    pub(super) fn times(self, n: u64) -> Time {
+        Time(self.0.saturating_mul(n.into()))
+    }
+
     /// The largest multiple of a time that is not above this one; `quantum` is above zero.
     pub(super) fn down_to(self, quantum: Time) -> Time {
         Time(self.0 - self.0 % quantum.0.max(1))

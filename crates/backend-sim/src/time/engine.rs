@@ -6,7 +6,7 @@
 
 use super::agenda::Item;
 use super::clock::Time;
-use super::log::{Last, Log, MORE, Record};
+use super::log::{Last, Log, MORE, Record, controlled};
 use super::setup::Setup;
 use super::state::{Carrier, Doing, Extra, Held, Message, NONE, State, Trip};
 use super::{MessageKind, Observer};
@@ -34,6 +34,8 @@ pub(super) struct Letter {
     pub(super) bytes: u64,
     pub(super) reply: u64,
     pub(super) counter: u32,
+    /// First bytes of its data where that comes from and where it goes, where controllers have to know.
+    pub(super) spots: [u64; 2],
 }
 
 impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
@@ -142,6 +144,9 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             return self.grant_units(item.thread());
         }
         let m = &mut s.messages[place as usize];
+        if let Some(controller) = controlled(m.link) {
+            return self.grant_controller(item, controller);
+        }
         let link = LinkId(m.link);
         let lag = if m.trip == NONE { Time::ZERO } else { s.trips[m.trip as usize].lag };
         let mut simulated = link;
@@ -157,12 +162,12 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             trip => {
                 let trip = &mut s.trips[trip as usize];
                 trip.lag = passage.lag;
-                trip.route.next()
+                trip.next()
             }
         };
         let (end, op) = match next {
             Some(next) => {
-                m.link = next.0;
+                m.link = next;
                 (passage.head, m.op | MORE)
             }
             None => {
@@ -248,7 +253,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         if self.observer.is_some() {
             self.tell_delivered(&m, place);
         }
-        if self.state.channels.is_some() && from != to {
+        if self.state.channels.is_some() && self.extra(place).held {
             match m.kind {
                 MessageKind::Put => self.acknowledge(&m, from, to),
                 MessageKind::Reply => self.free_channel(m.thread, m.op, cause),
@@ -257,7 +262,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
         match m.kind {
             MessageKind::Put | MessageKind::Notify => {
-                if self.setup.doubled {
+                if self.setup.unordered {
                     return self.arrive(&m, from, place);
                 }
                 if m.counter != NONE {
@@ -311,7 +316,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let extra = self.extra(place);
         let to = u64::from(m.to);
         if m.kind == MessageKind::Put {
-            for counter in self.state.ways.arrived(from, to, extra.way) {
+            for counter in self.state.ways.arrived(from, to, extra.number) {
                 self.signal(m.to, counter, m.last);
             }
         }
@@ -328,7 +333,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         to: u64,
         hint: Option<Direction>,
         sequence: u64,
-        extra: Extra,
+        mut extra: Extra,
     ) -> u32 {
         if self.detail {
             self.tell_sent(&m);
@@ -337,23 +342,20 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         if from != to {
             s.accounts[self.setup.split(from).0 as usize].sent += m.bytes;
         }
-        let near = s.threads[m.thread as usize].near;
-        if m.kind != MessageKind::Reply && near[..2] == [to as u32, m.op] {
-            m.link = near[2];
-        } else {
-            let mut route = self.setup.topo.route(self.setup.device(from), self.setup.device(to), hint);
-            m.link = route.next().map_or(NONE, |l| l.0);
-            if route.len() > 0 {
-                let trip = Trip { route, lag: Time::ZERO };
-                m.trip = s.free_trips.pop().unwrap_or(s.trips.len() as u32);
-                match s.trips.get_mut(m.trip as usize) {
-                    Some(place) => *place = trip,
-                    None => s.trips.push(trip),
-                }
-            } else if m.kind != MessageKind::Reply {
-                s.threads[m.thread as usize].near = [to as u32, m.op, m.link];
+        if let Some((first, trip)) = self.way(&m, (from, to), hint, &extra) {
+            m.link = first.unwrap_or(NONE);
+            if first.is_some() {
+                m.trip = self.keep(trip);
             }
+        } else {
+            self.leads(&mut m, from, to, hint);
         }
+        let s = &mut self.state;
+        let needs = match self.setup.ops[m.op as usize].channel {
+            Some(way) if m.kind != MessageKind::Reply && m.link != NONE && s.channels.is_some() => Some(way),
+            _ => None,
+        };
+        extra.held |= needs.is_some();
         let place = s.free.pop().unwrap_or(s.messages.len() as u32);
         match s.messages.get_mut(place as usize) {
             Some(free) => *free = m,
@@ -365,16 +367,30 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
         let item = Item::new(m.thread, sequence, place);
         let device = self.setup.place(m.thread);
-        let enters = match (&mut s.channels, self.setup.ops[m.op as usize].channel) {
-            (Some(channels), Some(way)) if m.kind != MessageKind::Reply && m.link != NONE => {
-                channels.enter(device, way, item)
-            }
+        let enters = match (&mut s.channels, needs) {
+            (Some(channels), Some(way)) => channels.enter(device, way, item),
             _ => true,
         };
         if enters {
             self.leaves(item);
         }
         place
+    }
+
+    /// Gives a message the way from device to device.
+    fn leads(&mut self, m: &mut Message, from: u64, to: u64, hint: Option<Direction>) {
+        let near = self.state.threads[m.thread as usize].near;
+        if m.kind != MessageKind::Reply && near[..2] == [to as u32, m.op] {
+            m.link = near[2];
+            return;
+        }
+        let mut route = self.setup.topo.route(self.setup.device(from), self.setup.device(to), hint);
+        m.link = route.next().map_or(NONE, |l| l.0);
+        if route.len() > 0 {
+            m.trip = self.keep(Trip { route, lag: Time::ZERO, ends: None });
+        } else if m.kind != MessageKind::Reply {
+            self.state.threads[m.thread as usize].near = [to as u32, m.op, m.link];
+        }
     }
 
     /// A message asks for its first link.
@@ -395,11 +411,11 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let hint = self.setup.ops[op as usize].hint;
         let from = self.setup.rank(thread);
         let s = &mut self.state;
-        let mut extra = Extra { sent: s.now, reply: letter.reply, ..Extra::default() };
-        if self.setup.doubled {
-            extra.way = usize::from(hint == Some(Direction::Minus));
+        let (reply, spots) = (letter.reply, letter.spots);
+        let mut extra = Extra { sent: s.now, reply, spots, ..Extra::default() };
+        if self.setup.unordered {
             match letter.kind {
-                MessageKind::Put => s.ways.put(from, letter.peer, extra.way),
+                MessageKind::Put => extra.number = s.ways.put(from, letter.peer),
                 _ => extra.after = s.ways.sent(from, letter.peer),
             }
         }
@@ -564,7 +580,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let carrier = t.carrier.take();
         match *act {
             Brief::Put { peer, bytes } => {
-                let letter = Letter { kind: MessageKind::Put, peer, bytes, reply: 0, counter: NONE };
+                let spots = self.spots(thread, false, peer);
+                let letter = Letter { kind: MessageKind::Put, peer, bytes, reply: 0, counter: NONE, spots };
                 let (message, sequence) = self.post(thread, op, letter);
                 let (sequence, peer) = (sequence as u32, peer as u32);
                 self.state.threads[thread as usize].carrier = Some(Carrier { message, sequence, peer });
@@ -572,8 +589,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             Brief::Get { peer, bytes } => {
                 t.gets += 1;
                 let (kind, reply) = (MessageKind::Request, bytes);
-                let bytes = setup.signal_bytes;
-                self.post(thread, op, Letter { kind, peer, bytes, reply, counter: NONE });
+                let (spots, bytes) = (self.spots(thread, true, peer), setup.signal_bytes);
+                self.post(thread, op, Letter { kind, peer, bytes, reply, counter: NONE, spots });
             }
             Brief::Send { .. } | Brief::Recv { .. } | Brief::Room { .. } => {
                 let since = Some(s.now);
@@ -631,7 +648,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     fn notify(&mut self, thread: u32, op: u32, peer: u64, counter: u32, carrier: Option<Carrier>) {
         let Some(c) = carrier.filter(|c| u64::from(c.peer) == peer) else {
             let bytes = self.setup.signal_bytes;
-            self.post(thread, op, Letter { kind: MessageKind::Notify, peer, bytes, reply: 0, counter });
+            let (kind, spots) = (MessageKind::Notify, [0; 2]);
+            self.post(thread, op, Letter { kind, peer, bytes, reply: 0, counter, spots });
             return;
         };
         let s = &mut self.state;
@@ -640,7 +658,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         if !there {
             m.counter = counter;
         }
-        if !self.setup.doubled {
+        if !self.setup.unordered {
             if there {
                 // A fence took longer than the message, which is there already.
                 let (place, turn) = self.setup.split(peer);

@@ -1,6 +1,8 @@
 //! The record of what came from what: as much of it as fits in a fixed size, the newest last.
 
 use super::clock::Time;
+use super::controllers::Access;
+use kbc_ir::topology::{DeviceId, MAX_NODES};
 
 /// Steps that are kept.
 pub(super) const KEPT: u64 = 1 << 21;
@@ -20,8 +22,25 @@ pub(super) const CREDIT: u32 = u32::MAX - 11;
 pub(super) const POLL: u32 = u32::MAX - 12;
 /// `what` of the way back of an acknowledgement.
 pub(super) const ACK: u32 = u32::MAX - 16;
-/// Links have numbers below this.
-pub(super) const LINKS: u32 = u32::MAX - 64;
+/// `what` of the bytes of a message that has passed the controller at its end, behind its head.
+pub(super) const TAIL: u32 = u32::MAX - 17;
+/// Links have numbers below this (a complete machine of 65,536 devices has as many); a controller that a message comes from is
+/// this plus its node, one that it goes to as many as there may be nodes further.
+pub(super) const LINKS: u32 = u32::MAX - 65_535;
+
+/// `what` of a controller.
+pub(super) fn controller(node: DeviceId, access: Access) -> u32 {
+    LINKS + node.0 + if access == Access::Write { MAX_NODES } else { 0 }
+}
+
+/// The controller that a `what` is, if it is one.
+pub(super) fn controlled(what: u32) -> Option<(DeviceId, Access)> {
+    match what.checked_sub(LINKS)? {
+        n if n < MAX_NODES => Some((DeviceId(n), Access::Read)),
+        n if n < 2 * MAX_NODES => Some((DeviceId(n - MAX_NODES), Access::Write)),
+        _ => None,
+    }
+}
 
 /// A step: it was possible from the end of the step before it on.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +55,7 @@ pub(super) struct Record {
     pub(super) thread: u32,
     /// The operation, with [`MORE`].
     pub(super) op: u32,
-    /// A link, or one of the constants of this module.
+    /// A link, a controller (then `end` is when it would be through alone), or one of the constants of this module.
     pub(super) what: u32,
 }
 

@@ -10,11 +10,13 @@
 mod agenda;
 mod channels;
 mod clock;
+mod controllers;
 mod engine;
 mod hooks;
 mod links;
 mod local;
 mod log;
+mod moves;
 mod observe;
 mod path;
 mod queues;
@@ -27,7 +29,7 @@ mod ways;
 mod work;
 
 pub use observe::{Begun, Held, MessageId, Next, Pass, Sent, Turn, Woken};
-pub use report::{Breakdown, Cause, LinkUse, RankUse, RegionSpan, Slot, Step, Timing, Walked};
+pub use report::{Breakdown, Cause, LinkUse, MemoryUse, RankUse, RegionSpan, Slot, Step, Timing, Walked};
 pub use work::Unit;
 
 use engine::Engine;
@@ -211,7 +213,10 @@ fn fault(schedule: &Schedule, f: &Fault) -> Diagnostics {
 
 /// Ranks that stand for each other on this machine, or why there are none.
 fn orbits(program: &Program<'_>, setup: &Setup<'_>) -> Result<Orbits, String> {
-    if setup.doubled {
+    if setup.moves.is_some() {
+        return Err("data comes from memories of their own".into());
+    }
+    if setup.unordered {
         return Err("devices have two links to the same neighbour".into());
     }
     if setup.topo.settings().dma.is_some() {

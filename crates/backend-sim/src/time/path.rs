@@ -5,15 +5,18 @@
 //! A run is deterministic, so it makes the same records again.
 
 use super::clock::Time;
+use super::controllers::{Access, Controllers};
 use super::engine::Engine;
 use super::log::{
-    ACK, CREDIT, DRAIN, FENCE, LINKS, Last, Log, MORE, POLL, Record, SLOT_READ, SLOT_WRITE, WORK,
+    ACK, CREDIT, DRAIN, FENCE, LINKS, Last, Log, MORE, POLL, Record, SLOT_READ, SLOT_WRITE, TAIL, WORK,
+    controlled,
 };
 use super::report::{Cause, Slot, Step};
 use super::setup::Setup;
 use super::state::State;
 use super::work::Unit;
-use kbc_ir::topology::{Forward, LinkId};
+use kbc_ir::topology::{DeviceId, Forward, LinkId};
+use kbc_ir::types::MemKind;
 use kbc_ir::walk::Fault;
 
 /// Marks of a run; with this many, every second one is dropped.
@@ -101,9 +104,17 @@ fn again<'p>(setup: &Setup<'p>, marks: &mut Vec<State<'p>>, at: u64) -> Result<L
     }
 }
 
-/// A link on the way of a message.
+/// What a message passes.
+#[derive(Clone, Copy)]
+enum Stage {
+    Link(LinkId),
+    /// A controller, and how many nanoseconds it needs alone.
+    Memory(DeviceId, f64),
+}
+
+/// A stage of the way of a message.
 struct Hop {
-    link: LinkId,
+    stage: Stage,
     /// Nanoseconds that the head waited for it and the tail caught up.
     queued: f64,
 }
@@ -114,6 +125,7 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
     let mut at = Time::ZERO;
     let mut hops: Vec<Hop> = vec![];
     let forward = setup.topo.settings().forward();
+    let burst = setup.topo.controller(MemKind::Hbm).map_or(Time::ZERO, |c| Controllers::burst(&c));
     for (i, (r, turn)) in chain.iter().enumerate() {
         let op = r.op & !MORE;
         let info = &setup.ops[op as usize];
@@ -140,11 +152,13 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
             push(Cause::Late, launched, start);
             at = start;
         }
-        if r.what < LINKS && hops.is_empty() {
+        if (r.what < LINKS || controlled(r.what).is_some()) && hops.is_empty() {
             let ready = (at + setup.endpoint).min(r.start);
             push(Cause::Endpoint, at, ready);
             at = ready;
         }
+        // When its head, or whatever it is, goes on.
+        let mut goes_on = r.end;
         match r.what {
             FENCE => push(Cause::Fence, r.start, r.end),
             ACK => push(Cause::Acknowledged, r.start, r.end),
@@ -158,10 +172,34 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
                 push(Cause::UnitQueue(unit), at, r.start);
                 push(Cause::Work(unit), r.start, r.end);
             }
+            TAIL => {
+                // Its last burst is written when it is there, unless the channels were slower all the time.
+                let last = r.end.since(burst).max(r.start);
+                let held = slowest(setup, &hops, last.since(r.start).ns());
+                let node =
+                    hops.last().and_then(|h| if let Stage::Memory(n, _) = h.stage { Some(n) } else { None });
+                let written = node.map_or(held, Cause::Memory);
+                let last = if held == written { r.end } else { last };
+                push(held, r.start, last);
+                push(written, last, r.end);
+                hops.clear();
+            }
+            what if let Some((node, access)) = controlled(what) => {
+                let queued = if forward == Forward::Drain { 0.0 } else { r.start.since(at).ns() };
+                let one = r.end.min(r.start + burst);
+                hops.push(Hop { stage: Stage::Memory(node, r.end.since(one).ns()), queued });
+                push(Cause::MemoryQueue(node), at, r.start);
+                goes_on = match (forward, access) {
+                    (Forward::StoreAndForward, _) => r.end,
+                    (_, Access::Read) => one,
+                    (_, Access::Write) => r.start,
+                };
+                push(Cause::Memory(node), r.start, goes_on);
+            }
             link => {
                 let link = setup.link(*turn, LinkId(link));
                 let queued = if forward == Forward::Drain { 0.0 } else { r.start.since(at).ns() };
-                hops.push(Hop { link, queued });
+                hops.push(Hop { stage: Stage::Link(link), queued });
                 push(Cause::Queue(link), at, r.start);
                 if forward == Forward::StoreAndForward {
                     let latency = Time::from_ns(setup.topo.rate(link).latency_ns);
@@ -176,12 +214,12 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
                 } else {
                     let head = (r.start + Time::from_ns(setup.topo.rate(link).latency_ns)).min(r.end);
                     push(Cause::Latency(link), r.start, head);
-                    push(Cause::Service(slowest(setup, &hops, r.end.since(head).ns())), head, r.end);
+                    push(slowest(setup, &hops, r.end.since(head).ns()), head, r.end);
                     hops.clear();
                 }
             }
         }
-        at = r.end;
+        at = goes_on;
     }
     if let (Some(last), true) = (out.last().copied(), end > at) {
         out.push(Step { start_ns: at.ns(), end_ns: end.ns(), cause: Cause::Endpoint, ..last });
@@ -189,21 +227,28 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
     out
 }
 
-/// The link that holds up the tail of a message, `lag` ns behind its head at the end.
+/// What holds up the tail of a message, `lag` ns behind its head at the end.
 ///
 /// With m bytes, waits q and bandwidths b, the lag is the largest `m / b_j - (q_(j+1) + .. + q_h)`; so m is the least of
-/// `(lag + q_(j+1) + .. + q_h) * b_j`, and the link where it is least is the one.
-fn slowest(setup: &Setup<'_>, hops: &[Hop], lag: f64) -> LinkId {
+/// `(lag + q_(j+1) + .. + q_h) * b_j`, and the link where it is least is the one; unless there is a controller whose s in
+/// place of `m / b_j` gives the lag.
+fn slowest(setup: &Setup<'_>, hops: &[Hop], lag: f64) -> Cause {
     let mut after = 0.0;
     let mut best = (f64::INFINITY, LinkId(0));
     for hop in hops.iter().rev() {
-        let bytes = (lag + after) * setup.topo.rate(hop.link).bandwidth;
-        if bytes <= best.0 {
-            best = (bytes, hop.link);
+        match hop.stage {
+            Stage::Memory(node, alone) if alone - after >= lag * (1.0 - 1e-9) => return Cause::Memory(node),
+            Stage::Memory(..) => {}
+            Stage::Link(link) => {
+                let bytes = (lag + after) * setup.topo.rate(link).bandwidth;
+                if bytes <= best.0 {
+                    best = (bytes, link);
+                }
+            }
         }
         after += hop.queued;
     }
-    best.1
+    Cause::Service(best.1)
 }
 
 #[cfg(test)]
@@ -240,8 +285,16 @@ region @c over tp as (r of 6)
 
     #[test]
     fn a_small_log_gives_the_same_path() {
+        same_path("mesh(6) { link: 3 GB/s, 70 ns; fence: 11 ns; vector: 7 GB/s }", &[1, 2, 3, 10, 64, 1000]);
+        same_path(
+            "package(ring(1), mesh(1, 2), 3) { data: named; hbm_channels: 3, 2 GB/s, 64 B; hbm_switch: 5 ns; hbm_link: 4 GB/s; \
+             hbm_wire: 900; cube_link: 3 GB/s, 2; port_node: 8 ns; vector: 7 GB/s; fence: 11 ns; dma: 2 }",
+            &[500, 2000],
+        );
+    }
+
+    fn same_path(machine: &str, kept: &[u64]) {
         let module = text::parse(FileId(0), SOURCE).unwrap();
-        let machine = "mesh(6) { link: 3 GB/s, 70 ns; fence: 11 ns; vector: 7 GB/s }";
         let topo = Topology::parse(machine, FileId(0)).unwrap();
         let program = Program::compile(module.schedule().unwrap()).unwrap();
         let steps_with = |kept| {
@@ -258,7 +311,7 @@ region @c over tp as (r of 6)
         };
         let (all, records) = steps_with(1 << 20);
         assert!(all.len() > 100 && records > 2000, "{} {records}", all.len());
-        for kept in [1, 2, 3, 10, 64, 1000] {
+        for &kept in kept {
             assert_eq!(steps_with(kept).0, all, "{kept}");
         }
     }

@@ -92,7 +92,7 @@ impl<'p> Engine<'_, 'p, '_> {
                 *sent = sent.saturating_add(1);
                 self.conserved(place, setup.tally(Tally::Sent, peer, queue));
                 let counter = setup.tally(Tally::Arrived, setup.rank(thread), queue);
-                let letter = Letter { kind: MessageKind::Put, peer, bytes, reply: 0, counter };
+                let letter = Letter { kind: MessageKind::Put, peer, bytes, reply: 0, counter, spots: [0; 2] };
                 self.post(thread, held.op, letter);
                 true
             }
@@ -182,7 +182,8 @@ impl<'p> Engine<'_, 'p, '_> {
             Some(costs) => self.credit(thread, held.op, peer, counter, costs.credit_bytes),
             None => {
                 let (kind, bytes) = (MessageKind::Notify, setup.signal_bytes);
-                self.post(thread, held.op, Letter { kind, peer, bytes, reply: 0, counter });
+                let letter = Letter { kind, peer, bytes, reply: 0, counter, spots: [0; 2] };
+                self.post(thread, held.op, letter);
             }
         }
     }

@@ -8,7 +8,7 @@ use super::state::State;
 use super::work::Unit;
 use kbc_diag::Span;
 use kbc_ir::schedule::RegionId;
-use kbc_ir::topology::LinkId;
+use kbc_ir::topology::{DeviceId, LinkId};
 
 /// Times of a run, all in ns from the common start of all ranks.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,6 +24,8 @@ pub struct Timing {
     pub path: Vec<Step>,
     /// Links that something passed, by number.
     pub links: Vec<LinkUse>,
+    /// Memories whose controller something passed, by node.
+    pub memories: Vec<MemoryUse>,
     /// Ranks in order.
     pub ranks: Vec<RankUse>,
     /// Messages delivered: the events of throughput figures.
@@ -72,6 +74,23 @@ pub struct LinkUse {
     pub queue_ns: f64,
 }
 
+/// What passed the controller of a memory.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct MemoryUse {
+    /// The memory's node.
+    pub node: DeviceId,
+    /// Messages that were read there.
+    pub reads: u64,
+    /// Messages that were written there.
+    pub writes: u64,
+    /// Bytes of both.
+    pub bytes: u64,
+    /// How long its busiest channel was busy: bytes over bandwidth, and changes between reading and writing.
+    pub busy_ns: f64,
+    /// How much longer messages took than alone, all together.
+    pub queue_ns: f64,
+}
+
 /// A rank's account.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RankUse {
@@ -100,6 +119,10 @@ pub enum Cause {
     Latency(LinkId),
     /// The bytes of a message come in, as fast as this link lets them.
     Service(LinkId),
+    /// A message waits until the controller of this memory has served earlier ones, as far as it takes longer than alone.
+    MemoryQueue(DeviceId),
+    /// The bytes of a message come in, as fast as the channels of this memory let them.
+    Memory(DeviceId),
     /// An operation waits for a unit of its device that other streams use.
     UnitQueue(Unit),
     /// A local operation; the unit that takes longest.
@@ -165,6 +188,10 @@ pub struct Breakdown {
     pub latency_ns: f64,
     /// Bytes.
     pub service_ns: f64,
+    /// Waiting for controllers of memories.
+    pub memory_queue_ns: f64,
+    /// Bytes, as fast as channels of memories let them.
+    pub memory_ns: f64,
     /// Waiting for units of the own device.
     pub unit_queue_ns: f64,
     /// Local operations.
@@ -195,6 +222,8 @@ impl Timing {
                 Cause::Queue(_) => &mut out.queue_ns,
                 Cause::Latency(_) => &mut out.latency_ns,
                 Cause::Service(_) => &mut out.service_ns,
+                Cause::MemoryQueue(_) => &mut out.memory_queue_ns,
+                Cause::Memory(_) => &mut out.memory_ns,
                 Cause::UnitQueue(_) => &mut out.unit_queue_ns,
                 Cause::Work(_) => &mut out.work_ns,
                 Cause::Fence => &mut out.fence_ns,
@@ -260,6 +289,7 @@ pub(super) fn timing(
             .collect(),
         path: path::steps(setup, chain, end),
         links: links(setup, state),
+        memories: memories(state, end),
         ranks: (0..setup.program.ranks())
             .map(|rank| {
                 let place = setup.split(rank).0 as usize;
@@ -276,6 +306,17 @@ pub(super) fn timing(
         walked,
         unlimited,
     }
+}
+
+/// What passed every controller.
+fn memories(state: &State<'_>, end: Time) -> Vec<MemoryUse> {
+    let loads = state.controllers.iter().flat_map(|c| c.loads());
+    let each = loads.map(|(node, l)| {
+        debug_assert!(l.busy <= end, "no channel worked longer than there was time");
+        let (busy_ns, queue_ns) = (l.busy.ns(), l.waited.ns());
+        MemoryUse { node, reads: l.reads, writes: l.writes, bytes: l.bytes, busy_ns, queue_ns }
+    });
+    each.collect()
 }
 
 /// What passed every link: that of an orbit, what passed the one that was simulated.

@@ -4,6 +4,7 @@ use super::TimeOptions;
 use super::channels::Way;
 use super::clock::Time;
 use super::log::{KEPT, Last};
+use super::moves::{self, Moves};
 use super::queues::{Costs, Tally};
 use super::state::State;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -11,6 +12,7 @@ use kbc_ir::checker::Orbits;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{Peer, Region, RegionId, SOp, SStmt, Schedule};
 use kbc_ir::topology::{DeviceId, Direction, Forward, LinkId, Topology};
+use kbc_ir::types::MemKind;
 use kbc_ir::walk::{Outline, Program};
 
 /// An operation of a schedule, by the number that the walk gives it.
@@ -25,6 +27,8 @@ pub(super) struct OpInfo {
     pub(super) channel: Option<Way>,
     /// Its message drains into the receiver of a queue, who pays for that.
     pub(super) drains: bool,
+    /// Of a put or get the memories that its data comes from and goes to.
+    pub(super) memories: Option<[MemKind; 2]>,
 }
 
 /// A simulation before it starts.
@@ -49,8 +53,10 @@ pub(super) struct Setup<'p> {
     pub(super) signal_bytes: u64,
     /// The queues of the machine, if it says what they are.
     pub(super) queues: Option<Costs>,
-    /// There are devices with two links to the same neighbour: two ways to go.
-    pub(super) doubled: bool,
+    /// Messages between the same two ranks may overtake each other ([`super::ways`]).
+    pub(super) unordered: bool,
+    /// Where data is not at its device.
+    pub(super) moves: Option<Moves>,
     /// Messages need [`super::state::Extra`].
     pub(super) extra: bool,
     /// Where one rank of each orbit is simulated.
@@ -68,7 +74,6 @@ impl<'p> Setup<'p> {
         topo: &'p Topology,
         options: &TimeOptions,
     ) -> Result<Setup<'p>, Diagnostics> {
-        let s = program.schedule;
         let ranks = program.ranks();
         if ranks != topo.device_count() as u64 {
             return Err(Diagnostic::error(
@@ -78,7 +83,7 @@ impl<'p> Setup<'p> {
             .help("rank i runs on device i of the machine's linear order, so there must be as many")
             .into());
         }
-        let mut ops = operations(s);
+        let mut ops = operations(program);
         let rules = topo.settings();
         if rules.queues().is_some() && rules.forward() == Forward::Drain {
             ops.iter_mut().filter(|o| o.name == SEND).for_each(|o| o.drains = true);
@@ -109,11 +114,14 @@ impl<'p> Setup<'p> {
             .into());
         }
         let settings = topo.settings();
-        let doubled = topo.has_ways();
+        let moves = Moves::new(program, topo)?;
+        let unordered = topo.has_ways() || moves.is_some();
         let gets = ops.iter().any(|o| o.name == GET);
+        let outline = Outline::new(program, i64::from(options.calls));
+        let whole = moves.as_ref().is_some_and(|m| m.addresses.is_some());
         Ok(Setup {
             program,
-            outline: Outline::new(program, i64::from(options.calls)),
+            outline: if whole { outline.with_moves() } else { outline },
             topo,
             calls: options.calls,
             path: options.path,
@@ -127,8 +135,9 @@ impl<'p> Setup<'p> {
             // A part of a byte takes as long as a byte.
             signal_bytes: settings.signal_bytes().ceil() as u64,
             queues: settings.queues().map(|q| Costs::new(&q)),
-            doubled,
-            extra: doubled || gets,
+            unordered,
+            moves,
+            extra: unordered || gets || settings.dma.is_some(),
             orbits: None,
         })
     }
@@ -237,23 +246,24 @@ impl<'p> Setup<'p> {
 }
 
 /// The operations of a schedule in the order in which the walk numbers them.
-fn operations(s: &Schedule) -> Vec<OpInfo> {
+fn operations(program: &Program<'_>) -> Vec<OpInfo> {
+    let s = program.schedule;
     let mut out = vec![];
     for (i, region) in s.regions.iter().enumerate() {
         for stream in region.roles.iter().flat_map(|r| &r.streams) {
-            collect(&stream.body, region, RegionId(i as u32), &mut out);
+            collect(s, &stream.body, region, RegionId(i as u32), &mut out);
         }
     }
     out
 }
 
-fn collect(list: &[SStmt], region: &Region, id: RegionId, out: &mut Vec<OpInfo>) {
+fn collect(s: &Schedule, list: &[SStmt], region: &Region, id: RegionId, out: &mut Vec<OpInfo>) {
     for st in list {
         match st {
-            SStmt::For { body, .. } => collect(body, region, id, out),
+            SStmt::For { body, .. } => collect(s, body, region, id, out),
             SStmt::If { then, other, .. } => {
-                collect(then, region, id, out);
-                collect(other, region, id, out);
+                collect(s, then, region, id, out);
+                collect(s, other, region, id, out);
             }
             SStmt::Op(op, span) => {
                 let peer = match op {
@@ -270,7 +280,8 @@ fn collect(list: &[SStmt], region: &Region, id: RegionId, out: &mut Vec<OpInfo>)
                     SOp::Get { .. } => Some(Way::Read),
                     _ => None,
                 };
-                out.push(OpInfo { name: op.word(), region: id, span: *span, hint, channel, drains: false });
+                let (name, memories) = (op.word(), moves::memories(s, region, op));
+                out.push(OpInfo { name, region: id, span: *span, hint, channel, drains: false, memories });
             }
         }
     }

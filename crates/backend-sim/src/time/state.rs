@@ -5,8 +5,10 @@ pub(super) use super::agenda::NONE;
 use super::agenda::{Agenda, Item};
 use super::channels::Channels;
 use super::clock::Time;
+use super::controllers::Controllers;
 use super::links::Links;
 use super::log::Last;
+use super::moves::Ends;
 use super::setup::Setup;
 use super::ties::Ties;
 use super::ways::Ways;
@@ -87,6 +89,8 @@ pub(super) struct Trip<'p> {
     pub(super) route: Route<'p>,
     /// How far its tail is behind its head.
     pub(super) lag: Time,
+    /// Of data that comes from or goes to memories with nodes of their own.
+    pub(super) ends: Option<Box<Ends<'p>>>,
 }
 
 /// What few messages need.
@@ -95,10 +99,14 @@ pub(super) struct Extra {
     pub(super) sent: Time,
     /// Of a request: bytes of the reply.
     pub(super) reply: u64,
-    /// Which of two ways it goes, see [`Ways`].
-    pub(super) way: usize,
-    /// What of the other way its notify comes after.
-    pub(super) after: [u64; 2],
+    /// Which of the puts to its peer it is, see [`Ways`].
+    pub(super) number: u64,
+    /// How many of those its notify comes after.
+    pub(super) after: u64,
+    /// First byte of its data where that comes from and where it goes, see [`Ends`].
+    pub(super) spots: [u64; 2],
+    /// It has a channel of its device.
+    pub(super) held: bool,
 }
 
 /// An operation on a queue that waits, or takes time.
@@ -159,6 +167,8 @@ pub(super) struct State<'p> {
     pub(super) links: Links,
     /// Where devices have a limited number.
     pub(super) channels: Option<Channels>,
+    /// Where memories have them.
+    pub(super) controllers: Option<Controllers>,
     pub(super) rates: Rates,
     /// Of each rank; empty where no unit takes time.
     pub(super) units: Vec<Units>,
@@ -249,6 +259,7 @@ impl<'p> State<'p> {
             free_trips: vec![],
             links: Links::new(setup.topo),
             channels: setup.topo.settings().dma.map(|most| Channels::new(most, ranks)),
+            controllers: Controllers::new(setup.topo),
             rates,
             units: if works {
                 vec![Units::new(setup.topo.settings().shares_compute()); ranks]
@@ -257,7 +268,7 @@ impl<'p> State<'p> {
             },
             asked: if works { vec![(0, [Time::ZERO; 3]); count] } else { vec![] },
             worked: if works { vec![Time::ZERO; ranks] } else { vec![] },
-            ways: Ways::new(setup.doubled),
+            ways: Ways::new(setup.unordered),
             accounts: vec![Account::default(); ranks],
             spans: vec![],
             calls: vec![],

@@ -1,52 +1,57 @@
-//! Two ways to the same peer, around a wrap of size two with two links each way.
+//! Machines on which messages between the same two ranks may overtake each other: around a wrap of size two with two links
+//! each way, and where data comes from memories that are nodes of their own.
 //!
-//! On one way messages stay in order by themselves. A notify that goes one way must not arrive before the puts that its
-//! rank sent the other way before it: this module holds it back until they have. Other machines have one way.
+//! A notify must not take effect before the puts that its rank sent to that peer before it have arrived: this module holds
+//! it back until they have. On other machines messages stay in order by themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Puts of a rank to a peer, by way, and notifies that wait for them.
+/// Puts of a rank to a peer, and notifies that wait for them.
 #[derive(Clone, Debug, Default)]
 struct Pair {
-    sent: [u64; 2],
-    arrived: [u64; 2],
-    /// Counter, and how many puts of each way must have arrived.
-    held: Vec<(u32, [u64; 2])>,
+    /// How many there were.
+    sent: u64,
+    /// Numbers of those that have not arrived.
+    under_way: BTreeSet<u64>,
+    /// Counter, and how many puts must have arrived, the first ones.
+    held: Vec<(u32, u64)>,
 }
 
 impl Pair {
-    fn covers(&self, after: [u64; 2]) -> bool {
-        self.arrived[0] >= after[0] && self.arrived[1] >= after[1]
+    fn covers(&self, after: u64) -> bool {
+        self.under_way.first().is_none_or(|first| *first >= after)
     }
 }
 
-/// The pairs of all ranks, on a machine that has two ways.
+/// The pairs of all ranks, on a machine that needs them.
 #[derive(Clone, Debug)]
 pub(super) struct Ways {
     pairs: Option<BTreeMap<(u64, u64), Pair>>,
 }
 
 impl Ways {
-    pub(super) fn new(doubled: bool) -> Ways {
-        Ways { pairs: doubled.then(BTreeMap::new) }
+    pub(super) fn new(unordered: bool) -> Ways {
+        Ways { pairs: unordered.then(BTreeMap::new) }
     }
 
-    /// A put leaves.
-    pub(super) fn put(&mut self, from: u64, peer: u64, way: usize) {
-        if let Some(pairs) = &mut self.pairs {
-            pairs.entry((from, peer)).or_default().sent[way] += 1;
-        }
+    /// A put leaves; its number.
+    pub(super) fn put(&mut self, from: u64, peer: u64) -> u64 {
+        let Some(pairs) = &mut self.pairs else { return 0 };
+        let pair = pairs.entry((from, peer)).or_default();
+        pair.under_way.insert(pair.sent);
+        pair.sent += 1;
+        pair.sent - 1
     }
 
-    /// What a notify to the peer has to come after.
-    pub(super) fn sent(&self, from: u64, peer: u64) -> [u64; 2] {
-        self.pairs.as_ref().and_then(|p| p.get(&(from, peer))).map_or([0; 2], |p| p.sent)
+    /// How many puts a notify to the peer has to come after.
+    pub(super) fn sent(&self, from: u64, peer: u64) -> u64 {
+        self.pairs.as_ref().and_then(|p| p.get(&(from, peer))).map_or(0, |p| p.sent)
     }
 
     /// A put has arrived. The counters of notifies that waited for it, in order.
-    pub(super) fn arrived(&mut self, from: u64, peer: u64, way: usize) -> Vec<u32> {
+    pub(super) fn arrived(&mut self, from: u64, peer: u64, number: u64) -> Vec<u32> {
         let Some(pair) = self.pairs.as_mut().and_then(|p| p.get_mut(&(from, peer))) else { return vec![] };
-        pair.arrived[way] += 1;
+        pair.under_way.remove(&number);
         let (mut free, mut held) = (vec![], vec![]);
         for (counter, after) in std::mem::take(&mut pair.held) {
             if pair.covers(after) {
@@ -60,12 +65,31 @@ impl Ways {
     }
 
     /// Whether a notify may take effect; otherwise it is kept.
-    pub(super) fn pass(&mut self, from: u64, peer: u64, counter: u32, after: [u64; 2]) -> bool {
+    pub(super) fn pass(&mut self, from: u64, peer: u64, counter: u32, after: u64) -> bool {
         let Some(pair) = self.pairs.as_mut().and_then(|p| p.get_mut(&(from, peer))) else { return true };
         if pair.covers(after) {
             return true;
         }
         pair.held.push((counter, after));
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notify_waits_for_the_puts_before_it_in_whatever_order_they_come() {
+        let mut w = Ways::new(true);
+        let first = w.put(0, 1);
+        let second = w.put(0, 1);
+        let after = w.sent(0, 1);
+        let third = w.put(0, 1);
+        assert!(!w.pass(0, 1, 7, after));
+        // As many have arrived, but not those.
+        assert!(w.arrived(0, 1, third).is_empty() && w.arrived(0, 1, second).is_empty());
+        assert_eq!(w.arrived(0, 1, first), [7]);
+        assert!(w.pass(0, 1, 8, after) && w.pass(1, 0, 8, 0));
     }
 }

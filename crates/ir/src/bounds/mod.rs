@@ -126,6 +126,8 @@ struct Row {
 /// that do not fit.
 pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
     problem.check(topo)?;
+    let nearer = topo.for_bounds();
+    let topo = nearer.as_ref().unwrap_or(topo);
     if problem.is_nothing() {
         return Ok(Bound {
             ns: 0.0,
@@ -225,6 +227,8 @@ const MAX_EVALUATED: u64 = 1 << 20;
 /// others the bytes that must leave the first part. None where there are too many links, or flows through other devices
 /// would take too long.
 pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> Option<(Vec<f64>, f64)> {
+    let nearer = topo.for_bounds();
+    let topo = nearer.as_ref().unwrap_or(topo);
     let demand = Demand::new(problem);
     let set = |part: &Vec<DeviceId>| -> FixedBitSet { part.iter().map(|d| d.0 as usize).collect() };
     let ranks = |part: &Vec<DeviceId>| -> FixedBitSet {

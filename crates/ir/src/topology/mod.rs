@@ -6,6 +6,7 @@
 //! `graph` and `package` are. It leaves time to the event engine, bounds to [`crate::bounds`], machine files to their readers and mesh axes to
 //! [`crate::types::Mesh`].
 
+mod data;
 mod graph;
 mod line;
 mod links;
@@ -30,6 +31,7 @@ use crate::types::MemKind;
 use line::Kind;
 use wiring::Wiring;
 
+pub use data::{Controller, Data, MOST_CHANNELS};
 pub use graph::MAX_NODES;
 pub use links::{LinkSet, MAX_OWN_LINKS, Node, OwnLink};
 pub use package::{PACKAGE_SETTING_NAMES, PackageSettings, Ranks};

@@ -13,9 +13,10 @@
 
 use kbc_diag::{Diagnostic, Spanned};
 
+use super::data::{Controller, Data};
 use super::graph::{Edge, Graph, NONE, Parallel, Relay};
 use super::quantity::{Dimension, Quantity};
-use super::settings::{SettingValue, amounts};
+use super::settings::{SettingValue, amounts, word};
 use super::shape::Shape;
 use super::{Direction, LinkRate};
 
@@ -48,7 +49,7 @@ enum Unit {
 }
 
 /// Plain settings: a node's overhead, a wire's length, a bandwidth; and what they are if they are not given.
-const PLAIN: [(&str, Unit, f64); 18] = [
+const PLAIN: [(&str, Unit, f64); 19] = [
     ("ns_per_mm", Unit::PerMillimetre, 0.01),
     ("pe_node", Unit::Nanoseconds, 0.0),
     ("pe_link", Unit::BytesPerSecond, f64::INFINITY),
@@ -56,6 +57,7 @@ const PLAIN: [(&str, Unit, f64); 18] = [
     ("hbm_node", Unit::Nanoseconds, 0.0),
     ("hbm_wire", Unit::Millimetres, 0.0),
     ("hbm_link", Unit::BytesPerSecond, f64::INFINITY),
+    ("hbm_switch", Unit::Nanoseconds, 0.0),
     ("sram_node", Unit::Nanoseconds, 0.0),
     ("sram_wire", Unit::Millimetres, 0.0),
     ("sram_link", Unit::BytesPerSecond, f64::INFINITY),
@@ -70,16 +72,18 @@ const PLAIN: [(&str, Unit, f64); 18] = [
 ];
 
 /// Names of the settings of this machine alone, in the order they are printed.
-pub const PACKAGE_SETTING_NAMES: [&str; 21] = {
-    let mut names = [""; 21];
-    (names[0], names[1], names[2]) = ("ranks", "pe_wire", "cube_link");
+pub const PACKAGE_SETTING_NAMES: [&str; SPECIAL.len() + PLAIN.len()] = {
+    let mut names = [""; SPECIAL.len() + PLAIN.len()];
     let mut i = 0;
-    while i < PLAIN.len() {
-        names[i + 3] = PLAIN[i].0;
+    while i < names.len() {
+        names[i] = if i < SPECIAL.len() { SPECIAL[i] } else { PLAIN[i - SPECIAL.len()].0 };
         i += 1;
     }
     names
 };
+
+/// Settings with values of their own kind.
+const SPECIAL: [&str; 5] = ["ranks", "pe_wire", "cube_link", "data", "hbm_channels"];
 
 /// Most lengths of wires of PEs: one a corner of the cube.
 const CORNERS: usize = 4;
@@ -97,6 +101,10 @@ pub struct PackageSettings {
     pe_wire: Option<([f64; CORNERS], usize)>,
     /// Bandwidth of a connection between ports, and connections.
     cube_link: Option<(f64, u32)>,
+    /// Where the data of puts and gets is.
+    data: Option<Data>,
+    /// Channels of the controller of a slice of HBM.
+    channels: Option<Controller>,
     plain: [Option<f64>; PLAIN.len()],
 }
 
@@ -117,6 +125,8 @@ impl PackageSettings {
             first: if self.ranks.is_some() { self.first } else { base.first },
             pe_wire: self.pe_wire.or(base.pe_wire),
             cube_link: self.cube_link.or(base.cube_link),
+            data: self.data.or(base.data),
+            channels: self.channels.or(base.channels),
             plain: std::array::from_fn(|i| self.plain[i].or(base.plain[i])),
         }
     }
@@ -139,6 +149,16 @@ impl PackageSettings {
     /// Bytes a second of a connection between ports, and how many there are; one without a limit if not given.
     pub fn connections(&self) -> (f64, u32) {
         self.cube_link.unwrap_or((f64::INFINITY, 1))
+    }
+
+    /// Where the data of puts and gets is; at its device if not given.
+    pub fn data(&self) -> Data {
+        self.data.unwrap_or(Data::Pe)
+    }
+
+    /// The channels of a slice of HBM; None if not given, and then its link alone limits it.
+    pub fn channels(&self) -> Option<Controller> {
+        self.channels
     }
 
     /// The wire between a PE and its router, in mm.
@@ -186,6 +206,12 @@ impl PackageSettings {
                 self.first = first;
                 self.ranks.replace(*ranks).is_some()
             }
+            "data" => {
+                let help = "`data: named` keeps what puts and gets move in the memory that a buffer or window names, \
+                            `data: pe` at its device";
+                self.data.replace(word(name, values, &Data::ALL, help)?).is_some()
+            }
+            "hbm_channels" => self.channels.replace(Controller::read(name, values)?).is_some(),
             "pe_wire" => {
                 let list: Option<Vec<f64>> = values.iter().map(plain).collect();
                 let Some(list) = list.filter(|l| (1..=CORNERS).contains(&l.len())) else {
@@ -261,6 +287,10 @@ impl PackageSettings {
             let rate = Quantity { amount: rate, dimension: Dimension::BytesPerSecond };
             out.push(format!("cube_link: {rate}, {count}"));
         }
+        if let Some((name, _)) = Data::ALL.iter().find(|d| Some(d.1) == self.data) {
+            out.push(format!("data: {name}"));
+        }
+        out.extend(self.channels.map(|c| format!("hbm_channels: {c}")));
         for ((name, unit, _), value) in PLAIN.iter().zip(self.plain) {
             let Some(value) = value else { continue };
             let text = |dimension| Quantity { amount: value, dimension }.to_string();

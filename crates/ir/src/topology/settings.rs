@@ -446,7 +446,7 @@ pub fn link_rate(at: Span, values: &[Spanned<SettingValue>]) -> Result<LinkRate,
 }
 
 /// One of several words.
-fn word<T: Copy>(
+pub(super) fn word<T: Copy>(
     name: &Spanned<String>,
     values: &[Spanned<SettingValue>],
     words: &[(&str, T)],

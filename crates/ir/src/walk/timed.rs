@@ -156,6 +156,23 @@ pub struct Walks {
     at: Vec<At>,
     /// Of each stream, [`Outline::width`] of them: slots of the environment, ends of loops, what is fixed in a body.
     registers: Vec<i64>,
+    /// Of the last put or get that was resolved whole, what it reads and what it writes.
+    moved: Option<[Access; 2]>,
+}
+
+impl Outline<'_> {
+    /// The same code with every put and get resolved whole, so that [`Walks::moved`] has what they move.
+    #[must_use]
+    pub fn with_moves(mut self) -> Self {
+        for ins in &mut self.code {
+            if let Ins::Op(op) = ins
+                && matches!(op.kind, Kind::Put(..) | Kind::Get(..))
+            {
+                op.kind = Kind::Whole;
+            }
+        }
+        self
+    }
 }
 
 impl Walks {
@@ -171,7 +188,12 @@ impl Walks {
             at.push(At { next: OUTSIDE, region: 0, rank: rank as u32, stream });
             registers.extend_from_slice(&mesh.1);
         }
-        Walks { at, registers }
+        Walks { at, registers, moved: None }
+    }
+
+    /// What the put or get that came last reads and writes, with an outline [`Outline::with_moves`].
+    pub fn moved(&self) -> Option<[Access; 2]> {
+        self.moved
     }
 
     /// Puts a stream at the start of a call.
@@ -213,7 +235,11 @@ impl Walks {
                 Ins::Op(op) => {
                     out.1 = op.number;
                     if !quick(outline, at, registers, op, &mut out.0) {
-                        out.0 = whole(outline, at, registers, op)?;
+                        let act = cursor(outline, at, registers).resolve(op.whole, op.span)?;
+                        if let Act::Put { src, dst, .. } | Act::Get { src, dst, .. } = &act {
+                            self.moved = Some([*src, *dst]);
+                        }
+                        out.0 = Brief::of(program, &act);
                     }
                     return Ok(());
                 }
@@ -266,18 +292,6 @@ fn value(outline: &Outline<'_>, at: &At, registers: &[i64], e: &C) -> Result<i64
             Err(_) => Ok(cursor(outline, at, registers).value(e, Span::NONE)?),
         },
     }
-}
-
-/// An operation as a cursor resolves it.
-#[inline(never)]
-fn whole<'p>(
-    outline: &Outline<'p>,
-    at: &At,
-    registers: &[i64],
-    op: &Op<'p>,
-) -> Result<Brief<'p>, Box<Fault>> {
-    let act = cursor(outline, at, registers).resolve(op.whole, op.span)?;
-    Ok(Brief::of(outline.program, &act))
 }
 
 /// Goes to the stream's body in the region that comes next, if it has one there.

@@ -38,10 +38,14 @@ pub(super) fn read(
     let shape = file.shape(&mut out.warnings, found);
     file.memory(&leaves, shape.as_ref(), out, found);
     file.settings(&leaves, out, found);
-    // Arithmetic and vector work of a PE share one slot.
+    // Arithmetic and vector work of a PE share one slot, and its DMA has a channel each way (HARDWARE.md 1.3).
     out.settings.compute.get_or_insert(Compute::Shared);
+    out.settings.dma.get_or_insert(1);
     out.shape = shape.map(|s| Spanned::new(s, file.at("system.sips.count")));
 }
+
+/// Bytes of a burst where the file does not say (HARDWARE.md 1.1).
+const BURST: f64 = 256.0;
 
 /// The file with its keys at fixed places.
 struct File<'r, 't> {
@@ -262,6 +266,15 @@ impl File<'_, '_> {
             }
         }
         let channels = one(Part::Hbm, Says::Channels, found).zip(one(Part::Channel, Says::Bandwidth, found));
+        let burst = one(Part::Hbm, Says::Burst, found);
+        if let Some((n, each)) = channels.filter(|c| c.1.value > 0.0) {
+            let bytes = Quantity { amount: burst.map_or(BURST, |b| b.value), dimension: Dimension::Bytes };
+            let values = [SettingValue::Number(n.value), rate(each.value), SettingValue::Quantity(bytes)];
+            self.set(out, found, "hbm_channels", &values, burst.unwrap_or(each).span);
+        }
+        if let Some(l) = one(Part::Hbm, Says::Penalty, found).filter(|l| l.value > 0.0) {
+            self.set(out, found, "hbm_switch", &[ns(l.value)], l.span);
+        }
         for (part, name) in [
             (Part::Pe, "pe_link"),
             (Part::Dma, "pe_link"),
@@ -270,16 +283,8 @@ impl File<'_, '_> {
             (Part::Io, "io_link"),
             (Part::Sip, "sip_link"),
         ] {
-            let mut limit =
-                one(part, Says::Bandwidth, found).filter(|l| l.value > 0.0).map(|l| (l.value, l.span));
-            if let (Part::Hbm, Some((n, each))) = (part, channels) {
-                // All channels of a slice together.
-                let all = n.value * each.value;
-                let slower = all > 0.0 && limit.is_none_or(|l| all < l.0);
-                limit = if slower { Some((all, each.span)) } else { limit };
-            }
-            if let Some((v, span)) = limit {
-                self.set(out, found, name, &[rate(v)], span);
+            if let Some(l) = one(part, Says::Bandwidth, found).filter(|l| l.value > 0.0) {
+                self.set(out, found, name, &[rate(l.value)], l.span);
             }
         }
         if let Some(l) = one(Part::Port, Says::Bandwidth, found).filter(|l| l.value > 0.0) {
@@ -303,7 +308,6 @@ impl File<'_, '_> {
             let why = match (l.part, l.says) {
                 (Part::Inside, Says::Overhead) if l.value > 0.0 => "no message passes this part of a PE",
                 (Part::Inside, Says::Bandwidth) if l.value > 0.0 => "no message passes this part of a PE",
-                (_, Says::Penalty) if l.value > 0.0 => "controllers change between channels at no cost here",
                 (Part::Router, Says::Bandwidth) if l.value > 0.0 => {
                     "links of a router have the bandwidth of their other ends"
                 }
