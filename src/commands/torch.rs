@@ -46,6 +46,10 @@ fn folder(path: &str) -> Outcome<Vec<Vec<File>>> {
     for entry in std::fs::read_dir(path).map_err(cannot)? {
         found.extend(file(&entry.map_err(cannot)?.path()));
     }
+    // other files may be there, too: those whose names say a rank are meant, if there are any
+    if found.iter().any(|f: &File| f.rank.is_some()) {
+        found.retain(|f| f.rank.is_some());
+    }
     let mut by: BTreeMap<String, BTreeMap<Option<u64>, File>> = BTreeMap::new();
     for f in found {
         let json = f.path.extension().is_some_and(|e| e == "json");

@@ -16,7 +16,6 @@ pub mod model;
 pub mod ops;
 mod resolve;
 mod rules;
-mod rules_of_dims;
 pub mod summary;
 pub mod symbols;
 

@@ -1,6 +1,6 @@
 //! Arithmetic on lists of sizes: broadcasting, views, slices, products.
 //!
-//! Owns nothing but numbers; which operation uses what is `rules`'.
+//! Owns nothing but numbers; which operation uses what is the rules'.
 
 /// A dimension of `rank`, counted from the end if negative.
 ///
