@@ -170,7 +170,8 @@ pub fn world(mut ranks: Vec<(Program, Option<(String, Table)>)>, lone: bool) -> 
     let size = size.unwrap_or(given.len() as u64).max(given.last().map_or(0, |r| r + 1));
     let missing: Vec<u64> =
         (0..size.min(MOST_RANKS)).filter(|r| given.binary_search(r).is_err()).take(9).collect();
-    if !missing.is_empty() && !(lone && with == ranks.len()) {
+    let by_itself = lone && with == ranks.len();
+    if !missing.is_empty() && !by_itself {
         let list = if missing.len() > 8 { format!("{}, ..", words(&missing[..8])) } else { words(&missing) };
         let what = format!("there is no program of rank {list}, and there are {size} ranks");
         found.push(Diagnostic::error("E535", what).help("give the programs of all ranks, or their folder"));

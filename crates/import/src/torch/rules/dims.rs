@@ -108,7 +108,7 @@ pub fn chunked(n: i64, each: i64) -> Result<Vec<i64>, String> {
 /// It is not of that form, or takes away more than there is.
 pub fn pad(s: &[i64], by: &[i64]) -> Result<Vec<i64>, String> {
     let mut out = s.to_vec();
-    if by.len() % 2 != 0 || by.len() / 2 > s.len() {
+    if !by.len().is_multiple_of(2) || by.len() / 2 > s.len() {
         return Err(format!("{by:?} is no padding of {} dimensions", s.len()));
     }
     for (d, two) in out.iter_mut().rev().zip(by.chunks(2)) {
