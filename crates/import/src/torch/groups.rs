@@ -167,7 +167,7 @@ pub fn world(mut ranks: Vec<(Program, Option<(String, Table)>)>, lone: bool) -> 
             found.push(table_error(format!("{} has no groups.json beside it, and other ranks have", p.file)));
         }
     }
-    let size = size.unwrap_or(given.len() as u64).max(given.last().map_or(0, |r| r + 1));
+    let size = size.unwrap_or(given.len() as u64).max(given.last().map_or(0, |r| r.saturating_add(1)));
     let missing: Vec<u64> =
         (0..size.min(MOST_RANKS)).filter(|r| given.binary_search(r).is_err()).take(9).collect();
     let by_itself = lone && with == ranks.len();
