@@ -263,8 +263,12 @@ pub struct Compile {
 /// `kbc check`
 #[derive(Args, Debug)]
 pub struct Check {
-    /// A `.kb`, `.kir`, `.tile` or `.xml` file, `-` for standard input; without one the library is checked.
+    /// A `.kb`, `.kir`, `.tile` or `.xml` file, `-` for standard input; PyTorch programs as `.json` or `.pt2`, or a folder of
+    /// them; without one the library is checked.
     pub file: Option<String>,
+    /// PyTorch programs of the other ranks.
+    #[arg(value_name = "MORE")]
+    pub more: Vec<String>,
     /// What of it.
     #[command(flatten)]
     pub of: Selection,

@@ -3,7 +3,7 @@
 //!
 //! A `kb` block with a program is compiled, one without is checked on the page's number of ranks; a `kir` block with a
 //! schedule is checked, one with a graph, or whose first line names passes, goes through `kbc opt`; an `sh` block is
-//! a command line; a `tile` block is checked; a block with the option `--check` goes through `kbc fmt`. A page without blocks
+//! a command line; a `tile` or `json` block is checked; a block with the option `--check` goes through `kbc fmt`. A page without blocks
 //! says why.
 
 mod common;

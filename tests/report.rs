@@ -46,6 +46,7 @@ fn the_page_and_the_reports_agree() {
         ("compile other.kb", 1),
         ("compile gather.xml", 0),
         ("check hangs.xml -D bytes=48M", 1),
+        ("check specs/torch/mlp_tp2", 0),
     ] {
         let ran = scratch.line(&format!("kbc {command} --report json"));
         assert_eq!(ran.code, code, "{command}\n{}", ran.stderr);

@@ -1,9 +1,9 @@
 //! `kbc check`: proof without execution. A `.kir` file: its schedule as it stands. A file with a program: its schedule.
 //! A file of algorithms, or the library: each of them on many shapes ([`super::algorithms`]). A `.tile` file:
-//! [`super::tile`].
+//! [`super::tile`]. PyTorch programs: [`super::torch`].
 
 use super::compile::{begin, finish};
-use super::{algorithms, refuse, tile};
+use super::{algorithms, refuse, tile, torch};
 use crate::analyse;
 use crate::build::build;
 use crate::cli::{Check, Source, Watch};
@@ -18,6 +18,14 @@ use kbc_rounds::AlgId;
 /// # Errors
 /// What is wrong with it.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
+    let torch = args.file.as_deref().is_some_and(torch::is_one);
+    if args.sync && torch {
+        refuse(&[("--sync", true)], "PyTorch programs")?;
+    }
+    if torch {
+        return torch::check(session, args);
+    }
+    refuse(&[("a second file", !args.more.is_empty())], args.file.as_deref().unwrap_or("the library"))?;
     if args.sync {
         return super::sync::run(session, args);
     }

@@ -23,6 +23,7 @@ pub mod select;
 pub mod signals;
 pub mod sync;
 pub mod tile;
+pub mod torch;
 
 use crate::cli::{Command, Selection, Source};
 use crate::crash::{self, Stage};

@@ -55,6 +55,9 @@ pub fn human(r: &Report) -> String {
     if let Some(i) = &r.imported {
         imported(i, &mut line);
     }
+    for t in &r.torch {
+        super::torch::human(&r.file, t, &mut line);
+    }
     for i in &r.inputs {
         line(format!("  input {}: {}  from {}", i.name, i.r#type, i.from));
     }

@@ -3,8 +3,10 @@
 pub mod human;
 pub mod path;
 pub mod timed;
+mod torch;
 
 pub use human::human;
+pub use torch::{TorchCollective, TorchCount, TorchGroup, TorchReport};
 
 use serde::Serialize;
 
@@ -92,6 +94,9 @@ pub struct Report {
     /// A schedule that another program wrote, and what was found out about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportReport>,
+    /// PyTorch programs, one entry a world of ranks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub torch: Vec<TorchReport>,
 }
 
 /// An imported schedule.

@@ -233,6 +233,27 @@ codes! {
     E471 "more ranks than a target has",
     E472 "a window that is too large for a target",
     E481 "a file of published figures that cannot be read",
+    // PyTorch programs
+    E520 "a file that is no exported program",
+    E521 "an exported program of another schema",
+    E522 "an operation that kbc does not know",
+    E523 "an argument that an operation does not take",
+    E524 "a value that is not there",
+    E525 "a record that contradicts its operation",
+    E526 "operands that do not fit",
+    E527 "a result of a collective that nothing has waited for",
+    E528 "a reduction that does not exist",
+    E529 "a group that is not known",
+    E530 "tables of groups that cannot be",
+    E531 "a collective that differs from rank to rank",
+    E532 "splits that do not fit together",
+    E533 "a collective that a member of the group never issues",
+    E534 "ranks that wait for each other",
+    E535 "ranks that are missing or there twice",
+    E536 "sizes that cannot be",
+    E537 "an archive that cannot be used",
+    E538 "weights that kbc does not read",
+    E539 "a group of another size than a collective says",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",
@@ -263,7 +284,7 @@ pub struct Example {
     pub fails: bool,
     /// The number of ranks to check it on.
     pub ranks: u32,
-    /// Its language: `kb`, `kir` or `tile`; or `sh`, a command line.
+    /// Its language: `kb`, `kir`, `tile` or `json`; or `sh`, a command line.
     pub language: &'static str,
     /// Options of the command line it needs (`-D tp=8 --topology ring(7)`), or nothing.
     pub args: &'static str,
@@ -277,7 +298,7 @@ impl Code {
         Some(self.page.split_once("\n```text,why=")?.1.lines().next().unwrap_or(""))
     }
 
-    /// The files of the page: blocks fenced as `kb,fails` and `kb,fixed` (or `kir,..`, `tile,..`, `sh,..`), with `p=6` where the
+    /// The files of the page: blocks fenced as `kb,fails` and `kb,fixed` (or `kir,..`, `tile,..`, `json,..`, `sh,..`), with `p=6` where the
     /// number of ranks is not 4 and with options of the command line (`kb,fails,-D tp=8`) where it needs some. Others are
     /// prose.
     pub fn examples(&self) -> Vec<Example> {

@@ -1,0 +1,214 @@
+//! `models/model.json` of an exported program, schema 8: what it says, in names.
+//!
+//! Owns the format. Fields that it does not know are ignored; of what it needs a missing one is an error with its byte.
+//! Local paths in stack traces are not kept.
+
+use super::dtype::DType;
+use super::json::{self, Fault, Json, Kind};
+use super::model::{Arg, Int, Meta, Role, Written, WrittenNode};
+use super::symbols::{Expr, Size};
+use std::collections::BTreeMap;
+
+/// The major version that kbc reads; minor versions add fields.
+pub const SCHEMA: i64 = 8;
+
+/// The largest size of a dimension: products of two fit into 64 bits with room to spare.
+pub const LARGEST: i64 = 1 << 40;
+
+/// Why a text cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unread {
+    /// It is no exported program.
+    Fault(Fault),
+    /// Its schema has another major version.
+    Schema(i64),
+}
+
+impl From<Fault> for Unread {
+    fn from(f: Fault) -> Self {
+        Unread::Fault(f)
+    }
+}
+
+/// Reads one.
+///
+/// # Errors
+/// It is none, or of another schema.
+pub fn read(text: &str) -> Result<Written, Unread> {
+    let root = json::parse(text)?;
+    let version = root
+        .get("schema_version")
+        .ok_or_else(|| Fault::new(root.at, "no exported program: it has no `schema_version`"))?;
+    let major = version.want("major")?.int()?;
+    if major != SCHEMA {
+        return Err(Unread::Schema(major));
+    }
+    let module = root.want("graph_module")?;
+    let graph = module.want("graph")?;
+    let mut out = Written::default();
+    if let Some(v) = root.get("torch_version") {
+        out.torch = v.text()?.split('+').next().unwrap_or("").to_owned();
+    }
+    for (name, range) in root.get("range_constraints").map_or(Ok(&[][..]), Json::map)? {
+        let bound = |key: &str| match range.get(key) {
+            Some(Json { kind: Kind::Number(_), .. }) => range.want(key)?.int().map(Some),
+            _ => Ok(None),
+        };
+        out.ranges.insert(name.to_string(), (bound("min_val")?, bound("max_val")?));
+    }
+    for (name, record) in graph.want("tensor_values")?.map()? {
+        if out.tensors.insert(name.to_string(), meta(record)?).is_some() {
+            return Err(Fault::new(record.at, format!("a second record of `{name}`")).into());
+        }
+    }
+    for (name, record) in graph.get("sym_int_values").map_or(Ok(&[][..]), Json::map)? {
+        out.ints.insert(name.to_string(), size(record)?);
+    }
+    let roles = roles(module)?;
+    for input in graph.want("inputs")?.list()? {
+        let arg = argument(input)?;
+        let role = match &arg {
+            Arg::Tensor(name) => roles.get(name).cloned().unwrap_or(Role::User),
+            _ => Role::User,
+        };
+        out.inputs.push((arg, role));
+    }
+    out.nodes = graph.want("nodes")?.list()?.iter().map(node).collect::<Result<_, _>>()?;
+    out.outputs = graph.want("outputs")?.list()?.iter().map(argument).collect::<Result<_, _>>()?;
+    Ok(out)
+}
+
+/// Element type and sizes of a record.
+///
+/// # Errors
+/// It is no record of a tensor.
+pub fn meta(record: &Json) -> Result<Meta, Fault> {
+    let code = record.want("dtype")?;
+    let dtype = DType::of_code(code.int()?)
+        .ok_or_else(|| Fault::new(code.at, "a number of no element type that kbc knows"))?;
+    let sizes = record.want("sizes")?.list()?.iter().map(size).collect::<Result<Vec<_>, _>>()?;
+    if let Some(s) = sizes.iter().find(|s| !(0..=LARGEST).contains(&s.value)) {
+        return Err(Fault::new(record.at, format!("a dimension of size {}", s.value)));
+    }
+    Ok(Meta { dtype, sizes })
+}
+
+/// `{as_int: 8}`, or `{as_expr: {expr_str: .., hint: {as_int: 8}}}`.
+fn size(j: &Json) -> Result<Size, Fault> {
+    if let Some(n) = j.get("as_int") {
+        return Ok(Size::of(n.int()?));
+    }
+    let e = j.want("as_expr")?;
+    let text = e.want("expr_str")?;
+    let hint = match e.get("hint") {
+        Some(h) if h.kind != Kind::Null => h,
+        _ => return Err(Fault::new(e.at, "a size that depends on data: no `hint` says how large it was")),
+    };
+    let value = hint.get("as_int").unwrap_or(hint).int()?;
+    let expr = Expr::parse(text.text()?).map_err(|why| Fault::new(text.at, why))?;
+    Ok(match expr {
+        Expr::Number(n) => Size::of(n),
+        e => Size { value, expr: Some(e) },
+    })
+}
+
+/// What inputs are, by their names.
+fn roles(module: &Json) -> Result<BTreeMap<String, Role>, Fault> {
+    let mut out = BTreeMap::new();
+    let Some(signature) = module.get("signature") else { return Ok(out) };
+    for spec in signature.want("input_specs")?.list()? {
+        for (kind, target) in [
+            ("parameter", "parameter_name"),
+            ("buffer", "buffer_name"),
+            ("tensor_constant", "tensor_constant_name"),
+        ] {
+            if let Some(s) = spec.get(kind) {
+                let name = s.want("arg")?.want("name")?.text()?;
+                out.insert(name.to_owned(), Role::Weight(s.want(target)?.text()?.to_owned()));
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn node(j: &Json) -> Result<WrittenNode, Fault> {
+    let target = j.want("target")?.text()?;
+    let mut args = vec![];
+    for input in j.want("inputs")?.list()? {
+        args.push((input.want("name")?.text()?.to_owned(), argument(input.want("arg")?)?));
+    }
+    let trace = j.get("metadata").and_then(|m| m.get("stack_trace"));
+    Ok(WrittenNode {
+        target: target.strip_prefix("torch.ops.").unwrap_or(target).to_owned(),
+        args,
+        outputs: j.want("outputs")?.list()?.iter().map(argument).collect::<Result<_, _>>()?,
+        source: trace.and_then(|t| t.text().ok()).and_then(source),
+        at: j.at,
+    })
+}
+
+/// The innermost place of a stack trace: the file's name without its folders, line and function.
+fn source(trace: &str) -> Option<String> {
+    let line = trace.lines().rev().find(|l| l.trim_start().starts_with("File \""))?;
+    let (path, rest) = line.trim_start().strip_prefix("File \"")?.split_once('"')?;
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    let mut words = rest.trim_start_matches(", line ").splitn(2, ", in ");
+    let (number, function) = (words.next()?, words.next().unwrap_or(""));
+    Some(format!(
+        "{name}:{}{}",
+        number.trim(),
+        if function.is_empty() { String::new() } else { format!(" in {function}") }
+    ))
+}
+
+fn name(j: &Json) -> Result<String, Fault> {
+    Ok(j.want("name")?.text()?.to_owned())
+}
+
+fn each<T>(j: &Json, f: impl Fn(&Json) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
+    j.list()?.iter().map(f).collect()
+}
+
+fn whole(j: &Json) -> Result<Int<String>, Fault> {
+    match (j.get("as_name"), j.get("as_int")) {
+        (Some(n), _) => Ok(Int::Of(n.text()?.to_owned())),
+        (_, Some(n)) => n.int().map(Int::Is),
+        _ => j.int().map(Int::Is),
+    }
+}
+
+/// A union of one key.
+fn argument(j: &Json) -> Result<Arg<String>, Fault> {
+    let [(key, v)] = j.map()? else { return Err(Fault::new(j.at, "an argument with one key is wanted")) };
+    Ok(match &**key {
+        "as_none" => Arg::None,
+        "as_tensor" => Arg::Tensor(name(v)?),
+        "as_tensors" => Arg::Tensors(each(v, name)?),
+        "as_optional_tensors" => Arg::Optionals(each(v, |o| o.get("as_tensor").map(name).transpose())?),
+        "as_optional_tensor" => match v.get("as_tensor") {
+            Some(t) => Arg::Tensor(name(t)?),
+            None => Arg::None,
+        },
+        "as_int" => Arg::Int(Int::Is(v.int()?)),
+        "as_sym_int" => Arg::Int(whole(v)?),
+        "as_ints" | "as_sym_ints" => Arg::Ints(each(v, whole)?),
+        "as_float" => Arg::Float(v.float()?),
+        "as_bool" => Arg::Bool(v.bool()?),
+        "as_sym_bool" => match v.get("as_bool") {
+            Some(b) => Arg::Bool(b.bool()?),
+            None => Arg::BoolOf(v.want("as_name")?.text()?.to_owned()),
+        },
+        "as_string" => Arg::Text(v.text()?.to_owned()),
+        "as_scalar_type" => Arg::DType(
+            DType::of_code(v.int()?)
+                .ok_or_else(|| Fault::new(v.at, "a number of no element type that kbc knows"))?,
+        ),
+        "as_device" | "as_layout" | "as_memory_format" | "as_bools" => Arg::Place,
+        other => {
+            return Err(Fault::new(
+                j.at,
+                format!("an argument of the kind `{other}`, which kbc does not have"),
+            ));
+        }
+    })
+}

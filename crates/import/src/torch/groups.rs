@@ -1,0 +1,245 @@
+//! Who is in which group: the side-car files, and what is assumed where there is none.
+//!
+//! A group's name means something on the rank that has it alone: the tables of two ranks may give one name to different
+//! groups, and different names to one.
+
+use super::json::{self, Fault, Json, Kind};
+use super::model::{Arg, Program};
+use super::rules::Rule;
+use kbc_diag::{Diagnostic, Diagnostics};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most ranks of a world.
+pub const MOST_RANKS: u64 = 1 << 16;
+
+/// What a side-car file says.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Table {
+    /// All ranks.
+    pub world: Option<u64>,
+    /// The rank whose names these are.
+    pub rank: Option<u64>,
+    /// Members by name, in the order of the group.
+    pub groups: BTreeMap<String, Vec<u64>>,
+}
+
+/// Reads a side-car: an object with `groups`, or the list that PyTorch's profiler writes as `pg_config`.
+///
+/// # Errors
+/// It is neither.
+pub fn read(text: &str) -> Result<Table, Fault> {
+    let root = json::parse(text)?;
+    let mut out = Table::default();
+    for (key, to) in [("world_size", &mut out.world), ("rank", &mut out.rank)] {
+        if let Some(v) = root.get(key) {
+            *to = Some(u64::try_from(v.int()?).map_err(|_| Fault::new(v.at, "a number of ranks is wanted"))?);
+        }
+    }
+    let list = match (&root.kind, root.get("pg_config")) {
+        (Kind::List(l), _) => Some(&l[..]),
+        (_, Some(l)) => Some(l.list()?),
+        _ => None,
+    };
+    let mut add = |at: &Json, name: &str, members: Vec<u64>| {
+        let mut seen = BTreeSet::new();
+        if members.is_empty() || !members.iter().all(|m| seen.insert(*m) && *m < MOST_RANKS) {
+            return Err(Fault::new(at.at, format!("members of group '{name}' are not different ranks")));
+        }
+        out.groups.insert(name.to_owned(), members);
+        Ok(())
+    };
+    if let Some(list) = list {
+        for g in list {
+            let mut members = ranks(g.want("ranks")?)?;
+            let size = g.get("pg_size").map(Json::int).transpose()?;
+            if members.is_empty() {
+                // an empty list stands for every rank
+                let n = size.and_then(|n| u64::try_from(n).ok()).filter(|n| *n <= MOST_RANKS);
+                members =
+                    (0..n.ok_or_else(|| Fault::new(g.at, "a group without members and size"))?).collect();
+            }
+            add(g, g.want("pg_name")?.text()?, members)?;
+        }
+    } else {
+        for (name, g) in root.want("groups")?.map()? {
+            let members = ranks(g.want("ranks")?)?;
+            if let Some(n) = g.get("size")
+                && n.int()? != members.len() as i64
+            {
+                return Err(Fault::new(n.at, format!("group '{name}' has {} members", members.len())));
+            }
+            add(g, name, members)?;
+        }
+    }
+    Ok(out)
+}
+
+fn ranks(j: &Json) -> Result<Vec<u64>, Fault> {
+    let one = |r: &Json| u64::try_from(r.int()?).map_err(|_| Fault::new(r.at, "a rank is wanted"));
+    j.list()?.iter().map(one).collect()
+}
+
+/// The programs of a world and who is in their groups.
+#[derive(Debug)]
+pub struct World {
+    /// Ranks there are.
+    pub size: u64,
+    /// By rank.
+    pub programs: Vec<Program>,
+    /// Of each program: members by name.
+    pub groups: Vec<BTreeMap<String, Vec<u64>>>,
+    /// Whether a table said so; otherwise it is assumed.
+    pub said: bool,
+}
+
+impl World {
+    /// Whether every rank has its program.
+    pub fn is_whole(&self) -> bool {
+        self.programs.len() as u64 == self.size
+    }
+}
+
+/// `0, 1 and 3`
+pub fn words(ranks: &[u64]) -> String {
+    let texts: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+    match &texts[..] {
+        [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+        other => other.concat(),
+    }
+}
+
+/// What a collective says of the size of its group: `group_size`, or the number of its splits.
+pub fn said_size(p: &Program, node: usize) -> Option<u64> {
+    let n = &p.nodes[node];
+    let size = match (n.op.rule, n.arg("group_size"), n.arg("input_split_sizes")) {
+        (_, Arg::Int(i), _) => p.int(i)?,
+        (Rule::AllToAll, _, Arg::Ints(l)) => l.len() as i64,
+        _ => return None,
+    };
+    u64::try_from(size).ok()
+}
+
+/// The group that a collective names.
+pub fn group_of(p: &Program, node: usize) -> &str {
+    match p.nodes[node].arg("group_name") {
+        Arg::Text(name) => name,
+        _ => "",
+    }
+}
+
+/// Programs with their tables, one each or none at all. `lone`: one file was asked for, and others may be missing.
+///
+/// # Errors
+/// E529: a group that cannot be guessed; E530: tables that contradict each other; E535: ranks that are missing.
+pub fn world(mut ranks: Vec<(Program, Option<(String, Table)>)>, lone: bool) -> Result<World, Diagnostics> {
+    ranks.sort_by_key(|r| r.0.rank);
+    let mut found = Diagnostics::new();
+    let given: Vec<u64> = ranks.iter().map(|r| r.0.rank).collect();
+    for pair in ranks.windows(2) {
+        if pair[0].0.rank == pair[1].0.rank {
+            let what = format!("two programs of rank {}", pair[0].0.rank);
+            found.push(
+                Diagnostic::error("E535", what).note(format!("{} and {}", pair[0].0.file, pair[1].0.file)),
+            );
+        }
+    }
+    let mut size = None;
+    for (p, table) in &ranks {
+        let Some((file, t)) = table else { continue };
+        if let Some(r) = t.rank.filter(|r| *r != p.rank) {
+            found.push(table_error(format!("{file} is of rank {r}, and {} of rank {}", p.file, p.rank)));
+        }
+        let all = t.groups.values().flatten().max().map_or(1, |m| m + 1);
+        let n = t.world.unwrap_or(all);
+        if n < all {
+            found.push(table_error(format!("{file} has rank {} in a group and {n} ranks in all", all - 1)));
+        }
+        match size {
+            Some(s) if s != n && t.world.is_some() => {
+                found.push(table_error(format!("{file} says that there are {n} ranks, another one {s}")));
+            }
+            _ => size = Some(size.unwrap_or(0).max(n)),
+        }
+    }
+    let with = ranks.iter().filter(|r| r.1.is_some()).count();
+    if with > 0 && with < ranks.len() {
+        for (p, _) in ranks.iter().filter(|r| r.1.is_none()) {
+            found.push(table_error(format!("{} has no groups.json beside it, and other ranks have", p.file)));
+        }
+    }
+    let size = size.unwrap_or(given.len() as u64).max(given.last().map_or(0, |r| r.saturating_add(1)));
+    let missing: Vec<u64> =
+        (0..size.min(MOST_RANKS)).filter(|r| given.binary_search(r).is_err()).take(9).collect();
+    let by_itself = lone && with == ranks.len();
+    if !missing.is_empty() && !by_itself {
+        let list = if missing.len() > 8 { format!("{}, ..", words(&missing[..8])) } else { words(&missing) };
+        let what = format!("there is no program of rank {list}, and there are {size} ranks");
+        found.push(Diagnostic::error("E535", what).help("give the programs of all ranks, or their folder"));
+    }
+    if found.has_errors() {
+        return Err(found);
+    }
+    let (programs, tables): (Vec<Program>, Vec<_>) = ranks.into_iter().unzip();
+    let groups = match with {
+        0 => assumed(&programs, size)?,
+        _ => tables.into_iter().map(|t| t.map(|t| t.1.groups).unwrap_or_default()).collect(),
+    };
+    Ok(World { size, programs, groups, said: with > 0 })
+}
+
+fn table_error(what: String) -> Diagnostic {
+    Diagnostic::error("E530", what)
+}
+
+/// Without tables: "0" is the world; so is the only other name if collectives say that it is as large.
+fn assumed(programs: &[Program], size: u64) -> Result<Vec<BTreeMap<String, Vec<u64>>>, Diagnostics> {
+    let all: Vec<u64> = (0..size).collect();
+    let mut others: BTreeMap<&str, (usize, usize, BTreeSet<u64>)> = BTreeMap::new();
+    for (i, p) in programs.iter().enumerate() {
+        for n in (0..p.nodes.len()).filter(|n| p.nodes[*n].op.rule.is_collective()) {
+            let name = group_of(p, n);
+            if name != "0" {
+                others.entry(name).or_insert((i, n, BTreeSet::new())).2.extend(said_size(p, n));
+            }
+        }
+    }
+    let mut groups = BTreeMap::from([("0".to_owned(), all.clone())]);
+    let only = others.len() == 1;
+    for (name, (p, node, sizes)) in others {
+        if only && sizes == BTreeSet::from([size]) {
+            groups.insert(name.to_owned(), all.clone());
+            continue;
+        }
+        let p = &programs[p];
+        let why = match (only, sizes.iter().next()) {
+            (false, _) => "several groups have names, and nothing says who is in which".into(),
+            (_, None) => "no collective says how many ranks it has".into(),
+            (_, Some(n)) => format!("a collective says that it has {n} ranks, and there are {size}"),
+        };
+        return Err(Diagnostic::error("E529", format!("who is in group '{name}' is not known: {why}"))
+            .primary(p.span(node), "used here")
+            .note(p.place(node))
+            .help("write rank0.groups.json beside the program, and so for every rank (docs/torch.md)")
+            .into());
+    }
+    Ok(vec![groups; programs.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_a_table() {
+        let object = r#"{"world_size": 4, "rank": 1, "groups": {"0": {"ranks": [0,1,2,3], "size": 4}, "2": {"ranks": [1,3]}}}"#;
+        let t = read(object).expect("a table");
+        assert_eq!((t.world, t.rank, &t.groups["2"]), (Some(4), Some(1), &vec![1, 3]));
+        let list = r#"[{"pg_name": "0", "pg_size": 2, "ranks": []}, {"pg_name": "5", "ranks": [1]}]"#;
+        let t = read(list).expect("a table");
+        assert_eq!((&t.groups["0"], &t.groups["5"]), (&vec![0, 1], &vec![1]));
+        assert!(read(r#"{"groups": {"0": {"ranks": [0,0]}}}"#).is_err());
+        assert!(read(r#"{"groups": {"0": {"ranks": [0], "size": 2}}}"#).is_err());
+        assert!(read("{}").is_err());
+        assert_eq!(words(&[0, 1, 3]), "0, 1 and 3");
+    }
+}

@@ -1,0 +1,371 @@
+//! The programs of all ranks together: which collectives meet, and that each of them is the same on every member.
+//!
+//! A group's collectives meet in the order in which each member issues them. Where they differ, the message says what the
+//! first difference is and where the programs part. A rank is taken to go on only when all have come to the collective
+//! that it issues: programs that need more are right on no backend for sure.
+
+use super::groups::{World, group_of, words};
+use super::model::{Arg, Program};
+use super::rules::Rule;
+use kbc_diag::{Diagnostic, Diagnostics};
+use std::collections::BTreeMap;
+
+/// A collective that all members of a group have come to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Met {
+    /// The group's members.
+    pub members: Vec<u64>,
+    /// Its name on the first of them.
+    pub group: String,
+    /// Place of the program and the node there.
+    pub at: (usize, usize),
+}
+
+/// A collective as a rank issues it.
+#[derive(Clone, Debug)]
+struct Issue {
+    /// Number of the communicator.
+    group: usize,
+    node: usize,
+}
+
+/// What has to be the same on every member, as words with what they say.
+fn signature(p: &Program, node: usize) -> Vec<(&'static str, String)> {
+    let n = &p.nodes[node];
+    let text = |name: &str| match n.arg(name) {
+        Arg::Text(s) => s.clone(),
+        Arg::Int(i) => p.int(i).map_or_else(String::new, |n| n.to_string()),
+        _ => String::new(),
+    };
+    let first: Vec<_> = n.args[0].values().into_iter().filter_map(|v| p.meta(*v)).collect();
+    let shapes = first.iter().map(|m| {
+        let mut s = m.shape();
+        if n.op.rule == Rule::AllToAll && !s.is_empty() {
+            s.remove(0);
+        }
+        format!("{}{s:?}", m.dtype.name())
+    });
+    let what = if n.op.rule == Rule::AllToAll { "rows of" } else { "operand" };
+    let mut out = vec![("operation", n.op.name.to_owned()), (what, shapes.collect::<Vec<_>>().join(", "))];
+    for (word, name) in [
+        ("reduction", "reduce_op"),
+        ("source", "src"),
+        ("gather_dim", "gather_dim"),
+        ("shard_dim", "shard_dim"),
+    ] {
+        out.push((word, text(name)));
+    }
+    out
+}
+
+/// Communicators of a world: members, and the name on each program.
+struct Groups {
+    list: Vec<(Vec<u64>, BTreeMap<usize, String>)>,
+}
+
+impl Groups {
+    /// A name that all members have for the same ranks is one communicator; what is left over meets in the order of names.
+    fn of(world: &World) -> Groups {
+        let mut by: BTreeMap<&[u64], BTreeMap<usize, Vec<&str>>> = BTreeMap::new();
+        for (i, groups) in world.groups.iter().enumerate() {
+            for (name, members) in groups {
+                by.entry(members).or_default().entry(i).or_default().push(name);
+            }
+        }
+        let mut list = vec![];
+        for (members, mut names) in by {
+            let ranks: Vec<usize> =
+                (0..world.programs.len()).filter(|i| members.contains(&world.programs[*i].rank)).collect();
+            let shared: Vec<&str> = ranks.first().and_then(|r| names.get(r)).cloned().unwrap_or_default();
+            for name in shared {
+                if ranks.iter().all(|r| names.get(r).is_some_and(|l| l.contains(&name))) {
+                    list.push((members.to_vec(), ranks.iter().map(|r| (*r, name.to_owned())).collect()));
+                    names.values_mut().for_each(|l| l.retain(|n| *n != name));
+                }
+            }
+            for l in names.values_mut() {
+                l.sort_by_key(|n| (n.len(), *n));
+            }
+            let most = ranks.iter().filter_map(|r| names.get(r)).map(Vec::len).max().unwrap_or(0);
+            for k in 0..most {
+                let one = ranks
+                    .iter()
+                    .filter_map(|r| names.get(r).and_then(|l| l.get(k)).map(|n| (*r, (*n).to_owned())))
+                    .collect();
+                list.push((members.to_vec(), one));
+            }
+        }
+        Groups { list }
+    }
+
+    fn find(&self, program: usize, name: &str) -> Option<usize> {
+        self.list.iter().position(|(_, names)| names.get(&program).is_some_and(|n| n == name))
+    }
+}
+
+/// Collectives in the order in which they meet.
+///
+/// # Errors
+/// E530 to E534.
+pub fn check(world: &World) -> Result<Vec<Met>, Diagnostics> {
+    let groups = Groups::of(world);
+    let mut issues: Vec<Vec<Issue>> = vec![];
+    let mut found = Diagnostics::new();
+    for (i, p) in world.programs.iter().enumerate() {
+        let mut list = vec![];
+        for node in (0..p.nodes.len()).filter(|n| p.nodes[*n].op.rule.is_collective()) {
+            if let Some(group) = groups.find(i, group_of(p, node)) {
+                list.push(Issue { group, node });
+            }
+        }
+        issues.push(list);
+    }
+    for (g, (members, names)) in groups.list.iter().enumerate() {
+        let sequences: Vec<(usize, Vec<usize>)> = (0..world.programs.len())
+            .filter(|i| members.contains(&world.programs[*i].rank))
+            .map(|i| (i, issues[i].iter().filter(|x| x.group == g).map(|x| x.node).collect()))
+            .collect();
+        if sequences.iter().all(|s| s.1.is_empty()) {
+            continue;
+        }
+        if names.len() < sequences.len() {
+            found.push(one_sided(world, members, names, &sequences));
+        } else if let Some(d) = differ(world, members, names, &sequences) {
+            found.push(d);
+        }
+    }
+    if found.has_errors() {
+        return Err(found);
+    }
+    meet(world, &groups, &issues).map_err(Diagnostics::from)
+}
+
+fn called(names: &BTreeMap<usize, String>, program: usize) -> &str {
+    names.get(&program).map_or("", String::as_str)
+}
+
+/// A member whose table does not have the group.
+fn one_sided(
+    world: &World,
+    members: &[u64],
+    names: &BTreeMap<usize, String>,
+    sequences: &[(usize, Vec<usize>)],
+) -> Diagnostic {
+    let with = names.keys().next().copied().unwrap_or(0);
+    let without = sequences.iter().find(|s| !names.contains_key(&s.0)).map_or(0, |s| s.0);
+    let (a, b) = (&world.programs[with], &world.programs[without]);
+    Diagnostic::error(
+        "E530",
+        format!(
+            "group '{}' of rank {} is ranks {}, and rank {} has no such group",
+            called(names, with),
+            a.rank,
+            words(members),
+            b.rank
+        ),
+    )
+    .note(format!("the tables beside {} and {} have to agree, order included", a.file, b.file))
+}
+
+/// The first difference between members of a group.
+fn differ(
+    world: &World,
+    members: &[u64],
+    names: &BTreeMap<usize, String>,
+    sequences: &[(usize, Vec<usize>)],
+) -> Option<Diagnostic> {
+    let all: Vec<Vec<_>> = sequences
+        .iter()
+        .map(|(i, nodes)| nodes.iter().map(|n| signature(&world.programs[*i], *n)).collect())
+        .collect();
+    // the rank with most collectives is the measure: a missing one is the likelier mistake than one too many
+    let most = (0..all.len()).max_by_key(|k| (all[*k].len(), usize::MAX - k))?;
+    for step in 0..all[most].len() {
+        for k in 0..all.len() {
+            let (p, q) = (&world.programs[sequences[most].0], &world.programs[sequences[k].0]);
+            let node = sequences[most].1[step];
+            let issued = format!(
+                "rank {} issues {} `{}` as number {} of group '{}' (ranks {})",
+                p.rank,
+                p.nodes[node].op.name,
+                p.nodes[node].outputs.first().map_or("", |v| &p.values[*v].name),
+                step + 1,
+                called(names, sequences[most].0),
+                words(members)
+            );
+            let want = &all[most][step];
+            let got = all[k].get(step);
+            let next = got.is_some() && all[most].get(step + 1) == got && all[k].len() < all[most].len();
+            if got.is_none() || (got != Some(want) && next) {
+                let d = Diagnostic::error("E533", format!("{issued}, and rank {} never does", q.rank))
+                    .primary(p.span(node), format!("rank {} waits here for ever", p.rank))
+                    .note(p.place(node))
+                    .note(format!(
+                        "of this group rank {} issues {} and rank {} {}",
+                        p.rank,
+                        all[most].len(),
+                        q.rank,
+                        all[k].len()
+                    ));
+                return Some(parting(d, p, q));
+            }
+            if let Some(other) = got.filter(|g| *g != want) {
+                let there = sequences[k].1[step];
+                let (what, mine, theirs) = want
+                    .iter()
+                    .zip(other)
+                    .find(|(a, b)| a != b)
+                    .map_or(("", "", ""), |(a, b)| (a.0, a.1.as_str(), b.1.as_str()));
+                let d = Diagnostic::error(
+                    "E531",
+                    format!("{issued}, and rank {} with another {what}: {mine} and {theirs}", q.rank),
+                )
+                .primary(p.span(node), format!("rank {}", p.rank))
+                .secondary(q.span(there), format!("rank {}", q.rank))
+                .note(p.place(node))
+                .note(q.place(there));
+                return Some(d);
+            }
+        }
+        if let Some(d) = splits(world, names, members, sequences, step) {
+            return Some(d);
+        }
+    }
+    None
+}
+
+/// Adds where two programs part: the first node at which their operations differ.
+fn parting(d: Diagnostic, p: &Program, q: &Program) -> Diagnostic {
+    let same = p.nodes.iter().zip(&q.nodes).take_while(|(a, b)| a.op.name == b.op.name).count();
+    let says = |p: &Program| match p.written.nodes.get(same) {
+        Some(n) => n.target.clone(),
+        None => "its result".into(),
+    };
+    let text = format!(
+        "the programs are the same for {same} operations; then rank {} has {} and rank {} {}",
+        p.rank,
+        says(p),
+        q.rank,
+        says(q)
+    );
+    d.secondary(q.span(same), format!("rank {} goes on here", q.rank)).note(text)
+}
+
+/// What each rank gives against what the others take.
+fn splits(
+    world: &World,
+    names: &BTreeMap<usize, String>,
+    members: &[u64],
+    sequences: &[(usize, Vec<usize>)],
+    step: usize,
+) -> Option<Diagnostic> {
+    let of = |k: usize, name: &str| {
+        let (i, nodes) = &sequences[k];
+        let p = &world.programs[*i];
+        let n = &p.nodes[nodes[step]];
+        match (n.op.rule, n.arg(name)) {
+            (Rule::AllToAll, Arg::Ints(l)) => l.iter().map(|x| p.int(x)).collect::<Option<Vec<_>>>(),
+            _ => None,
+        }
+    };
+    let at = |k: usize| members.iter().position(|m| *m == world.programs[sequences[k].0].rank);
+    for a in 0..sequences.len() {
+        let give = of(a, "input_split_sizes")?;
+        for b in 0..sequences.len() {
+            let take = of(b, "output_split_sizes")?;
+            let (i, j) = (at(a)?, at(b)?);
+            let (g, t) = (give.get(j)?, take.get(i)?);
+            if g == t {
+                continue;
+            }
+            let (p, q) = (&world.programs[sequences[a].0], &world.programs[sequences[b].0]);
+            let (n, m) = (sequences[a].1[step], sequences[b].1[step]);
+            return Some(
+                Diagnostic::error(
+                    "E532",
+                    format!(
+                        "rank {} gives rank {} {g} rows, which takes {t}: all_to_all number {} of group '{}'",
+                        p.rank,
+                        q.rank,
+                        step + 1,
+                        called(names, sequences[a].0)
+                    ),
+                )
+                .primary(p.span(n), format!("rank {} gives {give:?}", p.rank))
+                .secondary(q.span(m), format!("rank {} takes {take:?}", q.rank))
+                .note(p.place(n))
+                .note(q.place(m)),
+            );
+        }
+    }
+    None
+}
+
+/// Goes through all programs in step.
+fn meet(world: &World, groups: &Groups, issues: &[Vec<Issue>]) -> Result<Vec<Met>, Diagnostic> {
+    let mut next = vec![0; issues.len()];
+    let mut arrived = vec![0; groups.list.len()];
+    let mut ready = vec![];
+    let mut out = vec![];
+    let mut come = |i: usize, next: &[usize], ready: &mut Vec<usize>| {
+        if let Some(issue) = issues[i].get(next[i]) {
+            arrived[issue.group] += 1;
+            if arrived[issue.group] == groups.list[issue.group].1.len() {
+                arrived[issue.group] = 0;
+                ready.push(issue.group);
+            }
+        }
+    };
+    for i in 0..issues.len() {
+        come(i, &next, &mut ready);
+    }
+    while let Some(g) = ready.pop() {
+        let (members, names) = &groups.list[g];
+        let (first, name) = names.iter().next().expect("a group that met has members");
+        out.push(Met {
+            members: members.clone(),
+            group: name.clone(),
+            at: (*first, issues[*first][next[*first]].node),
+        });
+        for i in names.keys() {
+            next[*i] += 1;
+        }
+        for i in names.keys() {
+            come(*i, &next, &mut ready);
+        }
+    }
+    let Some(start) = (0..issues.len()).find(|i| next[*i] < issues[*i].len()) else { return Ok(out) };
+    // every stuck rank waits for a member whose next collective is of another group: going on leads into a circle
+    let mut path = vec![start];
+    let blocked = |i: usize| &issues[i][next[i]];
+    loop {
+        let i = path[path.len() - 1];
+        let g = blocked(i).group;
+        let missing =
+            groups.list[g].1.keys().find(|j| issues[**j].get(next[**j]).is_none_or(|x| x.group != g));
+        let Some(j) = missing.copied() else { break };
+        if let Some(k) = path.iter().position(|x| *x == j) {
+            path.drain(..k);
+            break;
+        }
+        path.push(j);
+    }
+    let name = |i: usize| called(&groups.list[blocked(i).group].1, i).to_owned();
+    let ranks: Vec<u64> = path.iter().map(|i| world.programs[*i].rank).collect();
+    let mut d = Diagnostic::error(
+        "E534",
+        format!(
+            "ranks {} wait for each other: they issue collectives of their groups in another order",
+            words(&ranks)
+        ),
+    );
+    for (k, i) in path.iter().enumerate() {
+        let p = &world.programs[*i];
+        let for_whom = world.programs[path[(k + 1) % path.len()]].rank;
+        let text = format!("rank {} waits in group '{}' for rank {for_whom}", p.rank, name(*i));
+        let node = blocked(*i).node;
+        d = if k == 0 { d.primary(p.span(node), text) } else { d.secondary(p.span(node), text) };
+        d = d.note(p.place(node));
+    }
+    Err(d.help("issue collectives of different groups in one order on every rank"))
+}

@@ -1,0 +1,263 @@
+//! Names to values: from what a file has ([`Written`]) to a [`Program`].
+//!
+//! Owns that every operation is in the table and takes what it is given, and that every value is there before its use
+//! and assigned once.
+
+use super::model::{Arg, Int, Kind, Node, Program, Value, ValueId, Written, WrittenNode, place};
+use super::ops::{self, Op, Param, Returns, Ty};
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use std::collections::BTreeMap;
+
+/// The program that a file has.
+///
+/// # Errors
+/// E522 to E524: operations, arguments and names that are wrong; all of them.
+pub fn resolve(
+    file: &str,
+    rank: u64,
+    listing: FileId,
+    lines: Vec<(usize, usize)>,
+    written: Written,
+) -> Result<Program, Diagnostics> {
+    let mut r = Resolver {
+        file,
+        listing,
+        lines: &lines,
+        names: BTreeMap::new(),
+        values: vec![],
+        found: Diagnostics::new(),
+    };
+    for (arg, _) in &written.inputs {
+        for name in arg.values() {
+            r.define(&written, name, None);
+        }
+    }
+    let mut nodes = vec![];
+    for (i, n) in written.nodes.iter().enumerate() {
+        let node = r.node(i, n);
+        let outputs: Vec<ValueId> = n
+            .outputs
+            .iter()
+            .flat_map(Arg::values)
+            .filter_map(|name| r.define(&written, name, Some(i)))
+            .collect();
+        if let Some((op, args)) = node {
+            nodes.push(Node { op, args, outputs });
+        }
+    }
+    let mut outputs = vec![];
+    for arg in &written.outputs {
+        for name in arg.values() {
+            outputs.extend(r.used(written.nodes.len(), name).ok());
+        }
+    }
+    let (values, found) = (r.values, r.found);
+    if found.has_errors() {
+        return Err(found);
+    }
+    Ok(Program { file: file.to_owned(), listing, lines, written, rank, values, nodes, outputs })
+}
+
+struct Resolver<'a> {
+    file: &'a str,
+    listing: FileId,
+    lines: &'a [(usize, usize)],
+    names: BTreeMap<String, ValueId>,
+    values: Vec<Value>,
+    found: Diagnostics,
+}
+
+impl Resolver<'_> {
+    fn span(&self, node: usize) -> Span {
+        self.lines.get(node).map_or(Span::NONE, |(a, b)| Span::new(self.listing, *a, *b))
+    }
+
+    fn define(&mut self, w: &Written, name: &str, node: Option<usize>) -> Option<ValueId> {
+        let kind = match (w.tensors.get(name), w.ints.get(name)) {
+            (Some(m), _) => Kind::Tensor(m.clone()),
+            (_, Some(s)) => Kind::Int(s.clone()),
+            _ if node.is_some_and(|n| w.nodes[n].outputs.iter().any(|o| matches!(o, Arg::BoolOf(_)))) => {
+                Kind::Bool
+            }
+            _ => Kind::Unused,
+        };
+        let id = self.values.len();
+        if self.names.contains_key(name) {
+            let mut d = Diagnostic::error("E524", format!("`{name}` is assigned a second time"));
+            if let Some(n) = node {
+                d = d.primary(self.span(n), "here").note(place(self.file, &w.nodes[n]));
+            }
+            self.found.push(d.note(self.file.to_owned()));
+            return None;
+        }
+        self.names.insert(name.to_owned(), id);
+        self.values.push(Value { name: name.to_owned(), kind });
+        Some(id)
+    }
+
+    /// The value of a name that a node uses.
+    fn used(&mut self, node: usize, name: &String) -> Result<ValueId, ()> {
+        match self.names.get(name) {
+            Some(id) if self.values[*id].kind != Kind::Unused => Ok(*id),
+            Some(_) => {
+                let d = Diagnostic::error("E525", format!("`{name}` is used and has no record of its type"))
+                    .primary(self.span(node), "used here")
+                    .note(format!("{}: tensor_values has no entry of that name", self.file));
+                self.found.push(d);
+                Err(())
+            }
+            None => {
+                let mut d = Diagnostic::error("E524", format!("`{name}` is used before it is there"))
+                    .primary(self.span(node), "used here")
+                    .note(self.file.to_owned());
+                if let Some(near) = nearest(name, self.names.keys().map(String::as_str)) {
+                    d = d.help(format!("`{near}` is there"));
+                }
+                self.found.push(d);
+                Err(())
+            }
+        }
+    }
+
+    fn node(&mut self, i: usize, n: &WrittenNode) -> Option<(&'static Op, Vec<Arg<ValueId>>)> {
+        let Some(op) = ops::find(&n.target) else {
+            self.found.push(unknown(self.file, self.span(i), n));
+            return None;
+        };
+        let wrong = |what: String| {
+            Diagnostic::error("E523", format!("{}: {what}", op.name)).note(place(self.file, n))
+        };
+        let mut faults = vec![];
+        for (name, _) in &n.args {
+            if !op.params.iter().any(|p| p.name == name) {
+                let names: Vec<&str> = op.params.iter().map(|p| p.name).collect();
+                faults.push(wrong(format!("no argument is called `{name}`")).help(names.join(", ")));
+            }
+        }
+        let mut chosen = vec![];
+        for p in &op.params {
+            match (n.args.iter().find(|a| a.0 == p.name), &p.default) {
+                (Some((_, arg)), _) => match fits(p, arg) {
+                    true => chosen.push(Ok(arg)),
+                    false => faults.push(wrong(format!("`{}` is given what is no {}", p.name, kind(p.ty)))),
+                },
+                (None, Some(d)) => chosen.push(Err(d.clone())),
+                (None, None) => faults.push(wrong(format!("the argument `{}` is missing", p.name))),
+            }
+        }
+        let list = matches!(n.outputs[..], [Arg::Tensors(_)]);
+        let arity = match op.returns {
+            Returns::List => list,
+            Returns::Each(k) => !list && n.outputs.len() == k,
+        };
+        if !arity {
+            faults.push(wrong(format!(
+                "{} written, and {} comes out",
+                count(&n.outputs),
+                returned(op.returns)
+            )));
+        }
+        let failed = !faults.is_empty();
+        for d in faults {
+            self.found.push(d.primary(self.span(i), "here"));
+        }
+        let mut args = vec![];
+        let mut all = true;
+        for c in chosen {
+            match c {
+                Ok(arg) => match arg.map(&mut |name| self.used(i, name)) {
+                    Ok(a) => args.push(a),
+                    Err(()) => all = false,
+                },
+                Err(default) => args.push(default),
+            }
+        }
+        (all && !failed).then_some((op, args))
+    }
+}
+
+fn count(outputs: &[Arg<String>]) -> String {
+    match outputs {
+        [Arg::Tensors(l)] => format!("a list of {} is", l.len()),
+        [_] => "one result is".into(),
+        more => format!("{} results are", more.len()),
+    }
+}
+
+fn returned(r: Returns) -> String {
+    match r {
+        Returns::List => "a list".into(),
+        Returns::Each(0) => "nothing".into(),
+        Returns::Each(1) => "one".into(),
+        Returns::Each(n) => n.to_string(),
+    }
+}
+
+fn kind(ty: Ty) -> &'static str {
+    match ty {
+        Ty::Tensor | Ty::OptTensor => "tensor",
+        Ty::Tensors | Ty::OptTensors => "list of tensors",
+        Ty::Int | Ty::OptInt => "whole number",
+        Ty::Ints | Ty::OptInts => "list of whole numbers",
+        Ty::Float | Ty::OptFloat | Ty::Scalar | Ty::OptScalar => "number",
+        Ty::Bool | Ty::OptBool => "truth value",
+        Ty::Str => "string",
+        Ty::OptDType => "element type",
+        Ty::Place => "device, layout, memory format or mask",
+    }
+}
+
+fn fits(p: &Param, arg: &Arg<String>) -> bool {
+    let number = matches!(arg, Arg::Int(_) | Arg::Float(_) | Arg::Bool(_) | Arg::BoolOf(_));
+    let none = matches!(arg, Arg::None);
+    match p.ty {
+        // a number may stand for a tensor without dimensions where operands are broadcast
+        Ty::Tensor => {
+            matches!(arg, Arg::Tensor(_)) || (number && matches!(p.name, "self" | "other" | "value"))
+        }
+        Ty::OptTensor => none || matches!(arg, Arg::Tensor(_)),
+        Ty::Tensors => matches!(arg, Arg::Tensors(_)),
+        Ty::OptTensors => matches!(arg, Arg::Tensors(_) | Arg::Optionals(_)),
+        Ty::Int => matches!(arg, Arg::Int(_)),
+        Ty::OptInt => none || matches!(arg, Arg::Int(_)),
+        Ty::Ints => matches!(arg, Arg::Ints(_) | Arg::Int(Int::Is(_) | Int::Of(_))),
+        Ty::OptInts => none || matches!(arg, Arg::Ints(_) | Arg::Int(_)),
+        Ty::Float => matches!(arg, Arg::Float(_) | Arg::Int(_)),
+        Ty::OptFloat => none || matches!(arg, Arg::Float(_) | Arg::Int(_)),
+        Ty::Bool => matches!(arg, Arg::Bool(_)),
+        Ty::OptBool => none || matches!(arg, Arg::Bool(_)),
+        Ty::Scalar => number,
+        Ty::OptScalar => none || number,
+        Ty::Str => matches!(arg, Arg::Text(_)),
+        Ty::OptDType => none || matches!(arg, Arg::DType(_)),
+        Ty::Place => none || matches!(arg, Arg::Place),
+    }
+}
+
+/// Families of operations that kbc cannot have, and what to do instead.
+const FAMILIES: [(&str, &str); 5] = [
+    (
+        "c10d.",
+        "its group is an object that the file does not have; trace with torch.export, which writes _c10d_functional.all_reduce",
+    ),
+    ("c10d_functional.", "that name space is from before 2.3; export with a newer PyTorch"),
+    ("_c10d_functional_autograd.", "export after run_decompositions(), which removes it"),
+    (
+        "_dtensor.mesh_get_process_group",
+        "a graph for every rank has no groups by name; export one program a rank",
+    ),
+    ("higher_order.", "export after run_decompositions()"),
+];
+
+fn unknown(file: &str, span: Span, n: &WrittenNode) -> Diagnostic {
+    let mut d = Diagnostic::error("E522", format!("kbc has no operation {}", n.target))
+        .primary(span, "here")
+        .note(place(file, n));
+    if let Some((_, advice)) = FAMILIES.iter().find(|f| n.target.starts_with(f.0)) {
+        d = d.help(*advice);
+    } else if let Some(near) = nearest(&n.target, ops::names()) {
+        d = d.help(format!("it has {near}"));
+    }
+    d
+}

@@ -1,0 +1,567 @@
+//! What comes out of an operation: element type and sizes, from its arguments.
+//!
+//! Owns the rules that `ops` names. Sizes are numbers here: a symbolic one is what the example inputs made it. An error
+//! is a sentence about operands that do not fit.
+
+mod dims;
+mod moved;
+
+use super::dtype::DType;
+use super::model::{Arg, Int, Meta, Node, Program};
+use dims::{broadcast, dim, drop, einsum, matmul, total};
+use moved::{moved, sliced};
+
+/// How results follow from arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    AllReduce,
+    AllGather,
+    ReduceScatter,
+    AllToAll,
+    Broadcast,
+    Wait,
+    ShardDim,
+    Mm,
+    Bmm,
+    Addmm,
+    Baddbmm,
+    Matmul,
+    Linear,
+    Einsum,
+    Attention,
+    Same,
+    Clamp,
+    Masked,
+    Backward,
+    SoftmaxBackward,
+    Copy,
+    SliceScatter,
+    Float,
+    Cast,
+    Logical,
+    Binary,
+    Divide,
+    Compare,
+    Where,
+    Loss,
+    LossBackward,
+    View,
+    Permute,
+    Transpose,
+    Unsqueeze,
+    Squeeze,
+    Expand,
+    Slice,
+    Select,
+    Split,
+    Cat,
+    Stack,
+    Pad,
+    Sum,
+    Mean,
+    Extreme,
+    Any,
+    MaxDim,
+    ArgMax,
+    Cumsum,
+    Softmax,
+    SoftmaxTo,
+    LayerNorm,
+    LayerNormBackward,
+    Dropout,
+    Embedding,
+    OneHot,
+    Index,
+    Full,
+    Arange,
+    SymSize,
+    Number,
+    Nothing,
+}
+
+impl Rule {
+    /// Whether the operation is a collective.
+    pub fn is_collective(self) -> bool {
+        use Rule::{AllGather, AllReduce, AllToAll, Broadcast, ReduceScatter, ShardDim};
+        matches!(self, AllReduce | AllGather | ReduceScatter | AllToAll | Broadcast | ShardDim)
+    }
+
+    /// Whether results are there only after a wait.
+    pub fn is_pending(self) -> bool {
+        self.is_collective() && self != Rule::ShardDim
+    }
+}
+
+/// A result: its sizes, and element types that it may have; none where any may be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// The first is the usual one.
+    pub dtypes: Vec<DType>,
+    /// One a dimension.
+    pub sizes: Vec<i64>,
+}
+
+fn one(dtype: DType, sizes: Vec<i64>) -> Vec<Shape> {
+    vec![Shape { dtypes: vec![dtype], sizes }]
+}
+
+/// A tensor argument.
+struct T {
+    dtype: DType,
+    sizes: Vec<i64>,
+}
+
+struct Args<'a> {
+    program: &'a Program,
+    node: &'a Node,
+}
+
+type Found<T> = Result<T, String>;
+
+impl Args<'_> {
+    fn of(m: &Meta) -> T {
+        T { dtype: m.dtype, sizes: m.shape() }
+    }
+
+    fn maybe(&self, name: &str) -> Option<T> {
+        match self.node.arg(name) {
+            Arg::Tensor(v) => self.program.meta(*v).map(Self::of),
+            _ => None,
+        }
+    }
+
+    fn tensor(&self, name: &str) -> Found<T> {
+        self.maybe(name).ok_or_else(|| format!("`{name}` is no tensor"))
+    }
+
+    /// The tensors of the first parameter, or the tensors of a list.
+    fn list(&self, name: &str) -> Found<Vec<T>> {
+        let ids: Vec<_> = match self.node.arg(name) {
+            Arg::Tensor(v) => vec![*v],
+            Arg::Tensors(l) => l.clone(),
+            _ => vec![],
+        };
+        ids.iter()
+            .map(|v| {
+                self.program.meta(*v).map(Self::of).ok_or_else(|| format!("`{name}` has what is no tensor"))
+            })
+            .collect()
+    }
+
+    fn int(&self, name: &str) -> Found<i64> {
+        match self.node.arg(name) {
+            Arg::Int(i) => self.program.int(i),
+            Arg::Bool(b) => Some(i64::from(*b)),
+            _ => None,
+        }
+        .ok_or_else(|| format!("`{name}` is no whole number"))
+    }
+
+    fn ints(&self, name: &str) -> Found<Vec<i64>> {
+        let each = |l: &[Int<usize>]| l.iter().map(|i| self.program.int(i)).collect::<Option<Vec<_>>>();
+        match self.node.arg(name) {
+            Arg::Ints(l) => each(l),
+            Arg::Int(i) => self.program.int(i).map(|n| vec![n]),
+            Arg::None => Some(vec![]),
+            _ => None,
+        }
+        .ok_or_else(|| format!("`{name}` is no list of whole numbers"))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        !matches!(self.node.arg(name), Arg::None)
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        matches!(self.node.arg(name), Arg::Bool(true))
+    }
+
+    fn dtype(&self) -> Option<DType> {
+        match self.node.arg("dtype") {
+            Arg::DType(d) => Some(*d),
+            _ => None,
+        }
+    }
+
+    /// The type of operands together: tensors with dimensions count before those without, these before numbers.
+    fn together(&self, names: &[&str]) -> Found<DType> {
+        // by weight: dimensions, none, a written number
+        let mut best: [Option<DType>; 3] = [None; 3];
+        for name in names {
+            let (at, d) = match self.node.arg(name) {
+                Arg::Tensor(_) => {
+                    let t = self.tensor(name)?;
+                    (usize::from(t.sizes.is_empty()), t.dtype)
+                }
+                Arg::Int(_) => (2, DType::I64),
+                Arg::Float(_) => (2, DType::F32),
+                Arg::Bool(_) => (2, DType::Bool),
+                _ => continue,
+            };
+            best[at] = match best[at] {
+                None => Some(d),
+                Some(o) => Some(
+                    o.with(d)
+                        .ok_or_else(|| format!("{} and {} have no type together", o.name(), d.name()))?,
+                ),
+            };
+        }
+        let mut out: Option<DType> = None;
+        for d in best.into_iter().flatten() {
+            out = match out {
+                // a lighter operand counts only if it is of a higher class
+                Some(o) if d.class() <= o.class() => Some(o),
+                Some(o) => Some(o.with(d).unwrap_or(d)),
+                None => Some(d),
+            };
+        }
+        out.ok_or_else(|| "no operand has a type".into())
+    }
+
+    fn broadcast(&self, names: &[&str]) -> Found<Vec<i64>> {
+        let mut sizes = vec![];
+        for name in names {
+            if let Some(t) = self.maybe(name) {
+                sizes = broadcast(&sizes, &t.sizes)?;
+            }
+        }
+        Ok(sizes)
+    }
+}
+
+fn float(d: DType) -> DType {
+    if d.class() == 2 { d } else { DType::F32 }
+}
+
+/// What a node gives, by its rule: nothing for operations without tensors as results.
+///
+/// # Errors
+/// Why its operands do not fit.
+pub fn shapes(program: &Program, node: &Node) -> Found<Vec<Shape>> {
+    let a = Args { program, node };
+    let rule = node.op.rule;
+    let same = |t: T| one(t.dtype, t.sizes);
+    // of reductions
+    let dims = |t: &T| -> Found<Vec<i64>> {
+        let list = a.ints("dim")?;
+        if list.is_empty() { Ok((0..t.sizes.len() as i64).collect()) } else { Ok(list) }
+    };
+    match rule {
+        Rule::Nothing | Rule::SymSize | Rule::Number => Ok(vec![]),
+        r if r.is_collective() || r == Rule::Wait => collective(&a, rule),
+        Rule::Mm | Rule::Bmm | Rule::Addmm | Rule::Baddbmm | Rule::Matmul | Rule::Linear | Rule::Einsum => {
+            product(&a, rule)
+        }
+        Rule::Attention => {
+            let (q, k, v) = (a.tensor("query")?, a.tensor("key")?, a.tensor("value")?);
+            let (Some(l), Some(e)) = (q.sizes.len().checked_sub(1), v.sizes.last()) else {
+                return Err("query, key and value have dimensions".into());
+            };
+            if q.sizes.last() != k.sizes.last() || k.sizes.iter().rev().nth(1) != v.sizes.iter().rev().nth(1)
+            {
+                return Err(format!(
+                    "query {:?}, key {:?} and value {:?} do not fit",
+                    q.sizes, k.sizes, v.sizes
+                ));
+            }
+            Ok(one(q.dtype, [&q.sizes[..l], &[*e]].concat()))
+        }
+        Rule::Same => same_as_first(&a),
+        Rule::Clamp => {
+            let t = a.tensor("self")?;
+            Ok(one(a.together(&["self", "min", "max"])?, t.sizes))
+        }
+        Rule::Masked => {
+            let t = a.tensor("self")?;
+            Ok(one(t.dtype, broadcast(&t.sizes, &a.tensor("mask")?.sizes)?))
+        }
+        Rule::Backward => {
+            let (g, t) = (a.tensor("grad_output")?, a.tensor("self")?);
+            Ok(one(a.together(&["grad_output", "self"])?, broadcast(&g.sizes, &t.sizes)?))
+        }
+        Rule::SoftmaxBackward => {
+            let g = a.tensor("grad_output")?;
+            let to = match a.node.arg("input_dtype") {
+                Arg::DType(d) => *d,
+                _ => g.dtype,
+            };
+            Ok(one(to, g.sizes))
+        }
+        Rule::Copy => {
+            let (t, s) = (a.tensor("self")?, a.tensor("src")?);
+            match broadcast(&t.sizes, &s.sizes)? == t.sizes {
+                true => Ok(same(t)),
+                false => Err(format!("{:?} cannot be copied to {:?}", s.sizes, t.sizes)),
+            }
+        }
+        Rule::SliceScatter => {
+            let t = a.tensor("self")?;
+            let part = sliced(&a, &t)?;
+            match part == a.tensor("src")?.sizes {
+                true => Ok(same(t)),
+                false => Err(format!("the slice is {part:?}, and `src` is not")),
+            }
+        }
+        Rule::Float => a.tensor("self").map(|t| one(float(t.dtype), t.sizes)),
+        Rule::Cast => a.tensor("self").map(|t| one(a.dtype().unwrap_or(t.dtype), t.sizes)),
+        Rule::Logical | Rule::Compare => Ok(one(DType::Bool, a.broadcast(&["self", "other"])?)),
+        Rule::Binary => {
+            let names = ["self", "other", "exponent"];
+            Ok(one(a.together(&names)?, a.broadcast(&names)?))
+        }
+        Rule::Divide => Ok(one(float(a.together(&["self", "other"])?), a.broadcast(&["self", "other"])?)),
+        Rule::Where => {
+            let sizes = a.broadcast(&["condition", "self", "other"])?;
+            Ok(one(a.together(&["self", "other"])?, sizes))
+        }
+        Rule::Loss => {
+            let sizes = a.broadcast(&["self", "target"])?;
+            let sizes = if a.int("reduction")? == 0 { sizes } else { vec![] };
+            Ok(one(a.together(&["self", "target"])?, sizes))
+        }
+        Rule::LossBackward => {
+            let sizes = a.broadcast(&["self", "target"])?;
+            Ok(one(a.together(&["self", "target"])?, sizes))
+        }
+        Rule::Full => {
+            let sizes = a.ints("size").unwrap_or_default();
+            match a.dtype() {
+                Some(d) => Ok(one(d, sizes)),
+                // of the number, or the default type of the process that wrote it
+                None => Ok(vec![Shape { dtypes: vec![], sizes }]),
+            }
+        }
+        Rule::Arange => arange(&a),
+        Rule::Sum => {
+            let t = a.tensor("self")?;
+            let d = a.dtype().unwrap_or(if t.dtype.class() == 2 { t.dtype } else { DType::I64 });
+            Ok(one(d, drop(&t.sizes, &dims(&t)?, a.flag("keepdim"))?))
+        }
+        Rule::Mean => {
+            let t = a.tensor("self")?;
+            Ok(one(a.dtype().unwrap_or(t.dtype), drop(&t.sizes, &dims(&t)?, a.flag("keepdim"))?))
+        }
+        Rule::Extreme => {
+            let t = a.tensor("self")?;
+            let s = Shape { dtypes: vec![t.dtype], sizes: drop(&t.sizes, &dims(&t)?, a.flag("keepdim"))? };
+            Ok(vec![s; node.outputs.len()])
+        }
+        Rule::Any => {
+            let t = a.tensor("self")?;
+            let d = if t.dtype == DType::U8 { DType::U8 } else { DType::Bool };
+            Ok(one(d, drop(&t.sizes, &dims(&t)?, a.flag("keepdim"))?))
+        }
+        Rule::MaxDim => {
+            let t = a.tensor("self")?;
+            let sizes = drop(&t.sizes, &[a.int("dim")?], a.flag("keepdim"))?;
+            Ok([one(t.dtype, sizes.clone()), one(DType::I64, sizes)].concat())
+        }
+        Rule::ArgMax => {
+            let t = a.tensor("self")?;
+            Ok(one(DType::I64, drop(&t.sizes, &dims(&t)?, a.flag("keepdim"))?))
+        }
+        Rule::Cumsum => {
+            let t = a.tensor("self")?;
+            dim(a.int("dim")?, t.sizes.len())?;
+            let d = a.dtype().unwrap_or(if t.dtype.class() == 2 { t.dtype } else { DType::I64 });
+            Ok(one(d, t.sizes))
+        }
+        Rule::Softmax => {
+            let t = a.tensor("self")?;
+            dim(a.int("dim")?, t.sizes.len())?;
+            Ok(one(if a.flag("half_to_float") { DType::F32 } else { t.dtype }, t.sizes))
+        }
+        Rule::SoftmaxTo => {
+            let t = a.tensor("self")?;
+            dim(a.int("dim")?, t.sizes.len())?;
+            Ok(one(a.dtype().unwrap_or(float(t.dtype)), t.sizes))
+        }
+        Rule::LayerNorm | Rule::LayerNormBackward => norm(&a, rule),
+        Rule::Dropout => {
+            let t = a.tensor("input")?;
+            Ok([one(t.dtype, t.sizes.clone()), one(DType::Bool, t.sizes)].concat())
+        }
+        Rule::Embedding => {
+            let (w, i) = (a.tensor("weight")?, a.tensor("indices")?);
+            match (w.sizes.get(1), i.dtype.class()) {
+                (Some(n), 1) => Ok(one(w.dtype, [&i.sizes[..], &[*n]].concat())),
+                _ => {
+                    Err(format!("a table of two dimensions and whole numbers are wanted, not {:?}", w.sizes))
+                }
+            }
+        }
+        Rule::OneHot => {
+            let t = a.tensor("self")?;
+            match a.int("num_classes")? {
+                n if n > 0 => Ok(one(DType::I64, [&t.sizes[..], &[n]].concat())),
+                _ => Err("without `num_classes` the size of the result depends on data".into()),
+            }
+        }
+        Rule::Index => index(&a),
+        _ => moved(&a, rule),
+    }
+}
+
+fn same_as_first(a: &Args) -> Found<Vec<Shape>> {
+    let name = a.node.op.params[0].name;
+    a.tensor(name).map(|t| one(t.dtype, t.sizes))
+}
+
+fn product(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
+    let names: [&str; 2] = match rule {
+        Rule::Addmm => ["mat1", "mat2"],
+        Rule::Baddbmm => ["batch1", "batch2"],
+        Rule::Matmul => ["self", "other"],
+        Rule::Linear => ["input", "weight"],
+        _ => ["self", "mat2"],
+    };
+    if rule == Rule::Einsum {
+        let list = a.list("tensors")?;
+        let Arg::Text(equation) = a.node.arg("equation") else { return Err("no equation".into()) };
+        let shapes: Vec<&[i64]> = list.iter().map(|t| &t.sizes[..]).collect();
+        let d = list.first().ok_or("no operands")?.dtype;
+        return Ok(one(d, einsum(equation, &shapes)?));
+    }
+    let (x, mut y) = (a.tensor(names[0])?, a.tensor(names[1])?);
+    let rank = match rule {
+        Rule::Mm | Rule::Addmm => Some(2),
+        Rule::Bmm | Rule::Baddbmm => Some(3),
+        _ => None,
+    };
+    if let Some(r) = rank.filter(|r| [&x, &y].iter().any(|t| t.sizes.len() != *r)) {
+        return Err(format!("{:?} and {:?}: {r} dimensions are wanted", x.sizes, y.sizes));
+    }
+    if x.dtype != y.dtype {
+        return Err(format!("{} times {}", x.dtype.name(), y.dtype.name()));
+    }
+    if rule == Rule::Linear {
+        y.sizes.reverse();
+    }
+    if matches!(rule, Rule::Bmm | Rule::Baddbmm) && x.sizes[0] != y.sizes[0] {
+        return Err(format!("{:?} and {:?} have different batches", x.sizes, y.sizes));
+    }
+    let sizes = matmul(&x.sizes, &y.sizes)?;
+    let added = match rule {
+        Rule::Addmm | Rule::Baddbmm => a.maybe("self"),
+        Rule::Linear => a.maybe("bias"),
+        _ => None,
+    };
+    match added {
+        Some(t) if broadcast(&sizes, &t.sizes).as_ref() != Ok(&sizes) => {
+            Err(format!("{:?} cannot be added to {sizes:?}", t.sizes))
+        }
+        _ => Ok(one(x.dtype, sizes)),
+    }
+}
+
+fn norm(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
+    let t = a.tensor("input")?;
+    let over = a.ints("normalized_shape")?;
+    let Some(outer) = t.sizes.len().checked_sub(over.len()).filter(|o| t.sizes[*o..] == over[..]) else {
+        return Err(format!("{over:?} are not the last dimensions of {:?}", t.sizes));
+    };
+    for name in ["weight", "bias"] {
+        if a.maybe(name).is_some_and(|w| w.sizes != over) {
+            return Err(format!("`{name}` is not of the shape {over:?}"));
+        }
+    }
+    let whole = one(t.dtype, t.sizes.clone());
+    if a.node.op.returns == super::ops::Returns::Each(1) {
+        return Ok(whole);
+    }
+    if rule == Rule::LayerNormBackward {
+        return Ok([whole, one(t.dtype, over.clone()), one(t.dtype, over)].concat());
+    }
+    let rest = t.sizes.iter().enumerate().map(|(d, n)| if d < outer { *n } else { 1 }).collect();
+    // statistics of half floats are f32 on some devices
+    let each = Shape { dtypes: vec![t.dtype, DType::F32], sizes: rest };
+    Ok([whole, vec![each.clone(), each]].concat())
+}
+
+fn arange(a: &Args) -> Found<Vec<Shape>> {
+    let number = |name: &str, or: f64| match a.node.arg(name) {
+        Arg::Float(x) => Ok(*x),
+        Arg::Int(i) => a.program.int(i).map(|n| n as f64).ok_or_else(|| format!("`{name}` is no number")),
+        _ => Ok(or),
+    };
+    let (start, end, step) = (number("start", 0.0)?, number("end", 0.0)?, number("step", 1.0)?);
+    let n = ((end - start) / step).ceil();
+    if !n.is_finite() || n < 0.0 {
+        return Err(format!("no numbers lie from {start} to {end} in steps of {step}"));
+    }
+    let floats = ["start", "end", "step"].iter().any(|n| matches!(a.node.arg(n), Arg::Float(_)));
+    let dtypes = match (a.dtype(), floats) {
+        (Some(d), _) => vec![d],
+        (None, false) => vec![DType::I64],
+        (None, true) => vec![],
+    };
+    Ok(vec![Shape { dtypes, sizes: vec![n as i64] }])
+}
+
+/// Tensors as indices, one a dimension: side by side they stand where the first was, otherwise in front.
+fn index(a: &Args) -> Found<Vec<Shape>> {
+    let t = a.tensor("self")?;
+    let list: Vec<Option<T>> = match a.node.arg("indices") {
+        Arg::Optionals(l) => l.iter().map(|v| v.and_then(|v| a.program.meta(v)).map(Args::of)).collect(),
+        Arg::Tensors(l) => l.iter().map(|v| a.program.meta(*v).map(Args::of)).collect(),
+        _ => vec![],
+    };
+    if list.iter().flatten().any(|i| i.dtype.class() != 1) {
+        return Err("an index of truth values gives sizes that depend on data".into());
+    }
+    if list.len() > t.sizes.len() {
+        return Err(format!("{} indices of {} dimensions", list.len(), t.sizes.len()));
+    }
+    let at: Vec<usize> = (0..list.len()).filter(|d| list[*d].is_some()).collect();
+    let mut by = vec![];
+    for i in list.iter().flatten() {
+        by = broadcast(&by, &i.sizes)?;
+    }
+    let mut sizes: Vec<i64> = (0..t.sizes.len()).filter(|d| !at.contains(d)).map(|d| t.sizes[d]).collect();
+    let together = at.windows(2).all(|w| w[0] + 1 == w[1]);
+    let place = if together { at.first().copied().unwrap_or(0) } else { 0 };
+    sizes.splice(place..place, by);
+    Ok(one(t.dtype, sizes))
+}
+
+fn collective(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
+    let first = a.node.op.params[0].name;
+    let mut out = vec![];
+    for mut t in a.list(first)? {
+        match rule {
+            Rule::AllGather | Rule::ReduceScatter => {
+                let n = a.int("group_size")?;
+                // a tensor without dimensions is gathered as one of one element
+                if t.sizes.is_empty() {
+                    t.sizes.push(1);
+                }
+                let rows = t.sizes[0];
+                t.sizes[0] = match rule {
+                    Rule::AllGather => rows.checked_mul(n).ok_or("a size beyond 64 bits")?,
+                    _ if n < 1 || rows % n != 0 => {
+                        return Err(format!("{rows} rows cannot be scattered over {n} ranks"));
+                    }
+                    _ => rows / n,
+                };
+            }
+            Rule::AllToAll => {
+                let (give, take) = (a.ints("input_split_sizes")?, a.ints("output_split_sizes")?);
+                let rows = *t.sizes.first().ok_or("a tensor without dimensions has no rows")?;
+                if total(&give)? != rows {
+                    return Err(format!("`input_split_sizes` {give:?} are not the {rows} rows of the input"));
+                }
+                t.sizes[0] = total(&take)?;
+            }
+            Rule::ShardDim => {
+                let (g, s) = (a.int("gather_dim")?, a.int("shard_dim")?);
+                dim(g, t.sizes.len())?;
+                dim(s, t.sizes.len())?;
+                // how many ranks there are is the group's: the check of groups has the sizes
+                return Ok(vec![]);
+            }
+            _ => {}
+        }
+        out.push(Shape { dtypes: vec![t.dtype], sizes: t.sizes });
+    }
+    Ok(out)
+}

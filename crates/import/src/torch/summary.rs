@@ -1,0 +1,95 @@
+//! What a world of programs has in it, in figures: for reports.
+
+use super::groups::{World, group_of};
+use super::matching::Met;
+use super::model::{Arg, Meta, Program};
+use super::rules::Rule;
+use std::collections::BTreeMap;
+
+/// Collectives that are alike, folded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Collective {
+    /// `all_reduce` and so on.
+    pub operation: &'static str,
+    /// `sum`, where it combines.
+    pub reduce: Option<String>,
+    /// The group's name on its first rank.
+    pub group: String,
+    /// Its members.
+    pub members: Vec<u64>,
+    /// Operands of the first rank: `f32[8, 16]`.
+    pub operand: String,
+    /// Bytes of a rank; of the total output for all_gather.
+    pub bytes: u64,
+    /// How many of them there are.
+    pub count: u64,
+}
+
+/// Operations of a program by their names.
+pub fn operations(p: &Program) -> BTreeMap<&'static str, u64> {
+    let mut out = BTreeMap::new();
+    for n in &p.nodes {
+        *out.entry(n.op.name).or_insert(0) += 1;
+    }
+    out
+}
+
+/// Those of a program alone, where the others are not known.
+pub fn alone(world: &World) -> Vec<Met> {
+    let mut out = vec![];
+    for (i, p) in world.programs.iter().enumerate() {
+        for n in (0..p.nodes.len()).filter(|n| p.nodes[*n].op.rule.is_collective()) {
+            let group = group_of(p, n).to_owned();
+            let members = world.groups[i].get(&group).cloned().unwrap_or_default();
+            out.push(Met { members, group, at: (i, n) });
+        }
+    }
+    out
+}
+
+fn bytes(m: &Meta) -> u64 {
+    let elements = m.shape().iter().try_fold(1u64, |a, n| a.checked_mul(u64::try_from(*n).ok()?));
+    elements.and_then(|n| n.checked_mul(m.dtype.bytes())).unwrap_or(u64::MAX)
+}
+
+/// Collectives by kind, operand and group, in the order of their first.
+pub fn collectives(world: &World, met: &[Met]) -> Vec<Collective> {
+    let mut out: Vec<Collective> = vec![];
+    for m in met {
+        let p = &world.programs[m.at.0];
+        let n = &p.nodes[m.at.1];
+        let operation = match n.op.rule {
+            Rule::AllReduce => "all_reduce",
+            Rule::AllGather => "all_gather",
+            Rule::ReduceScatter => "reduce_scatter",
+            Rule::Broadcast => "broadcast",
+            _ => "all_to_all",
+        };
+        let operands: Vec<&Meta> = n.args[0].values().into_iter().filter_map(|v| p.meta(*v)).collect();
+        let counted: u64 = match n.op.rule {
+            Rule::AllGather => {
+                n.outputs.iter().filter_map(|v| p.meta(*v)).map(bytes).fold(0, u64::saturating_add)
+            }
+            _ => operands.iter().map(|m| bytes(m)).fold(0, u64::saturating_add),
+        };
+        let reduce = match n.arg("reduce_op") {
+            Arg::Text(s) => Some(s.clone()),
+            _ => None,
+        };
+        let operand = operands.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let one = Collective {
+            operation,
+            reduce,
+            group: m.group.clone(),
+            members: m.members.clone(),
+            operand,
+            bytes: counted,
+            count: 1,
+        };
+        match out.iter_mut().find(|c| Collective { count: 1, ..(*c).clone() } == one) {
+            Some(c) => c.count += 1,
+            None => out.push(one),
+        }
+    }
+    out
+}

@@ -1,0 +1,240 @@
+//! Programs of PyTorch that are right or wrong (row TP-8): every folder of `torch/right` and `torch/wrong`.
+//!
+//! `EXPECT` of a right one says the ranks and the collectives in the order in which they meet, `2 ranks; all_reduce`; of a
+//! wrong one the code and what the messages say, `E533 rank 0 issues; never does`. Adding a case is copying a folder.
+
+use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, render};
+use kbc_import::torch::groups::{Table, World, world};
+use kbc_import::torch::matching::Met;
+use kbc_import::torch::model::Program;
+use kbc_import::torch::{archive, check, exported, json, listing, ops, resolve, summary, table};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torch").join(name)
+}
+
+fn folders(name: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder(name)).expect("a folder of cases");
+    let mut out: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
+    out.sort();
+    out
+}
+
+fn program(map: &mut SourceMap, name: &str, rank: u64, text: &str) -> Result<Program, Diagnostics> {
+    let file = map.add(name, text);
+    let written = exported(file, name, text)?;
+    let (shown, lines) = listing(&written);
+    let id = map.add(format!("{name} (program)"), shown);
+    resolve(name, rank, id, lines, written)
+}
+
+fn groups(dir: &Path, rank: u64) -> Result<Option<(String, Table)>, Diagnostic> {
+    for name in [format!("rank{rank}.groups.json"), "groups.json".into()] {
+        if let Ok(text) = std::fs::read_to_string(dir.join(&name)) {
+            return table(FileId(0), &name, &text).map(|t| Some((name, t)));
+        }
+    }
+    Ok(None)
+}
+
+fn found(dir: &Path, map: &mut SourceMap) -> Result<(World, Vec<Met>), Diagnostics> {
+    let mut ranks = vec![];
+    for rank in 0..8 {
+        let name = format!("rank{rank}.model.json");
+        let Ok(text) = std::fs::read_to_string(dir.join(&name)) else { continue };
+        ranks.push((program(map, &name, rank, &text)?, groups(dir, rank)?));
+    }
+    let world = world(ranks, false)?;
+    let met = check(&world)?;
+    Ok((world, met))
+}
+
+/// `2 ranks; all_reduce all_gather`
+fn words(world: &World, met: &[Met]) -> String {
+    let mut names: Vec<&str> = vec![];
+    for c in summary::collectives(world, met) {
+        if !names.contains(&c.operation) {
+            names.push(c.operation);
+        }
+    }
+    format!("{} ranks; {}", world.size, names.join(" "))
+}
+
+#[test]
+fn right_programs_are_accepted() {
+    let mut wrong = vec![];
+    let cases = folders("right");
+    for dir in &cases {
+        let expect = std::fs::read_to_string(dir.join("EXPECT")).expect("EXPECT");
+        let mut map = SourceMap::default();
+        let got = match found(dir, &mut map) {
+            Ok((world, met)) => words(&world, &met),
+            Err(d) => d.list.iter().map(|d| render::human(d, &map, false)).collect(),
+        };
+        if got.trim() != expect.trim() {
+            wrong.push(format!("{}: {got}", dir.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(cases.len() >= 10);
+}
+
+#[test]
+fn wrong_programs_are_rejected_for_what_is_wrong() {
+    let (mut wrong, mut codes) = (vec![], BTreeSet::new());
+    for dir in folders("wrong") {
+        let expect = std::fs::read_to_string(dir.join("EXPECT")).expect("EXPECT");
+        let (code, says) = expect.trim().split_once(' ').unwrap_or((expect.trim(), ""));
+        let mut map = SourceMap::default();
+        let d = match found(&dir, &mut map) {
+            Ok(_) => Diagnostics::new(),
+            Err(d) => d,
+        };
+        let text: String = d.list.iter().map(|d| render::json(d, &map)).collect();
+        let all = says.split("; ").all(|w| text.replace("\\\"", "\"").contains(w));
+        if d.is_empty() || d.list.iter().any(|d| d.code != code) || !all {
+            wrong.push(format!("{}: {text}", dir.display()));
+        }
+        codes.insert(code.to_owned());
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(codes.len() >= 17, "{codes:?}");
+}
+
+/// Nothing panics, whatever is in a file.
+#[test]
+fn changed_texts_are_refused_or_read() {
+    let mut tried = 0;
+    for name in [
+        "right/mlp",
+        "right/symbolic",
+        "right/empty_rank",
+        "right/coalesced",
+        "right/defaults_and_infinities",
+    ] {
+        let text = std::fs::read_to_string(folder(name).join("rank0.model.json")).expect("a program");
+        let mut attempt = |text: &str| {
+            let mut map = SourceMap::default();
+            if let Ok(p) = program(&mut map, "x", 0, text) {
+                let t = Table { world: Some(1), rank: None, groups: [("0".to_owned(), vec![0])].into() };
+                if let Ok(w) = world(vec![(p, Some(("t".into(), t)))], true) {
+                    let _ = check(&w);
+                }
+            }
+            tried += 1;
+        };
+        for n in (0..text.len()).step_by(7) {
+            attempt(&text[..n]);
+        }
+        // every number becomes others, every letter another one
+        for (at, c) in text.char_indices() {
+            for new in [
+                "-1",
+                "0",
+                "9223372036854775807",
+                "-9223372036854775808",
+                "1099511627776",
+                "\"s\"",
+                "null",
+                "[]",
+            ] {
+                if c.is_ascii_digit() {
+                    attempt(&format!("{}{new}{}", &text[..at], &text[at + 1..]));
+                }
+            }
+            if c.is_ascii_lowercase() && at % 5 == 0 {
+                attempt(&format!("{}q{}", &text[..at], &text[at + 1..]));
+            }
+        }
+    }
+    assert!(tried > 4_000, "{tried}");
+}
+
+/// The zip crate writes no archive here: one with a stored entry, made by hand.
+fn stored(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let (mut out, mut directory) = (vec![], vec![]);
+    for (name, data) in entries {
+        let offset = out.len() as u32;
+        let mut crc = u32::MAX;
+        for b in *data {
+            crc ^= u32::from(*b);
+            for _ in 0..8 {
+                crc = (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+            }
+        }
+        let mut both = vec![20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
+        both.extend((!crc).to_le_bytes());
+        both.extend((data.len() as u32).to_le_bytes());
+        both.extend((data.len() as u32).to_le_bytes());
+        both.extend((name.len() as u16).to_le_bytes());
+        both.extend([0, 0]);
+        out.extend(b"PK\x03\x04");
+        out.extend(&both);
+        out.extend(name.as_bytes());
+        out.extend(*data);
+        directory.extend(b"PK\x01\x02\x14\x00");
+        directory.extend(&both);
+        directory.extend([0; 10]);
+        directory.extend(offset.to_le_bytes());
+        directory.extend(name.as_bytes());
+    }
+    let (start, n) = (out.len() as u32, entries.len() as u16);
+    out.extend(&directory);
+    out.extend(b"PK\x05\x06\0\0\0\0");
+    out.extend(n.to_le_bytes());
+    out.extend(n.to_le_bytes());
+    out.extend((directory.len() as u32).to_le_bytes());
+    out.extend(start.to_le_bytes());
+    out.extend([0, 0]);
+    out
+}
+
+#[test]
+fn archives_of_both_layouts() {
+    let text = std::fs::read(folder("right/mlp").join("rank0.model.json")).expect("a program");
+    let config = br#"{"config": {"w": {"path_name": "weight_0", "use_pickle": false, "tensor_meta": {"dtype": 7, "sizes": [{"as_int": 2}]}}}}"#;
+    let new = stored(&[
+        ("a/byteorder", b"little"),
+        ("a/models/model.json", &text),
+        ("a/data/weights/model_weights_config.json", config),
+        ("a/data/weights/weight_0", &[0; 8]),
+    ]);
+    let read = archive::read(&new).expect("an archive");
+    assert_eq!(read.program.as_bytes(), text);
+    let archive::Weights::Raw(weights) = read.weights else { panic!("raw weights") };
+    assert_eq!((weights["w"].0.to_string(), weights["w"].1), ("f32[2]".into(), 8));
+    let old = stored(&[("serialized_exported_program.json", &text), ("serialized_state_dict.pt", b"pickle")]);
+    assert_eq!(archive::read(&old).expect("an archive").weights, archive::Weights::Pickled);
+    for (entries, why) in [
+        (vec![("a/byteorder", &b"big"[..]), ("a/models/model.json", &text)], "little-endian"),
+        (vec![("a/model.json", &text[..])], "it has neither"),
+        (
+            vec![("models/model.json", &text[..]), ("data/weights/model_weights_config.json", config)],
+            "weight_0, which is not there",
+        ),
+    ] {
+        let said = archive::read(&stored(&entries)).expect_err("it is wrong");
+        assert!(said.contains(why), "{said}");
+    }
+    for n in 0..new.len() {
+        let _ = archive::read(&new[..n]);
+    }
+}
+
+/// Every row of the table names an operation of a name space, and no two arguments are called alike.
+#[test]
+fn the_table_is_sound() {
+    for name in ops::names() {
+        let op = ops::find(name).expect("it is in the table");
+        let names: BTreeSet<&str> = op.params.iter().map(|p| p.name).collect();
+        assert_eq!(names.len(), op.params.len(), "{name}");
+        assert!(
+            ["aten", "_c10d_functional", "_dtensor", "_operator"]
+                .contains(&name.split('.').next().unwrap_or("")),
+            "{name}"
+        );
+    }
+    assert!(json::parse("[]").is_ok());
+}
