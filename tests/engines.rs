@@ -51,6 +51,10 @@ fn programs_have_the_same_bits_on_both_engines_and_contain_everything() {
         has("type", d.name());
         has("local", &format!("cast {d}"));
     }
+    for s in ["transpose", "reshape", "slice", "concat"] {
+        COMPUTING.iter().for_each(|d| has("shape", &format!("{s} {d}")));
+    }
+    MOVING.iter().for_each(|d| has("local", &format!("copy {d}")));
     for t in ["ring", "torus", "mesh", "full"] {
         has("topology", t);
     }

@@ -160,13 +160,17 @@ fn placement(built: &Built) -> String {
     for &id in g.order() {
         let op = g.op(id);
         let ty = op.ty.as_ref().map_or_else(|| "?".into(), ToString::to_string);
-        let args: Vec<String> = g.operands(id).iter().map(|o| names[o].clone()).collect();
+        let mut args: Vec<String> = g.operands(id).iter().map(|o| names[o].clone()).collect();
+        if let kbc_ir::graph::OpKind::Shape(s) = &op.kind {
+            args.push(s.to_string());
+        }
         let (what, why) = match &op.kind {
             kbc_ir::graph::OpKind::Input(_) => ("input".into(), "declared"),
             kbc_ir::graph::OpKind::Matmul { .. } => ("matmul".into(), "follows from its operands"),
             kbc_ir::graph::OpKind::Map(f) => (f.name.to_string(), "follows from its operands"),
             kbc_ir::graph::OpKind::ReduceDim { op, .. } => (op.to_string(), "follows from its operand"),
             kbc_ir::graph::OpKind::Cast(d) => (format!("cast to {d}"), "follows from its operand"),
+            kbc_ir::graph::OpKind::Shape(s) => (s.name().into(), "follows from its operands"),
             kbc_ir::graph::OpKind::Collective(c) if c.explicit => (c.name().into(), "written in the program"),
             kbc_ir::graph::OpKind::Collective(c) => {
                 (c.name().into(), "because a user of the value asks for it")

@@ -145,8 +145,9 @@ impl Builder<'_, '_> {
             36..48 => self.chain(rng),
             48..57 => self.matmul(rng),
             57..68 => self.reduction(rng),
-            68..76 => self.cast(rng),
-            76..83 => self.annotation(rng),
+            68..73 => self.cast(rng),
+            73..80 => self.shaped(rng),
+            80..86 => self.annotation(rng),
             _ => self.collective(rng),
         }
     }
@@ -317,6 +318,61 @@ impl Builder<'_, '_> {
         let option = if keep { ", keep: true" } else { "" };
         let text = format!("{name}({}, dim: {dim}{option})", self.name(x));
         self.let_(TensorType::replicated(ty.dtype, &sizes), text, &[x]);
+    }
+
+    /// Elements moved.
+    fn shaped(&mut self, rng: &mut Rng) {
+        let x = rng.below(self.program.values.len());
+        let ty = self.program.values[x].ty.clone();
+        let (sizes, name) = (ty.sizes(), self.name(x));
+        let dim = rng.below(sizes.len().max(1));
+        let (made, text, with) = match rng.below(100) {
+            0..30 => {
+                let mut perm: Vec<usize> = (0..sizes.len()).collect();
+                (1..perm.len()).rev().for_each(|i| perm.swap(i, rng.below(i + 1)));
+                let made = perm.iter().map(|d| sizes[*d]).collect();
+                (made, format!("transpose({name}, {perm:?})"), x)
+            }
+            30..65 => {
+                let mut made = sizes.clone();
+                for _ in 0..1 + rng.below(3) {
+                    let at = rng.below(made.len().max(1));
+                    match (rng.chance(50), made.get(at).copied()) {
+                        // Split off a factor, or a dimension of one element.
+                        (true, Some(n)) if made.len() < 5 => {
+                            let factors: Vec<u64> = (1..=n).filter(|f| n.is_multiple_of(*f)).collect();
+                            let f = if factors.is_empty() { 1 } else { *rng.pick(&factors) };
+                            made[at] = f;
+                            made.insert(at + 1, n / f.max(1));
+                        }
+                        (false, Some(n)) if at + 1 < made.len() => {
+                            made[at] = n * made.remove(at + 1);
+                        }
+                        _ => {}
+                    }
+                }
+                let text = format!("reshape({name}, {made:?})");
+                (made, text, x)
+            }
+            65..82 if !sizes.is_empty() => {
+                let n = sizes[dim];
+                let from = rng.below(n as usize + 1) as u64;
+                let to = from + rng.below((n - from) as usize + 1) as u64;
+                let mut made = sizes.clone();
+                made[dim] = to - from;
+                (made, format!("slice({name}, dim: {dim}, from: {from}, to: {to})"), x)
+            }
+            82..100 if !sizes.is_empty() && ty.elements() * 2 <= self.most => {
+                let other = self.operand(rng, ty.dtype, &sizes);
+                let fits = self.program.values[other].ty.sizes() == sizes;
+                let other = if fits { other } else { x };
+                let mut made = sizes.clone();
+                made[dim] *= 2;
+                (made, format!("concat({name}, {}, dim: {dim})", self.name(other)), other)
+            }
+            _ => return,
+        };
+        self.let_(TensorType::replicated(ty.dtype, &made), text, &[x, with]);
     }
 
     fn cast(&mut self, rng: &mut Rng) {

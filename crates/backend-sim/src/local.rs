@@ -9,6 +9,7 @@ use crate::numbers::{self, Refusal};
 use crate::scalar_eval;
 use crate::tensor::{Data, Tensor, count};
 use kbc_ir::schedule::LocalOp;
+use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 
 /// What a local operation touches on one rank: element ranges `(start, len)` of its sources, in the order of
@@ -137,6 +138,10 @@ pub fn apply(
                 None => relayout(t.data(), outer, size, inner, *parts, rule, false),
             }
         }
+        LocalOp::Transpose { perm, .. } => {
+            let t = src(0)?;
+            pick(t.data(), &transposed(t.shape(), perm)?)
+        }
         LocalOp::Slice { dim, of, rule, .. } => {
             let t = src(0)?;
             let (_, size, _) = outer_inner(t.shape(), *dim)?;
@@ -181,8 +186,31 @@ pub fn broadcast(t: &Tensor, shape: &[u64]) -> Result<Data, Refusal> {
         strides[lead + d] = if *size == 1 { 0 } else { stride };
         stride *= *size as usize;
     }
+    Ok(pick(t.data(), &walk(shape, &strides, n as usize)))
+}
+
+/// For each dimension of a transpose, its size and its stride in the operand, in elements.
+pub(crate) fn permuted(shape: &[u64], perm: &[u32]) -> Result<Vec<(u64, u64)>, Refusal> {
+    let (_, _) = whole(shape)?;
+    let op = ShapeOp::Transpose(perm.iter().map(|d| *d as usize).collect());
+    op.sizes(&[shape.to_vec()])
+        .map_err(|why| Refusal::new(why, "a permutation names every dimension of the operand once"))?;
+    let strides: Vec<u64> = (0..shape.len()).map(|d| shape[d + 1..].iter().product()).collect();
+    Ok(perm.iter().map(|d| (shape[*d as usize], strides[*d as usize])).collect())
+}
+
+/// The numbers of the operand's elements in the order of its transpose.
+fn transposed(shape: &[u64], perm: &[u32]) -> Result<Vec<usize>, Refusal> {
+    let (_, n) = whole(shape)?;
+    let (sizes, strides): (Vec<u64>, Vec<u64>) = permuted(shape, perm)?.into_iter().unzip();
+    let strides: Vec<usize> = strides.into_iter().map(|s| s as usize).collect();
+    Ok(walk(&sizes, &strides, n as usize))
+}
+
+/// The numbers of `n` elements, row by row through a shape, with these strides.
+fn walk(shape: &[u64], strides: &[usize], n: usize) -> Vec<usize> {
     let mut index = vec![0u64; shape.len()];
-    let mut order = Vec::with_capacity(n as usize);
+    let mut order = Vec::with_capacity(n);
     let mut at = 0usize;
     for _ in 0..n {
         order.push(at);
@@ -196,7 +224,7 @@ pub fn broadcast(t: &Tensor, shape: &[u64]) -> Result<Data, Refusal> {
             index[d] = 0;
         }
     }
-    Ok(pick(t.data(), &order))
+    order
 }
 
 /// The elements with these numbers; all of them exist.

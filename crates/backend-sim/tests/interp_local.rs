@@ -100,6 +100,34 @@ fn lines_hold_the_parts_one_after_another() {
 }
 
 #[test]
+fn a_transpose_has_every_element_where_its_index_is() {
+    let orders: [&[u32]; 9] =
+        [&[], &[0], &[1, 0], &[0, 1], &[2, 0, 1], &[1, 0, 2], &[0, 2, 1], &[2, 1, 0], &[3, 1, 0, 2]];
+    for perm in orders {
+        for sizes in [[2u64, 3, 4, 5], [1, 4, 1, 3], [5, 0, 2, 2]] {
+            for dtype in [DType::F32, DType::BF16, DType::U8, DType::I64] {
+                let shape = &sizes[..perm.len()];
+                let t = numbered(dtype, shape);
+                let to: Vec<u64> = perm.iter().map(|d| shape[*d as usize]).collect();
+                let op = LocalOp::Transpose { dst: D, src: S, perm: perm.to_vec() };
+                let got = Tensor::new(&to[..], apply(&op, (&to, dtype), &[&t], None).unwrap()).unwrap();
+                let (got, values) = (got.data().to_f64(), t.data().to_f64());
+                for i in 0..t.elements() {
+                    let from = multi_index(shape, i as u64);
+                    let at: Vec<u64> = perm.iter().map(|d| from[*d as usize]).collect();
+                    assert_eq!(got[index(&to, &at)], values[i], "{perm:?} of {shape:?}");
+                }
+            }
+        }
+    }
+    let t = numbered(DType::I32, &[2, 3]);
+    for (perm, to) in [(vec![0, 0], [2, 2]), (vec![1], [3, 2]), (vec![0, 2], [2, 3])] {
+        let op = LocalOp::Transpose { dst: D, src: S, perm };
+        assert!(apply(&op, (&to, DType::I32), &[&t], None).is_err());
+    }
+}
+
+#[test]
 fn operands_are_repeated_from_the_right() {
     let result = [2u64, 3, 4];
     for shape in

@@ -9,6 +9,7 @@ use kbc_backend_sim::reference::{RefTensor, exact_modulus};
 use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_ir::graph::OpKind;
 use kbc_ir::scalar::{CompareOp, Scalar, ScalarBin, ScalarUn};
+use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{Axis, DType, Mesh, ReduceOp};
 use reference_util::{Builder, arg, bin, branch, f32s, i32s, map_f32, num, partial, ty, un};
 
@@ -499,4 +500,31 @@ fn inputs_of_that_modulus_have_bound_zero() {
             "{dtype} {m:?}: 64 times as large, and still exact"
         );
     }
+}
+
+#[test]
+fn moved_elements_keep_value_and_bound() {
+    let mut b = Builder::default();
+    let x = b.input("x", ty(DType::F32, &[2, 3]));
+    let e = b.map(un(ScalarUn::Exp, arg(0)), &[x]);
+    let mut shape = |op: ShapeOp, sizes: &[u64], of: &[kbc_ir::graph::OpId]| {
+        let id = b.op(OpKind::Shape(op), ty(DType::F32, sizes), of);
+        b.output(id);
+        id
+    };
+    let t = shape(ShapeOp::Transpose(vec![1, 0]), &[3, 2], &[e]);
+    let r = shape(ShapeOp::Reshape(vec![2, 3]), &[2, 3], &[t]);
+    let s = shape(ShapeOp::Slice { dim: 1, from: 1, to: 2 }, &[2, 1], &[e]);
+    shape(ShapeOp::Concat { dim: 1 }, &[2, 4], &[s, r]);
+    b.output(e);
+    let data = f32s(&[2, 3], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    let out = b.run(&[data]).unwrap();
+    let whole = &out[4];
+    let orders: [&[usize]; 4] =
+        [&[0, 3, 1, 4, 2, 5], &[0, 3, 1, 4, 2, 5], &[1, 4], &[1, 0, 3, 1, 4, 4, 2, 5]];
+    for (got, order) in out.iter().zip(orders) {
+        let of = |v: &[f64]| order.iter().map(|i| v[*i]).collect::<Vec<f64>>();
+        assert_eq!((&got.value, &got.bound), (&of(&whole.value), &of(&whole.bound)));
+    }
+    assert!(whole.bound.iter().skip(1).all(|e| *e > 0.0));
 }

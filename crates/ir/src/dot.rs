@@ -42,6 +42,7 @@ pub fn graph_dot(g: &Graph) -> String {
                 (format!("{} over dimension {dim}", if *mean { "mean" } else { op.name() }), "")
             }
             OpKind::Cast(d) => (format!("cast {d}"), ""),
+            OpKind::Shape(s) => (format!("{} {s}", s.word()), ""),
             OpKind::Demand => ("demand".into(), ", style=dashed"),
             OpKind::Collective(c) => {
                 let using = c.using.as_ref().map(|u| format!(" using {}", u.alg)).unwrap_or_default();

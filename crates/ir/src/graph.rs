@@ -8,6 +8,7 @@ use crate::name::Name;
 use crate::parts::Parts;
 use crate::promise::Promise;
 use crate::scalar::ScalarFn;
+use crate::shape::ShapeOp;
 use crate::types::{DType, ReduceOp, TensorType};
 use kbc_diag::Span;
 use petgraph::Direction;
@@ -223,6 +224,8 @@ pub enum OpKind {
     },
     /// Cast, nearest even.
     Cast(DType),
+    /// Elements moved: transpose, reshape, slice, concat.
+    Shape(ShapeOp),
     /// A change of placement.
     Collective(Collective),
     /// The same value with a demanded placement (`let y: TYPE = ..`, a result type); `place` resolves and removes it.

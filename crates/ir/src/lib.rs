@@ -24,6 +24,7 @@ pub mod promise_terms;
 mod rewrite;
 pub mod scalar;
 pub mod schedule;
+pub mod shape;
 pub mod text;
 pub mod topology;
 pub mod types;

@@ -43,7 +43,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [Row; 49] = [
+pub const OPERATIONS: [Row; 54] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -70,6 +70,24 @@ pub const OPERATIONS: [Row; 49] = [
         "one dimension reduced; a mean divides once at the end",
     ),
     row(Graph, "data", "cast", "`f16 %a`", "none", "another element type, nearest even"),
+    row(
+        Graph,
+        "data",
+        "transpose",
+        "`%a perm [1, 0]`",
+        "none",
+        "dimension i of the result is the operand's dimension number i of the list",
+    ),
+    row(Graph, "data", "reshape", "`%a to [6, 4]`", "none", "the same elements, row-major, in another shape"),
+    row(
+        Graph,
+        "data",
+        "extract",
+        "`%a dim D from I to J`",
+        "none",
+        "elements I..J of a dimension (`slice` in `.kb`)",
+    ),
+    row(Graph, "data", "concat", "`%a, %b, .. dim D`", "none", "one after another along a dimension"),
     row(Graph, "data", "output", "`N %a`", "none", "result number N of the program"),
     row(
         Graph,
@@ -343,6 +361,14 @@ pub const OPERATIONS: [Row; 49] = [
         "`%dst = %src dim D parts K [ceil, lengths [..]] [at E]`",
         "reads %src (or block E of it), writes %dst",
         "line to tensor, the inverse of `pack`",
+    ),
+    row(
+        Schedule,
+        "local",
+        "transpose",
+        "`%dst = %src perm [1, 0]`",
+        "reads %src, writes %dst",
+        "dimension i of %dst is %src's dimension number i of the list",
     ),
     row(
         Schedule,

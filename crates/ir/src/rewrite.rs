@@ -16,6 +16,7 @@ impl LocalOp {
             | LocalOp::Copy { dst, .. }
             | LocalOp::Pack { dst, .. }
             | LocalOp::Unpack { dst, .. }
+            | LocalOp::Transpose { dst, .. }
             | LocalOp::Slice { dst, .. } => *dst,
         }
     }
@@ -30,6 +31,7 @@ impl LocalOp {
             | LocalOp::Copy { src, .. }
             | LocalOp::Pack { src, .. }
             | LocalOp::Unpack { src, .. }
+            | LocalOp::Transpose { src, .. }
             | LocalOp::Slice { src, .. } => vec![*src],
         }
     }

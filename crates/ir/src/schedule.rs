@@ -462,6 +462,15 @@ pub enum LocalOp {
         /// Which part `dst` is.
         at: Option<Expr>,
     },
+    /// Dimension i of `dst` is dimension `perm[i]` of `src`.
+    Transpose {
+        /// Written.
+        dst: BufferId,
+        /// Read.
+        src: BufferId,
+        /// A permutation of the dimensions.
+        perm: Vec<u32>,
+    },
     /// Part `index` of `of` along a dimension.
     Slice {
         /// Written.

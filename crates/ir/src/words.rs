@@ -41,6 +41,7 @@ impl LocalOp {
             LocalOp::Copy { .. } => "copy",
             LocalOp::Pack { .. } => "pack",
             LocalOp::Unpack { .. } => "unpack",
+            LocalOp::Transpose { .. } => "transpose",
             LocalOp::Slice { .. } => "slice",
         }
     }

@@ -71,6 +71,7 @@ impl Lower<'_, '_> {
                     this.copy_run(dtype, shifted(&to, &mul(o, &run)), from, run.clone());
                 });
             }
+            LocalOp::Transpose { dst, src, perm } => self.transpose(*dst, *src, perm, span)?,
             LocalOp::Compute { func, dst, args } => self.compute(func, *dst, args, span)?,
             LocalOp::Matmul { .. } => {
                 return Err(refuse(
@@ -158,6 +159,48 @@ impl Lower<'_, '_> {
         f(self, &Expr::var(var.clone()));
         let body = self.build.close();
         self.build.push(Stmt::For { var, lo: Expr::Int(0), hi: count.clone(), body });
+    }
+
+    /// Rows of the last dimensions, which stay: loops over those before, in order of the result.
+    fn transpose(
+        &mut self,
+        dst: BufferId,
+        src: BufferId,
+        perm: &[u32],
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let dims = self.dims(src);
+        let kept = perm.iter().enumerate().rev().take_while(|(i, d)| *i == **d as usize).count();
+        if kept == 0 && !perm.is_empty() {
+            return Err(refuse(
+                span,
+                "a transpose that moves the last dimension",
+                "a core copies rows: keep the last dimension where it is, or simulate it with `--target sim`",
+            ));
+        }
+        let (outer, run) = perm.split_at(perm.len() - kept);
+        let run = product(&run.iter().map(|d| dims[*d as usize].clone()).collect::<Vec<_>>());
+        let dtype = self.schedule.buffer(dst).dtype;
+        let (mut to, mut from) = (self.whole(dst), self.whole(src));
+        let sizes: Vec<Expr> = outer.iter().map(|d| dims[*d as usize].clone()).collect();
+        let mut loops = vec![];
+        for (i, d) in outer.iter().enumerate() {
+            if sizes[i] == Expr::Int(1) {
+                continue;
+            }
+            self.build.open();
+            let var = self.build.fresh("row");
+            let index = Expr::var(var.clone());
+            to = shifted(&to, &mul(&index, &mul(&product(&sizes[i + 1..]), &run)));
+            from = shifted(&from, &mul(&index, &product(&dims[*d as usize + 1..])));
+            loops.push((var, sizes[i].clone()));
+        }
+        self.copy_run(dtype, to, from, run);
+        for (var, hi) in loops.into_iter().rev() {
+            let body = self.build.close();
+            self.build.push(Stmt::For { var, lo: Expr::Int(0), hi, body });
+        }
+        Ok(())
     }
 
     /// An elementwise function: loops over the dimensions before the longest common run, tiles along it.

@@ -29,6 +29,7 @@ fn local_words(schedule: &Schedule, op: &LocalOp) -> String {
         LocalOp::Copy { .. } => "copy",
         LocalOp::Pack { .. } => "pack",
         LocalOp::Unpack { .. } => "unpack",
+        LocalOp::Transpose { .. } => "transpose",
         LocalOp::Slice { .. } => "slice",
     };
     format!("{} = {word}({from})", name(op.dst()))

@@ -14,6 +14,7 @@ use kbc_diag::Diagnostic;
 use kbc_ir::graph::{Graph, Op, OpId, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
+use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -241,7 +242,9 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
         let args: Vec<String> = held
             .iter()
             .map(|h| match h.slices {
-                Some(_) if h.dims < dims => format!("raised({}, {dims})", h.name),
+                Some(_) if h.dims < dims && !matches!(op.kind, OpKind::Shape(_)) => {
+                    format!("raised({}, {dims})", h.name)
+                }
                 _ => h.name.clone(),
             })
             .collect();
@@ -260,7 +263,8 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
             }
             _ => {
                 let name = names.fresh(&op.name);
-                let _ = writeln!(out, "    {name} = {}", operation(graph, id, &args, numbers)?);
+                let _ =
+                    writeln!(out, "    {name} = {}", operation(graph, id, &args, slices.is_some(), numbers)?);
                 let dtype = op.ty.as_ref().map(|t| t.dtype);
                 let slices = slices.map(|(combiner, of)| (combiner, dtype.unwrap_or(of)));
                 Held { name, slices, dims }
@@ -273,7 +277,14 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
 }
 
 /// An operation that computes.
-fn operation(graph: &Graph, id: OpId, args: &[String], numbers: Numbers) -> Result<String, Diagnostic> {
+/// With `sliced` its operands have the ranks' slices along an axis in front.
+fn operation(
+    graph: &Graph,
+    id: OpId,
+    args: &[String],
+    sliced: bool,
+    numbers: Numbers,
+) -> Result<String, Diagnostic> {
     let op = graph.op(id);
     let bounded = numbers == Numbers::Bounded;
     let dtype = op.ty.as_ref().map(|t| t.dtype).ok_or_else(|| broken(op, "it has no type"))?;
@@ -320,6 +331,29 @@ fn operation(graph: &Graph, id: OpId, args: &[String], numbers: Numbers) -> Resu
             Some(_) => format!("integer({}, \"{to}\")", arg(0)?),
             None => return Err(broken(op, "its operand has no type")),
         },
+        OpKind::Shape(s) => {
+            let lead = usize::from(sliced);
+            let x = if bounded { "t[0]" } else { arg(0)? };
+            let moved = match s {
+                ShapeOp::Transpose(perm) => {
+                    let dims = (0..lead).chain(perm.iter().map(|d| d + lead));
+                    format!("{x}.permute({})", tuple(dims.map(|d| d.to_string())))
+                }
+                ShapeOp::Reshape(sizes) => {
+                    let first = sliced.then(|| format!("{x}.shape[0]"));
+                    format!(
+                        "{x}.reshape({})",
+                        tuple(first.into_iter().chain(sizes.iter().map(u64::to_string)))
+                    )
+                }
+                ShapeOp::Slice { dim, from, to } => {
+                    format!("{x}.narrow({}, {from}, {})", dim + lead, to - from)
+                }
+                ShapeOp::Concat { dim } if bounded => format!("torch.cat(t, dim={})", dim + lead),
+                ShapeOp::Concat { dim } => format!("torch.cat({}, dim={dim})", tuple(args.iter().cloned())),
+            };
+            if bounded { format!("moved(lambda t: {moved}, {})", args.join(", ")) } else { moved }
+        }
         OpKind::Input(_) | OpKind::Collective(_) | OpKind::Demand | OpKind::Output(_) => arg(0)?.to_owned(),
     })
 }

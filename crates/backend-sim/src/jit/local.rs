@@ -58,6 +58,7 @@ pub(super) fn kernel_of(
         }
         LocalOp::Pack { at: None, parts, rule, .. } => relayout(code, *parts, rule, true)?,
         LocalOp::Unpack { at: None, parts, rule, .. } => relayout(code, *parts, rule, false)?,
+        LocalOp::Transpose { perm, .. } => transpose(code, perm, from)?,
         LocalOp::Slice { .. } => slice(code)?,
     };
     code.recipes.insert(number, Recipe::Single(op.clone()));
@@ -359,4 +360,60 @@ fn slice(code: &mut Code) -> Result<FuncId, String> {
             k.call(Helper::Copy, &[to, from, bytes]);
         });
     })
+}
+
+/// Dimensions before the run that the operand and its transpose have in common.
+pub(super) fn moving(perm: &[u32]) -> usize {
+    let kept = perm.iter().enumerate().rev().take_while(|(i, d)| *i == **d as usize).count();
+    perm.len() - kept
+}
+
+/// In order of the result: runs where the last dimensions stay, single elements where they do not.
+fn transpose(code: &mut Code, perm: &[u32], dtype: DType) -> Result<FuncId, String> {
+    let outer = moving(perm);
+    let single = outer == perm.len() && outer > 0;
+    let bytes = dtype.bytes();
+    kernel(code, format!("transpose {outer} {}", if single { bytes } else { 0 }), 2, |k| {
+        let (src, dst) = (k.word(SRC), k.word(DST));
+        let zero = k.int(0);
+        nest(k, (0, outer), (src, zero), &mut |k, from, number| {
+            if single {
+                let t = match bytes {
+                    1 => types::I8,
+                    2 => types::I16,
+                    4 => types::I32,
+                    _ => types::I64,
+                };
+                let v = k.load(t, from, 0);
+                let to = k.at(dst, number, bytes as i64);
+                k.store(v, to, 0);
+            } else {
+                let run = k.word(OUTER);
+                let offset = k.b.ins().imul(number, run);
+                let to = k.b.ins().iadd(dst, offset);
+                k.call(Helper::Copy, &[to, from, run]);
+            }
+        });
+    })
+}
+
+/// Loops over dimensions `d .. outer` of the result: `body` gets the place in the operand and the number of the run.
+fn nest(
+    k: &mut Kernel<'_, '_>,
+    (d, outer): (usize, usize),
+    (from, number): (Value, Value),
+    body: &mut dyn FnMut(&mut Kernel<'_, '_>, Value, Value),
+) {
+    if d == outer {
+        return body(k, from, number);
+    }
+    let (size, stride) = (k.word(SIZE + 2 * d), k.word(INNER + 2 * d));
+    let zero = k.int(0);
+    k.each(zero, size, 1, |k, i| {
+        let offset = k.b.ins().imul(i, stride);
+        let from = k.b.ins().iadd(from, offset);
+        let rows = k.b.ins().imul(number, size);
+        let number = k.b.ins().iadd(rows, i);
+        nest(k, (d + 1, outer), (from, number), body);
+    });
 }

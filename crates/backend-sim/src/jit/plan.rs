@@ -6,6 +6,7 @@
 
 use super::calls::product;
 use super::kernel::Chain;
+use super::local::moving;
 use super::world::World;
 use crate::effect::Run;
 use crate::local::{self, Footprint};
@@ -163,6 +164,15 @@ impl Plan {
                 let (outer, size, inner) = local::outer_inner(tensor, *dim).ok()?;
                 words.extend([outer as i64, size as i64, (inner * dtype.bytes()) as i64]);
             }
+            LocalOp::Transpose { perm, .. } if reads[0].1 == n => {
+                let all = local::permuted(&shapes[0], perm).ok()?;
+                let (outer, run) = all.split_at(moving(perm));
+                let run: u64 = run.iter().map(|d| d.0).product();
+                words.push((run * dtype.bytes()) as i64);
+                words.extend(
+                    outer.iter().flat_map(|(n, stride)| [*n as i64, (stride * dtype.bytes()) as i64]),
+                );
+            }
             LocalOp::Slice { dim, of, rule, .. } => {
                 let (outer, size, inner) = local::outer_inner(&shapes[0], *dim).ok()?;
                 let (lo, len) = local::block(size, 1, *of, rule, part.unwrap_or(0)).ok()?;
@@ -177,9 +187,11 @@ impl Plan {
                     len as i64,
                 ]);
             }
-            LocalOp::Cast { .. } | LocalOp::Copy { .. } | LocalOp::Pack { .. } | LocalOp::Unpack { .. } => {
-                return None;
-            }
+            LocalOp::Cast { .. }
+            | LocalOp::Copy { .. }
+            | LocalOp::Pack { .. }
+            | LocalOp::Unpack { .. }
+            | LocalOp::Transpose { .. } => return None,
         }
         let reads = op.srcs().iter().zip(reads).map(|(b, r)| run(*b, r)).collect();
         Some(Plan { reads, writes: vec![run(op.dst(), write)], words, _room: rooms })

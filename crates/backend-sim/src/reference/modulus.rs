@@ -174,6 +174,13 @@ fn exact(graph: &Graph, mesh: &Mesh, inputs: &[Extent]) -> Option<()> {
             OpKind::Collective(c) if c.kind == CollKind::Own => {
                 (holds(first?.1, combined(first?.0, c)?)?, first?.1)
             }
+            OpKind::Shape(_) => {
+                let (x, dtype) = first?;
+                let all = operands
+                    .iter()
+                    .fold(x, |x, (y, _)| Extent { size: x.size.max(y.size), grain: x.grain.min(y.grain) });
+                (all, dtype)
+            }
             OpKind::Collective(_) | OpKind::Demand | OpKind::Output(_) => first?,
         };
         known.insert(id, result);

@@ -74,7 +74,9 @@ fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, F
             [results.saturating_mul(k).saturating_mul(2), all, 0]
         }
         // These read as much as they write.
-        LocalOp::Copy { .. } | LocalOp::Slice { .. } => [0, written.saturating_mul(2), 0],
+        LocalOp::Copy { .. } | LocalOp::Transpose { .. } | LocalOp::Slice { .. } => {
+            [0, written.saturating_mul(2), 0]
+        }
         LocalOp::Pack { src, dst, at, .. } | LocalOp::Unpack { src, dst, at, .. } => {
             let elements = match at {
                 None => written / size(*dst),

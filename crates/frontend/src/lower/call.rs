@@ -18,7 +18,7 @@ use kbc_rounds::ast::{Expr, ExprKind};
 use kbc_rounds::eval::unknown;
 
 /// Operations that are neither scalar functions nor casts.
-pub(super) const OPERATIONS: [&str; 17] = [
+pub(super) const OPERATIONS: [&str; 21] = [
     "matmul",
     "sum",
     "mean",
@@ -36,14 +36,14 @@ pub(super) const OPERATIONS: [&str; 17] = [
     "send_recv",
     "barrier",
     "select",
+    "transpose",
+    "reshape",
+    "slice",
+    "concat",
 ];
 
 /// Operations of the language that are not there yet, and what to write instead.
-const LATER: [(&str, &str); 14] = [
-    ("reshape", "declare inputs and results with the shapes the operations give"),
-    ("transpose", "store the operand transposed and declare it so"),
-    ("slice", "a slice that a placement asks for needs no operation: annotate with `let y: TYPE = x`"),
-    ("concat", "keep the parts as separate values"),
+const LATER: [(&str, &str); 10] = [
     ("pad", "pad the data that is fed"),
     ("embedding", "feed the rows that are looked up as an input"),
     ("iota", "feed it as an input"),
@@ -120,6 +120,7 @@ impl Lowering<'_, '_> {
             "select" => self.select(call, span),
             "pow_int" => self.power(call, span),
             "shift" | "permute" | "send_recv" => self.moving(call, span),
+            "transpose" | "reshape" | "slice" | "concat" => self.shape(call, span),
             _ => match self.cx.loaded.library.find_collective(call.name.span.file, word, call.name.span) {
                 Ok(coll) => self.own_collective(coll, call, span),
                 Err(_) => {

@@ -18,6 +18,7 @@ mod machine;
 mod own;
 mod params;
 mod program;
+mod shape;
 mod tensor;
 mod types;
 

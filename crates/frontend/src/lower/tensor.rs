@@ -36,11 +36,11 @@ impl Lowering<'_, '_> {
                 parts.into_iter().collect::<Option<Vec<Value>>>().map(Value::Tuple)
             }
             TensorKind::List(_) => {
-                self.found.push(super::later(
-                    t.span,
-                    "lists (shapes and permutations) are",
-                    "write the program with the shapes its operations give",
-                ));
+                self.found.push(
+                    Diagnostic::error("E226", "a list where a tensor is wanted")
+                        .primary(t.span, "a shape or a permutation")
+                        .help("lists are arguments: transpose(x, [1, 0]), reshape(x, [25, 12, 32])"),
+                );
                 None
             }
             TensorKind::Neg(a) => match self.expr(a)? {

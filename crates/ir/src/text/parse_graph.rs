@@ -10,6 +10,7 @@ use super::types::{combiner, data, dtype, rows, tensor_type};
 use crate::graph::{CollKind, Collective, Expect, Graph, Input, Op, OpId, OpKind, Own, Using, UsingArg};
 use crate::name::Name;
 use crate::optable::{Level, names};
+use crate::shape::ShapeOp;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 /// Most operands of an operation: positions are bytes.
@@ -194,6 +195,32 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
             let d = dtype(&mut c)?;
             operands(&mut c, scope, args)?;
             OpKind::Cast(d)
+        }
+        "transpose" => {
+            operands(&mut c, scope, args)?;
+            c.expect_word("perm")?;
+            c.expect("[")?;
+            OpKind::Shape(ShapeOp::Transpose(c.list("]", |c| c.small("a dimension"))?))
+        }
+        "reshape" => {
+            operands(&mut c, scope, args)?;
+            c.expect_word("to")?;
+            c.expect("[")?;
+            OpKind::Shape(ShapeOp::Reshape(c.list("]", |c| c.int("a size"))?))
+        }
+        "extract" => {
+            operands(&mut c, scope, args)?;
+            c.expect_word("dim")?;
+            let dim = c.small("a dimension")?;
+            c.expect_word("from")?;
+            let from = c.int("the first element")?;
+            c.expect_word("to")?;
+            OpKind::Shape(ShapeOp::Slice { dim, from, to: c.int("the end")? })
+        }
+        "concat" => {
+            operands(&mut c, scope, args)?;
+            c.expect_word("dim")?;
+            OpKind::Shape(ShapeOp::Concat { dim: c.small("a dimension")? })
         }
         "demand" => {
             operands(&mut c, scope, args)?;

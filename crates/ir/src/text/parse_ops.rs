@@ -220,7 +220,7 @@ fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
         "drain" => SOp::Drain,
         "record" => SOp::Record(c.word("an event")?),
         "await" => SOp::Await(c.word("an event")?),
-        "compute" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "slice" => {
+        "compute" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "transpose" | "slice" => {
             SOp::Local(local(c, word, scope)?)
         }
         _ if let Some(point) = Point::ALL.into_iter().find(|p| p.name() == word) => {
@@ -262,6 +262,12 @@ fn local(c: &mut Cur, word: &str, scope: &mut Scope) -> R<LocalOp> {
             LocalOp::ReduceDim { op, mean, dst, src, dim }
         }
         "cast" => LocalOp::Cast { dst, src: buffer(c, scope)? },
+        "transpose" => {
+            let src = buffer(c, scope)?;
+            c.expect_word("perm")?;
+            c.expect("[")?;
+            LocalOp::Transpose { dst, src, perm: c.list("]", |c| c.small("a dimension"))? }
+        }
         "slice" => {
             let src = buffer(c, scope)?;
             let dim = dim(c)?;

@@ -400,6 +400,9 @@ impl Printer<'_> {
             LocalOp::Unpack { dst, src, dim, parts, rule, at } => {
                 format!("unpack {} = {} {}", b(dst), b(src), part(dim, parts, rule, at))
             }
+            LocalOp::Transpose { dst, src, perm } => {
+                format!("transpose {} = {} perm {perm:?}", b(dst), b(src))
+            }
             LocalOp::Slice { dst, src, dim, index, of, rule: r } => {
                 format!(
                     "slice {} = {} dim {dim} part {} of {of}{}",

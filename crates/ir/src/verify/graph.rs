@@ -36,7 +36,7 @@ pub(super) fn graph(g: &Graph, m: &Module, out: &mut Report) {
                 );
             }
         }
-        let want = arity(&op.kind);
+        let want = arity(&op.kind, operands.len());
         if operands.len() != want {
             let text =
                 format!("{} takes {want} operands, %{} has {}", word(&op.kind), op.name, operands.len());
@@ -55,17 +55,20 @@ fn word(k: &OpKind) -> String {
         OpKind::Map(f) => format!("map {}", f.name),
         OpKind::ReduceDim { .. } => "reduce_dim".into(),
         OpKind::Cast(_) => "cast".into(),
+        OpKind::Shape(s) => s.word().into(),
         OpKind::Collective(c) => c.name().into(),
         OpKind::Demand => "demand".into(),
         OpKind::Output(_) => "output".into(),
     }
 }
 
-fn arity(k: &OpKind) -> usize {
+/// Operands that it takes; `have` where any number will do.
+fn arity(k: &OpKind, have: usize) -> usize {
     match k {
         OpKind::Input(_) => 0,
         OpKind::Matmul { .. } => 2,
         OpKind::Map(f) => f.params.len(),
+        OpKind::Shape(s) => s.arity().unwrap_or(have.max(1)),
         _ => 1,
     }
 }
@@ -200,6 +203,7 @@ fn shapes(kind: &OpKind, args: &[&TensorType], ty: &TensorType) -> Result<(), St
             (s, operand)
         }
         OpKind::Cast(d) => (sizes[0].clone(), *d),
+        OpKind::Shape(s) => (s.sizes(&sizes)?, operand),
         OpKind::Collective(c) => {
             if let Some(d) = [c.dim, c.from_dim].into_iter().flatten().find(|d| *d >= sizes[0].len()) {
                 return Err(format!("its operand has no dimension {d}"));

@@ -3,6 +3,7 @@
 use super::graph::{broadcast, product_shape, undeclared_argument};
 use super::{Report, V2, V16, product};
 use crate::schedule::{Buffer, BufferId, LocalOp, Schedule};
+use crate::shape::ShapeOp;
 use crate::types::{CutRule, DType};
 use kbc_diag::Span;
 
@@ -102,6 +103,21 @@ fn fits(op: &LocalOp, dst: &Buffer, srcs: &[&Buffer]) -> Result<(), String> {
             one_row(rule, *parts)?;
             same_type()?;
             if at.is_some() { Ok(()) } else { same_count() }
+        }
+        LocalOp::Transpose { perm, .. } => {
+            same_type()?;
+            // The number of dimensions first: sizes may be known on no rank.
+            let op = ShapeOp::Transpose(perm.iter().map(|d| *d as usize).collect());
+            op.sizes(&[vec![1; srcs[0].dims.len()]])?;
+            if dst.dims.len() != perm.len() {
+                return Err(format!(
+                    "{} has {} dimensions, its operand {}",
+                    dst.name,
+                    dst.dims.len(),
+                    perm.len()
+                ));
+            }
+            shapes.map_or(Ok(()), |s| result(op.sizes(&s)))
         }
         LocalOp::Slice { dim, of, rule, .. } => {
             dimension(srcs[0], *dim)?;

@@ -209,6 +209,11 @@ impl Lower<'_> {
                         let mean = mean.then(|| from.dims[*dim].size);
                         LocalOp::ReduceDim { op: *op, mean, dst, src: args[0], dim: *dim as u32 }
                     }
+                    OpKind::Shape(s) => {
+                        let types = operands.iter().map(|o| self.ty(*o)).collect::<Result<Vec<_>, _>>()?;
+                        let args: Vec<_> = args.into_iter().zip(types).collect();
+                        self.shape(s, (dst, &ty), &args, op.span)
+                    }
                     _ => LocalOp::Cast { dst, src: args[0] },
                 };
                 self.local(local, op.span);

@@ -93,6 +93,7 @@ mod options;
 mod own;
 mod promise;
 mod region;
+mod shape;
 mod sym;
 mod together;
 mod view;

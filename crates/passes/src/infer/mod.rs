@@ -14,6 +14,10 @@
 //!   the same on all ranks, a sum over another dimension. Anything else demands the reduced value, so a bias is added
 //!   once, after the all_reduce, and not once a rank. A cast demands it too, because rounding does not commute with
 //!   adding. If a later result type or annotation wants the value split, it is demanded split (a reduce_scatter).
+//! * **Shapes.** Transpose, reshape, slice and concat keep what follows (`kbc_ir::shape`): a reshape that splits a dimension
+//!   leaves the cut on the outermost factor, one that merges keeps that of the outermost. What does not follow is
+//!   gathered before, or its cut moved to a dimension that does, whichever is lighter. Partial values go through; a
+//!   concat keeps them if all its operands are partial alike.
 //! * **Values of one coordinate** (`only`) stay there if all operands are there, otherwise they are demanded by all.
 //! * **Collectives that the program writes** must find what they change: an all_reduce a partial value, an all_gather
 //!   a split one. One that is known by its promise (a user's own, `shift`, `permute`) works on the parts of the dimension
@@ -75,6 +79,7 @@ mod counts;
 mod linear;
 mod own;
 mod rules;
+mod shape;
 mod site;
 
 use crate::fresh::Fresh;
@@ -231,6 +236,7 @@ impl Typing<'_> {
                 self.reduce_dim(id, op, (*red, *dim, *keep), operands)
             }
             OpKind::Cast(to) => self.cast(id, op, *to, operands),
+            OpKind::Shape(s) => self.shape(id, op, s, operands),
             OpKind::Collective(c) => self.collective(id, op, c, operands),
             OpKind::Demand | OpKind::Output(_) => {
                 let ([x], Some(want)) = (operands, wanted) else {

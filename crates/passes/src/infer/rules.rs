@@ -207,7 +207,7 @@ impl Typing<'_> {
     }
 
     /// The type of a result before its placement.
-    fn whole(&mut self, op: &Op, dtype: DType, sizes: &[u64]) -> Option<TensorType> {
+    pub(super) fn whole(&mut self, op: &Op, dtype: DType, sizes: &[u64]) -> Option<TensorType> {
         let ty = TensorType::replicated(dtype, sizes);
         let fault = check::too_large(&ty, op.span);
         let fits = fault.is_none();
@@ -216,7 +216,7 @@ impl Typing<'_> {
     }
 
     /// The placements of operands and result, once shapes are known.
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         id: OpId,
         op: &Op,
@@ -266,7 +266,7 @@ impl Typing<'_> {
         operands.iter().all(fits).then_some(*op)
     }
 
-    fn one_dtype(&mut self, op: &Op, operands: &[Operand]) -> Option<DType> {
+    pub(super) fn one_dtype(&mut self, op: &Op, operands: &[Operand]) -> Option<DType> {
         let first = operands.first()?.1.dtype;
         let odd = operands.iter().find(|o| o.1.dtype != first);
         let Some(odd) = odd else { return Some(first) };

@@ -154,6 +154,11 @@ def raised(x, dims):
     return Near(x.value.reshape(shape), x.bound.reshape(shape))
 
 
+def moved(f, *operands):
+    """Elements moved about: bounds go with their values."""
+    return Near(f([x.value for x in operands]), f([x.bound for x in operands]))
+
+
 def spread(x, *others):
     """In the shape that it has with others."""
     shape = torch.broadcast_shapes(x.value.shape, *(o.value.shape for o in others))

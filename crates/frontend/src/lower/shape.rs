@@ -1,0 +1,105 @@
+//! Operations that move elements: `transpose(x, [1, 0])`, `reshape(x, [25, 12, 32])`, `slice(x, dim: 0, from: 2, to: 5)`,
+//! `concat(a, b, dim: 0)`.
+//!
+//! Owns their arguments; whether they fit the operand is `infer`'s.
+
+use super::arguments::{Arguments, count_args, missing};
+use super::program::Lowering;
+use super::tensor::Value;
+use crate::ast::{Call, TensorKind};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::graph::{OpId, OpKind};
+use kbc_ir::shape::ShapeOp;
+
+/// The most operands of a concat: positions in a graph are bytes.
+const MAX_OPERANDS: usize = 255;
+
+impl Lowering<'_, '_> {
+    /// The value of such a call; none after messages.
+    pub(super) fn shape(&mut self, call: &Call, span: Span) -> Option<Value> {
+        let word = call.name.node.as_str();
+        match word {
+            "transpose" => {
+                let (x, list) = self.listed(call, "transpose(x, [1, 0])", "a dimension")?;
+                let perm = list.into_iter().map(|d| usize::try_from(d).unwrap_or(usize::MAX)).collect();
+                self.shaped(call, ShapeOp::Transpose(perm), &[x], span)
+            }
+            "reshape" => {
+                let (x, list) = self.listed(call, "reshape(x, [25, 12, 32])", "a size")?;
+                self.shaped(call, ShapeOp::Reshape(list), &[x], span)
+            }
+            "slice" => {
+                let mut named = Arguments::new(call);
+                let form = "slice(x, dim: 0, from: 0, to: 2)";
+                let given = ["dim", "from", "to"].map(|name| (name, named.take(name)));
+                let numbers = given.map(|(name, n)| match n {
+                    Some(n) => self.cx.count_of(n, &mut self.found),
+                    None => {
+                        self.found.push(missing(call, name, form));
+                        None
+                    }
+                });
+                let sound = named.finish(&mut self.found);
+                let x = call.args.first().and_then(|a| self.operand(a));
+                let right = count_args(call, 1, Span::NONE, &mut self.found);
+                let ([Some(dim), Some(from), Some(to)], Some(x), true) = (numbers, x, sound && right) else {
+                    return None;
+                };
+                let dim = usize::try_from(dim).unwrap_or(usize::MAX);
+                self.shaped(call, ShapeOp::Slice { dim, from, to }, &[x], span)
+            }
+            _ => {
+                let mut named = Arguments::new(call);
+                let dim = match named.take("dim") {
+                    Some(n) => self.cx.dimension(n, &mut self.found),
+                    None => {
+                        self.found.push(missing(call, "dim", "concat(a, b, dim: 0)"));
+                        None
+                    }
+                };
+                let sound = named.finish(&mut self.found);
+                let operands: Vec<Option<OpId>> = call.args.iter().map(|a| self.operand(a)).collect();
+                if call.args.is_empty() || call.args.len() > MAX_OPERANDS {
+                    let wanted = if call.args.is_empty() { 1 } else { MAX_OPERANDS };
+                    let d = super::kernel::wrong_count(&call.name, wanted, call.args.len(), Span::NONE);
+                    self.found.push(d.help("concatenate many values in several steps"));
+                    return None;
+                }
+                let operands = operands.into_iter().collect::<Option<Vec<_>>>()?;
+                let dim = dim.filter(|_| sound)?;
+                self.shaped(call, ShapeOp::Concat { dim }, &operands, span)
+            }
+        }
+    }
+
+    fn shaped(&mut self, call: &Call, op: ShapeOp, operands: &[OpId], span: Span) -> Option<Value> {
+        Some(self.push(OpKind::Shape(op), self.named_after(call), operands, span))
+    }
+
+    /// The operand and the list of `transpose(x, [..])` and `reshape(x, [..])`.
+    fn listed(&mut self, call: &Call, form: &str, what: &str) -> Option<(OpId, Vec<u64>)> {
+        let sound = Arguments::new(call).finish(&mut self.found);
+        let x = call.args.first().and_then(|a| self.operand(a));
+        let right = count_args(call, 2, Span::NONE, &mut self.found);
+        let list = match call.args.get(1).map(|a| (&a.kind, a.span)) {
+            Some((TensorKind::List(items), _)) => {
+                let all: Vec<Option<u64>> =
+                    items.iter().map(|e| self.cx.count(e, what, &mut self.found)).collect();
+                all.into_iter().collect::<Option<Vec<u64>>>()
+            }
+            Some((_, at)) => {
+                self.found.push(
+                    Diagnostic::error(
+                        "E006",
+                        format!("the second argument of `{}` is a list", call.name.node),
+                    )
+                    .primary(at, "this is none")
+                    .help(format!("write {form}")),
+                );
+                None
+            }
+            None => None,
+        };
+        (sound && right).then_some((x?, list?))
+    }
+}

@@ -1,0 +1,230 @@
+//! Operations that move elements and compute nothing: one row a kind.
+//!
+//! Owns what each is called and written like, the shape of its result, and which dimension of the result a dimension
+//! of an operand becomes. What that makes of placements is `infer`'s; how ranks carry it out is `expand`'s.
+
+use std::fmt;
+
+/// Which elements of its operands the result has, and where.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ShapeOp {
+    /// Dimension i of the result is dimension `perm[i]` of the operand.
+    Transpose(Vec<usize>),
+    /// The same elements in row-major order, in a tensor of these sizes.
+    Reshape(Vec<u64>),
+    /// Elements `from .. to` of a dimension.
+    Slice {
+        /// The dimension.
+        dim: usize,
+        /// First.
+        from: u64,
+        /// One past the last.
+        to: u64,
+    },
+    /// The operands one after another along a dimension.
+    Concat {
+        /// The dimension.
+        dim: usize,
+    },
+}
+
+/// Where a dimension of an operand goes: element i of it is elements `i * step .. (i + 1) * step` of a run of which
+/// element j of the result's dimension is `j * result_step .. (j + 1) * result_step`. Equal steps: the same dimension.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Follows {
+    /// The dimension of the result.
+    pub dim: usize,
+    /// Elements of the run for one of the operand's dimension.
+    pub step: u64,
+    /// Elements of the run for one of the result's.
+    pub result_step: u64,
+}
+
+impl ShapeOp {
+    /// First word in `.kb`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ShapeOp::Transpose(_) => "transpose",
+            ShapeOp::Reshape(_) => "reshape",
+            ShapeOp::Slice { .. } => "slice",
+            ShapeOp::Concat { .. } => "concat",
+        }
+    }
+
+    /// First word in `.kir`, where `slice` is the change of placement.
+    pub fn word(&self) -> &'static str {
+        match self {
+            ShapeOp::Slice { .. } => "extract",
+            _ => self.name(),
+        }
+    }
+
+    /// Operands; none where there may be any number but 0.
+    pub fn arity(&self) -> Option<usize> {
+        match self {
+            ShapeOp::Concat { .. } => None,
+            _ => Some(1),
+        }
+    }
+
+    /// Sizes of the result.
+    ///
+    /// # Errors
+    /// What does not fit, to be read after `reshape of f32[2, 3]:`.
+    pub fn sizes(&self, operands: &[Vec<u64>]) -> Result<Vec<u64>, String> {
+        let Some(x) = operands.first() else { return Err("there is no operand".into()) };
+        let dimension = |dim: usize| match dim < x.len() {
+            true => Ok(()),
+            false => Err(format!("there is no dimension {dim}, only {}", counted(x.len()))),
+        };
+        match self {
+            ShapeOp::Transpose(perm) => {
+                if perm.len() != x.len() {
+                    return Err(format!(
+                        "{perm:?} names {}, the operand has {}",
+                        counted(perm.len()),
+                        x.len()
+                    ));
+                }
+                for (i, d) in perm.iter().enumerate() {
+                    dimension(*d)?;
+                    if perm[..i].contains(d) {
+                        return Err(format!("{perm:?} names dimension {d} twice"));
+                    }
+                }
+                Ok(perm.iter().map(|d| x[*d]).collect())
+            }
+            ShapeOp::Reshape(sizes) => {
+                let count = |s: &[u64]| s.iter().try_fold(1u64, |n, d| n.checked_mul(*d));
+                match (count(x), count(sizes)) {
+                    (Some(a), Some(b)) if a == b => Ok(sizes.clone()),
+                    (Some(a), Some(b)) => Err(format!("{a} elements do not fill {sizes:?}, which has {b}")),
+                    _ => Err("more elements than can be counted".into()),
+                }
+            }
+            ShapeOp::Slice { dim, from, to } => {
+                dimension(*dim)?;
+                if from > to || *to > x[*dim] {
+                    return Err(format!("elements {from}..{to} of the {} of dimension {dim}", x[*dim]));
+                }
+                let mut out = x.clone();
+                out[*dim] = to - from;
+                Ok(out)
+            }
+            ShapeOp::Concat { dim } => {
+                dimension(*dim)?;
+                let mut out = x.clone();
+                out[*dim] = 0;
+                for y in operands {
+                    let others =
+                        |s: &[u64]| s.iter().enumerate().filter(|(d, _)| d != dim).all(|(d, n)| *n == x[d]);
+                    if y.len() != x.len() || !others(y) {
+                        return Err(format!("{y:?} and {x:?} differ in other dimensions than {dim}"));
+                    }
+                    out[*dim] = out[*dim].checked_add(y[*dim]).ok_or("more elements than can be counted")?;
+                }
+                Ok(out)
+            }
+        }
+    }
+
+    /// Where each dimension of an operand goes, none for one that every rank must have whole. Sizes are those of the
+    /// operand and of the result, which fit each other.
+    pub fn follows(&self, operand: &[u64], result: &[u64]) -> Vec<Option<Follows>> {
+        let same = |dim| Some(Follows { dim, step: 1, result_step: 1 });
+        let all_but =
+            |whole: usize| (0..operand.len()).map(|d| if d == whole { None } else { same(d) }).collect();
+        match self {
+            ShapeOp::Transpose(perm) => {
+                (0..operand.len()).map(|d| perm.iter().position(|p| *p == d).and_then(same)).collect()
+            }
+            ShapeOp::Reshape(_) => groups(operand, result),
+            ShapeOp::Slice { dim, .. } if operand.get(*dim) == result.get(*dim) => all_but(operand.len()),
+            ShapeOp::Slice { dim, .. } | ShapeOp::Concat { dim } => all_but(*dim),
+        }
+    }
+}
+
+/// Where the dimensions of a reshape go: both shapes fall into the shortest runs of equal product, and the first
+/// dimension larger than 1 of a run is cut where the first one of the other side is.
+fn groups(operand: &[u64], result: &[u64]) -> Vec<Option<Follows>> {
+    let mut out = vec![None; operand.len()];
+    if operand.contains(&0) {
+        return out;
+    }
+    let (mut i, mut j) = (0, 0);
+    loop {
+        while operand.get(i) == Some(&1) {
+            i += 1;
+        }
+        while result.get(j) == Some(&1) {
+            j += 1;
+        }
+        let (Some(&x), Some(&y)) = (operand.get(i), result.get(j)) else { return out };
+        let (first, dim) = (i, j);
+        let (mut a, mut b) = (x, y);
+        while a != b {
+            let (next, product, at) =
+                if a < b { (operand, &mut a, &mut i) } else { (result, &mut b, &mut j) };
+            *at += 1;
+            let Some(n) = next.get(*at) else { return out };
+            *product = product.saturating_mul(*n);
+        }
+        out[first] = Some(Follows { dim, step: a / x, result_step: b / y });
+        (i, j) = (i + 1, j + 1);
+    }
+}
+
+fn counted(n: usize) -> String {
+    if n == 1 { "1 dimension".into() } else { format!("{n} dimensions") }
+}
+
+/// What is written behind the operands in `.kir`: `perm [1, 0]`, `to [6]`, `dim 0 from 2 to 5`, `dim 1`.
+impl fmt::Display for ShapeOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ShapeOp::Transpose(perm) => write!(f, "perm {perm:?}"),
+            ShapeOp::Reshape(sizes) => write!(f, "to {sizes:?}"),
+            ShapeOp::Slice { dim, from, to } => write!(f, "dim {dim} from {from} to {to}"),
+            ShapeOp::Concat { dim } => write!(f, "dim {dim}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reshape(from: &[u64], to: &[u64]) -> Vec<Option<(usize, u64, u64)>> {
+        let op = ShapeOp::Reshape(to.to_vec());
+        assert_eq!(op.sizes(&[from.to_vec()]).as_deref(), Ok(to));
+        op.follows(from, to).into_iter().map(|f| f.map(|f| (f.dim, f.step, f.result_step))).collect()
+    }
+
+    #[test]
+    fn the_outermost_factor_of_a_group_is_followed() {
+        assert_eq!(reshape(&[25, 384], &[25, 12, 32]), [Some((0, 1, 1)), Some((1, 1, 32))]);
+        assert_eq!(reshape(&[25, 12, 32], &[25, 384]), [Some((0, 1, 1)), Some((1, 32, 1)), None]);
+        assert_eq!(reshape(&[6, 4], &[8, 3]), [Some((0, 4, 3)), None]);
+        assert_eq!(reshape(&[1, 6, 1, 2], &[3, 1, 4]), [None, Some((0, 2, 4)), None, None]);
+        assert_eq!(reshape(&[2, 0], &[0]), [None, None]);
+        assert_eq!(reshape(&[], &[1, 1]), []);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said() {
+        let x = [vec![2, 3]];
+        let why = |op: ShapeOp| op.sizes(&x).unwrap_err();
+        assert_eq!(why(ShapeOp::Transpose(vec![0, 0])), "[0, 0] names dimension 0 twice");
+        assert_eq!(why(ShapeOp::Transpose(vec![0])), "[0] names 1 dimension, the operand has 2");
+        assert_eq!(why(ShapeOp::Reshape(vec![4])), "6 elements do not fill [4], which has 4");
+        assert_eq!(why(ShapeOp::Slice { dim: 1, from: 1, to: 4 }), "elements 1..4 of the 3 of dimension 1");
+        assert_eq!(
+            why(ShapeOp::Slice { dim: 2, from: 0, to: 0 }),
+            "there is no dimension 2, only 2 dimensions"
+        );
+        let y = [vec![2, 3], vec![3, 3]];
+        assert_eq!(ShapeOp::Concat { dim: 0 }.sizes(&y), Ok(vec![5, 3]));
+        assert!(ShapeOp::Concat { dim: 1 }.sizes(&y).is_err());
+    }
+}

@@ -1,0 +1,53 @@
+//! Operations that move elements, as local work: a transpose, a copy, a slice, or a line and its tensor.
+//!
+//! `infer` left every dimension that does not keep its elements whole, so ranks need nothing of each other here.
+
+use super::lower::Lower;
+use kbc_diag::Span;
+use kbc_ir::Parts;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::{BufferId, LocalOp};
+use kbc_ir::shape::ShapeOp;
+use kbc_ir::types::{CutRule, TensorType};
+
+impl Lower<'_> {
+    /// The last local operation of it; what comes before is pending.
+    pub(super) fn shape(
+        &mut self,
+        s: &ShapeOp,
+        (dst, ty): (BufferId, &TensorType),
+        args: &[(BufferId, TensorType)],
+        span: Span,
+    ) -> LocalOp {
+        let src = args[0].0;
+        // A list of lengths that is empty or too long does not occur: it is at least one long and adds up to a size.
+        let lengths = |of: &[u64]| Parts::row(of).map_or(CutRule::Even, CutRule::Lengths);
+        match s {
+            ShapeOp::Transpose(perm) => {
+                LocalOp::Transpose { dst, src, perm: perm.iter().map(|d| *d as u32).collect() }
+            }
+            ShapeOp::Reshape(_) => LocalOp::Copy { dst, src },
+            ShapeOp::Slice { dim, from, to } => {
+                let size = args[0].1.dims[*dim].size;
+                if (*from, *to) == (0, size) {
+                    return LocalOp::Copy { dst, src };
+                }
+                let rule = lengths(&[*from, to - from, size - to]);
+                LocalOp::Slice { dst, src, dim: *dim as u32, index: Expr::Int(1), of: 3, rule }
+            }
+            ShapeOp::Concat { .. } if args.len() == 1 => LocalOp::Copy { dst, src },
+            ShapeOp::Concat { dim } => {
+                let rule = lengths(&args.iter().map(|a| a.1.dims[*dim].size).collect::<Vec<_>>());
+                let (along, parts) = (*dim as u32, args.len() as u64);
+                let line = self.value("joined", ty, span);
+                for (i, (src, _)) in args.iter().enumerate() {
+                    let at = Some(Expr::Int(i as i64));
+                    let pack =
+                        LocalOp::Pack { dst: line, src: *src, dim: along, parts, rule: rule.clone(), at };
+                    self.pending.push((pack, None, span));
+                }
+                LocalOp::Unpack { dst, src: line, dim: along, parts, rule, at: None }
+            }
+        }
+    }
+}
