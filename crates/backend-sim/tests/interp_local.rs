@@ -112,10 +112,11 @@ fn a_transpose_has_every_element_where_its_index_is() {
                 let op = LocalOp::Transpose { dst: D, src: S, perm: perm.to_vec() };
                 let got = Tensor::new(&to[..], apply(&op, (&to, dtype), &[&t], None).unwrap()).unwrap();
                 let (got, values) = (got.data().to_f64(), t.data().to_f64());
-                for i in 0..t.elements() {
+                assert_eq!(values.len(), t.elements());
+                for (i, value) in values.iter().enumerate() {
                     let from = multi_index(shape, i as u64);
                     let at: Vec<u64> = perm.iter().map(|d| from[*d as usize]).collect();
-                    assert_eq!(got[index(&to, &at)], values[i], "{perm:?} of {shape:?}");
+                    assert_eq!(got[index(&to, &at)], *value, "{perm:?} of {shape:?}");
                 }
             }
         }
