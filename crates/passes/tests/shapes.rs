@@ -123,7 +123,9 @@ fn placed(rng: &mut Rng, mesh: &Mesh, shape: &[u64]) -> TensorType {
 
 fn shape(rng: &mut Rng) -> Vec<u64> {
     const SIZES: [u64; 12] = [1, 2, 3, 4, 4, 5, 6, 6, 8, 9, 12, 0];
-    (0..1 + rng.below(4)).map(|_| SIZES[rng.below(if rng.0.is_multiple_of(9) { 12 } else { 11 }) as usize]).collect()
+    (0..1 + rng.below(4))
+        .map(|_| SIZES[rng.below(if rng.0.is_multiple_of(9) { 12 } else { 11 }) as usize])
+        .collect()
 }
 
 /// Dimensions joined and split.
