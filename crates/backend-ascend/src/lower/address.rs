@@ -44,10 +44,11 @@ pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
         _ if i == k => n.clone(),
         CutRule::Even => div_up(&mul(n, i), k),
         CutRule::Ceil => bin(BinOp::Min, &mul(&div_up(n, k), i), n),
-        // Lowering refuses lengths before it asks; this is their first row.
-        CutRule::Lengths(l) => (1..l.of()).fold(Expr::Int(0), |at, j| {
+        // Of buffers, which have one row of lengths; lines with lengths are refused before. The last boundary is the end.
+        CutRule::Lengths(l) => (1..=l.of()).fold(Expr::Int(0), |at, j| {
             let below = bin(BinOp::Lt, i, &Expr::Int(j as i64));
-            Expr::select(below, at, Expr::Int(l.boundary(0, j) as i64))
+            let end = if j < l.of() { Expr::Int(l.boundary(0, j) as i64) } else { n.clone() };
+            Expr::select(below, at, end)
         }),
     }
 }
