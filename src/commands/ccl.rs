@@ -402,8 +402,8 @@ fn human(bench: &Bench, found: &Found<'_>) -> String {
         if !r.chosen.is_empty() {
             line(format!("chosen for this machine, not published: {}", r.chosen.join("; ")));
         }
-        // The whole path is in the JSON; there is no program that `kbc explain` could take.
-        path::short(r, &mut |s| line(s.replace("kbc explain path", "--report json")));
+        // There is no program that `kbc explain` could take.
+        path::short(r, "--report json", &mut line);
     }
     out
 }

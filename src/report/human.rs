@@ -148,7 +148,7 @@ pub fn human(r: &Report) -> String {
     if let Some(p) = &r.perturb {
         perturb(p, &mut line);
     }
-    path::short(r, &mut line);
+    path::short(r, "kbc explain path", &mut line);
     path::links(r, &mut line);
     if let Some(e) = &r.emitted {
         let ranks: Vec<String> = e.ranks.iter().map(u64::to_string).collect();

@@ -89,8 +89,8 @@ fn folded(parts: &[&[StepReport]], folds: &[Fold]) -> Vec<String> {
     out
 }
 
-/// The path in a report: folded, the longest waits named.
-pub fn short(r: &Report, line: &mut impl FnMut(String)) {
+/// The path in a report: folded, the longest waits named; `whole` is what shows all of it.
+pub fn short(r: &Report, whole: &str, line: &mut impl FnMut(String)) {
     if r.critical_path.is_empty() {
         return;
     }
@@ -102,7 +102,7 @@ pub fn short(r: &Report, line: &mut impl FnMut(String)) {
     let n = lines.len();
     for (i, l) in lines.into_iter().enumerate() {
         if n > SHOWN && i == SHOWN / 2 {
-            line(format!("  ... {} more: kbc explain path", n - SHOWN));
+            line(format!("  ... {} more: {whole}", n - SHOWN));
         }
         if n <= SHOWN || !(SHOWN / 2..n - SHOWN / 2).contains(&i) {
             line(l);

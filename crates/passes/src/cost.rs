@@ -3,7 +3,7 @@
 //! Owns the price of one collective with one algorithm. It leaves the choice to `select` and real time to the event
 //! engine, which measures the finished schedule.
 //!
-//! **Up to [`EXACT_RANKS`] ranks** the algorithm's rounds are expanded and played on the machine's links, all groups
+//! **Up to 64 ranks** ([`exact_ranks`]) the algorithm's rounds are expanded and played on the machine's links, all groups
 //! of the axis at once. A message (everything one rank sends another in a round) starts when all that came to its
 //! sender in earlier rounds is there, takes the dimension-order route cut-through (latency a hop; each link busy for
 //! bytes over its bandwidth, first come first served; bytes once at the slowest), and pays a fence on both sides. What
