@@ -153,6 +153,7 @@ pub fn execute(
         against: "the single-device result".into(),
         elements: 0,
         mismatches: 0,
+        unbounded: 0,
         max_err: Some(0.0),
         worst: None,
         hints: vec![],
@@ -183,6 +184,7 @@ fn joined(mut a: CompareReport, b: CompareReport) -> CompareReport {
     };
     a.elements += b.elements;
     a.mismatches += b.mismatches;
+    a.unbounded += b.unbounded;
     if worse {
         (a.max_err, a.worst) = (b.max_err, b.worst);
     }
@@ -209,6 +211,7 @@ pub fn comparison(mesh: &Mesh, result: &str, against: &str, c: &Comparison) -> C
         against: against.into(),
         elements: c.elements,
         mismatches: c.mismatches,
+        unbounded: c.unbounded,
         max_err: c.max_err.is_finite().then_some(c.max_err),
         worst: shown.map(|w| WorstReport {
             rank: mesh.show(w.rank),

@@ -281,6 +281,12 @@ fn compare(c: &CompareReport, line: &mut impl FnMut(String)) {
             c.result, c.mismatches, c.elements, c.against
         ));
     }
+    if c.unbounded > 0 {
+        line(format!(
+            "  nothing is said of {} of them: no bound of their rounding errors is known",
+            c.unbounded
+        ));
+    }
     if let (Some(w), true) = (&c.worst, c.mismatches > 0) {
         let index: Vec<String> = w.index.iter().map(u64::to_string).collect();
         line(format!(

@@ -261,6 +261,8 @@ pub struct CompareReport {
     pub elements: u64,
     /// Those that do not pass.
     pub mismatches: u64,
+    /// Those of which the comparison says nothing: no bound is known for them.
+    pub unbounded: u64,
     /// Largest `|got - ref| / bound`; absent if infinite.
     pub max_err: Option<f64>,
     /// The element furthest off.

@@ -93,6 +93,8 @@ pub struct Comparison {
     pub elements: u64,
     /// Those that do not pass.
     pub mismatches: u64,
+    /// Those that pass whatever they are, because their bound is infinite.
+    pub unbounded: u64,
     /// The largest `|got - ref| / bound`; 0 if nothing was compared.
     pub max_err: f64,
     /// Where that is; none if every element is exactly right.
@@ -163,6 +165,7 @@ pub fn compare(
     let mut out = Comparison {
         elements: 0,
         mismatches: 0,
+        unbounded: 0,
         max_err: 0.0,
         worst: None,
         first: None,
@@ -195,6 +198,7 @@ pub fn compare(
                 let bound = expected.bound(global + i);
                 let e = error(got, want, bound);
                 out.elements += 1;
+                out.unbounded += u64::from(bound.is_infinite() && want.as_f64().is_finite());
                 let here = || Worst {
                     rank: h.rank,
                     index: multi_index(&expected.shape, (global + i) as u64),

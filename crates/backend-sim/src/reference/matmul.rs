@@ -51,17 +51,20 @@ pub(super) fn run(step: &Step<'_>, a: &Value, b: &Value, accumulate_f32: bool) -
     // Additions across the ranks of an operand that is still partial come on top of those along K.
     let earlier = [pa, pb].into_iter().flatten().map(|p| p.parts).fold(1.0, f64::max);
     let parts = if shared { step.parts.max(earlier) } else { 1.0 };
-    let gamma = F32.gamma(k as f64 + earlier - 1.0);
+    let roundings = k as f64;
+    let roundings = if step.probe { roundings.min(3.0 * roundings.sqrt()) } else { roundings };
+    let gamma = F32.gamma(roundings + earlier - 1.0);
     let (mut value, mut bound, mut size) = (Vec::with_capacity(len), Vec::with_capacity(len), vec![]);
     let mut least = f64::INFINITY;
     for (ra, rb) in (0..batches).map(job) {
         let (mut left, mut right) = (Side::new(a, pa, ra), Side::new(b, pb, rb));
-        let exact_rows = left.has_exact_row(k);
+        let exact_rows = !step.probe && left.has_exact_row(k);
         if exact_rows {
             left.find_grains((m, k), false, pa.map(|p| p.grain));
             right.find_grains((k, n), true, pb.map(|p| p.grain));
         }
-        let sums = Sums::new(&left, &right, sizes);
+        let sums =
+            if step.probe { Sums::probe(&left, &right, sizes) } else { Sums::new(&left, &right, sizes) };
         for (at, v) in sums.value.iter().enumerate() {
             let (i, j) = (at / n, at % n);
             let (s, propagated) = (sums.size[at], sums.propagated(at));
@@ -146,6 +149,14 @@ struct Sums {
 }
 
 impl Sums {
+    /// Of operands without bounds, quickly: `size` is what Cauchy and Schwarz say of it.
+    fn probe(a: &Side<'_>, b: &Side<'_>, sizes: (usize, usize, usize)) -> Sums {
+        let (m, k, n) = sizes;
+        let mut value = vec![0.0; m * n];
+        crate::gemm::f64(m, k, n, a.value, b.value, &mut value).expect("the slices are those of the sizes");
+        Sums { value, size: norms(sizes, a.size(), b.size()), errors: vec![] }
+    }
+
     fn new(a: &Side<'_>, b: &Side<'_>, sizes: (usize, usize, usize)) -> Sums {
         let mut errors = vec![];
         match (a.bound, b.bound) {
@@ -168,6 +179,17 @@ impl Sums {
         // Infinity times zero: a factor about which nothing is known.
         if e.is_nan() { f64::INFINITY } else { e }
     }
+}
+
+/// The products of the norms of the rows of `a` and the columns of `b`.
+fn norms((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
+    let mut columns = vec![0.0; n];
+    for row in b.chunks_exact(n.max(1)).take(k) {
+        columns.iter_mut().zip(row).for_each(|(c, x)| *c += x * x);
+    }
+    let row = |i: usize| a[i * k..(i + 1) * k].iter().map(|x| x * x).sum::<f64>();
+    let rows: Vec<f64> = (0..m).map(row).collect();
+    rows.iter().flat_map(|r| columns.iter().map(move |c| (r * c).sqrt())).collect()
 }
 
 /// Rows and columns of the tile that is kept in registers.
