@@ -13,7 +13,8 @@
 //! * **Partial values** go through what commutes with the pending reduction: sums of such values, scaling by what is
 //!   the same on all ranks, a sum over another dimension. Anything else demands the reduced value, so a bias is added
 //!   once, after the all_reduce, and not once a rank. A cast demands it too, because rounding does not commute with
-//!   adding. If a later result type or annotation wants the value split, it is demanded split (a reduce_scatter).
+//!   adding. If a later result type or annotation wants the value split, or what it is added to next is split, it is
+//!   demanded split (a reduce_scatter).
 //! * **Shapes.** Transpose, reshape, slice and concat keep what follows (`kbc_ir::shape`): a reshape that splits a dimension
 //!   leaves the cut on the outermost factor, one that merges keeps that of the outermost. What does not follow is
 //!   gathered before, or its cut moved to a dimension that does, whichever is lighter. Partial values go through; a
@@ -92,7 +93,7 @@ use kbc_ir::{Module, Props};
 use kbc_rounds::Library;
 use rules::{Operand, Outcome};
 use site::Site;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The record of `infer`.
 pub static INFO: PassInfo = PassInfo {
@@ -123,6 +124,7 @@ impl Pass for Infer {
             mesh: &mesh,
             library: cx.library,
             found: Diagnostics::new(),
+            typed: BTreeSet::new(),
             changed: false,
         };
         typing.run();
@@ -140,6 +142,8 @@ struct Typing<'m> {
     found: Diagnostics,
     hints: BTreeMap<OpId, Hint>,
     fresh: Fresh,
+    /// Operations that have their type in this run.
+    typed: BTreeSet<OpId>,
     changed: bool,
 }
 
@@ -204,6 +208,7 @@ impl Typing<'_> {
         let op = self.graph.op_mut(id);
         self.changed |= op.ty != ty;
         op.ty = ty;
+        self.typed.insert(id);
     }
 
     fn outcome(
@@ -422,13 +427,34 @@ impl Typing<'_> {
     /// Cuts that later operations want, for the labels of a result.
     fn hint_for(&self, id: OpId, site: &Site, result: &TensorType) -> Vec<(usize, Cut)> {
         let n = result.dims.len();
-        let Some(hint) = self.hints.get(&id) else { return vec![] };
+        // What is there already comes before what is asked for later: it would have to change, or be gathered.
+        let met = self.met(id);
+        let asked = self.hints.get(&id).filter(|_| met.is_empty());
+        let hint = asked.cloned().unwrap_or(met);
         hint.iter()
             .filter(|(from_right, size, _)| *from_right < n && result.dims[n - 1 - from_right].size == *size)
             .filter_map(|(from_right, _, cut)| {
                 site.result[n - 1 - from_right].map(|label| (label, cut.clone()))
             })
             .collect()
+    }
+
+    /// Cuts of what a value meets next in an elementwise operation, if its only way leads there.
+    fn met(&self, id: OpId) -> Hint {
+        let mut at = id;
+        loop {
+            let users = self.graph.users(at);
+            let [(user, _)] = users[..] else { return vec![] };
+            if !keeps_dims(&self.graph.op(user).kind) {
+                return vec![];
+            }
+            let others = self.graph.operands(user).into_iter().filter(|o| self.typed.contains(o));
+            let mut cuts = others.filter_map(|o| self.graph.op(o).ty.as_ref()).map(hint_of);
+            if let Some(hint) = cuts.find(|h| !h.is_empty()) {
+                return hint;
+            }
+            at = user;
+        }
     }
 
     /// The rule by which later operations want a dimension of that size cut over an axis; even if they do not say.

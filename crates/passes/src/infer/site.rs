@@ -2,7 +2,8 @@
 //!
 //! Every operation on whole tensors is a [`Site`]: its operands' dimensions carry labels, equal labels must be cut
 //! alike, labels of the result are its dimensions, the others are contracted (combined). [`resolve`] tries what each
-//! operand would make of it and takes the cheapest; of equally cheap ones that of the first operand.
+//! operand would make of it and takes the cheapest; of equally cheap ones (an axis of one rank) the one that changes
+//! fewer bytes of operands, then that of the first operand.
 
 use crate::reshard;
 use kbc_ir::Name;
@@ -58,7 +59,7 @@ pub fn resolve(
                 || !keep.only && ty.only.as_ref().is_some_and(|o| o.1 == *axis)
         })
     };
-    let mut best: Option<(u128, Solution)> = None;
+    let mut best: Option<(Cost, Solution)> = None;
     for lead in 0..have.len() {
         let mut cuts: Vec<Option<Cut>> = vec![None; site.sizes.len()];
         let mut used: Vec<Name> = vec![];
@@ -96,6 +97,9 @@ pub fn resolve(
     best.map(|b| b.1)
 }
 
+/// Weight of the changes, and bytes of the operands that are changed.
+type Cost = (u128, u128);
+
 /// What a choice of cuts costs: changing the operands, and reducing the result where it becomes partial (that must
 /// be done sooner or later, and leaving it out would make every contraction look free).
 fn price(
@@ -104,8 +108,8 @@ fn price(
     have: &[(&TensorType, Keep)],
     cuts: Vec<Option<Cut>>,
     result: &TensorType,
-) -> Option<(u128, Solution)> {
-    let mut cost = 0u128;
+) -> Option<(Cost, Solution)> {
+    let (mut cost, mut changed) = (0u128, 0u128);
     let mut targets = vec![];
     for ((ty, keep), labels) in have.iter().zip(&site.operands) {
         let cut = |label: &Option<usize>| label.and_then(|l| cuts[l].clone());
@@ -117,6 +121,9 @@ fn price(
             only: ty.only.clone().filter(|_| keep.only),
         };
         cost = cost.saturating_add(reshard::plan(mesh, ty, &target)?.weight);
+        if target != **ty {
+            changed += u128::from(ty.elements()) * u128::from(ty.dtype.bytes());
+        }
         targets.push(target);
     }
     let contracted = |l: &usize| !site.result.contains(&Some(*l));
@@ -133,5 +140,5 @@ fn price(
         let partial = TensorType { partial: Some((site.combine, pending.clone())), ..whole.clone() };
         cost = cost.saturating_add(reshard::plan(mesh, &partial, &whole)?.weight);
     }
-    Some((cost, Solution { targets, cuts, pending }))
+    Some(((cost, changed), Solution { targets, cuts, pending }))
 }
