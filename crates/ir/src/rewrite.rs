@@ -94,6 +94,43 @@ impl Ref {
 }
 
 impl SOp {
+    /// The windows it names, in order.
+    pub fn windows(&self) -> Vec<WindowId> {
+        let slot = |r: &Ref| match r {
+            Ref::Slot { window, .. } => Some(*window),
+            Ref::Chunk { .. } => None,
+        };
+        match self {
+            SOp::Copy { dst, src }
+            | SOp::Reduce { dst, src, .. }
+            | SOp::Put { src, dst, .. }
+            | SOp::Get { dst, src, .. } => [dst, src].into_iter().filter_map(slot).collect(),
+            SOp::Send { src: r, .. } | SOp::Recv { dst: r, .. } => slot(r).into_iter().collect(),
+            SOp::Mark { window, .. } => vec![*window],
+            _ => vec![],
+        }
+    }
+
+    /// The same operation with every window replaced.
+    pub fn map_windows(&self, f: &dyn Fn(WindowId) -> WindowId) -> SOp {
+        let mut out = self.clone();
+        let slot = |r: &mut Ref| {
+            if let Ref::Slot { window, .. } = r {
+                *window = f(*window);
+            }
+        };
+        match &mut out {
+            SOp::Copy { dst, src }
+            | SOp::Reduce { dst, src, .. }
+            | SOp::Put { src, dst, .. }
+            | SOp::Get { dst, src, .. } => [dst, src].into_iter().for_each(slot),
+            SOp::Send { src: r, .. } | SOp::Recv { dst: r, .. } => slot(r),
+            SOp::Mark { window, .. } => *window = f(*window),
+            _ => {}
+        }
+        out
+    }
+
     /// The same operation with every expression of its references, peers and counters replaced.
     pub fn map_exprs(&self, f: &impl Fn(&Expr) -> Expr) -> SOp {
         let peers = |p: &Peer| p.iter().map(f).collect::<Peer>();

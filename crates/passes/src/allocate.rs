@@ -8,7 +8,9 @@
 //! never from its name or its algorithm. What is left keeps one slot a message, or those in rotation that `slots: k` asked
 //! for, and `synchronize` adds credits.
 //!
-//! Windows of different regions are disjoint; each starts at a multiple of 64 bytes.
+//! Regions that do the same over the same ranks, each ordered after the one before, share their windows: the next of them
+//! is the next turn, as the next call would be (`turns.rs`), and turns alternate instead of calls. Other windows are
+//! disjoint; each starts at a multiple of 64 bytes.
 //!
 //! ```kir,before
 //! kir 1
@@ -101,6 +103,7 @@
 //! Not done here: sharing of memory between regions that are ordered.
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
+use crate::turns::{self, Turns};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{CALL, Point, Ref, SOp, SStmt, Schedule, WindowId, replace_ops};
@@ -129,10 +132,12 @@ impl Pass for Allocate {
 
     fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let schedule = schedule_of(module, &INFO)?;
+        turns::share(schedule);
+        let turns = Turns::of(schedule);
         for w in 0..schedule.windows.len() as u32 {
             let w = WindowId(w);
-            if reserved(schedule, w) && !alternates(schedule, w) && total(schedule, w) {
-                alternate(schedule, w);
+            if reserved(schedule, w) && !alternates(schedule, w) && total(schedule, &turns, w) {
+                alternate(schedule, &turns, w);
                 unmark(schedule, w);
             }
         }
@@ -146,10 +151,10 @@ impl Pass for Allocate {
 }
 
 /// Whether every region that uses the window makes every rank depend on every other.
-fn total(s: &Schedule, w: WindowId) -> bool {
-    let users = s.regions.iter().filter(|r| bodies(r).any(|b| uses(b, w, &|_| true)));
-    users.fold((true, false), |(all, _), r| (all && r.promise.as_ref().is_some_and(|p| p.is_total()), true))
-        == (true, true)
+fn total(s: &Schedule, turns: &Turns, w: WindowId) -> bool {
+    let users = turns.users(w);
+    let total = |r: &usize| s.regions[*r].promise.as_ref().is_some_and(|p| p.is_total());
+    !users.is_empty() && users.iter().all(total)
 }
 
 fn bodies(r: &kbc_ir::schedule::Region) -> impl Iterator<Item = &[SStmt]> {
@@ -188,12 +193,14 @@ pub(crate) fn alternates(s: &Schedule, w: WindowId) -> bool {
     s.regions.iter().any(|r| bodies(r).any(|b| uses(b, w, &|slot| slot.mentions(CALL))))
 }
 
-fn alternate(s: &mut Schedule, w: WindowId) {
+/// Every other turn uses the second half of twice the slots.
+fn alternate(s: &mut Schedule, turns: &Turns, w: WindowId) {
     let window = &mut s.windows[w.0 as usize];
-    let first = Expr::var(CALL).modulo(2) * Expr::Int(window.slots as i64);
+    let slots = Expr::Int(window.slots as i64);
     window.slots *= 2;
-    for r in &mut s.regions {
-        for role in &mut r.roles {
+    for i in turns.users(w) {
+        let first = turns.odd(*i, w) * slots.clone();
+        for role in &mut s.regions[*i].roles {
             for stream in &mut role.streams {
                 renumber(&mut stream.body, w, &first);
             }

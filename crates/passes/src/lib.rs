@@ -22,6 +22,7 @@ pub mod registry;
 pub mod reshard;
 pub mod select;
 pub mod synchronize;
+mod turns;
 
 pub use pass::{Changed, Findings, Options, Pass, PassCx, PassInfo, PassOption, TimeModel};
 pub use pipeline::Pipeline;

@@ -2,7 +2,8 @@
 //!
 //! * `publish` becomes a release and a notify of the arrival; `expect` a wait and an acquire. A message has one arrival,
 //!   whatever the number of its pieces. Where every rank sends to one fixed neighbour, one counter per window counts the
-//!   messages on across calls; otherwise a message has a counter of its own, which counts calls.
+//!   messages on across calls; otherwise a message has a counter of its own, which counts calls. Where regions share a
+//!   window, their turns are counted for calls.
 //! * `reserve`, where it is left (`expand` and `allocate` leave it only where a credit is needed), becomes a wait for the
 //!   credit of the call before, `free` a release and a notify that gives it back. The sender has a counter for each
 //!   receiver, so that every counter has one writer. Where slots go round (`slots: k`), the credits of the one neighbour
@@ -118,6 +119,7 @@
 
 use crate::allocate::{alternates, reserved};
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
+use crate::turns::Turns;
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
@@ -158,6 +160,7 @@ impl Pass for Synchronize {
 
     fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let s = schedule_of(module, &INFO)?;
+        let turns = Turns::of(s);
         let mut plans: Vec<Option<Plan>> = (0..s.windows.len()).map(|_| None).collect();
         for r in 0..s.regions.len() {
             let ranks = s.group_size(&s.regions[r]) as i64;
@@ -169,11 +172,12 @@ impl Pass for Synchronize {
             }
         }
         let mut regions = std::mem::take(&mut s.regions);
-        for r in &mut regions {
+        for (i, r) in regions.iter_mut().enumerate() {
             let coords = r.coords.clone();
+            let turn = |w| turns.turn(i, w);
             for role in &mut r.roles {
                 for stream in &mut role.streams {
-                    stream.body = rewrite(&stream.body, &plans, &coords);
+                    stream.body = rewrite(&stream.body, &plans, &coords, &turn);
                 }
             }
         }
@@ -363,24 +367,35 @@ fn enumerate(loops: &[Turn<'_>], env: &mut Vars, f: &mut dyn FnMut(&Vars) -> boo
     Some(())
 }
 
-fn rewrite(list: &[SStmt], plans: &[Option<Plan>], coords: &[(Name, u64)]) -> Vec<SStmt> {
+fn rewrite(
+    list: &[SStmt],
+    plans: &[Option<Plan>],
+    coords: &[(Name, u64)],
+    turn: &dyn Fn(WindowId) -> Expr,
+) -> Vec<SStmt> {
     replace_ops(list, &|op| match op {
         SOp::Mark { point, peer, window, slot } => plans[window.0 as usize]
             .as_ref()
-            .map_or_else(Vec::new, |plan| plan.ops(*point, peer, slot, coords)),
+            .map_or_else(Vec::new, |plan| plan.ops(*point, peer, slot, (coords, turn(*window)))),
         op => vec![op.clone()],
     })
 }
 
 impl Plan {
-    fn ops(&self, point: Point, peer: &Peer, slot: &Expr, coords: &[(Name, u64)]) -> Vec<SOp> {
-        let call = || Expr::var(CALL);
+    /// In a region with these coordinates, in this turn.
+    fn ops(
+        &self,
+        point: Point,
+        peer: &Peer,
+        slot: &Expr,
+        (coords, turn): (&[(Name, u64)], Expr),
+    ) -> Vec<SOp> {
         let (index, value) = match self.counted {
             Some(messages) => {
-                let value = call() * Expr::Int(messages) + slot.clone() + Expr::Int(1);
+                let value = turn.clone() * Expr::Int(messages) + slot.clone() + Expr::Int(1);
                 (Expr::Int(0), value.simplify())
             }
-            None => (slot.clone(), call() + Expr::Int(1)),
+            None => (slot.clone(), (turn.clone() + Expr::Int(1)).simplify()),
         };
         // A sender's counter for the credit of one receiver: no other rank adds to it.
         let credit = |receiver: &[Expr]| {
@@ -408,7 +423,9 @@ impl Plan {
                 vec![SOp::FenceRelease, SOp::Notify { peer: peer.clone(), signal: self.arrival, index }]
             }
             (Point::Expect, _) => vec![SOp::Wait { signal: self.arrival, index, value }, SOp::FenceAcquire],
-            (Point::Reserve, Some(signal)) => vec![SOp::Wait { signal, index: credit(peer), value: call() }],
+            (Point::Reserve, Some(signal)) => {
+                vec![SOp::Wait { signal, index: credit(peer), value: turn.simplify() }]
+            }
             (Point::Free, Some(signal)) => {
                 let me: Vec<Expr> = coords.iter().map(|(n, _)| Expr::Var(n.clone())).collect();
                 vec![SOp::FenceRelease, SOp::Notify { peer: peer.clone(), signal, index: credit(&me) }]

@@ -179,7 +179,8 @@ fn attempt(
         depth: 0,
         loops: 0,
         world: world.clone(),
-        tables: vec![],
+        // A table of an earlier region serves again.
+        tables: out.tables.clone(),
     };
     let group = Rc::new(Group::world(&world, decl));
     let regions = (0..r.operands.len() as u32).map(Chunks::whole).collect();
@@ -270,7 +271,7 @@ fn attempt(
             .unwrap_or(0);
         out.windows.push(window(r, i, dtype, w.slots as u64, capacity, options.memory, w.span));
     }
-    out.tables.extend(b.tables);
+    out.tables = b.tables;
     let mut streams = vec![Stream { name: MAIN.into(), body: main }];
     streams.extend(lanes.into_iter().map(|(name, body)| Stream { name, body }));
     let after = out.regions.len().checked_sub(1).map(|i| RegionId(i as u32)).into_iter().collect();

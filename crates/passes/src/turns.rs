@@ -1,0 +1,186 @@
+//! The same collective again, later in the program, is the next turn of it.
+//!
+//! Owns which regions share windows and signals, and which turn of them a region is. Regions that do the same over the
+//! same ranks, one after another, relate to each other as calls of one of them do: what makes a slot safe from call to
+//! call makes it safe from region to region. So they use one set of windows and signals, and where a schedule of one
+//! region counts calls, they count turns: of k regions, region j of call c takes turn `c * k + j`. A model's window then
+//! grows with the kinds of its collectives, not with its layers. Slots that go round with the calls (`slots: k`) are no
+//! part of it: they stay with their region.
+//!
+//! Left to others: how many slots a window has and how messages are counted (`allocate`, `synchronize`); that it is safe
+//! (the checker).
+
+use crate::allocate::alternates;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::*;
+
+/// Who uses which windows.
+pub(crate) struct Turns(Vec<Vec<usize>>);
+
+impl Turns {
+    /// The regions that use each window, in order.
+    pub(crate) fn of(s: &Schedule) -> Turns {
+        let mut users = vec![vec![]; s.windows.len()];
+        for (i, r) in s.regions.iter().enumerate() {
+            for w in windows(r) {
+                users[w.0 as usize].push(i);
+            }
+        }
+        Turns(users)
+    }
+
+    /// The regions that use a window.
+    pub(crate) fn users(&self, w: WindowId) -> &[usize] {
+        &self.0[w.0 as usize]
+    }
+
+    /// Turns a call, and which of them is a region's.
+    fn place(&self, region: usize, w: WindowId) -> (i64, i64) {
+        let users = self.users(w);
+        let at = users.iter().position(|r| *r == region).unwrap_or_default();
+        (users.len().max(1) as i64, at as i64)
+    }
+
+    /// The turn of a region that uses a window; `call`, if it is the only one.
+    pub(crate) fn turn(&self, region: usize, w: WindowId) -> Expr {
+        match self.place(region, w) {
+            (1, _) => Expr::var(CALL),
+            (of, at) => Expr::var(CALL) * Expr::Int(of) + Expr::Int(at),
+        }
+    }
+
+    /// Whether that turn is odd, as 0 or 1.
+    pub(crate) fn odd(&self, region: usize, w: WindowId) -> Expr {
+        match self.place(region, w) {
+            (of, at) if of % 2 == 0 => Expr::Int(at % 2),
+            (_, at) if at % 2 == 0 => Expr::var(CALL).modulo(2),
+            _ => (Expr::var(CALL) + Expr::Int(1)).modulo(2),
+        }
+    }
+}
+
+/// Lets regions that do the same one after another use the windows of the first of them.
+pub(crate) fn share(s: &mut Schedule) {
+    let before = Ancestors::of(s);
+    // Regions with windows, the ones that do the same together; each ordered after the one before it.
+    let mut groups: Vec<(Region, Vec<usize>)> = vec![];
+    for (i, r) in s.regions.iter().enumerate() {
+        if windows(r).iter().any(|w| alternates(s, *w)) || windows(r).is_empty() {
+            continue;
+        }
+        let form = form(r);
+        let last = |members: &[usize]| members.last().is_some_and(|m| before.has(i, *m));
+        let met = groups.iter_mut().find(|(f, members)| same(s, f, r, &form, members[0]) && last(members));
+        match met {
+            Some((_, members)) => members.push(i),
+            None => groups.push((form, vec![i])),
+        }
+    }
+    let mut place: Vec<u32> = (0..s.windows.len() as u32).collect();
+    for (_, members) in groups.iter().filter(|g| g.1.len() > 1) {
+        let first = windows(&s.regions[members[0]]);
+        for i in members {
+            let own = windows(&s.regions[*i]);
+            for (w, to) in own.iter().zip(&first) {
+                place[w.0 as usize] = to.0;
+            }
+        }
+    }
+    // What is used stays, in its order.
+    let kept: Vec<u32> = (0..place.len() as u32).filter(|w| place[*w as usize] == *w).collect();
+    if kept.len() == place.len() {
+        return;
+    }
+    let number = |w: WindowId| {
+        let to = place[w.0 as usize];
+        WindowId(kept.iter().position(|k| *k == to).expect("the first of a group keeps its windows") as u32)
+    };
+    for stream in s.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
+        stream.body = with_windows(&stream.body, &number);
+    }
+    s.windows = kept.iter().map(|w| s.windows[*w as usize].clone()).collect();
+}
+
+/// Of each region, the regions that are over before it starts, on every rank: a bit each.
+struct Ancestors(Vec<Vec<u64>>);
+
+impl Ancestors {
+    fn of(s: &Schedule) -> Ancestors {
+        let mut all: Vec<Vec<u64>> = vec![];
+        for (i, r) in s.regions.iter().enumerate() {
+            let mut own = vec![0u64; i / 64 + 1];
+            for a in r.after.iter().map(|a| a.0 as usize).filter(|a| *a < i) {
+                own[a / 64] |= 1 << (a % 64);
+                own.iter_mut().zip(&all[a]).for_each(|(o, b)| *o |= b);
+            }
+            all.push(own);
+        }
+        Ancestors(all)
+    }
+
+    fn has(&self, region: usize, before: usize) -> bool {
+        self.0[region].get(before / 64).is_some_and(|bits| bits >> (before % 64) & 1 == 1)
+    }
+}
+
+/// Whether a region does what the first of a group does: the same operations on lines and windows of the same form.
+fn same(s: &Schedule, group: &Region, r: &Region, form: &Region, first: usize) -> bool {
+    let of = |r: &Region| -> Vec<Window> {
+        let plain =
+            |w: &WindowId| Window { name: "".into(), span: kbc_diag::Span::NONE, ..s.window(*w).clone() };
+        windows(r).iter().map(plain).collect()
+    };
+    let dtypes = |r: &Region| -> Vec<_> { r.operands.iter().map(|o| s.buffer(o.buffer).dtype).collect() };
+    group == form && of(&s.regions[first]) == of(r) && dtypes(&s.regions[first]) == dtypes(r)
+}
+
+/// A region without what tells it from others that do the same: its name, its place, its buffers and windows.
+fn form(r: &Region) -> Region {
+    let all = windows(r);
+    let number = |w: WindowId| WindowId(all.iter().position(|x| *x == w).unwrap_or_default() as u32);
+    let mut out = r.clone();
+    out.name = "".into();
+    out.after = vec![];
+    out.span = kbc_diag::Span::NONE;
+    out.operands.iter_mut().for_each(|o| o.buffer = BufferId(0));
+    for stream in out.roles.iter_mut().flat_map(|r| &mut r.streams) {
+        stream.body = with_windows(&stream.body, &number);
+    }
+    out
+}
+
+/// Windows of a region, by first use.
+pub(crate) fn windows(r: &Region) -> Vec<WindowId> {
+    let mut out = vec![];
+    let mut seen = |w: WindowId| {
+        if !out.contains(&w) {
+            out.push(w);
+        }
+        w
+    };
+    for stream in r.roles.iter().flat_map(|r| &r.streams) {
+        each_window(&stream.body, &mut seen);
+    }
+    out
+}
+
+fn each_window(list: &[SStmt], f: &mut dyn FnMut(WindowId) -> WindowId) {
+    for s in list {
+        match s {
+            SStmt::For { body, .. } => each_window(body, f),
+            SStmt::If { then, other, .. } => {
+                each_window(then, f);
+                each_window(other, f);
+            }
+            SStmt::Op(op, _) => {
+                for w in op.windows() {
+                    f(w);
+                }
+            }
+        }
+    }
+}
+
+fn with_windows(list: &[SStmt], f: &dyn Fn(WindowId) -> WindowId) -> Vec<SStmt> {
+    replace_ops(list, &|op| vec![op.map_windows(f)])
+}
