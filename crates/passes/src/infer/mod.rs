@@ -214,7 +214,8 @@ impl Typing<'_> {
             }
         }
         self.set_type(id, Some(outcome.result.clone()));
-        let placed = matches!(op.kind, OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) | OpKind::Input(_));
+        let placed =
+            matches!(op.kind, OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) | OpKind::Input(_));
         if let Some(want) = op.want.filter(|_| !placed) {
             self.annotate(id, &outcome.result, want, op.span);
         }
