@@ -355,7 +355,7 @@ pub struct Type {
     /// Name of the element type, or of the kind of an argument, as written.
     pub dtype: Ident,
     /// `..` before the dimensions: any number of others come first.
-    pub any: Option<Span>,
+    pub any: bool,
     /// Dimensions; none for a scalar.
     pub dims: Vec<Dim>,
     /// What devices hold beside the splits.

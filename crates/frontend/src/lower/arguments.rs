@@ -110,7 +110,9 @@ impl Cx<'_> {
     /// `true` or `false`.
     pub(super) fn flag(&self, named: &Named, found: &mut Diagnostics) -> Option<bool> {
         match &named.value {
-            OptionValue::Expr(e) => self.truth(e).map_err(|d| found.push(*d)).ok(),
+            OptionValue::Expr(e) if !matches!(e.kind, ExprKind::Int(_) | ExprKind::Float(_)) => {
+                self.truth(e).map_err(|d| found.push(*d)).ok()
+            }
             _ => {
                 found.push(cannot(named, "true or false"));
                 None

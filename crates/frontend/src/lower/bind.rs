@@ -28,7 +28,7 @@ pub(super) enum Kind {
 /// The kind of an argument: a word in the place of a type, or a type.
 pub(super) fn kind(arg: &Arg) -> Kind {
     let ty = &arg.ty;
-    if ty.any.is_some() || !ty.dims.is_empty() || !ty.places.is_empty() {
+    if ty.any || !ty.dims.is_empty() || !ty.places.is_empty() {
         return Kind::Tensor;
     }
     match ty.dtype.node.as_str() {
@@ -177,7 +177,7 @@ impl Lowering<'_> {
                 .secondary(place, why)
         };
         let Some(first) = leading(ty, sizes.len()) else {
-            let least = if ty.any.is_some() { "at least " } else { "" };
+            let least = if ty.any { "at least " } else { "" };
             let s = if ty.dims.len() == 1 { "" } else { "s" };
             self.found.push(misfit(format!("{least}{} dimension{s} wanted", ty.dims.len()), ty.span));
             return None;
@@ -226,5 +226,5 @@ impl Lowering<'_> {
 /// How many dimensions of a value come before those that a type names; none if the numbers do not fit.
 fn leading(ty: &ast::Type, rank: usize) -> Option<usize> {
     let first = rank.checked_sub(ty.dims.len())?;
-    (first == 0 || ty.any.is_some()).then_some(first)
+    (first == 0 || ty.any).then_some(first)
 }

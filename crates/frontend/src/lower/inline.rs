@@ -75,13 +75,15 @@ impl<'a> Lowering<'a> {
         self.calls.push(decl.name.span);
         let called = std::mem::replace(&mut self.cx.called, true);
         let places: Vec<Span> = call.args.iter().map(|a| a.span).collect();
-        let out = self.inlined(decl, &tensors, values, &places);
+        let out = self.inlined((decl, call.name.span), &tensors, values, &places);
         self.calls.pop();
         self.cx.called = called;
         (self.names, self.used, self.cx.locals) = (names, used, locals);
         self.graph.enter(outer);
         for mut d in self.found.list.split_off(before) {
-            d = d.secondary(call.name.span, format!("`{}` is called here", decl.name.node));
+            if d.span() != call.name.span {
+                d = d.secondary(call.name.span, format!("`{}` is called here", decl.name.node));
+            }
             // One message about a fault that does not depend on the call.
             let same = |o: &Diagnostic| (o.code, &o.title, o.span()) == (d.code, &d.title, d.span());
             if !self.found.list.iter().any(same) {
@@ -95,20 +97,20 @@ impl<'a> Lowering<'a> {
     /// The body with the arguments in the place of their names; the results.
     fn inlined(
         &mut self,
-        decl: &'a ProgramDecl,
+        (decl, at): (&'a ProgramDecl, Span),
         tensors: &[&'a Arg],
         values: Vec<Value>,
         places: &[Span],
     ) -> Option<Vec<(kbc_ir::graph::OpId, Span)>> {
-        self.constants(decl)?;
+        self.constants(decl, at)?;
         // All names first: what an expression needs may be bound by a later argument.
         let mut shapes = vec![];
-        for (arg, (value, at)) in tensors.iter().zip(values.iter().zip(places)) {
+        for (arg, (value, place)) in tensors.iter().zip(values.iter().zip(places)) {
             let shape = match value {
-                Value::Tensor(id) => Some(self.shape_of(*id, *at)?),
+                Value::Tensor(id) => Some(self.shape_of(*id, *place)?),
                 Value::Number(_) if has_number(arg) => None,
                 other => {
-                    self.tensor(other.clone(), *at);
+                    self.tensor(other.clone(), *place);
                     return None;
                 }
             };
@@ -162,7 +164,8 @@ impl<'a> Lowering<'a> {
     }
 
     /// Gives the arguments of a program that are no tensors, and that nobody gave, their defaults.
-    pub(super) fn constants(&mut self, decl: &ProgramDecl) -> Option<()> {
+    pub(super) fn constants(&mut self, decl: &ProgramDecl, at: Span) -> Option<()> {
+        let mut complete = Some(());
         for arg in decl.args.iter().filter(|a| kind(a) != Kind::Tensor) {
             if self.cx.locals.get(&arg.name.node).is_some() {
                 continue;
@@ -173,10 +176,10 @@ impl<'a> Lowering<'a> {
                     [only] => Ok(Local::Axis(only.name.clone())),
                     all => {
                         let all: Vec<&str> = all.iter().map(|a| a.name.as_str()).collect();
-                        Err(self.not_given(decl, arg, &format!("one of the axes {}", all.join(", "))))
+                        Err(self.not_given(decl, arg, at, &format!("one of the axes {}", all.join(", "))))
                     }
                 },
-                (kind, None) => Err(self.not_given(decl, arg, word(kind))),
+                (kind, None) => Err(self.not_given(decl, arg, at, word(kind))),
                 (_, Some(_)) => Err(Box::new(
                     Diagnostic::error("E006", format!("the default of `{}` is no constant", arg.name.node))
                         .primary(arg.span, "here")
@@ -186,15 +189,16 @@ impl<'a> Lowering<'a> {
             match value {
                 Ok(v) => self.cx.locals.set(&arg.name.node, v, arg.name.span),
                 Err(d) => {
+                    self.cx.locals.set(&arg.name.node, Local::Unbound(d.clone()), arg.name.span);
                     self.found.push(*d);
-                    return None;
+                    complete = None;
                 }
             }
         }
-        Some(())
+        complete
     }
 
-    fn not_given(&self, decl: &ProgramDecl, arg: &Arg, what: &str) -> Fault {
+    fn not_given(&self, decl: &ProgramDecl, arg: &Arg, at: Span, what: &str) -> Fault {
         let (name, program) = (&arg.name.node, &decl.name.node);
         if self.calls.is_empty() {
             return Box::new(
@@ -210,7 +214,8 @@ impl<'a> Lowering<'a> {
         }
         Box::new(
             Diagnostic::error("E006", format!("`{program}` needs `{name}:`"))
-                .primary(arg.span, format!("{what} is wanted"))
+                .primary(at, format!("{what} is wanted"))
+                .secondary(arg.span, "declared here")
                 .help(form(decl)),
         )
     }

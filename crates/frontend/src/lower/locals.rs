@@ -3,7 +3,7 @@
 //! Owns the table and the words for what is in it. Who puts something in is [`super::bind`].
 
 use super::params::Number;
-use kbc_diag::Span;
+use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::types::DType;
 use std::collections::BTreeMap;
@@ -19,6 +19,8 @@ pub(super) enum Local {
     Axis(Name),
     /// The name of an element type.
     Type(DType),
+    /// A size that nothing says: the message about it was given.
+    Unbound(Box<Diagnostic>),
 }
 
 /// A name in an expression.
@@ -34,7 +36,7 @@ impl Local {
         match self {
             Local::Number(n) => Some(Constant::Number(*n)),
             Local::Flag(b) => Some(Constant::Flag(*b)),
-            Local::Axis(_) | Local::Type(_) => None,
+            Local::Axis(_) | Local::Type(_) | Local::Unbound(_) => None,
         }
     }
 }

@@ -252,6 +252,9 @@ impl<'a> Params<'a> {
             if scope.values.contains_key(name) {
                 continue;
             }
+            if let Some(Local::Unbound(fault)) = locals.get(name) {
+                return Err(fault.clone());
+            }
             if let Some(v) = locals.get(name).and_then(Local::constant) {
                 scope.values.insert(name.to_owned(), v);
             } else if let Some(p) = self.find(span.file, name) {

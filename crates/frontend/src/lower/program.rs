@@ -45,10 +45,6 @@ pub(super) fn lower<'a>(
     };
     l.graph.name = Some(Name::from(&program.name.node));
     l.inputs(program, shapes);
-    // Without a size everything that uses it would be wrong.
-    if l.found.list.iter().any(|d| d.code == "E231") {
-        return Err(l.found.finish());
-    }
     for item in &program.body.lets {
         l.bind(item);
     }
@@ -90,18 +86,14 @@ pub(super) struct Lowering<'a> {
 impl Lowering<'_> {
     fn inputs(&mut self, program: &ProgramDecl, shapes: &[(String, Vec<u64>)]) {
         self.given(program);
-        if self.constants(program).is_none() {
-            return;
-        }
+        self.constants(program, program.name.span);
         let tensors = || program.args.iter().filter(|a| kind(a) == Kind::Tensor);
         for arg in tensors() {
             if let Some((_, sizes)) = shapes.iter().find(|s| s.0 == arg.name.node) {
                 self.learn(&arg.ty, None, sizes);
             }
         }
-        if !self.all_bound(program) {
-            return;
-        }
+        self.unbound(program);
         for arg in tensors() {
             if let (true, Some(Data { kind: DataKind::Value(e), .. })) = (has_number(arg), &arg.data) {
                 let value = self.cx.number(e).map_err(|d| self.found.push(*d)).ok();
@@ -133,23 +125,19 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether all sizes of the program are known; a message about each that is not.
-    fn all_bound(&mut self, program: &ProgramDecl) -> bool {
-        let mut all = true;
-        let mut told: Vec<&str> = vec![];
+    /// A message about each size of the program that nothing says. What uses it has no other.
+    fn unbound(&mut self, program: &ProgramDecl) {
         for arg in program.args.iter().filter(|a| kind(a) == Kind::Tensor) {
             for d in &arg.ty.dims {
                 if let ExprKind::Name(n) = &d.size.kind
-                    && !told.contains(&n.as_str())
-                    && let Some(d) = self.cx.unbound(&d.size)
+                    && self.cx.locals.get(n).is_none()
+                    && let Some(fault) = self.cx.unbound(&d.size)
                 {
-                    told.push(n);
-                    self.found.push(d);
-                    all = false;
+                    self.found.push(fault.clone());
+                    self.cx.locals.set(n, Local::Unbound(Box::new(fault)), d.size.span);
                 }
             }
         }
-        all
     }
 
     /// What the command line says of the sizes and arguments of the program.

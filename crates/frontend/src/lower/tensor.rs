@@ -79,6 +79,10 @@ impl Lowering<'_> {
                 self.found.push(d.help("a flag decides: `if causal { a } else { b }`"));
                 return None;
             }
+            Some(Local::Unbound(fault)) => {
+                self.found.push((**fault).clone());
+                return None;
+            }
             Some(Local::Type(_)) | None => {}
         }
         if let Some(p) = self.cx.params.find(span.file, name) {

@@ -15,10 +15,10 @@ use kbc_rounds::eval::{BUILTINS, unknown};
 impl Cx<'_> {
     /// The type, or none after a message.
     pub(super) fn ty(&self, ty: &ast::Type, found: &mut Diagnostics) -> Option<TensorType> {
-        if let Some(any) = ty.any {
+        if ty.any {
             found.push(
                 Diagnostic::error("E231", "nothing says what `..` stands for")
-                    .primary(any, "any dimensions")
+                    .primary(ty.span, "any dimensions")
                     .help("only types of a called program begin with `..`: there the caller's value says it"),
             );
             return None;
@@ -113,20 +113,22 @@ impl Cx<'_> {
     /// The message about a name in a size that stands for nothing.
     pub(super) fn unbound(&self, e: &Expr) -> Option<Diagnostic> {
         let (name, span) = self.free(e)?;
+        if let Some(Local::Unbound(fault)) = self.locals.get(name) {
+            return Some((**fault).clone());
+        }
         let mut known: Vec<String> = self.locals.names();
         known.extend(self.loaded.params(span.file).map(|p| p.name.node.clone()));
-        let mut d = Diagnostic::error("E231", format!("nothing says how large `{name}` is"))
+        let d = Diagnostic::error("E231", format!("nothing says how large `{name}` is"))
             .primary(span, "no parameter, and no size that is known here");
-        if let Some(near) = kbc_diag::nearest::nearest(name, known.iter().map(String::as_str)) {
-            d = d.note(format!("`{near}` is known here"));
-        }
         let alone = matches!(e.kind, ExprKind::Name(_));
-        Some(d.help(match (alone, self.called) {
-                (true, false) => format!(
-                    "give it: -D {name}=25; or feed an input whose type names it from a file; or declare `param {name} = 25`"
-                ),
-                _ => format!("a size binds where it is a dimension by itself: f32[{name}]"),
-            }))
+        let help = match kbc_diag::nearest::nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if alone && !self.called => format!(
+                "give it: -D {name}=25; or feed an input whose type names it from a file; or declare `param {name} = 25`"
+            ),
+            None => format!("a size binds where it is a dimension by itself: f32[{name}]"),
+        };
+        Some(d.help(help))
     }
 
     /// A name in a size that stands for nothing.
