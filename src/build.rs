@@ -3,12 +3,13 @@
 use crate::cli::{Source, Watch};
 use crate::commands::load_parts;
 use crate::crash::{self, Stage};
+use crate::data;
 use crate::pipeline;
 use crate::session::{Outcome, Session};
 use crate::simulated::Simulated;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_frontend::load::Loaded;
-use kbc_frontend::lower::{LowerOptions, Lowered, lower};
+use kbc_frontend::lower::{LowerOptions, Lowered, lower, unsized_inputs};
 use kbc_frontend::machine;
 use kbc_ir::checker::{CheckOptions, EVERY_RANK, Verdict, check};
 use kbc_ir::graph::{Graph, OpKind};
@@ -140,14 +141,18 @@ pub fn assemble(
     };
     let set = settings(session, &source.of.set)?;
     let defines = defines(&source.of.define)?;
-    let options = LowerOptions {
+    let mut options = LowerOptions {
         set,
         defines,
         program: source.of.program.clone(),
         algorithm: source.of.algorithm.clone(),
         topology,
         machine,
+        shapes: vec![],
     };
+    if !found.has_errors() {
+        options.shapes = data::shapes(session, &unsized_inputs(&loaded, &options))?;
+    }
     crash::stage(Stage::Lower);
     let lowered = match lower(&loaded, &options) {
         Ok(lowered) if !found.has_errors() => lowered,

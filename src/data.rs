@@ -10,6 +10,7 @@ use kbc_backend_sim::shard::{Part, assemble, check_feed};
 use kbc_backend_sim::tensor::Tensor;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use kbc_frontend::lower::Unsized;
 use kbc_ir::graph::{DataSource, Graph};
 use kbc_ir::types::{Mesh, TensorType};
 use std::path::{Path, PathBuf};
@@ -66,6 +67,24 @@ fn load(
     };
     let bytes = Session::read_bytes(&full).map_err(place)?;
     formats::read(&full.to_string_lossy(), &bytes, key).map_err(place)
+}
+
+/// The shapes of the data of inputs whose types name sizes that nothing else says.
+///
+/// # Errors
+/// E412, E40x a file that cannot be read.
+pub fn shapes(session: &Session, inputs: &[Unsized]) -> Outcome<Vec<(String, Vec<u64>)>> {
+    let mut out = vec![];
+    for input in inputs {
+        let given = session.inputs.iter().filter_map(|t| assignment(t, "input").ok());
+        let tensor = match (given.into_iter().find(|g| g.0 == input.name), &input.file) {
+            (Some((_, file, key)), _) => load(session, FileId::default(), &file, key.as_deref(), Span::NONE)?,
+            (None, Some((path, key, span))) => load(session, span.file, path, key.as_deref(), *span)?,
+            (None, None) => continue,
+        };
+        out.push((input.name.clone(), tensor.shape().to_vec()));
+    }
+    Ok(out)
 }
 
 /// Reads or makes the inputs of a graph for `calls` calls; `seed` varies what is made, not what is read.

@@ -71,6 +71,8 @@ pub struct Session {
     quiet: bool,
     /// Texts that stand for files, by their paths.
     given: BTreeMap<PathBuf, String>,
+    /// What `--input` says: shapes of data bind sizes of the program.
+    pub inputs: Vec<String>,
 }
 
 impl Session {
@@ -90,6 +92,7 @@ impl Session {
             color,
             quiet: cli.quiet,
             given: BTreeMap::new(),
+            inputs: vec![],
         }
     }
 
@@ -98,6 +101,7 @@ impl Session {
         Session {
             map: SourceMap::default(),
             paths: vec![],
+            inputs: vec![],
             given: texts.into_iter().map(|(name, text)| (plain(Path::new(&name)), text)).collect(),
             ..*self
         }

@@ -53,6 +53,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
         Some(_) if args.passes == "default" => "windows",
         _ => &args.passes,
     };
+    session.inputs.clone_from(&args.data.input);
     let built = build(session, &args.source, passes, &watch)?;
     let names = analyse::output_names(&built.typed);
     data::check_outputs(&args.data, &names)?;

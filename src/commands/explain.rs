@@ -175,7 +175,7 @@ fn placement(built: &Built) -> String {
             kbc_ir::graph::OpKind::Collective(c) => {
                 (c.name().into(), "because a user of the value asks for it")
             }
-            kbc_ir::graph::OpKind::Demand => ("demand".into(), "annotation"),
+            kbc_ir::graph::OpKind::Demand | kbc_ir::graph::OpKind::Ask(_) => ("demand".into(), "annotation"),
             kbc_ir::graph::OpKind::Output(_) => ("result".into(), "declared"),
         };
         out += &format!("{:<24} {ty:<40} {what}({})  {why}\n", names[&id], args.join(", "));

@@ -40,6 +40,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
         return run_schedule(session, args, &wanted);
     }
     let described = build::perturb(session, args.perturb.as_ref())?;
+    session.inputs.clone_from(&args.data.input);
     let built = build(session, &args.source, "default", &Watch::default())?;
     let Some(schedule) = built.module.schedule() else { return Ok(()) };
     let names = analyse::output_names(&built.typed);

@@ -58,7 +58,11 @@ fn graph(g: &Graph, out: &mut Features) {
             }
             OpKind::Cast(_) => drop(out.insert(("cast", format!("{} to {}", from.dtype, to.dtype)))),
             OpKind::Shape(s) => drop(out.insert(("shape", format!("{} {}", s.name(), to.dtype)))),
-            OpKind::Collective(_) | OpKind::Demand | OpKind::Input(_) | OpKind::Output(_) => {}
+            OpKind::Collective(_)
+            | OpKind::Demand
+            | OpKind::Ask(_)
+            | OpKind::Input(_)
+            | OpKind::Output(_) => {}
         }
     }
 }

@@ -92,6 +92,10 @@ codes! {
     E227 "something a kernel or a tensor cannot do",
     E228 "a kernel that becomes too large",
     E229 "a value that nothing uses",
+    E230 "a value that does not fit a type of a called program",
+    E231 "a size or an argument that nothing says",
+    E232 "a program that calls itself",
+    E233 "a program that becomes too large by its calls",
     E290 "a part of the language that is not there yet",
     // schedules: what walking them shows
     E301 "a name without a value",

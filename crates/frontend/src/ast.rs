@@ -345,13 +345,17 @@ pub enum DataKind {
     File(Spanned<String>, Option<Ident>),
     /// A generator with its arguments.
     Generator(Ident, Vec<Expr>),
+    /// A constant: the default of an argument that is no tensor, or a number in the place of one.
+    Value(Expr),
 }
 
 /// `f32[25, 1536@tp] partial(sum@dp)`
 #[derive(Clone, PartialEq, Debug)]
 pub struct Type {
-    /// Name of the element type as written.
+    /// Name of the element type, or of the kind of an argument, as written.
     pub dtype: Ident,
+    /// `..` before the dimensions: any number of others come first.
+    pub any: bool,
     /// Dimensions; none for a scalar.
     pub dims: Vec<Dim>,
     /// What devices hold beside the splits.
@@ -473,6 +477,8 @@ pub enum TensorKind {
     Binary(BinaryOp, Box<Tensor>, Box<Tensor>),
     /// `f(a, b, over: tp)`
     Call(Box<Call>),
+    /// `if c { a } else { b }`, decided when the program is lowered.
+    If(Box<Expr>, Box<Tensor>, Box<Tensor>),
     /// A fault that was already reported.
     Error,
 }

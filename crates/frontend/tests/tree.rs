@@ -88,6 +88,7 @@ fn tensor(t: &Tensor) -> String {
                 c.args.iter().map(tensor).chain(named).collect::<Vec<_>>().join(", ")
             )
         }
+        TensorKind::If(c, a, b) => format!("if {} [{}] [{}]", show(c), tensor(a), tensor(b)),
         TensorKind::Error => "error".into(),
     }
 }

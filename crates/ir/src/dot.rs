@@ -43,7 +43,7 @@ pub fn graph_dot(g: &Graph) -> String {
             }
             OpKind::Cast(d) => (format!("cast {d}"), ""),
             OpKind::Shape(s) => (format!("{} {s}", s.word()), ""),
-            OpKind::Demand => ("demand".into(), ", style=dashed"),
+            OpKind::Demand | OpKind::Ask(_) => ("demand".into(), ", style=dashed"),
             OpKind::Collective(c) => {
                 let using = c.using.as_ref().map(|u| format!(" using {}", u.alg)).unwrap_or_default();
                 let red = c.red.map(|r| format!(" {r}")).unwrap_or_default();

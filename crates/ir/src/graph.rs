@@ -10,10 +10,11 @@ use crate::promise::Promise;
 use crate::scalar::ScalarFn;
 use crate::shape::ShapeOp;
 use crate::types::{DType, ReduceOp, TensorType};
-use kbc_diag::Span;
+use kbc_diag::{Diagnostic, Span};
 use petgraph::Direction;
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::EdgeRef;
+use std::collections::BTreeMap;
 
 /// An operation of a graph.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -230,6 +231,9 @@ pub enum OpKind {
     Collective(Collective),
     /// The same value with a demanded placement (`let y: TYPE = ..`, a result type); `place` resolves and removes it.
     Demand,
+    /// A demand of a called program on all but these dimensions of the type it wants, in order: they are as the value has
+    /// them. `infer` makes a [`OpKind::Demand`] of it.
+    Ask(Vec<usize>),
     /// Result by position.
     Output(usize),
 }
@@ -256,6 +260,21 @@ pub struct Expect {
     pub data: Vec<DataSource>,
 }
 
+/// A call of a program whose operations stand in the place of the call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Called {
+    /// The program.
+    pub program: Name,
+    /// Where it is called.
+    pub at: Span,
+    /// The call inside whose operations this call is.
+    pub within: Option<CallId>,
+}
+
+/// A call of a graph.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CallId(pub u32);
+
 /// A program at graph level.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
@@ -269,6 +288,11 @@ pub struct Graph {
     pub expect: Option<Expect>,
     g: StableDiGraph<Op, u8>,
     order: Vec<OpId>,
+    /// Calls of programs, and the innermost one that each operation came through. For messages: not in the text.
+    calls: Vec<Called>,
+    within: BTreeMap<OpId, CallId>,
+    /// What operations made from now on are within.
+    inside: Option<CallId>,
 }
 
 impl Graph {
@@ -286,7 +310,40 @@ impl Graph {
         }
         let id = OpId(node.index() as u32);
         self.order.insert(at, id);
+        if let Some(call) = self.inside {
+            self.within.insert(id, call);
+        }
         id
+    }
+
+    /// Notes a call inside the one that operations are made within.
+    pub fn call(&mut self, program: Name, at: Span) -> CallId {
+        self.calls.push(Called { program, at, within: self.inside });
+        CallId(self.calls.len() as u32 - 1)
+    }
+
+    /// Operations made from now on are within that call. Returns what they were within before.
+    pub fn enter(&mut self, call: Option<CallId>) -> Option<CallId> {
+        std::mem::replace(&mut self.inside, call)
+    }
+
+    /// The innermost call that an operation came through.
+    pub fn within(&self, id: OpId) -> Option<CallId> {
+        self.within.get(&id).copied()
+    }
+
+    /// The calls that an operation came through, the innermost first.
+    pub fn calls(&self, id: OpId) -> Vec<&Called> {
+        let called = |c: CallId| self.calls.get(c.0 as usize);
+        std::iter::successors(self.within(id).and_then(called), |c| c.within.and_then(called)).collect()
+    }
+
+    /// Adds to a message about an operation where the programs were called that it came through.
+    pub fn told(&self, id: OpId, mut d: Diagnostic) -> Diagnostic {
+        for c in self.calls(id) {
+            d = d.secondary(c.at, format!("`{}` is called here", c.program));
+        }
+        d
     }
 
     /// Ids in issue order, which is a topological order.
@@ -349,6 +406,7 @@ impl Graph {
     pub fn remove(&mut self, id: OpId) {
         self.g.remove_node(NodeIndex::new(id.0 as usize));
         self.order.retain(|o| *o != id);
+        self.within.remove(&id);
     }
 
     /// Whether the issue order is a topological order of the dependences.

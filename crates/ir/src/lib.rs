@@ -21,6 +21,7 @@ pub mod promise;
 pub mod promise_sides;
 pub mod promise_std;
 pub mod promise_terms;
+pub mod result;
 mod rewrite;
 pub mod scalar;
 pub mod schedule;

@@ -43,7 +43,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [Row; 54] = [
+pub const OPERATIONS: [Row; 55] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -96,6 +96,14 @@ pub const OPERATIONS: [Row; 54] = [
         "`%a want TYPE`",
         "none",
         "the same value where the program asks for it; `place` resolves it",
+    ),
+    row(
+        Graph,
+        "place",
+        "ask",
+        "`%a open [D, ..] want TYPE`",
+        "none",
+        "a demand of a called program on all dimensions but these; `infer` makes a `demand` of it",
     ),
     row(Graph, "place", "all_reduce", "`sum %a over AXIS`", "communicates", "partial to replicated"),
     row(Graph, "place", "reduce_scatter", "`sum %a over AXIS dim D`", "communicates", "partial to split"),

@@ -97,9 +97,12 @@ impl Pass for Place {
         let demands: Vec<OpId> =
             graph.order().iter().copied().filter(|id| graph.op(*id).kind == OpKind::Demand).collect();
         for &id in &demands {
+            let within = graph.within(id);
+            let outer = graph.enter(within);
             if let Err(d) = resolve(graph, &mesh, id, &mut fresh, &mut done) {
-                found.push(d);
+                found.push(graph.told(id, d));
             }
+            graph.enter(outer);
         }
         if found.has_errors() { Err(found) } else { Ok((!demands.is_empty()).into()) }
     }

@@ -145,7 +145,7 @@ impl Pass for Select {
             if c.kind == CollKind::Slice {
                 continue;
             }
-            match chooser.choose(graph, id, op, c, &table) {
+            match chooser.choose(graph, id, op, c, &table).map_err(|d| graph.told(id, d)) {
                 Ok(entry) => {
                     if c.using.is_none() {
                         let using = Using { alg: entry.chosen.clone(), args: vec![], span: Span::NONE };

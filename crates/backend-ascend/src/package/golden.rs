@@ -256,7 +256,7 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
                 let slices = ty.and_then(|t| t.partial.as_ref().map(|(combiner, _)| (*combiner, t.dtype)));
                 Held { name, slices, dims }
             }
-            OpKind::Collective(_) | OpKind::Demand => same()?,
+            OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) => same()?,
             OpKind::Output(at) => {
                 outputs.insert(*at, same()?.name);
                 continue;
@@ -354,7 +354,9 @@ fn operation(
             };
             if bounded { format!("moved(lambda t: {moved}, {})", args.join(", ")) } else { moved }
         }
-        OpKind::Input(_) | OpKind::Collective(_) | OpKind::Demand | OpKind::Output(_) => arg(0)?.to_owned(),
+        OpKind::Input(_) | OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) => {
+            arg(0)?.to_owned()
+        }
     })
 }
 

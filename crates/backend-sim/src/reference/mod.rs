@@ -274,7 +274,7 @@ impl Step<'_> {
             OpKind::Collective(Collective { counts: Some(counts), .. }) => {
                 counts::run(self, self.one()?, counts)
             }
-            OpKind::Collective(_) | OpKind::Demand | OpKind::Output(_) => {
+            OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) => {
                 let x = self.one()?;
                 let pending = x.pending.clone().filter(|p| Some(p.op) == self.partial());
                 Ok(Value { t: x.t.clone(), pending, exact: x.exact })

@@ -181,7 +181,7 @@ fn exact(graph: &Graph, mesh: &Mesh, inputs: &[Extent]) -> Option<()> {
                     .fold(x, |x, (y, _)| Extent { size: x.size.max(y.size), grain: x.grain.min(y.grain) });
                 (all, dtype)
             }
-            OpKind::Collective(_) | OpKind::Demand | OpKind::Output(_) => first?,
+            OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) => first?,
         };
         known.insert(id, result);
     }

@@ -17,10 +17,10 @@ use kbc_rounds::{AlgId, Layer};
 const ELEMENTS: i64 = 1024;
 
 /// Names that may be given with `-D` beside the file's parameters, with their defaults.
-pub(super) fn extras(loaded: &Loaded, id: AlgId) -> Vec<(&'static str, Number)> {
-    let mut out = vec![("n", Number::Int(ELEMENTS))];
+pub(super) fn extras(loaded: &Loaded, id: AlgId) -> Vec<(String, Option<Number>)> {
+    let mut out = vec![("n".to_owned(), Some(Number::Int(ELEMENTS)))];
     if loaded.library.algorithm(id).root.is_some() {
-        out.push(("root", Number::Int(0)));
+        out.push(("root".to_owned(), Some(Number::Int(0))));
     }
     out
 }

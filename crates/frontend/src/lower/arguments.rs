@@ -13,7 +13,7 @@ use kbc_rounds::eval::unknown;
 pub(super) struct Arguments<'c> {
     call: &'c Call,
     /// Names that were asked for, given or not.
-    asked: Vec<&'static str>,
+    asked: Vec<String>,
 }
 
 impl<'c> Arguments<'c> {
@@ -22,8 +22,8 @@ impl<'c> Arguments<'c> {
     }
 
     /// The argument of that name.
-    pub fn take(&mut self, name: &'static str) -> Option<&'c Named> {
-        self.asked.push(name);
+    pub fn take(&mut self, name: &str) -> Option<&'c Named> {
+        self.asked.push(name.to_owned());
         self.call.named.iter().find(|n| n.name.node == name)
     }
 
@@ -31,10 +31,9 @@ impl<'c> Arguments<'c> {
     pub fn finish(self, found: &mut Diagnostics) -> bool {
         let before = found.list.len();
         for (i, n) in self.call.named.iter().enumerate() {
-            if !self.asked.contains(&n.name.node.as_str()) {
-                let valid: Vec<String> = self.asked.iter().map(|&a| a.to_owned()).collect();
+            if !self.asked.contains(&n.name.node) {
                 let what = format!("argument of `{}`", self.call.name.node);
-                found.push(*unknown("E006", &what, &n.name.node, n.name.span, &valid));
+                found.push(*unknown("E006", &what, &n.name.node, n.name.span, &self.asked));
             } else if let Some(first) = self.call.named[..i].iter().find(|o| o.name.node == n.name.node) {
                 found.push(
                     Diagnostic::error("E006", format!("`{}` is given twice", n.name.node))
@@ -68,6 +67,10 @@ fn expr(named: &Named) -> Result<&Expr, Diagnostic> {
     }
 }
 
+fn dimensions(n: usize) -> String {
+    if n == 1 { "a value of 1 dimension".into() } else { format!("a value of {n} dimensions") }
+}
+
 impl Cx<'_> {
     /// An integer that is not negative, as a dimension or a coordinate.
     pub(super) fn count_of(&self, named: &Named, found: &mut Diagnostics) -> Option<u64> {
@@ -80,15 +83,36 @@ impl Cx<'_> {
         }
     }
 
-    /// A dimension.
-    pub(super) fn dimension(&self, named: &Named, found: &mut Diagnostics) -> Option<usize> {
-        self.count_of(named, found).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
+    /// A dimension of a value with so many, if their number is known: below zero it counts from the last one.
+    pub(super) fn dimension(
+        &self,
+        named: &Named,
+        rank: Option<usize>,
+        found: &mut Diagnostics,
+    ) -> Option<usize> {
+        let e = expr(named).map_err(|d| found.push(d)).ok()?;
+        let n = self.int(e).map_err(|d| found.push(*d)).ok()?;
+        if n >= 0 {
+            return Some(usize::try_from(n).unwrap_or(usize::MAX));
+        }
+        let from_last = usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX);
+        let at = rank.and_then(|rank| rank.checked_sub(from_last));
+        if at.is_none() {
+            let of = rank.map_or_else(|| "a value whose dimensions are not known here".into(), dimensions);
+            found.push(
+                Diagnostic::error("E221", format!("`{}: {n}` of {of}", named.name.node))
+                    .primary(named.span, "below zero a dimension counts from the last one, which is -1"),
+            );
+        }
+        at
     }
 
     /// `true` or `false`.
     pub(super) fn flag(&self, named: &Named, found: &mut Diagnostics) -> Option<bool> {
         match &named.value {
-            OptionValue::Expr(Expr { kind: ExprKind::Bool(b), .. }) => Some(*b),
+            OptionValue::Expr(e) if !matches!(e.kind, ExprKind::Int(_) | ExprKind::Float(_)) => {
+                self.truth(e).map_err(|d| found.push(*d)).ok()
+            }
             _ => {
                 found.push(cannot(named, "true or false"));
                 None

@@ -5,6 +5,7 @@
 
 use super::arguments::{Arguments, cannot, count_args, missing};
 use super::kernel::{checked_exponent, comparison};
+use super::locals::Local;
 use super::program::Lowering;
 use super::tensor::{Value, function};
 use crate::ast::{Call, OptionValue, Tensor, TensorKind};
@@ -43,20 +44,15 @@ pub(super) const OPERATIONS: [&str; 21] = [
 ];
 
 /// Operations of the language that are not there yet, and what to write instead.
-const LATER: [(&str, &str); 10] = [
+const LATER: [(&str, &str); 5] = [
     ("pad", "pad the data that is fed"),
     ("embedding", "feed the rows that are looked up as an input"),
     ("iota", "feed it as an input"),
     ("full", "use the number itself: it broadcasts"),
-    ("softmax", "use exp, sum(.., keep: true), max(.., keep: true) and `/`"),
-    ("layer_norm", "use mean(.., keep: true), rsqrt and arithmetic"),
-    ("rms_norm", "use mean(.., keep: true), rsqrt and arithmetic"),
-    ("rope", "write it with inputs for its tables and arithmetic"),
-    ("attention", "write it with matmul, exp, sum and `/`"),
     ("wait", "collectives of a program are values at once"),
 ];
 
-impl Lowering<'_, '_> {
+impl Lowering<'_> {
     /// The value of a call; none after messages.
     pub(super) fn call(&mut self, call: &Call, span: Span) -> Option<Value> {
         let word = call.name.node.as_str();
@@ -77,15 +73,7 @@ impl Lowering<'_, '_> {
                 );
                 return None;
             }
-            Some(Callable::Program(decl)) => {
-                self.not_yet(
-                    call,
-                    "calls of programs are",
-                    "write its operations here; elementwise parts can be kernels",
-                    decl.name.span,
-                );
-                return None;
-            }
+            Some(Callable::Program(decl)) => return self.call_program(decl, call),
             Some(Callable::Local(decl)) => {
                 self.not_yet(
                     call,
@@ -97,8 +85,16 @@ impl Lowering<'_, '_> {
             }
             None => {}
         }
-        if let Some(dtype) = DType::parse(word) {
+        let local = match self.cx.locals.get(word) {
+            Some(Local::Type(dtype)) => Some(*dtype),
+            _ => None,
+        };
+        if let Some(dtype) = local.or_else(|| DType::parse(word)) {
             let x = self.one_operand(call)?;
+            // In a called program a value may be of that type already, by what it is called with.
+            if !self.calls.is_empty() && self.dtype_of(x) == Some(dtype) {
+                return Some(Value::Tensor(x));
+            }
             return Some(self.push(OpKind::Cast(dtype), word.into(), &[x], span));
         }
         if let Some(kind) = CollKind::parse(word).filter(|k| *k != CollKind::Slice) {
@@ -191,8 +187,10 @@ impl Lowering<'_, '_> {
     fn reduction(&mut self, call: &Call, span: Span) -> Option<Value> {
         let word = call.name.node.as_str();
         let mut named = Arguments::new(call);
+        let x = call.args.first().and_then(|a| self.operand(a));
+        let rank = x.and_then(|x| self.rank_of(x));
         let dim = match named.take("dim") {
-            Some(n) => self.cx.dimension(n, &mut self.found),
+            Some(n) => self.cx.dimension(n, rank, &mut self.found),
             None => {
                 self.found.push(missing(
                     call,
@@ -207,7 +205,6 @@ impl Lowering<'_, '_> {
             None => Some(false),
         };
         let sound = named.finish(&mut self.found);
-        let x = call.args.first().and_then(|a| self.operand(a));
         let right = count_args(call, 1, Span::NONE, &mut self.found);
         let mean = word == "mean";
         let op = if mean { Some(ReduceOp::Sum) } else { ReduceOp::parse(word) };

@@ -43,7 +43,7 @@ fn form(kind: CollKind) -> &'static str {
     }
 }
 
-impl Lowering<'_, '_> {
+impl Lowering<'_> {
     /// An explicit collective; none after messages.
     pub(super) fn collective(&mut self, kind: CollKind, call: &Call, span: Span) -> Option<Value> {
         let mut named = Arguments::new(call);
@@ -51,6 +51,8 @@ impl Lowering<'_, '_> {
         let axis = self.cx.over(call, over, &mut self.found);
         let (mut dim, mut from_dim, mut root) = (Some(None), Some(None), Some(None));
         let mut matrix = Some(None);
+        let (operand, red) = self.positional(kind, call);
+        let rank = operand.and_then(|x| self.rank_of(x));
         match kind {
             CollKind::AllToAll => {
                 let (from, to) = (named.take("from"), named.take("to"));
@@ -63,13 +65,13 @@ impl Lowering<'_, '_> {
                         (from_dim, dim) = (Some(Some(0)), Some(Some(0)));
                     }
                     None => {
-                        from_dim = self.needed(call, kind, "from", from);
-                        dim = self.needed(call, kind, "to", to);
+                        from_dim = self.needed((call, kind, rank), "from", from);
+                        dim = self.needed((call, kind, rank), "to", to);
                     }
                 }
             }
             CollKind::ReduceScatter | CollKind::Scatter | CollKind::AllGather | CollKind::Gather => {
-                dim = self.needed(call, kind, "dim", named.take("dim"));
+                dim = self.needed((call, kind, rank), "dim", named.take("dim"));
             }
             CollKind::AllReduce
             | CollKind::Broadcast
@@ -78,7 +80,6 @@ impl Lowering<'_, '_> {
             | CollKind::Barrier
             | CollKind::Own => {}
         }
-        let (operand, red) = self.positional(kind, call);
         if kind.rooted() {
             let from = matches!(kind, CollKind::Broadcast | CollKind::Scatter);
             let word = if from { "from" } else { "to" };
@@ -168,13 +169,12 @@ impl Lowering<'_, '_> {
 
     fn needed(
         &mut self,
-        call: &Call,
-        kind: CollKind,
+        (call, kind, rank): (&Call, CollKind, Option<usize>),
         name: &str,
         named: Option<&Named>,
     ) -> Option<Option<usize>> {
         match named {
-            Some(n) => self.cx.dimension(n, &mut self.found).map(Some),
+            Some(n) => self.cx.dimension(n, rank, &mut self.found).map(Some),
             None => {
                 self.found.push(missing(call, name, form(kind)));
                 None
@@ -278,8 +278,7 @@ impl Lowering<'_, '_> {
 
     fn using_arg(&self, decl: &AlgorithmDecl, name: &Ident, value: &Expr) -> Result<UsingArg, Fault> {
         let library = &self.cx.loaded.library;
-        let constant =
-            |e: &Expr| self.cx.params.int(e).map(|i| Expr { kind: ExprKind::Int(i), span: e.span });
+        let constant = |e: &Expr| self.cx.int(e).map(|i| Expr { kind: ExprKind::Int(i), span: e.span });
         if let Some(option) = option_kind(&name.node) {
             let value = match option {
                 OptionKind::Count => constant(value)?,
@@ -306,7 +305,7 @@ impl Lowering<'_, '_> {
             ));
         };
         if algorithm_valued(decl).get(at) != Some(&true) {
-            return self.cx.params.int(value).map(UsingArg::Int);
+            return self.cx.int(value).map(UsingArg::Int);
         }
         match &value.kind {
             ExprKind::Name(n) if library.is_algorithm_name(value.span.file, n) => {

@@ -44,7 +44,9 @@ impl Cx<'_> {
     ) -> Option<CutRule> {
         let axis = self.listed_for(&PARTS, axis, span, found)?;
         let lengths = match list {
-            [Expr { kind: ExprKind::Name(f), span: at }] if self.params.find(at.file, f).is_none() => {
+            [Expr { kind: ExprKind::Name(f), span: at }]
+                if self.locals.get(f).is_none() && self.params.find(at.file, f).is_none() =>
+            {
                 let f = self.function(&PARTS, &Ident::new(f.clone(), *at), found)?;
                 let p = axis.size;
                 let matrix = self.loaded.library.function(&f).is_some_and(|decl| decl.params.len() == 3);
@@ -60,7 +62,7 @@ impl Cx<'_> {
                 (0..p).map(&mut length).collect::<Option<Vec<u64>>>()?
             }
             list => {
-                let all: Vec<Option<u64>> = list.iter().map(|e| self.number(&PARTS, e, found)).collect();
+                let all: Vec<Option<u64>> = list.iter().map(|e| self.listed(&PARTS, e, found)).collect();
                 all.into_iter().collect::<Option<Vec<u64>>>()?
             }
         };
@@ -111,7 +113,7 @@ impl Cx<'_> {
                 }
                 let all = rows.iter().map(|row| {
                     let row: Vec<Option<u64>> =
-                        row.node.iter().map(|e| self.number(&COUNTS, e, found)).collect();
+                        row.node.iter().map(|e| self.listed(&COUNTS, e, found)).collect();
                     row.into_iter().collect::<Option<Vec<u64>>>()
                 });
                 all.collect::<Vec<_>>().into_iter().collect::<Option<_>>()?
@@ -163,11 +165,11 @@ impl Cx<'_> {
     fn value_of(&self, what: &Listed, f: &Ident, args: &[u64], found: &mut Diagnostics) -> Option<u64> {
         let int = |v: &u64| Expr { kind: ExprKind::Int(*v as i64), span: f.span };
         let call = ExprKind::Call(f.clone(), args.iter().map(int).collect());
-        self.number(what, &Expr { kind: call, span: f.span }, found)
+        self.listed(what, &Expr { kind: call, span: f.span }, found)
     }
 
-    fn number(&self, what: &Listed, e: &Expr, found: &mut Diagnostics) -> Option<u64> {
-        let v = self.params.int(e).map_err(|d| found.push(*d)).ok()?;
+    fn listed(&self, what: &Listed, e: &Expr, found: &mut Diagnostics) -> Option<u64> {
+        let v = self.int(e).map_err(|d| found.push(*d)).ok()?;
         let count = u64::try_from(v).ok();
         if count.is_none() {
             let of = match &e.kind {

@@ -6,14 +6,17 @@
 //!
 //! Codes beside those of names (E004 declared twice, E005 unknown, E006 arguments, E010 arithmetic, E203 unknown axis,
 //! E44x machines): E221 types, E222 and E227, E228 kernels, E223 meshes, E224 what to compile, E225 numbers of values,
-//! E226 a number for a tensor, E229 (a warning) values nothing uses, E290 what is not there yet, E420 to E422 `-D`.
+//! E226 a number for a tensor, E229 (a warning) values nothing uses, E230 to E233 called programs, E290 what is not there yet, E420 to E422 `-D`.
 
 mod alone;
 mod arguments;
+mod bind;
 mod call;
 mod collective;
 mod counts;
+mod inline;
 mod kernel;
+mod locals;
 mod machine;
 mod own;
 mod params;
@@ -24,18 +27,21 @@ mod types;
 
 pub use params::Number;
 
-use crate::ast::{Item, ProgramDecl};
+use crate::ast::{Arg, DataKind, Item, ProgramDecl};
 use crate::load::Loaded;
 use crate::machine::MachineFile;
-use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity};
+use bind::Kind;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_ir::memory::Placements;
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{OwnLink, Settings, Topology};
 use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module, Props};
-use kbc_rounds::eval::unknown;
+use kbc_rounds::ast::{Expr, ExprKind};
+use kbc_rounds::eval::{Fault, unknown};
 use kbc_rounds::{AlgId, Layer};
 use kernel::Kernels;
+use locals::Locals;
 use params::Params;
 
 /// What the command line says about a program.
@@ -53,6 +59,8 @@ pub struct LowerOptions {
     pub machine: Option<MachineFile>,
     /// `--set`: settings and rates of links that win over all others.
     pub set: (Settings, Vec<OwnLink>),
+    /// Shapes of the data of inputs, by name; those that [`unsized_inputs`] asks for.
+    pub shapes: Vec<(String, Vec<u64>)>,
 }
 
 /// A program at graph level, and what it runs on.
@@ -75,11 +83,69 @@ pub struct Lowered {
 }
 
 /// What everything here looks into.
+#[derive(Clone)]
 struct Cx<'a> {
     loaded: &'a Loaded,
     params: &'a Params<'a>,
     kernels: &'a Kernels<'a>,
     mesh: &'a Mesh,
+    /// What names of the program that is lowered stand for, beside its values.
+    locals: Locals,
+    /// Whether that program is a called one.
+    called: bool,
+}
+
+impl Cx<'_> {
+    /// The value of an expression of integers and numbers.
+    fn number(&self, e: &Expr) -> Result<Number, Fault> {
+        self.params.number_in(e, &self.locals)
+    }
+
+    /// The value of an expression that must be an integer.
+    fn int(&self, e: &Expr) -> Result<i64, Fault> {
+        self.params.int_in(e, &self.locals)
+    }
+
+    /// The value of a condition.
+    fn truth(&self, e: &Expr) -> Result<bool, Fault> {
+        self.params.truth_in(e, &self.locals)
+    }
+}
+
+/// Names of a program that `-D` may give: sizes that are free in it, and its numbers.
+fn program_extras(program: &ProgramDecl) -> Vec<String> {
+    let numbers = program.args.iter().filter(|a| matches!(bind::kind(a), Kind::Int | Kind::Number));
+    let sizes = bind::sizes(program).into_iter().map(str::to_owned);
+    sizes.chain(numbers.map(|a| a.name.node.clone())).collect()
+}
+
+/// An input of the program that is compiled whose type has sizes that nothing says yet.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Unsized {
+    /// Its name.
+    pub name: String,
+    /// Its own data, if that is a file: path, key, and where it is written.
+    pub file: Option<(String, Option<String>, Span)>,
+}
+
+/// The inputs whose data says how large the program is: [`LowerOptions::shapes`] wants their shapes.
+pub fn unsized_inputs(loaded: &Loaded, options: &LowerOptions) -> Vec<Unsized> {
+    let Some(root) = loaded.root else { return vec![] };
+    let Ok(Target::Program(program)) = target(loaded, root, options) else { return vec![] };
+    let open = |n: &&str| {
+        options.defines.iter().all(|d| d.0 != **n) && loaded.params(root).all(|p| p.name.node != **n)
+    };
+    let free: Vec<&str> = bind::sizes(program).into_iter().filter(open).collect();
+    let names = |a: &&Arg| {
+        a.ty.dims.iter().any(|d| matches!(&d.size.kind, ExprKind::Name(n) if free.contains(&n.as_str())))
+    };
+    let file = |a: &Arg| match a.data.as_ref().map(|d| (&d.kind, d.span)) {
+        Some((DataKind::File(path, key), span)) => {
+            Some((path.node.clone(), key.as_ref().map(|k| k.node.clone()), span))
+        }
+        _ => None,
+    };
+    program.args.iter().filter(names).map(|a| Unsized { name: a.name.node.clone(), file: file(a) }).collect()
 }
 
 /// What is compiled.
@@ -98,7 +164,7 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
         .ok_or_else(|| Diagnostic::error("E224", "there is no file to compile").help("name a `.kb` file"))?;
     let target = target(loaded, root, options)?;
     let extras = match target {
-        Target::Program(_) => vec![],
+        Target::Program(p) => program_extras(p).into_iter().map(|n| (n, None)).collect(),
         Target::Algorithm(id) => alone::extras(loaded, id),
     };
     let mut params = Params::new(loaded, root, &options.defines, extras)?;
@@ -108,12 +174,20 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
         Target::Algorithm(_) => machine.joined(&params)?,
     };
     let kernels = Kernels::new(loaded, &params);
-    let cx = Cx { loaded, params: &params, kernels: &kernels, mesh: &mesh };
-    let (graph, warnings) = match target {
-        Target::Program(p) => program::lower(&cx, p)?,
-        Target::Algorithm(id) => (alone::lower(&cx, id)?, Diagnostics::new()),
+    let locals = Locals::default();
+    let cx = Cx { loaded, params: &params, kernels: &kernels, mesh: &mesh, locals, called: false };
+    let program::Lowered { graph, warnings, bound } = match target {
+        Target::Program(p) => program::lower(&cx, p, &options.shapes)?,
+        Target::Algorithm(id) => {
+            program::Lowered { graph: alone::lower(&cx, id)?, warnings: Diagnostics::new(), bound: vec![] }
+        }
     };
-    let params = params.all()?;
+    let mut params = params.all()?;
+    for (name, value) in bound {
+        if params.iter().all(|p| p.0 != name) {
+            params.push((name, value));
+        }
+    }
     let module = Module {
         name: graph.name.clone().unwrap_or_else(|| "program".into()),
         machine: Some(machine.topology.to_string()),

@@ -9,7 +9,7 @@ use super::tensor::Value;
 use super::types::reduction;
 use crate::ast::{Call, Named, OptionValue, TensorKind};
 use kbc_diag::{Diagnostic, Span};
-use kbc_ir::graph::{CollKind, Collective, OpKind, Own};
+use kbc_ir::graph::{CollKind, Collective, OpId, OpKind, Own};
 use kbc_ir::types::ReduceOp;
 use kbc_rounds::CollId;
 use kbc_rounds::ast::{Clause, ClauseValue, CollectiveDecl, Expr, ExprKind, Ident};
@@ -33,15 +33,15 @@ fn form(decl: &CollectiveDecl) -> String {
     format!("{}(x{sum}{root}, over: tp)", decl.name.node)
 }
 
-impl Lowering<'_, '_> {
+impl Lowering<'_> {
     /// A collective that the file declares; none after messages.
     pub(super) fn own_collective(&mut self, coll: CollId, call: &Call, span: Span) -> Option<Value> {
         let decl = self.cx.loaded.library.collective(coll);
         let mut named = Arguments::new(call);
         let over = named.take("over");
         let axis = self.cx.over(call, over, &mut self.found);
-        let dim = self.dim(named.take("dim"));
         let operand = call.args.first().and_then(|a| self.operand(a));
+        let dim = self.dim(named.take("dim"), operand);
         let most = if adds(decl) { 2 } else { 1 };
         if call.args.is_empty() || call.args.len() > most {
             let d = super::kernel::wrong_count(&call.name, most, call.args.len(), decl.name.span);
@@ -100,8 +100,8 @@ impl Lowering<'_, '_> {
         let mut named = Arguments::new(call);
         let over = named.take("over");
         let axis = self.cx.over(call, over, &mut self.found);
-        let dim = self.dim(named.take("dim"));
         let operand = call.args.first().and_then(|a| self.operand(a));
+        let dim = self.dim(named.take("dim"), operand);
         if call.args.len() != 1 {
             let d = super::kernel::wrong_count(&call.name, 1, call.args.len(), Span::NONE);
             self.found.push(d.help(format!("write {form}")));
@@ -155,12 +155,20 @@ impl Lowering<'_, '_> {
             using: using?,
             explicit: true,
         };
-        sound.then(|| self.push(OpKind::Collective(c), self.named_after(call), &[operand], span))
+        sound.then(|| {
+            let moved = self.push(OpKind::Collective(c), self.named_after(call), &[operand], span);
+            // Parts change places: the whole has the sizes that it had.
+            if let (Value::Tensor(id), Some(known)) = (&moved, self.known.get(&operand).cloned()) {
+                self.known.insert(*id, known);
+            }
+            moved
+        })
     }
 
-    fn dim(&mut self, named: Option<&Named>) -> Option<Option<usize>> {
+    fn dim(&mut self, named: Option<&Named>, x: Option<OpId>) -> Option<Option<usize>> {
+        let rank = x.and_then(|x| self.rank_of(x));
         match named {
-            Some(n) => self.cx.dimension(n, &mut self.found).map(Some),
+            Some(n) => self.cx.dimension(n, rank, &mut self.found).map(Some),
             None => Some(None),
         }
     }
@@ -170,7 +178,7 @@ impl Lowering<'_, '_> {
             self.found.push(cannot(named, "an integer"));
             return None;
         };
-        self.cx.params.int(e).map_err(|d| self.found.push(*d)).ok()
+        self.cx.int(e).map_err(|d| self.found.push(*d)).ok()
     }
 
     fn rank(&mut self, named: &Named, ranks: u64) -> Option<u64> {
@@ -206,7 +214,7 @@ impl Lowering<'_, '_> {
                 return None;
             };
             let mut rank = |e: &Expr| {
-                let v = self.cx.params.int(e).map_err(|d| self.found.push(*d)).ok()?;
+                let v = self.cx.int(e).map_err(|d| self.found.push(*d)).ok()?;
                 self.in_range(v, e.span, ranks)
             };
             all.push(((rank(from)?, rank(to)?), e.span));

@@ -3,6 +3,7 @@
 //! Owns `param`, `-D` and constant expressions of the program half. Integer arithmetic is the algorithm language's;
 //! numbers with a fraction know + - * / only. A parameter may use those of its file's scope in any order.
 
+use super::locals::{Constant, Local, Locals};
 use crate::ast::{Item, ParamDecl};
 use crate::load::Loaded;
 use crate::parse;
@@ -55,8 +56,8 @@ pub(super) struct Params<'a> {
     given: BTreeMap<Key, Number>,
     /// From `--topology`.
     bound: BTreeMap<Key, Number>,
-    /// Names that are no parameters of a file but may be given.
-    extras: Vec<(&'static str, Number)>,
+    /// Names that are no parameters of a file but may be given, with their values or defaults.
+    extras: Vec<(String, Option<Number>)>,
     /// What is known so far; none while it is computed.
     known: RefCell<BTreeMap<Key, Option<Result<Number, Fault>>>>,
 }
@@ -71,7 +72,7 @@ impl<'a> Params<'a> {
         loaded: &'a Loaded,
         root: FileId,
         defines: &[(String, String)],
-        extras: Vec<(&'static str, Number)>,
+        extras: Vec<(String, Option<Number>)>,
     ) -> Result<Self, Diagnostics> {
         let mut params = Params {
             loaded,
@@ -96,7 +97,7 @@ impl<'a> Params<'a> {
         let extra = self.extras.iter().position(|e| e.0 == name);
         let wanted = match (decl, extra) {
             (Some(p), _) => self.number(&p.value).ok(),
-            (None, Some(i)) => Some(self.extras[i].1),
+            (None, Some(i)) => self.extras[i].1,
             (None, None) => {
                 let mut valid: Vec<String> =
                     self.loaded.params(self.root).map(|p| p.name.node.clone()).collect();
@@ -114,7 +115,7 @@ impl<'a> Params<'a> {
             ));
         }
         if let Some(i) = extra {
-            self.extras[i].1 = value;
+            self.extras[i].1 = Some(value);
         }
         if let Some(p) = decl {
             self.given.insert(p.name.span, value);
@@ -171,7 +172,7 @@ impl<'a> Params<'a> {
     pub fn extra(&self, name: &str) -> Result<Option<Number>, Fault> {
         match self.find(self.root, name) {
             Some(p) if self.extras.iter().any(|e| e.0 == name) => self.of(p).map(Some),
-            _ => Ok(self.extras.iter().find(|e| e.0 == name).map(|e| e.1)),
+            _ => Ok(self.extras.iter().find(|e| e.0 == name).and_then(|e| e.1)),
         }
     }
 
@@ -214,7 +215,36 @@ impl<'a> Params<'a> {
     /// # Errors
     /// E005 an unknown name, E006 arguments of a function, E010 arithmetic.
     pub fn number(&self, e: &Expr) -> Result<Number, Fault> {
-        let mut scope = Visible { params: self, file: e.span.file, values: BTreeMap::new() };
+        self.number_in(e, &Locals::default())
+    }
+
+    /// The same where a program is lowered, whose own names come first.
+    ///
+    /// # Errors
+    /// As [`Params::number`].
+    pub fn number_in(&self, e: &Expr, locals: &Locals) -> Result<Number, Fault> {
+        constant(e, &Evaluator::new(&self.loaded.library), &self.visible(e, locals)?)
+    }
+
+    /// The value of a condition there.
+    ///
+    /// # Errors
+    /// As [`Params::number`]; E010 it is no truth value.
+    pub fn truth_in(&self, e: &Expr, locals: &Locals) -> Result<bool, Fault> {
+        match Evaluator::new(&self.loaded.library).eval(e, &self.visible(e, locals)?)? {
+            kbc_rounds::eval::Value::Bool(b) => Ok(b),
+            other => Err(Box::new(
+                Diagnostic::error("E010", format!("{other} where a truth value is wanted"))
+                    .primary(e.span, "this one")
+                    .help("write true, false or a comparison"),
+            )),
+        }
+    }
+
+    /// What the names of an expression stand for.
+    fn visible<'p>(&'p self, e: &Expr, locals: &Locals) -> Result<Visible<'p, 'a>, Fault> {
+        let mut scope =
+            Visible { params: self, file: e.span.file, values: BTreeMap::new(), locals: locals.names() };
         // Names first, so that a chain of parameters does not nest expressions in expressions.
         let mut all = vec![];
         names(e, &mut all);
@@ -222,12 +252,17 @@ impl<'a> Params<'a> {
             if scope.values.contains_key(name) {
                 continue;
             }
-            if let Some(p) = self.find(span.file, name) {
-                let v = self.of(p)?;
+            if let Some(Local::Unbound(fault)) = locals.get(name) {
+                return Err(fault.clone());
+            }
+            if let Some(v) = locals.get(name).and_then(Local::constant) {
+                scope.values.insert(name.to_owned(), v);
+            } else if let Some(p) = self.find(span.file, name) {
+                let v = Constant::Number(self.of(p)?);
                 scope.values.insert(name.to_owned(), v);
             }
         }
-        constant(e, &Evaluator::new(&self.loaded.library), &scope)
+        Ok(scope)
     }
 
     /// The value of an expression that must be an integer.
@@ -235,7 +270,15 @@ impl<'a> Params<'a> {
     /// # Errors
     /// As [`Params::number`].
     pub fn int(&self, e: &Expr) -> Result<i64, Fault> {
-        match self.number(e)? {
+        self.int_in(e, &Locals::default())
+    }
+
+    /// The same where a program is lowered.
+    ///
+    /// # Errors
+    /// As [`Params::number`].
+    pub fn int_in(&self, e: &Expr, locals: &Locals) -> Result<i64, Fault> {
+        match self.number_in(e, locals)? {
             Number::Int(i) => Ok(i),
             Number::Float(x) => Err(Box::new(
                 Diagnostic::error("E010", format!("{x:?} where an integer is wanted"))
@@ -255,9 +298,11 @@ impl<'a> Params<'a> {
                 out.push((p.name.node.clone(), self.of(p)?));
             }
         }
-        let extras =
-            self.extras.iter().filter(|e| out.iter().all(|o| o.0 != e.0)).copied().collect::<Vec<_>>();
-        out.extend(extras.into_iter().map(|(n, v)| (n.to_owned(), v)));
+        for (name, value) in &self.extras {
+            if let (Some(v), true) = (value, out.iter().all(|o| o.0 != *name)) {
+                out.push((name.clone(), *v));
+            }
+        }
         Ok(out)
     }
 }
@@ -311,25 +356,29 @@ impl Constants for Empty {
 struct Visible<'p, 'a> {
     params: &'p Params<'a>,
     file: FileId,
-    values: BTreeMap<String, Number>,
+    values: BTreeMap<String, Constant>,
+    /// Names of the program that is lowered, for messages.
+    locals: Vec<String>,
 }
 
 impl Scope for Visible<'_, '_> {
     fn lookup(&self, name: &str) -> Option<Value> {
         match self.values.get(name) {
-            Some(Number::Int(i)) => Some(Value::Int(*i)),
+            Some(Constant::Number(Number::Int(i))) => Some(Value::Int(*i)),
+            Some(Constant::Flag(b)) => Some(Value::Bool(*b)),
             _ => None,
         }
     }
     fn names(&self) -> Vec<String> {
-        self.params.loaded.params(self.file).map(|p| p.name.node.clone()).collect()
+        let params = self.params.loaded.params(self.file).map(|p| p.name.node.clone());
+        params.chain(self.locals.iter().cloned()).collect()
     }
 }
 
 impl Constants for Visible<'_, '_> {
     fn float(&self, name: &str) -> Option<f64> {
         match self.values.get(name) {
-            Some(Number::Float(x)) => Some(*x),
+            Some(Constant::Number(Number::Float(x))) => Some(*x),
             _ => None,
         }
     }

@@ -3,29 +3,48 @@
 //! Owns the names inside a program and the frame of its graph. Expressions are [`super::tensor`]'s.
 
 use super::Cx;
+use super::bind::{Kind, Known, has_number, kind};
+use super::inline::{LookedAt, Names};
+use super::locals::Local;
+use super::params::Number;
 use super::tensor::Value;
-use crate::ast::{Data, DataKind, Let, ProgramDecl, Tensor, TensorKind};
+use crate::ast::{self, Data, DataKind, Let, ProgramDecl, Tensor, TensorKind};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::{DataSource, Expect, Graph, Input, Op, OpId, OpKind};
-use kbc_rounds::ast::Ident;
+use kbc_rounds::ast::{ExprKind, Ident};
 use kbc_rounds::eval::Fault;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The graph of a program, and warnings.
+/// A program that is lowered.
+pub(super) struct Lowered {
+    pub graph: Graph,
+    pub warnings: Diagnostics,
+    /// Sizes and numbers that it was lowered for and that are no parameters, sorted by name.
+    pub bound: Vec<(String, Number)>,
+}
+
+/// The graph of a program. `shapes` are those of the data that feeds its inputs, where they are known.
 ///
 /// # Errors
 /// All messages about it, sorted by place.
-pub(super) fn lower(cx: &Cx<'_>, program: &ProgramDecl) -> Result<(Graph, Diagnostics), Diagnostics> {
+pub(super) fn lower<'a>(
+    cx: &Cx<'a>,
+    program: &'a ProgramDecl,
+    shapes: &[(String, Vec<u64>)],
+) -> Result<Lowered, Diagnostics> {
     let mut l = Lowering {
-        cx,
+        cx: cx.clone(),
         graph: Graph::default(),
         names: BTreeMap::new(),
         used: BTreeSet::new(),
+        known: BTreeMap::new(),
+        calls: vec![],
+        looked_at: BTreeSet::new(),
         found: Diagnostics::new(),
     };
     l.graph.name = Some(Name::from(&program.name.node));
-    l.inputs(program);
+    l.inputs(program, shapes);
     for item in &program.body.lets {
         l.bind(item);
     }
@@ -43,23 +62,44 @@ pub(super) fn lower(cx: &Cx<'_>, program: &ProgramDecl) -> Result<(Graph, Diagno
             &[value],
         );
     }
-    Ok((l.graph, l.found.finish()))
+    let bound = l.cx.locals.numbers().map(|(n, v)| (n.to_owned(), v)).collect();
+    Ok(Lowered { graph: l.graph, warnings: l.found.finish(), bound })
 }
 
 /// A program in the making.
-pub(super) struct Lowering<'c, 'a> {
-    pub cx: &'c Cx<'a>,
+pub(super) struct Lowering<'a> {
+    pub cx: Cx<'a>,
     pub graph: Graph,
     /// What names stand for and where they are declared; no value where a message was given instead.
-    pub names: BTreeMap<String, (Option<Value>, Span)>,
+    pub names: Names,
     /// Names that were read.
     pub used: BTreeSet<String>,
+    /// Shapes and element types of the values so far.
+    pub known: BTreeMap<OpId, Known>,
+    /// Programs whose calls are being lowered, the outermost first, by the places of their names.
+    pub calls: Vec<Span>,
+    /// Called programs whose lets were looked at.
+    pub looked_at: LookedAt,
     pub found: Diagnostics,
 }
 
-impl Lowering<'_, '_> {
-    fn inputs(&mut self, program: &ProgramDecl) {
-        for arg in &program.args {
+impl Lowering<'_> {
+    fn inputs(&mut self, program: &ProgramDecl, shapes: &[(String, Vec<u64>)]) {
+        self.given(program);
+        self.constants(program, program.name.span);
+        let tensors = || program.args.iter().filter(|a| kind(a) == Kind::Tensor);
+        for arg in tensors() {
+            if let Some((_, sizes)) = shapes.iter().find(|s| s.0 == arg.name.node) {
+                self.learn(&arg.ty, None, sizes);
+            }
+        }
+        self.unbound(program);
+        for arg in tensors() {
+            if let (true, Some(Data { kind: DataKind::Value(e), .. })) = (has_number(arg), &arg.data) {
+                let value = self.cx.number(e).map_err(|d| self.found.push(*d)).ok();
+                self.declare(&arg.name, value.map(|n| Value::Number(n.as_f64())));
+                continue;
+            }
             let ty = self.cx.ty(&arg.ty, &mut self.found);
             let data = match arg.data.as_ref().map(|d| self.data(d)).transpose() {
                 Ok(data) => data,
@@ -79,9 +119,40 @@ impl Lowering<'_, '_> {
                     span: arg.name.span.to(arg.ty.span),
                 });
                 let op = Op { kind: OpKind::Input(at), name, ty: None, want: None, span };
-                Value::Tensor(self.graph.push(op, &[]))
+                Value::Tensor(self.add(op, &[]))
             });
             self.declare(&arg.name, value);
+        }
+    }
+
+    /// A message about each size of the program that nothing says. What uses it has no other.
+    fn unbound(&mut self, program: &ProgramDecl) {
+        for arg in program.args.iter().filter(|a| kind(a) == Kind::Tensor) {
+            for d in &arg.ty.dims {
+                if let ExprKind::Name(n) = &d.size.kind
+                    && self.cx.locals.get(n).is_none()
+                    && let Some(fault) = self.cx.unbound(&d.size)
+                {
+                    self.found.push(fault.clone());
+                    self.cx.locals.set(n, Local::Unbound(Box::new(fault)), d.size.span);
+                }
+            }
+        }
+    }
+
+    /// What the command line says of the sizes and arguments of the program.
+    fn given(&mut self, program: &ProgramDecl) {
+        for name in super::program_extras(program) {
+            let at =
+                program.args.iter().find(|a| a.name.node == name).map_or(program.name.span, |a| a.name.span);
+            if self.cx.params.find(program.name.span.file, &name).is_some() {
+                continue;
+            }
+            match self.cx.params.extra(&name) {
+                Ok(Some(v)) => self.cx.locals.set(&name, Local::Number(v), at),
+                Ok(None) => {}
+                Err(d) => self.found.push(*d),
+            }
         }
     }
 
@@ -96,14 +167,21 @@ impl Lowering<'_, '_> {
                 name: Name::from(&name.node),
                 args: args
                     .iter()
-                    .map(|a| Ok(self.cx.params.number(a)?.as_f64()))
+                    .map(|a| Ok(self.cx.number(a)?.as_f64()))
                     .collect::<Result<Vec<f64>, Fault>>()?,
                 span: data.span,
             },
+            DataKind::Value(e) => {
+                return Err(Box::new(
+                    Diagnostic::error("E226", "a number where data is wanted")
+                        .primary(e.span, "no tensor")
+                        .help("name a file, or a generator: ones()"),
+                ));
+            }
         })
     }
 
-    fn declare(&mut self, name: &Ident, value: Option<Value>) {
+    pub(super) fn declare(&mut self, name: &Ident, value: Option<Value>) {
         if let Some((_, first)) = self.names.get(&name.node) {
             self.found.push(
                 Diagnostic::error("E004", format!("`{}` is declared twice", name.node))
@@ -116,7 +194,7 @@ impl Lowering<'_, '_> {
         self.names.insert(name.node.clone(), (value, name.span));
     }
 
-    fn bind(&mut self, item: &Let) {
+    pub(super) fn bind(&mut self, item: &Let) {
         let before = self.graph.order().len();
         let value = self.expr(&item.value);
         match &item.names[..] {
@@ -129,15 +207,19 @@ impl Lowering<'_, '_> {
                     }
                     (value, None) => value,
                     (value, Some(ty)) => {
-                        let want = self.cx.ty(ty, &mut self.found);
                         let value = value.and_then(|v| self.tensor(v, item.value.span));
-                        value.zip(want).map(|(v, want)| {
+                        value.and_then(|v| {
                             // The value keeps the name too: a demand that is met vanishes.
                             self.hint(v, before, name);
-                            let kind = OpKind::Demand;
                             let hint = Name::from(&name.node);
-                            let op = Op { kind, name: hint, ty: None, want: Some(want), span: ty.span };
-                            Value::Tensor(self.graph.push(op, &[v]))
+                            if self.calls.is_empty() {
+                                return Some(Value::Tensor(self.demanded(ty, v, hint)?));
+                            }
+                            let (dtype, sizes) = self.shape_of(v, item.value.span)?;
+                            self.learn(ty, Some(dtype), &sizes);
+                            let what = format!("`{}`", name.node);
+                            let want = self.fit(ty, (dtype, &sizes), &what, item.value.span)?;
+                            Some(Value::Tensor(self.asked(ty, want, v, hint)))
                         })
                     }
                 };
@@ -174,6 +256,16 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// A demand of the program that is compiled. Whether the value is such a tensor is found by `infer`.
+    fn demanded(&mut self, ty: &ast::Type, value: OpId, name: Name) -> Option<OpId> {
+        if let Some(Known::Type(dtype, sizes)) = self.known.get(&value).cloned() {
+            self.learn(ty, Some(dtype), &sizes);
+        }
+        let want = self.cx.ty(ty, &mut self.found)?;
+        let op = Op { kind: OpKind::Demand, name, ty: None, want: Some(want), span: ty.span };
+        Some(self.add(op, &[value]))
+    }
+
     /// Gives a value made since `before` the name it is bound to.
     fn hint(&mut self, value: OpId, before: usize, name: &Ident) {
         if self.graph.position(value) >= before {
@@ -194,12 +286,7 @@ impl Lowering<'_, '_> {
     }
 
     /// Values of the results with the places of their types.
-    fn results(&mut self, program: &ProgramDecl) -> Vec<(OpId, Span)> {
-        for ty in &program.results {
-            if let Some(ty) = self.cx.ty(ty, &mut self.found) {
-                self.graph.results.push(ty);
-            }
-        }
+    pub(super) fn results(&mut self, program: &ProgramDecl) -> Vec<(OpId, Span)> {
         let body = &program.body.result;
         let parts: Vec<&Tensor> = match &body.kind {
             TensorKind::Tuple(parts) => parts.iter().collect(),
@@ -207,7 +294,13 @@ impl Lowering<'_, '_> {
         };
         let mut values: Vec<(Option<Value>, Span)> = vec![];
         for part in parts {
-            values.push((self.expr(part), part.span));
+            match self.expr(part) {
+                // A call of a program with several results is all of them.
+                Some(Value::Tuple(all)) if values.is_empty() && program.results.len() == all.len() => {
+                    values.extend(all.into_iter().map(|v| (Some(v), part.span)));
+                }
+                value => values.push((value, part.span)),
+            }
         }
         if values.len() != program.results.len() {
             let first = program.results.first().map_or(program.head, |t| t.span);
@@ -215,16 +308,33 @@ impl Lowering<'_, '_> {
             self.counts_differ(body.span, values.len(), span, program.results.len());
         }
         let mut out = vec![];
-        for ((value, span), ty) in values.into_iter().zip(&program.results) {
-            if let Some(v) = value.and_then(|v| self.tensor(v, span)) {
-                out.push((v, ty.span));
+        for (i, ((value, span), ty)) in values.into_iter().zip(&program.results).enumerate() {
+            let value = value.and_then(|v| self.tensor(v, span));
+            if self.calls.is_empty() {
+                if let Some(Known::Type(dtype, sizes)) = value.and_then(|v| self.known.get(&v)).cloned() {
+                    self.learn(ty, Some(dtype), &sizes);
+                }
+                if let Some(ty) = self.cx.ty(ty, &mut self.found) {
+                    self.graph.results.push(ty);
+                }
+                out.extend(value.map(|v| (v, ty.span)));
+                continue;
             }
+            let asked = value.and_then(|v| {
+                let (dtype, sizes) = self.shape_of(v, span)?;
+                self.learn(ty, Some(dtype), &sizes);
+                let which = if program.results.len() > 1 { format!(" {i}") } else { String::new() };
+                let what = format!("result{which} of `{}`", program.name.node);
+                let want = self.fit(ty, (dtype, &sizes), &what, span)?;
+                Some(self.asked(ty, want, v, self.graph.op(v).name.clone()))
+            });
+            out.extend(asked.map(|v| (v, ty.span)));
         }
         out
     }
 
     /// Warns of lets that nothing reads: they are computed all the same.
-    fn unused(&mut self, program: &ProgramDecl) {
+    pub(super) fn unused(&mut self, program: &ProgramDecl) {
         for name in program.body.lets.iter().flat_map(|l| &l.names) {
             if !self.used.contains(&name.node) && !name.node.starts_with('_') {
                 self.found.push(

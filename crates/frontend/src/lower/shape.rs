@@ -14,7 +14,7 @@ use kbc_ir::shape::ShapeOp;
 /// The most operands of a concat: positions in a graph are bytes.
 const MAX_OPERANDS: usize = 255;
 
-impl Lowering<'_, '_> {
+impl Lowering<'_> {
     /// The value of such a call; none after messages.
     pub(super) fn shape(&mut self, call: &Call, span: Span) -> Option<Value> {
         let word = call.name.node.as_str();
@@ -31,7 +31,15 @@ impl Lowering<'_, '_> {
             "slice" => {
                 let mut named = Arguments::new(call);
                 let form = "slice(x, dim: 0, from: 0, to: 2)";
-                let given = ["dim", "from", "to"].map(|name| (name, named.take(name)));
+                let x = call.args.first().and_then(|a| self.operand(a));
+                let dim = match named.take("dim") {
+                    Some(n) => self.cx.dimension(n, x.and_then(|x| self.rank_of(x)), &mut self.found),
+                    None => {
+                        self.found.push(missing(call, "dim", form));
+                        None
+                    }
+                };
+                let given = ["from", "to"].map(|name| (name, named.take(name)));
                 let numbers = given.map(|(name, n)| match n {
                     Some(n) => self.cx.count_of(n, &mut self.found),
                     None => {
@@ -40,25 +48,24 @@ impl Lowering<'_, '_> {
                     }
                 });
                 let sound = named.finish(&mut self.found);
-                let x = call.args.first().and_then(|a| self.operand(a));
                 let right = count_args(call, 1, Span::NONE, &mut self.found);
-                let ([Some(dim), Some(from), Some(to)], Some(x), true) = (numbers, x, sound && right) else {
+                let ([Some(from), Some(to)], Some(x), true) = (numbers, x, sound && right) else {
                     return None;
                 };
-                let dim = usize::try_from(dim).unwrap_or(usize::MAX);
-                self.shaped(call, ShapeOp::Slice { dim, from, to }, &[x], span)
+                self.shaped(call, ShapeOp::Slice { dim: dim?, from, to }, &[x], span)
             }
             _ => {
                 let mut named = Arguments::new(call);
+                let operands: Vec<Option<OpId>> = call.args.iter().map(|a| self.operand(a)).collect();
+                let rank = operands.first().copied().flatten().and_then(|x| self.rank_of(x));
                 let dim = match named.take("dim") {
-                    Some(n) => self.cx.dimension(n, &mut self.found),
+                    Some(n) => self.cx.dimension(n, rank, &mut self.found),
                     None => {
                         self.found.push(missing(call, "dim", "concat(a, b, dim: 0)"));
                         None
                     }
                 };
                 let sound = named.finish(&mut self.found);
-                let operands: Vec<Option<OpId>> = call.args.iter().map(|a| self.operand(a)).collect();
                 if call.args.is_empty() || call.args.len() > MAX_OPERANDS {
                     let wanted = if call.args.is_empty() { 1 } else { MAX_OPERANDS };
                     let d = super::kernel::wrong_count(&call.name, wanted, call.args.len(), Span::NONE);

@@ -4,6 +4,7 @@
 //! of its own. Every operator is one operation of the graph: nothing is fused here. Calls are [`super::call`]'s.
 
 use super::kernel::{arithmetic, comparison};
+use super::locals::Local;
 use super::program::Lowering;
 use crate::ast::{Tensor, TensorKind};
 use kbc_diag::{Diagnostic, Span};
@@ -24,7 +25,7 @@ pub(super) enum Value {
     Tuple(Vec<Value>),
 }
 
-impl Lowering<'_, '_> {
+impl Lowering<'_> {
     /// The value of an expression; none after messages.
     pub(super) fn expr(&mut self, t: &Tensor) -> Option<Value> {
         match &t.kind {
@@ -52,6 +53,14 @@ impl Lowering<'_, '_> {
             },
             TensorKind::Binary(op, a, b) => self.binary(*op, a, b, t.span),
             TensorKind::Call(call) => self.call(call, t.span),
+            TensorKind::If(c, a, b) => match self.cx.truth(c) {
+                Ok(true) => self.expr(a),
+                Ok(false) => self.expr(b),
+                Err(d) => {
+                    self.found.push(*d);
+                    None
+                }
+            },
             TensorKind::Error => None,
         }
     }
@@ -60,6 +69,21 @@ impl Lowering<'_, '_> {
         if let Some((value, _)) = self.names.get(name) {
             self.used.insert(name.to_owned());
             return value.clone();
+        }
+        match self.cx.locals.get(name) {
+            Some(Local::Number(v)) => return Some(Value::Number(v.as_f64())),
+            Some(Local::Flag(_) | Local::Axis(_)) => {
+                let d = Diagnostic::error("E226", format!("`{name}` is no tensor and no number"))
+                    .primary(span, "an argument by name")
+                    .secondary(self.cx.locals.place(name).unwrap_or(Span::NONE), "this one");
+                self.found.push(d.help("a flag decides: `if causal { a } else { b }`"));
+                return None;
+            }
+            Some(Local::Unbound(fault)) => {
+                self.found.push((**fault).clone());
+                return None;
+            }
+            Some(Local::Type(_)) | None => {}
         }
         if let Some(p) = self.cx.params.find(span.file, name) {
             return match self.cx.params.of(p) {
@@ -71,6 +95,7 @@ impl Lowering<'_, '_> {
             };
         }
         let mut valid: Vec<String> = self.names.keys().cloned().collect();
+        valid.extend(self.cx.locals.names());
         valid.extend(self.cx.loaded.params(span.file).map(|p| p.name.node.clone()));
         self.found.push(*unknown("E005", "value", name, span, &valid));
         None
@@ -115,6 +140,16 @@ impl Lowering<'_, '_> {
 
     /// An elementwise function of values; numbers among them become part of the function.
     pub(super) fn map(&mut self, f: ScalarFn, args: Vec<(Value, Span)>, span: Span) -> Option<Value> {
+        let numbers: Option<Vec<f64>> = args
+            .iter()
+            .map(|a| match a.0 {
+                Value::Number(x) => Some(x),
+                _ => None,
+            })
+            .collect();
+        if let Some(x) = numbers.and_then(|numbers| exact(&f.body, &numbers)) {
+            return Some(Value::Number(x));
+        }
         let mut operands = vec![];
         let mut params = vec![];
         let mut put = vec![];
@@ -143,7 +178,7 @@ impl Lowering<'_, '_> {
 
     /// Appends an operation.
     pub(super) fn push(&mut self, kind: OpKind, name: Name, operands: &[OpId], span: Span) -> Value {
-        Value::Tensor(self.graph.push(Op { kind, name, ty: None, want: None, span }, operands))
+        Value::Tensor(self.add(Op { kind, name, ty: None, want: None, span }, operands))
     }
 
     /// The value as a tensor; none after a message if it is something else.
@@ -166,6 +201,30 @@ impl Lowering<'_, '_> {
         let v = self.expr(t)?;
         self.tensor(v, t.span)
     }
+}
+
+/// The value of a function of numbers that has the same value on every machine: of what IEEE 754 rounds correctly.
+fn exact(body: &Scalar, args: &[f64]) -> Option<f64> {
+    let value = match body {
+        Scalar::Num(x) => *x,
+        Scalar::Arg(i) => *args.get(*i)?,
+        Scalar::Un(ScalarUn::Neg, a) => -exact(a, args)?,
+        Scalar::Un(ScalarUn::Abs, a) => exact(a, args)?.abs(),
+        Scalar::Un(ScalarUn::Sqrt, a) => exact(a, args)?.sqrt(),
+        Scalar::Un(ScalarUn::Rsqrt, a) => 1.0 / exact(a, args)?.sqrt(),
+        Scalar::Bin(op, a, b) => {
+            let (a, b) = (exact(a, args)?, exact(b, args)?);
+            match op {
+                ScalarBin::Add => a + b,
+                ScalarBin::Sub => a - b,
+                ScalarBin::Mul => a * b,
+                ScalarBin::Div => a / b,
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    value.is_finite().then_some(value)
 }
 
 /// A function with parameters x, y, z, w.

@@ -4,6 +4,7 @@
 //! jobs, a coordinate outside its axis) is checked by `infer`.
 
 use super::Cx;
+use super::locals::Local;
 use crate::ast::{self, CutHow, TypePlaceKind};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
@@ -14,8 +15,27 @@ use kbc_rounds::eval::{BUILTINS, unknown};
 impl Cx<'_> {
     /// The type, or none after a message.
     pub(super) fn ty(&self, ty: &ast::Type, found: &mut Diagnostics) -> Option<TensorType> {
+        if ty.any {
+            found.push(
+                Diagnostic::error("E231", "nothing says what `..` stands for")
+                    .primary(ty.span, "any dimensions")
+                    .help("only types of a called program begin with `..`: there the caller's value says it"),
+            );
+            return None;
+        }
+        self.ty_behind(ty, &[], found)
+    }
+
+    /// The type with these dimensions in the place of `..`, or none after a message.
+    pub(super) fn ty_behind(
+        &self,
+        ty: &ast::Type,
+        first: &[u64],
+        found: &mut Diagnostics,
+    ) -> Option<TensorType> {
         let dtype = self.dtype(&ty.dtype, found);
-        let dims: Vec<Option<Dim>> = ty.dims.iter().map(|d| self.dim(d, found)).collect();
+        let first = first.iter().map(|&size| Some(Dim { size, cut: None }));
+        let dims: Vec<Option<Dim>> = first.chain(ty.dims.iter().map(|d| self.dim(d, found))).collect();
         let (mut partial, mut only) = (None, None);
         let mut first: Option<(bool, Span)> = None;
         let mut sound = true;
@@ -54,7 +74,10 @@ impl Cx<'_> {
     }
 
     fn dtype(&self, name: &Ident, found: &mut Diagnostics) -> Option<DType> {
-        let dtype = DType::parse(&name.node);
+        let dtype = match self.locals.get(&name.node) {
+            Some(Local::Type(dtype)) => Some(*dtype),
+            _ => DType::parse(&name.node),
+        };
         if dtype.is_none() {
             let valid: Vec<String> = DType::ALL.iter().map(|d| d.name().to_owned()).collect();
             found.push(*unknown("E005", "element type", &name.node, name.span, &valid));
@@ -80,26 +103,41 @@ impl Cx<'_> {
 
     /// The size of a dimension.
     fn size(&self, e: &Expr, found: &mut Diagnostics) -> Option<u64> {
-        if let Some((name, span)) = self.free(e) {
-            found.push(
-                super::later(
-                    span,
-                    &format!("`{name}` is no parameter, and sizes that bind where they are first used are"),
-                    "",
-                )
-                .help(format!("declare it in the file: `param {name} = 25`")),
-            );
+        if let Some(d) = self.unbound(e) {
+            found.push(d);
             return None;
         }
         self.count(e, "a size", found)
     }
 
-    /// A name in a size that is no parameter and resembles none: the size of a generic program.
+    /// The message about a name in a size that stands for nothing.
+    pub(super) fn unbound(&self, e: &Expr) -> Option<Diagnostic> {
+        let (name, span) = self.free(e)?;
+        if let Some(Local::Unbound(fault)) = self.locals.get(name) {
+            return Some((**fault).clone());
+        }
+        let mut known: Vec<String> = self.locals.names();
+        known.extend(self.loaded.params(span.file).map(|p| p.name.node.clone()));
+        let d = Diagnostic::error("E231", format!("nothing says how large `{name}` is"))
+            .primary(span, "no parameter, and no size that is known here");
+        let alone = matches!(e.kind, ExprKind::Name(_));
+        let help = match kbc_diag::nearest::nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if alone && !self.called => format!(
+                "give it: -D {name}=25; or feed an input whose type names it from a file; or declare `param {name} = 25`"
+            ),
+            None => format!("a size binds where it is a dimension by itself: f32[{name}]"),
+        };
+        Some(d.help(help))
+    }
+
+    /// A name in a size that stands for nothing.
     fn free<'e>(&self, e: &'e Expr) -> Option<(&'e str, Span)> {
         match &e.kind {
-            ExprKind::Name(n) if self.params.find(e.span.file, n).is_none() => {
-                let all: Vec<&str> = self.loaded.params(e.span.file).map(|p| p.name.node.as_str()).collect();
-                kbc_diag::nearest::nearest(n, all).is_none().then_some((n.as_str(), e.span))
+            ExprKind::Name(n) => {
+                let known = self.locals.get(n).is_some_and(|l| l.constant().is_some())
+                    || self.params.find(e.span.file, n).is_some();
+                (!known).then_some((n.as_str(), e.span))
             }
             ExprKind::Call(f, list) if BUILTINS.iter().any(|b| b.0 == f.node) => {
                 list.iter().find_map(|e| self.free(e))
@@ -112,7 +150,7 @@ impl Cx<'_> {
 
     /// An integer that is not negative.
     pub(super) fn count(&self, e: &Expr, what: &str, found: &mut Diagnostics) -> Option<u64> {
-        match self.params.int(e) {
+        match self.int(e) {
             Err(d) => {
                 found.push(*d);
                 None
@@ -138,9 +176,13 @@ impl Cx<'_> {
 
     /// An axis of the mesh by name.
     pub(super) fn axis(&self, name: &Ident, found: &mut Diagnostics) -> Option<Name> {
+        if let Some(Local::Axis(axis)) = self.locals.get(&name.node) {
+            return Some(axis.clone());
+        }
         let axis = self.mesh.axis(&name.node).map(|a| a.name.clone());
         if axis.is_none() {
-            let valid: Vec<String> = self.mesh.axes.iter().map(|a| a.name.to_string()).collect();
+            let mut valid: Vec<String> = self.locals.axes().map(|a| a.0.to_owned()).collect();
+            valid.extend(self.mesh.axes.iter().map(|a| a.name.to_string()));
             found.push(*unknown("E203", "axis of the mesh", &name.node, name.span, &valid));
         }
         axis

@@ -226,6 +226,12 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
             operands(&mut c, scope, args)?;
             OpKind::Demand
         }
+        "ask" => {
+            operands(&mut c, scope, args)?;
+            c.expect_word("open")?;
+            c.expect("[")?;
+            OpKind::Ask(c.list("]", |c| c.small("a dimension"))?)
+        }
         "output" => {
             let at = c.small("the number of the output")?;
             operands(&mut c, scope, args)?;

@@ -58,6 +58,7 @@ pub(super) fn graph(g: &Graph, locs: bool, out: &mut String) {
             OpKind::Shape(s) => format!("{} {args} {s}", s.word()),
             OpKind::Collective(c) => collective(c, &args, locs),
             OpKind::Demand => format!("demand {args}"),
+            OpKind::Ask(open) => format!("ask {args} open {open:?}"),
             OpKind::Output(n) => format!("output {n} {args}"),
         };
         let ty = op.ty.as_ref().map(|t| format!(" : {}", show_type(t))).unwrap_or_default();

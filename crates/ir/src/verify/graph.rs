@@ -4,7 +4,7 @@ use super::placement::{collective, well_formed};
 use super::{Report, V2, V3, V4, V6, V8};
 use crate::graph::{CollKind, Graph, Op, OpId, OpKind};
 use crate::module::{Module, Props};
-use crate::promise_sides::sides;
+use crate::result::result_of;
 use crate::scalar::{Scalar, ScalarFn};
 use crate::types::{DType, TensorType};
 use kbc_diag::Diagnostic;
@@ -58,6 +58,7 @@ fn word(k: &OpKind) -> String {
         OpKind::Shape(s) => s.word().into(),
         OpKind::Collective(c) => c.name().into(),
         OpKind::Demand => "demand".into(),
+        OpKind::Ask(_) => "ask".into(),
         OpKind::Output(_) => "output".into(),
     }
 }
@@ -87,6 +88,12 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, m: &Module, out: &mut Report
     }
     if m.props.contains(Props::TYPED) && op.ty.is_none() {
         out.fail(V8, format!("the module is typed, but %{} has no type", op.name), op.span, "here");
+    }
+    if m.props.contains(Props::TYPED) && matches!(op.kind, OpKind::Ask(_)) {
+        out.fail(V8, format!("the module is typed, but the ask %{} is left", op.name), op.span, "here");
+    }
+    if let OpKind::Ask(open) = &op.kind {
+        asked(open, op, out);
     }
     if m.props.contains(Props::PLACED) && matches!(op.kind, OpKind::Demand) {
         out.fail(V8, format!("the module is placed, but the demand %{} is left", op.name), op.span, "here");
@@ -120,6 +127,18 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, m: &Module, out: &mut Report
     }
 }
 
+/// V6: open dimensions are in order, the type has them, and it does not say how they are cut.
+fn asked(open: &[usize], op: &Op, out: &mut Report) {
+    let Some(want) = &op.want else {
+        return out.fail(V6, format!("%{} asks for no type", op.name), op.span, "`want` is missing");
+    };
+    let cut = |d: &usize| want.dims.get(*d).is_none_or(|d| d.cut.is_some());
+    if open.windows(2).any(|w| w[0] >= w[1]) || open.iter().any(cut) {
+        let text = format!("%{}: open dimensions {open:?} of {want} are in order, and not cut", op.name);
+        out.fail(V6, text, op.span, "here");
+    }
+}
+
 /// V2: the body of a function reads parameters that it has.
 pub(super) fn undeclared_argument(f: &ScalarFn) -> Option<usize> {
     fn worst(e: &Scalar) -> usize {
@@ -142,86 +161,10 @@ fn function(f: &ScalarFn, op: &Op, out: &mut Report) {
     }
 }
 
-/// Sizes of elementwise operands, broadcast from the right.
-pub(super) fn broadcast(shapes: &[Vec<u64>]) -> Result<Vec<u64>, String> {
-    let rank = shapes.iter().map(Vec::len).max().unwrap_or(0);
-    let mut out = vec![1; rank];
-    for s in shapes {
-        for (have, n) in out[rank - s.len()..].iter_mut().zip(s) {
-            if *n != 1 && *have != 1 && *n != *have {
-                return Err(format!("sizes {have} and {n} do not go together"));
-            }
-            if *n != 1 {
-                *have = *n;
-            }
-        }
-    }
-    Ok(out)
-}
-
-/// Sizes of a matrix product.
-pub(super) fn product_shape(a: &[u64], b: &[u64]) -> Result<Vec<u64>, String> {
-    let ([batch_a @ .., m, k], [batch_b @ .., k2, n]) = (a, b) else {
-        return Err("operands of a matmul have at least two dimensions".into());
-    };
-    if k != k2 {
-        return Err(format!("{k} columns meet {k2} rows"));
-    }
-    let mut out = broadcast(&[batch_a.to_vec(), batch_b.to_vec()])?;
-    out.extend([*m, *n]);
-    Ok(out)
-}
-
 /// V6: whether the result of an operation has the shape and the element type that its operands give it.
 fn shapes(kind: &OpKind, args: &[&TensorType], ty: &TensorType) -> Result<(), String> {
-    let sizes: Vec<Vec<u64>> = args.iter().map(|a| a.sizes()).collect();
-    let dtypes: Vec<DType> = args.iter().map(|a| a.dtype).collect();
-    if let Some(d) = dtypes.iter().find(|d| **d != dtypes[0]) {
-        return Err(format!("its operands are {} and {d}", dtypes[0]));
-    }
-    let operand = dtypes.first().copied().unwrap_or(ty.dtype);
-    let (shape, dtype) = match kind {
-        OpKind::Input(_) => return Ok(()),
-        OpKind::Matmul { accumulate_f32 } => {
-            let wide = if operand.is_float() { DType::F32 } else { operand };
-            (product_shape(&sizes[0], &sizes[1])?, if *accumulate_f32 { wide } else { operand })
-        }
-        OpKind::Map(_) => (broadcast(&sizes)?, operand),
-        OpKind::ReduceDim { dim, keep, op, .. } => {
-            let mut s = sizes[0].clone();
-            if *dim >= s.len() {
-                return Err(format!("its operand has no dimension {dim}"));
-            }
-            if !operand.reduces() {
-                return Err(format!("{operand} cannot be reduced by {op}"));
-            }
-            if *keep {
-                s[*dim] = 1;
-            } else {
-                s.remove(*dim);
-            }
-            (s, operand)
-        }
-        OpKind::Cast(d) => (sizes[0].clone(), *d),
-        OpKind::Shape(s) => (s.sizes(&sizes)?, operand),
-        OpKind::Collective(c) => {
-            if let Some(d) = [c.dim, c.from_dim].into_iter().flatten().find(|d| *d >= sizes[0].len()) {
-                return Err(format!("its operand has no dimension {d}"));
-            }
-            if let (Some(op), false) = (c.red, operand.reduces()) {
-                return Err(format!("{operand} cannot be reduced by {op}"));
-            }
-            let mut s = sizes[0].clone();
-            if c.kind == CollKind::Own
-                && let (Some(d), Some(own)) = (c.dim, &c.own)
-                && let Some(promise) = &own.promise
-            {
-                s[d] = sides(promise).and_then(|m| m.result_size(s[d], own.ranks))?;
-            }
-            (s, operand)
-        }
-        OpKind::Demand | OpKind::Output(_) => (sizes[0].clone(), operand),
-    };
+    let args: Vec<(DType, Vec<u64>)> = args.iter().map(|a| (a.dtype, a.sizes())).collect();
+    let Some((dtype, shape)) = result_of(kind, &args)? else { return Ok(()) };
     if ty.dtype != dtype {
         return Err(format!("its type is {} where {dtype} is computed", ty.dtype));
     }

@@ -1,7 +1,8 @@
 //! Operations on whole local buffers: rule V16.
 
-use super::graph::{broadcast, product_shape, undeclared_argument};
+use super::graph::undeclared_argument;
 use super::{Report, V2, V16, product};
+use crate::result::{broadcast, product_shape};
 use crate::schedule::{Buffer, BufferId, LocalOp, Schedule};
 use crate::shape::ShapeOp;
 use crate::types::{CutRule, DType};

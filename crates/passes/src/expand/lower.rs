@@ -27,7 +27,7 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
     let mut errors = Diagnostics::new();
     for &id in graph.order() {
         if let Err(d) = l.op(id) {
-            errors.extend(d);
+            errors.list.extend(d.into_iter().map(|d| graph.told(id, d)));
         }
     }
     l.flush();
@@ -195,7 +195,7 @@ impl Lower<'_> {
                 let dims = local_dims(&ty, &self.out.mesh);
                 self.buffer(&op.name, &ty, dims, BufferRole::Input(*i as u32), op.span)
             }
-            OpKind::Demand => self.of(operands[0])?,
+            OpKind::Demand | OpKind::Ask(_) => self.of(operands[0])?,
             OpKind::Collective(c) => self.collective(&op, c, operands[0], &ty)?,
             OpKind::Output(_) => return Ok(()),
             kind => {

@@ -25,6 +25,8 @@
 //!   its axis splits, which must be of one length; what is partial or held by one over another axis is demanded first.
 //!   A barrier takes any value and gives the same. An all_to_all with counts asks for as many rows of dimension 0 on each
 //!   rank as its row of the matrix adds up to; the result is cut by the sums of the columns.
+//! * **An ask** of a called program becomes a demand: open dimensions and what is pending stay as the value has them, but
+//!   for the axes that the demanded dimensions take.
 //! * **Annotations and result types** are demands. No `@` means replicated. A placement that no sequence of
 //!   collectives reaches is an error.
 //!
@@ -75,6 +77,7 @@
 //!
 //! Not done here: choosing collectives (`place`) or algorithms (`select`).
 
+mod ask;
 mod check;
 mod counts;
 mod linear;
@@ -168,39 +171,53 @@ impl Typing<'_> {
                 self.changed |= rewrite(self.mesh, &mut want);
                 self.graph.op_mut(id).want = Some(want);
             }
-            let op = self.graph.op(id).clone();
-            let wanted = match op.kind {
-                OpKind::Output(i) => op.want.clone().or_else(|| self.graph.results.get(i).cloned()),
-                OpKind::Input(_) => None,
-                _ => op.want.clone(),
-            };
-            if let Some(want) = &wanted
-                && !check::type_is_sound(self.mesh, want, op.span, &mut self.found)
-            {
-                self.set_type(id, None);
-                continue;
+            let (faults, outer) = (self.found.list.len(), self.graph.enter(self.graph.within(id)));
+            self.operation(id);
+            self.graph.enter(outer);
+            for d in self.found.list.split_off(faults) {
+                self.found.push(self.graph.told(id, d));
             }
-            let ids = self.graph.operands(id);
-            let operands: Vec<Operand> =
-                ids.iter().filter_map(|o| self.graph.op(*o).ty.clone().map(|ty| (*o, ty))).collect();
-            // An operand without a type is a fault that was reported where it arose.
-            let outcome =
-                if operands.len() < ids.len() { None } else { self.outcome(id, &op, &operands, wanted) };
-            let Some(outcome) = outcome else {
-                self.set_type(id, None);
-                continue;
-            };
-            for (i, ((operand, ty), target)) in operands.iter().zip(&outcome.targets).enumerate() {
-                if ty != target {
-                    self.demand(id, i, *operand, target);
-                }
+        }
+    }
+
+    /// One operation, whose operands are done.
+    fn operation(&mut self, id: OpId) {
+        let ids = self.graph.operands(id);
+        let operands: Vec<Operand> =
+            ids.iter().filter_map(|o| self.graph.op(*o).ty.clone().map(|ty| (*o, ty))).collect();
+        if let (OpKind::Ask(open), Some(want), [x]) =
+            (&self.graph.op(id).kind, &self.graph.op(id).want, &operands[..])
+        {
+            let want = ask::closed(&x.1, want, open);
+            let op = self.graph.op_mut(id);
+            (op.kind, op.want) = (OpKind::Demand, Some(want));
+            self.changed = true;
+        }
+        let op = self.graph.op(id).clone();
+        let wanted = match op.kind {
+            OpKind::Output(i) => op.want.clone().or_else(|| self.graph.results.get(i).cloned()),
+            OpKind::Input(_) => None,
+            _ => op.want.clone(),
+        };
+        if let Some(want) = &wanted
+            && !check::type_is_sound(self.mesh, want, op.span, &mut self.found)
+        {
+            return self.set_type(id, None);
+        }
+        // An operand without a type is a fault that was reported where it arose.
+        let outcome =
+            if operands.len() < ids.len() { None } else { self.outcome(id, &op, &operands, wanted) };
+        let Some(outcome) = outcome else { return self.set_type(id, None) };
+        for (i, ((operand, ty), target)) in operands.iter().zip(&outcome.targets).enumerate() {
+            if ty != target {
+                self.demand(id, i, *operand, target);
             }
-            self.set_type(id, Some(outcome.result.clone()));
-            if let Some(want) =
-                op.want.filter(|_| !matches!(op.kind, OpKind::Demand | OpKind::Output(_) | OpKind::Input(_)))
-            {
-                self.annotate(id, &outcome.result, want, op.span);
-            }
+        }
+        self.set_type(id, Some(outcome.result.clone()));
+        let placed =
+            matches!(op.kind, OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) | OpKind::Input(_));
+        if let Some(want) = op.want.filter(|_| !placed) {
+            self.annotate(id, &outcome.result, want, op.span);
         }
     }
 
@@ -243,13 +260,13 @@ impl Typing<'_> {
             OpKind::Cast(to) => self.cast(id, op, *to, operands),
             OpKind::Shape(s) => self.shape(id, op, s, operands),
             OpKind::Collective(c) => self.collective(id, op, c, operands),
-            OpKind::Demand | OpKind::Output(_) => {
+            OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) => {
                 let ([x], Some(want)) = (operands, wanted) else {
                     self.malformed(op, 1, operands.len());
                     return None;
                 };
                 self.reachable(x, &want, op.span)?;
-                let target = if op.kind == OpKind::Demand { x.1.clone() } else { want.clone() };
+                let target = if matches!(op.kind, OpKind::Output(_)) { want.clone() } else { x.1.clone() };
                 Some(Outcome { targets: vec![target], result: want })
             }
         }
@@ -510,7 +527,7 @@ fn hints(graph: &Graph) -> BTreeMap<OpId, Hint> {
 
 /// Whether trailing dimensions of the result are those of the operands.
 fn keeps_dims(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Demand | OpKind::Output(_) | OpKind::Map(_) | OpKind::Cast(_))
+    matches!(kind, OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) | OpKind::Map(_) | OpKind::Cast(_))
 }
 
 fn hint_of(ty: &TensorType) -> Hint {

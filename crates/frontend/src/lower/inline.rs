@@ -1,0 +1,312 @@
+//! Calls of programs: the operations of the called one in the place of the call.
+//!
+//! Owns what a call gives its arguments, which calls are refused, and that messages about a body say where it was called.
+//! How types of a called program bind and are checked is [`super::bind`]'s.
+
+use super::arguments::{Arguments, cannot};
+use super::bind::{Kind, has_number, kind};
+use super::kernel::wrong_count;
+use super::locals::{Local, Locals};
+use super::params::Number;
+use super::program::Lowering;
+use super::tensor::Value;
+use crate::ast::{Arg, Call, DataKind, Named, OptionValue, ProgramDecl};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::Name;
+use kbc_rounds::Layer;
+use kbc_rounds::ast::{Expr, ExprKind, Ident};
+use kbc_rounds::eval::Fault;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most operations of a program with those it calls.
+const MAX_OPERATIONS: usize = 100_000;
+
+/// How deep calls nest.
+const MAX_CALLS: usize = 100;
+
+impl<'a> Lowering<'a> {
+    /// The results of a call; none after messages.
+    pub(super) fn call_program(&mut self, decl: &'a ProgramDecl, call: &Call) -> Option<Value> {
+        let tensors: Vec<&Arg> = decl.args.iter().filter(|a| kind(a) == Kind::Tensor).collect();
+        let mut named = Arguments::new(call);
+        let given: Vec<(&Arg, Option<&Named>)> = decl
+            .args
+            .iter()
+            .filter(|a| kind(a) != Kind::Tensor)
+            .map(|a| (a, named.take(&a.name.node)))
+            .collect();
+        let sound = named.finish(&mut self.found);
+        let values: Vec<Option<Value>> = call.args.iter().map(|a| self.expr(a)).collect();
+        let missing = tensors.get(values.len()..).unwrap_or_default().iter().find(|a| !has_number(a));
+        if values.len() > tensors.len() {
+            let d = wrong_count(&call.name, tensors.len(), values.len(), decl.name.span);
+            self.found.push(d.help(form(decl)));
+            return None;
+        }
+        if let Some(arg) = missing {
+            self.found.push(
+                Diagnostic::error("E006", format!("`{}` needs `{}`", call.name.node, arg.name.node))
+                    .primary(call.name.span, "not given")
+                    .secondary(arg.span, "declared here")
+                    .help(form(decl)),
+            );
+            return None;
+        }
+        self.may_call(decl, call)?;
+        let mut locals = Locals::default();
+        let mut complete = true;
+        for (arg, named) in &given {
+            let Some(named) = named else { continue };
+            match self.argument(arg, named) {
+                Some(value) => locals.set(&arg.name.node, value, named.span),
+                None => complete = false,
+            }
+        }
+        let values = values.into_iter().collect::<Option<Vec<Value>>>()?;
+        if !sound || !complete {
+            return None;
+        }
+        let id = self.graph.call(Name::from(&decl.name.node), call.name.span);
+        let outer = self.graph.enter(Some(id));
+        let before = self.found.list.len();
+        let names = std::mem::take(&mut self.names);
+        let used = std::mem::take(&mut self.used);
+        let locals = std::mem::replace(&mut self.cx.locals, locals);
+        self.calls.push(decl.name.span);
+        let called = std::mem::replace(&mut self.cx.called, true);
+        let places: Vec<Span> = call.args.iter().map(|a| a.span).collect();
+        let out = self.inlined((decl, call.name.span), &tensors, values, &places);
+        self.calls.pop();
+        self.cx.called = called;
+        (self.names, self.used, self.cx.locals) = (names, used, locals);
+        self.graph.enter(outer);
+        for mut d in self.found.list.split_off(before) {
+            if d.span() != call.name.span {
+                d = d.secondary(call.name.span, format!("`{}` is called here", decl.name.node));
+            }
+            // One message about a fault that does not depend on the call.
+            let same = |o: &Diagnostic| (o.code, &o.title, o.span()) == (d.code, &d.title, d.span());
+            if !self.found.list.iter().any(same) {
+                self.found.push(d);
+            }
+        }
+        let mut out: Vec<Value> = out?.into_iter().map(|(id, _)| Value::Tensor(id)).collect();
+        if out.len() == 1 { out.pop() } else { Some(Value::Tuple(out)) }
+    }
+
+    /// The body with the arguments in the place of their names; the results.
+    fn inlined(
+        &mut self,
+        (decl, at): (&'a ProgramDecl, Span),
+        tensors: &[&'a Arg],
+        values: Vec<Value>,
+        places: &[Span],
+    ) -> Option<Vec<(kbc_ir::graph::OpId, Span)>> {
+        self.constants(decl, at)?;
+        // All names first: what an expression needs may be bound by a later argument.
+        let mut shapes = vec![];
+        for (arg, (value, place)) in tensors.iter().zip(values.iter().zip(places)) {
+            let shape = match value {
+                Value::Tensor(id) => Some(self.shape_of(*id, *place)?),
+                Value::Number(_) if has_number(arg) => None,
+                other => {
+                    self.tensor(other.clone(), *place);
+                    return None;
+                }
+            };
+            if let Some((dtype, sizes)) = &shape {
+                self.learn(&arg.ty, Some(*dtype), sizes);
+            }
+            shapes.push(shape);
+        }
+        let mut sound = true;
+        for (i, arg) in tensors.iter().enumerate() {
+            let value = match (values.get(i), shapes.get(i)) {
+                (Some(Value::Tensor(id)), Some(Some((dtype, sizes)))) => {
+                    let what = format!("argument `{}` of `{}`", arg.name.node, decl.name.node);
+                    match self.fit(&arg.ty, (*dtype, sizes), &what, places[i]) {
+                        Some(want) => {
+                            let name = Name::from(&arg.name.node);
+                            Some(Value::Tensor(self.asked(&arg.ty, want, *id, name)))
+                        }
+                        None => {
+                            sound = false;
+                            None
+                        }
+                    }
+                }
+                (Some(given), _) => Some(given.clone()),
+                (None, _) => match &arg.data {
+                    Some(crate::ast::Data { kind: DataKind::Value(e), .. }) => match self.cx.number(e) {
+                        Ok(n) => Some(Value::Number(n.as_f64())),
+                        Err(d) => {
+                            self.found.push(*d);
+                            None
+                        }
+                    },
+                    _ => None,
+                },
+            };
+            self.declare(&arg.name, value);
+        }
+        if !sound {
+            return None;
+        }
+        for item in &decl.body.lets {
+            self.bind(item);
+        }
+        let results = self.results(decl);
+        let user = self.cx.loaded.file(decl.name.span.file).is_some_and(|f| f.layer == Layer::User);
+        if user && self.looked_at.insert(decl.name.span) {
+            self.unused(decl);
+        }
+        (results.len() == decl.results.len()).then_some(results)
+    }
+
+    /// Gives the arguments of a program that are no tensors, and that nobody gave, their defaults.
+    pub(super) fn constants(&mut self, decl: &ProgramDecl, at: Span) -> Option<()> {
+        let mut complete = Some(());
+        for arg in decl.args.iter().filter(|a| kind(a) != Kind::Tensor) {
+            if self.cx.locals.get(&arg.name.node).is_some() {
+                continue;
+            }
+            let value = match (kind(arg), arg.data.as_ref().map(|d| &d.kind)) {
+                (kind, Some(DataKind::Value(e))) => self.constant(kind, e),
+                (Kind::Axis, None) => match &self.cx.mesh.axes[..] {
+                    [only] => Ok(Local::Axis(only.name.clone())),
+                    all => {
+                        let all: Vec<&str> = all.iter().map(|a| a.name.as_str()).collect();
+                        Err(self.not_given(decl, arg, at, &format!("one of the axes {}", all.join(", "))))
+                    }
+                },
+                (kind, None) => Err(self.not_given(decl, arg, at, word(kind))),
+                (_, Some(_)) => Err(Box::new(
+                    Diagnostic::error("E006", format!("the default of `{}` is no constant", arg.name.node))
+                        .primary(arg.span, "here")
+                        .help("write a number, true or false, or the name of an axis"),
+                )),
+            };
+            match value {
+                Ok(v) => self.cx.locals.set(&arg.name.node, v, arg.name.span),
+                Err(d) => {
+                    self.cx.locals.set(&arg.name.node, Local::Unbound(d.clone()), arg.name.span);
+                    self.found.push(*d);
+                    complete = None;
+                }
+            }
+        }
+        complete
+    }
+
+    fn not_given(&self, decl: &ProgramDecl, arg: &Arg, at: Span, what: &str) -> Fault {
+        let (name, program) = (&arg.name.node, &decl.name.node);
+        if self.calls.is_empty() {
+            return Box::new(
+                Diagnostic::error("E231", format!("nothing says what `{name}` of `{program}` is"))
+                    .primary(arg.span, format!("{what} is wanted"))
+                    .help(match kind(arg) {
+                        Kind::Int | Kind::Number => {
+                            format!("give it with -D {name}=.., or give it a default")
+                        }
+                        _ => "give it a default, or call the program from another".into(),
+                    }),
+            );
+        }
+        Box::new(
+            Diagnostic::error("E006", format!("`{program}` needs `{name}:`"))
+                .primary(at, format!("{what} is wanted"))
+                .secondary(arg.span, "declared here")
+                .help(form(decl)),
+        )
+    }
+
+    /// The value of an argument that the caller names.
+    fn argument(&mut self, arg: &Arg, named: &Named) -> Option<Local> {
+        let value = match &named.value {
+            OptionValue::Expr(e) => self.constant(kind(arg), e),
+            _ => Err(Box::new(cannot(named, word(kind(arg))))),
+        };
+        value.map_err(|d| self.found.push(*d)).ok()
+    }
+
+    /// A constant of that kind, by the names of the program that is lowered.
+    fn constant(&self, kind: Kind, e: &Expr) -> Result<Local, Fault> {
+        match kind {
+            Kind::Int => self.cx.int(e).map(|i| Local::Number(Number::Int(i))),
+            Kind::Number | Kind::Tensor => self.cx.number(e).map(Local::Number),
+            Kind::Bool => self.cx.truth(e).map(Local::Flag),
+            Kind::Axis => match &e.kind {
+                ExprKind::Name(n) => {
+                    let mut found = kbc_diag::Diagnostics::new();
+                    let axis = self.cx.axis(&Ident::new(n.clone(), e.span), &mut found);
+                    axis.map(Local::Axis).ok_or_else(|| found.list.pop().map_or_else(none, Box::new))
+                }
+                _ => Err(Box::new(
+                    Diagnostic::error("E006", "this is no axis")
+                        .primary(e.span, "the name of an axis of the mesh is wanted"),
+                )),
+            },
+        }
+    }
+
+    /// Refuses what would never end, or become too large.
+    fn may_call(&mut self, decl: &ProgramDecl, call: &Call) -> Option<()> {
+        let name = &decl.name.node;
+        if self.calls.contains(&decl.name.span) {
+            self.found.push(
+                Diagnostic::error("E232", format!("`{name}` calls itself"))
+                    .primary(call.name.span, "called here inside itself")
+                    .secondary(decl.name.span, "declared here")
+                    .help("a call is put in the place of the called program, so that it would never end"),
+            );
+            return None;
+        }
+        let large = self.graph.order().len() > MAX_OPERATIONS;
+        if large || self.calls.len() >= MAX_CALLS {
+            let what = match large {
+                true => format!("a program of more than {MAX_OPERATIONS} operations"),
+                false => format!("calls of programs nested more than {MAX_CALLS} deep"),
+            };
+            let d = Diagnostic::error("E233", what).primary(call.name.span, "with this call");
+            if !self.found.list.iter().any(|o| o.code == "E233") {
+                self.found.push(d.help("every call puts the operations of the called program in its place"));
+            }
+            return None;
+        }
+        Some(())
+    }
+}
+
+/// An axis that is none, and nobody said why: every name has a message, so this does not happen.
+fn none() -> Fault {
+    Box::new(Diagnostic::error("E203", "no axis of the mesh"))
+}
+
+/// A kind in words.
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Tensor => "a tensor",
+        Kind::Int => "an integer",
+        Kind::Number => "a number",
+        Kind::Bool => "true or false",
+        Kind::Axis => "an axis of the mesh",
+    }
+}
+
+/// How a program is called.
+pub(super) fn form(decl: &ProgramDecl) -> String {
+    let mut parts: Vec<String> = vec![];
+    for a in decl.args.iter().filter(|a| kind(a) == Kind::Tensor) {
+        parts.push(a.name.node.clone());
+    }
+    for a in decl.args.iter().filter(|a| kind(a) != Kind::Tensor) {
+        parts.push(format!("{}: {}", a.name.node, a.ty.dtype.node));
+    }
+    format!("write {}({})", decl.name.node, parts.join(", "))
+}
+
+/// Names of one program while it is lowered.
+pub(super) type Names = BTreeMap<String, (Option<Value>, Span)>;
+
+/// Programs whose lets were looked at.
+pub(super) type LookedAt = BTreeSet<Span>;

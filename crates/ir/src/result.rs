@@ -1,0 +1,104 @@
+//! What an operation of a graph makes of shapes and element types.
+//!
+//! Owns the one rule of each: the verifier holds types against it, the frontend binds sizes of called programs by it.
+//! Placements are `infer`'s.
+
+use crate::graph::{CollKind, OpKind};
+use crate::promise_sides::sides;
+use crate::types::DType;
+
+/// Sizes of elementwise operands, broadcast from the right.
+///
+/// # Errors
+/// Two sizes that do not go together.
+pub fn broadcast(shapes: &[Vec<u64>]) -> Result<Vec<u64>, String> {
+    let rank = shapes.iter().map(Vec::len).max().unwrap_or(0);
+    let mut out = vec![1; rank];
+    for s in shapes {
+        for (have, n) in out[rank - s.len()..].iter_mut().zip(s) {
+            if *n != 1 && *have != 1 && *n != *have {
+                return Err(format!("sizes {have} and {n} do not go together"));
+            }
+            if *n != 1 {
+                *have = *n;
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Sizes of a matrix product.
+///
+/// # Errors
+/// Operands that are no matrices, or do not meet.
+pub fn product_shape(a: &[u64], b: &[u64]) -> Result<Vec<u64>, String> {
+    let ([batch_a @ .., m, k], [batch_b @ .., k2, n]) = (a, b) else {
+        return Err("operands of a matmul have at least two dimensions".into());
+    };
+    if k != k2 {
+        return Err(format!("{k} columns meet {k2} rows"));
+    }
+    let mut out = broadcast(&[batch_a.to_vec(), batch_b.to_vec()])?;
+    out.extend([*m, *n]);
+    Ok(out)
+}
+
+/// Element type and sizes of the result for operands of these; none where the operands do not decide it: an input, and
+/// a collective whose promise nobody has looked up.
+///
+/// # Errors
+/// What does not fit, to be read after `matmul gives %x, but`.
+pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option<(DType, Vec<u64>)>, String> {
+    let Some((operand, first)) = operands.first() else { return Ok(None) };
+    let operand = *operand;
+    if let Some((d, _)) = operands.iter().find(|o| o.0 != operand) {
+        return Err(format!("its operands are {operand} and {d}"));
+    }
+    let sizes = || operands.iter().map(|o| o.1.clone()).collect::<Vec<_>>();
+    let dimension = |d: usize| match d < first.len() {
+        true => Ok(()),
+        false => Err(format!("its operand has no dimension {d}")),
+    };
+    let reduced = |op| match operand.reduces() {
+        true => Ok(()),
+        false => Err(format!("{operand} cannot be reduced by {op}")),
+    };
+    Ok(Some(match kind {
+        OpKind::Input(_) => return Ok(None),
+        OpKind::Matmul { accumulate_f32 } => {
+            let [(_, a), (_, b)] = operands else { return Err("a matmul has two operands".into()) };
+            let wide = if operand.is_float() { DType::F32 } else { operand };
+            (if *accumulate_f32 { wide } else { operand }, product_shape(a, b)?)
+        }
+        OpKind::Map(_) => (operand, broadcast(&sizes())?),
+        OpKind::ReduceDim { dim, keep, op, .. } => {
+            dimension(*dim)?;
+            reduced(op)?;
+            let mut s = first.clone();
+            if *keep {
+                s[*dim] = 1;
+            } else {
+                s.remove(*dim);
+            }
+            (operand, s)
+        }
+        OpKind::Cast(d) => (*d, first.clone()),
+        OpKind::Shape(s) => (operand, s.sizes(&sizes())?),
+        OpKind::Collective(c) => {
+            for d in [c.dim, c.from_dim].into_iter().flatten() {
+                dimension(d)?;
+            }
+            if let Some(op) = c.red {
+                reduced(&op)?;
+            }
+            let mut s = first.clone();
+            if c.kind == CollKind::Own {
+                let (Some(d), Some(own)) = (c.dim, &c.own) else { return Ok(None) };
+                let Some(promise) = &own.promise else { return Ok(None) };
+                s[d] = sides(promise).and_then(|m| m.result_size(s[d], own.ranks))?;
+            }
+            (operand, s)
+        }
+        OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) => (operand, first.clone()),
+    }))
+}
