@@ -12,7 +12,7 @@ use crate::session::{Outcome, Session};
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::compare::{Blame, Comparison, Expected, compare};
 use kbc_backend_sim::interp::{RunOptions, RunResult};
-use kbc_backend_sim::reference::{EvalOptions, RefTensor, evaluate};
+use kbc_backend_sim::reference::{EvalOptions, RefTensor, evaluate, evaluate_local};
 use kbc_backend_sim::tensor::{Tensor, Value};
 use kbc_backend_sim::time::{TimeOptions, Timing, Walked};
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -115,8 +115,9 @@ pub fn execute(
 ) -> Outcome<Executed> {
     let mesh = &built.module.mesh;
     let graph = &built.typed;
-    let inputs = data::inputs(session, graph, mesh, data, calls, seed.unwrap_or(0))?;
-    let expected = data::expected(session, graph, mesh)?;
+    let program = data::Fed { graph, mesh, local: built.local.as_ref() };
+    let inputs = data::inputs(session, &program, data, calls, seed.unwrap_or(0))?;
+    let expected = data::expected(session, &program)?;
     let options = RunOptions { calls, seed, ..RunOptions::default() };
     let result = Engine::chosen(data.engine, schedule)
         .attempt(session, timings, schedule, &inputs.calls, &options)
@@ -124,15 +125,22 @@ pub fn execute(
     crash::stage(Stage::Evaluate);
     let types = output_types(built);
     let names = output_names(graph);
+    let against = match &built.local {
+        Some(_) => "the lock-step result of all ranks",
+        None => "the single-device result",
+    };
     let mut total: Option<CompareReport> = None;
     let mut expect = vec![];
     for (c, outputs) in result.outputs.iter().enumerate() {
-        let reference = evaluate(graph, &inputs.calls[c], &EvalOptions { max_parts: mesh.ranks() })?;
+        let reference = match &built.local {
+            Some(l) => evaluate_local(l, mesh, &inputs.calls[c])?,
+            None => evaluate(graph, &inputs.calls[c], &EvalOptions { max_parts: mesh.ranks() })?,
+        };
         for (i, want) in reference.iter().enumerate() {
             let parts: Vec<_> = outputs.iter().map(|rank| rank[i].clone()).collect();
             let terms = contributions(graph, mesh, &inputs.calls[c], i);
             let found = compare(&types[i], mesh, &parts, &want.clone().into(), terms.as_deref());
-            let mut report = comparison(mesh, &names[i], "the single-device result", &found);
+            let mut report = comparison(mesh, &names[i], against, &found);
             if c > 0 {
                 report.hints.iter_mut().for_each(|h| *h = format!("call {c}: {h}"));
             }
@@ -150,7 +158,7 @@ pub fn execute(
     }
     let compare = total.unwrap_or_else(|| CompareReport {
         result: "no result".into(),
-        against: "the single-device result".into(),
+        against: against.into(),
         elements: 0,
         mismatches: 0,
         unbounded: 0,
@@ -380,18 +388,26 @@ pub fn time(
 /// Links shown in a report.
 const LINKS: usize = 64;
 
+/// Which collectives of a program name their algorithm, in the order of their regions.
+pub fn asked(built: &Built) -> Vec<bool> {
+    let of = |kind: &OpKind| match kind {
+        OpKind::Collective(c) if c.kind != kbc_ir::graph::CollKind::Slice => {
+            Some(c.using.as_ref().is_some_and(|u| !u.span.is_none()))
+        }
+        _ => None,
+    };
+    match &built.local {
+        Some(l) => {
+            let met = kbc_ir::local::meetings(l, &built.module.mesh).unwrap_or_default();
+            let first = met.iter().filter_map(|m| m.members.first());
+            first.filter_map(|(part, id)| of(&l.parts[*part].graph.op(*id).kind)).collect()
+        }
+        None => built.placed.order().iter().filter_map(|id| of(&built.placed.op(*id).kind)).collect(),
+    }
+}
+
 /// The collectives of a schedule, in order, without times.
-pub fn collectives(schedule: &Schedule, graph: &Graph) -> Vec<CollectiveReport> {
-    let asked: Vec<bool> = graph
-        .order()
-        .iter()
-        .filter_map(|o| match &graph.op(*o).kind {
-            OpKind::Collective(c) if c.kind != kbc_ir::graph::CollKind::Slice => {
-                Some(c.using.as_ref().is_some_and(|u| !u.span.is_none()))
-            }
-            _ => None,
-        })
-        .collect();
+pub fn collectives(schedule: &Schedule, asked: &[bool]) -> Vec<CollectiveReport> {
     // What cannot be walked is an error of the checker, which says so better.
     let spelled = spelled(schedule);
     let program = Program::compile(&spelled).ok();

@@ -12,12 +12,14 @@ use kbc_frontend::load::Loaded;
 use kbc_frontend::lower::{LowerOptions, Lowered, lower, unsized_inputs};
 use kbc_frontend::machine;
 use kbc_ir::checker::{CheckOptions, EVERY_RANK, Verdict, check};
-use kbc_ir::graph::{Graph, OpKind};
+use kbc_ir::graph::{Collective, Graph, Op, OpKind};
+use kbc_ir::local::Local;
 use kbc_ir::memory::{self, Placements};
 use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{OwnLink, Settings, Topology};
 use kbc_ir::{Body, Module};
+use kbc_passes::expand::joined_axis;
 use kbc_passes::instrument::Instrument;
 use kbc_passes::part_of::library_for;
 use kbc_passes::pipeline::{Pipeline, Step};
@@ -38,6 +40,8 @@ pub struct Built {
     pub typed: Graph,
     /// The program with its changes of placement.
     pub placed: Graph,
+    /// Of a local program itself, typed and with its algorithms; `typed` is then what goes in and comes out.
+    pub local: Option<Local>,
     /// The machine.
     pub topology: Topology,
     /// What perturbs it, as its file says.
@@ -81,6 +85,7 @@ pub struct Origin {
 struct Keep {
     typed: Option<Graph>,
     placed: Option<Graph>,
+    local: Option<Local>,
 }
 
 impl Instrument for Keep {
@@ -91,6 +96,9 @@ impl Instrument for Keep {
                 "select" => self.placed = Some(g.clone()),
                 _ => {}
             }
+        }
+        if let (Body::Local(l), "infer" | "select") = (&module.body, step.info.name) {
+            self.local = Some(l.clone());
         }
         Ok(())
     }
@@ -175,17 +183,23 @@ pub fn assemble(
     }
     let select = cx.findings.borrow().select.clone();
     let placed = keep.placed.unwrap_or_default();
-    let builtin = |id: FileId| loaded.file(id).is_none_or(|f| f.layer == kbc_rounds::Layer::Library);
-    let (verdict, wrong) = match right_algorithms(&loaded.library, &builtin, &placed, &module) {
-        Ok(verdict) => (verdict, Diagnostics::new()),
-        Err(wrong) => (None, wrong),
+    let typed = match &keep.local {
+        Some(l) => l.outside(&module.mesh),
+        None => keep.typed.unwrap_or_default(),
     };
+    let builtin = |id: FileId| loaded.file(id).is_none_or(|f| f.layer == kbc_rounds::Layer::Library);
+    let (verdict, wrong) =
+        match right_algorithms(&loaded.library, &builtin, &uses(&placed, keep.local.as_ref()), &module) {
+            Ok(verdict) => (verdict, Diagnostics::new()),
+            Err(wrong) => (None, wrong),
+        };
     let built = Built {
         module,
         verdict,
         origin: Origin { loaded, options, passes: passes.to_owned() },
-        typed: keep.typed.unwrap_or_default(),
+        typed,
         placed,
+        local: keep.local,
         topology: lowered.topology,
         perturb: lowered.perturb,
         placements: lowered.placements,
@@ -245,7 +259,9 @@ pub fn again(
     Pipeline::parse(&format!("select,expand,{after}"), Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
     match module.body {
         Body::Schedule(schedule) => Ok(Resized { typed: keep.typed.unwrap_or_default(), schedule }),
-        Body::Graph(_) => Err(Diagnostic::error("E991", "the pipeline made no schedule").into()),
+        Body::Graph(_) | Body::Local(_) => {
+            Err(Diagnostic::error("E991", "the pipeline made no schedule").into())
+        }
     }
 }
 
@@ -355,22 +371,32 @@ pub fn defines(list: &[String]) -> Result<Vec<(String, String)>, Diagnostics> {
 /// Ranks up to which a user's algorithm is checked round by round, where a mistake is explained in its own terms.
 const ROUNDS_RANKS: u64 = 64;
 
+/// The collectives of a program, in order: of every part, where it is a local one.
+fn uses<'g>(graph: &'g Graph, local: Option<&'g Local>) -> Vec<(&'g Op, &'g Collective)> {
+    let graphs = std::iter::once(graph).chain(local.iter().flat_map(|l| l.parts.iter().map(|p| &p.graph)));
+    let ops = graphs.flat_map(|g| g.order().iter().map(|id| g.op(*id)));
+    ops.filter_map(|op| match &op.kind {
+        OpKind::Collective(c) => Some((op, c)),
+        _ => None,
+    })
+    .collect()
+}
+
 /// Checks the user's own algorithms against their promises before their schedules are: the error is then in the
 /// innermost text that is wrong, with ranks, chunks and rounds. With more ranks than [`EVERY_RANK`] the schedule is
 /// proven first, and the rounds are looked at where that fails, for the words; the verdict then comes along.
 fn right_algorithms(
     library: &kbc_rounds::Library,
     builtin: &dyn Fn(FileId) -> bool,
-    graph: &Graph,
+    uses: &[(&Op, &Collective)],
     module: &Module,
 ) -> Result<Option<Verdict>, Diagnostics> {
     let mut verdict = None;
     let mut verifier = Verifier::new(library, Limits::default());
     let mut found = Diagnostics::new();
-    for &id in graph.order() {
-        let op = graph.op(id);
-        let OpKind::Collective(c) = &op.kind else { continue };
-        let (Some(using), Some(axis)) = (&c.using, module.mesh.axis(&c.axis)) else { continue };
+    for (op, c) in uses {
+        let axes: Option<Vec<_>> = c.axes().iter().map(|a| module.mesh.axis(a).cloned()).collect();
+        let (Some(using), Some(axis)) = (&c.using, axes.map(|a| joined_axis(&a))) else { continue };
         let at = if using.span.is_none() { op.span } else { using.span };
         let Ok(coll) = library.find_collective(at.file, c.name(), at) else { continue };
         let Ok(alg) = library.find_algorithm(at.file, coll, &using.alg, at) else { continue };

@@ -1,17 +1,18 @@
 //! Data in and out: what feeds the inputs of a program, what its results are compared with, and where they go.
 
-use crate::cli::Data;
+use crate::cli::Data as Feeds;
 use crate::outdir;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::formats;
 use kbc_backend_sim::generate::{self, ExactRange};
-use kbc_backend_sim::reference::exact_modulus;
+use kbc_backend_sim::reference::{exact_modulus, exact_modulus_local};
 use kbc_backend_sim::shard::{Part, assemble, check_feed};
-use kbc_backend_sim::tensor::Tensor;
+use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_frontend::lower::Unsized;
 use kbc_ir::graph::{DataSource, Graph};
+use kbc_ir::local::Local;
 use kbc_ir::types::{Mesh, TensorType};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,63 @@ pub struct Inputs {
     pub calls: Vec<Vec<Tensor>>,
     /// Where each input comes from, for the report.
     pub origin: Vec<(String, String)>,
+}
+
+/// What is fed and compared: the inputs and results of a graph, of a local program those of its stacks.
+pub struct Fed<'a> {
+    /// The graph.
+    pub graph: &'a Graph,
+    /// Its mesh.
+    pub mesh: &'a Mesh,
+    /// The local program whose stacks the graph has.
+    pub local: Option<&'a Local>,
+}
+
+impl Fed<'_> {
+    fn moduli(&self, fixed: &[Option<&Tensor>]) -> Option<Vec<u32>> {
+        match self.local {
+            Some(l) => exact_modulus_local(l, self.mesh, fixed),
+            None => exact_modulus(self.graph, self.mesh, fixed),
+        }
+    }
+
+    /// A file's tensor; where a local program has `*` in its name, a file a rank, whose rows of the stack they are.
+    fn load(
+        &self,
+        session: &Session,
+        (path, key, span): (&str, Option<&str>, Span),
+        ty: &TensorType,
+    ) -> Result<Tensor, Diagnostic> {
+        if self.local.is_none() || !path.contains('*') {
+            return load(session, span.file, path, key, span);
+        }
+        let rows = (0..self.mesh.ranks()).filter(|r| {
+            let first = ty.local_box(self.mesh, &self.mesh.coords(*r)).first().copied();
+            first.is_some_and(|(a, b)| a < b)
+        });
+        let want = ty.sizes()[1..].to_vec();
+        let mut all = vec![];
+        for rank in rows {
+            let file = path.replace('*', &rank.to_string());
+            let one = load(session, span.file, &file, key, span)?;
+            if one.dtype() != ty.dtype || one.shape() != want {
+                let title = format!(
+                    "{file} has {}{:?}, rank {rank} wants {}{want:?}",
+                    one.dtype(),
+                    one.shape(),
+                    ty.dtype
+                );
+                let d = Diagnostic::error("E360", title);
+                return Err(if span.is_none() { d } else { d.primary(span, "named here") });
+            }
+            all.push(one);
+        }
+        let each = all.first().map_or(0, Tensor::elements);
+        let mut data = Data::zeros(ty.dtype, each * all.len());
+        let fits = all.iter().enumerate().all(|(i, t)| data.copy_from(i * each, t.data(), 0, each));
+        let stack = fits.then_some(data).and_then(|data| Tensor::new(ty.sizes(), data));
+        stack.ok_or_else(|| Diagnostic::error("E360", format!("{path} is not of {ty}")))
+    }
 }
 
 /// `NAME=FILE[:KEY]`
@@ -91,26 +149,23 @@ pub fn shapes(session: &Session, inputs: &[Unsized]) -> Outcome<Vec<(String, Vec
 ///
 /// # Errors
 /// E412, E40x a file that cannot be read; E413 a name that is no input; E360 a wrong shape or dtype. All that are found.
-pub fn inputs(
-    session: &Session,
-    graph: &Graph,
-    mesh: &Mesh,
-    data: &Data,
-    calls: u32,
-    seed: u64,
-) -> Outcome<Inputs> {
+pub fn inputs(session: &Session, fed: &Fed<'_>, data: &Feeds, calls: u32, seed: u64) -> Outcome<Inputs> {
+    let (graph, mesh) = (fed.graph, fed.mesh);
     let mut found = Diagnostics::new();
     let names: Vec<&str> = graph.inputs.iter().map(|i| i.name.as_str()).collect();
     let mut given: Vec<Option<(Tensor, String)>> = vec![None; graph.inputs.len()];
     for text in &data.input {
         match assignment(text, "input") {
             Ok((name, file, key)) => match names.iter().position(|n| *n == name) {
-                Some(i) => match load(session, FileId::default(), &file, key.as_deref(), Span::NONE) {
-                    Ok(t) => {
-                        given[i] = Some((t, text.split_once('=').map_or(text.as_str(), |p| p.1).to_owned()))
+                Some(i) => {
+                    match fed.load(session, (&file, key.as_deref(), Span::NONE), &graph.inputs[i].ty) {
+                        Ok(t) => {
+                            given[i] =
+                                Some((t, text.split_once('=').map_or(text.as_str(), |p| p.1).to_owned()))
+                        }
+                        Err(d) => found.push(d),
                     }
-                    Err(d) => found.push(d),
-                },
+                }
                 None => found.push(unknown("input", &name, &names)),
             },
             Err(d) => found.push(d),
@@ -121,7 +176,7 @@ pub fn inputs(
             continue;
         }
         if let Some(DataSource::File { path, key, span }) = &input.data {
-            match load(session, span.file, path, key.as_deref(), *span) {
+            match fed.load(session, (path, key.as_deref(), *span), &input.ty) {
                 Ok(t) => {
                     let from = key.as_ref().map_or_else(|| path.clone(), |k| format!("{path}:{k}"));
                     given[i] = Some((t, from));
@@ -141,7 +196,7 @@ pub fn inputs(
         return Err(found.into());
     }
     let fixed: Vec<Option<&Tensor>> = given.iter().map(|g| g.as_ref().map(|g| &g.0)).collect();
-    let moduli = exact_modulus(graph, mesh, &fixed);
+    let moduli = fed.moduli(&fixed);
     let mut out = Inputs { calls: vec![vec![]; calls.max(1) as usize], origin: vec![] };
     for (i, input) in graph.inputs.iter().enumerate() {
         let mut origin = String::new();
@@ -217,7 +272,8 @@ fn make(
 ///
 /// # Errors
 /// As [`inputs`].
-pub fn expected(session: &Session, graph: &Graph, mesh: &Mesh) -> Outcome<Vec<(Tensor, String)>> {
+pub fn expected(session: &Session, fed: &Fed<'_>) -> Outcome<Vec<(Tensor, String)>> {
+    let (graph, mesh) = (fed.graph, fed.mesh);
     let Some(expect) = &graph.expect else { return Ok(vec![]) };
     let mut out = vec![];
     for (data, ty) in expect.data.iter().zip(&graph.results) {
@@ -230,7 +286,7 @@ pub fn expected(session: &Session, graph: &Graph, mesh: &Mesh) -> Outcome<Vec<(T
             .primary(*span, "here")
             .into());
         };
-        let tensor = load(session, span.file, path, key.as_deref(), *span)?;
+        let tensor = fed.load(session, (path, key.as_deref(), *span), ty)?;
         check_feed("of expect", &ty.erased(), mesh, &tensor).map_err(|mut d| {
             d.title = d.title.replacen("input of expect", "the stored result", 1);
             d.primary(*span, "named here")
@@ -244,7 +300,7 @@ pub fn expected(session: &Session, graph: &Graph, mesh: &Mesh) -> Outcome<Vec<(T
 ///
 /// # Errors
 /// E413 a name that is no result; E402 a format that is not known. All that are found.
-pub fn check_outputs(data: &Data, names: &[String]) -> Outcome {
+pub fn check_outputs(data: &Feeds, names: &[String]) -> Outcome {
     let mut found = Diagnostics::new();
     let valid: Vec<&str> = names.iter().map(String::as_str).collect();
     for text in &data.output {
@@ -263,7 +319,7 @@ pub fn check_outputs(data: &Data, names: &[String]) -> Outcome {
 ///
 /// # Errors
 /// E413 a name that is no result; E415 a result that is not one tensor; E40x a format that cannot hold it; E410.
-pub fn write(data: &Data, names: &[String], types: &[TensorType], parts: &[Vec<Part>]) -> Outcome {
+pub fn write(data: &Feeds, names: &[String], types: &[TensorType], parts: &[Vec<Part>]) -> Outcome {
     let mut files: Vec<(String, Vec<(String, Tensor)>)> = vec![];
     let valid: Vec<&str> = names.iter().map(String::as_str).collect();
     for text in &data.output {

@@ -62,7 +62,12 @@ fn blocks_of_the_reference_are_right() {
         };
         // As if it stood beside the page, for the paths in it.
         scratch.write("docs/block.kb", block.text.as_bytes());
-        let verb = if block.text.lines().any(|l| l.starts_with("program ")) { "compile" } else { "check" };
+        let verb = if block.text.lines().any(|l| l.starts_with("program ") || l.starts_with("local program "))
+        {
+            "compile"
+        } else {
+            "check"
+        };
         let ran = scratch.line(&format!("kbc {verb} docs/block.kb --diagnostics short"));
         let codes: BTreeSet<String> = short(&ran.stderr).into_iter().map(|m| m.code).collect();
         let as_said = match fails {

@@ -21,7 +21,7 @@ fn run(scratch: &Scratch, e: &Example) -> Ran {
     }
     let name = format!("page.{}", e.language);
     scratch.write(&name, e.text.as_bytes());
-    let program = e.text.lines().any(|l| l.starts_with("program "));
+    let program = e.text.lines().any(|l| l.starts_with("program ") || l.starts_with("local "));
     let command = match (e.language, program, e.text.contains("\ngraph\n")) {
         ("kb", ..) if e.args == "--check" => format!("fmt {name}"),
         ("kb", true, _) => format!("compile {name}"),

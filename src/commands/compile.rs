@@ -15,7 +15,7 @@ use crate::report::{InputReport, ParamReport, Report, human};
 use crate::session::{Failure, Outcome, Session};
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::nearest::nearest;
-use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::dot;
 use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::text::{self, PrintOptions};
@@ -55,6 +55,16 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     };
     session.inputs.clone_from(&args.data.input);
     let built = build(session, &args.source, passes, &watch)?;
+    if let (Some(l), Some(_)) = (&built.local, target) {
+        let name = l.name.clone().unwrap_or_else(|| "it".into());
+        let d = Diagnostic::error("E548", format!("no target emits kernels for the local program `{name}`"))
+            .primary(
+                l.parts.first().map_or(Span::NONE, |p| p.span),
+                "sizes of one rank, of which no family of kernels follows",
+            )
+            .help("write it as a `program` with global shapes, or compile it with --target sim");
+        return Err(d.into());
+    }
     let names = analyse::output_names(&built.typed);
     data::check_outputs(&args.data, &names)?;
     let Some(schedule) = built.module.schedule().filter(|s| s.calls != Calls::None) else {
@@ -199,7 +209,7 @@ pub fn begin(command: &'static str, file: &str, built: &Built, schedule: &Schedu
         machine: Some(built.topology.to_string()),
         chosen: built.chosen.clone(),
         params: built.params.iter().map(|(n, v)| ParamReport { name: n.clone(), value: v.clone() }).collect(),
-        collectives: analyse::collectives(schedule, &built.placed),
+        collectives: analyse::collectives(schedule, &analyse::asked(built)),
         ..super::about_schedule(command, file, &built.module, schedule)
     }
 }
@@ -257,11 +267,17 @@ fn write_artefacts(session: &Session, artefacts: &[(String, String)], built: &Bu
         let text = match (kind.as_str(), built.module.schedule()) {
             ("graph", _) => {
                 let mut module = built.module.clone();
-                module.body = kbc_ir::Body::Graph(built.placed.clone());
+                module.body = match &built.local {
+                    Some(l) => kbc_ir::Body::Local(l.clone()),
+                    None => kbc_ir::Body::Graph(built.placed.clone()),
+                };
                 module.props = kbc_ir::Props::TYPED.with(kbc_ir::Props::PLACED).with(kbc_ir::Props::SELECTED);
                 text::print(&module, &PrintOptions::default())
             }
-            ("dot-graph", _) => dot::graph_dot(&built.placed),
+            ("dot-graph", _) => match &built.local {
+                Some(l) => dot::local_dot(l),
+                None => dot::graph_dot(&built.placed),
+            },
             ("dot", Some(s)) => dot::schedule_dot(s),
             _ => text::print(&built.module, &PrintOptions::default()),
         };

@@ -14,6 +14,8 @@ use crate::session::{Failure, Outcome, Session};
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, codes};
+use kbc_ir::graph::Graph;
+use kbc_ir::local::LocalPart;
 use kbc_ir::schedule::Schedule;
 use std::collections::BTreeMap;
 
@@ -146,7 +148,17 @@ fn unknown(topic: &str) -> Diagnostic {
 
 /// Every value with its type and what it comes from.
 fn placement(built: &Built) -> String {
-    let g = &built.placed;
+    let Some(local) = &built.local else { return values(&built.placed) };
+    let part = |p: &LocalPart| {
+        let ranks: Vec<String> = p.ranks.iter().take(8).map(u64::to_string).collect();
+        let more = if p.ranks.len() > 8 { ", .." } else { "" };
+        format!("ranks {}{more}: types are a rank's own\n{}", ranks.join(", "), values(&p.graph))
+    };
+    local.parts.iter().map(part).collect()
+}
+
+/// The values of a graph.
+fn values(g: &Graph) -> String {
     let mut out = String::new();
     // Values of one name are told apart by a number, as in .kir.
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
@@ -176,6 +188,7 @@ fn placement(built: &Built) -> String {
                 (c.name().into(), "because a user of the value asks for it")
             }
             kbc_ir::graph::OpKind::Demand | kbc_ir::graph::OpKind::Ask(_) => ("demand".into(), "annotation"),
+            kbc_ir::graph::OpKind::Wait => ("wait".into(), "follows from its operand"),
             kbc_ir::graph::OpKind::Output(_) => ("result".into(), "declared"),
         };
         out += &format!("{:<24} {ty:<40} {what}({})  {why}\n", names[&id], args.join(", "));

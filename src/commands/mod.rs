@@ -199,7 +199,7 @@ pub fn about_schedule(command: &'static str, file: &str, module: &Module, schedu
             .iter()
             .map(|a| AxisReport { name: a.name.to_string(), size: a.size })
             .collect(),
-        collectives: crate::analyse::collectives(schedule, &Default::default()),
+        collectives: crate::analyse::collectives(schedule, &[]),
         ..Report::default()
     }
 }

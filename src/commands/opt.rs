@@ -47,6 +47,7 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome {
     let text = if args.emit == "dot" {
         match &module.body {
             Body::Graph(g) => dot::graph_dot(g),
+            Body::Local(l) => dot::local_dot(l),
             Body::Schedule(s) => dot::schedule_dot(s),
         }
     } else {

@@ -61,6 +61,7 @@ fn graph(g: &Graph, out: &mut Features) {
             OpKind::Collective(_)
             | OpKind::Demand
             | OpKind::Ask(_)
+            | OpKind::Wait
             | OpKind::Input(_)
             | OpKind::Output(_) => {}
         }

@@ -162,7 +162,7 @@ pub fn mutant(module: &Module, m: &Mutation, rank: Option<u64>) -> Module {
             Some(r) => apply_on(s, m, r),
             None => apply(s, m),
         }),
-        graph @ Body::Graph(_) => graph.clone(),
+        other @ (Body::Graph(_) | Body::Local(_)) => other.clone(),
     };
     Module { body, ..module.clone() }
 }

@@ -557,6 +557,8 @@ pub struct RanksPart {
     pub results: Vec<Type>,
     /// What each of them computes.
     pub body: Body,
+    /// Stored results of another execution, one a result, where given.
+    pub expect: Vec<Data>,
     /// Where it stands.
     pub span: Span,
 }

@@ -5,6 +5,7 @@
 
 use crate::graph::{Graph, OpKind};
 use crate::host::writes;
+use crate::local::{Local, LocalPart};
 use crate::schedule::{BufferRole, LocalOp, Ref, Region, SOp, SStmt, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +31,11 @@ fn open(name: &str) -> String {
 
 /// A graph: operations as nodes with their types, operands as edges; collectives are filled.
 pub fn graph_dot(g: &Graph) -> String {
-    let mut out = open(g.name.as_ref().map_or("graph", |n| n.as_str()));
+    named(g, g.name.as_ref().map_or("graph", |n| n.as_str()))
+}
+
+fn named(g: &Graph, name: &str) -> String {
+    let mut out = open(name);
     for (i, id) in g.order().iter().enumerate() {
         let op = g.op(*id);
         let (what, style) = match &op.kind {
@@ -44,6 +49,7 @@ pub fn graph_dot(g: &Graph) -> String {
             OpKind::Cast(d) => (format!("cast {d}"), ""),
             OpKind::Shape(s) => (format!("{} {s}", s.word()), ""),
             OpKind::Demand | OpKind::Ask(_) => ("demand".into(), ", style=dashed"),
+            OpKind::Wait => ("wait".into(), ", style=dashed"),
             OpKind::Collective(c) => {
                 let using = c.using.as_ref().map(|u| format!(" using {}", u.alg)).unwrap_or_default();
                 let red = c.red.map(|r| format!(" {r}")).unwrap_or_default();
@@ -61,6 +67,13 @@ pub fn graph_dot(g: &Graph) -> String {
         }
     }
     out + "}\n"
+}
+
+/// A local program: the graph of each part, one after another, each with the name of its first rank behind the program's.
+pub fn local_dot(l: &Local) -> String {
+    let name = l.name.as_ref().map_or("local", |n| n.as_str());
+    let part = |p: &LocalPart| named(&p.graph, &format!("{name}_r{}", p.ranks.first().copied().unwrap_or(0)));
+    l.parts.iter().map(part).collect()
 }
 
 /// What the bodies of a region read and write, by buffer, and how many operations they have.

@@ -178,6 +178,8 @@ pub struct Collective {
     pub red: Option<ReduceOp>,
     /// The mesh axis it runs over.
     pub axis: Name,
+    /// Axes that are joined with it into one group, in this order; in local programs alone.
+    pub joined: Vec<Name>,
     /// Split dimension of the result (reduce_scatter, all_to_all `to`, scatter, slice) or of the operand
     /// (all_gather, gather), or of both (own ones).
     pub dim: Option<usize>,
@@ -234,6 +236,8 @@ pub enum OpKind {
     /// A demand of a called program on all but these dimensions of the type it wants, in order: they are as the value has
     /// them. `infer` makes a [`OpKind::Demand`] of it.
     Ask(Vec<usize>),
+    /// The result of a collective, once it is there: in local programs alone.
+    Wait,
     /// Result by position.
     Output(usize),
 }

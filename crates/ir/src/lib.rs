@@ -10,6 +10,8 @@ pub mod expr;
 pub mod form;
 pub mod graph;
 pub mod host;
+pub mod local;
+pub mod meet;
 pub mod memory;
 pub mod module;
 pub mod mutate;

@@ -1,6 +1,7 @@
 //! A module: what one `.kir` text holds, at graph or at schedule level.
 
 use crate::graph::Graph;
+use crate::local::Local;
 use crate::name::Name;
 use crate::schedule::Schedule;
 use crate::types::Mesh;
@@ -25,6 +26,8 @@ pub struct Module {
 pub enum Body {
     /// Tensor operations.
     Graph(Graph),
+    /// Operations of ranks, in their own shapes.
+    Local(Local),
     /// Regions and roles.
     Schedule(Schedule),
 }
@@ -91,7 +94,15 @@ impl Module {
     pub fn graph(&self) -> Option<&Graph> {
         match &self.body {
             Body::Graph(g) => Some(g),
-            Body::Schedule(_) => None,
+            Body::Local(_) | Body::Schedule(_) => None,
+        }
+    }
+
+    /// The local program, if it is one and no schedule yet.
+    pub fn local(&self) -> Option<&Local> {
+        match &self.body {
+            Body::Local(l) => Some(l),
+            Body::Graph(_) | Body::Schedule(_) => None,
         }
     }
 
@@ -99,7 +110,7 @@ impl Module {
     pub fn schedule(&self) -> Option<&Schedule> {
         match &self.body {
             Body::Schedule(s) => Some(s),
-            Body::Graph(_) => None,
+            Body::Graph(_) | Body::Local(_) => None,
         }
     }
 }

@@ -43,7 +43,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [Row; 55] = [
+pub const OPERATIONS: [Row; 56] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -135,6 +135,14 @@ pub const OPERATIONS: [Row; 55] = [
         "`%a over AXIS`",
         "communicates",
         "nobody goes on before everybody has %a",
+    ),
+    row(
+        Graph,
+        "place",
+        "wait",
+        "`%a`",
+        "none",
+        "in a local program: a collective's result, once it is there",
     ),
     row(
         Graph,

@@ -99,6 +99,6 @@ pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option
             }
             (operand, s)
         }
-        OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) => (operand, first.clone()),
+        OpKind::Demand | OpKind::Ask(_) | OpKind::Wait | OpKind::Output(_) => (operand, first.clone()),
     }))
 }

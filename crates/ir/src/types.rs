@@ -221,7 +221,7 @@ impl CutRule {
 /// Which axes cut a dimension: by the first, then each part by the second, and so on.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Cut {
-    /// Axes, outermost cut first.
+    /// Axes, outermost cut first; of given lengths they are one axis, in linear order.
     pub axes: Vec<Name>,
     /// The rule.
     pub rule: CutRule,
@@ -296,6 +296,13 @@ impl TensorType {
         let absent = self.only.as_ref().is_some_and(|(c, axis)| coord(axis) != Some(*c));
         let range = |d: &Dim| {
             let (mut lo, mut n) = (0, d.size);
+            if let Some(Cut { axes, rule: rule @ CutRule::Lengths(_) }) = &d.cut {
+                // Several axes are one: lengths do not nest.
+                let size = |a: &Name| mesh.axis(a).map_or(1, |a| a.size);
+                let (i, k) =
+                    axes.iter().fold((0, 1), |(i, k), a| (i * size(a) + coord(a).unwrap_or(0), k * size(a)));
+                return (rule.boundary(n, i, k), rule.boundary(n, i + 1, k));
+            }
             for axis in d.cut.iter().flat_map(|c| &c.axes) {
                 let rule = d.cut.as_ref().map_or(&CutRule::Even, |c| &c.rule);
                 let k = mesh.axis(axis).map_or(1, |a| a.size);

@@ -2,7 +2,7 @@
 
 use kbc_diag::FileId;
 use kbc_ir::Body;
-use kbc_ir::dot::{graph_dot, schedule_dot};
+use kbc_ir::dot::{graph_dot, local_dot, schedule_dot};
 use kbc_ir::optable::{Level, markdown, names};
 use kbc_ir::text::parse;
 use std::collections::BTreeSet;
@@ -32,12 +32,12 @@ fn the_table_has_all_operations() {
     let mut seen: BTreeSet<(bool, String)> = BTreeSet::new();
     insta::glob!("kir/{good,graph,forms}/*.kir", |path| {
         let text = std::fs::read_to_string(path).unwrap();
-        let is_graph = parse(FileId(0), &text).unwrap().graph().is_some();
+        let is_graph = parse(FileId(0), &text).unwrap().schedule().is_none();
         let mut host = false;
         for line in text.lines() {
             host = if line.starts_with(' ') { host } else { line == "host" };
             let word = match is_graph {
-                true => line.split_once(" = ").filter(|_| line.starts_with('%')).map(|l| l.1),
+                true => line.split_once(" = ").filter(|_| line.trim_start().starts_with('%')).map(|l| l.1),
                 // Operations of a schedule stand below a stream, or below the host.
                 false if host => line.strip_prefix("  ").map(str::trim_start),
                 false => line.strip_prefix("      ").map(str::trim_start),
@@ -55,11 +55,12 @@ fn the_table_has_all_operations() {
 #[test]
 fn pictures() {
     insta::glob!(
-        "kir/{graph/ffn_selected,good/mesh2x3,good/shared_window,good/host_program,forms/all_forms}.kir",
+        "kir/{graph/ffn_selected,graph/local,good/mesh2x3,good/shared_window,good/host_program,forms/all_forms}.kir",
         |path| {
             let text = std::fs::read_to_string(path).unwrap();
             let dot = match &parse(FileId(0), &text).unwrap().body {
                 Body::Graph(g) => graph_dot(g),
+                Body::Local(l) => local_dot(l),
                 Body::Schedule(s) => schedule_dot(s),
             };
             insta::assert_snapshot!(dot);

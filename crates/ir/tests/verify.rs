@@ -82,7 +82,7 @@ fn mesh(size: u64) -> Mesh {
 fn module(body: Body, props: Props) -> Module {
     let mesh = match &body {
         Body::Schedule(s) => s.mesh.clone(),
-        Body::Graph(_) => mesh(4),
+        Body::Graph(_) | Body::Local(_) => mesh(4),
     };
     Module { name: "m".into(), machine: None, mesh, body, props }
 }
@@ -149,6 +149,7 @@ fn operands_that_were_removed_are_missed() {
         own: None,
         red: None,
         axis: Name::from("tp"),
+        joined: vec![],
         dim: Some(0),
         from_dim: None,
         root: Some(0),

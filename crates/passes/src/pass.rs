@@ -274,6 +274,14 @@ pub trait Pass {
 pub fn graph_of<'m>(module: &'m mut Module, info: &PassInfo) -> Result<&'m mut Graph, Diagnostic> {
     match &mut module.body {
         Body::Graph(g) => Ok(g),
+        Body::Local(_) => Err(Diagnostic::error(
+            "E901",
+            format!(
+                "pass `{}` works on global values, and module @{} is a local program",
+                info.name, module.name
+            ),
+        )
+        .primary(Span::NONE, "leave it out")),
         Body::Schedule(_) => Err(Diagnostic::error(
             "E901",
             format!(
@@ -292,7 +300,7 @@ pub fn graph_of<'m>(module: &'m mut Module, info: &PassInfo) -> Result<&'m mut G
 pub fn schedule_of<'m>(module: &'m mut Module, info: &PassInfo) -> Result<&'m mut Schedule, Diagnostic> {
     match &mut module.body {
         Body::Schedule(s) => Ok(s),
-        Body::Graph(_) => Err(Diagnostic::error(
+        Body::Graph(_) | Body::Local(_) => Err(Diagnostic::error(
             "E901",
             format!(
                 "pass `{}` works on the schedule level, and module @{} is a graph",

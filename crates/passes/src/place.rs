@@ -59,6 +59,8 @@
 //! %out = output 0 %y_slice : f32[25@tp, 384]
 //! ```
 //!
+//! In a local program a demand (of a `let` with a type) is met where it stands, and goes.
+//!
 //! Not done here: moving or merging collectives across operations, algorithms (`select`).
 
 use crate::fresh::Fresh;
@@ -68,7 +70,7 @@ use crate::reshard::{self, Step};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{Collective, Graph, Op, OpId, OpKind};
 use kbc_ir::types::Mesh;
-use kbc_ir::{Module, Props};
+use kbc_ir::{Body, Module, Props};
 
 /// The record of `place`.
 pub static INFO: PassInfo = PassInfo {
@@ -89,6 +91,9 @@ impl Pass for Place {
     }
 
     fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
+        if let Body::Local(l) = &mut module.body {
+            return Ok(l.parts.iter_mut().fold(false, |any, p| met(&mut p.graph) || any).into());
+        }
         let mesh = module.mesh.clone();
         let graph = graph_of(module, &INFO)?;
         let mut fresh = Fresh::of(graph);
@@ -106,6 +111,19 @@ impl Pass for Place {
         }
         if found.has_errors() { Err(found) } else { Ok((!demands.is_empty()).into()) }
     }
+}
+
+/// Removes the demands of a part of a local program: a rank's values are where they are. Whether there were any.
+fn met(graph: &mut Graph) -> bool {
+    let demands: Vec<OpId> =
+        graph.order().iter().copied().filter(|id| graph.op(*id).kind == OpKind::Demand).collect();
+    for id in &demands {
+        if let Some(value) = graph.operands(*id).first().copied() {
+            graph.users(*id).into_iter().for_each(|(user, index)| graph.set_operand(user, index, value));
+            graph.remove(*id);
+        }
+    }
+    !demands.is_empty()
 }
 
 /// Replaces one demand. `done` holds the steps inserted so far, so that two demands on one value share what they
@@ -165,6 +183,7 @@ fn operation(step: &Step, name: kbc_ir::Name, span: kbc_diag::Span) -> Op {
         own: None,
         red: step.red,
         axis: step.axis.clone(),
+        joined: vec![],
         dim: step.dim,
         from_dim: step.from_dim,
         root: step.root,

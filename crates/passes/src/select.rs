@@ -45,9 +45,13 @@
 //! %out = output 0 %y : f32[1000000]
 //! ```
 //!
+//! A collective of a local program is chosen for once for all that take part in it, as if its operands were parts of one
+//! tensor.
+//!
 //! Not done here: options of a use (`pipeline`, `instances`), which are the program's.
 
 mod bind;
+mod local;
 mod table;
 
 pub use bind::{bind, sizes_on};
@@ -113,7 +117,6 @@ impl Pass for Select {
 
     fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let (mesh, machine) = (module.mesh.clone(), module.machine.clone());
-        let graph = graph_of(module, &INFO)?;
         let complete;
         let topology = match cx.topology {
             Some(t) => t,
@@ -136,6 +139,10 @@ impl Pass for Select {
             .into());
         }
         let chooser = Chooser { cx, mesh: &mesh, machine, topology, options: &self.options };
+        if let Body::Local(l) = &mut module.body {
+            return local::run(l, &chooser);
+        }
+        let graph = graph_of(module, &INFO)?;
         let mut found = Diagnostics::new();
         let mut table = SelectTable::default();
         let mut changed = false;

@@ -256,7 +256,7 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
                 let slices = ty.and_then(|t| t.partial.as_ref().map(|(combiner, _)| (*combiner, t.dtype)));
                 Held { name, slices, dims }
             }
-            OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) => same()?,
+            OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => same()?,
             OpKind::Output(at) => {
                 outputs.insert(*at, same()?.name);
                 continue;
@@ -354,9 +354,12 @@ fn operation(
             };
             if bounded { format!("moved(lambda t: {moved}, {})", args.join(", ")) } else { moved }
         }
-        OpKind::Input(_) | OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) => {
-            arg(0)?.to_owned()
-        }
+        OpKind::Input(_)
+        | OpKind::Collective(_)
+        | OpKind::Demand
+        | OpKind::Ask(_)
+        | OpKind::Wait
+        | OpKind::Output(_) => arg(0)?.to_owned(),
     })
 }
 

@@ -54,6 +54,9 @@
 //! **Deep programs.** Behind several contractions these bounds are larger than the results. Where that is so, they are
 //! replaced by what disturbed evaluations show: [`probe`].
 //!
+//! **Local programs** ([`evaluate_local`]) are evaluated on all ranks in step: between collectives by the same rules, a
+//! collective by what it makes of the values of a group's ranks.
+//!
 //! **No bound.** Where no order-independent statement holds (an intermediate result may overflow, the argument of a
 //! logarithm may be negative) the bound is infinite; [`RefTensor::unbounded`] counts such elements. A result that
 //! overflows for certain is infinite with bound 0.
@@ -61,6 +64,7 @@
 mod cast;
 mod counts;
 mod int;
+mod local;
 mod matmul;
 mod modulus;
 mod own;
@@ -70,7 +74,8 @@ mod reduce;
 mod scalar;
 mod shape;
 
-pub use modulus::exact_modulus;
+pub use local::evaluate_local;
+pub use modulus::{exact_modulus, exact_modulus_local};
 
 use crate::compare::{Exact, Expected};
 use crate::tensor::Tensor;
@@ -189,7 +194,7 @@ pub fn evaluate(
         ));
     }
     let mut results = run_all(graph, inputs, options, None)?;
-    probe::tighten(graph, inputs, options, &mut results)?;
+    probe::tighten(&mut results, |coins| run_all(graph, inputs, options, Some(coins)))?;
     Ok(results)
 }
 
@@ -203,27 +208,44 @@ fn run_all(
     let mut values: BTreeMap<OpId, Value> = BTreeMap::new();
     let mut results: BTreeMap<usize, Rc<RefTensor>> = BTreeMap::new();
     for &id in graph.order() {
-        let op = graph.op(id);
-        let operands: Vec<Value> = graph
-            .operands(id)
-            .iter()
-            .map(|o| values.get(o).cloned().ok_or_else(|| broken(op, "it is used before it is computed")))
-            .collect::<Result<_, _>>()?;
-        let parts = options.max_parts.max(1) as f64;
-        let step = Step { op, operands: &operands, parts, probe: coins.is_some() };
-        let mut value = step.run(graph, inputs)?;
-        step.agrees(&value)?;
-        if let Some(coins) = coins.filter(|_| !value.exact) {
-            coins.disturb(id.0, Rc::make_mut(&mut value.t));
-            value.exact = value.t.exact.is_none();
-        }
-        if let OpKind::Output(at) = op.kind {
+        let value = computed(graph, id, &values, inputs, options.max_parts.max(1) as f64, coins)?;
+        if let OpKind::Output(at) = graph.op(id).kind {
             results.insert(at, value.t.clone());
         }
         values.insert(id, value);
     }
     drop(values);
     Ok(results.into_values().map(|t| widened(Rc::unwrap_or_clone(t))).collect())
+}
+
+/// The value of an operation whose operands have theirs.
+fn computed(
+    graph: &Graph,
+    id: OpId,
+    values: &BTreeMap<OpId, Value>,
+    inputs: &[Tensor],
+    parts: f64,
+    coins: Option<probe::Coins>,
+) -> Result<Value, Diagnostic> {
+    let op = graph.op(id);
+    let operands: Vec<Value> = graph
+        .operands(id)
+        .iter()
+        .map(|o| values.get(o).cloned().ok_or_else(|| broken(op, "it is used before it is computed")))
+        .collect::<Result<_, _>>()?;
+    let step = Step { op, operands: &operands, parts, probe: coins.is_some() };
+    let mut value = step.run(graph, inputs)?;
+    step.agrees(&value)?;
+    disturb(id, &mut value, coins);
+    Ok(value)
+}
+
+/// Moves a value by what its operation may be off, where that is how the program is evaluated.
+fn disturb(id: OpId, value: &mut Value, coins: Option<probe::Coins>) {
+    if let Some(coins) = coins.filter(|_| !value.exact) {
+        coins.disturb(id.0, Rc::make_mut(&mut value.t));
+        value.exact = value.t.exact.is_none();
+    }
 }
 
 /// The evaluation in f64 is off by at most 2^-29 of what one in f32 may be off by, and so are the sums of the bounds
@@ -274,7 +296,7 @@ impl Step<'_> {
             OpKind::Collective(Collective { counts: Some(counts), .. }) => {
                 counts::run(self, self.one()?, counts)
             }
-            OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) => {
+            OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait | OpKind::Output(_) => {
                 let x = self.one()?;
                 let pending = x.pending.clone().filter(|p| Some(p.op) == self.partial());
                 Ok(Value { t: x.t.clone(), pending, exact: x.exact })

@@ -7,6 +7,7 @@
 use super::precision::{F32, Precision, common_grain, grain};
 use crate::tensor::Tensor;
 use kbc_ir::graph::{CollKind, Collective, Graph, OpId, OpKind};
+use kbc_ir::local::{Local, Meeting, meetings};
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
 use kbc_ir::types::{DType, Mesh, ReduceOp};
 use std::collections::BTreeMap;
@@ -22,20 +23,28 @@ const MOST: u64 = u32::MAX as u64;
 /// that is not exact on integers (a function, a division, a constant that is no short binary fraction), its given data
 /// are too wide, or not even m = 2 is exact; use normal data then.
 pub fn exact_modulus(graph: &Graph, mesh: &Mesh, given: &[Option<&Tensor>]) -> Option<Vec<u32>> {
-    let fixed: Vec<Option<Extent>> = graph
-        .inputs
-        .iter()
-        .enumerate()
-        .map(|(i, _)| given.get(i).copied().flatten().map(extent_of))
-        .collect();
-    let room: Vec<u64> = graph.inputs.iter().map(|i| widest(i.ty.dtype)).collect();
+    let types: Vec<DType> = graph.inputs.iter().map(|i| i.ty.dtype).collect();
+    moduli(&types, given, |extents| exact(graph, mesh, extents).is_some())
+}
+
+/// The same of a local program, an entry an input of [`Local::inputs`]. None also for collectives that do not meet.
+pub fn exact_modulus_local(local: &Local, mesh: &Mesh, given: &[Option<&Tensor>]) -> Option<Vec<u32>> {
+    let types: Vec<DType> = local.inputs(mesh).iter().map(|p| p.ty.dtype).collect();
+    let order = meetings(local, mesh).ok()?;
+    moduli(&types, given, |extents| exact_local(local, mesh, &order, extents).is_some())
+}
+
+fn moduli(types: &[DType], given: &[Option<&Tensor>], exact: impl Fn(&[Extent]) -> bool) -> Option<Vec<u32>> {
+    let fixed: Vec<Option<Extent>> =
+        (0..types.len()).map(|i| given.get(i).copied().flatten().map(extent_of)).collect();
+    let room: Vec<u64> = types.iter().map(|t| widest(*t)).collect();
     let fits = |m: &[u64]| -> bool {
         let extents: Vec<Extent> = m
             .iter()
             .zip(&fixed)
             .map(|(m, f)| f.unwrap_or(Extent { size: m.saturating_sub(1) as f64, grain: 1.0 }))
             .collect();
-        exact(graph, mesh, &extents).is_some()
+        exact(&extents)
     };
     let together = |m: u64| -> Vec<u64> { room.iter().map(|w| m.min(*w)).collect() };
     let start = largest(2, MOST, |m| fits(&together(m)))?;
@@ -107,92 +116,150 @@ fn holds(dtype: DType, x: Extent) -> Option<Extent> {
 
 /// Some if every partial result is exact.
 fn exact(graph: &Graph, mesh: &Mesh, inputs: &[Extent]) -> Option<()> {
-    let mut known: BTreeMap<OpId, (Extent, DType)> = BTreeMap::new();
+    let mut known = Known::new();
     for &id in graph.order() {
-        let op = graph.op(id);
-        let ids = graph.operands(id);
-        let operands: Vec<(Extent, DType)> =
-            ids.iter().map(|o| known.get(o).copied()).collect::<Option<_>>()?;
-        let sizes = |k: usize| Some(graph.op(*ids.get(k)?).ty.as_ref()?.sizes());
-        let first = operands.first().copied();
-        let result = match &op.kind {
-            OpKind::Input(i) => {
-                let ty = &graph.inputs.get(*i)?.ty;
-                let x = *inputs.get(*i)?;
-                let ranks = |axes: &[kbc_ir::Name]| -> f64 {
-                    axes.iter().map(|a| mesh.axis(a).map_or(1.0, |a| a.size as f64)).product()
-                };
-                let x = match &ty.partial {
-                    Some((ReduceOp::Sum, axes)) => Extent { size: x.size * ranks(axes), ..x },
-                    Some((ReduceOp::Prod, axes)) => Extent {
-                        size: x.size.max(1.0).powf(ranks(axes)),
-                        grain: if x.grain >= 1.0 { 1.0 } else { 0.0 },
-                    },
-                    _ => x,
-                };
-                (holds(ty.dtype, x)?, ty.dtype)
-            }
-            OpKind::Matmul { accumulate_f32 } => {
-                let [(a, dtype), (b, _)] = operands[..] else { return None };
-                let k = *sizes(0)?.last()? as f64;
-                let x = Extent { size: a.size * b.size * k, grain: a.grain * b.grain };
-                let result = if *accumulate_f32 { DType::F32 } else { dtype };
-                (holds(result, x)?, result)
-            }
-            OpKind::Map(f) => {
-                let dtype = first?.1;
-                let args: Vec<Extent> = operands.iter().map(|o| o.0).collect();
-                (holds(dtype, expression(&f.body, &args, dtype)?)?, dtype)
-            }
-            OpKind::ReduceDim { op, mean, dim, .. } => {
-                let (x, dtype) = first?;
-                let n = *sizes(0)?.get(*dim)? as f64;
-                let x = match op {
-                    ReduceOp::Sum if *mean => {
-                        holds(dtype, Extent { size: x.size * n, ..x })?;
-                        if grain(n) != n {
-                            return None;
-                        }
-                        Extent { grain: x.grain / n, ..x }
-                    }
-                    ReduceOp::Sum => Extent { size: x.size * n, ..x },
-                    ReduceOp::Prod if x.grain >= 1.0 => Extent { size: x.size.max(1.0).powf(n), grain: 1.0 },
-                    ReduceOp::Prod => return None,
-                    ReduceOp::Min | ReduceOp::Max => x,
-                };
-                (holds(dtype, x)?, dtype)
-            }
-            OpKind::Cast(to) => {
-                let x = first?.0;
-                let fits = match to {
-                    DType::F32 | DType::F16 | DType::BF16 => true,
-                    // Values stay as they are, without rounding, saturation or wrapping.
-                    _ => x.grain >= 1.0 && x.size < widest(*to) as f64,
-                };
-                (holds(*to, x).filter(|_| fits)?, *to)
-            }
-            OpKind::Collective(c) if c.kind == CollKind::Own => {
-                (holds(first?.1, combined(first?.0, c)?)?, first?.1)
-            }
-            OpKind::Shape(_) => {
-                let (x, dtype) = first?;
-                let all = operands
-                    .iter()
-                    .fold(x, |x, (y, _)| Extent { size: x.size.max(y.size), grain: x.grain.min(y.grain) });
-                (all, dtype)
-            }
-            OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) => first?,
-        };
+        let result = extent(graph, mesh, id, &known, inputs)?;
         known.insert(id, result);
     }
     Some(())
 }
 
+/// Extents of values so far, with their types.
+type Known = BTreeMap<OpId, (Extent, DType)>;
+
+/// The same of a local program: what all ranks of a part have, from meeting to meeting.
+fn exact_local(local: &Local, mesh: &Mesh, order: &[Meeting], inputs: &[Extent]) -> Option<()> {
+    let mut parts: Vec<(Known, usize)> = local.parts.iter().map(|_| (Known::new(), 0)).collect();
+    let mut first = 0;
+    let own: Vec<&[Extent]> = local
+        .parts
+        .iter()
+        .map(|p| {
+            let list = inputs.get(first..first + p.graph.inputs.len());
+            first += p.graph.inputs.len();
+            list
+        })
+        .collect::<Option<_>>()?;
+    let walk = |parts: &mut Vec<(Known, usize)>, part: usize, until: Option<OpId>| -> Option<()> {
+        let graph = &local.parts[part].graph;
+        let (known, next) = &mut parts[part];
+        while let Some(&id) = graph.order().get(*next) {
+            *next += 1;
+            if Some(id) == until {
+                break;
+            }
+            let result = extent(graph, mesh, id, known, own[part])?;
+            known.insert(id, result);
+        }
+        Some(())
+    };
+    for meeting in order {
+        let mut all: Option<(Extent, DType)> = None;
+        for (part, id) in &meeting.members {
+            walk(&mut parts, *part, Some(*id))?;
+            let operand = *local.parts[*part].graph.operands(*id).first()?;
+            let (x, dtype) = *parts[*part].0.get(&operand)?;
+            let joined = |y: Extent| Extent { size: x.size.max(y.size), grain: x.grain.min(y.grain) };
+            all = Some((all.map_or(x, |a| joined(a.0)), dtype));
+        }
+        let (x, dtype) = all?;
+        let (part, id) = *meeting.members.first()?;
+        let OpKind::Collective(c) = &local.parts[part].graph.op(id).kind else { return None };
+        let ranks: u64 = c.axes().iter().filter_map(|a| mesh.axis(a)).map(|a| a.size).product();
+        let result = holds(dtype, of_ranks(x, c.red, ranks as f64)?)?;
+        for (part, id) in &meeting.members {
+            parts[*part].0.insert(*id, (result, dtype));
+        }
+    }
+    (0..local.parts.len()).try_for_each(|part| walk(&mut parts, part, None))
+}
+
+/// The extent of an operation whose operands have theirs, if its partial results are exact.
+fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]) -> Option<(Extent, DType)> {
+    let op = graph.op(id);
+    let ids = graph.operands(id);
+    let operands: Vec<(Extent, DType)> = ids.iter().map(|o| known.get(o).copied()).collect::<Option<_>>()?;
+    let sizes = |k: usize| Some(graph.op(*ids.get(k)?).ty.as_ref()?.sizes());
+    let first = operands.first().copied();
+    Some(match &op.kind {
+        OpKind::Input(i) => {
+            let ty = &graph.inputs.get(*i)?.ty;
+            let x = *inputs.get(*i)?;
+            let ranks = |axes: &[kbc_ir::Name]| -> f64 {
+                axes.iter().map(|a| mesh.axis(a).map_or(1.0, |a| a.size as f64)).product()
+            };
+            let x = match &ty.partial {
+                Some((ReduceOp::Sum, axes)) => Extent { size: x.size * ranks(axes), ..x },
+                Some((ReduceOp::Prod, axes)) => Extent {
+                    size: x.size.max(1.0).powf(ranks(axes)),
+                    grain: if x.grain >= 1.0 { 1.0 } else { 0.0 },
+                },
+                _ => x,
+            };
+            (holds(ty.dtype, x)?, ty.dtype)
+        }
+        OpKind::Matmul { accumulate_f32 } => {
+            let [(a, dtype), (b, _)] = operands[..] else { return None };
+            let k = *sizes(0)?.last()? as f64;
+            let x = Extent { size: a.size * b.size * k, grain: a.grain * b.grain };
+            let result = if *accumulate_f32 { DType::F32 } else { dtype };
+            (holds(result, x)?, result)
+        }
+        OpKind::Map(f) => {
+            let dtype = first?.1;
+            let args: Vec<Extent> = operands.iter().map(|o| o.0).collect();
+            (holds(dtype, expression(&f.body, &args, dtype)?)?, dtype)
+        }
+        OpKind::ReduceDim { op, mean, dim, .. } => {
+            let (x, dtype) = first?;
+            let n = *sizes(0)?.get(*dim)? as f64;
+            let x = match op {
+                ReduceOp::Sum if *mean => {
+                    holds(dtype, Extent { size: x.size * n, ..x })?;
+                    if grain(n) != n {
+                        return None;
+                    }
+                    Extent { grain: x.grain / n, ..x }
+                }
+                ReduceOp::Sum => Extent { size: x.size * n, ..x },
+                ReduceOp::Prod if x.grain >= 1.0 => Extent { size: x.size.max(1.0).powf(n), grain: 1.0 },
+                ReduceOp::Prod => return None,
+                ReduceOp::Min | ReduceOp::Max => x,
+            };
+            (holds(dtype, x)?, dtype)
+        }
+        OpKind::Cast(to) => {
+            let x = first?.0;
+            let fits = match to {
+                DType::F32 | DType::F16 | DType::BF16 => true,
+                // Values stay as they are, without rounding, saturation or wrapping.
+                _ => x.grain >= 1.0 && x.size < widest(*to) as f64,
+            };
+            (holds(*to, x).filter(|_| fits)?, *to)
+        }
+        OpKind::Collective(c) if c.kind == CollKind::Own => {
+            (holds(first?.1, combined(first?.0, c)?)?, first?.1)
+        }
+        OpKind::Shape(_) => {
+            let (x, dtype) = first?;
+            let all = operands
+                .iter()
+                .fold(x, |x, (y, _)| Extent { size: x.size.max(y.size), grain: x.grain.min(y.grain) });
+            (all, dtype)
+        }
+        OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait | OpKind::Output(_) => first?,
+    })
+}
+
 /// Of a collective that is known by its promise: a place combines at most one part of every rank.
 fn combined(x: Extent, c: &Collective) -> Option<Extent> {
     let own = c.own.as_ref()?;
-    let ranks = own.ranks as f64;
-    Some(match own.promise.as_ref()?.red {
+    of_ranks(x, own.promise.as_ref()?.red, own.ranks as f64)
+}
+
+/// Of what so many ranks have, combined or moved.
+fn of_ranks(x: Extent, red: Option<ReduceOp>, ranks: f64) -> Option<Extent> {
+    Some(match red {
         Some(ReduceOp::Sum) => Extent { size: x.size * ranks, ..x },
         Some(ReduceOp::Prod) if x.grain >= 1.0 => Extent { size: x.size.max(1.0).powf(ranks), grain: 1.0 },
         Some(ReduceOp::Prod) => return None,

@@ -15,12 +15,10 @@
 //! over all probes of its row and of its tensor, where that is less than before. (The means keep elements whose probes
 //! happen to agree from being held to nothing.) Bounds of 0, of integers, and those that say something stay.
 
+use super::RefTensor;
 use super::precision::{Precision, pow2};
-use super::{EvalOptions, RefTensor, run_all};
 use crate::rng::mix64;
-use crate::tensor::Tensor;
 use kbc_diag::Diagnostic;
-use kbc_ir::graph::Graph;
 
 /// Disturbed evaluations.
 const PROBES: u64 = 2;
@@ -59,15 +57,14 @@ fn loose(t: &RefTensor) -> bool {
 
 /// Replaces loose bounds of results.
 pub(super) fn tighten(
-    graph: &Graph,
-    inputs: &[Tensor],
-    options: &EvalOptions,
     results: &mut [RefTensor],
+    evaluate: impl Fn(Coins) -> Result<Vec<RefTensor>, Diagnostic> + Sync,
 ) -> Result<(), Diagnostic> {
     if !results.iter().any(loose) {
         return Ok(());
     }
-    let run = |k: u64| run_all(graph, inputs, options, Some(Coins(mix64(k + 1))));
+    let run = |k: u64| evaluate(Coins(mix64(k + 1)));
+    let run = &run;
     // A thread for each: what they share is only read.
     let probes: Vec<Vec<RefTensor>> = std::thread::scope(|s| {
         let threads: Vec<_> = (0..PROBES).map(|k| s.spawn(move || run(k))).collect();

@@ -123,6 +123,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId) -> Result<Graph, Diagnostics> {
         own: (kind == CollKind::Own).then(|| Box::new(Own::named(&coll.name.node))),
         red: (kind.reduces() || adds(coll)).then_some(ReduceOp::Sum),
         axis: axis.name,
+        joined: vec![],
         dim,
         from_dim: (kind == CollKind::AllToAll).then_some(0),
         root: rooted.then_some(root),

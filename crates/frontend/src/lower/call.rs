@@ -49,13 +49,16 @@ const LATER: [(&str, &str); 5] = [
     ("embedding", "feed the rows that are looked up as an input"),
     ("iota", "feed it as an input"),
     ("full", "use the number itself: it broadcasts"),
-    ("wait", "collectives of a program are values at once"),
+    ("wait", "collectives of a program are values at once; `local program` has pending ones"),
 ];
 
 impl Lowering<'_> {
     /// The value of a call; none after messages.
     pub(super) fn call(&mut self, call: &Call, span: Span) -> Option<Value> {
         let word = call.name.node.as_str();
+        if let Some(done) = self.local_call(call, span) {
+            return done;
+        }
         match self.cx.loaded.callable(call.name.span.file, word) {
             Some(Callable::Kernel(decl)) => {
                 let f = self.cx.kernels.get(decl, &mut self.found);
@@ -75,11 +78,11 @@ impl Lowering<'_> {
             }
             Some(Callable::Program(decl)) => return self.call_program(decl, call),
             Some(Callable::Local(decl)) => {
-                self.not_yet(
-                    call,
-                    "local programs are",
-                    "write it with global shapes and placements",
-                    decl.name.span,
+                self.found.push(
+                    Diagnostic::error("E548", format!("`{word}` is a local program, which cannot be called"))
+                        .primary(call.name.span, "its arguments and results differ from rank to rank")
+                        .secondary(decl.name.span, "declared here")
+                        .help("call a `program`: it is inlined, in local programs as in others"),
                 );
                 return None;
             }

@@ -23,7 +23,7 @@ use kbc_rounds::options::{OPTIONS, OptionKind, option_kind, option_value};
 const AVERAGE: &str = "avg";
 
 /// Whether a call reduces to the average.
-fn averages(call: &Call) -> bool {
+pub(super) fn averages(call: &Call) -> bool {
     call.args.get(1).is_some_and(|a| matches!(&a.kind, TensorKind::Name(n) if n == AVERAGE))
 }
 
@@ -106,6 +106,7 @@ impl Lowering<'_> {
             own: None,
             red: red?,
             axis: axis?,
+            joined: vec![],
             dim: dim?,
             from_dim: from_dim?,
             root: root?,
@@ -128,7 +129,7 @@ impl Lowering<'_> {
     }
 
     /// With counts, `from:` and `to:` say nothing: rows go to rows.
-    fn along_rows(&mut self, named: &Named) {
+    pub(super) fn along_rows(&mut self, named: &Named) {
         self.found.push(
             Diagnostic::error("E006", format!("`{}:` beside `counts:`", named.name.node))
                 .primary(named.span, "counts are of rows: dimension 0, before and after")
@@ -137,7 +138,11 @@ impl Lowering<'_> {
     }
 
     /// The operand, and the reduction where the collective has one.
-    fn positional(&mut self, kind: CollKind, call: &Call) -> (Option<OpId>, Option<Option<ReduceOp>>) {
+    pub(super) fn positional(
+        &mut self,
+        kind: CollKind,
+        call: &Call,
+    ) -> (Option<OpId>, Option<Option<ReduceOp>>) {
         let operand = call.args.first().and_then(|a| self.operand(a));
         let wanted = if kind.reduces() { 2 } else { 1 };
         if call.args.len() != wanted {
@@ -167,7 +172,7 @@ impl Lowering<'_> {
         (operand, red.map(Some))
     }
 
-    fn needed(
+    pub(super) fn needed(
         &mut self,
         (call, kind, rank): (&Call, CollKind, Option<usize>),
         name: &str,

@@ -33,6 +33,16 @@ const COUNTS: Listed = Listed {
     parameters: "source, destination and ranks: fn f(s, d, p) = ..",
 };
 
+/// The axis, if lengths can be listed for so many ranks.
+fn listed_for<'a>(what: &Listed, axis: &'a Axis, span: Span, found: &mut Diagnostics) -> Option<&'a Axis> {
+    if axis.size > MOST_RANKS {
+        let d = Diagnostic::error(what.code, format!("lengths listed for {} ranks", axis.size));
+        found.push(d.primary(span, format!("at most {MOST_RANKS}: every rank has parts of its own")));
+        return None;
+    }
+    Some(axis)
+}
+
 impl Cx<'_> {
     /// The rule of `@ep(3, 0, 5, 2)` or `@ep(rows)`; none after a message.
     pub(super) fn lengths(
@@ -42,7 +52,7 @@ impl Cx<'_> {
         size: Option<u64>,
         found: &mut Diagnostics,
     ) -> Option<CutRule> {
-        let axis = self.listed_for(&PARTS, axis, span, found)?;
+        let axis = listed_for(&PARTS, self.mesh.axis(axis)?, span, found)?;
         let lengths = match list {
             [Expr { kind: ExprKind::Name(f), span: at }]
                 if self.locals.get(f).is_none() && self.params.find(at.file, f).is_none() =>
@@ -94,8 +104,12 @@ impl Cx<'_> {
 
     /// The matrix of `counts:`; none after a message.
     pub(super) fn counts(&self, named: &Named, axis: &Name, found: &mut Diagnostics) -> Option<Parts> {
-        let axis = self.listed_for(&COUNTS, axis, named.span, found)?;
-        let p = axis.size;
+        self.counts_of(named, self.mesh.axis(axis)?, found)
+    }
+
+    /// The same for axes that are one group.
+    pub(super) fn counts_of(&self, named: &Named, axis: &Axis, found: &mut Diagnostics) -> Option<Parts> {
+        let p = listed_for(&COUNTS, axis, named.span, found)?.size;
         let rows: Vec<Vec<u64>> = match &named.value {
             OptionValue::Rows(rows) => {
                 let wrong = |n: usize, what: &str, at: Span| {
@@ -138,17 +152,6 @@ impl Cx<'_> {
             return None;
         }
         Parts::new(&rows)
-    }
-
-    /// The axis, if lengths can be listed for so many ranks.
-    fn listed_for(&self, what: &Listed, axis: &Name, span: Span, found: &mut Diagnostics) -> Option<&Axis> {
-        let axis = self.mesh.axis(axis)?;
-        if axis.size > MOST_RANKS {
-            let d = Diagnostic::error(what.code, format!("lengths listed for {} ranks", axis.size));
-            found.push(d.primary(span, format!("at most {MOST_RANKS}: every rank has parts of its own")));
-            return None;
-        }
-        Some(axis)
     }
 
     fn function(&self, what: &Listed, name: &Ident, found: &mut Diagnostics) -> Option<Ident> {

@@ -16,6 +16,7 @@ mod collective;
 mod counts;
 mod inline;
 mod kernel;
+mod local;
 mod locals;
 mod machine;
 mod own;
@@ -27,7 +28,7 @@ mod types;
 
 pub use params::Number;
 
-use crate::ast::{Arg, DataKind, Item, ProgramDecl};
+use crate::ast::{Arg, DataKind, Item, LocalDecl, ProgramDecl};
 use crate::load::Loaded;
 use crate::machine::MachineFile;
 use bind::Kind;
@@ -151,6 +152,7 @@ pub fn unsized_inputs(loaded: &Loaded, options: &LowerOptions) -> Vec<Unsized> {
 /// What is compiled.
 enum Target<'a> {
     Program(&'a ProgramDecl),
+    Local(&'a LocalDecl),
     Algorithm(AlgId),
 }
 
@@ -165,21 +167,30 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
     let target = target(loaded, root, options)?;
     let extras = match target {
         Target::Program(p) => program_extras(p).into_iter().map(|n| (n, None)).collect(),
+        Target::Local(_) => vec![],
         Target::Algorithm(id) => alone::extras(loaded, id),
     };
     let mut params = Params::new(loaded, root, &options.defines, extras)?;
     let machine = machine::topology(loaded, root, options, &mut params)?;
     let mesh = match target {
-        Target::Program(_) => machine.mesh(&params)?,
+        Target::Program(_) | Target::Local(_) => machine.mesh(&params)?,
         Target::Algorithm(_) => machine.joined(&params)?,
     };
     let kernels = Kernels::new(loaded, &params);
     let locals = Locals::default();
     let cx = Cx { loaded, params: &params, kernels: &kernels, mesh: &mesh, locals, called: false };
-    let program::Lowered { graph, warnings, bound } = match target {
-        Target::Program(p) => program::lower(&cx, p, &options.shapes)?,
+    let (name, body, warnings, bound) = match target {
+        Target::Program(p) => {
+            let program::Lowered { graph, warnings, bound } = program::lower(&cx, p, &options.shapes)?;
+            (graph.name.clone(), Body::Graph(graph), warnings, bound)
+        }
+        Target::Local(l) => {
+            let (local, warnings) = local::lower(&cx, l)?;
+            (local.name.clone(), Body::Local(local), warnings, vec![])
+        }
         Target::Algorithm(id) => {
-            program::Lowered { graph: alone::lower(&cx, id)?, warnings: Diagnostics::new(), bound: vec![] }
+            let graph = alone::lower(&cx, id)?;
+            (graph.name.clone(), Body::Graph(graph), Diagnostics::new(), vec![])
         }
     };
     let mut params = params.all()?;
@@ -189,10 +200,10 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
         }
     }
     let module = Module {
-        name: graph.name.clone().unwrap_or_else(|| "program".into()),
+        name: name.unwrap_or_else(|| "program".into()),
         machine: Some(machine.topology.to_string()),
         mesh,
-        body: Body::Graph(graph),
+        body,
         props: Props::NONE,
     };
     let machine::Machine { topology, perturb, placements, chosen, .. } = machine;
@@ -280,12 +291,7 @@ fn target<'a>(loaded: &'a Loaded, root: FileId, options: &LowerOptions) -> Resul
     };
     match item {
         Some(Item::Program(p)) => Ok(Target::Program(p)),
-        Some(Item::Local(l)) => Err(later(
-            l.name.span,
-            "local programs are",
-            "write a `program` with global shapes and placements; kbc cuts it for the ranks",
-        )
-        .into()),
+        Some(Item::Local(l)) => Ok(Target::Local(l)),
         _ => algorithm(loaded, root, None).map(Target::Algorithm),
     }
 }

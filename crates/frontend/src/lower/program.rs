@@ -5,6 +5,7 @@
 use super::Cx;
 use super::bind::{Kind, Known, has_number, kind};
 use super::inline::{LookedAt, Names};
+use super::local::Scope;
 use super::locals::Local;
 use super::params::Number;
 use super::tensor::Value;
@@ -33,8 +34,22 @@ pub(super) fn lower<'a>(
     program: &'a ProgramDecl,
     shapes: &[(String, Vec<u64>)],
 ) -> Result<Lowered, Diagnostics> {
+    lower_in(cx, program, shapes, None)
+}
+
+/// The same, also of a part of a local program.
+///
+/// # Errors
+/// All messages about it, sorted by place.
+pub(super) fn lower_in<'a>(
+    cx: &Cx<'a>,
+    program: &'a ProgramDecl,
+    shapes: &[(String, Vec<u64>)],
+    local: Option<Scope<'a>>,
+) -> Result<Lowered, Diagnostics> {
     let mut l = Lowering {
         cx: cx.clone(),
+        local,
         graph: Graph::default(),
         names: BTreeMap::new(),
         used: BTreeSet::new(),
@@ -69,6 +84,8 @@ pub(super) fn lower<'a>(
 /// A program in the making.
 pub(super) struct Lowering<'a> {
     pub cx: Cx<'a>,
+    /// Of a part of a local program.
+    pub local: Option<Scope<'a>>,
     pub graph: Graph,
     /// What names stand for and where they are declared; no value where a message was given instead.
     pub names: Names,
@@ -223,7 +240,7 @@ impl Lowering<'_> {
                         })
                     }
                 };
-                if let Some(Value::Tensor(v)) = value {
+                if let Some(Value::Tensor(v) | Value::Pending(v, _)) = value {
                     self.hint(v, before, name);
                 }
                 self.declare(name, value);

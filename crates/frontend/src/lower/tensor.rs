@@ -23,6 +23,8 @@ pub(super) enum Value {
     Number(f64),
     /// Several values.
     Tuple(Vec<Value>),
+    /// The result of a collective of a local program, until `wait`; of an average, the ranks that share the sum.
+    Pending(OpId, Option<u64>),
 }
 
 impl Lowering<'_> {
@@ -187,6 +189,16 @@ impl Lowering<'_> {
             Value::Tensor(id) => return Some(id),
             Value::Number(x) => format!("the number {x} where a tensor is wanted"),
             Value::Tuple(parts) => format!("{} values where one is wanted", parts.len()),
+            Value::Pending(id, _) => {
+                let (name, at) = (self.graph.op(id).name.clone(), self.graph.op(id).span);
+                self.found.push(
+                    Diagnostic::error("E541", format!("`{name}` is used before it is there"))
+                        .primary(span, "used here")
+                        .secondary(at, "pending from here on")
+                        .help(format!("wait for it: wait({name})")),
+                );
+                return None;
+            }
         };
         self.found.push(
             Diagnostic::error("E226", what)

@@ -8,6 +8,7 @@ use super::groups::{World, group_of, words};
 use super::model::{Arg, Program};
 use super::rules::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::meet::{Circle, Difference, first_difference};
 use std::collections::BTreeMap;
 
 /// A collective that all members of a group have come to.
@@ -178,60 +179,53 @@ fn differ(
         .iter()
         .map(|(i, nodes)| nodes.iter().map(|n| signature(&world.programs[*i], *n)).collect())
         .collect();
-    // the rank with most collectives is the measure: a missing one is the likelier mistake than one too many
-    let most = (0..all.len()).max_by_key(|k| (all[*k].len(), usize::MAX - k))?;
-    for step in 0..all[most].len() {
-        for k in 0..all.len() {
-            let (p, q) = (&world.programs[sequences[most].0], &world.programs[sequences[k].0]);
-            let node = sequences[most].1[step];
-            let issued = format!(
-                "rank {} issues {} `{}` as number {} of group '{}' (ranks {})",
+    let found = first_difference(&all, |step| splits(world, names, members, sequences, step))?;
+    let (most, step, other) = match found {
+        Difference::At(d) => return Some(d),
+        Difference::Never { most, step, other } | Difference::Another { most, step, other } => {
+            (most, step, other)
+        }
+    };
+    let (p, q) = (&world.programs[sequences[most].0], &world.programs[sequences[other].0]);
+    let node = sequences[most].1[step];
+    let issued = format!(
+        "rank {} issues {} `{}` as number {} of group '{}' (ranks {})",
+        p.rank,
+        p.nodes[node].op.name,
+        p.nodes[node].outputs.first().map_or("", |v| &p.values[*v].name),
+        step + 1,
+        called(names, sequences[most].0),
+        words(members)
+    );
+    if let Difference::Never { .. } = found {
+        let d = Diagnostic::error("E533", format!("{issued}, and rank {} never does", q.rank))
+            .primary(p.span(node), format!("rank {} waits here for ever", p.rank))
+            .note(p.place(node))
+            .note(format!(
+                "of this group rank {} issues {} and rank {} {}",
                 p.rank,
-                p.nodes[node].op.name,
-                p.nodes[node].outputs.first().map_or("", |v| &p.values[*v].name),
-                step + 1,
-                called(names, sequences[most].0),
-                words(members)
-            );
-            let want = &all[most][step];
-            let got = all[k].get(step);
-            let next = got.is_some() && all[most].get(step + 1) == got && all[k].len() < all[most].len();
-            if got.is_none() || (got != Some(want) && next) {
-                let d = Diagnostic::error("E533", format!("{issued}, and rank {} never does", q.rank))
-                    .primary(p.span(node), format!("rank {} waits here for ever", p.rank))
-                    .note(p.place(node))
-                    .note(format!(
-                        "of this group rank {} issues {} and rank {} {}",
-                        p.rank,
-                        all[most].len(),
-                        q.rank,
-                        all[k].len()
-                    ));
-                return Some(parting(d, p, q));
-            }
-            if let Some(other) = got.filter(|g| *g != want) {
-                let there = sequences[k].1[step];
-                let (what, mine, theirs) = want
-                    .iter()
-                    .zip(other)
-                    .find(|(a, b)| a != b)
-                    .map_or(("", "", ""), |(a, b)| (a.0, a.1.as_str(), b.1.as_str()));
-                let d = Diagnostic::error(
-                    "E531",
-                    format!("{issued}, and rank {} with another {what}: {mine} and {theirs}", q.rank),
-                )
-                .primary(p.span(node), format!("rank {}", p.rank))
-                .secondary(q.span(there), format!("rank {}", q.rank))
-                .note(p.place(node))
-                .note(q.place(there));
-                return Some(d);
-            }
-        }
-        if let Some(d) = splits(world, names, members, sequences, step) {
-            return Some(d);
-        }
+                all[most].len(),
+                q.rank,
+                all[other].len()
+            ));
+        return Some(parting(d, p, q));
     }
-    None
+    let there = sequences[other].1[step];
+    let (what, mine, theirs) = all[most][step]
+        .iter()
+        .zip(&all[other][step])
+        .find(|(a, b)| a != b)
+        .map_or(("", "", ""), |(a, b)| (a.0, a.1.as_str(), b.1.as_str()));
+    Some(
+        Diagnostic::error(
+            "E531",
+            format!("{issued}, and rank {} with another {what}: {mine} and {theirs}", q.rank),
+        )
+        .primary(p.span(node), format!("rank {}", p.rank))
+        .secondary(q.span(there), format!("rank {}", q.rank))
+        .note(p.place(node))
+        .note(q.place(there)),
+    )
 }
 
 /// Adds where two programs part: the first node at which their operations differ.
@@ -303,55 +297,19 @@ fn splits(
 
 /// Goes through all programs in step.
 fn meet(world: &World, groups: &Groups, issues: &[Vec<Issue>]) -> Result<Vec<Met>, Diagnostic> {
-    let mut next = vec![0; issues.len()];
-    let mut arrived = vec![0; groups.list.len()];
-    let mut ready = vec![];
-    let mut out = vec![];
-    let mut come = |i: usize, next: &[usize], ready: &mut Vec<usize>| {
-        if let Some(issue) = issues[i].get(next[i]) {
-            arrived[issue.group] += 1;
-            if arrived[issue.group] == groups.list[issue.group].1.len() {
-                arrived[issue.group] = 0;
-                ready.push(issue.group);
-            }
+    let members: Vec<Vec<usize>> =
+        groups.list.iter().map(|(_, names)| names.keys().copied().collect()).collect();
+    let sequences: Vec<Vec<usize>> = issues.iter().map(|l| l.iter().map(|x| x.group).collect()).collect();
+    let Circle { programs, next } = match kbc_ir::meet::meet(&members, &sequences) {
+        Ok(order) => {
+            let mut next = vec![0; issues.len()];
+            return Ok(order.into_iter().map(|g| met(groups, issues, &mut next, g)).collect());
         }
+        Err(circle) => circle,
     };
-    for i in 0..issues.len() {
-        come(i, &next, &mut ready);
-    }
-    while let Some(g) = ready.pop() {
-        let (members, names) = &groups.list[g];
-        let (first, name) = names.iter().next().expect("a group that met has members");
-        out.push(Met {
-            members: members.clone(),
-            group: name.clone(),
-            at: (*first, issues[*first][next[*first]].node),
-        });
-        for i in names.keys() {
-            next[*i] += 1;
-        }
-        for i in names.keys() {
-            come(*i, &next, &mut ready);
-        }
-    }
-    let Some(start) = (0..issues.len()).find(|i| next[*i] < issues[*i].len()) else { return Ok(out) };
-    // every stuck rank waits for a member whose next collective is of another group: going on leads into a circle
-    let mut path = vec![start];
     let blocked = |i: usize| &issues[i][next[i]];
-    loop {
-        let i = path[path.len() - 1];
-        let g = blocked(i).group;
-        let missing =
-            groups.list[g].1.keys().find(|j| issues[**j].get(next[**j]).is_none_or(|x| x.group != g));
-        let Some(j) = missing.copied() else { break };
-        if let Some(k) = path.iter().position(|x| *x == j) {
-            path.drain(..k);
-            break;
-        }
-        path.push(j);
-    }
     let name = |i: usize| called(&groups.list[blocked(i).group].1, i).to_owned();
-    let ranks: Vec<u64> = path.iter().map(|i| world.programs[*i].rank).collect();
+    let ranks: Vec<u64> = programs.iter().map(|i| world.programs[*i].rank).collect();
     let mut d = Diagnostic::error(
         "E534",
         format!(
@@ -359,13 +317,22 @@ fn meet(world: &World, groups: &Groups, issues: &[Vec<Issue>]) -> Result<Vec<Met
             words(&ranks)
         ),
     );
-    for (k, i) in path.iter().enumerate() {
+    for (k, i) in programs.iter().enumerate() {
         let p = &world.programs[*i];
-        let for_whom = world.programs[path[(k + 1) % path.len()]].rank;
+        let for_whom = world.programs[programs[(k + 1) % programs.len()]].rank;
         let text = format!("rank {} waits in group '{}' for rank {for_whom}", p.rank, name(*i));
         let node = blocked(*i).node;
         d = if k == 0 { d.primary(p.span(node), text) } else { d.secondary(p.span(node), text) };
         d = d.note(p.place(node));
     }
     Err(d.help("issue collectives of different groups in one order on every rank"))
+}
+
+/// The next collective of a group, and every member behind it.
+fn met(groups: &Groups, issues: &[Vec<Issue>], next: &mut [usize], group: usize) -> Met {
+    let (members, names) = &groups.list[group];
+    let (first, name) = names.iter().next().expect("a group that met has members");
+    let at = (*first, issues[*first][next[*first]].node);
+    names.keys().for_each(|i| next[*i] += 1);
+    Met { members: members.clone(), group: name.clone(), at }
 }

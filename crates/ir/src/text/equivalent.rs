@@ -1,6 +1,7 @@
 //! When two modules say the same.
 
 use crate::graph::{Collective, DataSource, Expect, Graph, Input, Op, OpKind};
+use crate::local::{Local, LocalPart};
 use crate::module::{Body, Module};
 use crate::schedule::{SStmt, Schedule};
 use kbc_diag::Span;
@@ -21,10 +22,18 @@ fn same(a: &Module, b: &Module, spans: bool) -> bool {
     heads
         && match (&a.body, &b.body) {
             (Body::Graph(x), Body::Graph(y)) => same_graph(x, y, spans),
+            (Body::Local(x), Body::Local(y)) => same_local(x, y, spans),
             (Body::Schedule(x), Body::Schedule(y)) if spans => x == y,
             (Body::Schedule(x), Body::Schedule(y)) => bare_schedule(x) == bare_schedule(y),
             _ => false,
         }
+}
+
+fn same_local(a: &Local, b: &Local, spans: bool) -> bool {
+    let part = |(x, y): (&LocalPart, &LocalPart)| {
+        x.ranks == y.ranks && (!spans || x.span == y.span) && same_graph(&x.graph, &y.graph, spans)
+    };
+    a.name == b.name && a.parts.len() == b.parts.len() && a.parts.iter().zip(&b.parts).all(part)
 }
 
 fn same_graph(a: &Graph, b: &Graph, spans: bool) -> bool {

@@ -71,6 +71,7 @@ pub fn print(m: &Module, options: &PrintOptions) -> String {
     }
     match &m.body {
         Body::Graph(g) => print_graph::graph(g, options.locs, &mut out),
+        Body::Local(l) => print_graph::local(l, options.locs, &mut out),
         Body::Schedule(s) => print_schedule::schedule(s, s.name == m.name, options.locs, &mut out),
     }
     out

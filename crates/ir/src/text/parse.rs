@@ -121,7 +121,7 @@ fn module(nodes: &[Node], out: &mut Diagnostics) -> Option<Module> {
     }
     let mut h = Head::default();
     let mut kernels = KernelTable { names: Names::new("kernel", ""), list: vec![] };
-    let at = nodes.iter().position(|n| matches!(head(n), "graph" | "schedule"));
+    let at = nodes.iter().position(|n| matches!(head(n), "graph" | "local" | "schedule"));
     for n in &nodes[..at.unwrap_or(nodes.len())] {
         leaf(n, out);
         let done = if head(n) == "kernel" { kernels.read(n) } else { h.read(n) };
@@ -139,16 +139,18 @@ fn module(nodes: &[Node], out: &mut Diagnostics) -> Option<Module> {
         out.push(missing("mesh AXIS SIZE, .."));
     }
     let Some(at) = at else {
-        out.push(missing("graph").help("the level of a module is said by `graph` or by `schedule calls ..`"));
+        out.push(
+            missing("graph").help("the level of a module is said by `graph`, `local` or `schedule calls ..`"),
+        );
         return None;
     };
     let name = h.name.unwrap_or_else(|| Name::from(""));
     let mesh = h.mesh.unwrap_or_default();
     let rest = &nodes[at..];
-    let body = if head(&nodes[at]) == "graph" {
-        Body::Graph(parse_graph::graph(rest, &mut kernels, out))
-    } else {
-        Body::Schedule(parse_schedule::schedule(rest, &name, &mesh, &mut kernels, out))
+    let body = match head(&nodes[at]) {
+        "graph" => Body::Graph(parse_graph::graph(rest, &mut kernels, out)),
+        "local" => Body::Local(parse_graph::local(rest, &mut kernels, out)),
+        _ => Body::Schedule(parse_schedule::schedule(rest, &name, &mesh, &mut kernels, out)),
     };
     kernels.unused(out);
     Some(Module { name, machine: h.machine, mesh, body, props: h.props.unwrap_or_default() })
@@ -175,7 +177,7 @@ impl Head {
             "props" => self.props.replace(props(&mut c)?).is_some(),
             _ => {
                 let text = if word.is_empty() { "this" } else { word };
-                let valid = HEADS.into_iter().chain(["graph", "schedule"]);
+                let valid = HEADS.into_iter().chain(["graph", "local", "schedule"]);
                 return Err(unknown("E315", "line starting with", text, valid, n.span));
             }
         };

@@ -8,6 +8,7 @@ use super::parse::{KernelTable, head, keep, leaf};
 use super::parse_schedule::spelled_promise;
 use super::types::{combiner, data, dtype, rows, tensor_type};
 use crate::graph::{CollKind, Collective, Expect, Graph, Input, Op, OpId, OpKind, Own, Using, UsingArg};
+use crate::local::{Local, LocalPart};
 use crate::name::Name;
 use crate::optable::{Level, names};
 use crate::shape::ShapeOp;
@@ -18,20 +19,72 @@ const MAX_OPERANDS: usize = 255;
 
 /// Reads a graph; `nodes` starts with its `graph` line.
 pub(super) fn graph(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Graph {
-    let mut g = Graph::default();
-    if let Some(n) = nodes.first() {
-        leaf(n, out);
-        let mut c = Cur::new(&n.toks, n.span);
-        c.skip();
-        if c.peek().is_some() {
-            g.name = keep(c.at_word("`@` and the graph's name"), out);
+    let name = nodes.first().and_then(|n| header(n, out));
+    let mut g = lines(nodes.get(1..).unwrap_or_default(), kernels, out);
+    g.name = name;
+    g
+}
+
+/// `graph @NAME`, `local @NAME`.
+fn header(n: &Node, out: &mut Diagnostics) -> Option<Name> {
+    leaf(n, out);
+    let mut c = Cur::new(&n.toks, n.span);
+    c.skip();
+    let name = if c.peek().is_some() { keep(c.at_word("`@` and the program's name"), out) } else { None };
+    keep(c.finish(), out);
+    name
+}
+
+/// Reads a local program; `nodes` starts with its `local` line.
+pub(super) fn local(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Local {
+    let mut l = Local { name: nodes.first().and_then(|n| header(n, out)), parts: vec![] };
+    for n in nodes.get(1..).unwrap_or_default() {
+        if head(n) != "ranks" {
+            let text = if head(n).is_empty() { "this" } else { head(n) };
+            out.push(unknown("E315", "line starting with", text, ["ranks"].into_iter(), n.span));
+            continue;
         }
-        keep(c.finish(), out);
+        if let Some((ranks, span)) = keep(part(n), out) {
+            l.parts.push(LocalPart { ranks, graph: lines(&n.kids, kernels, out), span });
+        }
     }
+    l
+}
+
+/// `ranks 0..2, 5..6`
+fn part(n: &Node) -> R<(Vec<u64>, Span)> {
+    let mut c = Cur::new(&n.toks, n.span);
+    c.skip();
+    let mut ranks = vec![];
+    loop {
+        let span = c.here();
+        let from = c.int("the first rank")?;
+        c.expect("..")?;
+        let to = c.int("the end of the ranks")?;
+        if to.saturating_sub(from) > MAX_RANKS {
+            return Err(Diagnostic::error("E316", format!("more than {MAX_RANKS} ranks in a part"))
+                .primary(span, "here"));
+        }
+        ranks.extend(from..to);
+        if !c.eat(",") {
+            break;
+        }
+    }
+    let span = c.location(n.span);
+    c.finish()?;
+    Ok((ranks, span))
+}
+
+/// Most ranks that a part lists.
+const MAX_RANKS: u64 = 1 << 24;
+
+/// Reads the lines of a graph.
+fn lines(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Graph {
+    let mut g = Graph::default();
     let mut inputs = Names::new("input", "@");
     let mut values = Names::new("value", "%");
     let mut lines: Vec<(&Node, &Label)> = vec![];
-    for n in nodes.get(1..).unwrap_or_default() {
+    for n in nodes {
         if !is_own(n) {
             leaf(n, out);
         }
@@ -232,6 +285,10 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
             c.expect("[")?;
             OpKind::Ask(c.list("]", |c| c.small("a dimension"))?)
         }
+        "wait" => {
+            operands(&mut c, scope, args)?;
+            OpKind::Wait
+        }
         "output" => {
             let at = c.small("the number of the output")?;
             operands(&mut c, scope, args)?;
@@ -267,7 +324,15 @@ fn collective(c: &mut Cur, kind: CollKind, scope: &Scope, args: &mut Vec<usize>)
     };
     operands(c, scope, args)?;
     c.expect_word("over")?;
-    let axis = c.word("an axis")?;
+    let (axis, joined) = if c.eat("(") {
+        let mut names = c.list(")", |c| c.word("an axis"))?;
+        if names.is_empty() {
+            return Err(c.expected("an axis"));
+        }
+        (names.remove(0), names)
+    } else {
+        (c.word("an axis")?, vec![])
+    };
     let dim = if c.eat_word("dim") { Some(c.small("a dimension")?) } else { None };
     let from_dim = if c.eat_word("from") { Some(c.small("a dimension")?) } else { None };
     let root = if c.eat_word("root") { Some(c.int("the root's coordinate")?) } else { None };
@@ -275,7 +340,7 @@ fn collective(c: &mut Cur, kind: CollKind, scope: &Scope, args: &mut Vec<usize>)
     let explicit = !c.eat_word("inserted");
     let start = c.here();
     let using = if c.eat_word("using") { Some(using(c, start)?) } else { None };
-    Ok(Collective { kind, own: None, red, axis, dim, from_dim, root, counts, using, explicit })
+    Ok(Collective { kind, own: None, red, axis, joined, dim, from_dim, root, counts, using, explicit })
 }
 
 fn using(c: &mut Cur, start: Span) -> R<Using> {

@@ -5,20 +5,63 @@ use super::names::{labels, quoted};
 use super::print_schedule::promise;
 use super::types::{loc, show_data, show_type};
 use crate::graph::{Collective, Graph, OpId, OpKind, Using, UsingArg};
+use crate::local::Local;
+use crate::name::Name;
+use crate::scalar::ScalarFn;
 use std::collections::BTreeMap;
+
+/// The elementwise functions of a graph.
+fn functions(g: &Graph) -> impl Iterator<Item = &ScalarFn> {
+    g.order().iter().filter_map(|id| match &g.op(*id).kind {
+        OpKind::Map(f) => Some(f),
+        _ => None,
+    })
+}
 
 /// Appends a graph.
 pub(super) fn graph(g: &Graph, locs: bool, out: &mut String) {
-    let kernels = Kernels::new(g.order().iter().filter_map(|id| match &g.op(*id).kind {
-        OpKind::Map(f) => Some(f),
-        _ => None,
-    }));
+    let kernels = Kernels::new(functions(g));
     kernels.write(out);
+    let name = g.name.as_ref().map(|n| format!(" @{}", quoted(n))).unwrap_or_default();
+    *out += &format!("\ngraph{name}\n");
+    lines(g, &kernels, locs, out);
+}
+
+/// Appends a local program: its parts, the lines of each below it.
+pub(super) fn local(l: &Local, locs: bool, out: &mut String) {
+    let kernels = Kernels::new(l.parts.iter().flat_map(|p| functions(&p.graph)));
+    kernels.write(out);
+    let name = l.name.as_ref().map(|n| format!(" @{}", quoted(n))).unwrap_or_default();
+    *out += &format!("\nlocal{name}\n");
+    for p in &l.parts {
+        *out += &format!("\nranks {}{}\n", runs(&p.ranks), loc(p.span, locs));
+        let mut body = String::new();
+        lines(&p.graph, &kernels, locs, &mut body);
+        for line in body.lines() {
+            *out += if line.is_empty() { "" } else { "  " };
+            *out += line;
+            out.push('\n');
+        }
+    }
+}
+
+/// `0..2, 5..6`: runs of ranks.
+fn runs(ranks: &[u64]) -> String {
+    let mut runs: Vec<(u64, u64)> = vec![];
+    for r in ranks {
+        match runs.last_mut() {
+            Some(last) if last.1 == *r => last.1 += 1,
+            _ => runs.push((*r, r + 1)),
+        }
+    }
+    runs.iter().map(|(a, b)| format!("{a}..{b}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Appends the lines of a graph.
+fn lines(g: &Graph, kernels: &Kernels, locs: bool, out: &mut String) {
     let inputs = labels(g.inputs.iter().map(|i| &i.name));
     let values = labels(g.order().iter().map(|id| &g.op(*id).name));
     let names: BTreeMap<OpId, &String> = g.order().iter().copied().zip(&values).collect();
-    let name = g.name.as_ref().map(|n| format!(" @{}", quoted(n))).unwrap_or_default();
-    *out += &format!("\ngraph{name}\n");
     for (i, input) in g.inputs.iter().enumerate() {
         let data = input.data.as_ref().map(|d| format!(" data {}", show_data(d, locs))).unwrap_or_default();
         let ty = show_type(&input.ty);
@@ -59,6 +102,7 @@ pub(super) fn graph(g: &Graph, locs: bool, out: &mut String) {
             OpKind::Collective(c) => collective(c, &args, locs),
             OpKind::Demand => format!("demand {args}"),
             OpKind::Ask(open) => format!("ask {args} open {open:?}"),
+            OpKind::Wait => format!("wait {args}"),
             OpKind::Output(n) => format!("output {n} {args}"),
         };
         let ty = op.ty.as_ref().map(|t| format!(" : {}", show_type(t))).unwrap_or_default();
@@ -86,7 +130,13 @@ fn collective(c: &Collective, args: &str, locs: bool) -> String {
     if let Some(r) = c.red {
         out += &format!(" {r}");
     }
-    out += &format!(" {args} over {}", quoted(&c.axis));
+    out += &match &c.axes()[..] {
+        [one] => format!(" {args} over {}", quoted(one)),
+        many => {
+            let names: Vec<String> = many.iter().map(Name::as_str).map(quoted).collect();
+            format!(" {args} over ({})", names.join(", "))
+        }
+    };
     if let Some(d) = c.dim {
         out += &format!(" dim {d}");
     }

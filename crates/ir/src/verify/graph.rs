@@ -1,7 +1,7 @@
 //! Graphs: rules V2 to V8.
 
 use super::placement::{collective, well_formed};
-use super::{Report, V2, V3, V4, V6, V8};
+use super::{Report, V2, V3, V4, V6, V7, V8, program};
 use crate::graph::{CollKind, Graph, Op, OpId, OpKind};
 use crate::module::{Module, Props};
 use crate::result::result_of;
@@ -10,7 +10,8 @@ use crate::types::{DType, TensorType};
 use kbc_diag::Diagnostic;
 use std::collections::BTreeMap;
 
-pub(super) fn graph(g: &Graph, m: &Module, out: &mut Report) {
+/// Checks a graph. Of a part of a local program `ranks` are its ranks.
+pub(super) fn graph(g: &Graph, m: &Module, ranks: Option<&[u64]>, out: &mut Report) {
     for i in &g.inputs {
         well_formed(&i.ty, &m.mesh, &format!("input {}", i.name), i.span, out);
     }
@@ -43,7 +44,7 @@ pub(super) fn graph(g: &Graph, m: &Module, out: &mut Report) {
             out.fail(V3, text, op.span, "here");
             continue;
         }
-        operation(op, &operands, g, m, out);
+        operation(op, &operands, g, (m, ranks), out);
     }
     outputs(g, m, out);
 }
@@ -59,6 +60,7 @@ fn word(k: &OpKind) -> String {
         OpKind::Collective(c) => c.name().into(),
         OpKind::Demand => "demand".into(),
         OpKind::Ask(_) => "ask".into(),
+        OpKind::Wait => "wait".into(),
         OpKind::Output(_) => "output".into(),
     }
 }
@@ -74,7 +76,7 @@ fn arity(k: &OpKind, have: usize) -> usize {
     }
 }
 
-fn operation(op: &Op, operands: &[OpId], g: &Graph, m: &Module, out: &mut Report) {
+fn operation(op: &Op, operands: &[OpId], g: &Graph, (m, ranks): (&Module, Option<&[u64]>), out: &mut Report) {
     for (t, what) in [(&op.ty, "value"), (&op.want, "wanted value")] {
         if let Some(t) = t {
             well_formed(t, &m.mesh, &format!("the {what} %{}", op.name), op.span, out);
@@ -111,13 +113,30 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, m: &Module, out: &mut Report
         },
         OpKind::Map(f) => function(f, op, out),
         OpKind::Collective(c) => {
-            collective(c, &m.mesh, types.first().copied().flatten(), op.ty.as_ref(), op.span, out);
+            match ranks {
+                Some(ranks) => program::collective(c, m, ranks, (op, types.first().copied().flatten()), out),
+                None => {
+                    collective(c, &m.mesh, types.first().copied().flatten(), op.ty.as_ref(), op.span, out)
+                }
+            }
             if m.props.contains(Props::SELECTED) && c.kind != CollKind::Slice && c.using.is_none() {
                 let text = format!("the module is selected, but %{} has no algorithm", op.name);
                 out.fail(V8, text, op.span, "`using` is missing");
             }
         }
+        OpKind::Wait if ranks.is_none() => {
+            out.fail(
+                V7,
+                "a value of a graph is there at once: `wait` is for local programs",
+                op.span,
+                "here",
+            );
+        }
         _ => {}
+    }
+    // What a collective makes of a rank's sizes was looked at above.
+    if ranks.is_some() && matches!(op.kind, OpKind::Collective(_)) {
+        return;
     }
     let known: Option<Vec<&TensorType>> = types.into_iter().collect();
     if let (Some(args), Some(ty)) = (known, &op.ty)

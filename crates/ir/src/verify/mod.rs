@@ -26,6 +26,7 @@
 //! | V19 | a signal that is waited for is notified, and one that is notified is waited for; so with queues | E329 |
 //! | V20 | a promise speaks of operands of its region, with the indices they have, and of a root in the group | E328 |
 //! | V21 | the host launches every region once and waits for it, waits for what it launched, reads what was written, and reads every result | E330 |
+//! | V22 | of a local program: every rank of the mesh is in one part, types have no placement, a collective is one that a rank's type can say, only `wait` uses its result, and where types are known the collectives of all parts meet | E540 to E549 |
 //!
 //! Rules that need the value of an expression on ranks (V11, V17) are evaluated on all of them up to
 //! [`EVALUATED_RANKS`]; above, V11 looks at the lists of ranks alone, and V17 at that many ranks.
@@ -36,6 +37,7 @@ mod host;
 mod layout;
 mod local;
 mod placement;
+mod program;
 mod ranks;
 mod schedule;
 
@@ -48,19 +50,18 @@ use std::collections::BTreeSet;
 /// Up to this many ranks, expressions are evaluated on each of them.
 pub const EVALUATED_RANKS: u64 = 4096;
 
-/// All violations of the rules V1..V21, sorted by place.
+/// All violations of the rules V1..V22, sorted by place.
 pub fn verify(m: &Module) -> Diagnostics {
     let mut out = Report::default();
     mesh(&m.mesh, &mut out);
     match &m.body {
         Body::Graph(g) => {
-            graph::graph(g, m, &mut out);
-            let later = Props::EXPANDED.with(Props::ALLOCATED).with(Props::SYNCHRONIZED);
-            for (name, p) in Props::NAMES {
-                if later.contains(p) && m.props.contains(p) {
-                    out.fail(V8, format!("a graph cannot be {name}"), Span::NONE, "claimed by `props`");
-                }
-            }
+            graph::graph(g, m, None, &mut out);
+            early(m, "graph", &mut out);
+        }
+        Body::Local(l) => {
+            program::local(l, m, &mut out);
+            early(m, "local program", &mut out);
         }
         Body::Schedule(s) => {
             if s.mesh != m.mesh {
@@ -71,6 +72,16 @@ pub fn verify(m: &Module) -> Diagnostics {
         }
     }
     out.diagnostics.finish()
+}
+
+/// V8: what is true of schedules alone.
+fn early(m: &Module, level: &str, out: &mut Report) {
+    let later = Props::EXPANDED.with(Props::ALLOCATED).with(Props::SYNCHRONIZED);
+    for (name, p) in Props::NAMES {
+        if later.contains(p) && m.props.contains(p) {
+            out.fail(V8, format!("a {level} cannot be {name}"), Span::NONE, "claimed by `props`");
+        }
+    }
 }
 
 /// A rule: its name and its code.
@@ -97,6 +108,7 @@ const V18: Rule = ("V18", "E329");
 const V19: Rule = ("V19", "E329");
 const V20: Rule = ("V20", "E328");
 const V21: Rule = ("V21", "E330");
+const V22: Rule = ("V22", "E540");
 
 /// The violations so far.
 #[derive(Default)]

@@ -30,13 +30,18 @@ pub(super) fn well_formed(t: &TensorType, mesh: &Mesh, what: &str, span: Span, o
     for d in &t.dims {
         if let Some(Cut { axes, rule: CutRule::Lengths(parts) }) = &d.cut {
             let size = |a: &Name| mesh.axis(a).map_or(0, |a| a.size);
-            let one = matches!(&axes[..], [a] if size(a) == parts.of()) && parts.rows() == 1;
-            if !one || parts.total(0) != d.size {
+            let sizes = axes.iter().map(size).product::<u64>();
+            if sizes != parts.of() || parts.rows() != 1 || parts.total(0) != d.size {
                 let text = format!(
                     "the lengths ({parts}) in the type of {what} are not those of {} elements",
                     d.size
                 );
-                out.fail(V5, text, span, "one for each coordinate of one axis");
+                out.fail(
+                    V5,
+                    text,
+                    span,
+                    "one for each coordinate of the axis, or of all of them in linear order",
+                );
             }
         }
     }

@@ -17,7 +17,7 @@ impl Lower<'_> {
         &mut self,
         op: &Op,
         c: &Collective,
-        axis: &Axis,
+        (axis, me): (&Axis, Expr),
         src: BufferId,
         lines: (&TensorType, &TensorType),
         to: &TensorType,
@@ -35,7 +35,7 @@ impl Lower<'_> {
             parts: axis.size,
             extent: l.out.buffer(b).dims[0].clone(),
             unit: l.unit(b, Some(0)),
-            row: if table.rows() == 1 { Expr::Int(0) } else { Expr::Var(axis.name.clone()) },
+            row: if table.rows() == 1 { Expr::Int(0) } else { me.clone() },
             rule: CutRule::Lengths(table),
         };
         let operands = vec![(s, line(self, s, sent)), (d, line(self, d, received))];

@@ -4,12 +4,13 @@
 //! operations like others, visible and timed.
 
 use super::collective::{Arg, Known, Request, collective};
+use super::local::PartOps;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind, UsingArg};
 use kbc_ir::schedule::*;
-use kbc_ir::types::{CutRule, MemKind, Mesh, ReduceOp, TensorType};
+use kbc_ir::types::{Axis, Cut, CutRule, Dim, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_rounds::library::Library;
 use std::collections::BTreeMap;
 
@@ -23,6 +24,9 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
         pending: vec![],
         names: vec![],
         known: Known::default(),
+        scope: Scope::default(),
+        parts: vec![],
+        meeting: vec![],
     };
     let mut errors = Diagnostics::new();
     for &id in graph.order() {
@@ -34,15 +38,53 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
     if errors.has_errors() { Err(errors) } else { Ok(l.out) }
 }
 
+/// Whose values a graph's are, where they are not everybody's.
+#[derive(Clone, Default)]
+pub(super) struct Scope {
+    /// The ranks that have them, in mesh coordinates; none for all.
+    pub(super) ranks: Option<Expr>,
+    /// Inputs and outputs are rows of stacks with this first dimension.
+    pub(super) rows: Option<Dim>,
+    /// Inputs and outputs before its own.
+    pub(super) first: (u32, u32),
+}
+
 pub(super) struct Lower<'a> {
     pub(super) lib: &'a Library,
-    graph: &'a Graph,
+    pub(super) graph: &'a Graph,
+    pub(super) scope: Scope,
+    /// Of a local program with several parts: what is pending in each.
+    pub(super) parts: Vec<PartOps>,
+    /// The parts that take part in the collective at hand, each with its operand.
+    pub(super) meeting: Vec<(usize, BufferId)>,
     pub(super) out: Schedule,
-    values: BTreeMap<OpId, BufferId>,
+    pub(super) values: BTreeMap<OpId, BufferId>,
     /// Local operations not yet in a region; with a predicate where only some ranks do them.
     pub(super) pending: Vec<(LocalOp, Option<Expr>, Span)>,
-    names: Vec<Name>,
-    known: Known,
+    pub(super) names: Vec<Name>,
+    pub(super) known: Known,
+}
+
+/// Axes as one, the last one fastest: itself where there is one.
+pub fn joined_axis(axes: &[Axis]) -> Axis {
+    if let [one] = axes {
+        return one.clone();
+    }
+    let names: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
+    let parts = |a: &Axis| if a.parts.is_empty() { vec![(a.name.clone(), a.size)] } else { a.parts.clone() };
+    Axis {
+        name: format!("({})", names.join(", ")).into(),
+        size: axes.iter().map(|a| a.size).product(),
+        parts: axes.iter().flat_map(parts).collect(),
+    }
+}
+
+/// A rank's place in its group over these axes.
+pub(super) fn place(axes: &[Axis]) -> Expr {
+    let add = |n: Expr, a: &Axis| n * Expr::Int(a.size as i64) + Expr::Var(a.name.clone());
+    let mut rest = axes.iter();
+    let first = rest.next().map_or(Expr::Int(0), |a| Expr::Var(a.name.clone()));
+    rest.fold(first, add)
 }
 
 /// Local sizes of a tensor, as expressions in the coordinates of the mesh.
@@ -51,19 +93,29 @@ pub(super) fn local_dims(ty: &TensorType, mesh: &Mesh) -> Vec<Expr> {
         .iter()
         .map(|d| {
             let mut n = Expr::Int(d.size as i64);
+            if let Some(Cut { axes, rule: rule @ CutRule::Lengths(_) }) = &d.cut {
+                let axes: Vec<Axis> = axes.iter().filter_map(|a| mesh.axis(a).cloned()).collect();
+                let k = axes.iter().map(|a| a.size as i64).product();
+                return only(ty, part_length(&n, &place(&axes), k, rule));
+            }
             for axis in d.cut.iter().flat_map(|c| &c.axes) {
                 let rule = d.cut.as_ref().map_or(&CutRule::Even, |c| &c.rule);
                 let k = mesh.axis(axis).map_or(1, |a| a.size) as i64;
                 n = part_length(&n, &Expr::Var(axis.clone()), k, rule);
             }
-            match &ty.only {
-                Some((c, axis)) => {
-                    Expr::select(Expr::Var(axis.clone()).equals(Expr::Int(*c as i64)), n, Expr::Int(0))
-                }
-                None => n,
-            }
+            only(ty, n)
         })
         .collect()
+}
+
+/// A size where the tensor is.
+fn only(ty: &TensorType, n: Expr) -> Expr {
+    match &ty.only {
+        Some((c, axis)) => {
+            Expr::select(Expr::Var(axis.clone()).equals(Expr::Int(*c as i64)), n, Expr::Int(0))
+        }
+        None => n,
+    }
 }
 
 /// Length of part i of n elements in k parts.
@@ -97,8 +149,20 @@ fn by_value(i: &Expr, first: i64, values: &[u64]) -> Expr {
     }
 }
 
+/// Local operations as statements.
+pub(super) fn statements(ops: &[(LocalOp, Option<Expr>, Span)]) -> Vec<SStmt> {
+    let one = |(op, cond, span): &(LocalOp, Option<Expr>, Span)| {
+        let st = SStmt::Op(SOp::Local(op.clone()), *span);
+        match cond {
+            Some(c) => SStmt::If { cond: c.clone(), then: vec![st], other: vec![] },
+            None => st,
+        }
+    };
+    ops.iter().map(one).collect()
+}
+
 impl Lower<'_> {
-    fn name(&mut self, hint: &str) -> Name {
+    pub(super) fn name(&mut self, hint: &str) -> Name {
         let mut name: Name = hint.into();
         let mut n = 2;
         while self.names.contains(&name) {
@@ -118,7 +182,11 @@ impl Lower<'_> {
         span: Span,
     ) -> BufferId {
         let name = self.name(hint);
-        let global = (role != BufferRole::Temp).then(|| ty.clone());
+        let global = (role != BufferRole::Temp).then(|| {
+            let mut ty = ty.clone();
+            self.scope.rows.iter().for_each(|rows| ty.dims.insert(0, rows.clone()));
+            ty
+        });
         self.out.buffers.push(Buffer {
             name,
             dtype: ty.dtype,
@@ -133,11 +201,22 @@ impl Lower<'_> {
     }
 
     pub(super) fn value(&mut self, hint: &str, ty: &TensorType, span: Span) -> BufferId {
-        let dims = local_dims(ty, &self.out.mesh);
+        let dims = self.dims(ty);
         self.buffer(hint, ty, dims, BufferRole::Temp, span)
     }
 
-    fn ty(&self, id: OpId) -> Result<TensorType, Diagnostics> {
+    /// Sizes of a value on a rank: none where it is not the rank's.
+    pub(super) fn dims(&self, ty: &TensorType) -> Vec<Expr> {
+        let mut dims = local_dims(ty, &self.out.mesh);
+        if let Some(ranks) = &self.scope.ranks {
+            // A single element is a row of one, or of none.
+            let first = if dims.is_empty() { Expr::Int(1) } else { dims.remove(0) };
+            dims.insert(0, Expr::select(ranks.clone(), first, Expr::Int(0)));
+        }
+        dims
+    }
+
+    pub(super) fn ty(&self, id: OpId) -> Result<TensorType, Diagnostics> {
         let op = self.graph.op(id);
         op.ty.clone().ok_or_else(|| {
             Diagnostic::error("E901", format!("%{} has no type yet", op.name))
@@ -146,7 +225,7 @@ impl Lower<'_> {
         })
     }
 
-    fn of(&self, id: OpId) -> Result<BufferId, Diagnostics> {
+    pub(super) fn of(&self, id: OpId) -> Result<BufferId, Diagnostics> {
         // An operand without a buffer comes from an operation that failed and was reported.
         self.values.get(&id).copied().ok_or_else(Diagnostics::new)
     }
@@ -157,20 +236,14 @@ impl Lower<'_> {
 
     /// Puts the pending local operations into a region.
     pub(super) fn flush(&mut self) {
+        if !self.parts.is_empty() {
+            return self.flush_parts();
+        }
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() {
             return;
         }
-        let body = pending
-            .iter()
-            .map(|(op, cond, span)| {
-                let st = SStmt::Op(SOp::Local(op.clone()), *span);
-                match cond {
-                    Some(c) => SStmt::If { cond: c.clone(), then: vec![st], other: vec![] },
-                    None => st,
-                }
-            })
-            .collect();
+        let body = statements(&pending);
         let span = pending.iter().fold(Span::NONE, |s, p| s.to(p.2));
         let name = self.name("local");
         let after = self.out.regions.len().checked_sub(1).map(|i| RegionId(i as u32)).into_iter().collect();
@@ -178,24 +251,26 @@ impl Lower<'_> {
         self.out.regions.push(region);
     }
 
-    fn op(&mut self, id: OpId) -> Result<(), Diagnostics> {
+    pub(super) fn op(&mut self, id: OpId) -> Result<(), Diagnostics> {
         let op: Op = self.graph.op(id).clone();
         let operands = self.graph.operands(id);
         if let OpKind::Output(i) = &op.kind {
             let src = self.of(operands[0])?;
             let ty = self.ty(operands[0])?;
-            let dims = local_dims(&ty, &self.out.mesh);
-            let dst = self.buffer(&op.name, &ty, dims, BufferRole::Output(*i as u32), op.span);
+            let dims = self.dims(&ty);
+            let role = BufferRole::Output(self.scope.first.1 + *i as u32);
+            let dst = self.buffer(&op.name, &ty, dims, role, op.span);
             self.local(LocalOp::Copy { dst, src }, op.span);
             return Ok(());
         }
         let ty = self.ty(id)?;
         let buffer = match &op.kind {
             OpKind::Input(i) => {
-                let dims = local_dims(&ty, &self.out.mesh);
-                self.buffer(&op.name, &ty, dims, BufferRole::Input(*i as u32), op.span)
+                let dims = self.dims(&ty);
+                let role = BufferRole::Input(self.scope.first.0 + *i as u32);
+                self.buffer(&op.name, &ty, dims, role, op.span)
             }
-            OpKind::Demand | OpKind::Ask(_) => self.of(operands[0])?,
+            OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => self.of(operands[0])?,
             OpKind::Collective(c) => self.collective(&op, c, operands[0], &ty)?,
             OpKind::Output(_) => return Ok(()),
             kind => {
@@ -242,13 +317,30 @@ impl Lower<'_> {
     ) -> Result<BufferId, Diagnostics> {
         let src = self.of(from)?;
         let from_ty = self.ty(from)?;
-        let Some(axis) = self.out.mesh.axis(&c.axis).cloned() else {
+        self.exchange(op, c, (src, &from_ty), ty)
+    }
+
+    /// The axes of a collective as one, and this rank's place in their group.
+    pub(super) fn group(&self, op: &Op, c: &Collective) -> Result<(Axis, Expr), Diagnostics> {
+        let axes: Option<Vec<Axis>> = c.axes().iter().map(|a| self.out.mesh.axis(a).cloned()).collect();
+        let Some(axes) = axes else {
             return Err(Diagnostic::error("E201", format!("there is no axis `{}`", c.axis))
                 .primary(op.span, "here")
                 .into());
         };
+        Ok((joined_axis(&axes), place(&axes)))
+    }
+
+    /// The region of a collective with the operations before and after it; the buffer of its result.
+    pub(super) fn exchange(
+        &mut self,
+        op: &Op,
+        c: &Collective,
+        (src, from_ty): (BufferId, &TensorType),
+        ty: &TensorType,
+    ) -> Result<BufferId, Diagnostics> {
+        let (axis, me) = self.group(op, c)?;
         let p = axis.size;
-        let me = Expr::Var(axis.name.clone());
         let rule_of =
             |t: &TensorType, d: usize| t.dims[d].cut.as_ref().map_or(CutRule::Even, |c| c.rule.clone());
         let dim = c.dim.unwrap_or(0);
@@ -270,17 +362,17 @@ impl Lower<'_> {
             t
         };
         match c.kind {
-            CollKind::Own => return self.own(op, c, &axis, (src, &from_ty), ty),
+            CollKind::Own => return self.own(op, c, &axis, (src, from_ty), ty),
             CollKind::AllToAll if c.counts.is_some() => {
-                return self.counted(op, c, &axis, src, (&full(&from_ty), &full(ty)), ty);
+                return self.counted(op, c, (&axis, me), src, (&full(from_ty), &full(ty)), ty);
             }
-            CollKind::Barrier => return self.barrier(op, c, &axis, (src, &from_ty)),
+            CollKind::Barrier => return self.barrier(op, c, &axis, (src, from_ty)),
             _ => {}
         }
         let mut after: Vec<(LocalOp, Option<Expr>)> = vec![];
         let (operands, result) = match c.kind {
             CollKind::AllReduce | CollKind::Broadcast | CollKind::Reduce => {
-                let v = self.value(&format!("{}_v", op.name), &full(&from_ty), span);
+                let v = self.value(&format!("{}_v", op.name), &full(from_ty), span);
                 let cond = (c.kind == CollKind::Broadcast).then(|| at_root.clone());
                 self.pending.push((LocalOp::Copy { dst: v, src }, cond, span));
                 let line = Line::vector(self.unit(v, None));
@@ -295,7 +387,7 @@ impl Lower<'_> {
             }
             CollKind::ReduceScatter | CollKind::Scatter => {
                 let rule = rule_of(ty, dim);
-                let v = self.value(&format!("{}_v", op.name), &full(&from_ty), span);
+                let v = self.value(&format!("{}_v", op.name), &full(from_ty), span);
                 let cond = (c.kind == CollKind::Scatter).then(|| at_root.clone());
                 let pack =
                     LocalOp::Pack { dst: v, src, dim: dim as u32, parts: p, rule: rule.clone(), at: None };
@@ -320,7 +412,7 @@ impl Lower<'_> {
                 )
             }
             CollKind::AllGather | CollKind::Gather => {
-                let rule = rule_of(&from_ty, dim);
+                let rule = rule_of(from_ty, dim);
                 let v = self.value(&format!("{}_v", op.name), &full(ty), span);
                 let pack = LocalOp::Pack {
                     dst: v,
@@ -346,8 +438,8 @@ impl Lower<'_> {
             }
             CollKind::AllToAll | CollKind::Slice | CollKind::Barrier | CollKind::Own => {
                 let from_dim = c.from_dim.unwrap_or(0);
-                let (to_rule, from_rule) = (rule_of(ty, dim), rule_of(&from_ty, from_dim));
-                let s = self.value(&format!("{}_src", op.name), &full(&from_ty), span);
+                let (to_rule, from_rule) = (rule_of(ty, dim), rule_of(from_ty, from_dim));
+                let s = self.value(&format!("{}_src", op.name), &full(from_ty), span);
                 self.local(
                     LocalOp::Pack { dst: s, src, dim: dim as u32, parts: p, rule: to_rule.clone(), at: None },
                     span,
@@ -432,7 +524,7 @@ impl Lower<'_> {
             args: &args,
             red: c.red.unwrap_or(ReduceOp::Sum),
             root: c.root,
-            over: vec![axis.name.clone()],
+            over: c.axes(),
             sizes,
             operands,
             largest,

@@ -86,6 +86,7 @@ mod emit;
 mod inverse;
 mod lanes;
 mod legal;
+mod local;
 mod lower;
 mod message;
 mod numbering;
@@ -99,6 +100,7 @@ mod together;
 mod view;
 
 pub use collective::{Arg, Known, Request, collective};
+pub use lower::joined_axis;
 pub(crate) use lower::part_length;
 pub use promise::promise_of;
 
@@ -134,8 +136,10 @@ impl Pass for Expand {
 
     fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let (name, mesh) = (module.name.clone(), module.mesh.clone());
-        let graph = graph_of(module, &INFO)?;
-        let schedule = lower::lower(&name, graph, &mesh, cx.library)?;
+        let schedule = match &module.body {
+            Body::Local(l) => local::lower(&name, l, &mesh, cx.library)?,
+            _ => lower::lower(&name, graph_of(module, &INFO)?, &mesh, cx.library)?,
+        };
         module.body = Body::Schedule(schedule);
         Ok(Changed::Yes)
     }

@@ -75,12 +75,16 @@
 //! %out = output 0 %y : f32[25, 384]
 //! ```
 //!
+//! **Local programs**: the same on a rank's own types, which have no placement; a collective makes of its operand what the group's
+//! size says, and the collectives of all parts have to meet (`kbc_ir::local`).
+//!
 //! Not done here: choosing collectives (`place`) or algorithms (`select`).
 
 mod ask;
 mod check;
 mod counts;
 mod linear;
+mod local;
 mod own;
 mod rules;
 mod shape;
@@ -92,7 +96,7 @@ use crate::reshard::{self, Request};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind};
 use kbc_ir::types::{Cut, CutRule, Mesh, TensorType};
-use kbc_ir::{Module, Props};
+use kbc_ir::{Body, Module, Props};
 use kbc_rounds::Library;
 use rules::{Operand, Outcome};
 use site::Site;
@@ -119,20 +123,34 @@ impl Pass for Infer {
     fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let mesh = module.mesh.clone();
         check::mesh_is_countable(&mesh)?;
+        if let Body::Local(l) = &mut module.body {
+            return local::run(l, &mesh, cx.library);
+        }
         let graph = graph_of(module, &INFO)?;
-        let mut typing = Typing {
-            fresh: Fresh::of(graph),
-            hints: hints(graph),
-            graph,
-            mesh: &mesh,
-            library: cx.library,
-            found: Diagnostics::new(),
-            typed: BTreeSet::new(),
-            changed: false,
-        };
-        typing.run();
-        if typing.found.has_errors() { Err(typing.found) } else { Ok(typing.changed.into()) }
+        typed(graph, &mesh, cx.library, None)
     }
+}
+
+/// Types of a graph; of a part of a local program with its ranks.
+fn typed(
+    graph: &mut Graph,
+    mesh: &Mesh,
+    library: &Library,
+    ranks: Option<&[u64]>,
+) -> Result<Changed, Diagnostics> {
+    let mut typing = Typing {
+        fresh: Fresh::of(graph),
+        hints: hints(graph),
+        graph,
+        mesh,
+        library,
+        ranks,
+        found: Diagnostics::new(),
+        typed: BTreeSet::new(),
+        changed: false,
+    };
+    typing.run();
+    if typing.found.has_errors() { Err(typing.found) } else { Ok(typing.changed.into()) }
 }
 
 /// What later operations want the trailing dimensions of a value to be: (distance from the right, size, cut).
@@ -142,6 +160,8 @@ struct Typing<'m> {
     graph: &'m mut Graph,
     mesh: &'m Mesh,
     library: &'m Library,
+    /// The ranks of the part that it is, in a local program.
+    ranks: Option<&'m [u64]>,
     found: Diagnostics,
     hints: BTreeMap<OpId, Hint>,
     fresh: Fresh,
@@ -259,7 +279,17 @@ impl Typing<'_> {
             }
             OpKind::Cast(to) => self.cast(id, op, *to, operands),
             OpKind::Shape(s) => self.shape(id, op, s, operands),
-            OpKind::Collective(c) => self.collective(id, op, c, operands),
+            OpKind::Collective(c) => match self.ranks {
+                Some(ranks) => self.issued(op, c, ranks, operands),
+                None => self.collective(id, op, c, operands),
+            },
+            OpKind::Wait => match operands {
+                [x] => Some(Outcome { targets: vec![x.1.clone()], result: x.1.clone() }),
+                _ => {
+                    self.malformed(op, 1, operands.len());
+                    None
+                }
+            },
             OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) => {
                 let ([x], Some(want)) = (operands, wanted) else {
                     self.malformed(op, 1, operands.len());

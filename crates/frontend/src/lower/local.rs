@@ -1,0 +1,500 @@
+//! Local programs: parts, groups, and collectives on a rank's own values.
+//!
+//! Owns which ranks a part is for, which axes a group of ranks is, what has no place in a rank's types, and that a collective's
+//! result is pending until `wait`. What a part's operations are is [`super::program`]'s; whether the parts' collectives meet is
+//! found by `infer`.
+
+use super::Cx;
+use super::arguments::{Arguments, cannot, count_args, missing};
+use super::bind::Known;
+use super::program::{Lowered, Lowering};
+use super::tensor::{Value, function};
+use crate::ast::{Call, GroupDecl, LocalDecl, Named, OptionValue, ProgramDecl, RanksPart, Type};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::Name;
+use kbc_ir::graph::{CollKind, Collective, OpId, OpKind};
+use kbc_ir::local::{Groups, Local, LocalPart, result_sizes};
+use kbc_ir::scalar::{Scalar, ScalarBin};
+use kbc_ir::types::Axis;
+use kbc_rounds::ast::{Expr, ExprKind, Ident};
+use kbc_rounds::eval::unknown;
+use std::collections::BTreeMap;
+
+/// A group by its name.
+struct Group {
+    ranks: Vec<u64>,
+    axes: Vec<Name>,
+    span: Span,
+}
+
+/// What a part's body sees beside what every body does.
+pub(super) struct Scope<'p> {
+    ranks: &'p [u64],
+    groups: &'p BTreeMap<String, Group>,
+}
+
+/// The local program, and warnings.
+///
+/// # Errors
+/// All messages about it, sorted by place.
+pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<(Local, Diagnostics), Diagnostics> {
+    let mut found = Diagnostics::new();
+    over(cx, decl, &mut found);
+    let groups = groups(cx, decl, &mut found);
+    let mut local = Local { name: Some(Name::from(&decl.name.node)), parts: vec![] };
+    let ranks: Vec<Vec<u64>> = decl.parts.iter().map(|p| ranks(cx, p, &mut found)).collect();
+    covered(cx, decl, &ranks, &mut found);
+    if !super::ok(&found) {
+        return Err(found.finish());
+    }
+    for (part, ranks) in decl.parts.iter().zip(ranks) {
+        plain_types(part, &mut found);
+        let program = ProgramDecl {
+            name: decl.name.clone(),
+            args: part.args.clone(),
+            results: part.results.clone(),
+            body: part.body.clone(),
+            expect: part.expect.clone(),
+            head: head(part),
+            span: part.span,
+            doc: String::new(),
+        };
+        let scope = Scope { ranks: &ranks, groups: &groups };
+        match super::program::lower_in(cx, &program, &[], Some(scope)) {
+            Ok(Lowered { mut graph, warnings, .. }) => {
+                found.extend(warnings);
+                // The name is the whole program's.
+                graph.name = None;
+                local.parts.push(LocalPart { ranks, graph, span: head(part) });
+            }
+            Err(d) => found.extend(d),
+        }
+    }
+    if super::ok(&found) { Ok((local, found.finish())) } else { Err(found.finish()) }
+}
+
+/// From the ranks to the types of the results.
+fn head(part: &RanksPart) -> Span {
+    let first = part.ranks.first().map_or(part.span, |r| r.lo.span);
+    part.results.last().map_or(first, |t| first.to(t.span))
+}
+
+/// `over (d of dp, t of tp)`: the axes of the mesh, in its order.
+fn over(cx: &Cx<'_>, decl: &LocalDecl, found: &mut Diagnostics) {
+    let before = found.list.len();
+    let named: Vec<Option<Name>> = decl.axes.iter().map(|(_, axis)| cx.axis(axis, found)).collect();
+    if found.list.len() > before {
+        return;
+    }
+    let named: Vec<Name> = named.into_iter().flatten().collect();
+    let all: Vec<&Name> = cx.mesh.axes.iter().map(|a| &a.name).collect();
+    if !named.iter().eq(all.iter().copied()) {
+        let span = decl.axes.iter().fold(decl.name.span, |s, a| s.to(a.1.span));
+        let form: Vec<String> =
+            all.iter().map(|a| format!("{} of {a}", a.chars().next().unwrap_or('r'))).collect();
+        found.push(
+            Diagnostic::error("E540", "a local program runs over all axes of the mesh, in its order")
+                .primary(span, "these are others")
+                .help(format!("write over ({})", form.join(", "))),
+        );
+    }
+    for (i, (coord, _)) in decl.axes.iter().enumerate() {
+        if let Some((first, _)) = decl.axes[..i].iter().find(|a| a.0.node == coord.node) {
+            found.push(
+                Diagnostic::error("E004", format!("`{}` is declared twice", coord.node))
+                    .primary(coord.span, "again here")
+                    .secondary(first.span, "first here"),
+            );
+        }
+    }
+}
+
+/// The groups by name, each as axes.
+fn groups(cx: &Cx<'_>, decl: &LocalDecl, found: &mut Diagnostics) -> BTreeMap<String, Group> {
+    let mut out: BTreeMap<String, Group> = BTreeMap::new();
+    for g in &decl.groups {
+        if let Some(first) = out.get(&g.name.node) {
+            found.push(
+                Diagnostic::error("E004", format!("`{}` is declared twice", g.name.node))
+                    .primary(g.name.span, "again here")
+                    .secondary(first.span, "first here")
+                    .help("choose another name"),
+            );
+            continue;
+        }
+        if cx.mesh.axis(&g.name.node).is_some() {
+            found.push(
+                Diagnostic::error("E004", format!("`{}` is an axis of the mesh", g.name.node))
+                    .primary(g.name.span, "and a group here")
+                    .help("choose another name"),
+            );
+            continue;
+        }
+        if let Some(group) = group(cx, g, found) {
+            out.insert(g.name.node.clone(), group);
+        }
+    }
+    out
+}
+
+fn group(cx: &Cx<'_>, g: &GroupDecl, found: &mut Diagnostics) -> Option<Group> {
+    let ranks: Vec<Option<u64>> = g.ranks.iter().map(|e| cx.count(e, "a rank", found)).collect();
+    let ranks = ranks.into_iter().collect::<Option<Vec<u64>>>()?;
+    let all = cx.mesh.ranks();
+    if let Some((r, e)) = ranks.iter().zip(&g.ranks).find(|(r, _)| **r >= all) {
+        let d = Diagnostic::error("E540", format!("there is no rank {r}"));
+        found.push(d.primary(e.span, format!("the mesh has ranks 0..{all}")));
+        return None;
+    }
+    let axes = Groups::axes_of(cx.mesh, &ranks).filter(|axes| neighbours(cx, axes));
+    if let Some(axes) = axes {
+        return Some(Group { ranks, axes, span: g.name.span });
+    }
+    let sizes: Vec<String> = cx.mesh.axes.iter().map(|a| format!("{} of {}", a.name, a.size)).collect();
+    let mut sorted = ranks.clone();
+    sorted.sort_unstable();
+    let help = match Groups::axes_of(cx.mesh, &sorted) {
+        Some(axes) if sorted != ranks => {
+            format!("in the order of the mesh, {sorted:?}, it is the group of {}", shown(&axes))
+        }
+        _ => "choose a mesh of which the group is an axis: sys[dp: 2, tp: 4]".into(),
+    };
+    found.push(
+        Diagnostic::error("E546", format!("`{}` is no group of the mesh's axes", g.name.node))
+            .primary(g.span, format!("ranks {ranks:?}"))
+            .note(format!(
+                "collectives run over axes ({}): a group is the ranks that differ in one axis, or in axes beside each other",
+                sizes.join(", ")
+            ))
+            .help(help),
+    );
+    None
+}
+
+/// Whether axes stand beside each other in the mesh, in its order.
+fn neighbours(cx: &Cx<'_>, axes: &[Name]) -> bool {
+    let at = |n: &Name| cx.mesh.axes.iter().position(|a| a.name == *n);
+    axes.windows(2).all(|w| at(&w[0]).map(|i| i + 1) == at(&w[1]))
+}
+
+/// `tp`, `(dp, tp)`
+fn shown(axes: &[Name]) -> String {
+    let names: Vec<&str> = axes.iter().map(Name::as_str).collect();
+    if let [one] = names[..] { one.to_owned() } else { format!("({})", names.join(", ")) }
+}
+
+/// The ranks of a part, ascending.
+fn ranks(cx: &Cx<'_>, part: &RanksPart, found: &mut Diagnostics) -> Vec<u64> {
+    let all = cx.mesh.ranks();
+    let mut out = vec![];
+    for range in &part.ranks {
+        let bounds = (cx.count(&range.lo, "a rank", found), cx.count(&range.hi, "a rank", found));
+        let (Some(lo), Some(hi)) = bounds else { continue };
+        let span = range.lo.span.to(range.hi.span);
+        if hi > all || lo >= hi {
+            let d = Diagnostic::error("E540", format!("`{lo}..{hi}` is no range of ranks"));
+            found.push(
+                d.primary(span, format!("the mesh has ranks 0..{all}, from the first to before the last")),
+            );
+            continue;
+        }
+        out.extend(lo..hi);
+    }
+    out.sort_unstable();
+    if let Some(w) = out.windows(2).find(|w| w[0] == w[1]) {
+        let d = Diagnostic::error("E540", format!("rank {} is named twice", w[0]));
+        found.push(d.primary(head(part), "in this part"));
+        out.dedup();
+    }
+    out
+}
+
+/// Whether every rank is in one part.
+fn covered(cx: &Cx<'_>, decl: &LocalDecl, ranks: &[Vec<u64>], found: &mut Diagnostics) {
+    if !super::ok(found) {
+        return;
+    }
+    let mut part_of: BTreeMap<u64, usize> = BTreeMap::new();
+    for (i, list) in ranks.iter().enumerate() {
+        for r in list {
+            if let Some(first) = part_of.insert(*r, i) {
+                found.push(
+                    Diagnostic::error("E540", format!("rank {r} is in two parts"))
+                        .primary(head(&decl.parts[i]), "again here")
+                        .secondary(head(&decl.parts[first]), "first here"),
+                );
+                return;
+            }
+        }
+    }
+    if let Some(r) = (0..cx.mesh.ranks()).find(|r| !part_of.contains_key(r)) {
+        let all = cx.mesh.ranks();
+        found.push(
+            Diagnostic::error("E540", format!("rank {r} has no program"))
+                .primary(decl.name.span, format!("the mesh has ranks 0..{all}"))
+                .help(format!("write a part `ranks {r}..{} (..) -> .. {{ .. }}`", r + 1)),
+        );
+    }
+}
+
+/// Types of a rank have no placement.
+fn plain_types(part: &RanksPart, found: &mut Diagnostics) {
+    let lets = part.body.lets.iter().filter_map(|l| l.ty.as_ref());
+    let types = part.args.iter().map(|a| &a.ty).chain(&part.results).chain(lets);
+    for ty in types {
+        let cut = ty.dims.iter().find_map(|d| d.cut.as_ref()).map(|c| c.span);
+        if let Some(span) = cut.or_else(|| ty.places.first().map(|p| p.span)) {
+            found.push(
+                Diagnostic::error("E540", "a placement in a type of a local program")
+                    .primary(span, "these are a rank's own sizes, of which nothing is anywhere else")
+                    .help(format!("write the sizes that a rank has: {}", without(ty))),
+            );
+        }
+    }
+}
+
+/// A type without its places, as far as sizes are numbers.
+fn without(ty: &Type) -> String {
+    let size = |e: &Expr| match &e.kind {
+        ExprKind::Int(n) => n.to_string(),
+        ExprKind::Name(n) => n.clone(),
+        _ => "..".into(),
+    };
+    let dims: Vec<String> = ty.dims.iter().map(|d| size(&d.size)).collect();
+    format!("{}[{}]", ty.dtype.node, dims.join(", "))
+}
+
+impl Lowering<'_> {
+    /// What a call is in a part of a local program; none where it is what it is everywhere.
+    pub(super) fn local_call(&mut self, call: &Call, span: Span) -> Option<Option<Value>> {
+        self.local.as_ref()?;
+        let word = call.name.node.as_str();
+        Some(match CollKind::parse(word) {
+            _ if word == "wait" => self.wait(call, span),
+            Some(CollKind::Slice) | None => {
+                let own =
+                    self.cx.loaded.library.find_collective(call.name.span.file, word, call.name.span).is_ok();
+                if !own && !["shift", "permute", "send_recv"].contains(&word) {
+                    return None;
+                }
+                self.no_local(call, "moves parts of one tensor, which ranks of a local program do not have");
+                None
+            }
+            Some(CollKind::Reduce | CollKind::Gather | CollKind::Scatter) => {
+                self.no_local(
+                    call,
+                    "gives ranks of a group different things, which their common type cannot say",
+                );
+                None
+            }
+            Some(kind) => self.issue(kind, call, span),
+        })
+    }
+
+    fn no_local(&mut self, call: &Call, why: &str) {
+        self.found.push(
+            Diagnostic::error("E548", format!("`{}` in a local program", call.name.node))
+                .primary(call.name.span, why)
+                .help("local programs have all_reduce, all_gather, reduce_scatter, all_to_all, broadcast and barrier"),
+        );
+    }
+
+    /// `wait(x)`
+    fn wait(&mut self, call: &Call, span: Span) -> Option<Value> {
+        let sound = Arguments::new(call).finish(&mut self.found);
+        let value = call.args.first().and_then(|a| self.expr(a));
+        if !count_args(call, 1, Span::NONE, &mut self.found) || !sound {
+            return None;
+        }
+        match value? {
+            Value::Pending(id, share) => {
+                let name = self.graph.op(id).name.clone();
+                let there = self.push(OpKind::Wait, name, &[id], span);
+                let Some(ranks) = share else { return Some(there) };
+                // An average is a sum, and one division of the complete sum.
+                let body = Scalar::bin(ScalarBin::Div, Scalar::Arg(0), Scalar::Num(ranks as f64));
+                self.map(function("average", 1, body), vec![(there, span)], span)
+            }
+            _ => {
+                self.found.push(
+                    Diagnostic::error("E541", "nothing to wait for")
+                        .primary(span, "this is no result of a collective")
+                        .help("use the value as it is"),
+                );
+                None
+            }
+        }
+    }
+
+    /// A collective: its result is pending.
+    fn issue(&mut self, kind: CollKind, call: &Call, span: Span) -> Option<Value> {
+        let mut named = Arguments::new(call);
+        let over = named.take("over");
+        let axes = self.group_over(call, over);
+        let axis = axes.as_ref().map(|axes| self.joined(axes));
+        let (operand, red) = self.positional(kind, call);
+        let rank = operand.and_then(|x| self.rank_of(x));
+        let (mut dim, mut from_dim, mut root) = (Some(None), Some(None), Some(None));
+        let mut matrix = Some(None);
+        match kind {
+            CollKind::AllToAll => {
+                let (from, to) = (named.take("from"), named.take("to"));
+                match named.take("counts") {
+                    Some(n) => {
+                        matrix =
+                            axis.as_ref().and_then(|a| self.cx.counts_of(n, a, &mut self.found)).map(Some);
+                        for other in [from, to].into_iter().flatten() {
+                            self.along_rows(other);
+                        }
+                        (from_dim, dim) = (Some(Some(0)), Some(Some(0)));
+                    }
+                    None => {
+                        from_dim = self.needed((call, kind, rank), "from", from);
+                        dim = self.needed((call, kind, rank), "to", to);
+                    }
+                }
+            }
+            CollKind::ReduceScatter | CollKind::AllGather => {
+                dim = self.needed((call, kind, rank), "dim", named.take("dim"));
+            }
+            CollKind::Broadcast => {
+                let given = (named.take("from"), named.take("root"));
+                root = self.root_of(call, ("from", "broadcast(x, from: 0, over: tp)"), given, None);
+            }
+            _ => {}
+        }
+        let using = match named.take("using") {
+            Some(n) => match self.cx.loaded.library.find_collective(n.span.file, kind.name(), n.span) {
+                Ok(coll) => self.using_of(coll, Some(n)),
+                Err(d) => {
+                    self.found.push(*d);
+                    None
+                }
+            },
+            None => Some(None),
+        };
+        let sound = named.finish(&mut self.found);
+        let (mut axes, axis) = (axes?, axis?);
+        let first = axes.remove(0);
+        let collective = Collective {
+            kind,
+            own: None,
+            red: red?,
+            axis: first,
+            joined: axes,
+            dim: dim?,
+            from_dim: from_dim?,
+            root: root?,
+            counts: matrix?,
+            using: using?,
+            explicit: true,
+        };
+        let x: OpId = operand.filter(|_| sound)?;
+        let known = self.result_of(&collective, x);
+        let Value::Tensor(id) = self.push(OpKind::Collective(collective), self.named_after(call), &[x], span)
+        else {
+            return None;
+        };
+        self.known.insert(id, known);
+        Some(Value::Pending(id, super::collective::averages(call).then_some(axis.size)))
+    }
+
+    /// What a collective makes of a value, as far as it is known.
+    fn result_of(&self, c: &Collective, operand: OpId) -> Known {
+        let (Some(Known::Type(dtype, sizes)), Some(scope)) = (self.known.get(&operand), &self.local) else {
+            return Known::Nothing;
+        };
+        let Some(groups) = Groups::over(self.cx.mesh, &c.axes()) else { return Known::Nothing };
+        let p = groups.list.first().map_or(1, |g| g.len() as u64);
+        let places: Vec<u64> =
+            scope.ranks.iter().filter_map(|r| groups.of.get(*r as usize)).map(|g| g.1).collect();
+        match result_sizes(c, p, &places, sizes) {
+            Ok(sizes) => Known::Type(*dtype, sizes),
+            // `infer` says so.
+            Err(_) => Known::Nothing,
+        }
+    }
+
+    /// Axes as one.
+    fn joined(&self, axes: &[Name]) -> Axis {
+        let size = axes.iter().filter_map(|a| self.cx.mesh.axis(a)).map(|a| a.size).product();
+        Axis { name: shown(axes).into(), size, parts: vec![] }
+    }
+
+    /// `over: tp`, `over: (dp, tp)`, `over: g`; without it the only axis of the mesh.
+    fn group_over(&mut self, call: &Call, over: Option<&Named>) -> Option<Vec<Name>> {
+        let Some(named) = over else {
+            if let [only] = &self.cx.mesh.axes[..] {
+                return Some(vec![only.name.clone()]);
+            }
+            self.found.push(missing(call, "over", "`over:` and an axis, several, or a group"));
+            return None;
+        };
+        let names: Vec<Ident> = match &named.value {
+            OptionValue::Expr(Expr { kind: ExprKind::Name(n), span }) => vec![Ident::new(n.clone(), *span)],
+            OptionValue::Expr(Expr { kind: ExprKind::Tuple(list), .. }) => {
+                let name = |e: &Expr| match &e.kind {
+                    ExprKind::Name(n) => Some(Ident::new(n.clone(), e.span)),
+                    _ => None,
+                };
+                let names: Option<Vec<Ident>> = list.iter().map(name).collect();
+                names.unwrap_or_default()
+            }
+            _ => vec![],
+        };
+        let scope = self.local.as_ref()?;
+        match &names[..] {
+            [] => {
+                self.found.push(cannot(named, "an axis of the mesh, several in parentheses, or a group"));
+                None
+            }
+            [one] => {
+                if let Some(group) = scope.groups.get(&one.node) {
+                    if let Some(r) = scope.ranks.iter().find(|r| !group.ranks.contains(r)) {
+                        self.found.push(
+                            Diagnostic::error("E546", format!("rank {r} is not in group `{}`", one.node))
+                                .primary(one.span, format!("this part is for rank {r}, too"))
+                                .secondary(group.span, format!("ranks {:?}", group.ranks))
+                                .help(format!(
+                                    "over: {} is the same group on every rank",
+                                    shown(&group.axes)
+                                )),
+                        );
+                        return None;
+                    }
+                    return Some(group.axes.clone());
+                }
+                if self.cx.mesh.axis(&one.node).is_none() && self.cx.locals.get(&one.node).is_none() {
+                    let mut valid: Vec<String> =
+                        self.cx.mesh.axes.iter().map(|a| a.name.to_string()).collect();
+                    valid.extend(scope.groups.keys().cloned());
+                    self.found.push(*unknown(
+                        "E203",
+                        "axis of the mesh or group",
+                        &one.node,
+                        one.span,
+                        &valid,
+                    ));
+                    return None;
+                }
+                // In a called program the name may be an argument.
+                self.cx.axis(one, &mut self.found).map(|a| vec![a])
+            }
+            many => {
+                let axes = self.cx.axes(many, &mut self.found)?;
+                if !neighbours(&self.cx, &axes) {
+                    self.found.push(
+                        Diagnostic::error("E546", format!("{} are no neighbours in the mesh", shown(&axes)))
+                            .primary(
+                                named.span,
+                                "axes are joined that stand beside each other, in the mesh's order",
+                            )
+                            .help("write one collective after another"),
+                    );
+                    return None;
+                }
+                Some(axes)
+            }
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! How the collectives of all ranks meet, and what is wrong where they do not.
+//!
+//! A group's collectives meet in the order in which each of its ranks issues them (`crate::meet`). Ranks of a part issue the
+//! same, so sequences are compared once for each set of parts that share a group; only order between groups is looked at rank
+//! by rank.
+
+use super::{Groups, Local, issued};
+use crate::graph::{Collective, OpId, Using, UsingArg};
+use crate::meet::{Circle, Difference, first_difference, meet};
+use crate::name::Name;
+use crate::types::Mesh;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A collective with all parts that take part in it, each with its operation. Groups of the same kind that come to it at the
+/// same time are one meeting.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Meeting {
+    /// Parts, ascending, and the operation in each.
+    pub members: Vec<(usize, OpId)>,
+}
+
+/// Most ranks whose order is looked at one by one.
+const MOST_RANKS: u64 = 65536;
+
+/// What has to be the same on every member, as words with what they say.
+pub fn signature(local: &Local, part: usize, id: OpId) -> Vec<(&'static str, String)> {
+    let g = &local.parts[part].graph;
+    let crate::graph::OpKind::Collective(c) = &g.op(id).kind else { return vec![] };
+    let operand = g.operands(id).first().and_then(|o| g.op(*o).ty.clone());
+    let shown = match (operand, &c.counts) {
+        (None, _) => String::new(),
+        (Some(t), None) => t.to_string(),
+        (Some(t), Some(_)) => format!("{} rows of {:?}", t.dtype, t.sizes().get(1..).unwrap_or_default()),
+    };
+    let number = |n: Option<u64>| n.map_or_else(|| "none".into(), |n| n.to_string());
+    let dim = |n: Option<usize>| number(n.map(|n| n as u64));
+    vec![
+        ("operation", c.name().to_owned()),
+        ("operand", shown),
+        ("reduction", c.red.map_or("none", |r| r.name()).to_owned()),
+        ("dimension", dim(c.dim)),
+        ("first dimension", dim(c.from_dim)),
+        ("root", number(c.root)),
+        ("counts", c.counts.as_ref().map_or_else(|| "none".into(), |m| format!("[{m}]"))),
+        ("algorithm", c.using.as_ref().map_or_else(|| "none".into(), spelled)),
+    ]
+}
+
+fn spelled(u: &Using) -> String {
+    let value = |v: &UsingArg| match v {
+        UsingArg::Int(i) => i.to_string(),
+        UsingArg::Name(n) => n.to_string(),
+    };
+    let args: Vec<String> = u.args.iter().map(|(n, v)| format!("{n}: {}", value(v))).collect();
+    if args.is_empty() { u.alg.to_string() } else { format!("{}({})", u.alg, args.join(", ")) }
+}
+
+/// The collectives of all parts in an order in which all ranks come to them.
+///
+/// # Errors
+/// E543 a collective that a rank of its group does not issue; E544 another one; E545 an order that no rank gets through;
+/// E549 ranks of one part that come to a collective at different steps.
+pub fn meetings(local: &Local, mesh: &Mesh) -> Result<Vec<Meeting>, Diagnostics> {
+    if let [part] = &local.parts[..] {
+        // Every group is whole, and its ranks do the same.
+        return Ok(issued(&part.graph).map(|(id, _)| Meeting { members: vec![(0, id)] }).collect());
+    }
+    Matching::new(local, mesh)?.check()
+}
+
+/// A communicator: its ranks, and the parts they are in.
+struct Communicator {
+    axes: Vec<Name>,
+    ranks: Vec<u64>,
+    parts: Vec<usize>,
+}
+
+struct Matching<'a> {
+    local: &'a Local,
+    /// Collectives of each part, with the number of their axes in `axes`.
+    issues: Vec<Vec<(OpId, usize)>>,
+    axes: Vec<(Vec<Name>, Groups)>,
+    /// The part of each rank.
+    part_of: Vec<usize>,
+}
+
+impl<'a> Matching<'a> {
+    fn new(local: &'a Local, mesh: &Mesh) -> Result<Matching<'a>, Diagnostics> {
+        if mesh.ranks() > MOST_RANKS {
+            let title = format!(
+                "parts of a local program are matched up to {MOST_RANKS} ranks, not {}",
+                mesh.ranks()
+            );
+            return Err(Diagnostic::error("E549", title)
+                .help("one `ranks` part for all has no such limit")
+                .into());
+        }
+        let mut m = Matching { local, issues: vec![], axes: vec![], part_of: vec![] };
+        for part in &local.parts {
+            let mut list = vec![];
+            for (id, c) in issued(&part.graph) {
+                let axes = c.axes();
+                let at = match m.axes.iter().position(|a| a.0 == axes) {
+                    Some(at) => at,
+                    None => {
+                        let groups = Groups::over(mesh, &axes)
+                            .ok_or_else(|| unknown(&axes, part.graph.op(id).span))?;
+                        m.axes.push((axes, groups));
+                        m.axes.len() - 1
+                    }
+                };
+                list.push((id, at));
+            }
+            m.issues.push(list);
+        }
+        for r in 0..mesh.ranks() {
+            // A rank of no part is the verifier's to report.
+            m.part_of.push(local.part_of(r).unwrap_or(0));
+        }
+        Ok(m)
+    }
+
+    /// The communicators of all groups that somebody uses.
+    fn communicators(&self) -> Vec<Communicator> {
+        let mut out = vec![];
+        for (at, (axes, groups)) in self.axes.iter().enumerate() {
+            for ranks in &groups.list {
+                let parts: BTreeSet<usize> = ranks.iter().map(|r| self.part_of[*r as usize]).collect();
+                if parts.iter().any(|p| self.issues[*p].iter().any(|i| i.1 == at)) {
+                    let parts = parts.into_iter().collect();
+                    out.push(Communicator { axes: axes.clone(), ranks: ranks.clone(), parts });
+                }
+            }
+        }
+        out
+    }
+
+    fn check(&self) -> Result<Vec<Meeting>, Diagnostics> {
+        let communicators = self.communicators();
+        let mut found = Diagnostics::new();
+        let mut seen: BTreeSet<(&[Name], &[usize])> = BTreeSet::new();
+        for c in &communicators {
+            if seen.insert((&c.axes, &c.parts))
+                && let Some(d) = self.differ(c)
+            {
+                found.push(d);
+            }
+        }
+        if found.has_errors() {
+            return Err(found);
+        }
+        self.circles(&communicators)?;
+        self.order().map_err(Diagnostics::from)
+    }
+
+    fn sequence(&self, part: usize, axes: &[Name]) -> Vec<OpId> {
+        self.issues[part].iter().filter(|i| self.axes[i.1].0 == axes).map(|i| i.0).collect()
+    }
+
+    fn span(&self, part: usize, id: OpId) -> Span {
+        self.local.parts[part].graph.op(id).span
+    }
+
+    /// The first difference between the members of a group.
+    fn differ(&self, c: &Communicator) -> Option<Diagnostic> {
+        let ids: Vec<Vec<OpId>> = c.parts.iter().map(|p| self.sequence(*p, &c.axes)).collect();
+        let all: Vec<Vec<_>> = c
+            .parts
+            .iter()
+            .zip(&ids)
+            .map(|(p, list)| list.iter().map(|id| signature(self.local, *p, *id)).collect())
+            .collect();
+        let found = first_difference(&all, |_| None::<()>)?;
+        let (Difference::Never { most, step, other } | Difference::Another { most, step, other }) = found
+        else {
+            return None;
+        };
+        let rank = |k: usize| {
+            c.ranks.iter().find(|r| self.part_of[**r as usize] == c.parts[k]).copied().unwrap_or(0)
+        };
+        let here = self.span(c.parts[most], ids[most][step]);
+        let issued = format!(
+            "rank {} issues {} as number {} over {} (ranks {})",
+            rank(most),
+            all[most][step][0].1,
+            step + 1,
+            shown(&c.axes),
+            words(&c.ranks)
+        );
+        if let Difference::Never { .. } = found {
+            let text = format!(
+                "over {} rank {} issues {}, rank {} {}",
+                shown(&c.axes),
+                rank(most),
+                all[most].len(),
+                rank(other),
+                all[other].len()
+            );
+            return Some(
+                Diagnostic::error("E543", format!("{issued}, and rank {} never does", rank(other)))
+                    .primary(here, format!("rank {} waits here for ever", rank(most)))
+                    .secondary(self.local.parts[c.parts[other]].span, format!("rank {}", rank(other)))
+                    .note(text)
+                    .help("every rank of a group issues each of its collectives, in one order"),
+            );
+        }
+        let (what, mine, theirs) = all[most][step]
+            .iter()
+            .zip(&all[other][step])
+            .find(|(a, b)| a != b)
+            .map_or(("", "", ""), |(a, b)| (a.0, a.1.as_str(), b.1.as_str()));
+        Some(
+            Diagnostic::error(
+                "E544",
+                format!("{issued}, and rank {} with another {what}: {mine} and {theirs}", rank(other)),
+            )
+            .primary(here, format!("rank {}: {mine}", rank(most)))
+            .secondary(
+                self.span(c.parts[other], ids[other][step]),
+                format!("rank {}: {theirs}", rank(other)),
+            ),
+        )
+    }
+
+    /// Whether every rank gets through, going on as soon as all have come to the collective that it issues.
+    fn circles(&self, communicators: &[Communicator]) -> Result<(), Diagnostic> {
+        let mut number: BTreeMap<(&[Name], u64), usize> = BTreeMap::new();
+        for (g, c) in communicators.iter().enumerate() {
+            for r in &c.ranks {
+                number.insert((&c.axes, *r), g);
+            }
+        }
+        let of = |r: usize| -> Vec<usize> {
+            let list = &self.issues[self.part_of[r]];
+            list.iter().filter_map(|i| number.get(&(&self.axes[i.1].0[..], r as u64)).copied()).collect()
+        };
+        let issues: Vec<Vec<usize>> = (0..self.part_of.len()).map(of).collect();
+        let members: Vec<Vec<usize>> = communicators
+            .iter()
+            .map(|c| {
+                let mut list: Vec<usize> = c.ranks.iter().map(|r| *r as usize).collect();
+                list.sort_unstable();
+                list
+            })
+            .collect();
+        let Err(Circle { programs, next }) = meet(&members, &issues) else { return Ok(()) };
+        let ranks: Vec<u64> = programs.iter().map(|r| *r as u64).collect();
+        let title = format!(
+            "ranks {} wait for each other: they issue collectives of their groups in another order",
+            words(&ranks)
+        );
+        let mut d = Diagnostic::error("E545", title);
+        for (k, r) in programs.iter().enumerate() {
+            let (part, for_whom) = (self.part_of[*r], programs[(k + 1) % programs.len()]);
+            let (id, axes) = self.issues[part][next[*r]];
+            let text = format!("rank {r} waits over {} for rank {for_whom}", shown(&self.axes[axes].0));
+            let span = self.span(part, id);
+            d = if k == 0 { d.primary(span, text) } else { d.secondary(span, text) };
+        }
+        Err(d.help("issue collectives of different groups in one order on every rank"))
+    }
+
+    /// The meetings: of a part all ranks go on together.
+    fn order(&self) -> Result<Vec<Meeting>, Diagnostic> {
+        let parts = self.local.parts.len();
+        let mut next = vec![0; parts];
+        let mut out = vec![];
+        while (0..parts).any(|p| next[p] < self.issues[p].len()) {
+            let mut met: Vec<(usize, OpId)> = vec![];
+            let mut told: Option<(&Collective, Vec<(&'static str, String)>)> = None;
+            let mut waits = None;
+            for p in 0..parts {
+                let Some((id, axes)) = self.issues[p].get(next[p]).copied() else { continue };
+                if met.iter().any(|m| m.0 == p) {
+                    continue;
+                }
+                let together = self.together(p, axes);
+                let absent = together
+                    .iter()
+                    .copied()
+                    .find(|q| self.issues[*q].get(next[*q]).is_none_or(|i| i.1 != axes));
+                if let Some(q) = absent {
+                    waits = waits.or(Some((p, id, q)));
+                    continue;
+                }
+                // Other groups of the same kind go along, each with its own ranks.
+                let signs = signature(self.local, p, id);
+                let crate::graph::OpKind::Collective(c) = &self.local.parts[p].graph.op(id).kind else {
+                    continue;
+                };
+                if told.as_ref().is_some_and(|(first, list)| first.axes() != c.axes() || *list != signs) {
+                    continue;
+                }
+                told = told.or(Some((c, signs)));
+                met.extend(together.iter().map(|q| (*q, self.issues[*q][next[*q]].0)));
+            }
+            if met.is_empty() {
+                let Some((p, id, q)) = waits else { break };
+                return Err(self.apart(p, id, q));
+            }
+            met.sort_unstable();
+            met.iter().for_each(|m| next[m.0] += 1);
+            out.push(Meeting { members: met });
+        }
+        Ok(out)
+    }
+
+    /// The parts that share groups with a part, and those that share groups with them.
+    fn together(&self, part: usize, axes: usize) -> BTreeSet<usize> {
+        let groups = &self.axes[axes].1;
+        let mut out = BTreeSet::from([part]);
+        let mut todo = vec![part];
+        while let Some(p) = todo.pop() {
+            for r in &self.local.parts[p].ranks {
+                let Some((g, _)) = groups.of.get(*r as usize) else { continue };
+                for q in groups.list[*g].iter().map(|r| self.part_of[*r as usize]) {
+                    if out.insert(q) {
+                        todo.push(q);
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// The error about parts whose ranks do not go on together.
+    fn apart(&self, p: usize, id: OpId, q: usize) -> Diagnostic {
+        let rank = |p: usize| self.local.parts[p].ranks.first().copied().unwrap_or(0);
+        let mut d = Diagnostic::error(
+            "E549",
+            format!("ranks of one part come to this collective at different steps: those with rank {} and those with rank {}", rank(p), rank(q)),
+        )
+        .primary(self.span(p, id), "some ranks of this part could go on, others not yet");
+        if let Some((other, _)) = self.issues[q].first() {
+            d = d.secondary(self.span(q, *other), format!("rank {} has to come first", rank(q)));
+        }
+        d.help("write a `ranks` part of its own for those that go on at another time")
+    }
+}
+
+fn unknown(axes: &[Name], span: Span) -> Diagnostic {
+    Diagnostic::error("E546", format!("the mesh has no group over {}", shown(axes)))
+        .primary(span, "axes of the mesh, each once")
+}
+
+/// `tp`, or `(dp, tp)`.
+fn shown(axes: &[Name]) -> String {
+    let names: Vec<&str> = axes.iter().map(Name::as_str).collect();
+    if let [one] = names[..] { one.to_owned() } else { format!("({})", names.join(", ")) }
+}
+
+/// `0, 2`, the first eight.
+fn words(ranks: &[u64]) -> String {
+    let some: Vec<String> = ranks.iter().take(8).map(u64::to_string).collect();
+    format!("{}{}", some.join(", "), if ranks.len() > 8 { ", .." } else { "" })
+}

@@ -1,0 +1,52 @@
+//! Which values are pending: the result of a collective until a `wait` on it.
+
+use super::{Local, issued};
+use crate::graph::OpKind;
+use kbc_diag::{Diagnostic, Diagnostics};
+
+/// Uses of values that are not there yet, and collectives that nobody waits for. In a rank's program both are mistakes,
+/// whatever the other ranks do.
+///
+/// E541: something else than `wait` uses a pending value, or `wait` one that is not. E542: a collective without a `wait`.
+pub fn pending(local: &Local) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    for part in &local.parts {
+        let g = &part.graph;
+        let is_pending = |kind: &OpKind| matches!(kind, OpKind::Collective(_));
+        for &id in g.order() {
+            let op = g.op(id);
+            for o in g.operands(id) {
+                let value = g.op(o);
+                let waits = op.kind == OpKind::Wait;
+                if is_pending(&value.kind) && !waits {
+                    found.push(
+                        Diagnostic::error("E541", format!("`{}` is used before it is there", value.name))
+                            .primary(op.span, "used here")
+                            .secondary(value.span, "pending from here on")
+                            .help(format!("use `wait({})`", value.name)),
+                    );
+                } else if waits && !is_pending(&value.kind) {
+                    found.push(
+                        Diagnostic::error("E541", format!("`{}` is no pending value", value.name))
+                            .primary(op.span, "nothing to wait for")
+                            .secondary(value.span, "a value from here on")
+                            .help("use it as it is"),
+                    );
+                }
+            }
+        }
+        for (id, c) in issued(g) {
+            if g.users(id).is_empty() {
+                let op = g.op(id);
+                found.push(
+                    Diagnostic::error("E542", format!("nobody waits for this {}", c.name()))
+                        .primary(op.span, "pending to the end of the program")
+                        .help(
+                            "bind its result and `wait` for it: a rank may end only when its transfers have",
+                        ),
+                );
+            }
+        }
+    }
+    found
+}

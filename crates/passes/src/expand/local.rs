@@ -1,0 +1,221 @@
+//! A local program as a schedule: a role a part in the regions between meetings, one region a meeting.
+//!
+//! Parts have their own values; what a meeting works on is one buffer for all, empty on ranks that take no part. One part for
+//! all ranks is lowered like a graph: its schedule has one role.
+
+use super::collective::Known;
+use super::lower::{Lower, Scope, place};
+use kbc_diag::{Diagnostics, Span};
+use kbc_ir::Name;
+use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::graph::{CollKind, Graph, Op, OpId, OpKind};
+use kbc_ir::local::{Local, LocalPart, Meeting, lifted, meetings};
+use kbc_ir::schedule::*;
+use kbc_ir::types::Mesh;
+use kbc_rounds::library::Library;
+use std::collections::BTreeMap;
+
+/// In the place of the operand where every part has its own.
+const OWN: BufferId = BufferId(u32::MAX);
+
+/// Lowers a local program whose collectives name their algorithms.
+pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> Result<Schedule, Diagnostics> {
+    let nothing = Graph::default();
+    let mut l = Lower {
+        lib,
+        graph: &nothing,
+        out: Schedule::new(name.clone(), mesh.clone()),
+        values: BTreeMap::new(),
+        pending: vec![],
+        names: vec![],
+        known: Known::default(),
+        scope: Scope::default(),
+        parts: vec![],
+        meeting: vec![],
+    };
+    let whole = local.parts.len() == 1;
+    let mut walks: Vec<Walk> = vec![];
+    let mut first = (0, 0);
+    for (i, part) in local.parts.iter().enumerate() {
+        let ranks = (!whole).then(|| predicate(mesh, &part.ranks));
+        let scope = Scope { ranks: ranks.clone(), rows: Some(local.rows(mesh, i)), first };
+        first = (first.0 + part.graph.inputs.len() as u32, first.1 + part.graph.results.len() as u32);
+        walks.push(Walk { scope, values: BTreeMap::new(), next: 0 });
+        if let Some(ranks) = ranks {
+            let name = format!("ranks_{}", part.ranks.first().copied().unwrap_or(0));
+            l.parts.push(PartOps { name: name.into(), ranks, ops: vec![] });
+        }
+    }
+    let mut errors = Diagnostics::new();
+    for meeting in meetings(local, mesh)? {
+        for (part, until) in &meeting.members {
+            walk(&mut l, &mut walks[*part], (*part, &local.parts[*part]), Some(*until), &mut errors);
+        }
+        if let Err(d) = meet(&mut l, &mut walks, local, &meeting) {
+            errors.extend(d);
+        }
+    }
+    for (i, part) in local.parts.iter().enumerate() {
+        walk(&mut l, &mut walks[i], (i, part), None, &mut errors);
+    }
+    l.flush();
+    if errors.has_errors() { Err(errors) } else { Ok(l.out) }
+}
+
+/// How far a part has come.
+struct Walk {
+    scope: Scope,
+    values: BTreeMap<OpId, BufferId>,
+    /// Place of its next operation.
+    next: usize,
+}
+
+/// Local operations of a part that are in no region yet.
+pub(super) struct PartOps {
+    name: Name,
+    ranks: Expr,
+    ops: Vec<(LocalOp, Option<Expr>, Span)>,
+}
+
+/// The operations of a part up to a collective, or to its end.
+fn walk<'a>(
+    l: &mut Lower<'a>,
+    walk: &mut Walk,
+    (number, part): (usize, &'a LocalPart),
+    until: Option<OpId>,
+    errors: &mut Diagnostics,
+) {
+    l.graph = &part.graph;
+    l.scope = walk.scope.clone();
+    std::mem::swap(&mut l.values, &mut walk.values);
+    while let Some(&id) = part.graph.order().get(walk.next) {
+        walk.next += 1;
+        if Some(id) == until {
+            break;
+        }
+        if let Err(d) = l.op(id) {
+            errors.extend(d);
+        }
+    }
+    std::mem::swap(&mut l.values, &mut walk.values);
+    l.scope = Scope::default();
+    if let Some(p) = l.parts.get_mut(number) {
+        p.ops.append(&mut l.pending);
+    }
+}
+
+/// The region of a meeting, and what each part does before and after it.
+fn meet<'a>(
+    l: &mut Lower<'a>,
+    walks: &mut [Walk],
+    local: &'a Local,
+    meeting: &Meeting,
+) -> Result<(), Diagnostics> {
+    let (part, id) = meeting.members[0];
+    l.graph = &local.parts[part].graph;
+    let op: Op = l.graph.op(id).clone();
+    let OpKind::Collective(c) = &op.kind else { return Ok(()) };
+    let (operand, mut to) = (l.graph.operands(id)[0], l.ty(id)?);
+    let mut from = l.ty(operand)?;
+    if c.kind == CollKind::AllToAll && c.counts.is_some() {
+        // Rows differ from rank to rank.
+        let p = l.group(&op, c)?.0.size;
+        (from, to) = lifted(c, &c.axes(), p, &from, &to);
+    }
+    let sources: Vec<(usize, BufferId)> = meeting
+        .members
+        .iter()
+        .map(|(part, id)| {
+            let operand = local.parts[*part].graph.operands(*id)[0];
+            // An operand without a buffer comes from an operation that failed and was reported.
+            Ok((*part, walks[*part].values.get(&operand).copied().ok_or_else(Diagnostics::new)?))
+        })
+        .collect::<Result<_, Diagnostics>>()?;
+    let whole = l.parts.is_empty();
+    if !whole && meeting.members.len() < local.parts.len() {
+        let ranks = sources.iter().map(|(p, _)| l.parts[*p].ranks.clone());
+        l.scope.ranks = ranks.reduce(|a, b| Expr::bin(BinOp::Or, a, b));
+    }
+    l.meeting = if whole { vec![] } else { sources.clone() };
+    let src = if whole { sources[0].1 } else { OWN };
+    let result = l.exchange(&op, c, (src, &from), &to);
+    l.meeting.clear();
+    l.scope = Scope::default();
+    let result = result?;
+    let after = if whole { vec![] } else { std::mem::take(&mut l.pending) };
+    for ((part, id), (_, own)) in meeting.members.iter().zip(&sources) {
+        walks[*part].values.insert(*id, if result == OWN { *own } else { result });
+        if let Some(p) = l.parts.get_mut(*part) {
+            p.ops.extend(after.iter().cloned());
+        }
+    }
+    Ok(())
+}
+
+impl Lower<'_> {
+    /// Puts the pending operations of all parts into a region with a role for each that has some; those of a meeting are
+    /// every member's, each with its own operand.
+    pub(super) fn flush_parts(&mut self) {
+        let shared = std::mem::take(&mut self.pending);
+        for (part, src) in self.meeting.clone() {
+            let own = shared.iter().map(|(op, cond, span)| (reading(op.clone(), src), cond.clone(), *span));
+            self.parts[part].ops.extend(own);
+        }
+        let roles: Vec<(Role, Span)> = self.parts.iter_mut().filter_map(PartOps::role).collect();
+        if roles.is_empty() {
+            return;
+        }
+        let span = roles.iter().fold(Span::NONE, |s, r| s.to(r.1));
+        let name = self.name("local");
+        let after = self.out.regions.len().checked_sub(1).map(|i| RegionId(i as u32)).into_iter().collect();
+        let mut region = Region::local(&self.out.mesh, name, vec![], after, span);
+        region.roles = roles.into_iter().map(|r| r.0).collect();
+        self.out.regions.push(region);
+    }
+}
+
+impl PartOps {
+    /// The role of what is pending, if anything is.
+    fn role(&mut self) -> Option<(Role, Span)> {
+        let ops = std::mem::take(&mut self.ops);
+        let span = ops.iter().map(|o| o.2).reduce(Span::to)?;
+        let streams = vec![Stream { name: MAIN.into(), body: super::lower::statements(&ops) }];
+        Some((Role { name: self.name.clone(), ranks: RankSet::Where(self.ranks.clone()), streams }, span))
+    }
+}
+
+/// The operation on a part's own operand.
+fn reading(op: LocalOp, own: BufferId) -> LocalOp {
+    match op {
+        LocalOp::Copy { dst, src } if src == OWN => LocalOp::Copy { dst, src: own },
+        LocalOp::Pack { dst, src, dim, parts, rule, at } if src == OWN => {
+            LocalOp::Pack { dst, src: own, dim, parts, rule, at }
+        }
+        other => other,
+    }
+}
+
+/// Whether a rank is among these, in mesh coordinates.
+fn predicate(mesh: &Mesh, ranks: &[u64]) -> Expr {
+    let mut runs: Vec<(i64, i64)> = vec![];
+    for r in ranks.iter().map(|r| *r as i64) {
+        match runs.last_mut() {
+            Some(last) if last.1 == r => last.1 += 1,
+            _ => runs.push((r, r + 1)),
+        }
+    }
+    let at = place(&mesh.axes);
+    let below = |a: Expr, b: Expr| Expr::bin(BinOp::Lt, a, b);
+    let one = |(a, b): (i64, i64)| {
+        if b == a + 1 {
+            return at.clone().equals(Expr::Int(a));
+        }
+        let from = (a > 0).then(|| below(Expr::Int(a - 1), at.clone()));
+        let to = (b < mesh.ranks() as i64).then(|| below(at.clone(), Expr::Int(b)));
+        match (from, to) {
+            (Some(x), Some(y)) => x.and(y),
+            (x, y) => x.or(y).unwrap_or(Expr::Int(1)),
+        }
+    };
+    runs.into_iter().map(one).reduce(|a, b| Expr::bin(BinOp::Or, a, b)).unwrap_or(Expr::Int(0))
+}

@@ -1,0 +1,92 @@
+//! Local programs: a rank's own types, and whether the collectives of all ranks meet.
+
+use super::rules::{Operand, Outcome};
+use super::{Typing, typed};
+use crate::pass::Changed;
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::graph::{Collective, Op};
+use kbc_ir::local::{Groups, Local, meetings, pending, result_sizes};
+use kbc_ir::types::{Mesh, TensorType};
+use kbc_rounds::Library;
+
+/// Types of all parts.
+pub(super) fn run(local: &mut Local, mesh: &Mesh, library: &Library) -> Result<Changed, Diagnostics> {
+    let mut found = pending(local);
+    let mut changed = false;
+    for part in &mut local.parts {
+        match typed(&mut part.graph, mesh, library, Some(&part.ranks)) {
+            Ok(c) => changed |= c == Changed::Yes,
+            Err(d) => found.extend(d),
+        }
+    }
+    if !found.has_errors()
+        && let Err(d) = meetings(local, mesh)
+    {
+        found.extend(d);
+    }
+    if found.has_errors() { Err(found.finish()) } else { Ok(changed.into()) }
+}
+
+impl Typing<'_> {
+    /// A collective of a part: what it makes of a rank's sizes.
+    pub(super) fn issued(
+        &mut self,
+        op: &Op,
+        c: &Collective,
+        ranks: &[u64],
+        operands: &[Operand],
+    ) -> Option<Outcome> {
+        let [x] = operands else {
+            self.malformed(op, 1, operands.len());
+            return None;
+        };
+        let value = self.graph.op(x.0).span;
+        let Some(groups) = Groups::over(self.mesh, &c.axes()) else {
+            let names: Vec<String> = c.axes().iter().map(ToString::to_string).collect();
+            self.found.push(
+                Diagnostic::error("E546", format!("the mesh has no group over ({})", names.join(", ")))
+                    .primary(op.span, "axes of the mesh, each once"),
+            );
+            return None;
+        };
+        let p = groups.list.first().map_or(1, |g| g.len() as u64);
+        let mut places: Vec<u64> =
+            ranks.iter().filter_map(|r| groups.of.get(*r as usize)).map(|g| g.1).collect();
+        places.sort_unstable();
+        places.dedup();
+        if let Some(root) = c.root.filter(|r| *r >= p) {
+            self.found.push(
+                Diagnostic::error("E547", format!("{} from place {root} of groups of {p} ranks", c.name()))
+                    .primary(op.span, format!("places are 0..{p}")),
+            );
+            return None;
+        }
+        if let Some(red) = c.red.filter(|_| !x.1.dtype.reduces()) {
+            self.found.push(
+                Diagnostic::error(
+                    "E206",
+                    format!("{} {red} of `{}`: {} values move and do not reduce", c.name(), x.1, x.1.dtype),
+                )
+                .primary(op.span, "reduced here")
+                .secondary(value, format!("this is `{}`", x.1))
+                .help("cast it to f32, f16, bf16 or i32"),
+            );
+            return None;
+        }
+        match result_sizes(c, p, &places, &x.1.sizes()) {
+            Ok(sizes) => {
+                let result = self.whole(op, x.1.dtype, &sizes)?;
+                Some(Outcome { targets: vec![x.1.clone()], result })
+            }
+            Err(why) => {
+                let ty: &TensorType = &x.1;
+                self.found.push(
+                    Diagnostic::error("E547", format!("{} of `{ty}` over {p} ranks: {why}", c.name()))
+                        .primary(op.span, format!("{} does not apply", c.name()))
+                        .secondary(value, format!("this is `{ty}`")),
+                );
+                None
+            }
+        }
+    }
+}

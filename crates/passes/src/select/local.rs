@@ -1,0 +1,91 @@
+//! Collectives of local programs: one choice for all parts that meet.
+//!
+//! The rank's values are taken for parts of one tensor (`kbc_ir::local::lifted`), and joined axes for one axis of a mesh of
+//! which nothing else is different, so that candidates are priced and simulated like those of a global program.
+
+use super::{Chooser, SelectTable};
+use crate::pass::Changed;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::Name;
+use kbc_ir::graph::{Collective, Graph, Input, Op, OpId, OpKind, Using};
+use kbc_ir::local::{Local, Meeting, lifted, meetings};
+use kbc_ir::types::{Axis, Mesh};
+
+/// Chooses for every meeting.
+pub(super) fn run(local: &mut Local, chooser: &Chooser<'_>) -> Result<Changed, Diagnostics> {
+    let mut table = SelectTable::default();
+    let mut found = Diagnostics::new();
+    let mut changed = false;
+    for meeting in meetings(local, chooser.mesh)? {
+        match choose(local, chooser, &meeting, &table) {
+            Ok((entry, asked)) => {
+                if !asked {
+                    let using = Using { alg: entry.chosen.clone(), args: vec![], span: Span::NONE };
+                    meeting.members.iter().for_each(|m| set(local, *m, &using));
+                    changed = true;
+                }
+                table.entries.push(entry);
+            }
+            Err(d) => found.push(d),
+        }
+    }
+    chooser.cx.findings.borrow_mut().select = table;
+    if found.has_errors() { Err(found) } else { Ok(changed.into()) }
+}
+
+fn set(local: &mut Local, (part, id): (usize, OpId), using: &Using) {
+    if let OpKind::Collective(c) = &mut local.parts[part].graph.op_mut(id).kind {
+        c.using = Some(using.clone());
+    }
+}
+
+/// The choice for a meeting, and whether the program had made it.
+fn choose(
+    local: &Local,
+    chooser: &Chooser<'_>,
+    meeting: &Meeting,
+    table: &SelectTable,
+) -> Result<(super::Selection, bool), Diagnostic> {
+    let (part, id) = meeting.members.first().copied().expect("a meeting has members");
+    let g = &local.parts[part].graph;
+    let op = g.op(id);
+    let OpKind::Collective(c) = &op.kind else { unreachable!("meetings are of collectives") };
+    let operand = g.operands(id).first().and_then(|o| g.op(*o).ty.clone());
+    let (Some(from), Some(to)) = (operand, &op.ty) else {
+        return Err(Diagnostic::error("E901", format!("%{} or its operand has no type", op.name))
+            .primary(op.span, "wanted here")
+            .help("run `infer` first"));
+    };
+    let (mesh, axis) = joined(chooser.mesh, &c.axes()).ok_or_else(|| {
+        Diagnostic::error("E546", format!("{} runs over what are no neighbours among the axes", c.name()))
+            .primary(op.span, "axes that stand beside each other in the mesh, in its order")
+    })?;
+    let (from, to) = lifted(c, std::slice::from_ref(&axis.name), axis.size, &from, to);
+    let alone = Collective { axis: axis.name.clone(), joined: vec![], ..c.clone() };
+    let mut graph = Graph::default();
+    graph.name = local.name.clone();
+    graph.inputs.push(Input { name: "x".into(), ty: from.clone(), data: None, span: op.span });
+    let input = Op { kind: OpKind::Input(0), name: "x".into(), ty: Some(from), want: None, span: op.span };
+    let x = graph.push(input, &[]);
+    let whole = Op { kind: OpKind::Collective(alone.clone()), ty: Some(to), ..op.clone() };
+    let y = graph.push(whole.clone(), &[x]);
+    let on = Chooser { mesh: &mesh, machine: chooser.machine.clone(), ..*chooser };
+    let entry = on.choose(&graph, y, &whole, &alone, table)?;
+    Ok((entry, c.using.is_some()))
+}
+
+/// The mesh with these axes as one, which are neighbours in its order, and that axis; the mesh itself for one axis.
+fn joined(mesh: &Mesh, axes: &[Name]) -> Option<(Mesh, Axis)> {
+    if let [one] = axes {
+        return Some((mesh.clone(), mesh.axis(one)?.clone()));
+    }
+    let first = mesh.axes.iter().position(|a| a.name == axes[0])?;
+    let run = mesh.axes.get(first..first + axes.len())?;
+    if run.iter().zip(axes).any(|(a, b)| a.name != *b) {
+        return None;
+    }
+    let axis = crate::expand::joined_axis(run);
+    let mut out = mesh.clone();
+    out.axes.splice(first..first + axes.len(), [axis.clone()]);
+    Some((out, axis))
+}
