@@ -219,7 +219,7 @@ fn other_verbs() {
     ok(&["explain", "path", file], &["stage=0"]);
     ok(&["compile", file, "--emit", "graph=-"], &["local @stages", "ranks 2..4", "using", "wait %y"]);
     ok(&["compile", file, "--emit", "dot-graph=-"], &["digraph \"stages_r2\"", "all_reduce"]);
-    ok(&["run", file, "--emit", "trace=-"], &["traceEvents"]);
+    ok(&["run", file, "--emit", "log=-"], &["all_reduce"]);
     ok(&["mutate", file, "--report", "json"], &["\"mutants\""]);
     ok(&["fmt", "--check", file], &[]);
     let ran = kbc(root(), &["compile", file, "--target", "a2a3sim", "--emit", "cpp=-"], "");

@@ -62,8 +62,9 @@ impl Job {
 
     /// The data of one call, from the files and flags that name it.
     pub fn inputs(&self) -> Inputs {
-        let (graph, mesh) = (&self.built.typed, &self.built.module.mesh);
-        data::inputs(&self.session, graph, mesh, &self.args.data, 1, 0).unwrap_or_else(|e| panic!("{e:?}"))
+        let built = &self.built;
+        let fed = data::Fed { graph: &built.typed, mesh: &built.module.mesh, local: built.local.as_ref() };
+        data::inputs(&self.session, &fed, &self.args.data, 1, 0).unwrap_or_else(|e| panic!("{e:?}"))
     }
 
     /// One call on every rank, compared with nothing.

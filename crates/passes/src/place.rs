@@ -92,7 +92,8 @@ impl Pass for Place {
 
     fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         if let Body::Local(l) = &mut module.body {
-            return Ok(l.parts.iter_mut().fold(false, |any, p| met(&mut p.graph) || any).into());
+            let demands: usize = l.parts.iter_mut().map(|p| met(&mut p.graph)).sum();
+            return Ok((demands > 0).into());
         }
         let mesh = module.mesh.clone();
         let graph = graph_of(module, &INFO)?;
@@ -113,8 +114,8 @@ impl Pass for Place {
     }
 }
 
-/// Removes the demands of a part of a local program: a rank's values are where they are. Whether there were any.
-fn met(graph: &mut Graph) -> bool {
+/// Removes the demands of a part of a local program: a rank's values are where they are. How many.
+fn met(graph: &mut Graph) -> usize {
     let demands: Vec<OpId> =
         graph.order().iter().copied().filter(|id| graph.op(*id).kind == OpKind::Demand).collect();
     for id in &demands {
@@ -123,7 +124,7 @@ fn met(graph: &mut Graph) -> bool {
             graph.remove(*id);
         }
     }
-    !demands.is_empty()
+    demands.len()
 }
 
 /// Replaces one demand. `done` holds the steps inserted so far, so that two demands on one value share what they
