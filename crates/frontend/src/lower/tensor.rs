@@ -134,6 +134,10 @@ impl Lowering<'_> {
             }
             return Some(Value::Number(z));
         }
+        // What was not given adds nothing.
+        if let (false, ScalarBin::Add, Value::Number(0.0)) = (self.calls.is_empty(), arith, &vb) {
+            return Some(va);
+        }
         let body = Scalar::bin(arith, Scalar::Arg(0), Scalar::Arg(1));
         self.map(function(arith.name(), 2, body), vec![(va, a.span), (vb, b.span)], span)
     }
