@@ -294,7 +294,12 @@ fn word(kind: Kind) -> &'static str {
 }
 
 /// How a program is called.
-pub(super) fn form(decl: &ProgramDecl) -> String {
+fn form(decl: &ProgramDecl) -> String {
+    format!("write {}", call_form(decl))
+}
+
+/// A program with its arguments: tensors by position, others by name.
+pub fn call_form(decl: &ProgramDecl) -> String {
     let mut parts: Vec<String> = vec![];
     for a in decl.args.iter().filter(|a| kind(a) == Kind::Tensor) {
         parts.push(a.name.node.clone());
@@ -302,7 +307,7 @@ pub(super) fn form(decl: &ProgramDecl) -> String {
     for a in decl.args.iter().filter(|a| kind(a) != Kind::Tensor) {
         parts.push(format!("{}: {}", a.name.node, a.ty.dtype.node));
     }
-    format!("write {}({})", decl.name.node, parts.join(", "))
+    format!("{}({})", decl.name.node, parts.join(", "))
 }
 
 /// Names of one program while it is lowered.

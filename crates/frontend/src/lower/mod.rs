@@ -25,6 +25,7 @@ mod shape;
 mod tensor;
 mod types;
 
+pub use inline::call_form;
 pub use params::Number;
 
 use crate::ast::{Arg, DataKind, Item, ProgramDecl};
@@ -126,6 +127,22 @@ pub struct Unsized {
     pub name: String,
     /// Its own data, if that is a file: path, key, and where it is written.
     pub file: Option<(String, Option<String>, Span)>,
+}
+
+/// Whether a file has programs, and all of them have types that only a call makes whole: then there is nothing in it to compile.
+pub fn only_called(loaded: &Loaded, root: FileId) -> bool {
+    let Some(file) = loaded.file(root) else { return false };
+    let mut programs = file.tree().items.iter().filter_map(|i| match i {
+        Item::Program(p) => Some(p),
+        _ => None,
+    });
+    let generic = |a: &Arg| {
+        let element =
+            bind::kind(a) == Kind::Tensor && kbc_ir::types::DType::parse(&a.ty.dtype.node).is_none();
+        a.ty.any || element || bind::kind(a) == Kind::Axis
+    };
+    programs.next().is_some_and(|p| p.args.iter().any(generic))
+        && programs.all(|p| p.args.iter().any(generic))
 }
 
 /// The inputs whose data says how large the program is: [`LowerOptions::shapes`] wants their shapes.
