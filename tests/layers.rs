@@ -157,6 +157,7 @@ fn parallel_layers_mean_what_they_say_on_any_placement() {
         ("6, 8", "8, 4@tp", "4@tp", "4@tp, 8"),
         ("6@dp, 8", "8, 4", "4", "4, 8"),
         ("6@tp, 8", "8@tp, 4@dp", "4@dp", "4, 8@tp"),
+        ("6@(dp, tp), 8", "8, 4@tp", "4", "4@dp, 8"),
     ] {
         let program = format!(
             "{HEAD}program p(x: f32[{x}] = normal(1), w: f32[{w}] = normal(2), b: f32[{b}] = normal(3), u: f32[{u}] = normal(4),

@@ -178,7 +178,9 @@ fn placement(built: &Built) -> String {
             kbc_ir::graph::OpKind::Demand | kbc_ir::graph::OpKind::Ask(_) => ("demand".into(), "annotation"),
             kbc_ir::graph::OpKind::Output(_) => ("result".into(), "declared"),
         };
-        out += &format!("{:<24} {ty:<40} {what}({})  {why}\n", names[&id], args.join(", "));
+        let called: Vec<String> = g.calls(id).iter().map(|c| format!(", in {}", c.program)).collect();
+        let called = called.concat();
+        out += &format!("{:<24} {ty:<40} {what}({})  {why}{called}\n", names[&id], args.join(", "));
     }
     out
 }
