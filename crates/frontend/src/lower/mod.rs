@@ -280,7 +280,8 @@ fn target<'a>(loaded: &'a Loaded, root: FileId, options: &LowerOptions) -> Resul
     let own: Vec<&Item> = loaded.file(root).map_or(vec![], |f| f.tree().items.iter().collect());
     let item = match &options.program {
         Some(name) => {
-            let all = loaded.order(root).into_iter().flat_map(|f| &f.tree().items);
+            let own = loaded.order(root).into_iter().filter(|f| f.layer == Layer::User);
+            let all = own.flat_map(|f| &f.tree().items);
             let programs: Vec<&Item> =
                 all.filter(|i| matches!(i, Item::Program(_) | Item::Local(_))).collect();
             let named = |i: &&&Item| i.name().is_some_and(|n| n.node == *name);
