@@ -23,11 +23,24 @@ fn results(program: &str, names: &[&str]) -> (BTreeMap<String, Vec<f64>>, Value)
     let report: Value = serde_json::from_str(&ran.stdout).expect("a report");
     assert_eq!(report["ok"], true, "{program}");
     let bytes = std::fs::read(scratch.path().join("r.npz")).expect("written");
+    assert!(bytes == interpreted(program, names.len()), "machine code and interpreter differ\n{program}");
     let of = |i: usize| {
         let key = format!("out{i}");
         formats::read("r.npz", &bytes, Some(&key)).expect("a result").data().to_f64()
     };
     (names.iter().enumerate().map(|(i, n)| ((*n).to_owned(), of(i))).collect(), report)
+}
+
+/// The same program on the engine that defines what programs mean: its bits.
+fn interpreted(program: &str, results: usize) -> Vec<u8> {
+    let scratch = Scratch::new();
+    scratch.write("p.kb", program.as_bytes());
+    let outputs: Vec<String> = (0..results).map(|i| format!("out{i}=r.npz")).collect();
+    let mut args = vec!["compile", "p.kb", "--engine", "interp", "--quiet"];
+    args.extend(outputs.iter().flat_map(|o| ["--output", o.as_str()]));
+    let ran = kbc(scratch.path(), &args, "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    std::fs::read(scratch.path().join("r.npz")).expect("written")
 }
 
 fn close(have: &[f64], want: &[f64], what: &str) {

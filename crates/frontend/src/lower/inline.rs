@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_OPERATIONS: usize = 100_000;
 
 /// How deep calls nest.
-const MAX_CALLS: usize = 100;
+const MAX_CALLS: usize = 50;
 
 impl<'a> Lowering<'a> {
     /// The results of a call; none after messages.

@@ -41,6 +41,7 @@ pub(super) fn lower<'a>(
         known: BTreeMap::new(),
         calls: vec![],
         looked_at: BTreeSet::new(),
+        depth: 0,
         found: Diagnostics::new(),
     };
     l.graph.name = Some(Name::from(&program.name.node));
@@ -80,6 +81,8 @@ pub(super) struct Lowering<'a> {
     pub calls: Vec<Span>,
     /// Called programs whose lets were looked at.
     pub looked_at: LookedAt,
+    /// How deep expressions nest, those of callers included.
+    pub depth: usize,
     pub found: Diagnostics,
 }
 
@@ -268,7 +271,8 @@ impl Lowering<'_> {
 
     /// Gives a value made since `before` the name it is bound to.
     fn hint(&mut self, value: OpId, before: usize, name: &Ident) {
-        if self.graph.position(value) >= before {
+        // Nothing is removed while a program is lowered: an operation's number is its place.
+        if value.0 as usize >= before {
             self.graph.op_mut(value).name = Name::from(&name.node);
         }
     }
