@@ -59,14 +59,19 @@ fn every_file_is_right() {
     for path in all {
         let name = path.to_string_lossy();
         let text = std::fs::read_to_string(root().join(&path)).expect("found above");
+        let library = path.starts_with("specs/lib");
         let program = text.lines().any(|l| l.starts_with("program ") || l.starts_with("local program "));
+        let program = program && !library;
         if program || path.starts_with("specs/algorithms") {
-            let r =
-                report(&kbc(root(), &["compile", &name, "--target", "sim", "--report", "json"], ""), &name);
+            let mut args = vec!["compile", &name, "--target", "sim", "--report", "json"];
+            // A program whose sizes are free says in its first command what they are.
+            let line = text.lines().find_map(|l| l.strip_prefix(&format!("//     kbc compile {name} ")));
+            args.extend(line.unwrap_or("").split_whitespace().skip_while(|w| *w != "-D").take(2));
+            let r = report(&kbc(root(), &args, ""), &name);
             sound(&r, &name);
             programs += 1;
         }
-        if !program {
+        if library || !program {
             let r = report(&kbc(root(), &["check", &name, "--report", "json"], ""), &name);
             let declared = text.lines().filter(|l| l.starts_with("algorithm ")).count();
             assert_eq!(

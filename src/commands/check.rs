@@ -11,6 +11,7 @@ use crate::report::{Report, SCHEMA};
 use crate::session::{Outcome, Session};
 use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::ast::Item;
+use kbc_frontend::lower::only_called;
 use kbc_rounds::AlgId;
 
 /// Proves what the file says, or what the library says.
@@ -54,7 +55,8 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let has_program = loaded
         .file(root)
         .is_some_and(|f| f.tree().items.iter().any(|i| matches!(i, Item::Program(_) | Item::Local(_))));
-    if has_program || source.of.program.is_some() {
+    let called = source.of.program.is_none() && only_called(&loaded, root);
+    if has_program && !called || source.of.program.is_some() {
         let built = build(session, &source, "default", &Watch::default())?;
         let Some(schedule) = built.module.schedule() else { return Ok(()) };
         let mut report = begin("check", &source.file, &built, schedule);

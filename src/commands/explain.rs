@@ -191,7 +191,9 @@ fn values(g: &Graph) -> String {
             kbc_ir::graph::OpKind::Wait => ("wait".into(), "follows from its operand"),
             kbc_ir::graph::OpKind::Output(_) => ("result".into(), "declared"),
         };
-        out += &format!("{:<24} {ty:<40} {what}({})  {why}\n", names[&id], args.join(", "));
+        let called: Vec<String> = g.calls(id).iter().map(|c| format!(", in {}", c.program)).collect();
+        let called = called.concat();
+        out += &format!("{:<24} {ty:<40} {what}({})  {why}{called}\n", names[&id], args.join(", "));
     }
     out
 }

@@ -7,7 +7,7 @@ use kbc_diag::codes::CODES;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
 use kbc_frontend::ast::Item;
-use kbc_frontend::lower::operations;
+use kbc_frontend::lower::{call_form, operations};
 use kbc_ir::topology::{SHAPE_NAMES, Topology, shape_example, shape_form};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_rounds::ast::AlgorithmDecl;
@@ -26,11 +26,12 @@ struct Row {
 }
 
 /// What can be listed, and what each is.
-const WHAT: [&str; 11] = [
+const WHAT: [&str; 12] = [
     "algorithms",
     "collectives",
     "functions",
     "kernels",
+    "programs",
     "operations",
     "dtypes",
     "reductions",
@@ -56,7 +57,7 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
         }
         _ => (WHAT[0], &args.what[..]),
     };
-    let declared = ["algorithms", "collectives", "functions", "kernels"].contains(&what);
+    let declared = ["algorithms", "collectives", "functions", "kernels", "programs"].contains(&what);
     if !args.define.is_empty() {
         return Err(Diagnostic::error("E416", "-D means nothing without the name of an algorithm")
             .help("kbc list ring -D p=64")
@@ -73,6 +74,7 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
         "collectives" => collectives(session, files)?,
         "functions" => functions(session, files)?,
         "kernels" => kernels(session, files)?,
+        "programs" => programs(session, files)?,
         "operations" => operations().into_iter().map(|name| entry(name, "", "")).collect(),
         "dtypes" => DType::ALL.iter().map(|d| entry(d.name(), &count(d.bytes()), "")).collect(),
         "reductions" => ReduceOp::ALL.iter().map(|r| entry(r.name(), "", "")).collect(),
@@ -203,6 +205,19 @@ fn kernels(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
             _ => continue,
         };
         out.push(entry(&format!("{}({parameters})", name.node), first(doc), &file_of(session, span)));
+    }
+    out.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
+    Ok(out)
+}
+
+/// Programs with how they are called.
+fn programs(session: &mut Session, files: &[String]) -> Outcome<Vec<Entry>> {
+    let loaded = super::everything(session, files)?;
+    let mut out = vec![];
+    for item in loaded.files.iter().flat_map(|f| &f.tree().items) {
+        if let Item::Program(p) = item {
+            out.push(entry(&call_form(p), first(&p.doc), &file_of(session, p.span)));
+        }
     }
     out.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
     Ok(out)

@@ -17,9 +17,11 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("<lib>/doubling.kb", include_str!("../../../specs/lib/doubling.kb")),
     ("<lib>/grids.kb", include_str!("../../../specs/lib/grids.kb")),
     ("<lib>/kernels.kb", include_str!("../../../specs/lib/kernels.kb")),
+    ("<lib>/layers.kb", include_str!("../../../specs/lib/layers.kb")),
     ("<lib>/levels.kb", include_str!("../../../specs/lib/levels.kb")),
     ("<lib>/own.kb", include_str!("../../../specs/lib/own.kb")),
     ("<lib>/moves.kb", include_str!("../../../specs/lib/moves.kb")),
+    ("<lib>/parallel.kb", include_str!("../../../specs/lib/parallel.kb")),
     ("<lib>/ring.kb", include_str!("../../../specs/lib/ring.kb")),
     ("<lib>/swing.kb", include_str!("../../../specs/lib/swing.kb")),
     ("<lib>/trees.kb", include_str!("../../../specs/lib/trees.kb")),
@@ -72,6 +74,11 @@ pub(crate) fn declared(number: usize, file: FileId) -> LateDecls {
 /// Whether file number `number` has items of the program half.
 pub(crate) fn has_others(number: usize) -> bool {
     INDEX.iter().any(|e| e.file == number && e.kind == Kind::Other)
+}
+
+/// Whether file number `number` has an item of the program half of that name.
+pub(crate) fn declares(number: usize, name: &str) -> bool {
+    INDEX.iter().any(|e| e.file == number && e.kind == Kind::Other && e.name.0 == name)
 }
 
 const INDEXED: &str = "the index says what stands there: a test reads all of it";
@@ -137,13 +144,13 @@ mod tests {
         }
     }
 
-    /// Programs are looked up by name in files of the library only where these may have some: kernels alone.
+    /// Names of the program half are looked up in the library for kernels and programs alone.
     #[test]
-    fn the_library_has_no_program() {
+    fn the_library_has_kernels_and_programs() {
         for (name, text) in LIBRARY {
             for item in parse::parse(FileId(0), text).0.items {
                 let algorithms = matches!(item, Item::Function(_) | Item::Collective(_) | Item::Algorithm(_));
-                assert!(algorithms || matches!(item, Item::Kernel(_)), "{name}");
+                assert!(algorithms || matches!(item, Item::Kernel(_) | Item::Program(_)), "{name}");
             }
         }
     }

@@ -45,6 +45,11 @@ pub struct LoadedFile {
 }
 
 impl LoadedFile {
+    /// Whether it may have an item of the program half of that name: a file of the library is asked without reading it.
+    fn may_declare(&self, name: &str) -> bool {
+        self.layer == Layer::User || library::declares(self.built_in, name)
+    }
+
     /// Its tree, without the algorithm half, which is in [`Loaded::library`]. A file of the library is read now.
     pub fn tree(&self) -> &File {
         self.tree.get_or_init(|| {
@@ -124,7 +129,7 @@ impl Loaded {
         self.order(from).into_iter().flat_map(move |f| f.tree().items.iter().filter_map(pick))
     }
 
-    /// The same in the user's files alone: the library has kernels and no other items of the program half.
+    /// The same in the user's files alone: the library has kernels and programs and no other items of the program half.
     fn users<'a, T>(
         &'a self,
         from: FileId,
@@ -176,9 +181,10 @@ impl Loaded {
         self.visible(from, callable)
     }
 
-    /// The kernel or program of that name seen from a file.
+    /// The kernel or program of that name seen from a file. Files of the library are read where they have it.
     pub fn callable(&self, from: FileId, name: &str) -> Option<Callable<'_>> {
-        self.callables(from).find(|c| c.name().node == name)
+        let order = self.order(from).into_iter().filter(|f| f.may_declare(name));
+        order.flat_map(|f| f.tree().items.iter().filter_map(callable)).find(|c| c.name().node == name)
     }
 }
 
@@ -318,11 +324,18 @@ fn twice(file: &LoadedFile, found: &mut Diagnostics) {
 /// Notes on what a file's kernels, programs, parameters and topologies hide in the files behind it.
 fn hides(loaded: &Loaded, file: &LoadedFile, found: &mut Diagnostics) {
     let behind = loaded.order(file.id);
-    for item in &file.tree().items {
+    let items = &file.tree().items;
+    // The program that is compiled is called by nobody.
+    let compiled = items.iter().rfind(|i| matches!(i, Item::Program(_) | Item::Local(_)));
+    for item in items {
         let (Some(of), Some(name)) = (kind(item), item.name()) else { continue };
+        if compiled.is_some_and(|c| std::ptr::eq(c, item)) {
+            continue;
+        }
         let hidden =
             |other: &&Item| kind(other) == Some(of) && other.name().is_some_and(|n| n.node == name.node);
-        let old = behind.iter().skip(1).find_map(|f| f.tree().items.iter().find(hidden));
+        let files = behind.iter().skip(1).filter(|f| f.may_declare(&name.node));
+        let old = files.into_iter().find_map(|f| f.tree().items.iter().find(hidden));
         if let Some(old) = old {
             let mut d = Diagnostic::error("E004", format!("this {of} `{}` hides another one", name.node));
             d.severity = Severity::Note;

@@ -77,6 +77,21 @@ fn deep_and_long() {
     };
     ok(chain(100));
     fails(chain(5000), "E228");
+    let calls = |n: usize, body: &str| -> String {
+        let one = |i: usize| {
+            let next = format!("c{}(x)", i + 1);
+            format!("program c{i}(x: f32[N]) -> f32[N] {{ {} }}\n", body.replace("NEXT", &next))
+        };
+        let links: String = (0..n).map(one).collect();
+        let last = format!("program c{n}(x: f32[N]) -> f32[N] {{ x + x }}\n");
+        format!("{links}{last}{}", program.replace("RESULT", "c0(x)"))
+    };
+    ok(calls(49, "exp(exp(NEXT))"));
+    fails(calls(50, "exp(NEXT)"), "E233");
+    fails(calls(20, "NEXT + NEXT"), "E233");
+    let deep = |n| format!("{}NEXT{}", "exp(".repeat(n), ")".repeat(n));
+    ok(calls(49, &deep(10)));
+    fails(calls(49, &deep(400)), "E233");
     let params = |n: usize| -> String {
         let links: Vec<String> =
             (0..n).map(|i| format!("param p{i} = p{} + {}1\n", i + 1, "0 + ".repeat(100))).collect();

@@ -93,6 +93,11 @@ impl Lowering<'_> {
             _ => None,
         };
         if let Some(dtype) = local.or_else(|| DType::parse(word)) {
+            if let (false, [arg]) = (self.calls.is_empty(), &call.args[..])
+                && let Some(Value::Number(x)) = self.absent(arg)
+            {
+                return Some(Value::Number(x));
+            }
             let x = self.one_operand(call)?;
             // In a called program a value may be of that type already, by what it is called with.
             if !self.calls.is_empty() && self.dtype_of(x) == Some(dtype) {
@@ -128,6 +133,12 @@ impl Lowering<'_> {
                 }
             },
         }
+    }
+
+    /// The number that stands for an argument that was not given: it has no element type.
+    fn absent(&self, arg: &Tensor) -> Option<Value> {
+        let TensorKind::Name(n) = &arg.kind else { return None };
+        self.names.get(n)?.0.clone().filter(|v| matches!(v, Value::Number(_)))
     }
 
     fn not_yet(&mut self, call: &Call, what: &str, help: &str, declared: Span) {

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_OPERATIONS: usize = 100_000;
 
 /// How deep calls nest.
-const MAX_CALLS: usize = 100;
+const MAX_CALLS: usize = 50;
 
 impl<'a> Lowering<'a> {
     /// The results of a call; none after messages.
@@ -294,15 +294,36 @@ fn word(kind: Kind) -> &'static str {
 }
 
 /// How a program is called.
-pub(super) fn form(decl: &ProgramDecl) -> String {
+fn form(decl: &ProgramDecl) -> String {
+    format!("write {}", call_form(decl))
+}
+
+/// A program with its arguments: tensors by position, in brackets those that may be left out, others by name.
+pub fn call_form(decl: &ProgramDecl) -> String {
     let mut parts: Vec<String> = vec![];
     for a in decl.args.iter().filter(|a| kind(a) == Kind::Tensor) {
-        parts.push(a.name.node.clone());
+        parts.push(if has_number(a) { format!("[{}]", a.name.node) } else { a.name.node.clone() });
     }
     for a in decl.args.iter().filter(|a| kind(a) != Kind::Tensor) {
-        parts.push(format!("{}: {}", a.name.node, a.ty.dtype.node));
+        let default = match a.data.as_ref().map(|d| &d.kind) {
+            Some(DataKind::Value(e)) => constant_text(e).map(|d| format!(" = {d}")),
+            _ => None,
+        };
+        parts.push(format!("{}: {}{}", a.name.node, a.ty.dtype.node, default.unwrap_or_default()));
     }
-    format!("write {}({})", decl.name.node, parts.join(", "))
+    format!("{}({})", decl.name.node, parts.join(", "))
+}
+
+/// A default as it is written.
+fn constant_text(e: &Expr) -> Option<String> {
+    Some(match &e.kind {
+        ExprKind::Int(n) => n.to_string(),
+        ExprKind::Float(x) => format!("{x:?}"),
+        ExprKind::Bool(b) => b.to_string(),
+        ExprKind::Name(n) => n.clone(),
+        ExprKind::Unary(_, a) => format!("-{}", constant_text(a)?),
+        _ => return None,
+    })
 }
 
 /// Names of one program while it is lowered.

@@ -26,6 +26,7 @@ mod shape;
 mod tensor;
 mod types;
 
+pub use inline::call_form;
 pub use params::Number;
 
 use crate::ast::{Arg, DataKind, Item, LocalDecl, ProgramDecl};
@@ -127,6 +128,22 @@ pub struct Unsized {
     pub name: String,
     /// Its own data, if that is a file: path, key, and where it is written.
     pub file: Option<(String, Option<String>, Span)>,
+}
+
+/// Whether a file has programs, and all of them have types that only a call makes whole: then there is nothing in it to compile.
+pub fn only_called(loaded: &Loaded, root: FileId) -> bool {
+    let Some(file) = loaded.file(root) else { return false };
+    let mut programs = file.tree().items.iter().filter_map(|i| match i {
+        Item::Program(p) => Some(p),
+        _ => None,
+    });
+    let generic = |a: &Arg| {
+        let element =
+            bind::kind(a) == Kind::Tensor && kbc_ir::types::DType::parse(&a.ty.dtype.node).is_none();
+        a.ty.any || element || bind::kind(a) == Kind::Axis
+    };
+    programs.next().is_some_and(|p| p.args.iter().any(generic))
+        && programs.all(|p| p.args.iter().any(generic))
 }
 
 /// The inputs whose data says how large the program is: [`LowerOptions::shapes`] wants their shapes.
@@ -274,7 +291,8 @@ fn target<'a>(loaded: &'a Loaded, root: FileId, options: &LowerOptions) -> Resul
     let own: Vec<&Item> = loaded.file(root).map_or(vec![], |f| f.tree().items.iter().collect());
     let item = match &options.program {
         Some(name) => {
-            let all = loaded.order(root).into_iter().flat_map(|f| &f.tree().items);
+            let own = loaded.order(root).into_iter().filter(|f| f.layer == Layer::User);
+            let all = own.flat_map(|f| &f.tree().items);
             let programs: Vec<&Item> =
                 all.filter(|i| matches!(i, Item::Program(_) | Item::Local(_))).collect();
             let named = |i: &&&Item| i.name().is_some_and(|n| n.node == *name);

@@ -56,6 +56,7 @@ pub(super) fn lower_in<'a>(
         known: BTreeMap::new(),
         calls: vec![],
         looked_at: BTreeSet::new(),
+        depth: 0,
         found: Diagnostics::new(),
     };
     l.graph.name = Some(Name::from(&program.name.node));
@@ -97,6 +98,8 @@ pub(super) struct Lowering<'a> {
     pub calls: Vec<Span>,
     /// Called programs whose lets were looked at.
     pub looked_at: LookedAt,
+    /// How deep expressions nest, those of callers included.
+    pub depth: usize,
     pub found: Diagnostics,
 }
 
@@ -285,7 +288,8 @@ impl Lowering<'_> {
 
     /// Gives a value made since `before` the name it is bound to.
     fn hint(&mut self, value: OpId, before: usize, name: &Ident) {
-        if self.graph.position(value) >= before {
+        // Nothing is removed while a program is lowered: an operation's number is its place.
+        if value.0 as usize >= before {
             self.graph.op_mut(value).name = Name::from(&name.node);
         }
     }

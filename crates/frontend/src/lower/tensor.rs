@@ -14,6 +14,9 @@ use kbc_ir::scalar::{Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_rounds::ast::BinaryOp;
 use kbc_rounds::eval::unknown;
 
+/// How deep expressions nest across calls: more than those of one program can ([`crate::parse::MAX_DEPTH`]).
+const MAX_NESTING: usize = 600;
+
 /// What an expression yields.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Value {
@@ -30,6 +33,23 @@ pub(super) enum Value {
 impl Lowering<'_> {
     /// The value of an expression; none after messages.
     pub(super) fn expr(&mut self, t: &Tensor) -> Option<Value> {
+        self.depth += 1;
+        let value = if self.depth > MAX_NESTING { self.too_deep(t.span) } else { self.value(t) };
+        self.depth -= 1;
+        value
+    }
+
+    /// One program cannot nest so deep; programs that call one another can.
+    fn too_deep(&mut self, span: Span) -> Option<Value> {
+        let what = format!("expressions of programs that call one another nest more than {MAX_NESTING} deep");
+        if !self.found.list.iter().any(|d| d.code == "E233") {
+            let d = Diagnostic::error("E233", what).primary(span, "the limit is passed here");
+            self.found.push(d.help("use `let` for parts of them"));
+        }
+        None
+    }
+
+    fn value(&mut self, t: &Tensor) -> Option<Value> {
         match &t.kind {
             TensorKind::Name(n) => self.name(n, t.span),
             TensorKind::Int(i) => Some(Value::Number(*i as f64)),
@@ -135,6 +155,10 @@ impl Lowering<'_> {
                 return None;
             }
             return Some(Value::Number(z));
+        }
+        // What was not given adds nothing.
+        if let (false, ScalarBin::Add, Value::Number(0.0)) = (self.calls.is_empty(), arith, &vb) {
+            return Some(va);
         }
         let body = Scalar::bin(arith, Scalar::Arg(0), Scalar::Arg(1));
         self.map(function(arith.name(), 2, body), vec![(va, a.span), (vb, b.span)], span)
