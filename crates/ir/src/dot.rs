@@ -42,6 +42,7 @@ pub fn graph_dot(g: &Graph) -> String {
                 (format!("{} over dimension {dim}", if *mean { "mean" } else { op.name() }), "")
             }
             OpKind::Cast(d) => (format!("cast {d}"), ""),
+            OpKind::Embedding => ("embedding".into(), ""),
             OpKind::Shape(s) => (format!("{} {s}", s.word()), ""),
             OpKind::Demand | OpKind::Ask(_) => ("demand".into(), ", style=dashed"),
             OpKind::Collective(c) => {

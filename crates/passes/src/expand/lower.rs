@@ -66,6 +66,33 @@ pub(super) fn local_dims(ty: &TensorType, mesh: &Mesh) -> Vec<Expr> {
         .collect()
 }
 
+/// The first element of a dimension that a rank has.
+fn part_start(d: &kbc_ir::types::Dim, mesh: &Mesh) -> Expr {
+    let (mut start, mut n) = (Expr::Int(0), Expr::Int(d.size as i64));
+    let Some(cut) = &d.cut else { return start };
+    for axis in &cut.axes {
+        let (k, me) = (mesh.axis(axis).map_or(1, |a| a.size) as i64, Expr::Var(axis.clone()));
+        let before = match &cut.rule {
+            CutRule::Lengths(parts) => {
+                let starts: Vec<u64> = (0..k as u64).map(|i| parts.boundary(0, i)).collect();
+                by_value(&me, 0, &starts)
+            }
+            rule => boundary(&n, me.clone(), k, rule),
+        };
+        start = (start + before).simplify();
+        n = part_length(&n, &me, k, &cut.rule);
+    }
+    start
+}
+
+/// Boundary i of n elements in k parts.
+fn boundary(n: &Expr, i: Expr, k: i64, rule: &CutRule) -> Expr {
+    match rule {
+        CutRule::Even => (n.clone() * i).ceil_div(k),
+        _ => Expr::bin(BinOp::Min, n.clone().ceil_div(k) * i, n.clone()),
+    }
+}
+
 /// Length of part i of n elements in k parts.
 pub(crate) fn part_length(n: &Expr, i: &Expr, k: i64, rule: &CutRule) -> Expr {
     if let CutRule::Lengths(parts) = rule {
@@ -76,11 +103,7 @@ pub(crate) fn part_length(n: &Expr, i: &Expr, k: i64, rule: &CutRule) -> Expr {
     {
         return Expr::Int(v / k);
     }
-    let bound = |i: Expr| match rule {
-        CutRule::Even => (n.clone() * i).ceil_div(k),
-        _ => Expr::bin(BinOp::Min, n.clone().ceil_div(k) * i, n.clone()),
-    };
-    bound(i.clone() + Expr::Int(1)) - bound(i.clone())
+    boundary(n, i.clone() + Expr::Int(1), k, rule) - boundary(n, i.clone(), k, rule)
 }
 
 /// `values[i - first]`, as a choice of halves; without a table, which sizes of buffers cannot have everywhere.
@@ -208,6 +231,10 @@ impl Lower<'_> {
                         let from = self.ty(operands[0])?;
                         let mean = mean.then(|| from.dims[*dim].size);
                         LocalOp::ReduceDim { op: *op, mean, dst, src: args[0], dim: *dim as u32 }
+                    }
+                    OpKind::Embedding => {
+                        let first = part_start(&self.ty(operands[0])?.dims[0], &self.out.mesh);
+                        LocalOp::Embedding { dst, table: args[0], ids: args[1], first }
                     }
                     OpKind::Shape(s) => {
                         let types = operands.iter().map(|o| self.ty(*o)).collect::<Result<Vec<_>, _>>()?;
