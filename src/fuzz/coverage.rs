@@ -57,6 +57,7 @@ fn graph(g: &Graph, out: &mut Features) {
                 out.insert(("dimension", format!("{name} {}", from.dtype)));
             }
             OpKind::Cast(_) => drop(out.insert(("cast", format!("{} to {}", from.dtype, to.dtype)))),
+            OpKind::Embedding => drop(out.insert(("embedding", from.dtype.to_string()))),
             OpKind::Shape(s) => drop(out.insert(("shape", format!("{} {}", s.name(), to.dtype)))),
             OpKind::Collective(_)
             | OpKind::Demand

@@ -151,6 +151,7 @@ fn local_effect<'p>(
     let expr = match op {
         LocalOp::Pack { at, .. } | LocalOp::Unpack { at, .. } => at.as_ref(),
         LocalOp::Slice { index, .. } => Some(index),
+        LocalOp::Embedding { first, .. } => Some(first),
         _ => None,
     };
     let value = |e| {

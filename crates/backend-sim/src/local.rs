@@ -142,6 +142,7 @@ pub fn apply(
             let t = src(0)?;
             pick(t.data(), &transposed(t.shape(), perm)?)
         }
+        LocalOp::Embedding { .. } => rows(src(0)?, src(1)?, part.unwrap_or(0))?,
         LocalOp::Slice { dim, of, rule, .. } => {
             let t = src(0)?;
             let (_, size, _) = outer_inner(t.shape(), *dim)?;
@@ -158,6 +159,23 @@ pub fn apply(
         ));
     }
     Ok(data)
+}
+
+/// Row `id - first` of a table for each id, zeros where there is none.
+fn rows(table: &Tensor, ids: &Tensor, first: i64) -> Result<Data, Refusal> {
+    let (_, n, row) = outer_inner(table.shape(), 0)?;
+    let ids = ids.data().to_i64().ok_or_else(|| {
+        Refusal::new("rows by numbers that are no integers", "rows are numbered by i32 or i64")
+    })?;
+    let mut out = Data::zeros(table.dtype(), ids.len() * row as usize);
+    for (i, id) in ids.iter().enumerate() {
+        let at = id.checked_sub(first).and_then(|at| u64::try_from(at).ok()).filter(|at| *at < n);
+        if let Some(at) = at {
+            let (to, from) = (i * row as usize, (at * row) as usize);
+            assert!(out.copy_from(to, table.data(), from, row as usize), "the row was found in the table");
+        }
+    }
+    Ok(out)
 }
 
 /// The elements of a tensor repeated to a larger shape, dimensions aligned from the right.

@@ -528,3 +528,26 @@ fn moved_elements_keep_value_and_bound() {
     }
     assert!(whole.bound.iter().skip(1).all(|e| *e > 0.0));
 }
+
+#[test]
+fn rows_of_a_table_by_their_numbers() {
+    let mut b = Builder::default();
+    let table = b.input("w", ty(DType::F32, &[5, 2]));
+    let ids = b.input("ids", ty(DType::I32, &[2, 2]));
+    let e = b.op(OpKind::Embedding, ty(DType::F32, &[2, 2, 2]), &[table, ids]);
+    b.output(e);
+    let w = f32s(&[5, 2], &[0.0, 0.1, 1.0, 1.1, 2.0, 2.1, 3.0, 3.1, 4.0, 4.1]);
+    let got = b.run(&[w.clone(), i32s(&[2, 2], &[4, 0, 2, 2])]).unwrap().remove(0);
+    let want: Vec<f64> = [4.0f32, 4.1, 0.0, 0.1, 2.0, 2.1, 2.0, 2.1].map(f64::from).to_vec();
+    assert_eq!((got.shape, got.value), (vec![2, 2, 2], want));
+    assert!(got.bound.iter().all(|e| *e == 0.0), "nothing is rounded");
+    for wrong in [-1, 5] {
+        let found = b.run(&[w.clone(), i32s(&[2, 2], &[0, 0, wrong, 0])]).unwrap_err();
+        assert_eq!(found.code, "E409");
+        assert!(found.labels[0].text.contains("[1, 0]"), "{:?}", found.labels);
+    }
+    // Generated numbers are rows.
+    let m = exact_modulus(&b.graph, &mesh(4), &[None, None]).unwrap();
+    assert_eq!(m[1], 5);
+    assert!(m[0] > 1 << 20);
+}

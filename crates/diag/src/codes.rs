@@ -186,6 +186,7 @@ codes! {
     E406 "a result that the file cannot hold",
     E407 "an integer division by zero in the reference",
     E408 "a value the evaluator cannot hold",
+    E409 "a number that is no row of a table",
     // files, folders, the command line
     E410 "a file or folder that cannot be written",
     E411 "a folder that kbc does not replace",

@@ -47,6 +47,7 @@ fn named(g: &Graph, name: &str) -> String {
                 (format!("{} over dimension {dim}", if *mean { "mean" } else { op.name() }), "")
             }
             OpKind::Cast(d) => (format!("cast {d}"), ""),
+            OpKind::Embedding => ("embedding".into(), ""),
             OpKind::Shape(s) => (format!("{} {s}", s.word()), ""),
             OpKind::Demand | OpKind::Ask(_) => ("demand".into(), ", style=dashed"),
             OpKind::Wait => ("wait".into(), ", style=dashed"),

@@ -227,6 +227,8 @@ pub enum OpKind {
     },
     /// Cast, nearest even.
     Cast(DType),
+    /// Rows of a table `[V, ..]` by their numbers `[..]`, i32 or i64: `[.., ..]`. A number that is no row is an error.
+    Embedding,
     /// Elements moved: transpose, reshape, slice, concat.
     Shape(ShapeOp),
     /// A change of placement.

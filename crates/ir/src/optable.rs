@@ -43,7 +43,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [Row; 56] = [
+pub const OPERATIONS: [Row; 58] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -68,6 +68,14 @@ pub const OPERATIONS: [Row; 56] = [
         "`sum %a dim D [mean] [keep]`",
         "none",
         "one dimension reduced; a mean divides once at the end",
+    ),
+    row(
+        Graph,
+        "data",
+        "embedding",
+        "`%table, %ids`",
+        "none",
+        "rows of a table by their numbers (i32, i64); where the rows are split, the result is partial(sum)",
     ),
     row(Graph, "data", "cast", "`f16 %a`", "none", "another element type, nearest even"),
     row(
@@ -385,6 +393,14 @@ pub const OPERATIONS: [Row; 56] = [
         "`%dst = %src perm [1, 0]`",
         "reads %src, writes %dst",
         "dimension i of %dst is %src's dimension number i of the list",
+    ),
+    row(
+        Schedule,
+        "local",
+        "embedding",
+        "`%dst = %table, %ids from E`",
+        "reads %table and %ids, writes %dst",
+        "row `id - E` of %table for each id; zeros where there is none",
     ),
     row(
         Schedule,

@@ -43,6 +43,20 @@ pub fn product_shape(a: &[u64], b: &[u64]) -> Result<Vec<u64>, String> {
     Ok(out)
 }
 
+/// Rows of a table by their numbers.
+fn embedded(operands: &[(DType, Vec<u64>)]) -> Result<(DType, Vec<u64>), String> {
+    let [(dtype, table), (number, ids)] = operands else {
+        return Err("an embedding has two operands".into());
+    };
+    let [_, row @ ..] = &table[..] else {
+        return Err("the table of an embedding has a dimension of rows".into());
+    };
+    if !matches!(number, DType::I32 | DType::I64) {
+        return Err(format!("rows are numbered by i32 or i64, not {number}"));
+    }
+    Ok((*dtype, ids.iter().chain(row).copied().collect()))
+}
+
 /// Element type and sizes of the result for operands of these; none where the operands do not decide it: an input, and
 /// a collective whose promise nobody has looked up.
 ///
@@ -51,6 +65,9 @@ pub fn product_shape(a: &[u64], b: &[u64]) -> Result<Vec<u64>, String> {
 pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option<(DType, Vec<u64>)>, String> {
     let Some((operand, first)) = operands.first() else { return Ok(None) };
     let operand = *operand;
+    if *kind == OpKind::Embedding {
+        return embedded(operands).map(Some);
+    }
     if let Some((d, _)) = operands.iter().find(|o| o.0 != operand) {
         return Err(format!("its operands are {operand} and {d}"));
     }
@@ -82,6 +99,7 @@ pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option
             }
             (operand, s)
         }
+        OpKind::Embedding => embedded(operands)?,
         OpKind::Cast(d) => (*d, first.clone()),
         OpKind::Shape(s) => (operand, s.sizes(&sizes())?),
         OpKind::Collective(c) => {

@@ -17,6 +17,7 @@ impl LocalOp {
             | LocalOp::Pack { dst, .. }
             | LocalOp::Unpack { dst, .. }
             | LocalOp::Transpose { dst, .. }
+            | LocalOp::Embedding { dst, .. }
             | LocalOp::Slice { dst, .. } => *dst,
         }
     }
@@ -26,6 +27,7 @@ impl LocalOp {
         match self {
             LocalOp::Compute { args, .. } => args.clone(),
             LocalOp::Matmul { a, b, .. } => vec![*a, *b],
+            LocalOp::Embedding { table, ids, .. } => vec![*table, *ids],
             LocalOp::ReduceDim { src, .. }
             | LocalOp::Cast { src, .. }
             | LocalOp::Copy { src, .. }

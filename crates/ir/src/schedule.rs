@@ -471,6 +471,17 @@ pub enum LocalOp {
         /// A permutation of the dimensions.
         perm: Vec<u32>,
     },
+    /// Row `id - first` of a table for each id; zeros where the table has no such row.
+    Embedding {
+        /// Written: the sizes of `ids`, then those of a row.
+        dst: BufferId,
+        /// Read: rows along dimension 0.
+        table: BufferId,
+        /// Read: i32 or i64.
+        ids: BufferId,
+        /// The number of the first row: an expression in mesh coordinates.
+        first: Expr,
+    },
     /// Part `index` of `of` along a dimension.
     Slice {
         /// Written.

@@ -42,6 +42,7 @@ impl LocalOp {
             LocalOp::Pack { .. } => "pack",
             LocalOp::Unpack { .. } => "unpack",
             LocalOp::Transpose { .. } => "transpose",
+            LocalOp::Embedding { .. } => "embedding",
             LocalOp::Slice { .. } => "slice",
         }
     }

@@ -73,6 +73,9 @@ impl Lower<'_, '_> {
             }
             LocalOp::Transpose { dst, src, perm } => self.transpose(*dst, *src, perm, span)?,
             LocalOp::Compute { func, dst, args } => self.compute(func, *dst, args, span)?,
+            LocalOp::Embedding { .. } => {
+                return Err(refuse(span, "an embedding", "simulate it with `--target sim`").into());
+            }
             LocalOp::Matmul { .. } => {
                 return Err(refuse(
                     span,

@@ -30,6 +30,7 @@ fn local_words(schedule: &Schedule, op: &LocalOp) -> String {
         LocalOp::Pack { .. } => "pack",
         LocalOp::Unpack { .. } => "unpack",
         LocalOp::Transpose { .. } => "transpose",
+        LocalOp::Embedding { .. } => "embedding",
         LocalOp::Slice { .. } => "slice",
     };
     format!("{} = {word}({from})", name(op.dst()))

@@ -331,6 +331,7 @@ fn operation(
             Some(_) => format!("integer({}, \"{to}\")", arg(0)?),
             None => return Err(broken(op, "its operand has no type")),
         },
+        OpKind::Embedding => format!("{}[{}.long()]", arg(0)?, arg(1)?),
         OpKind::Shape(s) => {
             let lead = usize::from(sliced);
             let x = if bounded { "t[0]" } else { arg(0)? };

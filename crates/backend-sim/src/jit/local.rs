@@ -8,7 +8,7 @@ use super::element::lanes;
 use super::kernel::{computes, halves};
 use super::loops::{BLOCK, Kernel, kernel};
 use super::module::{Code, Helper};
-use super::plan::{DST, FIRST, INNER, OUTER, ROOM_DST, ROOM_SRC, Recipe, SIZE, SRC, TAKEN};
+use super::plan::{DST, FIRST, IDS, INNER, OUTER, ROOM_DST, ROOM_SRC, Recipe, SIZE, SRC, TAKEN, ZEROS};
 use crate::numbers::{identity_f32, identity_i32};
 use cranelift::module::FuncId;
 use cranelift::prelude::*;
@@ -60,6 +60,7 @@ pub(super) fn kernel_of(
         LocalOp::Unpack { at: None, parts, rule, .. } => relayout(code, *parts, rule, false)?,
         LocalOp::Transpose { perm, .. } => transpose(code, perm, from)?,
         LocalOp::Slice { .. } => slice(code)?,
+        LocalOp::Embedding { ids, .. } => embedding(code, s.buffer(*ids).dtype)?,
     };
     code.recipes.insert(number, Recipe::Single(op.clone()));
     Ok(Some(id))
@@ -357,6 +358,35 @@ fn slice(code: &mut Code) -> Result<FuncId, String> {
             let from = k.b.ins().imul(row, inner);
             let to = k.b.ins().imul(o, bytes);
             let (to, from) = (k.b.ins().iadd(dst, to), k.b.ins().iadd(src, from));
+            k.call(Helper::Copy, &[to, from, bytes]);
+        });
+    })
+}
+
+/// For each number, its row of the table, or the row of zeros.
+fn embedding(code: &mut Code, ids: DType) -> Result<FuncId, String> {
+    kernel(code, format!("embedding {ids:?}"), 2, |k| {
+        let (src, dst, count) = (k.word(SRC), k.word(DST), k.word(OUTER));
+        let (rows, bytes, first) = (k.word(SIZE), k.word(INNER), k.word(FIRST));
+        let (ids_at, zeros) = (k.word(IDS), k.word(ZEROS));
+        let zero = k.int(0);
+        k.each(zero, count, 1, |k, i| {
+            let place = k.at(ids_at, i, ids.bytes() as i64);
+            let id = match ids {
+                DType::I32 => {
+                    let x = k.load(types::I32, place, 0);
+                    k.b.ins().sextend(types::I64, x)
+                }
+                _ => k.load(types::I64, place, 0),
+            };
+            let row = k.b.ins().isub(id, first);
+            let offset = k.b.ins().imul(row, bytes);
+            let found = k.b.ins().iadd(src, offset);
+            // Numbers before the first row are large without their sign.
+            let here = k.b.ins().icmp(IntCC::UnsignedLessThan, row, rows);
+            let from = k.b.ins().select(here, found, zeros);
+            let to = k.b.ins().imul(i, bytes);
+            let to = k.b.ins().iadd(dst, to);
             k.call(Helper::Copy, &[to, from, bytes]);
         });
     })

@@ -48,6 +48,9 @@ pub(super) const INNER: usize = 4;
 /// First and number of the elements of that dimension that are taken (slice).
 pub(super) const FIRST: usize = 5;
 pub(super) const TAKEN: usize = 6;
+/// Numbers of rows, and a row of zeros (embedding).
+pub(super) const IDS: usize = 6;
+pub(super) const ZEROS: usize = 7;
 /// Rooms of a reduction of halves: the source and the result in f32.
 pub(super) const ROOM_SRC: usize = 5;
 pub(super) const ROOM_DST: usize = 6;
@@ -100,6 +103,7 @@ impl Plan {
         let part = match op {
             LocalOp::Pack { at, .. } | LocalOp::Unpack { at, .. } => at.as_ref(),
             LocalOp::Slice { index, .. } => Some(index),
+            LocalOp::Embedding { first, .. } => Some(first),
             _ => None,
         };
         let part = part.map(|e| p.local_value(e, rank)).transpose().ok()?;
@@ -185,6 +189,22 @@ impl Plan {
                     (inner * dtype.bytes()) as i64,
                     lo as i64,
                     len as i64,
+                ]);
+            }
+            LocalOp::Embedding { ids, .. } => {
+                let (_, rows, row) = local::outer_inner(&shapes[0], 0).ok()?;
+                if reads[1].1.checked_mul(row)? != n {
+                    return None;
+                }
+                let bytes = row * dtype.bytes();
+                rooms.push(vec![0.0; bytes.div_ceil(4) as usize]);
+                words.extend([
+                    reads[1].1 as i64,
+                    rows as i64,
+                    bytes as i64,
+                    part.unwrap_or(0),
+                    world.pointer(rank, *ids),
+                    rooms.last().map_or(0, |r| r.as_ptr() as i64),
                 ]);
             }
             LocalOp::Cast { .. }

@@ -290,6 +290,7 @@ impl Step<'_> {
             OpKind::ReduceDim { op, mean, dim, keep } => {
                 reduce::run(self, self.one()?, *op, *mean, *dim, *keep)
             }
+            OpKind::Embedding => shape::embedding(self),
             OpKind::Shape(s) => shape::run(self, s),
             OpKind::Cast(to) => Ok(Value::whole(cast::run(&self.one()?.t, *to))),
             OpKind::Collective(c) if c.kind == CollKind::Own => own::run(self, self.one()?, c),

@@ -240,6 +240,11 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
         OpKind::Collective(c) if c.kind == CollKind::Own => {
             (holds(first?.1, combined(first?.0, c)?)?, first?.1)
         }
+        OpKind::Embedding => {
+            // Numbers of rows are smaller than their number.
+            let rows = *sizes(0)?.first()? as f64;
+            first.filter(|_| operands.get(1).is_some_and(|ids| ids.0.size < rows))?
+        }
         OpKind::Shape(_) => {
             let (x, dtype) = first?;
             let all = operands

@@ -1,9 +1,11 @@
 //! Operations that move elements: where each element of the result comes from, by its index.
 
+use super::precision::common_grain;
 use super::{Pending, RefTensor, Step, Value};
 use crate::tensor::multi_index;
 use kbc_diag::Diagnostic;
 use kbc_ir::shape::ShapeOp;
+use kbc_ir::types::ReduceOp;
 use std::rc::Rc;
 
 /// The result, or why there is none.
@@ -56,6 +58,43 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
         grain: all.iter().map(|p| p.grain).fold(f64::INFINITY, f64::min),
     });
     Ok(Value { t: Rc::new(t), pending: pending.map(Rc::new), exact: operands.iter().all(|x| x.exact) })
+}
+
+/// Rows of a table by their numbers. E409: a number that is no row.
+pub(super) fn embedding(step: &Step<'_>) -> Result<Value, Diagnostic> {
+    let [table, ids] = step.two()?;
+    let (Some((rows, row)), Some(numbers)) = (table.t.shape.split_first(), &ids.t.exact) else {
+        return Err(step.broken("it needs a table of rows and whole numbers"));
+    };
+    let shape: Vec<u64> = ids.t.shape.iter().chain(row).copied().collect();
+    let n = step.room(&shape)?;
+    let width = row.iter().product::<u64>() as usize;
+    let mut order = Vec::with_capacity(n);
+    for (i, id) in numbers.iter().enumerate() {
+        let Some(at) = u64::try_from(*id).ok().filter(|at| at < rows) else {
+            let at = multi_index(&ids.t.shape, i as u64);
+            return Err(Diagnostic::error("E409", format!("row {id} of a table of {rows} rows"))
+                .primary(step.op.span, format!("element {at:?} of the numbers is {id}"))
+                .help("numbers of rows start at 0"));
+        };
+        order.extend((at as usize * width..).take(width));
+    }
+    let pick = |of: &[f64]| order.iter().map(|i| of[*i]).collect::<Vec<f64>>();
+    let t = match &table.t.exact {
+        Some(whole) => {
+            let whole = order.iter().map(|i| whole[*i]).collect();
+            RefTensor::integers(table.t.dtype, shape, whole, pick(&table.t.bound))
+        }
+        None => RefTensor::real(table.t.dtype, shape, pick(&table.t.value), pick(&table.t.bound)),
+    };
+    // One rank has the row, the others add zeros: nothing is rounded.
+    let pending = (step.partial() == Some(ReduceOp::Sum)).then(|| Pending {
+        op: ReduceOp::Sum,
+        parts: step.parts,
+        size: t.value.iter().map(|v| v.abs()).collect(),
+        grain: common_grain(t.value.iter().copied()),
+    });
+    Ok(Value { t: Rc::new(t), pending: pending.map(Rc::new), exact: table.exact })
 }
 
 /// Position of an element in row-major order.

@@ -74,6 +74,8 @@ fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, F
             [results.saturating_mul(k).saturating_mul(2), all, 0]
         }
         // These read as much as they write.
+        // Of the table, the rows that are asked for.
+        LocalOp::Embedding { ids, .. } => [0, written.saturating_mul(2).saturating_add(bytes(*ids)?), 0],
         LocalOp::Copy { .. } | LocalOp::Transpose { .. } | LocalOp::Slice { .. } => {
             [0, written.saturating_mul(2), 0]
         }

@@ -19,8 +19,9 @@ use kbc_rounds::ast::{Expr, ExprKind};
 use kbc_rounds::eval::unknown;
 
 /// Operations that are neither scalar functions nor casts.
-pub(super) const OPERATIONS: [&str; 21] = [
+pub(super) const OPERATIONS: [&str; 22] = [
     "matmul",
+    "embedding",
     "sum",
     "mean",
     "prod",
@@ -44,9 +45,8 @@ pub(super) const OPERATIONS: [&str; 21] = [
 ];
 
 /// Operations of the language that are not there yet, and what to write instead.
-const LATER: [(&str, &str); 5] = [
+const LATER: [(&str, &str); 4] = [
     ("pad", "pad the data that is fed"),
-    ("embedding", "feed the rows that are looked up as an input"),
     ("iota", "feed it as an input"),
     ("full", "use the number itself: it broadcasts"),
     ("wait", "collectives of a program are values at once; `local program` has pending ones"),
@@ -117,6 +117,7 @@ impl Lowering<'_> {
         }
         match word {
             "matmul" => self.matmul(call, span),
+            "embedding" => self.embedding(call, span),
             "sum" | "mean" | "prod" => self.reduction(call, span),
             // `max(x, dim: 1)` reduces, `max(x, y)` is elementwise.
             "min" | "max" if call.args.len() == 1 => self.reduction(call, span),
@@ -196,6 +197,15 @@ impl Lowering<'_> {
         let operands = operands.into_iter().collect::<Option<Vec<_>>>()?;
         (right && sound)
             .then(|| self.push(OpKind::Matmul { accumulate_f32 }, "matmul".into(), &operands, span))
+    }
+
+    /// `embedding(w, ids)`
+    fn embedding(&mut self, call: &Call, span: Span) -> Option<Value> {
+        let sound = Arguments::new(call).finish(&mut self.found);
+        let operands: Vec<Option<_>> = call.args.iter().map(|a| self.operand(a)).collect();
+        let right = count_args(call, 2, Span::NONE, &mut self.found);
+        let operands = operands.into_iter().collect::<Option<Vec<_>>>()?;
+        (right && sound).then(|| self.push(OpKind::Embedding, "embedding".into(), &operands, span))
     }
 
     fn reduction(&mut self, call: &Call, span: Span) -> Option<Value> {

@@ -249,6 +249,10 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
             operands(&mut c, scope, args)?;
             OpKind::Cast(d)
         }
+        "embedding" => {
+            operands(&mut c, scope, args)?;
+            OpKind::Embedding
+        }
         "transpose" => {
             operands(&mut c, scope, args)?;
             c.expect_word("perm")?;

@@ -268,6 +268,13 @@ fn local(c: &mut Cur, word: &str, scope: &mut Scope) -> R<LocalOp> {
             c.expect("[")?;
             LocalOp::Transpose { dst, src, perm: c.list("]", |c| c.small("a dimension"))? }
         }
+        "embedding" => {
+            let table = buffer(c, scope)?;
+            c.expect(",")?;
+            let ids = buffer(c, scope)?;
+            c.expect_word("from")?;
+            LocalOp::Embedding { dst, table, ids, first: expr(c)? }
+        }
         "slice" => {
             let src = buffer(c, scope)?;
             let dim = dim(c)?;

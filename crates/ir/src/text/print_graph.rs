@@ -98,6 +98,7 @@ fn lines(g: &Graph, kernels: &Kernels, locs: bool, out: &mut String) {
                 format!("reduce_dim {op} {args} dim {dim}{mean}{}", if *keep { " keep" } else { "" })
             }
             OpKind::Cast(d) => format!("cast {d} {args}"),
+            OpKind::Embedding => format!("embedding {args}"),
             OpKind::Shape(s) => format!("{} {args} {s}", s.word()),
             OpKind::Collective(c) => collective(c, &args, locs),
             OpKind::Demand => format!("demand {args}"),

@@ -403,6 +403,9 @@ impl Printer<'_> {
             LocalOp::Transpose { dst, src, perm } => {
                 format!("transpose {} = {} perm {perm:?}", b(dst), b(src))
             }
+            LocalOp::Embedding { dst, table, ids, first } => {
+                format!("embedding {} = {}, {} from {}", b(dst), b(table), b(ids), show(first, 0))
+            }
             LocalOp::Slice { dst, src, dim, index, of, rule: r } => {
                 format!(
                     "slice {} = {} dim {dim} part {} of {of}{}",

@@ -56,6 +56,7 @@ fn word(k: &OpKind) -> String {
         OpKind::Map(f) => format!("map {}", f.name),
         OpKind::ReduceDim { .. } => "reduce_dim".into(),
         OpKind::Cast(_) => "cast".into(),
+        OpKind::Embedding => "embedding".into(),
         OpKind::Shape(s) => s.word().into(),
         OpKind::Collective(c) => c.name().into(),
         OpKind::Demand => "demand".into(),
@@ -69,7 +70,7 @@ fn word(k: &OpKind) -> String {
 fn arity(k: &OpKind, have: usize) -> usize {
     match k {
         OpKind::Input(_) => 0,
-        OpKind::Matmul { .. } => 2,
+        OpKind::Matmul { .. } | OpKind::Embedding => 2,
         OpKind::Map(f) => f.params.len(),
         OpKind::Shape(s) => s.arity().unwrap_or(have.max(1)),
         _ => 1,

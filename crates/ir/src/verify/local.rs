@@ -2,7 +2,8 @@
 
 use super::graph::undeclared_argument;
 use super::{Report, V2, V16, product};
-use crate::result::{broadcast, product_shape};
+use crate::graph::OpKind;
+use crate::result::{broadcast, product_shape, result_of};
 use crate::schedule::{Buffer, BufferId, LocalOp, Schedule};
 use crate::shape::ShapeOp;
 use crate::types::{CutRule, DType};
@@ -119,6 +120,26 @@ fn fits(op: &LocalOp, dst: &Buffer, srcs: &[&Buffer]) -> Result<(), String> {
                 ));
             }
             shapes.map_or(Ok(()), |s| result(op.sizes(&s)))
+        }
+        LocalOp::Embedding { .. } => {
+            let (table, ids) = (srcs[0], srcs[1]);
+            if table.dtype != dst.dtype {
+                return Err(format!("{} is {}, but {} is {}", table.name, table.dtype, dst.name, dst.dtype));
+            }
+            let some =
+                |b: &Buffer, s: Option<Vec<u64>>| (b.dtype, s.unwrap_or_else(|| vec![1; b.dims.len()]));
+            let known = sizes(table).is_some() && sizes(ids).is_some();
+            let operands = [some(table, sizes(table)), some(ids, sizes(ids))];
+            let made = result_of(&OpKind::Embedding, &operands)?.map(|r| r.1).unwrap_or_default();
+            if made.len() != dst.dims.len() {
+                return Err(format!(
+                    "{} has {} dimensions, the result {}",
+                    dst.name,
+                    dst.dims.len(),
+                    made.len()
+                ));
+            }
+            if known { result(Ok(made)) } else { Ok(()) }
         }
         LocalOp::Slice { dim, of, rule, .. } => {
             dimension(srcs[0], *dim)?;

@@ -118,6 +118,31 @@ fn only(ty: &TensorType, n: Expr) -> Expr {
     }
 }
 
+/// The first element of a dimension that a rank has.
+fn part_start(d: &kbc_ir::types::Dim, mesh: &Mesh) -> Expr {
+    let (mut start, mut n) = (Expr::Int(0), Expr::Int(d.size as i64));
+    let Some(cut) = &d.cut else { return start };
+    if let CutRule::Lengths(parts) = &cut.rule {
+        let axes: Vec<Axis> = cut.axes.iter().filter_map(|a| mesh.axis(a).cloned()).collect();
+        let starts: Vec<u64> = (0..parts.of()).map(|i| parts.boundary(0, i)).collect();
+        return by_value(&place(&axes), 0, &starts);
+    }
+    for axis in &cut.axes {
+        let (k, me) = (mesh.axis(axis).map_or(1, |a| a.size) as i64, Expr::Var(axis.clone()));
+        start = (start + boundary(&n, me.clone(), k, &cut.rule)).simplify();
+        n = part_length(&n, &me, k, &cut.rule);
+    }
+    start
+}
+
+/// Boundary i of n elements in k parts.
+fn boundary(n: &Expr, i: Expr, k: i64, rule: &CutRule) -> Expr {
+    match rule {
+        CutRule::Even => (n.clone() * i).ceil_div(k),
+        _ => Expr::bin(BinOp::Min, n.clone().ceil_div(k) * i, n.clone()),
+    }
+}
+
 /// Length of part i of n elements in k parts.
 pub(crate) fn part_length(n: &Expr, i: &Expr, k: i64, rule: &CutRule) -> Expr {
     if let CutRule::Lengths(parts) = rule {
@@ -128,11 +153,7 @@ pub(crate) fn part_length(n: &Expr, i: &Expr, k: i64, rule: &CutRule) -> Expr {
     {
         return Expr::Int(v / k);
     }
-    let bound = |i: Expr| match rule {
-        CutRule::Even => (n.clone() * i).ceil_div(k),
-        _ => Expr::bin(BinOp::Min, n.clone().ceil_div(k) * i, n.clone()),
-    };
-    bound(i.clone() + Expr::Int(1)) - bound(i.clone())
+    boundary(n, i.clone() + Expr::Int(1), k, rule) - boundary(n, i.clone(), k, rule)
 }
 
 /// `values[i - first]`, as a choice of halves; without a table, which sizes of buffers cannot have everywhere.
@@ -283,6 +304,10 @@ impl Lower<'_> {
                         let from = self.ty(operands[0])?;
                         let mean = mean.then(|| from.dims[*dim].size);
                         LocalOp::ReduceDim { op: *op, mean, dst, src: args[0], dim: *dim as u32 }
+                    }
+                    OpKind::Embedding => {
+                        let first = part_start(&self.ty(operands[0])?.dims[0], &self.out.mesh);
+                        LocalOp::Embedding { dst, table: args[0], ids: args[1], first }
                     }
                     OpKind::Shape(s) => {
                         let types = operands.iter().map(|o| self.ty(*o)).collect::<Result<Vec<_>, _>>()?;

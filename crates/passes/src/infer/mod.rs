@@ -19,6 +19,8 @@
 //!   leaves the cut on the outermost factor, one that merges keeps that of the outermost. What does not follow is
 //!   gathered before, or its cut moved to a dimension that does, whichever is lighter. Partial values go through; a
 //!   concat keeps them if all its operands are partial alike.
+//! * **Embedding.** The dimensions of the numbers and of a row go through; where the rows of the table are split, each rank
+//!   looks up those it has and the result is `partial(sum)`.
 //! * **Values of one coordinate** (`only`) stay there if all operands are there, otherwise they are demanded by all.
 //! * **Collectives that the program writes** must find what they change: an all_reduce a partial value, an all_gather
 //!   a split one. One that is known by its promise (a user's own, `shift`, `permute`) works on the parts of the dimension
@@ -278,6 +280,7 @@ impl Typing<'_> {
                 self.reduce_dim(id, op, (*red, *dim, *keep), operands)
             }
             OpKind::Cast(to) => self.cast(id, op, *to, operands),
+            OpKind::Embedding => self.embedding(id, op, operands),
             OpKind::Shape(s) => self.shape(id, op, s, operands),
             OpKind::Collective(c) => match self.ranks {
                 Some(ranks) => self.issued(op, c, ranks, operands),

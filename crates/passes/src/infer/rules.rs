@@ -6,6 +6,7 @@ use super::{Typing, check};
 use crate::reshard;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::graph::{Op, OpId};
+use kbc_ir::result::result_of;
 use kbc_ir::scalar::{Scalar, ScalarFn, ScalarUn};
 use kbc_ir::types::{Cut, DType, Dim, Mesh, ReduceOp, TensorType};
 
@@ -134,6 +135,36 @@ impl Typing<'_> {
         let keep =
             one && operands.iter().any(smaller) && self.shared_partial(operands) == Some(ReduceOp::Sum);
         self.settle(id, op, site, operands, keep, result)
+    }
+
+    /// Rows of a table by their numbers: a contraction over the rows, of which one counts.
+    pub(super) fn embedding(&mut self, id: OpId, op: &Op, operands: &[Operand]) -> Option<Outcome> {
+        let [table, ids] = operands else {
+            self.malformed(op, 2, operands.len());
+            return None;
+        };
+        let known = [table, ids].map(|o| (o.1.dtype, o.1.sizes()));
+        let (dtype, sizes) = match result_of(&op.kind, &known) {
+            Ok(made) => made?,
+            Err(why) => {
+                self.shapes_differ(op, operands, &why);
+                return None;
+            }
+        };
+        if !self.computes(op, dtype, None) {
+            return None;
+        }
+        let result = self.whole(op, dtype, &sizes)?;
+        let (first, rows) = (ids.1.dims.len(), sizes.len());
+        let row = (first..rows).map(Some);
+        let site = Site {
+            operands: vec![std::iter::once(Some(rows)).chain(row).collect(), (0..first).map(Some).collect()],
+            result: (0..rows).map(Some).collect(),
+            sizes: sizes.iter().copied().chain([table.1.dims[0].size]).collect(),
+            whole: vec![],
+            combine: ReduceOp::Sum,
+        };
+        self.settle(id, op, site, operands, false, result)
     }
 
     /// One dimension goes.
