@@ -254,6 +254,16 @@ fn specs() {
     assert_eq!(refused, [&with_products[..], &["ragged.kb", "shapes.kb"]].concat());
 }
 
+/// A program of the library that computes elementwise and moves elements (TP-3); those that reduce a dimension are refused.
+#[test]
+fn library_programs() {
+    let text = head(3)
+        + "program case(x: f32[n@tp, 8], c: f32[n@tp, 4], s: f32[n@tp, 4]) -> f32[n, 8] { rope(x, c, s) }\n";
+    emitted(&text).check(&sizes(&ANY), 3);
+    let text = head(3) + "program case(x: f32[n@tp, 8]) -> f32[n, 8] { softmax(x) }\n";
+    assert!(Case::new(&text, &[]).is_err_and(|e| e.contains("E470")));
+}
+
 /// Functions without an exact form stay within the bounds that [`bound`] states.
 #[test]
 fn functions() {

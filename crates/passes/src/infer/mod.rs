@@ -197,7 +197,11 @@ impl Typing<'_> {
             self.operation(id);
             self.graph.enter(outer);
             for d in self.found.list.split_off(faults) {
-                self.found.push(self.graph.told(id, d));
+                // The same fault of the same place is told for one of its calls.
+                let same = |o: &Diagnostic| (o.code, &o.title, o.span()) == (d.code, &d.title, d.span());
+                if self.graph.within(id).is_none() || !self.found.list.iter().any(same) {
+                    self.found.push(self.graph.told(id, d));
+                }
             }
         }
     }
