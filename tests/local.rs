@@ -143,14 +143,16 @@ local program all over (d of dp, t of tp) {{
             rows = 2 * dp * tp,
         );
         scratch.write("all.kb", text.as_bytes());
-        for engine in ["jit", "interp"] {
-            let args = ["run", "all.kb", "--adversarial", "--engine", engine, "--report", "json"];
-            let (code, r, stderr) = json(&scratch, &args);
-            assert_eq!((code, &r["ok"]), (0, &true.into()), "{machine}: {stderr}\n{text}");
-            let elements = dp * tp * 2 * dp * tp * 3;
-            assert_eq!(r["compare"]["elements"], 4 * elements, "{machine}");
-            assert!(r["adversarial"]["elements"].as_u64() > Some(0), "{machine}");
-        }
+        let elements = dp * tp * 2 * dp * tp * 3;
+        let run = ["run", "all.kb", "--adversarial", "--seeds", "3", "--report", "json"];
+        let (code, r, stderr) = json(&scratch, &run);
+        assert_eq!((code, &r["ok"]), (0, &true.into()), "{machine}: {stderr}\n{text}");
+        assert_eq!(r["compare"]["elements"], 4 * elements, "{machine}");
+        assert!(r["adversarial"]["elements"].as_u64() > Some(0), "{machine}");
+        let (code, r, stderr) =
+            json(&scratch, &["run", "all.kb", "--engine", "interp", "--no-time", "--report", "json"]);
+        assert_eq!((code, &r["ok"]), (0, &true.into()), "{machine}: {stderr}");
+        assert_eq!(r["compare"]["elements"], elements, "{machine}");
         let (code, r, stderr) = json(&scratch, &["check", "all.kb", "--report", "json"]);
         assert_eq!((code, &r["ok"]), (0, &true.into()), "{machine}: {stderr}");
     }
@@ -226,5 +228,115 @@ fn other_verbs() {
     assert_eq!(ran.code, 1);
     assert!(ran.stderr.contains("[E548]") && ran.stderr.contains("--target sim"), "{}", ran.stderr);
     let ran = kbc(root(), &["compile", file, "--passes", "infer,place,select,expand", "--emit", "kir=-"], "");
-    assert!(ran.stdout.contains("role ranks_2 when"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("role ranks_2 where"), "{}", ran.stdout);
+}
+
+/// Programs are called on a rank's own sizes, sizes bind by `-D`, and a call's collectives are values at once.
+#[test]
+fn called_programs_and_sizes() {
+    let scratch = Scratch::new();
+    let text = "topology sys = ring(4) { link: 50 GB/s, 500 ns }
+mesh m = sys[tp]
+program twice(x: f32[A, B]) -> f32[B, A] { transpose(x + x, [1, 0]) }
+program mean_of(x: f32[A], a: axis) -> f32[A] { 2 * all_reduce(x, avg, over: a) }
+local program g over (t of tp) {
+    ranks 0..4 (x: f32[N, 6], v: f32[3]) -> (f32[6, N], f32[3]) {
+        let y: f32[N, 6] = wait(all_reduce(x, sum, over: tp));
+        (twice(y), mean_of(v, a: tp))
+    }
+}
+";
+    scratch.write("g.kb", text.as_bytes());
+    let (code, r, stderr) = json(&scratch, &["compile", "g.kb", "-D", "N=5", "--report", "json"]);
+    assert_eq!((code, &r["ok"]), (0, &true.into()), "{stderr}");
+    assert_eq!(r["inputs"][0]["type"], "f32[4@tp, 5, 6]");
+    assert_eq!(r["compare"]["elements"], 4 * (30 + 3));
+    let (code, _, stderr) = json(&scratch, &["compile", "g.kb"]);
+    assert!(code == 1 && stderr.contains("[E231]") && stderr.contains("-D N=25"), "{stderr}");
+}
+
+/// Whatever the ranks do not agree on is an error with both places (SYNC-6): operation, count, type, reduction, order, root,
+/// splits, algorithm, group, and a collective under a condition that only some ranks have.
+#[test]
+fn every_mismatch_shows_both_places() {
+    let scratch = Scratch::new();
+    let first = "let y = all_reduce(x, sum, over: tp)\n let z = wait(y)";
+    let other = [
+        (
+            "let y = all_gather(x, dim: 0, over: tp)\n let z = wait(y)",
+            "E544",
+            "operation: all_reduce and all_gather",
+        ),
+        (
+            "let y = all_reduce(slice(x, dim: 0, from: 0, to: 2), sum, over: tp)\n let z = wait(y)",
+            "E544",
+            "operand: f32[4] and f32[2]",
+        ),
+        ("let y = all_reduce(f16(x), sum, over: tp)\n let z = wait(y)", "E544", "operand: f32[4] and f16[4]"),
+        ("let y = all_reduce(x, min, over: tp)\n let z = wait(y)", "E544", "reduction: sum and min"),
+        (
+            "let y = all_reduce(x, sum, over: tp, using: one_phase)\n let z = wait(y)",
+            "E544",
+            "algorithm: none and one_phase",
+        ),
+        (
+            "let y = all_reduce(x, sum, over: dp)\n let z = wait(y)",
+            "E543",
+            "rank 0 issues all_reduce as number 1 over tp (ranks 0, 1), and rank 1 never does",
+        ),
+        ("let z = x", "E543", "never does"),
+    ];
+    let second = [
+        (
+            "let y = broadcast(x, root: 0, over: tp)\n let z = wait(y)",
+            "let y = broadcast(x, root: 1, over: tp)\n let z = wait(y)",
+            "E544",
+            "root: 0 and 1",
+        ),
+        (
+            "let y = all_to_all(x, counts: [[2, 2], [2, 2]], over: tp)\n let z = wait(y)",
+            "let y = all_to_all(x, counts: [[2, 2], [3, 1]], over: tp)\n let z = wait(y)",
+            "E544",
+            "counts: [[2, 2], [2, 2]] and [[2, 2], [3, 1]]",
+        ),
+        (
+            "let y = all_reduce(x, sum, over: tp)\n let v = all_gather(x, dim: 0, over: tp)\n let w = wait(v)\n let z = wait(y)",
+            "let v = all_gather(x, dim: 0, over: tp)\n let y = all_reduce(x, sum, over: tp)\n let w = wait(v)\n let z = wait(y)",
+            "E544",
+            "operation: all_reduce and all_gather",
+        ),
+    ];
+    let all = other.map(|(b, code, words)| (first, b, code, words)).into_iter().chain(second);
+    for (a, b, code, words) in all {
+        let text = format!(
+            "topology sys = torus(2, 2) {{ link: 50 GB/s, 500 ns }}
+mesh m = sys[dp: 2, tp: 2]
+local program p over (d of dp, t of tp) {{
+    ranks 0..1, 2..4 (x: f32[4]) -> f32[4] {{
+ {a}
+ let _z = z; x
+    }}
+    ranks 1..2 (x: f32[4]) -> f32[4] {{
+ {b}
+ let _z = z; x
+    }}
+}}
+"
+        );
+        scratch.write("p.kb", text.as_bytes());
+        for verb in ["check", "compile", "run"] {
+            let ran = kbc(scratch.path(), &[verb, "p.kb"], "");
+            assert_eq!(ran.code, 1, "{words}: {}", ran.stderr);
+            assert!(
+                ran.stderr.contains(&format!("[{code}]")) && ran.stderr.contains(words),
+                "{words}\n{}",
+                ran.stderr
+            );
+            // A line of each part.
+            for place in [a, if code == "E543" { "ranks 1..2" } else { b }] {
+                let line = place.lines().next().expect("a line").trim();
+                assert!(ran.stderr.contains(line), "{words}: {line}\n{}", ran.stderr);
+            }
+        }
+    }
 }

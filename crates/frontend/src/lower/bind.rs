@@ -6,7 +6,7 @@
 use super::locals::Local;
 use super::params::Number;
 use super::program::Lowering;
-use crate::ast::{self, Arg, DataKind, ProgramDecl};
+use crate::ast::{self, Arg, DataKind};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
@@ -46,13 +46,13 @@ pub(super) fn has_number(arg: &Arg) -> bool {
 }
 
 /// Names that the types of a program's arguments use as sizes and that are no arguments, in the order of their first use.
-pub(super) fn sizes(program: &ProgramDecl) -> Vec<&str> {
+pub(super) fn sizes(args: &[Arg]) -> Vec<&str> {
     let mut out: Vec<&str> = vec![];
-    let dims = program.args.iter().filter(|a| kind(a) == Kind::Tensor).flat_map(|a| &a.ty.dims);
+    let dims = args.iter().filter(|a| kind(a) == Kind::Tensor).flat_map(|a| &a.ty.dims);
     for d in dims {
         if let ExprKind::Name(n) = &d.size.kind
             && !out.contains(&n.as_str())
-            && program.args.iter().all(|a| a.name.node != *n)
+            && args.iter().all(|a| a.name.node != *n)
         {
             out.push(n);
         }

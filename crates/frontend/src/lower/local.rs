@@ -7,6 +7,7 @@
 use super::Cx;
 use super::arguments::{Arguments, cannot, count_args, missing};
 use super::bind::Known;
+use super::params::Number;
 use super::program::{Lowered, Lowering};
 use super::tensor::{Value, function};
 use crate::ast::{Call, GroupDecl, LocalDecl, Named, OptionValue, ProgramDecl, RanksPart, Type};
@@ -33,12 +34,16 @@ pub(super) struct Scope<'p> {
     groups: &'p BTreeMap<String, Group>,
 }
 
-/// The local program, and warnings.
+/// A local program, warnings, and sizes and numbers that it was lowered for and that are no parameters.
+pub(super) type LoweredLocal = (Local, Diagnostics, Vec<(String, Number)>);
+
+/// The local program.
 ///
 /// # Errors
 /// All messages about it, sorted by place.
-pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<(Local, Diagnostics), Diagnostics> {
+pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<LoweredLocal, Diagnostics> {
     let mut found = Diagnostics::new();
+    let mut sizes = vec![];
     over(cx, decl, &mut found);
     let groups = groups(cx, decl, &mut found);
     let mut local = Local { name: Some(Name::from(&decl.name.node)), parts: vec![] };
@@ -61,8 +66,9 @@ pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<(Local, Diagnostics
         };
         let scope = Scope { ranks: &ranks, groups: &groups };
         match super::program::lower_in(cx, &program, &[], Some(scope)) {
-            Ok(Lowered { mut graph, warnings, .. }) => {
+            Ok(Lowered { mut graph, warnings, bound }) => {
                 found.extend(warnings);
+                sizes.extend(bound);
                 // The name is the whole program's.
                 graph.name = None;
                 local.parts.push(LocalPart { ranks, graph, span: head(part) });
@@ -70,7 +76,7 @@ pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<(Local, Diagnostics
             Err(d) => found.extend(d),
         }
     }
-    if super::ok(&found) { Ok((local, found.finish())) } else { Err(found.finish()) }
+    if super::ok(&found) { Ok((local, found.finish(), sizes)) } else { Err(found.finish()) }
 }
 
 /// From the ranks to the types of the results.
@@ -307,14 +313,7 @@ impl Lowering<'_> {
             return None;
         }
         match value? {
-            Value::Pending(id, share) => {
-                let name = self.graph.op(id).name.clone();
-                let there = self.push(OpKind::Wait, name, &[id], span);
-                let Some(ranks) = share else { return Some(there) };
-                // An average is a sum, and one division of the complete sum.
-                let body = Scalar::bin(ScalarBin::Div, Scalar::Arg(0), Scalar::Num(ranks as f64));
-                self.map(function("average", 1, body), vec![(there, span)], span)
-            }
+            Value::Pending(id, share) => self.waited(id, share, span),
             _ => {
                 self.found.push(
                     Diagnostic::error("E541", "nothing to wait for")
@@ -324,6 +323,16 @@ impl Lowering<'_> {
                 None
             }
         }
+    }
+
+    /// The result of a collective once it is there; of an average, shared by so many ranks.
+    fn waited(&mut self, id: OpId, share: Option<u64>, span: Span) -> Option<Value> {
+        let name = self.graph.op(id).name.clone();
+        let there = self.push(OpKind::Wait, name, &[id], span);
+        let Some(ranks) = share else { return Some(there) };
+        // An average is a sum, and one division of the complete sum.
+        let body = Scalar::bin(ScalarBin::Div, Scalar::Arg(0), Scalar::Num(ranks as f64));
+        self.map(function("average", 1, body), vec![(there, span)], span)
     }
 
     /// A collective: its result is pending.
@@ -396,7 +405,12 @@ impl Lowering<'_> {
             return None;
         };
         self.known.insert(id, known);
-        Some(Value::Pending(id, super::collective::averages(call).then_some(axis.size)))
+        let share = super::collective::averages(call).then_some(axis.size);
+        if !self.calls.is_empty() {
+            // In a called program a collective is a value at once, as in every `program`.
+            return self.waited(id, share, span);
+        }
+        Some(Value::Pending(id, share))
     }
 
     /// What a collective makes of a value, as far as it is known.

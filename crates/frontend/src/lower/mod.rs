@@ -45,6 +45,7 @@ use kbc_rounds::{AlgId, Layer};
 use kernel::Kernels;
 use locals::Locals;
 use params::Params;
+use std::collections::BTreeSet;
 
 /// What the command line says about a program.
 #[derive(Clone, Debug, Default)]
@@ -115,9 +116,9 @@ impl Cx<'_> {
 }
 
 /// Names of a program that `-D` may give: sizes that are free in it, and its numbers.
-fn program_extras(program: &ProgramDecl) -> Vec<String> {
-    let numbers = program.args.iter().filter(|a| matches!(bind::kind(a), Kind::Int | Kind::Number));
-    let sizes = bind::sizes(program).into_iter().map(str::to_owned);
+fn program_extras(args: &[Arg]) -> Vec<String> {
+    let numbers = args.iter().filter(|a| matches!(bind::kind(a), Kind::Int | Kind::Number));
+    let sizes = bind::sizes(args).into_iter().map(str::to_owned);
     sizes.chain(numbers.map(|a| a.name.node.clone())).collect()
 }
 
@@ -153,7 +154,7 @@ pub fn unsized_inputs(loaded: &Loaded, options: &LowerOptions) -> Vec<Unsized> {
     let open = |n: &&str| {
         options.defines.iter().all(|d| d.0 != **n) && loaded.params(root).all(|p| p.name.node != **n)
     };
-    let free: Vec<&str> = bind::sizes(program).into_iter().filter(open).collect();
+    let free: Vec<&str> = bind::sizes(&program.args).into_iter().filter(open).collect();
     let names = |a: &&Arg| {
         a.ty.dims.iter().any(|d| matches!(&d.size.kind, ExprKind::Name(n) if free.contains(&n.as_str())))
     };
@@ -183,8 +184,11 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
         .ok_or_else(|| Diagnostic::error("E224", "there is no file to compile").help("name a `.kb` file"))?;
     let target = target(loaded, root, options)?;
     let extras = match target {
-        Target::Program(p) => program_extras(p).into_iter().map(|n| (n, None)).collect(),
-        Target::Local(_) => vec![],
+        Target::Program(p) => program_extras(&p.args).into_iter().map(|n| (n, None)).collect(),
+        Target::Local(l) => {
+            let names: BTreeSet<String> = l.parts.iter().flat_map(|p| program_extras(&p.args)).collect();
+            names.into_iter().map(|n| (n, None)).collect()
+        }
         Target::Algorithm(id) => alone::extras(loaded, id),
     };
     let mut params = Params::new(loaded, root, &options.defines, extras)?;
@@ -202,8 +206,8 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
             (graph.name.clone(), Body::Graph(graph), warnings, bound)
         }
         Target::Local(l) => {
-            let (local, warnings) = local::lower(&cx, l)?;
-            (local.name.clone(), Body::Local(local), warnings, vec![])
+            let (local, warnings, bound) = local::lower(&cx, l)?;
+            (local.name.clone(), Body::Local(local), warnings, bound)
         }
         Target::Algorithm(id) => {
             let graph = alone::lower(&cx, id)?;

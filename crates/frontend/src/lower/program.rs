@@ -162,7 +162,7 @@ impl Lowering<'_> {
 
     /// What the command line says of the sizes and arguments of the program.
     fn given(&mut self, program: &ProgramDecl) {
-        for name in super::program_extras(program) {
+        for name in super::program_extras(&program.args) {
             let at =
                 program.args.iter().find(|a| a.name.node == name).map_or(program.name.span, |a| a.name.span);
             if self.cx.params.find(program.name.span.file, &name).is_some() {
