@@ -7,7 +7,7 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, render};
 use kbc_import::torch::groups::{Table, World, world};
 use kbc_import::torch::matching::Met;
 use kbc_import::torch::model::Program;
-use kbc_import::torch::{archive, check, exported, json, listing, ops, resolve, summary, table};
+use kbc_import::torch::{archive, check, exported, json, kb, listing, ops, resolve, summary, table};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +81,38 @@ fn right_programs_are_accepted() {
     assert!(cases.len() >= 10);
 }
 
+/// `model.kb` of a right one is what it is as `.kb`, or why it is none; `KBC_BLESS=1` writes it.
+#[test]
+fn right_programs_become_kb() {
+    let bless = std::env::var_os("KBC_BLESS").is_some();
+    let (mut wrong, mut made) = (vec![], 0);
+    for dir in folders("right") {
+        let mut map = SourceMap::default();
+        let Ok((world, met)) = found(&dir, &mut map) else { continue };
+        let text = match kb::write(&world, &met, "model", &kb::Given::default()) {
+            Ok(it) => {
+                made += 1;
+                let id = map.add("model.kb", it.text.clone());
+                match kbc_frontend::fmt::format(id, &it.text) {
+                    Ok(text) => text,
+                    Err(d) => {
+                        d.list.iter().map(|d| render::human(d, &map, false)).collect::<String>() + &it.text
+                    }
+                }
+            }
+            Err(d) => d.list.iter().map(|d| format!("// {} {}\n", d.code, d.title)).collect(),
+        };
+        let path = dir.join("model.kb");
+        if bless {
+            std::fs::write(&path, &text).expect("it can be written");
+        } else if std::fs::read_to_string(&path).unwrap_or_default() != text {
+            wrong.push(format!("{}:\n{text}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(made >= 10);
+}
+
 #[test]
 fn wrong_programs_are_rejected_for_what_is_wrong() {
     let (mut wrong, mut codes) = (vec![], BTreeSet::new());
@@ -118,9 +150,12 @@ fn changed_texts_are_refused_or_read() {
         let mut attempt = |text: &str| {
             let mut map = SourceMap::default();
             if let Ok(p) = program(&mut map, "x", 0, text) {
-                let t = Table { world: Some(1), rank: None, groups: [("0".to_owned(), vec![0])].into() };
-                if let Ok(w) = world(vec![(p, Some(("t".into(), t)))], true) {
-                    let _ = check(&w);
+                let groups = [("0".to_owned(), vec![0])].into();
+                let t = Table { world: Some(1), groups, ..Table::default() };
+                if let Ok(w) = world(vec![(p, Some(("t".into(), t)))], true)
+                    && let Ok(met) = check(&w)
+                {
+                    let _ = kb::write(&w, &met, "model", &kb::Given::default());
                 }
             }
             tried += 1;

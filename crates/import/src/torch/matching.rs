@@ -20,6 +20,8 @@ pub struct Met {
     pub group: String,
     /// Place of the program and the node there.
     pub at: (usize, usize),
+    /// The same of every member whose program is there, in the order of programs.
+    pub all: Vec<(usize, usize)>,
 }
 
 /// A collective as a rank issues it.

@@ -9,6 +9,7 @@ pub mod dtype;
 pub mod exported;
 pub mod groups;
 pub mod json;
+pub mod kb;
 mod listing;
 mod local;
 pub mod matching;

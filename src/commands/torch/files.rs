@@ -1,15 +1,15 @@
-//! `.json` and `.pt2` files, and folders of them: PyTorch programs, one a rank (docs/torch.md).
+//! Files of PyTorch programs: which there are in a folder, which rank each is of, what is beside them.
+//!
+//! Owns names of files and reading; what programs are is `kbc_import::torch`'s.
 
-use super::compile::finish;
-use crate::cli::Check;
-use crate::report::{Report, SCHEMA, TorchCollective, TorchCount, TorchGroup, TorchReport};
-use crate::session::{Outcome, Session, words};
+use crate::cli::Groups;
+use crate::session::{Failure, Outcome, Session, words};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_import::torch::archive::{self, Weights};
 use kbc_import::torch::groups::{Table, World, world};
 use kbc_import::torch::matching::Met;
-use kbc_import::torch::model::{Program, Role};
-use kbc_import::torch::{check as proven, exported, listing, resolve, summary, table};
+use kbc_import::torch::model::Program;
+use kbc_import::torch::{check as proven, exported, listing, resolve, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -20,23 +20,48 @@ pub fn is_one(path: &str) -> bool {
 
 /// A file of a program, as its name tells.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct File {
+pub struct File {
     /// What the programs of one world have in common in their names: `fwd` of `rank0.fwd.model.json`.
-    tag: String,
-    rank: Option<u64>,
-    path: PathBuf,
+    pub tag: String,
+    /// The rank, if its name has one.
+    pub rank: Option<u64>,
+    /// Where it is.
+    pub path: PathBuf,
 }
 
-fn file(path: &Path) -> Option<File> {
-    let name = path.file_name()?.to_str()?;
-    let stem = [".model.json", ".json", ".pt2"].iter().find_map(|end| name.strip_suffix(end))?;
-    if stem == "groups" || stem.ends_with(".groups") {
-        return None;
+/// Endings of programs, the ones that say more first.
+const ENDS: [&str; 3] = [".model.json", ".json", ".pt2"];
+
+fn rank_of(word: &str) -> Option<u64> {
+    word.strip_prefix("rank").and_then(|n| n.parse().ok())
+}
+
+impl File {
+    /// By its name; none for what is no program.
+    pub fn of(path: &Path) -> Option<File> {
+        let name = path.file_name()?.to_str()?;
+        let stem = ENDS.iter().find_map(|end| name.strip_suffix(end))?;
+        if stem == "groups" || stem.ends_with(".groups") {
+            return None;
+        }
+        let rank = stem.split('.').find_map(rank_of);
+        let tag: Vec<&str> = stem.split('.').filter(|w| rank_of(w).is_none()).collect();
+        Some(File { tag: tag.join("."), rank, path: path.to_owned() })
     }
-    let rank_of = |w: &str| w.strip_prefix("rank").and_then(|n| n.parse().ok());
-    let rank = stem.split('.').find_map(rank_of);
-    let tag: Vec<&str> = stem.split('.').filter(|w| rank_of(w).is_none()).collect();
-    Some(File { tag: tag.join("."), rank, path: path.to_owned() })
+
+    /// Names of data files that may belong to it, with `*` for the rank: that of its tag first.
+    pub fn data(&self) -> Vec<String> {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let stem = ENDS.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+        let star = |w: &str| if rank_of(w).is_some() { "rank*".to_owned() } else { w.to_owned() };
+        let all: Vec<String> = stem.split('.').map(star).collect();
+        let mut out = vec![format!("{}.npz", all.join("."))];
+        if let Some(rank) = all.iter().find(|w| *w == "rank*") {
+            out.push(format!("{rank}.npz"));
+        }
+        out.dedup();
+        out
+    }
 }
 
 /// The programs of a folder, by tag; where one is there in two formats, the JSON.
@@ -44,7 +69,7 @@ fn folder(path: &str) -> Outcome<Vec<Vec<File>>> {
     let cannot = |e: std::io::Error| Diagnostic::error("E412", format!("cannot read {path}: {}", words(&e)));
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(path).map_err(cannot)? {
-        found.extend(file(&entry.map_err(cannot)?.path()));
+        found.extend(File::of(&entry.map_err(cannot)?.path()));
     }
     // other files may be there, too: those whose names say a rank are meant, if there are any
     if found.iter().any(|f: &File| f.rank.is_some()) {
@@ -65,6 +90,39 @@ fn folder(path: &str) -> Outcome<Vec<Vec<File>>> {
             .into());
     }
     Ok(by.into_values().map(|ranks| ranks.into_values().collect()).collect())
+}
+
+/// The worlds that paths name: of a folder those of each tag, otherwise one.
+///
+/// # Errors
+/// E412, E416: no programs.
+pub fn sets(paths: &[String]) -> Outcome<Vec<Vec<File>>> {
+    let Some(first) = paths.first() else { return Ok(vec![]) };
+    if Path::new(first).is_dir() {
+        super::super::refuse(&[("a second path", paths.len() > 1)], "a folder")?;
+        return folder(first);
+    }
+    let mut set = vec![];
+    for path in paths {
+        let f = File::of(Path::new(path)).ok_or_else(|| {
+            Diagnostic::error("E416", format!("{path} is no exported program"))
+                .help("a .json or .pt2 file, or a folder of them")
+        })?;
+        set.push(f);
+    }
+    Ok(vec![set])
+}
+
+/// A world that was read and checked.
+pub struct Checked {
+    /// Programs and groups.
+    pub world: World,
+    /// Collectives as they meet.
+    pub met: Vec<Met>,
+    /// The files of the programs, in the order of the world.
+    pub files: Vec<File>,
+    /// What archives have for weights.
+    pub weights: Option<&'static str>,
 }
 
 /// A program and what its archive says of weights.
@@ -111,12 +169,19 @@ fn load(session: &mut Session, f: &File, rank: u64) -> Outcome<Loaded> {
     Ok(Loaded { program, weights })
 }
 
-/// The side-car of a program: of its rank, or one for all.
-fn groups(session: &mut Session, f: &File, rank: u64) -> Outcome<Option<(String, Table)>> {
+/// The side-car of a program: of its rank, or one for all; and what `--group` says.
+fn groups(
+    session: &mut Session,
+    f: &File,
+    rank: u64,
+    said: &Groups,
+    ranks: u64,
+) -> Outcome<Option<(String, Table)>> {
     let dir = f.path.parent().unwrap_or(Path::new(""));
+    let mut found = None;
     for name in [format!("rank{rank}.groups.json"), "groups.json".into()] {
         let path = dir.join(name);
-        if path.is_file() {
+        if found.is_none() && path.is_file() {
             let name = path.to_string_lossy().into_owned();
             let (id, text) = session.read(&name)?;
             let mut t = table(id, &name, &text)?;
@@ -124,55 +189,29 @@ fn groups(session: &mut Session, f: &File, rank: u64) -> Outcome<Option<(String,
                 // one file for all ranks is of no rank
                 t.rank = None;
             }
-            return Ok(Some((name, t)));
+            found = Some((name, t));
         }
     }
-    Ok(None)
+    if said.group.is_empty() {
+        return Ok(found);
+    }
+    let (name, mut t) = found.unwrap_or_else(|| {
+        let all = BTreeMap::from([("0".to_owned(), (0..ranks).collect())]);
+        ("--group".into(), Table { world: Some(ranks), groups: all, ..Table::default() })
+    });
+    for (group, members) in said.parsed()? {
+        if members.contains(&rank) {
+            t.groups.insert(group, members);
+        }
+    }
+    Ok(Some((name, t)))
 }
 
-/// `kbc check` of programs.
+/// Reads and checks the programs of one world.
 ///
 /// # Errors
 /// What is wrong with them.
-pub fn check(session: &mut Session, args: &Check) -> Outcome {
-    let source = args.source();
-    let first = &source.file;
-    super::import::no_post(&source)?;
-    super::refuse(&source.of.given(), "PyTorch programs")?;
-    super::tile::no_target(args.target.as_ref(), first)?;
-    let sets = if Path::new(first).is_dir() {
-        super::refuse(&[("a second path", !args.more.is_empty())], "a folder")?;
-        folder(first)?
-    } else {
-        let mut set = vec![];
-        for path in std::iter::once(first).chain(&args.more) {
-            let f = file(Path::new(path)).ok_or_else(|| {
-                Diagnostic::error("E416", format!("{path} is no exported program"))
-                    .help("a .json or .pt2 file, or a folder of them")
-            })?;
-            set.push(f);
-        }
-        vec![set]
-    };
-    let lone = !Path::new(first).is_dir() && args.more.is_empty();
-    let mut report =
-        Report { schema: SCHEMA, command: "check", file: first.clone(), ok: true, ..Report::default() };
-    let mut found = Diagnostics::new();
-    for set in sets {
-        match one(session, &set, lone) {
-            Ok(r) => report.torch.push(r),
-            Err(crate::session::Failure::Program(d)) => found.extend(d),
-            Err(other) => return Err(other),
-        }
-    }
-    if found.has_errors() {
-        return Err(found.into());
-    }
-    finish(session, &report, args.report, true)
-}
-
-/// The programs of one world.
-fn one(session: &mut Session, set: &[File], lone: bool) -> Outcome<TorchReport> {
+pub fn checked(session: &mut Session, set: &[File], said: &Groups, lone: bool) -> Outcome<Checked> {
     let named = set.iter().filter(|f| f.rank.is_some()).count();
     if named != 0 && named != set.len() {
         let without = set.iter().find(|f| f.rank.is_none()).map_or(Path::new(""), |f| &f.path);
@@ -182,14 +221,16 @@ fn one(session: &mut Session, set: &[File], lone: bool) -> Outcome<TorchReport> 
     }
     let mut found = Diagnostics::new();
     let (mut ranks, mut weights) = (vec![], None);
+    let mut files: BTreeMap<u64, File> = BTreeMap::new();
     for (i, f) in set.iter().enumerate() {
         let rank = f.rank.unwrap_or(i as u64);
         match load(session, f, rank) {
             Ok(l) => {
                 weights = l.weights;
-                ranks.push((l.program, groups(session, f, rank)?));
+                ranks.push((l.program, groups(session, f, rank, said, set.len() as u64)?));
+                files.insert(rank, f.clone());
             }
-            Err(crate::session::Failure::Program(d)) => found.extend(d),
+            Err(Failure::Program(d)) => found.extend(d),
             Err(other) => return Err(other),
         }
     }
@@ -198,50 +239,5 @@ fn one(session: &mut Session, set: &[File], lone: bool) -> Outcome<TorchReport> 
     }
     let world = world(ranks, lone)?;
     let met = proven(&world)?;
-    Ok(about(&set[0].tag, &world, &met, weights))
-}
-
-fn about(tag: &str, world: &World, met: &[Met], weights: Option<&'static str>) -> TorchReport {
-    let p = &world.programs[0];
-    let operations = summary::operations(p);
-    let collectives = summary::collectives(world, met);
-    let mut groups: Vec<TorchGroup> = vec![];
-    for c in &collectives {
-        let g = TorchGroup { name: c.group.clone(), ranks: c.members.clone() };
-        if !groups.contains(&g) {
-            groups.push(g);
-        }
-    }
-    groups.sort_by(|a, b| (a.name.len(), &a.name).cmp(&(b.name.len(), &b.name)));
-    let role = |weight: bool| {
-        p.written.inputs.iter().filter(|i| matches!(i.1, Role::Weight(_)) == weight).count() as u64
-    };
-    TorchReport {
-        tag: tag.to_owned(),
-        version: p.written.torch.clone(),
-        world: world.size,
-        ranks: world.programs.iter().map(|p| p.rank).collect(),
-        groups_from: if world.said { "file" } else { "assumed" },
-        parameters: role(true),
-        inputs: role(false),
-        weights,
-        alike: world.programs.iter().all(|q| summary::operations(q) == operations),
-        groups,
-        operations: operations
-            .into_iter()
-            .map(|(operation, count)| TorchCount { operation: operation.to_owned(), count })
-            .collect(),
-        collectives: collectives
-            .into_iter()
-            .map(|c| TorchCollective {
-                operation: c.operation,
-                reduce: c.reduce,
-                group: c.group,
-                ranks: c.members.len() as u64,
-                operand: c.operand,
-                bytes: c.bytes,
-                count: c.count,
-            })
-            .collect(),
-    }
+    Ok(Checked { world, met, files: files.into_values().collect(), weights })
 }
