@@ -272,6 +272,7 @@ codes! {
     E551 "a group that is no axis of a mesh",
     E552 "data that a `.kb` file cannot hold",
     E553 "stored data of another shape or type",
+    E554 "a text that is no printed program",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",

@@ -7,7 +7,7 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, render};
 use kbc_import::torch::groups::{Table, World, world};
 use kbc_import::torch::matching::Met;
 use kbc_import::torch::model::Program;
-use kbc_import::torch::{archive, check, exported, json, kb, listing, ops, resolve, summary, table};
+use kbc_import::torch::{archive, check, exported, json, kb, listing, ops, printed, resolve, summary, table};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,10 @@ fn folders(name: &str) -> Vec<PathBuf> {
 
 fn program(map: &mut SourceMap, name: &str, rank: u64, text: &str) -> Result<Program, Diagnostics> {
     let file = map.add(name, text);
-    let written = exported(file, name, text)?;
+    let written = match name.ends_with(".json") {
+        true => exported(file, name, text)?,
+        false => printed(file, name, text)?,
+    };
     let (shown, lines) = listing(&written);
     let id = map.add(format!("{name} (program)"), shown);
     resolve(name, rank, id, lines, written)
@@ -42,9 +45,12 @@ fn groups(dir: &Path, rank: u64) -> Result<Option<(String, Table)>, Diagnostic> 
 fn found(dir: &Path, map: &mut SourceMap) -> Result<(World, Vec<Met>), Diagnostics> {
     let mut ranks = vec![];
     for rank in 0..8 {
-        let name = format!("rank{rank}.model.json");
-        let Ok(text) = std::fs::read_to_string(dir.join(&name)) else { continue };
-        ranks.push((program(map, &name, rank, &text)?, groups(dir, rank)?));
+        for end in ["model.json", "ep.txt", "readable.py"] {
+            let name = format!("rank{rank}.{end}");
+            if let Ok(text) = std::fs::read_to_string(dir.join(&name)) {
+                ranks.push((program(map, &name, rank, &text)?, groups(dir, rank)?));
+            }
+        }
     }
     let world = world(ranks, false)?;
     let met = check(&world)?;
@@ -149,7 +155,7 @@ fn changed_texts_are_refused_or_read() {
         let text = std::fs::read_to_string(folder(name).join("rank0.model.json")).expect("a program");
         let mut attempt = |text: &str| {
             let mut map = SourceMap::default();
-            if let Ok(p) = program(&mut map, "x", 0, text) {
+            if let Ok(p) = program(&mut map, "x.json", 0, text) {
                 let groups = [("0".to_owned(), vec![0])].into();
                 let t = Table { world: Some(1), groups, ..Table::default() };
                 if let Ok(w) = world(vec![(p, Some(("t".into(), t)))], true)
@@ -272,4 +278,32 @@ fn the_table_is_sound() {
         );
     }
     assert!(json::parse("[]").is_ok());
+}
+
+/// The same of texts: cut off, and with every character changed.
+#[test]
+fn changed_prints_are_refused_or_read() {
+    let mut tried = 0;
+    for name in
+        ["printed_2_6/rank0.ep.txt", "printed_log/rank0.readable.py", "printed_joint/rank0.readable.py"]
+    {
+        let text = std::fs::read_to_string(folder("right").join(name)).expect("a program");
+        let mut attempt = |text: &str| {
+            let mut map = SourceMap::default();
+            if let Ok(p) = program(&mut map, "x.txt", 0, text) {
+                let t = Table { groups: [("0".to_owned(), vec![0, 1])].into(), ..Table::default() };
+                if let Ok(w) = world(vec![(p, Some(("t".into(), t)))], true) {
+                    let _ = check(&w);
+                }
+            }
+            tried += 1;
+        };
+        for (at, c) in text.char_indices() {
+            attempt(&text[..at]);
+            for new in ["9", "(", "", "\"", "-", "x"] {
+                attempt(&format!("{}{new}{}", &text[..at], &text[at + c.len_utf8()..]));
+            }
+        }
+    }
+    assert!(tried > 20_000, "{tried}");
 }

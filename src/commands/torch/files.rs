@@ -6,7 +6,7 @@ use crate::cli::Groups;
 use crate::session::{Failure, Outcome, Session, words};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_import::torch::archive::{self, Weights};
-use kbc_import::torch::groups::{Table, World, world};
+use kbc_import::torch::groups::{Table, World, group_of, world};
 use kbc_import::torch::matching::Met;
 use kbc_import::torch::model::Program;
 use kbc_import::torch::{check as proven, exported, listing, resolve, table};
@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// Whether a path is a PyTorch program, or a folder (of them).
 pub fn is_one(path: &str) -> bool {
-    path.ends_with(".pt2") || path.ends_with(".json") || Path::new(path).is_dir()
+    let text = path.ends_with(".py") || path.ends_with(".txt");
+    path.ends_with(".pt2") || path.ends_with(".json") || text || Path::new(path).is_dir()
 }
 
 /// A file of a program, as its name tells.
@@ -29,18 +30,28 @@ pub struct File {
     pub path: PathBuf,
 }
 
-/// Endings of programs, the ones that say more first.
-const ENDS: [&str; 3] = [".model.json", ".json", ".pt2"];
+/// Endings of programs in a folder, the ones that say more first; those behind `.json` are of texts.
+const ENDS: [&str; 5] = [".model.json", ".json", ".pt2", ".ep.txt", ".readable.py"];
 
+/// Endings of what else may be a text, if it is named by itself.
+const TEXTS: [&str; 2] = [".txt", ".py"];
+
+/// `rank0`, or `r0` as others write it.
 fn rank_of(word: &str) -> Option<u64> {
-    word.strip_prefix("rank").and_then(|n| n.parse().ok())
+    word.strip_prefix("rank").or_else(|| word.strip_prefix('r')).and_then(|n| n.parse().ok())
+}
+
+/// A name without its ending, and the place of that in the list.
+fn stem<'n>(name: &'n str, ends: &[&str]) -> Option<(&'n str, usize)> {
+    ends.iter().enumerate().find_map(|(i, end)| name.strip_suffix(end).map(|s| (s, i)))
 }
 
 impl File {
-    /// By its name; none for what is no program.
-    pub fn of(path: &Path) -> Option<File> {
+    /// By its name; none for what is no program. `named`: it was, and is not one of a folder.
+    pub fn of(path: &Path, named: bool) -> Option<File> {
         let name = path.file_name()?.to_str()?;
-        let stem = ENDS.iter().find_map(|end| name.strip_suffix(end))?;
+        let found = stem(name, &ENDS).or_else(|| stem(name, &TEXTS).filter(|_| named));
+        let (stem, _) = found?;
         if stem == "groups" || stem.ends_with(".groups") {
             return None;
         }
@@ -52,7 +63,7 @@ impl File {
     /// Names of data files that may belong to it, with `*` for the rank: that of its tag first.
     pub fn data(&self) -> Vec<String> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let stem = ENDS.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+        let stem = stem(&name, &ENDS).or_else(|| stem(&name, &TEXTS)).map_or(&*name, |s| s.0);
         let star = |w: &str| if rank_of(w).is_some() { "rank*".to_owned() } else { w.to_owned() };
         let all: Vec<String> = stem.split('.').map(star).collect();
         let mut out = vec![format!("{}.npz", all.join("."))];
@@ -64,29 +75,28 @@ impl File {
     }
 }
 
-/// The programs of a folder, by tag; where one is there in two formats, the JSON.
+/// The programs of a folder, by tag; where one is there in two formats, the one that says more.
 fn folder(path: &str) -> Outcome<Vec<Vec<File>>> {
     let cannot = |e: std::io::Error| Diagnostic::error("E412", format!("cannot read {path}: {}", words(&e)));
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(path).map_err(cannot)? {
-        found.extend(File::of(&entry.map_err(cannot)?.path()));
+        found.extend(File::of(&entry.map_err(cannot)?.path(), false));
     }
     // other files may be there, too: those whose names say a rank are meant, if there are any
     if found.iter().any(|f: &File| f.rank.is_some()) {
         found.retain(|f| f.rank.is_some());
     }
     let mut by: BTreeMap<String, BTreeMap<Option<u64>, File>> = BTreeMap::new();
+    let says = |f: &File| stem(&f.path.to_string_lossy(), &ENDS).map_or(ENDS.len(), |s| s.1);
     for f in found {
-        let json = f.path.extension().is_some_and(|e| e == "json");
         let ranks = by.entry(f.tag.clone()).or_default();
-        if json || !ranks.contains_key(&f.rank) || f.rank.is_none() {
+        if f.rank.is_none() || ranks.get(&f.rank).is_none_or(|g| says(&f) < says(g)) {
             ranks.insert(f.rank, f);
         }
     }
     if by.is_empty() {
         return Err(Diagnostic::error("E416", format!("{path} has no exported program"))
-            .note("text forms (print(ep), print_readable, DTensor graphs) are not read")
-            .help("rank0.model.json or rank0.pt2, and so for every rank (docs/torch.md)")
+            .help("rank0.model.json, rank0.pt2, rank0.ep.txt or rank0.readable.py, and so for every rank (docs/torch.md)")
             .into());
     }
     Ok(by.into_values().map(|ranks| ranks.into_values().collect()).collect())
@@ -104,9 +114,9 @@ pub fn sets(paths: &[String]) -> Outcome<Vec<Vec<File>>> {
     }
     let mut set = vec![];
     for path in paths {
-        let f = File::of(Path::new(path)).ok_or_else(|| {
+        let f = File::of(Path::new(path), true).ok_or_else(|| {
             Diagnostic::error("E416", format!("{path} is no exported program"))
-                .help("a .json or .pt2 file, or a folder of them")
+                .help("a .json, .pt2, .txt or .py file, or a folder of them")
         })?;
         set.push(f);
     }
@@ -143,7 +153,9 @@ fn load(session: &mut Session, f: &File, rank: u64) -> Outcome<Loaded> {
         let (id, text) = session.read(&path)?;
         (path.clone(), id, text, None)
     };
-    let written = exported(id, &name, &text)?;
+    let printed = TEXTS.iter().any(|end| path.ends_with(end));
+    let written =
+        if printed { kbc_import::torch::printed(id, &name, &text)? } else { exported(id, &name, &text)? };
     let weights = match weights {
         None => None,
         Some(Weights::Pickled) => {
@@ -173,10 +185,11 @@ fn load(session: &mut Session, f: &File, rank: u64) -> Outcome<Loaded> {
 fn groups(
     session: &mut Session,
     f: &File,
-    rank: u64,
+    p: &Program,
     said: &Groups,
     ranks: u64,
 ) -> Outcome<Option<(String, Table)>> {
+    let rank = p.rank;
     let dir = f.path.parent().unwrap_or(Path::new(""));
     let mut found = None;
     for name in [format!("rank{rank}.groups.json"), "groups.json".into()] {
@@ -199,9 +212,14 @@ fn groups(
         let all = BTreeMap::from([("0".to_owned(), (0..ranks).collect())]);
         ("--group".into(), Table { world: Some(ranks), groups: all, ..Table::default() })
     });
-    for (group, members) in said.parsed()? {
-        if members.contains(&rank) {
-            t.groups.insert(group, members);
+    // names are a rank's own: of several for the same ranks it has those that it uses
+    let uses = |name: &str| (0..p.nodes.len()).any(|n| group_of(p, n) == name);
+    let list: Vec<(String, Vec<u64>)> = said.parsed()?.into_iter().filter(|g| g.1.contains(&rank)).collect();
+    for (i, (group, members)) in list.iter().enumerate() {
+        let same = |g: &&(String, Vec<u64>)| g.1 == *members;
+        let first = !list[..i].iter().any(|g| same(&g));
+        if uses(group) || first && !list.iter().filter(same).any(|g| uses(&g.0)) {
+            t.groups.insert(group.clone(), members.clone());
         }
     }
     Ok(Some((name, t)))
@@ -227,7 +245,8 @@ pub fn checked(session: &mut Session, set: &[File], said: &Groups, lone: bool) -
         match load(session, f, rank) {
             Ok(l) => {
                 weights = l.weights;
-                ranks.push((l.program, groups(session, f, rank, said, set.len() as u64)?));
+                let table = groups(session, f, &l.program, said, set.len() as u64)?;
+                ranks.push((l.program, table));
                 files.insert(rank, f.clone());
             }
             Err(Failure::Program(d)) => found.extend(d),

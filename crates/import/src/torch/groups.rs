@@ -256,7 +256,10 @@ fn assumed(programs: &[Program], size: u64) -> Result<Vec<BTreeMap<String, Vec<u
         return Err(Diagnostic::error("E529", format!("who is in group '{name}' is not known: {why}"))
             .primary(p.span(node), "used here")
             .note(p.place(node))
-            .help("write rank0.groups.json beside the program, and so for every rank (docs/torch.md)")
+            .help(format!(
+                "say who it is, --group {name}=0-{}, or write rank0.groups.json beside the program, and so for every rank (docs/torch.md)",
+                size.saturating_sub(1)
+            ))
             .into());
     }
     Ok(vec![groups; programs.len()])

@@ -19,6 +19,7 @@ mod resolve;
 mod rules;
 pub mod summary;
 pub mod symbols;
+pub mod text;
 
 pub use listing::listing;
 pub use resolve::resolve;
@@ -63,6 +64,14 @@ pub fn exported(file: FileId, name: &str, text: &str) -> Result<Written, Diagnos
                 .help("PyTorch 2.6 and later write schema 8")
         }
     })
+}
+
+/// Reads the text of a program.
+///
+/// # Errors
+/// E554: it is none.
+pub fn printed(file: FileId, name: &str, text: &str) -> Result<Written, Diagnostic> {
+    text::written::read(text).map_err(|f| at("E554", file, name, text, &f))
 }
 
 /// Reads a side-car with groups.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Characters of an expression that is written where it is used.
-const SHORT: usize = 56;
+const SHORT: usize = 48;
 
 /// Words that cannot be names of values.
 const RESERVED: [&str; 54] = [
@@ -73,8 +73,11 @@ const RESERVED: [&str; 54] = [
 
 /// A word as a name: characters that are none become `_`.
 pub fn word(text: &str) -> String {
-    let mut out: String =
-        text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+    let mut out: String = text
+        .trim_start_matches('_')
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' })
+        .collect();
     if !out.starts_with(|c: char| c.is_ascii_alphabetic()) {
         out.insert(0, 'v');
     }

@@ -208,11 +208,22 @@ impl Graph {
         };
         let other = c.sides.iter().any(|s| matches!(s, Operand::Node(n) if self.nodes[*n].dtype != dtype));
         if other {
-            let flag = match self.truth(&c) {
+            let flag = match (c.how, c.sides) {
+                // whole numbers that are 0 or not stay so
+                ("!=", [Operand::Node(n), Operand::Num(0.0)]) if self.nodes[n].dtype == DType::I32 => {
+                    Operand::Node(n)
+                }
+                _ => {
+                    let flag = self.truth(&c);
+                    c.not = false;
+                    flag
+                }
+            };
+            let flag = match flag {
                 Operand::Node(n) => Operand::Node(self.cast(n, dtype)),
                 num => num,
             };
-            c = Compared { how: "!=", sides: [flag, Operand::Num(0.0)], not: false, sizes: vec![] };
+            c = Compared { how: "!=", sides: [flag, Operand::Num(0.0)], not: c.not, sizes: vec![] };
         }
         if c.not {
             std::mem::swap(&mut x, &mut y);
