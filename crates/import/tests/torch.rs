@@ -247,7 +247,24 @@ fn archives_of_both_layouts() {
     let archive::Weights::Raw(weights) = read.weights else { panic!("raw weights") };
     assert_eq!((weights["w"].0.to_string(), weights["w"].1), ("f32[2]".into(), 8));
     let old = stored(&[("serialized_exported_program.json", &text), ("serialized_state_dict.pt", b"pickle")]);
-    assert_eq!(archive::read(&old).expect("an archive").weights, archive::Weights::Pickled);
+    let archive::Weights::Pickled(why) = archive::read(&old).expect("an archive").weights else {
+        panic!("none")
+    };
+    assert!(why.contains("serialized_state_dict.pt: it is no archive"), "{why}");
+    // a state dict with a parameter whose storage has steps
+    let pickle = b"\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nHalfStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x05tQK\x01K\x02K\x02\x86K\x01K\x02\x86\x89}tRs.";
+    let dict = stored(&[("a/data.pkl", pickle), ("a/byteorder", b"little"), ("a/data/0", b"aabbccddee")]);
+    let old = stored(&[("serialized_exported_program.json", &text), ("serialized_state_dict.pt", &dict)]);
+    let archive::Weights::Raw(weights) = archive::read(&old).expect("an archive").weights else {
+        panic!("raw")
+    };
+    assert_eq!((weights["w"].0.to_string(), weights["w"].1), ("f16[2, 2]".into(), 8));
+    assert_eq!(archive::values(&old).expect("weights")["w"].bytes, b"bbddccee");
+    for n in (0..old.len()).step_by(3) {
+        let mut other = old.clone();
+        other[n] ^= 0x55;
+        let _ = archive::values(&other);
+    }
     for (entries, why) in [
         (vec![("a/byteorder", &b"big"[..]), ("a/models/model.json", &text)], "little-endian"),
         (vec![("a/model.json", &text[..])], "it has neither"),

@@ -158,12 +158,13 @@ fn load(session: &mut Session, f: &File, rank: u64) -> Outcome<Loaded> {
         if printed { kbc_import::torch::printed(id, &name, &text)? } else { exported(id, &name, &text)? };
     let weights = match weights {
         None => None,
-        Some(Weights::Pickled) => {
+        Some(Weights::Pickled(why)) => {
             let d = Diagnostic::warning(
                 "E538",
-                format!("{path}: its weights are a pickle, which kbc does not read"),
+                format!("{path}: its weights are a pickle that kbc does not read: {why}"),
             );
-            session.tell(&d.help("PyTorch 2.10 and later write them as bytes: export again with one").into());
+            let how = "export again with PyTorch 2.10 or later, which writes them as bytes, or store them as in__NAME in an .npz";
+            session.tell(&d.help(how).into());
             Some("pickled")
         }
         Some(Weights::Raw(w)) => {

@@ -1,12 +1,15 @@
 //! `.pt2` archives: where the program is in them, and what their weights are.
 //!
 //! Two layouts. That of 2.10 and later has `models/model.json` and weights as raw little-endian bytes; that of 2.6 has
-//! `serialized_exported_program.json` and pickled weights, which kbc does not read. Entries are stored, not compressed.
+//! `serialized_exported_program.json` and state dicts, which are archives of a [`pickle`] and raw storages. Entries are
+//! stored, not compressed.
 
 use super::dtype::DType;
 use super::exported::meta;
 use super::json::{self, Fault};
 use super::model::{Arg, Meta, Role, Written};
+use super::pickle;
+use super::symbols::Size;
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 use zip::{CompressionMethod, ZipArchive};
@@ -27,12 +30,13 @@ pub struct Archive {
 pub enum Weights {
     /// Records with the bytes of their entries, by the names of the model.
     Raw(BTreeMap<String, (Meta, u64)>),
-    /// A pickle.
-    Pickled,
+    /// A pickle that is not read, for a reason.
+    Pickled(String),
 }
 
 const PROGRAM: &str = "models/model.json";
 const OLD_PROGRAM: &str = "serialized_exported_program.json";
+const OLD_WEIGHTS: [&str; 2] = ["serialized_state_dict.pt", "serialized_constants.pt"];
 
 struct Zip<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
@@ -46,15 +50,20 @@ impl Zip<'_> {
     }
 
     fn text(&mut self, at: usize) -> Result<String, String> {
+        let bytes = self.bytes(at)?;
+        String::from_utf8(bytes).map_err(|_| format!("{}: it is no text", self.names[at]))
+    }
+
+    fn bytes(&mut self, at: usize) -> Result<Vec<u8>, String> {
         let name = self.names[at].clone();
         let cannot = |e: String| format!("{name}: {e}");
         let mut entry = self.zip.by_index(at).map_err(|e| cannot(e.to_string()))?;
         if entry.compression() != CompressionMethod::Stored {
             return Err(cannot("it is compressed, and torch.export.save stores".into()));
         }
-        let mut text = String::new();
-        entry.read_to_string(&mut text).map_err(|e| cannot(e.to_string()))?;
-        Ok(text)
+        let mut out = vec![];
+        entry.read_to_end(&mut out).map_err(|e| cannot(e.to_string()))?;
+        Ok(out)
     }
 
     fn size(&mut self, at: usize) -> Result<u64, String> {
@@ -90,7 +99,7 @@ pub fn read(bytes: &[u8]) -> Result<Archive, String> {
     if let Some(at) = zip.find(PROGRAM) {
         let program = zip.text(at)?;
         let weights = match listed(&mut zip)? {
-            None => Weights::Pickled,
+            None => Weights::Pickled("they are objects of their own".into()),
             Some(list) => {
                 let mut out = BTreeMap::new();
                 for (name, w) in list {
@@ -103,7 +112,17 @@ pub fn read(bytes: &[u8]) -> Result<Archive, String> {
         return Ok(Archive { program, entry: PROGRAM, weights });
     }
     match zip.find(OLD_PROGRAM) {
-        Some(at) => Ok(Archive { program: zip.text(at)?, entry: OLD_PROGRAM, weights: Weights::Pickled }),
+        Some(at) => {
+            let program = zip.text(at)?;
+            let weights = match old(&mut zip) {
+                Ok(list) => {
+                    let size = |v: &Values| v.bytes.len() as u64;
+                    Weights::Raw(list.into_iter().map(|(n, v)| (n, (v.meta(), size(&v)))).collect())
+                }
+                Err(why) => Weights::Pickled(why),
+            };
+            Ok(Archive { program, entry: OLD_PROGRAM, weights })
+        }
         None => Err(format!("it has neither {PROGRAM} nor {OLD_PROGRAM}")),
     }
 }
@@ -164,6 +183,13 @@ pub struct Values {
     pub bytes: Vec<u8>,
 }
 
+impl Values {
+    /// Element type and sizes.
+    pub fn meta(&self) -> Meta {
+        Meta { dtype: self.dtype, sizes: self.sizes.iter().map(|n| Size::of(*n)).collect() }
+    }
+}
+
 /// The elements of all weights that an archive has as bytes, by their names in the model.
 ///
 /// # Errors
@@ -171,20 +197,53 @@ pub struct Values {
 pub fn values(bytes: &[u8]) -> Result<BTreeMap<String, Values>, String> {
     let mut zip = opened(bytes)?;
     let mut out = BTreeMap::new();
+    if zip.find(PROGRAM).is_none() {
+        // why they cannot be read was said with the program
+        return Ok(old(&mut zip).unwrap_or_default());
+    }
     for (name, w) in listed(&mut zip)?.unwrap_or_default() {
-        let mut all = vec![];
         let at = zip.find(&w.entry).ok_or_else(|| format!("{} is not there", w.entry))?;
+        let all = zip.bytes(at)?;
         let cannot = |e: String| format!("{}: {e}", w.entry);
-        let mut entry = zip.zip.by_index(at).map_err(|e| cannot(e.to_string()))?;
-        if entry.compression() != CompressionMethod::Stored {
-            return Err(cannot("it is compressed, and torch.export.save stores".into()));
-        }
-        entry.read_to_end(&mut all).map_err(|e| cannot(e.to_string()))?;
         let sizes = w.meta.shape();
         let bytes = strided(&all, &sizes, &w.strides, w.offset, w.meta.dtype.bytes()).ok_or_else(|| {
             cannot(format!("{} with steps {:?} is not in its {} bytes", w.meta, w.strides, all.len()))
         })?;
         out.insert(name, Values { dtype: w.meta.dtype, sizes, bytes });
+    }
+    Ok(out)
+}
+
+/// The weights of an archive of 2.6.
+fn old(zip: &mut Zip) -> Result<BTreeMap<String, Values>, String> {
+    let mut out = BTreeMap::new();
+    for file in OLD_WEIGHTS {
+        let Some(at) = zip.find(file) else { continue };
+        let inner = zip.bytes(at)?;
+        // a model without constants has an empty file of them
+        if inner.is_empty() {
+            continue;
+        }
+        let cannot = |why: String| format!("{file}: {why}");
+        let mut inner = opened(&inner).map_err(cannot)?;
+        if let Some(at) = inner.find("byteorder")
+            && inner.text(at).map_err(cannot)?.trim() != "little"
+        {
+            return Err(cannot("only little-endian storages are read".into()));
+        }
+        let at = inner.find("data.pkl").ok_or_else(|| cannot("it has no data.pkl".into()))?;
+        let tensors = pickle::tensors(&inner.bytes(at).map_err(cannot)?).map_err(cannot)?;
+        let mut storages: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+        for (name, t) in tensors {
+            if !storages.contains_key(&t.key) {
+                let entry = format!("data/{}", t.key);
+                let at = inner.find(&entry).ok_or_else(|| cannot(format!("{entry} is not there")))?;
+                storages.insert(t.key.clone(), inner.bytes(at).map_err(cannot)?);
+            }
+            let bytes = strided(&storages[&t.key], &t.sizes, &t.strides, t.offset, t.dtype.bytes())
+                .ok_or_else(|| cannot(format!("`{name}` is not in its storage")))?;
+            out.insert(name, Values { dtype: t.dtype, sizes: t.sizes, bytes });
+        }
     }
     Ok(out)
 }

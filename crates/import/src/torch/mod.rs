@@ -15,6 +15,7 @@ mod local;
 pub mod matching;
 pub mod model;
 pub mod ops;
+pub mod pickle;
 mod resolve;
 mod rules;
 pub mod summary;
