@@ -178,7 +178,8 @@ impl Selection {
 /// What is compiled.
 #[derive(Args, Debug, Clone)]
 pub struct Source {
-    /// A `.kb` file, or an MSCCL schedule (`.xml`); `-` is standard input.
+    /// A `.kb` file, or an MSCCL schedule (`.xml`); to compile also a PyTorch program, whose other ranks are beside it, or a
+    /// folder of them. `-` is standard input.
     pub file: String,
     /// What of it.
     #[command(flatten)]
@@ -225,7 +226,7 @@ pub struct Data {
 }
 
 /// `kbc compile`
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Compile {
     /// What is compiled.
     #[command(flatten)]
@@ -260,6 +261,9 @@ pub struct Compile {
     /// Data in and out.
     #[command(flatten)]
     pub data: Data,
+    /// Who is in groups of PyTorch programs.
+    #[command(flatten)]
+    pub groups: Groups,
 }
 
 /// `kbc check`

@@ -60,6 +60,10 @@ impl File {
         Some(File { tag: tag.join("."), rank, path: path.to_owned() })
     }
 
+    fn ending(&self) -> usize {
+        stem(&self.path.to_string_lossy(), &ENDS).map_or(ENDS.len(), |s| s.1)
+    }
+
     /// Names of data files that may belong to it, with `*` for the rank: that of its tag first.
     pub fn data(&self) -> Vec<String> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -87,10 +91,9 @@ fn folder(path: &str) -> Outcome<Vec<Vec<File>>> {
         found.retain(|f| f.rank.is_some());
     }
     let mut by: BTreeMap<String, BTreeMap<Option<u64>, File>> = BTreeMap::new();
-    let says = |f: &File| stem(&f.path.to_string_lossy(), &ENDS).map_or(ENDS.len(), |s| s.1);
     for f in found {
         let ranks = by.entry(f.tag.clone()).or_default();
-        if f.rank.is_none() || ranks.get(&f.rank).is_none_or(|g| says(&f) < says(g)) {
+        if f.rank.is_none() || ranks.get(&f.rank).is_none_or(|g| f.ending() < g.ending()) {
             ranks.insert(f.rank, f);
         }
     }
@@ -121,6 +124,32 @@ pub fn sets(paths: &[String]) -> Outcome<Vec<Vec<File>>> {
         set.push(f);
     }
     Ok(vec![set])
+}
+
+/// The worlds that one path names: a folder, or a program with those of other ranks beside it.
+///
+/// # Errors
+/// As [`sets`].
+pub fn with_others(path: &str) -> Outcome<Vec<Vec<File>>> {
+    let full = Path::new(path);
+    let (Some(f), false) = (File::of(full, true), full.is_dir()) else { return sets(&[path.to_owned()]) };
+    let dir = full.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut all: BTreeMap<Option<u64>, File> = BTreeMap::new();
+    if f.rank.is_some() {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            // the same name but for the rank
+            let Some(other) = File::of(&entry.path(), true) else { continue };
+            if other.tag == f.tag
+                && other.rank.is_some()
+                && other.data() == f.data()
+                && other.ending() == f.ending()
+            {
+                all.insert(other.rank, File { path: full.with_file_name(entry.file_name()), ..other });
+            }
+        }
+    }
+    all.insert(f.rank, f);
+    Ok(vec![all.into_values().collect()])
 }
 
 /// A world that was read and checked.

@@ -1,7 +1,7 @@
 //! `kbc import`: a `.kb` file of PyTorch programs, with its data files beside it; all of them or none.
 
-use super::files::{Checked, File, checked, sets};
-use crate::cli::Import;
+use super::files::{Checked, File, checked, sets, with_others};
+use crate::cli::{Compile, Import, Source};
 use crate::outdir::Draft;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::formats;
@@ -70,6 +70,34 @@ pub fn run(session: &mut Session, args: &Import) -> Outcome {
         drafts.push(draft);
     }
     drafts.into_iter().try_for_each(Draft::keep).map_err(Into::into)
+}
+
+/// `kbc compile` of programs: as if the `.kb` file were there.
+///
+/// # Errors
+/// Of [`run`], and of compiling it.
+pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
+    let given = &args.source.file;
+    let path = Path::new(given);
+    let worlds = with_others(given)?;
+    let [set] = &worlds[..] else {
+        let tags: Vec<String> = worlds.iter().map(|s| s[0].path.display().to_string()).collect();
+        return Err(Diagnostic::error("E416", format!("{given} has programs of several tags"))
+            .help(format!("one of them is compiled: {}", tags.join(", ")))
+            .into());
+    };
+    let it = checked(session, set, &args.groups, false)?;
+    let name = path.file_name().map_or_else(|| "program".into(), |s| s.to_string_lossy().into_owned());
+    let name = if path.is_dir() { &name[..] } else { name.split('.').next().unwrap_or(&name) };
+    let dir = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
+    let made = make(session, &it, name, dir)?;
+    let file = dir.join(format!("{name}.kb")).to_string_lossy().into_owned();
+    session.give(&file, &made.text);
+    for (name, bytes) in made.files {
+        session.give_bytes(&dir.join(name), bytes);
+    }
+    let source = Source { file, ..args.source.clone() };
+    crate::commands::compile::program(session, &Compile { source, ..args.clone() })
 }
 
 /// A program as text and the data files that it needs, by their names.

@@ -335,6 +335,7 @@ fn met(groups: &Groups, issues: &[Vec<Issue>], next: &mut [usize], group: usize)
     let (members, names) = &groups.list[group];
     let (first, name) = names.iter().next().expect("a group that met has members");
     let at = (*first, issues[*first][next[*first]].node);
+    let all = names.keys().map(|i| (*i, issues[*i][next[*i]].node)).collect();
     names.keys().for_each(|i| next[*i] += 1);
-    Met { members: members.clone(), group: name.clone(), at }
+    Met { members: members.clone(), group: name.clone(), at, all }
 }
