@@ -71,9 +71,8 @@ impl File {
         let star = |w: &str| if rank_of(w).is_some() { "rank*".to_owned() } else { w.to_owned() };
         let all: Vec<String> = stem.split('.').map(star).collect();
         let mut out = vec![format!("{}.npz", all.join("."))];
-        if let Some(rank) = all.iter().find(|w| *w == "rank*") {
-            out.push(format!("{rank}.npz"));
-        }
+        let whole = all.iter().find(|w| *w == "rank*").or(all.first());
+        out.extend(whole.map(|w| format!("{w}.npz")));
         out.dedup();
         out
     }
@@ -162,6 +161,8 @@ pub struct Checked {
     pub files: Vec<File>,
     /// What archives have for weights.
     pub weights: Option<&'static str>,
+    /// Of a graph of DTensors, which is no program of one rank: its mesh.
+    pub mesh: Option<Vec<(String, u64)>>,
 }
 
 /// A program and what its archive says of weights.
@@ -286,7 +287,36 @@ pub fn checked(session: &mut Session, set: &[File], said: &Groups, lone: bool) -
     if found.has_errors() {
         return Err(found.into());
     }
+    let files: Vec<File> = files.into_values().collect();
+    if ranks.iter().any(|r| !r.0.written.placements.is_empty()) {
+        let [_] = &ranks[..] else {
+            return Err(Diagnostic::error(
+                "E535",
+                "a graph of DTensors is the program of all ranks together",
+            )
+            .help("give it alone")
+            .into());
+        };
+        let (p, table) = ranks.remove(0);
+        let table = table.map(|t| t.1).unwrap_or_default();
+        let mesh = mesh(&p, &table)?;
+        let (groups, axes, args) = (vec![BTreeMap::new()], vec![BTreeMap::new()], vec![table.args]);
+        let world = World { size: 1, programs: vec![p], groups, axes, args, said: true };
+        let met = proven(&world)?;
+        return Ok(Checked { world, met, files, weights, mesh: Some(mesh) });
+    }
     let world = world(ranks, lone)?;
     let met = proven(&world)?;
-    Ok(Checked { world, met, files: files.into_values().collect(), weights })
+    Ok(Checked { world, met, files, weights, mesh: None })
+}
+
+/// The mesh of a graph of DTensors.
+fn mesh(p: &Program, table: &Table) -> Result<Vec<(String, u64)>, Diagnostic> {
+    let dims = p.written.placements.values().map(Vec::len).max().unwrap_or(0);
+    match (&table.mesh[..], table.world) {
+        ([], Some(world)) if dims == 1 => Ok(vec![("tp".into(), world)]),
+        ([], _) => Err(Diagnostic::error("E529", format!("the sizes of the mesh of {} are not known", p.file))
+            .help("groups.json beside it says them: {\"mesh\": {\"shape\": [2, 2], \"dim_names\": [\"dp\", \"tp\"]}, \"groups\": {}}")),
+        (mesh, _) => Ok(mesh.to_vec()),
+    }
 }

@@ -114,7 +114,13 @@ pub struct Made {
 /// E550 to E553; of reading data.
 pub fn make(session: &mut Session, it: &Checked, name: &str, beside: &Path) -> Outcome<Made> {
     let data = stored(session, it, beside)?;
-    let Kb { text, constants, arrays } = kb::write(&it.world, &it.met, name, &data.given)?;
+    let Kb { text, constants, arrays } = match &it.mesh {
+        Some(mesh) => {
+            let (p, args) = (it.world.programs[0].clone(), it.world.args[0].clone());
+            kb::global::write(p, mesh, args, name, &data.given)?
+        }
+        None => kb::write(&it.world, &it.met, name, &data.given)?,
+    };
     let id = session.add_text(&format!("{name}.kb"), &text);
     let text = format(id, &text)?;
     let mut files = vec![];
@@ -190,7 +196,9 @@ fn stored(session: &mut Session, it: &Checked, beside: &Path) -> Outcome<Stored>
         let rank = f.rank.unwrap_or(0);
         f.path.parent().unwrap_or(Path::new("")).join(name.replace("rank*", &format!("rank{rank}")))
     };
-    let name = first.iter().find(|n| n.contains('*') && it.files.iter().any(|f| place(f, n).is_file()));
+    let one = it.files.len() == 1;
+    let name =
+        first.iter().find(|n| (one || n.contains('*')) && it.files.iter().any(|f| place(f, n).is_file()));
     if let Some(name) = name {
         out.given.path = relative(&dir.join(name), beside);
     }

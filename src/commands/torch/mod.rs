@@ -34,7 +34,15 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
     let mut found = Diagnostics::new();
     for set in sets(&paths)? {
         match checked(session, &set, &args.groups, lone) {
-            Ok(c) => report.torch.push(about(&set[0].tag, &c.world, &c.met, c.weights)),
+            Ok(c) => {
+                let mut it = about(&set[0].tag, &c.world, &c.met, c.weights);
+                if let Some(mesh) = &c.mesh {
+                    // one program is that of all ranks
+                    it.world = mesh.iter().map(|m| m.1).product();
+                    it.ranks = (0..it.world).collect();
+                }
+                report.torch.push(it);
+            }
             Err(Failure::Program(d)) => found.extend(d),
             Err(other) => return Err(other),
         }

@@ -25,6 +25,8 @@ pub struct Table {
     pub axes: BTreeMap<String, String>,
     /// What stored data calls the inputs, in their order.
     pub args: Vec<String>,
+    /// The mesh: names and sizes of its dimensions.
+    pub mesh: Vec<(String, u64)>,
 }
 
 /// Reads a side-car: an object with `groups`, or the list that PyTorch's profiler writes as `pg_config`.
@@ -41,6 +43,17 @@ pub fn read(text: &str) -> Result<Table, Fault> {
     }
     if let Some(names) = root.get("arg_names") {
         out.args = names.list()?.iter().map(|n| n.text().map(str::to_owned)).collect::<Result<_, _>>()?;
+    }
+    if let Some(mesh) = root.get("mesh")
+        && let (Some(shape), Some(names)) = (mesh.get("shape"), mesh.get("dim_names"))
+    {
+        for (size, name) in shape.list()?.iter().zip(names.list()?) {
+            let n = u64::try_from(size.int()?).ok().filter(|n| (1..=MOST_RANKS).contains(n));
+            let n = n.ok_or_else(|| Fault::new(size.at, "a number of ranks is wanted"))?;
+            let name = Some(name.text()?).filter(|n| is_name(n));
+            out.mesh
+                .push((name.ok_or_else(|| Fault::new(mesh.at, "names of axes are wanted"))?.to_owned(), n));
+        }
     }
     // a mesh may also be described in words, which say nothing of groups
     let dims = root.get("mesh").and_then(|m| m.get("dim_groups"));

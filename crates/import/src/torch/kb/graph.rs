@@ -67,6 +67,8 @@ pub enum Op {
     Collective(Coll, Range<usize>),
     /// `wait(x)`
     Wait,
+    /// The same value in another placement, which an annotation says.
+    Placed,
 }
 
 /// A node.

@@ -3,6 +3,7 @@
 //! Owns the walk through it, what becomes of inputs and results, and what is simplified when all of it is there.
 
 use super::axes::Axes;
+use super::global;
 use super::graph::{Coll, Graph, NodeId, Op, Operand};
 use super::step::Step;
 use super::values::{Val, kept};
@@ -37,6 +38,8 @@ pub struct Lifted {
     pub outputs: Vec<(NodeId, usize)>,
     /// Names that PyTorch's program gives to nodes.
     pub names: BTreeMap<NodeId, String>,
+    /// Types with placements, of a global program.
+    pub placed: BTreeMap<NodeId, String>,
 }
 
 /// Rows that the members of each all_to_all send to each other, by program and node.
@@ -140,7 +143,30 @@ pub fn lift(world: &World, at: usize, axes: &Axes, counts: &Counts) -> Result<Li
     if found.has_errors() {
         return Err(found);
     }
-    let mut out = Lifted { graph: g, inputs, outputs, names };
+    let mut placed = BTreeMap::new();
+    for (v, val) in p.values.iter().zip(&env) {
+        let (Some(places), Some(Val::Node(n)), Kind::Tensor(m)) =
+            (p.written.placements.get(&v.name), val, &v.kind)
+        else {
+            continue;
+        };
+        match global::type_of(g.nodes[*n].dtype, &m.shape(), places, axes) {
+            Ok(ty) => {
+                placed.entry(*n).or_insert(ty);
+            }
+            Err(why) => found.push(
+                Diagnostic::error(
+                    "E550",
+                    format!("the placement of `{}` cannot be expressed: {why}", v.name),
+                )
+                .note(p.file.clone()),
+            ),
+        }
+    }
+    if found.has_errors() {
+        return Err(found);
+    }
+    let mut out = Lifted { graph: g, inputs, outputs, names, placed };
     gathers(&mut out, axes);
     scatters(&mut out.graph, axes);
     Ok(out)

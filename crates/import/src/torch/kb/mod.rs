@@ -6,6 +6,7 @@
 mod axes;
 pub mod consts;
 mod formulas;
+pub mod global;
 mod graph;
 mod lift;
 mod moved;
@@ -122,14 +123,20 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
     Ok(Kb { text: whole(world, name, &axes, &parts), constants: out.constants, arrays: out.arrays })
 }
 
-/// The file around the parts.
-fn whole(world: &World, name: &str, axes: &Axes, parts: &[(String, Vec<u64>)]) -> String {
-    let version = &world.programs[0].written.torch;
-    let by = if version.is_empty() { "PyTorch".into() } else { format!("PyTorch {version}") };
+/// Topology and mesh.
+fn machine(axes: &Axes) -> String {
     let list: Vec<String> = match &axes.list[..] {
         [one] => vec![one.name.clone()],
         more => more.iter().map(|a| format!("{}: {}", a.name, a.size)).collect(),
     };
+    let devices: u64 = axes.list.iter().map(|a| a.size).product();
+    format!("topology sys = full({devices}) {{ link: 50 GB/s, 500 ns }}\nmesh m = sys[{}]\n", list.join(", "))
+}
+
+/// The file around the parts.
+fn whole(world: &World, name: &str, axes: &Axes, parts: &[(String, Vec<u64>)]) -> String {
+    let version = &world.programs[0].written.torch;
+    let by = if version.is_empty() { "PyTorch".into() } else { format!("PyTorch {version}") };
     let mut letters = Names::default();
     axes.list.iter().for_each(|a| {
         letters.take(&a.name);
@@ -148,8 +155,7 @@ fn whole(world: &World, name: &str, axes: &Axes, parts: &[(String, Vec<u64>)]) -
         "// Made by kbc import from the programs of {} that {by} exported.\n",
         ranks(world.size)
     );
-    let _ = writeln!(out, "topology sys = full({}) {{ link: 50 GB/s, 500 ns }}", world.size);
-    let _ = writeln!(out, "mesh m = sys[{}]\n", list.join(", "));
+    let _ = writeln!(out, "{}", machine(axes));
     let _ = writeln!(out, "local program {} over ({}) {{", word(name), over.join(", "));
     for (text, of) in parts {
         let _ = writeln!(out, "    ranks {} {text}", ranges(of));
@@ -202,11 +208,11 @@ impl Out<'_> {
             let called = match (&input.role, stored.get(input.number)) {
                 (Role::Weight(w), _) => w,
                 (_, Some(name)) => name,
-                _ => &input.name,
+                _ => bare(&input.name).unwrap_or(&input.name),
             };
             let name = taken.take(called);
             let data = self.data(at, p, input, &name, stored).map_or_else(String::new, |d| format!(" = {d}"));
-            args.push(format!("        {name}: {}{data}", type_of(node.dtype, &node.sizes)));
+            args.push(format!("        {name}: {}{data}", typed(&it, n)));
             names.insert(n, name);
         }
         for (n, node) in it.graph.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
@@ -218,11 +224,7 @@ impl Out<'_> {
             args.push(format!("        {name}: {} = {data}", type_of(node.dtype, &node.sizes)));
             names.insert(n, name);
         }
-        let types: Vec<String> = it
-            .outputs
-            .iter()
-            .map(|(n, _)| type_of(it.graph.nodes[*n].dtype, &it.graph.nodes[*n].sizes))
-            .collect();
+        let types: Vec<String> = it.outputs.iter().map(|(n, _)| typed(&it, *n)).collect();
         let types = if types.len() == 1 { types.concat() } else { format!("({})", types.join(", ")) };
         let expect = self.expect(at, p, &it).map_or_else(String::new, |e| format!(" expect {e}"));
         let body = Body::new(&it, p, self.axes, names, taken).write();
@@ -265,6 +267,8 @@ impl Out<'_> {
         let arrays = self.given.arrays.get(at).unwrap_or(&none);
         let mut keys = vec![format!("in__{}", input.name)];
         keys.extend(stored.get(input.number).map(|n| format!("in__{n}")));
+        // `L_x_`, as a graph of DTensors calls x
+        keys.extend(bare(&input.name).map(|n| format!("in__{n}")));
         if let Role::Weight(w) = &input.role {
             keys.push(w.clone());
         }
@@ -320,6 +324,17 @@ impl Out<'_> {
         self.arrays.extend(more);
         Some(all.join(", "))
     }
+}
+
+/// The type of a node, with its placement if it has one.
+fn typed(it: &Lifted, n: NodeId) -> String {
+    let node = &it.graph.nodes[n];
+    it.placed.get(&n).cloned().unwrap_or_else(|| type_of(node.dtype, &node.sizes))
+}
+
+/// `x` of `L_x_`
+fn bare(name: &str) -> Option<&str> {
+    name.strip_prefix("L_").and_then(|n| n.strip_suffix('_')).filter(|n| !n.is_empty())
 }
 
 /// A key as the language reads it: a name, or in quotes.

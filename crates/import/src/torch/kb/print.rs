@@ -196,6 +196,7 @@ impl<'a> Body<'a> {
             Op::Concat(dim) => format!("concat({}, dim: {dim})", list(0)),
             Op::Cast => format!("{}({})", node.dtype.name(), arg(0)),
             Op::Wait => format!("wait({})", arg(0)),
+            Op::Placed => arg(0),
             Op::Collective(c, range) => {
                 let (x, over) = (arg(0), self.over(range));
                 match c {
@@ -244,6 +245,7 @@ impl<'a> Body<'a> {
                     Op::Concat(_) => "concat",
                     Op::Cast => node.dtype.name(),
                     Op::Wait => "wait",
+                    Op::Placed => "placed",
                     Op::Collective(..) => "collective",
                     Op::Input(_) | Op::Constant(_) => "input",
                 };
@@ -282,6 +284,8 @@ impl<'a> Body<'a> {
                         })
                 }
                 Op::Wait => self.count[n] == 1 && !node.args.iter().any(begun),
+                // an annotation stands at a name
+                Op::Placed => false,
                 _ => self.count[n] == 1 && text.text.chars().count() <= SHORT,
             };
             let last = self.it.outputs.len() == 1 && self.it.outputs[0].0 == n && self.count[n] == 1;
@@ -295,7 +299,8 @@ impl<'a> Body<'a> {
                 source = Some(line);
             }
             let name = self.name(n);
-            let _ = writeln!(out, "        let {name} = {}", text.text);
+            let ty = self.it.placed.get(&n).map_or_else(String::new, |t| format!(": {t}"));
+            let _ = writeln!(out, "        let {name}{ty} = {}", text.text);
             self.names.insert(n, name);
         }
         let results: Vec<String> =

@@ -4,7 +4,7 @@
 //! [`super::formulas`]'s, moves of elements [`super::moved`]'s.
 
 use super::consts::Const;
-use super::graph::{Graph, Operand};
+use super::graph::{Graph, Op, Operand};
 use super::step::{Found, Step};
 use super::values::{Compared, Val, kept};
 use crate::torch::dtype::DType;
@@ -72,6 +72,11 @@ impl Step<'_> {
             Rule::Same | Rule::Float => match short(name) {
                 "clone" | "alias" | "detach" | "contiguous" | "lift_fresh_copy" => {
                     Ok(vec![self.val("self")?])
+                }
+                "redistribute" => {
+                    let x = self.tensor("self", false)?;
+                    let (dtype, sizes) = (self.g.nodes[x].dtype, self.g.nodes[x].sizes.clone());
+                    Ok(vec![Val::Node(self.g.push(Op::Placed, vec![Node(x)], dtype, sizes))])
                 }
                 "tril" => self.triangle(false),
                 "triu" => self.triangle(true),

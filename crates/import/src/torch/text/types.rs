@@ -2,19 +2,8 @@
 
 use crate::torch::dtype::DType;
 use crate::torch::exported::LARGEST;
-use crate::torch::model::Meta;
+use crate::torch::model::{Meta, Placement};
 use crate::torch::symbols::Size;
-
-/// Where the parts of a value are, for one dimension of a mesh.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Placement {
-    /// `R`
-    Replicated,
-    /// `S(0)`
-    Split(usize),
-    /// `P(sum)`
-    Partial(String),
-}
 
 /// A type.
 #[derive(Clone, PartialEq, Debug)]

@@ -76,9 +76,9 @@ pub fn written(text: &Text) -> Result<Written, Fault> {
     for (name, ty) in &text.params {
         // what has no type is no tensor
         let Some(ty) = ty else { continue };
-        let meta =
-            types::read(ty).map_err(|why| Fault::new(0, format!("the parameter `{name}`: {why}")))?.meta;
-        r.input(name, meta, text.weights.get(name).cloned());
+        let ty = types::read(ty).map_err(|why| Fault::new(0, format!("the parameter `{name}`: {why}")))?;
+        r.placed(name, &ty);
+        r.input(name, ty.meta, text.weights.get(name).cloned());
     }
     for s in &text.stmts {
         r.statement(s)?;
@@ -114,15 +114,24 @@ impl Reader {
         self.out.tensors.insert(name.to_owned(), meta);
     }
 
-    fn typed(s: &Stmt) -> Result<Option<Meta>, Fault> {
-        s.ty.as_ref().map(|t| types::read(t).map(|t| t.meta)).transpose().map_err(|why| Fault::new(s.at, why))
+    fn placed(&mut self, name: &str, ty: &types::Type) {
+        if !ty.placements.is_empty() {
+            self.out.placements.insert(name.to_owned(), ty.placements.clone());
+        }
+    }
+
+    fn typed(&mut self, s: &Stmt) -> Result<Option<Meta>, Fault> {
+        let Some(text) = &s.ty else { return Ok(None) };
+        let ty = types::read(text).map_err(|why| Fault::new(s.at, why))?;
+        s.names.iter().for_each(|n| self.placed(n, &ty));
+        Ok(Some(ty.meta))
     }
 
     fn statement(&mut self, s: &Stmt) -> Result<(), Fault> {
         let [name] = &s.names[..] else {
             return Err(Fault::new(s.at, "one name is assigned at a time"));
         };
-        let meta = Self::typed(s)?;
+        let meta = self.typed(s)?;
         match &s.value {
             Value::Name(other) => {
                 if let Some(weight) = other.strip_prefix("self.") {
@@ -165,6 +174,11 @@ impl Reader {
                     }
                 }
                 Ok(())
+            }
+            // the type says which placements
+            Value::Call(f, ..) if f.ends_with(".redistribute") => {
+                let of = Value::Name(f.trim_end_matches(".redistribute").to_owned());
+                self.call(s, name, meta, "_dtensor.redistribute.default", &[of], &[])
             }
             Value::Call(f, args, named) => self.call(s, name, meta, &target(f), args, named),
             Value::Infix(op, a, b) => {
