@@ -114,6 +114,8 @@ pub enum Command {
     Compile(Compile),
     /// Prove only: the algorithms of a file on many shapes, a program's schedule, or a kernel as text
     Check(Check),
+    /// Make a `.kb` file of exported PyTorch programs
+    Import(Import),
     /// Simulate only: `.kb` or `.kir`
     Run(Run),
     /// Run passes on a `.kir` or `.tile` file
@@ -176,7 +178,8 @@ impl Selection {
 /// What is compiled.
 #[derive(Args, Debug, Clone)]
 pub struct Source {
-    /// A `.kb` file, or an MSCCL schedule (`.xml`); `-` is standard input.
+    /// A `.kb` file, or an MSCCL schedule (`.xml`); to compile also a PyTorch program, whose other ranks are beside it, or a
+    /// folder of them. `-` is standard input.
     pub file: String,
     /// What of it.
     #[command(flatten)]
@@ -223,7 +226,7 @@ pub struct Data {
 }
 
 /// `kbc compile`
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Compile {
     /// What is compiled.
     #[command(flatten)]
@@ -258,6 +261,9 @@ pub struct Compile {
     /// Data in and out.
     #[command(flatten)]
     pub data: Data,
+    /// Who is in groups of PyTorch programs.
+    #[command(flatten)]
+    pub groups: Groups,
 }
 
 /// `kbc check`
@@ -283,6 +289,9 @@ pub struct Check {
     /// What a `.tile` text is verified for; a2a3 if nothing is said.
     #[arg(long)]
     pub target: Option<String>,
+    /// Who is in groups of PyTorch programs.
+    #[command(flatten)]
+    pub groups: Groups,
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
@@ -293,6 +302,61 @@ impl Check {
     pub fn source(&self) -> Source {
         Source { file: self.file.clone().unwrap_or_default(), of: self.of.clone(), post: self.post.clone() }
     }
+}
+
+/// Groups of PyTorch programs that no file says.
+#[derive(Args, Clone, Default, Debug)]
+pub struct Groups {
+    /// Who is in a group of PyTorch programs: `7=0-3`, `7=0,2`; again for another group of the same name. Wins over
+    /// groups.json.
+    #[arg(long, value_name = "NAME=RANKS", help_heading = "Program")]
+    pub group: Vec<String>,
+}
+
+impl Groups {
+    /// Names with members.
+    ///
+    /// # Errors
+    /// E413: what is not of that form.
+    pub fn parsed(&self) -> Result<Vec<(String, Vec<u64>)>, Diagnostic> {
+        let one = |text: &String| {
+            let wrong = || {
+                Diagnostic::error("E413", format!("--group {text} is not NAME=RANKS"))
+                    .help("write --group 7=0-3, or --group 7=0,2")
+            };
+            let (name, list) = text.split_once('=').filter(|p| !p.0.is_empty()).ok_or_else(wrong)?;
+            let mut members = vec![];
+            for part in list.split(',') {
+                let (from, to) = part.split_once('-').unwrap_or((part, part));
+                let number =
+                    |w: &str| w.trim().parse::<u64>().ok().filter(|n| *n < 1 << 16).ok_or_else(wrong);
+                members.extend(number(from)?..=number(to)?);
+            }
+            let different: std::collections::BTreeSet<&u64> = members.iter().collect();
+            if members.is_empty() || different.len() != members.len() {
+                return Err(wrong());
+            }
+            Ok((name.to_owned(), members))
+        };
+        self.group.iter().map(one).collect()
+    }
+}
+
+/// `kbc import`
+#[derive(Args, Debug)]
+pub struct Import {
+    /// A folder of PyTorch programs, or the programs of all ranks.
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<String>,
+    /// The `.kb` file; its data files are written beside it. `-` is standard output, for programs that need none.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: String,
+    /// Programs of this tag, `fwd` in rank0.fwd.model.json, where a folder has several.
+    #[arg(long, value_name = "TAG")]
+    pub tag: Option<String>,
+    /// Who is in groups.
+    #[command(flatten)]
+    pub groups: Groups,
 }
 
 /// `kbc run`

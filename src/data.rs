@@ -42,15 +42,28 @@ impl Fed<'_> {
         }
     }
 
-    /// A file's tensor; where a local program has `*` in its name, a file a rank, whose rows of the stack they are.
+    /// A file's tensor; where a local program has `*` in its name, a file a rank, whose rows of the stack they are. Without
+    /// `*` a stack, or what every rank has.
     fn load(
         &self,
         session: &Session,
         (path, key, span): (&str, Option<&str>, Span),
         ty: &TensorType,
     ) -> Result<Tensor, Diagnostic> {
-        if self.local.is_none() || !path.contains('*') {
+        if self.local.is_none() {
             return load(session, span.file, path, key, span);
+        }
+        if !path.contains('*') {
+            let one = load(session, span.file, path, key, span)?;
+            // what has no leading dimension of ranks is what each of them has
+            let rows = ty.sizes().first().copied().unwrap_or(0) as usize;
+            if one.dtype() != ty.dtype || ty.sizes()[1..] != *one.shape() {
+                return Ok(one);
+            }
+            let each = one.elements();
+            let mut all = Data::zeros(ty.dtype, each.saturating_mul(rows));
+            let fits = (0..rows).all(|i| all.copy_from(i * each, one.data(), 0, each));
+            return Ok(fits.then_some(all).and_then(|all| Tensor::new(ty.sizes(), all)).unwrap_or(one));
         }
         let rows = (0..self.mesh.ranks()).filter(|r| {
             let first = ty.local_box(self.mesh, &self.mesh.coords(*r)).first().copied();
@@ -123,7 +136,7 @@ fn load(
         }
         d
     };
-    let bytes = Session::read_bytes(&full).map_err(place)?;
+    let bytes = session.bytes(&full).map_err(place)?;
     formats::read(&full.to_string_lossy(), &bytes, key).map_err(place)
 }
 

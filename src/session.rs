@@ -71,6 +71,8 @@ pub struct Session {
     quiet: bool,
     /// Texts that stand for files, by their paths.
     given: BTreeMap<PathBuf, String>,
+    /// Data that stands for files, by their paths.
+    data: BTreeMap<PathBuf, Vec<u8>>,
     /// What `--input` says: shapes of data bind sizes of the program.
     pub inputs: Vec<String>,
 }
@@ -92,6 +94,7 @@ impl Session {
             color,
             quiet: cli.quiet,
             given: BTreeMap::new(),
+            data: BTreeMap::new(),
             inputs: vec![],
         }
     }
@@ -103,6 +106,7 @@ impl Session {
             paths: vec![],
             inputs: vec![],
             given: texts.into_iter().map(|(name, text)| (plain(Path::new(&name)), text)).collect(),
+            data: BTreeMap::new(),
             ..*self
         }
     }
@@ -110,6 +114,11 @@ impl Session {
     /// A text that stands for the file of that name from now on.
     pub fn give(&mut self, name: &str, text: &str) {
         self.given.insert(plain(Path::new(name)), text.to_owned());
+    }
+
+    /// Data that stands for the file of that name from now on.
+    pub fn give_bytes(&mut self, name: &Path, bytes: Vec<u8>) {
+        self.data.insert(plain(name), bytes);
     }
 
     /// Adds a text that comes from no file (a command-line argument).
@@ -151,6 +160,17 @@ impl Session {
     pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostic> {
         std::fs::read(path)
             .map_err(|e| Diagnostic::error("E412", format!("cannot read {}: {}", path.display(), words(&e))))
+    }
+
+    /// Data of a file, or what stands for it.
+    ///
+    /// # Errors
+    /// E412: it cannot be read.
+    pub fn bytes(&self, path: &Path) -> Result<Vec<u8>, Diagnostic> {
+        match self.data.get(&plain(path)) {
+            Some(bytes) => Ok(bytes.clone()),
+            None => Self::read_bytes(path),
+        }
     }
 
     /// A path written in a file, relative to that file.

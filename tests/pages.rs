@@ -3,7 +3,7 @@
 //!
 //! A `kb` block with a program is compiled, one without is checked on the page's number of ranks; a `kir` block with a
 //! schedule is checked, one with a graph, or whose first line names passes, goes through `kbc opt`; an `sh` block is
-//! a command line; a `tile` or `json` block is checked; a block with the option `--check` goes through `kbc fmt`. A page without blocks
+//! a command line; a `tile` or `json` block is checked; a block with the option `--check` goes through `kbc fmt`, a `json` block with `--import` through `kbc import`. A page without blocks
 //! says why.
 
 mod common;
@@ -27,6 +27,9 @@ fn run(scratch: &Scratch, e: &Example) -> Ran {
         ("kb", true, _) => format!("compile {name}"),
         ("kb", false, _) if e.text.contains("algorithm ") => format!("check {name} -D p={}", e.ranks),
         ("kb", false, _) => format!("check {name}"),
+        ("json", ..) if e.args == "--import" => {
+            return scratch.line(&format!("kbc import {name} -o - --diagnostics short"));
+        }
         _ if e.text.starts_with("; kbc: opt") => format!("opt {name}"),
         (_, _, true) => format!("opt {name} -p infer"),
         _ => format!("check {name}"),

@@ -26,10 +26,23 @@ use std::path::Path;
 /// # Errors
 /// Of any step; a comparison that fails is an error, too.
 pub fn run(session: &mut Session, args: &Compile) -> Outcome {
-    let target = emit::target(&args.target)?;
+    emit::target(&args.target)?;
     if super::import::is_one(session, &args.source.file) {
         return super::import::compile(session, args);
     }
+    if super::torch::is_one(&args.source.file) {
+        return super::torch::import::compile(session, args);
+    }
+    super::refuse(&[("--group", !args.groups.group.is_empty())], &args.source.file)?;
+    program(session, args)
+}
+
+/// A program, or what stands for one.
+///
+/// # Errors
+/// As [`run`].
+pub fn program(session: &mut Session, args: &Compile) -> Outcome {
+    let target = emit::target(&args.target)?;
     super::import::no_post(&args.source)?;
     let asked = asked(args, target.is_some())?;
     let wanted = Wanted::new(asked.records, args.trace_ranks.clone())?;

@@ -44,6 +44,7 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
     match command {
         Command::Compile(args) => compile::run(session, args),
         Command::Check(args) => check::run(session, args),
+        Command::Import(args) => torch::import::run(session, args),
         Command::Run(args) => run::run(session, args),
         Command::Opt(args) => opt::run(session, args),
         Command::Bench(args) => bench::run(session, args),

@@ -269,6 +269,11 @@ codes! {
     E547 "a collective that a rank's sizes do not fit",
     E548 "what local programs do not have",
     E549 "ranks of one part at different steps",
+    E550 "an operation of PyTorch that kbc cannot express",
+    E551 "a group that is no axis of a mesh",
+    E552 "data that a `.kb` file cannot hold",
+    E553 "stored data of another shape or type",
+    E554 "a text that is no printed program",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",

@@ -7,7 +7,7 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, render};
 use kbc_import::torch::groups::{Table, World, world};
 use kbc_import::torch::matching::Met;
 use kbc_import::torch::model::Program;
-use kbc_import::torch::{archive, check, exported, json, listing, ops, resolve, summary, table};
+use kbc_import::torch::{archive, check, exported, json, kb, listing, ops, printed, resolve, summary, table};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,10 @@ fn folders(name: &str) -> Vec<PathBuf> {
 
 fn program(map: &mut SourceMap, name: &str, rank: u64, text: &str) -> Result<Program, Diagnostics> {
     let file = map.add(name, text);
-    let written = exported(file, name, text)?;
+    let written = match name.ends_with(".json") {
+        true => exported(file, name, text)?,
+        false => printed(file, name, text)?,
+    };
     let (shown, lines) = listing(&written);
     let id = map.add(format!("{name} (program)"), shown);
     resolve(name, rank, id, lines, written)
@@ -42,9 +45,12 @@ fn groups(dir: &Path, rank: u64) -> Result<Option<(String, Table)>, Diagnostic> 
 fn found(dir: &Path, map: &mut SourceMap) -> Result<(World, Vec<Met>), Diagnostics> {
     let mut ranks = vec![];
     for rank in 0..8 {
-        let name = format!("rank{rank}.model.json");
-        let Ok(text) = std::fs::read_to_string(dir.join(&name)) else { continue };
-        ranks.push((program(map, &name, rank, &text)?, groups(dir, rank)?));
+        for end in ["model.json", "ep.txt", "readable.py"] {
+            let name = format!("rank{rank}.{end}");
+            if let Ok(text) = std::fs::read_to_string(dir.join(&name)) {
+                ranks.push((program(map, &name, rank, &text)?, groups(dir, rank)?));
+            }
+        }
     }
     let world = world(ranks, false)?;
     let met = check(&world)?;
@@ -79,6 +85,38 @@ fn right_programs_are_accepted() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(cases.len() >= 10);
+}
+
+/// `model.kb` of a right one is what it is as `.kb`, or why it is none; `KBC_BLESS=1` writes it.
+#[test]
+fn right_programs_become_kb() {
+    let bless = std::env::var_os("KBC_BLESS").is_some();
+    let (mut wrong, mut made) = (vec![], 0);
+    for dir in folders("right") {
+        let mut map = SourceMap::default();
+        let Ok((world, met)) = found(&dir, &mut map) else { continue };
+        let text = match kb::write(&world, &met, "model", &kb::Given::default()) {
+            Ok(it) => {
+                made += 1;
+                let id = map.add("model.kb", it.text.clone());
+                match kbc_frontend::fmt::format(id, &it.text) {
+                    Ok(text) => text,
+                    Err(d) => {
+                        d.list.iter().map(|d| render::human(d, &map, false)).collect::<String>() + &it.text
+                    }
+                }
+            }
+            Err(d) => d.list.iter().map(|d| format!("// {} {}\n", d.code, d.title)).collect(),
+        };
+        let path = dir.join("model.kb");
+        if bless {
+            std::fs::write(&path, &text).expect("it can be written");
+        } else if std::fs::read_to_string(&path).unwrap_or_default() != text {
+            wrong.push(format!("{}:\n{text}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(made >= 10);
 }
 
 #[test]
@@ -117,10 +155,13 @@ fn changed_texts_are_refused_or_read() {
         let text = std::fs::read_to_string(folder(name).join("rank0.model.json")).expect("a program");
         let mut attempt = |text: &str| {
             let mut map = SourceMap::default();
-            if let Ok(p) = program(&mut map, "x", 0, text) {
-                let t = Table { world: Some(1), rank: None, groups: [("0".to_owned(), vec![0])].into() };
-                if let Ok(w) = world(vec![(p, Some(("t".into(), t)))], true) {
-                    let _ = check(&w);
+            if let Ok(p) = program(&mut map, "x.json", 0, text) {
+                let groups = [("0".to_owned(), vec![0])].into();
+                let t = Table { world: Some(1), groups, ..Table::default() };
+                if let Ok(w) = world(vec![(p, Some(("t".into(), t)))], true)
+                    && let Ok(met) = check(&w)
+                {
+                    let _ = kb::write(&w, &met, "model", &kb::Given::default());
                 }
             }
             tried += 1;
@@ -206,7 +247,24 @@ fn archives_of_both_layouts() {
     let archive::Weights::Raw(weights) = read.weights else { panic!("raw weights") };
     assert_eq!((weights["w"].0.to_string(), weights["w"].1), ("f32[2]".into(), 8));
     let old = stored(&[("serialized_exported_program.json", &text), ("serialized_state_dict.pt", b"pickle")]);
-    assert_eq!(archive::read(&old).expect("an archive").weights, archive::Weights::Pickled);
+    let archive::Weights::Pickled(why) = archive::read(&old).expect("an archive").weights else {
+        panic!("none")
+    };
+    assert!(why.contains("serialized_state_dict.pt: it is no archive"), "{why}");
+    // a state dict with a parameter whose storage has steps
+    let pickle = b"\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nHalfStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x05tQK\x01K\x02K\x02\x86K\x01K\x02\x86\x89}tRs.";
+    let dict = stored(&[("a/data.pkl", pickle), ("a/byteorder", b"little"), ("a/data/0", b"aabbccddee")]);
+    let old = stored(&[("serialized_exported_program.json", &text), ("serialized_state_dict.pt", &dict)]);
+    let archive::Weights::Raw(weights) = archive::read(&old).expect("an archive").weights else {
+        panic!("raw")
+    };
+    assert_eq!((weights["w"].0.to_string(), weights["w"].1), ("f16[2, 2]".into(), 8));
+    assert_eq!(archive::values(&old).expect("weights")["w"].bytes, b"bbddccee");
+    for n in (0..old.len()).step_by(3) {
+        let mut other = old.clone();
+        other[n] ^= 0x55;
+        let _ = archive::values(&other);
+    }
     for (entries, why) in [
         (vec![("a/byteorder", &b"big"[..]), ("a/models/model.json", &text)], "little-endian"),
         (vec![("a/model.json", &text[..])], "it has neither"),
@@ -237,4 +295,32 @@ fn the_table_is_sound() {
         );
     }
     assert!(json::parse("[]").is_ok());
+}
+
+/// The same of texts: cut off, and with every character changed.
+#[test]
+fn changed_prints_are_refused_or_read() {
+    let mut tried = 0;
+    for name in
+        ["printed_2_6/rank0.ep.txt", "printed_log/rank0.readable.py", "printed_joint/rank0.readable.py"]
+    {
+        let text = std::fs::read_to_string(folder("right").join(name)).expect("a program");
+        let mut attempt = |text: &str| {
+            let mut map = SourceMap::default();
+            if let Ok(p) = program(&mut map, "x.txt", 0, text) {
+                let t = Table { groups: [("0".to_owned(), vec![0, 1])].into(), ..Table::default() };
+                if let Ok(w) = world(vec![(p, Some(("t".into(), t)))], true) {
+                    let _ = check(&w);
+                }
+            }
+            tried += 1;
+        };
+        for (at, c) in text.char_indices() {
+            attempt(&text[..at]);
+            for new in ["9", "(", "", "\"", "-", "x"] {
+                attempt(&format!("{}{new}{}", &text[..at], &text[at + c.len_utf8()..]));
+            }
+        }
+    }
+    assert!(tried > 20_000, "{tried}");
 }

@@ -61,6 +61,36 @@ impl DType {
         TABLE.iter().find(|r| r.0 == code).map(|r| r.1)
     }
 
+    /// The type of a name in messages and in text.
+    pub fn of_name(name: &str) -> Option<DType> {
+        TABLE.iter().find(|r| r.2 == name).map(|r| r.1)
+    }
+
+    /// The type that Python calls so: `torch.float32`.
+    pub fn of_python(name: &str) -> Option<DType> {
+        Some(match name.strip_prefix("torch.")? {
+            "float32" | "float" => F32,
+            "float64" | "double" => F64,
+            "float16" | "half" => F16,
+            "bfloat16" => Bf16,
+            "int64" | "long" => I64,
+            "int32" | "int" => I32,
+            "int16" | "short" => I16,
+            "int8" => I8,
+            "uint8" => U8,
+            "uint16" => U16,
+            "uint32" => U32,
+            "uint64" => U64,
+            "bool" => Bool,
+            "float8_e4m3fn" => F8E4M3,
+            "float8_e5m2" => F8E5M2,
+            "float8_e4m3fnuz" => F8E4M3Uz,
+            "float8_e5m2fnuz" => F8E5M2Uz,
+            "float8_e8m0fnu" => F8E8M0,
+            _ => return None,
+        })
+    }
+
     /// `f32`
     pub fn name(self) -> &'static str {
         self.row().2

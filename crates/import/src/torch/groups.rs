@@ -21,6 +21,12 @@ pub struct Table {
     pub rank: Option<u64>,
     /// Members by name, in the order of the group.
     pub groups: BTreeMap<String, Vec<u64>>,
+    /// Axes of a mesh that groups are, by name of the group.
+    pub axes: BTreeMap<String, String>,
+    /// What stored data calls the inputs, in their order.
+    pub args: Vec<String>,
+    /// The mesh: names and sizes of its dimensions.
+    pub mesh: Vec<(String, u64)>,
 }
 
 /// Reads a side-car: an object with `groups`, or the list that PyTorch's profiler writes as `pg_config`.
@@ -35,6 +41,30 @@ pub fn read(text: &str) -> Result<Table, Fault> {
             *to = Some(u64::try_from(v.int()?).map_err(|_| Fault::new(v.at, "a number of ranks is wanted"))?);
         }
     }
+    if let Some(names) = root.get("arg_names") {
+        out.args = names.list()?.iter().map(|n| n.text().map(str::to_owned)).collect::<Result<_, _>>()?;
+    }
+    if let Some(mesh) = root.get("mesh")
+        && let (Some(shape), Some(names)) = (mesh.get("shape"), mesh.get("dim_names"))
+    {
+        for (size, name) in shape.list()?.iter().zip(names.list()?) {
+            let n = u64::try_from(size.int()?).ok().filter(|n| (1..=MOST_RANKS).contains(n));
+            let n = n.ok_or_else(|| Fault::new(size.at, "a number of ranks is wanted"))?;
+            let name = Some(name.text()?).filter(|n| is_name(n));
+            out.mesh
+                .push((name.ok_or_else(|| Fault::new(mesh.at, "names of axes are wanted"))?.to_owned(), n));
+        }
+    }
+    // a mesh may also be described in words, which say nothing of groups
+    let dims = root.get("mesh").and_then(|m| m.get("dim_groups"));
+    for (axis, group) in dims.map_or(Ok(&[][..]), Json::map)? {
+        out.axes.insert(group.text()?.to_owned(), axis.to_string());
+    }
+    let described = |g: &Json, key: &str| {
+        let text = g.get(key)?.text().ok()?;
+        text.strip_prefix("mesh_").filter(|n| is_name(n)).map(str::to_owned)
+    };
+    let mut axes = vec![];
     let list = match (&root.kind, root.get("pg_config")) {
         (Kind::List(l), _) => Some(&l[..]),
         (_, Some(l)) => Some(l.list()?),
@@ -58,7 +88,9 @@ pub fn read(text: &str) -> Result<Table, Fault> {
                 members =
                     (0..n.ok_or_else(|| Fault::new(g.at, "a group without members and size"))?).collect();
             }
-            add(g, g.want("pg_name")?.text()?, members)?;
+            let name = g.want("pg_name")?.text()?;
+            axes.extend(described(g, "pg_desc").map(|a| (name.to_owned(), a)));
+            add(g, name, members)?;
         }
     } else {
         for (name, g) in root.want("groups")?.map()? {
@@ -68,10 +100,21 @@ pub fn read(text: &str) -> Result<Table, Fault> {
             {
                 return Err(Fault::new(n.at, format!("group '{name}' has {} members", members.len())));
             }
+            axes.extend(described(g, "desc").map(|a| (name.to_string(), a)));
             add(g, name, members)?;
         }
     }
+    for (group, axis) in axes {
+        out.axes.entry(group).or_insert(axis);
+    }
+    out.axes.retain(|_, axis| is_name(axis));
     Ok(out)
+}
+
+/// Whether a word can be the name of an axis.
+fn is_name(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_alphabetic())
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 fn ranks(j: &Json) -> Result<Vec<u64>, Fault> {
@@ -88,6 +131,10 @@ pub struct World {
     pub programs: Vec<Program>,
     /// Of each program: members by name.
     pub groups: Vec<BTreeMap<String, Vec<u64>>>,
+    /// Of each program: axes of a mesh that groups are.
+    pub axes: Vec<BTreeMap<String, String>>,
+    /// Of each program: what stored data calls its inputs.
+    pub args: Vec<Vec<String>>,
     /// Whether a table said so; otherwise it is assumed.
     pub said: bool,
 }
@@ -180,11 +227,14 @@ pub fn world(mut ranks: Vec<(Program, Option<(String, Table)>)>, lone: bool) -> 
         return Err(found);
     }
     let (programs, tables): (Vec<Program>, Vec<_>) = ranks.into_iter().unzip();
+    let mut tables: Vec<Table> = tables.into_iter().map(|t| t.map(|t| t.1).unwrap_or_default()).collect();
     let groups = match with {
         0 => assumed(&programs, size)?,
-        _ => tables.into_iter().map(|t| t.map(|t| t.1.groups).unwrap_or_default()).collect(),
+        _ => tables.iter_mut().map(|t| std::mem::take(&mut t.groups)).collect(),
     };
-    Ok(World { size, programs, groups, said: with > 0 })
+    let axes = tables.iter_mut().map(|t| std::mem::take(&mut t.axes)).collect();
+    let args = tables.into_iter().map(|t| t.args).collect();
+    Ok(World { size, programs, groups, axes, args, said: with > 0 })
 }
 
 fn table_error(what: String) -> Diagnostic {
@@ -219,7 +269,10 @@ fn assumed(programs: &[Program], size: u64) -> Result<Vec<BTreeMap<String, Vec<u
         return Err(Diagnostic::error("E529", format!("who is in group '{name}' is not known: {why}"))
             .primary(p.span(node), "used here")
             .note(p.place(node))
-            .help("write rank0.groups.json beside the program, and so for every rank (docs/torch.md)")
+            .help(format!(
+                "say who it is, --group {name}=0-{}, or write rank0.groups.json beside the program, and so for every rank (docs/torch.md)",
+                size.saturating_sub(1)
+            ))
             .into());
     }
     Ok(vec![groups; programs.len()])

@@ -20,6 +20,8 @@ pub struct Met {
     pub group: String,
     /// Place of the program and the node there.
     pub at: (usize, usize),
+    /// The same of every member whose program is there, in the order of programs.
+    pub all: Vec<(usize, usize)>,
 }
 
 /// A collective as a rank issues it.
@@ -333,6 +335,7 @@ fn met(groups: &Groups, issues: &[Vec<Issue>], next: &mut [usize], group: usize)
     let (members, names) = &groups.list[group];
     let (first, name) = names.iter().next().expect("a group that met has members");
     let at = (*first, issues[*first][next[*first]].node);
+    let all = names.keys().map(|i| (*i, issues[*i][next[*i]].node)).collect();
     names.keys().for_each(|i| next[*i] += 1);
-    Met { members: members.clone(), group: name.clone(), at }
+    Met { members: members.clone(), group: name.clone(), at, all }
 }

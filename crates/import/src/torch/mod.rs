@@ -9,15 +9,18 @@ pub mod dtype;
 pub mod exported;
 pub mod groups;
 pub mod json;
+pub mod kb;
 mod listing;
 mod local;
 pub mod matching;
 pub mod model;
 pub mod ops;
+pub mod pickle;
 mod resolve;
 mod rules;
 pub mod summary;
 pub mod symbols;
+pub mod text;
 
 pub use listing::listing;
 pub use resolve::resolve;
@@ -62,6 +65,14 @@ pub fn exported(file: FileId, name: &str, text: &str) -> Result<Written, Diagnos
                 .help("PyTorch 2.6 and later write schema 8")
         }
     })
+}
+
+/// Reads the text of a program.
+///
+/// # Errors
+/// E554: it is none.
+pub fn printed(file: FileId, name: &str, text: &str) -> Result<Written, Diagnostic> {
+    text::written::read(text).map_err(|f| at("E554", file, name, text, &f))
 }
 
 /// Reads a side-car with groups.

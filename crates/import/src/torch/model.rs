@@ -146,6 +146,17 @@ pub struct WrittenNode {
     pub at: usize,
 }
 
+/// Where the parts of a value are, for one dimension of a mesh.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Placement {
+    /// `R`
+    Replicated,
+    /// `S(0)`
+    Split(usize),
+    /// `P(sum)`
+    Partial(String),
+}
+
 /// A program in names, as a file has it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Written {
@@ -161,6 +172,8 @@ pub struct Written {
     pub tensors: BTreeMap<String, Meta>,
     /// Records of whole numbers, by name.
     pub ints: BTreeMap<String, Size>,
+    /// Of a graph of DTensors: where the parts of values are, an entry a dimension of the mesh; sizes are global then.
+    pub placements: BTreeMap<String, Vec<Placement>>,
     /// Least and greatest value of symbols.
     pub ranges: BTreeMap<String, (Option<i64>, Option<i64>)>,
 }

@@ -149,6 +149,8 @@ const TABLE: &[(&str, Rule)] = &[
     ("_c10d_functional.wait_tensors.default(Tensor[] tensors) -> Tensor[]", Wait),
     // waits itself
     ("_dtensor.shard_dim_alltoall.default(Tensor input, int gather_dim, int shard_dim, str group_name) -> Tensor", ShardDim),
+    // of graphs of DTensors: another placement of the same value
+    ("_dtensor.redistribute.default(Tensor self) -> Tensor", Same),
     // products
     ("aten.mm.default(Tensor self, Tensor mat2) -> Tensor", Mm),
     ("aten.bmm.default(Tensor self, Tensor mat2) -> Tensor", Bmm),

@@ -41,7 +41,7 @@ pub fn alone(world: &World) -> Vec<Met> {
         for n in (0..p.nodes.len()).filter(|n| p.nodes[*n].op.rule.is_collective()) {
             let group = group_of(p, n).to_owned();
             let members = world.groups[i].get(&group).cloned().unwrap_or_default();
-            out.push(Met { members, group, at: (i, n) });
+            out.push(Met { members, group, at: (i, n), all: vec![(i, n)] });
         }
     }
     out

@@ -1,0 +1,328 @@
+//! Operations that become several of kbc's: norms, softmax, losses, attention, and the backward ones.
+//!
+//! Formulas are those of `torch/_decomp/decompositions.py` (PyTorch 2.10), computed in f32 for half types as there.
+
+use super::consts::Const;
+use super::graph::{Coll, Graph, NodeId, Op, Operand};
+use super::step::{Found, Step};
+use super::values::Val;
+use crate::torch::dtype::DType;
+use crate::torch::rules::Rule;
+
+use Operand::{Node, Num};
+
+fn node(o: Operand) -> Found<NodeId> {
+    match o {
+        Node(n) => Ok(n),
+        Num(_) => Err("a formula of numbers alone".into()),
+    }
+}
+
+impl Graph {
+    /// The square of a tensor.
+    fn square(&mut self, x: Operand) -> Operand {
+        self.infix('*', x, x)
+    }
+
+    /// exp(x - max) / sum, or the logarithm of it.
+    fn softmax(&mut self, x: NodeId, dim: usize, log: bool) -> Found<NodeId> {
+        let most = self.reduce("max", x, dim, true);
+        let shifted = self.infix('-', Node(x), Node(most));
+        let e = self.call("exp", &[shifted]);
+        let all = self.reduce("sum", node(e)?, dim, true);
+        node(if log {
+            let l = self.call("log", &[Node(all)]);
+            self.infix('-', shifted, l)
+        } else {
+            self.infix('/', e, Node(all))
+        })
+    }
+
+    /// The derivative of gelu at x.
+    fn gelu_slope(&mut self, x: Operand, tanh: bool) -> Operand {
+        let xx = self.square(x);
+        if !tanh {
+            // 0.5 (1 + erf(x / sqrt 2)) + x exp(-x^2 / 2) / sqrt(2 pi)
+            let scaled = self.infix('*', x, Num(std::f64::consts::FRAC_1_SQRT_2));
+            let e = self.call("erf", &[scaled]);
+            let e = self.infix('+', e, Num(1.0));
+            let cdf = self.infix('*', e, Num(0.5));
+            let half = self.infix('*', xx, Num(-0.5));
+            let bell = self.call("exp", &[half]);
+            let pdf = self.infix('*', bell, Num(0.398_942_280_401_432_7));
+            let right = self.infix('*', x, pdf);
+            return self.infix('+', cdf, right);
+        }
+        let (k, c) = (0.797_884_560_802_865_4, 0.044715);
+        let cube = self.infix('*', xx, x);
+        let cube = self.infix('*', cube, Num(c));
+        let sum = self.infix('+', x, cube);
+        let inner = self.infix('*', sum, Num(k));
+        let t = self.call("tanh", &[inner]);
+        let one = self.infix('+', t, Num(1.0));
+        let left = self.infix('*', one, Num(0.5));
+        let tt = self.square(t);
+        let slope = self.infix('-', Num(1.0), tt);
+        let inner = self.infix('*', xx, Num(3.0 * c));
+        let inner = self.infix('+', inner, Num(1.0));
+        let inner = self.infix('*', inner, Num(k));
+        let right = self.infix('*', slope, inner);
+        let half = self.infix('*', x, Num(0.5));
+        let right = self.infix('*', half, right);
+        self.infix('+', left, right)
+    }
+}
+
+impl Step<'_> {
+    /// Norms, softmax, losses and so on.
+    pub fn formula(&mut self, rule: Rule) -> Found<Vec<Val>> {
+        match rule {
+            Rule::Softmax | Rule::SoftmaxTo => {
+                let x = self.tensor("self", true)?;
+                let dim = self.dim(self.int("dim")?, self.g.nodes[x].sizes.len())?;
+                if self.g.nodes[x].sizes.is_empty() {
+                    return Err("of a tensor without dimensions".into());
+                }
+                let out = self.g.softmax(x, dim, self.node.op.name.contains("log"))?;
+                Ok(vec![self.give(out, 0)?])
+            }
+            Rule::SoftmaxBackward => {
+                let (grad, out) = (self.tensor("grad_output", true)?, self.tensor("output", true)?);
+                let dim = self.dim(self.int("dim")?, self.g.nodes[out].sizes.len())?;
+                let both = node(self.g.infix('*', Node(grad), Node(out)))?;
+                let sum = self.g.reduce("sum", both, dim, true);
+                let rest = self.g.infix('-', Node(grad), Node(sum));
+                let back = node(self.g.infix('*', rest, Node(out)))?;
+                Ok(vec![self.give(back, 0)?])
+            }
+            Rule::LayerNorm => self.norm(),
+            Rule::LayerNormBackward => self.norm_backward(),
+            Rule::Loss => {
+                let (x, y) = (self.tensor("self", true)?, self.tensor("target", true)?);
+                let d = self.g.infix('-', Node(x), Node(y));
+                let s = node(self.g.square(d))?;
+                let out = match self.int("reduction")? {
+                    0 => s,
+                    how => self.total(s, if how == 1 { "mean" } else { "sum" }),
+                };
+                Ok(vec![self.give(out, 0)?])
+            }
+            Rule::LossBackward => {
+                let grad = self.val("grad_output")?;
+                let grad = self.g.operand(&grad, DType::F32)?;
+                let (x, y) = (self.tensor("self", true)?, self.tensor("target", true)?);
+                let elements = self.first()?.1.iter().product::<i64>() as f64;
+                let norm = if self.int("reduction")? == 1 { 2.0 / elements } else { 2.0 };
+                let d = self.g.infix('-', Node(x), Node(y));
+                let d = self.g.infix('*', d, Num(norm));
+                let back = node(self.g.infix('*', d, grad))?;
+                Ok(vec![self.give(back, 0)?])
+            }
+            Rule::Backward => {
+                let (grad, x) = (self.tensor("grad_output", true)?, self.tensor("self", true)?);
+                let out = match self.node.op.name {
+                    "aten.gelu_backward.default" => {
+                        let tanh = self.word("approximate") == "tanh";
+                        let slope = self.g.gelu_slope(Node(x), tanh);
+                        self.g.infix('*', Node(grad), slope)
+                    }
+                    "aten.silu_backward.default" => {
+                        // s (1 + x (1 - s)), s the sigmoid
+                        let s = self.g.call("sigmoid", &[Node(x)]);
+                        let rest = self.g.infix('-', Num(1.0), s);
+                        let rest = self.g.infix('*', Node(x), rest);
+                        let rest = self.g.infix('+', rest, Num(1.0));
+                        let slope = self.g.infix('*', s, rest);
+                        self.g.infix('*', Node(grad), slope)
+                    }
+                    _ => {
+                        let at = Num(self.number("threshold")?);
+                        self.g.elementwise(Op::Select("<="), &[Node(x), at, Num(0.0), Node(grad)])
+                    }
+                };
+                Ok(vec![self.give(node(out)?, 0)?])
+            }
+            Rule::Attention => self.attention(),
+            _ => Err("kbc has no such operation".into()),
+        }
+    }
+
+    /// One number of a whole tensor.
+    pub fn total(&mut self, x: NodeId, how: &'static str) -> NodeId {
+        if self.g.nodes[x].sizes.is_empty() {
+            return x;
+        }
+        let n = self.g.nodes[x].sizes.iter().product();
+        let flat = self.g.reshape(x, &[n]);
+        self.g.reduce(how, flat, 0, false)
+    }
+
+    /// `mean` over dimensions that stay.
+    fn mean(&mut self, x: NodeId, dims: &[usize]) -> NodeId {
+        self.g.reduce_all("mean", x, dims, true)
+    }
+
+    /// (x - mean) / sqrt(variance + eps), times weight, plus bias; the mean; 1 / sqrt(variance + eps).
+    fn norm(&mut self) -> Found<Vec<Val>> {
+        let x = self.tensor("input", true)?;
+        let rank = self.g.nodes[x].sizes.len();
+        let outer = rank - self.ints("normalized_shape")?.len().min(rank);
+        let dims: Vec<usize> = (outer..rank).collect();
+        let mean = self.mean(x, &dims);
+        let d = self.g.infix('-', Node(x), Node(mean));
+        let dd = node(self.g.square(d))?;
+        let variance = self.mean(dd, &dims);
+        let sum = self.g.infix('+', Node(variance), Num(self.number("eps")?));
+        let r = self.g.call("rsqrt", &[sum]);
+        let mut y = self.g.infix('*', d, r);
+        for (name, op) in [("weight", '*'), ("bias", '+')] {
+            if self.has(name) {
+                let w = self.tensor(name, true)?;
+                y = self.g.infix(op, y, Node(w));
+            }
+        }
+        let mut out = vec![self.give(node(y)?, 0)?];
+        if self.node.outputs.len() == 3 {
+            for (i, n) in [mean, node(r)?].into_iter().enumerate() {
+                // statistics that nothing uses have no record
+                out.push(self.give(n, i + 1)?);
+            }
+        }
+        Ok(out)
+    }
+
+    fn norm_backward(&mut self) -> Found<Vec<Val>> {
+        let (grad, x) = (self.tensor("grad_out", true)?, self.tensor("input", true)?);
+        let (mean, r) = (self.tensor("mean", true)?, self.tensor("rstd", true)?);
+        let rank = self.g.nodes[x].sizes.len();
+        let over = self.ints("normalized_shape")?;
+        let outer = rank - over.len().min(rank);
+        let dims: Vec<usize> = (outer..rank).collect();
+        let d = self.g.infix('-', Node(x), Node(mean));
+        let hat = node(self.g.infix('*', d, Node(r)))?;
+        let weight = if self.has("weight") { Some(self.tensor("weight", true)?) } else { None };
+        let g = match weight {
+            Some(w) => node(self.g.infix('*', Node(grad), Node(w)))?,
+            None => grad,
+        };
+        let first = self.mean(g, &dims);
+        let both = node(self.g.infix('*', Node(g), Node(hat)))?;
+        let second = self.mean(both, &dims);
+        let second = self.g.infix('*', Node(hat), Node(second));
+        let rest = self.g.infix('-', Node(g), Node(first));
+        let rest = self.g.infix('-', rest, second);
+        let dx = node(self.g.infix('*', rest, Node(r)))?;
+        let batch: Vec<usize> = (0..outer).collect();
+        let by = node(self.g.infix('*', Node(grad), Node(hat)))?;
+        let dw = self.g.reduce_all("sum", by, &batch, false);
+        let db = self.g.reduce_all("sum", grad, &batch, false);
+        [dx, dw, db].into_iter().enumerate().map(|(i, n)| self.give(n, i)).collect()
+    }
+
+    /// softmax(q k^T scale + mask) v.
+    fn attention(&mut self) -> Found<Vec<Val>> {
+        if self.flag("enable_gqa") || self.number("dropout_p")? != 0.0 {
+            return Err("attention with groups of heads or dropout: export after run_decompositions()".into());
+        }
+        let (q, k, v) = (self.tensor("query", true)?, self.tensor("key", true)?, self.tensor("value", true)?);
+        let sizes = self.g.nodes[q].sizes.clone();
+        let rank = sizes.len();
+        let last = *sizes.last().ok_or("no dimensions")? as f64;
+        let scale = if self.has("scale") { self.number("scale")? } else { 1.0 / last.sqrt() };
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.swap(rank - 2, rank - 1);
+        let kt = self.g.transpose(k, &order);
+        let s = self.g.matmul(q, kt);
+        let mut s = self.g.infix('*', Node(s), Num(scale));
+        let mask = if self.flag("is_causal") {
+            let (rows, cols) = (sizes[rank - 2], self.g.nodes[k].sizes[rank - 2]);
+            let below = (0..rows).flat_map(|i| (0..cols).map(move |j| f64::from(u8::from(j <= i)))).collect();
+            Some(Val::Const(Const::each(DType::Bool, &[rows, cols], below)?))
+        } else {
+            self.maybe("attn_mask")?
+        };
+        match (mask, self.dtype_of("attn_mask")) {
+            (Some(m), None | Some(DType::Bool)) => {
+                let none = Val::Const(Const::one(DType::F32, &[], f64::NEG_INFINITY)?);
+                s = self.g.select(&m, &Val::Node(node(s)?), &none, DType::F32)?;
+            }
+            (Some(m), Some(_)) => {
+                let m = self.g.operand(&m, DType::F32)?;
+                s = self.g.infix('+', s, m);
+            }
+            (None, _) => {}
+        }
+        let a = self.g.softmax(node(s)?, rank - 1, false)?;
+        let out = self.g.matmul(a, v);
+        Ok(vec![self.give(out, 0)?])
+    }
+
+    /// A collective, and what is waited for.
+    pub fn collective(
+        &mut self,
+        rule: Rule,
+        over: Option<&std::ops::Range<usize>>,
+        counts: &[Vec<i64>],
+    ) -> Found<Vec<Val>> {
+        let how = match self.word("reduce_op") {
+            "" => "",
+            "sum" => "sum",
+            "avg" => "avg",
+            "product" => "prod",
+            "min" => "min",
+            "max" => "max",
+            other => return Err(format!("kbc has no reduction '{other}'")),
+        };
+        let first = self.node.op.params[0].name;
+        let mut out = vec![];
+        for (i, v) in self.list(first)?.into_iter().enumerate() {
+            let (dtype, sizes) = self.meta(i)?;
+            let mut x = self.g.whole(&v, super::values::kept(dtype)?)?;
+            // a group of one rank has its own value, but for the dimension that a number gets
+            let Some(over) = over else {
+                x = self.g.reshape(x, &sizes);
+                out.push(Val::Node(x));
+                continue;
+            };
+            if self.g.nodes[x].sizes.is_empty() && rule == Rule::AllGather {
+                x = self.g.reshape(x, &[1]);
+            }
+            let coll = match rule {
+                Rule::AllReduce => Coll::AllReduce(how),
+                Rule::AllGather => Coll::AllGather(0),
+                Rule::ReduceScatter => Coll::ReduceScatter(how, 0),
+                Rule::AllToAll => Coll::Rows(counts.to_vec()),
+                Rule::Broadcast => Coll::Broadcast(self.int("src")? as u64),
+                _ => {
+                    let rank = sizes.len();
+                    Coll::Dims(
+                        self.dim(self.int("gather_dim")?, rank)?,
+                        self.dim(self.int("shard_dim")?, rank)?,
+                    )
+                }
+            };
+            let kb = self.g.nodes[x].dtype;
+            let n = self.g.push(Op::Collective(coll, over.clone()), vec![Node(x)], kb, sizes.clone());
+            out.push(Val::Node(if rule.is_pending() {
+                n
+            } else {
+                self.g.push(Op::Wait, vec![Node(n)], kb, sizes)
+            }));
+        }
+        Ok(out)
+    }
+
+    /// What is waited for; a second wait is none.
+    pub fn waited(&mut self) -> Found<Vec<Val>> {
+        let first = self.node.op.params[0].name;
+        let each = self.list(first)?.into_iter().map(|v| match v {
+            Val::Node(n) if matches!(self.g.nodes[n].op, Op::Collective(..)) => {
+                let (dtype, sizes) = (self.g.nodes[n].dtype, self.g.nodes[n].sizes.clone());
+                let known = self.g.nodes.iter().position(|w| w.op == Op::Wait && w.args == [Node(n)]);
+                Val::Node(known.unwrap_or_else(|| self.g.push(Op::Wait, vec![Node(n)], dtype, sizes)))
+            }
+            other => other,
+        });
+        Ok(each.collect())
+    }
+}

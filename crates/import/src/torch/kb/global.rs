@@ -1,0 +1,152 @@
+//! Graphs of DTensors as global programs: placements of each mesh dimension as cuts of types.
+
+use super::axes::{Axes, Axis};
+use super::lift::{Counts, lift};
+use super::print::word;
+use super::{Given, Kb, Out, machine};
+use crate::torch::dtype::DType;
+use crate::torch::groups::World;
+use crate::torch::model::{Placement, Program};
+use kbc_diag::{Diagnostic, Diagnostics};
+use std::collections::BTreeMap;
+
+/// A type with placements, one a dimension of the mesh: `f32[8@dp, 16] partial(sum@tp)`.
+///
+/// # Errors
+/// kbc has no such placement.
+pub fn type_of(dtype: DType, sizes: &[i64], places: &[Placement], axes: &Axes) -> Result<String, String> {
+    if places.len() != axes.list.len() {
+        return Err(format!(
+            "it has {} placements, and the mesh {} dimensions",
+            places.len(),
+            axes.list.len()
+        ));
+    }
+    let mut cuts: Vec<Vec<&Axis>> = vec![vec![]; sizes.len()];
+    let mut partial: Vec<(&str, &str)> = vec![];
+    for (place, axis) in places.iter().zip(&axes.list) {
+        match place {
+            Placement::Replicated => {}
+            Placement::Split(d) => match cuts.get_mut(*d) {
+                Some(c) => c.push(axis),
+                None => return Err(format!("there is no dimension {d} of {}", sizes.len())),
+            },
+            Placement::Partial(op) => {
+                let op = match op.as_str() {
+                    "sum" | "max" | "min" => op,
+                    "product" => "prod",
+                    other => return Err(format!("kbc has no partial values of '{other}'")),
+                };
+                partial.push((op, &axis.name));
+            }
+        }
+    }
+    let mut dims = vec![];
+    for (n, cut) in sizes.iter().zip(&cuts) {
+        let parts: i64 = cut.iter().map(|a| a.size as i64).product();
+        let even = n % parts == 0;
+        dims.push(match &cut[..] {
+            [] => n.to_string(),
+            [one] if even => format!("{n}@{}", one.name),
+            [one] => format!("{n}@{}(ceil)", one.name),
+            more if even => {
+                let names: Vec<&str> = more.iter().map(|a| a.name.as_str()).collect();
+                format!("{n}@({})", names.join(", "))
+            }
+            _ => return Err(format!("{n} elements are not cut evenly by several axes")),
+        });
+    }
+    let mut out = dtype.name().to_owned();
+    if !dims.is_empty() {
+        out.push_str(&format!("[{}]", dims.join(", ")));
+    }
+    if let Some((op, _)) = partial.first() {
+        if partial.iter().any(|p| p.0 != *op) {
+            return Err("partial values of two reductions".into());
+        }
+        let names: Vec<&str> = partial.iter().map(|p| p.1).collect();
+        let over = if names.len() == 1 { names.concat() } else { format!("({})", names.join(", ")) };
+        out.push_str(&format!(" partial({op}@{over})"));
+    }
+    Ok(out)
+}
+
+/// The text of a graph of DTensors on a mesh; `name` is that of the program and of its data files.
+///
+/// # Errors
+/// E550 to E553: what cannot be expressed.
+pub fn write(
+    program: Program,
+    mesh: &[(String, u64)],
+    args: Vec<String>,
+    name: &str,
+    given: &Given,
+) -> Result<Kb, Diagnostics> {
+    let mut stride = mesh.iter().map(|m| m.1).product();
+    let list = mesh
+        .iter()
+        .map(|(name, size)| {
+            stride /= size;
+            Axis { name: word(name), size: *size, stride }
+        })
+        .collect();
+    let axes = Axes { list };
+    let used = program.written.placements.values().map(Vec::len).max().unwrap_or(0);
+    if used != mesh.len() {
+        let what = format!("values have {used} placements, and the mesh {} dimensions", mesh.len());
+        return Err(Diagnostic::error("E530", what).note(program.file).into());
+    }
+    let collective = program.nodes.iter().position(|n| n.op.rule.is_collective());
+    if let Some(n) = collective {
+        let what = "a collective in a graph of DTensors, whose placements say what is exchanged";
+        return Err(Diagnostic::error("E550", what).primary(program.span(n), "here").into());
+    }
+    let world = World {
+        size: 1,
+        programs: vec![program],
+        groups: vec![BTreeMap::new()],
+        axes: vec![BTreeMap::new()],
+        args: vec![args],
+        said: true,
+    };
+    let it = lift(&world, 0, &axes, &Counts::new())?;
+    let mut out =
+        Out { name, given, axes: &axes, constants: vec![], arrays: vec![], found: Diagnostics::new() };
+    let body = out.part(0, &world.programs[0], &world.args[0], it);
+    if out.found.has_errors() {
+        return Err(out.found);
+    }
+    let text = format!(
+        "// Made by kbc import from a graph of DTensors.\n\n{}\nprogram {} {body}\n",
+        machine(&axes),
+        word(name)
+    );
+    Ok(Kb { text, constants: out.constants, arrays: out.arrays })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Placement::*;
+
+    #[test]
+    fn placements_are_types() {
+        let list =
+            [("dp", 2, 2), ("tp", 2, 1)].map(|(n, size, stride)| Axis { name: n.into(), size, stride });
+        let axes = Axes { list: list.to_vec() };
+        let ty = |sizes: &[i64], p: [Placement; 2]| type_of(DType::F32, sizes, &p, &axes);
+        assert_eq!(
+            ty(&[8, 16], [Split(0), Partial("sum".into())]),
+            Ok("f32[8@dp, 16] partial(sum@tp)".into())
+        );
+        assert_eq!(ty(&[8], [Split(0), Split(0)]), Ok("f32[8@(dp, tp)]".into()));
+        assert_eq!(ty(&[7], [Replicated, Split(0)]), Ok("f32[7@tp(ceil)]".into()));
+        assert_eq!(
+            ty(&[], [Partial("max".into()), Partial("max".into())]),
+            Ok("f32 partial(max@(dp, tp))".into())
+        );
+        assert!(ty(&[8], [Split(1), Replicated]).is_err());
+        assert!(ty(&[7], [Split(0), Split(0)]).is_err());
+        assert!(ty(&[8], [Partial("avg".into()), Replicated]).is_err());
+    }
+}

@@ -1,0 +1,302 @@
+//! The program of a rank as a graph of kbc's operations.
+//!
+//! Owns the walk through it, what becomes of inputs and results, and what is simplified when all of it is there.
+
+use super::axes::Axes;
+use super::global;
+use super::graph::{Coll, Graph, NodeId, Op, Operand};
+use super::step::Step;
+use super::values::{Val, kept};
+use crate::torch::groups::{World, group_of};
+use crate::torch::matching::Met;
+use crate::torch::model::{Arg, Kind, Program, Role, ValueId};
+use crate::torch::rules::Rule;
+use kbc_diag::{Diagnostic, Diagnostics};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An input that is a tensor.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Input {
+    /// Its name in PyTorch's program.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+    /// Its number among the inputs that are tensors.
+    pub number: usize,
+    /// Its value.
+    pub value: ValueId,
+}
+
+/// A translated program.
+#[derive(Clone, Debug)]
+pub struct Lifted {
+    /// Its operations.
+    pub graph: Graph,
+    /// Inputs, by the numbers in `Op::Input`.
+    pub inputs: Vec<Input>,
+    /// Results, with their places in PyTorch's list.
+    pub outputs: Vec<(NodeId, usize)>,
+    /// Names that PyTorch's program gives to nodes.
+    pub names: BTreeMap<NodeId, String>,
+    /// Types with placements, of a global program.
+    pub placed: BTreeMap<NodeId, String>,
+}
+
+/// Rows that the members of each all_to_all send to each other, by program and node.
+pub type Counts = BTreeMap<(usize, usize), Vec<Vec<i64>>>;
+
+/// The matrices of all_to_all collectives: a row a sender.
+pub fn counts(world: &World, met: &[Met]) -> Counts {
+    let mut out = Counts::new();
+    for m in met {
+        let (p, n) = (&world.programs[m.at.0], m.at.1);
+        if p.nodes[n].op.rule != Rule::AllToAll {
+            continue;
+        }
+        let row = |(p, n): &(usize, usize)| {
+            let p = &world.programs[*p];
+            match p.nodes[*n].arg("input_split_sizes") {
+                Arg::Ints(l) => l.iter().map(|i| p.int(i).unwrap_or(0)).collect(),
+                _ => vec![],
+            }
+        };
+        // in the order of the group, which may be another one than that of programs
+        let of = |rank: &u64| m.all.iter().find(|a| world.programs[a.0].rank == *rank);
+        let matrix: Vec<Vec<i64>> = m.members.iter().filter_map(of).map(row).collect();
+        for at in &m.all {
+            out.insert(*at, matrix.clone());
+        }
+    }
+    out
+}
+
+/// Translates the program of a rank.
+///
+/// # Errors
+/// E550: operations that cannot be expressed, all of them.
+pub fn lift(world: &World, at: usize, axes: &Axes, counts: &Counts) -> Result<Lifted, Diagnostics> {
+    let p = &world.programs[at];
+    let mut found = Diagnostics::new();
+    let mut g = Graph::default();
+    let mut env: Vec<Option<Val>> = vec![None; p.values.len()];
+    let mut inputs = vec![];
+    let mut names = BTreeMap::new();
+    let mut next = 0;
+    for (arg, role) in &p.written.inputs {
+        for name in arg.values() {
+            let value = next;
+            next += 1;
+            let Some(m) = p.meta(value) else { continue };
+            match kept(m.dtype) {
+                Ok(dtype) => {
+                    let n = g.push(Op::Input(inputs.len()), vec![], dtype, m.shape());
+                    env[value] = Some(Val::Node(n));
+                    names.insert(n, name.clone());
+                }
+                Err(why) => found.push(
+                    Diagnostic::error("E550", format!("the input `{name}` cannot be expressed: {why}"))
+                        .note(p.file.clone()),
+                ),
+            }
+            inputs.push(Input { name: name.clone(), role: role.clone(), number: inputs.len(), value });
+        }
+    }
+    let none: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let groups = world.groups.get(at).unwrap_or(&none);
+    let mut lost: BTreeSet<ValueId> = BTreeSet::new();
+    for (i, node) in p.nodes.iter().enumerate() {
+        g.at = i;
+        // what follows from an operation that is missing is not told
+        if node.args.iter().flat_map(Arg::values).any(|v| lost.contains(v)) {
+            lost.extend(&node.outputs);
+            continue;
+        }
+        let members = groups.get(group_of(p, i)).filter(|m| m.len() > 1);
+        let over = members.and_then(|m| axes.of(m));
+        let rows = counts.get(&(at, i)).map_or(&[][..], Vec::as_slice);
+        let mut step = Step { g: &mut g, p, node, env: &env };
+        let results = match step.results(over.as_ref(), rows) {
+            Ok(r) => r,
+            Err(why) => {
+                lost.extend(&node.outputs);
+                found.push(
+                    Diagnostic::error("E550", format!("{} cannot be expressed in .kb: {why}", node.op.name))
+                        .primary(p.span(i), "here")
+                        .note(p.place(i)),
+                );
+                continue;
+            }
+        };
+        for (v, val) in node.outputs.iter().zip(results) {
+            if let Val::Node(n) = val {
+                names.entry(n).or_insert_with(|| name_of(p, i, *v));
+            }
+            env[*v] = Some(val);
+        }
+        if node.op.name == "aten.copy_.default"
+            && let (Arg::Tensor(to), Some(v)) = (node.arg("self"), node.outputs.first())
+        {
+            env[*to] = env[*v].clone();
+        }
+    }
+    let outputs = results(p, &mut g, &env, &lost, &mut found);
+    if found.has_errors() {
+        return Err(found);
+    }
+    let mut placed = BTreeMap::new();
+    for (v, val) in p.values.iter().zip(&env) {
+        let (Some(places), Some(Val::Node(n)), Kind::Tensor(m)) =
+            (p.written.placements.get(&v.name), val, &v.kind)
+        else {
+            continue;
+        };
+        match global::type_of(g.nodes[*n].dtype, &m.shape(), places, axes) {
+            Ok(ty) => {
+                placed.entry(*n).or_insert(ty);
+            }
+            Err(why) => found.push(
+                Diagnostic::error(
+                    "E550",
+                    format!("the placement of `{}` cannot be expressed: {why}", v.name),
+                )
+                .note(p.file.clone()),
+            ),
+        }
+    }
+    if found.has_errors() {
+        return Err(found);
+    }
+    let mut out = Lifted { graph: g, inputs, outputs, names, placed };
+    gathers(&mut out, axes);
+    scatters(&mut out.graph, axes);
+    Ok(out)
+}
+
+/// PyTorch's name of a value; that of the operation for a part of its result.
+fn name_of(p: &Program, node: usize, v: ValueId) -> String {
+    let name = &p.values[v].name;
+    let op = p.nodes[node].op.name.split('.').nth(1).unwrap_or("");
+    let short = if name.starts_with("getitem") { op } else { name };
+    let short = short.trim_start_matches('_');
+    let short = short.strip_prefix("native_").unwrap_or(short);
+    if short.is_empty() { "value".into() } else { short.to_owned() }
+}
+
+fn results(
+    p: &Program,
+    g: &mut Graph,
+    env: &[Option<Val>],
+    lost: &BTreeSet<ValueId>,
+    found: &mut Diagnostics,
+) -> Vec<(NodeId, usize)> {
+    let mut out = vec![];
+    let mut ids = p.outputs.iter();
+    for (place, arg) in p.written.outputs.iter().enumerate() {
+        for name in arg.values() {
+            let Some(v) = ids.next().filter(|v| !lost.contains(v)) else { continue };
+            let node = match (&env[*v], p.meta(*v)) {
+                (Some(val), Some(m)) => kept(m.dtype).and_then(|d| g.whole(val, d)),
+                // sizes are no results of a program of tensors
+                _ if matches!(p.values[*v].kind, Kind::Int(_) | Kind::Bool) => continue,
+                _ => Err("nothing gives it".into()),
+            };
+            match node {
+                Ok(n) => out.push((n, place)),
+                Err(why) => found.push(
+                    Diagnostic::error("E550", format!("the result `{name}` cannot be expressed: {why}"))
+                        .primary(p.span(p.nodes.len()), "returned here"),
+                ),
+            }
+        }
+    }
+    if out.is_empty() && !found.has_errors() && lost.is_empty() {
+        found.push(Diagnostic::error("E550", "a program without results").note(p.file.clone()));
+    }
+    out
+}
+
+/// How often nodes are used by those that do something, results included.
+pub fn uses(it: &Lifted) -> Vec<usize> {
+    let live = live(it);
+    let mut out = vec![0; it.graph.nodes.len()];
+    let by = it.graph.nodes.iter().zip(live).filter(|n| n.1).flat_map(|n| n.0.uses());
+    for n in by.chain(it.outputs.iter().map(|o| o.0)) {
+        out[n] += 1;
+    }
+    out
+}
+
+fn ranks(axes: &Axes, over: &std::ops::Range<usize>) -> i64 {
+    axes.list[over.clone()].iter().map(|a| a.size as i64).product()
+}
+
+/// `concat` along k of the parts along 0 of what was gathered along 0: gathered along k.
+fn gathers(it: &mut Lifted, axes: &Axes) {
+    let count = uses(it);
+    for c in 0..it.graph.nodes.len() {
+        let node = &it.graph.nodes[c];
+        let Op::Concat(k) = node.op else { continue };
+        let parts: Vec<NodeId> = node.uses().collect();
+        let Some((wait, 0)) = it.graph.pieces(&parts) else { continue };
+        let [Operand::Node(gather)] = it.graph.nodes[wait].args[..] else { continue };
+        let Op::Collective(Coll::AllGather(0), over) = &it.graph.nodes[gather].op else { continue };
+        let over = over.clone();
+        let even = parts.windows(2).all(|w| it.graph.nodes[w[0]].sizes == it.graph.nodes[w[1]].sizes);
+        let alone = parts.iter().all(|p| count[*p] == 1) && count[wait] == parts.len() && count[gather] == 1;
+        if !(even && alone && ranks(axes, &over) == parts.len() as i64 && it.graph.nodes[wait].op == Op::Wait)
+        {
+            continue;
+        }
+        let sizes = node.sizes.clone();
+        it.graph.nodes[gather].op = Op::Collective(Coll::AllGather(k), over);
+        it.graph.nodes[gather].sizes.clone_from(&sizes);
+        it.graph.nodes[wait].sizes = sizes;
+        for a in it.graph.nodes.iter_mut().flat_map(|n| &mut n.args) {
+            if *a == Operand::Node(c) {
+                *a = Operand::Node(wait);
+            }
+        }
+        it.outputs.iter_mut().filter(|o| o.0 == c).for_each(|o| o.0 = wait);
+    }
+}
+
+/// `reduce_scatter` along 0 of the parts along k put one after another along 0: scattered along k.
+fn scatters(g: &mut Graph, axes: &Axes) {
+    for n in 0..g.nodes.len() {
+        let Op::Collective(Coll::ReduceScatter(how, 0), over) = &g.nodes[n].op else { continue };
+        let (how, over) = (*how, over.clone());
+        let [Operand::Node(c)] = g.nodes[n].args[..] else { continue };
+        if g.nodes[c].op != Op::Concat(0) {
+            continue;
+        }
+        let parts: Vec<NodeId> = g.nodes[c].uses().collect();
+        let even = parts.windows(2).all(|w| g.nodes[w[0]].sizes == g.nodes[w[1]].sizes);
+        if let Some((x, k)) = g.pieces(&parts)
+            && even
+            && ranks(axes, &over) == parts.len() as i64
+        {
+            g.nodes[n].op = Op::Collective(Coll::ReduceScatter(how, k), over);
+            g.nodes[n].args = vec![Operand::Node(x)];
+        }
+    }
+}
+
+/// Which nodes do something: what results come from, and collectives.
+pub fn live(it: &Lifted) -> Vec<bool> {
+    let mut out = vec![false; it.graph.nodes.len()];
+    for (n, _) in &it.outputs {
+        out[*n] = true;
+    }
+    for n in (0..out.len()).rev() {
+        let node = &it.graph.nodes[n];
+        let acts = matches!(node.op, Op::Collective(..))
+            || node.op == Op::Wait && node.uses().any(|u| matches!(it.graph.nodes[u].op, Op::Collective(..)));
+        if out[n] || acts {
+            out[n] = true;
+            for u in node.uses() {
+                out[u] = true;
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,343 @@
+//! Worlds of PyTorch programs as `.kb` text (docs/adr/032-torch-as-kb.md).
+//!
+//! [`lift`] makes a graph of a rank's program by the [`table`] of meanings, [`print`] its text; ranks with the same text
+//! share a part. Files are the driver's: it says what arrays there are, and writes what has to be written.
+
+mod axes;
+pub mod consts;
+mod formulas;
+pub mod global;
+mod graph;
+mod lift;
+mod moved;
+mod print;
+mod step;
+mod table;
+mod values;
+
+use super::dtype::DType;
+use super::groups::World;
+use super::matching::Met;
+use super::model::{Program, Role};
+use axes::Axes;
+use consts::Const;
+use graph::{NodeId, Op};
+use kbc_diag::{Diagnostic, Diagnostics};
+use lift::{Lifted, counts};
+use print::{Body, Names, type_of, word};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Element type and sizes of an array of a data file.
+pub type Array = (DType, Vec<i64>);
+
+/// Data that is there beside the programs.
+#[derive(Clone, Default, Debug)]
+pub struct Given {
+    /// The path of the ranks' data files as the text says it, `*` for the rank.
+    pub path: String,
+    /// Arrays in them, by program.
+    pub arrays: Vec<BTreeMap<String, Array>>,
+    /// Weights that can be written, by program and their names in the model.
+    pub weights: Vec<BTreeMap<String, Array>>,
+}
+
+/// Where an array that is written comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum From {
+    /// The array of that name in the rank's data file.
+    Array(String),
+    /// The weight of that name.
+    Weight(String),
+}
+
+/// An array that has to be written for the text.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Wanted {
+    /// The place of its program.
+    pub program: usize,
+    /// Its name.
+    pub key: String,
+    /// Where it comes from.
+    pub from: From,
+    /// Its element type.
+    pub dtype: DType,
+}
+
+/// A world as text, with what belongs beside it.
+#[derive(Clone, Debug)]
+pub struct Kb {
+    /// The text, before it is formatted.
+    pub text: String,
+    /// Constants for `NAME.npz`.
+    pub constants: Vec<(String, Const)>,
+    /// Arrays for `NAME.rank*.npz`.
+    pub arrays: Vec<Wanted>,
+}
+
+/// The text of a world of programs that were checked; `name` is that of the program and of its data files.
+///
+/// # Errors
+/// E550 to E553: what cannot be expressed; E535: ranks without a program.
+pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb, Diagnostics> {
+    if !world.is_whole() {
+        return Err(Diagnostic::error("E535", "a program is made of the programs of all ranks")
+            .help("give all of them, or their folder")
+            .into());
+    }
+    let axes = axes::axes(world, met)?;
+    let counts = counts(world, met);
+    let mut out =
+        Out { name, given, axes: &axes, constants: vec![], arrays: vec![], found: Diagnostics::new() };
+    let mut parts: Vec<(String, Vec<u64>)> = vec![];
+    let mut lost: Vec<(Diagnostic, Vec<u64>)> = vec![];
+    for (at, p) in world.programs.iter().enumerate() {
+        match lift::lift(world, at, &axes, &counts) {
+            Ok(it) => {
+                let text = out.part(at, p, world.args.get(at).map_or(&[][..], Vec::as_slice), it);
+                match parts.iter_mut().find(|x| x.0 == text) {
+                    Some(x) => x.1.push(p.rank),
+                    None => parts.push((text, vec![p.rank])),
+                }
+            }
+            // what several ranks have alike is said once
+            Err(d) => {
+                for d in d.list {
+                    match lost.iter_mut().find(|l| l.0.title == d.title && l.1.last() != Some(&p.rank)) {
+                        Some(l) => l.1.push(p.rank),
+                        None => lost.push((d, vec![p.rank])),
+                    }
+                }
+            }
+        }
+    }
+    for (d, ranks) in lost {
+        out.found.push(match &ranks[1..] {
+            [] => d,
+            more => d.note(format!("the same on rank {}", super::groups::words(more))),
+        });
+    }
+    if out.found.has_errors() {
+        return Err(out.found);
+    }
+    Ok(Kb { text: whole(world, name, &axes, &parts), constants: out.constants, arrays: out.arrays })
+}
+
+/// Topology and mesh.
+fn machine(axes: &Axes) -> String {
+    let list: Vec<String> = match &axes.list[..] {
+        [one] => vec![one.name.clone()],
+        more => more.iter().map(|a| format!("{}: {}", a.name, a.size)).collect(),
+    };
+    let devices: u64 = axes.list.iter().map(|a| a.size).product();
+    format!("topology sys = full({devices}) {{ link: 50 GB/s, 500 ns }}\nmesh m = sys[{}]\n", list.join(", "))
+}
+
+/// The file around the parts.
+fn whole(world: &World, name: &str, axes: &Axes, parts: &[(String, Vec<u64>)]) -> String {
+    let version = &world.programs[0].written.torch;
+    let by = if version.is_empty() { "PyTorch".into() } else { format!("PyTorch {version}") };
+    let mut letters = Names::default();
+    axes.list.iter().for_each(|a| {
+        letters.take(&a.name);
+    });
+    let over: Vec<String> = axes
+        .list
+        .iter()
+        .map(|a| {
+            let first = if axes.list.len() == 1 { "r" } else { &a.name[..1] };
+            format!("{} of {}", letters.take(first), a.name)
+        })
+        .collect();
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "// Made by kbc import from the programs of {} that {by} exported.\n",
+        ranks(world.size)
+    );
+    let _ = writeln!(out, "{}", machine(axes));
+    let _ = writeln!(out, "local program {} over ({}) {{", word(name), over.join(", "));
+    for (text, of) in parts {
+        let _ = writeln!(out, "    ranks {} {text}", ranges(of));
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn ranks(n: u64) -> String {
+    if n == 1 { "one rank".into() } else { format!("{n} ranks") }
+}
+
+/// `0..2, 3..4`
+fn ranges(of: &[u64]) -> String {
+    let mut list: Vec<(u64, u64)> = vec![];
+    for r in of {
+        match list.last_mut() {
+            Some((_, end)) if *end == *r => *end += 1,
+            _ => list.push((*r, *r + 1)),
+        }
+    }
+    list.iter().map(|(a, b)| format!("{a}..{b}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What is collected while parts are written.
+struct Out<'a> {
+    name: &'a str,
+    given: &'a Given,
+    axes: &'a Axes,
+    constants: Vec<(String, Const)>,
+    arrays: Vec<Wanted>,
+    found: Diagnostics,
+}
+
+impl Out<'_> {
+    /// A part behind its ranks.
+    fn part(&mut self, at: usize, p: &Program, stored: &[String], it: Lifted) -> String {
+        let live = lift::live(&it);
+        let mut taken = Names::default();
+        for a in &self.axes.list {
+            taken.take(&a.name);
+            taken.take(&a.name[..1]);
+        }
+        taken.take("r");
+        let mut names: BTreeMap<NodeId, String> = BTreeMap::new();
+        let mut args = vec![];
+        for (n, node) in it.graph.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
+            let Op::Input(i) = node.op else { continue };
+            let input = &it.inputs[i];
+            let called = match (&input.role, stored.get(input.number)) {
+                (Role::Weight(w), _) => w,
+                (_, Some(name)) => name,
+                _ => bare(&input.name).unwrap_or(&input.name),
+            };
+            let name = taken.take(called);
+            let data = self.data(at, p, input, &name, stored).map_or_else(String::new, |d| format!(" = {d}"));
+            args.push(format!("        {name}: {}{data}", typed(&it, n)));
+            names.insert(n, name);
+        }
+        for (n, node) in it.graph.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
+            let Op::Constant(k) = node.op else { continue };
+            let (hint, c) = &it.graph.constants[k];
+            let key = self.constant(hint, c);
+            let name = taken.take(&key);
+            let data = format!("\"{}.npz\":{}", self.name, quoted(&key));
+            args.push(format!("        {name}: {} = {data}", type_of(node.dtype, &node.sizes)));
+            names.insert(n, name);
+        }
+        let types: Vec<String> = it.outputs.iter().map(|(n, _)| typed(&it, *n)).collect();
+        let types = if types.len() == 1 { types.concat() } else { format!("({})", types.join(", ")) };
+        let expect = self.expect(at, p, &it).map_or_else(String::new, |e| format!(" expect {e}"));
+        let body = Body::new(&it, p, self.axes, names, taken).write();
+        format!("(\n{}\n    ) -> {types} {{\n{body}    }}{expect}", args.join(",\n"))
+    }
+
+    /// A constant's name in its file: one that is there already, or a new one.
+    fn constant(&mut self, hint: &str, c: &Const) -> String {
+        if let Some((key, _)) = self.constants.iter().find(|k| k.1 == *c) {
+            return key.clone();
+        }
+        let binary = matches!(&c.held, consts::Held::Each(l) if l.iter().all(|x| *x == 0.0 || *x == 1.0));
+        let hint = match hint {
+            "" if binary => "mask",
+            "" if c.uniform() == Some(1.0) => "ones",
+            "" => "constant",
+            h => h,
+        };
+        let mut names = Names::default();
+        for (key, _) in &self.constants {
+            names.take(key);
+        }
+        let key = names.take(hint);
+        self.constants.push((key.clone(), c.clone()));
+        key
+    }
+
+    /// Where the value of an input is; nowhere is fine.
+    fn data(
+        &mut self,
+        at: usize,
+        p: &Program,
+        input: &lift::Input,
+        name: &str,
+        stored: &[String],
+    ) -> Option<String> {
+        let m = p.meta(input.value)?;
+        let keep = values::kept(m.dtype).ok()?;
+        let none = BTreeMap::new();
+        let arrays = self.given.arrays.get(at).unwrap_or(&none);
+        let mut keys = vec![format!("in__{}", input.name)];
+        keys.extend(stored.get(input.number).map(|n| format!("in__{n}")));
+        // `L_x_`, as a graph of DTensors calls x
+        keys.extend(bare(&input.name).map(|n| format!("in__{n}")));
+        if let Role::Weight(w) = &input.role {
+            keys.push(w.clone());
+        }
+        let found = keys.into_iter().find_map(|k| arrays.get(&k).map(|a| (k, a, false)));
+        let weight = match &input.role {
+            Role::Weight(w) => {
+                self.given.weights.get(at).and_then(|l| l.get(w)).map(|a| (w.clone(), a, true))
+            }
+            Role::User => None,
+        };
+        let (key, (dtype, sizes), weight) = found.or(weight)?;
+        if *sizes != m.shape() || (*dtype != m.dtype && *dtype != keep) {
+            let what = format!("`{}` is {m}, and its data {}", input.name, type_of(*dtype, sizes));
+            self.found.push(Diagnostic::error("E553", what).note(format!("{}: the array `{key}`", p.file)));
+            return None;
+        }
+        if !weight && *dtype == keep {
+            return Some(format!("\"{}\":{}", self.given.path, quoted(&key)));
+        }
+        let from = if weight { From::Weight(key) } else { From::Array(key) };
+        self.arrays.push(Wanted { program: at, key: name.to_owned(), from, dtype: keep });
+        Some(format!("\"{}.rank*.npz\":{}", self.name, quoted(name)))
+    }
+
+    /// The stored results, if all of them are there.
+    fn expect(&mut self, at: usize, p: &Program, it: &Lifted) -> Option<String> {
+        let none = BTreeMap::new();
+        let arrays = self.given.arrays.get(at).unwrap_or(&none);
+        let mut all = vec![];
+        let mut more = vec![];
+        for (n, place) in &it.outputs {
+            let key = format!("out__{place}");
+            let (dtype, sizes) = arrays.get(&key)?;
+            let node = &it.graph.nodes[*n];
+            if *sizes != node.sizes {
+                let what = format!("result {place} has sizes {:?}, and its data {sizes:?}", node.sizes);
+                self.found
+                    .push(Diagnostic::error("E553", what).note(format!("{}: the array `{key}`", p.file)));
+                return None;
+            }
+            if *dtype == node.dtype {
+                all.push(format!("\"{}\":{key}", self.given.path));
+            } else {
+                more.push(Wanted {
+                    program: at,
+                    key: key.clone(),
+                    from: From::Array(key.clone()),
+                    dtype: node.dtype,
+                });
+                all.push(format!("\"{}.rank*.npz\":{key}", self.name));
+            }
+        }
+        self.arrays.extend(more);
+        Some(all.join(", "))
+    }
+}
+
+/// The type of a node, with its placement if it has one.
+fn typed(it: &Lifted, n: NodeId) -> String {
+    let node = &it.graph.nodes[n];
+    it.placed.get(&n).cloned().unwrap_or_else(|| type_of(node.dtype, &node.sizes))
+}
+
+/// `x` of `L_x_`
+fn bare(name: &str) -> Option<&str> {
+    name.strip_prefix("L_").and_then(|n| n.strip_suffix('_')).filter(|n| !n.is_empty())
+}
+
+/// A key as the language reads it: a name, or in quotes.
+fn quoted(key: &str) -> String {
+    if word(key) == key { key.to_owned() } else { format!("\"{key}\"") }
+}

@@ -1,0 +1,337 @@
+//! Graphs as `.kb` text: the body of a `ranks` part.
+//!
+//! Owns names, what gets a `let` of its own, and how expressions are written. Blanks and line ends are the formatter's.
+
+use super::axes::Axes;
+use super::graph::{Coll, NodeId, Op, Operand};
+use super::lift::{Lifted, live, uses};
+use crate::torch::dtype::DType;
+use crate::torch::model::Program;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// Characters of an expression that is written where it is used.
+const SHORT: usize = 48;
+
+/// Words that cannot be names of values.
+const RESERVED: [&str; 54] = [
+    "algorithm",
+    "apply",
+    "at",
+    "chunks",
+    "collective",
+    "dot",
+    "each",
+    "else",
+    "end",
+    "expect",
+    "false",
+    "fn",
+    "for",
+    "from",
+    "get",
+    "group",
+    "if",
+    "in",
+    "kernel",
+    "let",
+    "load",
+    "local",
+    "mesh",
+    "mod",
+    "of",
+    "on",
+    "only",
+    "over",
+    "param",
+    "partial",
+    "program",
+    "put",
+    "ranks",
+    "reduce",
+    "scratch",
+    "start",
+    "store",
+    "sum",
+    "tiles",
+    "to",
+    "together",
+    "topology",
+    "true",
+    "use",
+    "using",
+    "where",
+    "zeros",
+    "f32",
+    "f16",
+    "bf16",
+    "i32",
+    "i64",
+    "sys",
+    "m",
+];
+
+/// A word as a name: characters that are none become `_`.
+pub fn word(text: &str) -> String {
+    let mut out: String = text
+        .trim_start_matches('_')
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' })
+        .collect();
+    if !out.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        out.insert(0, 'v');
+    }
+    if RESERVED.contains(&out.as_str()) {
+        out.push('_');
+    }
+    out
+}
+
+/// A number as the language reads it.
+fn number(x: f64) -> String {
+    if x.fract() == 0.0 && x.abs() < 1e15 { format!("{}", x as i64) } else { format!("{x:?}") }
+}
+
+/// `f32[8, 16]`
+pub fn type_of(dtype: DType, sizes: &[i64]) -> String {
+    let list: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+    if list.is_empty() { dtype.name().into() } else { format!("{}[{}]", dtype.name(), list.join(", ")) }
+}
+
+/// Names that are taken.
+#[derive(Clone, Default, Debug)]
+pub struct Names {
+    taken: BTreeSet<String>,
+}
+
+impl Names {
+    /// Takes a name, or one like it.
+    pub fn take(&mut self, text: &str) -> String {
+        let base = word(text);
+        let mut out = base.clone();
+        let mut k = 1;
+        while !self.taken.insert(out.clone()) {
+            out = format!("{base}_{k}");
+            k += 1;
+        }
+        out
+    }
+}
+
+/// An expression with how tightly it binds: 1 a sum, 2 a product, 3 a sign, 4 anything else.
+struct Text {
+    text: String,
+    level: u8,
+}
+
+/// The body of a part.
+pub struct Body<'a> {
+    it: &'a Lifted,
+    p: &'a Program,
+    axes: &'a Axes,
+    /// Names of nodes that have one: arguments, lets.
+    names: BTreeMap<NodeId, String>,
+    taken: Names,
+    count: Vec<usize>,
+    live: Vec<bool>,
+    /// Expressions that are written where they are used.
+    inline: BTreeMap<NodeId, Text>,
+}
+
+impl<'a> Body<'a> {
+    /// Of a program whose arguments have names.
+    pub fn new(
+        it: &'a Lifted,
+        p: &'a Program,
+        axes: &'a Axes,
+        args: BTreeMap<NodeId, String>,
+        taken: Names,
+    ) -> Self {
+        let live = live(it);
+        let count = uses(it);
+        Body { it, p, axes, names: args, taken, count, live, inline: BTreeMap::new() }
+    }
+
+    fn operand(&self, o: &Operand, level: u8) -> String {
+        let t = match o {
+            Operand::Num(x) => return number(*x),
+            Operand::Node(n) => match (self.names.get(n), self.inline.get(n)) {
+                (Some(name), _) => return name.clone(),
+                (_, Some(t)) => t,
+                _ => return "?".into(),
+            },
+        };
+        if t.level < level { format!("({})", t.text) } else { t.text.clone() }
+    }
+
+    fn over(&self, range: &std::ops::Range<usize>) -> String {
+        format!("over: {}", self.axes.over(range))
+    }
+
+    fn text(&self, n: NodeId) -> Text {
+        let node = &self.it.graph.nodes[n];
+        let arg = |i: usize| self.operand(&node.args[i], 1);
+        let list =
+            |from: usize| node.args[from..].iter().map(|a| self.operand(a, 1)).collect::<Vec<_>>().join(", ");
+        let numbers = |l: &[i64]| l.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let text = match &node.op {
+            Op::Infix(op) => {
+                let level = if matches!(op, '+' | '-') { 1 } else { 2 };
+                let (a, b) = (self.operand(&node.args[0], level), self.operand(&node.args[1], level + 1));
+                return Text { text: format!("{a} {op} {b}"), level };
+            }
+            Op::Call("-") => return Text { text: format!("-{}", self.operand(&node.args[0], 3)), level: 3 },
+            Op::Call(f) => format!("{f}({})", list(0)),
+            Op::Select(how) => format!("select({} {how} {}, {})", arg(0), arg(1), list(2)),
+            Op::Matmul => format!("matmul({})", list(0)),
+            Op::Reduce(how, dim, keep) => {
+                format!("{how}({}, dim: {dim}{})", arg(0), if *keep { ", keep: true" } else { "" })
+            }
+            Op::Reshape => format!("reshape({}, [{}])", arg(0), numbers(&node.sizes)),
+            Op::Transpose(order) => {
+                let order: Vec<i64> = order.iter().map(|d| *d as i64).collect();
+                format!("transpose({}, [{}])", arg(0), numbers(&order))
+            }
+            Op::Slice(dim, from, to) => format!("slice({}, dim: {dim}, from: {from}, to: {to})", arg(0)),
+            Op::Concat(dim) => format!("concat({}, dim: {dim})", list(0)),
+            Op::Cast => format!("{}({})", node.dtype.name(), arg(0)),
+            Op::Wait => format!("wait({})", arg(0)),
+            Op::Placed => arg(0),
+            Op::Collective(c, range) => {
+                let (x, over) = (arg(0), self.over(range));
+                match c {
+                    Coll::AllReduce(how) => format!("all_reduce({x}, {how}, {over})"),
+                    Coll::AllGather(d) => format!("all_gather({x}, dim: {d}, {over})"),
+                    Coll::ReduceScatter(how, d) => format!("reduce_scatter({x}, {how}, dim: {d}, {over})"),
+                    Coll::Dims(from, to) => format!("all_to_all({x}, from: {from}, to: {to}, {over})"),
+                    Coll::Broadcast(root) => format!("broadcast({x}, root: {root}, {over})"),
+                    Coll::Rows(rows) => {
+                        let rows: Vec<String> = rows.iter().map(|r| format!("[{}]", numbers(r))).collect();
+                        format!("all_to_all({x}, counts: [{}], {over})", rows.join(", "))
+                    }
+                }
+            }
+            Op::Input(_) | Op::Constant(_) => String::new(),
+        };
+        Text { text, level: 4 }
+    }
+
+    /// A name for a node: PyTorch's, or what it does for which operation.
+    fn name(&mut self, n: NodeId) -> String {
+        let node = &self.it.graph.nodes[n];
+        let of = match (&node.op, node.args.first()) {
+            // what is waited for at once is called by its collective
+            (Op::Wait, Some(Operand::Node(c))) if self.inline.contains_key(c) => *c,
+            _ => n,
+        };
+        let name = match self.it.names.get(&of) {
+            Some(name) => name.clone(),
+            None => {
+                let owner =
+                    self.p.nodes[node.of].op.name.split('.').nth(1).unwrap_or("").trim_start_matches('_');
+                let owner = owner.strip_prefix("native_").unwrap_or(owner);
+                let what = match &node.op {
+                    Op::Infix('+') => "add",
+                    Op::Infix('-') => "sub",
+                    Op::Infix('*') => "mul",
+                    Op::Infix(_) => "div",
+                    Op::Call("-") => "neg",
+                    Op::Call(f) | Op::Reduce(f, ..) => f,
+                    Op::Select(_) => "select",
+                    Op::Matmul => "matmul",
+                    Op::Reshape => "reshape",
+                    Op::Transpose(_) => "transpose",
+                    Op::Slice(..) => "slice",
+                    Op::Concat(_) => "concat",
+                    Op::Cast => node.dtype.name(),
+                    Op::Wait => "wait",
+                    Op::Placed => "placed",
+                    Op::Collective(..) => "collective",
+                    Op::Input(_) | Op::Constant(_) => "input",
+                };
+                if owner.contains(what) { owner.to_owned() } else { format!("{owner}_{what}") }
+            }
+        };
+        let name = if self.count[n] == 0 { format!("unused_{name}") } else { name };
+        let name = self.taken.take(&name);
+        if self.count[n] == 0 { format!("_{name}") } else { name }
+    }
+
+    /// The next node that does something.
+    fn next(&self, n: NodeId) -> Option<NodeId> {
+        (n + 1..self.live.len())
+            .find(|m| self.live[*m] && !matches!(self.it.graph.nodes[*m].op, Op::Input(_) | Op::Constant(_)))
+    }
+
+    /// Lets, and the result.
+    pub fn write(mut self) -> String {
+        let mut out = String::new();
+        let mut source = None;
+        for n in 0..self.it.graph.nodes.len() {
+            let node = &self.it.graph.nodes[n];
+            if !self.live[n] || matches!(node.op, Op::Input(_) | Op::Constant(_)) {
+                continue;
+            }
+            let text = self.text(n);
+            let begun = |o: &Operand| matches!(o, Operand::Node(c) if self.inline.contains_key(c));
+            let inline = match node.op {
+                // begun and waited for in one line
+                Op::Collective(..) => {
+                    self.count[n] == 1
+                        && self.next(n).is_some_and(|m| {
+                            self.it.graph.nodes[m].op == Op::Wait
+                                && self.it.graph.nodes[m].args == [Operand::Node(n)]
+                        })
+                }
+                Op::Wait => self.count[n] == 1 && !node.args.iter().any(begun),
+                // an annotation stands at a name
+                Op::Placed => false,
+                _ => self.count[n] == 1 && text.text.chars().count() <= SHORT,
+            };
+            let last = self.it.outputs.len() == 1 && self.it.outputs[0].0 == n && self.count[n] == 1;
+            if inline || last {
+                self.inline.insert(n, text);
+                continue;
+            }
+            let line = self.p.written.nodes.get(node.of).and_then(|w| w.source.as_deref());
+            if let Some(line) = line.filter(|l| source != Some(*l)) {
+                let _ = writeln!(out, "        // {line}");
+                source = Some(line);
+            }
+            let name = self.name(n);
+            let ty = self.it.placed.get(&n).map_or_else(String::new, |t| format!(": {t}"));
+            let _ = writeln!(out, "        let {name}{ty} = {}", text.text);
+            self.names.insert(n, name);
+        }
+        let results: Vec<String> =
+            self.it.outputs.iter().map(|(n, _)| self.operand(&Operand::Node(*n), 1)).collect();
+        let result = match &results[..] {
+            [one] => one.clone(),
+            more => format!("({})", more.join(", ")),
+        };
+        if result.starts_with(['(', '-']) && !out.is_empty() {
+            let end = out.trim_end().len();
+            // behind the last let, which would go on otherwise
+            out.replace_range(end.., ";\n");
+        }
+        let _ = writeln!(out, "        {result}");
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_names() {
+        assert_eq!(word("layer.0.weight"), "layer_0_weight");
+        assert_eq!(word("where"), "where_");
+        assert_eq!(word("0"), "v0");
+        let mut n = Names::default();
+        assert_eq!([n.take("x"), n.take("x"), n.take("x_1")], ["x", "x_1", "x_1_1"]);
+        assert_eq!(number(-2.0), "-2");
+        assert_eq!(number(1e-5), "1e-5");
+        assert_eq!(type_of(DType::F32, &[]), "f32");
+    }
+}

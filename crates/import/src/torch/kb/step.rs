@@ -1,0 +1,197 @@
+//! An operation of PyTorch while it is translated: its arguments as values, its results as recorded.
+
+use super::consts::{Const, rounded};
+use super::graph::{Graph, NodeId, Operand};
+use super::values::{Val, kept};
+use crate::torch::dtype::DType;
+use crate::torch::model::{Arg, Int, Node, Program, ValueId};
+use crate::torch::rules::shapes;
+
+/// A result, or why there is none.
+pub type Found<T> = Result<T, String>;
+
+/// Where a translation stands.
+pub struct Step<'a> {
+    /// What there is so far.
+    pub g: &'a mut Graph,
+    /// The program.
+    pub p: &'a Program,
+    /// Its operation.
+    pub node: &'a Node,
+    /// Values by number; none for what is no tensor.
+    pub env: &'a [Option<Val>],
+}
+
+impl Step<'_> {
+    /// The value of a number of the program.
+    fn known(&self, v: ValueId) -> Found<Val> {
+        let name = &self.p.values[v].name;
+        self.env[v]
+            .clone()
+            .ok_or_else(|| format!("`{name}` has no value: nothing gives the result that is meant"))
+    }
+
+    /// An argument as a value, a number as a constant without dimensions; none for `None`.
+    pub fn maybe(&self, name: &str) -> Found<Option<Val>> {
+        let number = |dtype, x| Ok(Some(Val::Const(Const::one(dtype, &[], x)?)));
+        match self.node.arg(name) {
+            Arg::Tensor(v) => self.known(*v).map(Some),
+            Arg::None => Ok(None),
+            Arg::Bool(b) => number(DType::Bool, f64::from(u8::from(*b))),
+            Arg::Int(_) => number(DType::F64, self.number(name)?),
+            Arg::Float(x) => number(DType::F64, *x),
+            _ => Err(format!("`{name}` is neither tensor nor number")),
+        }
+    }
+
+    /// An argument as a value.
+    pub fn val(&self, name: &str) -> Found<Val> {
+        self.maybe(name)?.ok_or_else(|| format!("`{name}` is missing"))
+    }
+
+    /// A list of tensors, or one.
+    pub fn list(&self, name: &str) -> Found<Vec<Val>> {
+        match self.node.arg(name) {
+            Arg::Tensors(l) => l.iter().map(|v| self.known(*v)).collect(),
+            Arg::Tensor(v) => Ok(vec![self.known(*v)?]),
+            _ => Err(format!("`{name}` is no list of tensors")),
+        }
+    }
+
+    /// A number.
+    pub fn number(&self, name: &str) -> Found<f64> {
+        match self.node.arg(name) {
+            Arg::Float(x) => Ok(*x),
+            Arg::Bool(b) => Ok(f64::from(u8::from(*b))),
+            Arg::Int(i) => self.p.int(i).map(|n| n as f64).ok_or_else(|| format!("`{name}` is not known")),
+            _ => Err(format!("`{name}` is no number")),
+        }
+    }
+
+    /// A whole number.
+    pub fn int(&self, name: &str) -> Found<i64> {
+        match self.node.arg(name) {
+            Arg::Int(i) => self.p.int(i).ok_or_else(|| format!("`{name}` is not known")),
+            _ => Err(format!("`{name}` is no whole number")),
+        }
+    }
+
+    /// Whole numbers; none of them for `None`.
+    pub fn ints(&self, name: &str) -> Found<Vec<i64>> {
+        let known = |i: &Int<ValueId>| self.p.int(i).ok_or_else(|| format!("`{name}` is not known"));
+        match self.node.arg(name) {
+            Arg::Ints(l) => l.iter().map(known).collect(),
+            Arg::Int(i) => Ok(vec![known(i)?]),
+            _ => Ok(vec![]),
+        }
+    }
+
+    /// Whether there is a parameter of that name with something in it.
+    pub fn has(&self, name: &str) -> bool {
+        !matches!(self.node.arg(name), Arg::None)
+    }
+
+    /// A truth value that is written.
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.node.arg(name), Arg::Bool(true))
+    }
+
+    /// A word.
+    pub fn word(&self, name: &str) -> &str {
+        match self.node.arg(name) {
+            Arg::Text(t) => t,
+            _ => "",
+        }
+    }
+
+    /// A dimension of so many.
+    pub fn dim(&self, d: i64, rank: usize) -> Found<usize> {
+        let n = rank.max(1) as i64;
+        usize::try_from(if d < 0 { d + n } else { d })
+            .ok()
+            .filter(|d| *d < n as usize)
+            .ok_or("no such dimension".into())
+    }
+
+    /// The dimensions of a reduction: all of them where none is said.
+    pub fn dims(&self, rank: usize) -> Found<Vec<usize>> {
+        let said =
+            if self.node.op.params.iter().any(|p| p.name == "dim") { self.ints("dim")? } else { vec![] };
+        if said.is_empty() {
+            return Ok((0..rank).collect());
+        }
+        said.into_iter().map(|d| self.dim(d, rank)).collect()
+    }
+
+    /// Element type and sizes of a result: as recorded, otherwise by the rule of the operation.
+    pub fn meta(&self, i: usize) -> Found<(DType, Vec<i64>)> {
+        let v = self.node.outputs.get(i).ok_or("a result is missing")?;
+        if let Some(m) = self.p.meta(*v) {
+            return Ok((m.dtype, m.shape()));
+        }
+        let shape = shapes(self.p, self.node)?.into_iter().nth(i);
+        shape
+            .and_then(|s| Some((*s.dtypes.first()?, s.sizes)))
+            .ok_or_else(|| "a result without a record".into())
+    }
+
+    /// Element type and sizes of the first result.
+    pub fn first(&self) -> Found<(DType, Vec<i64>)> {
+        self.meta(0)
+    }
+
+    /// The element type of an argument's tensor in PyTorch.
+    pub fn dtype_of(&self, name: &str) -> Option<DType> {
+        match self.node.arg(name) {
+            Arg::Tensor(v) => self.p.meta(*v).map(|m| m.dtype),
+            _ => None,
+        }
+    }
+
+    /// An elementwise operation: evaluated if all operands are known, otherwise built. `up`: half types are computed in f32,
+    /// as formulas with several roundings or with numbers of their own are in PyTorch.
+    pub fn apply(
+        &mut self,
+        of: &[Val],
+        up: bool,
+        fold: impl Fn(&[f64]) -> f64,
+        build: impl FnOnce(&mut Graph, &[Operand]) -> Operand,
+    ) -> Found<Val> {
+        let (dtype, sizes) = self.first()?;
+        let known: Vec<&Const> =
+            of.iter().filter_map(|v| if let Val::Const(c) = v { Some(c) } else { None }).collect();
+        if known.len() == of.len() {
+            return Const::map(dtype, &sizes, &known, fold).map(Val::Const);
+        }
+        let keep = kept(dtype)?;
+        let half = matches!(keep, DType::F16 | DType::Bf16);
+        let inexact =
+            known.iter().any(|c| c.uniform().is_some_and(|x| x.is_finite() && rounded(keep, x) != Some(x)));
+        let work = if half && (up || inexact) { DType::F32 } else { keep };
+        if keep == DType::I32 && inexact {
+            return Err("a number with a fraction meets whole numbers".into());
+        }
+        let operands = of.iter().map(|v| self.g.operand(v, work)).collect::<Found<Vec<_>>>()?;
+        let out = match build(self.g, &operands) {
+            Operand::Node(n) => Operand::Node(self.g.cast(n, keep)),
+            num => num,
+        };
+        self.g.of(out, dtype, &sizes)
+    }
+
+    /// A tensor with all its elements, in kbc's type of it; half types as f32 if `up`.
+    pub fn tensor(&mut self, name: &str, up: bool) -> Found<NodeId> {
+        let v = self.val(name)?;
+        let dtype = self.dtype_of(name).ok_or_else(|| format!("`{name}` is no tensor"))?;
+        let keep = kept(dtype)?;
+        let work = if up && keep != DType::I32 { DType::F32 } else { keep };
+        self.g.whole(&v, work)
+    }
+
+    /// A node as a result of a recorded type.
+    pub fn give(&mut self, n: NodeId, i: usize) -> Found<Val> {
+        let (dtype, sizes) = self.meta(i)?;
+        let n = self.g.cast(n, kept(dtype)?);
+        self.g.of(Operand::Node(n), dtype, &sizes)
+    }
+}

@@ -1,0 +1,497 @@
+//! What each operation of PyTorch is in kbc: the meaning beside the rule of its row.
+//!
+//! An operation that has none here, or not with these arguments, cannot be expressed yet (E550). Whole formulas are
+//! [`super::formulas`]'s, moves of elements [`super::moved`]'s.
+
+use super::consts::Const;
+use super::graph::{Graph, Op, Operand};
+use super::step::{Found, Step};
+use super::values::{Compared, Val, kept};
+use crate::torch::dtype::DType;
+use crate::torch::rules::Rule;
+
+use Operand::{Node, Num};
+
+/// Functions of one element: PyTorch's name, kbc's, the value; whether half types are computed in f32.
+type Unary = (&'static str, &'static str, fn(f64) -> f64, bool);
+
+const UNARY: [Unary; 15] = [
+    ("relu", "relu", |x| x.max(0.0), false),
+    ("neg", "-", |x| -x, false),
+    ("abs", "abs", f64::abs, false),
+    ("exp", "exp", f64::exp, false),
+    ("log", "log", f64::ln, false),
+    ("tanh", "tanh", f64::tanh, false),
+    ("sqrt", "sqrt", f64::sqrt, false),
+    ("rsqrt", "rsqrt", |x| 1.0 / x.sqrt(), false),
+    ("sin", "sin", f64::sin, false),
+    ("cos", "cos", f64::cos, false),
+    ("sigmoid", "sigmoid", |x| 1.0 / (1.0 + (-x).exp()), true),
+    ("silu", "silu", |x| x / (1.0 + (-x).exp()), true),
+    ("erf", "erf", libm::erf, false),
+    ("gelu", "gelu", |x| 0.5 * x * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)), true),
+    ("reciprocal", "1/", |x| 1.0 / x, false),
+];
+
+/// Comparisons: PyTorch's name, kbc's, the value.
+type Comparison = (&'static str, &'static str, fn(f64, f64) -> bool);
+
+const COMPARE: [Comparison; 6] = [
+    ("eq", "==", |a, b| a == b),
+    ("ne", "!=", |a, b| a != b),
+    ("lt", "<", |a, b| a < b),
+    ("le", "<=", |a, b| a <= b),
+    ("gt", ">", |a, b| a > b),
+    ("ge", ">=", |a, b| a >= b),
+];
+
+/// `gelu` of `aten.gelu.default`.
+fn short(name: &str) -> &str {
+    name.split('.').nth(1).unwrap_or(name)
+}
+
+impl Step<'_> {
+    /// The results of the operation.
+    ///
+    /// # Errors
+    /// Why it has no meaning in kbc.
+    pub fn results(&mut self, over: Option<&std::ops::Range<usize>>, counts: &[Vec<i64>]) -> Found<Vec<Val>> {
+        let rule = self.node.op.rule;
+        let name = self.node.op.name;
+        match rule {
+            Rule::Nothing | Rule::Number | Rule::SymSize => Ok(vec![]),
+            Rule::Wait => self.waited(),
+            r if r.is_collective() => self.collective(rule, over, counts),
+            Rule::Mm
+            | Rule::Bmm
+            | Rule::Addmm
+            | Rule::Baddbmm
+            | Rule::Matmul
+            | Rule::Linear
+            | Rule::Einsum => self.product(rule).map(|v| vec![v]),
+            Rule::Same | Rule::Float => match short(name) {
+                "clone" | "alias" | "detach" | "contiguous" | "lift_fresh_copy" => {
+                    Ok(vec![self.val("self")?])
+                }
+                "redistribute" => {
+                    let x = self.tensor("self", false)?;
+                    let (dtype, sizes) = (self.g.nodes[x].dtype, self.g.nodes[x].sizes.clone());
+                    Ok(vec![Val::Node(self.g.push(Op::Placed, vec![Node(x)], dtype, sizes))])
+                }
+                "tril" => self.triangle(false),
+                "triu" => self.triangle(true),
+                "bitwise_not" => self.not().map(|v| vec![v]),
+                _ => self.unary().map(|v| vec![v]),
+            },
+            Rule::Clamp => self.clamp().map(|v| vec![v]),
+            Rule::Masked | Rule::Where => self.choice(rule).map(|v| vec![v]),
+            Rule::Copy => {
+                let (dtype, sizes) = self.first()?;
+                let x = self.val("src")?;
+                self.turned(&x, dtype, &sizes).map(|v| vec![v])
+            }
+            Rule::Cast => {
+                let (dtype, sizes) = self.first()?;
+                if let Some(x) = self.filling() {
+                    return Ok(vec![Val::Const(Const::one(dtype, &sizes, x?)?)]);
+                }
+                let x = self.val("self")?;
+                self.turned(&x, dtype, &sizes).map(|v| vec![v])
+            }
+            Rule::Full => {
+                let (dtype, sizes) = self.first()?;
+                let x = self.filling().ok_or("its elements are whatever was there")??;
+                Ok(vec![Val::Const(Const::one(dtype, &sizes, x)?)])
+            }
+            Rule::Arange => {
+                let (dtype, sizes) = self.first()?;
+                let or = |name: &str, x| if self.has(name) { self.number(name) } else { Ok(x) };
+                let (start, step) = (or("start", 0.0)?, or("step", 1.0)?);
+                let list = (0..sizes[0]).map(|i| start + i as f64 * step).collect();
+                Ok(vec![Val::Const(Const::each(dtype, &sizes, list)?)])
+            }
+            Rule::Logical => match short(name) {
+                "logical_not" => self.not().map(|v| vec![v]),
+                other => self.logic(other == "logical_and").map(|v| vec![v]),
+            },
+            Rule::Binary | Rule::Divide => self.binary().map(|v| vec![v]),
+            Rule::Compare => self.compare().map(|v| vec![v]),
+            Rule::Sum | Rule::Mean | Rule::Extreme | Rule::Any | Rule::MaxDim => self.reduction(rule),
+            Rule::Dropout => {
+                if self.flag("train") && self.number("p")? != 0.0 {
+                    return Err("its mask is random".into());
+                }
+                let x = self.val("input")?;
+                let (dtype, sizes) = self.meta(1)?;
+                Ok(vec![x, Val::Const(Const::one(dtype, &sizes, 1.0)?)])
+            }
+            Rule::SliceScatter => self.scattered(),
+            Rule::OneHot => self.one_hot(),
+            Rule::Cumsum => self.cumsum().map(|v| vec![v]),
+            Rule::Embedding | Rule::Index | Rule::ArgMax => Err("kbc has no such operation".into()),
+            Rule::Softmax
+            | Rule::SoftmaxTo
+            | Rule::SoftmaxBackward
+            | Rule::LayerNorm
+            | Rule::LayerNormBackward
+            | Rule::Loss
+            | Rule::LossBackward
+            | Rule::Backward
+            | Rule::Attention => self.formula(rule),
+            _ => self.moved(rule),
+        }
+    }
+
+    /// What tensors made from nothing hold.
+    fn filling(&self) -> Option<Found<f64>> {
+        match short(self.node.op.name) {
+            "full" | "full_like" => Some(self.number("fill_value")),
+            "ones" | "ones_like" => Some(Ok(1.0)),
+            "zeros" | "zeros_like" => Some(Ok(0.0)),
+            "scalar_tensor" => Some(self.number("s")),
+            "empty_like" => Some(Err("its elements are whatever was there".into())),
+            _ => None,
+        }
+    }
+
+    /// As another element type, in larger sizes.
+    fn turned(&mut self, x: &Val, dtype: DType, sizes: &[i64]) -> Found<Val> {
+        match x {
+            Val::Const(c) => Ok(Val::Const(c.cast(dtype)?.broadcast(sizes)?)),
+            // a number that is not 0 is true
+            _ if dtype == DType::Bool => {
+                let c = self.g.compared(x)?;
+                Ok(Val::Compared(Compared { sizes: sizes.to_vec(), ..c }))
+            }
+            _ => {
+                let o = self.g.operand(x, kept(dtype)?)?;
+                self.g.of(o, dtype, sizes)
+            }
+        }
+    }
+
+    fn product(&mut self, rule: Rule) -> Found<Val> {
+        let (dtype, sizes) = self.first()?;
+        let keep = kept(dtype)?;
+        if rule == Rule::Einsum {
+            return Err("export after run_decompositions(), which makes a product of it".into());
+        }
+        let (a, b, added) = match rule {
+            Rule::Addmm => ("mat1", "mat2", Some("self")),
+            Rule::Baddbmm => ("batch1", "batch2", Some("self")),
+            Rule::Linear => ("input", "weight", Some("bias")),
+            Rule::Matmul => ("self", "other", None),
+            _ => ("self", "mat2", None),
+        };
+        let scaled = matches!(rule, Rule::Addmm | Rule::Baddbmm);
+        let half = keep == DType::F16 || keep == DType::Bf16;
+        // of half types the sum is rounded once
+        let up = added.is_some_and(|n| self.has(n)) && half;
+        let (mut x, mut y) = (self.tensor(a, up)?, self.tensor(b, up)?);
+        if rule == Rule::Linear {
+            y = self.g.transpose(y, &[1, 0]);
+        }
+        if self.g.nodes[x].sizes.len() == 1 {
+            let n = self.g.nodes[x].sizes[0];
+            x = self.g.reshape(x, &[1, n]);
+        }
+        if self.g.nodes[y].sizes.len() == 1 {
+            let n = self.g.nodes[y].sizes[0];
+            y = self.g.reshape(y, &[n, 1]);
+        }
+        let product = self.g.matmul(x, y);
+        let mut out = Node(self.g.reshape(product, &sizes));
+        if scaled {
+            out = self.g.infix('*', out, Num(self.number("alpha")?));
+        }
+        if let Some(name) = added.filter(|n| self.has(n)) {
+            let v = self.val(name)?;
+            let work = if up { DType::F32 } else { keep };
+            let beta = if scaled { self.number("beta")? } else { 1.0 };
+            if beta != 0.0 {
+                let bias = self.g.operand(&v, work)?;
+                let bias = self.g.infix('*', bias, Num(beta));
+                out = self.g.infix('+', out, bias);
+            }
+        }
+        match out {
+            Node(n) => self.give(n, 0),
+            num => self.g.of(num, dtype, &sizes),
+        }
+    }
+
+    fn unary(&mut self) -> Found<Val> {
+        let name = short(self.node.op.name);
+        let (_, kb, fold, up) = UNARY.iter().find(|u| u.0 == name).ok_or("kbc has no such function")?;
+        let x = self.val("self")?;
+        let kb = if name == "gelu" && self.word("approximate") == "tanh" { "gelu_tanh" } else { kb };
+        if kb == "gelu_tanh" && matches!(x, Val::Const(_)) {
+            return Err("of a constant".into());
+        }
+        self.apply(
+            &[x],
+            *up,
+            |v| fold(v[0]),
+            |g, o| match kb {
+                "-" => g.call("-", o),
+                "1/" => g.infix('/', Num(1.0), o[0]),
+                f => g.call(f, o),
+            },
+        )
+    }
+
+    fn clamp(&mut self) -> Found<Val> {
+        let mut all = vec![self.val("self")?];
+        let mut hows = vec![];
+        for (name, how) in [("min", "max"), ("max", "min")] {
+            if self.has(name) {
+                all.push(self.val(name)?);
+                hows.push(how);
+            }
+        }
+        let hows = &hows;
+        let fold = |v: &[f64]| {
+            hows.iter()
+                .zip(&v[1..])
+                .fold(v[0], |x, (how, y)| if *how == "max" { x.max(*y) } else { x.min(*y) })
+        };
+        self.apply(&all, false, fold, |g, o| {
+            hows.iter().zip(&o[1..]).fold(o[0], |x, (how, y)| g.call(how, &[x, *y]))
+        })
+    }
+
+    /// `where` and `masked_fill`.
+    fn choice(&mut self, rule: Rule) -> Found<Val> {
+        let (dtype, sizes) = self.first()?;
+        let (c, x, y) = match rule {
+            Rule::Where => (self.val("condition")?, self.val("self")?, self.val("other")?),
+            _ => (self.val("mask")?, self.val("value")?, self.val("self")?),
+        };
+        if let (Val::Const(a), Val::Const(b), Val::Const(d)) = (&c, &x, &y) {
+            let all = Const::map(dtype, &sizes, &[a, b, d], |v| if v[0] != 0.0 { v[1] } else { v[2] })?;
+            return Ok(Val::Const(all));
+        }
+        let out = self.g.select(&c, &x, &y, kept(dtype)?)?;
+        self.g.of(out, dtype, &sizes)
+    }
+
+    /// The contrary of a truth value, or of the bits of a whole number.
+    fn not(&mut self) -> Found<Val> {
+        let (dtype, sizes) = self.first()?;
+        let x = self.val("self")?;
+        let bits = dtype != DType::Bool;
+        match &x {
+            Val::Const(c) if bits => Const::map(dtype, &sizes, &[c], |v| -v[0] - 1.0).map(Val::Const),
+            Val::Const(c) => {
+                Const::map(dtype, &sizes, &[c], |v| f64::from(u8::from(v[0] == 0.0))).map(Val::Const)
+            }
+            _ if bits => self.apply(&[x], false, |_| 0.0, |g, o| g.infix('-', Num(-1.0), o[0])),
+            _ => {
+                let c = self.g.compared(&x)?;
+                Ok(Val::Compared(Compared { not: !c.not, ..c }))
+            }
+        }
+    }
+
+    /// Both, or one of them: as 0 and 1, the less or the greater.
+    fn logic(&mut self, and: bool) -> Found<Val> {
+        let (dtype, sizes) = self.first()?;
+        let list = [self.val("self")?, self.val("other")?];
+        if dtype != DType::Bool {
+            return Err("kbc combines no bits".into());
+        }
+        // what is known of one side decides, or is nothing
+        for (i, v) in list.iter().enumerate() {
+            if let Val::Const(c) = v
+                && let Some(x) = c.uniform()
+            {
+                return match (x != 0.0) == and {
+                    true => self.turned(&list[1 - i].clone(), DType::Bool, &sizes),
+                    false => Ok(Val::Const(Const::one(DType::Bool, &sizes, x)?)),
+                };
+            }
+        }
+        let fold = |v: &[f64]| {
+            let (a, b) = (v[0] != 0.0, v[1] != 0.0);
+            f64::from(u8::from(if and { a && b } else { a || b }))
+        };
+        self.apply(&list, false, fold, |g, o| g.call(if and { "min" } else { "max" }, o))
+    }
+
+    fn compare(&mut self) -> Found<Val> {
+        let (dtype, sizes) = self.first()?;
+        let name = short(self.node.op.name);
+        let (_, how, fold) = COMPARE.iter().find(|c| c.0 == name).ok_or("kbc has no such comparison")?;
+        let (a, b) = (self.val("self")?, self.val("other")?);
+        if let (Val::Const(x), Val::Const(y)) = (&a, &b) {
+            let all = Const::map(dtype, &sizes, &[x, y], |v| f64::from(u8::from(fold(v[0], v[1]))))?;
+            return Ok(Val::Const(all));
+        }
+        // both in the type that they have together
+        let types = ["self", "other"].map(|n| self.dtype_of(n));
+        let work = match types {
+            [Some(x), Some(y)] => kept(x.with(y).ok_or("element types that do not meet")?)?,
+            [Some(x), None] | [None, Some(x)] => kept(x)?,
+            [None, None] => DType::F32,
+        };
+        let sides = [self.g.operand(&a, work)?, self.g.operand(&b, work)?];
+        Ok(Val::Compared(Compared { how, sides, not: false, sizes }))
+    }
+
+    fn binary(&mut self) -> Found<Val> {
+        let name = short(self.node.op.name);
+        let second = if self.has("exponent") { "exponent" } else { "other" };
+        let (a, b) = (self.val("self")?, self.val(second)?);
+        let alpha = if self.has("alpha") { self.number("alpha")? } else { 1.0 };
+        let scaled = move |g: &mut Graph, o: Operand| g.infix('*', o, Num(alpha));
+        let list = [a, b];
+        match name {
+            "add" => self.apply(
+                &list,
+                alpha != 1.0,
+                |v| v[0] + alpha * v[1],
+                |g, o| {
+                    let y = scaled(g, o[1]);
+                    g.infix('+', o[0], y)
+                },
+            ),
+            "sub" => self.apply(
+                &list,
+                alpha != 1.0,
+                |v| v[0] - alpha * v[1],
+                |g, o| {
+                    let y = scaled(g, o[1]);
+                    g.infix('-', o[0], y)
+                },
+            ),
+            "rsub" => self.apply(
+                &list,
+                alpha != 1.0,
+                |v| v[1] - alpha * v[0],
+                |g, o| {
+                    let x = scaled(g, o[0]);
+                    g.infix('-', o[1], x)
+                },
+            ),
+            "mul" => self.apply(&list, false, |v| v[0] * v[1], |g, o| g.infix('*', o[0], o[1])),
+            "div" => self.apply(&list, false, |v| v[0] / v[1], |g, o| g.infix('/', o[0], o[1])),
+            "maximum" => self.apply(&list, false, |v| v[0].max(v[1]), |g, o| g.call("max", o)),
+            "minimum" => self.apply(&list, false, |v| v[0].min(v[1]), |g, o| g.call("min", o)),
+            "bitwise_and" => self.logic(true),
+            "bitwise_or" => self.logic(false),
+            "pow" => self.power(&list),
+            "floor_divide" | "remainder" => {
+                let [Val::Const(_), Val::Const(_)] = &list else {
+                    return Err("kbc rounds no quotients down".into());
+                };
+                let floor = name == "floor_divide";
+                let fold = |v: &[f64]| {
+                    let q = (v[0] / v[1]).floor();
+                    if floor { q } else { v[0] - q * v[1] }
+                };
+                self.apply(&list, false, fold, |_, _| Num(f64::NAN))
+            }
+            _ => Err("kbc has no such operation".into()),
+        }
+    }
+
+    /// Powers with an exponent that is written.
+    fn power(&mut self, list: &[Val]) -> Found<Val> {
+        let Val::Const(e) = &list[1] else { return Err("an exponent that depends on data".into()) };
+        let e = e.uniform().ok_or("exponents that differ")?;
+        let base = [list[0].clone()];
+        let fold = |v: &[f64]| v[0].powf(e);
+        match e {
+            0.5 => self.apply(&base, false, fold, |g, o| g.call("sqrt", o)),
+            -0.5 => self.apply(&base, false, fold, |g, o| g.call("rsqrt", o)),
+            -1.0 => self.apply(&base, false, fold, |g, o| g.infix('/', Num(1.0), o[0])),
+            2.0 => self.apply(&base, false, fold, |g, o| g.infix('*', o[0], o[0])),
+            n if n.fract() == 0.0 && (0.0..=64.0).contains(&n) => {
+                self.apply(&base, true, fold, |g, o| g.call("pow_int", &[o[0], Num(n)]))
+            }
+            other if matches!(base[0], Val::Const(_)) => {
+                self.apply(&base, false, |v| v[0].powf(other), |_, o| o[0])
+            }
+            other => Err(format!("kbc has no power of {other}")),
+        }
+    }
+
+    fn cumsum(&mut self) -> Found<Val> {
+        let (dtype, sizes) = self.first()?;
+        let Val::Const(c) = self.val("self")? else { return Err("kbc has no such operation".into()) };
+        let dim = self.dim(self.int("dim")?, sizes.len())?;
+        let step: usize = sizes[dim + 1..].iter().product::<i64>() as usize;
+        let mut list = c.elements()?;
+        for i in 0..list.len() {
+            if (i / step) as i64 % sizes[dim] > 0 {
+                list[i] += list[i - step];
+            }
+        }
+        Const::each(dtype, &sizes, list).map(Val::Const)
+    }
+
+    fn reduction(&mut self, rule: Rule) -> Found<Vec<Val>> {
+        let (dtype, sizes) = self.first()?;
+        let x = self.val("self")?;
+        let own = self.g.sizes(&x).to_vec();
+        let mut dims = self.dims(own.len())?;
+        dims.sort_unstable();
+        let keep = self.flag("keepdim");
+        let name = short(self.node.op.name);
+        if name == "var_mean" {
+            return self.variance(&dims, keep);
+        }
+        let how = match (rule, name) {
+            (Rule::Sum, _) => "sum",
+            (Rule::Mean, _) => "mean",
+            (_, "amin" | "min") => "min",
+            _ => "max",
+        };
+        if let Val::Const(c) = &x {
+            let c = if rule == Rule::Any { c.cast(DType::Bool)? } else { c.clone() };
+            let f = |a: f64, b: f64| match how {
+                "max" => a.max(b),
+                "min" => a.min(b),
+                _ => a + b,
+            };
+            let all = c.reduced(DType::F64, &dims, f)?;
+            let n: i64 = dims.iter().map(|d| own[*d]).product();
+            let by = if how == "mean" { n as f64 } else { 1.0 };
+            let out = Const::map(dtype, &all.sizes.clone(), &[&all], |v| v[0] / by)?;
+            // the index of a maximum stays without a value, and using it is an error
+            return Ok(vec![Val::Const(out.viewed(&sizes))]);
+        }
+        let to = kept(dtype)?;
+        let half = matches!(to, DType::F16 | DType::Bf16);
+        let work = if half && dims.len() > 1 { DType::F32 } else { to };
+        let mut n = self.g.whole(&x, work)?;
+        if own.is_empty() {
+            return Ok(vec![Val::Node(n)]);
+        }
+        n = match dims.len() == own.len() && !keep {
+            true => self.total(n, how),
+            false => self.g.reduce_all(how, n, &dims, keep),
+        };
+        Ok(vec![self.give(n, 0)?])
+    }
+
+    fn variance(&mut self, dims: &[usize], keep: bool) -> Found<Vec<Val>> {
+        let x = self.tensor("self", true)?;
+        let n: i64 = dims.iter().map(|d| self.g.nodes[x].sizes[*d]).product();
+        let correction = if self.has("correction") { self.number("correction")? } else { 1.0 };
+        let mean = self.g.reduce_all("mean", x, dims, true);
+        let d = self.g.infix('-', Node(x), Node(mean));
+        let Node(dd) = self.g.infix('*', d, d) else { return Err("of numbers".into()) };
+        let sum = self.g.reduce_all("sum", dd, dims, true);
+        let Node(variance) = self.g.infix('/', Node(sum), Num((n as f64 - correction).max(0.0))) else {
+            return Err("of numbers".into());
+        };
+        let mut out = vec![];
+        for (i, v) in [variance, mean].into_iter().enumerate() {
+            let sizes = self.meta(i)?.1;
+            let v = if keep { v } else { self.g.reshape(v, &sizes) };
+            out.push(self.give(v, i)?);
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,412 @@
+//! Tensors of a state dict in a pickle, as `torch.save` writes it: a machine that knows the instructions and the four
+//! functions which such a file needs, and calls nothing.
+//!
+//! Owns what is refused: every other global, values that are shared so that they would grow, anything that is no tensor.
+
+use super::dtype::DType;
+use std::collections::BTreeMap;
+
+/// A tensor in a storage.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tensor {
+    /// Of an element.
+    pub dtype: DType,
+    /// The storage's entry in the archive, `data/0`.
+    pub key: String,
+    /// Its first element.
+    pub offset: i64,
+    /// One a dimension.
+    pub sizes: Vec<i64>,
+    /// Elements between neighbours of each dimension.
+    pub strides: Vec<i64>,
+}
+
+#[derive(Clone, Debug)]
+enum Value {
+    None,
+    Bool,
+    Int(i64),
+    Text(String),
+    Tuple(Vec<Value>),
+    List(Vec<Value>),
+    Dict(Vec<(Value, Value)>),
+    Global(String),
+    Storage(DType, String),
+    Tensor(Tensor),
+    Mark,
+}
+
+/// Values within a value, so that a reference to a reference does not double them for ever.
+const LARGEST: usize = 256;
+
+/// Values that are remembered and recalled, all together.
+const MOST: usize = 1 << 22;
+
+/// Values on the stack.
+const DEEPEST: usize = 1 << 20;
+
+impl Value {
+    fn size(&self) -> usize {
+        match self {
+            Value::Tuple(l) | Value::List(l) => 1 + l.iter().map(Value::size).sum::<usize>(),
+            Value::Dict(l) => 1 + l.iter().map(|(k, v)| k.size() + v.size()).sum::<usize>(),
+            Value::Text(t) => 1 + t.len() / 32,
+            _ => 1,
+        }
+    }
+
+    fn ints(&self) -> Option<Vec<i64>> {
+        let Value::Tuple(l) = self else { return None };
+        l.iter().map(|v| if let Value::Int(n) = v { Some(*n) } else { None }).collect()
+    }
+}
+
+fn small(v: &Value) -> Result<(), String> {
+    if v.size() > LARGEST { Err("a value in it is too large".into()) } else { Ok(()) }
+}
+
+/// The element type of a storage's class.
+fn storage(global: &str) -> Option<DType> {
+    Some(match global.strip_prefix("torch.")?.strip_suffix("Storage")? {
+        "Float" => DType::F32,
+        "Double" => DType::F64,
+        "Half" => DType::F16,
+        "BFloat16" => DType::Bf16,
+        "Long" => DType::I64,
+        "Int" => DType::I32,
+        "Short" => DType::I16,
+        "Char" => DType::I8,
+        "Byte" => DType::U8,
+        "Bool" => DType::Bool,
+        _ => return None,
+    })
+}
+
+struct Machine<'b> {
+    rest: &'b [u8],
+    stack: Vec<Value>,
+    memo: BTreeMap<u32, Value>,
+    /// What was remembered and recalled.
+    kept: usize,
+}
+
+type Found<T> = Result<T, String>;
+
+impl Machine<'_> {
+    fn take(&mut self, n: usize) -> Found<&[u8]> {
+        if n > self.rest.len() {
+            return Err("it ends within an instruction".into());
+        }
+        let (a, b) = self.rest.split_at(n);
+        self.rest = b;
+        Ok(a)
+    }
+
+    fn number(&mut self, n: usize) -> Found<u64> {
+        Ok(self.take(n)?.iter().rev().fold(0, |a, b| a << 8 | u64::from(*b)))
+    }
+
+    fn line(&mut self) -> Found<String> {
+        let n = self.rest.iter().position(|b| *b == b'\n').ok_or("it ends within a line")?;
+        let text = String::from_utf8_lossy(self.take(n)?).into_owned();
+        self.take(1)?;
+        Ok(text)
+    }
+
+    fn push(&mut self, v: Value) -> Found<()> {
+        if self.stack.len() >= DEEPEST {
+            return Err("its stack is too deep".into());
+        }
+        self.stack.push(v);
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Found<Value> {
+        match self.stack.pop() {
+            None | Some(Value::Mark) => Err("an instruction has too few operands".into()),
+            Some(v) => Ok(v),
+        }
+    }
+
+    /// Everything from the last mark on.
+    fn marked(&mut self) -> Found<Vec<Value>> {
+        let at = self.stack.iter().rposition(|v| matches!(v, Value::Mark)).ok_or("there is no mark")?;
+        let out = self.stack.split_off(at + 1);
+        self.stack.pop();
+        Ok(out)
+    }
+
+    fn tuple(&mut self, list: Vec<Value>) -> Found<()> {
+        let v = Value::Tuple(list);
+        small(&v)?;
+        self.push(v)
+    }
+
+    fn keep(&mut self, size: usize) -> Found<()> {
+        self.kept += size;
+        if self.kept > MOST { Err("it shares too much".into()) } else { Ok(()) }
+    }
+
+    fn remember(&mut self, at: u64) -> Found<()> {
+        let v = self.stack.last().cloned().ok_or("nothing to remember")?;
+        // what changes later cannot be shared here, and needs not be
+        let v = match v {
+            Value::List(_) | Value::Dict(_) => Value::Mark,
+            v => v,
+        };
+        small(&v)?;
+        self.keep(v.size())?;
+        self.memo.insert(u32::try_from(at).map_err(|_| "a number out of range")?, v);
+        Ok(())
+    }
+
+    fn recall(&mut self, at: u64) -> Found<()> {
+        match u32::try_from(at).ok().and_then(|at| self.memo.get(&at).cloned()) {
+            Some(Value::Mark) => Err("a list or dict in it is shared".into()),
+            Some(v) => {
+                self.keep(v.size())?;
+                self.push(v)
+            }
+            None => Err("it recalls what it has not remembered".into()),
+        }
+    }
+
+    fn set(&mut self, pairs: Vec<Value>) -> Found<()> {
+        pairs.iter().try_for_each(small)?;
+        let Some(Value::Dict(d)) = self.stack.last_mut() else {
+            return Err("entries of what is no dict".into());
+        };
+        let mut pairs = pairs.into_iter();
+        while let (Some(k), Some(v)) = (pairs.next(), pairs.next()) {
+            d.push((k, v));
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, values: Vec<Value>) -> Found<()> {
+        values.iter().try_for_each(small)?;
+        let Some(Value::List(l)) = self.stack.last_mut() else {
+            return Err("elements of what is no list".into());
+        };
+        l.extend(values);
+        Ok(())
+    }
+
+    /// A call of one of the functions that a state dict has.
+    fn call(&mut self) -> Found<()> {
+        let (args, f) = (self.pop()?, self.pop()?);
+        let (Value::Tuple(args), Value::Global(f)) = (args, f) else {
+            return Err("a call of no function".into());
+        };
+        let out = match (f.as_str(), &args[..]) {
+            ("collections.OrderedDict", []) => Value::Dict(vec![]),
+            ("torch._utils._rebuild_parameter", [t @ Value::Tensor(_), ..]) => t.clone(),
+            (
+                "torch._utils._rebuild_tensor_v2",
+                [Value::Storage(dtype, key), Value::Int(offset), sizes, strides, ..],
+            ) => {
+                let (Some(sizes), Some(strides)) = (sizes.ints(), strides.ints()) else {
+                    return Err("a tensor without sizes".into());
+                };
+                let sound = sizes.len() == strides.len() && sizes.iter().chain(&strides).all(|n| *n >= 0);
+                if !sound || *offset < 0 {
+                    return Err("a tensor with sizes that cannot be".into());
+                }
+                Value::Tensor(Tensor { dtype: *dtype, key: key.clone(), offset: *offset, sizes, strides })
+            }
+            (other, _) => return Err(format!("it calls {other}, which kbc does not")),
+        };
+        self.push(out)
+    }
+
+    /// What is outside of the pickle: storages.
+    fn outside(&mut self) -> Found<()> {
+        let v = self.pop()?;
+        let Value::Tuple(l) = &v else { return Err("a reference to no storage".into()) };
+        match &l[..] {
+            [Value::Text(what), Value::Global(class), Value::Text(key), ..] if what == "storage" => {
+                let dtype = storage(class).ok_or_else(|| format!("kbc has no {class}"))?;
+                self.push(Value::Storage(dtype, key.clone()))
+            }
+            _ => Err("a reference to no storage".into()),
+        }
+    }
+
+    /// Executes to the end; the value.
+    fn run(&mut self) -> Found<Value> {
+        loop {
+            let op = self.take(1)?[0];
+            match op {
+                0x80 => {
+                    self.number(1)?;
+                }
+                // frames of later protocols
+                0x95 => {
+                    self.number(8)?;
+                }
+                b'}' => self.push(Value::Dict(vec![]))?,
+                b']' => self.push(Value::List(vec![]))?,
+                b')' => self.push(Value::Tuple(vec![]))?,
+                b'(' => self.push(Value::Mark)?,
+                b'N' => self.push(Value::None)?,
+                0x88 | 0x89 => self.push(Value::Bool)?,
+                b'J' => {
+                    let n = self.number(4)? as u32 as i32;
+                    self.push(Value::Int(n.into()))?;
+                }
+                b'K' => {
+                    let n = self.number(1)?;
+                    self.push(Value::Int(n as i64))?;
+                }
+                b'M' => {
+                    let n = self.number(2)?;
+                    self.push(Value::Int(n as i64))?;
+                }
+                0x8a => {
+                    let n = self.number(1)? as usize;
+                    if n > 8 {
+                        return Err("a number that is too large".into());
+                    }
+                    let raw = self.number(n)?;
+                    let shift = 64 - 8 * n as u32;
+                    let value = if n == 0 { 0 } else { (raw << shift) as i64 >> shift };
+                    self.push(Value::Int(value))?;
+                }
+                b'X' | 0x8c => {
+                    let n = self.number(if op == b'X' { 4 } else { 1 })? as usize;
+                    let text = String::from_utf8_lossy(self.take(n)?).into_owned();
+                    self.push(Value::Text(text))?;
+                }
+                b'c' => {
+                    let (module, name) = (self.line()?, self.line()?);
+                    self.push(Value::Global(format!("{module}.{name}")))?;
+                }
+                0x93 => {
+                    let (name, module) = (self.pop()?, self.pop()?);
+                    let (Value::Text(module), Value::Text(name)) = (module, name) else {
+                        return Err("a global without a name".into());
+                    };
+                    self.push(Value::Global(format!("{module}.{name}")))?;
+                }
+                b'q' => {
+                    let at = self.number(1)?;
+                    self.remember(at)?;
+                }
+                b'r' => {
+                    let at = self.number(4)?;
+                    self.remember(at)?;
+                }
+                0x94 => self.remember(self.memo.len() as u64)?,
+                b'h' => {
+                    let at = self.number(1)?;
+                    self.recall(at)?;
+                }
+                b'j' => {
+                    let at = self.number(4)?;
+                    self.recall(at)?;
+                }
+                b't' => {
+                    let list = self.marked()?;
+                    self.tuple(list)?;
+                }
+                0x85..=0x87 => {
+                    let n = usize::from(op - 0x84);
+                    let mut list = (0..n).map(|_| self.pop()).collect::<Found<Vec<_>>>()?;
+                    list.reverse();
+                    self.tuple(list)?;
+                }
+                b'Q' => self.outside()?,
+                b'R' => self.call()?,
+                b's' => {
+                    let (v, k) = (self.pop()?, self.pop()?);
+                    self.set(vec![k, v])?;
+                }
+                b'u' => {
+                    let list = self.marked()?;
+                    self.set(list)?;
+                }
+                b'a' => {
+                    let v = self.pop()?;
+                    self.append(vec![v])?;
+                }
+                b'e' => {
+                    let list = self.marked()?;
+                    self.append(list)?;
+                }
+                // the state of an object (`_metadata` of a state dict) says nothing of tensors
+                b'b' => {
+                    self.pop()?;
+                    if !matches!(self.stack.last(), Some(Value::Dict(_) | Value::Tensor(_))) {
+                        return Err("state of what is no dict".into());
+                    }
+                }
+                b'.' => return self.pop(),
+                other => {
+                    return Err(format!("it has the instruction {other:#04x}, which no state dict needs"));
+                }
+            }
+        }
+    }
+}
+
+/// The tensors of a state dict, by name.
+///
+/// # Errors
+/// What else is in it, as a sentence.
+pub fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
+    let mut m = Machine { rest: bytes, stack: vec![], memo: BTreeMap::new(), kept: 0 };
+    let Value::Dict(list) = m.run()? else { return Err("it is no dict of tensors".into()) };
+    let mut out = BTreeMap::new();
+    for (k, v) in list {
+        match (k, v) {
+            (Value::Text(k), Value::Tensor(t)) => {
+                out.insert(k, t);
+            }
+            (Value::Text(k), _) => return Err(format!("`{k}` in it is no tensor")),
+            _ => return Err("a key in it is no name".into()),
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A state dict of one parameter, in the instructions that Python's pickle uses for it in protocol 2.
+    fn sample() -> Vec<u8> {
+        let mut out = b"\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01X\x02\x00\x00\x00w1q\x02".to_vec();
+        out.extend(b"ctorch._utils\n_rebuild_parameter\nq\x03(ctorch._utils\n_rebuild_tensor_v2\nq\x04((");
+        out.extend(b"X\x07\x00\x00\x00storageq\x05ctorch\nFloatStorage\nq\x06X\x01\x00\x00\x000q\x07X\x03\x00\x00\x00cpuq\x08K\x08tq\x09Q");
+        out.extend(b"K\x00K\x02K\x04\x86q\x0aK\x04K\x01\x86q\x0b\x89h\x00)Rq\x0ctq\x0dRq\x0e\x88h\x00)Rq\x0ftq\x10Rq\x11s}q\x12X\x09\x00\x00\x00_metadatah\x00)Rsb.");
+        out
+    }
+
+    #[test]
+    fn a_state_dict_is_read() {
+        let all = tensors(&sample()).expect("a state dict");
+        let t =
+            Tensor { dtype: DType::F32, key: "0".into(), offset: 0, sizes: vec![2, 4], strides: vec![4, 1] };
+        assert_eq!(all, BTreeMap::from([("w1".into(), t)]));
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        let os = b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.";
+        assert_eq!(tensors(os), Err("it calls os.system, which kbc does not".into()));
+        // tuples of tuples of tuples
+        let mut bomb = b"\x80\x02)".to_vec();
+        (0..40u8).for_each(|i| bomb.extend([b'q', i, b'h', i, 0x86]));
+        bomb.push(b'.');
+        assert!(tensors(&bomb).expect_err("a bomb").contains("too large"));
+        let whole = sample();
+        for n in 0..whole.len() {
+            assert!(tensors(&whole[..n]).is_err());
+            for b in [0u8, b'(', b'R', b'Q', b'.', 0xff, b't'] {
+                let mut other = whole.clone();
+                other[n] = b;
+                let _ = tensors(&other);
+            }
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Text of a program as statements: `print(ep)`, `print_readable`, lines of TORCH_LOGS.
+//!
+//! Owns lines and the grammar of one. What a call means is [`super::written`]'s. Reads liberally: prefixes of logs,
+//! banners, comments, either kind of quotes and the lists of names that die are passed over.
+
+use super::token::Token;
+use crate::torch::json::Fault;
+use logos::Logos;
+use std::collections::BTreeMap;
+
+/// An expression.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// `mm`, and dotted `torch.float32`, `self.weight`.
+    Name(String),
+    /// Whole.
+    Int(i64),
+    /// Not whole; `inf`, `nan`.
+    Float(f64),
+    /// `True`
+    Bool(bool),
+    /// `None`
+    None,
+    /// `'sum'`
+    Text(String),
+    /// Of either kind of brackets.
+    List(Vec<Value>),
+    /// `torch.ops.aten.mm.default(a, b)`, `y.redistribute(placements = ..)`: what is called, arguments, those with names.
+    Call(String, Vec<Value>, Vec<(String, Value)>),
+    /// `split[0]`
+    Item(Box<Value>, i64),
+    /// `a + b`
+    Infix(String, Box<Value>, Box<Value>),
+}
+
+/// `mm: "f32[8, 16]" = ..`
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stmt {
+    /// What is assigned; several for the flattening of arguments.
+    pub names: Vec<String>,
+    /// Its type, as it stands there.
+    pub ty: Option<String>,
+    /// What it is.
+    pub value: Value,
+    /// Byte of the text.
+    pub at: usize,
+    /// The line of the user's model.
+    pub source: Option<String>,
+}
+
+/// A program.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Text {
+    /// Parameters with types.
+    pub params: Vec<(String, Option<String>)>,
+    /// In order.
+    pub stmts: Vec<Stmt>,
+    /// What it returns.
+    pub result: Vec<Value>,
+    /// Byte of the return.
+    pub end: usize,
+    /// Weights by the names of parameters, from a signature.
+    pub weights: BTreeMap<String, String>,
+}
+
+/// The deepest nesting of brackets.
+const DEEPEST: usize = 64;
+
+/// Reads one.
+///
+/// # Errors
+/// It is none.
+pub fn parse(text: &str) -> Result<Text, Fault> {
+    if let Some(at) = text.find("[num_users=") {
+        return Err(Fault::new(at, GRAPH));
+    }
+    let mut out = Text::default();
+    let (mut at, mut source, mut begun, mut ended) = (0, None, false, false);
+    let mut listed: BTreeMap<String, String> = BTreeMap::new();
+    for line in text.split_inclusive('\n') {
+        let start = at;
+        at += line.len();
+        let (body, skipped) = unprefixed(line);
+        let trimmed = body.trim();
+        let from = start + skipped + (body.len() - body.trim_start().len());
+        if ended {
+            signature(trimmed, &mut out.weights);
+            continue;
+        }
+        if let Some(comment) = trimmed.strip_prefix('#') {
+            source = place(comment).or(source);
+            continue;
+        }
+        if !begun {
+            if trimmed.starts_with("def ") {
+                out.params = Line::new(trimmed, from)?.head()?;
+                begun = true;
+            }
+            continue;
+        }
+        if trimmed.is_empty() {
+            continue;
+        }
+        let mut l = Line::new(trimmed, from)?;
+        if l.eat_name("return") {
+            out.result = l.result()?;
+            out.end = from;
+            ended = true;
+            continue;
+        }
+        match l.statement()? {
+            // declarations of what a flattening gives
+            Read::Types(list) => listed.extend(list),
+            Read::Stmt(names, _, Value::Call(f, ..)) if f.starts_with("fx_pytree.") => {
+                out.params = names.into_iter().map(|n| (n.clone(), listed.get(&n).cloned())).collect();
+            }
+            Read::Stmt(names, ty, value) => {
+                out.stmts.push(Stmt { names, ty, value, at: from, source: source.clone() });
+            }
+            Read::Nothing => {}
+        }
+    }
+    match (begun, ended) {
+        (false, _) => Err(Fault::new(0, "no program: it has no `def forward(self, ..):`")),
+        (_, false) => Err(Fault::new(text.len(), "a program that ends without `return`")),
+        _ => Ok(out),
+    }
+}
+
+/// What is said of graphs printed as lists of nodes.
+const GRAPH: &str = "this is str(graph), which has no types, and in which a string and a number look alike: print(ep) or \
+                     model.print_readable() have both";
+
+/// A line without what a log puts before it, and how many bytes that is.
+fn unprefixed(line: &str) -> (&str, usize) {
+    let log = line.starts_with('[') || line.get(1..5).is_some_and(|d| d.bytes().all(|b| b.is_ascii_digit()));
+    match line.find("] [__").filter(|_| log).and_then(|i| line[i + 3..].find("] ").map(|j| i + 3 + j + 2)) {
+        Some(n) => (&line[n..], n),
+        None => (line, 0),
+    }
+}
+
+/// `File: mlp.py:17 in forward, code: ..` without folders.
+fn place(comment: &str) -> Option<String> {
+    let rest = comment.trim().strip_prefix("File:")?.trim();
+    let rest = rest.split(", code:").next().unwrap_or(rest);
+    let (path, function) = rest.split_once(" in ").unwrap_or((rest, ""));
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    Some(if function.is_empty() { name.to_owned() } else { format!("{name} in {}", function.trim()) })
+}
+
+/// Weights in a line of a signature: `p_w1: PARAMETER target='w1'`, or all of them in one, as 2.6 writes them.
+fn signature(line: &str, out: &mut BTreeMap<String, String>) {
+    let between = |text: &str, before: &str| {
+        let (_, rest) = text.split_once(before)?;
+        rest.split_once('\'').map(|r| r.0.to_owned())
+    };
+    for spec in line.split("InputSpec(kind=<InputKind.").skip(1) {
+        let weight = ["PARAMETER", "BUFFER", "CONSTANT_TENSOR"].iter().any(|k| spec.starts_with(k));
+        if let (true, Some(name), Some(target)) = (weight, between(spec, "name='"), between(spec, "target='"))
+        {
+            out.insert(name, target);
+        }
+    }
+    if let Some((name, rest)) = line.split_once(": ") {
+        let weight = ["PARAMETER", "BUFFER", "CONSTANT_TENSOR"].iter().any(|k| rest.starts_with(k));
+        if let (true, Some(target)) = (weight, between(rest, "target='")) {
+            out.insert(name.to_owned(), target);
+        }
+    }
+}
+
+enum Read {
+    Stmt(Vec<String>, Option<String>, Value),
+    Types(Vec<(String, String)>),
+    Nothing,
+}
+
+/// The tokens of a line.
+struct Line<'s> {
+    tokens: Vec<(Token<'s>, usize)>,
+    next: usize,
+    end: usize,
+}
+
+impl<'s> Line<'s> {
+    fn new(text: &'s str, from: usize) -> Result<Self, Fault> {
+        let mut tokens = vec![];
+        for (t, span) in Token::lexer(text).spanned() {
+            match t {
+                Ok(Token::Comment(_)) => {}
+                Ok(t) => tokens.push((t, from + span.start)),
+                Err(()) => return Err(Fault::new(from + span.start, "a character that no program has here")),
+            }
+        }
+        Ok(Line { tokens, next: 0, end: from + text.len() })
+    }
+
+    fn at(&self) -> usize {
+        self.tokens.get(self.next).map_or(self.end, |t| t.1)
+    }
+
+    fn peek(&self) -> Option<&Token<'s>> {
+        self.tokens.get(self.next).map(|t| &t.0)
+    }
+
+    fn wrong<T>(&self, what: &str) -> Result<T, Fault> {
+        Err(Fault::new(self.at(), format!("{what} is wanted")))
+    }
+
+    fn eat(&mut self, mark: &str) -> bool {
+        let is = matches!(self.peek(), Some(Token::Mark(m)) if *m == mark);
+        self.next += usize::from(is);
+        is
+    }
+
+    fn want(&mut self, mark: &str) -> Result<(), Fault> {
+        if self.eat(mark) { Ok(()) } else { self.wrong(&format!("`{mark}`")) }
+    }
+
+    fn eat_name(&mut self, name: &str) -> bool {
+        let is = matches!(self.peek(), Some(Token::Name(n)) if *n == name);
+        self.next += usize::from(is);
+        is
+    }
+
+    fn name(&mut self) -> Result<String, Fault> {
+        match self.peek() {
+            Some(Token::Name(n)) => {
+                let n = (*n).to_owned();
+                self.next += 1;
+                Ok(n)
+            }
+            _ => self.wrong("a name"),
+        }
+    }
+
+    fn text(&mut self) -> Result<String, Fault> {
+        match self.peek() {
+            Some(Token::Text(t)) => {
+                let t = t.clone();
+                self.next += 1;
+                Ok(t)
+            }
+            // a type without quotes, up to what follows it
+            _ => self.wrong("a type in quotes"),
+        }
+    }
+
+    /// `def forward(self, x: "f32[8]", y):`
+    fn head(&mut self) -> Result<Vec<(String, Option<String>)>, Fault> {
+        self.name()?;
+        self.name()?;
+        self.want("(")?;
+        let mut out = vec![];
+        while !self.eat(")") {
+            let name = self.name()?;
+            let ty = if self.eat(":") { Some(self.text()?) } else { None };
+            if name != "self" {
+                out.push((name, ty));
+            }
+            if !self.eat(",") {
+                self.want(")")?;
+                break;
+            }
+        }
+        Ok(out)
+    }
+
+    fn statement(&mut self) -> Result<Read, Fault> {
+        let mut names = vec![self.name()?];
+        while self.eat(",") {
+            if !matches!(self.peek(), Some(Token::Name(_))) {
+                break;
+            }
+            names.push(self.name()?);
+        }
+        let ty = if self.eat(":") { Some(self.text()?) } else { None };
+        if let (Some(t), true) = (&ty, self.eat(";") || self.peek().is_none()) {
+            let mut list = vec![(names.remove(0), t.clone())];
+            while self.peek().is_some() {
+                let name = self.name()?;
+                self.want(":")?;
+                list.push((name, self.text()?));
+                self.eat(";");
+            }
+            return Ok(Read::Types(list));
+        }
+        self.want("=")?;
+        // `a = b = None`: names that die
+        if let Some(Token::Name("None")) = self.peek() {
+            return Ok(Read::Nothing);
+        }
+        let value = self.value(0)?;
+        match self.peek() {
+            None => Ok(Read::Stmt(names, ty, value)),
+            Some(Token::Mark(";")) => Ok(Read::Stmt(names, ty, value)),
+            Some(Token::Mark("=")) => Ok(Read::Nothing),
+            _ => self.wrong("the end of the statement"),
+        }
+    }
+
+    fn result(&mut self) -> Result<Vec<Value>, Fault> {
+        match self.value(0)? {
+            Value::List(l) => Ok(l),
+            Value::Call(f, args, _) if f.ends_with("tree_unflatten") => match args.into_iter().next() {
+                Some(Value::List(l)) => Ok(l),
+                _ => self.wrong("a list of results"),
+            },
+            one => Ok(vec![one]),
+        }
+    }
+
+    /// An expression; all operators bind alike, since PyTorch prints one at a time.
+    fn value(&mut self, depth: usize) -> Result<Value, Fault> {
+        let mut left = self.operand(depth)?;
+        while let Some(Token::Mark(op @ ("+" | "-" | "*" | "/" | "@" | "**" | "//"))) = self.peek() {
+            let op = (*op).to_owned();
+            self.next += 1;
+            let right = self.operand(depth)?;
+            left = Value::Infix(op, Box::new(left), Box::new(right));
+        }
+        Ok(left)
+    }
+
+    fn operand(&mut self, depth: usize) -> Result<Value, Fault> {
+        if depth > DEEPEST {
+            return Err(Fault::new(self.at(), "too deep"));
+        }
+        let Some(token) = self.peek().cloned() else { return self.wrong("a value") };
+        self.next += 1;
+        match token {
+            Token::Int(n) => Ok(Value::Int(n)),
+            Token::Float(x) => Ok(Value::Float(x)),
+            Token::Text(t) => Ok(Value::Text(t)),
+            Token::Mark("-") => match self.operand(depth + 1)? {
+                Value::Int(n) => Ok(Value::Int(-n)),
+                Value::Float(x) => Ok(Value::Float(-x)),
+                other => Ok(Value::Infix("-".into(), Box::new(Value::Int(0)), Box::new(other))),
+            },
+            Token::Mark("(") => {
+                // one value in parentheses is that value, behind a comma a list
+                let (list, comma) = self.values(")", depth)?;
+                let mut list = list;
+                if list.len() == 1 && !comma { Ok(list.remove(0)) } else { Ok(Value::List(list)) }
+            }
+            Token::Mark("[") => self.values("]", depth).map(|l| Value::List(l.0)),
+            Token::Name(n) => match n {
+                "None" => Ok(Value::None),
+                "True" => Ok(Value::Bool(true)),
+                "False" => Ok(Value::Bool(false)),
+                "inf" => Ok(Value::Float(f64::INFINITY)),
+                "nan" => Ok(Value::Float(f64::NAN)),
+                _ => self.dotted(n.to_owned(), depth),
+            },
+            _ => {
+                self.next -= 1;
+                self.wrong("a value")
+            }
+        }
+    }
+
+    fn values(&mut self, end: &str, depth: usize) -> Result<(Vec<Value>, bool), Fault> {
+        let (mut out, mut comma) = (vec![], false);
+        while !self.eat(end) {
+            out.push(self.value(depth + 1)?);
+            comma = self.eat(",");
+            if !comma {
+                self.want(end)?;
+                break;
+            }
+        }
+        Ok((out, comma))
+    }
+
+    fn dotted(&mut self, mut path: String, depth: usize) -> Result<Value, Fault> {
+        while self.eat(".") {
+            path = format!("{path}.{}", self.name()?);
+        }
+        if self.eat("(") {
+            let (mut args, mut named) = (vec![], vec![]);
+            while !self.eat(")") {
+                let equals = matches!(self.tokens.get(self.next + 1), Some((Token::Mark("="), _)));
+                match (self.peek().cloned(), equals) {
+                    (Some(Token::Name(n)), true) => {
+                        self.next += 2;
+                        named.push((n.to_owned(), self.value(depth + 1)?));
+                    }
+                    _ => args.push(self.value(depth + 1)?),
+                }
+                if !self.eat(",") {
+                    self.want(")")?;
+                    break;
+                }
+            }
+            return Ok(Value::Call(path, args, named));
+        }
+        let mut out = Value::Name(path);
+        while self.eat("[") {
+            let Some(Token::Int(i)) = self.peek().cloned() else {
+                return self.wrong("the number of a result");
+            };
+            self.next += 1;
+            self.want("]")?;
+            out = Value::Item(Box::new(out), i);
+        }
+        Ok(out)
+    }
+}

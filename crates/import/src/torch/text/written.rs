@@ -1,0 +1,324 @@
+//! Statements as a program in names: what is called by its operation, arguments by the names of its row.
+//!
+//! Owns positions of arguments, lists and their `getitem`s, names that stand for others, weights. An argument that its
+//! parameter cannot be is left for `resolve` to refuse.
+
+use super::parse::{Stmt, Text, Value};
+use super::types;
+use crate::torch::dtype::DType;
+use crate::torch::json::Fault;
+use crate::torch::model::{Arg, Int, Meta, Role, Written, WrittenNode};
+use crate::torch::ops::{self, Returns, Ty};
+use std::collections::BTreeMap;
+
+/// What Python-level calls are.
+const CALLS: [(&str, &str); 16] = [
+    ("torch._C._nn.linear", "aten.linear.default"),
+    ("torch.nn.functional.linear", "aten.linear.default"),
+    ("torch._C._nn.gelu", "aten.gelu.default"),
+    ("torch.nn.functional.gelu", "aten.gelu.default"),
+    ("torch.nn.functional.relu", "aten.relu.default"),
+    ("torch.nn.functional.silu", "aten.silu.default"),
+    ("torch.relu", "aten.relu.default"),
+    ("torch.sigmoid", "aten.sigmoid.default"),
+    ("torch.tanh", "aten.tanh.default"),
+    ("torch.exp", "aten.exp.default"),
+    ("torch.rsqrt", "aten.rsqrt.default"),
+    ("torch.matmul", "aten.matmul.default"),
+    ("torch.softmax", "aten.softmax.int"),
+    ("torch.nn.functional.softmax", "aten.softmax.int"),
+    ("torch.nn.functional.layer_norm", "aten.layer_norm.default"),
+    ("torch._C._nn.scaled_dot_product_attention", "aten.scaled_dot_product_attention.default"),
+];
+
+/// What operators are.
+const INFIX: [(&str, &str); 6] = [
+    ("+", "aten.add.Tensor"),
+    ("-", "aten.sub.Tensor"),
+    ("*", "aten.mul.Tensor"),
+    ("/", "aten.div.Tensor"),
+    ("@", "aten.matmul.default"),
+    ("**", "aten.pow.Tensor_Scalar"),
+];
+
+/// Reads the text of a program.
+///
+/// # Errors
+/// It is none.
+pub fn read(text: &str) -> Result<Written, Fault> {
+    written(&super::parse::parse(text)?)
+}
+
+/// The operation that a call is.
+pub fn target(callee: &str) -> String {
+    let Some(name) = callee.strip_prefix("torch.ops.") else {
+        let known = CALLS.iter().find(|c| c.0 == callee).map(|c| c.1);
+        return known.unwrap_or(callee).to_owned();
+    };
+    // the overload may be missing
+    if name.split('.').count() == 2 { format!("{name}.default") } else { name.to_owned() }
+}
+
+struct Reader {
+    out: Written,
+    /// Names that stand for others.
+    alias: BTreeMap<String, String>,
+    /// Names of lists, by what they have.
+    lists: BTreeMap<String, (usize, Vec<Option<String>>)>,
+}
+
+/// The model of statements.
+///
+/// # Errors
+/// A type that cannot be read, or a list of unknown length.
+pub fn written(text: &Text) -> Result<Written, Fault> {
+    let mut r = Reader { out: Written::default(), alias: BTreeMap::new(), lists: BTreeMap::new() };
+    for (name, ty) in &text.params {
+        // what has no type is no tensor
+        let Some(ty) = ty else { continue };
+        let ty = types::read(ty).map_err(|why| Fault::new(0, format!("the parameter `{name}`: {why}")))?;
+        r.placed(name, &ty);
+        r.input(name, ty.meta, text.weights.get(name).cloned());
+    }
+    for s in &text.stmts {
+        r.statement(s)?;
+    }
+    for v in &text.result {
+        let arg = match v {
+            Value::Name(n) => {
+                let n = r.named(n);
+                match r.lists.get(&n) {
+                    _ if r.out.tensors.contains_key(&n) => Arg::Tensor(n),
+                    Some((node, _)) => r.out.nodes[*node].outputs.first().cloned().unwrap_or(Arg::None),
+                    // a parameter that is no tensor
+                    None if text.params.iter().any(|p| p.0 == n) => Arg::None,
+                    None => Arg::Tensor(n),
+                }
+            }
+            Value::Int(n) => Arg::Int(Int::Is(*n)),
+            _ => Arg::None,
+        };
+        r.out.outputs.push(arg);
+    }
+    Ok(r.out)
+}
+
+impl Reader {
+    fn named(&self, name: &str) -> String {
+        self.alias.get(name).cloned().unwrap_or_else(|| name.to_owned())
+    }
+
+    fn input(&mut self, name: &str, meta: Meta, weight: Option<String>) {
+        let role = weight.map_or(Role::User, Role::Weight);
+        self.out.inputs.push((Arg::Tensor(name.to_owned()), role));
+        self.out.tensors.insert(name.to_owned(), meta);
+    }
+
+    fn placed(&mut self, name: &str, ty: &types::Type) {
+        if !ty.placements.is_empty() {
+            self.out.placements.insert(name.to_owned(), ty.placements.clone());
+        }
+    }
+
+    fn typed(&mut self, s: &Stmt) -> Result<Option<Meta>, Fault> {
+        let Some(text) = &s.ty else { return Ok(None) };
+        let ty = types::read(text).map_err(|why| Fault::new(s.at, why))?;
+        s.names.iter().for_each(|n| self.placed(n, &ty));
+        Ok(Some(ty.meta))
+    }
+
+    fn statement(&mut self, s: &Stmt) -> Result<(), Fault> {
+        let [name] = &s.names[..] else {
+            return Err(Fault::new(s.at, "one name is assigned at a time"));
+        };
+        let meta = self.typed(s)?;
+        match &s.value {
+            Value::Name(other) => {
+                if let Some(weight) = other.strip_prefix("self.") {
+                    let meta = meta.ok_or_else(|| {
+                        Fault::new(
+                            s.at,
+                            format!("`{other}` is a constant of the program, and its type is not said"),
+                        )
+                    })?;
+                    self.input(name, meta, Some(weight.to_owned()));
+                } else {
+                    let other = self.named(other);
+                    self.alias.insert(name.clone(), other);
+                }
+                Ok(())
+            }
+            Value::Item(of, i) => {
+                let Value::Name(list) = &**of else {
+                    return Err(Fault::new(s.at, "a part of a list is wanted"));
+                };
+                let Some((node, names)) =
+                    self.lists.get_mut(&self.alias.get(list).cloned().unwrap_or(list.clone()))
+                else {
+                    return Err(Fault::new(s.at, format!("`{list}` is no list")));
+                };
+                let node = *node;
+                let Some(slot) = usize::try_from(*i).ok().and_then(|i| names.get_mut(i)) else {
+                    return Err(Fault::new(s.at, format!("`{list}` has no part {i}")));
+                };
+                match slot {
+                    Some(first) => {
+                        let first = first.clone();
+                        self.alias.insert(name.clone(), first);
+                    }
+                    None => {
+                        *slot = Some(name.clone());
+                        let all = names.clone();
+                        self.out.nodes[node].outputs = outputs(&self.out.nodes[node], list, &all);
+                        self.out.tensors.extend(meta.map(|m| (name.clone(), m)));
+                    }
+                }
+                Ok(())
+            }
+            // the type says which placements
+            Value::Call(f, ..) if f.ends_with(".redistribute") => {
+                let of = Value::Name(f.trim_end_matches(".redistribute").to_owned());
+                self.call(s, name, meta, "_dtensor.redistribute.default", &[of], &[])
+            }
+            Value::Call(f, args, named) => self.call(s, name, meta, &target(f), args, named),
+            Value::Infix(op, a, b) => {
+                let target = INFIX.iter().find(|i| i.0 == op).map_or(op.as_str(), |i| i.1);
+                self.call(s, name, meta, target, &[(**a).clone(), (**b).clone()], &[])
+            }
+            _ => Err(Fault::new(s.at, "an operation is wanted")),
+        }
+    }
+
+    fn call(
+        &mut self,
+        s: &Stmt,
+        name: &str,
+        meta: Option<Meta>,
+        target: &str,
+        args: &[Value],
+        named: &[(String, Value)],
+    ) -> Result<(), Fault> {
+        let op = ops::find(target);
+        let mut list = vec![];
+        for (i, v) in args.iter().enumerate() {
+            let param = op.and_then(|o| o.params.get(i));
+            let (name, ty) = param.map_or((format!("{i}"), Ty::Tensor), |p| (p.name.to_owned(), p.ty));
+            list.push((name, self.arg(v, ty)));
+        }
+        for (n, v) in named {
+            let ty = op.and_then(|o| o.params.iter().find(|p| p.name == n)).map_or(Ty::Tensor, |p| p.ty);
+            list.push((n.clone(), self.arg(v, ty)));
+        }
+        let mut node = WrittenNode {
+            target: target.to_owned(),
+            args: list,
+            outputs: vec![],
+            source: s.source.clone(),
+            at: s.at,
+        };
+        let count = match op.map(|o| o.returns) {
+            Some(Returns::List) => Some(self.length(&node).map_err(|why| Fault::new(s.at, why))?),
+            Some(Returns::Each(0)) => Some(0),
+            Some(Returns::Each(1)) | None => None,
+            Some(Returns::Each(n)) => Some(n),
+        };
+        match count {
+            Some(n) => {
+                let names = vec![None; n];
+                node.outputs = outputs(&node, name, &names);
+                self.lists.insert(name.to_owned(), (self.out.nodes.len(), names));
+            }
+            None => {
+                node.outputs = vec![Arg::Tensor(name.to_owned())];
+                self.out.tensors.extend(meta.map(|m| (name.to_owned(), m)));
+            }
+        }
+        self.out.nodes.push(node);
+        Ok(())
+    }
+
+    /// A value as an argument of a type.
+    fn arg(&self, v: &Value, ty: Ty) -> Arg<String> {
+        let numbers = matches!(ty, Ty::Int | Ty::OptInt | Ty::Ints | Ty::OptInts);
+        match v {
+            Value::None => Arg::None,
+            Value::Bool(b) => Arg::Bool(*b),
+            Value::Int(n) => Arg::Int(Int::Is(*n)),
+            Value::Float(x) => Arg::Float(*x),
+            Value::Text(t) => Arg::Text(t.clone()),
+            Value::Name(n) if n.starts_with("torch.") => DType::of_python(n).map_or(Arg::Place, Arg::DType),
+            Value::Name(n) if numbers => Arg::Int(Int::Of(self.named(n))),
+            Value::Name(n) => {
+                let n = self.named(n);
+                // a list that is given as a whole
+                match self.lists.get(&n).map(|l| &self.out.nodes[l.0].outputs[..]) {
+                    Some([list @ Arg::Tensors(_)]) => list.clone(),
+                    _ => Arg::Tensor(n),
+                }
+            }
+            Value::List(l) if ty == Ty::OptTensors => Arg::Optionals(
+                l.iter().map(|v| if let Value::Name(n) = v { Some(self.named(n)) } else { None }).collect(),
+            ),
+            // masks of results, and what kbc has one of
+            Value::List(_) if ty == Ty::Place => Arg::Place,
+            Value::List(l) if l.iter().all(|v| matches!(v, Value::Int(_))) && ty != Ty::Tensors => Arg::Ints(
+                l.iter().map(|v| if let Value::Int(n) = v { Int::Is(*n) } else { Int::Is(0) }).collect(),
+            ),
+            Value::List(l) if numbers => Arg::Ints(
+                l.iter()
+                    .map(|v| match v {
+                        Value::Int(n) => Int::Is(*n),
+                        Value::Name(n) => Int::Of(self.named(n)),
+                        _ => Int::Of(String::new()),
+                    })
+                    .collect(),
+            ),
+            Value::List(l) => Arg::Tensors(
+                l.iter()
+                    .map(|v| if let Value::Name(n) = v { self.named(n) } else { String::new() })
+                    .collect(),
+            ),
+            // device(type='cpu') and what kbc has one of
+            _ => Arg::Place,
+        }
+    }
+
+    /// How many tensors the list has that an operation gives.
+    fn length(&self, node: &WrittenNode) -> Result<usize, String> {
+        let arg = |name: &str| node.args.iter().find(|a| a.0 == name).map(|a| &a.1);
+        let int = |name: &str| match arg(name) {
+            Some(Arg::Int(Int::Is(n))) => Some(*n),
+            _ => None,
+        };
+        if let Some(Arg::Ints(l)) = arg("split_sizes") {
+            return Ok(l.len());
+        }
+        if let Some((_, Arg::Tensors(l))) = node.args.first() {
+            return Ok(l.len());
+        }
+        let unknown = || format!("how many tensors {} gives is not known", node.target);
+        let Some((_, Arg::Tensor(x))) = node.args.first() else { return Err(unknown()) };
+        let sizes = self.out.tensors.get(x).map(Meta::shape).ok_or_else(unknown)?;
+        let dim = int("dim").unwrap_or(0);
+        let dim = if dim < 0 { dim + sizes.len() as i64 } else { dim };
+        let n = usize::try_from(dim).ok().and_then(|d| sizes.get(d)).copied().ok_or_else(unknown)?;
+        let up = |a: i64, b: i64| a / b + i64::from(a % b != 0);
+        let parts = match (int("split_size"), int("chunks")) {
+            _ if n == 0 => 1,
+            (Some(each), _) if each > 0 => up(n, each),
+            (_, Some(k)) if k > 0 => up(n, up(n, k)),
+            _ => return Err(unknown()),
+        };
+        usize::try_from(parts).ok().filter(|p| *p < 1 << 20).ok_or_else(unknown)
+    }
+}
+
+/// Results of a list: names of the parts that have one.
+fn outputs(node: &WrittenNode, list: &str, names: &[Option<String>]) -> Vec<Arg<String>> {
+    let all: Vec<String> =
+        names.iter().enumerate().map(|(i, n)| n.clone().unwrap_or_else(|| format!("{list}.{i}"))).collect();
+    match ops::find(&node.target).map(|o| o.returns) {
+        Some(Returns::List) => vec![Arg::Tensors(all)],
+        _ => all.into_iter().map(Arg::Tensor).collect(),
+    }
+}
