@@ -128,7 +128,17 @@ impl Step<'_> {
             Rule::SliceScatter => self.scattered(),
             Rule::OneHot => self.one_hot(),
             Rule::Cumsum => self.cumsum().map(|v| vec![v]),
-            Rule::Embedding | Rule::Index | Rule::ArgMax => Err("kbc has no such operation".into()),
+            Rule::Embedding => {
+                let (w, ids) = (self.tensor("weight", false)?, self.tensor("indices", false)?);
+                let (dtype, sizes) = (self.g.nodes[w].dtype, self.first()?.1);
+                Ok(vec![Val::Node(self.g.push(
+                    Op::Call("embedding"),
+                    vec![Node(w), Node(ids)],
+                    dtype,
+                    sizes,
+                ))])
+            }
+            Rule::Index | Rule::ArgMax => Err("kbc has no such operation".into()),
             Rule::Softmax
             | Rule::SoftmaxTo
             | Rule::SoftmaxBackward
