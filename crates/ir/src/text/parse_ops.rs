@@ -220,9 +220,8 @@ fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
         "drain" => SOp::Drain,
         "record" => SOp::Record(c.word("an event")?),
         "await" => SOp::Await(c.word("an event")?),
-        "compute" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "transpose" | "slice" => {
-            SOp::Local(local(c, word, scope)?)
-        }
+        "compute" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "transpose" | "embedding"
+        | "slice" => SOp::Local(local(c, word, scope)?),
         _ if let Some(point) = Point::ALL.into_iter().find(|p| p.name() == word) => {
             let peer = peer(c)?;
             c.expect(":")?;
