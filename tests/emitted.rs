@@ -240,6 +240,7 @@ fn specs() {
                 let known = [
                     "E470 a matrix product",
                     "E470 parts of given lengths",
+                    "E470 an embedding",
                     "E231 nothing says how large `S`",
                 ];
                 assert!(known.iter().any(|k| why.starts_with(k)), "{name}: {why}");
@@ -249,8 +250,15 @@ fn specs() {
     }
     refused.sort();
     assert!(ran.len() >= 7, "{ran:?}");
-    let with_products =
-        ["attention.kb", "dp_tp.kb", "encoder.kb", "encoder_sequence.kb", "ffn_tp.kb", "mlp_sequence.kb"];
+    let with_products = [
+        "attention.kb",
+        "dp_tp.kb",
+        "embedding.kb",
+        "encoder.kb",
+        "encoder_sequence.kb",
+        "ffn_tp.kb",
+        "mlp_sequence.kb",
+    ];
     assert_eq!(refused, [&with_products[..], &["ragged.kb", "shapes.kb"]].concat());
 }
 

@@ -100,12 +100,13 @@ fn programs_give_the_same_bytes_in_every_order_and_process() {
         if !text.lines().any(|l| l.starts_with("program ")) {
             continue;
         }
-        let command = format!("kbc compile specs/{name} --emit kir");
+        let sizes = common::free_sizes(&format!("specs/{name}"), &text).join(" ");
+        let command = format!("kbc compile specs/{name} --emit kir {sizes}");
         let (one, two) = (scratch.line(&command), scratch.line(&command));
         assert_eq!((one.code, &one), (0, &two), "{name}");
         let s = schedule(&one.stdout).unwrap_or_else(|| panic!("{name}: no schedule"));
         same_in_every_order(&name, &s);
-        let command = format!("kbc run specs/{name} --seed 3 --report json");
+        let command = format!("kbc run specs/{name} --seed 3 --report json {sizes}");
         assert_eq!(scratch.line(&command), scratch.line(&command), "{name}");
         seen += 1;
     }

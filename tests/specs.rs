@@ -64,9 +64,7 @@ fn every_file_is_right() {
         let program = program && !library;
         if program || path.starts_with("specs/algorithms") {
             let mut args = vec!["compile", &name, "--target", "sim", "--report", "json"];
-            // A program whose sizes are free says in its first command what they are.
-            let line = text.lines().find_map(|l| l.strip_prefix(&format!("//     kbc compile {name} ")));
-            args.extend(line.unwrap_or("").split_whitespace().skip_while(|w| *w != "-D").take(2));
+            args.extend(common::free_sizes(&name, &text));
             let r = report(&kbc(root(), &args, ""), &name);
             sound(&r, &name);
             programs += 1;

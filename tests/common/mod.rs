@@ -11,6 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Sizes that a program of `specs` leaves free, as its first command says them: `-D S=25`, or nothing.
+#[allow(dead_code, reason = "not every test file runs specs")]
+pub fn free_sizes<'t>(name: &str, text: &'t str) -> Vec<&'t str> {
+    let line = text.lines().find_map(|l| l.strip_prefix(&format!("//     kbc compile {name} ")));
+    line.unwrap_or("").split_whitespace().skip_while(|w| *w != "-D").take(2).collect()
+}
+
 /// The root of the repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
