@@ -119,7 +119,7 @@ fn only(ty: &TensorType, n: Expr) -> Expr {
 }
 
 /// The first element of a dimension that a rank has.
-fn part_start(d: &kbc_ir::types::Dim, mesh: &Mesh) -> Expr {
+fn part_start(d: &Dim, mesh: &Mesh) -> Expr {
     let (mut start, mut n) = (Expr::Int(0), Expr::Int(d.size as i64));
     let Some(cut) = &d.cut else { return start };
     if let CutRule::Lengths(parts) = &cut.rule {
