@@ -7,6 +7,7 @@ use super::own::combined;
 use super::precision::Precision;
 use super::probe::{self, Coins};
 use super::reduce::{Item, integers};
+use super::shape::moved;
 use super::{RefTensor, Value, broken, computed, disturb, widened};
 use crate::tensor::Tensor;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -162,31 +163,6 @@ impl Lockstep<'_> {
 
 fn elements(t: &RefTensor) -> usize {
     t.value.len().max(1)
-}
-
-/// Element i of the result is one of a source: which, and which of its elements.
-fn moved(
-    like: &RefTensor,
-    shape: Vec<u64>,
-    from: &[&RefTensor],
-    of: impl Fn(usize) -> (usize, usize),
-) -> RefTensor {
-    let n = shape.iter().product::<u64>() as usize;
-    let places: Vec<(usize, usize)> = (0..n).map(of).collect();
-    let bound = places.iter().map(|(s, i)| from[*s].bound[*i]).collect();
-    let whole: Option<Vec<&Vec<i64>>> = from.iter().map(|t| t.exact.as_ref()).collect();
-    match whole {
-        Some(whole) => {
-            let list = places.iter().map(|(s, i)| whole[*s][*i]).collect();
-            RefTensor::integers(like.dtype, shape, list, bound)
-        }
-        None => RefTensor::real(
-            like.dtype,
-            shape,
-            places.iter().map(|(s, i)| from[*s].value[*i]).collect(),
-            bound,
-        ),
-    }
 }
 
 /// What each rank of a group has after a collective, from what each had before.

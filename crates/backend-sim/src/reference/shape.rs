@@ -38,18 +38,9 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
     };
     let order: Vec<(usize, usize)> = (0..n).map(source).collect();
     let operands = step.operands;
-    let moved = |of: &dyn Fn(&Value, usize) -> f64| -> Vec<f64> {
-        order.iter().map(|(x, i)| of(&operands[*x], *i)).collect()
-    };
-    let bound = moved(&|x, i| x.t.bound[i]);
     let first = step.operands.first().ok_or_else(|| step.broken("it has no operand"))?;
-    let whole: Option<Vec<&Vec<i64>>> = operands.iter().map(|x| x.t.exact.as_ref()).collect();
-    let t = match whole {
-        Some(all) => {
-            RefTensor::integers(first.t.dtype, sizes, order.iter().map(|(x, i)| all[*x][*i]).collect(), bound)
-        }
-        None => RefTensor::real(first.t.dtype, sizes, moved(&|x, i| x.t.value[i]), bound),
-    };
+    let from: Vec<&RefTensor> = operands.iter().map(|x| &*x.t).collect();
+    let t = moved(&first.t, sizes, &from, |i| order[i]);
     let parts: Option<Vec<&Pending>> = operands.iter().map(|x| x.pending_for(step.partial())).collect();
     let pending = parts.filter(|p| !p.is_empty()).map(|all| Pending {
         op: all[0].op,
@@ -58,6 +49,31 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
         grain: all.iter().map(|p| p.grain).fold(f64::INFINITY, f64::min),
     });
     Ok(Value { t: Rc::new(t), pending: pending.map(Rc::new), exact: operands.iter().all(|x| x.exact) })
+}
+
+/// Element i of the result is one of a source: which, and which of its elements.
+pub(super) fn moved(
+    like: &RefTensor,
+    shape: Vec<u64>,
+    from: &[&RefTensor],
+    of: impl Fn(usize) -> (usize, usize),
+) -> RefTensor {
+    let n = shape.iter().product::<u64>() as usize;
+    let places: Vec<(usize, usize)> = (0..n).map(of).collect();
+    let bound = places.iter().map(|(s, i)| from[*s].bound[*i]).collect();
+    let whole: Option<Vec<&Vec<i64>>> = from.iter().map(|t| t.exact.as_ref()).collect();
+    match whole {
+        Some(whole) => {
+            let list = places.iter().map(|(s, i)| whole[*s][*i]).collect();
+            RefTensor::integers(like.dtype, shape, list, bound)
+        }
+        None => RefTensor::real(
+            like.dtype,
+            shape,
+            places.iter().map(|(s, i)| from[*s].value[*i]).collect(),
+            bound,
+        ),
+    }
 }
 
 /// Rows of a table by their numbers. E409: a number that is no row.
@@ -79,14 +95,7 @@ pub(super) fn embedding(step: &Step<'_>) -> Result<Value, Diagnostic> {
         };
         order.extend((at as usize * width..).take(width));
     }
-    let pick = |of: &[f64]| order.iter().map(|i| of[*i]).collect::<Vec<f64>>();
-    let t = match &table.t.exact {
-        Some(whole) => {
-            let whole = order.iter().map(|i| whole[*i]).collect();
-            RefTensor::integers(table.t.dtype, shape, whole, pick(&table.t.bound))
-        }
-        None => RefTensor::real(table.t.dtype, shape, pick(&table.t.value), pick(&table.t.bound)),
-    };
+    let t = moved(&table.t, shape, &[&table.t], |i| (0, order[i]));
     // One rank has the row, the others add zeros: nothing is rounded.
     let pending = (step.partial() == Some(ReduceOp::Sum)).then(|| Pending {
         op: ReduceOp::Sum,
