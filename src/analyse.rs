@@ -402,7 +402,7 @@ pub fn asked(built: &Built) -> Vec<bool> {
             let first = met.iter().filter_map(|m| m.members.first());
             first.filter_map(|(part, id)| of(&l.parts[*part].graph.op(*id).kind)).collect()
         }
-        None => built.placed.order().iter().filter_map(|id| of(&built.placed.op(*id).kind)).collect(),
+        None => built.arranged.order().iter().filter_map(|id| of(&built.arranged.op(*id).kind)).collect(),
     }
 }
 

@@ -7,15 +7,16 @@ use kbc_backend_sim::time::{
     Delivery, Held, Observer, Pass, Sent, TimeOptions, Timing, Turn, Woken, Work, simulate, simulate_observed,
 };
 use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::Name;
 use kbc_ir::bounds::{self, Bound, Problem, Sizes, bound};
 use kbc_ir::host::spelled;
 use kbc_ir::promise::Promise;
 use kbc_ir::promise_terms::terms;
-use kbc_ir::schedule::{BufferId, OperandId, Region, RegionId, Schedule};
+use kbc_ir::schedule::{BufferId, OperandId, Region, RegionId, SOp, SStmt, Schedule};
 use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::types::CutRule;
 use kbc_ir::walk::Program;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bounds of a schedule on a machine.
 pub struct Lower {
@@ -136,13 +137,19 @@ pub fn against(
     let crowd = timing.links.iter().map(|l| l.messages).max().unwrap_or(0);
     let mut bandwidth: Vec<(String, f64)> = vec![];
     let mut collectives = vec![];
-    let (mut chain, mut best) = (0.0, (0.0, "nothing to move".to_owned()));
-    for (place, (i, region)) in
-        schedule.regions.iter().enumerate().filter(|(_, r)| !r.over.is_empty()).enumerate()
-    {
+    let mut best = (0.0, "nothing to move".to_owned());
+    let mut chain = Chain::of(schedule);
+    let mut place = 0;
+    for (i, region) in schedule.regions.iter().enumerate() {
         let id = RegionId(i as u32);
+        if region.over.is_empty() {
+            chain.pass(region, 0.0, false);
+            continue;
+        }
+        place += 1;
         let Some((problem, bytes, found)) = largest(schedule, &program, topology, (region, id), crowd)?
         else {
+            chain.pass(region, 0.0, false);
             continue;
         };
         let span = timing.regions.iter().find(|r| r.region == id);
@@ -154,8 +161,9 @@ pub fn against(
         // Bounds of one collective after another add up only where they are of all ranks and of the same links: not
         // for what some ranks are done with before others, nor for what takes other links every time.
         let barrier = bytes.is_none() && problem.kind == bounds::CollKind::AllGather;
-        if bytes.is_some() || barrier {
-            chain += found.latency_ns;
+        let adds = bytes.is_some() || barrier;
+        chain.pass(region, if adds { found.latency_ns } else { 0.0 }, barrier);
+        if adds {
             let key = format!("{name} over {}", region.over[0]);
             match bandwidth.iter_mut().find(|b| b.0 == key) {
                 Some(b) => b.1 += found.bandwidth_ns,
@@ -165,15 +173,15 @@ pub fn against(
         if found.ns > best.0 {
             best = (found.ns, found.bottleneck.clone());
         }
-        collectives.push(Collective { place, problem, name, bytes, took_ns, bound: found });
+        collectives.push(Collective { place: place - 1, problem, name, bytes, took_ns, bound: found });
     }
     for (what, ns) in bandwidth {
         if ns > best.0 {
             best = (ns, format!("bandwidth of all {what}"));
         }
     }
-    if chain > best.0 {
-        best = (chain, "latency of one collective after another".into());
+    if chain.longest() > best.0 {
+        best = (chain.longest(), "latency of one collective after another".into());
     }
     if compute > best.0 {
         best = (compute, "compute of the busiest rank".into());
@@ -185,6 +193,65 @@ pub fn against(
         return Err(below(&schedule.name, timing.ns, best.0).into());
     }
     Ok(Lower { ns: best.0, bottleneck: best.1, collectives, host_reads: vec![] })
+}
+
+/// The longest chain of latencies in which one collective needs what another made, by buffers. What is only later in the
+/// order of the schedule, and needs nothing of the one before, could run beside it.
+struct Chain {
+    /// When each buffer can hold what it holds, at the earliest.
+    buffers: Vec<f64>,
+    /// What a barrier on a stream holds up, by stream; and when the last of the stream's operations can be over.
+    streams: BTreeMap<Name, (f64, f64)>,
+}
+
+impl Chain {
+    fn of(schedule: &Schedule) -> Chain {
+        Chain { buffers: vec![0.0; schedule.buffers.len()], streams: BTreeMap::new() }
+    }
+
+    /// A region that takes at least so long; nothing behind a barrier on its stream starts before it is over.
+    fn pass(&mut self, region: &Region, ns: f64, barrier: bool) {
+        let Some(stream) = region.roles.first().and_then(|r| r.streams.first()) else { return };
+        let (mut held, mut last) = self.streams.get(&stream.name).copied().unwrap_or_default();
+        if !region.operands.is_empty() {
+            let all = region.operands.iter().map(|o| o.buffer.0 as usize);
+            let from = all.clone().map(|b| self.buffers[b]).fold(held, f64::max);
+            let from = if barrier { from.max(last) } else { from };
+            all.for_each(|b| self.buffers[b] = from + ns);
+            last = last.max(from + ns);
+            if barrier {
+                held = from + ns;
+            }
+        }
+        for stream in region.roles.iter().flat_map(|r| &r.streams) {
+            self.local(&stream.body, held, &mut last);
+        }
+        self.streams.insert(stream.name.clone(), (held, last));
+    }
+
+    fn local(&mut self, list: &[SStmt], held: f64, last: &mut f64) {
+        for st in list {
+            match st {
+                SStmt::For { body, .. } => self.local(body, held, last),
+                SStmt::If { then, other, .. } => {
+                    self.local(then, held, last);
+                    self.local(other, held, last);
+                }
+                SStmt::Op(SOp::Local(op), _) => {
+                    let from = op.srcs().iter().map(|b| self.buffers[b.0 as usize]).fold(held, f64::max);
+                    let dst = &mut self.buffers[op.dst().0 as usize];
+                    // Several operations may write parts of it, or ranks one of them each.
+                    *dst = dst.max(from);
+                    *last = last.max(from);
+                }
+                SStmt::Op(..) => {}
+            }
+        }
+    }
+
+    fn longest(&self) -> f64 {
+        self.streams.values().map(|s| s.1).fold(0.0, f64::max)
+    }
 }
 
 fn below(what: &str, time: f64, bound: f64) -> Diagnostic {

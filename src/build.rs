@@ -21,6 +21,7 @@ use kbc_ir::topology::{OwnLink, Settings, Topology};
 use kbc_ir::{Body, Module};
 use kbc_passes::expand::joined_axis;
 use kbc_passes::instrument::Instrument;
+use kbc_passes::overlap::OverlapTable;
 use kbc_passes::part_of::library_for;
 use kbc_passes::pipeline::{Pipeline, Step};
 use kbc_passes::select::SelectTable;
@@ -40,6 +41,8 @@ pub struct Built {
     pub typed: Graph,
     /// The program with its changes of placement.
     pub placed: Graph,
+    /// The same as it is lowered: in its issue order, with collectives in pieces.
+    pub arranged: Graph,
     /// Of a local program itself, typed and with its algorithms; `typed` is then what goes in and comes out.
     pub local: Option<Local>,
     /// The machine.
@@ -54,6 +57,8 @@ pub struct Built {
     pub params: Vec<(String, String)>,
     /// What `select` considered.
     pub select: SelectTable,
+    /// What `overlap` found.
+    pub overlap: OverlapTable,
     /// What it was made from, to make it again at other sizes.
     pub origin: Origin,
 }
@@ -85,6 +90,7 @@ pub struct Origin {
 struct Keep {
     typed: Option<Graph>,
     placed: Option<Graph>,
+    arranged: Option<Graph>,
     local: Option<Local>,
 }
 
@@ -94,6 +100,7 @@ impl Instrument for Keep {
             match step.info.name {
                 "infer" => self.typed = Some(g.clone()),
                 "select" => self.placed = Some(g.clone()),
+                "overlap" => self.arranged = Some(g.clone()),
                 _ => {}
             }
         }
@@ -181,8 +188,12 @@ pub fn assemble(
     if let Some(schedule) = module.schedule() {
         memory::lay_out(schedule, &lowered.topology, &lowered.placements)?;
     }
-    let select = cx.findings.borrow().select.clone();
+    let (select, overlap) = {
+        let found = cx.findings.borrow();
+        (found.select.clone(), found.overlap.clone())
+    };
     let placed = keep.placed.unwrap_or_default();
+    let arranged = keep.arranged.unwrap_or_else(|| placed.clone());
     let typed = match &keep.local {
         Some(l) => l.outside(&module.mesh),
         None => keep.typed.unwrap_or_default(),
@@ -199,6 +210,7 @@ pub fn assemble(
         origin: Origin { loaded, options, passes: passes.to_owned() },
         typed,
         placed,
+        arranged,
         local: keep.local,
         topology: lowered.topology,
         perturb: lowered.perturb,
@@ -206,6 +218,7 @@ pub fn assemble(
         chosen: lowered.chosen,
         params: lowered.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
         select,
+        overlap,
     };
     Ok((built, wrong))
 }

@@ -462,7 +462,7 @@ pub struct Repro {
 /// `kbc explain`
 #[derive(Args, Debug)]
 pub struct Explain {
-    /// An error code (E021), or one of: select, placement, memory, window, bound, path, links.
+    /// An error code (E021), or one of: select, placement, overlap, memory, window, bound, path, links.
     pub topic: String,
     /// The program, for a topic that is about one.
     pub file: Option<String>,

@@ -2,7 +2,7 @@
 
 use super::compile::{begin, finish};
 use super::run::machine;
-use super::{bound, memory, refuse, select};
+use super::{bound, memory, overlap, refuse, select};
 use crate::analyse;
 use crate::build::{Built, build};
 use crate::cli::{Explain, ReportFormat, Source, Watch};
@@ -19,7 +19,7 @@ use kbc_ir::local::LocalPart;
 use kbc_ir::schedule::Schedule;
 use std::collections::BTreeMap;
 
-const TOPICS: [&str; 7] = ["select", "placement", "memory", "window", "bound", "path", "links"];
+const TOPICS: [&str; 8] = ["select", "placement", "overlap", "memory", "window", "bound", "path", "links"];
 
 /// Prints a page or a table.
 ///
@@ -54,10 +54,15 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         if timed {
             return explain_timed(session, args, &source);
         }
-        let built = build(session, &source, "default", &Watch::default())?;
+        let mut built = build(session, &source, "default", &Watch::default())?;
+        if args.topic == "select" && built.overlap.changed() {
+            // Its bounds are those of whole collectives, in the order of the program.
+            built = build(session, &source, "windows", &Watch::default())?;
+        }
         let text = match args.topic.as_str() {
             "select" => select::text(&built)?,
             "placement" => placement(&built) + &memory::shards(&built)?,
+            "overlap" => overlap::text(&built),
             "memory" => memory::text(&built)?,
             "bound" => bound::of(&built)?,
             _ => match (built.module.schedule(), target) {

@@ -15,6 +15,7 @@ pub mod list;
 pub mod memory;
 mod mutate;
 pub mod opt;
+pub mod overlap;
 pub mod passes;
 pub mod reference;
 pub mod repro;

@@ -135,6 +135,9 @@ pub fn human(r: &Report) -> String {
             percent(r.percent),
             r.bottleneck.as_ref().map_or_else(String::new, |b| format!("; {b}"))
         ));
+        if let (Some(all), Some(exposed)) = (r.communication_ns, r.exposed_ns) {
+            line(format!("  communication: {}, {} of it exposed", time(all), time(exposed)));
+        }
         if !r.chosen.is_empty() {
             line(format!("  chosen for this machine, not published: {}", r.chosen.join("; ")));
         }

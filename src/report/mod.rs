@@ -68,6 +68,12 @@ pub struct Report {
     /// nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot_accesses: Option<u64>,
+    /// How long collectives were under way, each from its first transfer on; where they have streams of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub communication_ns: Option<f64>,
+    /// What the critical path spends on anything but local work; with `communication_ns`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exposed_ns: Option<f64>,
     /// The chain of steps that takes the time.
     pub critical_path: Vec<StepReport>,
     /// Links in use, busiest first.

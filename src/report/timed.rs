@@ -6,6 +6,7 @@ use crate::record::scene::Scene;
 use crate::record::waits::Reason;
 use crate::record::words;
 use kbc_backend_sim::time::{Cause, LinkUse, MemoryUse, Slot, Timing};
+use kbc_ir::schedule::{MAIN, Region};
 
 /// Fills them in. `holders` says for each step what had what it waits for (empty if nobody looked); at most `most` links
 /// are listed.
@@ -26,6 +27,7 @@ pub fn fill(
             percent: if timing.ns > 0.0 { 100.0 * ns / timing.ns } else { 0.0 },
         })
         .collect();
+    beside(report, scene, timing);
     report.slot_accesses = Some(timing.slot_accesses()).filter(|n| *n > 0);
     report.critical_path = steps(scene, timing, holders);
     report.links_total = Some(scene.topology.link_count());
@@ -33,6 +35,32 @@ pub fn fill(
     report.queue_ns = Some(timing.links.iter().map(|l| l.queue_ns).sum());
     report.links = links(scene, timing, most);
     report.memories = memories(scene, timing);
+}
+
+/// How much of the communication is behind local work, where collectives have streams of their own.
+fn beside(report: &mut Report, scene: &Scene<'_>, timing: &Timing) {
+    let regions = &scene.schedule.regions;
+    let apart = |r: &Region| {
+        !r.over.is_empty() && r.roles.iter().flat_map(|r| r.streams.first()).any(|s| s.name.as_str() != MAIN)
+    };
+    if !regions.iter().any(apart) {
+        return;
+    }
+    let mut spans: Vec<(f64, f64)> = timing
+        .regions
+        .iter()
+        .filter(|s| s.call == 0 && !regions[s.region.0 as usize].over.is_empty())
+        .map(|s| (s.start_ns, s.end_ns))
+        .collect();
+    spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut sum, mut until) = (0.0, 0.0f64);
+    for (start, end) in spans {
+        sum += (end - start.max(until)).max(0.0);
+        until = until.max(end);
+    }
+    let b = timing.breakdown();
+    report.communication_ns = Some(sum);
+    report.exposed_ns = Some(timing.ns - b.work_ns - b.unit_queue_ns - b.late_ns - b.launch_ns);
 }
 
 /// Links, busiest first.

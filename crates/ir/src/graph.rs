@@ -191,6 +191,8 @@ pub struct Collective {
     pub counts: Option<Parts>,
     /// The algorithm, asked for or selected.
     pub using: Option<Using>,
+    /// The stream it runs on, beside what follows it in issue order; none for the one that everything else runs on.
+    pub stream: Option<Name>,
     /// Written in the program (or inserted by `place`).
     pub explicit: bool,
 }
@@ -395,6 +397,18 @@ impl Graph {
     /// Place of an operation in issue order.
     pub fn position(&self, id: OpId) -> usize {
         self.order.iter().position(|o| *o == id).unwrap_or(self.order.len())
+    }
+
+    /// Another issue order of the same operations.
+    ///
+    /// # Panics
+    /// If it is not one: something is missing, or comes before what it needs.
+    pub fn reorder(&mut self, order: Vec<OpId>) {
+        let mut sorted = [self.order.clone(), order.clone()];
+        sorted.iter_mut().for_each(|o| o.sort_unstable());
+        assert_eq!(sorted[0], sorted[1], "the operations of the graph");
+        self.order = order;
+        debug_assert!(self.order_is_topological(), "an order of dependences");
     }
 
     /// Makes operand `index` of `user` be `value`.

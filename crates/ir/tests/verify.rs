@@ -155,6 +155,7 @@ fn operands_that_were_removed_are_missed() {
         root: Some(0),
         counts: None,
         using: None,
+        stream: None,
         explicit: true,
     };
     let b = g.push(op(OpKind::Collective(c), "b"), &[a]);

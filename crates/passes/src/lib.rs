@@ -14,6 +14,7 @@ pub mod infer;
 pub mod instrument;
 pub mod lower_queues;
 pub mod order;
+pub mod overlap;
 pub mod part_of;
 pub mod pass;
 pub mod pipeline;

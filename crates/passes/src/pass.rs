@@ -3,6 +3,7 @@
 //! Owns [`Pass`], [`PassInfo`], typed options and [`PassCx`]. Which passes exist is [`crate::registry`], their order
 //! is [`crate::pipeline`].
 
+use crate::overlap::OverlapTable;
 use crate::select::SelectTable;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -217,6 +218,8 @@ pub trait TimeModel {
 pub struct Findings {
     /// What `select` considered, one entry a collective.
     pub select: SelectTable,
+    /// What `overlap` found.
+    pub overlap: OverlapTable,
     /// Warnings and notes.
     pub messages: Diagnostics,
 }

@@ -14,7 +14,7 @@ pub const PIPELINES: &[(&str, &str)] = &[
     ("graph", "infer,place,select"),
     ("lower", "expand,allocate,synchronize"),
     ("windows", "infer,place,select,expand,allocate,synchronize"),
-    ("default", "infer,place,select,expand,allocate,synchronize"),
+    ("default", "infer,place,select,overlap,expand,allocate,synchronize"),
     ("queues", "infer,place,select,expand,enqueue"),
 ];
 

@@ -190,6 +190,7 @@ fn operation(step: &Step, name: kbc_ir::Name, span: kbc_diag::Span) -> Op {
         root: step.root,
         counts: None,
         using: None,
+        stream: None,
         explicit: false,
     });
     Op { kind, name, ty: Some(step.result.clone()), want: None, span }

@@ -3,7 +3,7 @@
 //! A pass is one file and one line here.
 
 use crate::pass::{Options, Pass, PassInfo};
-use crate::{allocate, enqueue, expand, infer, lower_queues, place, select, synchronize};
+use crate::{allocate, enqueue, expand, infer, lower_queues, overlap, place, select, synchronize};
 
 /// A pass that exists.
 pub struct Entry {
@@ -23,6 +23,11 @@ pub static ALL: &[Entry] = &[
         info: &select::INFO,
         make: |o| Box::new(select::Select::new(o)),
         source: include_str!("select.rs"),
+    },
+    Entry {
+        info: &overlap::INFO,
+        make: |_| Box::new(overlap::Overlap),
+        source: include_str!("overlap/mod.rs"),
     },
     Entry { info: &expand::INFO, make: |_| Box::new(expand::Expand), source: include_str!("expand/mod.rs") },
     Entry {

@@ -422,7 +422,7 @@ fn alone(site: &Site<'_>, algorithm: &Name) -> Graph {
 
 /// Elements of the line the collective works on, on the rank that has most: the parts of all ranks of the group
 /// together where the operand or the result is split over the axis.
-fn line_elements(mesh: &Mesh, c: &Collective, operand: &TensorType, result: &TensorType) -> u64 {
+pub(crate) fn line_elements(mesh: &Mesh, c: &Collective, operand: &TensorType, result: &TensorType) -> u64 {
     let mut ty = match c.kind {
         CollKind::AllGather | CollKind::Gather => result.clone(),
         CollKind::Barrier => return 0,

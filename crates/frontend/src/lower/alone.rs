@@ -129,6 +129,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId) -> Result<Graph, Diagnostics> {
         root: rooted.then_some(root),
         counts: None,
         using: Some(collective::plain(decl)),
+        stream: None,
         explicit: true,
     };
     let y = graph.push(op(OpKind::Collective(done), "y"), &[x]);

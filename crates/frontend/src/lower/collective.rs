@@ -112,6 +112,7 @@ impl Lowering<'_> {
             root: root?,
             counts: matrix?,
             using: using?,
+            stream: None,
             explicit: true,
         };
         let x = operand?;

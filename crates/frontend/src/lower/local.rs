@@ -396,6 +396,7 @@ impl Lowering<'_> {
             root: root?,
             counts: matrix?,
             using: using?,
+            stream: None,
             explicit: true,
         };
         let x: OpId = operand.filter(|_| sound)?;

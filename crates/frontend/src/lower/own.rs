@@ -84,6 +84,7 @@ impl Lowering<'_> {
             counts: None,
             root: root?,
             using: using?,
+            stream: None,
             explicit: true,
         };
         let x = operand?;
@@ -155,6 +156,7 @@ impl Lowering<'_> {
             counts: None,
             root,
             using: using?,
+            stream: None,
             explicit: true,
         };
         sound.then(|| {

@@ -344,7 +344,21 @@ fn collective(c: &mut Cur, kind: CollKind, scope: &Scope, args: &mut Vec<usize>)
     let explicit = !c.eat_word("inserted");
     let start = c.here();
     let using = if c.eat_word("using") { Some(using(c, start)?) } else { None };
-    Ok(Collective { kind, own: None, red, axis, joined, dim, from_dim, root, counts, using, explicit })
+    let stream = if c.eat_word("stream") { Some(c.word("a stream")?) } else { None };
+    Ok(Collective {
+        kind,
+        own: None,
+        red,
+        axis,
+        joined,
+        dim,
+        from_dim,
+        root,
+        counts,
+        using,
+        stream,
+        explicit,
+    })
 }
 
 fn using(c: &mut Cur, start: Span) -> R<Using> {

@@ -156,6 +156,9 @@ fn collective(c: &Collective, args: &str, locs: bool) -> String {
     if let Some(u) = &c.using {
         out += &using(u, locs);
     }
+    if let Some(s) = &c.stream {
+        out += &format!(" stream {}", quoted(s));
+    }
     out
 }
 

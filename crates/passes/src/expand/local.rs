@@ -5,6 +5,7 @@
 
 use super::collective::Known;
 use super::lower::{Lower, Scope, place};
+use super::streams;
 use kbc_diag::{Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
@@ -27,6 +28,7 @@ pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> R
         out: Schedule::new(name.clone(), mesh.clone()),
         values: BTreeMap::new(),
         pending: vec![],
+        stream: MAIN.into(),
         names: vec![],
         known: Known::default(),
         scope: Scope::default(),
@@ -59,6 +61,7 @@ pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> R
         walk(&mut l, &mut walks[i], (i, part), None, &mut errors);
     }
     l.flush();
+    streams::order(&mut l.out);
     if errors.has_errors() { Err(errors) } else { Ok(l.out) }
 }
 
@@ -138,7 +141,7 @@ fn meet<'a>(
     }
     l.meeting = if whole { vec![] } else { sources.clone() };
     let src = if whole { sources[0].1 } else { OWN };
-    let result = l.exchange(&op, c, (src, &from), &to);
+    let result = l.on_stream(c.stream.as_ref(), |l| l.exchange(&op, c, (src, &from), &to));
     l.meeting.clear();
     l.scope = Scope::default();
     let result = result?;

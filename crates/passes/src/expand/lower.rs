@@ -5,6 +5,7 @@
 
 use super::collective::{Arg, Known, Request, collective};
 use super::local::PartOps;
+use super::streams;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
@@ -22,6 +23,7 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
         out: Schedule::new(name.clone(), mesh.clone()),
         values: BTreeMap::new(),
         pending: vec![],
+        stream: MAIN.into(),
         names: vec![],
         known: Known::default(),
         scope: Scope::default(),
@@ -35,6 +37,7 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
         }
     }
     l.flush();
+    streams::order(&mut l.out);
     if errors.has_errors() { Err(errors) } else { Ok(l.out) }
 }
 
@@ -61,6 +64,8 @@ pub(super) struct Lower<'a> {
     pub(super) values: BTreeMap<OpId, BufferId>,
     /// Local operations not yet in a region; with a predicate where only some ranks do them.
     pub(super) pending: Vec<(LocalOp, Option<Expr>, Span)>,
+    /// The stream that they are on.
+    pub(super) stream: Name,
     pub(super) names: Vec<Name>,
     pub(super) known: Known,
 }
@@ -268,8 +273,20 @@ impl Lower<'_> {
         let span = pending.iter().fold(Span::NONE, |s, p| s.to(p.2));
         let name = self.name("local");
         let after = self.out.regions.len().checked_sub(1).map(|i| RegionId(i as u32)).into_iter().collect();
-        let region = Region::local(&self.out.mesh, name, body, after, span);
+        let mut region = Region::local(&self.out.mesh, name, body, after, span);
+        region.roles[0].streams[0].name = self.stream.clone();
         self.out.regions.push(region);
+    }
+
+    /// What `f` makes is on this stream.
+    pub(super) fn on_stream<T>(&mut self, stream: Option<&Name>, f: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(stream) = stream else { return f(self) };
+        self.flush();
+        let outer = std::mem::replace(&mut self.stream, stream.clone());
+        let made = f(self);
+        self.flush();
+        self.stream = outer;
+        made
     }
 
     pub(super) fn op(&mut self, id: OpId) -> Result<(), Diagnostics> {
@@ -292,7 +309,9 @@ impl Lower<'_> {
                 self.buffer(&op.name, &ty, dims, role, op.span)
             }
             OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => self.of(operands[0])?,
-            OpKind::Collective(c) => self.collective(&op, c, operands[0], &ty)?,
+            OpKind::Collective(c) => {
+                self.on_stream(c.stream.as_ref(), |l| l.collective(&op, c, operands[0], &ty))?
+            }
             OpKind::Output(_) => return Ok(()),
             kind => {
                 let args = operands.iter().map(|o| self.of(*o)).collect::<Result<Vec<_>, _>>()?;
@@ -557,7 +576,18 @@ impl Lower<'_> {
             span: at,
             known: &self.known,
         };
-        collective(&request, &mut self.out)
+        let first = self.out.regions.len();
+        collective(&request, &mut self.out)?;
+        if self.stream.as_str() != MAIN {
+            let regions = self.out.regions.iter_mut().skip(first);
+            for s in regions.flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
+                s.name = match s.name.as_str() {
+                    MAIN => self.stream.clone(),
+                    lane => format!("{}_{lane}", self.stream).into(),
+                };
+            }
+        }
+        Ok(())
     }
 
     /// Largest extent and unit of a line over all ranks.

@@ -95,6 +95,7 @@ mod own;
 mod promise;
 mod region;
 mod shape;
+mod streams;
 mod sym;
 mod together;
 mod view;

@@ -146,7 +146,9 @@ fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnosti
         return Ok(());
     }
     let why = match name {
-        "overlap" => "a collective does not take over the work of the operation beside it",
+        "overlap" => {
+            "pass `overlap` cuts products with their collective, and has not run: for queues and for targets that run one thing after another it does not"
+        }
         "cores" => "a rank of the simulated machine has no cores to share its transfers among",
         "order" => "additions come in the order of the rounds: own value, then the sources by their distance",
         "accumulate" => {

@@ -1,0 +1,274 @@
+//! Streams of a schedule whose collectives run beside its local work: what waits for what.
+//!
+//! Operations come in issue order, each on its stream. One that reads what an operation of another stream writes, or
+//! writes what that reads or writes, awaits an event of it, unless the events before it imply that already (vector clocks
+//! over the streams of a rank: local memory needs no signals). Regions begin with what is awaited and end with what is recorded, so
+//! `after` is exact. A call starts and ends on `main`: a stream's first operation comes after main's first, and main's
+//! last after every stream's last.
+//!
+//! Left to others: which collective runs on which stream (`overlap`), lanes inside a collective (`lanes`).
+
+use kbc_diag::Span;
+use kbc_ir::Name;
+use kbc_ir::schedule::*;
+use std::collections::BTreeMap;
+
+/// What runs at one place of a stream.
+enum Work {
+    /// The start of a call, or its end: nothing.
+    Edge,
+    /// A statement of a region of local operations.
+    Local(SStmt, Span),
+    /// A whole region with its operands.
+    Region(Box<Region>),
+}
+
+struct Unit {
+    stream: usize,
+    /// Its number among those of its stream, from 1.
+    at: usize,
+    work: Work,
+    /// Units whose events it awaits.
+    awaits: Vec<usize>,
+    recorded: bool,
+    /// How far each stream is known to have come when it is over.
+    knows: Vec<usize>,
+}
+
+/// How far each stream has read and written a buffer.
+#[derive(Clone, Default)]
+struct Uses {
+    read: Vec<usize>,
+    written: Vec<usize>,
+}
+
+/// Cuts the regions of a schedule where streams wait for each other, and puts their events in. Every region has one stream
+/// for all its roles, or lanes that start and end on it.
+pub(super) fn order(s: &mut Schedule) {
+    let mut streams: Vec<Name> = vec![MAIN.into()];
+    for r in &s.regions {
+        let name = stream_of(r);
+        if !streams.contains(name) {
+            streams.push(name.clone());
+        }
+    }
+    if streams.len() == 1 {
+        return;
+    }
+    let mut units = units(s, &streams);
+    wait(s, &mut units, streams.len());
+    s.regions = regions(s, units, &streams);
+}
+
+/// The stream a region's operations are on.
+pub(super) fn stream_of(r: &Region) -> &Name {
+    static MAIN_STREAM: std::sync::LazyLock<Name> = std::sync::LazyLock::new(|| MAIN.into());
+    r.roles.first().and_then(|role| role.streams.first()).map_or(&MAIN_STREAM, |s| &s.name)
+}
+
+/// Everything in issue order, between the edges of the call.
+fn units(s: &mut Schedule, streams: &[Name]) -> Vec<Unit> {
+    let mut out: Vec<Unit> = vec![];
+    let mut counts = vec![0; streams.len()];
+    let mut push = |stream: usize, work: Work| {
+        counts[stream] += 1;
+        out.push(Unit { stream, at: counts[stream], work, awaits: vec![], recorded: false, knows: vec![] });
+    };
+    push(0, Work::Edge);
+    for mut r in std::mem::take(&mut s.regions) {
+        let stream = streams.iter().position(|n| n == stream_of(&r)).unwrap_or(0);
+        if !r.operands.is_empty() || r.roles.len() != 1 {
+            push(stream, Work::Region(Box::new(r)));
+            continue;
+        }
+        let span = r.span;
+        for statement in r.roles.remove(0).streams.into_iter().flat_map(|s| s.body) {
+            push(stream, Work::Local(statement, span));
+        }
+    }
+    push(0, Work::Edge);
+    out
+}
+
+/// Buffers that a unit reads, and those that it writes; what a collective works on is both.
+fn touched(work: &Work) -> (Vec<BufferId>, Vec<BufferId>) {
+    fn local(list: &[SStmt], out: &mut (Vec<BufferId>, Vec<BufferId>)) {
+        for st in list {
+            match st {
+                SStmt::For { body, .. } => local(body, out),
+                SStmt::If { then, other, .. } => {
+                    local(then, out);
+                    local(other, out);
+                }
+                SStmt::Op(SOp::Local(op), _) => {
+                    out.0.extend(op.srcs());
+                    out.1.push(op.dst());
+                }
+                SStmt::Op(..) => {}
+            }
+        }
+    }
+    let mut out = (vec![], vec![]);
+    match work {
+        Work::Edge => {}
+        Work::Local(statement, _) => local(std::slice::from_ref(statement), &mut out),
+        Work::Region(r) => {
+            for stream in r.roles.iter().flat_map(|r| &r.streams) {
+                local(&stream.body, &mut out);
+            }
+            let all: Vec<BufferId> = r.operands.iter().map(|o| o.buffer).collect();
+            out.0.extend(&all);
+            out.1.extend(all);
+        }
+    }
+    out
+}
+
+/// Finds what each unit has to await.
+fn wait(s: &Schedule, units: &mut [Unit], streams: usize) {
+    let mut uses = vec![Uses { read: vec![0; streams], written: vec![0; streams] }; s.buffers.len()];
+    // Units of each stream, in order, and what is known at the end of the last.
+    let mut places: Vec<Vec<usize>> = vec![vec![]; streams];
+    let mut known = vec![vec![0; streams]; streams];
+    let last = units.len() - 1;
+    for i in 0..units.len() {
+        let me = units[i].stream;
+        let (reads, writes) = touched(&units[i].work);
+        let mut needs = vec![0; streams];
+        let mut need = |of: &[usize]| needs.iter_mut().zip(of).for_each(|(n, o)| *n = (*n).max(*o));
+        reads.iter().for_each(|b| need(&uses[b.0 as usize].written));
+        for b in &writes {
+            need(&uses[b.0 as usize].written);
+            need(&uses[b.0 as usize].read);
+        }
+        if units[i].at == 1 {
+            needs[0] = needs[0].max(1);
+        }
+        if i == last {
+            needs = places.iter().map(Vec::len).collect();
+        }
+        // The latest first: it knows most.
+        let mut wanted: Vec<(usize, usize)> = (0..streams)
+            .filter(|t| *t != me && needs[*t] > 0)
+            .map(|t| (places[t][needs[t] - 1], t))
+            .collect();
+        wanted.sort_unstable_by(|a, b| b.cmp(a));
+        let mut knows = known[me].clone();
+        for (unit, t) in wanted {
+            if knows[t] < needs[t] {
+                units[i].awaits.push(unit);
+                units[unit].recorded = true;
+                knows.iter_mut().zip(&units[unit].knows).for_each(|(k, o)| *k = (*k).max(*o));
+            }
+        }
+        knows[me] = units[i].at;
+        places[me].push(i);
+        let at = units[i].at;
+        reads.iter().for_each(|b| uses[b.0 as usize].read[me] = at);
+        writes.iter().for_each(|b| uses[b.0 as usize].written[me] = at);
+        known[me].clone_from(&knows);
+        units[i].knows = knows;
+    }
+}
+
+/// A region that grows, and the units whose events it awaits.
+struct Growing {
+    region: Region,
+    stream: usize,
+    awaits: Vec<usize>,
+    /// The unit whose event it ends with.
+    records: Option<usize>,
+    local: bool,
+}
+
+/// The regions again, cut at what is awaited and recorded.
+fn regions(s: &Schedule, units: Vec<Unit>, streams: &[Name]) -> Vec<Region> {
+    let mut grown: Vec<Growing> = vec![];
+    let local = |stream: usize, body: Vec<SStmt>, span: Span| {
+        let mut region = Region::local(&s.mesh, "local".into(), body, vec![], span);
+        region.roles[0].streams[0].name = streams[stream].clone();
+        region
+    };
+    for (i, unit) in units.into_iter().enumerate() {
+        let Unit { stream, work, awaits, recorded, .. } = unit;
+        let records = recorded.then_some(i);
+        match work {
+            Work::Edge if awaits.is_empty() && !recorded => {}
+            Work::Edge => {
+                let region = local(stream, vec![], Span::NONE);
+                grown.push(Growing { region, stream, awaits, records, local: true });
+            }
+            Work::Local(statement, span) => {
+                let open = grown
+                    .last_mut()
+                    .filter(|g| g.local && g.stream == stream && g.records.is_none() && awaits.is_empty());
+                if let Some(g) = open {
+                    g.region.span = g.region.span.to(span);
+                    g.region.roles[0].streams[0].body.push(statement);
+                    g.records = records;
+                    continue;
+                }
+                let region = local(stream, vec![statement], span);
+                grown.push(Growing { region, stream, awaits, records, local: true });
+            }
+            // Where not every rank has a part in it, its events are in regions of their own around it.
+            Work::Region(region) if !everyone(&region) => {
+                if !awaits.is_empty() {
+                    let region = local(stream, vec![], Span::NONE);
+                    grown.push(Growing { region, stream, awaits, records: None, local: true });
+                }
+                grown.push(Growing { region: *region, stream, awaits: vec![], records: None, local: false });
+                if recorded {
+                    let region = local(stream, vec![], Span::NONE);
+                    grown.push(Growing { region, stream, awaits: vec![], records, local: true });
+                }
+            }
+            Work::Region(region) => {
+                grown.push(Growing { region: *region, stream, awaits, records, local: false });
+            }
+        }
+    }
+    named(grown, streams.len())
+}
+
+/// Whether every rank has the first stream of the region.
+fn everyone(r: &Region) -> bool {
+    matches!(&r.roles[..], [role] if role.ranks == RankSet::All)
+}
+
+/// Names for regions and events, the events themselves, and what each region comes after.
+fn named(grown: Vec<Growing>, streams: usize) -> Vec<Region> {
+    let mut out: Vec<Region> = vec![];
+    let mut locals = 0;
+    let mut latest: Vec<Option<RegionId>> = vec![None; streams];
+    // Of each recorded unit: the region that ends with it, and the event.
+    let mut events: BTreeMap<usize, (RegionId, Name)> = BTreeMap::new();
+    for g in grown {
+        let mut r = g.region;
+        let id = RegionId(out.len() as u32);
+        if g.local {
+            locals += 1;
+            r.name = if locals == 1 { "local".into() } else { format!("local_{locals}").into() };
+        }
+        let op = |o: SOp| SStmt::Op(o, Span::NONE);
+        let body = &mut r.roles[0].streams[0].body;
+        let mut after: Vec<RegionId> = latest[g.stream].into_iter().collect();
+        let awaited: Vec<&(RegionId, Name)> = g.awaits.iter().filter_map(|u| events.get(u)).collect();
+        for (region, _) in &awaited {
+            if !after.contains(region) {
+                after.push(*region);
+            }
+        }
+        after.sort_unstable();
+        body.splice(0..0, awaited.iter().map(|(_, e)| op(SOp::Await(e.clone()))));
+        if let Some(unit) = g.records {
+            let event: Name = format!("{}_over", r.name).into();
+            body.push(op(SOp::Record(event.clone())));
+            events.insert(unit, (id, event));
+        }
+        r.after = after;
+        latest[g.stream] = Some(id);
+        out.push(r);
+    }
+    out
+}

@@ -1,0 +1,441 @@
+//! Collectives run beside local work: on streams of their own, in an order that lets them, products cut so that their collective runs behind them.
+//!
+//! A use with `overlap: k` is cut into k pieces with the product that makes its value (all_reduce, reduce_scatter) or the
+//! products that use it (all_gather). Others are cut into 2, 4 or 8 where the machine's local work takes time, an estimate
+//! leaves a chance, and the simulation of collective and products alone says that it is faster by a hundredth; `overlap: 1` says no. The
+//! pieces are along a dimension that is neither contracted, moved nor split, so every element is made by the same sum.
+//!
+//! Then operations get an order in which collectives start early and are waited for late (list scheduling with the prices of
+//! `cost`), and collectives a stream for each group of axes. That stays if it is estimated and, where the driver can
+//! measure, simulated to be faster than one after another; a use with `overlap: k` has it in any case. Of a local program
+//! whose ranks all have one body the order is the program's: what stands between a collective and its `wait` runs beside it.
+//!
+//! ```kir,before
+//! kir 1
+//! module @row
+//! machine "ring(4) { link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 1 TB/s }"
+//! mesh tp 4
+//! props typed placed selected
+//!
+//! graph @row
+//! input @x : f32[512, 1024@tp]
+//! input @w : f32[1024@tp, 512]
+//! result : f32[512, 512]
+//!
+//! %x = input @x : f32[512, 1024@tp]
+//! %w = input @w : f32[1024@tp, 512]
+//! %m = matmul %x, %w : f32[512, 512] partial(sum@tp)
+//! %y = all_reduce sum %m over tp using ring(overlap: 2) : f32[512, 512]
+//! %out = output 0 %y : f32[512, 512]
+//! ```
+//!
+//! ```kir,after
+//! kir 1
+//! module @row
+//! machine "ring(4) { link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 1 TB/s }"
+//! mesh tp 4
+//! props typed placed selected
+//!
+//! graph @row
+//! input @x : f32[512, 1024@tp]
+//! input @w : f32[1024@tp, 512]
+//! result : f32[512, 512]
+//!
+//! %x = input @x : f32[512, 1024@tp]
+//! %x_0 = extract %x dim 0 from 0 to 256 : f32[256, 1024@tp]
+//! %x_1 = extract %x dim 0 from 256 to 512 : f32[256, 1024@tp]
+//! %w = input @w : f32[1024@tp, 512]
+//! %m_0 = matmul %x_0, %w : f32[256, 512] partial(sum@tp)
+//! %m_1 = matmul %x_1, %w : f32[256, 512] partial(sum@tp)
+//! %y_0 = all_reduce sum %m_0 over tp using ring stream comm_tp : f32[256, 512]
+//! %y_1 = all_reduce sum %m_1 over tp using ring stream comm_tp : f32[256, 512]
+//! %y = concat %y_0, %y_1 dim 0 : f32[512, 512]
+//! %out = output 0 %y : f32[512, 512]
+//! ```
+//!
+//! Not done here: what waits for what (`expand`), that it is safe (the checker), overlap within an algorithm (`pipeline`).
+
+mod order;
+mod pieces;
+
+use crate::cost::{self, Job};
+use crate::part_of::library_for;
+use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
+use crate::pipeline::Pipeline;
+use crate::select::{bind, line_elements};
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpId, OpKind};
+use kbc_ir::topology::Topology;
+use kbc_ir::types::Mesh;
+use kbc_ir::{Body, Module, Name, Props};
+use pieces::Site;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// The record of `overlap`.
+pub static INFO: PassInfo = PassInfo {
+    name: "overlap",
+    summary: "collectives run beside local work: streams, issue order, products in pieces with their collective",
+    requires: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
+    gives: Props::NONE,
+    breaks: Props::NONE,
+    options: &[],
+};
+
+/// A collective that was looked at, for `kbc explain overlap`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Looked {
+    /// Its value.
+    pub value: Name,
+    /// `all_reduce` and so on.
+    pub kind: Name,
+    /// Pieces it has now.
+    pub pieces: u64,
+    /// The program said so.
+    pub asked: bool,
+    /// Simulated nanoseconds of it and its products alone, by pieces; none where only estimated.
+    pub tried: Vec<(u64, f64, Option<f64>)>,
+    /// Why it is not cut, where it cannot be.
+    pub why: Option<String>,
+}
+
+/// What `overlap` found.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct OverlapTable {
+    /// Collectives in order.
+    pub looked: Vec<Looked>,
+    /// Whether collectives run on streams of their own.
+    pub streams: bool,
+    /// Estimated nanoseconds: everything one after another, and with streams.
+    pub estimated: (f64, f64),
+    /// Simulated ones, where they were measured.
+    pub simulated: Option<(f64, f64)>,
+}
+
+impl OverlapTable {
+    /// Whether anything runs beside a collective, or a collective is in pieces.
+    pub fn changed(&self) -> bool {
+        self.streams || self.looked.iter().any(|l| l.pieces > 1)
+    }
+}
+
+/// Numbers of pieces that are tried.
+const TRIED: [u64; 3] = [2, 4, 8];
+
+/// Most pieces that can be asked for.
+const MOST: u64 = 64;
+
+/// The pass.
+pub struct Overlap;
+
+impl Pass for Overlap {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
+        if let Body::Local(l) = &mut module.body {
+            let [part] = &mut l.parts[..] else { return Ok(Changed::No) };
+            return Ok(issued(&mut part.graph).into());
+        }
+        let complete;
+        let topology = match cx.topology {
+            Some(t) => t,
+            None => {
+                complete = cost::complete_machine(module.mesh.ranks())?;
+                &complete
+            }
+        };
+        let (mesh, machine) = (module.mesh.clone(), module.machine.clone());
+        let graph = graph_of(module, &INFO)?;
+        let planner = Planner { cx, mesh: &mesh, machine, topology, prices: RefCell::default() };
+        let mut table = OverlapTable::default();
+        let result = planner.run(graph, &mut table);
+        cx.findings.borrow_mut().overlap = table;
+        result.map(Changed::from)
+    }
+}
+
+/// Gives collectives of a local program with work before their `wait` a stream. Whether there are any.
+fn issued(graph: &mut Graph) -> bool {
+    let order = graph.order().to_vec();
+    let works = |graph: &Graph, id: OpId| {
+        !matches!(
+            graph.op(id).kind,
+            OpKind::Input(_) | OpKind::Wait | OpKind::Collective(_) | OpKind::Output(_)
+        )
+    };
+    let beside = order.iter().enumerate().any(|(i, id)| {
+        let OpKind::Collective(c) = &graph.op(*id).kind else { return false };
+        if order::stream_of(c).is_none() {
+            return false;
+        }
+        let wait = graph.users(*id).iter().map(|u| graph.position(u.0)).min().unwrap_or(order.len());
+        order[i + 1..wait].iter().any(|id| works(graph, *id))
+    });
+    if beside {
+        on_streams(graph);
+    }
+    beside
+}
+
+/// Takes the option out of every use: `overlap: 1`, or it would be honoured.
+fn plain(graph: &mut Graph) {
+    for id in graph.order().to_vec() {
+        if let OpKind::Collective(c) = &mut graph.op_mut(id).kind {
+            c.using = c.using.take().map(pieces::without);
+        }
+    }
+}
+
+/// Puts every collective on the stream of its axes.
+fn on_streams(graph: &mut Graph) {
+    for id in graph.order().to_vec() {
+        if let OpKind::Collective(c) = &mut graph.op_mut(id).kind {
+            c.stream = order::stream_of(c);
+        }
+    }
+}
+
+struct Planner<'a> {
+    cx: &'a PassCx<'a>,
+    mesh: &'a Mesh,
+    machine: Option<String>,
+    topology: &'a Topology,
+    /// Prices of collectives by what they depend on.
+    prices: RefCell<BTreeMap<String, f64>>,
+}
+
+impl Planner<'_> {
+    fn run(&self, graph: &mut Graph, table: &mut OverlapTable) -> Result<bool, Diagnostics> {
+        let mut whole = graph.clone();
+        plain(&mut whole);
+        let serial = order::plan(graph, &|id| self.price(graph, id)).serial;
+        let mut asked = false;
+        let mut changed = false;
+        let mut known: BTreeMap<String, (u64, Vec<(u64, f64, Option<f64>)>)> = BTreeMap::new();
+        // Cutting adds and removes others, but no collective that is still to come.
+        let all = graph.order().iter().copied();
+        let collectives: Vec<OpId> =
+            all.filter(|id| matches!(graph.op(*id).kind, OpKind::Collective(_))).collect();
+        for id in collectives {
+            let op = graph.op(id).clone();
+            let OpKind::Collective(c) = &op.kind else { continue };
+            let Some(using) = c.using.as_ref().filter(|_| c.kind != CollKind::Slice) else { continue };
+            let want = pieces::asked(using);
+            let site = Site::of(graph, self.mesh, id);
+            let mut looked = Looked {
+                value: op.name.clone(),
+                kind: c.name().into(),
+                pieces: 1,
+                asked: want.is_some(),
+                tried: vec![],
+                why: site.as_ref().err().map(|w| (*w).to_owned()),
+            };
+            match (want, &site) {
+                (Some(1), _) => {}
+                (Some(k), Ok(site)) if k <= MOST.min(site.most(graph, self.mesh)) => looked.pieces = k,
+                (Some(k), site) => {
+                    let most = |s: &Site| format!("at most {} pieces", MOST.min(s.most(graph, self.mesh)));
+                    let why = site.as_ref().map_or_else(|w| (*w).to_owned(), most);
+                    let d = Diagnostic::error("E580", format!("{} is not cut into {k} pieces", c.name()))
+                        .primary(if using.span.is_none() { op.span } else { using.span }, why)
+                        .secondary(op.span, "for this collective")
+                        .help("leave `overlap` out; it never changes what the program means");
+                    return Err(graph.told(id, d).into());
+                }
+                (None, Ok(site)) => {
+                    let key = self.key(graph, site);
+                    let (k, tried) = match known.get(&key) {
+                        Some(found) => found.clone(),
+                        None => {
+                            let found = self.choose(graph, site)?;
+                            known.insert(key, found.clone());
+                            found
+                        }
+                    };
+                    (looked.pieces, looked.tried) = (k, tried);
+                }
+                (None, Err(_)) => {}
+            }
+            if want.is_some()
+                && let OpKind::Collective(c) = &mut graph.op_mut(id).kind
+            {
+                c.using = c.using.take().map(pieces::without);
+                changed = true;
+            }
+            if let (Ok(site), k @ 2..) = (site, looked.pieces) {
+                site.cut(graph, self.mesh, k);
+                asked |= want.is_some();
+                changed = true;
+            }
+            table.looked.push(looked);
+        }
+        let plan = order::plan(graph, &|id| self.price(graph, id));
+        table.estimated = (serial, plan.ns);
+        // Nothing was cut that the program did not ask for, or it would be faster.
+        if !asked && plan.ns >= serial * SOONER {
+            return Ok(changed);
+        }
+        let mut beside = graph.clone();
+        beside.reorder(plan.order);
+        on_streams(&mut beside);
+        if let (Some(serial), Some(ns)) = (self.simulated(&whole), self.simulated(&beside)) {
+            table.simulated = Some((serial, ns));
+            if !asked && ns >= serial * SOONER {
+                table.looked.iter_mut().for_each(|l| l.pieces = 1);
+                let kept = changed && table.looked.iter().any(|l| l.asked);
+                *graph = whole;
+                return Ok(kept);
+            }
+        }
+        table.streams = true;
+        *graph = beside;
+        Ok(true)
+    }
+
+    /// What a choice depends on.
+    fn key(&self, graph: &Graph, site: &Site) -> String {
+        let ty = |id: OpId| graph.op(id).ty.as_ref().map(ToString::to_string).unwrap_or_default();
+        let mut out = String::new();
+        for id in std::iter::once(site.coll).chain(site.products.iter().copied()) {
+            let using = match &graph.op(id).kind {
+                OpKind::Collective(c) => format!("{} {:?} {:?} {:?}", c.name(), c.axes(), c.dim, c.using),
+                _ => "product".into(),
+            };
+            out += &format!("{using} {} <-", ty(id));
+            graph.operands(id).into_iter().for_each(|o| out += &format!(" {}", ty(o)));
+            out.push('\n');
+        }
+        out
+    }
+
+    /// The number of pieces that is fastest for a collective and its products alone, and what was found of each.
+    fn choose(&self, graph: &Graph, site: &Site) -> Result<(u64, Vec<(u64, f64, Option<f64>)>), Diagnostic> {
+        let rates = self.topology.settings();
+        let timed = rates.flops().is_finite() || rates.memory().is_finite();
+        if !timed || self.mesh.ranks() > cost::exact_ranks(self.topology) {
+            return Ok((1, vec![]));
+        }
+        let alone = alone(graph, site);
+        let Ok(again) = Site::of(&alone.0, self.mesh, alone.1) else { return Ok((1, vec![])) };
+        let whole = order::plan(&alone.0, &|id| self.price(&alone.0, id)).serial;
+        let mut tried = vec![];
+        for k in TRIED.into_iter().filter(|k| *k <= again.most(&alone.0, self.mesh)) {
+            let mut cut = alone.0.clone();
+            again.cut(&mut cut, self.mesh, k);
+            let plan = order::plan(&cut, &|id| self.price(&cut, id));
+            if plan.ns >= whole * SOONER {
+                tried.push((k, plan.ns, None));
+                continue;
+            }
+            cut.reorder(plan.order);
+            on_streams(&mut cut);
+            tried.push((k, plan.ns, self.simulated(&cut)));
+        }
+        if tried.iter().all(|t| t.2.is_none()) {
+            // Nothing that could be faster, or nobody who measures: then the estimate decides.
+            let best = tried.iter().filter(|t| t.1 < whole * SOONER && self.cx.time.is_none());
+            let best = best.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(1, |t| t.0);
+            return Ok((best, tried));
+        }
+        let serial = self.simulated(&alone.0);
+        tried.insert(0, (1, whole, serial));
+        let of = |t: &(u64, f64, Option<f64>)| t.2.unwrap_or(f64::INFINITY);
+        let limit = serial.unwrap_or(f64::INFINITY) * SOONER;
+        let best = tried[1..].iter().filter(|t| of(t) < limit).min_by(|a, b| of(a).total_cmp(&of(b)));
+        Ok((best.map_or(1, |t| t.0), tried))
+    }
+
+    /// Simulated nanoseconds of a graph, if somebody measures and it has a schedule.
+    fn simulated(&self, graph: &Graph) -> Option<f64> {
+        let time = self.cx.time?;
+        let mut module = Module {
+            name: Name::from("overlapped"),
+            machine: self.machine.clone(),
+            mesh: self.mesh.clone(),
+            body: Body::Graph(graph.clone()),
+            props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
+        };
+        let inner = PassCx::new(self.cx.library, Some(self.topology));
+        Pipeline::named("lower").ok()?.run(&mut module, &inner, &mut []).ok()?;
+        time.nanoseconds(&module).ok()
+    }
+
+    /// Estimated nanoseconds of an operation.
+    fn price(&self, graph: &Graph, id: OpId) -> f64 {
+        let rates = self.topology.settings();
+        match &graph.op(id).kind {
+            OpKind::Collective(c) if c.kind != CollKind::Slice => {
+                order::copies(graph, id, self.mesh, rates) + self.moved(graph, id, c).unwrap_or(0.0)
+            }
+            _ => order::local(graph, id, self.mesh, rates),
+        }
+    }
+
+    /// What the transfers of a collective cost with its algorithm.
+    fn moved(&self, graph: &Graph, id: OpId, c: &Collective) -> Option<f64> {
+        let op = graph.op(id);
+        let from = graph.operands(id).first().and_then(|o| graph.op(*o).ty.as_ref())?;
+        let (using, axis) = (c.using.as_ref()?, self.mesh.axis(&c.axis)?);
+        let elements = line_elements(self.mesh, c, from, op.ty.as_ref()?);
+        let key = format!("{} {using:?} {} {elements} {} {:?}", c.name(), c.axis, from.dtype, c.root);
+        if let Some(known) = self.prices.borrow().get(&key) {
+            return Some(*known);
+        }
+        let file = op.span.file;
+        let library = &*library_for(self.cx.library, c.own.as_deref(), file);
+        let coll = library.find_collective(file, c.name(), op.span).ok()?;
+        let call = bind(library, file, coll, using, axis, c.root, op.span).ok()?;
+        let job = Job {
+            library,
+            topology: self.topology,
+            groups: cost::groups(self.mesh, &c.axis),
+            elements,
+            element_bytes: from.dtype.bytes(),
+        };
+        let ns = cost::price(&job, &call).ok()?.ns;
+        self.prices.borrow_mut().insert(key, ns);
+        Some(ns)
+    }
+}
+
+/// What is faster is so by a hundredth at least: events and copies have to be worth it.
+const SOONER: f64 = 0.99;
+
+/// A collective with its products as a program of its own, and the collective in it.
+fn alone(graph: &Graph, site: &Site) -> (Graph, OpId) {
+    let mut out = Graph::default();
+    out.name = graph.name.clone();
+    let inside: Vec<OpId> =
+        graph.order().iter().copied().filter(|id| *id == site.coll || site.products.contains(id)).collect();
+    let mut place: BTreeMap<OpId, OpId> = BTreeMap::new();
+    for id in &inside {
+        for o in graph.operands(*id) {
+            if inside.contains(&o) || place.contains_key(&o) {
+                continue;
+            }
+            let op = graph.op(o);
+            let Some(ty) = op.ty.clone() else { continue };
+            let kind = OpKind::Input(out.inputs.len());
+            out.inputs.push(Input { name: op.name.clone(), ty, data: None, span: op.span });
+            place.insert(o, out.push(Op { kind, want: None, ..op.clone() }, &[]));
+        }
+    }
+    for id in &inside {
+        let operands: Vec<OpId> = graph.operands(*id).iter().filter_map(|o| place.get(o).copied()).collect();
+        place.insert(*id, out.push(Op { want: None, ..graph.op(*id).clone() }, &operands));
+    }
+    // Results are what nobody inside uses.
+    for id in &inside {
+        let op = graph.op(*id);
+        if inside.iter().any(|u| graph.operands(*u).contains(id)) {
+            continue;
+        }
+        let kind = OpKind::Output(out.results.len());
+        out.results.extend(op.ty.clone());
+        let name = format!("{}_out", op.name).into();
+        out.push(Op { kind, name, ty: op.ty.clone(), want: None, span: op.span }, &[place[id]]);
+    }
+    (out, place[&site.coll])
+}

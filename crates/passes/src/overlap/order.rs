@@ -1,0 +1,126 @@
+//! Issue order and streams: list scheduling on the estimated times of operations.
+//!
+//! A rank has one stream for local work and one for the collectives of each group of axes. Of the operations whose
+//! operands are there the one that can start first is next; of several, the one with the longest path to the end, then the
+//! first of the program.
+
+use kbc_ir::Name;
+use kbc_ir::graph::{CollKind, Collective, Graph, OpId, OpKind};
+use kbc_ir::topology::Settings;
+use kbc_ir::types::{Mesh, TensorType};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An order with its estimated time.
+pub(super) struct Plan {
+    /// The operations.
+    pub(super) order: Vec<OpId>,
+    /// Nanoseconds with streams.
+    pub(super) ns: f64,
+    /// Nanoseconds of everything one after another.
+    pub(super) serial: f64,
+}
+
+/// The stream of a collective, where it has one of its own: `comm_tp`.
+pub(super) fn stream_of(c: &Collective) -> Option<Name> {
+    if matches!(c.kind, CollKind::Slice | CollKind::Barrier) {
+        return None;
+    }
+    let axes: Vec<String> = c.axes().iter().map(Name::to_string).collect();
+    Some(format!("comm_{}", axes.join("_")).into())
+}
+
+/// The best order that list scheduling finds; `cost` prices an operation in nanoseconds.
+pub(super) fn plan(graph: &Graph, cost: &dyn Fn(OpId) -> f64) -> Plan {
+    let all = graph.order();
+    let place: BTreeMap<OpId, usize> = all.iter().copied().zip(0..).collect();
+    let operands: Vec<Vec<usize>> =
+        all.iter().map(|id| graph.operands(*id).iter().map(|o| place[o]).collect()).collect();
+    let mut users: Vec<Vec<usize>> = vec![vec![]; all.len()];
+    for (i, list) in operands.iter().enumerate() {
+        list.iter().for_each(|o| users[*o].push(i));
+    }
+    let costs: Vec<f64> = all.iter().map(|id| cost(*id)).collect();
+    // The longest path to the end, with the operation itself.
+    let mut path = costs.clone();
+    for i in (0..all.len()).rev() {
+        path[i] += users[i].iter().map(|u| path[*u]).fold(0.0, f64::max);
+    }
+    let streams: Vec<Option<Name>> = all
+        .iter()
+        .map(|id| match &graph.op(*id).kind {
+            OpKind::Collective(c) => stream_of(c),
+            _ => None,
+        })
+        .collect();
+    let mut free: BTreeMap<&Option<Name>, f64> = BTreeMap::new();
+    let mut missing: Vec<usize> = operands.iter().map(|o| o.iter().collect::<BTreeSet<_>>().len()).collect();
+    let mut end = vec![0.0f64; all.len()];
+    let mut ready: Vec<usize> = (0..all.len()).filter(|i| missing[*i] == 0).collect();
+    let mut order = vec![];
+    let mut ns = 0.0f64;
+    while !ready.is_empty() {
+        let start = |i: usize| {
+            let there = operands[i].iter().map(|o| end[*o]).fold(0.0, f64::max);
+            there.max(free.get(&streams[i]).copied().unwrap_or(0.0))
+        };
+        let better = |a: &usize, b: &usize| {
+            start(*a).total_cmp(&start(*b)).then(path[*b].total_cmp(&path[*a])).then(a.cmp(b))
+        };
+        let Some(next) = ready.iter().copied().min_by(better) else { break };
+        let begun = start(next);
+        ready.retain(|i| *i != next);
+        end[next] = begun + costs[next];
+        ns = ns.max(end[next]);
+        free.insert(&streams[next], end[next]);
+        order.push(all[next]);
+        for u in users[next].iter().copied().collect::<BTreeSet<_>>() {
+            missing[u] -= 1;
+            if missing[u] == 0 {
+                ready.push(u);
+            }
+        }
+    }
+    Plan { order, ns, serial: costs.iter().sum() }
+}
+
+/// Elements that the first rank has.
+fn elements(ty: &TensorType, mesh: &Mesh) -> f64 {
+    let first = vec![0; mesh.axes.len()];
+    ty.local_box(mesh, &first).iter().map(|(lo, hi)| (hi - lo) as f64).product()
+}
+
+/// Nanoseconds of an operation that is not a collective, by the rates of the machine (docs/time.md, local work).
+pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f64 {
+    let op = graph.op(id);
+    let types = graph.operands(id).into_iter().filter_map(|o| graph.op(o).ty.clone()).collect::<Vec<_>>();
+    let Some(ty) = &op.ty else { return 0.0 };
+    let bytes = |t: &TensorType| elements(t, mesh) * t.dtype.bytes() as f64;
+    let written = bytes(ty);
+    let read: f64 = types.iter().map(bytes).sum();
+    let [flops, memory, vector] = match &op.kind {
+        OpKind::Matmul { .. } => {
+            let k = types.first().and_then(|a| {
+                let first = vec![0; mesh.axes.len()];
+                a.local_box(mesh, &first).last().map(|(lo, hi)| (hi - lo) as f64)
+            });
+            [2.0 * elements(ty, mesh) * k.unwrap_or(0.0), read + written, 0.0]
+        }
+        OpKind::Map(_) => [0.0, read + written, written],
+        OpKind::ReduceDim { .. } => [0.0, read + written, read],
+        OpKind::Cast(_) => [0.0, read + written, read.max(written)],
+        OpKind::Embedding => [0.0, 2.0 * written, 0.0],
+        OpKind::Shape(_) | OpKind::Output(_) => [0.0, 2.0 * written, 0.0],
+        OpKind::Collective(c) if c.kind == CollKind::Slice => [0.0, 2.0 * written, 0.0],
+        OpKind::Input(_) | OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => [0.0; 3],
+    };
+    let times = [flops / rates.flops(), memory / rates.memory(), vector / rates.vector()];
+    1e9 * times.into_iter().fold(0.0, f64::max)
+}
+
+/// Nanoseconds of the copies into a collective and out of it.
+pub(super) fn copies(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f64 {
+    let from = graph.operands(id).first().and_then(|o| graph.op(*o).ty.clone());
+    let both = from.iter().chain(&graph.op(id).ty);
+    let bytes: f64 = both.map(|t| 2.0 * elements(t, mesh) * t.dtype.bytes() as f64).sum();
+    1e9 * bytes / rates.memory()
+}

@@ -1,0 +1,393 @@
+//! A product and the collective beside it, in pieces.
+//!
+//! Owns which dimension is cut, and the operations in the place of the whole ones. The dimension is free: the product
+//! contracts another, the collective moves another, no axis splits it. Every element is made by the same sum as before.
+
+use crate::fresh::Fresh;
+use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind, Using, UsingArg};
+use kbc_ir::shape::ShapeOp;
+use kbc_ir::types::{Cut, CutRule, Dim, Mesh, TensorType};
+
+/// A collective with the products that make or use its value.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    /// The collective.
+    pub(super) coll: OpId,
+    /// The products; one where it makes the value.
+    pub(super) products: Vec<OpId>,
+    /// How it is cut.
+    way: Way,
+}
+
+/// What is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// Dimension of the product, whose value is reduced next.
+    Made(usize),
+    /// Dimension of what is gathered, with products of it next.
+    Used(usize),
+    /// The place within each rank's rows, gathered, with products of them next.
+    Within,
+}
+
+/// Parts of a dimension: boundary i of k of n.
+fn boundary(n: u64, i: u64, k: u64) -> u64 {
+    (n * i).div_ceil(k)
+}
+
+/// A dimension that nothing splits.
+fn whole(ty: &TensorType, dim: usize) -> bool {
+    ty.dims.get(dim).is_some_and(|d| d.cut.is_none())
+}
+
+fn bytes(ty: &TensorType) -> u64 {
+    ty.dims.iter().fold(ty.dtype.bytes(), |n, d| n.saturating_mul(d.size))
+}
+
+/// The dimension of an operand that dimension `dim` of a product of that rank is, if it has it.
+fn of_operand(ty: &TensorType, rank: usize, dim: usize) -> Option<usize> {
+    let at = (dim + ty.dims.len()).checked_sub(rank)?;
+    (ty.dims[at].size > 1).then_some(at)
+}
+
+impl Site {
+    /// The product beside a collective, and how both can be cut.
+    ///
+    /// # Errors
+    /// Why they cannot, in words.
+    pub(super) fn of(graph: &Graph, mesh: &Mesh, coll: OpId) -> Result<Site, &'static str> {
+        let OpKind::Collective(c) = &graph.op(coll).kind else { return Err("this is not a collective") };
+        match c.kind {
+            CollKind::AllReduce | CollKind::ReduceScatter => Site::made(graph, c, coll),
+            CollKind::AllGather => Site::used(graph, mesh, c, coll),
+            _ => Err("an all_reduce, a reduce_scatter or an all_gather is cut with a product"),
+        }
+    }
+
+    fn made(graph: &Graph, c: &Collective, coll: OpId) -> Result<Site, &'static str> {
+        let product = graph.operands(coll).first().copied().ok_or("it has no operand")?;
+        if !matches!(graph.op(product).kind, OpKind::Matmul { .. }) {
+            return Err("its value is not made by a matmul");
+        }
+        if graph.users(product).len() > 1 {
+            return Err("the product has other users");
+        }
+        let [Some(made), Some(result)] = [&graph.op(product).ty, &graph.op(coll).ty] else {
+            return Err("it has no type yet");
+        };
+        let moved = if c.kind == CollKind::AllReduce { None } else { c.dim };
+        let operands: Vec<&TensorType> =
+            graph.operands(product).iter().filter_map(|o| graph.op(*o).ty.as_ref()).collect();
+        let [a, b] = operands[..] else { return Err("it has no type yet") };
+        let rank = made.dims.len();
+        // What is copied to cut it.
+        let copied = |dim: usize| match rank - dim {
+            1 => bytes(b),
+            2 => bytes(a),
+            _ => bytes(a) + bytes(b),
+        };
+        let free = |dim: &usize| {
+            Some(*dim) != moved && made.dims[*dim].size > 1 && whole(made, *dim) && whole(result, *dim)
+        };
+        let dim = (0..rank).filter(free).min_by_key(|d| copied(*d));
+        let way = dim.map(Way::Made).ok_or("every dimension is moved or split")?;
+        Ok(Site { coll, products: vec![product], way })
+    }
+
+    fn used(graph: &Graph, mesh: &Mesh, c: &Collective, coll: OpId) -> Result<Site, &'static str> {
+        let products: Vec<OpId> = graph
+            .users(coll)
+            .into_iter()
+            .filter(|(u, _)| matches!(graph.op(*u).kind, OpKind::Matmul { .. }))
+            .map(|(u, _)| u)
+            .collect();
+        if products.is_empty() {
+            return Err("no matmul uses its value");
+        }
+        let from = graph.operands(coll).first().and_then(|o| graph.op(*o).ty.as_ref());
+        let (Some(from), Some(to), Some(moved)) = (from, &graph.op(coll).ty, c.dim) else {
+            return Err("it has no type yet");
+        };
+        let rank = to.dims.len();
+        let contracted = |dim: usize| {
+            products.iter().any(|p| {
+                let [a, b] = graph.operands(*p)[..] else { return true };
+                (a == coll && dim + 1 == rank) || (b == coll && dim + 2 == rank) || (a == coll && b == coll)
+            })
+        };
+        let free = |dim: &usize| {
+            *dim != moved
+                && to.dims[*dim].size > 1
+                && whole(from, *dim)
+                && whole(to, *dim)
+                && !contracted(*dim)
+        };
+        if let Some(dim) = (0..rank).find(free) {
+            return Ok(Site { coll, products, way: Way::Used(dim) });
+        }
+        let left = |p: &OpId| graph.operands(*p).first() == Some(&coll);
+        let plain = |p: &OpId| {
+            let right = graph.operands(*p).get(1).and_then(|o| graph.op(*o).ty.clone());
+            left(p) && right.is_some_and(|t| t.dims.len() == 2)
+        };
+        if rank != 2 || moved != 0 || !products.iter().all(plain) {
+            return Err("every dimension is contracted, moved or split");
+        }
+        let p = mesh.axis(&c.axis).map_or(1, |a| a.size);
+        let one_axis = from.dims[0]
+            .cut
+            .as_ref()
+            .is_some_and(|c| c.axes.len() == 1 && matches!(c.rule, CutRule::Even | CutRule::Ceil));
+        if !one_axis || !to.dims[0].size.is_multiple_of(p) || to.dims[0].cut.is_some() {
+            return Err("ranks have different numbers of rows");
+        }
+        Ok(Site { coll, products, way: Way::Within })
+    }
+
+    /// Most pieces there can be.
+    pub(super) fn most(&self, graph: &Graph, mesh: &Mesh) -> u64 {
+        let size = |id: OpId, dim: usize| graph.op(id).ty.as_ref().map_or(0, |t| t.dims[dim].size);
+        match self.way {
+            Way::Made(dim) => size(self.products[0], dim),
+            Way::Used(dim) => size(self.coll, dim),
+            Way::Within => {
+                let OpKind::Collective(c) = &graph.op(self.coll).kind else { return 0 };
+                size(self.coll, 0) / mesh.axis(&c.axis).map_or(1, |a| a.size)
+            }
+        }
+    }
+
+    /// Puts `k` products and `k` collectives in the place of the whole ones.
+    pub(super) fn cut(&self, graph: &mut Graph, mesh: &Mesh, k: u64) {
+        let mut fresh = Fresh::of(graph);
+        let outer = graph.enter(graph.within(self.coll));
+        Cutter { graph, fresh: &mut fresh, coll: self.coll }.cut(self, mesh, k);
+        graph.enter(outer);
+    }
+}
+
+struct Cutter<'a> {
+    graph: &'a mut Graph,
+    fresh: &'a mut Fresh,
+    coll: OpId,
+}
+
+/// A type with another size of one dimension.
+fn resized(ty: &TensorType, dim: usize, size: u64) -> TensorType {
+    let mut out = ty.clone();
+    out.dims[dim].size = size;
+    out
+}
+
+impl Cutter<'_> {
+    fn cut(&mut self, site: &Site, mesh: &Mesh, k: u64) {
+        match site.way {
+            Way::Made(dim) => self.made(site.products[0], dim, k),
+            Way::Used(dim) => {
+                let gathered = self.source();
+                self.used(site, gathered, dim, k);
+            }
+            Way::Within => self.within(site, mesh, k),
+        }
+    }
+
+    fn source(&self) -> OpId {
+        self.graph.operands(self.coll)[0]
+    }
+
+    fn ty(&self, id: OpId) -> TensorType {
+        self.graph.op(id).ty.clone().expect("a site has types")
+    }
+
+    /// An operation before the place of the one whose users come last.
+    fn push(&mut self, at: OpId, kind: OpKind, hint: &str, ty: TensorType, operands: &[OpId]) -> OpId {
+        let (place, span) = (self.graph.position(at), self.graph.op(at).span);
+        let name = self.fresh.name(hint);
+        self.graph.insert(place, Op { kind, name, ty: Some(ty), want: None, span }, operands)
+    }
+
+    fn slice(&mut self, at: OpId, x: OpId, dim: usize, (from, to): (u64, u64), i: u64) -> OpId {
+        let ty = resized(&self.ty(x), dim, to - from);
+        let hint = format!("{}_{i}", self.graph.op(x).name);
+        self.push(at, OpKind::Shape(ShapeOp::Slice { dim, from, to }), &hint, ty, &[x])
+    }
+
+    /// The collective on a piece.
+    fn collective(&mut self, at: OpId, x: OpId, ty: TensorType, dim: Option<usize>, i: u64) -> OpId {
+        let op = self.graph.op(self.coll).clone();
+        let OpKind::Collective(c) = op.kind else { return x };
+        let c = Collective { dim, using: c.using.map(without), ..c };
+        self.push(at, OpKind::Collective(c), &format!("{}_{i}", op.name), ty, &[x])
+    }
+
+    /// A product on pieces of its operands.
+    fn product(&mut self, at: OpId, of: OpId, operands: &[OpId], ty: TensorType, i: u64) -> OpId {
+        let op = self.graph.op(of).clone();
+        self.push(at, op.kind, &format!("{}_{i}", op.name), ty, operands)
+    }
+
+    /// The pieces of a value in its place; its name stays with what its users see.
+    fn replace(&mut self, old: OpId, kind: OpKind, operands: &[OpId]) {
+        let op = self.graph.op(old).clone();
+        self.fresh.free(&op.name);
+        let new = self.push(old, kind, &op.name, op.ty.clone().expect("a site has types"), operands);
+        for (user, index) in self.graph.users(old) {
+            self.graph.set_operand(user, index, new);
+        }
+        self.graph.remove(old);
+    }
+
+    /// The operands of a product with dimension `dim` of its result cut to a range.
+    fn operands(&mut self, at: OpId, product: OpId, dim: usize, range: (u64, u64), i: u64) -> Vec<OpId> {
+        let rank = self.ty(product).dims.len();
+        let operands = self.graph.operands(product);
+        let mut out = vec![];
+        for (side, x) in operands.into_iter().enumerate() {
+            let ty = self.ty(x);
+            let mine = match rank - dim {
+                1 => (side == 1).then(|| ty.dims.len() - 1),
+                2 => (side == 0).then(|| ty.dims.len() - 2),
+                _ => of_operand(&ty, rank, dim),
+            };
+            out.push(match mine {
+                Some(d) => self.slice(at, x, d, range, i),
+                None => x,
+            });
+        }
+        out
+    }
+
+    fn made(&mut self, product: OpId, dim: usize, k: u64) {
+        let (made, result) = (self.ty(product), self.ty(self.coll));
+        let n = made.dims[dim].size;
+        let OpKind::Collective(c) = &self.graph.op(self.coll).kind else { return };
+        let moved = c.dim;
+        let mut pieces = vec![];
+        for i in 0..k {
+            let range = (boundary(n, i, k), boundary(n, i + 1, k));
+            let size = range.1 - range.0;
+            let operands = self.operands(self.coll, product, dim, range, i);
+            let m = self.product(self.coll, product, &operands, resized(&made, dim, size), i);
+            pieces.push(self.collective(self.coll, m, resized(&result, dim, size), moved, i));
+        }
+        self.replace(self.coll, OpKind::Shape(ShapeOp::Concat { dim }), &pieces);
+        self.graph.remove(product);
+    }
+
+    fn used(&mut self, site: &Site, gathered: OpId, dim: usize, k: u64) {
+        let to = self.ty(self.coll);
+        let (n, rank) = (to.dims[dim].size, to.dims.len());
+        let OpKind::Collective(c) = &self.graph.op(self.coll).kind else { return };
+        let moved = c.dim;
+        let ranges: Vec<(u64, u64)> = (0..k).map(|i| (boundary(n, i, k), boundary(n, i + 1, k))).collect();
+        let mut pieces = vec![];
+        for (i, range) in (0..).zip(&ranges) {
+            let x = self.slice(self.coll, gathered, dim, *range, i);
+            pieces.push(self.collective(self.coll, x, resized(&to, dim, range.1 - range.0), moved, i));
+        }
+        for &product in &site.products {
+            let made = self.ty(product);
+            // The dimension of the result that it becomes.
+            let along = made.dims.len() - (rank - dim);
+            let mut parts = vec![];
+            for (i, range) in (0..).zip(&ranges) {
+                let mut operands = vec![];
+                for x in self.graph.operands(product) {
+                    if x == self.coll {
+                        operands.push(pieces[i as usize]);
+                        continue;
+                    }
+                    let ty = self.ty(x);
+                    // Leading dimensions are of both operands.
+                    let shared = (rank - dim > 2).then(|| of_operand(&ty, rank, dim)).flatten();
+                    operands.push(match shared {
+                        Some(d) => self.slice(product, x, d, *range, i),
+                        None => x,
+                    });
+                }
+                let ty = resized(&made, along, range.1 - range.0);
+                parts.push(self.product(product, product, &operands, ty, i));
+            }
+            self.replace(product, OpKind::Shape(ShapeOp::Concat { dim: along }), &parts);
+        }
+        self.rest(&pieces, dim);
+    }
+
+    /// The whole value of the collective for users that are no products; or nothing, if there are none.
+    fn rest(&mut self, pieces: &[OpId], dim: usize) {
+        if self.graph.users(self.coll).is_empty() {
+            self.graph.remove(self.coll);
+        } else {
+            self.replace(self.coll, OpKind::Shape(ShapeOp::Concat { dim }), pieces);
+        }
+    }
+
+    /// Rows within each rank's part: `[p@tp, S / p, D]`.
+    fn within(&mut self, site: &Site, mesh: &Mesh, k: u64) {
+        let (source, to) = (self.source(), self.ty(self.coll));
+        let OpKind::Collective(c) = &self.graph.op(self.coll).kind else { return };
+        let axis = c.axis.clone();
+        let p = mesh.axis(&axis).map_or(1, |a| a.size);
+        let rows = to.dims[0].size / p;
+        let split = |ty: &TensorType, cut: bool| {
+            let axes = vec![axis.clone()];
+            let first = Dim { size: p, cut: cut.then_some(Cut { axes, rule: CutRule::Even }) };
+            let mut out = ty.clone();
+            out.dims.splice(0..1, [first, Dim { size: rows, cut: None }]);
+            out
+        };
+        let sizes = |ty: &TensorType| ty.dims.iter().map(|d| d.size).collect::<Vec<_>>();
+        let parts = split(&self.ty(source), true);
+        let shape = OpKind::Shape(ShapeOp::Reshape(sizes(&parts)));
+        let hint = format!("{}_parts", self.graph.op(source).name);
+        let x = self.push(self.coll, shape, &hint, parts, &[source]);
+        let gathered = split(&to, false);
+        let mut pieces = vec![];
+        let ranges: Vec<(u64, u64)> =
+            (0..k).map(|i| (boundary(rows, i, k), boundary(rows, i + 1, k))).collect();
+        for (i, range) in (0..).zip(&ranges) {
+            let piece = self.slice(self.coll, x, 1, *range, i);
+            let ty = resized(&gathered, 1, range.1 - range.0);
+            pieces.push(self.collective(self.coll, piece, ty, Some(0), i));
+        }
+        for &product in &site.products {
+            let made = split(&self.ty(product), false);
+            let right = self.graph.operands(product)[1];
+            let mut parts = vec![];
+            for (i, range) in (0..).zip(&ranges) {
+                let ty = resized(&made, 1, range.1 - range.0);
+                parts.push(self.product(product, product, &[pieces[i as usize], right], ty, i));
+            }
+            let hint = format!("{}_parts", self.graph.op(product).name);
+            let together = OpKind::Shape(ShapeOp::Concat { dim: 1 });
+            let together = self.push(product, together, &hint, made, &parts);
+            let shape = ShapeOp::Reshape(sizes(&self.ty(product)));
+            self.replace(product, OpKind::Shape(shape), &[together]);
+        }
+        if self.graph.users(self.coll).is_empty() {
+            self.graph.remove(self.coll);
+            return;
+        }
+        let hint = format!("{}_parts", self.graph.op(self.coll).name);
+        let together = OpKind::Shape(ShapeOp::Concat { dim: 1 });
+        let together = self.push(self.coll, together, &hint, gathered, &pieces);
+        self.replace(self.coll, OpKind::Shape(ShapeOp::Reshape(sizes(&to))), &[together]);
+    }
+}
+
+/// The name of the option.
+pub(super) const OVERLAP: &str = "overlap";
+
+/// A use without the option, which is honoured.
+pub(super) fn without(mut using: Using) -> Using {
+    using.args.retain(|(n, _)| *n != OVERLAP);
+    using
+}
+
+/// How many pieces a use asks for.
+pub(super) fn asked(using: &Using) -> Option<u64> {
+    using.args.iter().find(|(n, _)| *n == OVERLAP).and_then(|(_, v)| match v {
+        UsingArg::Int(k) => u64::try_from(*k).ok(),
+        UsingArg::Name(_) => None,
+    })
+}

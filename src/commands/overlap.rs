@@ -1,0 +1,54 @@
+//! `kbc explain overlap`: what runs beside what, which products are cut with their collective, and why.
+
+use crate::build::Built;
+use crate::report::human::{count, time};
+use kbc_passes::overlap::Looked;
+
+/// The table of a program.
+pub fn text(built: &Built) -> String {
+    let table = &built.overlap;
+    if table.looked.is_empty() {
+        return "no collective\n".into();
+    }
+    let mut out = String::new();
+    for l in &table.looked {
+        out += &one(l);
+    }
+    let (serial, beside) = table.estimated;
+    out += &match (table.streams, table.simulated) {
+        (true, Some((s, b))) => {
+            format!("on streams: {} simulated instead of {}\n", time(b), time(s))
+        }
+        (true, None) => format!("on streams: {} estimated instead of {}\n", time(beside), time(serial)),
+        (false, Some((s, b))) => {
+            format!("one after another: {} simulated; on streams it would be {}\n", time(s), time(b))
+        }
+        (false, None) => {
+            format!("one after another: {} estimated; nothing runs beside a collective\n", time(serial))
+        }
+    };
+    out
+}
+
+fn one(l: &Looked) -> String {
+    let how = match (l.asked, l.pieces) {
+        (true, k) => format!("{} asked for by the program", count(k, "piece")),
+        (false, 1) => match &l.why {
+            Some(why) => format!("whole: {why}"),
+            None if l.tried.is_empty() => "whole: local work takes no time on this machine".into(),
+            None => "whole: pieces are not faster".into(),
+        },
+        (false, k) => count(k, "piece"),
+    };
+    let mut out = format!("{} %{}: {how}\n", l.kind, l.value);
+    for (k, estimated, simulated) in &l.tried {
+        let simulated = simulated.map_or_else(|| "-".into(), time);
+        out += &format!(
+            "  {:>8} {:>12} estimated {:>12} simulated\n",
+            count(*k, "piece"),
+            time(*estimated),
+            simulated
+        );
+    }
+    out
+}
