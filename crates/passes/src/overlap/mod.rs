@@ -3,7 +3,8 @@
 //! A use with `overlap: k` is cut into k pieces with the product that makes its value (all_reduce, reduce_scatter) or the
 //! products that use it (all_gather). Others are cut into 2, 4 or 8 where the machine's local work takes time, an estimate
 //! leaves a chance, and the simulation of collective and products alone says that it is faster by a hundredth; `overlap: 1` says no. The
-//! pieces are along a dimension that is neither contracted, moved nor split, so every element is made by the same sum.
+//! pieces are along a dimension that is neither contracted, moved nor split, so every element is made by the same sum; where `select`
+//! chose the algorithm, pieces have the cheapest one for their size.
 //!
 //! Then operations get an order in which collectives start early and are waited for late (list scheduling with the prices of
 //! `cost`), and collectives a stream for each group of axes. That stays if it is estimated and, where the driver can
@@ -63,14 +64,14 @@ use crate::part_of::library_for;
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
 use crate::pipeline::Pipeline;
 use crate::select::{bind, line_elements};
-use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpId, OpKind};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpId, OpKind, Using};
 use kbc_ir::topology::Topology;
 use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module, Name, Props};
 use pieces::Site;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The record of `overlap`.
 pub static INFO: PassInfo = PassInfo {
@@ -265,7 +266,7 @@ impl Planner<'_> {
                 changed = true;
             }
             if let (Ok(site), k @ 2..) = (site, looked.pieces) {
-                site.cut(graph, self.mesh, k);
+                self.cut(graph, &site, k);
                 asked |= want.is_some();
                 changed = true;
             }
@@ -323,7 +324,7 @@ impl Planner<'_> {
         let mut tried = vec![];
         for k in TRIED.into_iter().filter(|k| *k <= again.most(&alone.0, self.mesh)) {
             let mut cut = alone.0.clone();
-            again.cut(&mut cut, self.mesh, k);
+            self.cut(&mut cut, &again, k);
             let plan = order::plan(&cut, &|id| self.price(&cut, id));
             if plan.ns >= whole * SOONER {
                 tried.push((k, plan.ns, None));
@@ -345,6 +346,45 @@ impl Planner<'_> {
         let limit = serial.unwrap_or(f64::INFINITY) * SOONER;
         let best = tried[1..].iter().filter(|t| of(t) < limit).min_by(|a, b| of(a).total_cmp(&of(b)));
         Ok((best.map_or(1, |t| t.0), tried))
+    }
+
+    /// Cuts a collective with its products; pieces whose algorithm nobody asked for get the cheapest one of their size.
+    fn cut(&self, graph: &mut Graph, site: &Site, k: u64) {
+        let before: BTreeSet<OpId> = graph.order().iter().copied().collect();
+        site.cut(graph, self.mesh, k);
+        for id in graph.order().to_vec() {
+            let op = graph.op(id);
+            let OpKind::Collective(c) = &op.kind else { continue };
+            let selected = c.using.as_ref().is_some_and(|u| u.span.is_none());
+            if before.contains(&id) || !selected {
+                continue;
+            }
+            if let Some(alg) = self.cheapest(graph, id, c)
+                && let OpKind::Collective(c) = &mut graph.op_mut(id).kind
+            {
+                c.using = Some(alg);
+            }
+        }
+    }
+
+    /// The algorithm with the lowest price, by its defaults; the one it has, if none is cheaper.
+    fn cheapest(&self, graph: &Graph, id: OpId, c: &Collective) -> Option<Using> {
+        // Not every cheap one has a schedule for these sizes: somebody has to measure, and nobody waits for many ranks.
+        if self.cx.time.is_none() || self.mesh.ranks() > cost::exact_ranks(self.topology) {
+            return None;
+        }
+        let op = graph.op(id);
+        let coll = self.cx.library.find_collective(op.span.file, c.name(), op.span).ok()?;
+        let mut best = (self.moved(graph, id, c)? * SOONER, None);
+        for alg in self.cx.library.algorithms_of(op.span.file, coll) {
+            let name = Name::from(&self.cx.library.algorithm(alg).name.node);
+            let using = Using { alg: name, args: vec![], span: Span::NONE };
+            let with = Collective { using: Some(using.clone()), ..c.clone() };
+            if let Some(ns) = self.moved(graph, id, &with).filter(|ns| *ns < best.0) {
+                best = (ns, Some(using));
+            }
+        }
+        best.1
     }
 
     /// Simulated nanoseconds of a graph, if somebody measures and it has a schedule.
