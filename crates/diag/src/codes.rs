@@ -274,6 +274,8 @@ codes! {
     E552 "data that a `.kb` file cannot hold",
     E553 "stored data of another shape or type",
     E554 "a text that is no printed program",
+    E570 "elements that their type does not have",
+    E571 "a grouped product that does not fit",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",
