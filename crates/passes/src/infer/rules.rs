@@ -5,7 +5,7 @@ use super::site::{Keep, Site, Solution, resolve};
 use super::{Typing, check};
 use crate::reshard;
 use kbc_diag::{Diagnostic, Span};
-use kbc_ir::fill::Fill;
+use kbc_ir::fill::{Fill, With};
 use kbc_ir::graph::{Op, OpId};
 use kbc_ir::result::result_of;
 use kbc_ir::scalar::{Scalar, ScalarFn, ScalarUn};
@@ -170,6 +170,12 @@ impl Typing<'_> {
 
     /// Elements by their place alone.
     pub(super) fn fill(&mut self, op: &Op, f: &Fill) -> Option<Outcome> {
+        if let With::Place(d) = f.with
+            && d >= f.sizes.len()
+        {
+            self.found.push(no_dimension(op, d, &TensorType::replicated(f.dtype, &f.sizes)));
+            return None;
+        }
         if let Err(why) = f.fault() {
             let d = Diagnostic::error("E570", format!("elements that their type does not have: {why}"));
             self.found.push(
