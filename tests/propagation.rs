@@ -170,6 +170,7 @@ fn every_case_has_the_changes_it_says_and_agrees_with_one_device() {
         "linear",
         "pointwise",
         "broadcast",
+        "reduced",
         "softmax",
         "layer_norm",
         "rms_norm",

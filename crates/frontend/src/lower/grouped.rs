@@ -69,7 +69,8 @@ impl Lowering<'_> {
         let list: Vec<Expr> = match &named.value {
             OptionValue::List(list) if list.len() as u64 == many => list.clone(),
             OptionValue::List(list) => {
-                let d = Diagnostic::error("E571", format!("a list of {} for {many} runs of rows", list.len()));
+                let d =
+                    Diagnostic::error("E571", format!("a list of {} for {many} runs of rows", list.len()));
                 self.found.push(d.primary(named.span, "one for each run"));
                 return None;
             }

@@ -90,6 +90,7 @@ mod ask;
 mod check;
 mod counts;
 mod grouped;
+mod hints;
 mod linear;
 mod local;
 mod own;
@@ -100,6 +101,7 @@ mod site;
 use crate::fresh::Fresh;
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
 use crate::reshard::{self, Request};
+use hints::{Hint, asked_partial, hint_of, hints, keeps_dims};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind};
 use kbc_ir::types::{Cut, CutRule, Mesh, TensorType};
@@ -148,6 +150,7 @@ fn typed(
     let mut typing = Typing {
         fresh: Fresh::of(graph),
         hints: hints(graph),
+        partial: asked_partial(graph),
         graph,
         mesh,
         library,
@@ -160,9 +163,6 @@ fn typed(
     if typing.found.has_errors() { Err(typing.found) } else { Ok(typing.changed.into()) }
 }
 
-/// What later operations want the trailing dimensions of a value to be: (distance from the right, size, cut).
-type Hint = Vec<(usize, u64, Cut)>;
-
 struct Typing<'m> {
     graph: &'m mut Graph,
     mesh: &'m Mesh,
@@ -171,6 +171,8 @@ struct Typing<'m> {
     ranks: Option<&'m [u64]>,
     found: Diagnostics,
     hints: BTreeMap<OpId, Hint>,
+    /// Values that somebody asks for before they are reduced.
+    partial: BTreeSet<OpId>,
     fresh: Fresh,
     /// Operations that have their type in this run.
     typed: BTreeSet<OpId>,
@@ -260,6 +262,9 @@ impl Typing<'_> {
             self.graph.op(id).kind,
             OpKind::Map(_) | OpKind::Matmul { .. } | OpKind::ReduceDim { .. } | OpKind::Shape(_)
         ) {
+            return;
+        }
+        if self.partial.contains(&id) {
             return;
         }
         for (i, operand) in self.graph.operands(id).into_iter().enumerate() {
@@ -572,41 +577,3 @@ fn rewrite(mesh: &Mesh, ty: &mut TensorType) -> bool {
 
 /// Ending of the name of a demand that no annotation named; `place` gives its collective a telling one.
 pub const DEMANDED: &str = "_demanded";
-
-/// What annotations and result types ask of the values they come from, through elementwise operations and casts.
-/// Where users ask for different things, nothing is known.
-fn hints(graph: &Graph) -> BTreeMap<OpId, Hint> {
-    let mut hints: BTreeMap<OpId, Hint> = BTreeMap::new();
-    for &id in graph.order().iter().rev() {
-        let op = graph.op(id);
-        let own = match (&op.kind, &op.want) {
-            (OpKind::Output(i), want) => want.as_ref().or(graph.results.get(*i)).map(hint_of),
-            (_, Some(want)) => Some(hint_of(want)),
-            _ => None,
-        };
-        if let Some(own) = own {
-            hints.insert(id, own);
-        }
-        if let Some(hint) = hints.get(&id).filter(|_| keeps_dims(&op.kind)).cloned() {
-            for operand in graph.operands(id) {
-                let users = graph.users(operand);
-                let agrees = |u: OpId| keeps_dims(&graph.op(u).kind) && hints.get(&u) == Some(&hint);
-                if users.iter().all(|u| u.0 == id || agrees(u.0)) {
-                    hints.insert(operand, hint.clone());
-                }
-            }
-        }
-    }
-    hints
-}
-
-/// Whether trailing dimensions of the result are those of the operands.
-fn keeps_dims(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) | OpKind::Map(_) | OpKind::Cast(_))
-}
-
-fn hint_of(ty: &TensorType) -> Hint {
-    let n = ty.dims.len();
-    let of = |(i, d): (usize, &kbc_ir::types::Dim)| d.cut.clone().map(|c| (n - 1 - i, d.size, c));
-    ty.dims.iter().enumerate().filter_map(of).collect()
-}
