@@ -252,10 +252,12 @@ fn specs() {
     assert!(ran.len() >= 7, "{ran:?}");
     let with_products = [
         "attention.kb",
+        "causal.kb",
         "dp_tp.kb",
         "embedding.kb",
         "encoder.kb",
         "encoder_sequence.kb",
+        "experts.kb",
         "ffn_tp.kb",
         "mlp_sequence.kb",
     ];

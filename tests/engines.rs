@@ -24,7 +24,7 @@ fn agree(sum: &Summary) {
 
 #[test]
 fn programs_have_the_same_bits_on_both_engines_and_contain_everything() {
-    let sum = fuzz::programs(20, 0..400, &mut |_| {});
+    let sum = fuzz::programs(20, 0..600, &mut |_| {});
     agree(&sum);
     assert!(sum.accepted * 100 > sum.tried * 95, "{}", sum.text("programs"));
     // Nothing but what a program may meet when it runs: numbers that i32 does not have, divisions by zero.
@@ -40,6 +40,7 @@ fn programs_have_the_same_bits_on_both_engines_and_contain_everything() {
     }
     for d in COMPUTING {
         has("matmul", &format!("{d} to {d}"));
+        has("matmul", &format!("grouped {d}"));
         has("local", &format!("compute {d}"));
         has("local", &format!("reduce_dim {d}"));
         has("type", d.name());
@@ -51,10 +52,11 @@ fn programs_have_the_same_bits_on_both_engines_and_contain_everything() {
         has("type", d.name());
         has("local", &format!("cast {d}"));
     }
-    for s in ["transpose", "reshape", "slice", "concat"] {
+    for s in ["transpose", "reshape", "slice", "pad", "concat"] {
         COMPUTING.iter().for_each(|d| has("shape", &format!("{s} {d}")));
     }
     MOVING.iter().for_each(|d| has("local", &format!("copy {d}")));
+    DType::ALL.iter().for_each(|d| has("fill", d.name()));
     for t in ["ring", "torus", "mesh", "full"] {
         has("topology", t);
     }

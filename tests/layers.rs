@@ -131,24 +131,30 @@ fn layers_mean_what_they_say_on_any_placement() {
 
 #[test]
 fn attention_means_what_it_says_on_any_placement() {
-    let names = ["q", "k", "v", "m", "plain", "masked"];
+    let names = ["q", "k", "v", "m", "plain", "masked", "causal"];
     for heads in ["4, 5, 3", "4@tp, 5, 3", "4@(dp, tp), 5, 3", "4@tp, 5@dp, 3"] {
         let program = format!(
             "{HEAD}program p(q: f32[{heads}] = normal(1), k: f32[4@tp, 6, 3] = normal(2), v: f32[4, 6, 2] = normal(3), m: f32[5, 6] = normal(4))
-    -> (f32[4, 5, 3], f32[4, 6, 3], f32[4, 6, 2], f32[5, 6], f32[4, 5, 2], f32[4, 5, 2]) {{
-    (q, k, v, m, attention(q, k, v), attention(q, k, v, m))
+    -> (f32[4, 5, 3], f32[4, 6, 3], f32[4, 6, 2], f32[5, 6], f32[4, 5, 2], f32[4, 5, 2], f32[4, 5, 2]) {{
+    (q, k, v, m, attention(q, k, v), attention(q, k, v, m), attention(q, k, v, causal: true, position: 1))
 }}
 "
         );
         let (r, _) = results(&program, &names);
-        for (name, masked) in [("plain", false), ("masked", true)] {
+        for name in ["plain", "masked", "causal"] {
             let mut want = vec![];
             for h in 0..4 {
                 for s in 0..5 {
                     let score = |l: usize| {
                         let dot: f64 =
                             (0..3).map(|d| r["q"][(h * 5 + s) * 3 + d] * r["k"][(h * 6 + l) * 3 + d]).sum();
-                        dot / 3f64.sqrt() + if masked { r["m"][s * 6 + l] } else { 0.0 }
+                        let mask = match name {
+                            "masked" => r["m"][s * 6 + l],
+                            // The query is one further than its number.
+                            "causal" if l > s + 1 => f64::NEG_INFINITY,
+                            _ => 0.0,
+                        };
+                        dot / 3f64.sqrt() + mask
                     };
                     let p = soft(&(0..6).map(score).collect::<Vec<_>>());
                     want.extend(
@@ -322,5 +328,84 @@ fn collectives_that_are_not_written_are_the_same() {
                 "the library's linear layers make another schedule"
             );
         }
+    }
+}
+
+/// Sums up to each element, and the number of the largest one, also of parts that begin in the middle.
+#[test]
+fn sums_and_numbers_of_elements_mean_what_they_say_on_any_placement() {
+    for x in ["5, 7", "5@dp, 7", "5, 7@tp", "5, 7@(dp, tp)", "5, 7@tp(ceil)"] {
+        let program = format!(
+            "{HEAD}program p(x: f32[{x}] = normal(1)) -> (f32[5, 7], f32[5, 7], f32[5]) {{ (x, cumsum(x), f32(argmax(x))) }}\n"
+        );
+        let (r, _) = results(&program, &["x", "sums", "at"]);
+        let sums = rows(&r["x"], 7, |row| (1..8).map(|n| row[..n].iter().sum()).collect());
+        close(&r["sums"], &sums, x);
+        let largest = |row: &[f64]| (0..7).max_by(|a, b| row[*a].total_cmp(&row[*b])).expect("seven");
+        close(&r["at"], &rows(&r["x"], 7, |row| vec![largest(row) as f64]), x);
+    }
+}
+
+/// Experts on ranks, several on each, of which some get nothing: every token meets the two matrices of its expert.
+#[test]
+fn experts_mean_what_they_say() {
+    let each = 2;
+    for (ep, rank) in [(2, 4), (3, 1)] {
+        // Tokens of source s for expert e; expert 1 and all of rank 1 get none, source 0 of three has none.
+        let tokens = |s: usize, e: usize| {
+            if e == 1 || e / each == 1 && ep == 3 || s == 0 && ep == 3 {
+                0
+            } else {
+                (s * 3 + e * 5) % rank + s
+            }
+        };
+        let experts = ep * each;
+        let rows_of = |s: usize, d: usize| (0..each).map(|i| tokens(s, d * each + i)).sum::<usize>();
+        let list = |v: &[usize]| v.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let matrix = |f: &dyn Fn(usize, usize) -> usize| {
+            let row = |s| format!("[{}]", list(&(0..ep).map(|d| f(s, d)).collect::<Vec<_>>()));
+            format!("[{}]", (0..ep).map(row).collect::<Vec<_>>().join(", "))
+        };
+        let sent: Vec<usize> = (0..ep).map(|s| (0..ep).map(|d| rows_of(s, d)).sum()).collect();
+        let t: usize = sent.iter().sum();
+        let (mut counts, mut groups) = (vec![], vec![]);
+        for d in 0..ep {
+            for s in 0..ep {
+                for e in d * each..(d + 1) * each {
+                    counts.push(tokens(s, e));
+                    groups.push(e);
+                }
+            }
+        }
+        let (there, back) = (matrix(&|s, d| rows_of(s, d)), matrix(&|s, d| rows_of(d, s)));
+        let runs = format!("counts: [{}], groups: [{}]", list(&counts), list(&groups));
+        let tokens_at = format!("{t}@ep({})", list(&sent));
+        let program = format!(
+            "topology sys = full({ep})\nmesh m = sys[ep]
+program p(x: f32[{tokens_at}, 3] = normal(1), w: f32[{experts}@ep, 3, 5] = normal(2), v: f32[{experts}@ep, 5, 2] = normal(3))
+    -> (f32[{t}, 3], f32[{experts}, 3, 5], f32[{experts}, 5, 2], f32[{tokens_at}, 2]) {{
+    let h = gelu(grouped_matmul(all_to_all(x, counts: {there}), w, {runs}));
+    (x, w, v, all_to_all(grouped_matmul(h, v, {runs}), counts: {back}))
+}}
+"
+        );
+        let (r, report) = results(&program, &["x", "w", "v", "y"]);
+        let exchanged = operations(&report).iter().filter(|o| *o == "all_to_all").count();
+        assert_eq!(exchanged, 2, "{program}");
+        let mut want = vec![];
+        let mut row = 0;
+        for s in 0..ep {
+            for e in 0..experts {
+                for _ in 0..tokens(s, e) {
+                    let x = &r["x"][row * 3..(row + 1) * 3];
+                    let hidden = product(x, &r["w"][e * 15..(e + 1) * 15], &[0.0; 5]);
+                    let hidden: Vec<f64> = hidden.into_iter().map(gelu).collect();
+                    want.extend(product(&hidden, &r["v"][e * 10..(e + 1) * 10], &[0.0; 2]));
+                    row += 1;
+                }
+            }
+        }
+        assert_eq!(row, t);
+        close(&r["y"], &want, &program);
     }
 }

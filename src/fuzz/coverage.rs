@@ -47,6 +47,9 @@ fn scalar(e: &Scalar, out: &mut Features) {
 fn graph(g: &Graph, out: &mut Features) {
     for &id in g.order() {
         let op = g.op(id);
+        if let OpKind::Fill(f) = &op.kind {
+            out.insert(("fill", f.dtype.to_string()));
+        }
         let operand = g.operands(id).first().and_then(|o| g.op(*o).ty.clone());
         let (Some(from), Some(to)) = (operand, &op.ty) else { continue };
         match &op.kind {
@@ -59,7 +62,9 @@ fn graph(g: &Graph, out: &mut Features) {
             OpKind::Cast(_) => drop(out.insert(("cast", format!("{} to {}", from.dtype, to.dtype)))),
             OpKind::Embedding => drop(out.insert(("embedding", from.dtype.to_string()))),
             OpKind::Shape(s) => drop(out.insert(("shape", format!("{} {}", s.name(), to.dtype)))),
-            OpKind::Collective(_)
+            OpKind::Grouped(_) => drop(out.insert(("matmul", format!("grouped {}", from.dtype)))),
+            OpKind::Fill(_)
+            | OpKind::Collective(_)
             | OpKind::Demand
             | OpKind::Ask(_)
             | OpKind::Wait

@@ -6,6 +6,7 @@ use super::machine::{Machine, OPS, given};
 use super::program::{Program, Value};
 use super::rng::Rng;
 use super::scalar::{Domain, expression, kernel, number};
+use kbc_ir::fill::counts_to;
 use kbc_ir::graph::CollKind;
 use kbc_ir::types::{Cut, CutRule, DType, Mesh, TensorType};
 use kbc_ir::{Name, Parts};
@@ -146,8 +147,9 @@ impl Builder<'_, '_> {
             48..57 => self.matmul(rng),
             57..68 => self.reduction(rng),
             68..73 => self.cast(rng),
-            73..80 => self.shaped(rng),
-            80..86 => self.annotation(rng),
+            73..82 => self.shaped(rng),
+            82..85 => self.fill(rng),
+            85..89 => self.annotation(rng),
             _ => self.collective(rng),
         }
     }
@@ -256,6 +258,9 @@ impl Builder<'_, '_> {
         };
         let left = rng.chance(60);
         let rank = sizes.len();
+        if rank == 2 && rng.chance(20) {
+            return self.grouped(rng, base, (sizes[0], sizes[1], dtype));
+        }
         let inner = if left { sizes[rank - 1] } else { sizes[rank - 2] };
         let mut other = vec![0, 0];
         let free = size(rng).min((self.most / inner.max(1)).max(1));
@@ -296,6 +301,27 @@ impl Builder<'_, '_> {
         let text = format!("matmul({}, {}{option})", self.name(l), self.name(r));
         let ty = TensorType::replicated(if wide { DType::F32 } else { dtype }, &out);
         self.let_(ty, text, &[l, r]);
+    }
+
+    /// Runs of rows with a matrix each, of some that may be of no run.
+    fn grouped(&mut self, rng: &mut Rng, x: usize, (rows, k, dtype): (u64, u64, DType)) {
+        let matrices = 1 + rng.below(4) as u64;
+        let most = (self.most / (k * matrices).max(1)).min(self.most / rows.max(1)).max(1);
+        let f = size(rng).min(most);
+        let w = self.input(rng, dtype, &[matrices, k, f]);
+        let (mut left, mut counts, mut groups) = (rows, vec![], vec![]);
+        for i in 0..matrices.max(1 + rng.below(5) as u64) {
+            let n = rng.below(left as usize + 1) as u64;
+            left -= n;
+            counts.push(n);
+            groups.push(if rng.chance(70) { i % matrices } else { rng.below(matrices as usize) as u64 });
+        }
+        if let Some(last) = counts.last_mut() {
+            *last += left;
+        }
+        let (a, b) = (self.name(x), self.name(w));
+        let text = format!("grouped_matmul({a}, {b}, counts: {counts:?}, groups: {groups:?})");
+        self.let_(TensorType::replicated(dtype, &[rows, f]), text, &[x, w]);
     }
 
     fn reduction(&mut self, rng: &mut Rng) {
@@ -354,7 +380,7 @@ impl Builder<'_, '_> {
                 let text = format!("reshape({name}, {made:?})");
                 (made, text, x)
             }
-            65..82 if !sizes.is_empty() => {
+            65..77 if !sizes.is_empty() => {
                 let n = sizes[dim];
                 let from = rng.below(n as usize + 1) as u64;
                 let to = from + rng.below((n - from) as usize + 1) as u64;
@@ -362,7 +388,14 @@ impl Builder<'_, '_> {
                 made[dim] = to - from;
                 (made, format!("slice({name}, dim: {dim}, from: {from}, to: {to})"), x)
             }
-            82..100 if !sizes.is_empty() && ty.elements() * 2 <= self.most => {
+            77..88 if !sizes.is_empty() => {
+                let (before, after) = (rng.below(3) as u64, rng.below(4) as u64);
+                let mut made = sizes.clone();
+                made[dim] += before + after;
+                let v = if rng.chance(50) { "0" } else { "1" };
+                (made, format!("pad({name}, dim: {dim}, before: {before}, after: {after}, value: {v})"), x)
+            }
+            88..100 if !sizes.is_empty() && ty.elements() * 2 <= self.most => {
                 let other = self.operand(rng, ty.dtype, &sizes);
                 let fits = self.program.values[other].ty.sizes() == sizes;
                 let other = if fits { other } else { x };
@@ -373,6 +406,30 @@ impl Builder<'_, '_> {
             _ => return,
         };
         self.let_(TensorType::replicated(ty.dtype, &made), text, &[x, with]);
+    }
+
+    /// An index or a number everywhere, of a type that has it.
+    fn fill(&mut self, rng: &mut Rng) {
+        let mut sizes = self.shape(rng);
+        if sizes.is_empty() {
+            sizes.push(size(rng));
+        }
+        let dim = rng.below(sizes.len());
+        let all: Vec<DType> =
+            MOVING.into_iter().filter(|d| sizes[dim].saturating_sub(1) <= counts_to(*d)).collect();
+        let dtype = *rng.pick(&all);
+        let text = match rng.chance(60) {
+            true => format!("iota({sizes:?}, dim: {dim}, type: {dtype})"),
+            false => {
+                let v = if dtype.is_float() {
+                    *rng.pick(&["0.1", "-2.5", "0", "3"])
+                } else {
+                    *rng.pick(&["0", "1", "100"])
+                };
+                format!("full({sizes:?}, {v}, type: {dtype})")
+            }
+        };
+        self.let_(TensorType::replicated(dtype, &sizes), text, &[]);
     }
 
     fn cast(&mut self, rng: &mut Rng) {

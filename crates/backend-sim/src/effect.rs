@@ -148,18 +148,12 @@ fn local_effect<'p>(
     let dst = dims(op.dst())?;
     let srcs = op.srcs();
     let shapes = srcs.iter().map(|b| dims(*b)).collect::<Result<Vec<_>, _>>()?;
-    let expr = match op {
-        LocalOp::Pack { at, .. } | LocalOp::Unpack { at, .. } => at.as_ref(),
-        LocalOp::Slice { index, .. } => Some(index),
-        LocalOp::Embedding { first, .. } => Some(first),
-        _ => None,
-    };
     let value = |e| {
         program.local_value(e, rank).map_err(|err| {
             Diagnostic::error("E302", err.to_string()).primary(span, format!("on rank {}", show(rank)))
         })
     };
-    let part = expr.map(value).transpose()?;
+    let part = op.part().map(value).transpose()?;
     let views: Vec<&[u64]> = shapes.iter().map(|s| &s[..]).collect();
     let Footprint { reads, write } =
         local::footprint(op, &dst, &views, part).map_err(|r| refused(r, span))?;

@@ -8,7 +8,7 @@ use crate::gemm;
 use crate::numbers::{self, Refusal};
 use crate::scalar_eval;
 use crate::tensor::{Data, Tensor, count};
-use kbc_ir::schedule::LocalOp;
+use kbc_ir::schedule::{Filling, LocalOp};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 
@@ -119,6 +119,10 @@ pub fn apply(
             scalar_eval::map(func, &args, n as usize, dtype)?
         }
         LocalOp::Matmul { .. } => matmul(src(0)?, src(1)?, shape, dtype)?,
+        LocalOp::Grouped { .. } => {
+            let (x, w) = (src(0)?, src(1)?);
+            multiplied(x, w, products(op, (x.shape(), w.shape()), shape, part)?, dtype)?
+        }
         LocalOp::ReduceDim { op, mean, dim, .. } => reduce_dim(*op, *mean, src(0)?, *dim, (n, dtype))?,
         LocalOp::Cast { .. } => numbers::cast(src(0)?.data(), dtype),
         LocalOp::Copy { .. } => src(0)?.data().clone(),
@@ -142,6 +146,7 @@ pub fn apply(
             let t = src(0)?;
             pick(t.data(), &transposed(t.shape(), perm)?)
         }
+        LocalOp::Fill { with, .. } => filled(with, shape, dtype, part.unwrap_or(0))?,
         LocalOp::Embedding { .. } => rows(src(0)?, src(1)?, part.unwrap_or(0))?,
         LocalOp::Slice { dim, of, rule, .. } => {
             let t = src(0)?;
@@ -159,6 +164,20 @@ pub fn apply(
         ));
     }
     Ok(data)
+}
+
+/// Elements by their place: a number, or the index along a dimension from `first` on.
+fn filled(with: &Filling, shape: &[u64], dtype: DType, first: i64) -> Result<Data, Refusal> {
+    let (_, n) = whole(shape)?;
+    match with {
+        Filling::Number(v) => Ok(numbers::from_f64(dtype, &vec![*v; n as usize])),
+        Filling::Place { dim, .. } => {
+            let (outer, size, inner) = outer_inner(shape, *dim)?;
+            let one = (0..size as i64).flat_map(|i| (0..inner).map(move |_| first + i));
+            let values: Vec<i64> = (0..outer).flat_map(|_| one.clone()).collect();
+            Ok(numbers::from_i64(dtype, &values))
+        }
+    }
 }
 
 /// Row `id - first` of a table for each id, zeros where there is none.
@@ -371,8 +390,45 @@ pub(crate) fn product(operands: (&[u64], &[u64]), dst: &[u64]) -> Result<Product
     Ok(Product { sizes, pairs })
 }
 
+/// The matrix products of an operation that has some; those of a grouped one are a row each.
+pub(crate) fn products(
+    op: &LocalOp,
+    (x, w): (&[u64], &[u64]),
+    dst: &[u64],
+    at: Option<i64>,
+) -> Result<Product, Refusal> {
+    let LocalOp::Grouped { runs, places, .. } = op else { return product((x, w), dst) };
+    let ([rows, d], [matrices, k, n], [r, f]) = (x, w, dst) else {
+        return Err(Refusal::new("a grouped product of other dimensions", "[T, D] x [G, D, F] gives [T, F]"));
+    };
+    if (d, n, rows) != (k, f, r) {
+        return Err(Refusal::new(format!("{x:?} x {w:?} into {dst:?}"), "[T, D] x [G, D, F] gives [T, F]"));
+    }
+    let place = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| places.get(at));
+    let Some((row, matrix)) = place else {
+        return Err(Refusal::new("a grouped product at no place", "list one for each rank"));
+    };
+    let all = runs.matrices(*row, *rows);
+    let mine = |m: &u64| m.checked_sub(*matrix).filter(|m| m < matrices).map(|m| m as usize);
+    let pairs: Option<Vec<(usize, usize)>> =
+        all.iter().enumerate().map(|(i, m)| Some((i, mine(m)?))).collect();
+    match pairs.filter(|p| p.len() as u64 == *rows) {
+        // Nothing to multiply is nothing to do.
+        Some(pairs) if whole(dst)?.1 > 0 => Ok(Product { sizes: (1, *d as usize, *n as usize), pairs }),
+        Some(_) => Ok(Product { sizes: (1, *d as usize, *n as usize), pairs: vec![] }),
+        None => Err(Refusal::new(
+            format!("rows {row}..{} meet matrices {all:?} of {matrix}..{}", row + rows, matrix + matrices),
+            "every row has its matrix on its rank",
+        )),
+    }
+}
+
 fn matmul(a: &Tensor, b: &Tensor, dst: &[u64], dtype: DType) -> Result<Data, Refusal> {
-    let Product { sizes: (m, k, n), pairs } = product((a.shape(), b.shape()), dst)?;
+    multiplied(a, b, product((a.shape(), b.shape()), dst)?, dtype)
+}
+
+fn multiplied(a: &Tensor, b: &Tensor, by: Product, dtype: DType) -> Result<Data, Refusal> {
+    let Product { sizes: (m, k, n), pairs } = by;
     if a.dtype() != b.dtype() {
         return Err(Refusal::new(
             format!("{} x {}", a.dtype(), b.dtype()),

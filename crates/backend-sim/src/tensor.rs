@@ -150,6 +150,20 @@ impl Data {
         each!(self, v => v.get(i).map(|x| x.value()))
     }
 
+    /// The bits of element `i`, above them those of its sign or zeros; none past the end.
+    pub(crate) fn bits(&self, i: usize) -> Option<i64> {
+        Some(match self {
+            Data::F32(v) => i64::from(v.get(i)?.to_bits()),
+            Data::F16(v) => i64::from(v.get(i)?.to_bits()),
+            Data::BF16(v) => i64::from(v.get(i)?.to_bits()),
+            Data::I32(v) => i64::from(*v.get(i)?),
+            Data::I8(v) => i64::from(*v.get(i)?),
+            Data::U8(v) => i64::from(*v.get(i)?),
+            Data::I16(v) => i64::from(*v.get(i)?),
+            Data::I64(v) => *v.get(i)?,
+        })
+    }
+
     /// A copy of elements `start .. start + len`; cut off at the end.
     pub fn slice(&self, start: usize, len: usize) -> Data {
         let cut = |n: usize| start.min(n)..start.saturating_add(len).min(n);

@@ -274,6 +274,8 @@ codes! {
     E552 "data that a `.kb` file cannot hold",
     E553 "stored data of another shape or type",
     E554 "a text that is no printed program",
+    E570 "elements that their type does not have",
+    E571 "a grouped product that does not fit",
     E580 "a collective that cannot be cut with its product",
     // passes
     E901 "a pass that runs too early",

@@ -4,6 +4,8 @@
 //! runs give the same bytes. Types are absent until `infer` fills them; an annotation that the program states is kept
 //! beside them as `want`.
 
+use crate::fill::Fill;
+use crate::grouped::Runs;
 use crate::name::Name;
 use crate::parts::Parts;
 use crate::promise::Promise;
@@ -231,7 +233,11 @@ pub enum OpKind {
     Cast(DType),
     /// Rows of a table `[V, ..]` by their numbers `[..]`, i32 or i64: `[.., ..]`. A number that is no row is an error.
     Embedding,
-    /// Elements moved: transpose, reshape, slice, concat.
+    /// Rows `[T, D]`, each with its matrix of `[G, D, F]`: `[T, F]`, rounded as a matmul.
+    Grouped(Runs),
+    /// A value that follows from its place alone.
+    Fill(Fill),
+    /// Elements moved: transpose, reshape, slice, pad, concat.
     Shape(ShapeOp),
     /// A change of placement.
     Collective(Collective),

@@ -43,7 +43,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [Row; 58] = [
+pub const OPERATIONS: [Row; 63] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -77,6 +77,22 @@ pub const OPERATIONS: [Row; 58] = [
         "none",
         "rows of a table by their numbers (i32, i64); where the rows are split, the result is partial(sum)",
     ),
+    row(
+        Graph,
+        "data",
+        "grouped",
+        "`%x, %w runs [[0, 3], [1, 2]]`",
+        "none",
+        "rows `[T, D]`, each with its matrix of `[G, D, F]`: 3 rows with matrix 0, then 2 with matrix 1",
+    ),
+    row(
+        Graph,
+        "data",
+        "fill",
+        "`i32[4, 6] place dim D`, `f32[4] number 0.5`",
+        "none",
+        "elements by their place alone: the index along D, or one number; in any placement without communication",
+    ),
     row(Graph, "data", "cast", "`f16 %a`", "none", "another element type, nearest even"),
     row(
         Graph,
@@ -94,6 +110,14 @@ pub const OPERATIONS: [Row; 58] = [
         "`%a dim D from I to J`",
         "none",
         "elements I..J of a dimension (`slice` in `.kb`)",
+    ),
+    row(
+        Graph,
+        "data",
+        "pad",
+        "`%a dim D before N after M number 0.5`",
+        "none",
+        "a number before and after the operand along a dimension",
     ),
     row(Graph, "data", "concat", "`%a, %b, .. dim D`", "none", "one after another along a dimension"),
     row(Graph, "data", "output", "`N %a`", "none", "result number N of the program"),
@@ -401,6 +425,22 @@ pub const OPERATIONS: [Row; 58] = [
         "`%dst = %table, %ids from E`",
         "reads %table and %ids, writes %dst",
         "row `id - E` of %table for each id; zeros where there is none",
+    ),
+    row(
+        Schedule,
+        "local",
+        "grouped",
+        "`%dst = %x, %w runs [[0, 3], [1, 2]] places [[0, 0], [3, 1]] at E`",
+        "reads %x and %w, writes %dst",
+        "rows with their matrices; %x begins at the row, %w at the matrix of place E",
+    ),
+    row(
+        Schedule,
+        "local",
+        "fill",
+        "`%dst = place dim D from E`, `%dst = number 0.5`",
+        "writes %dst",
+        "the index along D, which is E for the first element here; or one number",
     ),
     row(
         Schedule,

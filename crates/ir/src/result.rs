@@ -4,6 +4,7 @@
 //! Placements are `infer`'s.
 
 use crate::graph::{CollKind, OpKind};
+use crate::grouped::Runs;
 use crate::promise_sides::sides;
 use crate::types::DType;
 
@@ -43,6 +44,19 @@ pub fn product_shape(a: &[u64], b: &[u64]) -> Result<Vec<u64>, String> {
     Ok(out)
 }
 
+/// Sizes of a product of rows with one matrix a run.
+pub(crate) fn grouped(runs: &Runs, operands: &[Vec<u64>]) -> Result<Vec<u64>, String> {
+    let [x, w] = operands else { return Err("a grouped product has two operands".into()) };
+    let ([t, d], [g, k, f]) = (&x[..], &w[..]) else {
+        return Err("rows have two dimensions, matrices three".into());
+    };
+    if d != k {
+        return Err(format!("{d} columns meet {k} rows"));
+    }
+    runs.fit(*t, *g)?;
+    Ok(vec![*t, *f])
+}
+
 /// Rows of a table by their numbers.
 fn embedded(operands: &[(DType, Vec<u64>)]) -> Result<(DType, Vec<u64>), String> {
     let [(dtype, table), (number, ids)] = operands else {
@@ -63,6 +77,10 @@ fn embedded(operands: &[(DType, Vec<u64>)]) -> Result<(DType, Vec<u64>), String>
 /// # Errors
 /// What does not fit, to be read after `matmul gives %x, but`.
 pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option<(DType, Vec<u64>)>, String> {
+    if let OpKind::Fill(f) = kind {
+        f.fault()?;
+        return Ok(Some((f.dtype, f.sizes.clone())));
+    }
     let Some((operand, first)) = operands.first() else { return Ok(None) };
     let operand = *operand;
     if *kind == OpKind::Embedding {
@@ -81,12 +99,13 @@ pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option
         false => Err(format!("{operand} cannot be reduced by {op}")),
     };
     Ok(Some(match kind {
-        OpKind::Input(_) => return Ok(None),
+        OpKind::Input(_) | OpKind::Fill(_) => return Ok(None),
         OpKind::Matmul { accumulate_f32 } => {
             let [(_, a), (_, b)] = operands else { return Err("a matmul has two operands".into()) };
             let wide = if operand.is_float() { DType::F32 } else { operand };
             (if *accumulate_f32 { wide } else { operand }, product_shape(a, b)?)
         }
+        OpKind::Grouped(runs) => (operand, grouped(runs, &sizes())?),
         OpKind::Map(_) => (operand, broadcast(&sizes())?),
         OpKind::ReduceDim { dim, keep, op, .. } => {
             dimension(*dim)?;
@@ -101,7 +120,10 @@ pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option
         }
         OpKind::Embedding => embedded(operands)?,
         OpKind::Cast(d) => (*d, first.clone()),
-        OpKind::Shape(s) => (operand, s.sizes(&sizes())?),
+        OpKind::Shape(s) => {
+            s.has_number(operand)?;
+            (operand, s.sizes(&sizes())?)
+        }
         OpKind::Collective(c) => {
             for d in [c.dim, c.from_dim].into_iter().flatten() {
                 dimension(d)?;

@@ -1,43 +1,8 @@
-//! Schedules changed: expressions, references and operations with every expression replaced, and what local operations
-//! touch. Owns these walks over the tree; what the tree means is [`crate::schedule`]'s.
+//! Schedules changed: expressions, references and operations with every expression replaced. Owns these walks over the tree; what the tree means is [`crate::schedule`]'s.
 
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::schedule::*;
-
-impl LocalOp {
-    /// The buffer it writes.
-    pub fn dst(&self) -> BufferId {
-        match self {
-            LocalOp::Compute { dst, .. }
-            | LocalOp::Matmul { dst, .. }
-            | LocalOp::ReduceDim { dst, .. }
-            | LocalOp::Cast { dst, .. }
-            | LocalOp::Copy { dst, .. }
-            | LocalOp::Pack { dst, .. }
-            | LocalOp::Unpack { dst, .. }
-            | LocalOp::Transpose { dst, .. }
-            | LocalOp::Embedding { dst, .. }
-            | LocalOp::Slice { dst, .. } => *dst,
-        }
-    }
-
-    /// The buffers it reads.
-    pub fn srcs(&self) -> Vec<BufferId> {
-        match self {
-            LocalOp::Compute { args, .. } => args.clone(),
-            LocalOp::Matmul { a, b, .. } => vec![*a, *b],
-            LocalOp::Embedding { table, ids, .. } => vec![*table, *ids],
-            LocalOp::ReduceDim { src, .. }
-            | LocalOp::Cast { src, .. }
-            | LocalOp::Copy { src, .. }
-            | LocalOp::Pack { src, .. }
-            | LocalOp::Unpack { src, .. }
-            | LocalOp::Transpose { src, .. }
-            | LocalOp::Slice { src, .. } => vec![*src],
-        }
-    }
-}
 
 /// Statements with variables replaced where `f` gives something.
 pub fn subst_stmts(list: &[SStmt], f: &impl Fn(&Name) -> Option<Expr>) -> Vec<SStmt> {

@@ -8,9 +8,10 @@ use crate::expr::Expr;
 use crate::host::Host;
 use crate::name::Name;
 use crate::promise::Promise;
-use crate::scalar::ScalarFn;
 use crate::types::{CutRule, DType, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_diag::Span;
+
+pub use crate::local_op::{Filling, LocalOp};
 
 pub use crate::form::Form;
 pub use crate::rewrite::{map_exprs, replace_ops, subst_stmts};
@@ -381,122 +382,6 @@ impl Point {
             Point::Free => "free",
         }
     }
-}
-
-/// Operations on whole local tensors.
-#[derive(Clone, PartialEq, Debug)]
-pub enum LocalOp {
-    /// Elementwise, operands broadcast from the right.
-    Compute {
-        /// The function.
-        func: ScalarFn,
-        /// Written.
-        dst: BufferId,
-        /// Read.
-        args: Vec<BufferId>,
-    },
-    /// `[.., M, K] x [.., K, N]`; accumulated in f32 (i32), rounded once to the type of `dst`.
-    Matmul {
-        /// Written.
-        dst: BufferId,
-        /// Left.
-        a: BufferId,
-        /// Right.
-        b: BufferId,
-    },
-    /// Reduction of one dimension (of the local part), in index order, in f32 (i32), rounded once.
-    ReduceDim {
-        /// Combiner.
-        op: ReduceOp,
-        /// Divide by this global count afterwards.
-        mean: Option<u64>,
-        /// Written.
-        dst: BufferId,
-        /// Read.
-        src: BufferId,
-        /// The dimension of `src`.
-        dim: u32,
-    },
-    /// Conversion, nearest even.
-    Cast {
-        /// Written.
-        dst: BufferId,
-        /// Read.
-        src: BufferId,
-    },
-    /// The same elements in the same order (shapes may differ).
-    Copy {
-        /// Written.
-        dst: BufferId,
-        /// Read.
-        src: BufferId,
-    },
-    /// Tensor to line: the parts of `dim`'s cut one after another, each row-major. With `at`, `src` is the one part
-    /// `at` and only that block of `dst` is written.
-    Pack {
-        /// The line.
-        dst: BufferId,
-        /// The tensor.
-        src: BufferId,
-        /// Cut dimension.
-        dim: u32,
-        /// Parts.
-        parts: u64,
-        /// How it is cut.
-        rule: CutRule,
-        /// Which part `src` is.
-        at: Option<Expr>,
-    },
-    /// Line to tensor, the inverse of `Pack`; with `at`, `dst` is that part alone.
-    Unpack {
-        /// The tensor.
-        dst: BufferId,
-        /// The line.
-        src: BufferId,
-        /// Cut dimension.
-        dim: u32,
-        /// Parts.
-        parts: u64,
-        /// How it is cut.
-        rule: CutRule,
-        /// Which part `dst` is.
-        at: Option<Expr>,
-    },
-    /// Dimension i of `dst` is dimension `perm[i]` of `src`.
-    Transpose {
-        /// Written.
-        dst: BufferId,
-        /// Read.
-        src: BufferId,
-        /// A permutation of the dimensions.
-        perm: Vec<u32>,
-    },
-    /// Row `id - first` of a table for each id; zeros where the table has no such row.
-    Embedding {
-        /// Written: the sizes of `ids`, then those of a row.
-        dst: BufferId,
-        /// Read: rows along dimension 0.
-        table: BufferId,
-        /// Read: i32 or i64.
-        ids: BufferId,
-        /// The number of the first row: an expression in mesh coordinates.
-        first: Expr,
-    },
-    /// Part `index` of `of` along a dimension.
-    Slice {
-        /// Written.
-        dst: BufferId,
-        /// Read.
-        src: BufferId,
-        /// Cut dimension.
-        dim: u32,
-        /// Which part: an expression in mesh coordinates.
-        index: Expr,
-        /// Parts.
-        of: u64,
-        /// How it is cut.
-        rule: CutRule,
-    },
 }
 
 /// A statement of a body.

@@ -3,10 +3,12 @@
 //! Owns what each is called and written like, the shape of its result, and which dimension of the result a dimension
 //! of an operand becomes. What that makes of placements is `infer`'s; how ranks carry it out is `expand`'s.
 
+use crate::fill::has;
+use crate::types::{DType, ReduceOp};
 use std::fmt;
 
 /// Which elements of its operands the result has, and where.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum ShapeOp {
     /// Dimension i of the result is dimension `perm[i]` of the operand.
     Transpose(Vec<usize>),
@@ -20,6 +22,17 @@ pub enum ShapeOp {
         from: u64,
         /// One past the last.
         to: u64,
+    },
+    /// The operand with a number before and after it along a dimension.
+    Pad {
+        /// The dimension.
+        dim: usize,
+        /// How many elements before it.
+        before: u64,
+        /// And after it.
+        after: u64,
+        /// The number, rounded once to the element type.
+        value: f64,
     },
     /// The operands one after another along a dimension.
     Concat {
@@ -47,6 +60,7 @@ impl ShapeOp {
             ShapeOp::Transpose(_) => "transpose",
             ShapeOp::Reshape(_) => "reshape",
             ShapeOp::Slice { .. } => "slice",
+            ShapeOp::Pad { .. } => "pad",
             ShapeOp::Concat { .. } => "concat",
         }
     }
@@ -111,6 +125,13 @@ impl ShapeOp {
                 out[*dim] = to - from;
                 Ok(out)
             }
+            ShapeOp::Pad { dim, before, after, .. } => {
+                dimension(*dim)?;
+                let mut out = x.clone();
+                let longer = before.checked_add(*after).and_then(|n| n.checked_add(x[*dim]));
+                out[*dim] = longer.ok_or("more elements than can be counted")?;
+                Ok(out)
+            }
             ShapeOp::Concat { dim } => {
                 dimension(*dim)?;
                 let mut out = x.clone();
@@ -128,6 +149,26 @@ impl ShapeOp {
         }
     }
 
+    /// Whether the elements that it adds are numbers of a type.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn has_number(&self, dtype: DType) -> Result<(), String> {
+        match self {
+            ShapeOp::Pad { value, .. } => has(dtype, *value),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it goes through a reduction that is still to be done: what it adds stays as it is when every rank adds it.
+    pub fn commutes(&self, op: ReduceOp) -> bool {
+        match (self, op) {
+            (ShapeOp::Pad { value, .. }, ReduceOp::Sum) => *value == 0.0,
+            (ShapeOp::Pad { value, .. }, ReduceOp::Prod) => *value == 1.0,
+            _ => true,
+        }
+    }
+
     /// Where each dimension of an operand goes, none for one that every rank must have whole. Sizes are those of the
     /// operand and of the result, which fit each other.
     pub fn follows(&self, operand: &[u64], result: &[u64]) -> Vec<Option<Follows>> {
@@ -139,8 +180,12 @@ impl ShapeOp {
                 (0..operand.len()).map(|d| perm.iter().position(|p| *p == d).and_then(same)).collect()
             }
             ShapeOp::Reshape(_) => groups(operand, result),
-            ShapeOp::Slice { dim, .. } if operand.get(*dim) == result.get(*dim) => all_but(operand.len()),
-            ShapeOp::Slice { dim, .. } | ShapeOp::Concat { dim } => all_but(*dim),
+            ShapeOp::Slice { dim, .. } | ShapeOp::Pad { dim, .. }
+                if operand.get(*dim) == result.get(*dim) =>
+            {
+                all_but(operand.len())
+            }
+            ShapeOp::Slice { dim, .. } | ShapeOp::Pad { dim, .. } | ShapeOp::Concat { dim } => all_but(*dim),
         }
     }
 }
@@ -179,13 +224,17 @@ fn counted(n: usize) -> String {
     if n == 1 { "1 dimension".into() } else { format!("{n} dimensions") }
 }
 
-/// What is written behind the operands in `.kir`: `perm [1, 0]`, `to [6]`, `dim 0 from 2 to 5`, `dim 1`.
+/// What is written behind the operands in `.kir`: `perm [1, 0]`, `to [6]`, `dim 0 from 2 to 5`,
+/// `dim 0 before 1 after 2 number 0.0`, `dim 1`.
 impl fmt::Display for ShapeOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ShapeOp::Transpose(perm) => write!(f, "perm {perm:?}"),
             ShapeOp::Reshape(sizes) => write!(f, "to {sizes:?}"),
             ShapeOp::Slice { dim, from, to } => write!(f, "dim {dim} from {from} to {to}"),
+            ShapeOp::Pad { dim, before, after, value } => {
+                write!(f, "dim {dim} before {before} after {after} number {value:?}")
+            }
             ShapeOp::Concat { dim } => write!(f, "dim {dim}"),
         }
     }

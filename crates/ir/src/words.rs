@@ -43,6 +43,8 @@ impl LocalOp {
             LocalOp::Unpack { .. } => "unpack",
             LocalOp::Transpose { .. } => "transpose",
             LocalOp::Embedding { .. } => "embedding",
+            LocalOp::Grouped { .. } => "grouped",
+            LocalOp::Fill { .. } => "fill",
             LocalOp::Slice { .. } => "slice",
         }
     }

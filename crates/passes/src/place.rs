@@ -14,7 +14,8 @@
 //!
 //! The weight of a change is what its busiest rank sends or receives (table in `reshard`); all orders of the axes
 //! are considered, so a slice over one axis comes before a reduction over another. Of several axes on one dimension
-//! only the innermost can be gathered or added; another rule or order of cuts goes by all_gather and slice. A demand
+//! only the innermost can be gathered or added; another rule or order of cuts goes by all_gather and slice, or by two
+//! all_to_alls through a dimension that is whole, whichever is lighter. A demand
 //! that is met already disappears. Demands on one value share the changes they have in common. Collectives that the
 //! program writes stay as they are.
 //!
@@ -59,6 +60,8 @@
 //! %out = output 0 %y_slice : f32[25@tp, 384]
 //! ```
 //!
+//! A value that follows from its place alone (`iota`, `full`) is made as it is wanted: a part begins at its own offset.
+//!
 //! In a local program a demand (of a `let` with a type) is met where it stands, and goes.
 //!
 //! Not done here: moving or merging collectives across operations, algorithms (`select`).
@@ -69,7 +72,7 @@ use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
 use crate::reshard::{self, Step};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{Collective, Graph, Op, OpId, OpKind};
-use kbc_ir::types::Mesh;
+use kbc_ir::types::{Mesh, TensorType};
 use kbc_ir::{Body, Module, Props};
 
 /// The record of `place`.
@@ -138,7 +141,7 @@ fn resolve(
 ) -> Result<(), Diagnostic> {
     let op = graph.op(demand).clone();
     let source = graph.operands(demand).first().copied();
-    let (Some(source), Some(want)) = (source, op.want) else {
+    let (Some(source), Some(want)) = (source, op.want.clone()) else {
         return Err(Diagnostic::error("E211", format!("demand %{} has no operand or no type", op.name))
             .primary(op.span, "nothing to place"));
     };
@@ -147,6 +150,9 @@ fn resolve(
             .primary(op.span, "wanted here")
             .help("run `infer` first"));
     };
+    if let OpKind::Fill(_) = &graph.op(source).kind {
+        return made(graph, mesh, demand, (source, &from), (op, want));
+    }
     let Some(plan) = reshard::plan(mesh, &from, &want) else {
         return Err(Diagnostic::error("E209", format!("`{from}` cannot become `{want}`"))
             .primary(op.span, "wanted here")
@@ -175,6 +181,39 @@ fn resolve(
         graph.set_operand(user, index, value);
     }
     graph.remove(demand);
+    Ok(())
+}
+
+/// A value that follows from its place alone is made as it is wanted: every rank its part.
+fn made(
+    graph: &mut Graph,
+    mesh: &Mesh,
+    demand: OpId,
+    (source, from): (OpId, &TensorType),
+    (op, want): (Op, TensorType),
+) -> Result<(), Diagnostic> {
+    let fill = graph.op(source).clone();
+    if reshard::plan(mesh, from, &want).is_none() {
+        return Err(Diagnostic::error("E209", format!("`{from}` cannot become `{want}`"))
+            .primary(op.span, "wanted here")
+            .secondary(fill.span, format!("this is `{from}`")));
+    }
+    let name = if op.name.contains(DEMANDED) { fill.name.clone() } else { op.name };
+    let users = graph.users(source);
+    let same = |id: OpId| graph.op(id).kind == fill.kind && graph.op(id).ty.as_ref() == Some(&want);
+    let at = graph.position(demand);
+    let found = graph.order()[..at].iter().copied().find(|id| same(*id) && graph.op(*id).span == fill.span);
+    let new = match found {
+        Some(id) => id,
+        None => graph.insert(at, Op { name, ty: Some(want), ..fill }, &[]),
+    };
+    for (user, index) in graph.users(demand) {
+        graph.set_operand(user, index, new);
+    }
+    graph.remove(demand);
+    if users.len() == 1 && source != new {
+        graph.remove(source);
+    }
     Ok(())
 }
 

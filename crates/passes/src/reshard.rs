@@ -414,6 +414,23 @@ fn steps_towards(mesh: &Mesh, here: &TensorType, to: &TensorType) -> Vec<Step> {
             if root.is_some() {
                 add(ask(CollKind::Gather, Some(d), None));
             }
+            // The same dimension in another order or by another rule: by way of one that is whole.
+            if to.dim_cut_by(axis) == Some(d) {
+                let k = size(mesh, axis);
+                let free = |e: &usize| {
+                    *e != d
+                        && here.dims[*e].cut.is_none()
+                        && to.dims[*e].cut.is_none()
+                        && here.dims[*e].size.is_multiple_of(k)
+                };
+                for e in (0..here.dims.len()).filter(free) {
+                    out.extend(apply(
+                        mesh,
+                        here,
+                        Request { rule: &CutRule::Even, ..ask(CollKind::AllToAll, Some(e), Some(d)) },
+                    ));
+                }
+            }
         } else if here.only.as_ref().is_some_and(|o| o.1 == *axis) {
             if here.only == to.only {
                 continue;

@@ -76,7 +76,10 @@ impl Lower<'_, '_> {
             LocalOp::Embedding { .. } => {
                 return Err(refuse(span, "an embedding", "simulate it with `--target sim`").into());
             }
-            LocalOp::Matmul { .. } => {
+            LocalOp::Fill { .. } => {
+                return Err(refuse(span, "a fill", "simulate it with `--target sim`").into());
+            }
+            LocalOp::Matmul { .. } | LocalOp::Grouped { .. } => {
                 return Err(refuse(
                     span,
                     "a matrix product",

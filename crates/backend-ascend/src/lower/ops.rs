@@ -31,6 +31,8 @@ fn local_words(schedule: &Schedule, op: &LocalOp) -> String {
         LocalOp::Unpack { .. } => "unpack",
         LocalOp::Transpose { .. } => "transpose",
         LocalOp::Embedding { .. } => "embedding",
+        LocalOp::Grouped { .. } => "grouped_matmul",
+        LocalOp::Fill { .. } => "fill",
         LocalOp::Slice { .. } => "slice",
     };
     format!("{} = {word}({from})", name(op.dst()))

@@ -350,11 +350,14 @@ fn operation(
                 ShapeOp::Slice { dim, from, to } => {
                     format!("{x}.narrow({}, {from}, {})", dim + lead, to - from)
                 }
+                ShapeOp::Pad { .. } => return Err(broken(op, "its fill has no kernel")),
                 ShapeOp::Concat { dim } if bounded => format!("torch.cat(t, dim={})", dim + lead),
                 ShapeOp::Concat { dim } => format!("torch.cat({}, dim={dim})", tuple(args.iter().cloned())),
             };
             if bounded { format!("moved(lambda t: {moved}, {})", args.join(", ")) } else { moved }
         }
+        OpKind::Grouped(_) => return Err(broken(op, "a matrix product has no kernel")),
+        OpKind::Fill(_) => return Err(broken(op, "a fill has no kernel")),
         OpKind::Input(_)
         | OpKind::Collective(_)
         | OpKind::Demand

@@ -12,7 +12,7 @@ use super::plan::{DST, FIRST, IDS, INNER, OUTER, ROOM_DST, ROOM_SRC, Recipe, SIZ
 use crate::numbers::{identity_f32, identity_i32};
 use cranelift::module::FuncId;
 use cranelift::prelude::*;
-use kbc_ir::schedule::LocalOp;
+use kbc_ir::schedule::{Filling, LocalOp};
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 use kbc_ir::walk::Program;
 
@@ -32,7 +32,7 @@ pub(super) fn kernel_of(
     let from = op.srcs().first().map_or(to, |b| s.buffer(*b).dtype);
     let id = match op {
         LocalOp::Compute { .. } => return Ok(None),
-        LocalOp::Matmul { a, b, .. } => {
+        LocalOp::Matmul { a, b, .. } | LocalOp::Grouped { x: a, w: b, .. } => {
             let same = s.buffer(*a).dtype == s.buffer(*b).dtype && computes(from) && computes(to);
             if !same || (from == DType::I32) != (to == DType::I32) {
                 return Ok(None);
@@ -60,6 +60,8 @@ pub(super) fn kernel_of(
         LocalOp::Unpack { at: None, parts, rule, .. } => relayout(code, *parts, rule, false)?,
         LocalOp::Transpose { perm, .. } => transpose(code, perm, from)?,
         LocalOp::Slice { .. } => slice(code)?,
+        LocalOp::Fill { with: Filling::Number(_), .. } => repeated(code, to)?,
+        LocalOp::Fill { with: Filling::Place { .. }, .. } => places(code, to)?,
         LocalOp::Embedding { ids, .. } => embedding(code, s.buffer(*ids).dtype)?,
     };
     code.recipes.insert(number, Recipe::Single(op.clone()));
@@ -359,6 +361,69 @@ fn slice(code: &mut Code) -> Result<FuncId, String> {
             let to = k.b.ins().imul(o, bytes);
             let (to, from) = (k.b.ins().iadd(dst, to), k.b.ins().iadd(src, from));
             k.call(Helper::Copy, &[to, from, bytes]);
+        });
+    })
+}
+
+/// The integer type as wide as an element.
+fn bits(dtype: DType) -> Type {
+    match dtype.bytes() {
+        1 => types::I8,
+        2 => types::I16,
+        4 => types::I32,
+        _ => types::I64,
+    }
+}
+
+/// The same bits in every element.
+fn repeated(code: &mut Code, dtype: DType) -> Result<FuncId, String> {
+    kernel(code, format!("fill {}", dtype.bytes()), 2, |k| {
+        let (v, dst, n) = (k.word(SRC), k.word(DST), k.word(OUTER));
+        let v = narrowed(k, v, bits(dtype));
+        let zero = k.int(0);
+        k.each(zero, n, 1, |k, i| {
+            let to = k.at(dst, i, dtype.bytes() as i64);
+            k.store(v, to, 0);
+        });
+    })
+}
+
+fn narrowed(k: &mut Kernel<'_, '_>, v: Value, t: Type) -> Value {
+    if t == types::I64 { v } else { k.b.ins().ireduce(t, v) }
+}
+
+/// The index along a dimension, from the first one of this rank on.
+fn places(code: &mut Code, dtype: DType) -> Result<FuncId, String> {
+    // An integer, and the half that it becomes.
+    code.room = code.room.max(4);
+    kernel(code, format!("places {dtype:?}"), 2, |k| {
+        let (dst, outer, n) = (k.word(DST), k.word(OUTER), k.word(SIZE));
+        let (inner, first) = (k.word(INNER), k.word(FIRST));
+        let zero = k.int(0);
+        k.each(zero, outer, 1, |k, o| {
+            let rows = k.b.ins().imul(o, n);
+            k.each(zero, n, 1, |k, i| {
+                let place = k.b.ins().iadd(first, i);
+                let v = match dtype {
+                    DType::F32 => k.b.ins().fcvt_from_sint(types::F32, place),
+                    DType::F16 | DType::BF16 => {
+                        let room = k.params[1];
+                        k.store(place, room, 0);
+                        let (half, one) = (k.b.ins().iadd_imm_s(room, 8), k.int(1));
+                        let helper = if dtype == DType::F16 { Helper::IntsToF16 } else { Helper::IntsToBf16 };
+                        k.call(helper, &[half, room, one]);
+                        k.load(types::I16, half, 0)
+                    }
+                    _ => narrowed(k, place, bits(dtype)),
+                };
+                let row = k.b.ins().iadd(rows, i);
+                let start = k.b.ins().imul(row, inner);
+                k.each(zero, inner, 1, |k, j| {
+                    let at = k.b.ins().iadd(start, j);
+                    let to = k.at(dst, at, dtype.bytes() as i64);
+                    k.store(v, to, 0);
+                });
+            });
         });
     })
 }

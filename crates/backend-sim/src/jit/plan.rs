@@ -10,8 +10,9 @@ use super::local::moving;
 use super::world::World;
 use crate::effect::Run;
 use crate::local::{self, Footprint};
+use crate::numbers;
 use crate::tensor::count;
-use kbc_ir::schedule::{BufferId, LocalOp};
+use kbc_ir::schedule::{BufferId, Filling, LocalOp};
 use kbc_ir::types::DType;
 use kbc_ir::walk::Mem;
 
@@ -100,15 +101,12 @@ impl Plan {
         let p = world.program;
         let shape = p.dims(op.dst(), rank).ok()?;
         let shapes = op.srcs().iter().map(|b| p.dims(*b, rank)).collect::<Result<Vec<_>, _>>().ok()?;
-        let part = match op {
-            LocalOp::Pack { at, .. } | LocalOp::Unpack { at, .. } => at.as_ref(),
-            LocalOp::Slice { index, .. } => Some(index),
-            LocalOp::Embedding { first, .. } => Some(first),
-            _ => None,
-        };
-        let part = part.map(|e| p.local_value(e, rank)).transpose().ok()?;
+        let part = op.part().map(|e| p.local_value(e, rank)).transpose().ok()?;
         let views: Vec<&[u64]> = shapes.iter().map(|s| &s[..]).collect();
         let Footprint { reads, write } = local::footprint(op, &shape, &views, part).ok()?;
+        if let LocalOp::Fill { dst, with } = op {
+            return Plan::fill(world, rank, (*dst, &shape), with, part.unwrap_or(0));
+        }
         let (dtype, from) = (world.dtype(op.dst()), world.dtype(*op.srcs().first()?));
         let at = |b: BufferId, start: u64, t: DType| world.pointer(rank, b) + (start * t.bytes()) as i64;
         let mut rooms: Vec<Vec<f32>> = vec![];
@@ -116,8 +114,8 @@ impl Plan {
         let n = write.1;
         match op {
             LocalOp::Compute { .. } => return None,
-            LocalOp::Matmul { a, b, .. } => {
-                let product = local::product((&shapes[0], &shapes[1]), &shape).ok()?;
+            LocalOp::Matmul { a, b, .. } | LocalOp::Grouped { x: a, w: b, .. } => {
+                let product = local::products(op, (&shapes[0], &shapes[1]), &shape, part).ok()?;
                 let sizes = [reads[0].1, reads[1].1, n];
                 let raw = [at(*a, 0, from), at(*b, 0, from), at(op.dst(), 0, dtype)];
                 let widened = [
@@ -208,6 +206,7 @@ impl Plan {
                 ]);
             }
             LocalOp::Cast { .. }
+            | LocalOp::Fill { .. }
             | LocalOp::Copy { .. }
             | LocalOp::Pack { .. }
             | LocalOp::Unpack { .. }
@@ -215,6 +214,30 @@ impl Plan {
         }
         let reads = op.srcs().iter().zip(reads).map(|(b, r)| run(*b, r)).collect();
         Some(Plan { reads, writes: vec![run(op.dst(), write)], words, _room: rooms })
+    }
+}
+
+impl Plan {
+    /// What a fill writes, where, and the bits or the first index of it.
+    fn fill(
+        world: &World<'_>,
+        rank: u64,
+        (dst, shape): (BufferId, &[u64]),
+        with: &Filling,
+        first: i64,
+    ) -> Option<Plan> {
+        let n = count(shape)?;
+        let to = world.pointer(rank, dst);
+        let words = match with {
+            Filling::Number(v) => {
+                vec![numbers::from_f64(world.dtype(dst), &[*v]).bits(0)?, to, n as i64]
+            }
+            Filling::Place { dim, .. } => {
+                let (outer, size, inner) = local::outer_inner(shape, *dim).ok()?;
+                vec![0, to, outer as i64, size as i64, inner as i64, first]
+            }
+        };
+        Some(Plan { reads: vec![], writes: vec![run(dst, (0, n))], words, _room: vec![] })
     }
 }
 

@@ -5,6 +5,7 @@ use super::reduce::{Sum, store};
 use super::scalar::{broadcast_order, broadcast_shape};
 use super::{Pending, RefTensor, Step, Value};
 use kbc_diag::Diagnostic;
+use kbc_ir::grouped::Runs;
 use kbc_ir::types::{DType, ReduceOp};
 use std::rc::Rc;
 
@@ -22,9 +23,39 @@ pub(super) fn run(step: &Step<'_>, a: &Value, b: &Value, accumulate_f32: bool) -
     let mut shape = lead.clone();
     shape.extend([*m, *n]);
     let len = step.room(&shape)?;
-    let (m, k, n) = (*m as usize, *k as usize, *n as usize);
+    let sizes = (*m as usize, *k as usize, *n as usize);
+    let batches = len.checked_div(sizes.0 * sizes.2).unwrap_or(0);
+    let orders = [broadcast_order(lead_a, &lead, batches), broadcast_order(lead_b, &lead, batches)];
+    products(step, (a, b), (shape, sizes), orders, accumulate_f32)
+}
+
+/// Rows `[T, D]`, each with its matrix of `[G, D, F]`.
+pub(super) fn grouped(step: &Step<'_>, x: &Value, w: &Value, runs: &Runs) -> Result<Value, Diagnostic> {
+    let ([rows, d], [matrices, k, f]) = (&x.t.shape[..], &w.t.shape[..]) else {
+        return Err(step.broken("rows have two dimensions, matrices three"));
+    };
+    runs.fit(*rows, *matrices).map_err(|why| step.broken(&why))?;
+    if d != k || x.t.dtype != w.t.dtype {
+        return Err(step.broken("[T, D] x [G, D, F] gives [T, F], all of one type"));
+    }
+    let shape = vec![*rows, *f];
+    step.room(&shape)?;
+    let order = runs.matrices(0, *rows).into_iter().map(|m| m as usize).collect();
+    let sizes = (1, *d as usize, *f as usize);
+    products(step, (x, w), (shape, sizes), [None, Some(order)], false)
+}
+
+/// Products of matrices; `orders` say which of each operand, none where they are in order.
+fn products(
+    step: &Step<'_>,
+    (a, b): (&Value, &Value),
+    (shape, (m, k, n)): (Vec<u64>, (usize, usize, usize)),
+    [of_a, of_b]: [Option<Vec<usize>>; 2],
+    accumulate_f32: bool,
+) -> Result<Value, Diagnostic> {
+    let dtype = a.t.dtype;
+    let len = step.room(&shape)?;
     let batches = len.checked_div(m * n).unwrap_or(0);
-    let (of_a, of_b) = (broadcast_order(lead_a, &lead, batches), broadcast_order(lead_b, &lead, batches));
     let job = |i: usize| {
         let (x, y) = (of_a.as_ref().map_or(i, |o| o[i]), of_b.as_ref().map_or(i, |o| o[i]));
         (x * m * k..(x + 1) * m * k, y * k * n..(y + 1) * k * n)

@@ -40,7 +40,8 @@
 //! | collective known by its promise | copies: `e`; a sum of k parts in the type: `sum e + gamma_(k-1) sum(abs(x) + e)`; prod, min, max as of a dimension |
 //! | partial(sum) input of p ranks | `gamma_(p-1) sum(abs(x_r))`; partial(prod) `gamma_(p-1) abs(x)`; min, max 0 |
 //! | operation on a value that is still partial | as above with the sum of the ranks' absolute values for abs, and at the end `gamma_(P-1)` of it for adding the ranks' results |
-//! | transpose, reshape, slice, concat | those of the elements that are moved |
+//! | transpose, reshape, slice, pad, concat | those of the elements that are moved; 0 of a number that is put in |
+//! | `iota`, `full` | 0; a number is rounded to the type |
 //! | cast | `e_a` + round to the new type; to an integer type: the distance to the images of `a - e_a` and `a + e_a` |
 //! | i32 arithmetic | 0; of operands with a bound (casts of floats): interval arithmetic |
 //!
@@ -286,11 +287,16 @@ impl Step<'_> {
                 let [a, b] = self.two()?;
                 matmul::run(self, a, b, *accumulate_f32)
             }
+            OpKind::Grouped(runs) => {
+                let [x, w] = self.two()?;
+                matmul::grouped(self, x, w, runs)
+            }
             OpKind::Map(f) => scalar::run(self, f),
             OpKind::ReduceDim { op, mean, dim, keep } => {
                 reduce::run(self, self.one()?, *op, *mean, *dim, *keep)
             }
             OpKind::Embedding => shape::embedding(self),
+            OpKind::Fill(f) => shape::fill(self, f),
             OpKind::Shape(s) => shape::run(self, s),
             OpKind::Cast(to) => Ok(Value::whole(cast::run(&self.one()?.t, *to))),
             OpKind::Collective(c) if c.kind == CollKind::Own => own::run(self, self.one()?, c),

@@ -6,9 +6,11 @@
 
 use super::precision::{F32, Precision, common_grain, grain};
 use crate::tensor::Tensor;
+use kbc_ir::fill::With;
 use kbc_ir::graph::{CollKind, Collective, Graph, OpId, OpKind};
 use kbc_ir::local::{Local, Meeting, meetings};
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
+use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{DType, Mesh, ReduceOp};
 use std::collections::BTreeMap;
 
@@ -205,6 +207,11 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
             let result = if *accumulate_f32 { DType::F32 } else { dtype };
             (holds(result, x)?, result)
         }
+        OpKind::Grouped(_) => {
+            let [(a, dtype), (b, _)] = operands[..] else { return None };
+            let k = *sizes(0)?.last()? as f64;
+            (holds(dtype, Extent { size: a.size * b.size * k, grain: a.grain * b.grain })?, dtype)
+        }
         OpKind::Map(f) => {
             let dtype = first?.1;
             let args: Vec<Extent> = operands.iter().map(|o| o.0).collect();
@@ -245,12 +252,21 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
             let rows = *sizes(0)?.first()? as f64;
             first.filter(|_| operands.get(1).is_some_and(|ids| ids.0.size < rows))?
         }
-        OpKind::Shape(_) => {
+        OpKind::Fill(f) => {
+            let x = match f.with {
+                With::Number(v) => number(v, f.dtype),
+                With::Place(d) => Extent { size: f.sizes.get(d)?.saturating_sub(1) as f64, grain: 1.0 },
+            };
+            (holds(f.dtype, x)?, f.dtype)
+        }
+        OpKind::Shape(s) => {
             let (x, dtype) = first?;
-            let all = operands
-                .iter()
-                .fold(x, |x, (y, _)| Extent { size: x.size.max(y.size), grain: x.grain.min(y.grain) });
-            (all, dtype)
+            let x = match s {
+                ShapeOp::Pad { value, .. } => joined(x, number(*value, dtype)),
+                _ => x,
+            };
+            let all = operands.iter().fold(x, |x, (y, _)| joined(x, *y));
+            (holds(dtype, all)?, dtype)
         }
         OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait | OpKind::Output(_) => first?,
     })
@@ -277,10 +293,7 @@ fn expression(e: &Scalar, args: &[Extent], dtype: DType) -> Option<Extent> {
     let go = |e| expression(e, args, dtype);
     let computed = if dtype.is_float() { DType::F32 } else { dtype };
     let x = match e {
-        Scalar::Num(v) => {
-            let v = Precision::of(dtype).map_or(*v, |p| p.round(*v));
-            Extent { size: v.abs(), grain: grain(v) }
-        }
+        Scalar::Num(v) => number(*v, dtype),
         Scalar::Arg(i) => *args.get(*i)?,
         Scalar::Un(ScalarUn::Neg | ScalarUn::Abs, a) => go(a)?,
         Scalar::Un(..) => return None,
@@ -318,6 +331,17 @@ fn expression(e: &Scalar, args: &[Extent], dtype: DType) -> Option<Extent> {
         }
     };
     holds(computed, x)
+}
+
+/// Of a number, rounded to the type.
+fn number(v: f64, dtype: DType) -> Extent {
+    let v = Precision::of(dtype).map_or(v, |p| p.round(v));
+    Extent { size: v.abs(), grain: grain(v) }
+}
+
+/// Of elements of both.
+fn joined(x: Extent, y: Extent) -> Extent {
+    Extent { size: x.size.max(y.size), grain: x.grain.min(y.grain) }
 }
 
 fn product(x: Extent, y: Extent) -> Extent {

@@ -1,11 +1,12 @@
 //! Operations that move elements: where each element of the result comes from, by its index.
 
-use super::precision::common_grain;
+use super::precision::{Precision, common_grain};
 use super::{Pending, RefTensor, Step, Value};
 use crate::tensor::multi_index;
 use kbc_diag::Diagnostic;
+use kbc_ir::fill::{Fill, With};
 use kbc_ir::shape::ShapeOp;
-use kbc_ir::types::ReduceOp;
+use kbc_ir::types::{DType, ReduceOp};
 use std::rc::Rc;
 
 /// The result, or why there is none.
@@ -26,6 +27,13 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
                 at[*dim] += from;
                 (0, number(&given[0], &at))
             }
+            ShapeOp::Pad { dim, before, .. } => match at[*dim].checked_sub(*before) {
+                Some(i) if i < given[0][*dim] => {
+                    at[*dim] = i;
+                    (0, number(&given[0], &at))
+                }
+                _ => (1, 0),
+            },
             ShapeOp::Concat { dim } => {
                 let mut which = 0;
                 while at[*dim] >= given[which][*dim] {
@@ -39,16 +47,57 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
     let order: Vec<(usize, usize)> = (0..n).map(source).collect();
     let operands = step.operands;
     let first = step.operands.first().ok_or_else(|| step.broken("it has no operand"))?;
-    let from: Vec<&RefTensor> = operands.iter().map(|x| &*x.t).collect();
+    let mut from: Vec<&RefTensor> = operands.iter().map(|x| &*x.t).collect();
+    let put = match op {
+        ShapeOp::Pad { value, .. } => Some(constant(first.t.dtype, vec![], *value)),
+        _ => None,
+    };
+    from.extend(&put);
     let t = moved(&first.t, sizes, &from, |i| order[i]);
     let parts: Option<Vec<&Pending>> = operands.iter().map(|x| x.pending_for(step.partial())).collect();
     let pending = parts.filter(|p| !p.is_empty()).map(|all| Pending {
         op: all[0].op,
         parts: all.iter().map(|p| p.parts).fold(0.0, f64::max),
-        size: order.iter().map(|(x, i)| all[*x].size[*i]).collect(),
+        // What is put in is what every rank's part has there: 0 of a sum, 1 of a product.
+        size: order
+            .iter()
+            .map(|(x, i)| {
+                all.get(*x).map_or(f64::from(u8::from(all[0].op == ReduceOp::Prod)), |p| p.size[*i])
+            })
+            .collect(),
         grain: all.iter().map(|p| p.grain).fold(f64::INFINITY, f64::min),
     });
     Ok(Value { t: Rc::new(t), pending: pending.map(Rc::new), exact: operands.iter().all(|x| x.exact) })
+}
+
+/// Elements by their place.
+pub(super) fn fill(step: &Step<'_>, f: &Fill) -> Result<Value, Diagnostic> {
+    f.fault().map_err(|why| step.broken(&why))?;
+    let n = step.room(&f.sizes)?;
+    let t = match f.with {
+        With::Number(v) => constant(f.dtype, f.sizes.clone(), v),
+        With::Place(d) => {
+            let inner: u64 = f.sizes[d + 1..].iter().product();
+            let values: Vec<i64> = (0..n as u64).map(|i| (i / inner.max(1) % f.sizes[d]) as i64).collect();
+            match f.dtype.is_float() {
+                true => {
+                    let values = values.into_iter().map(|v| v as f64).collect();
+                    RefTensor::real(f.dtype, f.sizes.clone(), values, vec![0.0; n])
+                }
+                false => RefTensor::integers(f.dtype, f.sizes.clone(), values, vec![0.0; n]),
+            }
+        }
+    };
+    Ok(Value { t: Rc::new(t), pending: None, exact: true })
+}
+
+/// A number everywhere.
+fn constant(dtype: DType, shape: Vec<u64>, v: f64) -> RefTensor {
+    let n = shape.iter().product::<u64>() as usize;
+    match Precision::of(dtype) {
+        Some(p) => RefTensor::real(dtype, shape, vec![p.round(v); n], vec![0.0; n]),
+        None => RefTensor::integers(dtype, shape, vec![v as i64; n], vec![0.0; n]),
+    }
 }
 
 /// Element i of the result is one of a source: which, and which of its elements.

@@ -68,7 +68,7 @@ fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, F
         LocalOp::Compute { .. } => [0, all, written],
         LocalOp::ReduceDim { .. } => [0, all, read],
         LocalOp::Cast { .. } => [0, all, read.max(written)],
-        LocalOp::Matmul { a, .. } => {
+        LocalOp::Matmul { a, .. } | LocalOp::Grouped { x: a, .. } => {
             let k = program.dims(*a, rank)?.last().copied().unwrap_or(0);
             let results = product(&program.dims(dst, rank)?);
             [results.saturating_mul(k).saturating_mul(2), all, 0]
@@ -76,6 +76,7 @@ fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, F
         // These read as much as they write.
         // Of the table, the rows that are asked for.
         LocalOp::Embedding { ids, .. } => [0, written.saturating_mul(2).saturating_add(bytes(*ids)?), 0],
+        LocalOp::Fill { .. } => [0, written, written],
         LocalOp::Copy { .. } | LocalOp::Transpose { .. } | LocalOp::Slice { .. } => {
             [0, written.saturating_mul(2), 0]
         }

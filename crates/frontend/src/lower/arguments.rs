@@ -83,6 +83,12 @@ impl Cx<'_> {
         }
     }
 
+    /// A number.
+    pub(super) fn number_of(&self, named: &Named, found: &mut Diagnostics) -> Option<f64> {
+        let e = expr(named).map_err(|d| found.push(d)).ok()?;
+        self.number(e).map(|n| n.as_f64()).map_err(|d| found.push(*d)).ok()
+    }
+
     /// A dimension of a value with so many, if their number is known: below zero it counts from the last one.
     pub(super) fn dimension(
         &self,

@@ -19,8 +19,9 @@ use kbc_rounds::ast::{Expr, ExprKind};
 use kbc_rounds::eval::unknown;
 
 /// Operations that are neither scalar functions nor casts.
-pub(super) const OPERATIONS: [&str; 22] = [
+pub(super) const OPERATIONS: [&str; 26] = [
     "matmul",
+    "grouped_matmul",
     "embedding",
     "sum",
     "mean",
@@ -41,16 +42,15 @@ pub(super) const OPERATIONS: [&str; 22] = [
     "transpose",
     "reshape",
     "slice",
+    "pad",
     "concat",
+    "iota",
+    "full",
 ];
 
 /// Operations of the language that are not there yet, and what to write instead.
-const LATER: [(&str, &str); 4] = [
-    ("pad", "pad the data that is fed"),
-    ("iota", "feed it as an input"),
-    ("full", "use the number itself: it broadcasts"),
-    ("wait", "collectives of a program are values at once; `local program` has pending ones"),
-];
+const LATER: [(&str, &str); 1] =
+    [("wait", "collectives of a program are values at once; `local program` has pending ones")];
 
 impl Lowering<'_> {
     /// The value of a call; none after messages.
@@ -117,6 +117,7 @@ impl Lowering<'_> {
         }
         match word {
             "matmul" => self.matmul(call, span),
+            "grouped_matmul" => self.grouped(call, span),
             "embedding" => self.embedding(call, span),
             "sum" | "mean" | "prod" => self.reduction(call, span),
             // `max(x, dim: 1)` reduces, `max(x, y)` is elementwise.
@@ -125,7 +126,8 @@ impl Lowering<'_> {
             "select" => self.select(call, span),
             "pow_int" => self.power(call, span),
             "shift" | "permute" | "send_recv" => self.moving(call, span),
-            "transpose" | "reshape" | "slice" | "concat" => self.shape(call, span),
+            "transpose" | "reshape" | "slice" | "pad" | "concat" => self.shape(call, span),
+            "iota" | "full" => self.fill(call, span),
             _ => match self.cx.loaded.library.find_collective(call.name.span.file, word, call.name.span) {
                 Ok(coll) => self.own_collective(coll, call, span),
                 Err(_) => {

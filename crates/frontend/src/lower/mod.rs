@@ -14,6 +14,8 @@ mod bind;
 mod call;
 mod collective;
 mod counts;
+mod fill;
+mod grouped;
 mod inline;
 mod kernel;
 mod local;

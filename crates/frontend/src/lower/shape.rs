@@ -1,5 +1,5 @@
 //! Operations that move elements: `transpose(x, [1, 0])`, `reshape(x, [25, 12, 32])`, `slice(x, dim: 0, from: 2, to: 5)`,
-//! `concat(a, b, dim: 0)`.
+//! `pad(x, dim: 0, before: 1, after: 2)`, `concat(a, b, dim: 0)`.
 //!
 //! Owns their arguments; whether they fit the operand is `infer`'s.
 
@@ -53,6 +53,30 @@ impl Lowering<'_> {
                     return None;
                 };
                 self.shaped(call, ShapeOp::Slice { dim: dim?, from, to }, &[x], span)
+            }
+            "pad" => {
+                let mut named = Arguments::new(call);
+                let form = "pad(x, dim: 0, before: 1, after: 2)";
+                let x = call.args.first().and_then(|a| self.operand(a));
+                let dim = match named.take("dim") {
+                    Some(n) => self.cx.dimension(n, x.and_then(|x| self.rank_of(x)), &mut self.found),
+                    None => {
+                        self.found.push(missing(call, "dim", form));
+                        None
+                    }
+                };
+                let given = ["before", "after"].map(|name| named.take(name));
+                if given.iter().all(Option::is_none) {
+                    self.found.push(missing(call, "before", form));
+                }
+                let many = given.map(|n| n.map_or(Some(0), |n| self.cx.count_of(n, &mut self.found)));
+                let value = named.take("value").map_or(Some(0.0), |n| self.cx.number_of(n, &mut self.found));
+                let sound = named.finish(&mut self.found);
+                let right = count_args(call, 1, Span::NONE, &mut self.found);
+                let ([Some(before), Some(after)], Some(x), true) = (many, x, sound && right) else {
+                    return None;
+                };
+                self.shaped(call, ShapeOp::Pad { dim: dim?, before, after, value: value? }, &[x], span)
             }
             _ => {
                 let mut named = Arguments::new(call);

@@ -6,7 +6,8 @@ use super::lex::{Label, Node, R, Tok};
 use super::names::{Names, unknown};
 use super::parse::{KernelTable, head, keep, leaf};
 use super::parse_schedule::spelled_promise;
-use super::types::{combiner, data, dtype, rows, tensor_type};
+use super::types::{combiner, data, dtype, rows, runs, tensor_type};
+use crate::fill::{Fill, With};
 use crate::graph::{CollKind, Collective, Expect, Graph, Input, Op, OpId, OpKind, Own, Using, UsingArg};
 use crate::local::{Local, LocalPart};
 use crate::name::Name;
@@ -253,6 +254,24 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
             operands(&mut c, scope, args)?;
             OpKind::Embedding
         }
+        "grouped" => {
+            operands(&mut c, scope, args)?;
+            c.expect_word("runs")?;
+            OpKind::Grouped(runs(&mut c)?)
+        }
+        "fill" => {
+            let dtype = dtype(&mut c)?;
+            let sizes = if c.eat("[") { c.list("]", |c| c.int("a size"))? } else { vec![] };
+            let with = match c.eat_word("number") {
+                true => With::Number(c.number("a number")?),
+                false => {
+                    c.expect_word("place")?;
+                    c.expect_word("dim")?;
+                    With::Place(c.small("a dimension")?)
+                }
+            };
+            OpKind::Fill(Fill { dtype, sizes, with })
+        }
         "transpose" => {
             operands(&mut c, scope, args)?;
             c.expect_word("perm")?;
@@ -273,6 +292,17 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
             let from = c.int("the first element")?;
             c.expect_word("to")?;
             OpKind::Shape(ShapeOp::Slice { dim, from, to: c.int("the end")? })
+        }
+        "pad" => {
+            operands(&mut c, scope, args)?;
+            c.expect_word("dim")?;
+            let dim = c.small("a dimension")?;
+            c.expect_word("before")?;
+            let before = c.int("a number of elements")?;
+            c.expect_word("after")?;
+            let after = c.int("a number of elements")?;
+            c.expect_word("number")?;
+            OpKind::Shape(ShapeOp::Pad { dim, before, after, value: c.number("a number")? })
         }
         "concat" => {
             operands(&mut c, scope, args)?;

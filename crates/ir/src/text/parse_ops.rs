@@ -6,7 +6,7 @@ use super::lex::{Node, R, Tok};
 use super::names::unknown;
 use super::parse::{head, keep, leaf};
 use super::parse_schedule::{Scope, end_of};
-use super::types::{combiner, rule};
+use super::types::{combiner, pairs, rule, runs};
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::optable::{Level, names};
@@ -221,7 +221,7 @@ fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
         "record" => SOp::Record(c.word("an event")?),
         "await" => SOp::Await(c.word("an event")?),
         "compute" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "transpose" | "embedding"
-        | "slice" => SOp::Local(local(c, word, scope)?),
+        | "grouped" | "fill" | "slice" => SOp::Local(local(c, word, scope)?),
         _ if let Some(point) = Point::ALL.into_iter().find(|p| p.name() == word) => {
             let peer = peer(c)?;
             c.expect(":")?;
@@ -273,6 +273,24 @@ fn local(c: &mut Cur, word: &str, scope: &mut Scope) -> R<LocalOp> {
             let ids = buffer(c, scope)?;
             c.expect_word("from")?;
             LocalOp::Embedding { dst, table, ids, first: expr(c)? }
+        }
+        "grouped" => {
+            let x = buffer(c, scope)?;
+            c.expect(",")?;
+            let w = buffer(c, scope)?;
+            c.expect_word("runs")?;
+            let runs = runs(c)?;
+            c.expect_word("places")?;
+            let places = pairs(c)?;
+            c.expect_word("at")?;
+            LocalOp::Grouped { dst, x, w, runs, places, at: expr(c)? }
+        }
+        "fill" if c.eat_word("number") => LocalOp::Fill { dst, with: Filling::Number(c.number("a number")?) },
+        "fill" => {
+            c.expect_word("place")?;
+            let dim = dim(c)?;
+            c.expect_word("from")?;
+            LocalOp::Fill { dst, with: Filling::Place { dim, first: expr(c)? } }
         }
         "slice" => {
             let src = buffer(c, scope)?;

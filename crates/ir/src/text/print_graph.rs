@@ -99,6 +99,8 @@ fn lines(g: &Graph, kernels: &Kernels, locs: bool, out: &mut String) {
             }
             OpKind::Cast(d) => format!("cast {d} {args}"),
             OpKind::Embedding => format!("embedding {args}"),
+            OpKind::Grouped(runs) => format!("grouped {args} runs {runs}"),
+            OpKind::Fill(f) => format!("fill {f}"),
             OpKind::Shape(s) => format!("{} {args} {s}", s.word()),
             OpKind::Collective(c) => collective(c, &args, locs),
             OpKind::Demand => format!("demand {args}"),

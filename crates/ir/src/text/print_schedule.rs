@@ -406,6 +406,21 @@ impl Printer<'_> {
             LocalOp::Embedding { dst, table, ids, first } => {
                 format!("embedding {} = {}, {} from {}", b(dst), b(table), b(ids), show(first, 0))
             }
+            LocalOp::Grouped { dst, x, w, runs, places, at } => {
+                let places: Vec<String> = places.iter().map(|(r, m)| format!("[{r}, {m}]")).collect();
+                let places = places.join(", ");
+                format!(
+                    "grouped {} = {}, {} runs {runs} places [{places}] at {}",
+                    b(dst),
+                    b(x),
+                    b(w),
+                    show(at, 0)
+                )
+            }
+            LocalOp::Fill { dst, with: Filling::Number(v) } => format!("fill {} = number {v:?}", b(dst)),
+            LocalOp::Fill { dst, with: Filling::Place { dim, first } } => {
+                format!("fill {} = place dim {dim} from {}", b(dst), show(first, 0))
+            }
             LocalOp::Slice { dst, src, dim, index, of, rule: r } => {
                 format!(
                     "slice {} = {} dim {dim} part {} of {of}{}",

@@ -4,6 +4,7 @@ use super::cursor::Cur;
 use super::lex::{R, Tok};
 use super::names::{quoted, string};
 use crate::graph::DataSource;
+use crate::grouped::Runs;
 use crate::name::Name;
 use crate::parts::Parts;
 use crate::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, TensorType};
@@ -160,6 +161,27 @@ pub(super) fn rows(c: &mut Cur) -> R<Parts> {
 fn table(rows: &[Vec<u64>], at: Span) -> R<Parts> {
     let none = || Diagnostic::error("E311", "rows of lengths are as long as each other, and not empty");
     Parts::new(rows).ok_or_else(|| none().primary(at, "here"))
+}
+
+/// Pairs of numbers, `[[0, 3], [1, 2]]`.
+pub(super) fn pairs(c: &mut Cur) -> R<Vec<(u64, u64)>> {
+    c.expect("[")?;
+    c.list("]", |c| {
+        c.expect("[")?;
+        let first = c.int("a number")?;
+        c.expect(",")?;
+        let second = c.int("a number")?;
+        c.expect("]")?;
+        Ok((first, second))
+    })
+}
+
+/// Runs of rows: a matrix and a number of rows each.
+pub(super) fn runs(c: &mut Cur) -> R<Runs> {
+    let start = c.here();
+    let list = pairs(c)?;
+    let many = || Diagnostic::error("E316", "more rows than can be counted").primary(start, "here");
+    Runs::new(list).ok_or_else(many)
 }
 
 /// How a dimension or a line is cut, behind the number of parts.

@@ -158,10 +158,7 @@ impl<'a> Bodies<'a, '_> {
             SOp::Local(l) => {
                 local::local(self.s, l, span, self.out);
                 let axes: Vec<&str> = self.s.mesh.axes.iter().map(|a| a.name.as_str()).collect();
-                if let LocalOp::Pack { at: Some(e), .. }
-                | LocalOp::Unpack { at: Some(e), .. }
-                | LocalOp::Slice { index: e, .. } = l
-                {
+                if let Some(e) = l.part() {
                     depends(self.s, e, &axes, "the part of a local operation", span, self.out);
                 }
                 false

@@ -57,6 +57,8 @@ fn word(k: &OpKind) -> String {
         OpKind::ReduceDim { .. } => "reduce_dim".into(),
         OpKind::Cast(_) => "cast".into(),
         OpKind::Embedding => "embedding".into(),
+        OpKind::Grouped(_) => "grouped".into(),
+        OpKind::Fill(_) => "fill".into(),
         OpKind::Shape(s) => s.word().into(),
         OpKind::Collective(c) => c.name().into(),
         OpKind::Demand => "demand".into(),
@@ -69,8 +71,8 @@ fn word(k: &OpKind) -> String {
 /// Operands that it takes; `have` where any number will do.
 fn arity(k: &OpKind, have: usize) -> usize {
     match k {
-        OpKind::Input(_) => 0,
-        OpKind::Matmul { .. } | OpKind::Embedding => 2,
+        OpKind::Input(_) | OpKind::Fill(_) => 0,
+        OpKind::Matmul { .. } | OpKind::Embedding | OpKind::Grouped(_) => 2,
         OpKind::Map(f) => f.params.len(),
         OpKind::Shape(s) => s.arity().unwrap_or(have.max(1)),
         _ => 1,

@@ -2,9 +2,10 @@
 
 use super::graph::undeclared_argument;
 use super::{Report, V2, V16, product};
+use crate::fill::has;
 use crate::graph::OpKind;
 use crate::result::{broadcast, product_shape, result_of};
-use crate::schedule::{Buffer, BufferId, LocalOp, Schedule};
+use crate::schedule::{Buffer, BufferId, Filling, LocalOp, Schedule};
 use crate::shape::ShapeOp;
 use crate::types::{CutRule, DType};
 use kbc_diag::Span;
@@ -141,6 +142,21 @@ fn fits(op: &LocalOp, dst: &Buffer, srcs: &[&Buffer]) -> Result<(), String> {
             }
             if known { result(Ok(made)) } else { Ok(()) }
         }
+        LocalOp::Grouped { runs, places, .. } => {
+            same_type()?;
+            let dims = [srcs[0].dims.len(), srcs[1].dims.len(), dst.dims.len()];
+            if dims != [2, 3, 2] {
+                return Err("rows [T, D] and matrices [G, D, F] give [T, F]".into());
+            }
+            let row = runs.rows();
+            match places.iter().find(|p| p.0 > row) {
+                _ if places.is_empty() => Err("a grouped product has at least one place".into()),
+                Some(p) => Err(format!("a place begins at row {}, and there are {row}", p.0)),
+                None => Ok(()),
+            }
+        }
+        LocalOp::Fill { with: Filling::Number(v), .. } => has(dst.dtype, *v),
+        LocalOp::Fill { with: Filling::Place { dim, .. }, .. } => dimension(dst, *dim),
         LocalOp::Slice { dim, of, rule, .. } => {
             dimension(srcs[0], *dim)?;
             some_parts(*of)?;

@@ -9,6 +9,7 @@ use super::streams;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::fill::With;
 use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind, UsingArg};
 use kbc_ir::schedule::*;
 use kbc_ir::types::{Axis, Cut, CutRule, Dim, MemKind, Mesh, ReduceOp, TensorType};
@@ -328,6 +329,12 @@ impl Lower<'_> {
                         let first = part_start(&self.ty(operands[0])?.dims[0], &self.out.mesh);
                         LocalOp::Embedding { dst, table: args[0], ids: args[1], first }
                     }
+                    OpKind::Grouped(runs) => {
+                        let types = [self.ty(operands[0])?, self.ty(operands[1])?];
+                        let (places, at) = self.starts(&types);
+                        LocalOp::Grouped { dst, x: args[0], w: args[1], runs: runs.clone(), places, at }
+                    }
+                    OpKind::Fill(f) => LocalOp::Fill { dst, with: self.filling(f.with, &ty) },
                     OpKind::Shape(s) => {
                         let types = operands.iter().map(|o| self.ty(*o)).collect::<Result<Vec<_>, _>>()?;
                         let args: Vec<_> = args.into_iter().zip(types).collect();
@@ -341,6 +348,34 @@ impl Lower<'_> {
         };
         self.values.insert(id, buffer);
         Ok(())
+    }
+
+    /// Where the parts of two values begin along dimension 0, for each place on the axes that cut it, and a rank's place.
+    fn starts(&self, types: &[TensorType; 2]) -> (Vec<(u64, u64)>, Expr) {
+        let mesh = &self.out.mesh;
+        let cuts = |a: &Axis| types.iter().any(|t| t.dims[0].cut.iter().any(|c| c.axes.contains(&a.name)));
+        let axes: Vec<Axis> = mesh.axes.iter().filter(|a| cuts(a)).cloned().collect();
+        let first = |t: &TensorType, at: &[i64]| t.local_box(mesh, at).first().map_or(0, |b| b.0);
+        let places = (0..axes.iter().map(|a| a.size).product::<u64>()).map(|i| {
+            let mut rest = i;
+            let mut at = vec![0; mesh.axes.len()];
+            for (d, a) in mesh.axes.iter().enumerate().rev().filter(|(_, a)| cuts(a)) {
+                at[d] = (rest % a.size) as i64;
+                rest /= a.size;
+            }
+            (first(&types[0], &at), first(&types[1], &at))
+        });
+        (places.collect(), place(&axes))
+    }
+
+    /// What a part of a value is filled with.
+    fn filling(&self, with: With, ty: &TensorType) -> Filling {
+        match with {
+            With::Number(v) => Filling::Number(v),
+            With::Place(d) => {
+                Filling::Place { dim: d as u32, first: part_start(&ty.dims[d], &self.out.mesh) }
+            }
+        }
     }
 
     /// Elements of a buffer's dimensions other than `skip`, as an expression.

@@ -6,7 +6,7 @@ use super::lower::Lower;
 use kbc_diag::Span;
 use kbc_ir::Parts;
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{BufferId, LocalOp};
+use kbc_ir::schedule::{BufferId, Filling, LocalOp};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{CutRule, TensorType};
 
@@ -34,6 +34,35 @@ impl Lower<'_> {
                 }
                 let rule = lengths(&[*from, to - from, size - to]);
                 LocalOp::Slice { dst, src, dim: *dim as u32, index: Expr::Int(1), of: 3, rule }
+            }
+            ShapeOp::Pad { before: 0, after: 0, .. } => LocalOp::Copy { dst, src },
+            ShapeOp::Pad { dim, before, after, value } => {
+                let sizes = [*before, args[0].1.dims[*dim].size, *after];
+                let line = self.value("padded", ty, span);
+                let at = |i: i64| (*dim as u32, lengths(&sizes), Some(Expr::Int(i)));
+                for (i, n) in sizes.into_iter().enumerate().filter(|(_, n)| *n > 0) {
+                    let part = if i == 1 {
+                        src
+                    } else {
+                        let mut ty = ty.clone();
+                        (ty.dims[*dim].size, ty.partial) = (n, None);
+                        let part = self.value("pad", &ty, span);
+                        let fill = LocalOp::Fill { dst: part, with: Filling::Number(*value) };
+                        self.pending.push((fill, None, span));
+                        part
+                    };
+                    let (dim, rule, at) = at(i as i64);
+                    let pack = LocalOp::Pack { dst: line, src: part, dim, parts: 3, rule, at };
+                    self.pending.push((pack, None, span));
+                }
+                LocalOp::Unpack {
+                    dst,
+                    src: line,
+                    dim: *dim as u32,
+                    parts: 3,
+                    rule: lengths(&sizes),
+                    at: None,
+                }
             }
             ShapeOp::Concat { .. } if args.len() == 1 => LocalOp::Copy { dst, src },
             ShapeOp::Concat { dim } => {

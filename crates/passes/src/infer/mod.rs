@@ -14,13 +14,17 @@
 //!   the same on all ranks, a sum over another dimension. Anything else demands the reduced value, so a bias is added
 //!   once, after the all_reduce, and not once a rank. A cast demands it too, because rounding does not commute with
 //!   adding. If a later result type or annotation wants the value split, or what it is added to next is split, it is
-//!   demanded split (a reduce_scatter).
-//! * **Shapes.** Transpose, reshape, slice and concat keep what follows (`kbc_ir::shape`): a reshape that splits a dimension
+//!   demanded split (a reduce_scatter). Where some user has asked for the reduced value, those behind it take that too.
+//! * **Shapes.** Transpose, reshape, slice, pad and concat keep what follows (`kbc_ir::shape`): a reshape that splits a dimension
 //!   leaves the cut on the outermost factor, one that merges keeps that of the outermost. What does not follow is
 //!   gathered before, or its cut moved to a dimension that does, whichever is lighter. Partial values go through; a
-//!   concat keeps them if all its operands are partial alike.
+//!   concat keeps them if all its operands are partial alike, a pad if adding its number on every rank changes nothing
+//!   (0 for a sum).
 //! * **Embedding.** The dimensions of the numbers and of a row go through; where the rows of the table are split, each rank
 //!   looks up those it has and the result is `partial(sum)`.
+//! * **Grouped products** keep the cut of rows where every rank has all matrices; where the matrices are split, rows are
+//!   split with them, in parts of the lengths that the counts give.
+//! * **Fills** (`iota`, `full`) are replicated, which costs nothing: `place` makes them where they are wanted.
 //! * **Values of one coordinate** (`only`) stay there if all operands are there, otherwise they are demanded by all.
 //! * **Collectives that the program writes** must find what they change: an all_reduce a partial value, an all_gather
 //!   a split one. One that is known by its promise (a user's own, `shift`, `permute`) works on the parts of the dimension
@@ -85,6 +89,8 @@
 mod ask;
 mod check;
 mod counts;
+mod grouped;
+mod hints;
 mod linear;
 mod local;
 mod own;
@@ -95,6 +101,7 @@ mod site;
 use crate::fresh::Fresh;
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
 use crate::reshard::{self, Request};
+use hints::{Hint, asked_partial, hint_of, hints, keeps_dims};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind};
 use kbc_ir::types::{Cut, CutRule, Mesh, TensorType};
@@ -143,6 +150,7 @@ fn typed(
     let mut typing = Typing {
         fresh: Fresh::of(graph),
         hints: hints(graph),
+        partial: asked_partial(graph),
         graph,
         mesh,
         library,
@@ -155,9 +163,6 @@ fn typed(
     if typing.found.has_errors() { Err(typing.found) } else { Ok(typing.changed.into()) }
 }
 
-/// What later operations want the trailing dimensions of a value to be: (distance from the right, size, cut).
-type Hint = Vec<(usize, u64, Cut)>;
-
 struct Typing<'m> {
     graph: &'m mut Graph,
     mesh: &'m Mesh,
@@ -166,6 +171,8 @@ struct Typing<'m> {
     ranks: Option<&'m [u64]>,
     found: Diagnostics,
     hints: BTreeMap<OpId, Hint>,
+    /// Values that somebody asks for before they are reduced.
+    partial: BTreeSet<OpId>,
     fresh: Fresh,
     /// Operations that have their type in this run.
     typed: BTreeSet<OpId>,
@@ -208,6 +215,7 @@ impl Typing<'_> {
 
     /// One operation, whose operands are done.
     fn operation(&mut self, id: OpId) {
+        self.use_reduced(id);
         let ids = self.graph.operands(id);
         let operands: Vec<Operand> =
             ids.iter().filter_map(|o| self.graph.op(*o).ty.clone().map(|ty| (*o, ty))).collect();
@@ -245,6 +253,39 @@ impl Typing<'_> {
         if let Some(want) = op.want.filter(|_| !placed) {
             self.annotate(id, &outcome.result, want, op.span);
         }
+    }
+
+    /// Gives an operation the reduced form of an operand that is partial, where some other user has asked for that before: it
+    /// is there, and a result that stayed partial would have to be reduced again.
+    fn use_reduced(&mut self, id: OpId) {
+        if !matches!(
+            self.graph.op(id).kind,
+            OpKind::Map(_) | OpKind::Matmul { .. } | OpKind::ReduceDim { .. } | OpKind::Shape(_)
+        ) {
+            return;
+        }
+        if self.partial.contains(&id) {
+            return;
+        }
+        for (i, operand) in self.graph.operands(id).into_iter().enumerate() {
+            let Some(ty) = self.graph.op(operand).ty.clone().filter(|ty| ty.partial.is_some()) else {
+                continue;
+            };
+            let whole = TensorType { partial: None, ..ty };
+            let reduced = |u: &OpId| {
+                let op = self.graph.op(*u);
+                op.kind == OpKind::Demand && self.typed_before(*u, id) && op.want.as_ref() == Some(&whole)
+            };
+            if let Some(there) = self.graph.users(operand).into_iter().map(|u| u.0).find(reduced) {
+                self.graph.set_operand(id, i as u8, there);
+                self.changed = true;
+            }
+        }
+    }
+
+    /// Whether a demand stands before an operation.
+    fn typed_before(&self, demand: OpId, id: OpId) -> bool {
+        self.graph.position(demand) < self.graph.position(id)
     }
 
     fn set_type(&mut self, id: OpId, ty: Option<TensorType>) {
@@ -285,6 +326,8 @@ impl Typing<'_> {
             }
             OpKind::Cast(to) => self.cast(id, op, *to, operands),
             OpKind::Embedding => self.embedding(id, op, operands),
+            OpKind::Fill(f) => self.fill(op, f),
+            OpKind::Grouped(runs) => self.grouped(id, op, runs, operands),
             OpKind::Shape(s) => self.shape(id, op, s, operands),
             OpKind::Collective(c) => match self.ranks {
                 Some(ranks) => self.issued(op, c, ranks, operands),
@@ -534,41 +577,3 @@ fn rewrite(mesh: &Mesh, ty: &mut TensorType) -> bool {
 
 /// Ending of the name of a demand that no annotation named; `place` gives its collective a telling one.
 pub const DEMANDED: &str = "_demanded";
-
-/// What annotations and result types ask of the values they come from, through elementwise operations and casts.
-/// Where users ask for different things, nothing is known.
-fn hints(graph: &Graph) -> BTreeMap<OpId, Hint> {
-    let mut hints: BTreeMap<OpId, Hint> = BTreeMap::new();
-    for &id in graph.order().iter().rev() {
-        let op = graph.op(id);
-        let own = match (&op.kind, &op.want) {
-            (OpKind::Output(i), want) => want.as_ref().or(graph.results.get(*i)).map(hint_of),
-            (_, Some(want)) => Some(hint_of(want)),
-            _ => None,
-        };
-        if let Some(own) = own {
-            hints.insert(id, own);
-        }
-        if let Some(hint) = hints.get(&id).filter(|_| keeps_dims(&op.kind)).cloned() {
-            for operand in graph.operands(id) {
-                let users = graph.users(operand);
-                let agrees = |u: OpId| keeps_dims(&graph.op(u).kind) && hints.get(&u) == Some(&hint);
-                if users.iter().all(|u| u.0 == id || agrees(u.0)) {
-                    hints.insert(operand, hint.clone());
-                }
-            }
-        }
-    }
-    hints
-}
-
-/// Whether trailing dimensions of the result are those of the operands.
-fn keeps_dims(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) | OpKind::Map(_) | OpKind::Cast(_))
-}
-
-fn hint_of(ty: &TensorType) -> Hint {
-    let n = ty.dims.len();
-    let of = |(i, d): (usize, &kbc_ir::types::Dim)| d.cut.clone().map(|c| (n - 1 - i, d.size, c));
-    ty.dims.iter().enumerate().filter_map(of).collect()
-}

@@ -5,6 +5,7 @@ use super::site::{Keep, Site, Solution, resolve};
 use super::{Typing, check};
 use crate::reshard;
 use kbc_diag::{Diagnostic, Span};
+use kbc_ir::fill::{Fill, With};
 use kbc_ir::graph::{Op, OpId};
 use kbc_ir::result::result_of;
 use kbc_ir::scalar::{Scalar, ScalarFn, ScalarUn};
@@ -167,6 +168,25 @@ impl Typing<'_> {
         self.settle(id, op, site, operands, false, result)
     }
 
+    /// Elements by their place alone.
+    pub(super) fn fill(&mut self, op: &Op, f: &Fill) -> Option<Outcome> {
+        if let With::Place(d) = f.with
+            && d >= f.sizes.len()
+        {
+            self.found.push(no_dimension(op, d, &TensorType::replicated(f.dtype, &f.sizes)));
+            return None;
+        }
+        if let Err(why) = f.fault() {
+            let d = Diagnostic::error("E570", format!("elements that their type does not have: {why}"));
+            self.found.push(
+                d.primary(op.span, "here").help("write `type:` with a wider type, and cast the result"),
+            );
+            return None;
+        }
+        let result = self.whole(op, f.dtype, &f.sizes)?;
+        Some(Outcome { targets: vec![], result })
+    }
+
     /// One dimension goes.
     pub(super) fn reduce_dim(
         &mut self,
@@ -285,7 +305,7 @@ impl Typing<'_> {
 
     /// The combiner that all partial operands share, over the same axes, where no other operand is cut by one of
     /// these axes or held by one coordinate of them.
-    fn shared_partial(&self, operands: &[Operand]) -> Option<ReduceOp> {
+    pub(super) fn shared_partial(&self, operands: &[Operand]) -> Option<ReduceOp> {
         let first = operands.iter().find(|o| o.1.partial.is_some())?;
         let (op, axes) = first.1.partial.as_ref()?;
         let fits = |o: &Operand| match &o.1.partial {
@@ -313,7 +333,7 @@ impl Typing<'_> {
     }
 
     /// Whether arithmetic, and the functions of `body`, exist for a type.
-    fn computes(&mut self, op: &Op, dtype: DType, body: Option<&Scalar>) -> bool {
+    pub(super) fn computes(&mut self, op: &Op, dtype: DType, body: Option<&Scalar>) -> bool {
         let refuse = |what: String, help: &str| {
             Diagnostic::error("E206", what).primary(op.span, format!("of {dtype} values")).help(help)
         };

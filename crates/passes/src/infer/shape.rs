@@ -36,6 +36,11 @@ impl Typing<'_> {
                 return None;
             }
         };
+        if let Err(why) = s.has_number(dtype) {
+            let d = Diagnostic::error("E570", format!("elements that their type does not have: {why}"));
+            self.found.push(d.primary(op.span, "here").help("cast the operand before"));
+            return None;
+        }
         let result = self.whole(op, dtype, &sizes)?;
         match operands {
             [x] => self.one(id, op, s, x, &result),
@@ -60,7 +65,10 @@ impl Typing<'_> {
             want
         });
         let mut best: Option<(u128, Outcome)> = None;
-        for target in ways(self.mesh, ty, result, &follows) {
+        // What would be added once a rank is added after the reduction.
+        let mut start = ty.clone();
+        start.partial = start.partial.filter(|p| s.commutes(p.0));
+        for target in ways(self.mesh, &start, result, &follows) {
             let Some(made) = through(self.mesh, &target, result, &follows) else { continue };
             let Some(before) = reshard::plan(self.mesh, ty, &target) else { continue };
             let after = asked.as_ref().and_then(|want| reshard::plan(self.mesh, &made, want));

@@ -24,7 +24,7 @@ pub struct Step<'a> {
 
 impl Step<'_> {
     /// The value of a number of the program.
-    fn known(&self, v: ValueId) -> Found<Val> {
+    pub fn known(&self, v: ValueId) -> Found<Val> {
         let name = &self.p.values[v].name;
         self.env[v]
             .clone()

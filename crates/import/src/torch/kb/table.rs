@@ -8,6 +8,7 @@ use super::graph::{Graph, Op, Operand};
 use super::step::{Found, Step};
 use super::values::{Compared, Val, kept};
 use crate::torch::dtype::DType;
+use crate::torch::model::Arg;
 use crate::torch::rules::Rule;
 
 use Operand::{Node, Num};
@@ -48,6 +49,15 @@ const COMPARE: [Comparison; 6] = [
 /// `gelu` of `aten.gelu.default`.
 fn short(name: &str) -> &str {
     name.split('.').nth(1).unwrap_or(name)
+}
+
+/// Dimensions with one and the last exchanged: the same order leads back.
+fn swapped(rank: usize, d: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..rank).collect();
+    if rank > 0 {
+        order.swap(d, rank - 1);
+    }
+    order
 }
 
 impl Step<'_> {
@@ -138,7 +148,8 @@ impl Step<'_> {
                     sizes,
                 ))])
             }
-            Rule::Index | Rule::ArgMax => Err("kbc has no such operation".into()),
+            Rule::Index => self.rows(),
+            Rule::ArgMax => self.largest().map(|v| vec![v]),
             Rule::Softmax
             | Rule::SoftmaxTo
             | Rule::SoftmaxBackward
@@ -428,8 +439,23 @@ impl Step<'_> {
 
     fn cumsum(&mut self) -> Found<Val> {
         let (dtype, sizes) = self.first()?;
-        let Val::Const(c) = self.val("self")? else { return Err("kbc has no such operation".into()) };
         let dim = self.dim(self.int("dim")?, sizes.len())?;
+        let Val::Const(c) = self.val("self")? else {
+            let x = self.tensor("self", false)?;
+            let (work, last) = (kept(dtype)?, sizes.len().saturating_sub(1));
+            let order = swapped(sizes.len(), dim);
+            let x = self.g.cast(x, work);
+            let x = self.g.transpose(x, &order);
+            let turned = self.g.nodes[x].sizes.clone();
+            // Rows of a matrix, also of what has no other dimension.
+            let n = turned.get(last).copied().unwrap_or(1);
+            let x = self.g.reshape(x, &[turned.iter().product::<i64>() / n.max(1), n]);
+            let matrix = self.g.nodes[x].sizes.clone();
+            let sums = self.g.push(Op::Call("cumsum"), vec![Node(x)], work, matrix);
+            let sums = self.g.reshape(sums, &turned);
+            let sums = self.g.transpose(sums, &order);
+            return self.give(sums, 0);
+        };
         let step: usize = sizes[dim + 1..].iter().product::<i64>() as usize;
         let mut list = c.elements()?;
         for i in 0..list.len() {
@@ -438,6 +464,51 @@ impl Step<'_> {
             }
         }
         Const::each(dtype, &sizes, list).map(Val::Const)
+    }
+
+    /// `index` with one list of numbers: rows by their numbers.
+    fn rows(&mut self) -> Found<Vec<Val>> {
+        let ids = match self.node.arg("indices") {
+            Arg::Tensors(l) if l.len() == 1 => l[0],
+            Arg::Optionals(l) if l.iter().skip(1).all(Option::is_none) => {
+                l.first().copied().flatten().ok_or("the first dimension is not the one that is indexed")?
+            }
+            _ => return Err("kbc takes rows by numbers of one dimension, the first".into()),
+        };
+        let x = self.tensor("self", false)?;
+        let ids = self.known(ids)?;
+        let ids = self.g.whole(&ids, DType::I32)?;
+        let (dtype, sizes) = (self.g.nodes[x].dtype, self.first()?.1);
+        let rows = self.g.push(Op::Call("embedding"), vec![Node(x), Node(ids)], dtype, sizes);
+        Ok(vec![self.give(rows, 0)?])
+    }
+
+    /// The number of the largest element, of a dimension or of all; `min.dim` takes that of the negatives.
+    fn largest(&mut self) -> Found<Val> {
+        let mut x = self.tensor("self", false)?;
+        let own = self.g.nodes[x].sizes.clone();
+        let dim = if self.has("dim") { Some(self.dim(self.int("dim")?, own.len())?) } else { None };
+        if short(self.node.op.name) == "min" {
+            let Node(minus) = self.g.call("-", &[Node(x)]) else { return Err("of a number".into()) };
+            x = minus;
+        }
+        let x = match dim {
+            Some(d) => self.g.transpose(x, &swapped(own.len(), d)),
+            None => self.g.reshape(x, &[own.iter().product()]),
+        };
+        let mut rest = self.g.nodes[x].sizes.clone();
+        rest.pop();
+        let mut at = self.g.push(Op::Call("argmax"), vec![Node(x)], DType::I32, rest.clone());
+        // The last dimension came to the place of the one that is gone.
+        if let Some(d) = dim.filter(|d| d + 1 < own.len()) {
+            let mut order: Vec<usize> = (0..rest.len()).filter(|i| *i != d).collect();
+            order.push(d);
+            at = self.g.transpose(at, &order);
+        }
+        let result = self.node.outputs.len() - 1;
+        let sizes = self.meta(result)?.1;
+        let at = self.g.reshape(at, &sizes);
+        self.give(at, result)
     }
 
     fn reduction(&mut self, rule: Rule) -> Found<Vec<Val>> {
@@ -482,7 +553,11 @@ impl Step<'_> {
             true => self.total(n, how),
             false => self.g.reduce_all(how, n, &dims, keep),
         };
-        Ok(vec![self.give(n, 0)?])
+        let mut out = vec![self.give(n, 0)?];
+        if rule == Rule::MaxDim {
+            out.push(self.largest()?);
+        }
+        Ok(out)
     }
 
     fn variance(&mut self, dims: &[usize], keep: bool) -> Found<Vec<Val>> {

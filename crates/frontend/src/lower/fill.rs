@@ -1,0 +1,89 @@
+//! Values that follow from their place alone: `iota([4, 6], dim: 1, type: i32)`, `full([4, 6], 0.5, type: f32)`.
+//!
+//! Owns their arguments; whether their type has their elements is `infer`'s.
+
+use super::arguments::{Arguments, cannot, count_args, missing};
+use super::locals::Local;
+use super::program::Lowering;
+use super::tensor::Value;
+use crate::ast::{Call, Named, OptionValue, Tensor, TensorKind};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::fill::{Fill, With};
+use kbc_ir::graph::OpKind;
+use kbc_ir::types::DType;
+use kbc_rounds::ast::{Expr, ExprKind};
+
+impl Lowering<'_> {
+    /// The value of such a call; none after messages.
+    pub(super) fn fill(&mut self, call: &Call, span: Span) -> Option<Value> {
+        let iota = call.name.node == "iota";
+        let form = if iota { "iota([4, 6], dim: 1)" } else { "full([4, 6], 0.5)" };
+        let mut named = Arguments::new(call);
+        let sizes = call.args.first().and_then(|a| self.sizes_of(a, form));
+        let dtype = match named.take("type") {
+            Some(n) => self.element_type(n),
+            None => Some(if iota { DType::I32 } else { DType::F32 }),
+        };
+        let with = if iota {
+            let rank = sizes.as_ref().map(Vec::len);
+            match (named.take("dim"), rank) {
+                (Some(n), _) => self.cx.dimension(n, rank, &mut self.found).map(With::Place),
+                (None, Some(1) | None) => Some(With::Place(0)),
+                (None, Some(_)) => {
+                    self.found.push(missing(call, "dim", form));
+                    None
+                }
+            }
+        } else {
+            call.args.get(1).and_then(|v| self.number_of(v)).map(With::Number)
+        };
+        let sound = named.finish(&mut self.found);
+        let right = count_args(call, if iota { 1 } else { 2 }, Span::NONE, &mut self.found);
+        let fill = Fill { dtype: dtype?, sizes: sizes?, with: with? };
+        (sound && right).then(|| self.push(OpKind::Fill(fill), self.named_after(call), &[], span))
+    }
+
+    fn sizes_of(&mut self, arg: &Tensor, form: &str) -> Option<Vec<u64>> {
+        let TensorKind::List(items) = &arg.kind else {
+            let word = form.split('(').next().unwrap_or(form);
+            self.found.push(
+                Diagnostic::error("E006", format!("the first argument of `{word}` is a list of sizes"))
+                    .primary(arg.span, "this is none")
+                    .help(format!("write {form}")),
+            );
+            return None;
+        };
+        let all: Vec<Option<u64>> =
+            items.iter().map(|e| self.cx.count(e, "a size", &mut self.found)).collect();
+        all.into_iter().collect()
+    }
+
+    fn number_of(&mut self, arg: &Tensor) -> Option<f64> {
+        match self.expr(arg)? {
+            Value::Number(v) => Some(v),
+            _ => {
+                self.found.push(
+                    Diagnostic::error("E226", "`full` fills with a number")
+                        .primary(arg.span, "this is a tensor")
+                        .help("a tensor broadcasts to what it meets: `0 * x + y`"),
+                );
+                None
+            }
+        }
+    }
+
+    /// `type: f32`, or an element type that a called program has bound.
+    fn element_type(&mut self, named: &Named) -> Option<DType> {
+        let known = match &named.value {
+            OptionValue::Expr(Expr { kind: ExprKind::Name(w), .. }) => match self.cx.locals.get(w) {
+                Some(Local::Type(d)) => Some(*d),
+                _ => DType::parse(w),
+            },
+            _ => None,
+        };
+        if known.is_none() {
+            self.found.push(cannot(named, "an element type: f32 f16 bf16 i32 i8 u8 i16 i64"));
+        }
+        known
+    }
+}

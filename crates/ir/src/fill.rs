@@ -1,0 +1,119 @@
+//! Values that follow from their place alone: one number everywhere, or how far along a dimension an element is.
+//!
+//! Owns what they are and which numbers a type has. Every rank can make any part of one, so they have no placement of
+//! their own: `place` makes them where they are wanted.
+
+use crate::types::DType;
+use std::fmt;
+
+/// A tensor filled with something.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fill {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub sizes: Vec<u64>,
+    /// With what.
+    pub with: With,
+}
+
+/// What the elements are.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum With {
+    /// A number, rounded once to the element type.
+    Number(f64),
+    /// The index along a dimension, from 0.
+    Place(usize),
+}
+
+impl Fill {
+    /// What is wrong with it: a dimension that is not there, a number that the type does not have.
+    ///
+    /// # Errors
+    /// To be read after `fill gives %x, but`.
+    pub fn fault(&self) -> Result<(), String> {
+        match self.with {
+            With::Number(v) => has(self.dtype, v),
+            With::Place(d) => match self.sizes.get(d) {
+                None => Err(format!("there is no dimension {d}, only {}", self.sizes.len())),
+                Some(n) if n.saturating_sub(1) > counts_to(self.dtype) => Err(format!(
+                    "{} does not count to {}, only to {}",
+                    self.dtype,
+                    n - 1,
+                    counts_to(self.dtype)
+                )),
+                Some(_) => Ok(()),
+            },
+        }
+    }
+}
+
+/// The largest number up to which a type has every integer.
+pub fn counts_to(dtype: DType) -> u64 {
+    match dtype {
+        DType::F32 => 1 << 24,
+        DType::F16 => 1 << 11,
+        DType::BF16 => 1 << 8,
+        DType::I32 => i32::MAX as u64,
+        DType::I8 => i8::MAX as u64,
+        DType::U8 => u8::MAX as u64,
+        DType::I16 => i16::MAX as u64,
+        DType::I64 => i64::MAX as u64,
+    }
+}
+
+/// Whether a type has a number, rounded where it is a floating-point type: an integer type has only its integers.
+///
+/// # Errors
+/// A sentence.
+pub fn has(dtype: DType, v: f64) -> Result<(), String> {
+    let most = match dtype {
+        // All integers of an f64 that are so small.
+        DType::I64 => 9_007_199_254_740_992.0,
+        d => counts_to(d) as f64,
+    };
+    let least = if dtype == DType::U8 { 0.0 } else { -most - if dtype == DType::I64 { 0.0 } else { 1.0 } };
+    match dtype.is_float() || v.fract() == 0.0 && (least..=most).contains(&v) {
+        true => Ok(()),
+        false => Err(format!("{dtype} does not have {v}")),
+    }
+}
+
+/// What is written in `.kir`: `f32[25, 8] number 0.5`, `i32[25, 8] place dim 1`.
+impl fmt::Display for Fill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.dtype)?;
+        if !self.sizes.is_empty() {
+            write!(f, "{:?}", self.sizes)?;
+        }
+        match self.with {
+            With::Number(v) => write!(f, " number {v:?}"),
+            With::Place(d) => write!(f, " place dim {d}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_their_numbers_alone() {
+        let place = |dtype, n| Fill { dtype, sizes: vec![2, n], with: With::Place(1) }.fault();
+        assert_eq!(
+            (place(DType::F16, 2049), place(DType::BF16, 257), place(DType::I8, 128)),
+            (Ok(()), Ok(()), Ok(()))
+        );
+        assert_eq!(place(DType::F16, 2050), Err("f16 does not count to 2049, only to 2048".into()));
+        assert!(place(DType::I8, 129).is_err() && place(DType::U8, 257).is_err());
+        assert_eq!(
+            (has(DType::U8, 255.0), has(DType::I8, -128.0), has(DType::F16, 0.1)),
+            (Ok(()), Ok(()), Ok(()))
+        );
+        for (d, v) in [(DType::U8, -1.0), (DType::I8, 128.0), (DType::I32, 0.5), (DType::I64, 1e16)] {
+            assert_eq!(has(d, v), Err(format!("{d} does not have {v}")));
+        }
+        let missing = Fill { dtype: DType::I32, sizes: vec![], with: With::Place(0) };
+        assert_eq!(missing.fault(), Err("there is no dimension 0, only 0".into()));
+    }
+}

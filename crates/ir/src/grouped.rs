@@ -1,0 +1,98 @@
+//! Rows in groups: runs of neighbouring rows that are multiplied with one matrix each.
+//!
+//! Owns what a list of runs says: whose matrix a row meets, and which rows a rank needs that has some of the matrices.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Runs of rows, one after another: the number of the matrix that they meet, and how many they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Runs(Arc<[(u64, u64)]>);
+
+impl Runs {
+    /// Of pairs of a matrix and a number of rows; none where rows cannot be counted.
+    pub fn new(list: Vec<(u64, u64)>) -> Option<Runs> {
+        list.iter().try_fold(0u64, |n, run| n.checked_add(run.1))?;
+        Some(Runs(list.into()))
+    }
+
+    /// The pairs.
+    pub fn list(&self) -> &[(u64, u64)] {
+        &self.0
+    }
+
+    /// Rows of all runs.
+    pub fn rows(&self) -> u64 {
+        self.0.iter().map(|run| run.1).sum()
+    }
+
+    /// The matrix of each of `n` rows from `first` on; shorter where the runs end before.
+    pub fn matrices(&self, first: u64, n: u64) -> Vec<u64> {
+        let mut out = vec![];
+        let mut at = 0u64;
+        for (matrix, rows) in self.0.iter() {
+            let (from, to) = (at.max(first), (at + rows).min(first.saturating_add(n)));
+            out.extend((from..to).map(|_| *matrix));
+            at += rows;
+        }
+        out
+    }
+
+    /// Rows of each part where the matrices are cut at these boundaries and every part has the rows that meet its own; none
+    /// where those of a part do not lie together, in the order of the parts.
+    pub fn lengths(&self, boundaries: &[u64]) -> Option<Vec<u64>> {
+        let mut out = vec![0; boundaries.len().checked_sub(1)?];
+        let mut last = 0;
+        for (matrix, rows) in self.0.iter().filter(|run| run.1 > 0) {
+            let part = boundaries.windows(2).position(|b| (b[0]..b[1]).contains(matrix))?;
+            if part < last {
+                return None;
+            }
+            last = part;
+            out[part] += rows;
+        }
+        Some(out)
+    }
+
+    /// What is wrong with them for so many rows and matrices.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn fit(&self, rows: u64, matrices: u64) -> Result<(), String> {
+        if self.rows() != rows {
+            return Err(format!("the counts add up to {}, and there are {rows} rows", self.rows()));
+        }
+        match self.0.iter().find(|run| run.0 >= matrices) {
+            Some((m, _)) => Err(format!("there is no matrix {m}, only {matrices}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `[[0, 3], [1, 2]]`
+impl fmt::Display for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.0.iter().map(|(m, n)| format!("[{m}, {n}]")).collect();
+        write!(f, "[{}]", all.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Runs;
+
+    #[test]
+    fn rows_meet_the_matrix_of_their_run() {
+        let runs = Runs::new(vec![(0, 2), (1, 0), (0, 1), (2, 3)]).expect("few");
+        assert_eq!((runs.rows(), runs.matrices(1, 3)), (6, vec![0, 0, 2]));
+        assert_eq!((runs.matrices(6, 2), runs.matrices(5, 9)), (vec![], vec![2]));
+        assert_eq!(runs.lengths(&[0, 2, 2, 3]), Some(vec![3, 0, 3]));
+        let back = Runs::new(vec![(2, 1), (0, 1)]).expect("few");
+        assert_eq!((back.lengths(&[0, 2, 3]), back.lengths(&[0, 3])), (None, Some(vec![2])));
+        assert_eq!(runs.fit(6, 3), Ok(()));
+        assert_eq!(runs.fit(6, 2), Err("there is no matrix 2, only 2".into()));
+        assert_eq!(runs.fit(7, 3), Err("the counts add up to 6, and there are 7 rows".into()));
+        assert!(Runs::new(vec![(0, u64::MAX), (0, 1)]).is_none());
+        assert_eq!(runs.to_string(), "[[0, 2], [1, 0], [0, 1], [2, 3]]");
+    }
+}

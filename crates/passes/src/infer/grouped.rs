@@ -1,0 +1,144 @@
+//! A matrix a group of rows: what its operands must be, and what its result is.
+//!
+//! Rows are free to be cut where every rank has all matrices. Where the matrices are cut over an axis, a rank needs the rows
+//! that meet its own: then both are cut over that axis, rows in parts of the lengths that the runs give. Contracted columns
+//! and columns of the result are those of a matrix product.
+
+use super::Typing;
+use super::check;
+use super::rules::{Operand, Outcome};
+use super::site::{Keep, Site, resolve};
+use crate::reshard;
+use kbc_diag::Diagnostic;
+use kbc_ir::graph::{Op, OpId};
+use kbc_ir::grouped::Runs;
+use kbc_ir::result::result_of;
+use kbc_ir::types::{Cut, CutRule, ReduceOp, TensorType};
+use kbc_ir::{Name, Parts};
+
+impl Typing<'_> {
+    /// `[T, D] x [G, D, F] -> [T, F]`.
+    pub(super) fn grouped(
+        &mut self,
+        id: OpId,
+        op: &Op,
+        runs: &Runs,
+        operands: &[Operand],
+    ) -> Option<Outcome> {
+        let [x, w] = operands else {
+            self.malformed(op, 2, operands.len());
+            return None;
+        };
+        let dtype = self.one_dtype(op, operands)?;
+        if !self.computes(op, dtype, None) {
+            return None;
+        }
+        let known = [x, w].map(|o| (o.1.dtype, o.1.sizes()));
+        let sizes = match result_of(&op.kind, &known) {
+            Ok(made) => made?.1,
+            Err(why) => {
+                let mut d = Diagnostic::error("E571", format!("a grouped product that does not fit: {why}"))
+                    .primary(op.span, "this one");
+                for (id, ty) in operands {
+                    d = d.secondary(self.graph.op(*id).span, format!("this is `{ty}`"));
+                }
+                self.found.push(d.help("rows [T, D], matrices [G, D, F], and counts that add up to T"));
+                return None;
+            }
+        };
+        let result = self.whole(op, dtype, &sizes)?;
+        let site = Site {
+            sizes: vec![sizes[0], sizes[1], x.1.dims[1].size],
+            operands: vec![vec![Some(0), Some(2)], vec![None, Some(2), Some(1)]],
+            result: vec![Some(0), Some(1)],
+            whole: vec![],
+            combine: ReduceOp::Sum,
+        };
+        let smaller = |o: &Operand| o.1.partial.is_some() && o.1.elements() > result.elements();
+        let one = operands.iter().filter(|o| o.1.partial.is_some()).count() == 1;
+        let partial =
+            one && operands.iter().any(smaller) && self.shared_partial(operands) == Some(ReduceOp::Sum);
+        let keep = Keep { partial, only: x.1.only == w.1.only };
+        let hint = self.hint_for(id, &site, &result);
+        let mut best: Option<(u128, Outcome)> = None;
+        for (rows, matrices, own) in self.meetings(runs, &x.1, &w.1) {
+            let Some(solution) =
+                resolve(self.mesh, &site, &[(&rows, keep), (&matrices, keep)], &hint, &result)
+            else {
+                continue;
+            };
+            let mut targets = solution.targets;
+            if let Some(cut) = own {
+                // Its axis may have gone to another dimension.
+                if targets[0].dims[0].cut != rows.dims[0].cut {
+                    continue;
+                }
+                targets[1].dims[0].cut = Some(cut);
+            }
+            let change = |have: &TensorType, want| reshard::plan(self.mesh, have, want).map(|p| p.weight);
+            let (Some(a), Some(b)) = (change(&x.1, &targets[0]), change(&w.1, &targets[1])) else { continue };
+            let cost = a.saturating_add(b);
+            if best.as_ref().is_some_and(|b| b.0 <= cost) {
+                continue;
+            }
+            let mut made = result.clone();
+            for (dim, label) in made.dims.iter_mut().zip([0, 1]) {
+                dim.cut = solution.cuts[label].clone();
+            }
+            let kept = operands.iter().filter(|_| partial).find_map(|o| o.1.partial.clone());
+            let mut over = kept.map_or(vec![], |p| p.1);
+            over.extend(solution.pending);
+            made.partial = (!over.is_empty()).then_some((ReduceOp::Sum, over));
+            made.only = x.1.only.clone().filter(|_| keep.only);
+            let targets = targets.iter().map(|t| check::canonical(self.mesh, t)).collect();
+            best = Some((cost, Outcome { targets, result: check::canonical(self.mesh, &made) }));
+        }
+        if best.is_none() {
+            self.found.push(
+                Diagnostic::error("E209", format!("no common placement for `{}` and `{}`", x.1, w.1))
+                    .primary(op.span, "these cannot meet here")
+                    .help("give one of them another placement with `let name: TYPE = ..`"),
+            );
+        }
+        best.map(|b| b.1)
+    }
+
+    /// How rows and matrices may be placed to meet: as they are, with all matrices on every rank; and where the matrices are
+    /// cut over an axis, rows cut with them. Of these the cut of the matrices stands aside: it is no label of the site.
+    fn meetings(
+        &self,
+        runs: &Runs,
+        x: &TensorType,
+        w: &TensorType,
+    ) -> Vec<(TensorType, TensorType, Option<Cut>)> {
+        let mut out = vec![];
+        if let Some(cut) = &w.dims[0].cut
+            && let [axis] = &cut.axes[..]
+            && let Some(k) = self.mesh.axis(axis).map(|a| a.size)
+        {
+            let bounds: Vec<u64> = (0..=k).map(|i| cut.rule.boundary(w.dims[0].size, i, k)).collect();
+            if let Some(lengths) = runs.lengths(&bounds).and_then(|l| Parts::row(&l)) {
+                let mut rows = without(x, axis);
+                let own = Cut { axes: vec![axis.clone()], rule: CutRule::Lengths(lengths) };
+                rows.dims[0].cut = Some(own);
+                let rows = check::canonical(self.mesh, &rows);
+                let mut matrices = w.clone();
+                matrices.dims[0].cut = None;
+                out.push((rows, matrices, Some(cut.clone())));
+            }
+        }
+        out.push((x.clone(), w.clone(), None));
+        out
+    }
+}
+
+/// A type in which an axis has no job.
+fn without(ty: &TensorType, axis: &Name) -> TensorType {
+    let mut ty = ty.clone();
+    for dim in &mut ty.dims {
+        dim.cut = dim.cut.take().filter(|c| !c.axes.contains(axis));
+    }
+    ty.partial = ty.partial.take().filter(|p| !p.1.contains(axis));
+    ty.only = ty.only.take().filter(|o| o.1 != *axis);
+    ty
+}
