@@ -98,7 +98,7 @@ pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f
     let written = bytes(ty);
     let read: f64 = types.iter().map(bytes).sum();
     let [flops, memory, vector] = match &op.kind {
-        OpKind::Matmul { .. } => {
+        OpKind::Matmul { .. } | OpKind::Grouped(_) => {
             let k = types.first().and_then(|a| {
                 let first = vec![0; mesh.axes.len()];
                 a.local_box(mesh, &first).last().map(|(lo, hi)| (hi - lo) as f64)
@@ -109,6 +109,7 @@ pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f
         OpKind::ReduceDim { .. } => [0.0, read + written, read],
         OpKind::Cast(_) => [0.0, read + written, read.max(written)],
         OpKind::Embedding => [0.0, 2.0 * written, 0.0],
+        OpKind::Fill(_) => [0.0, written, written],
         OpKind::Shape(_) | OpKind::Output(_) => [0.0, 2.0 * written, 0.0],
         OpKind::Collective(c) if c.kind == CollKind::Slice => [0.0, 2.0 * written, 0.0],
         OpKind::Input(_) | OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => [0.0; 3],
