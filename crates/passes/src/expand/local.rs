@@ -4,7 +4,8 @@
 //! all ranks is lowered like a graph: its schedule has one role.
 
 use super::collective::Known;
-use super::lower::{Lower, Scope, place};
+use super::lower::{Lower, Scope};
+use super::sizes::place;
 use super::streams;
 use kbc_diag::{Diagnostics, Span};
 use kbc_ir::Name;

@@ -75,8 +75,11 @@
 //!       copy %out = %y_v
 //! ```
 //!
-//! Not done here: whether slots are used again in the next call (`allocate`), signals and fences (`synchronize`), options
-//! that ask for the producer or consumer of a collective (`overlap`, `cores`).
+//! Where the graph gives collectives streams of their own, regions are cut where one stream waits for another, and begin and end with
+//! the events of that.
+//!
+//! Not done here: whether slots are used again in the next call (`allocate`), signals and fences (`synchronize`), streams
+//! and pieces (`overlap`), several cores.
 
 mod body;
 mod collective;
@@ -95,15 +98,16 @@ mod own;
 mod promise;
 mod region;
 mod shape;
+mod sizes;
 mod streams;
 mod sym;
 mod together;
 mod view;
 
 pub use collective::{Arg, Known, Request, collective};
-pub use lower::joined_axis;
-pub(crate) use lower::part_length;
 pub use promise::promise_of;
+pub use sizes::joined_axis;
+pub(crate) use sizes::part_length;
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
 use kbc_diag::Diagnostics;

@@ -111,7 +111,7 @@ impl Lower<'_> {
         p: u64,
         op: &Op,
     ) -> (BufferId, Line) {
-        let mut dims = super::lower::local_dims(ty, &self.out.mesh);
+        let mut dims = super::sizes::local_dims(ty, &self.out.mesh);
         if let Held::Block(_) = held {
             dims[dim] = dims[dim].clone() * Expr::Int(p as i64);
         }
