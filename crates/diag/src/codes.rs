@@ -274,6 +274,9 @@ codes! {
     E552 "data that a `.kb` file cannot hold",
     E553 "stored data of another shape or type",
     E554 "a text that is no printed program",
+    E560 "symbols of sizes that do not fit",
+    E561 "a file of weights without a weight",
+    E562 "programs that are no global program",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",
