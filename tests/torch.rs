@@ -104,3 +104,10 @@ fn weights_come_from_a_file() {
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(!out.status.success() && text.contains("differ from rank*.npz:out__0"), "{text}");
 }
+
+#[test]
+fn functions_are_what_pytorch_computes() {
+    let text = kbc(&["compile", "specs/torch/functions_tp2"]);
+    assert_eq!(text.matches("on all ranks agree with ").count(), 39, "{text}");
+    assert!(!text.contains("nothing is said"), "{text}");
+}

@@ -116,7 +116,7 @@ pub struct Made {
 /// E550 to E553; of reading data.
 pub fn make(session: &mut Session, it: &Checked, name: &str, beside: &Path, lift: bool) -> Outcome<Made> {
     let data = stored(session, it, beside)?;
-    let Kb { text, constants, arrays, ending } = match &it.mesh {
+    let Kb { text, constants, arrays, stem, ending } = match &it.mesh {
         Some(mesh) => {
             let (p, args) = (it.world.programs[0].clone(), it.world.args[0].clone());
             kb::global::write(p, mesh, args, name, &data.given)?
@@ -141,7 +141,7 @@ pub fn make(session: &mut Session, it: &Checked, name: &str, beside: &Path, lift
         list.push((w.key.clone(), whole));
     }
     if !list.is_empty() {
-        files.push((format!("{name}.{ending}"), pack(&list, ending)?));
+        files.push((format!("{stem}.{ending}"), pack(&list, ending)?));
     }
     let mut by: BTreeMap<usize, Vec<(String, Tensor)>> = BTreeMap::new();
     for w in arrays {
@@ -150,7 +150,7 @@ pub fn make(session: &mut Session, it: &Checked, name: &str, beside: &Path, lift
     }
     for (program, list) in by {
         let rank = it.world.programs[program].rank;
-        files.push((format!("{name}.rank{rank}.{ending}"), pack(&list, ending)?));
+        files.push((format!("{stem}.rank{rank}.{ending}"), pack(&list, ending)?));
     }
     Ok(Made { text, files })
 }
@@ -255,19 +255,19 @@ fn named(
 ) -> Outcome {
     let shown = from.replace('*', &f.rank.unwrap_or(0).to_string());
     let bytes = Session::read_bytes(Path::new(&shown))?;
-    for key in all(session, &shown, &bytes)?.into_keys() {
-        let t = near(&shown, &bytes, &key, false)?;
-        weights.insert(key, t);
+    let keys: Vec<String> = all(session, &shown, &bytes)?.into_keys().collect();
+    for key in &keys {
+        weights.insert(key.clone(), near(&shown, &bytes, key, false)?);
     }
     let mut found = Diagnostics::new();
     let of = |p: &&Program| Some(p.rank) == f.rank || it.world.programs.len() == 1;
     for (arg, role) in it.world.programs.iter().find(of).map_or(&[][..], |p| &p.written.inputs) {
         let (Arg::Tensor(input), Role::Weight(w)) = (arg, role) else { continue };
-        let there = kb::names(w, input).iter().any(|n| weights.contains_key(n));
+        let there = kb::names(w, input).iter().any(|n| keys.contains(n));
         if !there && !beside.is_some_and(|a| a.contains_key(&format!("in__{input}"))) {
             let d = Diagnostic::error("E561", format!("{shown} has no weight `{w}`"));
-            let names: Vec<&str> = weights.keys().map(String::as_str).take(12).collect();
-            found.push(d.note(format!("it has {}", names.join(", "))));
+            let some = keys.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
+            found.push(d.note(format!("it has {some}")));
         }
     }
     if found.has_errors() { Err(found.into()) } else { Ok(()) }

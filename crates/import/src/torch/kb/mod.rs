@@ -83,6 +83,8 @@ pub struct Kb {
     pub constants: Vec<(String, Const)>,
     /// Arrays for `NAME.rank*.npz`.
     pub arrays: Vec<Wanted>,
+    /// What the names of these files begin with: that of the program, unless a file of the user's is called so.
+    pub stem: String,
     /// Of the names of these files: `npz`, or `safetensors` where there is bf16, which numpy has no name for.
     pub ending: &'static str,
 }
@@ -193,7 +195,8 @@ fn ranges(of: &[u64]) -> String {
 
 /// What is collected while parts are written.
 struct Out<'a> {
-    name: &'a str,
+    /// What names of data files begin with.
+    stem: String,
     given: &'a Given,
     axes: &'a Axes,
     constants: Vec<(String, Const)>,
@@ -206,16 +209,24 @@ struct Out<'a> {
 }
 
 impl<'a> Out<'a> {
-    fn new(name: &'a str, given: &'a Given, axes: &'a Axes, programs: &[Program]) -> Out<'a> {
+    fn new(name: &str, given: &'a Given, axes: &'a Axes, programs: &[Program]) -> Out<'a> {
         let half =
             |p: &Program| (0..p.values.len()).any(|v| p.meta(v).is_some_and(|m| m.dtype == DType::Bf16));
         let ending = if programs.iter().any(half) { "safetensors" } else { "npz" };
         let found = Diagnostics::new();
-        Out { name, given, axes, constants: vec![], arrays: vec![], ending, joined: None, found }
+        // beside the ranks' own data a file of constants must not be in its place
+        let (before, after) = given.path.rsplit('/').next().unwrap_or("").split_once('*').unwrap_or(("", ""));
+        let file = format!("{name}.{ending}");
+        let theirs = match before {
+            "" => given.path.rsplit('/').next() == Some(&file),
+            _ => file.starts_with(before) && file.ends_with(after),
+        };
+        let stem = if theirs { format!("{name}.model") } else { name.to_owned() };
+        Out { stem, given, axes, constants: vec![], arrays: vec![], ending, joined: None, found }
     }
 
     fn kb(self, text: String) -> Kb {
-        Kb { text, constants: self.constants, arrays: self.arrays, ending: self.ending }
+        Kb { text, constants: self.constants, arrays: self.arrays, stem: self.stem, ending: self.ending }
     }
 
     /// A part behind its ranks.
@@ -248,7 +259,7 @@ impl<'a> Out<'a> {
             let (hint, c) = &it.graph.constants[k];
             let key = self.constant(hint, c);
             let name = taken.take(&key);
-            let data = format!("\"{}.{}\":{}", self.name, self.ending, quoted(&key));
+            let data = format!("\"{}.{}\":{}", self.stem, self.ending, quoted(&key));
             args.push(format!("        {name}: {} = {data}", type_of(node.dtype, &node.sizes)));
             names.insert(n, name);
         }
@@ -329,14 +340,14 @@ impl<'a> Out<'a> {
         if joined.is_some() {
             let from = if weight { From::Weight(key) } else { From::Array(key) };
             self.arrays.push(Wanted { program: at, key: name.to_owned(), from, dtype: keep, joined });
-            return Some(format!("\"{}.{}\":{}", self.name, self.ending, quoted(name)));
+            return Some(format!("\"{}.{}\":{}", self.stem, self.ending, quoted(name)));
         }
         if !weight && *dtype == keep {
             return Some(format!("\"{}\":{}", self.given.path, quoted(&key)));
         }
         let from = if weight { From::Weight(key) } else { From::Array(key) };
         self.arrays.push(Wanted { program: at, key: name.to_owned(), from, dtype: keep, joined: None });
-        Some(format!("\"{}.rank*.{}\":{}", self.name, self.ending, quoted(name)))
+        Some(format!("\"{}.rank*.{}\":{}", self.stem, self.ending, quoted(name)))
     }
 
     /// The stored results, if all of them are there.
@@ -353,7 +364,7 @@ impl<'a> Out<'a> {
                 let joined = joined.get(n).cloned();
                 let from = From::Array(key.clone());
                 more.push(Wanted { program: at, key: key.clone(), from, dtype: node.dtype, joined });
-                all.push(format!("\"{}.{}\":{key}", self.name, self.ending));
+                all.push(format!("\"{}.{}\":{key}", self.stem, self.ending));
                 continue;
             }
             if *sizes != node.sizes || !suits(*dtype, node.dtype) {
@@ -376,7 +387,7 @@ impl<'a> Out<'a> {
                     dtype: node.dtype,
                     joined: None,
                 });
-                all.push(format!("\"{}.rank*.{}\":{key}", self.name, self.ending));
+                all.push(format!("\"{}.rank*.{}\":{key}", self.stem, self.ending));
             }
         }
         self.arrays.extend(more);
