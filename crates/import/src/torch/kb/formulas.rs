@@ -174,7 +174,7 @@ impl Step<'_> {
             }
             let (dtype, sizes) = (self.g.nodes[x].dtype, self.g.nodes[x].sizes.clone());
             if args.iter().all(|a| matches!(a, Node(n) if self.g.nodes[*n].dtype == dtype)) {
-                let layer = Op::Layer(Layer::LayerNorm(self.number("eps")?));
+                let layer = Op::Layer(Layer::Norm(self.number("eps")?));
                 let n = self.g.push(layer, args, dtype, sizes);
                 return Ok(vec![self.give(n, 0)?]);
             }

@@ -43,8 +43,8 @@ pub enum Layer {
     Softmax(usize),
     /// Along a dimension.
     LogSoftmax(usize),
-    /// Of the last dimension, with this addend to the variance.
-    LayerNorm(f64),
+    /// `layer_norm`, of the last dimension, with this addend to the variance.
+    Norm(f64),
 }
 
 /// What a node is.

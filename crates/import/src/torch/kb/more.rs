@@ -245,7 +245,7 @@ impl Step<'_> {
     }
 
     /// Gradients by the result of the operation.
-    pub fn from_output(&mut self) -> Found<Val> {
+    pub fn by_output(&mut self) -> Found<Val> {
         let (grad, out) = (self.tensor("grad_output", true)?, self.tensor("output", true)?);
         let n = match self.node.op.name {
             "aten.tanh_backward.default" => {

@@ -185,7 +185,7 @@ impl Search<'_> {
                 let last = node.sizes.len() - 1;
                 let along = match layer {
                     Layer::Softmax(d) | Layer::LogSoftmax(d) => *d,
-                    Layer::LayerNorm(_) => last,
+                    Layer::Norm(_) => last,
                 };
                 let rest = node.args[1..].iter().all(|a| self.place(a).is_none_or(|p| p == Whole));
                 match p {

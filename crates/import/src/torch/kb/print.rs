@@ -186,7 +186,7 @@ impl<'a> Body<'a> {
             Op::Matmul => format!("matmul({})", list(0)),
             Op::Layer(Layer::Softmax(dim)) => format!("softmax({}, dim: {dim})", arg(0)),
             Op::Layer(Layer::LogSoftmax(dim)) => format!("log_softmax({}, dim: {dim})", arg(0)),
-            Op::Layer(Layer::LayerNorm(eps)) => format!("layer_norm({}, eps: {})", list(0), number(*eps)),
+            Op::Layer(Layer::Norm(eps)) => format!("layer_norm({}, eps: {})", list(0), number(*eps)),
             Op::Reduce(how, dim, keep) => {
                 format!("{how}({}, dim: {dim}{})", arg(0), if *keep { ", keep: true" } else { "" })
             }
@@ -242,7 +242,7 @@ impl<'a> Body<'a> {
                     Op::Call(f) | Op::Reduce(f, ..) => f,
                     Op::Select(_) => "select",
                     Op::Matmul => "matmul",
-                    Op::Layer(Layer::LayerNorm(_)) => "layer_norm",
+                    Op::Layer(Layer::Norm(_)) => "layer_norm",
                     Op::Layer(_) => "softmax",
                     Op::Reshape => "reshape",
                     Op::Transpose(_) => "transpose",

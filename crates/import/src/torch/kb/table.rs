@@ -120,7 +120,7 @@ impl Step<'_> {
             Rule::Repeat => self.composed("repeat").ok_or("kbc has no such operation")?.map(|v| vec![v]),
             Rule::Gather => self.gathered().map(|v| vec![v]),
             Rule::Scatter => self.put().map(|v| vec![v]),
-            Rule::OutputBackward => self.from_output().map(|v| vec![v]),
+            Rule::OutputBackward => self.by_output().map(|v| vec![v]),
             Rule::Logical => match short(name) {
                 "logical_not" => self.not().map(|v| vec![v]),
                 "isnan" => self.compare().map(|v| vec![v]),
@@ -411,7 +411,7 @@ impl Step<'_> {
                 },
             ),
             "mul" => self.apply(&list, false, |v| v[0] * v[1], |g, o| g.infix('*', o[0], o[1])),
-            "div" if self.word("rounding_mode") != "" => self.quotient(name, &list),
+            "div" if !self.word("rounding_mode").is_empty() => self.quotient(name, &list),
             "div" => self.apply(&list, false, |v| v[0] / v[1], |g, o| g.infix('/', o[0], o[1])),
             "maximum" => self.apply(&list, false, |v| v[0].max(v[1]), |g, o| g.call("max", o)),
             "minimum" => self.apply(&list, false, |v| v[0].min(v[1]), |g, o| g.call("min", o)),

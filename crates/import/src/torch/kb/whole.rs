@@ -148,7 +148,7 @@ fn candidates(
             let rank = world.programs[0].meta(it.inputs[i].value).map_or(0, |m| m.sizes.len());
             let mut all = vec![];
             // of each rank and the one that is next on the axis
-            let next = (0..world.programs.len()).filter(|at| (*at as u64 / stride + 1) % size != 0);
+            let next = (0..world.programs.len()).filter(|at| !(*at as u64 / stride + 1).is_multiple_of(size));
             let differ = next.filter_map(|at| Some(print(at, i)? != print(at + stride as usize, i)?));
             if !differ.into_iter().any(|d| d) {
                 all.push(Place::Whole);
