@@ -7,7 +7,6 @@ use super::graph::{Coll, Graph, Layer, NodeId, Op, Operand};
 use super::step::{Found, Step};
 use super::values::Val;
 use crate::torch::dtype::DType;
-use crate::torch::model::ValueId;
 use crate::torch::rules::Rule;
 
 use Operand::{Node, Num};
@@ -161,12 +160,8 @@ impl Step<'_> {
     /// (x - mean) / sqrt(variance + eps), times weight, plus bias; the mean; 1 / sqrt(variance + eps).
     fn norm(&mut self) -> Found<Vec<Val>> {
         let over = self.ints("normalized_shape")?.len();
-        let used = |v: &ValueId| {
-            self.p.outputs.contains(v)
-                || self.p.nodes.iter().any(|n| n.args.iter().any(|a| a.values().contains(&v)))
-        };
         // the library's, where nobody asks for the statistics
-        if over == 1 && self.has("weight") && !self.node.outputs.iter().skip(1).any(used) {
+        if over == 1 && self.has("weight") && !self.node.outputs.iter().skip(1).any(|v| self.used[*v]) {
             let x = self.tensor("input", false)?;
             let mut args = vec![Node(x), Node(self.tensor("weight", false)?)];
             if self.has("bias") {
