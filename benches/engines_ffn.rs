@@ -42,7 +42,7 @@ fn reference(bencher: Bencher) {
     let job = driver::built(&["specs/ffn_tp.kb"]);
     let inputs = job.inputs();
     bencher.bench(|| {
-        let options = EvalOptions { max_parts: job.built.module.mesh.ranks() };
+        let options = EvalOptions { max_parts: job.built.module.mesh.ranks(), ..EvalOptions::default() };
         evaluate(&job.built.typed, divan::black_box(&inputs.calls[0]), &options)
             .expect("the layer has a value")
     });

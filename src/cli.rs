@@ -311,6 +311,10 @@ pub struct Groups {
     /// groups.json.
     #[arg(long, value_name = "NAME=RANKS", help_heading = "Program")]
     pub group: Vec<String>,
+    /// Weights of PyTorch programs, where their archives have a pickle that is not read: an `.npz` or `.safetensors` with the
+    /// names of the model, `*` in it for the rank.
+    #[arg(long, value_name = "FILE", help_heading = "Program")]
+    pub weights: Option<String>,
 }
 
 impl Groups {
@@ -354,7 +358,13 @@ pub struct Import {
     /// Programs of this tag, `fwd` in rank0.fwd.model.json, where a folder has several.
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
-    /// Who is in groups.
+    /// One global program, with placements on its arguments, of ranks that agree up to symmetry.
+    #[arg(long)]
+    pub lift: bool,
+    /// What a symbol of the programs' sizes is, `-D s77=16`, where the data beside them does not say it.
+    #[arg(short = 'D', value_name = "NAME=N")]
+    pub define: Vec<String>,
+    /// Who is in groups, and files of weights.
     #[command(flatten)]
     pub groups: Groups,
 }

@@ -33,7 +33,9 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     if super::torch::is_one(&args.source.file) {
         return super::torch::import::compile(session, args);
     }
-    super::refuse(&[("--group", !args.groups.group.is_empty())], &args.source.file)?;
+    let given = &args.groups;
+    let flags = [("--group", !given.group.is_empty()), ("--weights", given.weights.is_some())];
+    super::refuse(&flags, &args.source.file)?;
     program(session, args)
 }
 

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use half::{bf16, f16};
-use kbc_backend_sim::formats::{keys, read, write_npy, write_npz, write_safetensors};
+use kbc_backend_sim::formats::{
+    Near, keys, npy as format, read, read_near, write_npy, write_npz, write_safetensors,
+};
 use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
@@ -416,4 +418,28 @@ proptest! {
             prop_assert!(got.is_err());
         }
     }
+}
+
+#[test]
+fn types_that_stand_for_others() {
+    let array = |descr: &str, bytes: &[u8]| {
+        let n = bytes.len() / descr[2..].parse::<usize>().unwrap();
+        npy(1, &format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({n},), }}\n"), bytes)
+    };
+    let near = |descr: &str, bytes: &[u8], near: Near| format::read_near("x.npy", &array(descr, bytes), near);
+    let f64s: Vec<u8> = [0.1f64, -3.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    assert_eq!(near("<f8", &f64s, Near::Yes).unwrap().data(), &Data::F32(vec![0.1, -3.0]));
+    assert_eq!(near("|b1", &[1, 0, 1], Near::Yes).unwrap().data(), &Data::U8(vec![1, 0, 1]));
+    let halves = [bf16::from_f32(1.5), bf16::from_f32(-2.0)];
+    let bits: Vec<u8> = halves.iter().flat_map(|x| x.to_le_bytes()).collect();
+    for descr in ["|V2", "<u2", "<i2"] {
+        assert_eq!(near(descr, &bits, Near::Bits).unwrap().data(), &Data::BF16(halves.to_vec()), "{descr}");
+    }
+    assert_eq!(near("<i2", &bits, Near::Yes).unwrap().dtype(), DType::I16);
+    for (descr, bytes) in [("<f8", &f64s), ("|V2", &bits), ("<u2", &bits)] {
+        assert_eq!(near(descr, bytes, Near::No).unwrap_err().code, "E403");
+    }
+    assert_eq!(near("<u2", &bits, Near::Yes).unwrap_err().code, "E403");
+    let zip = write_npz(&[("a".into(), tensor(DType::I16, &[2]))]).unwrap();
+    assert_eq!(read_near("x.npz", &zip, "a", Near::Bits).unwrap().dtype(), DType::BF16);
 }

@@ -6,13 +6,13 @@
 mod reference_util;
 
 use kbc_backend_sim::numbers::{combine, from_f64, narrow, round_to, widen};
-use kbc_backend_sim::reference::RefTensor;
+use kbc_backend_sim::reference::{Accuracy, EvalOptions, RefTensor, evaluate};
 use kbc_backend_sim::scalar_eval;
 use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_ir::graph::OpKind;
 use kbc_ir::scalar::{CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::{DType, ReduceOp};
-use reference_util::{Builder, Seq, arg, bin, branch, num, partial, ty, un};
+use reference_util::{Builder, Seq, arg, bin, branch, f32s, num, partial, ty, un};
 
 /// What comparisons saw.
 #[derive(Default, Debug)]
@@ -309,4 +309,51 @@ fn casts_between_floats() {
         tally.check(&got, &want, &|i| format!("{from} to {to}: {:?}", x.data().get(i)));
     }
     assert!(tally.skipped < tally.compared / 50 && tally.largest > 0.9, "{tally:?}");
+}
+
+#[test]
+fn masks_of_the_largest_number_have_bounds() {
+    // what attention adds where nothing is to be seen: finite, and next to infinity
+    let largest = f64::from(f32::MIN);
+    let mut b = Builder::default();
+    let x = b.input("x", ty(DType::F32, &[3]));
+    let masked = b.map(bin(ScalarBin::Add, arg(0), num(largest)), &[x]);
+    let shifted = b.map(bin(ScalarBin::Sub, arg(0), num(5.25)), &[masked]);
+    let e = b.map(un(ScalarUn::Exp, arg(0)), &[shifted]);
+    b.output(masked);
+    b.output(e);
+    let out = b.run(&[f32s(&[3], &[-1.2, 0.0, 3.5])]).unwrap();
+    for (i, x) in [1.2f32, 0.0, 3.5].iter().enumerate() {
+        // an execution has the largest number itself: it is off by what was added
+        assert!((out[0].value[i] - largest).abs() <= f64::from(*x) + 1e-3);
+        assert!(out[0].bound[i] >= (out[0].value[i] - largest).abs() && out[0].bound[i] < 1e33);
+    }
+    assert!(out[0].unbounded() == 0 && out[1].bound.iter().all(|b| *b < 1e-30), "{:?}", out[1].bound);
+    // one that may overflow has none
+    let mut b = Builder::default();
+    let x = b.input("x", ty(DType::F32, &[1]));
+    let twice = b.map(bin(ScalarBin::Add, arg(0), num(largest)), &[x]);
+    b.output(twice);
+    let out = b.run(&[f32s(&[1], &[-1.1e31])]).unwrap();
+    assert!(out[0].value[0].is_infinite() || out[0].bound[0].is_infinite());
+}
+
+#[test]
+fn functions_of_another_program_are_further_off() {
+    let run = |op: ScalarUn, accuracy: Accuracy| {
+        let mut b = Builder::default();
+        let x = b.input("x", ty(DType::F32, &[2]));
+        let y = b.map(un(op, arg(0)), &[x]);
+        b.output(y);
+        let options = EvalOptions { accuracy, ..EvalOptions::default() };
+        evaluate(&b.graph, &[f32s(&[2], &[0.001, 1.5])], &options).unwrap().remove(0)
+    };
+    for op in [ScalarUn::Erf, ScalarUn::Exp] {
+        let (own, others) = (run(op, Accuracy::Own), run(op, Accuracy::Others));
+        assert_eq!(own.value, others.value);
+        assert!(own.bound.iter().zip(&others.bound).all(|(a, b)| 2.0 * a < *b && *b < 1e-4));
+    }
+    // of any size, where the function is near zero
+    assert!(run(ScalarUn::Erf, Accuracy::Others).bound[0] >= 5e-7);
+    assert_eq!(run(ScalarUn::Tanh, Accuracy::Own), run(ScalarUn::Tanh, Accuracy::Others));
 }

@@ -69,7 +69,7 @@ fn layer(act: Scalar, second: TensorType) -> Graph {
 fn run(act: Scalar) -> Vec<RefTensor> {
     let inputs: Vec<Tensor> = KEYS.iter().map(|k| load(k)).collect();
     let whole = ty(DType::F32, &[TOKENS as u64, WIDE as u64]);
-    evaluate(&layer(act, whole), &inputs, &EvalOptions { max_parts: 1 }).unwrap()
+    evaluate(&layer(act, whole), &inputs, &EvalOptions { max_parts: 1, ..EvalOptions::default() }).unwrap()
 }
 
 /// `1e-6 * (sum_j |h_j| |w2_jk| + |b2_k|)` for each element.
@@ -183,7 +183,9 @@ fn lost_and_doubled_parts_are_beyond_the_bounds() {
 fn a_partial_second_product_has_the_same_values() {
     let inputs: Vec<Tensor> = KEYS.iter().map(|k| load(k)).collect();
     let shared = partial(ReduceOp::Sum, DType::F32, &[25, 384]);
-    let split = evaluate(&layer(gelu(), shared), &inputs, &EvalOptions { max_parts: 8 }).unwrap();
+    let split =
+        evaluate(&layer(gelu(), shared), &inputs, &EvalOptions { max_parts: 8, ..EvalOptions::default() })
+            .unwrap();
     let whole = run(gelu());
     assert_eq!(split[0].value, whole[0].value);
     // In f32 the additions across ranks are among those counted for the contraction.

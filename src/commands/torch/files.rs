@@ -2,13 +2,16 @@
 //!
 //! Owns names of files and reading; what programs are is `kbc_import::torch`'s.
 
+use super::arrays::all;
+use crate::build::defines;
 use crate::cli::Groups;
 use crate::session::{Failure, Outcome, Session, words};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_import::torch::archive::{self, Weights};
 use kbc_import::torch::groups::{Table, World, group_of, world};
 use kbc_import::torch::matching::Met;
-use kbc_import::torch::model::Program;
+use kbc_import::torch::model::{Program, Written};
+use kbc_import::torch::symbols::{bound_by, rebind};
 use kbc_import::torch::{check as proven, exported, listing, resolve, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -75,6 +78,38 @@ impl File {
         out.extend(whole.map(|w| format!("{w}.npz")));
         out.dedup();
         out
+    }
+
+    /// The file of that name beside it, `*` the rank.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        let rank = format!("rank{}", self.rank.unwrap_or(0));
+        self.path.parent().unwrap_or(Path::new("")).join(name.replace("rank*", &rank))
+    }
+}
+
+/// What the command line says of programs.
+pub struct Said<'a> {
+    /// Groups, and files of weights.
+    pub groups: &'a Groups,
+    /// What symbols of sizes are.
+    pub sizes: BTreeMap<String, i64>,
+}
+
+impl<'a> Said<'a> {
+    /// With the values of `-D`.
+    ///
+    /// # Errors
+    /// E560: one that is no size.
+    pub fn new(groups: &'a Groups, define: &[String]) -> Outcome<Said<'a>> {
+        let mut sizes = BTreeMap::new();
+        for (name, value) in defines(define)? {
+            let n = value.parse().map_err(|_| {
+                Diagnostic::error("E560", format!("-D {name}={value} is no size of a PyTorch program"))
+                    .help("write -D s77=16, with the name of a symbol of its sizes")
+            })?;
+            sizes.insert(name, n);
+        }
+        Ok(Said { groups, sizes })
     }
 }
 
@@ -163,6 +198,8 @@ pub struct Checked {
     pub weights: Option<&'static str>,
     /// Of a graph of DTensors, which is no program of one rank: its mesh.
     pub mesh: Option<Vec<(String, u64)>>,
+    /// The file of weights that the command line names.
+    pub from: Option<String>,
 }
 
 /// A program and what its archive says of weights.
@@ -171,7 +208,31 @@ struct Loaded {
     weights: Option<&'static str>,
 }
 
-fn load(session: &mut Session, f: &File, rank: u64) -> Outcome<Loaded> {
+/// Gives symbolic sizes the numbers that the command line says, or the data beside the program has.
+fn bound(session: &mut Session, f: &File, w: &mut Written, said: &Said<'_>) -> Outcome {
+    if !w.is_symbolic() && said.sizes.is_empty() {
+        return Ok(());
+    }
+    let name = f.path.to_string_lossy().into_owned();
+    let wrong = |why: String| Diagnostic::error("E560", why).note(name.clone());
+    let mut sizes = BTreeMap::new();
+    let stored = f.data().into_iter().map(|n| f.beside(&n)).find(|p| p.is_file());
+    if let Some(path) = stored {
+        let bytes = Session::read_bytes(&path)?;
+        for (key, (_, size)) in all(session, &path.to_string_lossy(), &bytes)? {
+            if let Some(input) = key.strip_prefix("in__") {
+                sizes.insert(input.to_owned(), size);
+            }
+        }
+    }
+    let mut known = bound_by(w, &sizes)
+        .map_err(|why| wrong(why).help("inputs of one run have one size where the program has one symbol"))?;
+    known.extend(said.sizes.iter().map(|(n, v)| (n.clone(), *v)));
+    rebind(w, &known).map_err(|list| Diagnostics { list: list.into_iter().map(wrong).collect() })?;
+    Ok(())
+}
+
+fn load(session: &mut Session, f: &File, rank: u64, said: &Said<'_>) -> Outcome<Loaded> {
     let path = f.path.to_string_lossy().into_owned();
     let (name, id, text, weights) = if path.ends_with(".pt2") {
         let bytes = Session::read_bytes(&f.path)?;
@@ -184,16 +245,18 @@ fn load(session: &mut Session, f: &File, rank: u64) -> Outcome<Loaded> {
         (path.clone(), id, text, None)
     };
     let printed = TEXTS.iter().any(|end| path.ends_with(end));
-    let written =
+    let mut written =
         if printed { kbc_import::torch::printed(id, &name, &text)? } else { exported(id, &name, &text)? };
+    bound(session, f, &mut written, said)?;
     let weights = match weights {
         None => None,
+        Some(Weights::Pickled(_)) if said.groups.weights.is_some() => Some("pickled"),
         Some(Weights::Pickled(why)) => {
             let d = Diagnostic::warning(
                 "E538",
                 format!("{path}: its weights are a pickle that kbc does not read: {why}"),
             );
-            let how = "export again with PyTorch 2.10 or later, which writes them as bytes, or store them as in__NAME in an .npz";
+            let how = "export again with PyTorch 2.10 or later, which writes them as bytes, or give them by the names of the model: --weights FILE, an .npz or .safetensors";
             session.tell(&d.help(how).into());
             Some("pickled")
         }
@@ -260,7 +323,7 @@ fn groups(
 ///
 /// # Errors
 /// What is wrong with them.
-pub fn checked(session: &mut Session, set: &[File], said: &Groups, lone: bool) -> Outcome<Checked> {
+pub fn checked(session: &mut Session, set: &[File], said: &Said<'_>, lone: bool) -> Outcome<Checked> {
     let named = set.iter().filter(|f| f.rank.is_some()).count();
     if named != 0 && named != set.len() {
         let without = set.iter().find(|f| f.rank.is_none()).map_or(Path::new(""), |f| &f.path);
@@ -273,10 +336,10 @@ pub fn checked(session: &mut Session, set: &[File], said: &Groups, lone: bool) -
     let mut files: BTreeMap<u64, File> = BTreeMap::new();
     for (i, f) in set.iter().enumerate() {
         let rank = f.rank.unwrap_or(i as u64);
-        match load(session, f, rank) {
+        match load(session, f, rank, said) {
             Ok(l) => {
                 weights = l.weights;
-                let table = groups(session, f, &l.program, said, set.len() as u64)?;
+                let table = groups(session, f, &l.program, said.groups, set.len() as u64)?;
                 ranks.push((l.program, table));
                 files.insert(rank, f.clone());
             }
@@ -288,6 +351,7 @@ pub fn checked(session: &mut Session, set: &[File], said: &Groups, lone: bool) -
         return Err(found.into());
     }
     let files: Vec<File> = files.into_values().collect();
+    let from = said.groups.weights.clone();
     if ranks.iter().any(|r| !r.0.written.placements.is_empty()) {
         let [_] = &ranks[..] else {
             return Err(Diagnostic::error(
@@ -303,11 +367,11 @@ pub fn checked(session: &mut Session, set: &[File], said: &Groups, lone: bool) -
         let (groups, axes, args) = (vec![BTreeMap::new()], vec![BTreeMap::new()], vec![table.args]);
         let world = World { size: 1, programs: vec![p], groups, axes, args, said: true };
         let met = proven(&world)?;
-        return Ok(Checked { world, met, files, weights, mesh: Some(mesh) });
+        return Ok(Checked { world, met, files, weights, mesh: Some(mesh), from });
     }
     let world = world(ranks, lone)?;
     let met = proven(&world)?;
-    Ok(Checked { world, met, files, weights, mesh: None })
+    Ok(Checked { world, met, files, weights, mesh: None, from })
 }
 
 /// The mesh of a graph of DTensors.

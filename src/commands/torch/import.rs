@@ -1,17 +1,17 @@
 //! `kbc import`: a `.kb` file of PyTorch programs, with its data files beside it; all of them or none.
 
-use super::files::{Checked, File, checked, sets, with_others};
+use super::arrays::{all, array, constant, converted, joined, near, pack, print, tensor};
+use super::files::{Checked, File, Said, checked, sets, with_others};
 use crate::cli::{Compile, Import, Source};
 use crate::outdir::Draft;
 use crate::session::{Outcome, Session};
-use kbc_backend_sim::formats;
-use kbc_backend_sim::tensor::{Data, Tensor};
-use kbc_diag::Diagnostic;
+use kbc_backend_sim::tensor::Tensor;
+use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_frontend::fmt::format;
 use kbc_import::torch::archive;
 use kbc_import::torch::dtype::DType as Theirs;
-use kbc_import::torch::kb::{self, From, Given, Kb, consts::Const};
-use kbc_ir::types::DType;
+use kbc_import::torch::kb::{self, From, Given, Kb};
+use kbc_import::torch::model::{Arg, Program, Role};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
@@ -44,12 +44,12 @@ pub fn run(session: &mut Session, args: &Import) -> Outcome {
             .help("programs end in .kb")
             .into());
     }
-    let it = checked(session, set, &args.groups, false)?;
+    let it = checked(session, set, &Said::new(&args.groups, &args.define)?, false)?;
     let out = Path::new(&args.out);
     let called = if to_stdout { Path::new(&args.paths[0]) } else { out };
     let name = called.file_stem().map_or_else(|| "program".into(), |s| s.to_string_lossy().into_owned());
     let beside = if to_stdout { Path::new("") } else { out.parent().unwrap_or(Path::new("")) };
-    let made = make(session, &it, &name, beside)?;
+    let made = make(session, &it, &name, beside, args.lift)?;
     if to_stdout {
         if !made.files.is_empty() {
             let names: Vec<&str> = made.files.iter().map(|f| f.0.as_str()).collect();
@@ -86,17 +86,19 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
             .help(format!("one of them is compiled: {}", tags.join(", ")))
             .into());
     };
-    let it = checked(session, set, &args.groups, false)?;
+    let it = checked(session, set, &Said::new(&args.groups, &args.source.of.define)?, false)?;
     let name = path.file_name().map_or_else(|| "program".into(), |s| s.to_string_lossy().into_owned());
     let name = if path.is_dir() { &name[..] } else { name.split('.').next().unwrap_or(&name) };
     let dir = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
-    let made = make(session, &it, name, dir)?;
+    let made = make(session, &it, name, dir, false)?;
     let file = dir.join(format!("{name}.kb")).to_string_lossy().into_owned();
     session.give(&file, &made.text);
     for (name, bytes) in made.files {
         session.give_bytes(&dir.join(name), bytes);
     }
-    let source = Source { file, ..args.source.clone() };
+    let mut source = Source { file, ..args.source.clone() };
+    // sizes of the programs, which the text has as numbers
+    source.of.define.clear();
     crate::commands::compile::program(session, &Compile { source, ..args.clone() })
 }
 
@@ -112,42 +114,43 @@ pub struct Made {
 ///
 /// # Errors
 /// E550 to E553; of reading data.
-pub fn make(session: &mut Session, it: &Checked, name: &str, beside: &Path) -> Outcome<Made> {
+pub fn make(session: &mut Session, it: &Checked, name: &str, beside: &Path, lift: bool) -> Outcome<Made> {
     let data = stored(session, it, beside)?;
-    let Kb { text, constants, arrays } = match &it.mesh {
+    let Kb { text, constants, arrays, stem, ending } = match &it.mesh {
         Some(mesh) => {
             let (p, args) = (it.world.programs[0].clone(), it.world.args[0].clone());
             kb::global::write(p, mesh, args, name, &data.given)?
         }
+        None if lift => kb::whole::write(&it.world, &it.met, name, &data.given)?,
         None => kb::write(&it.world, &it.met, name, &data.given)?,
     };
     let id = session.add_text(&format!("{name}.kb"), &text);
     let text = format(id, &text)?;
     let mut files = vec![];
-    if !constants.is_empty() {
-        let list = constants
-            .iter()
-            .map(|(k, c)| Ok((k.clone(), constant(c)?)))
-            .collect::<Result<Vec<_>, Diagnostic>>()?;
-        files.push((format!("{name}.npz"), formats::write_npz(&list)?));
+    let mut list = constants
+        .iter()
+        .map(|(k, c)| Ok((k.clone(), constant(c)?)))
+        .collect::<Result<Vec<_>, Diagnostic>>()?;
+    let (together, arrays): (Vec<_>, Vec<_>) = arrays.into_iter().partition(|w| w.joined.is_some());
+    for w in &together {
+        let ranks = 0..it.world.programs.len();
+        let parts = ranks.map(|at| data.array(it, w, at)).collect::<Result<Vec<_>, Diagnostic>>()?;
+        let by = w.joined.as_ref().map_or(&[][..], |j| &j.by);
+        let whole = joined(parts, by)
+            .map_err(|why| Diagnostic::error("E553", format!("`{}` cannot be put together: {why}", w.key)))?;
+        list.push((w.key.clone(), whole));
+    }
+    if !list.is_empty() {
+        files.push((format!("{stem}.{ending}"), pack(&list, ending)?));
     }
     let mut by: BTreeMap<usize, Vec<(String, Tensor)>> = BTreeMap::new();
     for w in arrays {
-        let t = match &w.from {
-            From::Array(key) => data.read(w.program, key)?,
-            From::Weight(key) => data.weights[w.program].get(key).cloned(),
-        };
-        let t = t.ok_or_else(|| Diagnostic::error("E991", format!("the array {} is gone", w.key)))?;
-        let file = &it.files[w.program].path;
-        let t = converted(&t, w.dtype).map_err(|why| {
-            Diagnostic::error("E552", format!("`{}` cannot be kept: {why}", w.key))
-                .note(file.display().to_string())
-        })?;
+        let t = data.array(it, &w, w.program)?;
         by.entry(w.program).or_default().push((w.key, t));
     }
     for (program, list) in by {
         let rank = it.world.programs[program].rank;
-        files.push((format!("{name}.rank{rank}.npz"), formats::write_npz(&list)?));
+        files.push((format!("{stem}.rank{rank}.{ending}"), pack(&list, ending)?));
     }
     Ok(Made { text, files })
 }
@@ -161,29 +164,32 @@ struct Stored {
 }
 
 impl Stored {
-    fn read(&self, program: usize, key: &str) -> Result<Option<Tensor>, Diagnostic> {
+    /// What is wanted, of the program at that place, in the type that it is wanted in.
+    fn array(&self, it: &Checked, w: &kb::Wanted, at: usize) -> Result<Tensor, Diagnostic> {
+        let t = match &w.from {
+            From::Array(key) => self.read(at, key, w.dtype)?,
+            From::Weight(key) => self.weights[at].get(key).cloned(),
+        };
+        let file = &it.files[at].path;
+        let t = t.ok_or_else(|| {
+            Diagnostic::error(
+                "E553",
+                format!("there is no data for `{}` of rank {}", w.key, it.world.programs[at].rank),
+            )
+            .note(file.display().to_string())
+        })?;
+        converted(&t, w.dtype).map_err(|why| {
+            Diagnostic::error("E552", format!("`{}` cannot be kept: {why}", w.key))
+                .note(file.display().to_string())
+        })
+    }
+
+    fn read(&self, program: usize, key: &str, to: Theirs) -> Result<Option<Tensor>, Diagnostic> {
         match &self.paths[program] {
-            Some((name, bytes)) => formats::read(name, bytes, Some(key)).map(Some),
+            Some((name, bytes)) => near(name, bytes, key, to == Theirs::Bf16).map(Some),
             None => Ok(None),
         }
     }
-}
-
-fn theirs(d: DType) -> Theirs {
-    match d {
-        DType::F32 => Theirs::F32,
-        DType::F16 => Theirs::F16,
-        DType::BF16 => Theirs::Bf16,
-        DType::I32 => Theirs::I32,
-        DType::I8 => Theirs::I8,
-        DType::U8 => Theirs::U8,
-        DType::I16 => Theirs::I16,
-        DType::I64 => Theirs::I64,
-    }
-}
-
-fn array(t: &Tensor) -> kb::Array {
-    (theirs(t.dtype()), t.shape().iter().map(|n| *n as i64).collect())
 }
 
 /// What there is beside the programs.
@@ -192,36 +198,20 @@ fn stored(session: &mut Session, it: &Checked, beside: &Path) -> Outcome<Stored>
     let first = it.files.first().map(File::data).unwrap_or_default();
     let dir = it.files.first().and_then(|f| f.path.parent()).unwrap_or(Path::new(""));
     // of the names that may be, the first that some rank has
-    let place = |f: &File, name: &str| {
-        let rank = f.rank.unwrap_or(0);
-        f.path.parent().unwrap_or(Path::new("")).join(name.replace("rank*", &format!("rank{rank}")))
-    };
     let one = it.files.len() == 1;
     let name =
-        first.iter().find(|n| (one || n.contains('*')) && it.files.iter().any(|f| place(f, n).is_file()));
+        first.iter().find(|n| (one || n.contains('*')) && it.files.iter().any(|f| f.beside(n).is_file()));
     if let Some(name) = name {
         out.given.path = relative(&dir.join(name), beside);
     }
     for f in &it.files {
-        let path = name.map(|n| place(f, n)).filter(|p| p.is_file());
+        let path = name.map(|n| f.beside(n)).filter(|p| p.is_file());
         let mut arrays = BTreeMap::new();
         let stored = match path {
             Some(path) => {
                 let shown = path.to_string_lossy().into_owned();
                 let bytes = Session::read_bytes(&path)?;
-                for key in formats::keys(&shown, &bytes)? {
-                    match formats::read(&shown, &bytes, Some(&key)) {
-                        Ok(t) => {
-                            arrays.insert(key, array(&t));
-                        }
-                        Err(d) if d.code == "E403" => {
-                            let mut d = d;
-                            d.severity = kbc_diag::Severity::Warning;
-                            session.tell(&d.note(format!("the array `{key}` is left out")).into());
-                        }
-                        Err(d) => return Err(d.into()),
-                    }
-                }
+                arrays = all(session, &shown, &bytes)?;
                 Some((shown, bytes))
             }
             None => None,
@@ -237,57 +227,50 @@ fn stored(session: &mut Session, it: &Checked, beside: &Path) -> Outcome<Stored>
                 }
             }
         }
+        if let Some(from) = &it.from {
+            named(session, it, f, from, &mut weights, out.given.arrays.last())?;
+        }
+        let mut prints = BTreeMap::new();
+        for key in out.given.arrays.last().into_iter().flat_map(BTreeMap::keys) {
+            if let Some(t) = out.read(out.paths.len() - 1, key, Theirs::F32)? {
+                prints.insert(key.clone(), print(&t));
+            }
+        }
+        prints.extend(weights.iter().map(|(k, t)| (k.clone(), print(t))));
+        out.given.prints.push(prints);
         out.given.weights.push(weights.iter().map(|(k, t)| (k.clone(), array(t))).collect());
         out.weights.push(weights);
     }
     Ok(out)
 }
 
-/// A weight of an archive; none of a type that kbc does not have.
-fn tensor(w: &archive::Values) -> Result<Option<Tensor>, String> {
-    macro_rules! all {
-        ($variant:ident, $t:ty, $n:literal) => {{
-            let (elements, _) = w.bytes.as_chunks::<$n>();
-            Data::$variant(elements.iter().map(|b| <$t>::from_le_bytes(*b)).collect())
-        }};
+/// Reads the weights of a rank from a file that the command line names.
+fn named(
+    session: &mut Session,
+    it: &Checked,
+    f: &File,
+    from: &str,
+    weights: &mut BTreeMap<String, Tensor>,
+    beside: Option<&BTreeMap<String, kb::Array>>,
+) -> Outcome {
+    let shown = from.replace('*', &f.rank.unwrap_or(0).to_string());
+    let bytes = Session::read_bytes(Path::new(&shown))?;
+    let keys: Vec<String> = all(session, &shown, &bytes)?.into_keys().collect();
+    for key in &keys {
+        weights.insert(key.clone(), near(&shown, &bytes, key, false)?);
     }
-    let data = match w.dtype {
-        Theirs::F32 => all!(F32, f32, 4),
-        Theirs::F16 => all!(F16, half::f16, 2),
-        Theirs::Bf16 => all!(BF16, half::bf16, 2),
-        Theirs::I32 => all!(I32, i32, 4),
-        Theirs::I64 => all!(I64, i64, 8),
-        Theirs::Bool | Theirs::U8 => all!(U8, u8, 1),
-        _ => return Ok(None),
-    };
-    let shape: Vec<u64> = w.sizes.iter().map(|n| *n as u64).collect();
-    Tensor::new(shape, data).map(Some).ok_or_else(|| "a weight of another size".into())
-}
-
-fn constant(c: &Const) -> Result<Tensor, Diagnostic> {
-    let wrong = || Diagnostic::error("E991", "a constant that has no elements");
-    let list = c.elements().map_err(|_| wrong())?;
-    let data = match c.dtype {
-        Theirs::F32 => Data::F32(list.iter().map(|x| *x as f32).collect()),
-        Theirs::F16 => Data::F16(list.iter().map(|x| half::f16::from_f64(*x)).collect()),
-        Theirs::Bf16 => Data::BF16(list.iter().map(|x| half::bf16::from_f64(*x)).collect()),
-        _ => Data::I32(list.iter().map(|x| *x as i32).collect()),
-    };
-    let shape: Vec<u64> = c.sizes.iter().map(|n| *n as u64).collect();
-    Tensor::new(shape, data).ok_or_else(wrong)
-}
-
-/// Whole numbers as i32.
-fn converted(t: &Tensor, to: Theirs) -> Result<Tensor, String> {
-    if theirs(t.dtype()) == to {
-        return Ok(t.clone());
+    let mut found = Diagnostics::new();
+    let of = |p: &&Program| Some(p.rank) == f.rank || it.world.programs.len() == 1;
+    for (arg, role) in it.world.programs.iter().find(of).map_or(&[][..], |p| &p.written.inputs) {
+        let (Arg::Tensor(input), Role::Weight(w)) = (arg, role) else { continue };
+        let there = kb::names(w, input).iter().any(|n| keys.contains(n));
+        if !there && !beside.is_some_and(|a| a.contains_key(&format!("in__{input}"))) {
+            let d = Diagnostic::error("E561", format!("{shown} has no weight `{w}`"));
+            let some = keys.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
+            found.push(d.note(format!("it has {some}")));
+        }
     }
-    let (Some(list), Theirs::I32) = (t.data().to_i64(), to) else {
-        return Err(format!("{} does not become {}", t.dtype(), to.name()));
-    };
-    let one = |x: &i64| i32::try_from(*x).map_err(|_| format!("{x} is out of the range of i32"));
-    let data = Data::I32(list.iter().map(one).collect::<Result<_, _>>()?);
-    Tensor::new(t.shape().to_vec(), data).ok_or_else(|| "another size".into())
+    if found.has_errors() { Err(found.into()) } else { Ok(()) }
 }
 
 /// A path as a file in the folder `from` says it.

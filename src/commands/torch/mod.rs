@@ -1,5 +1,6 @@
 //! PyTorch programs, one a rank, as files or a folder of them (docs/torch.md): checked here, made `.kb` in [`import`].
 
+mod arrays;
 mod files;
 pub mod import;
 
@@ -9,7 +10,7 @@ use super::compile::finish;
 use crate::cli::Check;
 use crate::report::{Report, SCHEMA, TorchCollective, TorchCount, TorchGroup, TorchReport};
 use crate::session::{Failure, Outcome, Session};
-use files::{checked, sets};
+use files::{Said, checked, sets};
 use kbc_diag::Diagnostics;
 use kbc_import::torch::groups::World;
 use kbc_import::torch::matching::Met;
@@ -25,7 +26,11 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
     let source = args.source();
     let first = &source.file;
     super::import::no_post(&source)?;
-    super::refuse(&source.of.given(), "PyTorch programs")?;
+    // sizes of programs have values, and nothing else of them is replaced
+    super::refuse(&source.of.given()[1..], "PyTorch programs")?;
+    let weights = args.groups.weights.is_some();
+    super::refuse(&[("--weights", weights)], "a check, which reads no data")?;
+    let said = Said::new(&args.groups, &source.of.define)?;
     super::tile::no_target(args.target.as_ref(), first)?;
     let paths: Vec<String> = std::iter::once(first).chain(&args.more).cloned().collect();
     let lone = paths.len() == 1 && !Path::new(first).is_dir();
@@ -33,7 +38,7 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
         Report { schema: SCHEMA, command: "check", file: first.clone(), ok: true, ..Report::default() };
     let mut found = Diagnostics::new();
     for set in sets(&paths)? {
-        match checked(session, &set, &args.groups, lone) {
+        match checked(session, &set, &said, lone) {
             Ok(c) => {
                 let mut it = about(&set[0].tag, &c.world, &c.met, c.weights);
                 if let Some(mesh) = &c.mesh {

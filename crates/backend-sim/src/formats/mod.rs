@@ -69,6 +69,25 @@ pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, 
     }
 }
 
+/// Which element types of numpy are read that kbc has not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Near {
+    /// None.
+    No,
+    /// f64, rounded to f32, and truth values, as u8.
+    Yes,
+    /// The same, and two raw bytes, 16-bit words and 16-bit integers as the bits of bf16, which numpy has no name for.
+    Bits,
+}
+
+/// Reads one tensor as [`read`] does, also of element types that become another. E401 to E404.
+pub fn read_near(path_hint: &str, bytes: &[u8], key: &str, near: Near) -> Result<Tensor, Diagnostic> {
+    match Format::of(path_hint)? {
+        Format::Npz => npz::read_near(path_hint, bytes, Some(key), near),
+        _ => read(path_hint, bytes, Some(key)),
+    }
+}
+
 /// Keys of the arrays in the data, in the order stored; none for `.npy`. E401, E402.
 pub fn keys(path_hint: &str, bytes: &[u8]) -> Result<Vec<String>, Diagnostic> {
     match Format::of(path_hint)? {

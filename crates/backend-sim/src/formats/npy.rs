@@ -5,8 +5,8 @@
 //! Fortran order and little-endian elements are read; version 1, C order is written.
 
 use super::elements::{decode, encode};
-use super::{byte_len, damaged, show_shape};
-use crate::tensor::Tensor;
+use super::{Near, byte_len, damaged, show_shape};
+use crate::tensor::{Data, Tensor};
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
 
@@ -14,6 +14,11 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Reads the array. E401, E403.
 pub fn read(path_hint: &str, bytes: &[u8]) -> Result<Tensor, Diagnostic> {
+    read_near(path_hint, bytes, Near::No)
+}
+
+/// Reads the array, also of element types that become another. E401, E403.
+pub fn read_near(path_hint: &str, bytes: &[u8], near: Near) -> Result<Tensor, Diagnostic> {
     let bad = |what: String| damaged(path_hint, ".npy", what);
     if bytes.len() < MAGIC.len() || !bytes.starts_with(MAGIC) {
         return Err(bad(if bytes.len() < MAGIC.len() && MAGIC.starts_with(bytes) {
@@ -42,13 +47,17 @@ pub fn read(path_hint: &str, bytes: &[u8]) -> Result<Tensor, Diagnostic> {
         .and_then(|rest| rest.get(..header_len))
         .ok_or_else(|| ends(&format!("the header of {header_len} bytes")))?;
     let header = Header::parse(text).map_err(bad)?;
-    let dtype = dtype_of(path_hint, &header.descr)?;
+    let (dtype, rounded) = match (&header.descr, near) {
+        // its bytes, of which f32 is made below
+        (Descr::Plain(name), Near::Yes | Near::Bits) if name == "<f8" => (DType::I64, true),
+        _ => (dtype_of(path_hint, &header.descr, near)?, false),
+    };
     let shape = header.shape;
     let Some(need) = byte_len(dtype, &shape) else {
         return Err(bad(format!("an array {dtype}{} is larger than any file", show_shape(&shape))));
     };
     let data = &bytes[start + header_len..];
-    match (data.len() as u64).cmp(&need) {
+    let read = match (data.len() as u64).cmp(&need) {
         std::cmp::Ordering::Less => {
             return Err(bad(format!(
                 "{dtype}{} takes {need} bytes, and {} are there: it is truncated",
@@ -69,7 +78,15 @@ pub fn read(path_hint: &str, bytes: &[u8]) -> Result<Tensor, Diagnostic> {
         }
         std::cmp::Ordering::Equal => decode(dtype, shape, data),
     }
-    .ok_or_else(|| bad("its size does not agree with its shape".into()))
+    .ok_or_else(|| bad("its size does not agree with its shape".into()))?;
+    match read.data() {
+        Data::I64(bits) if rounded => {
+            let list = bits.iter().map(|b| f64::from_bits(*b as u64) as f32).collect();
+            Tensor::new(read.shape().to_vec(), Data::F32(list))
+                .ok_or_else(|| bad("its size does not agree with its shape".into()))
+        }
+        _ => Ok(read),
+    }
 }
 
 /// The array as version 1.0 in C order, the bytes that `numpy.save` writes. E406 for bf16.
@@ -111,7 +128,7 @@ pub fn write(tensor: &Tensor) -> Result<Vec<u8>, Diagnostic> {
 }
 
 /// The element type of a `descr`, or E403 with the reason and what to do in numpy.
-fn dtype_of(path_hint: &str, descr: &Descr) -> Result<DType, Diagnostic> {
+fn dtype_of(path_hint: &str, descr: &Descr, near: Near) -> Result<DType, Diagnostic> {
     let refuse = |what: String, help: &str| {
         Err(Diagnostic::error("E403", format!("`{path_hint}` holds {what}")).help(help.to_string()))
     };
@@ -129,6 +146,8 @@ fn dtype_of(path_hint: &str, descr: &Descr) -> Result<DType, Diagnostic> {
         _ => ("", name),
     };
     let dtype = match kind {
+        "V2" | "u2" | "i2" if near == Near::Bits => DType::BF16,
+        "b1" if near != Near::No => DType::U8,
         "f4" => DType::F32,
         "f2" => DType::F16,
         "i8" => DType::I64,

@@ -4,7 +4,7 @@
 //! the zip format, so that the same tensors give the same bytes. The key of a member is its name without `.npy`;
 //! members of other names are not arrays and are left alone.
 
-use super::{choose_key, damaged, npy};
+use super::{Near, choose_key, damaged, npy};
 use crate::tensor::Tensor;
 use kbc_diag::Diagnostic;
 use std::collections::BTreeSet;
@@ -18,12 +18,17 @@ const MOST_RATIO: u64 = 1032;
 
 /// Reads the array of that key, or the only one. E401, E403, E404.
 pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, Diagnostic> {
+    read_near(path_hint, bytes, key, Near::No)
+}
+
+/// The same, also of element types that become another. E401, E403, E404.
+pub fn read_near(path_hint: &str, bytes: &[u8], key: Option<&str>, near: Near) -> Result<Tensor, Diagnostic> {
     let mut archive = open(path_hint, bytes)?;
     let keys = list(path_hint, &archive)?;
     let key = choose_key(path_hint, &keys, key)?;
     let name = format!("{key}.npy");
     let array = member(path_hint, &mut archive, &name)?;
-    npy::read(&format!("{path_hint}:{key}"), &array)
+    npy::read_near(&format!("{path_hint}:{key}"), &array, near)
 }
 
 /// Keys of the arrays, in the order of the archive. E401.

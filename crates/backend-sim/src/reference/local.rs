@@ -5,10 +5,10 @@
 
 use super::own::combined;
 use super::precision::Precision;
-use super::probe::{self, Coins};
+use super::probe;
 use super::reduce::{Item, integers};
 use super::shape::moved;
-use super::{RefTensor, Value, broken, computed, disturb, widened};
+use super::{Accuracy, How, RefTensor, Value, broken, computed, disturb, widened};
 use crate::tensor::Tensor;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{CollKind, Collective, Op, OpId, OpKind};
@@ -22,7 +22,12 @@ use std::rc::Rc;
 ///
 /// # Errors
 /// As [`super::evaluate`], and of [`meetings`].
-pub fn evaluate_local(local: &Local, mesh: &Mesh, inputs: &[Tensor]) -> Result<Vec<RefTensor>, Diagnostics> {
+pub fn evaluate_local(
+    local: &Local,
+    mesh: &Mesh,
+    inputs: &[Tensor],
+    accuracy: Accuracy,
+) -> Result<Vec<RefTensor>, Diagnostics> {
     let ports = local.inputs(mesh);
     let fits = |(t, p): (&Tensor, &kbc_ir::local::Port)| t.shape() == p.ty.sizes() && t.dtype() == p.ty.dtype;
     if inputs.len() != ports.len() || !inputs.iter().zip(&ports).all(fits) {
@@ -30,8 +35,9 @@ pub fn evaluate_local(local: &Local, mesh: &Mesh, inputs: &[Tensor]) -> Result<V
     }
     let lockstep =
         Lockstep { local, mesh, meetings: meetings(local, mesh)?, inputs: rows(local, &ports, inputs)? };
-    let mut results = lockstep.run(None)?;
-    probe::tighten(&mut results, |coins| lockstep.run(Some(coins)))?;
+    let how = How { parts: 1.0, accuracy, coins: None };
+    let mut results = lockstep.run(how)?;
+    probe::tighten(&mut results, |coins| lockstep.run(How { coins: Some(coins), ..how }))?;
     Ok(results)
 }
 
@@ -72,7 +78,7 @@ struct State {
 }
 
 impl Lockstep<'_> {
-    fn run(&self, coins: Option<Coins>) -> Result<Vec<RefTensor>, Diagnostic> {
+    fn run(&self, how: How) -> Result<Vec<RefTensor>, Diagnostic> {
         let parts = &self.local.parts;
         let mut state = State {
             values: parts.iter().map(|p| vec![BTreeMap::new(); p.ranks.len()]).collect(),
@@ -80,12 +86,12 @@ impl Lockstep<'_> {
         };
         for meeting in &self.meetings {
             for (part, until) in &meeting.members {
-                self.walk(&mut state, *part, Some(*until), coins)?;
+                self.walk(&mut state, *part, Some(*until), how)?;
             }
-            self.meet(&mut state, meeting, coins)?;
+            self.meet(&mut state, meeting, how)?;
         }
         for part in 0..parts.len() {
-            self.walk(&mut state, part, None, coins)?;
+            self.walk(&mut state, part, None, how)?;
         }
         let mut out = vec![];
         for port in self.local.results(self.mesh) {
@@ -102,13 +108,7 @@ impl Lockstep<'_> {
     }
 
     /// The operations of a part up to a collective, or to its end.
-    fn walk(
-        &self,
-        state: &mut State,
-        part: usize,
-        until: Option<OpId>,
-        coins: Option<Coins>,
-    ) -> Result<(), Diagnostic> {
+    fn walk(&self, state: &mut State, part: usize, until: Option<OpId>, how: How) -> Result<(), Diagnostic> {
         let g = &self.local.parts[part].graph;
         while let Some(&id) = g.order().get(state.next[part]) {
             state.next[part] += 1;
@@ -116,7 +116,7 @@ impl Lockstep<'_> {
                 break;
             }
             for (values, inputs) in state.values[part].iter_mut().zip(&self.inputs[part]) {
-                let value = computed(g, id, values, inputs, 1.0, coins)?;
+                let value = computed(g, id, values, inputs, how)?;
                 values.insert(id, value);
             }
         }
@@ -124,7 +124,7 @@ impl Lockstep<'_> {
     }
 
     /// The values of a collective on all ranks that take part in it.
-    fn meet(&self, state: &mut State, meeting: &Meeting, coins: Option<Coins>) -> Result<(), Diagnostic> {
+    fn meet(&self, state: &mut State, meeting: &Meeting, how: How) -> Result<(), Diagnostic> {
         let (part, id) = meeting.members[0];
         let op = self.local.parts[part].graph.op(id);
         let OpKind::Collective(c) = &op.kind else { return Ok(()) };
@@ -146,7 +146,7 @@ impl Lockstep<'_> {
                 .ok_or_else(|| broken(op, "its operand is not computed"))?;
             let mut results = exchanged(op, c, &operands)?;
             for ((part, row, id), value) in places.iter().zip(&mut results) {
-                disturb(*id, value, coins);
+                disturb(*id, value, how.coins);
                 state.values[*part][*row].insert(*id, value.clone());
             }
         }

@@ -86,17 +86,29 @@ use kbc_ir::types::{DType, ReduceOp};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+/// Whose elementwise functions compute the execution that is bounded.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Accuracy {
+    /// kbc's own: `docs/numbers.md` has their errors.
+    #[default]
+    Own,
+    /// Those of another program, whose result is stored: vectorised ones, that are further off.
+    Others,
+}
+
 /// What the evaluator has to know of the execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EvalOptions {
     /// The most ranks that share a contraction whose result is partial (the ranks of the mesh). Only f16 and bf16
     /// results depend on it: they are rounded once a rank and once an addition.
     pub max_parts: u64,
+    /// How far functions may be off.
+    pub accuracy: Accuracy,
 }
 
 impl Default for EvalOptions {
     fn default() -> Self {
-        EvalOptions { max_parts: 1 }
+        EvalOptions { max_parts: 1, accuracy: Accuracy::Own }
     }
 }
 
@@ -194,22 +206,28 @@ pub fn evaluate(
             format!("the program has {} inputs, and data for {} is given", graph.inputs.len(), inputs.len()),
         ));
     }
-    let mut results = run_all(graph, inputs, options, None)?;
-    probe::tighten(&mut results, |coins| run_all(graph, inputs, options, Some(coins)))?;
+    let how = How { parts: options.max_parts.max(1) as f64, accuracy: options.accuracy, coins: None };
+    let mut results = run_all(graph, inputs, how)?;
+    probe::tighten(&mut results, |coins| run_all(graph, inputs, How { coins: Some(coins), ..how }))?;
     Ok(results)
 }
 
-/// Evaluates all operations; with coins, elements are moved by the errors of their operations instead of bounded.
-fn run_all(
-    graph: &Graph,
-    inputs: &[Tensor],
-    options: &EvalOptions,
+/// How operations are evaluated.
+#[derive(Clone, Copy)]
+struct How {
+    /// Ranks that share a contraction whose result is partial.
+    parts: f64,
+    accuracy: Accuracy,
+    /// With coins, elements are moved by the errors of their operations instead of bounded.
     coins: Option<probe::Coins>,
-) -> Result<Vec<RefTensor>, Diagnostic> {
+}
+
+/// Evaluates all operations.
+fn run_all(graph: &Graph, inputs: &[Tensor], how: How) -> Result<Vec<RefTensor>, Diagnostic> {
     let mut values: BTreeMap<OpId, Value> = BTreeMap::new();
     let mut results: BTreeMap<usize, Rc<RefTensor>> = BTreeMap::new();
     for &id in graph.order() {
-        let value = computed(graph, id, &values, inputs, options.max_parts.max(1) as f64, coins)?;
+        let value = computed(graph, id, &values, inputs, how)?;
         if let OpKind::Output(at) = graph.op(id).kind {
             results.insert(at, value.t.clone());
         }
@@ -225,8 +243,7 @@ fn computed(
     id: OpId,
     values: &BTreeMap<OpId, Value>,
     inputs: &[Tensor],
-    parts: f64,
-    coins: Option<probe::Coins>,
+    how: How,
 ) -> Result<Value, Diagnostic> {
     let op = graph.op(id);
     let operands: Vec<Value> = graph
@@ -234,10 +251,11 @@ fn computed(
         .iter()
         .map(|o| values.get(o).cloned().ok_or_else(|| broken(op, "it is used before it is computed")))
         .collect::<Result<_, _>>()?;
-    let step = Step { op, operands: &operands, parts, probe: coins.is_some() };
+    let probe = how.coins.is_some();
+    let step = Step { op, operands: &operands, parts: how.parts, accuracy: how.accuracy, probe };
     let mut value = step.run(graph, inputs)?;
     step.agrees(&value)?;
-    disturb(id, &mut value, coins);
+    disturb(id, &mut value, how.coins);
     Ok(value)
 }
 
@@ -270,6 +288,7 @@ struct Step<'a> {
     operands: &'a [Value],
     /// Ranks that share a contraction whose result is partial.
     parts: f64,
+    accuracy: Accuracy,
     /// It is one of the evaluations of [`probe`].
     probe: bool,
 }

@@ -1,7 +1,7 @@
 //! Elementwise functions: value and bound of each operation of the expression.
 
 use super::precision::{F32, Precision, grain, times};
-use super::{Pending, RefTensor, Step, Value, int};
+use super::{Accuracy, Pending, RefTensor, Step, Value, int};
 use crate::scalar_eval::{bin_f64, holds, un_f64};
 use kbc_diag::Diagnostic;
 use kbc_ir::scalar::{Compare, Scalar, ScalarBin, ScalarFn, ScalarUn};
@@ -37,7 +37,7 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
             if p.op == ReduceOp::Prod { Mode::Prod(parts) } else { Mode::Sum(parts) }
         }
     };
-    let eval = Eval { stored: precision, mode };
+    let eval = Eval { stored: precision, mode, accuracy: step.accuracy };
     let (mut value, mut bound) = (Vec::with_capacity(n), Vec::with_capacity(n));
     let (mut size, mut least) = (vec![], f64::INFINITY);
     let mut row = vec![Node::new(0.0, 0.0); step.operands.len()];
@@ -155,7 +155,16 @@ impl Node {
 
 /// `v` rounded, with the propagated error and whether the operation itself is exact in f64 on exact operands.
 pub(super) fn rounded(p: &Precision, v: f64, propagated: f64, exact: bool) -> (f64, f64) {
-    within(p, v, propagated, exact, |size| p.rounding(size))
+    let (w, e) = within(p, v, propagated, exact, |size| p.rounding(size));
+    if e.is_infinite() && v.is_finite() && propagated.is_finite() {
+        // Near the largest number, where masks are, all that the value may be often rounds to one number.
+        let reach = propagated + v.abs() * super::precision::pow2(-52);
+        let (low, high) = (p.round(v - reach), p.round(v + reach));
+        if low == high && low.is_finite() {
+            return (v, (low - v).abs());
+        }
+    }
+    (w, e)
 }
 
 fn within(p: &Precision, v: f64, propagated: f64, exact: bool, own: impl Fn(f64) -> f64) -> (f64, f64) {
@@ -183,6 +192,7 @@ fn within(p: &Precision, v: f64, propagated: f64, exact: bool, own: impl Fn(f64)
 struct Eval {
     stored: Precision,
     mode: Mode,
+    accuracy: Accuracy,
 }
 
 impl Eval {
@@ -357,10 +367,11 @@ impl Eval {
             }
             _ => {}
         }
+        let others = self.accuracy == Accuracy::Others;
         // Slopes are taken where they are largest in the interval.
         let near = (x.abs() - e).max(0.0);
         let (propagated, ulps, point) = match op {
-            ScalarUn::Exp => (times(v, libm::expm1(e)), 1.0, 0.0),
+            ScalarUn::Exp => (times(v, libm::expm1(e)), if others { 20.0 } else { 1.0 }, 0.0),
             ScalarUn::Log => {
                 let propagated = match () {
                     () if e == 0.0 || x + e < 0.0 => 0.0,
@@ -380,8 +391,12 @@ impl Eval {
             _ => (times(e, (libm::sin(x).abs() + e).min(1.0)).min(2.0), 1.0, 0.0),
         };
         // The f32 functions are exact at this one point: exp(0), log(1), tanh(0), erf(0), sin(0), cos(0).
-        let exact = e == 0.0 && x == point;
-        let ulp = |size: f64| ulps * (2.0 * F32.u * size).max(F32.eta);
+        let exact = e == 0.0 && x == point && !others;
+        let ulp = |size: f64| match op {
+            // of any size: PyTorch's polynomial (Abramowitz and Stegun 7.1.26, 1.5e-7) in f32
+            ScalarUn::Erf if others => 5e-7,
+            _ => ulps * (2.0 * F32.u * size).max(F32.eta),
+        };
         let (v, e) = within(&F32, v, propagated, exact, ulp);
         Node::new(v, e)
     }

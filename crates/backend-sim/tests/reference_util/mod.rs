@@ -74,7 +74,7 @@ impl Builder {
     }
 
     pub fn run_shared(&self, inputs: &[Tensor], max_parts: u64) -> Result<Vec<RefTensor>, Diagnostic> {
-        evaluate(&self.graph, inputs, &EvalOptions { max_parts })
+        evaluate(&self.graph, inputs, &EvalOptions { max_parts, ..EvalOptions::default() })
     }
 }
 

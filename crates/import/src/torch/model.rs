@@ -178,6 +178,13 @@ pub struct Written {
     pub ranges: BTreeMap<String, (Option<i64>, Option<i64>)>,
 }
 
+impl Written {
+    /// Whether a size of it is a symbol.
+    pub fn is_symbolic(&self) -> bool {
+        self.tensors.values().flat_map(|m| &m.sizes).chain(self.ints.values()).any(|s| s.expr.is_some())
+    }
+}
+
 /// Number of a value in [`Program::values`].
 pub type ValueId = usize;
 

@@ -3,6 +3,8 @@
 //! Owns their syntax and arithmetic. Symbols are bound by the numbers; that every other expression has the value these
 //! give, and that they lie in their ranges, is [`bind`]'s.
 
+use super::exported::LARGEST;
+use super::model::{Arg, Written};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -148,6 +150,70 @@ impl fmt::Display for Expr {
     }
 }
 
+/// Gives every size of a program the value that it has where some symbols are other numbers; symbols of which nothing is said
+/// stay what the example inputs made them.
+///
+/// # Errors
+/// Names that are no symbols of the program, and sizes that cannot be computed: a sentence each.
+pub fn rebind(w: &mut Written, said: &BTreeMap<String, i64>) -> Result<(), Vec<String>> {
+    let all = || w.tensors.iter().flat_map(|t| &t.1.sizes).chain(w.ints.values());
+    let mut bound: BTreeMap<String, i64> = all()
+        .filter_map(|s| match &s.expr {
+            Some(Expr::Symbol(name)) => Some((name.clone(), s.value)),
+            _ => None,
+        })
+        .collect();
+    let mut wrong = vec![];
+    for (name, n) in said {
+        match bound.get_mut(name) {
+            Some(value) => *value = *n,
+            None => wrong.push(match &bound.keys().map(String::as_str).collect::<Vec<_>>()[..] {
+                [] => format!("{name} is no symbol of its sizes: it has none"),
+                list => format!("{name} is no symbol of its sizes, which are {}", list.join(", ")),
+            }),
+        }
+    }
+    let bound: BTreeMap<&str, i64> = bound.iter().map(|(n, v)| (n.as_str(), *v)).collect();
+    let tensors = w.tensors.iter_mut().flat_map(|(n, m)| m.sizes.iter_mut().map(move |s| (n, s)));
+    for (of, size) in tensors.chain(w.ints.iter_mut()) {
+        let Some(e) = &size.expr else { continue };
+        match e.value(&bound).filter(|n| (-LARGEST..=LARGEST).contains(n)) {
+            Some(n) => size.value = n,
+            None => wrong.push(format!("{e}, a size of `{of}`, cannot be computed")),
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+}
+
+/// What the sizes of data say about the symbols of the inputs that it is for.
+///
+/// # Errors
+/// Two inputs that give a symbol two values, in words.
+pub fn bound_by(w: &Written, data: &BTreeMap<String, Vec<i64>>) -> Result<BTreeMap<String, i64>, String> {
+    let mut out: BTreeMap<String, (i64, &str)> = BTreeMap::new();
+    for (arg, _) in &w.inputs {
+        let Arg::Tensor(input) = arg else { continue };
+        let (Some(m), Some(sizes)) = (w.tensors.get(input), data.get(input)) else { continue };
+        if m.sizes.len() != sizes.len() {
+            continue;
+        }
+        for (size, n) in m.sizes.iter().zip(sizes) {
+            let Some(Expr::Symbol(s)) = &size.expr else { continue };
+            match out.get(s) {
+                Some((first, by)) if first != n => {
+                    return Err(format!(
+                        "{s} is {first} in the data of `{by}`, and {n} in that of `{input}`"
+                    ));
+                }
+                _ => {
+                    out.insert(s.clone(), (*n, input));
+                }
+            }
+        }
+    }
+    Ok(out.into_iter().map(|(s, (n, _))| (s, n)).collect())
+}
+
 /// Binds the symbols of some sizes and compares the rest: one sentence for each thing that cannot be.
 pub fn bind<'a>(
     sizes: impl Iterator<Item = (&'a str, &'a Size)> + Clone,
@@ -196,6 +262,23 @@ mod tests {
         assert_eq!(e.value(&BTreeMap::new()), None);
         assert!(Expr::parse("Add(").is_err());
         assert!(Expr::parse("Integer(2) Integer(3)").is_err());
+    }
+
+    #[test]
+    fn other_sizes_follow_from_symbols() {
+        let size = |value, text: &str| Size { value, expr: Expr::parse(text).ok() };
+        let meta = |sizes| super::super::model::Meta { dtype: super::super::dtype::DType::F32, sizes };
+        let mut w = Written::default();
+        w.inputs.push((Arg::Tensor("x".into()), super::super::model::Role::User));
+        w.tensors.insert("x".into(), meta(vec![size(4, "Symbol('s0')"), Size::of(3)]));
+        w.tensors.insert("y".into(), meta(vec![size(8, "Mul(Integer(2), Symbol('s0'))")]));
+        let data = BTreeMap::from([("x".to_owned(), vec![5, 3])]);
+        let bound = bound_by(&w, &data).expect("one value");
+        assert_eq!(bound, BTreeMap::from([("s0".to_owned(), 5)]));
+        assert_eq!(rebind(&mut w, &bound), Ok(()));
+        assert_eq!((w.tensors["x"].shape(), w.tensors["y"].shape()), (vec![5, 3], vec![10]));
+        let none = rebind(&mut w, &BTreeMap::from([("s1".to_owned(), 5)]));
+        assert_eq!(none, Err(vec!["s1 is no symbol of its sizes, which are s0".to_owned()]));
     }
 
     #[test]

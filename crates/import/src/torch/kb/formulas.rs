@@ -3,7 +3,7 @@
 //! Formulas are those of `torch/_decomp/decompositions.py` (PyTorch 2.10), computed in f32 for half types as there.
 
 use super::consts::Const;
-use super::graph::{Coll, Graph, NodeId, Op, Operand};
+use super::graph::{Coll, Graph, Layer, NodeId, Op, Operand};
 use super::step::{Found, Step};
 use super::values::Val;
 use crate::torch::dtype::DType;
@@ -24,18 +24,11 @@ impl Graph {
         self.infix('*', x, x)
     }
 
-    /// exp(x - max) / sum, or the logarithm of it.
-    fn softmax(&mut self, x: NodeId, dim: usize, log: bool) -> Found<NodeId> {
-        let most = self.reduce("max", x, dim, true);
-        let shifted = self.infix('-', Node(x), Node(most));
-        let e = self.call("exp", &[shifted]);
-        let all = self.reduce("sum", node(e)?, dim, true);
-        node(if log {
-            let l = self.call("log", &[Node(all)]);
-            self.infix('-', shifted, l)
-        } else {
-            self.infix('/', e, Node(all))
-        })
+    /// exp(x - max) / sum, or the logarithm of it, as the library has them: in f32, whatever the type.
+    fn softmax(&mut self, x: NodeId, dim: usize, log: bool) -> NodeId {
+        let (dtype, sizes) = (self.nodes[x].dtype, self.nodes[x].sizes.clone());
+        let layer = if log { Layer::LogSoftmax(dim) } else { Layer::Softmax(dim) };
+        self.push(Op::Layer(layer), vec![Node(x)], dtype, sizes)
     }
 
     /// The derivative of gelu at x.
@@ -78,12 +71,14 @@ impl Step<'_> {
     pub fn formula(&mut self, rule: Rule) -> Found<Vec<Val>> {
         match rule {
             Rule::Softmax | Rule::SoftmaxTo => {
-                let x = self.tensor("self", true)?;
+                // of half types that become f32 the operand does first
+                let up = self.first()?.0 == DType::F32;
+                let x = self.tensor("self", up)?;
                 let dim = self.dim(self.int("dim")?, self.g.nodes[x].sizes.len())?;
                 if self.g.nodes[x].sizes.is_empty() {
                     return Err("of a tensor without dimensions".into());
                 }
-                let out = self.g.softmax(x, dim, self.node.op.name.contains("log"))?;
+                let out = self.g.softmax(x, dim, self.node.op.name.contains("log"));
                 Ok(vec![self.give(out, 0)?])
             }
             Rule::SoftmaxBackward => {
@@ -164,9 +159,24 @@ impl Step<'_> {
 
     /// (x - mean) / sqrt(variance + eps), times weight, plus bias; the mean; 1 / sqrt(variance + eps).
     fn norm(&mut self) -> Found<Vec<Val>> {
+        let over = self.ints("normalized_shape")?.len();
+        // the library's, where nobody asks for the statistics
+        if over == 1 && self.has("weight") && !self.node.outputs.iter().skip(1).any(|v| self.used[*v]) {
+            let x = self.tensor("input", false)?;
+            let mut args = vec![Node(x), Node(self.tensor("weight", false)?)];
+            if self.has("bias") {
+                args.push(Node(self.tensor("bias", false)?));
+            }
+            let (dtype, sizes) = (self.g.nodes[x].dtype, self.g.nodes[x].sizes.clone());
+            if args.iter().all(|a| matches!(a, Node(n) if self.g.nodes[*n].dtype == dtype)) {
+                let layer = Op::Layer(Layer::Norm(self.number("eps")?));
+                let n = self.g.push(layer, args, dtype, sizes);
+                return Ok(vec![self.give(n, 0)?]);
+            }
+        }
         let x = self.tensor("input", true)?;
         let rank = self.g.nodes[x].sizes.len();
-        let outer = rank - self.ints("normalized_shape")?.len().min(rank);
+        let outer = rank - over.min(rank);
         let dims: Vec<usize> = (outer..rank).collect();
         let mean = self.mean(x, &dims);
         let d = self.g.infix('-', Node(x), Node(mean));
@@ -252,7 +262,7 @@ impl Step<'_> {
             }
             (None, _) => {}
         }
-        let a = self.g.softmax(node(s)?, rank - 1, false)?;
+        let a = self.g.softmax(node(s)?, rank - 1, false);
         let out = self.g.matmul(a, v);
         Ok(vec![self.give(out, 0)?])
     }

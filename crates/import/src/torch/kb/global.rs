@@ -110,8 +110,7 @@ pub fn write(
         said: true,
     };
     let it = lift(&world, 0, &axes, &Counts::new())?;
-    let mut out =
-        Out { name, given, axes: &axes, constants: vec![], arrays: vec![], found: Diagnostics::new() };
+    let mut out = Out::new(name, given, &axes, &world.programs);
     let body = out.part(0, &world.programs[0], &world.args[0], it);
     if out.found.has_errors() {
         return Err(out.found);
@@ -121,7 +120,7 @@ pub fn write(
         machine(&axes),
         word(name)
     );
-    Ok(Kb { text, constants: out.constants, arrays: out.arrays })
+    Ok(out.kb(text))
 }
 
 #[cfg(test)]

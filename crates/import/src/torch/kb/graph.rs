@@ -36,6 +36,17 @@ pub enum Coll {
     Broadcast(u64),
 }
 
+/// A program of the library that means what an operation of PyTorch does.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Layer {
+    /// Along a dimension.
+    Softmax(usize),
+    /// Along a dimension.
+    LogSoftmax(usize),
+    /// `layer_norm`, of the last dimension, with this addend to the variance.
+    Norm(f64),
+}
+
 /// What a node is.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
@@ -51,6 +62,8 @@ pub enum Op {
     Select(&'static str),
     /// `matmul(a, b)`
     Matmul,
+    /// A program of the library: `softmax(x, dim: 1)`.
+    Layer(Layer),
     /// `sum(x, dim: 0, keep: true)`
     Reduce(&'static str, usize, bool),
     /// `reshape(x, [..])`

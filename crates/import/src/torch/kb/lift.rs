@@ -104,6 +104,10 @@ pub fn lift(world: &World, at: usize, axes: &Axes, counts: &Counts) -> Result<Li
     let none: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let groups = world.groups.get(at).unwrap_or(&none);
     let mut lost: BTreeSet<ValueId> = BTreeSet::new();
+    let mut used = vec![false; p.values.len()];
+    for v in p.nodes.iter().flat_map(|n| &n.args).flat_map(Arg::values).chain(&p.outputs) {
+        used[*v] = true;
+    }
     for (i, node) in p.nodes.iter().enumerate() {
         g.at = i;
         // what follows from an operation that is missing is not told
@@ -114,7 +118,7 @@ pub fn lift(world: &World, at: usize, axes: &Axes, counts: &Counts) -> Result<Li
         let members = groups.get(group_of(p, i)).filter(|m| m.len() > 1);
         let over = members.and_then(|m| axes.of(m));
         let rows = counts.get(&(at, i)).map_or(&[][..], Vec::as_slice);
-        let mut step = Step { g: &mut g, p, node, env: &env };
+        let mut step = Step { g: &mut g, p, node, env: &env, used: &used };
         let results = match step.results(over.as_ref(), rows) {
             Ok(r) => r,
             Err(why) => {

@@ -4,16 +4,20 @@
 //! share a part. Files are the driver's: it says what arrays there are, and writes what has to be written.
 
 mod axes;
+mod batches;
 pub mod consts;
 mod formulas;
 pub mod global;
 mod graph;
 mod lift;
+mod more;
 mod moved;
+mod places;
 mod print;
 mod step;
 mod table;
 mod values;
+pub mod whole;
 
 use super::dtype::DType;
 use super::groups::World;
@@ -24,9 +28,11 @@ use consts::Const;
 use graph::{NodeId, Op};
 use kbc_diag::{Diagnostic, Diagnostics};
 use lift::{Lifted, counts};
+pub use places::Place;
 use print::{Body, Names, type_of, word};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+pub use whole::Joined;
 
 /// Element type and sizes of an array of a data file.
 pub type Array = (DType, Vec<i64>);
@@ -40,6 +46,8 @@ pub struct Given {
     pub arrays: Vec<BTreeMap<String, Array>>,
     /// Weights that can be written, by program and their names in the model.
     pub weights: Vec<BTreeMap<String, Array>>,
+    /// Numbers that are equal where arrays or weights are, by program and key.
+    pub prints: Vec<BTreeMap<String, u64>>,
 }
 
 /// Where an array that is written comes from.
@@ -62,6 +70,8 @@ pub struct Wanted {
     pub from: From,
     /// Its element type.
     pub dtype: DType,
+    /// Of a global program: how the arrays of all ranks become one, that of the program.
+    pub joined: Option<Joined>,
 }
 
 /// A world as text, with what belongs beside it.
@@ -73,6 +83,10 @@ pub struct Kb {
     pub constants: Vec<(String, Const)>,
     /// Arrays for `NAME.rank*.npz`.
     pub arrays: Vec<Wanted>,
+    /// What the names of these files begin with: that of the program, unless a file of the user's is called so.
+    pub stem: String,
+    /// Of the names of these files: `npz`, or `safetensors` where there is bf16, which numpy has no name for.
+    pub ending: &'static str,
 }
 
 /// The text of a world of programs that were checked; `name` is that of the program and of its data files.
@@ -87,8 +101,7 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
     }
     let axes = axes::axes(world, met)?;
     let counts = counts(world, met);
-    let mut out =
-        Out { name, given, axes: &axes, constants: vec![], arrays: vec![], found: Diagnostics::new() };
+    let mut out = Out::new(name, given, &axes, &world.programs);
     let mut parts: Vec<(String, Vec<u64>)> = vec![];
     let mut lost: Vec<(Diagnostic, Vec<u64>)> = vec![];
     for (at, p) in world.programs.iter().enumerate() {
@@ -120,7 +133,7 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
     if out.found.has_errors() {
         return Err(out.found);
     }
-    Ok(Kb { text: whole(world, name, &axes, &parts), constants: out.constants, arrays: out.arrays })
+    Ok(out.kb(whole(world, name, &axes, &parts)))
 }
 
 /// Topology and mesh.
@@ -182,15 +195,40 @@ fn ranges(of: &[u64]) -> String {
 
 /// What is collected while parts are written.
 struct Out<'a> {
-    name: &'a str,
+    /// What names of data files begin with.
+    stem: String,
     given: &'a Given,
     axes: &'a Axes,
     constants: Vec<(String, Const)>,
     arrays: Vec<Wanted>,
+    /// Of data files.
+    ending: &'static str,
+    /// Of a global program: how the ranks' arrays become those of its nodes.
+    joined: Option<BTreeMap<NodeId, Joined>>,
     found: Diagnostics,
 }
 
-impl Out<'_> {
+impl<'a> Out<'a> {
+    fn new(name: &str, given: &'a Given, axes: &'a Axes, programs: &[Program]) -> Out<'a> {
+        let half =
+            |p: &Program| (0..p.values.len()).any(|v| p.meta(v).is_some_and(|m| m.dtype == DType::Bf16));
+        let ending = if programs.iter().any(half) { "safetensors" } else { "npz" };
+        let found = Diagnostics::new();
+        // beside the ranks' own data a file of constants must not be in its place
+        let (before, after) = given.path.rsplit('/').next().unwrap_or("").split_once('*').unwrap_or(("", ""));
+        let file = format!("{name}.{ending}");
+        let theirs = match before {
+            "" => given.path.rsplit('/').next() == Some(&file),
+            _ => file.starts_with(before) && file.ends_with(after),
+        };
+        let stem = if theirs { format!("{name}.model") } else { name.to_owned() };
+        Out { stem, given, axes, constants: vec![], arrays: vec![], ending, joined: None, found }
+    }
+
+    fn kb(self, text: String) -> Kb {
+        Kb { text, constants: self.constants, arrays: self.arrays, stem: self.stem, ending: self.ending }
+    }
+
     /// A part behind its ranks.
     fn part(&mut self, at: usize, p: &Program, stored: &[String], it: Lifted) -> String {
         let live = lift::live(&it);
@@ -211,7 +249,8 @@ impl Out<'_> {
                 _ => bare(&input.name).unwrap_or(&input.name),
             };
             let name = taken.take(called);
-            let data = self.data(at, p, input, &name, stored).map_or_else(String::new, |d| format!(" = {d}"));
+            let data =
+                self.data(at, p, (n, input), &name, stored).map_or_else(String::new, |d| format!(" = {d}"));
             args.push(format!("        {name}: {}{data}", typed(&it, n)));
             names.insert(n, name);
         }
@@ -220,7 +259,7 @@ impl Out<'_> {
             let (hint, c) = &it.graph.constants[k];
             let key = self.constant(hint, c);
             let name = taken.take(&key);
-            let data = format!("\"{}.npz\":{}", self.name, quoted(&key));
+            let data = format!("\"{}.{}\":{}", self.stem, self.ending, quoted(&key));
             args.push(format!("        {name}: {} = {data}", type_of(node.dtype, &node.sizes)));
             names.insert(n, name);
         }
@@ -252,19 +291,14 @@ impl Out<'_> {
         key
     }
 
-    /// Where the value of an input is; nowhere is fine.
-    fn data(
-        &mut self,
+    /// The array that an input has in a data file of its rank, or the weight that it is: `true` of the latter.
+    fn stored(
+        &self,
         at: usize,
         p: &Program,
         input: &lift::Input,
-        name: &str,
         stored: &[String],
-    ) -> Option<String> {
-        let m = p.meta(input.value)?;
-        let keep = values::kept(m.dtype).ok()?;
-        let none = BTreeMap::new();
-        let arrays = self.given.arrays.get(at).unwrap_or(&none);
+    ) -> Option<(String, &'a Array, bool)> {
         let mut keys = vec![format!("in__{}", input.name)];
         keys.extend(stored.get(input.number).map(|n| format!("in__{n}")));
         // `L_x_`, as a graph of DTensors calls x
@@ -272,25 +306,48 @@ impl Out<'_> {
         if let Role::Weight(w) = &input.role {
             keys.push(w.clone());
         }
-        let found = keys.into_iter().find_map(|k| arrays.get(&k).map(|a| (k, a, false)));
+        p.meta(input.value)?;
+        let arrays = self.given.arrays.get(at);
+        let found = keys.into_iter().find_map(|k| arrays?.get(&k).map(|a| (k, a, false)));
         let weight = match &input.role {
-            Role::Weight(w) => {
-                self.given.weights.get(at).and_then(|l| l.get(w)).map(|a| (w.clone(), a, true))
-            }
+            Role::Weight(w) => self.given.weights.get(at).and_then(|l| {
+                names(w, &input.name).into_iter().find_map(|n| l.get(&n).map(|a| (n, a, true)))
+            }),
             Role::User => None,
         };
-        let (key, (dtype, sizes), weight) = found.or(weight)?;
-        if *sizes != m.shape() || (*dtype != m.dtype && *dtype != keep) {
-            let what = format!("`{}` is {m}, and its data {}", input.name, type_of(*dtype, sizes));
+        found.or(weight)
+    }
+
+    /// Where the value of an input is; nowhere is fine.
+    fn data(
+        &mut self,
+        at: usize,
+        p: &Program,
+        (node, input): (NodeId, &lift::Input),
+        name: &str,
+        stored: &[String],
+    ) -> Option<String> {
+        let m = p.meta(input.value)?;
+        let keep = values::kept(m.dtype).ok()?;
+        let (key, (dtype, sizes), weight) = self.stored(at, p, input, stored)?;
+        if *sizes != m.shape() || !suits(*dtype, m.dtype) {
+            let is = type_of(m.dtype, &m.shape());
+            let what = format!("`{}` is {is}, and its data {}", input.name, type_of(*dtype, sizes));
             self.found.push(Diagnostic::error("E553", what).note(format!("{}: the array `{key}`", p.file)));
             return None;
+        }
+        let joined = self.joined.as_ref().and_then(|j| j.get(&node)).cloned();
+        if joined.is_some() {
+            let from = if weight { From::Weight(key) } else { From::Array(key) };
+            self.arrays.push(Wanted { program: at, key: name.to_owned(), from, dtype: keep, joined });
+            return Some(format!("\"{}.{}\":{}", self.stem, self.ending, quoted(name)));
         }
         if !weight && *dtype == keep {
             return Some(format!("\"{}\":{}", self.given.path, quoted(&key)));
         }
         let from = if weight { From::Weight(key) } else { From::Array(key) };
-        self.arrays.push(Wanted { program: at, key: name.to_owned(), from, dtype: keep });
-        Some(format!("\"{}.rank*.npz\":{}", self.name, quoted(name)))
+        self.arrays.push(Wanted { program: at, key: name.to_owned(), from, dtype: keep, joined: None });
+        Some(format!("\"{}.rank*.{}\":{}", self.stem, self.ending, quoted(name)))
     }
 
     /// The stored results, if all of them are there.
@@ -303,8 +360,19 @@ impl Out<'_> {
             let key = format!("out__{place}");
             let (dtype, sizes) = arrays.get(&key)?;
             let node = &it.graph.nodes[*n];
-            if *sizes != node.sizes {
-                let what = format!("result {place} has sizes {:?}, and its data {sizes:?}", node.sizes);
+            if let Some(joined) = &self.joined {
+                let joined = joined.get(n).cloned();
+                let from = From::Array(key.clone());
+                more.push(Wanted { program: at, key: key.clone(), from, dtype: node.dtype, joined });
+                all.push(format!("\"{}.{}\":{key}", self.stem, self.ending));
+                continue;
+            }
+            if *sizes != node.sizes || !suits(*dtype, node.dtype) {
+                let what = format!(
+                    "result {place} is {}, and its data {}",
+                    type_of(node.dtype, &node.sizes),
+                    type_of(*dtype, sizes)
+                );
                 self.found
                     .push(Diagnostic::error("E553", what).note(format!("{}: the array `{key}`", p.file)));
                 return None;
@@ -317,12 +385,27 @@ impl Out<'_> {
                     key: key.clone(),
                     from: From::Array(key.clone()),
                     dtype: node.dtype,
+                    joined: None,
                 });
-                all.push(format!("\"{}.rank*.npz\":{key}", self.name));
+                all.push(format!("\"{}.rank*.{}\":{key}", self.stem, self.ending));
             }
         }
         self.arrays.extend(more);
         Some(all.join(", "))
+    }
+}
+
+/// Names of a weight in files of weights: that of the model, and those of the input that it is.
+pub fn names(weight: &str, input: &str) -> Vec<String> {
+    vec![weight.to_owned(), input.to_owned(), format!("in__{input}")]
+}
+
+/// Whether stored data of a type may be meant for a value of another: numbers with a fraction are rounded, whole ones have
+/// to fit, and 16-bit integers may be the bits of bf16.
+fn suits(data: DType, value: DType) -> bool {
+    match (data, value) {
+        (DType::I16 | DType::U16, DType::Bf16) => true,
+        _ => (data.class() == 2) == (value.class() == 2),
     }
 }
 

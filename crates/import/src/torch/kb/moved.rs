@@ -34,6 +34,7 @@ impl Step<'_> {
             return Ok(list);
         }
         let one = match rule {
+            Rule::View if sizes == out => x,
             Rule::View | Rule::Unsqueeze | Rule::Squeeze => match x {
                 Val::Const(c) => Val::Const(c.viewed(&out)),
                 x => {
@@ -82,7 +83,10 @@ impl Step<'_> {
                         Val::Const(c.walked(&out, &steps, first)?)
                     }
                     x if step == 1 => self.cut(&x, dim, from, from + out[dim])?,
-                    _ => return Err(format!("kbc has no slice with a step of {step}")),
+                    x => {
+                        let n = self.node_of(&x)?;
+                        Val::Node(self.stepped(n, dim, from, out[dim], step)?)
+                    }
                 }
             }
             Rule::Select => {

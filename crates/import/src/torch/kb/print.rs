@@ -3,7 +3,7 @@
 //! Owns names, what gets a `let` of its own, and how expressions are written. Blanks and line ends are the formatter's.
 
 use super::axes::Axes;
-use super::graph::{Coll, NodeId, Op, Operand};
+use super::graph::{Coll, Layer, NodeId, Op, Operand};
 use super::lift::{Lifted, live, uses};
 use crate::torch::dtype::DType;
 use crate::torch::model::Program;
@@ -184,6 +184,9 @@ impl<'a> Body<'a> {
             Op::Call(f) => format!("{f}({})", list(0)),
             Op::Select(how) => format!("select({} {how} {}, {})", arg(0), arg(1), list(2)),
             Op::Matmul => format!("matmul({})", list(0)),
+            Op::Layer(Layer::Softmax(dim)) => format!("softmax({}, dim: {dim})", arg(0)),
+            Op::Layer(Layer::LogSoftmax(dim)) => format!("log_softmax({}, dim: {dim})", arg(0)),
+            Op::Layer(Layer::Norm(eps)) => format!("layer_norm({}, eps: {})", list(0), number(*eps)),
             Op::Reduce(how, dim, keep) => {
                 format!("{how}({}, dim: {dim}{})", arg(0), if *keep { ", keep: true" } else { "" })
             }
@@ -239,6 +242,8 @@ impl<'a> Body<'a> {
                     Op::Call(f) | Op::Reduce(f, ..) => f,
                     Op::Select(_) => "select",
                     Op::Matmul => "matmul",
+                    Op::Layer(Layer::Norm(_)) => "layer_norm",
+                    Op::Layer(_) => "softmax",
                     Op::Reshape => "reshape",
                     Op::Transpose(_) => "transpose",
                     Op::Slice(..) => "slice",

@@ -20,6 +20,8 @@ pub struct Step<'a> {
     pub node: &'a Node,
     /// Values by number; none for what is no tensor.
     pub env: &'a [Option<Val>],
+    /// Whether an operation or a result uses the value of a number.
+    pub used: &'a [bool],
 }
 
 impl Step<'_> {

@@ -4,7 +4,8 @@
 //! [`super::formulas`]'s, moves of elements [`super::moved`]'s.
 
 use super::consts::Const;
-use super::graph::{Graph, Op, Operand};
+use super::graph::{Graph, NodeId, Op, Operand};
+use super::more::power_of;
 use super::step::{Found, Step};
 use super::values::{Compared, Val, kept};
 use crate::torch::dtype::DType;
@@ -91,7 +92,10 @@ impl Step<'_> {
                 "tril" => self.triangle(false),
                 "triu" => self.triangle(true),
                 "bitwise_not" => self.not().map(|v| vec![v]),
-                _ => self.unary().map(|v| vec![v]),
+                other => match self.composed(other) {
+                    Some(v) => v.map(|v| vec![v]),
+                    None => self.unary().map(|v| vec![v]),
+                },
             },
             Rule::Clamp => self.clamp().map(|v| vec![v]),
             Rule::Masked | Rule::Where => self.choice(rule).map(|v| vec![v]),
@@ -100,6 +104,7 @@ impl Step<'_> {
                 let x = self.val("src")?;
                 self.turned(&x, dtype, &sizes).map(|v| vec![v])
             }
+            Rule::Cast if short(name) == "empty_like" => Ok(vec![]),
             Rule::Cast => {
                 let (dtype, sizes) = self.first()?;
                 if let Some(x) = self.filling() {
@@ -110,7 +115,9 @@ impl Step<'_> {
             }
             Rule::Full => {
                 let (dtype, sizes) = self.first()?;
-                let x = self.filling().ok_or("its elements are whatever was there")??;
+                // of `empty` only sizes and type are used, or an element that is no value
+                let Some(x) = self.filling() else { return Ok(vec![]) };
+                let x = x?;
                 Ok(vec![Val::Const(Const::one(dtype, &sizes, x)?)])
             }
             Rule::Arange => {
@@ -120,8 +127,13 @@ impl Step<'_> {
                 let list = (0..sizes[0]).map(|i| start + i as f64 * step).collect();
                 Ok(vec![Val::Const(Const::each(dtype, &sizes, list)?)])
             }
+            Rule::Repeat => self.composed("repeat").ok_or("kbc has no such operation")?.map(|v| vec![v]),
+            Rule::Gather => self.gathered().map(|v| vec![v]),
+            Rule::Scatter => self.put().map(|v| vec![v]),
+            Rule::OutputBackward => self.by_output().map(|v| vec![v]),
             Rule::Logical => match short(name) {
                 "logical_not" => self.not().map(|v| vec![v]),
+                "isnan" => self.compare().map(|v| vec![v]),
                 other => self.logic(other == "logical_and").map(|v| vec![v]),
             },
             Rule::Binary | Rule::Divide => self.binary().map(|v| vec![v]),
@@ -170,7 +182,6 @@ impl Step<'_> {
             "ones" | "ones_like" => Some(Ok(1.0)),
             "zeros" | "zeros_like" => Some(Ok(0.0)),
             "scalar_tensor" => Some(self.number("s")),
-            "empty_like" => Some(Err("its elements are whatever was there".into())),
             _ => None,
         }
     }
@@ -191,6 +202,20 @@ impl Step<'_> {
         }
     }
 
+    /// An operand of a product. A matrix that is repeated for a batch is it once: batches broadcast.
+    fn factor(&mut self, name: &str, up: bool) -> Found<NodeId> {
+        if let Val::Wide(n, wide) = self.val(name)?
+            && let (own, [.., r, c]) = (&self.g.nodes[n].sizes, &wide[..])
+            && own.len() >= 2
+            && own[own.len() - 2..] == [*r, *c]
+        {
+            let keep = kept(self.dtype_of(name).unwrap_or(DType::F32))?;
+            let work = if up && keep != DType::I32 { DType::F32 } else { keep };
+            return Ok(self.g.cast(n, work));
+        }
+        self.tensor(name, up)
+    }
+
     fn product(&mut self, rule: Rule) -> Found<Val> {
         let (dtype, sizes) = self.first()?;
         let keep = kept(dtype)?;
@@ -208,7 +233,7 @@ impl Step<'_> {
         let half = keep == DType::F16 || keep == DType::Bf16;
         // of half types the sum is rounded once
         let up = added.is_some_and(|n| self.has(n)) && half;
-        let (mut x, mut y) = (self.tensor(a, up)?, self.tensor(b, up)?);
+        let (mut x, mut y) = (self.factor(a, up)?, self.factor(b, up)?);
         if rule == Rule::Linear {
             y = self.g.transpose(y, &[1, 0]);
         }
@@ -264,7 +289,7 @@ impl Step<'_> {
     fn clamp(&mut self) -> Found<Val> {
         let mut all = vec![self.val("self")?];
         let mut hows = vec![];
-        for (name, how) in [("min", "max"), ("max", "min")] {
+        for (name, how) in [("min", "max"), ("min_val", "max"), ("max", "min"), ("max_val", "min")] {
             if self.has(name) {
                 all.push(self.val(name)?);
                 hows.push(how);
@@ -342,14 +367,16 @@ impl Step<'_> {
     fn compare(&mut self) -> Found<Val> {
         let (dtype, sizes) = self.first()?;
         let name = short(self.node.op.name);
+        // only NaN is another number than itself
+        let (name, second) = if name == "isnan" { ("ne", "self") } else { (name, "other") };
         let (_, how, fold) = COMPARE.iter().find(|c| c.0 == name).ok_or("kbc has no such comparison")?;
-        let (a, b) = (self.val("self")?, self.val("other")?);
+        let (a, b) = (self.val("self")?, self.val(second)?);
         if let (Val::Const(x), Val::Const(y)) = (&a, &b) {
             let all = Const::map(dtype, &sizes, &[x, y], |v| f64::from(u8::from(fold(v[0], v[1]))))?;
             return Ok(Val::Const(all));
         }
         // both in the type that they have together
-        let types = ["self", "other"].map(|n| self.dtype_of(n));
+        let types = ["self", second].map(|n| self.dtype_of(n));
         let work = match types {
             [Some(x), Some(y)] => kept(x.with(y).ok_or("element types that do not meet")?)?,
             [Some(x), None] | [None, Some(x)] => kept(x)?,
@@ -395,30 +422,36 @@ impl Step<'_> {
                 },
             ),
             "mul" => self.apply(&list, false, |v| v[0] * v[1], |g, o| g.infix('*', o[0], o[1])),
+            "div" if !self.word("rounding_mode").is_empty() => self.quotient(name, &list),
             "div" => self.apply(&list, false, |v| v[0] / v[1], |g, o| g.infix('/', o[0], o[1])),
             "maximum" => self.apply(&list, false, |v| v[0].max(v[1]), |g, o| g.call("max", o)),
             "minimum" => self.apply(&list, false, |v| v[0].min(v[1]), |g, o| g.call("min", o)),
             "bitwise_and" => self.logic(true),
             "bitwise_or" => self.logic(false),
             "pow" => self.power(&list),
-            "floor_divide" | "remainder" => {
-                let [Val::Const(_), Val::Const(_)] = &list else {
-                    return Err("kbc rounds no quotients down".into());
-                };
-                let floor = name == "floor_divide";
-                let fold = |v: &[f64]| {
-                    let q = (v[0] / v[1]).floor();
-                    if floor { q } else { v[0] - q * v[1] }
-                };
-                self.apply(&list, false, fold, |_, _| Num(f64::NAN))
+            "bitwise_xor" if self.first()?.0 == DType::Bool => {
+                let fold = |v: &[f64]| f64::from(u8::from((v[0] != 0.0) != (v[1] != 0.0)));
+                self.apply(&list, false, fold, |g, o| {
+                    g.elementwise(Op::Select("!="), &[o[0], o[1], Num(1.0), Num(0.0)])
+                })
             }
+            "floor_divide" | "remainder" => self.quotient(name, &list),
             _ => Err("kbc has no such operation".into()),
         }
     }
 
     /// Powers with an exponent that is written.
     fn power(&mut self, list: &[Val]) -> Found<Val> {
-        let Val::Const(e) = &list[1] else { return Err("an exponent that depends on data".into()) };
+        let Val::Const(e) = &list[1] else {
+            return match &list[0] {
+                Val::Const(c) if c.uniform().is_some_and(|b| b > 0.0) => {
+                    let base = c.uniform().unwrap_or(1.0);
+                    let fold = |v: &[f64]| base.powf(v[0]);
+                    self.apply(&list[1..], true, fold, |g, o| power_of(g, base, o[0]))
+                }
+                _ => Err("an exponent that depends on data".into()),
+            };
+        };
         let e = e.uniform().ok_or("exponents that differ")?;
         let base = [list[0].clone()];
         let fold = |v: &[f64]| v[0].powf(e);
@@ -430,10 +463,16 @@ impl Step<'_> {
             n if n.fract() == 0.0 && (0.0..=64.0).contains(&n) => {
                 self.apply(&base, true, fold, |g, o| g.call("pow_int", &[o[0], Num(n)]))
             }
-            other if matches!(base[0], Val::Const(_)) => {
-                self.apply(&base, false, |v| v[0].powf(other), |_, o| o[0])
-            }
-            other => Err(format!("kbc has no power of {other}")),
+            n if n.fract() == 0.0 && (-64.0..0.0).contains(&n) => self.apply(&base, true, fold, |g, o| {
+                let p = g.call("pow_int", &[o[0], Num(-n)]);
+                g.infix('/', Num(1.0), p)
+            }),
+            // of what is not negative, as PyTorch's is
+            n => self.apply(&base, true, fold, |g, o| {
+                let l = g.call("log", o);
+                let l = g.infix('*', l, Num(n));
+                g.call("exp", &[l])
+            }),
         }
     }
 
@@ -519,10 +558,11 @@ impl Step<'_> {
         dims.sort_unstable();
         let keep = self.flag("keepdim");
         let name = short(self.node.op.name);
-        if name == "var_mean" {
+        if matches!(name, "var" | "var_mean") {
             return self.variance(&dims, keep);
         }
         let how = match (rule, name) {
+            (Rule::Sum, "prod") => "prod",
             (Rule::Sum, _) => "sum",
             (Rule::Mean, _) => "mean",
             (_, "amin" | "min") => "min",
@@ -533,6 +573,7 @@ impl Step<'_> {
             let f = |a: f64, b: f64| match how {
                 "max" => a.max(b),
                 "min" => a.min(b),
+                "prod" => a * b,
                 _ => a + b,
             };
             let all = c.reduced(DType::F64, &dims, f)?;
@@ -572,7 +613,7 @@ impl Step<'_> {
             return Err("of numbers".into());
         };
         let mut out = vec![];
-        for (i, v) in [variance, mean].into_iter().enumerate() {
+        for (i, v) in [variance, mean].into_iter().enumerate().take(self.node.outputs.len()) {
             let sizes = self.meta(i)?.1;
             let v = if keep { v } else { self.g.reshape(v, &sizes) };
             out.push(self.give(v, i)?);

@@ -34,6 +34,7 @@ pub enum Rule {
     Masked,
     Backward,
     SoftmaxBackward,
+    OutputBackward,
     Copy,
     SliceScatter,
     Float,
@@ -51,6 +52,7 @@ pub enum Rule {
     Unsqueeze,
     Squeeze,
     Expand,
+    Repeat,
     Slice,
     Select,
     Split,
@@ -71,6 +73,8 @@ pub enum Rule {
     Dropout,
     Embedding,
     OneHot,
+    Gather,
+    Scatter,
     Index,
     Full,
     Arange,
@@ -269,7 +273,7 @@ pub fn shapes(program: &Program, node: &Node) -> Found<Vec<Shape>> {
         Rule::Same => same_as_first(&a),
         Rule::Clamp => {
             let t = a.tensor("self")?;
-            Ok(one(a.together(&["self", "min", "max"])?, t.sizes))
+            Ok(one(a.together(&["self", "min", "max", "min_val", "max_val"])?, t.sizes))
         }
         Rule::Masked => {
             let t = a.tensor("self")?;
@@ -279,7 +283,7 @@ pub fn shapes(program: &Program, node: &Node) -> Found<Vec<Shape>> {
             let (g, t) = (a.tensor("grad_output")?, a.tensor("self")?);
             Ok(one(a.together(&["grad_output", "self"])?, broadcast(&g.sizes, &t.sizes)?))
         }
-        Rule::SoftmaxBackward => {
+        Rule::SoftmaxBackward | Rule::OutputBackward => {
             let g = a.tensor("grad_output")?;
             let to = match a.node.arg("input_dtype") {
                 Arg::DType(d) => *d,
@@ -397,6 +401,11 @@ pub fn shapes(program: &Program, node: &Node) -> Found<Vec<Shape>> {
                 _ => Err("without `num_classes` the size of the result depends on data".into()),
             }
         }
+        Rule::Gather => {
+            let (t, i) = (a.tensor("self")?, a.tensor("index")?);
+            Ok(one(t.dtype, i.sizes))
+        }
+        Rule::Scatter => a.tensor("self").map(same),
         Rule::Index => index(&a),
         _ => moved(&a, rule),
     }

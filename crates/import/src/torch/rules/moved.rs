@@ -47,6 +47,17 @@ pub(super) fn moved(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
                 }
             }
         }
+        Rule::Repeat => {
+            let times = a.ints("repeats")?;
+            let Some(new) = times.len().checked_sub(rank) else {
+                return Err(format!("{times:?} are fewer than the dimensions of {:?}", t.sizes));
+            };
+            s = vec![1; new];
+            s.extend(&t.sizes);
+            for (n, by) in s.iter_mut().zip(&times) {
+                *n = n.checked_mul(*by).filter(|n| *n >= 0).ok_or("a size beyond 64 bits")?;
+            }
+        }
         Rule::Slice => s = sliced(a, &t)?,
         Rule::Select => {
             let d = dim(a.int("dim")?, rank)?;

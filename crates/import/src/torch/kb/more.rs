@@ -1,0 +1,295 @@
+//! Elementwise functions that kbc has not by one name, whole quotients, and lookups of one element a row.
+//!
+//! Formulas are those of `torch/_decomp/decompositions.py` and `torch/_refs` (PyTorch 2.10), in f32 for half types.
+
+use super::consts::Const;
+use super::graph::{Graph, NodeId, Op, Operand};
+use super::step::{Found, Step};
+use super::values::{Compared, Val, kept};
+use crate::torch::dtype::DType;
+
+use Operand::{Node, Num};
+
+/// Most slices that a reversed dimension is made of.
+const REVERSED: i64 = 64;
+
+/// `a < b` and so on, as the choice of one of two operands.
+fn choose(g: &mut Graph, how: &'static str, sides: [Operand; 2], yes: Operand, no: Operand) -> Operand {
+    g.elementwise(Op::Select(how), &[sides[0], sides[1], yes, no])
+}
+
+impl Step<'_> {
+    /// Functions of one element by several operations; none for another name.
+    pub fn composed(&mut self, name: &str) -> Option<Found<Val>> {
+        let numbers = |s: &Self, names: [&str; 3]| names.map(|n| s.number(n).unwrap_or(1.0));
+        let x = match self.val("self") {
+            Ok(x) => [x],
+            Err(why) => return Some(Err(why)),
+        };
+        Some(match name {
+            "sign" => self.apply(
+                &x,
+                false,
+                |v| if v[0] == 0.0 || v[0].is_nan() { v[0] } else { v[0].signum() },
+                |g, o| {
+                    let below = choose(g, "<", [o[0], Num(0.0)], Num(-1.0), o[0]);
+                    choose(g, ">", [o[0], Num(0.0)], Num(1.0), below)
+                },
+            ),
+            "log1p" => self.apply(
+                &x,
+                true,
+                |v| v[0].ln_1p(),
+                |g, o| {
+                    let y = g.infix('+', o[0], Num(1.0));
+                    g.call("log", &[y])
+                },
+            ),
+            "expm1" => self.apply(&x, true, |v| v[0].exp_m1(), |g, o| less_one(g, o[0])),
+            "erfc" => self.apply(
+                &x,
+                true,
+                |v| libm::erfc(v[0]),
+                |g, o| {
+                    let e = g.call("erf", o);
+                    g.infix('-', Num(1.0), e)
+                },
+            ),
+            "exp2" => self.apply(&x, true, |v| v[0].exp2(), |g, o| power_of(g, 2.0, o[0])),
+            "log2" => self.apply(
+                &x,
+                true,
+                |v| v[0].log2(),
+                |g, o| {
+                    let l = g.call("log", o);
+                    g.infix('*', l, Num(std::f64::consts::LOG2_E))
+                },
+            ),
+            "tan" => self.apply(
+                &x,
+                true,
+                |v| v[0].tan(),
+                |g, o| {
+                    let (s, c) = (g.call("sin", o), g.call("cos", o));
+                    g.infix('/', s, c)
+                },
+            ),
+            "sinh" => self.apply(&x, true, |v| v[0].sinh(), |g, o| hyperbolic(g, '-', o[0])),
+            "cosh" => self.apply(&x, true, |v| v[0].cosh(), |g, o| hyperbolic(g, '+', o[0])),
+            "elu" => {
+                let [alpha, scale, inner] = numbers(self, ["alpha", "scale", "input_scale"]);
+                self.apply(
+                    &x,
+                    true,
+                    |v| scale * if v[0] > 0.0 { v[0] } else { alpha * (inner * v[0]).exp_m1() },
+                    |g, o| {
+                        let y = g.infix('*', o[0], Num(inner));
+                        let e = less_one(g, y);
+                        let (no, yes) = (g.infix('*', e, Num(alpha * scale)), g.infix('*', o[0], Num(scale)));
+                        choose(g, ">", [o[0], Num(0.0)], yes, no)
+                    },
+                )
+            }
+            "leaky_relu" => {
+                let [slope, ..] = numbers(self, ["negative_slope"; 3]);
+                self.apply(
+                    &x,
+                    true,
+                    |v| if v[0] > 0.0 { v[0] } else { slope * v[0] },
+                    |g, o| {
+                        let no = g.infix('*', o[0], Num(slope));
+                        choose(g, ">", [o[0], Num(0.0)], o[0], no)
+                    },
+                )
+            }
+            "flip" => self.flipped(&x[0]),
+            "repeat" => self.repeated(&x[0]),
+            _ => return None,
+        })
+    }
+
+    /// Dimensions with their elements in the other order.
+    fn flipped(&mut self, x: &Val) -> Found<Val> {
+        let (dtype, sizes) = self.first()?;
+        let mut n = self.g.whole(x, kept(dtype)?)?;
+        for d in self.ints("dims")? {
+            let dim = self.dim(d, sizes.len())?;
+            if sizes[dim] > REVERSED {
+                return Err(format!("a dimension of {} is reversed by so many slices", sizes[dim]));
+            }
+            let list: Vec<NodeId> = (0..sizes[dim]).rev().map(|i| self.g.slice(n, dim, i, i + 1)).collect();
+            if !list.is_empty() {
+                n = self.g.concat(&list, dim);
+            }
+        }
+        Ok(Val::Node(n))
+    }
+
+    /// Each dimension so many times one after another: copies of it along a dimension of their own.
+    fn repeated(&mut self, x: &Val) -> Found<Val> {
+        let (dtype, sizes) = self.first()?;
+        let times = self.ints("repeats")?;
+        let own = self.g.sizes(x).to_vec();
+        let lead = times.len() - own.len();
+        let (mut one, mut wide) = (vec![], vec![]);
+        for (d, t) in times.iter().enumerate() {
+            let n = if d < lead { 1 } else { own[d - lead] };
+            one.extend([1, n]);
+            wide.extend([*t, n]);
+        }
+        let keep = kept(dtype)?;
+        let n = self.g.whole(x, keep)?;
+        let n = self.g.reshape(n, &one);
+        let n = self.g.whole(&Val::Wide(n, wide), keep)?;
+        Ok(Val::Node(self.g.reshape(n, &sizes)))
+    }
+
+    /// Elements `from`, `from + step`, .. of a dimension: the first of every `step`, and one that has not as many behind it.
+    pub fn stepped(&mut self, n: NodeId, dim: usize, from: i64, count: i64, step: i64) -> Found<NodeId> {
+        let sizes = self.g.nodes[n].sizes.clone();
+        let full = if from + count * step <= sizes[dim] { count } else { count - 1 };
+        let mut parts = vec![];
+        if full > 0 {
+            let x = self.g.slice(n, dim, from, from + full * step);
+            let mut cut = sizes.clone();
+            cut.splice(dim..=dim, [full, step]);
+            let x = self.g.reshape(x, &cut);
+            let x = self.g.slice(x, dim + 1, 0, 1);
+            cut.remove(dim + 1);
+            parts.push(self.g.reshape(x, &cut));
+        }
+        if full < count {
+            let at = from + full * step;
+            parts.push(self.g.slice(n, dim, at, at + 1));
+        }
+        if parts.is_empty() { Err("a slice without elements".into()) } else { Ok(self.g.concat(&parts, dim)) }
+    }
+
+    /// Where an index is the number of the element along a dimension, and the operand, cut to the sizes of the index.
+    fn marked(&mut self) -> Found<(Val, Val, usize)> {
+        let x = self.val("self")?;
+        let index = self.val("index")?;
+        let (own, at) = (self.g.sizes(&x).to_vec(), self.g.sizes(&index).to_vec());
+        let dim = self.dim(self.int("dim")?, own.len())?;
+        if at.get(dim) != Some(&1) || own.is_empty() {
+            return Err("of several indices along the dimension".into());
+        }
+        if (0..own.len()).any(|d| d != dim && at[d] != own[d]) {
+            return Err("with fewer indices than rows".into());
+        }
+        let mut line = vec![1; own.len()];
+        line[dim] = own[dim];
+        let numbers = Const::each(DType::I64, &line, (0..own[dim]).map(|i| i as f64).collect())?;
+        let numbers = self.g.operand(&Val::Const(numbers), DType::I32)?;
+        let index = Node(self.g.whole(&index, DType::I32)?);
+        let hit = Compared { how: "==", sides: [index, numbers], not: false, sizes: own };
+        Ok((Val::Compared(hit), x, dim))
+    }
+
+    /// `gather` of one element a row: the sum over the row of what is marked.
+    pub fn gathered(&mut self) -> Found<Val> {
+        let dtype = self.first()?.0;
+        let keep = kept(dtype)?;
+        let (hit, x, dim) = self.marked()?;
+        let zero = Val::Const(Const::one(dtype, &[], 0.0)?);
+        let Node(n) = self.g.select(&hit, &x, &zero, keep)? else { return Err("of numbers alone".into()) };
+        let n = self.g.reduce("sum", n, dim, true);
+        self.give(n, 0)
+    }
+
+    /// `scatter` of one number to one place a row.
+    pub fn put(&mut self) -> Found<Val> {
+        let (dtype, sizes) = self.first()?;
+        let (hit, x, _) = self.marked()?;
+        let value = Val::Const(Const::one(dtype, &[], self.number("value")?)?);
+        let out = self.g.select(&hit, &value, &x, kept(dtype)?)?;
+        self.g.of(out, dtype, &sizes)
+    }
+
+    /// Whole quotients rounded down or toward zero, and what is left of the first.
+    pub fn quotient(&mut self, name: &str, list: &[Val; 2]) -> Found<Val> {
+        let down = name != "div" || self.word("rounding_mode") == "floor";
+        let rest = name == "remainder";
+        let known = matches!(list, [Val::Const(_), Val::Const(_)]);
+        if !known && self.first()?.0.class() == 2 {
+            return Err("kbc rounds no quotients".into());
+        }
+        let fold = |v: &[f64]| {
+            let q = v[0] / v[1];
+            let q = if down { q.floor() } else { q.trunc() };
+            if rest { v[0] - q * v[1] } else { q }
+        };
+        self.apply(list, false, fold, |g, o| {
+            // rounded toward zero
+            let q = g.infix('/', o[0], o[1]);
+            if !down {
+                return q;
+            }
+            let back = g.infix('*', q, o[1]);
+            let left = g.infix('-', o[0], back);
+            let sign = match o[1] {
+                Num(x) => Num(x.signum()),
+                Node(_) => {
+                    let below = choose(g, "<", [o[1], Num(0.0)], Num(-1.0), Num(1.0));
+                    if matches!(below, Num(_)) { Num(1.0) } else { below }
+                }
+            };
+            // what is left has the sign of the divisor, or is nothing
+            let wrong = g.infix('*', left, sign);
+            let (yes, no) = match rest {
+                true => (g.infix('+', left, o[1]), left),
+                false => (g.infix('-', q, Num(1.0)), q),
+            };
+            choose(g, "<", [wrong, Num(0.0)], yes, no)
+        })
+    }
+
+    /// Gradients by the result of the operation.
+    pub fn by_output(&mut self) -> Found<Val> {
+        let (grad, out) = (self.tensor("grad_output", true)?, self.tensor("output", true)?);
+        let n = match self.node.op.name {
+            "aten.tanh_backward.default" => {
+                let square = self.g.infix('*', Node(out), Node(out));
+                let slope = self.g.infix('-', Num(1.0), square);
+                self.g.infix('*', Node(grad), slope)
+            }
+            "aten.sigmoid_backward.default" => {
+                let rest = self.g.infix('-', Num(1.0), Node(out));
+                let slope = self.g.infix('*', rest, Node(out));
+                self.g.infix('*', Node(grad), slope)
+            }
+            // of log_softmax
+            _ => {
+                let dim = self.dim(self.int("dim")?, self.g.nodes[out].sizes.len())?;
+                let sum = self.g.reduce("sum", grad, dim, true);
+                let e = self.g.call("exp", &[Node(out)]);
+                let part = self.g.infix('*', e, Node(sum));
+                self.g.infix('-', Node(grad), part)
+            }
+        };
+        match n {
+            Node(n) => self.give(n, 0),
+            Num(_) => Err("of numbers alone".into()),
+        }
+    }
+}
+
+/// exp(x) - 1
+fn less_one(g: &mut Graph, x: Operand) -> Operand {
+    let e = g.call("exp", &[x]);
+    g.infix('-', e, Num(1.0))
+}
+
+/// A positive number to the power x.
+pub fn power_of(g: &mut Graph, base: f64, x: Operand) -> Operand {
+    let y = g.infix('*', x, Num(base.ln()));
+    g.call("exp", &[y])
+}
+
+/// (exp(x) + exp(-x)) / 2, or the difference.
+fn hyperbolic(g: &mut Graph, op: char, x: Operand) -> Operand {
+    let minus = g.call("-", &[x]);
+    let (a, b) = (g.call("exp", &[x]), g.call("exp", &[minus]));
+    let sum = g.infix(op, a, b);
+    g.infix('*', sum, Num(0.5))
+}

@@ -1,0 +1,240 @@
+//! Arrays of data files: what stands for what, and as which element type a program takes it.
+
+use crate::session::{Outcome, Session};
+use kbc_backend_sim::formats::{self, Near};
+use kbc_backend_sim::tensor::{Data, Tensor};
+use kbc_diag::{Diagnostic, Severity};
+use kbc_import::torch::archive;
+use kbc_import::torch::dtype::DType as Theirs;
+use kbc_import::torch::kb::{self, Place, consts::Const};
+use kbc_ir::types::DType;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The arrays of a data file by their keys. One that cannot be read is left out, with a warning.
+///
+/// # Errors
+/// Of the file.
+pub fn all(session: &mut Session, shown: &str, bytes: &[u8]) -> Outcome<BTreeMap<String, kb::Array>> {
+    let mut out = BTreeMap::new();
+    for key in formats::keys(shown, bytes)? {
+        match formats::read(shown, bytes, Some(&key)) {
+            Ok(t) => {
+                out.insert(key, array(&t));
+            }
+            Err(mut d) if d.code == "E403" => match near(shown, bytes, &key, false) {
+                Ok(t) => {
+                    let sizes = array(&t).1;
+                    out.insert(key, (stood_for(t.dtype()), sizes));
+                }
+                Err(_) => {
+                    d.severity = Severity::Warning;
+                    session.tell(&d.note(format!("the array `{key}` is left out")).into());
+                }
+            },
+            Err(d) => return Err(d.into()),
+        }
+    }
+    Ok(out)
+}
+
+/// What an element type that is read in the place of another stands for.
+pub fn stood_for(d: DType) -> Theirs {
+    match d {
+        DType::F32 => Theirs::F64,
+        DType::BF16 => Theirs::U16,
+        _ => Theirs::Bool,
+    }
+}
+
+/// An array of a data file. What numpy has no name for is taken as the bits of bf16, as are 16-bit integers for an input
+/// of that type.
+///
+/// # Errors
+/// Of the file.
+pub fn near(name: &str, bytes: &[u8], key: &str, bf16: bool) -> Result<Tensor, Diagnostic> {
+    match formats::read_near(name, bytes, key, Near::Yes) {
+        Ok(t) if bf16 && t.dtype() == DType::I16 => formats::read_near(name, bytes, key, Near::Bits),
+        Err(d) if d.code == "E403" => formats::read_near(name, bytes, key, Near::Bits),
+        other => other,
+    }
+}
+
+/// PyTorch's name of an element type.
+pub fn theirs(d: DType) -> Theirs {
+    match d {
+        DType::F32 => Theirs::F32,
+        DType::F16 => Theirs::F16,
+        DType::BF16 => Theirs::Bf16,
+        DType::I32 => Theirs::I32,
+        DType::I8 => Theirs::I8,
+        DType::U8 => Theirs::U8,
+        DType::I16 => Theirs::I16,
+        DType::I64 => Theirs::I64,
+    }
+}
+
+/// Element type and sizes.
+pub fn array(t: &Tensor) -> kb::Array {
+    (theirs(t.dtype()), t.shape().iter().map(|n| *n as i64).collect())
+}
+
+/// A weight of an archive; none of a type that kbc does not have.
+///
+/// # Errors
+/// It has another size, in words.
+pub fn tensor(w: &archive::Values) -> Result<Option<Tensor>, String> {
+    macro_rules! all {
+        ($variant:ident, $t:ty, $n:literal) => {{
+            let (elements, _) = w.bytes.as_chunks::<$n>();
+            Data::$variant(elements.iter().map(|b| <$t>::from_le_bytes(*b)).collect())
+        }};
+    }
+    let data = match w.dtype {
+        Theirs::F32 => all!(F32, f32, 4),
+        Theirs::F16 => all!(F16, half::f16, 2),
+        Theirs::Bf16 => all!(BF16, half::bf16, 2),
+        Theirs::I32 => all!(I32, i32, 4),
+        Theirs::I64 => all!(I64, i64, 8),
+        Theirs::Bool | Theirs::U8 => all!(U8, u8, 1),
+        _ => return Ok(None),
+    };
+    let shape: Vec<u64> = w.sizes.iter().map(|n| *n as u64).collect();
+    Tensor::new(shape, data).map(Some).ok_or_else(|| "a weight of another size".into())
+}
+
+/// A constant of a program as an array.
+///
+/// # Errors
+/// E991: it has no elements.
+pub fn constant(c: &Const) -> Result<Tensor, Diagnostic> {
+    let wrong = || Diagnostic::error("E991", "a constant that has no elements");
+    let list = c.elements().map_err(|_| wrong())?;
+    let data = match c.dtype {
+        Theirs::F32 => Data::F32(list.iter().map(|x| *x as f32).collect()),
+        Theirs::F16 => Data::F16(list.iter().map(|x| half::f16::from_f64(*x)).collect()),
+        Theirs::Bf16 => Data::BF16(list.iter().map(|x| half::bf16::from_f64(*x)).collect()),
+        _ => Data::I32(list.iter().map(|x| *x as i32).collect()),
+    };
+    let shape: Vec<u64> = c.sizes.iter().map(|n| *n as u64).collect();
+    Tensor::new(shape, data).ok_or_else(wrong)
+}
+
+/// As the element type that an input has in kbc: rounded to nearest even, or a whole number that fits.
+///
+/// # Errors
+/// A number that does not fit, in words.
+pub fn converted(t: &Tensor, to: Theirs) -> Result<Tensor, String> {
+    if theirs(t.dtype()) == to {
+        return Ok(t.clone());
+    }
+    let whole = |x: &i64| i32::try_from(*x).map_err(|_| format!("{x} is out of the range of i32"));
+    let data = match (to, t.data().to_i64()) {
+        (Theirs::I32, Some(list)) => Data::I32(list.iter().map(whole).collect::<Result<_, _>>()?),
+        (Theirs::F32, None) => Data::F32(t.data().to_f64().iter().map(|x| *x as f32).collect()),
+        (Theirs::F16, None) => Data::F16(t.data().to_f64().iter().map(|x| half::f16::from_f64(*x)).collect()),
+        (Theirs::Bf16, None) => {
+            Data::BF16(t.data().to_f64().iter().map(|x| half::bf16::from_f64(*x)).collect())
+        }
+        _ => return Err(format!("{} does not become {}", t.dtype(), to.name())),
+    };
+    Tensor::new(t.shape().to_vec(), data).ok_or_else(|| "another size".into())
+}
+
+/// A data file of that ending.
+///
+/// # Errors
+/// E406: what the format cannot hold.
+pub fn pack(list: &[(String, Tensor)], ending: &str) -> Result<Vec<u8>, Diagnostic> {
+    if ending == "npz" { formats::write_npz(list) } else { formats::write_safetensors(list) }
+}
+
+/// A number that is the same where arrays are, bit for bit.
+pub fn print(t: &Tensor) -> u64 {
+    let mut h = DefaultHasher::new();
+    t.shape().hash(&mut h);
+    match t.data() {
+        Data::F32(v) => v.iter().for_each(|x| x.to_bits().hash(&mut h)),
+        Data::F16(v) => v.iter().for_each(|x| x.to_bits().hash(&mut h)),
+        Data::BF16(v) => v.iter().for_each(|x| x.to_bits().hash(&mut h)),
+        other => other.to_i64().hash(&mut h),
+    }
+    h.finish()
+}
+
+/// The arrays of all ranks as that of a global program: for each axis of the mesh, the slowest first, its size and where its
+/// parts go.
+///
+/// # Errors
+/// Arrays that do not fit together, in words.
+pub fn joined(mut parts: Vec<Tensor>, by: &[(u64, Place)]) -> Result<Tensor, String> {
+    for (size, place) in by.iter().rev() {
+        let groups = parts.chunks(*size as usize).map(|of| match place {
+            Place::Whole => Ok(of[0].clone()),
+            Place::Split(d) => side_by_side(of, *d),
+            Place::Partial("sum") => {
+                let mut sum = of[0].data().to_f64();
+                for t in &of[1..] {
+                    sum.iter_mut().zip(t.data().to_f64()).for_each(|(a, b)| *a += b);
+                }
+                let data = Data::F32(sum.iter().map(|x| *x as f32).collect());
+                let t = Tensor::new(of[0].shape().to_vec(), data).ok_or("other sizes")?;
+                converted(&t, theirs(of[0].dtype()))
+            }
+            Place::Partial(op) => Err(format!("parts of a {op} are not stored")),
+        });
+        parts = groups.collect::<Result<_, String>>()?;
+    }
+    match &parts[..] {
+        [one] => Ok(one.clone()),
+        _ => Err("the mesh has other sizes".into()),
+    }
+}
+
+/// One after another along a dimension.
+fn side_by_side(parts: &[Tensor], d: usize) -> Result<Tensor, String> {
+    let mut shape = parts[0].shape().to_vec();
+    let rest =
+        |t: &Tensor| t.shape().iter().enumerate().filter(|s| s.0 != d).map(|s| *s.1).collect::<Vec<_>>();
+    if d >= shape.len() || parts.iter().any(|t| rest(t) != rest(&parts[0]) || t.dtype() != parts[0].dtype()) {
+        return Err("parts of other sizes".into());
+    }
+    shape[d] = parts.iter().map(|t| t.shape()[d]).sum();
+    let outer: usize = shape[..d].iter().product::<u64>() as usize;
+    let run = |t: &Tensor| t.elements() / outer.max(1);
+    macro_rules! all {
+        ($($v:ident),*) => {
+            match parts[0].data() {
+                $(Data::$v(_) => {
+                    let mut out = vec![];
+                    for o in 0..outer {
+                        for t in parts {
+                            let Data::$v(list) = t.data() else { return Err("parts of other types".into()) };
+                            out.extend_from_slice(&list[o * run(t)..(o + 1) * run(t)]);
+                        }
+                    }
+                    Data::$v(out)
+                })*
+            }
+        };
+    }
+    let data = all!(F32, F16, BF16, I32, I64, I16, I8, U8);
+    Tensor::new(shape, data).ok_or_else(|| "other sizes".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_put_together() {
+        let t = |list: &[f32]| Tensor::new(vec![2, 1], Data::F32(list.to_vec())).expect("a column");
+        let parts = vec![t(&[1.0, 2.0]), t(&[3.0, 4.0]), t(&[5.0, 6.0]), t(&[7.0, 8.0])];
+        let both = joined(parts.clone(), &[(2, Place::Split(0)), (2, Place::Split(1))]).expect("a matrix");
+        assert_eq!(both.shape(), [4, 2]);
+        assert_eq!(both.data().to_f64(), [1.0, 3.0, 2.0, 4.0, 5.0, 7.0, 6.0, 8.0]);
+        let sum = joined(parts, &[(2, Place::Whole), (2, Place::Partial("sum"))]).expect("a column");
+        assert_eq!(sum.data().to_f64(), [4.0, 6.0]);
+        assert_ne!(print(&both), print(&sum));
+    }
+}
