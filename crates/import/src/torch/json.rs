@@ -45,6 +45,9 @@ impl Fault {
 /// Lists and objects within each other; deeper ones are refused, so that no text overflows the stack.
 const DEEPEST: usize = 64;
 
+/// Room for elements that a list or an object gets first: most have one, `{"as_int": 8}`.
+const FIRST: usize = 1;
+
 /// The value of a text.
 ///
 /// # Errors
@@ -188,10 +191,10 @@ impl<'t> Parser<'t> {
 
     fn array(&mut self, depth: usize) -> Result<Kind<'t>, Fault> {
         self.at += 1;
-        let mut list = vec![];
         if self.eat(b']') {
-            return Ok(Kind::List(list));
+            return Ok(Kind::List(vec![]));
         }
+        let mut list = Vec::with_capacity(FIRST);
         loop {
             list.push(self.value(depth + 1)?);
             if self.eat(b']') {
@@ -205,10 +208,10 @@ impl<'t> Parser<'t> {
 
     fn object(&mut self, depth: usize) -> Result<Kind<'t>, Fault> {
         self.at += 1;
-        let mut list = vec![];
         if self.eat(b'}') {
-            return Ok(Kind::Map(list));
+            return Ok(Kind::Map(vec![]));
         }
+        let mut list = Vec::with_capacity(FIRST);
         loop {
             self.blank();
             if self.peek() != Some(b'"') {
@@ -238,6 +241,8 @@ impl<'t> Parser<'t> {
             "true" => Ok(Kind::Bool(true)),
             "false" => Ok(Kind::Bool(false)),
             w @ ("NaN" | "Infinity" | "-Infinity") => Ok(Kind::Number(w)),
+            // Most numbers are sizes.
+            w if !w.is_empty() && w.bytes().all(|c| c.is_ascii_digit()) => Ok(Kind::Number(w)),
             w if w.starts_with(|c: char| c == '-' || c.is_ascii_digit()) && w.parse::<f64>().is_ok() => {
                 Ok(Kind::Number(w))
             }
@@ -269,7 +274,11 @@ impl<'t> Parser<'t> {
                     owned = Some(s);
                     run = self.at;
                 }
-                Some(_) => self.at += 1,
+                Some(_) => {
+                    let rest = &self.text.as_bytes()[self.at..];
+                    let plain = rest.iter().position(|c| matches!(c, b'"' | b'\\'));
+                    self.at += plain.unwrap_or(rest.len());
+                }
             }
         }
     }

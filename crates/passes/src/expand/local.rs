@@ -5,6 +5,7 @@
 
 use super::collective::Known;
 use super::lower::{Lower, Scope, place};
+use crate::fresh::Fresh;
 use kbc_diag::{Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
@@ -27,7 +28,7 @@ pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> R
         out: Schedule::new(name.clone(), mesh.clone()),
         values: BTreeMap::new(),
         pending: vec![],
-        names: vec![],
+        names: Fresh::default(),
         known: Known::default(),
         scope: Scope::default(),
         parts: vec![],

@@ -5,6 +5,7 @@
 
 use super::collective::{Arg, Known, Request, collective};
 use super::local::PartOps;
+use crate::fresh::Fresh;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
@@ -22,7 +23,7 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
         out: Schedule::new(name.clone(), mesh.clone()),
         values: BTreeMap::new(),
         pending: vec![],
-        names: vec![],
+        names: Fresh::default(),
         known: Known::default(),
         scope: Scope::default(),
         parts: vec![],
@@ -61,7 +62,7 @@ pub(super) struct Lower<'a> {
     pub(super) values: BTreeMap<OpId, BufferId>,
     /// Local operations not yet in a region; with a predicate where only some ranks do them.
     pub(super) pending: Vec<(LocalOp, Option<Expr>, Span)>,
-    pub(super) names: Vec<Name>,
+    pub(super) names: Fresh,
     pub(super) known: Known,
 }
 
@@ -184,14 +185,7 @@ pub(super) fn statements(ops: &[(LocalOp, Option<Expr>, Span)]) -> Vec<SStmt> {
 
 impl Lower<'_> {
     pub(super) fn name(&mut self, hint: &str) -> Name {
-        let mut name: Name = hint.into();
-        let mut n = 2;
-        while self.names.contains(&name) {
-            name = format!("{hint}_{n}").into();
-            n += 1;
-        }
-        self.names.push(name.clone());
-        name
+        self.names.name(hint)
     }
 
     pub(super) fn buffer(
