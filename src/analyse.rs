@@ -115,14 +115,31 @@ pub fn execute(
 ) -> Outcome<Executed> {
     let mesh = &built.module.mesh;
     let graph = &built.typed;
-    let program = data::Fed { graph, mesh, local: built.local.as_ref() };
-    let inputs = data::inputs(session, &program, data, calls, seed.unwrap_or(0))?;
-    let expected = data::expected(session, &program)?;
+    let (inputs, expected) = {
+        let files = data::Files::default();
+        let program = data::Fed { graph, mesh, local: built.local.as_ref(), files };
+        (data::inputs(session, &program, data, calls, seed.unwrap_or(0))?, data::expected(session, &program)?)
+    };
     let options = RunOptions { calls, seed, ..RunOptions::default() };
-    let result = Engine::chosen(data.engine, schedule)
-        .attempt(session, timings, schedule, &inputs.calls, &options)
-        .map_err(|f| f.diagnostics)?;
+    let reference = || -> Result<Vec<Vec<RefTensor>>, Diagnostics> {
+        let one = |call: &Vec<Tensor>| match &built.local {
+            Some(l) => evaluate_local(l, mesh, call),
+            None => Ok(evaluate(graph, call, &EvalOptions { max_parts: mesh.ranks() })?),
+        };
+        inputs.calls.iter().map(one).collect()
+    };
+    // The two have nothing to do with each other but the inputs: they take a core each, where there are two.
+    let (result, references) = std::thread::scope(|s| {
+        let name = Stage::Evaluate.name().to_owned();
+        let beside = std::thread::Builder::new().name(name).spawn_scoped(s, reference);
+        let beside = beside.expect("the system has a thread to spare");
+        let engine = Engine::chosen(data.engine, schedule);
+        let result = engine.attempt(session, timings, schedule, &inputs.calls, &options);
+        (result, beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let result = result.map_err(|f| f.diagnostics)?;
     crash::stage(Stage::Evaluate);
+    let references = references?;
     let types = output_types(built);
     let names = output_names(graph);
     let against = match &built.local {
@@ -131,11 +148,7 @@ pub fn execute(
     };
     let mut total: Option<CompareReport> = None;
     let mut expect = vec![];
-    for (c, outputs) in result.outputs.iter().enumerate() {
-        let reference = match &built.local {
-            Some(l) => evaluate_local(l, mesh, &inputs.calls[c])?,
-            None => evaluate(graph, &inputs.calls[c], &EvalOptions { max_parts: mesh.ranks() })?,
-        };
+    for (c, (outputs, reference)) in result.outputs.iter().zip(references).enumerate() {
         for (i, want) in reference.iter().enumerate() {
             let parts: Vec<_> = outputs.iter().map(|rank| rank[i].clone()).collect();
             let terms = contributions(graph, mesh, &inputs.calls[c], i);
