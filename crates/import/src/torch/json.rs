@@ -45,9 +45,6 @@ impl Fault {
 /// Lists and objects within each other; deeper ones are refused, so that no text overflows the stack.
 const DEEPEST: usize = 64;
 
-/// Room for elements that a list or an object gets first: most have one, `{"as_int": 8}`.
-const FIRST: usize = 1;
-
 /// The value of a text.
 ///
 /// # Errors
@@ -191,10 +188,10 @@ impl<'t> Parser<'t> {
 
     fn array(&mut self, depth: usize) -> Result<Kind<'t>, Fault> {
         self.at += 1;
+        let mut list = vec![];
         if self.eat(b']') {
-            return Ok(Kind::List(vec![]));
+            return Ok(Kind::List(list));
         }
-        let mut list = Vec::with_capacity(FIRST);
         loop {
             list.push(self.value(depth + 1)?);
             if self.eat(b']') {
@@ -208,10 +205,10 @@ impl<'t> Parser<'t> {
 
     fn object(&mut self, depth: usize) -> Result<Kind<'t>, Fault> {
         self.at += 1;
+        let mut list = vec![];
         if self.eat(b'}') {
-            return Ok(Kind::Map(vec![]));
+            return Ok(Kind::Map(list));
         }
-        let mut list = Vec::with_capacity(FIRST);
         loop {
             self.blank();
             if self.peek() != Some(b'"') {
