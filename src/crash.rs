@@ -78,6 +78,11 @@ impl Stage {
             Stage::Report => "report",
         }
     }
+
+    /// The one of that name.
+    fn named(name: &str) -> Option<Stage> {
+        Stage::ALL.into_iter().find(|s| s.name() == name)
+    }
 }
 
 /// The record of the run.
@@ -147,6 +152,8 @@ pub fn leave() -> String {
         if std::mem::replace(&mut r.left, true) {
             return None;
         }
+        // A thread with the name of a stage is at that one, wherever the others are.
+        r.stage = std::thread::current().name().and_then(Stage::named).or(r.stage);
         let mut files = vec![];
         if let Some(text) = r.of_module() {
             files.push((MODULE, text, format!("`kbc opt {MODULE}` replays it from there")));

@@ -9,12 +9,15 @@ use kbc_backend_sim::reference::{exact_modulus, exact_modulus_local};
 use kbc_backend_sim::shard::{Part, assemble, check_feed};
 use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_diag::nearest::nearest;
-use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_frontend::lower::Unsized;
 use kbc_ir::graph::{DataSource, Graph};
 use kbc_ir::local::Local;
 use kbc_ir::types::{Mesh, TensorType};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// The inputs of a program for several calls.
 pub struct Inputs {
@@ -32,6 +35,40 @@ pub struct Fed<'a> {
     pub mesh: &'a Mesh,
     /// The local program whose stacks the graph has.
     pub local: Option<&'a Local>,
+    /// The files of the data.
+    pub files: Files,
+}
+
+/// Data files, each read once while this lives: an archive has many arrays.
+#[derive(Default)]
+pub struct Files(RefCell<BTreeMap<PathBuf, Rc<Vec<u8>>>>);
+
+impl Files {
+    fn bytes(&self, session: &Session, path: &Path) -> Result<Rc<Vec<u8>>, Diagnostic> {
+        if let Some(bytes) = self.0.borrow().get(path) {
+            return Ok(Rc::clone(bytes));
+        }
+        let bytes = Rc::new(session.bytes(path)?);
+        self.0.borrow_mut().insert(path.to_owned(), Rc::clone(&bytes));
+        Ok(bytes)
+    }
+
+    /// A tensor of a file that a text names at `span`, beside that text; without a place beside the working directory.
+    fn load(
+        &self,
+        session: &Session,
+        (path, key, span): (&str, Option<&str>, Span),
+    ) -> Result<Tensor, Diagnostic> {
+        let full = if span.is_none() { PathBuf::from(path) } else { session.beside(span.file, path) };
+        let place = |mut d: Diagnostic| {
+            if !span.is_none() {
+                d = d.primary(span, "named here");
+            }
+            d
+        };
+        let bytes = self.bytes(session, &full).map_err(place)?;
+        formats::read(&full.to_string_lossy(), &bytes, key).map_err(place)
+    }
 }
 
 impl Fed<'_> {
@@ -51,10 +88,10 @@ impl Fed<'_> {
         ty: &TensorType,
     ) -> Result<Tensor, Diagnostic> {
         if self.local.is_none() {
-            return load(session, span.file, path, key, span);
+            return self.files.load(session, (path, key, span));
         }
         if !path.contains('*') {
-            let one = load(session, span.file, path, key, span)?;
+            let one = self.files.load(session, (path, key, span))?;
             // what has no leading dimension of ranks is what each of them has
             let rows = ty.sizes().first().copied().unwrap_or(0) as usize;
             if one.dtype() != ty.dtype || ty.sizes()[1..] != *one.shape() {
@@ -73,7 +110,7 @@ impl Fed<'_> {
         let mut all = vec![];
         for rank in rows {
             let file = path.replace('*', &rank.to_string());
-            let one = load(session, span.file, &file, key, span)?;
+            let one = self.files.load(session, (&file, key, span))?;
             if one.dtype() != ty.dtype || one.shape() != want {
                 let title = format!(
                     "{file} has {}{:?}, rank {rank} wants {}{want:?}",
@@ -122,35 +159,18 @@ fn unknown(what: &str, name: &str, valid: &[&str]) -> Diagnostic {
     d
 }
 
-fn load(
-    session: &Session,
-    file: FileId,
-    path: &str,
-    key: Option<&str>,
-    span: Span,
-) -> Result<Tensor, Diagnostic> {
-    let full = if span.is_none() { PathBuf::from(path) } else { session.beside(file, path) };
-    let place = |mut d: Diagnostic| {
-        if !span.is_none() {
-            d = d.primary(span, "named here");
-        }
-        d
-    };
-    let bytes = session.bytes(&full).map_err(place)?;
-    formats::read(&full.to_string_lossy(), &bytes, key).map_err(place)
-}
-
 /// The shapes of the data of inputs whose types name sizes that nothing else says.
 ///
 /// # Errors
 /// E412, E40x a file that cannot be read.
 pub fn shapes(session: &Session, inputs: &[Unsized]) -> Outcome<Vec<(String, Vec<u64>)>> {
+    let files = Files::default();
     let mut out = vec![];
     for input in inputs {
         let given = session.inputs.iter().filter_map(|t| assignment(t, "input").ok());
         let tensor = match (given.into_iter().find(|g| g.0 == input.name), &input.file) {
-            (Some((_, file, key)), _) => load(session, FileId::default(), &file, key.as_deref(), Span::NONE)?,
-            (None, Some((path, key, span))) => load(session, span.file, path, key.as_deref(), *span)?,
+            (Some((_, file, key)), _) => files.load(session, (&file, key.as_deref(), Span::NONE))?,
+            (None, Some((path, key, span))) => files.load(session, (path, key.as_deref(), *span))?,
             (None, None) => continue,
         };
         out.push((input.name.clone(), tensor.shape().to_vec()));
@@ -209,18 +229,26 @@ pub fn inputs(session: &Session, fed: &Fed<'_>, data: &Feeds, calls: u32, seed: 
         return Err(found.into());
     }
     let fixed: Vec<Option<&Tensor>> = given.iter().map(|g| g.as_ref().map(|g| &g.0)).collect();
-    let moduli = fed.moduli(&fixed);
-    let mut out = Inputs { calls: vec![vec![]; calls.max(1) as usize], origin: vec![] };
-    for (i, input) in graph.inputs.iter().enumerate() {
-        let mut origin = String::new();
-        for (c, call) in out.calls.iter_mut().enumerate() {
-            let (tensor, from) = match &given[i] {
-                Some((t, from)) => (t.clone(), from.clone()),
-                None => make((i, input), mesh, moduli.as_ref().map(|m| m[i]), seed, c as u32)?,
-            };
-            origin = from;
-            call.push(tensor);
-        }
+    // Nobody asks for them where nothing is made.
+    let moduli = if fixed.contains(&None) { fed.moduli(&fixed) } else { None };
+    let calls = calls.max(1) as usize;
+    let mut out = Inputs { calls: vec![vec![]; calls], origin: vec![] };
+    for (i, (input, given)) in graph.inputs.iter().zip(given).enumerate() {
+        let origin = match given {
+            Some((t, from)) => {
+                out.calls.iter_mut().zip(std::iter::repeat_n(t, calls)).for_each(|(call, t)| call.push(t));
+                from
+            }
+            None => {
+                let mut origin = String::new();
+                for (c, call) in out.calls.iter_mut().enumerate() {
+                    let tensor;
+                    (tensor, origin) = make((i, input), mesh, moduli.as_ref().map(|m| m[i]), seed, c as u32)?;
+                    call.push(tensor);
+                }
+                origin
+            }
+        };
         out.origin.push((input.name.to_string(), origin));
     }
     Ok(out)

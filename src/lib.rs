@@ -14,6 +14,7 @@ pub mod data;
 pub mod emit;
 pub mod engine;
 pub mod fuzz;
+pub mod heap;
 pub mod host;
 pub mod mutate;
 pub mod outdir;

@@ -3,10 +3,11 @@
 use clap::{CommandFactory, FromArgMatches};
 use kbc::cli::{Cli, color_of, usage};
 use kbc::session::Session;
-use kbc::{commands, crash};
+use kbc::{commands, crash, heap};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    heap::keep();
     crash::install();
     let words: Vec<String> = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned()).collect();
     let command = Cli::command().color(color_of(&words));

@@ -63,7 +63,8 @@ impl Job {
     /// The data of one call, from the files and flags that name it.
     pub fn inputs(&self) -> Inputs {
         let built = &self.built;
-        let fed = data::Fed { graph: &built.typed, mesh: &built.module.mesh, local: built.local.as_ref() };
+        let (graph, mesh, local) = (&built.typed, &built.module.mesh, built.local.as_ref());
+        let fed = data::Fed { graph, mesh, local, files: data::Files::default() };
         data::inputs(&self.session, &fed, &self.args.data, 1, 0).unwrap_or_else(|e| panic!("{e:?}"))
     }
 

@@ -289,6 +289,9 @@ pub struct Called {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallId(pub u32);
 
+/// The place of an operation that is not there.
+const NOWHERE: u32 = u32::MAX;
+
 /// A program at graph level.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
@@ -302,6 +305,8 @@ pub struct Graph {
     pub expect: Option<Expect>,
     g: StableDiGraph<Op, u8>,
     order: Vec<OpId>,
+    /// Places in that order, by number of the operation; what is removed has none.
+    places: Vec<u32>,
     /// Calls of programs, and the innermost one that each operation came through. For messages: not in the text.
     calls: Vec<Called>,
     within: BTreeMap<OpId, CallId>,
@@ -324,6 +329,8 @@ impl Graph {
         }
         let id = OpId(node.index() as u32);
         self.order.insert(at, id);
+        self.places.resize(self.places.len().max(node.index() + 1), NOWHERE);
+        self.number(at);
         if let Some(call) = self.inside {
             self.within.insert(id, call);
         }
@@ -400,9 +407,16 @@ impl Graph {
         users.into_iter().map(|(_, id, i)| (id, i)).collect()
     }
 
-    /// Place of an operation in issue order.
+    /// Place of an operation in issue order; behind the last one for what is not there.
     pub fn position(&self, id: OpId) -> usize {
-        self.order.iter().position(|o| *o == id).unwrap_or(self.order.len())
+        self.places.get(id.0 as usize).map_or(self.order.len(), |p| (*p as usize).min(self.order.len()))
+    }
+
+    /// Writes down the places of operations from one place on.
+    fn number(&mut self, from: usize) {
+        for (place, id) in self.order.iter().enumerate().skip(from) {
+            self.places[id.0 as usize] = place as u32;
+        }
     }
 
     /// Another issue order of the same operations.
@@ -430,8 +444,14 @@ impl Graph {
 
     /// Removes an operation that nobody uses any more.
     pub fn remove(&mut self, id: OpId) {
+        let at = self.position(id);
+        if at == self.order.len() {
+            return;
+        }
         self.g.remove_node(NodeIndex::new(id.0 as usize));
-        self.order.retain(|o| *o != id);
+        self.order.remove(at);
+        self.places[id.0 as usize] = NOWHERE;
+        self.number(at);
         self.within.remove(&id);
     }
 
@@ -443,5 +463,33 @@ impl Graph {
                 .iter()
                 .enumerate()
                 .all(|(i, id)| self.operands(*id).iter().all(|o| self.position(*o) < i))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op(name: &str) -> Op {
+        Op { kind: OpKind::Demand, name: name.into(), ty: None, want: None, span: Span::NONE }
+    }
+
+    #[test]
+    fn places_are_those_of_the_order() {
+        let mut g = Graph::default();
+        let a = g.push(op("a"), &[]);
+        let b = g.push(op("b"), &[a]);
+        let c = g.insert(1, op("c"), &[a]);
+        g.set_operand(b, 0, c);
+        let places = |g: &Graph| g.order().iter().map(|id| g.position(*id)).collect::<Vec<_>>();
+        assert_eq!((g.order(), places(&g)), (&[a, c, b][..], vec![0, 1, 2]));
+        assert_eq!(g.users(a), [(c, 0)]);
+        g.set_operand(b, 0, a);
+        g.remove(c);
+        assert_eq!((g.order(), places(&g), g.position(c)), (&[a, b][..], vec![0, 1], 2));
+        // The number of what was removed may be given again.
+        let d = g.insert(0, op("d"), &[]);
+        assert_eq!((g.order(), places(&g)), (&[d, a, b][..], vec![0, 1, 2]));
+        assert!(g.order_is_topological());
     }
 }

@@ -2,30 +2,63 @@
 
 use kbc_ir::Name;
 use kbc_ir::graph::Graph;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names in use.
-pub struct Fresh(BTreeSet<Name>);
+#[derive(Default)]
+pub struct Fresh {
+    taken: BTreeSet<Name>,
+    /// For hints that were not free: the first number behind them that may be.
+    next: BTreeMap<Name, usize>,
+}
 
 impl Fresh {
     /// The names of a graph.
     pub fn of(graph: &Graph) -> Fresh {
-        Fresh(graph.order().iter().map(|id| graph.op(*id).name.clone()).collect())
+        let taken = graph.order().iter().map(|id| graph.op(*id).name.clone()).collect();
+        Fresh { taken, next: BTreeMap::new() }
     }
 
     /// `hint` if it is free, otherwise `hint_2`, `hint_3` and so on; taken from now on.
     pub fn name(&mut self, hint: &str) -> Name {
-        let mut name = Name::from(hint);
-        let mut k = 2;
-        while !self.0.insert(name.clone()) {
-            name = Name::from(format!("{hint}_{k}"));
-            k += 1;
+        let hint = Name::from(hint);
+        if self.taken.insert(hint.clone()) {
+            return hint;
         }
-        name
+        let k = self.next.entry(hint.clone()).or_insert(2);
+        loop {
+            let name = Name::from(format!("{hint}_{k}"));
+            *k += 1;
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
     }
 
     /// Gives a name back when its value is removed.
     pub fn free(&mut self, name: &Name) {
-        self.0.remove(name);
+        self.taken.remove(name);
+        let numbered = name.rsplit_once('_').and_then(|(hint, k)| Some((hint, k.parse::<usize>().ok()?)));
+        if let Some((next, k)) = numbered.and_then(|(hint, k)| Some((self.next.get_mut(hint)?, k))) {
+            *next = (*next).min(k.max(2));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_free_number_is_taken() {
+        let mut f = Fresh::default();
+        let mut some =
+            |hints: &[&str]| -> Vec<String> { hints.iter().map(|h| f.name(h).to_string()).collect() };
+        assert_eq!(some(&["x", "x", "x_3", "x", "x", "x_2"]), ["x", "x_2", "x_3", "x_4", "x_5", "x_2_2"]);
+        f.free(&"x_4".into());
+        f.free(&"x".into());
+        let mut some =
+            |hints: &[&str]| -> Vec<String> { hints.iter().map(|h| f.name(h).to_string()).collect() };
+        assert_eq!(some(&["x", "x", "x", "x"]), ["x", "x_4", "x_6", "x_7"]);
     }
 }

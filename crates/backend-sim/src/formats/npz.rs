@@ -16,6 +16,9 @@ use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 /// Deflate cannot do better than 1032 to 1 (zlib's technical notes); a member that says so is not unpacked.
 const MOST_RATIO: u64 = 1032;
 
+/// Bytes of a member that room is made for before it is unpacked, whatever it says of its size.
+const AT_ONCE: u64 = 64 << 20;
+
 /// Reads the array of that key, or the only one. E401, E403, E404.
 pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, Diagnostic> {
     read_near(path_hint, bytes, key, Near::No)
@@ -95,7 +98,7 @@ fn member(path_hint: &str, archive: &mut Archive<'_>, name: &str) -> Result<Vec<
             format!("`{name}` says that {packed} bytes hold {size}, more than deflate can pack"),
         ));
     }
-    let mut out = vec![];
+    let mut out = Vec::with_capacity(size.min(AT_ONCE) as usize);
     let got = (&mut file)
         .take(size.saturating_add(1))
         .read_to_end(&mut out)

@@ -8,14 +8,14 @@ use super::precision::Precision;
 use super::probe;
 use super::reduce::{Item, integers};
 use super::shape::moved;
-use super::{Accuracy, How, RefTensor, Value, broken, computed, disturb, widened};
+use super::{Accuracy, How, RefTensor, Value, broken, computed, disturb, done_with, fed, widened};
 use crate::tensor::Tensor;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{CollKind, Collective, Op, OpId, OpKind};
 use kbc_ir::local::{Groups, Local, Meeting, meetings};
 use kbc_ir::types::{Mesh, ReduceOp};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Runs a typed local program on these inputs and gives its results, both as the stacks of [`Local::inputs`] and
 /// [`Local::results`]: a row a rank.
@@ -33,8 +33,13 @@ pub fn evaluate_local(
     if inputs.len() != ports.len() || !inputs.iter().zip(&ports).all(fits) {
         return Err(Diagnostic::error("E405", "the data are not those of the program's inputs").into());
     }
-    let lockstep =
-        Lockstep { local, mesh, meetings: meetings(local, mesh)?, inputs: rows(local, &ports, inputs)? };
+    let lockstep = Lockstep {
+        local,
+        mesh,
+        meetings: meetings(local, mesh)?,
+        fed: rows(local, &ports, inputs)?,
+        done: local.parts.iter().map(|p| done_with(&p.graph)).collect(),
+    };
     let how = How { parts: 1.0, accuracy, coins: None };
     let mut results = lockstep.run(how)?;
     probe::tighten(&mut results, |coins| lockstep.run(How { coins: Some(coins), ..how }))?;
@@ -46,7 +51,7 @@ fn rows(
     local: &Local,
     ports: &[kbc_ir::local::Port],
     inputs: &[Tensor],
-) -> Result<Vec<Vec<Vec<Tensor>>>, Diagnostic> {
+) -> Result<Vec<Vec<Vec<Value>>>, Diagnostic> {
     let mut out: Vec<Vec<Vec<Tensor>>> = local.parts.iter().map(|p| vec![vec![]; p.ranks.len()]).collect();
     for (port, tensor) in ports.iter().zip(inputs) {
         for (row, of) in (0u64..).zip(&mut out[port.part]) {
@@ -61,14 +66,16 @@ fn rows(
             );
         }
     }
-    Ok(out)
+    let all = local.parts.iter().zip(out);
+    all.map(|(p, ranks)| ranks.iter().map(|own| fed(&p.graph, own)).collect()).collect()
 }
 
 struct Lockstep<'a> {
     local: &'a Local,
     mesh: &'a Mesh,
     meetings: Vec<Meeting>,
-    inputs: Vec<Vec<Vec<Tensor>>>,
+    fed: Vec<Vec<Vec<Value>>>,
+    done: Vec<BTreeMap<OpId, Vec<OpId>>>,
 }
 
 /// Values so far: a map a rank of each part, and the place of the part's next operation.
@@ -98,7 +105,7 @@ impl Lockstep<'_> {
             let g = &parts[port.part].graph;
             let of = |id: &&OpId| g.op(**id).kind == OpKind::Output(port.index);
             let id = g.order().iter().find(of).expect("every result has an output");
-            let held: Vec<Rc<RefTensor>> = state.values[port.part].iter().map(|v| v[id].t.clone()).collect();
+            let held: Vec<Arc<RefTensor>> = state.values[port.part].iter().map(|v| v[id].t.clone()).collect();
             let list: Vec<&RefTensor> = held.iter().map(|t| &**t).collect();
             out.push(widened(moved(list[0], port.ty.sizes(), &list, |i| {
                 (i / elements(list[0]), i % elements(list[0]))
@@ -115,9 +122,10 @@ impl Lockstep<'_> {
             if Some(id) == until {
                 break;
             }
-            for (values, inputs) in state.values[part].iter_mut().zip(&self.inputs[part]) {
-                let value = computed(g, id, values, inputs, how)?;
+            for (values, fed) in state.values[part].iter_mut().zip(&self.fed[part]) {
+                let value = computed(g, id, values, fed, how)?;
                 values.insert(id, value);
+                self.done[part].get(&id).into_iter().flatten().for_each(|o| drop(values.remove(o)));
             }
         }
         Ok(())
@@ -147,7 +155,9 @@ impl Lockstep<'_> {
             let mut results = exchanged(op, c, &operands)?;
             for ((part, row, id), value) in places.iter().zip(&mut results) {
                 disturb(*id, value, how.coins);
-                state.values[*part][*row].insert(*id, value.clone());
+                let values = &mut state.values[*part][*row];
+                values.insert(*id, value.clone());
+                self.done[*part].get(id).into_iter().flatten().for_each(|o| drop(values.remove(o)));
             }
         }
         Ok(())

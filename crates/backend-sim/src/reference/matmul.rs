@@ -7,7 +7,8 @@ use super::{Pending, RefTensor, Step, Value};
 use kbc_diag::Diagnostic;
 use kbc_ir::grouped::Runs;
 use kbc_ir::types::{DType, ReduceOp};
-use std::rc::Rc;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// `[.., M, K] x [.., K, N]`, leading dimensions broadcast.
 pub(super) fn run(step: &Step<'_>, a: &Value, b: &Value, accumulate_f32: bool) -> Result<Value, Diagnostic> {
@@ -96,13 +97,12 @@ fn products(
         }
         let sums =
             if step.probe { Sums::probe(&left, &right, sizes) } else { Sums::new(&left, &right, sizes) };
-        for (at, v) in sums.value.iter().enumerate() {
-            let (i, j) = (at / n, at % n);
-            let (s, propagated) = (sums.size[at], sums.propagated(at));
+        for (at, (i, j)) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))).enumerate() {
+            let (v, s, propagated) = (sums.value[at], sums.size[at], sums.propagated(at));
             let q = if exact_rows { left.grain[i].min(1e300) * right.grain[j].min(1e300) } else { 0.0 };
             let exact = propagated == 0.0 && F32.exact(s, q);
             let own = if exact { 0.0 } else { gamma * (s + propagated) + 0.5 * k as f64 * earlier * F32.eta };
-            let sum = Sum { v: *v, size: s, grain: q, propagated, own };
+            let sum = Sum { v, size: s, grain: q, propagated, own };
             let (v, e) = store(&stored, sum, parts);
             value.push(v);
             bound.push(e);
@@ -114,9 +114,9 @@ fn products(
             }
         }
     }
-    let t = Rc::new(RefTensor::real(result, shape, value, bound));
+    let t = Arc::new(RefTensor::real(result, shape, value, bound));
     let pending = Pending { op: ReduceOp::Sum, parts, size, grain: least };
-    Ok(Value { t, pending: shared.then(|| Rc::new(pending)), exact: false })
+    Ok(Value { t, pending: shared.then(|| Arc::new(pending)), exact: false })
 }
 
 /// One operand of one product.
@@ -131,7 +131,7 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn new(x: &'a Value, pending: Option<&'a Pending>, range: std::ops::Range<usize>) -> Side<'a> {
+    fn new(x: &'a Value, pending: Option<&'a Pending>, range: Range<usize>) -> Side<'a> {
         let bound = &x.t.bound[range.clone()];
         let bound = (!x.exact && bound.iter().any(|e| *e != 0.0)).then_some(bound);
         Side {
@@ -182,27 +182,37 @@ struct Sums {
 impl Sums {
     /// Of operands without bounds, quickly: `size` is what Cauchy and Schwarz say of it.
     fn probe(a: &Side<'_>, b: &Side<'_>, sizes: (usize, usize, usize)) -> Sums {
-        let (m, k, n) = sizes;
-        let mut value = vec![0.0; m * n];
-        crate::gemm::f64(m, k, n, a.value, b.value, &mut value).expect("the slices are those of the sizes");
+        let value = product(sizes, a.value, b.value);
         Sums { value, size: norms(sizes, a.size(), b.size()), errors: vec![] }
     }
 
     fn new(a: &Side<'_>, b: &Side<'_>, sizes: (usize, usize, usize)) -> Sums {
+        let (m, k, n) = sizes;
+        let value = product(sizes, a.value, b.value);
+        // Rows below each other that are all multiplied by the same columns: those are read once.
+        let mut left: Vec<f64> = a.size().iter().map(|x| x.abs()).collect();
         let mut errors = vec![];
-        match (a.bound, b.bound) {
-            (Some(ea), None) => errors.push(product(sizes, ea, b.size(), f64::abs)),
-            (Some(ea), Some(eb)) => {
-                let reach: Vec<f64> = b.size().iter().zip(eb).map(|(s, e)| s.abs() + e).collect();
-                errors.push(product(sizes, ea, &reach, f64::abs));
-            }
-            (None, _) => {}
-        }
         if let Some(eb) = b.bound {
-            errors.push(product(sizes, a.size(), eb, f64::abs));
+            errors.push(product(sizes, &left, eb));
         }
-        let value = product(sizes, a.value, b.value, |x| x);
-        Sums { value, size: product(sizes, a.size(), b.size(), f64::abs), errors }
+        let size = match (a.bound, b.bound) {
+            (Some(ea), None) => {
+                left.extend_from_slice(ea);
+                let mut both = by_columns((2 * m, k, n), &left, |at, out| absolute(&b.size()[at], out));
+                errors.push(both.split_off(m * n));
+                both
+            }
+            (ea, eb) => {
+                if let (Some(ea), Some(eb)) = (ea, eb) {
+                    errors.push(by_columns(sizes, ea, |at, out| {
+                        let reach = b.size()[at.clone()].iter().zip(&eb[at]);
+                        out.iter_mut().zip(reach).for_each(|(o, (x, e))| *o = x.abs() + e);
+                    }));
+                }
+                by_columns(sizes, &left, |at, out| absolute(&b.size()[at], out))
+            }
+        };
+        Sums { value, size, errors }
     }
 
     fn propagated(&self, at: usize) -> f64 {
@@ -223,53 +233,44 @@ fn norms((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
     rows.iter().flat_map(|r| columns.iter().map(move |c| (r * c).sqrt())).collect()
 }
 
-/// Rows and columns of the tile that is kept in registers.
-const ROWS: usize = 4;
-const COLS: usize = 4;
-
-/// `f(a) f(b)`, the function elementwise, for row-major `a` of m x k and `b` of k x n.
-///
-/// Columns of `b` are packed a strip at a time, so that the inner loop reads both sides in order and the compiler keeps
-/// the tile of the result in registers.
-fn product((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64], f: impl Fn(f64) -> f64) -> Vec<f64> {
+/// `a b`, for row-major `a` of m x k and `b` of k x n.
+fn product((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
     let mut c = vec![0.0; m * n];
-    // Rows of `a`, ROWS together, padded with zeros.
-    let mut strips = vec![[0.0; ROWS]; m.div_ceil(ROWS) * k];
-    for (i, row) in a.chunks_exact(k.max(1)).take(m).enumerate() {
-        let strip = &mut strips[i / ROWS * k..][..k];
-        strip.iter_mut().zip(row).for_each(|(s, x)| s[i % ROWS] = f(*x));
+    crate::gemm::f64(m, k, n, a, b, &mut c).expect("the slices are those of the sizes");
+    c
+}
+
+/// Elements of the right side that are made at a time: they stay in the cache until they are multiplied.
+const MADE: usize = 1 << 15;
+
+/// `a b` for row-major `a` of m x k, and `b` of k x n as `right` makes it: runs of elements of a row.
+fn by_columns(
+    (m, k, n): (usize, usize, usize),
+    a: &[f64],
+    right: impl Fn(Range<usize>, &mut [f64]),
+) -> Vec<f64> {
+    let mut c = vec![0.0; m * n];
+    if c.is_empty() {
+        return c;
     }
-    let mut packed = vec![[0.0; COLS]; k];
-    for j in (0..n).step_by(COLS) {
-        let width = COLS.min(n - j);
-        for (p, row) in packed.iter_mut().zip(b.chunks_exact(n)) {
-            match row[j..].first_chunk::<COLS>() {
-                Some(x) => *p = x.map(&f),
-                None => {
-                    *p = [0.0; COLS];
-                    p.iter_mut().zip(&row[j..]).for_each(|(p, x)| *p = f(*x));
-                }
-            }
-        }
-        for (i, strip) in strips.chunks_exact(k.max(1)).enumerate() {
-            let mut tile = [[0.0; COLS]; ROWS];
-            for (x, y) in strip.iter().zip(&packed) {
-                for (row, x) in tile.iter_mut().zip(x) {
-                    for (t, y) in row.iter_mut().zip(y) {
-                        *t += x * y;
-                    }
-                }
-            }
-            for (r, row) in tile.iter().enumerate().take(m - i * ROWS) {
-                let at = (i * ROWS + r) * n + j;
-                c[at..at + width].copy_from_slice(&row[..width]);
-            }
+    let width = (MADE / k.max(1)).clamp(16, n.max(16));
+    let mut made = vec![0.0; k * width.min(n)];
+    for j in (0..n).step_by(width) {
+        let w = width.min(n - j);
+        let columns = &mut made[..k * w];
+        columns.chunks_exact_mut(w).enumerate().for_each(|(i, row)| right(i * n + j..i * n + j + w, row));
+        for (row, of) in c.chunks_exact_mut(n).zip(product((m, k, w), a, columns).chunks_exact(w)) {
+            row[j..j + w].copy_from_slice(of);
         }
     }
     c
 }
 
-type Block<'a> = (&'a RefTensor, std::ops::Range<usize>);
+fn absolute(x: &[f64], out: &mut [f64]) {
+    out.iter_mut().zip(x).for_each(|(o, x)| *o = x.abs());
+}
+
+type Block<'a> = (&'a RefTensor, Range<usize>);
 
 /// The product in wrapping i32, with bounds where operands have some.
 fn integers(
@@ -300,8 +301,8 @@ fn integers(
     let abs = |x: &[i64]| x.iter().map(|v| v.unsigned_abs() as f64).collect::<Vec<f64>>();
     let add = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x + y).collect::<Vec<f64>>();
     let (sa, sb) = (abs(xa), abs(xb));
-    let size = product((m, k, n), &sa, &sb, |x| x);
-    let reach = product((m, k, n), &add(&sa, ea), &add(&sb, eb), |x| x);
+    let size = product((m, k, n), &sa, &sb);
+    let reach = product((m, k, n), &add(&sa, ea), &add(&sb, eb));
     // Where the sum may wrap, a small change of an operand may change all of it.
     let limit = f64::from(i32::MAX);
     let bound = size

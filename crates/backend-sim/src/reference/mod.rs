@@ -84,7 +84,7 @@ use kbc_diag::Diagnostic;
 use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind};
 use kbc_ir::types::{DType, ReduceOp};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Whose elementwise functions compute the execution that is bounded.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -172,15 +172,15 @@ struct Pending {
 /// A value of the graph.
 #[derive(Clone, Debug)]
 struct Value {
-    t: Rc<RefTensor>,
-    pending: Option<Rc<Pending>>,
+    t: Arc<RefTensor>,
+    pending: Option<Arc<Pending>>,
     /// All bounds are known to be 0, without looking at them.
     exact: bool,
 }
 
 impl Value {
     fn whole(t: RefTensor) -> Value {
-        Value { t: Rc::new(t), pending: None, exact: false }
+        Value { t: Arc::new(t), pending: None, exact: false }
     }
 
     /// The pending sum or product, if the result of the operation at hand is partial in the same way: otherwise the
@@ -207,8 +207,9 @@ pub fn evaluate(
         ));
     }
     let how = How { parts: options.max_parts.max(1) as f64, accuracy: options.accuracy, coins: None };
-    let mut results = run_all(graph, inputs, how)?;
-    probe::tighten(&mut results, |coins| run_all(graph, inputs, How { coins: Some(coins), ..how }))?;
+    let fed = fed(graph, inputs)?;
+    let mut results = run_all(graph, &fed, how)?;
+    probe::tighten(&mut results, |coins| run_all(graph, &fed, How { coins: Some(coins), ..how }))?;
     Ok(results)
 }
 
@@ -222,19 +223,37 @@ struct How {
     coins: Option<probe::Coins>,
 }
 
-/// Evaluates all operations.
-fn run_all(graph: &Graph, inputs: &[Tensor], how: How) -> Result<Vec<RefTensor>, Diagnostic> {
-    let mut values: BTreeMap<OpId, Value> = BTreeMap::new();
-    let mut results: BTreeMap<usize, Rc<RefTensor>> = BTreeMap::new();
+/// What the inputs of a graph are; all evaluations start from it.
+fn fed(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Value>, Diagnostic> {
+    graph.inputs.iter().zip(inputs).map(|(declared, tensor)| reduce::input(declared, tensor)).collect()
+}
+
+/// Of each operation, the operands that no operation behind it has.
+fn done_with(graph: &Graph) -> BTreeMap<OpId, Vec<OpId>> {
+    let mut last: BTreeMap<OpId, OpId> = BTreeMap::new();
     for &id in graph.order() {
-        let value = computed(graph, id, &values, inputs, how)?;
+        last.extend(graph.operands(id).into_iter().map(|o| (o, id)));
+    }
+    let mut out: BTreeMap<OpId, Vec<OpId>> = BTreeMap::new();
+    last.into_iter().for_each(|(operand, user)| out.entry(user).or_default().push(operand));
+    out
+}
+
+/// Evaluates all operations.
+fn run_all(graph: &Graph, fed: &[Value], how: How) -> Result<Vec<RefTensor>, Diagnostic> {
+    let done = done_with(graph);
+    let mut values: BTreeMap<OpId, Value> = BTreeMap::new();
+    let mut results: BTreeMap<usize, Arc<RefTensor>> = BTreeMap::new();
+    for &id in graph.order() {
+        let value = computed(graph, id, &values, fed, how)?;
         if let OpKind::Output(at) = graph.op(id).kind {
             results.insert(at, value.t.clone());
         }
         values.insert(id, value);
+        done.get(&id).into_iter().flatten().for_each(|o| drop(values.remove(o)));
     }
     drop(values);
-    Ok(results.into_values().map(|t| widened(Rc::unwrap_or_clone(t))).collect())
+    Ok(results.into_values().map(|t| widened(Arc::unwrap_or_clone(t))).collect())
 }
 
 /// The value of an operation whose operands have theirs.
@@ -242,7 +261,7 @@ fn computed(
     graph: &Graph,
     id: OpId,
     values: &BTreeMap<OpId, Value>,
-    inputs: &[Tensor],
+    fed: &[Value],
     how: How,
 ) -> Result<Value, Diagnostic> {
     let op = graph.op(id);
@@ -253,7 +272,7 @@ fn computed(
         .collect::<Result<_, _>>()?;
     let probe = how.coins.is_some();
     let step = Step { op, operands: &operands, parts: how.parts, accuracy: how.accuracy, probe };
-    let mut value = step.run(graph, inputs)?;
+    let mut value = step.run(fed)?;
     step.agrees(&value)?;
     disturb(id, &mut value, how.coins);
     Ok(value)
@@ -261,9 +280,12 @@ fn computed(
 
 /// Moves a value by what its operation may be off, where that is how the program is evaluated.
 fn disturb(id: OpId, value: &mut Value, coins: Option<probe::Coins>) {
-    if let Some(coins) = coins.filter(|_| !value.exact) {
-        coins.disturb(id.0, Rc::make_mut(&mut value.t));
-        value.exact = value.t.exact.is_none();
+    // Integers have no roundings.
+    if let Some(coins) = coins.filter(|_| !value.exact && value.t.exact.is_none()) {
+        if value.t.bound.iter().any(|e| *e != 0.0) {
+            coins.disturb(id.0, Arc::make_mut(&mut value.t));
+        }
+        value.exact = true;
     }
 }
 
@@ -294,13 +316,10 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    fn run(&self, graph: &Graph, inputs: &[Tensor]) -> Result<Value, Diagnostic> {
+    fn run(&self, fed: &[Value]) -> Result<Value, Diagnostic> {
         match &self.op.kind {
             OpKind::Input(at) => {
-                let tensor = inputs.get(*at).ok_or_else(|| self.broken("the program has no such input"))?;
-                let declared =
-                    graph.inputs.get(*at).ok_or_else(|| self.broken("the program has no such input"))?;
-                reduce::input(declared, tensor)
+                fed.get(*at).cloned().ok_or_else(|| self.broken("the program has no such input"))
             }
             OpKind::Matmul { accumulate_f32 } => {
                 let [a, b] = self.two()?;

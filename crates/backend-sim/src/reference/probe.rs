@@ -32,15 +32,13 @@ const REACH: f64 = 8.0;
 pub(super) struct Coins(u64);
 
 impl Coins {
-    /// Moves every element by its bound, which is then used up. Integers have no roundings.
+    /// Moves every element by its bound, which is then used up.
     pub(super) fn disturb(self, op: u32, t: &mut RefTensor) {
-        if t.exact.is_some() {
-            return;
-        }
         for (i, (v, e)) in t.value.iter_mut().zip(&mut t.bound).enumerate() {
             if *e != 0.0 {
                 let coin = mix64(self.0 ^ mix64((u64::from(op) << 40) ^ i as u64)) & 1;
-                *v += if coin == 0 { *e } else { -*e };
+                // The coin is the sign: no branch that nobody can foresee.
+                *v += f64::from_bits(e.to_bits() ^ (coin << 63));
                 *e = 0.0;
             }
         }
@@ -67,7 +65,13 @@ pub(super) fn tighten(
     let run = &run;
     // A thread for each: what they share is only read.
     let probes: Vec<Vec<RefTensor>> = std::thread::scope(|s| {
-        let threads: Vec<_> = (0..PROBES).map(|k| s.spawn(move || run(k))).collect();
+        let spawn = |k| {
+            // Of the caller's name: what it does is a part of what the caller does.
+            let name = std::thread::current().name().unwrap_or("probe").to_owned();
+            let one = std::thread::Builder::new().name(name).spawn_scoped(s, move || run(k));
+            one.expect("the system has a thread to spare")
+        };
+        let threads: Vec<_> = (0..PROBES).map(spawn).collect();
         threads.into_iter().map(|t| t.join().expect("an evaluation does not panic")).collect::<Result<_, _>>()
     })?;
     for (at, t) in results.iter_mut().enumerate().filter(|(_, t)| loose(t)) {

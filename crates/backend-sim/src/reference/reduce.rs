@@ -6,7 +6,7 @@ use crate::tensor::Tensor;
 use kbc_diag::Diagnostic;
 use kbc_ir::graph::Input;
 use kbc_ir::types::{DType, ReduceOp};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A sum of products or of elements, computed in f32 but not yet stored.
 #[derive(Clone, Copy, Debug)]
@@ -193,9 +193,9 @@ pub(super) fn run(
             }
         }
     });
-    let t = Rc::new(RefTensor::real(x.t.dtype, shape, value, bound));
+    let t = Arc::new(RefTensor::real(x.t.dtype, shape, value, bound));
     let pending = Pending { op, parts, size: sizes, grain: least };
-    Ok(Value { t, pending: shared.then(|| Rc::new(pending)), exact: false })
+    Ok(Value { t, pending: shared.then(|| Arc::new(pending)), exact: false })
 }
 
 /// The sum, or mean, of items in f32, by each of `parts` ranks that share it; `earlier` ranks hold parts of each item.
@@ -357,8 +357,8 @@ pub(super) fn input(declared: &Input, tensor: &Tensor) -> Result<Value, Diagnost
     let pending = Pending { op: *op, parts: p as f64, size, grain: least };
     let keeps = matches!(op, ReduceOp::Sum | ReduceOp::Prod);
     Ok(Value {
-        t: Rc::new(RefTensor::real(ty.dtype, sizes, value, bound)),
-        pending: keeps.then(|| Rc::new(pending)),
+        t: Arc::new(RefTensor::real(ty.dtype, sizes, value, bound)),
+        pending: keeps.then(|| Arc::new(pending)),
         exact: false,
     })
 }

@@ -6,10 +6,13 @@ use crate::scalar_eval::{bin_f64, holds, un_f64};
 use kbc_diag::Diagnostic;
 use kbc_ir::scalar::{Compare, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::ReduceOp;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Products of `pow_int` that are followed one by one.
 const PRODUCTS: u32 = 64;
+
+/// Elements on which an expression is evaluated together: each of its operations is a loop over them.
+const BLOCK: usize = 128;
 
 /// Applies the function.
 pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
@@ -40,32 +43,36 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
     let eval = Eval { stored: precision, mode, accuracy: step.accuracy };
     let (mut value, mut bound) = (Vec::with_capacity(n), Vec::with_capacity(n));
     let (mut size, mut least) = (vec![], f64::INFINITY);
-    let mut row = vec![Node::new(0.0, 0.0); step.operands.len()];
-    for i in 0..n {
-        for (k, (x, o)) in row.iter_mut().zip(step.operands).enumerate() {
-            let j = at(k, i);
-            *x = Node::new(o.t.value[j], o.t.bound[j]);
-            if let Some(p) = pending[k] {
-                *x = Node { part: true, size: p.size[j], grain: p.grain, ..*x };
-            }
+    let mut args: Vec<Vec<Node>> = vec![Vec::with_capacity(BLOCK.min(n)); step.operands.len()];
+    for first in (0..n).step_by(BLOCK) {
+        let block = first..n.min(first + BLOCK);
+        for (k, (x, o)) in args.iter_mut().zip(step.operands).enumerate() {
+            x.clear();
+            x.extend(block.clone().map(|i| {
+                let j = at(k, i);
+                let x = Node::new(o.t.value[j], o.t.bound[j]);
+                pending[k].map_or(x, |p| Node { part: true, size: p.size[j], grain: p.grain, ..x })
+            }));
         }
-        let node = eval.stored(eval.node(&f.body, &row));
-        value.push(node.v);
-        bound.push(node.e);
-        if mode != Mode::Whole {
-            size.push(node.size());
-            if node.e == 0.0 {
-                least = least.min(node.grain());
+        for node in eval.nodes(&f.body, &args, block.len()) {
+            let node = eval.stored(node);
+            value.push(node.v);
+            bound.push(node.e);
+            if mode != Mode::Whole {
+                size.push(node.size());
+                if node.e == 0.0 {
+                    least = least.min(node.grain());
+                }
             }
         }
     }
-    let t = Rc::new(RefTensor::real(dtype, shape, value, bound));
+    let t = Arc::new(RefTensor::real(dtype, shape, value, bound));
     let pending = match mode {
         Mode::Whole => None,
         Mode::Sum(parts) => Some(Pending { op: ReduceOp::Sum, parts, size, grain: least }),
         Mode::Prod(parts) => Some(Pending { op: ReduceOp::Prod, parts, size, grain: least }),
     };
-    Ok(Value { t, pending: pending.map(Rc::new), exact: false })
+    Ok(Value { t, pending: pending.map(Arc::new), exact: false })
 }
 
 /// The shape of operands aligned from the right, each size equal or 1; none if they do not fit.
@@ -96,10 +103,15 @@ pub(super) fn broadcast_order(from: &[u64], to: &[u64], n: usize) -> Option<Vec<
         strides[lead + d] = if *size == 1 { 0 } else { stride };
         stride = stride.saturating_mul(*size as usize);
     }
+    Some(strided(to, &strides, n))
+}
+
+/// For each of `n` elements of a shape, the element that strides, one a dimension, lead to.
+pub(super) fn strided(shape: &[u64], strides: &[usize], n: usize) -> Vec<usize> {
     let mut out = vec![0; n];
     let mut run = 1;
     // From the last dimension on: the order so far, repeated with each step of the next dimension.
-    for (size, stride) in to.iter().zip(&strides).rev() {
+    for (size, stride) in shape.iter().zip(strides).rev() {
         for k in 1..*size as usize {
             for i in 0..run {
                 out[k * run + i] = out[i] + k * stride;
@@ -110,7 +122,7 @@ pub(super) fn broadcast_order(from: &[u64], to: &[u64], n: usize) -> Option<Vec<
             break;
         }
     }
-    Some(out)
+    out
 }
 
 /// How the parts of a partial value take part.
@@ -196,15 +208,37 @@ struct Eval {
 }
 
 impl Eval {
-    fn node(&self, e: &Scalar, args: &[Node]) -> Node {
+    /// The values of an expression on `n` elements, for which each operand has its values.
+    fn nodes(&self, e: &Scalar, args: &[Vec<Node>], n: usize) -> Vec<Node> {
+        let mut x = match e {
+            Scalar::Num(v) => return vec![Node::new(self.stored.round(*v), 0.0); n],
+            Scalar::Arg(i) => {
+                return args.get(*i).cloned().unwrap_or_else(|| vec![Node::new(f64::NAN, f64::INFINITY); n]);
+            }
+            Scalar::If(c, a, b) => return self.chosen(c, [a, b].map(|x| self.nodes(x, args, n)), args, n),
+            Scalar::Un(_, a) | Scalar::Bin(_, a, _) | Scalar::Pow(a, _) => self.nodes(a, args, n),
+        };
         match e {
-            Scalar::Num(v) => Node::new(self.stored.round(*v), 0.0),
-            Scalar::Arg(i) => args.get(*i).copied().unwrap_or_else(|| Node::new(f64::NAN, f64::INFINITY)),
-            Scalar::Un(op, a) => self.un(*op, self.node(a, args)),
-            Scalar::Bin(op, a, b) => self.bin(*op, self.node(a, args), self.node(b, args)),
-            Scalar::Pow(a, n) => self.pow(self.node(a, args), *n),
-            Scalar::If(c, a, b) => self.choose(c, a, b, args),
+            Scalar::Un(op, _) => x.iter_mut().for_each(|x| *x = self.un(*op, *x)),
+            Scalar::Pow(_, k) => x.iter_mut().for_each(|x| *x = self.pow(*x, *k)),
+            Scalar::Bin(op, _, b) => {
+                let y = self.nodes(b, args, n);
+                // A loop of its own for each of the frequent ones.
+                match op {
+                    ScalarBin::Add => self.pairs(ScalarBin::Add, &mut x, &y),
+                    ScalarBin::Sub => self.pairs(ScalarBin::Sub, &mut x, &y),
+                    ScalarBin::Mul => self.pairs(ScalarBin::Mul, &mut x, &y),
+                    other => self.pairs(*other, &mut x, &y),
+                }
+            }
+            Scalar::Num(_) | Scalar::Arg(_) | Scalar::If(..) => {}
         }
+        x
+    }
+
+    #[inline(always)]
+    fn pairs(&self, op: ScalarBin, x: &mut [Node], y: &[Node]) {
+        x.iter_mut().zip(y).for_each(|(x, y)| *x = self.bin(op, *x, *y));
     }
 
     /// The value as the operation stores it: f16 and bf16 are rounded once more; parts of a sum or product are then
@@ -263,10 +297,21 @@ impl Eval {
         Node { part: true, size: f64::INFINITY, ..Node::new(v, f64::INFINITY) }
     }
 
+    #[inline(always)]
     fn bin(&self, op: ScalarBin, a: Node, b: Node) -> Node {
         let v = bin_f64(op, a.v, b.v);
         if a.part || b.part {
             return self.bin_parts(op, a, b, v);
+        }
+        // What almost all elements are: rounded, and far from overflow. What is no number fails the comparison.
+        let propagated = match op {
+            ScalarBin::Add | ScalarBin::Sub => a.e + b.e,
+            ScalarBin::Mul => a.v.abs() * b.e + a.e * b.v.abs() + a.e * b.e,
+            _ => f64::INFINITY,
+        };
+        let e = propagated + F32.rounding(v.abs() + propagated);
+        if v.abs() + e < F32.overflow() && (propagated > 0.0 || too_long(v)) {
+            return Node::new(v, e);
         }
         if a.certainly_nan() || b.certainly_nan() {
             return Node::new(f64::NAN, 0.0);
@@ -370,25 +415,25 @@ impl Eval {
         let others = self.accuracy == Accuracy::Others;
         // Slopes are taken where they are largest in the interval.
         let near = (x.abs() - e).max(0.0);
-        let (propagated, ulps, point) = match op {
-            ScalarUn::Exp => (times(v, libm::expm1(e)), if others { 20.0 } else { 1.0 }, 0.0),
-            ScalarUn::Log => {
-                let propagated = match () {
-                    () if e == 0.0 || x + e < 0.0 => 0.0,
-                    () if x <= e => f64::INFINITY,
-                    () => -libm::log1p(-e / x),
-                };
-                (propagated, 1.0, 1.0)
-            }
+        let propagated = match op {
+            _ if e == 0.0 => 0.0,
+            ScalarUn::Exp => times(v, libm::expm1(e)),
+            ScalarUn::Log if x + e < 0.0 => 0.0,
+            ScalarUn::Log if x <= e => f64::INFINITY,
+            ScalarUn::Log => -libm::log1p(-e / x),
             ScalarUn::Tanh => {
                 let t = libm::tanh(near);
-                (times(e, 1.0 - t * t).min(2.0), 2.5, 0.0)
+                times(e, 1.0 - t * t).min(2.0)
             }
-            ScalarUn::Erf => {
-                (times(e, std::f64::consts::FRAC_2_SQRT_PI * libm::exp(-near * near)).min(2.0), 1.0, 0.0)
-            }
-            ScalarUn::Sin => (times(e, (libm::cos(x).abs() + e).min(1.0)).min(2.0), 1.0, 0.0),
-            _ => (times(e, (libm::sin(x).abs() + e).min(1.0)).min(2.0), 1.0, 0.0),
+            ScalarUn::Erf => times(e, std::f64::consts::FRAC_2_SQRT_PI * libm::exp(-near * near)).min(2.0),
+            ScalarUn::Sin => times(e, (libm::cos(x).abs() + e).min(1.0)).min(2.0),
+            _ => times(e, (libm::sin(x).abs() + e).min(1.0)).min(2.0),
+        };
+        let (ulps, point) = match op {
+            ScalarUn::Exp if others => (20.0, 0.0),
+            ScalarUn::Log => (1.0, 1.0),
+            ScalarUn::Tanh => (2.5, 0.0),
+            _ => (1.0, 0.0),
         };
         // The f32 functions are exact at this one point: exp(0), log(1), tanh(0), erf(0), sin(0), cos(0).
         let exact = e == 0.0 && x == point && !others;
@@ -419,8 +464,12 @@ impl Eval {
         }
     }
 
-    fn choose(&self, c: &Compare, yes: &Scalar, no: &Scalar, args: &[Node]) -> Node {
-        let (x, y) = (self.node(&c.a, args), self.node(&c.b, args));
+    fn chosen(&self, c: &Compare, [yes, no]: [Vec<Node>; 2], args: &[Vec<Node>], n: usize) -> Vec<Node> {
+        let sides = self.nodes(&c.a, args, n).into_iter().zip(self.nodes(&c.b, args, n));
+        sides.zip(yes.into_iter().zip(no)).map(|((x, y), (yes, no))| self.choose(c, x, y, yes, no)).collect()
+    }
+
+    fn choose(&self, c: &Compare, x: Node, y: Node, yes: Node, no: Node) -> Node {
         let first = holds(c.op, x.v, y.v);
         let sure = (x.e == 0.0 && y.e == 0.0)
             || (x.v - y.v).abs() > x.e + y.e
@@ -429,11 +478,10 @@ impl Eval {
         if x.part || y.part {
             return self.lost(f64::NAN);
         }
-        let taken = self.node(if first { yes } else { no }, args);
+        let (taken, other) = if first { (yes, no) } else { (no, yes) };
         if sure {
             return taken;
         }
-        let other = self.node(if first { no } else { yes }, args);
         if taken.part || other.part {
             let size = taken.size() + other.size();
             let e = 2.0 * size + taken.e + other.e;
@@ -450,6 +498,11 @@ impl Eval {
 /// The product of two grains; a zero among the factors makes the product zero, which is a multiple of anything.
 fn grain_product(a: f64, b: f64) -> f64 {
     if a.is_infinite() || b.is_infinite() { f64::INFINITY } else { a * b }
+}
+
+/// Whether a number has more significant bits than f32; of some that have, false.
+fn too_long(v: f64) -> bool {
+    v.to_bits() & ((1 << (53 - F32.bits)) - 1) != 0
 }
 
 /// Whether `s`, the rounded sum of two numbers, is their sum (Knuth's two-sum).

@@ -1,50 +1,56 @@
 //! Operations that move elements: where each element of the result comes from, by its index.
 
 use super::precision::{Precision, common_grain};
+use super::scalar::strided;
 use super::{Pending, RefTensor, Step, Value};
 use crate::tensor::multi_index;
 use kbc_diag::Diagnostic;
 use kbc_ir::fill::{Fill, With};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{DType, ReduceOp};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The result, or why there is none.
 pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
     let given: Vec<Vec<u64>> = step.operands.iter().map(|x| x.t.shape.clone()).collect();
     let sizes = op.sizes(&given).map_err(|why| step.broken(&why))?;
     let n = step.room(&sizes)?;
-    let source = |i: usize| -> (usize, usize) {
-        let mut at = multi_index(&sizes, i as u64);
-        match op {
-            ShapeOp::Reshape(_) => (0, i),
-            ShapeOp::Transpose(perm) => {
-                let mut from = vec![0; at.len()];
-                perm.iter().zip(&at).for_each(|(d, x)| from[*d] = *x);
-                (0, number(&given[0], &from))
-            }
-            ShapeOp::Slice { dim, from, .. } => {
-                at[*dim] += from;
-                (0, number(&given[0], &at))
-            }
-            ShapeOp::Pad { dim, before, .. } => match at[*dim].checked_sub(*before) {
-                Some(i) if i < given[0][*dim] => {
-                    at[*dim] = i;
-                    (0, number(&given[0], &at))
+    let order: Vec<(usize, usize)> = match op {
+        ShapeOp::Reshape(_) => (0..n).map(|i| (0, i)).collect(),
+        ShapeOp::Transpose(perm) => {
+            let own = strides(&given[0]);
+            let strides: Vec<usize> = perm.iter().map(|d| own[*d]).collect();
+            strided(&sizes, &strides, n).into_iter().map(|i| (0, i)).collect()
+        }
+        ShapeOp::Slice { dim, from, .. } => {
+            let own = strides(&given[0]);
+            let first = *from as usize * own[*dim];
+            strided(&sizes, &own, n).into_iter().map(|i| (0, first + i)).collect()
+        }
+        ShapeOp::Pad { dim, before, .. } => {
+            let own = strides(&given[0]);
+            let place = |i: usize| {
+                let mut at = multi_index(&sizes, i as u64);
+                match at[*dim].checked_sub(*before) {
+                    Some(inside) if inside < given[0][*dim] => {
+                        at[*dim] = inside;
+                        (0, at.iter().zip(&own).map(|(x, s)| *x as usize * s).sum())
+                    }
+                    _ => (1, 0),
                 }
-                _ => (1, 0),
-            },
-            ShapeOp::Concat { dim } => {
-                let mut which = 0;
-                while at[*dim] >= given[which][*dim] {
-                    at[*dim] -= given[which][*dim];
-                    which += 1;
-                }
-                (which, number(&given[which], &at))
-            }
+            };
+            (0..n).map(place).collect()
+        }
+        ShapeOp::Concat { dim } => {
+            // What each operand has behind an index of the dimensions before.
+            let runs: Vec<usize> = given.iter().map(|g| g[*dim..].iter().product::<u64>() as usize).collect();
+            let outer = sizes[..*dim].iter().product::<u64>() as usize;
+            (0..outer)
+                .flat_map(|o| runs.iter().enumerate().map(move |(which, run)| (which, o * run, *run)))
+                .flat_map(|(which, first, run)| (first..first + run).map(move |i| (which, i)))
+                .collect()
         }
     };
-    let order: Vec<(usize, usize)> = (0..n).map(source).collect();
     let operands = step.operands;
     let first = step.operands.first().ok_or_else(|| step.broken("it has no operand"))?;
     let mut from: Vec<&RefTensor> = operands.iter().map(|x| &*x.t).collect();
@@ -67,7 +73,7 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
             .collect(),
         grain: all.iter().map(|p| p.grain).fold(f64::INFINITY, f64::min),
     });
-    Ok(Value { t: Rc::new(t), pending: pending.map(Rc::new), exact: operands.iter().all(|x| x.exact) })
+    Ok(Value { t: Arc::new(t), pending: pending.map(Arc::new), exact: operands.iter().all(|x| x.exact) })
 }
 
 /// Elements by their place.
@@ -88,7 +94,7 @@ pub(super) fn fill(step: &Step<'_>, f: &Fill) -> Result<Value, Diagnostic> {
             }
         }
     };
-    Ok(Value { t: Rc::new(t), pending: None, exact: true })
+    Ok(Value { t: Arc::new(t), pending: None, exact: true })
 }
 
 /// A number everywhere.
@@ -152,10 +158,10 @@ pub(super) fn embedding(step: &Step<'_>) -> Result<Value, Diagnostic> {
         size: t.value.iter().map(|v| v.abs()).collect(),
         grain: common_grain(t.value.iter().copied()),
     });
-    Ok(Value { t: Rc::new(t), pending: pending.map(Rc::new), exact: table.exact })
+    Ok(Value { t: Arc::new(t), pending: pending.map(Arc::new), exact: table.exact })
 }
 
-/// Position of an element in row-major order.
-fn number(shape: &[u64], at: &[u64]) -> usize {
-    at.iter().zip(shape).fold(0, |n, (i, d)| n * *d as usize + *i as usize)
+/// From one element to the next along each dimension, in row-major order.
+fn strides(shape: &[u64]) -> Vec<usize> {
+    (0..shape.len()).map(|d| shape[d + 1..].iter().product::<u64>() as usize).collect()
 }

@@ -238,6 +238,8 @@ impl<'t> Parser<'t> {
             "true" => Ok(Kind::Bool(true)),
             "false" => Ok(Kind::Bool(false)),
             w @ ("NaN" | "Infinity" | "-Infinity") => Ok(Kind::Number(w)),
+            // Most numbers are sizes.
+            w if !w.is_empty() && w.bytes().all(|c| c.is_ascii_digit()) => Ok(Kind::Number(w)),
             w if w.starts_with(|c: char| c == '-' || c.is_ascii_digit()) && w.parse::<f64>().is_ok() => {
                 Ok(Kind::Number(w))
             }
@@ -269,7 +271,11 @@ impl<'t> Parser<'t> {
                     owned = Some(s);
                     run = self.at;
                 }
-                Some(_) => self.at += 1,
+                Some(_) => {
+                    let rest = &self.text.as_bytes()[self.at..];
+                    let plain = rest.iter().position(|c| matches!(c, b'"' | b'\\'));
+                    self.at += plain.unwrap_or(rest.len());
+                }
             }
         }
     }

@@ -7,6 +7,7 @@ use super::collective::Known;
 use super::lower::{Lower, Scope};
 use super::sizes::place;
 use super::streams;
+use crate::fresh::Fresh;
 use kbc_diag::{Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
@@ -30,7 +31,7 @@ pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> R
         values: BTreeMap::new(),
         pending: vec![],
         stream: MAIN.into(),
-        names: vec![],
+        names: Fresh::default(),
         known: Known::default(),
         scope: Scope::default(),
         parts: vec![],

@@ -7,6 +7,7 @@ use super::collective::{Arg, Known, Request, collective};
 use super::local::PartOps;
 use super::sizes::{joined_axis, largest, local_dims, part_start, place};
 use super::streams;
+use crate::fresh::Fresh;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
@@ -26,7 +27,7 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
         values: BTreeMap::new(),
         pending: vec![],
         stream: MAIN.into(),
-        names: vec![],
+        names: Fresh::default(),
         known: Known::default(),
         scope: Scope::default(),
         parts: vec![],
@@ -68,7 +69,7 @@ pub(super) struct Lower<'a> {
     pub(super) pending: Vec<(LocalOp, Option<Expr>, Span)>,
     /// The stream that they are on.
     pub(super) stream: Name,
-    pub(super) names: Vec<Name>,
+    pub(super) names: Fresh,
     pub(super) known: Known,
 }
 
@@ -86,14 +87,7 @@ pub(super) fn statements(ops: &[(LocalOp, Option<Expr>, Span)]) -> Vec<SStmt> {
 
 impl Lower<'_> {
     pub(super) fn name(&mut self, hint: &str) -> Name {
-        let mut name: Name = hint.into();
-        let mut n = 2;
-        while self.names.contains(&name) {
-            name = format!("{hint}_{n}").into();
-            n += 1;
-        }
-        self.names.push(name.clone());
-        name
+        self.names.name(hint)
     }
 
     pub(super) fn buffer(

@@ -312,12 +312,8 @@ impl Step<'_> {
                 }
             };
             let kb = self.g.nodes[x].dtype;
-            let n = self.g.push(Op::Collective(coll, over.clone()), vec![Node(x)], kb, sizes.clone());
-            out.push(Val::Node(if rule.is_pending() {
-                n
-            } else {
-                self.g.push(Op::Wait, vec![Node(n)], kb, sizes)
-            }));
+            let n = self.g.push(Op::Collective(coll, over.clone()), vec![Node(x)], kb, sizes);
+            out.push(Val::Node(if rule.is_pending() { n } else { self.g.wait(n) }));
         }
         Ok(out)
     }
@@ -326,11 +322,7 @@ impl Step<'_> {
     pub fn waited(&mut self) -> Found<Vec<Val>> {
         let first = self.node.op.params[0].name;
         let each = self.list(first)?.into_iter().map(|v| match v {
-            Val::Node(n) if matches!(self.g.nodes[n].op, Op::Collective(..)) => {
-                let (dtype, sizes) = (self.g.nodes[n].dtype, self.g.nodes[n].sizes.clone());
-                let known = self.g.nodes.iter().position(|w| w.op == Op::Wait && w.args == [Node(n)]);
-                Val::Node(known.unwrap_or_else(|| self.g.push(Op::Wait, vec![Node(n)], dtype, sizes)))
-            }
+            Val::Node(n) if matches!(self.g.nodes[n].op, Op::Collective(..)) => Val::Node(self.g.wait(n)),
             other => other,
         });
         Ok(each.collect())

@@ -5,6 +5,7 @@
 
 use super::consts::Const;
 use crate::torch::dtype::DType;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Number of a node.
@@ -113,6 +114,8 @@ pub struct Graph {
     pub nodes: Vec<Node>,
     /// Constants with data.
     pub constants: Vec<(String, Const)>,
+    /// Of collectives: the node that waits for each.
+    pub waits: BTreeMap<NodeId, NodeId>,
     /// The node of PyTorch's program that is translated.
     pub at: usize,
 }
@@ -288,6 +291,17 @@ impl Graph {
         sizes.extend([x.sizes[m], y.sizes[n + 1]]);
         let dtype = x.dtype;
         self.push(Op::Matmul, vec![Operand::Node(a), Operand::Node(b)], dtype, sizes)
+    }
+
+    /// What a pending value is once it is there; a second wait is none.
+    pub fn wait(&mut self, x: NodeId) -> NodeId {
+        if let Some(known) = self.waits.get(&x) {
+            return *known;
+        }
+        let (dtype, sizes) = (self.nodes[x].dtype, self.nodes[x].sizes.clone());
+        let n = self.push(Op::Wait, vec![Operand::Node(x)], dtype, sizes);
+        self.waits.insert(x, n);
+        n
     }
 
     /// As another element type.

@@ -102,19 +102,25 @@ pub fn type_of(dtype: DType, sizes: &[i64]) -> String {
 #[derive(Clone, Default, Debug)]
 pub struct Names {
     taken: BTreeSet<String>,
+    /// For names that were asked for more than once: the first number that may be free.
+    next: BTreeMap<String, usize>,
 }
 
 impl Names {
     /// Takes a name, or one like it.
     pub fn take(&mut self, text: &str) -> String {
         let base = word(text);
-        let mut out = base.clone();
-        let mut k = 1;
-        while !self.taken.insert(out.clone()) {
-            out = format!("{base}_{k}");
-            k += 1;
+        if self.taken.insert(base.clone()) {
+            return base;
         }
-        out
+        let k = self.next.entry(base.clone()).or_insert(1);
+        loop {
+            let out = format!("{base}_{k}");
+            *k += 1;
+            if self.taken.insert(out.clone()) {
+                return out;
+            }
+        }
     }
 }
 

@@ -1,0 +1,215 @@
+//! Reading, checking and importing exported PyTorch programs of 10,000 operations. Target: 200 ms.
+//!
+//! The programs are made here, in the form in which PyTorch 2.15 exports a column- and a row-parallel layer with an all_reduce
+//! (eight operations), one such pair after another, each with weights of its own. `-- --write DIR RANKS OPERATIONS` writes them as
+//! a folder instead, for whole processes: `kbc check DIR`, `kbc import DIR`, `kbc compile DIR`.
+#![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
+
+use divan::Bencher;
+use kbc_diag::FileId;
+use kbc_import::torch::groups::{Table, World, world};
+use kbc_import::torch::kb::{self, Given};
+use kbc_import::torch::model::Program;
+use kbc_import::torch::{check, exported, listing, resolve, table};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Rows and columns of what goes from layer to layer, and columns of a rank between.
+const ROWS: u64 = 4;
+const WIDE: u64 = 16;
+const OWN: u64 = 8;
+
+/// Operations of a pair of layers.
+const PAIR: u64 = 8;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = words.iter().position(|w| w == "--write") {
+        let number = |i: usize| words.get(at + i).and_then(|w| w.parse().ok());
+        let (Some(dir), Some(ranks), Some(operations)) = (words.get(at + 1), number(2), number(3)) else {
+            println!("--write DIR RANKS OPERATIONS");
+            return;
+        };
+        write_world(Path::new(dir), ranks, operations).expect("the folder can be written");
+        return;
+    }
+    divan::main();
+}
+
+/// Files of a world, with the names that kbc gives a meaning.
+fn write_world(dir: &Path, ranks: u64, operations: u64) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let text = exported_program(operations);
+    for rank in 0..ranks {
+        std::fs::write(dir.join(format!("rank{rank}.model.json")), &text)?;
+        std::fs::write(dir.join(format!("rank{rank}.groups.json")), groups(rank, ranks))?;
+    }
+    Ok(())
+}
+
+/// A record of a tensor.
+fn record(name: &str, sizes: &[u64], weight: bool) -> String {
+    let list = |l: &mut dyn Iterator<Item = u64>| {
+        l.map(|n| format!("{{\"as_int\":{n}}}")).collect::<Vec<_>>().join(",")
+    };
+    let strides = (0..sizes.len()).map(|i| sizes[i + 1..].iter().product());
+    format!(
+        "\"{name}\":{{\"dtype\":7,\"sizes\":[{}],\"requires_grad\":{weight},\"device\":{{\"type\":\"cpu\",\"index\":null}},\
+         \"strides\":[{}],\"storage_offset\":{{\"as_int\":0}},\"layout\":7}}",
+        list(&mut sizes.iter().copied()),
+        list(&mut strides.into_iter())
+    )
+}
+
+/// What a program is made of.
+#[derive(Default)]
+struct Made {
+    nodes: Vec<String>,
+    records: Vec<String>,
+    inputs: Vec<String>,
+    specs: Vec<String>,
+}
+
+impl Made {
+    fn weight(&mut self, name: &str, sizes: &[u64]) -> String {
+        let value = format!("p_{name}");
+        self.inputs.push(format!("{{\"as_tensor\":{{\"name\":\"{value}\"}}}}"));
+        self.specs.push(format!(
+            "{{\"parameter\":{{\"arg\":{{\"name\":\"{value}\"}},\"parameter_name\":\"{name}\"}}}}"
+        ));
+        self.records.push(record(&value, sizes, true));
+        value
+    }
+
+    /// An operation; each argument is a name of the schema with its value as JSON.
+    fn node(&mut self, target: &str, name: String, args: &[(&str, String)], sizes: &[u64]) -> String {
+        let args: Vec<String> = args
+            .iter()
+            .map(|(schema, value)| format!("{{\"name\":\"{schema}\",\"arg\":{value},\"kind\":1}}"))
+            .collect();
+        self.nodes.push(format!(
+            "{{\"target\":\"torch.ops.{target}\",\"inputs\":[{}],\"outputs\":[{}],\"metadata\":{{}},\
+             \"is_hop_single_tensor_return\":null,\"name\":\"{name}\"}}",
+            args.join(","),
+            tensor(&name)
+        ));
+        self.records.push(record(&name, sizes, false));
+        name
+    }
+}
+
+fn tensor(name: &str) -> String {
+    format!("{{\"as_tensor\":{{\"name\":\"{name}\"}}}}")
+}
+
+/// The program of a rank, all ranks alike, with at least so many operations.
+fn exported_program(operations: u64) -> String {
+    let mut it = Made::default();
+    let layers = operations.div_ceil(PAIR);
+    // PyTorch numbers names from the second on
+    let called = |base: &str, k: u64| if k == 0 { base.to_owned() } else { format!("{base}_{k}") };
+    let weights: Vec<[String; 4]> = (0..layers)
+        .map(|l| {
+            [("w1", &[OWN, WIDE][..]), ("b1", &[OWN]), ("w2", &[WIDE, OWN]), ("b2", &[WIDE])]
+                .map(|(name, sizes)| it.weight(&format!("layers_{l}_{name}"), sizes))
+        })
+        .collect();
+    it.inputs.push(tensor("x"));
+    it.specs.push(format!("{{\"user_input\":{{\"arg\":{}}}}}", tensor("x")));
+    it.records.push(record("x", &[ROWS, WIDE], false));
+    let mut x = "x".to_owned();
+    let order = || ("dims", "{\"as_ints\":[1,0]}".to_owned());
+    let word = |w: &str| format!("{{\"as_string\":\"{w}\"}}");
+    for (l, [w1, b1, w2, b2]) in (0..).zip(&weights) {
+        let t = it.node(
+            "aten.permute.default",
+            called("permute", 2 * l),
+            &[("self", tensor(w1)), order()],
+            &[WIDE, OWN],
+        );
+        let args = [("self", tensor(b1)), ("mat1", tensor(&x)), ("mat2", tensor(&t))];
+        let h = it.node("aten.addmm.default", called("addmm", l), &args, &[ROWS, OWN]);
+        let h = it.node("aten.relu.default", called("relu", l), &[("self", tensor(&h))], &[ROWS, OWN]);
+        let t = it.node(
+            "aten.permute.default",
+            called("permute", 2 * l + 1),
+            &[("self", tensor(w2)), order()],
+            &[OWN, WIDE],
+        );
+        let args = [("self", tensor(&h)), ("mat2", tensor(&t))];
+        let y = it.node("aten.mm.default", called("mm", l), &args, &[ROWS, WIDE]);
+        let args = [("input", tensor(&y)), ("reduce_op", word("sum")), ("group_name", word("0"))];
+        let y = it.node("_c10d_functional.all_reduce.default", called("all_reduce", l), &args, &[ROWS, WIDE]);
+        let y = it.node(
+            "_c10d_functional.wait_tensor.default",
+            called("wait_tensor", l),
+            &[("tensor", tensor(&y))],
+            &[ROWS, WIDE],
+        );
+        let args = [("self", tensor(&y)), ("other", tensor(b2))];
+        x = it.node("aten.add.Tensor", called("add", l), &args, &[ROWS, WIDE]);
+    }
+    let mut out = String::new();
+    let _ = write!(
+        out,
+        "{{\"graph_module\":{{\"graph\":{{\"inputs\":[{}],\"outputs\":[{}],\"nodes\":[{}],\"tensor_values\":{{{}}},\
+         \"sym_int_values\":{{}},\"sym_bool_values\":{{}},\"is_single_tensor_return\":false,\"custom_obj_values\":{{}},\
+         \"sym_float_values\":{{}}}},\"signature\":{{\"input_specs\":[{}],\"output_specs\":[{{\"user_output\":{{\"arg\":{}}}}}]}},\
+         \"module_call_graph\":[],\"metadata\":{{}},\"treespec_namedtuple_fields\":{{}}}},\"opset_version\":{{\"aten\":10}},\
+         \"range_constraints\":{{}},\"schema_version\":{{\"major\":8,\"minor\":20}},\"verifiers\":[\"ATEN\"],\
+         \"torch_version\":\"2.15.0\",\"guards_code\":[]}}",
+        it.inputs.join(","),
+        tensor(&x),
+        it.nodes.join(","),
+        it.records.join(","),
+        it.specs.join(","),
+        tensor(&x)
+    );
+    out
+}
+
+/// The side-car of a rank.
+fn groups(rank: u64, ranks: u64) -> String {
+    let all: Vec<String> = (0..ranks).map(|r| r.to_string()).collect();
+    format!(
+        "{{\"world_size\":{ranks},\"rank\":{rank},\"groups\":{{\"0\":{{\"ranks\":[{}],\"size\":{ranks},\"desc\":\"default_pg\"}}}}}}",
+        all.join(",")
+    )
+}
+
+/// Ranks and operations of each.
+const WORLDS: [(u64, u64); 3] = [(1, 10_000), (2, 10_000), (4, 10_000)];
+
+/// Texts of a world: programs and side-cars.
+fn texts(ranks: u64, operations: u64) -> Vec<(String, String)> {
+    (0..ranks).map(|r| (exported_program(operations), groups(r, ranks))).collect()
+}
+
+/// What `kbc check` does once the files are read.
+fn checked(texts: &[(String, String)]) -> (World, Vec<kbc_import::torch::matching::Met>) {
+    let one = |(rank, (text, side)): (u64, &(String, String))| -> (Program, Option<(String, Table)>) {
+        let name = format!("rank{rank}.model.json");
+        let written = exported(FileId::default(), &name, text).expect("the program reads");
+        let (_, lines) = listing(&written);
+        let program = resolve(&name, rank, FileId::default(), lines, written).expect("its names are known");
+        (program, Some((name.clone(), table(FileId::default(), &name, side).expect("the groups read"))))
+    };
+    let world = world((0..).zip(texts).map(one).collect(), false).expect("the ranks are all there");
+    let met = check(&world).expect("the programs are right");
+    (world, met)
+}
+
+/// Reading and checking: every rank by itself, then together.
+#[divan::bench(args = WORLDS)]
+fn check_world(bencher: Bencher, (ranks, operations): (u64, u64)) {
+    bencher.with_inputs(|| texts(ranks, operations)).bench_refs(|texts| checked(texts));
+}
+
+/// The same, and the `.kb` text of all ranks.
+#[divan::bench(args = WORLDS)]
+fn import_world(bencher: Bencher, (ranks, operations): (u64, u64)) {
+    bencher.with_inputs(|| texts(ranks, operations)).bench_refs(|texts| {
+        let (world, met) = checked(texts);
+        kb::write(&world, &met, "model", &Given::default()).expect("the programs can be written")
+    });
+}
