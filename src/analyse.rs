@@ -180,7 +180,11 @@ pub fn execute(
                 }
                 let wider = within(&theirs[i]);
                 let passes = wider.mismatches == 0;
-                let from = if passes { format!("{from}, by what exp and erf of others may be off") } else { from.clone() };
+                let from = if passes {
+                    format!("{from}, by what exp and erf of others may be off")
+                } else {
+                    from.clone()
+                };
                 expect.push(comparison(mesh, &names[i], &from, if passes { &wider } else { &found }));
             }
         }
