@@ -29,7 +29,8 @@ fn tried(line: &str, calls: u32) -> Option<(Built, Executed)> {
     let mut session = Session::new(&cli);
     let Command::Run(args) = &cli.command else { unreachable!("it says run") };
     // Machine code runs no queues: programs on machines that have them go through windows here.
-    let built = match build(&mut session, &args.source, "windows", &Watch::default()) {
+    let passes = "infer,place,select,overlap,expand,allocate,synchronize";
+    let built = match build(&mut session, &args.source, passes, &Watch::default()) {
         Ok(built) => built,
         Err(Failure::Program(d)) if d.list.iter().all(|d| d.code == "E332") => return None,
         Err(e) => panic!("{line}: {e:#?}"),

@@ -79,8 +79,9 @@ fn executed(made: &Made, mesh: &Mesh) -> Result<u64, String> {
     let inputs: Vec<_> = made.typed.inputs.iter().enumerate().map(input).collect();
     let options = RunOptions { calls: 1, seed: None, ..RunOptions::default() };
     let ran = interp::run(&made.schedule, std::slice::from_ref(&inputs), &options).map_err(|d| said(&d))?;
-    let want = evaluate(&made.typed, &inputs, &EvalOptions { max_parts: mesh.ranks() })
-        .map_err(|d| d.title.clone())?;
+    let want =
+        evaluate(&made.typed, &inputs, &EvalOptions { max_parts: mesh.ranks(), ..EvalOptions::default() })
+            .map_err(|d| d.title.clone())?;
     let mut elements = 0;
     for (i, want) in want.into_iter().enumerate() {
         let ty = &made.typed.results[i];

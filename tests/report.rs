@@ -30,6 +30,7 @@ fn the_page_and_the_reports_agree() {
     for (command, code) in [
         ("compile specs/ffn_tp.kb", 0),
         ("compile specs/all_gather.kb", 0),
+        ("run specs/gradients.kb --no-data", 0),
         ("compile specs/all_reduce.kb -D tp=1", 0),
         ("check specs/lib/doubling.kb", 0),
         ("check specs/all_to_all.kb", 0),

@@ -293,7 +293,7 @@ fn compare(c: &CompareReport, line: &mut impl FnMut(String)) {
     if let (Some(w), true) = (&c.worst, c.mismatches > 0) {
         let index: Vec<String> = w.index.iter().map(u64::to_string).collect();
         line(format!(
-            "  worst: rank {} [{}]: expected {}, got {}, bound {:e}",
+            "  worst: rank {} [{}]: expected {}, got {}, bound {:.3e}",
             w.rank,
             index.join(", "),
             w.expected,

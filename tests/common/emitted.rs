@@ -77,7 +77,7 @@ impl Case {
     fn of_command(cli: &Cli, texts: Vec<(String, String)>) -> Result<Case, String> {
         let Command::Compile(args) = &cli.command else { unreachable!("the line says compile") };
         let mut session = Session::new(cli).fresh(texts);
-        let built = build::build(&mut session, &args.source, "default", &Watch::default()).map_err(failed)?;
+        let built = build::build(&mut session, &args.source, "windows", &Watch::default()).map_err(failed)?;
         let schedule = built.module.schedule().expect("the default pipeline makes one").clone();
         let emitted = emit::kernel(&mut session, &built, &schedule, "a2a3", &[]).map_err(failed)?;
         let Emitted { family, kernel, .. } = emitted;

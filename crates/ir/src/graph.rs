@@ -428,6 +428,7 @@ impl Graph {
         sorted.iter_mut().for_each(|o| o.sort_unstable());
         assert_eq!(sorted[0], sorted[1], "the operations of the graph");
         self.order = order;
+        self.number(0);
         debug_assert!(self.order_is_topological(), "an order of dependences");
     }
 

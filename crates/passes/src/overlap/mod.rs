@@ -78,7 +78,7 @@ pub static INFO: PassInfo = PassInfo {
     name: "overlap",
     summary: "collectives run beside local work: streams, issue order, products in pieces with their collective",
     requires: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
-    gives: Props::NONE,
+    gives: Props::SELECTED,
     breaks: Props::NONE,
     options: &[],
 };
