@@ -41,12 +41,12 @@ fn one(l: &Looked) -> String {
         (false, k) => count(k, "piece"),
     };
     let mut out = format!("{} %{}: {how}\n", l.kind, l.value);
-    for (k, estimated, simulated) in &l.tried {
-        let simulated = simulated.map_or_else(|| "-".into(), time);
+    for t in &l.tried {
+        let simulated = t.simulated.map_or_else(|| "-".into(), time);
         out += &format!(
             "  {:>8} {:>12} estimated {:>12} simulated\n",
-            count(*k, "piece"),
-            time(*estimated),
+            count(t.pieces, "piece"),
+            time(t.estimated),
             simulated
         );
     }

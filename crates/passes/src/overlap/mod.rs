@@ -83,6 +83,17 @@ pub static INFO: PassInfo = PassInfo {
     options: &[],
 };
 
+/// A number of pieces that was tried, of a collective and its products alone.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tried {
+    /// How many.
+    pub pieces: u64,
+    /// Estimated nanoseconds.
+    pub estimated: f64,
+    /// Simulated ones; none where the estimate was enough.
+    pub simulated: Option<f64>,
+}
+
 /// A collective that was looked at, for `kbc explain overlap`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Looked {
@@ -94,8 +105,8 @@ pub struct Looked {
     pub pieces: u64,
     /// The program said so.
     pub asked: bool,
-    /// Simulated nanoseconds of it and its products alone, by pieces; none where only estimated.
-    pub tried: Vec<(u64, f64, Option<f64>)>,
+    /// What it was tried with.
+    pub tried: Vec<Tried>,
     /// Why it is not cut, where it cannot be.
     pub why: Option<String>,
 }
@@ -214,7 +225,7 @@ impl Planner<'_> {
         let serial = order::plan(graph, &|id| self.price(graph, id)).serial;
         let mut asked = false;
         let mut changed = false;
-        let mut known: BTreeMap<String, (u64, Vec<(u64, f64, Option<f64>)>)> = BTreeMap::new();
+        let mut known: BTreeMap<String, (u64, Vec<Tried>)> = BTreeMap::new();
         // Cutting adds and removes others, but no collective that is still to come.
         let all = graph.order().iter().copied();
         let collectives: Vec<OpId> =
@@ -250,7 +261,7 @@ impl Planner<'_> {
                     let (k, tried) = match known.get(&key) {
                         Some(found) => found.clone(),
                         None => {
-                            let found = self.choose(graph, site)?;
+                            let found = self.choose(graph, site);
                             known.insert(key, found.clone());
                             found
                         }
@@ -312,40 +323,41 @@ impl Planner<'_> {
     }
 
     /// The number of pieces that is fastest for a collective and its products alone, and what was found of each.
-    fn choose(&self, graph: &Graph, site: &Site) -> Result<(u64, Vec<(u64, f64, Option<f64>)>), Diagnostic> {
+    fn choose(&self, graph: &Graph, site: &Site) -> (u64, Vec<Tried>) {
         let rates = self.topology.settings();
         let timed = rates.flops().is_finite() || rates.memory().is_finite();
         if !timed || self.mesh.ranks() > cost::exact_ranks(self.topology) {
-            return Ok((1, vec![]));
+            return (1, vec![]);
         }
         let alone = alone(graph, site);
-        let Ok(again) = Site::of(&alone.0, self.mesh, alone.1) else { return Ok((1, vec![])) };
+        let Ok(again) = Site::of(&alone.0, self.mesh, alone.1) else { return (1, vec![]) };
         let whole = order::plan(&alone.0, &|id| self.price(&alone.0, id)).serial;
         let mut tried = vec![];
-        for k in TRIED.into_iter().filter(|k| *k <= again.most(&alone.0, self.mesh)) {
+        for pieces in TRIED.into_iter().filter(|k| *k <= again.most(&alone.0, self.mesh)) {
             let mut cut = alone.0.clone();
-            self.cut(&mut cut, &again, k);
+            self.cut(&mut cut, &again, pieces);
             let plan = order::plan(&cut, &|id| self.price(&cut, id));
-            if plan.ns >= whole * SOONER {
-                tried.push((k, plan.ns, None));
-                continue;
+            let mut one = Tried { pieces, estimated: plan.ns, simulated: None };
+            if plan.ns < whole * SOONER {
+                cut.reorder(plan.order);
+                on_streams(&mut cut);
+                one.simulated = self.simulated(&cut);
             }
-            cut.reorder(plan.order);
-            on_streams(&mut cut);
-            tried.push((k, plan.ns, self.simulated(&cut)));
+            tried.push(one);
         }
-        if tried.iter().all(|t| t.2.is_none()) {
+        if tried.iter().all(|t| t.simulated.is_none()) {
             // Nothing that could be faster, or nobody who measures: then the estimate decides.
-            let best = tried.iter().filter(|t| t.1 < whole * SOONER && self.cx.time.is_none());
-            let best = best.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(1, |t| t.0);
-            return Ok((best, tried));
+            let best = tried.iter().filter(|t| t.estimated < whole * SOONER && self.cx.time.is_none());
+            let best = best.min_by(|a, b| a.estimated.total_cmp(&b.estimated)).map_or(1, |t| t.pieces);
+            return (best, tried);
         }
         let serial = self.simulated(&alone.0);
-        tried.insert(0, (1, whole, serial));
-        let of = |t: &(u64, f64, Option<f64>)| t.2.unwrap_or(f64::INFINITY);
+        let of = |t: &Tried| t.simulated.unwrap_or(f64::INFINITY);
         let limit = serial.unwrap_or(f64::INFINITY) * SOONER;
-        let best = tried[1..].iter().filter(|t| of(t) < limit).min_by(|a, b| of(a).total_cmp(&of(b)));
-        Ok((best.map_or(1, |t| t.0), tried))
+        let best = tried.iter().filter(|t| of(t) < limit).min_by(|a, b| of(a).total_cmp(&of(b)));
+        let best = best.map_or(1, |t| t.pieces);
+        tried.insert(0, Tried { pieces: 1, estimated: whole, simulated: serial });
+        (best, tried)
     }
 
     /// Cuts a collective with its products; pieces whose algorithm nobody asked for get the cheapest one of their size.
