@@ -7,6 +7,12 @@ use kbc_passes::overlap::Looked;
 /// The table of a program.
 pub fn text(built: &Built) -> String {
     let table = &built.overlap;
+    if built.local.is_some() {
+        return match table.streams {
+            true => "on streams: what stands between a collective and its `wait` runs beside it\n".into(),
+            false => "one after another: nothing stands before a `wait`, or there are several parts\n".into(),
+        };
+    }
     if table.looked.is_empty() {
         return "no collective\n".into();
     }

@@ -36,18 +36,9 @@ pub struct ExactRange {
     pub exact: bool,
 }
 
-/// The largest whole number up to which all whole numbers are exact in a type.
+/// The largest whole number up to which all whole numbers are exact in a type and in the evaluator's f64.
 pub fn exact_limit(dtype: DType) -> u64 {
-    match dtype {
-        DType::F32 => 1 << 24,
-        DType::F16 => 1 << 11,
-        DType::BF16 => 1 << 8,
-        DType::I32 => i32::MAX as u64,
-        DType::I8 => i8::MAX as u64,
-        DType::U8 => u8::MAX as u64,
-        DType::I16 => i16::MAX as u64,
-        DType::I64 => 1 << 53,
-    }
+    kbc_ir::fill::counts_to(dtype).min(1 << 53)
 }
 
 /// The range for sums of at most `summands` terms (0 and 1 are the same), each a product of `factors` inputs: the

@@ -136,6 +136,24 @@ fn where_local_work_takes_no_time_nothing_changes() {
     assert_eq!(text(&module(&kir)), text(&whole));
 }
 
+/// Pieces that are faster beside their product alone, in a program in which that is nothing: they stay whole.
+#[test]
+fn what_is_not_worth_it_in_the_program_stays_whole() {
+    let kir = |k: u64| {
+        format!(
+            "kir 1\nmodule @t\nmachine \"ring(4) {{ link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 1.6 TB/s }}\"\nmesh tp 4\n\n\
+             graph @t\ninput @u : f32[512, {k}]\ninput @v : f32[{k}, 1024@tp]\ninput @w : f32[1024@tp, 512]\nresult : f32[512, 512]\n\n\
+             %u = input @u\n%v = input @v\n%w = input @w\n%x = matmul %u, %v\n%m = matmul %x, %w\n\
+             %y = all_reduce sum %m over tp using ring selected\n%out = output 0 %y\n"
+        )
+    };
+    let regions = |m: &Module| m.schedule().unwrap().regions.iter().filter(|r| !r.over.is_empty()).count();
+    assert!(regions(&module(&kir(8))) > 1);
+    let large = kir(400_000);
+    let whole = common::run(&large, &PASSES.replace("overlap,", "")).unwrap().0;
+    assert_eq!(text(&module(&large)), text(&whole));
+}
+
 #[test]
 fn what_cannot_be_cut_is_refused() {
     let refused = |kir: &str, why: &str| {

@@ -147,7 +147,7 @@ fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnosti
     }
     let why = match name {
         "overlap" => {
-            "pass `overlap` cuts products with their collective, and has not run: for queues and for targets that run one thing after another it does not"
+            "pass `overlap` cuts a collective of a global program with the matmul beside it: not in an `apply`, a local program, or for queues and targets that run one thing after another"
         }
         "cores" => "a rank of the simulated machine has no cores to share its transfers among",
         "order" => "additions come in the order of the rounds: own value, then the sources by their distance",

@@ -148,7 +148,9 @@ impl Pass for Overlap {
     fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         if let Body::Local(l) = &mut module.body {
             let [part] = &mut l.parts[..] else { return Ok(Changed::No) };
-            return Ok(issued(&mut part.graph).into());
+            let streams = issued(&mut part.graph);
+            cx.findings.borrow_mut().overlap = OverlapTable { streams, ..OverlapTable::default() };
+            return Ok(streams.into());
         }
         let complete;
         let topology = match cx.topology {
@@ -285,25 +287,25 @@ impl Planner<'_> {
         }
         let plan = order::plan(graph, &|id| self.price(graph, id));
         table.estimated = (serial, plan.ns);
-        // Nothing was cut that the program did not ask for, or it would be faster.
-        if !asked && plan.ns >= serial * SOONER {
-            return Ok(changed);
-        }
-        let mut beside = graph.clone();
-        beside.reorder(plan.order);
-        on_streams(&mut beside);
-        if let (Some(serial), Some(ns)) = (self.simulated(&whole), self.simulated(&beside)) {
-            table.simulated = Some((serial, ns));
-            if !asked && ns >= serial * SOONER {
-                table.looked.iter_mut().for_each(|l| l.pieces = 1);
-                let kept = changed && table.looked.iter().any(|l| l.asked);
-                *graph = whole;
-                return Ok(kept);
+        let mut sooner = plan.ns < serial * SOONER;
+        if asked || sooner {
+            let mut beside = graph.clone();
+            beside.reorder(plan.order);
+            on_streams(&mut beside);
+            if let (Some(serial), Some(ns)) = (self.simulated(&whole), self.simulated(&beside)) {
+                table.simulated = Some((serial, ns));
+                sooner = ns < serial * SOONER;
+            }
+            if asked || sooner {
+                table.streams = true;
+                *graph = beside;
+                return Ok(true);
             }
         }
-        table.streams = true;
-        *graph = beside;
-        Ok(true)
+        // Pieces that are faster alone, and not worth it in this program, are made whole again.
+        table.looked.iter_mut().for_each(|l| l.pieces = 1);
+        *graph = whole;
+        Ok(changed && table.looked.iter().any(|l| l.asked))
     }
 
     /// What a choice depends on.
