@@ -241,6 +241,7 @@ fn specs() {
                     "E470 a matrix product",
                     "E470 parts of given lengths",
                     "E470 an embedding",
+                    "E470 a tile kernel",
                     "E470 a transpose that moves the last dimension",
                     "E033 option `overlap`",
                     "E231 nothing says how large `S`",
@@ -264,7 +265,7 @@ fn specs() {
         "gradients.kb",
         "mlp_sequence.kb",
     ];
-    assert_eq!(refused, [&with_products[..], &["overlap.kb", "ragged.kb", "shapes.kb"]].concat());
+    assert_eq!(refused, [&with_products[..], &["overlap.kb", "ragged.kb", "shapes.kb", "tiles.kb"]].concat());
 }
 
 /// A program of the library that computes elementwise and moves elements (TP-3); those that reduce a dimension are refused.

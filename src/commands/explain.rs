@@ -189,6 +189,7 @@ fn values(g: &Graph) -> String {
             kbc_ir::graph::OpKind::Cast(d) => (format!("cast to {d}"), "follows from its operand"),
             kbc_ir::graph::OpKind::Embedding => ("embedding".into(), "follows from its operands"),
             kbc_ir::graph::OpKind::Grouped(_) => ("grouped_matmul".into(), "follows from its operands"),
+            kbc_ir::graph::OpKind::Tiles(k) => (k.name.to_string(), "follows from its operands"),
             kbc_ir::graph::OpKind::Fill(f) => (format!("fill {f}"), "every rank makes its part"),
             kbc_ir::graph::OpKind::Shape(s) => (s.name().into(), "follows from its operands"),
             kbc_ir::graph::OpKind::Collective(c) if c.explicit => (c.name().into(), "written in the program"),

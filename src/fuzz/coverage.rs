@@ -63,6 +63,7 @@ fn graph(g: &Graph, out: &mut Features) {
             OpKind::Embedding => drop(out.insert(("embedding", from.dtype.to_string()))),
             OpKind::Shape(s) => drop(out.insert(("shape", format!("{} {}", s.name(), to.dtype)))),
             OpKind::Grouped(_) => drop(out.insert(("matmul", format!("grouped {}", from.dtype)))),
+            OpKind::Tiles(_) => drop(out.insert(("tiles", to.dtype.to_string()))),
             OpKind::Fill(_)
             | OpKind::Collective(_)
             | OpKind::Demand

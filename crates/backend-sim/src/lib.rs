@@ -1,6 +1,6 @@
 //! The simulator: real numbers on every rank, the reference they are compared with, and time.
 //!
-//! * [`tensor`], [`numbers`], [`scalar_eval`], [`gemm`], [`local`]: elements and arithmetic, one meaning for all.
+//! * [`tensor`], [`numbers`], [`scalar_eval`], [`gemm`], `tiles`, [`local`]: elements and arithmetic, one meaning for all.
 //! * [`shard`], [`generate`], [`compare`]: feeding ranks, making inputs, comparing results.
 //! * [`interp`]: the interpreter that defines what a schedule means; [`adversary`]: the same schedule under the
 //!   weakest memory it may meet.
@@ -33,4 +33,5 @@ pub mod shard;
 mod stall;
 mod store;
 pub mod tensor;
+mod tiles;
 pub mod time;

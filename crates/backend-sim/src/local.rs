@@ -8,6 +8,7 @@ use crate::gemm;
 use crate::numbers::{self, Refusal};
 use crate::scalar_eval;
 use crate::tensor::{Data, Tensor, count};
+use crate::tiles;
 use kbc_ir::schedule::{Filling, LocalOp};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
@@ -119,6 +120,7 @@ pub fn apply(
             scalar_eval::map(func, &args, n as usize, dtype)?
         }
         LocalOp::Matmul { .. } => matmul(src(0)?, src(1)?, shape, dtype)?,
+        LocalOp::Tiles { kernel, .. } => tiles::run(kernel, srcs, shape)?,
         LocalOp::Grouped { .. } => {
             let (x, w) = (src(0)?, src(1)?);
             multiplied(x, w, products(op, (x.shape(), w.shape()), shape, part)?, dtype)?

@@ -114,6 +114,13 @@ pub const RULES: &[Rule] = &[
         "once to the dtype of the result",
     ),
     rule("matmul, i32", "i32, wrapping", "by index", "exact"),
+    rule(
+        "`dot` of a tile kernel, floats",
+        "f32",
+        "one product after the other by ascending k, from what it is added to; not fused",
+        "after every product and every addition",
+    ),
+    rule("`+=` of a tile kernel, i32", "i32, wrapping", "as written", "exact"),
     rule("cast to a floating-point type", "-", "overflow is infinite", "once, nearest even"),
     rule(
         "cast from a floating-point to an integer type",

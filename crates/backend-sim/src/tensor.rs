@@ -305,6 +305,25 @@ impl Tensor {
     }
 }
 
+impl Tensor {
+    /// Writes a tensor to the elements inside half-open ranges; none, and nothing is written, where it is of another size or type.
+    pub(crate) fn insert(&mut self, bounds: &[(u64, u64)], from: &Tensor) -> Option<()> {
+        let inside = bounds.iter().zip(&self.shape).all(|(b, n)| b.0 <= b.1 && b.1 <= *n);
+        let same = bounds.iter().map(|b| b.1.wrapping_sub(b.0)).eq(from.shape.iter().copied());
+        if !inside || !same || bounds.len() != self.shape.len() || self.dtype() != from.dtype() {
+            return None;
+        }
+        let mut at = 0;
+        let data = &mut self.data;
+        for_rows(&self.shape, bounds, |start, len| {
+            let fits = data.copy_from(start, &from.data, at, len);
+            debug_assert!(fits, "rows of a box lie inside the tensor");
+            at += len;
+        });
+        Some(())
+    }
+}
+
 /// Product of sizes; none if it does not fit.
 pub(crate) fn count(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {

@@ -280,6 +280,8 @@ codes! {
     E570 "elements that their type does not have",
     E571 "a grouped product that does not fit",
     E580 "a collective that cannot be cut with its product",
+    E581 "what a tile kernel may not say",
+    E582 "sizes and types inside a tile kernel",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",

@@ -49,6 +49,7 @@ fn named(g: &Graph, name: &str) -> String {
             OpKind::Cast(d) => (format!("cast {d}"), ""),
             OpKind::Embedding => ("embedding".into(), ""),
             OpKind::Grouped(_) => ("grouped matmul".into(), ""),
+            OpKind::Tiles(k) => (k.name.to_string(), ""),
             OpKind::Fill(f) => (format!("fill {f}"), ""),
             OpKind::Shape(s) => (format!("{} {s}", s.word()), ""),
             OpKind::Demand | OpKind::Ask(_) => ("demand".into(), ", style=dashed"),

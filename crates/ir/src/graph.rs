@@ -11,12 +11,14 @@ use crate::parts::Parts;
 use crate::promise::Promise;
 use crate::scalar::ScalarFn;
 use crate::shape::ShapeOp;
+use crate::tiles::TileKernel;
 use crate::types::{DType, ReduceOp, TensorType};
 use kbc_diag::{Diagnostic, Span};
 use petgraph::Direction;
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::EdgeRef;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An operation of a graph.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -235,6 +237,8 @@ pub enum OpKind {
     Embedding,
     /// Rows `[T, D]`, each with its matrix of `[G, D, F]`: `[T, F]`, rounded as a matmul.
     Grouped(Runs),
+    /// A kernel over tiles, its operands in order.
+    Tiles(Arc<TileKernel>),
     /// A value that follows from its place alone.
     Fill(Fill),
     /// Elements moved: transpose, reshape, slice, pad, concat.

@@ -7,7 +7,9 @@ use crate::expr::Expr;
 use crate::grouped::Runs;
 use crate::scalar::ScalarFn;
 use crate::schedule::BufferId;
+use crate::tiles::TileKernel;
 use crate::types::{CutRule, ReduceOp};
+use std::sync::Arc;
 
 /// What elements are filled with.
 #[derive(Clone, PartialEq, Debug)]
@@ -137,6 +139,15 @@ pub enum LocalOp {
         /// Which place this rank's is: an expression in mesh coordinates.
         at: Expr,
     },
+    /// A kernel over tiles.
+    Tiles {
+        /// Which.
+        kernel: Arc<TileKernel>,
+        /// Written, all of it.
+        dst: BufferId,
+        /// Read.
+        args: Vec<BufferId>,
+    },
     /// Elements by their place alone.
     Fill {
         /// Written.
@@ -175,6 +186,7 @@ impl LocalOp {
             | LocalOp::Transpose { dst, .. }
             | LocalOp::Embedding { dst, .. }
             | LocalOp::Grouped { dst, .. }
+            | LocalOp::Tiles { dst, .. }
             | LocalOp::Fill { dst, .. }
             | LocalOp::Slice { dst, .. } => *dst,
         }
@@ -183,7 +195,7 @@ impl LocalOp {
     /// The buffers it reads.
     pub fn srcs(&self) -> Vec<BufferId> {
         match self {
-            LocalOp::Compute { args, .. } => args.clone(),
+            LocalOp::Compute { args, .. } | LocalOp::Tiles { args, .. } => args.clone(),
             LocalOp::Fill { .. } => vec![],
             LocalOp::Matmul { a, b, .. } => vec![*a, *b],
             LocalOp::Embedding { table, ids, .. } => vec![*table, *ids],
@@ -208,6 +220,7 @@ impl LocalOp {
                 Some(first)
             }
             LocalOp::Compute { .. }
+            | LocalOp::Tiles { .. }
             | LocalOp::Matmul { .. }
             | LocalOp::ReduceDim { .. }
             | LocalOp::Cast { .. }

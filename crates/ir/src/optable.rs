@@ -43,7 +43,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [Row; 63] = [
+pub const OPERATIONS: [Row; 65] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -84,6 +84,14 @@ pub const OPERATIONS: [Row; 63] = [
         "`%x, %w runs [[0, 3], [1, 2]]`",
         "none",
         "rows `[T, D]`, each with its matrix of `[G, D, F]`: 3 rows with matrix 0, then 2 with matrix 1",
+    ),
+    row(
+        Graph,
+        "data",
+        "tiles",
+        "`kernel(%a, ..)`",
+        "none",
+        "a loop nest over tiles of the operands: `tiles @kernel` among the kernels of the module",
     ),
     row(
         Graph,
@@ -433,6 +441,14 @@ pub const OPERATIONS: [Row; 63] = [
         "`%dst = %x, %w runs [[0, 3], [1, 2]] places [[0, 0], [3, 1]] at E`",
         "reads %x and %w, writes %dst",
         "rows with their matrices; %x begins at the row, %w at the matrix of place E",
+    ),
+    row(
+        Schedule,
+        "local",
+        "tiles",
+        "`%dst = kernel(%a, ..)`",
+        "reads %a, .., writes %dst",
+        "a loop nest over tiles, on what the rank has of its operands",
     ),
     row(
         Schedule,

@@ -6,6 +6,7 @@
 use crate::graph::{CollKind, OpKind};
 use crate::grouped::Runs;
 use crate::promise_sides::sides;
+use crate::tiles::TileKernel;
 use crate::types::DType;
 
 /// Sizes of elementwise operands, broadcast from the right.
@@ -71,6 +72,15 @@ fn embedded(operands: &[(DType, Vec<u64>)]) -> Result<(DType, Vec<u64>), String>
     Ok((*dtype, ids.iter().chain(row).copied().collect()))
 }
 
+/// What a kernel over tiles stores.
+pub(crate) fn tiles(k: &TileKernel, operands: &[(DType, Vec<u64>)]) -> Result<(DType, Vec<u64>), String> {
+    if let Some((p, o)) = k.params.iter().zip(operands).find(|(p, o)| p.dtype != o.0) {
+        return Err(format!("{} is {}, not {}", p.name, p.dtype, o.0));
+    }
+    let sizes: Vec<&[u64]> = operands.iter().map(|o| &o.1[..]).collect();
+    Ok((k.result.dtype, k.result_sizes(&k.extents(&sizes, None)?)))
+}
+
 /// Element type and sizes of the result for operands of these; none where the operands do not decide it: an input, and
 /// a collective whose promise nobody has looked up.
 ///
@@ -85,6 +95,9 @@ pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option
     let operand = *operand;
     if *kind == OpKind::Embedding {
         return embedded(operands).map(Some);
+    }
+    if let OpKind::Tiles(k) = kind {
+        return tiles(k, operands).map(Some);
     }
     if let Some((d, _)) = operands.iter().find(|o| o.0 != operand) {
         return Err(format!("its operands are {operand} and {d}"));
@@ -119,6 +132,7 @@ pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option
             (operand, s)
         }
         OpKind::Embedding => embedded(operands)?,
+        OpKind::Tiles(k) => tiles(k, operands)?,
         OpKind::Cast(d) => (*d, first.clone()),
         OpKind::Shape(s) => {
             s.has_number(operand)?;

@@ -44,6 +44,7 @@ impl LocalOp {
             LocalOp::Transpose { .. } => "transpose",
             LocalOp::Embedding { .. } => "embedding",
             LocalOp::Grouped { .. } => "grouped",
+            LocalOp::Tiles { .. } => "tiles",
             LocalOp::Fill { .. } => "fill",
             LocalOp::Slice { .. } => "slice",
         }

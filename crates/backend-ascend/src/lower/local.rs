@@ -87,6 +87,9 @@ impl Lower<'_, '_> {
                 )
                 .into());
             }
+            LocalOp::Tiles { .. } => {
+                return Err(refuse(span, "a tile kernel", "simulate it with `--target sim`").into());
+            }
             LocalOp::ReduceDim { .. } => {
                 return Err(
                     refuse(span, "a reduction of a dimension", "simulate it with `--target sim`").into()

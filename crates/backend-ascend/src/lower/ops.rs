@@ -23,6 +23,7 @@ fn local_words(schedule: &Schedule, op: &LocalOp) -> String {
     let from = op.srcs().into_iter().map(name).collect::<Vec<_>>().join(", ");
     let word = match op {
         LocalOp::Compute { func, .. } => func.name.as_str(),
+        LocalOp::Tiles { kernel, .. } => kernel.name.as_str(),
         LocalOp::Matmul { .. } => "matmul",
         LocalOp::ReduceDim { op, .. } => op.name(),
         LocalOp::Cast { .. } => "cast",

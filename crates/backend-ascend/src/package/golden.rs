@@ -357,6 +357,7 @@ fn operation(
             if bounded { format!("moved(lambda t: {moved}, {})", args.join(", ")) } else { moved }
         }
         OpKind::Grouped(_) => return Err(broken(op, "a matrix product has no kernel")),
+        OpKind::Tiles(_) => return Err(broken(op, "a tile kernel has no kernel here")),
         OpKind::Fill(_) => return Err(broken(op, "a fill has no kernel")),
         OpKind::Input(_)
         | OpKind::Collective(_)

@@ -12,7 +12,8 @@ use super::plan::{DST, FIRST, IDS, INNER, OUTER, ROOM_DST, ROOM_SRC, Recipe, SIZ
 use crate::numbers::{identity_f32, identity_i32};
 use cranelift::module::FuncId;
 use cranelift::prelude::*;
-use kbc_ir::schedule::{Filling, LocalOp};
+use kbc_ir::schedule::{BufferId, Filling, LocalOp};
+use kbc_ir::tiles::Side;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 use kbc_ir::walk::Program;
 
@@ -32,6 +33,14 @@ pub(super) fn kernel_of(
     let from = op.srcs().first().map_or(to, |b| s.buffer(*b).dtype);
     let id = match op {
         LocalOp::Compute { .. } => return Ok(None),
+        LocalOp::Tiles { kernel, dst, args } => {
+            let sides = kernel.params.iter().zip(args).chain([(&kernel.result, dst)]);
+            let fits = |(p, b): (&Side, &BufferId)| p.dtype == s.buffer(*b).dtype;
+            match super::tiles::compile(code, kernel)? {
+                Some(id) if args.len() == kernel.params.len() && sides.clone().all(fits) => id,
+                _ => return Ok(None),
+            }
+        }
         LocalOp::Matmul { a, b, .. } | LocalOp::Grouped { x: a, w: b, .. } => {
             let same = s.buffer(*a).dtype == s.buffer(*b).dtype && computes(from) && computes(to);
             if !same || (from == DType::I32) != (to == DType::I32) {

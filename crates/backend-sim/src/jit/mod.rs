@@ -21,6 +21,7 @@ mod number;
 mod plan;
 mod role;
 mod tables;
+mod tiles;
 mod world;
 
 use crate::failure::RunFailure;

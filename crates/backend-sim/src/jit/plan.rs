@@ -107,6 +107,14 @@ impl Plan {
         if let LocalOp::Fill { dst, with } = op {
             return Plan::fill(world, rank, (*dst, &shape), with, part.unwrap_or(0));
         }
+        if let LocalOp::Tiles { kernel, dst, args } = op {
+            let extents = kernel.extents(&views, Some(&shape)).ok()?;
+            let all: Vec<&[u64]> = views.iter().copied().chain([&shape[..]]).collect();
+            let pointers: Vec<i64> = args.iter().chain([dst]).map(|b| world.pointer(rank, *b)).collect();
+            let words = super::tiles::words(kernel, &pointers, &extents, &all);
+            let reads = args.iter().zip(reads).map(|(b, r)| run(*b, r)).collect();
+            return Some(Plan { reads, writes: vec![run(*dst, write)], words, _room: vec![] });
+        }
         let (dtype, from) = (world.dtype(op.dst()), world.dtype(*op.srcs().first()?));
         let at = |b: BufferId, start: u64, t: DType| world.pointer(rank, b) + (start * t.bytes()) as i64;
         let mut rooms: Vec<Vec<f32>> = vec![];
@@ -207,6 +215,7 @@ impl Plan {
             }
             LocalOp::Cast { .. }
             | LocalOp::Fill { .. }
+            | LocalOp::Tiles { .. }
             | LocalOp::Copy { .. }
             | LocalOp::Pack { .. }
             | LocalOp::Unpack { .. }

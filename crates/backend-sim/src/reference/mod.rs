@@ -32,6 +32,7 @@
 //! | `pow_int` | as the products; above 64 of them `n e_a (abs(a) + e_a)^(n-1)` + `gamma_(n-1) (abs(a) + e_a)^n` |
 //! | expression stored as f16, bf16 | one more round to that type |
 //! | `matmul` | `sum(abs(a) e_b + e_a abs(b) + e_a e_b) + gamma_K sum(abs(a) + e_a)(abs(b) + e_b) + K eta / 2` (Higham 3.5, for any order of the additions and any split of K: every product passes K roundings at most, with zeros added by empty parts exact), then stored |
+//! | tile kernel | those of its products, functions and casts, its sums over tiles as partial over so many ranks; several terms of one sum: and `gamma_n sum(abs)`, n all additions |
 //! | sum of a dimension of n | `sum e + gamma_(n-1) sum(abs(x) + e)` (Higham 4.2: any order), then stored; `mean`: divided by n with two roundings before |
 //! | stored, computed whole | f32: nothing more; f16, bf16: one round to the type |
 //! | stored, shared by P ranks | f32: nothing more (the additions are among those counted); f16, bf16: `gamma_P sum(abs)` + `P eta / 2`: each part is rounded once, and P - 1 additions in the type |
@@ -74,6 +75,7 @@ mod probe;
 mod reduce;
 mod scalar;
 mod shape;
+mod tiles;
 
 pub use local::evaluate_local;
 pub use modulus::{exact_modulus, exact_modulus_local};
@@ -329,6 +331,7 @@ impl Step<'_> {
                 let [x, w] = self.two()?;
                 matmul::grouped(self, x, w, runs)
             }
+            OpKind::Tiles(kernel) => tiles::run(self, kernel),
             OpKind::Map(f) => scalar::run(self, f),
             OpKind::ReduceDim { op, mean, dim, keep } => {
                 reduce::run(self, self.one()?, *op, *mean, *dim, *keep)

@@ -93,9 +93,9 @@ fn widest(dtype: DType) -> u64 {
 
 /// All elements are multiples of `grain` and at most `size`; of a partial value, all sums of parts are.
 #[derive(Clone, Copy, Debug)]
-struct Extent {
-    size: f64,
-    grain: f64,
+pub(super) struct Extent {
+    pub size: f64,
+    pub grain: f64,
 }
 
 /// Of data that are there.
@@ -107,7 +107,7 @@ fn extent_of(t: &Tensor) -> Extent {
 }
 
 /// Whether sums of that extent are exact in the type.
-fn holds(dtype: DType, x: Extent) -> Option<Extent> {
+pub(super) fn holds(dtype: DType, x: Extent) -> Option<Extent> {
     let ok = match (dtype, Precision::of(dtype)) {
         (_, Some(p)) => p.exact(x.size, x.grain),
         (DType::I32, None) => x.size <= f64::from(i32::MAX) && x.grain >= 1.0,
@@ -212,6 +212,10 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
             let k = *sizes(0)?.last()? as f64;
             (holds(dtype, Extent { size: a.size * b.size * k, grain: a.grain * b.grain })?, dtype)
         }
+        OpKind::Tiles(kernel) => {
+            let sizes: Vec<Vec<u64>> = (0..ids.len()).map(sizes).collect::<Option<_>>()?;
+            super::tiles::exact_extent(kernel, &operands, &sizes)?
+        }
         OpKind::Map(f) => {
             let dtype = first?.1;
             let args: Vec<Extent> = operands.iter().map(|o| o.0).collect();
@@ -289,7 +293,7 @@ fn of_ranks(x: Extent, red: Option<ReduceOp>, ranks: f64) -> Option<Extent> {
 }
 
 /// The extent of an expression, computed in f32 (i32).
-fn expression(e: &Scalar, args: &[Extent], dtype: DType) -> Option<Extent> {
+pub(super) fn expression(e: &Scalar, args: &[Extent], dtype: DType) -> Option<Extent> {
     let go = |e| expression(e, args, dtype);
     let computed = if dtype.is_float() { DType::F32 } else { dtype };
     let x = match e {
@@ -344,7 +348,7 @@ fn joined(x: Extent, y: Extent) -> Extent {
     Extent { size: x.size.max(y.size), grain: x.grain.min(y.grain) }
 }
 
-fn product(x: Extent, y: Extent) -> Extent {
+pub(super) fn product(x: Extent, y: Extent) -> Extent {
     let zero = x.size == 0.0 || y.size == 0.0;
     Extent { size: x.size * y.size, grain: if zero { f64::INFINITY } else { x.grain * y.grain } }
 }

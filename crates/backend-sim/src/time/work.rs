@@ -76,6 +76,13 @@ fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, F
         // These read as much as they write.
         // Of the table, the rows that are asked for.
         LocalOp::Embedding { ids, .. } => [0, written.saturating_mul(2).saturating_add(bytes(*ids)?), 0],
+        LocalOp::Tiles { kernel, args, .. } => {
+            let sizes = args.iter().map(|b| program.dims(*b, rank)).collect::<Result<Vec<_>, _>>()?;
+            let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
+            // What does not fit is an error of the data engines.
+            let work = kernel.extents(&views, None).ok().and_then(|e| kernel.work(&e)).unwrap_or_default();
+            [work.flops, work.bytes, work.vector]
+        }
         LocalOp::Fill { .. } => [0, written, written],
         LocalOp::Copy { .. } | LocalOp::Transpose { .. } | LocalOp::Slice { .. } => {
             [0, written.saturating_mul(2), 0]

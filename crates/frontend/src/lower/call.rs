@@ -67,15 +67,7 @@ impl Lowering<'_> {
                 let right = count_args(call, decl.params.len(), decl.name.span, &mut self.found);
                 return if right && sound { self.map(f?, args?, span) } else { None };
             }
-            Some(Callable::Tile(decl)) => {
-                self.not_yet(
-                    call,
-                    "tile kernels are",
-                    "use matmul, reductions and elementwise kernels",
-                    decl.name.span,
-                );
-                return None;
-            }
+            Some(Callable::Tile(decl)) => return self.call_tiles(decl, call, span),
             Some(Callable::Program(decl)) => return self.call_program(decl, call),
             Some(Callable::Local(decl)) => {
                 self.found.push(
@@ -142,10 +134,6 @@ impl Lowering<'_> {
     fn absent(&self, arg: &Tensor) -> Option<Value> {
         let TensorKind::Name(n) = &arg.kind else { return None };
         self.names.get(n)?.0.clone().filter(|v| matches!(v, Value::Number(_)))
-    }
-
-    fn not_yet(&mut self, call: &Call, what: &str, help: &str, declared: Span) {
-        self.found.push(super::later(call.name.span, what, help).secondary(declared, "declared here"));
     }
 
     fn no_such_operation(&mut self, call: &Call) {

@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Most operations of a kernel with the kernels it calls, and how deep they nest: what `.kir` can hold.
-const MAX_OPERATIONS: usize = 1500;
+pub(super) const MAX_OPERATIONS: usize = 1500;
 const MAX_DEPTH: usize = 200;
 
 /// Largest exponent of `pow_int`, which is that many multiplications.
@@ -383,7 +383,7 @@ pub(super) fn checked_exponent(n: i64, span: Span) -> Result<u32, Diagnostic> {
 }
 
 /// Operations of an expression whose parameters are replaced by expressions of those sizes.
-fn size(e: &Scalar, args: &[usize]) -> usize {
+pub(super) fn size(e: &Scalar, args: &[usize]) -> usize {
     let all = |parts: &[&Scalar]| parts.iter().fold(1usize, |n, e| n.saturating_add(size(e, args)));
     match e {
         Scalar::Num(_) => 1,

@@ -26,6 +26,7 @@ mod params;
 mod program;
 mod shape;
 mod tensor;
+mod tiles;
 mod types;
 
 pub use inline::call_form;

@@ -13,6 +13,7 @@ mod cursor;
 mod equivalent;
 mod expr;
 mod fmt;
+mod kernels;
 mod lex;
 pub(crate) mod names;
 mod parse;
@@ -21,6 +22,7 @@ mod parse_ops;
 mod parse_schedule;
 mod print_graph;
 mod print_schedule;
+mod tiles;
 mod types;
 
 /// What the texts of other levels are read and written with: the lines, tokens, names and expressions of `.kir`.
@@ -39,8 +41,6 @@ pub use parse::parse;
 
 use crate::expr::Expr;
 use crate::module::{Body, Module, Props};
-use crate::name::Name;
-use crate::scalar::ScalarFn;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use names::{quoted, string};
 
@@ -103,45 +103,4 @@ pub fn parse_expr(file: FileId, text: &str) -> Result<Expr, Diagnostics> {
     };
     let mut c = cursor::Cur::new(&line.toks, line.span);
     expr::expr(&mut c).and_then(|e| c.finish().map(|()| e)).map_err(Diagnostics::from)
-}
-
-/// The elementwise functions of a module in order of first use, each with what it is called in the text.
-struct Kernels {
-    /// What tells functions apart: name and text.
-    keys: Vec<(Name, String)>,
-    labels: Vec<String>,
-    lines: Vec<String>,
-}
-
-impl Kernels {
-    fn new<'a>(uses: impl Iterator<Item = &'a ScalarFn>) -> Kernels {
-        let mut keys: Vec<(Name, String)> = vec![];
-        let mut list = vec![];
-        for f in uses {
-            let key = Kernels::key(f);
-            if !keys.contains(&key) {
-                keys.push(key);
-                list.push(f);
-            }
-        }
-        let labels = names::labels(list.iter().map(|f| &f.name));
-        let lines = list.iter().zip(&labels).map(|(f, l)| expr::show_kernel(l, f)).collect();
-        Kernels { keys, labels, lines }
-    }
-
-    fn key(f: &ScalarFn) -> (Name, String) {
-        (f.name.clone(), expr::show_kernel("", f))
-    }
-
-    fn label(&self, f: &ScalarFn) -> &str {
-        let key = Kernels::key(f);
-        self.keys.iter().position(|k| *k == key).map_or("", |i| &self.labels[i])
-    }
-
-    fn write(&self, out: &mut String) {
-        for l in &self.lines {
-            out.push_str(l);
-            out.push('\n');
-        }
-    }
 }

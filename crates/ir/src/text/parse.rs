@@ -1,13 +1,12 @@
 //! Reading a module: the head of the text, and which level the rest is at.
 
 use super::cursor::Cur;
-use super::expr;
-use super::lex::{Label, Node, R, Tok, tree};
-use super::names::{Names, unknown};
+use super::kernels::KernelTable;
+use super::lex::{Node, R, Tok, tree};
+use super::names::unknown;
 use super::{VERSION, parse_graph, parse_schedule, types};
 use crate::module::{Body, Module, Props};
 use crate::name::Name;
-use crate::scalar::ScalarFn;
 use crate::types::Mesh;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 
@@ -57,50 +56,6 @@ pub fn leaf(n: &Node, out: &mut Diagnostics) {
     }
 }
 
-/// Elementwise functions by name, and which of them have been used.
-pub(super) struct KernelTable {
-    names: Names,
-    list: Vec<(ScalarFn, Span, bool)>,
-}
-
-impl KernelTable {
-    pub fn use_of(&mut self, label: &Label, span: Span) -> R<ScalarFn> {
-        let entry = &mut self.list[self.names.find(label, span)?];
-        entry.2 = true;
-        Ok(entry.0.clone())
-    }
-
-    fn read(&mut self, n: &Node) -> R<()> {
-        let mut c = Cur::new(&n.toks, n.span);
-        c.skip();
-        let span = c.here();
-        let label = c.at_name("`@` and the function's name")?;
-        self.names.declare(label, self.list.len(), span)?;
-        let f = expr::kernel(&mut c, Name::from(&label.hint));
-        // Uses of a function that could not be read are not errors of their own.
-        let shown = f.as_ref().ok().cloned().unwrap_or_else(|| ScalarFn {
-            name: Name::from(&label.hint),
-            params: vec![],
-            body: crate::scalar::Scalar::Num(0.0),
-        });
-        self.list.push((shown, n.span, f.is_err()));
-        f?;
-        c.finish()
-    }
-
-    fn unused(&self, out: &mut Diagnostics) {
-        for (f, span, used) in &self.list {
-            if !used {
-                out.push(
-                    Diagnostic::error("E318", format!("kernel @{} is never used", f.name))
-                        .primary(*span, "declared here")
-                        .help("remove the line: a module keeps only what its operations use"),
-                );
-            }
-        }
-    }
-}
-
 #[derive(Default)]
 struct Head {
     name: Option<Name>,
@@ -109,7 +64,7 @@ struct Head {
     props: Option<Props>,
 }
 
-const HEADS: [&str; 6] = ["kir", "module", "machine", "mesh", "props", "kernel"];
+const HEADS: [&str; 7] = ["kir", "module", "machine", "mesh", "props", "kernel", "tiles"];
 
 fn module(nodes: &[Node], out: &mut Diagnostics) -> Option<Module> {
     let first = nodes.first()?;
@@ -120,11 +75,17 @@ fn module(nodes: &[Node], out: &mut Diagnostics) -> Option<Module> {
         );
     }
     let mut h = Head::default();
-    let mut kernels = KernelTable { names: Names::new("kernel", ""), list: vec![] };
+    let mut kernels = KernelTable::new();
     let at = nodes.iter().position(|n| matches!(head(n), "graph" | "local" | "schedule"));
     for n in &nodes[..at.unwrap_or(nodes.len())] {
-        leaf(n, out);
-        let done = if head(n) == "kernel" { kernels.read(n) } else { h.read(n) };
+        if head(n) != "tiles" {
+            leaf(n, out);
+        }
+        let done = match head(n) {
+            "kernel" => kernels.read(n),
+            "tiles" => kernels.read_tiles(n),
+            _ => h.read(n),
+        };
         keep(done, out);
     }
     let last = nodes.last().map_or(Span::NONE, |n| n.span);

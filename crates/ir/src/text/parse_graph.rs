@@ -2,9 +2,10 @@
 
 use super::cursor::Cur;
 use super::expr::atom;
+use super::kernels::KernelTable;
 use super::lex::{Label, Node, R, Tok};
 use super::names::{Names, unknown};
-use super::parse::{KernelTable, head, keep, leaf};
+use super::parse::{head, keep, leaf};
 use super::parse_schedule::spelled_promise;
 use super::types::{combiner, data, dtype, rows, runs, tensor_type};
 use crate::fill::{Fill, With};
@@ -236,6 +237,14 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
             operands(&mut c, scope, args)?;
             c.expect(")")?;
             OpKind::Map(f)
+        }
+        "tiles" => {
+            let span = c.here();
+            let k = scope.kernels.tiles_of(c.label("a kernel")?, span)?;
+            c.expect("(")?;
+            operands(&mut c, scope, args)?;
+            c.expect(")")?;
+            OpKind::Tiles(k)
         }
         "reduce_dim" => {
             let op = combiner(&mut c)?;

@@ -221,7 +221,7 @@ fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
         "record" => SOp::Record(c.word("an event")?),
         "await" => SOp::Await(c.word("an event")?),
         "compute" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "transpose" | "embedding"
-        | "grouped" | "fill" | "slice" => SOp::Local(local(c, word, scope)?),
+        | "grouped" | "tiles" | "fill" | "slice" => SOp::Local(local(c, word, scope)?),
         _ if let Some(point) = Point::ALL.into_iter().find(|p| p.name() == word) => {
             let peer = peer(c)?;
             c.expect(":")?;
@@ -247,6 +247,12 @@ fn local(c: &mut Cur, word: &str, scope: &mut Scope) -> R<LocalOp> {
             let func = scope.kernels.use_of(c.label("a kernel")?, span)?;
             c.expect("(")?;
             LocalOp::Compute { func, dst, args: c.list(")", |c| buffer(c, scope))? }
+        }
+        "tiles" => {
+            let span = c.here();
+            let kernel = scope.kernels.tiles_of(c.label("a kernel")?, span)?;
+            c.expect("(")?;
+            LocalOp::Tiles { kernel, dst, args: c.list(")", |c| buffer(c, scope))? }
         }
         "matmul" => {
             let a = buffer(c, scope)?;

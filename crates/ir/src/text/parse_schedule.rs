@@ -2,9 +2,10 @@
 
 use super::cursor::Cur;
 use super::expr::{atom, expr};
+use super::kernels::KernelTable;
 use super::lex::{Node, R, Tok};
 use super::names::{Names, unknown};
-use super::parse::{KernelTable, head, keep, leaf};
+use super::parse::{head, keep, leaf};
 use super::parse_ops::body;
 use super::types::{combiner, dtype, memory, rule, tensor_type};
 use crate::expr::Expr;

@@ -1,26 +1,26 @@
 //! Graphs as text.
 
-use super::Kernels;
+use super::kernels::{Kernels, Used};
 use super::names::{labels, quoted};
 use super::print_schedule::promise;
 use super::types::{loc, show_data, show_type};
 use crate::graph::{Collective, Graph, OpId, OpKind, Using, UsingArg};
 use crate::local::Local;
 use crate::name::Name;
-use crate::scalar::ScalarFn;
 use std::collections::BTreeMap;
 
-/// The elementwise functions of a graph.
-fn functions(g: &Graph) -> impl Iterator<Item = &ScalarFn> {
+/// The kernels of a graph.
+fn used(g: &Graph) -> impl Iterator<Item = Used<'_>> {
     g.order().iter().filter_map(|id| match &g.op(*id).kind {
-        OpKind::Map(f) => Some(f),
+        OpKind::Map(f) => Some(Used::Function(f)),
+        OpKind::Tiles(k) => Some(Used::Tiles(k)),
         _ => None,
     })
 }
 
 /// Appends a graph.
 pub(super) fn graph(g: &Graph, locs: bool, out: &mut String) {
-    let kernels = Kernels::new(functions(g));
+    let kernels = Kernels::new(used(g));
     kernels.write(out);
     let name = g.name.as_ref().map(|n| format!(" @{}", quoted(n))).unwrap_or_default();
     *out += &format!("\ngraph{name}\n");
@@ -29,7 +29,7 @@ pub(super) fn graph(g: &Graph, locs: bool, out: &mut String) {
 
 /// Appends a local program: its parts, the lines of each below it.
 pub(super) fn local(l: &Local, locs: bool, out: &mut String) {
-    let kernels = Kernels::new(l.parts.iter().flat_map(|p| functions(&p.graph)));
+    let kernels = Kernels::new(l.parts.iter().flat_map(|p| used(&p.graph)));
     kernels.write(out);
     let name = l.name.as_ref().map(|n| format!(" @{}", quoted(n))).unwrap_or_default();
     *out += &format!("\nlocal{name}\n");
@@ -93,6 +93,7 @@ fn lines(g: &Graph, kernels: &Kernels, locs: bool, out: &mut String) {
                 format!("matmul {args}{}", if *accumulate_f32 { " accumulate f32" } else { "" })
             }
             OpKind::Map(f) => format!("map {}({args})", kernels.label(f)),
+            OpKind::Tiles(k) => format!("tiles {}({args})", kernels.tiles_label(k)),
             OpKind::ReduceDim { op, mean, dim, keep } => {
                 let mean = if *mean { " mean" } else { "" };
                 format!("reduce_dim {op} {args} dim {dim}{mean}{}", if *keep { " keep" } else { "" })

@@ -1,7 +1,7 @@
 //! Schedules as text.
 
-use super::Kernels;
 use super::expr::{ATOM, show};
+use super::kernels::{Kernels, Used};
 use super::names::{labels, quoted, string};
 use super::types::{loc, show_rule, show_type};
 use crate::expr::Expr;
@@ -9,7 +9,6 @@ use crate::graph::CollKind;
 use crate::name::Name;
 use crate::promise::{Cell, Clause, Promise};
 use crate::promise_std::standard;
-use crate::scalar::ScalarFn;
 use crate::schedule::*;
 use crate::types::CutRule;
 
@@ -28,10 +27,10 @@ struct Printer<'a> {
 
 /// Appends a schedule; its name is left out if it is the module's.
 pub(super) fn schedule(s: &Schedule, same_name: bool, locs: bool, out: &mut String) {
-    let mut uses: Vec<&ScalarFn> = vec![];
+    let mut uses: Vec<Used<'_>> = vec![];
     for r in &s.regions {
         for st in r.roles.iter().flat_map(|r| &r.streams) {
-            functions(&st.body, &mut uses);
+            used(&st.body, &mut uses);
         }
     }
     let mut p = Printer {
@@ -61,9 +60,9 @@ pub(super) fn schedule(s: &Schedule, same_name: bool, locs: bool, out: &mut Stri
 
 /// The text of every operation, in the order in which the walk numbers them.
 pub(super) fn operations(s: &Schedule) -> Vec<String> {
-    let mut uses: Vec<&ScalarFn> = vec![];
+    let mut uses: Vec<Used<'_>> = vec![];
     for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
-        functions(&st.body, &mut uses);
+        used(&st.body, &mut uses);
     }
     let mut unused = String::new();
     let mut p = Printer {
@@ -88,15 +87,16 @@ pub(super) fn operations(s: &Schedule) -> Vec<String> {
     out
 }
 
-fn functions<'a>(list: &'a [SStmt], out: &mut Vec<&'a ScalarFn>) {
+fn used<'a>(list: &'a [SStmt], out: &mut Vec<Used<'a>>) {
     for st in list {
         match st {
-            SStmt::For { body, .. } => functions(body, out),
+            SStmt::For { body, .. } => used(body, out),
             SStmt::If { then, other, .. } => {
-                functions(then, out);
-                functions(other, out);
+                used(then, out);
+                used(other, out);
             }
-            SStmt::Op(SOp::Local(LocalOp::Compute { func, .. }), _) => out.push(func),
+            SStmt::Op(SOp::Local(LocalOp::Compute { func, .. }), _) => out.push(Used::Function(func)),
+            SStmt::Op(SOp::Local(LocalOp::Tiles { kernel, .. }), _) => out.push(Used::Tiles(kernel)),
             SStmt::Op(..) => {}
         }
     }
@@ -386,6 +386,10 @@ impl Printer<'_> {
             LocalOp::Compute { func, dst, args } => {
                 let args: Vec<String> = args.iter().map(b).collect();
                 format!("compute {} = {}({})", b(dst), self.kernels.label(func), args.join(", "))
+            }
+            LocalOp::Tiles { kernel, dst, args } => {
+                let args: Vec<String> = args.iter().map(b).collect();
+                format!("tiles {} = {}({})", b(dst), self.kernels.tiles_label(kernel), args.join(", "))
             }
             LocalOp::Matmul { dst, a, b: right } => format!("matmul {} = {}, {}", b(dst), b(a), b(right)),
             LocalOp::ReduceDim { op, mean, dst, src, dim } => {

@@ -58,6 +58,7 @@ fn word(k: &OpKind) -> String {
         OpKind::Cast(_) => "cast".into(),
         OpKind::Embedding => "embedding".into(),
         OpKind::Grouped(_) => "grouped".into(),
+        OpKind::Tiles(k) => format!("tiles {}", k.name),
         OpKind::Fill(_) => "fill".into(),
         OpKind::Shape(s) => s.word().into(),
         OpKind::Collective(c) => c.name().into(),
@@ -74,6 +75,7 @@ fn arity(k: &OpKind, have: usize) -> usize {
         OpKind::Input(_) | OpKind::Fill(_) => 0,
         OpKind::Matmul { .. } | OpKind::Embedding | OpKind::Grouped(_) => 2,
         OpKind::Map(f) => f.params.len(),
+        OpKind::Tiles(k) => k.params.len(),
         OpKind::Shape(s) => s.arity().unwrap_or(have.max(1)),
         _ => 1,
     }

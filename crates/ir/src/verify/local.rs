@@ -155,6 +155,25 @@ fn fits(op: &LocalOp, dst: &Buffer, srcs: &[&Buffer]) -> Result<(), String> {
                 None => Ok(()),
             }
         }
+        LocalOp::Tiles { kernel, .. } => {
+            kernel.facts().map_err(|f| format!("kernel {}: {}", kernel.name, f.what))?;
+            let sides = kernel.params.iter().zip(srcs).chain([(&kernel.result, &dst)]);
+            if srcs.len() != kernel.params.len() {
+                return Err(format!("{} takes {} operands", kernel.name, kernel.params.len()));
+            }
+            for (side, b) in sides {
+                if side.dtype != b.dtype || side.dims != b.dims.len() {
+                    let (have, want) = (b.dims.len(), side.dims);
+                    let (a, b) = (&side.name, b.dtype);
+                    return Err(format!("{a} is {} of {want} dimensions, not {b} of {have}", side.dtype));
+                }
+            }
+            let views = shapes.as_ref().map(|s| s.iter().map(|s| &s[..]).collect::<Vec<_>>());
+            match views {
+                Some(v) => kernel.extents(&v, target.as_deref()).map(|_| ()),
+                None => Ok(()),
+            }
+        }
         LocalOp::Fill { with: Filling::Number(v), .. } => has(dst.dtype, *v),
         LocalOp::Fill { with: Filling::Place { dim, .. }, .. } => dimension(dst, *dim),
         LocalOp::Slice { dim, of, rule, .. } => {

@@ -210,6 +210,7 @@ impl Lower<'_> {
                 let local = match kind {
                     OpKind::Matmul { .. } => LocalOp::Matmul { dst, a: args[0], b: args[1] },
                     OpKind::Map(func) => LocalOp::Compute { func: func.clone(), dst, args },
+                    OpKind::Tiles(kernel) => LocalOp::Tiles { kernel: kernel.clone(), dst, args },
                     OpKind::ReduceDim { op, mean, dim, .. } => {
                         let from = self.ty(operands[0])?;
                         let mean = mean.then(|| from.dims[*dim].size);

@@ -24,6 +24,8 @@
 //!   looks up those it has and the result is `partial(sum)`.
 //! * **Grouped products** keep the cut of rows where every rank has all matrices; where the matrices are split, rows are
 //!   split with them, in parts of the lengths that the counts give.
+//! * **Tile kernels.** Their variables are the dimensions that belong together (`kbc_ir::tiles`); where one is cut over which the
+//!   result is a sum, the result is `partial(sum)`. Partial operands are reduced before.
 //! * **Fills** (`iota`, `full`) are replicated, which costs nothing: `place` makes them where they are wanted.
 //! * **Values of one coordinate** (`only`) stay there if all operands are there, otherwise they are demanded by all.
 //! * **Collectives that the program writes** must find what they change: an all_reduce a partial value, an all_gather
@@ -91,12 +93,12 @@ mod check;
 mod counts;
 mod grouped;
 mod hints;
-mod linear;
 mod local;
 mod own;
 mod rules;
 mod shape;
 mod site;
+mod tiles;
 
 use crate::fresh::Fresh;
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
@@ -328,6 +330,7 @@ impl Typing<'_> {
             OpKind::Embedding => self.embedding(id, op, operands),
             OpKind::Fill(f) => self.fill(op, f),
             OpKind::Grouped(runs) => self.grouped(id, op, runs, operands),
+            OpKind::Tiles(kernel) => self.tiles(id, op, kernel, operands),
             OpKind::Shape(s) => self.shape(id, op, s, operands),
             OpKind::Collective(c) => match self.ranks {
                 Some(ranks) => self.issued(op, c, ranks, operands),

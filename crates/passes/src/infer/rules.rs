@@ -1,14 +1,14 @@
 //! The rule of each operation: what its operands must be, and what its result is.
 
-use super::linear;
 use super::site::{Keep, Site, Solution, resolve};
 use super::{Typing, check};
 use crate::reshard;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::fill::{Fill, With};
 use kbc_ir::graph::{Op, OpId};
+use kbc_ir::linear;
 use kbc_ir::result::result_of;
-use kbc_ir::scalar::{Scalar, ScalarFn, ScalarUn};
+use kbc_ir::scalar::{Scalar, ScalarFn};
 use kbc_ir::types::{Cut, DType, Dim, Mesh, ReduceOp, TensorType};
 
 /// What a rule says.
@@ -342,7 +342,7 @@ impl Typing<'_> {
                 .push(refuse(format!("{dtype} values move and do not compute"), "cast to f32 or i32 first"));
             return false;
         }
-        if let Some(f) = body.filter(|_| !dtype.is_float()).and_then(float_function) {
+        if let Some(f) = body.filter(|_| !dtype.is_float()).and_then(linear::float_function) {
             self.found
                 .push(refuse(format!("`{}` of {dtype} values", f.name()), "cast to f32 first: `f32(..)`"));
             return false;
@@ -433,20 +433,6 @@ fn rank_of(dtype: DType) -> u8 {
         DType::I32 => 3,
         DType::I16 => 2,
         DType::I8 | DType::U8 => 1,
-    }
-}
-
-/// The first function in an expression that exists for floats only.
-fn float_function(e: &Scalar) -> Option<ScalarUn> {
-    match e {
-        Scalar::Num(_) | Scalar::Arg(_) => None,
-        Scalar::Un(f, a) => match f {
-            ScalarUn::Neg | ScalarUn::Abs => float_function(a),
-            f => Some(*f),
-        },
-        Scalar::Bin(_, a, b) => float_function(a).or_else(|| float_function(b)),
-        Scalar::Pow(a, _) => float_function(a),
-        Scalar::If(c, a, b) => [&c.a, &c.b, &**a, &**b].into_iter().find_map(float_function),
     }
 }
 

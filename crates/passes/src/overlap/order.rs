@@ -6,6 +6,7 @@
 
 use kbc_ir::Name;
 use kbc_ir::graph::{CollKind, Collective, Graph, OpId, OpKind};
+use kbc_ir::tiles::TileKernel;
 use kbc_ir::topology::Settings;
 use kbc_ir::types::{Mesh, TensorType};
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,6 +106,7 @@ pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f
             });
             [2.0 * elements(ty, mesh) * k.unwrap_or(0.0), read + written, 0.0]
         }
+        OpKind::Tiles(k) => tiles(k, &types, mesh),
         OpKind::Map(_) => [0.0, read + written, written],
         OpKind::ReduceDim { .. } => [0.0, read + written, read],
         OpKind::Cast(_) => [0.0, read + written, read.max(written)],
@@ -116,6 +118,17 @@ pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f
     };
     let times = [flops / rates.flops(), memory / rates.memory(), vector / rates.vector()];
     1e9 * times.into_iter().fold(0.0, f64::max)
+}
+
+/// Work of a kernel over tiles on the first rank.
+fn tiles(kernel: &TileKernel, operands: &[TensorType], mesh: &Mesh) -> [f64; 3] {
+    let first = vec![0; mesh.axes.len()];
+    let sizes =
+        |t: &TensorType| t.local_box(mesh, &first).iter().map(|(lo, hi)| hi - lo).collect::<Vec<u64>>();
+    let sizes: Vec<Vec<u64>> = operands.iter().map(sizes).collect();
+    let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
+    let work = kernel.extents(&views, None).ok().and_then(|e| kernel.work(&e)).unwrap_or_default();
+    [work.flops as f64, work.bytes as f64, work.vector as f64]
 }
 
 /// Nanoseconds of the copies into a collective and out of it.

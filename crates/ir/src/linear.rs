@@ -2,10 +2,10 @@
 //!
 //! A value that is `partial(sum@tp)` may pass through a function without being reduced first if the function of the
 //! sums is the sum of the functions: adding two such values, scaling by something that is the same on all ranks.
-//! Adding a bias is not: it would be counted once a rank.
+//! Adding a bias is not: it would be counted once a rank. And which functions exist for floats only.
 
-use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
-use kbc_ir::types::{DType, ReduceOp};
+use crate::scalar::{Scalar, ScalarBin, ScalarUn};
+use crate::types::{DType, ReduceOp};
 
 /// How an expression depends on the partial arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,5 +75,19 @@ fn kind(e: &Scalar, partial: &[bool], op: ReduceOp, dtype: DType) -> Kind {
                 _ => Kind::Neither,
             }
         }
+    }
+}
+
+/// The first function in an expression that exists for floats only.
+pub fn float_function(e: &Scalar) -> Option<ScalarUn> {
+    match e {
+        Scalar::Num(_) | Scalar::Arg(_) => None,
+        Scalar::Un(f, a) => match f {
+            ScalarUn::Neg | ScalarUn::Abs => float_function(a),
+            f => Some(*f),
+        },
+        Scalar::Bin(_, a, b) => float_function(a).or_else(|| float_function(b)),
+        Scalar::Pow(a, _) => float_function(a),
+        Scalar::If(c, a, b) => [&c.a, &c.b, &**a, &**b].into_iter().find_map(float_function),
     }
 }

@@ -1,0 +1,475 @@
+//! Tile kernels as machine code: their loops, and in them products, functions and sums of tiles.
+//!
+//! Owns the code of a kernel and the words it reads. Tiles are in rooms of f32 (i32), one for each value and each
+//! intermediate result, halves widened; loads of f32 and i32 are read in place. What is computed, in which order, is
+//! [`crate::tiles`], bit for bit.
+
+use super::element::{defined, lanes, vectorises};
+use super::kernel::halves;
+use super::loops::{Kernel, kernel};
+use super::module::Code;
+use cranelift::module::FuncId;
+use cranelift::prelude::*;
+use kbc_ir::Name;
+use kbc_ir::scalar::{Scalar, ScalarBin, ScalarFn};
+use kbc_ir::tiles::{Index, Node, Stmt, Tile, TileKernel};
+use kbc_ir::types::DType;
+use std::collections::BTreeMap;
+
+/// Rows of a product that are computed together, and vectors of four in each.
+const ROWS: usize = 4;
+const VECTORS: usize = 2;
+
+/// The words of a kernel: pointers of its operands and its result, elements of each variable, then for each side the byte
+/// stride of each dimension.
+pub(super) fn words(kernel: &TileKernel, pointers: &[i64], extents: &[u64], shapes: &[&[u64]]) -> Vec<i64> {
+    let mut out = pointers.to_vec();
+    out.extend(extents.iter().map(|n| *n as i64));
+    for (side, shape) in kernel.params.iter().chain([&kernel.result]).zip(shapes) {
+        for d in 0..shape.len() {
+            out.push((shape[d + 1..].iter().product::<u64>() * side.dtype.bytes()) as i64);
+        }
+    }
+    out
+}
+
+/// The code of a kernel; none for one that has no value. Parameters `plan, room`.
+pub(super) fn compile(code: &mut Code, nest: &TileKernel) -> Result<Option<FuncId>, String> {
+    let Ok(facts) = nest.facts() else { return Ok(None) };
+    if nest.functions().iter().any(|f| !defined(&f.body, f.params.len())) {
+        return Ok(None);
+    }
+    let unknown = (None, None);
+    let mut w = Writer {
+        nest,
+        nodes: &facts.nodes,
+        next: 0,
+        ranges: vec![unknown; nest.vars.len()],
+        values: BTreeMap::new(),
+        room: 0,
+    };
+    kernel(code, format!("tiles {nest:?}"), 2, |k| {
+        w.body(k, &nest.body);
+        k.code.room = k.code.room.max(w.room as usize);
+    })
+    .map(Some)
+}
+
+/// How far apart the elements of a dimension are, in bytes.
+#[derive(Clone, Copy)]
+enum Stride {
+    Known(i64),
+    Word(Value),
+}
+
+/// A tile: where its first element is.
+#[derive(Clone)]
+struct Spot {
+    base: Value,
+    strides: Vec<Stride>,
+    index: Vec<Index>,
+}
+
+impl Spot {
+    /// Its dimension under dimension `d` of `of`, aligned from the right; none where it is repeated.
+    fn under(&self, d: usize, of: usize) -> Option<usize> {
+        let at = (d + self.index.len()).checked_sub(of)?;
+        matches!(self.index[at], Index::Var(_)).then_some(at)
+    }
+}
+
+struct Writer<'a> {
+    nest: &'a TileKernel,
+    nodes: &'a [Node],
+    /// The number of the next statement or expression.
+    next: usize,
+    /// Of each variable, the first element and the length of the tile at hand.
+    ranges: Vec<(Option<Value>, Option<Value>)>,
+    values: BTreeMap<u32, Spot>,
+    /// Elements of rooms so far.
+    room: i64,
+}
+
+/// Runs a loop with all of these pointers, from the second last dimension outwards.
+type Row<'r> = &'r mut dyn FnMut(&mut Kernel<'_, '_>, &[Value]);
+
+impl<'a> Writer<'a> {
+    fn node(&mut self) -> &'a Node {
+        self.next += 1;
+        &self.nodes[self.next - 1]
+    }
+
+    fn len(&self, k: &mut Kernel<'_, '_>, index: Index) -> Value {
+        match index {
+            Index::Var(v) => self.ranges[v as usize].1.expect("facts: a variable of a loop around"),
+            Index::At(_) => k.int(1),
+        }
+    }
+
+    fn body(&mut self, k: &mut Kernel<'_, '_>, list: &[Stmt]) {
+        for s in list {
+            self.stmt(k, s);
+        }
+    }
+
+    fn stmt(&mut self, k: &mut Kernel<'_, '_>, s: &Stmt) {
+        self.node();
+        match s {
+            Stmt::For { vars, body } => self.nest(k, vars, body),
+            Stmt::Zeros { value, dtype, index } => {
+                let spot = self.take(k, index);
+                let n = self.last(k, index);
+                self.rows(k, index, &[&spot], &mut |k, at| {
+                    let go = |k: &mut Kernel<'_, '_>, i: Value, four: bool| {
+                        let zero = k.number(0.0, *dtype, four);
+                        let to = k.at(at[0], i, 4);
+                        k.store(zero, to, 0);
+                    };
+                    k.strips(n, 4, |k, i| go(k, i, true), |k, i| go(k, i, false));
+                });
+                self.values.insert(*value, spot);
+            }
+            Stmt::Let { value, is } => {
+                let (mut spot, dtype) = self.tile(k, is);
+                // A sum may change behind this.
+                if matches!(is, Tile::Value(_) | Tile::Cast(..)) {
+                    let copy = self.take(k, &spot.index);
+                    self.map(k, &same(), dtype, &[spot], &copy);
+                    spot = copy;
+                }
+                self.values.insert(*value, spot);
+            }
+            Stmt::Add { value, is } => {
+                let acc = self.values[value].clone();
+                let dtype = self.nodes[self.next - 1].dtype;
+                if let Tile::Dot(a, b) = is
+                    && self.nodes[self.next].index == acc.index
+                {
+                    self.node();
+                    let (a, b) = (self.tile(k, a).0, self.tile(k, b).0);
+                    self.product(k, dtype, [&acc, &a, &b]);
+                    return;
+                }
+                let more = self.tile(k, is).0;
+                let body = Scalar::bin(ScalarBin::Add, Scalar::Arg(0), Scalar::Arg(1));
+                let add = ScalarFn { name: "add".into(), params: ["a", "b"].map(Name::from).to_vec(), body };
+                self.map(k, &add, dtype, &[acc.clone(), more], &acc);
+            }
+            Stmt::Store { index, is } => {
+                let (mut spot, dtype) = self.tile(k, is);
+                if spot.index != *index {
+                    let whole = self.take(k, index);
+                    self.map(k, &same(), dtype, &[spot], &whole);
+                    spot = whole;
+                }
+                let to = self.side(k, self.nest.params.len(), index);
+                let n = self.last(k, index);
+                self.rows(k, index, &[&to, &spot], &mut |k, at| match halves(dtype) {
+                    Some((_, narrow, _)) => drop(k.call(narrow, &[at[0], at[1], n])),
+                    None => {
+                        let bytes = k.b.ins().imul_imm_s(n, 4);
+                        k.call(super::module::Helper::Copy, &[at[0], at[1], bytes]);
+                    }
+                });
+            }
+        }
+    }
+
+    fn nest(&mut self, k: &mut Kernel<'_, '_>, vars: &[u32], body: &[Stmt]) {
+        let Some((v, rest)) = vars.split_first() else { return self.body(k, body) };
+        let tile = self.nest.vars[*v as usize].tile as i64;
+        let n = k.word(self.nest.params.len() + 1 + *v as usize);
+        let zero = k.int(0);
+        k.each(zero, n, tile, |k, at| {
+            let left = k.b.ins().isub(n, at);
+            let most = k.int(tile);
+            let len = k.b.ins().smin(left, most);
+            self.ranges[*v as usize] = (Some(at), Some(len));
+            self.nest(k, rest, body);
+        });
+    }
+
+    /// A tile of an operand, or (behind the last) of the result.
+    fn side(&mut self, k: &mut Kernel<'_, '_>, side: usize, index: &[Index]) -> Spot {
+        let sides = self.nest.params.len() + 1;
+        let before: usize = self.nest.params[..side].iter().map(|p| p.dims).sum();
+        let mut base = k.word(side);
+        let mut strides = vec![];
+        for (d, i) in index.iter().enumerate() {
+            let stride = k.word(sides + self.nest.vars.len() + before + d);
+            let first = match i {
+                Index::Var(v) => self.ranges[*v as usize].0.expect("facts: a variable of a loop around"),
+                Index::At(n) => k.int(*n as i64),
+            };
+            let offset = k.b.ins().imul(first, stride);
+            base = k.b.ins().iadd(base, offset);
+            strides.push(Stride::Word(stride));
+        }
+        Spot { base, strides, index: index.to_vec() }
+    }
+
+    /// Room for a tile.
+    fn take(&mut self, k: &mut Kernel<'_, '_>, index: &[Index]) -> Spot {
+        let tile = |i: &Index| match i {
+            Index::Var(v) => self.nest.vars[*v as usize].tile as i64,
+            Index::At(_) => 1,
+        };
+        let sizes: Vec<i64> = index.iter().map(tile).collect();
+        let strides = (0..sizes.len()).map(|d| Stride::Known(4 * sizes[d + 1..].iter().product::<i64>()));
+        let strides = strides.collect();
+        let room = k.params[1];
+        let base = k.b.ins().iadd_imm_s(room, 4 * self.room);
+        self.room += sizes.iter().product::<i64>();
+        Spot { base, strides, index: index.to_vec() }
+    }
+
+    /// Elements of the last dimension.
+    fn last(&self, k: &mut Kernel<'_, '_>, index: &[Index]) -> Value {
+        match index.last() {
+            Some(i) => self.len(k, *i),
+            None => k.int(1),
+        }
+    }
+
+    /// Loops over all dimensions but the last; `row` gets the pointers of the spots there.
+    fn rows(&self, k: &mut Kernel<'_, '_>, index: &[Index], spots: &[&Spot], row: Row<'_>) {
+        let bases: Vec<Value> = spots.iter().map(|s| s.base).collect();
+        let outer = index.len().saturating_sub(1);
+        self.each(k, index, (0, outer), (spots, &bases), row);
+    }
+
+    /// Loops over dimensions `d..end` of `index`.
+    fn each(
+        &self,
+        k: &mut Kernel<'_, '_>,
+        index: &[Index],
+        (d, end): (usize, usize),
+        (spots, bases): (&[&Spot], &[Value]),
+        row: Row<'_>,
+    ) {
+        if d == end {
+            return row(k, bases);
+        }
+        let (n, zero) = (self.len(k, index[d]), k.int(0));
+        k.each(zero, n, 1, |k, i| {
+            let moved: Vec<Value> = spots
+                .iter()
+                .zip(bases)
+                .map(|(s, b)| match s.under(d, index.len()) {
+                    Some(at) => moved(k, *b, i, s.strides[at]),
+                    None => *b,
+                })
+                .collect();
+            self.each(k, index, (d + 1, end), (spots, &moved), row);
+        });
+    }
+
+    /// The tile of an expression, and its element type.
+    fn tile(&mut self, k: &mut Kernel<'_, '_>, t: &Tile) -> (Spot, DType) {
+        let node = self.node();
+        let spot = match t {
+            Tile::Value(v) => self.values[v].clone(),
+            Tile::Load { param, index } => {
+                let from = self.side(k, *param as usize, index);
+                let Some((widen, ..)) = halves(node.dtype) else { return (from, node.dtype) };
+                let room = self.take(k, index);
+                let n = self.last(k, index);
+                self.rows(k, index, &[&room, &from], &mut |k, at| {
+                    let two = k.int(2);
+                    k.call(widen, &[at[0], at[1], two, n]);
+                });
+                room
+            }
+            Tile::Dot(a, b) => {
+                let (a, b) = (self.tile(k, a).0, self.tile(k, b).0);
+                let out = self.take(k, &node.index);
+                let n = self.last(k, &node.index);
+                let dtype = node.dtype;
+                self.rows(k, &node.index, &[&out], &mut |k, at| {
+                    let zero = k.int(0);
+                    k.each(zero, n, 1, |k, i| {
+                        let none = k.number(0.0, dtype, false);
+                        let to = k.at(at[0], i, 4);
+                        k.store(none, to, 0);
+                    });
+                });
+                self.product(k, dtype, [&out, &a, &b]);
+                out
+            }
+            Tile::Map(f, args) => {
+                let args: Vec<Spot> = args.iter().map(|a| self.tile(k, a).0).collect();
+                let out = self.take(k, &node.index);
+                self.map(k, f, node.dtype, &args, &out);
+                out
+            }
+            Tile::Cast(to, a) => {
+                let (from, dtype) = self.tile(k, a);
+                let Some((.., round)) = halves(*to).filter(|_| dtype != *to) else { return (from, *to) };
+                let out = self.take(k, &node.index);
+                let n = self.last(k, &node.index);
+                self.rows(k, &node.index, &[&out, &from], &mut |k, at| {
+                    let bytes = k.b.ins().imul_imm_s(n, 4);
+                    k.call(super::module::Helper::Copy, &[at[0], at[1], bytes]);
+                    k.call(round, &[at[0], n]);
+                });
+                out
+            }
+        };
+        (spot, node.dtype)
+    }
+
+    /// `out = f(args)`, element by element; `out` may be one of them.
+    fn map(&self, k: &mut Kernel<'_, '_>, f: &ScalarFn, dtype: DType, args: &[Spot], out: &Spot) {
+        let n = self.last(k, &out.index);
+        let all: Vec<&Spot> = std::iter::once(out).chain(args).collect();
+        let dims = out.index.len();
+        let kind = if dtype == DType::I32 { DType::I32 } else { DType::F32 };
+        let wide = vectorises(&f.body, dtype);
+        self.rows(k, &out.index, &all, &mut |k, at| {
+            let go = |k: &mut Kernel<'_, '_>, i: Value, four: bool| {
+                let mut inputs = vec![];
+                for (a, place) in args.iter().zip(&at[1..]) {
+                    let along = dims.checked_sub(1).and_then(|d| a.under(d, dims)).is_some();
+                    inputs.push(if along {
+                        let from = k.at(*place, i, 4);
+                        k.load(lanes(kind, four), from, 0)
+                    } else {
+                        let one = k.load(lanes(kind, false), *place, 0);
+                        k.spread(one, kind, four)
+                    });
+                }
+                let v = k.value(&f.body, &inputs, dtype, four);
+                let to = k.at(at[0], i, 4);
+                k.store(v, to, 0);
+            };
+            if wide {
+                k.strips(n, 4, |k, i| go(k, i, true), |k, i| go(k, i, false));
+            } else {
+                let zero = k.int(0);
+                k.each(zero, n, 1, |k, i| go(k, i, false));
+            }
+            if let Some((.., round)) = halves(dtype) {
+                k.call(round, &[at[0], n]);
+            }
+        });
+    }
+
+    /// `c += a b`, in the dimensions before the last two each with its own.
+    fn product(&self, k: &mut Kernel<'_, '_>, dtype: DType, spots: [&Spot; 3]) {
+        let [c, a, _] = spots;
+        let lead = c.index.len() - 2;
+        let sizes = [c.index[lead], a.index[lead + 1], c.index[lead + 1]].map(|i| self.len(k, i));
+        let bases = spots.map(|s| s.base);
+        self.each(k, &c.index, (0, lead), (&spots, &bases), &mut |k, at| {
+            let strides = spots.map(|s| s.strides[lead]);
+            matrix(k, dtype, sizes, [at[0], at[1], at[2]], strides);
+        });
+    }
+}
+
+/// The function that gives what it gets.
+fn same() -> ScalarFn {
+    ScalarFn { name: "x".into(), params: vec!["x".into()], body: Scalar::Arg(0) }
+}
+
+/// `base + i * stride`
+fn moved(k: &mut Kernel<'_, '_>, base: Value, i: Value, stride: Stride) -> Value {
+    match stride {
+        Stride::Known(bytes) => k.at(base, i, bytes),
+        Stride::Word(w) => {
+            let offset = k.b.ins().imul(i, w);
+            k.b.ins().iadd(base, offset)
+        }
+    }
+}
+
+/// One product of matrices whose rows lie `strides` apart: blocks of rows and columns stay in registers along k.
+fn matrix(
+    k: &mut Kernel<'_, '_>,
+    dtype: DType,
+    [m, depth, n]: [Value; 3],
+    [c, a, b]: [Value; 3],
+    strides: [Stride; 3],
+) {
+    let rows = |k: &mut Kernel<'_, '_>, i: Value, count: usize| {
+        let mut places = vec![];
+        for r in 0..count {
+            let at = k.b.ins().iadd_imm_s(i, r as i64);
+            places.push((moved(k, c, at, strides[0]), moved(k, a, at, strides[1])));
+        }
+        let wide = 4 * VECTORS as i64;
+        let zero = k.int(0);
+        let (wides, fours) = (k.b.ins().band_imm_s(n, -wide), k.b.ins().band_imm_s(n, -4));
+        k.each(zero, wides, wide, |k, j| {
+            block(k, dtype, &places, (b, strides[2]), (j, depth), Some(VECTORS));
+        });
+        k.each(wides, fours, 4, |k, j| block(k, dtype, &places, (b, strides[2]), (j, depth), Some(1)));
+        k.each(fours, n, 1, |k, j| block(k, dtype, &places, (b, strides[2]), (j, depth), None));
+    };
+    let zero = k.int(0);
+    let whole = k.b.ins().band_imm_s(m, -(ROWS as i64));
+    k.each(zero, whole, ROWS as i64, |k, i| rows(k, i, ROWS));
+    k.each(whole, m, 1, |k, i| rows(k, i, 1));
+}
+
+/// Some rows (of the result and of the left side) times the columns from `j` on: vectors of four, or one.
+fn block(
+    k: &mut Kernel<'_, '_>,
+    dtype: DType,
+    rows: &[(Value, Value)],
+    (b, stride): (Value, Stride),
+    (j, depth): (Value, Value),
+    vectors: Option<usize>,
+) {
+    let (four, count) = (vectors.is_some(), vectors.unwrap_or(1));
+    let t = lanes(dtype, four);
+    let column = k.at(b, j, 4);
+    let mut sums = vec![];
+    let mut to = vec![];
+    for (c, _) in rows {
+        let place = k.at(*c, j, 4);
+        for v in 0..count {
+            sums.push(k.load(t, place, 16 * v as i32));
+        }
+        to.push(place);
+    }
+    let (head, inside, after) = (k.b.create_block(), k.b.create_block(), k.b.create_block());
+    let l = k.b.append_block_param(head, types::I64);
+    let below = k.b.append_block_param(head, types::I64);
+    let carried: Vec<Value> = sums.iter().map(|_| k.b.append_block_param(head, t)).collect();
+    let zero = k.int(0);
+    let first = [zero, column].into_iter().chain(sums).map(Into::into).collect::<Vec<_>>();
+    k.b.ins().jump(head, &first);
+    k.b.switch_to_block(head);
+    let more = k.b.ins().icmp(IntCC::SignedLessThan, l, depth);
+    k.b.ins().brif(more, inside, &[], after, &[]);
+    k.b.switch_to_block(inside);
+    let right: Vec<Value> = (0..count).map(|v| k.load(t, below, 16 * v as i32)).collect();
+    let mut next = vec![];
+    for (r, (_, a)) in rows.iter().enumerate() {
+        let from = k.at(*a, l, 4);
+        let one = k.load(lanes(dtype, false), from, 0);
+        let left = k.spread(one, dtype, four);
+        for (v, y) in right.iter().enumerate() {
+            let sum = carried[r * count + v];
+            next.push(if dtype == DType::I32 {
+                let x = k.b.ins().imul(left, *y);
+                k.b.ins().iadd(sum, x)
+            } else {
+                let x = k.b.ins().fmul(left, *y);
+                k.b.ins().fadd(sum, x)
+            });
+        }
+    }
+    let step = k.b.ins().iadd_imm_s(l, 1);
+    let one = k.int(1);
+    let below = moved(k, below, one, stride);
+    let again = [step, below].into_iter().chain(next).map(Into::into).collect::<Vec<_>>();
+    k.b.ins().jump(head, &again);
+    k.b.switch_to_block(after);
+    for (r, place) in to.iter().enumerate() {
+        for v in 0..count {
+            k.store(carried[r * count + v], *place, 16 * v as i32);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Kernels of a module: elementwise functions and loop nests over tiles, each a line (with lines below it) before the body.
+//!
+//! Owns which kernels a module names, what they are called, and which of them have been used.
+
+use super::cursor::Cur;
+use super::lex::{Label, Node, R};
+use super::names::{self, Names};
+use super::{expr, tiles};
+use crate::name::Name;
+use crate::scalar::{Scalar, ScalarFn};
+use crate::tiles::TileKernel;
+use kbc_diag::{Diagnostic, Diagnostics, Span};
+use std::sync::Arc;
+
+/// A kernel that an operation names.
+#[derive(Clone, Copy)]
+pub(super) enum Used<'a> {
+    Function(&'a ScalarFn),
+    Tiles(&'a TileKernel),
+}
+
+/// The kernels of a module in order of first use, each with what it is called in the text.
+pub(super) struct Kernels {
+    functions: Labels,
+    tiles: Labels,
+}
+
+/// What tells kernels apart (name and text), what they are called, and their lines.
+#[derive(Default)]
+struct Labels {
+    keys: Vec<(Name, String)>,
+    labels: Vec<String>,
+    lines: Vec<String>,
+}
+
+impl Labels {
+    fn new<'a, T>(
+        list: &[&'a T],
+        name: impl Fn(&'a T) -> &'a Name,
+        show: impl Fn(&str, &T) -> String,
+    ) -> Labels {
+        let mut keys: Vec<(Name, String)> = vec![];
+        let mut kept = vec![];
+        for k in list {
+            let key = (name(k).clone(), show("", k));
+            if !keys.contains(&key) {
+                keys.push(key);
+                kept.push(*k);
+            }
+        }
+        let labels = names::labels(kept.iter().map(|k| name(k)));
+        let lines = kept.iter().zip(&labels).map(|(k, l)| show(l, k)).collect();
+        Labels { keys, labels, lines }
+    }
+
+    fn find(&self, key: &(Name, String)) -> &str {
+        self.keys.iter().position(|k| k == key).map_or("", |i| &self.labels[i])
+    }
+}
+
+impl Kernels {
+    pub(super) fn new<'a>(uses: impl Iterator<Item = Used<'a>>) -> Kernels {
+        let (mut functions, mut nests) = (vec![], vec![]);
+        for u in uses {
+            match u {
+                Used::Function(f) => functions.push(f),
+                Used::Tiles(k) => {
+                    functions.extend(k.functions());
+                    nests.push(k);
+                }
+            }
+        }
+        let functions = Labels::new(&functions, |f: &ScalarFn| &f.name, expr::show_kernel);
+        let mut all = Kernels { functions, tiles: Labels::default() };
+        all.tiles = Labels::new(&nests, |k: &TileKernel| &k.name, |l, k| tiles::show(l, k, &all));
+        all
+    }
+
+    pub(super) fn label(&self, f: &ScalarFn) -> &str {
+        self.functions.find(&(f.name.clone(), expr::show_kernel("", f)))
+    }
+
+    pub(super) fn tiles_label(&self, k: &TileKernel) -> &str {
+        self.tiles.find(&(k.name.clone(), tiles::show("", k, self)))
+    }
+
+    pub(super) fn write(&self, out: &mut String) {
+        for l in self.functions.lines.iter().chain(&self.tiles.lines) {
+            out.push_str(l);
+            out.push('\n');
+        }
+    }
+}
+
+/// Kernels by name, and which of them have been used.
+pub(super) struct KernelTable {
+    functions: Table<ScalarFn>,
+    tiles: Table<Arc<TileKernel>>,
+}
+
+struct Table<T> {
+    names: Names,
+    /// With the name for people, its place, and whether something uses it (or it could not be read).
+    list: Vec<(T, String, Span, bool)>,
+}
+
+impl<T: Clone> Table<T> {
+    fn new() -> Self {
+        Table { names: Names::new("kernel", ""), list: vec![] }
+    }
+
+    fn use_of(&mut self, label: &Label, span: Span) -> R<T> {
+        let entry = &mut self.list[self.names.find(label, span)?];
+        entry.3 = true;
+        Ok(entry.0.clone())
+    }
+
+    /// Declares what was read; uses of a kernel that could not be read are not errors of their own.
+    fn put(&mut self, (label, at): (&Label, Span), span: Span, read: R<T>, instead: T) -> R<()> {
+        self.names.declare(label, self.list.len(), at)?;
+        let bad = read.is_err();
+        let (kernel, fault) = match read {
+            Ok(k) => (k, None),
+            Err(d) => (instead, Some(d)),
+        };
+        self.list.push((kernel, label.hint.clone(), span, bad));
+        fault.map_or(Ok(()), Err)
+    }
+
+    fn unused(&self, out: &mut Diagnostics) {
+        for (_, name, span, _) in self.list.iter().filter(|k| !k.3) {
+            out.push(
+                Diagnostic::error("E318", format!("kernel @{name} is never used"))
+                    .primary(*span, "declared here")
+                    .help("remove it: a module keeps only what its operations use"),
+            );
+        }
+    }
+}
+
+impl KernelTable {
+    pub(super) fn new() -> Self {
+        KernelTable { functions: Table::new(), tiles: Table::new() }
+    }
+
+    pub(super) fn use_of(&mut self, label: &Label, span: Span) -> R<ScalarFn> {
+        self.functions.use_of(label, span)
+    }
+
+    pub(super) fn tiles_of(&mut self, label: &Label, span: Span) -> R<Arc<TileKernel>> {
+        self.tiles.use_of(label, span)
+    }
+
+    /// `kernel @gelu(x) = ..`
+    pub(super) fn read(&mut self, n: &Node) -> R<()> {
+        let mut c = Cur::new(&n.toks, n.span);
+        c.skip();
+        let at = c.here();
+        let label = c.at_name("`@` and the function's name")?;
+        let name = Name::from(&label.hint);
+        let instead = ScalarFn { name: name.clone(), params: vec![], body: Scalar::Num(0.0) };
+        let read = expr::kernel(&mut c, name).and_then(|f| c.finish().map(|()| f));
+        self.functions.put((label, at), n.span, read, instead)
+    }
+
+    /// `tiles @gemm(..) -> ..`, with the statements below it.
+    pub(super) fn read_tiles(&mut self, n: &Node) -> R<()> {
+        let mut c = Cur::new(&n.toks, n.span);
+        c.skip();
+        let at = c.here();
+        let label = c.at_name("`@` and the kernel's name")?;
+        let name = Name::from(&label.hint);
+        let read = tiles::read(&mut c, &name, &n.kids, &mut self.functions_of());
+        self.tiles.put((label, at), n.span, read.map(Arc::new), Arc::new(tiles::nothing(name)))
+    }
+
+    fn functions_of(&mut self) -> impl FnMut(&Label, Span) -> R<ScalarFn> {
+        |label, span| self.functions.use_of(label, span)
+    }
+
+    pub(super) fn unused(&self, out: &mut Diagnostics) {
+        self.functions.unused(out);
+        self.tiles.unused(out);
+    }
+}

@@ -1,0 +1,305 @@
+//! Tile kernels as text: a line with the sides, and a line for every statement below it.
+//!
+//! ```text
+//! tiles @gemm(a f16 2, b f16 2) -> c f16 2
+//!   for i 32, j 32
+//!     zeros %acc f32[i, j]
+//!     for k 64
+//!       add %acc dot(load a[i, k], load b[k, j])
+//!     store c[i, j] cast f16(%acc)
+//! ```
+
+use super::cursor::Cur;
+use super::kernels::Kernels;
+use super::lex::{Label, MAX_DEPTH, Node, R};
+use super::names::{Names, labels, quoted};
+use super::types::dtype;
+use crate::name::Name;
+use crate::scalar::ScalarFn;
+use crate::tiles::{Index, Side, Stmt, Tile, TileKernel, Var};
+use kbc_diag::{Diagnostic, Span};
+
+/// The names of a kernel's sides, variables and values in text.
+struct Shown<'a> {
+    kernel: &'a TileKernel,
+    functions: &'a Kernels,
+    sides: Vec<String>,
+    vars: Vec<String>,
+    values: Vec<String>,
+}
+
+/// The lines of a kernel.
+pub(super) fn show(label: &str, k: &TileKernel, functions: &Kernels) -> String {
+    let s = Shown {
+        kernel: k,
+        functions,
+        sides: labels(k.params.iter().chain([&k.result]).map(|s| &s.name)),
+        vars: labels(k.vars.iter().map(|v| &v.name)),
+        values: labels(&k.values),
+    };
+    let side = |(side, name): (&Side, &String)| format!("{name} {} {}", side.dtype, side.dims);
+    let params: Vec<String> = k.params.iter().zip(&s.sides).map(side).collect();
+    let result = s.sides.last().map(|name| side((&k.result, name))).unwrap_or_default();
+    let mut out = format!("tiles @{label}({}) -> {result}", params.join(", "));
+    s.body(&k.body, 1, &mut out);
+    out
+}
+
+/// What an id is called; an id of nothing prints as a name that nothing has.
+fn called(names: &[String], id: u32) -> String {
+    names.get(id as usize).cloned().unwrap_or_else(|| format!("`?{id}`"))
+}
+
+impl Shown<'_> {
+    fn body(&self, list: &[Stmt], depth: usize, out: &mut String) {
+        for s in list {
+            out.push('\n');
+            *out += &"  ".repeat(depth);
+            match s {
+                Stmt::For { vars, body } => {
+                    let one = |v: &u32| {
+                        let tile = self.kernel.vars.get(*v as usize).map_or(0, |v| v.tile);
+                        format!("{} {tile}", called(&self.vars, *v))
+                    };
+                    *out += &format!("for {}", vars.iter().map(one).collect::<Vec<_>>().join(", "));
+                    self.body(body, depth + 1, out);
+                }
+                Stmt::Zeros { value, dtype, index } => {
+                    *out += &format!("zeros %{} {dtype}{}", called(&self.values, *value), self.index(index));
+                }
+                Stmt::Let { value, is } => {
+                    *out += &format!("let %{} {}", called(&self.values, *value), self.tile(is));
+                }
+                Stmt::Add { value, is } => {
+                    *out += &format!("add %{} {}", called(&self.values, *value), self.tile(is));
+                }
+                Stmt::Store { index, is } => {
+                    let to = self.sides.last().map_or("", String::as_str);
+                    *out += &format!("store {to}{} {}", self.index(index), self.tile(is));
+                }
+            }
+        }
+    }
+
+    fn index(&self, index: &[Index]) -> String {
+        let one = |i: &Index| match i {
+            Index::Var(v) => called(&self.vars, *v),
+            Index::At(n) => n.to_string(),
+        };
+        format!("[{}]", index.iter().map(one).collect::<Vec<_>>().join(", "))
+    }
+
+    fn tile(&self, t: &Tile) -> String {
+        match t {
+            Tile::Load { param, index } => {
+                let inside = (*param as usize) < self.kernel.params.len();
+                let name = if inside { called(&self.sides, *param) } else { format!("`?{param}`") };
+                format!("load {name}{}", self.index(index))
+            }
+            Tile::Dot(a, b) => format!("dot({}, {})", self.tile(a), self.tile(b)),
+            Tile::Value(v) => format!("%{}", called(&self.values, *v)),
+            Tile::Map(f, args) => {
+                let args: Vec<String> = args.iter().map(|a| self.tile(a)).collect();
+                format!("map {}({})", self.functions.label(f), args.join(", "))
+            }
+            Tile::Cast(to, a) => format!("cast {to}({})", self.tile(a)),
+        }
+    }
+}
+
+/// A kernel that could not be read.
+pub(super) fn nothing(name: Name) -> TileKernel {
+    let result = Side { name: quoted("").into(), dtype: crate::types::DType::F32, dims: 0 };
+    TileKernel { name, params: vec![], result, vars: vec![], values: vec![], body: vec![] }
+}
+
+struct Reader<'f> {
+    kernel: TileKernel,
+    sides: Names,
+    vars: Names,
+    values: Names,
+    functions: &'f mut dyn FnMut(&Label, Span) -> R<ScalarFn>,
+    depth: usize,
+}
+
+/// The kernel of a line from its first side on, and of the lines below it.
+pub(super) fn read(
+    c: &mut Cur,
+    name: &Name,
+    kids: &[Node],
+    functions: &mut dyn FnMut(&Label, Span) -> R<ScalarFn>,
+) -> R<TileKernel> {
+    let mut r = Reader {
+        kernel: nothing(name.clone()),
+        sides: Names::new("operand of the kernel", ""),
+        vars: Names::new("variable", ""),
+        values: Names::new("value", "%"),
+        functions,
+        depth: 0,
+    };
+    c.expect("(")?;
+    let params = c.list(")", |c| r.side(c))?;
+    c.expect("->")?;
+    let result = r.side(c)?;
+    c.finish()?;
+    for (i, (side, label, span)) in params.into_iter().chain([result]).enumerate() {
+        r.sides.declare(label, i, span)?;
+        r.kernel.params.push(side);
+    }
+    if let Some(result) = r.kernel.params.pop() {
+        r.kernel.result = result;
+    }
+    r.kernel.body = r.body(kids)?;
+    Ok(r.kernel)
+}
+
+impl Reader<'_> {
+    fn side<'t>(&mut self, c: &mut Cur<'t>) -> R<(Side, &'t Label, Span)> {
+        let span = c.here();
+        let label = c.label("a name")?;
+        let dtype = dtype(c)?;
+        let dims = c.small("a number of dimensions")?;
+        Ok((Side { name: Name::from(&label.hint), dtype, dims }, label, span))
+    }
+
+    fn body(&mut self, kids: &[Node]) -> R<Vec<Stmt>> {
+        kids.iter().map(|n| self.stmt(n)).collect()
+    }
+
+    fn stmt(&mut self, n: &Node) -> R<Stmt> {
+        let mut c = Cur::new(&n.toks, n.span);
+        let span = c.here();
+        let word = c.word("a statement")?;
+        let nested = n.kids.first().filter(|_| word.as_str() != "for");
+        if let Some(kid) = nested {
+            return Err(Diagnostic::error("E314", "nothing can be nested below the line before")
+                .primary(kid.span, "indented too far")
+                .secondary(n.span, "below this line"));
+        }
+        let stmt = match word.as_str() {
+            "for" => {
+                let mut vars = vec![];
+                loop {
+                    let span = c.here();
+                    let label = c.label("a variable")?;
+                    let tile = c.int("the length of a tile")?;
+                    vars.push(self.kernel.vars.len() as u32);
+                    self.vars.declare(label, self.kernel.vars.len(), span)?;
+                    self.kernel.vars.push(Var { name: Name::from(&label.hint), tile });
+                    if !c.eat(",") {
+                        break;
+                    }
+                }
+                c.finish()?;
+                return Ok(Stmt::For { vars, body: self.body(&n.kids)? });
+            }
+            "zeros" => {
+                let value = self.value(&mut c)?;
+                let dtype = dtype(&mut c)?;
+                Stmt::Zeros { value, dtype, index: self.index(&mut c)? }
+            }
+            "let" => {
+                // Declared behind what it is, which may not name it.
+                let at = c.here();
+                let label = c.percent("`%` and a value")?;
+                let is = self.tile(&mut c)?;
+                Stmt::Let { value: self.declare(label, at)?, is }
+            }
+            "add" => {
+                let value = c.percent_of(&self.values, "`%` and a value")? as u32;
+                Stmt::Add { value, is: self.tile(&mut c)? }
+            }
+            "store" => {
+                let at = c.here();
+                let to = self.sides.find(c.label("the result")?, at)?;
+                if to != self.kernel.params.len() {
+                    return Err(Diagnostic::error("E311", "only the result is stored to").primary(at, "here"));
+                }
+                let index = self.index(&mut c)?;
+                Stmt::Store { index, is: self.tile(&mut c)? }
+            }
+            word => {
+                let valid = ["for", "zeros", "let", "add", "store"];
+                return Err(super::names::unknown("E315", "statement", word, valid.into_iter(), span));
+            }
+        };
+        c.finish()?;
+        Ok(stmt)
+    }
+
+    fn value(&mut self, c: &mut Cur) -> R<u32> {
+        let at = c.here();
+        let label = c.percent("`%` and a value")?;
+        self.declare(label, at)
+    }
+
+    fn declare(&mut self, label: &Label, at: Span) -> R<u32> {
+        let number = self.kernel.values.len();
+        self.values.declare(label, number, at)?;
+        self.kernel.values.push(Name::from(&label.hint));
+        Ok(number as u32)
+    }
+
+    fn index(&mut self, c: &mut Cur) -> R<Vec<Index>> {
+        c.expect("[")?;
+        c.list("]", |c| match c.peek() {
+            Some(super::lex::Tok::Int(_)) => Ok(Index::At(c.int("an index")?)),
+            _ => {
+                let at = c.here();
+                Ok(Index::Var(self.vars.find(c.label("a variable or an index")?, at)? as u32))
+            }
+        })
+    }
+
+    fn tile(&mut self, c: &mut Cur) -> R<Tile> {
+        let span = c.here();
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let d = Diagnostic::error("E316", format!("expressions nest at most {MAX_DEPTH} deep"));
+            return Err(d.primary(span, "here"));
+        }
+        let tile = if let Some(super::lex::Tok::Percent(_)) = c.peek() {
+            Tile::Value(c.percent_of(&self.values, "a value")? as u32)
+        } else {
+            let word = c.word("an expression over tiles")?;
+            match word.as_str() {
+                "load" => {
+                    let at = c.here();
+                    let param = self.sides.find(c.label("an operand")?, at)?;
+                    if param == self.kernel.params.len() {
+                        let d = Diagnostic::error("E311", "the result is not loaded from");
+                        return Err(d.primary(at, "here"));
+                    }
+                    Tile::Load { param: param as u32, index: self.index(c)? }
+                }
+                "dot" => {
+                    c.expect("(")?;
+                    let a = self.tile(c)?;
+                    c.expect(",")?;
+                    let b = self.tile(c)?;
+                    c.expect(")")?;
+                    Tile::Dot(Box::new(a), Box::new(b))
+                }
+                "map" => {
+                    let at = c.here();
+                    let f = (self.functions)(c.label("a kernel")?, at)?;
+                    c.expect("(")?;
+                    Tile::Map(f, c.list(")", |c| self.tile(c))?)
+                }
+                "cast" => {
+                    let to = dtype(c)?;
+                    c.expect("(")?;
+                    let a = self.tile(c)?;
+                    c.expect(")")?;
+                    Tile::Cast(to, Box::new(a))
+                }
+                word => {
+                    let valid = ["load", "dot", "map", "cast"];
+                    return Err(super::names::unknown("E315", "expression", word, valid.into_iter(), span));
+                }
+            }
+        };
+        self.depth -= 1;
+        Ok(tile)
+    }
+}

@@ -1,0 +1,623 @@
+//! What a tile kernel may say, so that its meaning does not depend on its tiles; and what follows for placements.
+//!
+//! Dimensions of a value are labels: variables, or size 1. What is contracted over a tile of a variable is *pending* until it
+//! is added to a value of zeros from outside the variable's loop; then it is a *sum* over the variable, and stays one as
+//! long as what is done with it commutes with adding ([`crate::linear`]).
+
+use super::{Index, Side, Stmt, Tile, TileKernel};
+use crate::linear;
+use crate::scalar::ScalarFn;
+use crate::types::{DType, ReduceOp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most that values of one kernel take, in bytes, four for each element.
+pub const MAX_ROOM: u64 = 16 << 20;
+
+/// How deep loops and expressions nest.
+const MAX_DEPTH: usize = 100;
+
+/// A statement or an expression, by its number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// Element type of its value; of the result for a store; f32 where it has none.
+    pub dtype: DType,
+    /// Dimensions of its value.
+    pub index: Vec<Index>,
+    /// What a `dot` sums over.
+    pub contracted: Option<Index>,
+    /// Variables over whose tiles its value is still to be added up.
+    pub pending: BTreeSet<u32>,
+    /// Variables over which it is a sum.
+    pub sums: BTreeSet<u32>,
+}
+
+/// What follows from a kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// All statements and expressions, each before what is in it.
+    pub nodes: Vec<Node>,
+    /// Variables over which the result is a sum: where one is cut, the result is partial.
+    pub sums: BTreeSet<u32>,
+    /// Variables that may not be cut.
+    pub whole: BTreeSet<u32>,
+    /// The variable of each dimension of each operand; none where it is not indexed by one variable alone.
+    pub params: Vec<Vec<Option<u32>>>,
+    /// The variable of each dimension of the result; none for one of size 1.
+    pub result: Vec<Option<u32>>,
+}
+
+/// What a kernel may not say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The statement or expression, by its number; none for the kernel as a whole.
+    pub node: Option<usize>,
+    /// What is wrong.
+    pub what: String,
+    /// Of the place itself.
+    pub label: String,
+    /// What to write instead.
+    pub help: &'static str,
+}
+
+/// A value as far as it is known.
+#[derive(Clone, Default, Debug)]
+struct Known {
+    dtype: Option<DType>,
+    index: Vec<Index>,
+    pending: BTreeSet<u32>,
+    sums: BTreeSet<u32>,
+    /// Variables on whose sum it depends in another way.
+    broken: BTreeSet<u32>,
+    /// Variables of the loops around its declaration.
+    open: Vec<u32>,
+    /// It is one of zeros, and may be added to.
+    zeros: bool,
+    /// Something has been added to it.
+    added: bool,
+}
+
+impl TileKernel {
+    /// Checks the kernel and says what follows from it.
+    ///
+    /// # Errors
+    /// The first thing that it may not say.
+    pub fn facts(&self) -> Result<Facts, Fault> {
+        let mut c = Check {
+            kernel: self,
+            nodes: vec![],
+            values: BTreeMap::new(),
+            open: vec![],
+            adding: vec![],
+            stored: None,
+            room: 0,
+            depth: 0,
+        };
+        c.body(&self.body)?;
+        let Some((index, value)) = c.stored.take() else {
+            let what = format!("nothing is stored to {}", self.result.name);
+            return Err(as_a_whole(what, "this kernel", "end it with `store` in the loops over its result"));
+        };
+        c.finish(&index, &value)
+    }
+}
+
+fn fault(node: usize, what: impl Into<String>, label: impl Into<String>, help: &'static str) -> Fault {
+    Fault { node: Some(node), what: what.into(), label: label.into(), help }
+}
+
+fn as_a_whole(what: String, label: &str, help: &'static str) -> Fault {
+    Fault { node: None, what, label: label.into(), help }
+}
+
+struct Check<'k> {
+    kernel: &'k TileKernel,
+    nodes: Vec<Node>,
+    values: BTreeMap<u32, Known>,
+    /// Variables of the loops around.
+    open: Vec<u32>,
+    /// For each loop around, the values from outside that its body adds to.
+    adding: Vec<BTreeSet<u32>>,
+    /// Where, and what.
+    stored: Option<(Vec<Index>, Known)>,
+    room: u64,
+    depth: usize,
+}
+
+impl Check<'_> {
+    fn node(&mut self) -> usize {
+        let (pending, sums) = Default::default();
+        self.nodes.push(Node { dtype: DType::F32, index: vec![], contracted: None, pending, sums });
+        self.nodes.len() - 1
+    }
+
+    fn note(&mut self, node: usize, value: &Known) {
+        let n = &mut self.nodes[node];
+        n.dtype = value.dtype.unwrap_or(DType::F32);
+        n.index.clone_from(&value.index);
+        n.pending.clone_from(&value.pending);
+        n.sums.clone_from(&value.sums);
+    }
+
+    fn var(&self, v: u32) -> String {
+        self.kernel.vars.get(v as usize).map_or_else(|| format!("?{v}"), |v| v.name.to_string())
+    }
+
+    fn shown(&self, index: &[Index]) -> String {
+        let one = |i: &Index| match i {
+            Index::Var(v) => self.var(*v),
+            Index::At(_) => "1".into(),
+        };
+        format!("[{}]", index.iter().map(one).collect::<Vec<_>>().join(", "))
+    }
+
+    fn named(&self, value: u32) -> String {
+        self.kernel.values.get(value as usize).map_or_else(|| format!("?{value}"), ToString::to_string)
+    }
+
+    fn body(&mut self, list: &[Stmt]) -> Result<(), Fault> {
+        self.depth += 1;
+        let here: BTreeSet<u32> = self.values.keys().copied().collect();
+        for s in list {
+            let node = self.node();
+            if self.depth > MAX_DEPTH {
+                let what = format!("loops nest more than {MAX_DEPTH} deep");
+                return Err(fault(node, what, "here", "make two kernels of it"));
+            }
+            self.stmt(node, s)?;
+        }
+        self.values.retain(|v, _| here.contains(v));
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn stmt(&mut self, node: usize, s: &Stmt) -> Result<(), Fault> {
+        match s {
+            Stmt::For { vars, body } => {
+                for v in vars {
+                    let Some(var) = self.kernel.vars.get(*v as usize) else {
+                        return Err(fault(node, "a variable is missing", "here", "declare it"));
+                    };
+                    if var.tile == 0 {
+                        let what = format!("tiles of {} have no elements", var.name);
+                        return Err(fault(node, what, "at least 1", "give the length of a tile"));
+                    }
+                    if self.open.contains(v) {
+                        let what = format!("{} runs in two loops, one inside the other", var.name);
+                        return Err(fault(node, what, "again here", "use another variable"));
+                    }
+                    self.open.push(*v);
+                }
+                let outside: BTreeSet<u32> = self.values.keys().copied().collect();
+                let mut added = BTreeSet::new();
+                targets(body, &mut added);
+                self.adding.push(added.intersection(&outside).copied().collect());
+                self.body(body)?;
+                self.adding.pop();
+                self.open.truncate(self.open.len() - vars.len());
+            }
+            Stmt::Zeros { value, dtype, index } => {
+                if !matches!(dtype, DType::F32 | DType::I32) {
+                    let what = format!("a sum in {dtype}");
+                    return Err(fault(
+                        node,
+                        what,
+                        "f32 for floats, i32 for integers",
+                        "add up in f32, and cast what is stored",
+                    ));
+                }
+                self.scoped(node, index)?;
+                let open = self.open.clone();
+                let known = Known {
+                    dtype: Some(*dtype),
+                    index: index.clone(),
+                    open,
+                    zeros: true,
+                    ..Known::default()
+                };
+                self.take_room(node, index)?;
+                self.note(node, &known);
+                self.values.insert(*value, known);
+            }
+            Stmt::Let { value, is } => {
+                let mut known = self.tile(is)?;
+                self.note(node, &known);
+                known.open.clone_from(&self.open);
+                self.values.insert(*value, known);
+            }
+            Stmt::Add { value, is } => {
+                let known = self.tile(is)?;
+                self.note(node, &known);
+                self.add(node, *value, known)?;
+                let after = self.values.get(value).cloned().unwrap_or_default();
+                self.note(node, &after);
+            }
+            Stmt::Store { index, is } => {
+                let known = self.tile(is)?;
+                self.note(node, &known);
+                self.store(node, index, known)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `value += known`.
+    fn add(&mut self, node: usize, value: u32, known: Known) -> Result<(), Fault> {
+        let name = self.named(value);
+        let Some(acc) = self.values.get(&value).filter(|a| a.zeros).cloned() else {
+            let what = format!("`{name}` cannot be added to");
+            return Err(fault(
+                node,
+                what,
+                "no value of zeros",
+                "declare it outside the loop: `let acc = zeros(f32[32, 32])`",
+            ));
+        };
+        if known.dtype != acc.dtype {
+            let (have, want) = (show(known.dtype), show(acc.dtype));
+            let what = format!("{have} is added to {want}");
+            return Err(fault(node, what, "element types differ", "cast it: `f32(..)`"));
+        }
+        if let Some(why) = self.under(&known.index, &acc.index) {
+            let what = format!("{} is added to {}", self.shown(&known.index), self.shown(&acc.index));
+            return Err(fault(node, what, why, "what is added has the dimensions of the sum, or fewer"));
+        }
+        let entered: BTreeSet<u32> = self.open.iter().filter(|v| !acc.open.contains(v)).copied().collect();
+        if let Some(v) = entered.iter().find(|v| !known.pending.contains(v)) {
+            let what =
+                format!("what is added to `{name}` would count once for every tile of {}", self.var(*v));
+            return Err(fault(
+                node,
+                what,
+                format!("it is no sum over {}", self.var(*v)),
+                "add it outside that loop",
+            ));
+        }
+        let done: BTreeSet<u32> = known.pending.intersection(&entered).copied().collect();
+        let mut sums: BTreeSet<u32> = known.sums.union(&done).copied().collect();
+        let mut broken: BTreeSet<u32> = known.broken.union(&acc.broken).copied().collect();
+        if acc.added {
+            // What only one of the terms is a sum over, the others would be counted for on every rank.
+            broken.extend(sums.symmetric_difference(&acc.sums));
+            sums = sums.intersection(&acc.sums).copied().collect();
+        }
+        sums.retain(|v| !broken.contains(v));
+        let left: BTreeSet<u32> = known.pending.difference(&entered).copied().collect();
+        if acc.added && left != acc.pending {
+            let what = format!("the terms of `{name}` are sums over different loops");
+            return Err(fault(node, what, "this one", "add them up each in a value of its own"));
+        }
+        let pending = left;
+        self.values.insert(value, Known { pending, sums, broken, added: true, ..acc });
+        Ok(())
+    }
+
+    fn store(&mut self, node: usize, index: &[Index], known: Known) -> Result<(), Fault> {
+        let result = &self.kernel.result;
+        if self.stored.is_some() {
+            return Err(fault(
+                node,
+                format!("{} is stored in two places", result.name),
+                "again here",
+                "a kernel has one `store`: make two kernels of it",
+            ));
+        }
+        if index.len() != result.dims {
+            let what = format!("{} has {} dimensions, {} are indexed", result.name, result.dims, index.len());
+            return Err(fault(node, what, "here", "index every dimension"));
+        }
+        self.scoped(node, index)?;
+        if let Some(Index::At(at)) = index.iter().find(|i| matches!(i, Index::At(at) if *at > 0)) {
+            let what = format!("element {at} of {} is stored, and nothing to the others", result.name);
+            return Err(fault(
+                node,
+                what,
+                "here",
+                "index a dimension by a variable, or by 0 if its size is 1",
+            ));
+        }
+        if let Some(v) = self.open.iter().find(|v| !index.contains(&Index::Var(**v))) {
+            let what = format!("{} is stored once for every tile of {}", result.name, self.var(*v));
+            return Err(fault(node, what, "each over the one before", "store behind that loop"));
+        }
+        if known.dtype != Some(result.dtype) {
+            let what = format!("{} is stored to {}", show(known.dtype), result.dtype);
+            return Err(fault(node, what, "element types differ", "cast it: `f16(..)`"));
+        }
+        if let Some(why) = self.under(&known.index, index) {
+            let what = format!("{} is stored to {}", self.shown(&known.index), self.shown(index));
+            return Err(fault(
+                node,
+                what,
+                why,
+                "what is stored has the dimensions it is stored to, or fewer",
+            ));
+        }
+        if let Some(v) = known.pending.iter().next() {
+            return Err(self.unsummed(node, *v));
+        }
+        self.stored = Some((index.to_vec(), known));
+        Ok(())
+    }
+
+    fn unsummed(&self, node: usize, v: u32) -> Fault {
+        let v = self.var(v);
+        fault(
+            node,
+            format!("this depends on how long tiles of {v} are"),
+            format!("summed over one tile of {v}, not over all"),
+            "add it up: `let acc = zeros(..)` outside the loop, `acc += ..` inside, and use `acc` behind it",
+        )
+    }
+
+    /// Variables must be those of loops around, each once.
+    fn scoped(&self, node: usize, index: &[Index]) -> Result<(), Fault> {
+        for (n, i) in index.iter().enumerate() {
+            let Index::Var(v) = i else { continue };
+            if !self.open.contains(v) {
+                let what = format!("{} is no variable of a loop around", self.var(*v));
+                return Err(fault(node, what, "here", "move it into the loop"));
+            }
+            if index[..n].contains(i) {
+                let what = format!("{} indexes two dimensions", self.var(*v));
+                return Err(fault(node, what, "here", "use a variable for each"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Why dimensions do not line up under others, aligned from the right.
+    fn under(&self, index: &[Index], above: &[Index]) -> Option<String> {
+        let Some(first) = above.len().checked_sub(index.len()) else {
+            return Some(format!("{} dimensions under {}", index.len(), above.len()));
+        };
+        let pairs = index.iter().zip(&above[first..]);
+        let odd = |(a, b): &(&Index, &Index)| match (a, b) {
+            (Index::At(_), _) => false,
+            (Index::Var(x), Index::Var(y)) => x != y,
+            (Index::Var(_), Index::At(_)) => true,
+        };
+        pairs.clone().find(odd).map(|(a, b)| format!("{} under {}", self.shown(&[*a]), self.shown(&[*b])))
+    }
+
+    /// Counts the room of a value.
+    fn take_room(&mut self, node: usize, index: &[Index]) -> Result<(), Fault> {
+        let tile = |i: &Index| match i {
+            Index::Var(v) => self.kernel.vars.get(*v as usize).map_or(1, |v| v.tile),
+            Index::At(_) => 1,
+        };
+        let bytes = index.iter().map(tile).fold(4u64, u64::saturating_mul);
+        self.room = self.room.saturating_add(bytes);
+        if self.room > MAX_ROOM {
+            let what = format!("tiles of more than {} MiB together", MAX_ROOM >> 20);
+            return Err(fault(node, what, "here it is too much", "make tiles smaller"));
+        }
+        Ok(())
+    }
+
+    fn tile(&mut self, t: &Tile) -> Result<Known, Fault> {
+        let node = self.node();
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let what = format!("expressions nest more than {MAX_DEPTH} deep");
+            return Err(fault(node, what, "here", "use `let` for parts of it"));
+        }
+        let known = match t {
+            Tile::Load { param, index } => self.load(node, *param, index)?,
+            Tile::Value(v) => self.value(node, *v)?,
+            Tile::Dot(a, b) => self.dot(node, a, b)?,
+            Tile::Map(f, args) => self.map(node, f, args)?,
+            Tile::Cast(to, a) => self.cast(node, *to, a)?,
+        };
+        self.depth -= 1;
+        if !matches!(t, Tile::Value(_)) {
+            self.take_room(node, &known.index)?;
+        }
+        self.note(node, &known);
+        Ok(known)
+    }
+
+    fn load(&mut self, node: usize, param: u32, index: &[Index]) -> Result<Known, Fault> {
+        let Some(Side { name, dtype, dims }) = self.kernel.params.get(param as usize) else {
+            return Err(fault(node, "an operand is missing", "here", "declare it"));
+        };
+        if !dtype.reduces() {
+            let what = format!("{dtype} values move and do not compute");
+            return Err(fault(node, what, "loaded here", "cast to f32 or i32 before the call"));
+        }
+        if *dims != index.len() {
+            let what = format!("{name} has {dims} dimensions, {} are indexed", index.len());
+            return Err(fault(node, what, "here", "index every dimension"));
+        }
+        self.scoped(node, index)?;
+        Ok(Known { dtype: Some(*dtype), index: index.to_vec(), ..Known::default() })
+    }
+
+    fn value(&mut self, node: usize, v: u32) -> Result<Known, Fault> {
+        let name = self.named(v);
+        let Some(known) = self.values.get(&v).cloned() else {
+            return Err(fault(
+                node,
+                format!("`{name}` is no value here"),
+                "not known",
+                "values are known in the loop they are declared in",
+            ));
+        };
+        if self.adding.iter().any(|a| a.contains(&v)) {
+            let what = format!("`{name}` is used before it is complete");
+            return Err(fault(node, what, "a loop around still adds to it", "use it behind that loop"));
+        }
+        Ok(known)
+    }
+
+    fn dot(&mut self, node: usize, a: &Tile, b: &Tile) -> Result<Known, Fault> {
+        let (x, y) = (self.tile(a)?, self.tile(b)?);
+        if x.dtype != y.dtype {
+            let what = format!("a product of {} and {}", show(x.dtype), show(y.dtype));
+            return Err(fault(node, what, "element types differ", "cast one of them"));
+        }
+        let ([lead @ .., m, k], [other @ .., l, n]) = (&x.index[..], &y.index[..]) else {
+            let what = format!("`dot` of {} and {}", self.shown(&x.index), self.shown(&y.index));
+            return Err(fault(node, what, "two dimensions at least", "it takes [.., m, k] and [.., k, n]"));
+        };
+        let one = |i: &Index| matches!(i, Index::At(_));
+        if lead != other || k != l && !(one(k) && one(l)) || m == n && !one(m) {
+            let what = format!("`dot` of {} and {}", self.shown(&x.index), self.shown(&y.index));
+            let label = format!("{} meets {}", self.shown(&[*k]), self.shown(&[*l]));
+            return Err(fault(
+                node,
+                what,
+                label,
+                "it takes [.., m, k] and [.., k, n], the dimensions before alike",
+            ));
+        }
+        if let Some(v) = x.pending.union(&y.pending).next() {
+            return Err(self.unsummed(node, *v));
+        }
+        let index: Vec<Index> = lead.iter().chain([m, n]).copied().collect();
+        let pending = if let Index::Var(k) = k { BTreeSet::from([*k]) } else { BTreeSet::new() };
+        self.nodes[node].contracted = Some(*k);
+        // Linear in each side, where the other is the same on all ranks.
+        let mut broken: BTreeSet<u32> = x.broken.union(&y.broken).copied().collect();
+        broken.extend(x.sums.intersection(&y.sums));
+        let sums = x.sums.union(&y.sums).filter(|v| !broken.contains(v)).copied().collect();
+        let dtype = if x.dtype.is_some_and(DType::is_float) { DType::F32 } else { DType::I32 };
+        Ok(Known { dtype: Some(dtype), index, pending, sums, broken, ..Known::default() })
+    }
+
+    fn map(&mut self, node: usize, f: &ScalarFn, args: &[Tile]) -> Result<Known, Fault> {
+        let mut known = vec![];
+        for a in args {
+            known.push(self.tile(a)?);
+        }
+        let Some(first) = known.first() else {
+            return Err(fault(node, "a number where a tile is wanted", "here", "add it to a tile"));
+        };
+        let dtype = first.dtype;
+        if let Some(odd) = known.iter().find(|k| k.dtype != dtype) {
+            let what = format!("{} and {} meet", show(dtype), show(odd.dtype));
+            return Err(fault(node, what, "element types differ", "cast one of them"));
+        }
+        if let Some(g) = linear::float_function(&f.body).filter(|_| !dtype.is_some_and(DType::is_float)) {
+            let what = format!("`{}` of {} values", g.name(), show(dtype));
+            return Err(fault(node, what, "floats have it", "cast to f32 before the call"));
+        }
+        let mut index: Vec<Index> = vec![];
+        for k in &known {
+            if k.index.len() > index.len() {
+                let more = k.index.len() - index.len();
+                index.splice(0..0, k.index[..more].iter().copied());
+            }
+            let first = index.len() - k.index.len();
+            for (have, i) in index[first..].iter_mut().zip(&k.index) {
+                match (&have, i) {
+                    (Index::At(_), _) => *have = *i,
+                    (_, Index::At(_)) => {}
+                    (x, y) if *x == y => {}
+                    _ => {
+                        let what = format!("{} under {}", self.shown(&[*i]), self.shown(&[*have]));
+                        return Err(fault(
+                            node,
+                            what,
+                            "tiles of two variables do not line up",
+                            "elementwise operands have the same variables in the same dimensions, from the right",
+                        ));
+                    }
+                }
+            }
+        }
+        let kind = dtype.unwrap_or(DType::F32);
+        let commutes = |v: u32, of: &dyn Fn(&Known) -> bool| {
+            let flags: Vec<bool> = known.iter().map(of).collect();
+            known.iter().all(|k| !k.broken.contains(&v))
+                && linear::commutes(&f.body, &flags, ReduceOp::Sum, kind)
+        };
+        let all = |of: fn(&Known) -> &BTreeSet<u32>| -> BTreeSet<u32> {
+            known.iter().flat_map(|k| of(k).iter().copied()).collect()
+        };
+        let pending = all(|k| &k.pending);
+        if let Some(v) = pending.iter().find(|v| !commutes(**v, &|k| k.pending.contains(v))) {
+            return Err(self.unsummed(node, *v));
+        }
+        let mut broken = all(|k| &k.broken);
+        let mut sums = all(|k| &k.sums);
+        broken.extend(sums.iter().filter(|v| !commutes(**v, &|k| k.sums.contains(v))));
+        sums.retain(|v| !broken.contains(v));
+        Ok(Known { dtype, index, pending, sums, broken, ..Known::default() })
+    }
+
+    fn cast(&mut self, node: usize, to: DType, a: &Tile) -> Result<Known, Fault> {
+        let x = self.tile(a)?;
+        if let Some(v) = x.pending.iter().next() {
+            return Err(self.unsummed(node, *v));
+        }
+        let float = |d: Option<DType>| d.is_some_and(DType::is_float);
+        if x.dtype != Some(to) && !(float(x.dtype) && to.is_float()) {
+            let what = format!("a cast from {} to {to} inside a kernel", show(x.dtype));
+            return Err(fault(node, what, "between floats only", "cast before the call, or behind it"));
+        }
+        // Rounding each rank's part is what a product of halves does, too.
+        Ok(Known { dtype: Some(to), zeros: false, ..x })
+    }
+
+    /// What follows for placements.
+    fn finish(self, index: &[Index], value: &Known) -> Result<Facts, Fault> {
+        let k = self.kernel;
+        let var = |i: &Index| match i {
+            Index::Var(v) => Some(*v),
+            Index::At(_) => None,
+        };
+        let result: Vec<Option<u32>> = index.iter().map(var).collect();
+        let mut uses: Vec<Vec<BTreeSet<Index>>> =
+            k.params.iter().map(|p| vec![BTreeSet::new(); p.dims]).collect();
+        for (param, index) in k.accesses() {
+            let Some(dims) = param.and_then(|p| uses.get_mut(p as usize)) else { continue };
+            for (d, i) in dims.iter_mut().zip(index) {
+                d.insert(*i);
+            }
+        }
+        if let Some(p) = k.params.iter().zip(&uses).find(|(p, u)| p.dims > 0 && u[0].is_empty()) {
+            let what = format!("{} is never loaded", p.0.name);
+            return Err(as_a_whole(what, "by this kernel", "leave it out"));
+        }
+        let indexed = |v: u32| uses.iter().flatten().any(|d| d.contains(&Index::Var(v)));
+        if let Some(v) = (0..k.vars.len() as u32).find(|v| !indexed(*v)) {
+            let what = format!("no operand is indexed by {}", self.var(v));
+            return Err(as_a_whole(
+                what,
+                "in this kernel",
+                "what a loop runs over is a dimension of an operand",
+            ));
+        }
+        let mut whole: BTreeSet<u32> = (0..k.vars.len() as u32).collect();
+        whole.retain(|v| !result.contains(&Some(*v)) && !value.sums.contains(v));
+        let mut params = vec![];
+        for dims in &uses {
+            let mut labels = vec![];
+            for d in dims {
+                let one = d.first().filter(|_| d.len() == 1).and_then(var);
+                if one.is_none() {
+                    whole.extend(d.iter().filter_map(var));
+                }
+                labels.push(one);
+            }
+            params.push(labels);
+        }
+        let sums = value.sums.difference(&whole).copied().collect();
+        Ok(Facts { nodes: self.nodes, sums, whole, params, result })
+    }
+}
+
+fn show(d: Option<DType>) -> &'static str {
+    d.map_or("nothing", DType::name)
+}
+
+/// Values that statements add to.
+fn targets(body: &[Stmt], out: &mut BTreeSet<u32>) {
+    for s in body {
+        match s {
+            Stmt::For { body, .. } => targets(body, out),
+            Stmt::Add { value, .. } => drop(out.insert(*value)),
+            Stmt::Zeros { .. } | Stmt::Let { .. } | Stmt::Store { .. } => {}
+        }
+    }
+}
