@@ -109,6 +109,9 @@ pub(super) fn broadcast_order(from: &[u64], to: &[u64], n: usize) -> Option<Vec<
 /// For each of `n` elements of a shape, the element that strides, one a dimension, lead to.
 pub(super) fn strided(shape: &[u64], strides: &[usize], n: usize) -> Vec<usize> {
     let mut out = vec![0; n];
+    if n == 0 {
+        return out;
+    }
     let mut run = 1;
     // From the last dimension on: the order so far, repeated with each step of the next dimension.
     for (size, stride) in shape.iter().zip(strides).rev() {
@@ -118,9 +121,6 @@ pub(super) fn strided(shape: &[u64], strides: &[usize], n: usize) -> Vec<usize> 
             }
         }
         run *= *size as usize;
-        if run == 0 {
-            break;
-        }
     }
     out
 }
