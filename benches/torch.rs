@@ -2,13 +2,13 @@
 //!
 //! The programs are made here, in the form in which PyTorch 2.15 exports a column- and a row-parallel layer with an all_reduce
 //! (eight operations), one such pair after another, each with weights of its own. `-- --write DIR RANKS OPERATIONS` writes them as
-//! a folder instead, for whole processes: `kbc check DIR`, `kbc import DIR`, `kbc compile DIR`.
+//! a folder instead (`text` behind it: as `print(ep)`), for whole processes: `kbc check DIR`, `kbc import DIR`, `kbc compile DIR`.
 #![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
 use divan::Bencher;
 use kbc_diag::FileId;
 use kbc_import::torch::groups::{Table, World, world};
-use kbc_import::torch::kb::{self, Given};
+use kbc_import::torch::kb;
 use kbc_import::torch::model::Program;
 use kbc_import::torch::{check, exported, listing, resolve, table};
 use std::fmt::Write;
@@ -27,24 +27,105 @@ fn main() {
     if let Some(at) = words.iter().position(|w| w == "--write") {
         let number = |i: usize| words.get(at + i).and_then(|w| w.parse().ok());
         let (Some(dir), Some(ranks), Some(operations)) = (words.get(at + 1), number(2), number(3)) else {
-            println!("--write DIR RANKS OPERATIONS");
+            println!("--write DIR RANKS OPERATIONS [text]");
             return;
         };
-        write_world(Path::new(dir), ranks, operations).expect("the folder can be written");
+        let text = words.get(at + 4).is_some_and(|w| w == "text");
+        write_world(Path::new(dir), ranks, operations, text).expect("the folder can be written");
         return;
     }
     divan::main();
 }
 
 /// Files of a world, with the names that kbc gives a meaning.
-fn write_world(dir: &Path, ranks: u64, operations: u64) -> std::io::Result<()> {
+fn write_world(dir: &Path, ranks: u64, operations: u64, text: bool) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
-    let text = exported_program(operations);
+    let (program, ending) = match text {
+        true => (printed_program(operations), "ep.txt"),
+        false => (exported_program(operations), "model.json"),
+    };
     for rank in 0..ranks {
-        std::fs::write(dir.join(format!("rank{rank}.model.json")), &text)?;
+        std::fs::write(dir.join(format!("rank{rank}.{ending}")), &program)?;
         std::fs::write(dir.join(format!("rank{rank}.groups.json")), groups(rank, ranks))?;
     }
     Ok(())
+}
+
+/// An argument of an operation.
+enum Given {
+    Tensor(String),
+    Ints(&'static str),
+    Word(&'static str),
+}
+
+/// An operation with one result.
+struct Node {
+    target: &'static str,
+    name: String,
+    /// By names of the schema.
+    args: Vec<(&'static str, Given)>,
+    sizes: Vec<u64>,
+}
+
+/// A program: what it is fed with first.
+struct Made {
+    /// Names in the program and in the model.
+    weights: Vec<(String, String, Vec<u64>)>,
+    nodes: Vec<Node>,
+}
+
+impl Made {
+    fn node(
+        &mut self,
+        target: &'static str,
+        name: String,
+        args: Vec<(&'static str, Given)>,
+        sizes: &[u64],
+    ) -> String {
+        self.nodes.push(Node { target, name: name.clone(), args, sizes: sizes.to_vec() });
+        name
+    }
+}
+
+/// The program of a rank, all ranks alike, with at least so many operations.
+fn made(operations: u64) -> Made {
+    let layers = operations.div_ceil(PAIR);
+    // PyTorch numbers names from the second on
+    let called = |base: &str, k: u64| if k == 0 { base.to_owned() } else { format!("{base}_{k}") };
+    let weights: Vec<[(String, String, Vec<u64>); 4]> = (0..layers)
+        .map(|l| {
+            [("w1", &[OWN, WIDE][..]), ("b1", &[OWN]), ("w2", &[WIDE, OWN]), ("b2", &[WIDE])].map(
+                |(name, sizes)| {
+                    let name = format!("layers_{l}_{name}");
+                    (format!("p_{name}"), name, sizes.to_vec())
+                },
+            )
+        })
+        .collect();
+    let mut it = Made { weights: weights.iter().flatten().cloned().collect(), nodes: vec![] };
+    let mut x = "x".to_owned();
+    let of = |name: &str| Given::Tensor(name.to_owned());
+    let order = || ("dims", Given::Ints("1,0"));
+    for (l, [w1, b1, w2, b2]) in (0..).zip(&weights) {
+        let args = vec![("self", of(&w1.0)), order()];
+        let t = it.node("aten.permute.default", called("permute", 2 * l), args, &[WIDE, OWN]);
+        let args = vec![("self", of(&b1.0)), ("mat1", of(&x)), ("mat2", of(&t))];
+        let h = it.node("aten.addmm.default", called("addmm", l), args, &[ROWS, OWN]);
+        let h = it.node("aten.relu.default", called("relu", l), vec![("self", of(&h))], &[ROWS, OWN]);
+        let args = vec![("self", of(&w2.0)), order()];
+        let t = it.node("aten.permute.default", called("permute", 2 * l + 1), args, &[OWN, WIDE]);
+        let args = vec![("self", of(&h)), ("mat2", of(&t))];
+        let y = it.node("aten.mm.default", called("mm", l), args, &[ROWS, WIDE]);
+        let args =
+            vec![("input", of(&y)), ("reduce_op", Given::Word("sum")), ("group_name", Given::Word("0"))];
+        let y = it.node("_c10d_functional.all_reduce.default", called("all_reduce", l), args, &[ROWS, WIDE]);
+        let args = vec![("tensor", of(&y))];
+        let y =
+            it.node("_c10d_functional.wait_tensor.default", called("wait_tensor", l), args, &[ROWS, WIDE]);
+        let args = vec![("self", of(&y)), ("other", of(&b2.0))];
+        x = it.node("aten.add.Tensor", called("add", l), args, &[ROWS, WIDE]);
+    }
+    it
 }
 
 /// A record of a tensor.
@@ -61,110 +142,88 @@ fn record(name: &str, sizes: &[u64], weight: bool) -> String {
     )
 }
 
-/// What a program is made of.
-#[derive(Default)]
-struct Made {
-    nodes: Vec<String>,
-    records: Vec<String>,
-    inputs: Vec<String>,
-    specs: Vec<String>,
-}
-
-impl Made {
-    fn weight(&mut self, name: &str, sizes: &[u64]) -> String {
-        let value = format!("p_{name}");
-        self.inputs.push(format!("{{\"as_tensor\":{{\"name\":\"{value}\"}}}}"));
-        self.specs.push(format!(
-            "{{\"parameter\":{{\"arg\":{{\"name\":\"{value}\"}},\"parameter_name\":\"{name}\"}}}}"
-        ));
-        self.records.push(record(&value, sizes, true));
-        value
-    }
-
-    /// An operation; each argument is a name of the schema with its value as JSON.
-    fn node(&mut self, target: &str, name: String, args: &[(&str, String)], sizes: &[u64]) -> String {
-        let args: Vec<String> = args
-            .iter()
-            .map(|(schema, value)| format!("{{\"name\":\"{schema}\",\"arg\":{value},\"kind\":1}}"))
-            .collect();
-        self.nodes.push(format!(
-            "{{\"target\":\"torch.ops.{target}\",\"inputs\":[{}],\"outputs\":[{}],\"metadata\":{{}},\
-             \"is_hop_single_tensor_return\":null,\"name\":\"{name}\"}}",
-            args.join(","),
-            tensor(&name)
-        ));
-        self.records.push(record(&name, sizes, false));
-        name
-    }
-}
-
 fn tensor(name: &str) -> String {
     format!("{{\"as_tensor\":{{\"name\":\"{name}\"}}}}")
 }
 
-/// The program of a rank, all ranks alike, with at least so many operations.
+/// As `models/model.json`.
 fn exported_program(operations: u64) -> String {
-    let mut it = Made::default();
-    let layers = operations.div_ceil(PAIR);
-    // PyTorch numbers names from the second on
-    let called = |base: &str, k: u64| if k == 0 { base.to_owned() } else { format!("{base}_{k}") };
-    let weights: Vec<[String; 4]> = (0..layers)
-        .map(|l| {
-            [("w1", &[OWN, WIDE][..]), ("b1", &[OWN]), ("w2", &[WIDE, OWN]), ("b2", &[WIDE])]
-                .map(|(name, sizes)| it.weight(&format!("layers_{l}_{name}"), sizes))
+    let it = made(operations);
+    let mut inputs: Vec<String> = it.weights.iter().map(|w| tensor(&w.0)).collect();
+    inputs.push(tensor("x"));
+    let mut specs: Vec<String> = it
+        .weights
+        .iter()
+        .map(|(value, name, _)| {
+            format!("{{\"parameter\":{{\"arg\":{{\"name\":\"{value}\"}},\"parameter_name\":\"{name}\"}}}}")
         })
         .collect();
-    it.inputs.push(tensor("x"));
-    it.specs.push(format!("{{\"user_input\":{{\"arg\":{}}}}}", tensor("x")));
-    it.records.push(record("x", &[ROWS, WIDE], false));
-    let mut x = "x".to_owned();
-    let order = || ("dims", "{\"as_ints\":[1,0]}".to_owned());
-    let word = |w: &str| format!("{{\"as_string\":\"{w}\"}}");
-    for (l, [w1, b1, w2, b2]) in (0..).zip(&weights) {
-        let t = it.node(
-            "aten.permute.default",
-            called("permute", 2 * l),
-            &[("self", tensor(w1)), order()],
-            &[WIDE, OWN],
-        );
-        let args = [("self", tensor(b1)), ("mat1", tensor(&x)), ("mat2", tensor(&t))];
-        let h = it.node("aten.addmm.default", called("addmm", l), &args, &[ROWS, OWN]);
-        let h = it.node("aten.relu.default", called("relu", l), &[("self", tensor(&h))], &[ROWS, OWN]);
-        let t = it.node(
-            "aten.permute.default",
-            called("permute", 2 * l + 1),
-            &[("self", tensor(w2)), order()],
-            &[OWN, WIDE],
-        );
-        let args = [("self", tensor(&h)), ("mat2", tensor(&t))];
-        let y = it.node("aten.mm.default", called("mm", l), &args, &[ROWS, WIDE]);
-        let args = [("input", tensor(&y)), ("reduce_op", word("sum")), ("group_name", word("0"))];
-        let y = it.node("_c10d_functional.all_reduce.default", called("all_reduce", l), &args, &[ROWS, WIDE]);
-        let y = it.node(
-            "_c10d_functional.wait_tensor.default",
-            called("wait_tensor", l),
-            &[("tensor", tensor(&y))],
-            &[ROWS, WIDE],
-        );
-        let args = [("self", tensor(&y)), ("other", tensor(b2))];
-        x = it.node("aten.add.Tensor", called("add", l), &args, &[ROWS, WIDE]);
+    specs.push(format!("{{\"user_input\":{{\"arg\":{}}}}}", tensor("x")));
+    let mut records: Vec<String> = it.weights.iter().map(|w| record(&w.0, &w.2, true)).collect();
+    records.push(record("x", &[ROWS, WIDE], false));
+    let mut nodes = vec![];
+    for Node { target, name, args, sizes } in &it.nodes {
+        let args: Vec<String> = args
+            .iter()
+            .map(|(schema, value)| {
+                let value = match value {
+                    Given::Tensor(name) => tensor(name),
+                    Given::Ints(list) => format!("{{\"as_ints\":[{list}]}}"),
+                    Given::Word(word) => format!("{{\"as_string\":\"{word}\"}}"),
+                };
+                format!("{{\"name\":\"{schema}\",\"arg\":{value},\"kind\":1}}")
+            })
+            .collect();
+        nodes.push(format!(
+            "{{\"target\":\"torch.ops.{target}\",\"inputs\":[{}],\"outputs\":[{}],\"metadata\":{{}},\
+             \"is_hop_single_tensor_return\":null,\"name\":\"{name}\"}}",
+            args.join(","),
+            tensor(name)
+        ));
+        records.push(record(name, sizes, false));
     }
-    let mut out = String::new();
-    let _ = write!(
-        out,
-        "{{\"graph_module\":{{\"graph\":{{\"inputs\":[{}],\"outputs\":[{}],\"nodes\":[{}],\"tensor_values\":{{{}}},\
+    let last = tensor(it.nodes.last().map_or("x", |n| &n.name));
+    format!(
+        "{{\"graph_module\":{{\"graph\":{{\"inputs\":[{}],\"outputs\":[{last}],\"nodes\":[{}],\"tensor_values\":{{{}}},\
          \"sym_int_values\":{{}},\"sym_bool_values\":{{}},\"is_single_tensor_return\":false,\"custom_obj_values\":{{}},\
-         \"sym_float_values\":{{}}}},\"signature\":{{\"input_specs\":[{}],\"output_specs\":[{{\"user_output\":{{\"arg\":{}}}}}]}},\
+         \"sym_float_values\":{{}}}},\"signature\":{{\"input_specs\":[{}],\"output_specs\":[{{\"user_output\":{{\"arg\":{last}}}}}]}},\
          \"module_call_graph\":[],\"metadata\":{{}},\"treespec_namedtuple_fields\":{{}}}},\"opset_version\":{{\"aten\":10}},\
          \"range_constraints\":{{}},\"schema_version\":{{\"major\":8,\"minor\":20}},\"verifiers\":[\"ATEN\"],\
          \"torch_version\":\"2.15.0\",\"guards_code\":[]}}",
-        it.inputs.join(","),
-        tensor(&x),
-        it.nodes.join(","),
-        it.records.join(","),
-        it.specs.join(","),
-        tensor(&x)
-    );
+        inputs.join(","),
+        nodes.join(","),
+        records.join(","),
+        specs.join(",")
+    )
+}
+
+/// As `print(ep)`.
+fn printed_program(operations: u64) -> String {
+    let it = made(operations);
+    let mut out =
+        String::from("ExportedProgram:\n    class GraphModule(torch.nn.Module):\n        def forward(self");
+    for (name, _, sizes) in &it.weights {
+        let _ = write!(out, ", {name}: \"f32{sizes:?}\"");
+    }
+    let _ = writeln!(out, ", x: \"f32[{ROWS}, {WIDE}]\"):");
+    for Node { target, name, args, sizes } in &it.nodes {
+        let args: Vec<String> = args
+            .iter()
+            .map(|(_, value)| match value {
+                Given::Tensor(name) => name.clone(),
+                Given::Ints(list) => format!("[{}]", list.replace(',', ", ")),
+                Given::Word(word) => format!("'{word}'"),
+            })
+            .collect();
+        let _ =
+            writeln!(out, "            {name}: \"f32{sizes:?}\" = torch.ops.{target}({})", args.join(", "));
+    }
+    let _ = writeln!(out, "            return ({},)", it.nodes.last().map_or("x", |n| &n.name));
+    out.push_str("\nGraph signature:\n    # inputs\n");
+    for (name, weight, _) in &it.weights {
+        let _ = writeln!(out, "    {name}: PARAMETER target='{weight}'");
+    }
+    out.push_str("    x: USER_INPUT\n");
     out
 }
 
@@ -210,6 +269,6 @@ fn check_world(bencher: Bencher, (ranks, operations): (u64, u64)) {
 fn import_world(bencher: Bencher, (ranks, operations): (u64, u64)) {
     bencher.with_inputs(|| texts(ranks, operations)).bench_refs(|texts| {
         let (world, met) = checked(texts);
-        kb::write(&world, &met, "model", &Given::default()).expect("the programs can be written")
+        kb::write(&world, &met, "model", &kb::Given::default()).expect("the programs can be written")
     });
 }

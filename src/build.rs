@@ -329,7 +329,7 @@ pub enum Argument {
 pub fn argument(session: &mut Session, name: &str, text: &str) -> Outcome<Argument> {
     if [".yaml", ".yml"].iter().any(|end| text.ends_with(end)) {
         let (file, text) = session.read(text)?;
-        return Ok(Argument::File(text, file));
+        return Ok(Argument::File(text.to_string(), file));
     }
     if text.trim_start().starts_with('{') {
         return Ok(Argument::File(text.to_owned(), session.add_text(name, text)));

@@ -15,7 +15,7 @@ use kbc_diag::{Diagnostics, Severity};
 use kbc_ir::Module;
 use kbc_ir::text::{self, PrintOptions};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Name of the file with the module.
 const MODULE: &str = "kbc-crash.kir";
@@ -88,7 +88,7 @@ impl Stage {
 /// The record of the run.
 struct Record {
     command: Vec<String>,
-    texts: Vec<(String, String)>,
+    texts: Vec<(String, Arc<String>)>,
     stage: Option<Stage>,
     /// The passes still to run, and the module before them.
     module: Option<(String, Module)>,
@@ -112,10 +112,10 @@ pub fn begin(command: &[String]) {
 }
 
 /// A text was read.
-pub fn read(name: &str, text: &str) {
+pub fn read(name: &str, text: &Arc<String>) {
     record(|r| {
         if r.texts.iter().all(|t| t.0 != name) {
-            r.texts.push((name.to_owned(), text.to_owned()));
+            r.texts.push((name.to_owned(), text.clone()));
         }
     });
 }
@@ -340,11 +340,9 @@ mod tests {
             command: ["run", "it's.kb", "-D", "a = 1", "--seed", "3", "--adversarial"]
                 .map(String::from)
                 .into(),
-            texts: vec![
-                ("it's.kb".into(), "use \"b.kb\"\nparam a = 1".into()),
-                ("b.kb".into(), String::new()),
-                ("c.kb".into(), "// kbc\n\n".into()),
-            ],
+            texts: [("it's.kb", "use \"b.kb\"\nparam a = 1"), ("b.kb", ""), ("c.kb", "// kbc\n\n")]
+                .map(|(name, text)| (name.into(), Arc::new(text.into())))
+                .into(),
             stage: Some(Stage::Passes),
             module: Some(("place,select{by=time}".into(), module)),
             left: false,
@@ -374,6 +372,7 @@ mod tests {
     fn texts_come_out_as_they_went_in() {
         let r = example();
         let (command, texts) = bundle(&r.of_texts()).expect("of that form");
+        let texts: Vec<(String, Arc<String>)> = texts.into_iter().map(|(n, t)| (n, t.into())).collect();
         assert_eq!((command, texts), (r.command.clone(), r.texts.clone()));
         assert_eq!(bundle("param a = 1\n"), None);
         assert_eq!(bundle("// kbc: 'open\n"), None);

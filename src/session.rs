@@ -2,11 +2,12 @@
 
 use crate::cli::{Cli, ColorChoice, DiagnosticFormat};
 use crate::crash;
-use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, render};
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, Text, render};
 use kbc_frontend::load::Sources;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// Why a command ended early, with its exit code.
 #[derive(Debug)]
@@ -122,7 +123,7 @@ impl Session {
     }
 
     /// Adds a text that comes from no file (a command-line argument).
-    pub fn add_text(&mut self, name: &str, text: &str) -> FileId {
+    pub fn add_text(&mut self, name: &str, text: impl Into<Text>) -> FileId {
         self.paths.push(None);
         self.map.add(name, text)
     }
@@ -131,7 +132,7 @@ impl Session {
     ///
     /// # Errors
     /// E412: it cannot be read, or is not UTF-8.
-    pub fn read(&mut self, path: &str) -> Result<(FileId, String), Diagnostic> {
+    pub fn read(&mut self, path: &str) -> Result<(FileId, Arc<String>), Diagnostic> {
         let cannot = |why: String| Diagnostic::error("E412", format!("cannot read {path}: {why}"));
         let bytes = if let Some(text) = self.given.get(&plain(Path::new(path))) {
             text.clone().into_bytes()
@@ -148,6 +149,7 @@ impl Session {
             // Standard input is there once, and a verb may look at its file twice.
             self.given.insert(PathBuf::from("-"), text.clone());
         }
+        let text = Arc::new(text);
         crash::read(path, &text);
         self.paths.push((path != "-").then(|| PathBuf::from(path)));
         Ok((self.map.add(path, text.clone()), text))
@@ -243,9 +245,9 @@ impl Sources for Session {
         if let Some(id) = known
             && let Some(file) = self.map.get(id)
         {
-            return Ok((id, file.text.clone().into_owned()));
+            return Ok((id, file.text.to_string()));
         }
-        self.read(&full.to_string_lossy())
+        self.read(&full.to_string_lossy()).map(|(id, text)| (id, text.to_string()))
     }
 }
 

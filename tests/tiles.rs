@@ -78,3 +78,30 @@ fn tiles_change_times_and_not_numbers() {
     }
     assert!(times.windows(2).all(|t| t[0] > t[1]), "{times:?}");
 }
+
+/// The published layer with tile kernels in the place of its products, beside its stored result: within its bound, and within
+/// the outer limit of absolute terms.
+#[test]
+fn a_stored_result() {
+    let data = root().join("specs/minilm/ffn.npz");
+    let text = format!(
+        "topology sys = ring(3) {{ link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 10 GB/s }}\nmesh m = sys[tp]\n\
+         kernel linear(a: f32[M, K], b: f32[K, N]) -> c: f32[M, N] {{\n\
+             for i in tiles(M, 16), j in tiles(N, 64) {{\n\
+                 let acc = zeros(f32[i, j])\n\
+                 for k in tiles(K, 128) {{ acc += dot(load a[i, k], load b[k, j]) }}\n\
+                 store c[i, j] = acc\n\
+             }}\n\
+         }}\n\
+         program ffn(x: f32[25, 384] = \"{0}\":ffn_in, w1: f32[384, 1536@tp] = \"{0}\":w1, b1: f32[1536@tp] = \"{0}\":b1,\n\
+                     w2: f32[1536@tp, 384] = \"{0}\":w2, b2: f32[384] = \"{0}\":b2) -> f32[25, 384] {{\n\
+             linear(gelu(linear(x, w1) + b1), w2) + b2\n\
+         }} expect \"{0}\":ffn_out\n",
+        data.display()
+    );
+    let (_, report) = run(&text, &[], "jit");
+    let all = &report["expect"][0];
+    assert_eq!((&all["mismatches"], &all["beyond"]), (&0.into(), &0.into()), "{all}");
+    let err = all["terms_err"].as_f64().expect("sums of absolute terms");
+    assert!(err > 0.0 && err < 2e-6, "{err}");
+}

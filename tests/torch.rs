@@ -111,3 +111,94 @@ fn functions_are_what_pytorch_computes() {
     assert_eq!(text.matches("on all ranks agree with ").count(), 39, "{text}");
     assert!(!text.contains("nothing is said"), "{text}");
 }
+
+/// A stored result may be within twice the bound of a long product and still be another one: there is a limit whatever the bound is.
+#[test]
+fn a_stored_result_is_within_a_small_part_of_what_is_added() {
+    let k = 4096usize;
+    let dir = folder("limit");
+    let x: Vec<f32> = (0..2 * k).map(|i| (i % 97) as f32 / 97.0 - 0.25).collect();
+    let w: Vec<f32> = (0..2 * k).map(|i| (i % 89) as f32 / 89.0).collect();
+    let of = |f: &dyn Fn(f64) -> f64| -> Vec<f64> {
+        let place =
+            |i: usize, j: usize| (0..k).map(|l| f(f64::from(x[i * k + l]) * f64::from(w[2 * l + j]))).sum();
+        (0..4).map(|at| place(at / 2, at % 2)).collect()
+    };
+    let (exact, terms) = (of(&|t| t), of(&f64::abs));
+    let text = "topology sys = ring(1)\nmesh m = sys[tp]\n\n\
+        program p(x: f32[2, 4096] = \"limit.npz\":x, w: f32[4096, 2] = \"limit.npz\":w) -> f32[2, 2] { matmul(x, w) }\n\
+        expect \"limit.npz\":y\n";
+    std::fs::write(dir.join("limit.kb"), text).expect("a file");
+    for (off, passes) in [(1e-5, true), (4e-5, false)] {
+        let tensor =
+            |shape: &[u64], list: Vec<f32>| Tensor::new(shape, Data::F32(list)).expect("of that size");
+        let y = exact.iter().zip(&terms).map(|(v, s)| (v + off * s) as f32).collect();
+        let arrays = [
+            ("x", tensor(&[2, 4096], x.clone())),
+            ("w", tensor(&[4096, 2], w.clone())),
+            ("y", tensor(&[2, 2], y)),
+        ];
+        let bytes = formats::write_npz(&arrays.map(|(n, t)| (n.to_owned(), t))).expect("floats");
+        std::fs::write(dir.join("limit.npz"), bytes).expect("a file");
+        let ran = Command::new(env!("CARGO_BIN_EXE_kbc"))
+            .args(["run", "limit.kb", "--no-time", "--report", "json"])
+            .current_dir(&dir)
+            .output()
+            .expect("kbc runs");
+        let report: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("a report");
+        let expect = &report["expect"][0];
+        // the bound says nothing against either
+        assert_eq!(expect["mismatches"], 0, "{expect}");
+        assert_eq!((ran.status.success(), report["ok"].as_bool()), (passes, Some(passes)), "{expect}");
+        assert_eq!(expect["beyond"], if passes { 0 } else { 4 }, "{expect}");
+        let found = expect["terms_err"].as_f64().expect("a number");
+        assert!((found - off).abs() < 0.02 * off, "{found} and {off}");
+    }
+}
+
+/// `index` by lists of several dimensions, next to each other or not, by known numbers and by those from the end on.
+#[test]
+fn elements_are_picked_by_lists_of_numbers() {
+    let dir = folder("index");
+    let text = r#"class Picked(torch.nn.Module):
+    def forward(self, x: "f32[3, 4, 5]", a: "i64[2, 1]", b: "i64[3]"):
+        index: "f32[2, 3, 5]" = torch.ops.aten.index.Tensor(x, [a, b])
+        index_1: "f32[3, 3, 5]" = torch.ops.aten.index.Tensor(x, [None, b])
+        index_2: "f32[2, 3, 4]" = torch.ops.aten.index.Tensor(x, [a, None, b])
+        index_3: "f32[3, 2, 3]" = torch.ops.aten.index.Tensor(x, [None, a, b])
+        arange: "i64[3]" = torch.ops.aten.arange.default(3)
+        index_4: "f32[3, 5]" = torch.ops.aten.index.Tensor(x, [arange, b])
+        full: "i64[]" = torch.ops.aten.full.default([], -1, dtype = torch.int64)
+        index_5: "f32[2, 1]" = torch.ops.aten.index.Tensor(x, [a, full, full])
+        return (index, index_1, index_2, index_3, index_4, index_5)
+"#;
+    std::fs::write(dir.join("rank0.readable.py"), text).expect("a file");
+    let (a, b): ([usize; 2], [usize; 3]) = ([2, 0], [3, 1, 0]);
+    let x = |i: usize, j: usize, k: usize| (100 * i + 10 * j + k) as f32;
+    let all = |sizes: [usize; 3], f: &dyn Fn(usize, usize, usize) -> f32| -> Vec<f32> {
+        let [l, m, n] = sizes;
+        (0..l * m * n).map(|i| f(i / (m * n), i / n % m, i % n)).collect()
+    };
+    let floats = |sizes: &[u64], list: Vec<f32>| Tensor::new(sizes, Data::F32(list)).expect("of that size");
+    let whole = |sizes: &[u64], list: &[usize]| {
+        Tensor::new(sizes, Data::I64(list.iter().map(|i| *i as i64).collect())).expect("of that size")
+    };
+    let arrays = [
+        ("in__x", floats(&[3, 4, 5], all([3, 4, 5], &x))),
+        ("in__a", whole(&[2, 1], &a)),
+        ("in__b", whole(&[3], &b)),
+        ("out__0", floats(&[2, 3, 5], all([2, 3, 5], &|i, j, k| x(a[i], b[j], k)))),
+        ("out__1", floats(&[3, 3, 5], all([3, 3, 5], &|i, j, k| x(i, b[j], k)))),
+        ("out__2", floats(&[2, 3, 4], all([2, 3, 4], &|i, j, k| x(a[i], k, b[j])))),
+        ("out__3", floats(&[3, 2, 3], all([3, 2, 3], &|i, j, k| x(i, a[j], b[k])))),
+        ("out__4", floats(&[3, 5], all([3, 1, 5], &|i, _, k| x(i, b[i], k)))),
+        ("out__5", floats(&[2, 1], all([2, 1, 1], &|i, _, _| x(a[i], 3, 4)))),
+    ];
+    let bytes = formats::write_npz(&arrays.map(|(n, t)| (n.to_owned(), t))).expect("an archive");
+    std::fs::write(dir.join("rank0.npz"), bytes).expect("a file");
+    let report = kbc(&["compile", dir.to_str().expect("a name"), "--report", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
+    let expect = report["expect"].as_array().expect("a list");
+    assert_eq!(expect.len(), 6, "{expect:?}");
+    assert!(expect.iter().all(|e| e["mismatches"] == 0 && e["max_err"] == 0.0), "{expect:?}");
+}

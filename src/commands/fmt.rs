@@ -81,7 +81,7 @@ fn one(session: &mut Session, args: &Fmt, path: &str) -> Outcome {
         kbc_frontend::fmt::format(file, &text)?
     };
     if args.check {
-        if formatted == text {
+        if formatted == *text {
             return Ok(());
         }
         if args.diff {
@@ -91,7 +91,7 @@ fn one(session: &mut Session, args: &Fmt, path: &str) -> Outcome {
     }
     if path == "-" {
         session.result(&formatted);
-    } else if formatted != text {
+    } else if formatted != *text {
         outdir::rewrite(Path::new(path), formatted.as_bytes())?;
     }
     Ok(())

@@ -74,7 +74,7 @@ impl Instrument for Nothing {}
 pub fn load_parts(session: &mut Session, path: &str) -> Outcome<(Loaded, Diagnostics)> {
     let (file, text) = session.read(path)?;
     crash::stage(Stage::Read);
-    let (loaded, found) = load(Some((file, text)), session);
+    let (loaded, found) = load(Some((file, text.to_string())), session);
     let unread = |code: &str| ("E001"..="E003").contains(&code) || code.starts_with("E41");
     if found.list.iter().any(|d| d.severity == Severity::Error && unread(d.code)) {
         return Err(found.into());
@@ -88,7 +88,7 @@ pub fn load_parts(session: &mut Session, path: &str) -> Outcome<(Loaded, Diagnos
 /// Of reading, parsing and the checks that need no sizes.
 pub fn load_file(session: &mut Session, path: &str) -> Outcome<Loaded> {
     let (file, text) = session.read(path)?;
-    load_text(session, Some((file, text)))
+    load_text(session, Some((file, text.to_string())))
 }
 
 /// Reads a `.kir` text and verifies that it is well formed.
@@ -145,7 +145,7 @@ fn load_text(session: &mut Session, root: Option<(FileId, String)>) -> Outcome<L
 /// Errors alone; without any, warnings and notes are told now.
 fn told(session: &Session, mut found: Diagnostics) -> Diagnostics {
     // A copy of a library file hides what it is a copy of: nobody needs to be told.
-    let text = |span: Span| session.map.get(span.file).map(|f| &f.text);
+    let text = |span: Span| session.map.get(span.file).map(|f| &*f.text);
     let copy = |d: &Diagnostic| match &d.labels[..] {
         [a, b] => d.severity == Severity::Note && a.span.file != b.span.file && text(a.span) == text(b.span),
         _ => false,

@@ -18,7 +18,7 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
     match crash::asked_by_module(&text) {
         Some(mut command) => {
             command.push(args.file.clone());
-            replay(session, &command, vec![(args.file.clone(), text)])
+            replay(session, &command, vec![(args.file.clone(), text.to_string())])
         }
         None => Err(Diagnostic::error("E413", format!("{} is nothing a crash of kbc left", args.file))
             .help("kbc repro takes the files kbc-crash.kb and kbc-crash.kir")

@@ -63,7 +63,7 @@ fn read(session: &mut Session, path: &str) -> Outcome<(FileId, String, Kernel)> 
     let (file, text) = session.read(path)?;
     crash::stage(Stage::Read);
     let kernel = parse::parse(&text, file)?;
-    Ok((file, text, kernel))
+    Ok((file, text.to_string(), kernel))
 }
 
 /// Verifies a kernel that its passes have completed.

@@ -1,6 +1,7 @@
 //! A report for people.
 
 use super::{AlgorithmReport, CompareReport, PerturbReport, Report, path};
+use kbc_backend_sim::reference::OUTER;
 
 /// Nanoseconds with a unit that keeps the number readable.
 pub fn time(ns: f64) -> String {
@@ -283,6 +284,16 @@ fn compare(c: &CompareReport, line: &mut impl FnMut(String)) {
             "{}: {} of {} elements differ from {} (largest error {err} of its bound)",
             c.result, c.mismatches, c.elements, c.against
         ));
+    }
+    let terms = c.terms_err.map(|e| if e == 0.0 { "0".to_owned() } else { format!("{e:.1e}") });
+    if c.beyond > 0 {
+        let most = terms.map_or_else(|| "the largest infinite".into(), |t| format!("the largest {t}"));
+        line(format!(
+            "  {} of them are further off than {OUTER:e} of the sum of their absolute terms: {most}",
+            c.beyond
+        ));
+    } else if let Some(terms) = terms {
+        line(format!("  largest error {terms} of the sum of its absolute terms (limit {OUTER:e})"));
     }
     if c.unbounded > 0 {
         line(format!(

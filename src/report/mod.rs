@@ -273,6 +273,10 @@ pub struct CompareReport {
     pub max_err: Option<f64>,
     /// The element furthest off.
     pub worst: Option<WorstReport>,
+    /// Of a stored result: largest `|got - ref|` divided by the sum of the absolute terms; absent if there is no such sum, or infinite.
+    pub terms_err: Option<f64>,
+    /// Elements that are further off than the outer limit, 2e-5 of that sum.
+    pub beyond: u64,
     /// Whose contribution is missing or doubled.
     pub hints: Vec<String>,
     /// Why nothing could be compared.

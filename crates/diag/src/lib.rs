@@ -11,4 +11,4 @@ pub mod render;
 pub mod span;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Label, Severity};
-pub use span::{FileId, SourceFile, SourceMap, Span, Spanned};
+pub use span::{FileId, SourceFile, SourceMap, Span, Spanned, Text};

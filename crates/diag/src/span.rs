@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 /// Index of a file in a [`SourceMap`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -73,13 +74,57 @@ impl<T> Spanned<T> {
 /// What some editors put before a text; no part of it.
 pub const BYTE_ORDER_MARK: char = '\u{feff}';
 
+/// The characters of a text; whoever else needs them shares them.
+#[derive(Clone, Debug)]
+pub enum Text {
+    /// Part of the program.
+    Built(&'static str),
+    /// Read or made by this run.
+    Read(Arc<String>),
+}
+
+impl std::ops::Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Text::Built(text) => text,
+            Text::Read(text) => text,
+        }
+    }
+}
+
+impl From<Arc<String>> for Text {
+    fn from(text: Arc<String>) -> Text {
+        Text::Read(text)
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Text {
+        Text::Read(Arc::new(text))
+    }
+}
+
+impl From<&String> for Text {
+    fn from(text: &String) -> Text {
+        text.clone().into()
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        text.to_owned().into()
+    }
+}
+
 /// One source text. `name` is what messages show (a path as the user gave it, or `<lib>/ring.kb`).
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     /// Name shown in messages.
     pub name: Cow<'static, str>,
     /// The text.
-    pub text: Cow<'static, str>,
+    pub text: Text,
 }
 
 /// All texts of a run.
@@ -90,16 +135,16 @@ pub struct SourceMap {
 
 impl SourceMap {
     /// Adds a text and returns its id.
-    pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
-        self.push(name.into().into(), text.into().into())
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<Text>) -> FileId {
+        self.push(name.into().into(), text.into())
     }
 
     /// Adds a text that is part of the program, without a copy.
     pub fn add_builtin(&mut self, name: &'static str, text: &'static str) -> FileId {
-        self.push(name.into(), text.into())
+        self.push(name.into(), Text::Built(text))
     }
 
-    fn push(&mut self, name: Cow<'static, str>, text: Cow<'static, str>) -> FileId {
+    fn push(&mut self, name: Cow<'static, str>, text: Text) -> FileId {
         self.files.push(SourceFile { name, text });
         FileId(self.files.len() as u32 - 1)
     }

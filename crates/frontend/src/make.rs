@@ -5,7 +5,7 @@ use crate::token::Token;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_rounds::ast::{Block, Expr, ExprKind, Gens, Ident, Stmt, StmtKind, UnaryOp};
 use lalrpop_util::ErrorRecovery;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 /// State of one parse.
@@ -25,14 +25,14 @@ pub struct Ctx<'s> {
 /// unary, which names are called. For [`crate::fmt`].
 #[derive(Clone, Debug, Default)]
 pub struct Marks {
-    /// First bytes of statements and clauses; `true` where a `;` may stand before.
-    pub starts: BTreeMap<usize, bool>,
+    /// First bytes of statements and clauses; `true` where a `;` may stand before. Of one byte the last entry counts.
+    pub starts: Vec<(usize, bool)>,
     /// Operators with one operand.
-    pub unary: BTreeSet<usize>,
+    pub unary: Vec<usize>,
     /// Ends of called names.
-    pub calls: BTreeSet<usize>,
+    pub calls: Vec<usize>,
     /// Opening parentheses that belong to no name before them.
-    pub apart: BTreeSet<usize>,
+    pub apart: Vec<usize>,
 }
 
 impl<'s> Ctx<'s> {
@@ -58,27 +58,27 @@ impl<'s> Ctx<'s> {
 
     /// A statement begins there; a `;` may stand before it.
     pub fn statement(&mut self, l: usize) {
-        self.marks.starts.insert(l, true);
+        self.marks.starts.push((l, true));
     }
 
     /// A part of an item begins there that no `;` separates from what is before.
     pub fn part(&mut self, l: usize) {
-        self.marks.starts.insert(l, false);
+        self.marks.starts.push((l, false));
     }
 
     /// A sign with one operand.
     pub fn unary(&mut self, l: usize) {
-        self.marks.unary.insert(l);
+        self.marks.unary.push(l);
     }
 
     /// A name that is called ends there.
     pub fn called(&mut self, r: usize) {
-        self.marks.calls.insert(r);
+        self.marks.calls.push(r);
     }
 
     /// A parenthesis that belongs to no name before it.
     pub fn apart(&mut self, l: usize) {
-        self.marks.apart.insert(l);
+        self.marks.apart.push(l);
     }
 
     /// A result that could not be read.

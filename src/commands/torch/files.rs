@@ -15,6 +15,7 @@ use kbc_import::torch::symbols::{bound_by, rebind};
 use kbc_import::torch::{check as proven, exported, listing, resolve, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Whether a path is a PyTorch program, or a folder (of them).
 pub fn is_one(path: &str) -> bool {
@@ -238,8 +239,9 @@ fn load(session: &mut Session, f: &File, rank: u64, said: &Said<'_>) -> Outcome<
         let bytes = Session::read_bytes(&f.path)?;
         let a = archive::read(&bytes).map_err(|why| Diagnostic::error("E537", format!("{path}: {why}")))?;
         let name = format!("{path}:{}", a.entry);
-        let id = session.add_text(&name, &a.program);
-        (name, id, a.program, Some(a.weights))
+        let text = Arc::new(a.program);
+        let id = session.add_text(&name, text.clone());
+        (name, id, text, Some(a.weights))
     } else {
         let (id, text) = session.read(&path)?;
         (path.clone(), id, text, None)
@@ -270,7 +272,7 @@ fn load(session: &mut Session, f: &File, rank: u64, said: &Said<'_>) -> Outcome<
         }
     };
     let (text, lines) = listing(&written);
-    let shown = session.add_text(&format!("{name} (program)"), &text);
+    let shown = session.add_text(&format!("{name} (program)"), text);
     let program = resolve(&name, rank, shown, lines, written)?;
     Ok(Loaded { program, weights })
 }

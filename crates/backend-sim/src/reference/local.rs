@@ -8,13 +8,13 @@ use super::precision::Precision;
 use super::probe;
 use super::reduce::{Item, integers};
 use super::shape::moved;
-use super::{Accuracy, How, RefTensor, Value, broken, computed, disturb, done_with, fed, widened};
+use super::{EvalOptions, How, RefTensor, Value, broken, computed, disturb, done_with, fed, terms, widened};
 use crate::tensor::Tensor;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{CollKind, Collective, Op, OpId, OpKind};
 use kbc_ir::local::{Groups, Local, Meeting, meetings};
 use kbc_ir::types::{Mesh, ReduceOp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Runs a typed local program on these inputs and gives its results, both as the stacks of [`Local::inputs`] and
@@ -26,22 +26,26 @@ pub fn evaluate_local(
     local: &Local,
     mesh: &Mesh,
     inputs: &[Tensor],
-    accuracy: Accuracy,
+    options: &EvalOptions,
 ) -> Result<Vec<RefTensor>, Diagnostics> {
     let ports = local.inputs(mesh);
     let fits = |(t, p): (&Tensor, &kbc_ir::local::Port)| t.shape() == p.ty.sizes() && t.dtype() == p.ty.dtype;
     if inputs.len() != ports.len() || !inputs.iter().zip(&ports).all(fits) {
         return Err(Diagnostic::error("E405", "the data are not those of the program's inputs").into());
     }
-    let lockstep = Lockstep {
+    let tail =
+        |p: &kbc_ir::local::LocalPart| if options.terms { terms::tail(&p.graph) } else { BTreeSet::new() };
+    let mut lockstep = Lockstep {
         local,
         mesh,
         meetings: meetings(local, mesh)?,
         fed: rows(local, &ports, inputs)?,
         done: local.parts.iter().map(|p| done_with(&p.graph)).collect(),
+        tails: local.parts.iter().map(tail).collect(),
     };
-    let how = How { parts: 1.0, accuracy, coins: None };
+    let how = How { parts: 1.0, accuracy: options.accuracy, coins: None };
     let mut results = lockstep.run(how)?;
+    lockstep.tails.iter_mut().for_each(BTreeSet::clear);
     probe::tighten(&mut results, |coins| lockstep.run(How { coins: Some(coins), ..how }))?;
     Ok(results)
 }
@@ -76,6 +80,8 @@ struct Lockstep<'a> {
     meetings: Vec<Meeting>,
     fed: Vec<Vec<Vec<Value>>>,
     done: Vec<BTreeMap<OpId, Vec<OpId>>>,
+    /// Of each part, the operations that get the sums of their terms.
+    tails: Vec<BTreeSet<OpId>>,
 }
 
 /// Values so far: a map a rank of each part, and the place of the part's next operation.
@@ -107,9 +113,12 @@ impl Lockstep<'_> {
             let id = g.order().iter().find(of).expect("every result has an output");
             let held: Vec<Arc<RefTensor>> = state.values[port.part].iter().map(|v| v[id].t.clone()).collect();
             let list: Vec<&RefTensor> = held.iter().map(|t| &**t).collect();
-            out.push(widened(moved(list[0], port.ty.sizes(), &list, |i| {
+            let mut all = widened(moved(list[0], port.ty.sizes(), &list, |i| {
                 (i / elements(list[0]), i % elements(list[0]))
-            })));
+            }));
+            let terms: Option<Vec<&Vec<f64>>> = list.iter().map(|t| t.terms.as_ref()).collect();
+            all.terms = terms.map(|t| t.into_iter().flatten().copied().collect());
+            out.push(all);
         }
         Ok(out)
     }
@@ -123,7 +132,7 @@ impl Lockstep<'_> {
                 break;
             }
             for (values, fed) in state.values[part].iter_mut().zip(&self.fed[part]) {
-                let value = computed(g, id, values, fed, how)?;
+                let value = computed(g, id, values, fed, (how, &self.tails[part]))?;
                 values.insert(id, value);
                 self.done[part].get(&id).into_iter().flatten().for_each(|o| drop(values.remove(o)));
             }
@@ -153,6 +162,13 @@ impl Lockstep<'_> {
                 .collect::<Option<_>>()
                 .ok_or_else(|| broken(op, "its operand is not computed"))?;
             let mut results = exchanged(op, c, &operands)?;
+            if places.iter().any(|(part, _, id)| self.tails[*part].contains(id)) {
+                let moved: Option<Vec<Value>> = operands.iter().map(terms::moved_by).collect();
+                for (value, by) in results.iter_mut().zip(moved.map_or(Ok(vec![]), |m| exchanged(op, c, &m))?)
+                {
+                    terms::put(value, terms::divided(&by.t));
+                }
+            }
             for ((part, row, id), value) in places.iter().zip(&mut results) {
                 disturb(*id, value, how.coins);
                 let values = &mut state.values[*part][*row];

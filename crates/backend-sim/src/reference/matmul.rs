@@ -80,6 +80,15 @@ fn products(
     if pa.is_some() && pb.is_some() {
         return Err(step.broken("a product of two partial values is not the product of their sums"));
     }
+    if step.terms.is_some() {
+        let mut bound = Vec::with_capacity(len);
+        for (ra, rb) in (0..batches).map(job) {
+            let (left, right) = (Side::new(a, pa, ra), Side::new(b, pb, rb));
+            let left: Vec<f64> = left.size().iter().map(|x| super::OUTER * x.abs()).collect();
+            bound.extend(by_columns(sizes, &left, |at, out| absolute(&right.size()[at], out)));
+        }
+        return Ok(Value::whole(RefTensor::real(result, shape, vec![0.0; len], bound)));
+    }
     // Additions across the ranks of an operand that is still partial come on top of those along K.
     let earlier = [pa, pb].into_iter().flatten().map(|p| p.parts).fold(1.0, f64::max);
     let parts = if shared { step.parts.max(earlier) } else { 1.0 };

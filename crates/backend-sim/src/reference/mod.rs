@@ -56,6 +56,8 @@
 //! **Deep programs.** Behind several contractions these bounds are larger than the results. Where that is so, they are
 //! replaced by what disturbed evaluations show: [`probe`].
 //!
+//! **Absolute terms.** Beside its bound a result may have the sum of the absolute terms of its elements: [`terms`].
+//!
 //! **Local programs** ([`evaluate_local`]) are evaluated on all ranks in step: between collectives by the same rules, a
 //! collective by what it makes of the values of a group's ranks.
 //!
@@ -75,17 +77,19 @@ mod probe;
 mod reduce;
 mod scalar;
 mod shape;
+mod terms;
 mod tiles;
 
 pub use local::evaluate_local;
 pub use modulus::{exact_modulus, exact_modulus_local};
+pub use terms::OUTER;
 
 use crate::compare::{Exact, Expected};
 use crate::tensor::Tensor;
 use kbc_diag::Diagnostic;
 use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind};
 use kbc_ir::types::{DType, ReduceOp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Whose elementwise functions compute the execution that is bounded.
@@ -106,11 +110,13 @@ pub struct EvalOptions {
     pub max_parts: u64,
     /// How far functions may be off.
     pub accuracy: Accuracy,
+    /// Whether results get the sums of their absolute terms.
+    pub terms: bool,
 }
 
 impl Default for EvalOptions {
     fn default() -> Self {
-        EvalOptions { max_parts: 1, accuracy: Accuracy::Own }
+        EvalOptions { max_parts: 1, accuracy: Accuracy::Own, terms: false }
     }
 }
 
@@ -127,6 +133,9 @@ pub struct RefTensor {
     pub bound: Vec<f64>,
     /// The values of an integer type.
     pub exact: Option<Vec<i64>>,
+    /// The sums of the absolute terms, where they were asked for and there are some: a result of another program is at most
+    /// [`OUTER`] times that away.
+    pub terms: Option<Vec<f64>>,
 }
 
 impl RefTensor {
@@ -141,12 +150,12 @@ impl RefTensor {
     }
 
     fn real(dtype: DType, shape: Vec<u64>, value: Vec<f64>, bound: Vec<f64>) -> RefTensor {
-        RefTensor { dtype, shape, value, bound, exact: None }
+        RefTensor { dtype, shape, value, bound, exact: None, terms: None }
     }
 
     fn integers(dtype: DType, shape: Vec<u64>, exact: Vec<i64>, bound: Vec<f64>) -> RefTensor {
         let value = exact.iter().map(|i| *i as f64).collect();
-        RefTensor { dtype, shape, value, bound, exact: Some(exact) }
+        RefTensor { dtype, shape, value, bound, exact: Some(exact), terms: None }
     }
 }
 
@@ -208,10 +217,13 @@ pub fn evaluate(
             format!("the program has {} inputs, and data for {} is given", graph.inputs.len(), inputs.len()),
         ));
     }
-    let how = How { parts: options.max_parts.max(1) as f64, accuracy: options.accuracy, coins: None };
+    let parts = options.max_parts.max(1) as f64;
+    let how = How { parts, accuracy: options.accuracy, coins: None };
     let fed = fed(graph, inputs)?;
-    let mut results = run_all(graph, &fed, how)?;
-    probe::tighten(&mut results, |coins| run_all(graph, &fed, How { coins: Some(coins), ..how }))?;
+    let tail = if options.terms { terms::tail(graph) } else { BTreeSet::new() };
+    let mut results = run_all(graph, &fed, how, &tail)?;
+    let none = BTreeSet::new();
+    probe::tighten(&mut results, |coins| run_all(graph, &fed, How { coins: Some(coins), ..how }, &none))?;
     Ok(results)
 }
 
@@ -241,13 +253,18 @@ fn done_with(graph: &Graph) -> BTreeMap<OpId, Vec<OpId>> {
     out
 }
 
-/// Evaluates all operations.
-fn run_all(graph: &Graph, fed: &[Value], how: How) -> Result<Vec<RefTensor>, Diagnostic> {
+/// Evaluates all operations; those of `tail` with the sums of their terms.
+fn run_all(
+    graph: &Graph,
+    fed: &[Value],
+    how: How,
+    tail: &BTreeSet<OpId>,
+) -> Result<Vec<RefTensor>, Diagnostic> {
     let done = done_with(graph);
     let mut values: BTreeMap<OpId, Value> = BTreeMap::new();
     let mut results: BTreeMap<usize, Arc<RefTensor>> = BTreeMap::new();
     for &id in graph.order() {
-        let value = computed(graph, id, &values, fed, how)?;
+        let value = computed(graph, id, &values, fed, (how, tail))?;
         if let OpKind::Output(at) = graph.op(id).kind {
             results.insert(at, value.t.clone());
         }
@@ -264,7 +281,7 @@ fn computed(
     id: OpId,
     values: &BTreeMap<OpId, Value>,
     fed: &[Value],
-    how: How,
+    (how, tail): (How, &BTreeSet<OpId>),
 ) -> Result<Value, Diagnostic> {
     let op = graph.op(id);
     let operands: Vec<Value> = graph
@@ -273,9 +290,12 @@ fn computed(
         .map(|o| values.get(o).cloned().ok_or_else(|| broken(op, "it is used before it is computed")))
         .collect::<Result<_, _>>()?;
     let probe = how.coins.is_some();
-    let step = Step { op, operands: &operands, parts: how.parts, accuracy: how.accuracy, probe };
+    let step = Step { op, operands: &operands, parts: how.parts, accuracy: how.accuracy, probe, terms: None };
     let mut value = step.run(fed)?;
     step.agrees(&value)?;
+    if tail.contains(&id) {
+        terms::add(&step, fed, &mut value)?;
+    }
     disturb(id, &mut value, how.coins);
     Ok(value)
 }
@@ -307,6 +327,7 @@ fn broken(op: &Op, what: &str) -> Diagnostic {
 }
 
 /// An operation and what it works on.
+#[derive(Clone, Copy)]
 struct Step<'a> {
     op: &'a Op,
     operands: &'a [Value],
@@ -315,6 +336,8 @@ struct Step<'a> {
     accuracy: Accuracy,
     /// It is one of the evaluations of [`probe`].
     probe: bool,
+    /// Bounds are those that [`terms`] wants; these are the operands with their own.
+    terms: Option<&'a [Value]>,
 }
 
 impl Step<'_> {

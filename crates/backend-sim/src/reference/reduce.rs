@@ -168,7 +168,10 @@ pub(super) fn run(
         let common = || pending.map_or_else(|| common_grain(items.iter().map(|i| i.0)), |p| p.grain);
         let (v, e, size, grain) = match op {
             ReduceOp::Sum => {
-                let sum = total(&items, common(), mean, parts, earlier);
+                let mut sum = total(&items, common(), mean, parts, earlier);
+                if step.terms.is_some() {
+                    sum.own = 0.0;
+                }
                 let (v, e) = store(&stored, sum, parts);
                 (v, e, sum.size, sum.grain)
             }

@@ -40,7 +40,7 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
             if p.op == ReduceOp::Prod { Mode::Prod(parts) } else { Mode::Sum(parts) }
         }
     };
-    let eval = Eval { stored: precision, mode, accuracy: step.accuracy };
+    let eval = Eval { stored: precision, mode, accuracy: step.accuracy, terms: step.terms.is_some() };
     let (mut value, mut bound) = (Vec::with_capacity(n), Vec::with_capacity(n));
     let (mut size, mut least) = (vec![], f64::INFINITY);
     let mut args: Vec<Vec<Node>> = vec![Vec::with_capacity(BLOCK.min(n)); step.operands.len()];
@@ -53,6 +53,17 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
                 let x = Node::new(o.t.value[j], o.t.bound[j]);
                 pending[k].map_or(x, |p| Node { part: true, size: p.size[j], grain: p.grain, ..x })
             }));
+        }
+        if let Some(own) = step.terms {
+            // What comparisons see: what is exact is so there.
+            args.truncate(own.len());
+            for (k, o) in own.iter().enumerate() {
+                let exact = |(i, x): (usize, &Node)| {
+                    if o.t.bound[at(k, i)] == 0.0 { Node { e: 0.0, ..*x } } else { *x }
+                };
+                let seen = block.clone().zip(&args[k]).map(exact).collect();
+                args.push(seen);
+            }
         }
         for node in eval.nodes(&f.body, &args, block.len()) {
             let node = eval.stored(node);
@@ -205,13 +216,19 @@ struct Eval {
     stored: Precision,
     mode: Mode,
     accuracy: Accuracy,
+    /// Bounds are those that `terms` wants: numbers are terms, functions too, and comparisons have operands of their own, behind
+    /// the others.
+    terms: bool,
 }
 
 impl Eval {
     /// The values of an expression on `n` elements, for which each operand has its values.
     fn nodes(&self, e: &Scalar, args: &[Vec<Node>], n: usize) -> Vec<Node> {
         let mut x = match e {
-            Scalar::Num(v) => return vec![Node::new(self.stored.round(*v), 0.0); n],
+            Scalar::Num(v) => {
+                let v = self.stored.round(*v);
+                return vec![Node::new(v, if self.terms { super::OUTER * v.abs() } else { 0.0 }); n];
+            }
             Scalar::Arg(i) => {
                 return args.get(*i).cloned().unwrap_or_else(|| vec![Node::new(f64::NAN, f64::INFINITY); n]);
             }
@@ -442,8 +459,8 @@ impl Eval {
             ScalarUn::Erf if others => 5e-7,
             _ => ulps * (2.0 * F32.u * size).max(F32.eta),
         };
-        let (v, e) = within(&F32, v, propagated, exact, ulp);
-        Node::new(v, e)
+        let (v, e) = within(&F32, v, propagated, exact && !self.terms, ulp);
+        Node::new(v, if self.terms { e + super::OUTER * v.abs() } else { e })
     }
 
     fn pow(&self, a: Node, n: u32) -> Node {
@@ -465,7 +482,11 @@ impl Eval {
     }
 
     fn chosen(&self, c: &Compare, [yes, no]: [Vec<Node>; 2], args: &[Vec<Node>], n: usize) -> Vec<Node> {
-        let sides = self.nodes(&c.a, args, n).into_iter().zip(self.nodes(&c.b, args, n));
+        let (own, args) = match self.terms {
+            true => (&Eval { terms: false, ..*self }, &args[args.len() / 2..]),
+            false => (self, args),
+        };
+        let sides = own.nodes(&c.a, args, n).into_iter().zip(own.nodes(&c.b, args, n));
         sides.zip(yes.into_iter().zip(no)).map(|((x, y), (yes, no))| self.choose(c, x, y, yes, no)).collect()
     }
 

@@ -78,7 +78,8 @@ impl<'a> Run<'a> {
         let ty = TensorType { partial, ..TensorType::replicated(node.dtype, &sizes) };
         let (name, span) = (self.step.op.name.clone(), self.step.op.span);
         let op = Op { kind: OpKind::Output(0), name, ty: Some(ty), want: None, span };
-        f(&Step { op: &op, operands, parts: parts.unwrap_or(1.0), ..*self.step })
+        let terms = self.step.terms.map(|_| operands);
+        f(&Step { op: &op, operands, parts: parts.unwrap_or(1.0), terms, ..*self.step })
     }
 
     fn body(&mut self, list: &[Stmt]) -> Result<(), Diagnostic> {
@@ -156,7 +157,7 @@ impl<'a> Run<'a> {
             let add = ScalarFn { name: "add".into(), params: names(), body };
             self.as_step(node, &[before, more], |s| scalar::run(s, &add))?
         };
-        if !first && sum.t.exact.is_none() {
+        if !first && sum.t.exact.is_none() && self.step.terms.is_none() {
             let gamma = F32.gamma(terms);
             let t = Arc::make_mut(&mut sum.t);
             for (e, s) in t.bound.iter_mut().zip(&size) {
@@ -190,7 +191,14 @@ impl<'a> Run<'a> {
             }
             Tile::Dot(..) => self.as_step(node, &operands, |s| {
                 let [a, b] = s.two()?;
-                matmul::run(s, a, b, a.t.dtype.is_float())
+                let float = a.t.dtype.is_float();
+                let mut product = matmul::run(&Step { terms: None, ..*s }, a, b, float)?;
+                if s.terms.is_some() {
+                    // The sums of its terms, in the place of a bound.
+                    let sums = matmul::run(s, a, b, float)?;
+                    Arc::make_mut(&mut product.t).bound.clone_from(&sums.t.bound);
+                }
+                Ok(product)
             }),
             Tile::Map(f, _) => self.as_step(node, &operands, |s| scalar::run(s, f)),
             Tile::Cast(to, _) => self.as_step(node, &operands, |s| Ok(cast(s, s.one()?, *to))),
@@ -215,6 +223,7 @@ impl<'a> Run<'a> {
             shape: self.sizes(index),
             value: pick(&x.t.value),
             bound: pick(&x.t.bound),
+            terms: None,
             exact: x.t.exact.as_ref().map(|v| order.iter().map(|i| v[*i]).collect()),
         };
         Value { t: Arc::new(t), pending: None, exact: x.exact }

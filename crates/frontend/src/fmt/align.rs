@@ -10,6 +10,7 @@ use super::layout::{Layout, Line};
 use super::space::{gap, wants_semicolon};
 use crate::token::Token;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What makes tokens of two lines the same: depth, the token (for names and numbers: the token before), which one.
 type Key<'s> = (usize, &'s str, usize);
@@ -20,10 +21,12 @@ struct Column {
     pieces: Vec<usize>,
 }
 
-/// Aligns what asks for it.
-pub fn tokens(it: &mut Layout<'_>) {
-    let lines = it.lines(false);
+/// Aligns what asks for it. Takes the lines as they are without that, and gives them as they are then.
+pub fn tokens(it: &mut Layout<'_>, lines: Vec<Line>) -> Vec<Line> {
     let mut columns = wanted(it, &lines);
+    if columns.is_empty() {
+        return lines;
+    }
     // Each round gives up one column, or is the last.
     loop {
         it.pads.fill(0);
@@ -39,37 +42,50 @@ pub fn tokens(it: &mut Layout<'_>) {
             Some(at) => (at + 1).checked_sub(c.first).is_some_and(|d| d > 0 && d <= c.pieces.len()),
             None => !straight(it, &lines, c),
         });
-        let Some(bad) = bad else { break };
+        let Some(bad) = bad else { return lines };
         columns.remove(bad);
     }
 }
 
 /// The columns that are asked for, from the left to the right of the lines they begin in.
 fn wanted(it: &Layout<'_>, lines: &[Line]) -> Vec<Column> {
-    let keys: Vec<BTreeMap<Key<'_>, usize>> = lines.iter().map(|l| keys(it, l)).collect();
+    let asks = |&i: &usize| it.all[i].newlines == 0 && it.all[i].blanks > 1;
     let mut out = vec![];
-    for first in 0..lines.len() {
+    let mut from = 0;
+    while from < lines.len() {
+        let to = (from + 1..lines.len()).find(|n| apart(it, lines, *n)).unwrap_or(lines.len());
+        // neighbours of which none asks have no column
+        if (lines[from].from..lines[to - 1].to).any(|i| asks(&i)) {
+            together(it, lines, from..to, asks, &mut out);
+        }
+        from = to;
+    }
+    out
+}
+
+/// The columns of lines that are neighbours.
+fn together(
+    it: &Layout<'_>,
+    lines: &[Line],
+    range: Range<usize>,
+    asks: impl Fn(&usize) -> bool,
+    out: &mut Vec<Column>,
+) {
+    let keys: Vec<BTreeMap<Key<'_>, usize>> = lines[range.clone()].iter().map(|l| keys(it, l)).collect();
+    for first in 0..keys.len() {
         let mut here: Vec<(&Key<'_>, &usize)> = keys[first].iter().collect();
         here.sort_by_key(|k| k.1);
         for (key, _) in here {
-            let above = first > 0 && !apart(it, lines, first) && keys[first - 1].contains_key(key);
-            if above {
+            if first > 0 && keys[first - 1].contains_key(key) {
                 continue;
             }
-            let mut pieces = vec![];
-            for (n, below) in keys.iter().enumerate().skip(first) {
-                match below.get(key) {
-                    Some(&i) if n == first || !apart(it, lines, n) => pieces.push(i),
-                    _ => break,
-                }
-            }
-            let asks = |&i: &usize| it.all[i].newlines == 0 && it.all[i].blanks > 1;
-            if pieces.len() > 1 && pieces.iter().any(asks) {
-                out.push(Column { first, pieces });
+            let pieces: Vec<usize> =
+                keys[first..].iter().map_while(|below| below.get(key).copied()).collect();
+            if pieces.len() > 1 && pieces.iter().any(&asks) {
+                out.push(Column { first: range.start + first, pieces });
             }
         }
     }
-    out
 }
 
 /// Whether line `n` is no neighbour of the line before: an empty line, or a brace that opens or closes a block, is
@@ -148,7 +164,7 @@ pub fn comments(it: &mut Layout<'_>, lines: &[Line]) {
     for group in groups {
         let at: Vec<usize> = group.iter().map(|l| it.columns(l.from, l.to, l.indent)).collect();
         let most = at.iter().copied().max().unwrap_or(0);
-        let fits = |l: &&Line| most + 2 + it.all[l.to - 1].text.chars().count() <= WIDTH;
+        let fits = |l: &&Line| most + 2 + it.all[l.to - 1].width <= WIDTH;
         if group.iter().all(fits) {
             for (l, col) in group.iter().zip(at) {
                 it.pads[l.to - 1] = most - col;

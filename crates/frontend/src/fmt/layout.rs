@@ -175,9 +175,7 @@ impl<'s> Layout<'s> {
     /// Columns a line takes without a comment at its end.
     pub fn columns(&self, from: usize, to: usize, indent: usize) -> usize {
         let code = if to > from + 1 && self.all[to - 1].is_comment() { to - 1 } else { to };
-        (from..code).fold(indent, |col, i| {
-            col + self.all[i].text.chars().count() + if i > from { self.step(i) } else { 0 }
-        })
+        (from..code).fold(indent, |col, i| col + self.all[i].width + if i > from { self.step(i) } else { 0 })
     }
 
     /// What stands between piece `i` and the one before it on its line.
@@ -190,7 +188,7 @@ impl<'s> Layout<'s> {
         let mut col = indent;
         for i in from..to {
             col += if i > from { self.step(i) } else { 0 };
-            col += self.all[i].text.chars().count();
+            col += self.all[i].width;
             if self.all[i].closes() {
                 open.pop();
             } else if self.all[i].opens() {
@@ -263,22 +261,21 @@ impl<'s> Layout<'s> {
 
     /// The text.
     pub fn text(mut self) -> String {
-        self.lines(true);
-        align::tokens(&mut self);
-        let lines = self.lines(false);
+        let lines = self.lines(true);
+        let lines = align::tokens(&mut self, lines);
         align::comments(&mut self, &lines);
         let mut out = String::new();
         for line in &lines {
             if line.blank {
                 out.push('\n');
             }
-            out.push_str(&" ".repeat(line.indent));
+            blanks(&mut out, line.indent);
             for i in line.from..line.to {
                 if i > line.from {
                     if wants_semicolon(&self.all, i) {
                         out.push(';');
                     }
-                    out.push_str(&" ".repeat(self.before(i)));
+                    blanks(&mut out, self.before(i));
                 }
                 out.push_str(&self.all[i].text);
             }
@@ -286,4 +283,8 @@ impl<'s> Layout<'s> {
         }
         out
     }
+}
+
+fn blanks(out: &mut String, n: usize) {
+    out.extend(std::iter::repeat_n(' ', n));
 }

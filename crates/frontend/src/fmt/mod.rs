@@ -32,7 +32,7 @@ pub fn format(file: FileId, text: &str) -> Result<String, Diagnostics> {
         return Err(found);
     }
     let items = tree.items.iter().map(|i| i.span().start as usize).collect();
-    let out = layout::Layout::new(piece::pieces(text, &marks, &items)).text();
+    let out = layout::Layout::new(piece::pieces(text, marks, items)).text();
     if same(text, &out) {
         return Ok(out);
     }

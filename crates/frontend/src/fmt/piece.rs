@@ -4,7 +4,6 @@ use crate::make::Marks;
 use crate::token::{MARK, Number, Token};
 use logos::Logos;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 /// A token or a comment.
 #[derive(Clone, Debug)]
@@ -13,6 +12,8 @@ pub struct Piece<'s> {
     pub token: Token<'s>,
     /// Its text as it is written out.
     pub text: Cow<'s, str>,
+    /// Columns of it.
+    pub width: usize,
     /// Line ends before it in the source.
     pub newlines: usize,
     /// Characters between it and the piece before, if they share a line.
@@ -66,9 +67,36 @@ impl Piece<'_> {
     }
 }
 
-/// Cuts a text that parses into pieces.
-pub fn pieces<'s>(text: &'s str, marks: &Marks, items: &BTreeSet<usize>) -> Vec<Piece<'s>> {
-    let mut out: Vec<Piece<'s>> = vec![];
+/// Places of a text that are asked for from its beginning to its end.
+struct Places<T> {
+    list: Vec<(usize, T)>,
+    next: usize,
+}
+
+impl<T: Copy> Places<T> {
+    fn new(mut list: Vec<(usize, T)>) -> Self {
+        list.sort_by_key(|p| p.0);
+        Places { list, next: 0 }
+    }
+
+    /// What was said last of a place behind the one asked for before.
+    fn at(&mut self, place: usize) -> Option<T> {
+        let ahead = &self.list[self.next..];
+        let to = ahead.iter().position(|p| p.0 > place).unwrap_or(ahead.len());
+        self.next += to;
+        ahead[..to].last().filter(|p| p.0 == place).map(|p| p.1)
+    }
+}
+
+fn places(list: Vec<usize>) -> Places<()> {
+    Places::new(list.into_iter().map(|p| (p, ())).collect())
+}
+
+/// Cuts a text that parses into pieces; `items` are first bytes.
+pub fn pieces(text: &str, marks: Marks, items: Vec<usize>) -> Vec<Piece<'_>> {
+    let mut out: Vec<Piece<'_>> = vec![];
+    let (mut starts, mut items) = (Places::new(marks.starts), places(items));
+    let (mut unary, mut calls, mut apart) = (places(marks.unary), places(marks.calls), places(marks.apart));
     let mut open: Vec<usize> = vec![];
     let mut last = 0;
     let mark = if text.starts_with(MARK) { MARK.len_utf8() } else { 0 };
@@ -79,20 +107,22 @@ pub fn pieces<'s>(text: &'s str, marks: &Marks, items: &BTreeSet<usize>) -> Vec<
         let Ok(token) = token else { continue };
         let range = lexer.span().start + mark..lexer.span().end + mark;
         let between = &text[last..range.start];
+        let written = written(token, lexer.slice());
         let mut piece = Piece {
             token,
-            text: written(token, lexer.slice()),
+            width: columns(&written),
+            text: written,
             newlines: between.matches('\n').count(),
             blanks: between.chars().count(),
-            start: match marks.starts.get(&range.start) {
-                _ if items.contains(&range.start) => Start::Item,
-                Some(true) => Start::Statement,
-                Some(false) => Start::Part,
-                None => Start::None,
+            start: match (items.at(range.start), starts.at(range.start)) {
+                (Some(()), _) => Start::Item,
+                (_, Some(true)) => Start::Statement,
+                (_, Some(false)) => Start::Part,
+                _ => Start::None,
             },
-            unary: marks.unary.contains(&range.start),
-            called: marks.calls.contains(&range.end),
-            apart: marks.apart.contains(&range.start),
+            unary: unary.at(range.start).is_some(),
+            called: calls.at(range.end).is_some(),
+            apart: apart.at(range.start).is_some(),
             depth: open.len(),
             partner: None,
         };
@@ -109,6 +139,11 @@ pub fn pieces<'s>(text: &'s str, marks: &Marks, items: &BTreeSet<usize>) -> Vec<
         out.push(piece);
     }
     out
+}
+
+/// Characters of a text.
+fn columns(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 
 /// A piece's text: comments without blanks at the end, one blank before a unit.

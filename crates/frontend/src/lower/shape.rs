@@ -32,13 +32,7 @@ impl Lowering<'_> {
                 let mut named = Arguments::new(call);
                 let form = "slice(x, dim: 0, from: 0, to: 2)";
                 let x = call.args.first().and_then(|a| self.operand(a));
-                let dim = match named.take("dim") {
-                    Some(n) => self.cx.dimension(n, x.and_then(|x| self.rank_of(x)), &mut self.found),
-                    None => {
-                        self.found.push(missing(call, "dim", form));
-                        None
-                    }
-                };
+                let dim = self.dim_of(call, &mut named, x, form);
                 let given = ["from", "to"].map(|name| (name, named.take(name)));
                 let numbers = given.map(|(name, n)| match n {
                     Some(n) => self.cx.count_of(n, &mut self.found),
@@ -58,13 +52,7 @@ impl Lowering<'_> {
                 let mut named = Arguments::new(call);
                 let form = "pad(x, dim: 0, before: 1, after: 2)";
                 let x = call.args.first().and_then(|a| self.operand(a));
-                let dim = match named.take("dim") {
-                    Some(n) => self.cx.dimension(n, x.and_then(|x| self.rank_of(x)), &mut self.found),
-                    None => {
-                        self.found.push(missing(call, "dim", form));
-                        None
-                    }
-                };
+                let dim = self.dim_of(call, &mut named, x, form);
                 let given = ["before", "after"].map(|name| named.take(name));
                 if given.iter().all(Option::is_none) {
                     self.found.push(missing(call, "before", form));
@@ -81,14 +69,8 @@ impl Lowering<'_> {
             _ => {
                 let mut named = Arguments::new(call);
                 let operands: Vec<Option<OpId>> = call.args.iter().map(|a| self.operand(a)).collect();
-                let rank = operands.first().copied().flatten().and_then(|x| self.rank_of(x));
-                let dim = match named.take("dim") {
-                    Some(n) => self.cx.dimension(n, rank, &mut self.found),
-                    None => {
-                        self.found.push(missing(call, "dim", "concat(a, b, dim: 0)"));
-                        None
-                    }
-                };
+                let first = operands.first().copied().flatten();
+                let dim = self.dim_of(call, &mut named, first, "concat(a, b, dim: 0)");
                 let sound = named.finish(&mut self.found);
                 if call.args.is_empty() || call.args.len() > MAX_OPERANDS {
                     let wanted = if call.args.is_empty() { 1 } else { MAX_OPERANDS };
@@ -105,6 +87,23 @@ impl Lowering<'_> {
 
     fn shaped(&mut self, call: &Call, op: ShapeOp, operands: &[OpId], span: Span) -> Option<Value> {
         Some(self.push(OpKind::Shape(op), self.named_after(call), operands, span))
+    }
+
+    /// The dimension that has to be said, one of the operand's if that has a type already.
+    fn dim_of(
+        &mut self,
+        call: &Call,
+        named: &mut Arguments<'_>,
+        operand: Option<OpId>,
+        form: &str,
+    ) -> Option<usize> {
+        match named.take("dim") {
+            Some(n) => self.cx.dimension(n, operand.and_then(|x| self.rank_of(x)), &mut self.found),
+            None => {
+                self.found.push(missing(call, "dim", form));
+                None
+            }
+        }
     }
 
     /// The operand and the list of `transpose(x, [..])` and `reshape(x, [..])`.

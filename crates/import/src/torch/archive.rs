@@ -10,7 +10,7 @@ use super::json::{self, Fault};
 use super::model::{Arg, Meta, Role, Written};
 use super::pickle;
 use super::symbols::Size;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{Cursor, Read};
 use zip::{CompressionMethod, ZipArchive};
 
@@ -41,12 +41,14 @@ const OLD_WEIGHTS: [&str; 2] = ["serialized_state_dict.pt", "serialized_constant
 struct Zip<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
     names: Vec<String>,
+    /// Numbers by names, with the folder that all entries are in and without.
+    known: HashMap<String, usize>,
 }
 
 impl Zip<'_> {
     /// The entry of that name, in whatever folder all entries are.
     fn find(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|n| n == name || n.split_once('/').is_some_and(|(_, rest)| rest == name))
+        self.known.get(name).copied()
     }
 
     fn text(&mut self, at: usize) -> Result<String, String> {
@@ -74,11 +76,18 @@ impl Zip<'_> {
 fn opened(bytes: &[u8]) -> Result<Zip<'_>, String> {
     let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|e| format!("it is no archive: {e}"))?;
     // in the order of their numbers
-    let names = (0..zip.len())
+    let names: Vec<String> = (0..zip.len())
         .map(|i| zip.name_for_index(i).map(|n| n.map(|n| n.into_owned()).unwrap_or_default()))
         .map(Option::unwrap_or_default)
         .collect();
-    Ok(Zip { zip, names })
+    let mut known = HashMap::with_capacity(2 * names.len());
+    for (i, name) in names.iter().enumerate() {
+        // of two entries with one name the first
+        for n in [Some(&name[..]), name.split_once('/').map(|n| n.1)].into_iter().flatten() {
+            known.entry(n.to_owned()).or_insert(i);
+        }
+    }
+    Ok(Zip { zip, names, known })
 }
 
 /// Reads one.
@@ -148,17 +157,17 @@ fn listed(zip: &mut Zip) -> Result<Option<BTreeMap<String, Listed>>, String> {
         let Some(at) = zip.find(config) else { continue };
         let text = zip.text(at)?;
         let fault = |f: Fault| format!("{config}, byte {}: {}", f.at, f.why);
-        let root = json::parse(&text).map_err(fault)?;
-        for (name, w) in root.want("config").and_then(json::Json::map).map_err(fault)? {
+        let parsed = json::parse(&text).map_err(fault)?;
+        for (name, w) in parsed.root().want("config").and_then(|c| c.map()).map_err(fault)? {
             if w.get("use_pickle").is_some_and(|p| p.bool() == Ok(true)) {
                 return Ok(None);
             }
-            let path = w.want("path_name").and_then(|p| p.text().map(str::to_owned)).map_err(fault)?;
+            let path = w.want("path_name").and_then(|p| p.text().map(|t| t.into_owned())).map_err(fault)?;
             let record = w.want("tensor_meta").map_err(fault)?;
             let meta = meta(record).map_err(fault)?;
-            let int = |j: &json::Json| j.get("as_int").unwrap_or(j).int();
+            let int = |j: json::Json<'_>| j.get("as_int").unwrap_or(j).int();
             let strides = match record.get("strides") {
-                Some(s) => s.list().and_then(|l| l.iter().map(int).collect()).map_err(fault)?,
+                Some(s) => s.list().and_then(|l| l.map(int).collect()).map_err(fault)?,
                 None => super::kb::consts::strides(&meta.shape()),
             };
             let offset = record.get("storage_offset").map_or(Ok(0), int).map_err(fault)?;

@@ -8,6 +8,7 @@ use super::json::{self, Fault, Json, Kind};
 use super::model::{Arg, Int, Meta, Role, Written, WrittenNode};
 use super::symbols::{Expr, Size};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// The major version that kbc reads; minor versions add fields.
 pub const SCHEMA: i64 = 8;
@@ -35,7 +36,8 @@ impl From<Fault> for Unread {
 /// # Errors
 /// It is none, or of another schema.
 pub fn read(text: &str) -> Result<Written, Unread> {
-    let root = json::parse(text)?;
+    let parsed = json::parse(text)?;
+    let root = parsed.root();
     let version = root
         .get("schema_version")
         .ok_or_else(|| Fault::new(root.at, "no exported program: it has no `schema_version`"))?;
@@ -49,20 +51,28 @@ pub fn read(text: &str) -> Result<Written, Unread> {
     if let Some(v) = root.get("torch_version") {
         out.torch = v.text()?.split('+').next().unwrap_or("").to_owned();
     }
-    for (name, range) in root.get("range_constraints").map_or(Ok(&[][..]), Json::map)? {
-        let bound = |key: &str| match range.get(key) {
-            Some(Json { kind: Kind::Number(_), .. }) => range.want(key)?.int().map(Some),
-            _ => Ok(None),
-        };
-        out.ranges.insert(name.to_string(), (bound("min_val")?, bound("max_val")?));
-    }
-    for (name, record) in graph.want("tensor_values")?.map()? {
-        if out.tensors.insert(name.to_string(), meta(record)?).is_some() {
-            return Err(Fault::new(record.at, format!("a second record of `{name}`")).into());
+    if let Some(ranges) = root.get("range_constraints") {
+        for (name, range) in ranges.map()? {
+            let bound = |key: &str| {
+                let number = range.get(key).filter(|v| v.kind() == Kind::Number);
+                number.map(|v| v.int()).transpose()
+            };
+            out.ranges.insert(name.into_owned(), (bound("min_val")?, bound("max_val")?));
         }
     }
-    for (name, record) in graph.get("sym_int_values").map_or(Ok(&[][..]), Json::map)? {
-        out.ints.insert(name.to_string(), size(record)?);
+    for (name, record) in graph.want("tensor_values")?.map()? {
+        let meta = meta(record)?;
+        match out.tensors.entry(name.into_owned()) {
+            Entry::Vacant(e) => e.insert(meta),
+            Entry::Occupied(e) => {
+                return Err(Fault::new(record.at, format!("a second record of `{}`", e.key())).into());
+            }
+        };
+    }
+    if let Some(ints) = graph.get("sym_int_values") {
+        for (name, record) in ints.map()? {
+            out.ints.insert(name.into_owned(), size(record)?);
+        }
     }
     let roles = roles(module)?;
     for input in graph.want("inputs")?.list()? {
@@ -73,8 +83,8 @@ pub fn read(text: &str) -> Result<Written, Unread> {
         };
         out.inputs.push((arg, role));
     }
-    out.nodes = graph.want("nodes")?.list()?.iter().map(node).collect::<Result<_, _>>()?;
-    out.outputs = graph.want("outputs")?.list()?.iter().map(argument).collect::<Result<_, _>>()?;
+    out.nodes = graph.want("nodes")?.list()?.map(node).collect::<Result<_, _>>()?;
+    out.outputs = graph.want("outputs")?.list()?.map(argument).collect::<Result<_, _>>()?;
     Ok(out)
 }
 
@@ -82,11 +92,11 @@ pub fn read(text: &str) -> Result<Written, Unread> {
 ///
 /// # Errors
 /// It is no record of a tensor.
-pub fn meta(record: &Json) -> Result<Meta, Fault> {
+pub fn meta(record: Json<'_>) -> Result<Meta, Fault> {
     let code = record.want("dtype")?;
     let dtype = DType::of_code(code.int()?)
         .ok_or_else(|| Fault::new(code.at, "a number of no element type that kbc knows"))?;
-    let sizes = record.want("sizes")?.list()?.iter().map(size).collect::<Result<Vec<_>, _>>()?;
+    let sizes = record.want("sizes")?.list()?.map(size).collect::<Result<Vec<_>, _>>()?;
     if let Some(s) = sizes.iter().find(|s| !(0..=LARGEST).contains(&s.value)) {
         return Err(Fault::new(record.at, format!("a dimension of size {}", s.value)));
     }
@@ -94,18 +104,18 @@ pub fn meta(record: &Json) -> Result<Meta, Fault> {
 }
 
 /// `{as_int: 8}`, or `{as_expr: {expr_str: .., hint: {as_int: 8}}}`.
-fn size(j: &Json) -> Result<Size, Fault> {
+fn size(j: Json<'_>) -> Result<Size, Fault> {
     if let Some(n) = j.get("as_int") {
         return Ok(Size::of(n.int()?));
     }
     let e = j.want("as_expr")?;
     let text = e.want("expr_str")?;
     let hint = match e.get("hint") {
-        Some(h) if h.kind != Kind::Null => h,
+        Some(h) if h.kind() != Kind::Null => h,
         _ => return Err(Fault::new(e.at, "a size that depends on data: no `hint` says how large it was")),
     };
     let value = hint.get("as_int").unwrap_or(hint).int()?;
-    let expr = Expr::parse(text.text()?).map_err(|why| Fault::new(text.at, why))?;
+    let expr = Expr::parse(&text.text()?).map_err(|why| Fault::new(text.at, why))?;
     Ok(match expr {
         Expr::Number(n) => Size::of(n),
         e => Size { value, expr: Some(e) },
@@ -113,7 +123,7 @@ fn size(j: &Json) -> Result<Size, Fault> {
 }
 
 /// What inputs are, by their names.
-fn roles(module: &Json) -> Result<BTreeMap<String, Role>, Fault> {
+fn roles(module: Json<'_>) -> Result<BTreeMap<String, Role>, Fault> {
     let mut out = BTreeMap::new();
     let Some(signature) = module.get("signature") else { return Ok(out) };
     for spec in signature.want("input_specs")?.list()? {
@@ -124,25 +134,25 @@ fn roles(module: &Json) -> Result<BTreeMap<String, Role>, Fault> {
         ] {
             if let Some(s) = spec.get(kind) {
                 let name = s.want("arg")?.want("name")?.text()?;
-                out.insert(name.to_owned(), Role::Weight(s.want(target)?.text()?.to_owned()));
+                out.insert(name.into_owned(), Role::Weight(s.want(target)?.text()?.into_owned()));
             }
         }
     }
     Ok(out)
 }
 
-fn node(j: &Json) -> Result<WrittenNode, Fault> {
+fn node(j: Json<'_>) -> Result<WrittenNode, Fault> {
     let target = j.want("target")?.text()?;
     let mut args = vec![];
     for input in j.want("inputs")?.list()? {
-        args.push((input.want("name")?.text()?.to_owned(), argument(input.want("arg")?)?));
+        args.push((input.want("name")?.text()?.into_owned(), argument(input.want("arg")?)?));
     }
     let trace = j.get("metadata").and_then(|m| m.get("stack_trace"));
     Ok(WrittenNode {
-        target: target.strip_prefix("torch.ops.").unwrap_or(target).to_owned(),
+        target: target.strip_prefix("torch.ops.").unwrap_or(&target).to_owned(),
         args,
-        outputs: j.want("outputs")?.list()?.iter().map(argument).collect::<Result<_, _>>()?,
-        source: trace.and_then(|t| t.text().ok()).and_then(source),
+        outputs: j.want("outputs")?.list()?.map(argument).collect::<Result<_, _>>()?,
+        source: trace.and_then(|t| t.text().ok()).and_then(|t| source(&t)),
         at: j.at,
     })
 }
@@ -161,26 +171,29 @@ fn source(trace: &str) -> Option<String> {
     ))
 }
 
-fn name(j: &Json) -> Result<String, Fault> {
-    Ok(j.want("name")?.text()?.to_owned())
+fn name(j: Json<'_>) -> Result<String, Fault> {
+    Ok(j.want("name")?.text()?.into_owned())
 }
 
-fn each<T>(j: &Json, f: impl Fn(&Json) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
-    j.list()?.iter().map(f).collect()
+fn each<T>(j: Json<'_>, f: impl Fn(Json<'_>) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
+    j.list()?.map(f).collect()
 }
 
-fn whole(j: &Json) -> Result<Int<String>, Fault> {
+fn whole(j: Json<'_>) -> Result<Int<String>, Fault> {
     match (j.get("as_name"), j.get("as_int")) {
-        (Some(n), _) => Ok(Int::Of(n.text()?.to_owned())),
+        (Some(n), _) => Ok(Int::Of(n.text()?.into_owned())),
         (_, Some(n)) => n.int().map(Int::Is),
         _ => j.int().map(Int::Is),
     }
 }
 
 /// A union of one key.
-fn argument(j: &Json) -> Result<Arg<String>, Fault> {
-    let [(key, v)] = j.map()? else { return Err(Fault::new(j.at, "an argument with one key is wanted")) };
-    Ok(match &**key {
+fn argument(j: Json<'_>) -> Result<Arg<String>, Fault> {
+    let mut entries = j.map()?;
+    let (Some((key, v)), None) = (entries.next(), entries.next()) else {
+        return Err(Fault::new(j.at, "an argument with one key is wanted"));
+    };
+    Ok(match &*key {
         "as_none" => Arg::None,
         "as_tensor" => Arg::Tensor(name(v)?),
         "as_tensors" => Arg::Tensors(each(v, name)?),
@@ -196,9 +209,9 @@ fn argument(j: &Json) -> Result<Arg<String>, Fault> {
         "as_bool" => Arg::Bool(v.bool()?),
         "as_sym_bool" => match v.get("as_bool") {
             Some(b) => Arg::Bool(b.bool()?),
-            None => Arg::BoolOf(v.want("as_name")?.text()?.to_owned()),
+            None => Arg::BoolOf(v.want("as_name")?.text()?.into_owned()),
         },
-        "as_string" => Arg::Text(v.text()?.to_owned()),
+        "as_string" => Arg::Text(v.text()?.into_owned()),
         "as_scalar_type" => Arg::DType(
             DType::of_code(v.int()?)
                 .ok_or_else(|| Fault::new(v.at, "a number of no element type that kbc knows"))?,

@@ -7,6 +7,7 @@ use super::json::{self, Fault, Json, Kind};
 use super::model::{Arg, Program};
 use super::rules::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most ranks of a world.
@@ -34,7 +35,8 @@ pub struct Table {
 /// # Errors
 /// It is neither.
 pub fn read(text: &str) -> Result<Table, Fault> {
-    let root = json::parse(text)?;
+    let parsed = json::parse(text)?;
+    let root = parsed.root();
     let mut out = Table::default();
     for (key, to) in [("world_size", &mut out.world), ("rank", &mut out.rank)] {
         if let Some(v) = root.get(key) {
@@ -42,35 +44,36 @@ pub fn read(text: &str) -> Result<Table, Fault> {
         }
     }
     if let Some(names) = root.get("arg_names") {
-        out.args = names.list()?.iter().map(|n| n.text().map(str::to_owned)).collect::<Result<_, _>>()?;
+        out.args = names.list()?.map(|n| n.text().map(Cow::into_owned)).collect::<Result<_, _>>()?;
     }
     if let Some(mesh) = root.get("mesh")
         && let (Some(shape), Some(names)) = (mesh.get("shape"), mesh.get("dim_names"))
     {
-        for (size, name) in shape.list()?.iter().zip(names.list()?) {
+        for (size, name) in shape.list()?.zip(names.list()?) {
             let n = u64::try_from(size.int()?).ok().filter(|n| (1..=MOST_RANKS).contains(n));
             let n = n.ok_or_else(|| Fault::new(size.at, "a number of ranks is wanted"))?;
-            let name = Some(name.text()?).filter(|n| is_name(n));
-            out.mesh
-                .push((name.ok_or_else(|| Fault::new(mesh.at, "names of axes are wanted"))?.to_owned(), n));
+            let name = Some(name.text()?).filter(|n| is_name(n)).map(Cow::into_owned);
+            out.mesh.push((name.ok_or_else(|| Fault::new(mesh.at, "names of axes are wanted"))?, n));
         }
     }
     // a mesh may also be described in words, which say nothing of groups
     let dims = root.get("mesh").and_then(|m| m.get("dim_groups"));
-    for (axis, group) in dims.map_or(Ok(&[][..]), Json::map)? {
-        out.axes.insert(group.text()?.to_owned(), axis.to_string());
+    if let Some(dims) = dims {
+        for (axis, group) in dims.map()? {
+            out.axes.insert(group.text()?.into_owned(), axis.into_owned());
+        }
     }
-    let described = |g: &Json, key: &str| {
+    let described = |g: Json<'_>, key: &str| {
         let text = g.get(key)?.text().ok()?;
         text.strip_prefix("mesh_").filter(|n| is_name(n)).map(str::to_owned)
     };
     let mut axes = vec![];
-    let list = match (&root.kind, root.get("pg_config")) {
-        (Kind::List(l), _) => Some(&l[..]),
+    let list = match (root.kind(), root.get("pg_config")) {
+        (Kind::List, _) => Some(root.list()?),
         (_, Some(l)) => Some(l.list()?),
         _ => None,
     };
-    let mut add = |at: &Json, name: &str, members: Vec<u64>| {
+    let mut add = |at: Json<'_>, name: &str, members: Vec<u64>| {
         let mut seen = BTreeSet::new();
         if members.is_empty() || !members.iter().all(|m| seen.insert(*m) && *m < MOST_RANKS) {
             return Err(Fault::new(at.at, format!("members of group '{name}' are not different ranks")));
@@ -81,7 +84,7 @@ pub fn read(text: &str) -> Result<Table, Fault> {
     if let Some(list) = list {
         for g in list {
             let mut members = ranks(g.want("ranks")?)?;
-            let size = g.get("pg_size").map(Json::int).transpose()?;
+            let size = g.get("pg_size").map(|n| n.int()).transpose()?;
             if members.is_empty() {
                 // an empty list stands for every rank
                 let n = size.and_then(|n| u64::try_from(n).ok()).filter(|n| *n <= MOST_RANKS);
@@ -89,8 +92,8 @@ pub fn read(text: &str) -> Result<Table, Fault> {
                     (0..n.ok_or_else(|| Fault::new(g.at, "a group without members and size"))?).collect();
             }
             let name = g.want("pg_name")?.text()?;
-            axes.extend(described(g, "pg_desc").map(|a| (name.to_owned(), a)));
-            add(g, name, members)?;
+            axes.extend(described(g, "pg_desc").map(|a| (name.to_string(), a)));
+            add(g, &name, members)?;
         }
     } else {
         for (name, g) in root.want("groups")?.map()? {
@@ -101,7 +104,7 @@ pub fn read(text: &str) -> Result<Table, Fault> {
                 return Err(Fault::new(n.at, format!("group '{name}' has {} members", members.len())));
             }
             axes.extend(described(g, "desc").map(|a| (name.to_string(), a)));
-            add(g, name, members)?;
+            add(g, &name, members)?;
         }
     }
     for (group, axis) in axes {
@@ -117,9 +120,9 @@ fn is_name(word: &str) -> bool {
         && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn ranks(j: &Json) -> Result<Vec<u64>, Fault> {
-    let one = |r: &Json| u64::try_from(r.int()?).map_err(|_| Fault::new(r.at, "a rank is wanted"));
-    j.list()?.iter().map(one).collect()
+fn ranks(j: Json<'_>) -> Result<Vec<u64>, Fault> {
+    let one = |r: Json<'_>| u64::try_from(r.int()?).map_err(|_| Fault::new(r.at, "a rank is wanted"));
+    j.list()?.map(one).collect()
 }
 
 /// The programs of a world and who is in their groups.

@@ -1,29 +1,51 @@
-//! JSON text as a tree whose values know the byte where they begin.
+//! JSON text as a list of its values, each with the byte where it begins.
 //!
 //! Owns the syntax of JSON, with the bare `NaN` and `Infinity` that Python writes. What the values mean is its readers'.
+//! Values stand in the order of the text, a list or an object before what is in it, and know where the next one behind them
+//! stands; what is in strings and numbers stays in the text until it is asked for. A program of a megabyte is one allocation so.
 
 use std::borrow::Cow;
 
-/// A value and the byte of the text where it begins.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Json<'t> {
+/// A text that is JSON.
+#[derive(Clone, Debug)]
+pub struct Parsed<'t> {
+    text: &'t str,
+    values: Vec<Place>,
+}
+
+/// A value of the text: 12 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
     /// Byte of the text.
-    pub at: usize,
-    /// The value.
-    pub kind: Kind<'t>,
+    at: u32,
+    /// Of lists and objects the number of the value behind what is in them, of others the byte behind them.
+    end: u32,
+    kind: Kind,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the names are those of JSON")]
+pub enum Kind {
+    Null,
+    True,
+    False,
+    Number,
+    /// Without escapes.
+    Plain,
+    /// With escapes.
+    Escaped,
+    List,
+    Map,
 }
 
 /// A value.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names are those of JSON")]
-pub enum Kind<'t> {
-    Null,
-    Bool(bool),
-    /// As it is written.
-    Number(&'t str),
-    Text(Cow<'t, str>),
-    List(Vec<Json<'t>>),
-    Map(Vec<(Cow<'t, str>, Json<'t>)>),
+#[derive(Clone, Copy, Debug)]
+pub struct Json<'d> {
+    /// Byte of the text.
+    pub at: usize,
+    of: &'d Parsed<'d>,
+    number: usize,
 }
 
 /// What is wrong with a text, and at which byte.
@@ -45,35 +67,126 @@ impl Fault {
 /// Lists and objects within each other; deeper ones are refused, so that no text overflows the stack.
 const DEEPEST: usize = 64;
 
-/// The value of a text.
+/// Characters of the text for which room for a value is made at first: fewer in compact texts, and the room grows.
+const A_VALUE: usize = 8;
+
+/// The values of a text.
 ///
 /// # Errors
 /// Where it is no JSON.
-pub fn parse(text: &str) -> Result<Json<'_>, Fault> {
+pub fn parse(text: &str) -> Result<Parsed<'_>, Fault> {
+    if u32::try_from(text.len()).is_err() {
+        return Err(Fault::new(0, "4 GB of JSON or more"));
+    }
     let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
-    let mut p = Parser { text, at: start };
-    let value = p.value(0)?;
+    let mut p = Parser { text, at: start, values: Vec::with_capacity(text.len() / A_VALUE) };
+    p.value(0)?;
     p.blank();
     if p.at < text.len() {
         return Err(Fault::new(p.at, "the end of the file is wanted"));
     }
-    Ok(value)
+    Ok(Parsed { text, values: p.values })
 }
 
-impl<'t> Json<'t> {
-    /// The value of a key, if this is an object that has it.
-    pub fn get(&self, key: &str) -> Option<&Json<'t>> {
-        match &self.kind {
-            Kind::Map(list) => list.iter().find(|(k, _)| k == key).map(|(_, v)| v),
-            _ => None,
+impl Parsed<'_> {
+    /// The value that the text is.
+    pub fn root(&self) -> Json<'_> {
+        self.value(0)
+    }
+
+    fn value(&self, number: usize) -> Json<'_> {
+        Json { at: self.values[number].at as usize, of: self, number }
+    }
+
+    /// The number of the value behind one and all that is in it.
+    fn behind(&self, number: usize) -> usize {
+        let v = &self.values[number];
+        if matches!(v.kind, Kind::List | Kind::Map) { v.end as usize } else { number + 1 }
+    }
+}
+
+/// The elements of a list.
+#[derive(Clone, Debug)]
+pub struct Elements<'d> {
+    of: &'d Parsed<'d>,
+    next: usize,
+    end: usize,
+}
+
+impl<'d> Iterator for Elements<'d> {
+    type Item = Json<'d>;
+
+    fn next(&mut self) -> Option<Json<'d>> {
+        if self.next >= self.end {
+            return None;
         }
+        let v = self.of.value(self.next);
+        self.next = self.of.behind(self.next);
+        Some(v)
+    }
+}
+
+/// Keys of an object with their values.
+#[derive(Clone, Debug)]
+pub struct Entries<'d>(Elements<'d>);
+
+impl<'d> Iterator for Entries<'d> {
+    type Item = (Cow<'d, str>, Json<'d>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let key = self.0.next()?;
+        Some((key.characters(), self.0.next()?))
+    }
+}
+
+impl<'d> Json<'d> {
+    /// What it is.
+    pub fn kind(&self) -> Kind {
+        self.of.values[self.number].kind
+    }
+
+    /// What is in a list or an object.
+    fn inside(&self) -> Elements<'d> {
+        Elements { of: self.of, next: self.number + 1, end: self.of.behind(self.number) }
+    }
+
+    /// The text of a value that has nothing in it.
+    fn word(&self) -> &'d str {
+        let v = &self.of.values[self.number];
+        &self.of.text[v.at as usize..v.end as usize]
+    }
+
+    /// The characters of a string.
+    fn characters(&self) -> Cow<'d, str> {
+        let word = self.word();
+        let inner = &word[1..word.len() - 1];
+        if self.kind() == Kind::Plain { inner.into() } else { unescaped(inner).into() }
+    }
+
+    /// The value of a key, if this is an object that has it.
+    pub fn get(&self, key: &str) -> Option<Json<'d>> {
+        if self.kind() != Kind::Map {
+            return None;
+        }
+        let mut inside = self.inside();
+        while let (Some(k), Some(v)) = (inside.next(), inside.next()) {
+            let word = k.word();
+            let same = match k.kind() {
+                Kind::Plain => word[1..word.len() - 1] == *key,
+                _ => k.characters() == key,
+            };
+            if same {
+                return Some(v);
+            }
+        }
+        None
     }
 
     /// The value of a key that has to be there.
     ///
     /// # Errors
     /// It is not.
-    pub fn want(&self, key: &str) -> Result<&Json<'t>, Fault> {
+    pub fn want(&self, key: &str) -> Result<Json<'d>, Fault> {
         self.get(key).ok_or_else(|| Fault::new(self.at, format!("an object with `{key}` is wanted")))
     }
 
@@ -81,9 +194,9 @@ impl<'t> Json<'t> {
     ///
     /// # Errors
     /// It is no list.
-    pub fn list(&self) -> Result<&[Json<'t>], Fault> {
-        match &self.kind {
-            Kind::List(list) => Ok(list),
+    pub fn list(&self) -> Result<Elements<'d>, Fault> {
+        match self.kind() {
+            Kind::List => Ok(self.inside()),
             _ => Err(Fault::new(self.at, "a list is wanted")),
         }
     }
@@ -92,9 +205,9 @@ impl<'t> Json<'t> {
     ///
     /// # Errors
     /// It is no object.
-    pub fn map(&self) -> Result<&[(Cow<'t, str>, Json<'t>)], Fault> {
-        match &self.kind {
-            Kind::Map(list) => Ok(list),
+    pub fn map(&self) -> Result<Entries<'d>, Fault> {
+        match self.kind() {
+            Kind::Map => Ok(Entries(self.inside())),
             _ => Err(Fault::new(self.at, "an object is wanted")),
         }
     }
@@ -103,9 +216,9 @@ impl<'t> Json<'t> {
     ///
     /// # Errors
     /// It is no string.
-    pub fn text(&self) -> Result<&str, Fault> {
-        match &self.kind {
-            Kind::Text(s) => Ok(s),
+    pub fn text(&self) -> Result<Cow<'d, str>, Fault> {
+        match self.kind() {
+            Kind::Plain | Kind::Escaped => Ok(self.characters()),
             _ => Err(Fault::new(self.at, "a string is wanted")),
         }
     }
@@ -115,8 +228,8 @@ impl<'t> Json<'t> {
     /// # Errors
     /// It is none, or one beyond 64 bits.
     pub fn int(&self) -> Result<i64, Fault> {
-        match &self.kind {
-            Kind::Number(s) => s.parse().ok(),
+        match self.kind() {
+            Kind::Number => self.word().parse().ok(),
             _ => None,
         }
         .ok_or_else(|| Fault::new(self.at, "a whole number is wanted"))
@@ -127,10 +240,13 @@ impl<'t> Json<'t> {
     /// # Errors
     /// It is none.
     pub fn float(&self) -> Result<f64, Fault> {
-        let word: &str = match &self.kind {
-            Kind::Number(s) => s,
-            Kind::Text(s) if matches!(&**s, "Infinity" | "-Infinity" | "NaN") => s,
-            _ => return Err(Fault::new(self.at, "a number is wanted")),
+        let word = match self.kind() {
+            Kind::Number => self.word().into(),
+            _ => self
+                .text()
+                .ok()
+                .filter(|s| matches!(&**s, "Infinity" | "-Infinity" | "NaN"))
+                .unwrap_or_default(),
         };
         word.parse().map_err(|_| Fault::new(self.at, "a number is wanted"))
     }
@@ -140,8 +256,9 @@ impl<'t> Json<'t> {
     /// # Errors
     /// It is none.
     pub fn bool(&self) -> Result<bool, Fault> {
-        match self.kind {
-            Kind::Bool(b) => Ok(b),
+        match self.kind() {
+            Kind::True => Ok(true),
+            Kind::False => Ok(false),
             _ => Err(Fault::new(self.at, "true or false is wanted")),
         }
     }
@@ -150,9 +267,10 @@ impl<'t> Json<'t> {
 struct Parser<'t> {
     text: &'t str,
     at: usize,
+    values: Vec<Place>,
 }
 
-impl<'t> Parser<'t> {
+impl Parser<'_> {
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -163,6 +281,14 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// Goes behind characters of a kind; false if there is none.
+    fn while_it(&mut self, is: impl Fn(u8) -> bool) -> bool {
+        let rest = &self.text.as_bytes()[self.at..];
+        let n = rest.iter().position(|c| !is(*c)).unwrap_or(rest.len());
+        self.at += n;
+        n > 0
+    }
+
     fn eat(&mut self, c: u8) -> bool {
         self.blank();
         let found = self.peek() == Some(c);
@@ -170,155 +296,155 @@ impl<'t> Parser<'t> {
         found
     }
 
-    fn value(&mut self, depth: usize) -> Result<Json<'t>, Fault> {
+    /// A value that ends where the parser is.
+    fn push(&mut self, at: usize, kind: Kind) {
+        // the text is below 4 GB, and has no more values than bytes
+        self.values.push(Place { at: at as u32, end: self.at as u32, kind });
+    }
+
+    fn value(&mut self, depth: usize) -> Result<(), Fault> {
         self.blank();
         let at = self.at;
         if depth > DEEPEST {
             return Err(Fault::new(at, format!("values lie more than {DEEPEST} deep in each other")));
         }
-        let kind = match self.peek() {
-            Some(b'{') => self.object(depth)?,
-            Some(b'[') => self.array(depth)?,
-            Some(b'"') => Kind::Text(self.string()?),
-            Some(_) => self.word()?,
-            None => return Err(Fault::new(at, "the file ends where a value is wanted")),
+        match self.peek() {
+            Some(b'{') => self.all(depth, Kind::Map),
+            Some(b'[') => self.all(depth, Kind::List),
+            Some(b'"') => {
+                let kind = self.string()?;
+                self.push(at, kind);
+                Ok(())
+            }
+            Some(_) => {
+                let kind = self.word()?;
+                self.push(at, kind);
+                Ok(())
+            }
+            None => Err(Fault::new(at, "the file ends where a value is wanted")),
+        }
+    }
+
+    /// A list or an object.
+    fn all(&mut self, depth: usize, kind: Kind) -> Result<(), Fault> {
+        let number = self.values.len();
+        self.push(self.at, kind);
+        self.at += 1;
+        let (close, wanted) = match kind {
+            Kind::Map => (b'}', "`,` or `}` is wanted"),
+            _ => (b']', "`,` or `]` is wanted"),
         };
-        Ok(Json { at, kind })
+        if !self.eat(close) {
+            loop {
+                if kind == Kind::Map {
+                    self.key()?;
+                }
+                self.value(depth + 1)?;
+                if self.eat(close) {
+                    break;
+                }
+                if !self.eat(b',') {
+                    return Err(Fault::new(self.at, wanted));
+                }
+            }
+        }
+        self.values[number].end = self.values.len() as u32;
+        Ok(())
     }
 
-    fn array(&mut self, depth: usize) -> Result<Kind<'t>, Fault> {
-        self.at += 1;
-        let mut list = vec![];
-        if self.eat(b']') {
-            return Ok(Kind::List(list));
+    fn key(&mut self) -> Result<(), Fault> {
+        self.blank();
+        if self.peek() != Some(b'"') {
+            return Err(Fault::new(self.at, "a key is wanted"));
         }
-        loop {
-            list.push(self.value(depth + 1)?);
-            if self.eat(b']') {
-                return Ok(Kind::List(list));
-            }
-            if !self.eat(b',') {
-                return Err(Fault::new(self.at, "`,` or `]` is wanted"));
-            }
-        }
-    }
-
-    fn object(&mut self, depth: usize) -> Result<Kind<'t>, Fault> {
-        self.at += 1;
-        let mut list = vec![];
-        if self.eat(b'}') {
-            return Ok(Kind::Map(list));
-        }
-        loop {
-            self.blank();
-            if self.peek() != Some(b'"') {
-                return Err(Fault::new(self.at, "a key is wanted"));
-            }
-            let key = self.string()?;
-            if !self.eat(b':') {
-                return Err(Fault::new(self.at, "`:` is wanted"));
-            }
-            list.push((key, self.value(depth + 1)?));
-            if self.eat(b'}') {
-                return Ok(Kind::Map(list));
-            }
-            if !self.eat(b',') {
-                return Err(Fault::new(self.at, "`,` or `}` is wanted"));
-            }
-        }
-    }
-
-    fn word(&mut self) -> Result<Kind<'t>, Fault> {
         let at = self.at;
-        while self.peek().is_some_and(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c)) {
-            self.at += 1;
+        let kind = self.string()?;
+        self.push(at, kind);
+        if self.eat(b':') { Ok(()) } else { Err(Fault::new(self.at, "`:` is wanted")) }
+    }
+
+    fn word(&mut self) -> Result<Kind, Fault> {
+        let at = self.at;
+        // Most numbers are sizes.
+        let digits = self.while_it(|c| c.is_ascii_digit());
+        if !self.while_it(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c)) && digits {
+            return Ok(Kind::Number);
         }
         match &self.text[at..self.at] {
             "null" => Ok(Kind::Null),
-            "true" => Ok(Kind::Bool(true)),
-            "false" => Ok(Kind::Bool(false)),
-            w @ ("NaN" | "Infinity" | "-Infinity") => Ok(Kind::Number(w)),
-            // Most numbers are sizes.
-            w if !w.is_empty() && w.bytes().all(|c| c.is_ascii_digit()) => Ok(Kind::Number(w)),
+            "true" => Ok(Kind::True),
+            "false" => Ok(Kind::False),
+            "NaN" | "Infinity" | "-Infinity" => Ok(Kind::Number),
             w if w.starts_with(|c: char| c == '-' || c.is_ascii_digit()) && w.parse::<f64>().is_ok() => {
-                Ok(Kind::Number(w))
+                Ok(Kind::Number)
             }
             _ => Err(Fault::new(at, "a value is wanted")),
         }
     }
 
-    fn string(&mut self) -> Result<Cow<'t, str>, Fault> {
+    /// Goes behind a string.
+    fn string(&mut self) -> Result<Kind, Fault> {
         let open = self.at;
         self.at += 1;
-        let start = self.at;
-        let mut owned: Option<String> = None;
-        let mut run = start;
+        let mut kind = Kind::Plain;
         loop {
-            match self.peek() {
-                None => return Err(Fault::new(open, "a string without an end")),
-                Some(b'"') => {
-                    let last = &self.text[run..self.at];
-                    self.at += 1;
-                    return Ok(match owned {
-                        Some(s) => Cow::Owned(s + last),
-                        None => Cow::Borrowed(last),
-                    });
-                }
-                Some(b'\\') => {
-                    let mut s = owned.take().unwrap_or_default();
-                    s.push_str(&self.text[run..self.at]);
-                    s.push(self.escape()?);
-                    owned = Some(s);
-                    run = self.at;
-                }
-                Some(_) => {
-                    let rest = &self.text.as_bytes()[self.at..];
-                    let plain = rest.iter().position(|c| matches!(c, b'"' | b'\\'));
-                    self.at += plain.unwrap_or(rest.len());
-                }
+            let rest = &self.text.as_bytes()[self.at..];
+            let Some(plain) = rest.iter().position(|c| matches!(c, b'"' | b'\\')) else {
+                return Err(Fault::new(open, "a string without an end"));
+            };
+            self.at += plain;
+            if rest[plain] == b'"' {
+                self.at += 1;
+                return Ok(kind);
             }
+            kind = Kind::Escaped;
+            escape(&self.text[self.at..], self.at).map(|(_, bytes)| self.at += bytes)?;
         }
     }
+}
 
-    fn escape(&mut self) -> Result<char, Fault> {
-        let at = self.at;
-        let letter = self.text.as_bytes().get(at + 1).copied();
-        self.at += 2;
-        let plain = match letter {
-            Some(c @ (b'"' | b'\\' | b'/')) => char::from(c),
-            Some(b'n') => '\n',
-            Some(b't') => '\t',
-            Some(b'r') => '\r',
-            Some(b'b') => '\u{8}',
-            Some(b'f') => '\u{c}',
-            Some(b'u') => {
-                let high = self.hex(at)?;
-                let low = match high {
-                    0xd800..0xdc00 if self.text[self.at..].starts_with("\\u") => {
-                        self.at += 2;
-                        self.hex(at)?
-                    }
-                    _ => return Ok(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER)),
-                };
-                let joined = 0x10000 + ((high - 0xd800) << 10) + (low.wrapping_sub(0xdc00) & 0x3ff);
-                char::from_u32(joined).unwrap_or(char::REPLACEMENT_CHARACTER)
-            }
-            _ => {
-                self.at = at;
-                return Err(Fault::new(at, "an escape that JSON does not have"));
-            }
-        };
-        Ok(plain)
+/// The characters of a string, of which every escape is one.
+fn unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(i) = rest.find('\\') {
+        out.push_str(&rest[..i]);
+        rest = &rest[i..];
+        let (c, bytes) = escape(rest, 0).unwrap_or((char::REPLACEMENT_CHARACTER, 1));
+        out.push(c);
+        rest = &rest[bytes..];
     }
+    out + rest
+}
 
-    fn hex(&mut self, at: usize) -> Result<u32, Fault> {
-        let digits = self.text.get(self.at..self.at + 4);
-        let value = digits.filter(|d| d.bytes().all(|c| c.is_ascii_hexdigit()));
-        self.at += 4;
-        value
+/// The character of the escape that a text begins with, and its bytes. `at` is where that is.
+fn escape(text: &str, at: usize) -> Result<(char, usize), Fault> {
+    let hex = |from: usize| {
+        let digits = text.get(from..from + 4).filter(|d| d.bytes().all(|c| c.is_ascii_hexdigit()));
+        digits
             .and_then(|d| u32::from_str_radix(d, 16).ok())
             .ok_or_else(|| Fault::new(at, "four hexadecimal digits are wanted"))
-    }
+    };
+    let plain = match text.as_bytes().get(1) {
+        Some(c @ (b'"' | b'\\' | b'/')) => char::from(*c),
+        Some(b'n') => '\n',
+        Some(b't') => '\t',
+        Some(b'r') => '\r',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'u') => {
+            let high = hex(2)?;
+            return Ok(match high {
+                0xd800..0xdc00 if text[6..].starts_with("\\u") => {
+                    let joined = 0x10000 + ((high - 0xd800) << 10) + (hex(8)?.wrapping_sub(0xdc00) & 0x3ff);
+                    (char::from_u32(joined).unwrap_or(char::REPLACEMENT_CHARACTER), 12)
+                }
+                _ => (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 6),
+            });
+        }
+        _ => return Err(Fault::new(at, "an escape that JSON does not have")),
+    };
+    Ok((plain, 2))
 }
 
 #[cfg(test)]
@@ -327,13 +453,23 @@ mod tests {
 
     #[test]
     fn values_know_where_they_begin() {
-        let j = parse(" {\"a\": [1, -2.5e3, \"x\\u00e9\\n\"], \"b\": NaN}").expect("JSON");
+        let text = " {\"a\": [1, -2.5e3, \"x\\u00e9\\n\", [], {}], \"b\\t\": NaN}";
+        let all = parse(text).expect("JSON");
+        let j = all.root();
         assert_eq!(j.get("a").expect("a").at, 7);
-        let a = j.get("a").expect("a").list().expect("a list");
-        assert_eq!((a[0].int(), a[1].float(), a[2].text()), (Ok(1), Ok(-2500.0), Ok("x\u{e9}\n")));
-        assert!(j.get("b").expect("b").float().expect("a number").is_nan());
-        assert_eq!(parse("\"\\ud83d\\ude00\"").expect("JSON").text(), Ok("\u{1f600}"));
-        assert_eq!(parse("\"-Infinity\"").expect("JSON").float(), Ok(f64::NEG_INFINITY));
+        let a: Vec<Json<'_>> = j.get("a").expect("a").list().expect("a list").collect();
+        assert_eq!((a[0].int(), a[1].float(), a[2].text()), (Ok(1), Ok(-2500.0), Ok("x\u{e9}\n".into())));
+        assert_eq!(
+            (a.len(), a[3].list().expect("a list").count(), a[4].map().expect("a map").count()),
+            (5, 0, 0)
+        );
+        assert!(j.get("b\t").expect("b").float().expect("a number").is_nan());
+        assert_eq!(j.map().expect("an object").map(|e| e.0).collect::<Vec<_>>(), ["a", "b\t"]);
+        assert_eq!(j.get("c").map(|c| c.at), None);
+        let text = |t: &str| parse(t).expect("JSON").root().text().expect("a string").into_owned();
+        assert_eq!(text("\"\\ud83d\\ude00!\""), "\u{1f600}!");
+        assert_eq!(text("\"\\\"\\/\\ud83dx\""), "\"/\u{fffd}x");
+        assert_eq!(parse("\"-Infinity\"").expect("JSON").root().float(), Ok(f64::NEG_INFINITY));
     }
 
     #[test]
@@ -347,8 +483,10 @@ mod tests {
             ("nul", 0),
             ("[\"\\q\"]", 2),
             ("\"\\u12", 1),
+            ("\"a\\", 2),
+            ("\"\\ud83d\\u00\"", 1),
         ] {
-            assert_eq!(parse(text).map_err(|f| f.at), Err(at), "{text}");
+            assert_eq!(parse(text).map(|_| ()).map_err(|f| f.at), Err(at), "{text}");
         }
         assert!(parse(&"[".repeat(100_000)).is_err());
     }

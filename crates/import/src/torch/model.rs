@@ -29,8 +29,12 @@ impl Meta {
 /// `f32[8, s77]`
 impl fmt::Display for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sizes: Vec<String> = self.sizes.iter().map(ToString::to_string).collect();
-        write!(f, "{}[{}]", self.dtype.name(), sizes.join(", "))
+        write!(f, "{}[", self.dtype.name())?;
+        for (i, size) in self.sizes.iter().enumerate() {
+            f.write_str(if i == 0 { "" } else { ", " })?;
+            size.fmt(f)?;
+        }
+        f.write_str("]")
     }
 }
 
@@ -41,6 +45,15 @@ pub enum Int<V> {
     Is(i64),
     /// A value.
     Of(V),
+}
+
+impl<V: fmt::Display> fmt::Display for Int<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Int::Is(n) => n.fmt(f),
+            Int::Of(v) => v.fmt(f),
+        }
+    }
 }
 
 /// An argument of an operation.
@@ -74,22 +87,17 @@ pub enum Arg<V> {
 
 impl<V> Arg<V> {
     /// The values in it.
-    pub fn values(&self) -> Vec<&V> {
-        let of = |i: &'_ Int<V>| match i {
-            Int::Of(_) => true,
-            Int::Is(_) => false,
-        };
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        let (mut one, mut tensors, mut optionals, mut ints) = (None, &[][..], &[][..], &[][..]);
         match self {
-            Arg::Tensor(v) | Arg::BoolOf(v) | Arg::Int(Int::Of(v)) => vec![v],
-            Arg::Tensors(list) => list.iter().collect(),
-            Arg::Optionals(list) => list.iter().flatten().collect(),
-            Arg::Ints(list) => list
-                .iter()
-                .filter(|i| of(i))
-                .filter_map(|i| if let Int::Of(v) = i { Some(v) } else { None })
-                .collect(),
-            _ => vec![],
+            Arg::Tensor(v) | Arg::BoolOf(v) | Arg::Int(Int::Of(v)) => one = Some(v),
+            Arg::Tensors(list) => tensors = list,
+            Arg::Optionals(list) => optionals = list,
+            Arg::Ints(list) => ints = list,
+            _ => {}
         }
+        let ints = ints.iter().filter_map(|i| if let Int::Of(v) = i { Some(v) } else { None });
+        one.into_iter().chain(tensors).chain(optionals.iter().flatten()).chain(ints)
     }
 
     /// The same with every value changed.

@@ -7,7 +7,7 @@ use super::model::{Arg, Int, Kind, Node, Program, Value, ValueId, Written, Writt
 use super::ops::{self, Op, Param, Returns, Ty};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 /// The program that a file has.
 ///
@@ -24,7 +24,7 @@ pub fn resolve(
         file,
         listing,
         lines: &lines,
-        names: BTreeMap::new(),
+        names: HashMap::with_capacity(written.tensors.len() + written.ints.len()),
         values: vec![],
         found: Diagnostics::new(),
     };
@@ -63,17 +63,17 @@ struct Resolver<'a> {
     file: &'a str,
     listing: FileId,
     lines: &'a [(usize, usize)],
-    names: BTreeMap<String, ValueId>,
+    names: HashMap<&'a str, ValueId>,
     values: Vec<Value>,
     found: Diagnostics,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
     fn span(&self, node: usize) -> Span {
         self.lines.get(node).map_or(Span::NONE, |(a, b)| Span::new(self.listing, *a, *b))
     }
 
-    fn define(&mut self, w: &Written, name: &str, node: Option<usize>) -> Option<ValueId> {
+    fn define(&mut self, w: &Written, name: &'a str, node: Option<usize>) -> Option<ValueId> {
         let kind = match (w.tensors.get(name), w.ints.get(name)) {
             (Some(m), _) => Kind::Tensor(m.clone()),
             (_, Some(s)) => Kind::Int(s.clone()),
@@ -83,7 +83,7 @@ impl Resolver<'_> {
             _ => Kind::Unused,
         };
         let id = self.values.len();
-        if self.names.contains_key(name) {
+        if *self.names.entry(name).or_insert(id) != id {
             let mut d = Diagnostic::error("E524", format!("`{name}` is assigned a second time"));
             if let Some(n) = node {
                 d = d.primary(self.span(n), "here").note(place(self.file, &w.nodes[n]));
@@ -91,13 +91,12 @@ impl Resolver<'_> {
             self.found.push(d.note(self.file.to_owned()));
             return None;
         }
-        self.names.insert(name.to_owned(), id);
         self.values.push(Value { name: name.to_owned(), kind });
         Some(id)
     }
 
     /// The value of a name that a node uses.
-    fn used(&mut self, node: usize, name: &String) -> Result<ValueId, ()> {
+    fn used(&mut self, node: usize, name: &str) -> Result<ValueId, ()> {
         match self.names.get(name) {
             Some(id) if self.values[*id].kind != Kind::Unused => Ok(*id),
             Some(_) => {
@@ -111,7 +110,10 @@ impl Resolver<'_> {
                 let mut d = Diagnostic::error("E524", format!("`{name}` is used before it is there"))
                     .primary(self.span(node), "used here")
                     .note(self.file.to_owned());
-                if let Some(near) = nearest(name, self.names.keys().map(String::as_str)) {
+                // of equally near names the first, whatever the order of the table is
+                let mut names: Vec<&str> = self.names.keys().copied().collect();
+                names.sort_unstable();
+                if let Some(near) = nearest(name, names) {
                     d = d.help(format!("`{near}` is there"));
                 }
                 self.found.push(d);
@@ -166,7 +168,7 @@ impl Resolver<'_> {
         let mut all = true;
         for c in chosen {
             match c {
-                Ok(arg) => match arg.map(&mut |name| self.used(i, name)) {
+                Ok(arg) => match arg.map(&mut |name: &String| self.used(i, name)) {
                     Ok(a) => args.push(a),
                     Err(()) => all = false,
                 },

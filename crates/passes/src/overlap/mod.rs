@@ -351,6 +351,7 @@ impl Planner<'_> {
             // Nothing that could be faster, or nobody who measures: then the estimate decides.
             let best = tried.iter().filter(|t| t.estimated < whole * SOONER && self.cx.time.is_none());
             let best = best.min_by(|a, b| a.estimated.total_cmp(&b.estimated)).map_or(1, |t| t.pieces);
+            tried.insert(0, Tried { pieces: 1, estimated: whole, simulated: None });
             return (best, tried);
         }
         let serial = self.simulated(&alone.0);

@@ -55,6 +55,10 @@ pub enum Op {
     Input(usize),
     /// A constant with data, by its number.
     Constant(usize),
+    /// `full([4, 6], 0.5)`
+    Full(f64),
+    /// `iota([4, 6], dim: 1)`
+    Iota(usize),
     /// `a + b`
     Infix(char),
     /// A function, elementwise: `exp(x)`, `max(a, b)`, `pow_int(x, 3)`.
@@ -107,6 +111,9 @@ impl Node {
     }
 }
 
+/// What tells a fill from others.
+pub type Fill = (Option<usize>, u64, DType, Vec<i64>);
+
 /// Nodes in an order of execution, and constants with data.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Graph {
@@ -116,6 +123,8 @@ pub struct Graph {
     pub constants: Vec<(String, Const)>,
     /// Of collectives: the node that waits for each.
     pub waits: BTreeMap<NodeId, NodeId>,
+    /// `full`s and `iota`s: the dimension, the bits of the number, element type, sizes.
+    pub fills: BTreeMap<Fill, NodeId>,
     /// The node of PyTorch's program that is translated.
     pub at: usize,
 }

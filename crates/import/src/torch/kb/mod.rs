@@ -6,12 +6,14 @@
 mod axes;
 mod batches;
 pub mod consts;
+mod fills;
 mod formulas;
 pub mod global;
 mod graph;
 mod lift;
 mod more;
 mod moved;
+mod picked;
 mod places;
 mod print;
 mod step;

@@ -151,7 +151,9 @@ impl Search<'_> {
         };
         match (&node.op, x) {
             (Op::Input(i), _) => Ok(self.candidates[*i].clone()),
-            (Op::Constant(_), _) => one(Whole),
+            (Op::Constant(_) | Op::Iota(_), _) => one(Whole),
+            // the same wherever it is cut
+            (Op::Full(_), _) => Ok([Whole].into_iter().chain((0..node.sizes.len()).map(Split)).collect()),
             (Op::Wait | Op::Placed, Some(p)) => one(p),
             (Op::Infix(op @ ('+' | '-')), _) => {
                 let parts: Vec<Option<Place>> = node.args.iter().map(|a| self.place(a)).collect();

@@ -180,6 +180,10 @@ impl<'a> Body<'a> {
         let list =
             |from: usize| node.args[from..].iter().map(|a| self.operand(a, 1)).collect::<Vec<_>>().join(", ");
         let numbers = |l: &[i64]| l.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let typed = |usual: DType| match node.dtype {
+            d if d == usual => String::new(),
+            d => format!(", type: {}", d.name()),
+        };
         let text = match &node.op {
             Op::Infix(op) => {
                 let level = if matches!(op, '+' | '-') { 1 } else { 2 };
@@ -220,6 +224,11 @@ impl<'a> Body<'a> {
                     }
                 }
             }
+            Op::Full(x) => format!("full([{}], {}{})", numbers(&node.sizes), number(*x), typed(DType::F32)),
+            Op::Iota(d) => {
+                let dim = if node.sizes.len() > 1 { format!(", dim: {d}") } else { String::new() };
+                format!("iota([{}]{dim}{})", numbers(&node.sizes), typed(DType::I32))
+            }
             Op::Input(_) | Op::Constant(_) => String::new(),
         };
         Text { text, level: 4 }
@@ -258,6 +267,8 @@ impl<'a> Body<'a> {
                     Op::Wait => "wait",
                     Op::Placed => "placed",
                     Op::Collective(..) => "collective",
+                    Op::Full(_) => "full",
+                    Op::Iota(_) => "iota",
                     Op::Input(_) | Op::Constant(_) => "input",
                 };
                 if owner.contains(what) { owner.to_owned() } else { format!("{owner}_{what}") }

@@ -9,7 +9,6 @@ use super::more::power_of;
 use super::step::{Found, Step};
 use super::values::{Compared, Val, kept};
 use crate::torch::dtype::DType;
-use crate::torch::model::Arg;
 use crate::torch::rules::Rule;
 
 use Operand::{Node, Num};
@@ -48,17 +47,8 @@ const COMPARE: [Comparison; 6] = [
 ];
 
 /// `gelu` of `aten.gelu.default`.
-fn short(name: &str) -> &str {
+pub(super) fn short(name: &str) -> &str {
     name.split('.').nth(1).unwrap_or(name)
-}
-
-/// Dimensions with one and the last exchanged: the same order leads back.
-fn swapped(rank: usize, d: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..rank).collect();
-    if rank > 0 {
-        order.swap(d, rank - 1);
-    }
-    order
 }
 
 impl Step<'_> {
@@ -160,7 +150,7 @@ impl Step<'_> {
                     sizes,
                 ))])
             }
-            Rule::Index => self.rows(),
+            Rule::Index => self.indexed().map(|v| vec![v]),
             Rule::ArgMax => self.largest().map(|v| vec![v]),
             Rule::Softmax
             | Rule::SoftmaxTo
@@ -474,80 +464,6 @@ impl Step<'_> {
                 g.call("exp", &[l])
             }),
         }
-    }
-
-    fn cumsum(&mut self) -> Found<Val> {
-        let (dtype, sizes) = self.first()?;
-        let dim = self.dim(self.int("dim")?, sizes.len())?;
-        let Val::Const(c) = self.val("self")? else {
-            let x = self.tensor("self", false)?;
-            let (work, last) = (kept(dtype)?, sizes.len().saturating_sub(1));
-            let order = swapped(sizes.len(), dim);
-            let x = self.g.cast(x, work);
-            let x = self.g.transpose(x, &order);
-            let turned = self.g.nodes[x].sizes.clone();
-            // Rows of a matrix, also of what has no other dimension.
-            let n = turned.get(last).copied().unwrap_or(1);
-            let x = self.g.reshape(x, &[turned.iter().product::<i64>() / n.max(1), n]);
-            let matrix = self.g.nodes[x].sizes.clone();
-            let sums = self.g.push(Op::Call("cumsum"), vec![Node(x)], work, matrix);
-            let sums = self.g.reshape(sums, &turned);
-            let sums = self.g.transpose(sums, &order);
-            return self.give(sums, 0);
-        };
-        let step: usize = sizes[dim + 1..].iter().product::<i64>() as usize;
-        let mut list = c.elements()?;
-        for i in 0..list.len() {
-            if (i / step) as i64 % sizes[dim] > 0 {
-                list[i] += list[i - step];
-            }
-        }
-        Const::each(dtype, &sizes, list).map(Val::Const)
-    }
-
-    /// `index` with one list of numbers: rows by their numbers.
-    fn rows(&mut self) -> Found<Vec<Val>> {
-        let ids = match self.node.arg("indices") {
-            Arg::Tensors(l) if l.len() == 1 => l[0],
-            Arg::Optionals(l) if l.iter().skip(1).all(Option::is_none) => {
-                l.first().copied().flatten().ok_or("the first dimension is not the one that is indexed")?
-            }
-            _ => return Err("kbc takes rows by numbers of one dimension, the first".into()),
-        };
-        let x = self.tensor("self", false)?;
-        let ids = self.known(ids)?;
-        let ids = self.g.whole(&ids, DType::I32)?;
-        let (dtype, sizes) = (self.g.nodes[x].dtype, self.first()?.1);
-        let rows = self.g.push(Op::Call("embedding"), vec![Node(x), Node(ids)], dtype, sizes);
-        Ok(vec![self.give(rows, 0)?])
-    }
-
-    /// The number of the largest element, of a dimension or of all; `min.dim` takes that of the negatives.
-    fn largest(&mut self) -> Found<Val> {
-        let mut x = self.tensor("self", false)?;
-        let own = self.g.nodes[x].sizes.clone();
-        let dim = if self.has("dim") { Some(self.dim(self.int("dim")?, own.len())?) } else { None };
-        if short(self.node.op.name) == "min" {
-            let Node(minus) = self.g.call("-", &[Node(x)]) else { return Err("of a number".into()) };
-            x = minus;
-        }
-        let x = match dim {
-            Some(d) => self.g.transpose(x, &swapped(own.len(), d)),
-            None => self.g.reshape(x, &[own.iter().product()]),
-        };
-        let mut rest = self.g.nodes[x].sizes.clone();
-        rest.pop();
-        let mut at = self.g.push(Op::Call("argmax"), vec![Node(x)], DType::I32, rest.clone());
-        // The last dimension came to the place of the one that is gone.
-        if let Some(d) = dim.filter(|d| d + 1 < own.len()) {
-            let mut order: Vec<usize> = (0..rest.len()).filter(|i| *i != d).collect();
-            order.push(d);
-            at = self.g.transpose(at, &order);
-        }
-        let result = self.node.outputs.len() - 1;
-        let sizes = self.meta(result)?.1;
-        let at = self.g.reshape(at, &sizes);
-        self.give(at, result)
     }
 
     fn reduction(&mut self, rule: Rule) -> Found<Vec<Val>> {

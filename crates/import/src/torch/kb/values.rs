@@ -2,7 +2,7 @@
 //!
 //! Owns how one becomes another: what `expand` repeats, truth values, element types.
 
-use super::consts::Const;
+use super::consts::{Const, Held};
 use super::graph::{Graph, NodeId, Op, Operand};
 use crate::torch::dtype::DType;
 
@@ -88,12 +88,21 @@ impl Graph {
         if dtype == DType::I32 && c.elements()?.iter().any(|x| x.abs() > f64::from(i32::MAX)) {
             return Err("a constant of whole numbers beyond i32".into());
         }
+        if let Some(n) = self.formed(&c) {
+            return Ok(n);
+        }
         let name = match c.uniform() {
-            Some(x) if x == f64::NEG_INFINITY => "neg_inf".to_owned(),
-            Some(x) if x == f64::INFINITY => "inf".to_owned(),
-            _ => String::new(),
+            Some(x) if x == f64::NEG_INFINITY => "neg_inf",
+            Some(x) if x == f64::INFINITY => "inf",
+            _ => "",
         };
-        Ok(self.constant(&name, c))
+        Ok(self.constant(name, c))
+    }
+
+    /// An infinity as an argument.
+    pub(super) fn infinite(&mut self, dtype: DType, x: f64) -> NodeId {
+        let name = if x < 0.0 { "neg_inf" } else { "inf" };
+        self.constant(name, Const { dtype, sizes: vec![], held: Held::One(x) })
     }
 
     /// A comparison as 0 and 1, in the type of its sides.
@@ -194,16 +203,14 @@ impl Graph {
         }
         let (mut x, mut y) = (self.operand(x, dtype)?, self.operand(y, dtype)?);
         let mut c = match c {
-            // a mask that is known is data of the type of what it chooses
-            Val::Const(k) => {
-                let mask = self.stored(k, dtype)?;
-                Compared {
-                    how: "!=",
-                    sides: [Operand::Node(mask), Operand::Num(0.0)],
-                    not: false,
-                    sizes: vec![],
+            // a mask that is known is a comparison of places, or data of the type of what it chooses
+            Val::Const(k) => match self.formed_mask(k, dtype) {
+                Some(c) => c,
+                None => {
+                    let mask = Operand::Node(self.stored(k, dtype)?);
+                    Compared { how: "!=", sides: [mask, Operand::Num(0.0)], not: false, sizes: vec![] }
                 }
-            }
+            },
             other => self.compared(other)?,
         };
         let other = c.sides.iter().any(|s| matches!(s, Operand::Node(n) if self.nodes[*n].dtype != dtype));

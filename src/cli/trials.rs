@@ -1,0 +1,155 @@
+//! Verbs that try kbc itself: what it chooses, its engines, its checker.
+
+use super::{ReportFormat, at_least_one};
+use clap::{Args, Subcommand};
+
+/// `kbc bench`
+#[derive(Args, Debug)]
+pub struct Bench {
+    /// What is measured.
+    #[command(subcommand)]
+    pub what: BenchWhat,
+}
+
+/// What is measured.
+#[derive(Subcommand, Debug)]
+pub enum BenchWhat {
+    /// The choice of algorithms against the simulated time of all of them, on machines and sizes drawn by a seed
+    Select(BenchSelect),
+    /// The all-reduce that a kernbench ccl.yaml describes, on the machine of its topology.yaml: right on every rank, and how fast
+    Ccl(BenchCcl),
+}
+
+/// `kbc bench ccl`
+#[derive(Args, Debug)]
+pub struct BenchCcl {
+    /// The machine: a kernbench topology.yaml, or `package(ring(6), mesh(4, 4), 8)`.
+    #[arg(long, value_name = "FILE|SHAPE")]
+    pub topology: String,
+    /// What runs on it: a kernbench ccl.yaml.
+    #[arg(long, value_name = "FILE")]
+    pub ccl: String,
+    /// A value for a key of the ccl.yaml: `-D algorithm=tree`, `-D n_elem=64`, `-D ranks=pe`; repeatable.
+    #[arg(short = 'D', value_name = "KEY=VALUE")]
+    pub define: Vec<String>,
+    /// Overrides a setting of the machine: `forward: drain`, `queue: tcm, 2`; repeatable.
+    #[arg(long = "set", value_name = "SETTING")]
+    pub set: Vec<String>,
+    /// A `.kb` file with algorithms that an entry may name, before those kbc has; repeatable.
+    #[arg(long, value_name = "FILE")]
+    pub using: Vec<String>,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
+}
+
+/// `kbc bench select`
+#[derive(Args, Debug)]
+pub struct BenchSelect {
+    /// How many points of the grid.
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub points: u64,
+    /// Seed of the grid.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The number of the first point.
+    #[arg(long, default_value_t = 0, value_name = "K")]
+    pub first: u64,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
+}
+
+/// `kbc fuzz`
+#[derive(Args, Debug)]
+pub struct Fuzz {
+    /// What is made at random.
+    #[command(subcommand)]
+    pub what: FuzzWhat,
+}
+
+/// What is made at random.
+#[derive(Subcommand, Debug)]
+pub enum FuzzWhat {
+    /// Programs through all passes; the interpreter and machine code must have the same bits
+    Engines(FuzzEngines),
+    /// Schedules, right ones and wrong ones; both engines must have the same bits, or fail both
+    Schedules(FuzzSchedules),
+}
+
+/// Which of the random ones.
+#[derive(Args, Debug)]
+pub struct FuzzRange {
+    /// How many.
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub programs: u64,
+    /// Seed: the same seed gives the same programs and inputs.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// The number of the first one.
+    #[arg(long, default_value_t = 0, value_name = "K")]
+    pub first: u64,
+    /// This number alone, and its text is shown.
+    #[arg(long, value_name = "K", conflicts_with_all = ["programs", "first"])]
+    pub only: Option<u64>,
+    /// Folder for what shows a difference.
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    pub out: String,
+}
+
+/// `kbc fuzz engines`
+#[derive(Args, Debug)]
+pub struct FuzzEngines {
+    /// A `.kb` file to run in place of a random program, on the inputs of `--seed` and `--only`.
+    pub file: Option<String>,
+    /// Which.
+    #[command(flatten)]
+    pub range: FuzzRange,
+}
+
+/// `kbc fuzz schedules`
+#[derive(Args, Debug)]
+pub struct FuzzSchedules {
+    /// `.kir` files to vary beside collectives of the library.
+    pub files: Vec<String>,
+    /// Which.
+    #[command(flatten)]
+    pub range: FuzzRange,
+}
+
+/// `kbc mutate`
+#[derive(Args, Debug)]
+pub struct Mutate {
+    /// `.kb` files of algorithms or programs, `.kir` schedules; the library if there is none.
+    pub files: Vec<String>,
+    /// One algorithm alone: `ring` or `all_reduce.ring`.
+    #[arg(long, value_name = "NAME")]
+    pub algorithm: Option<String>,
+    /// Numbers of ranks for algorithms; those over several axes are taken on every torus and mesh with so many.
+    #[arg(long, value_name = "LO..HI", default_value = "2..9")]
+    pub ranks: String,
+    /// How many mutants, spread evenly over the schedules.
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = at_least_one())]
+    pub limit: usize,
+    /// Every mutant there is.
+    #[arg(long, conflicts_with = "limit")]
+    pub all: bool,
+    /// Draws the mutants and the random orders.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Threads; as many as there are processors if nothing is said.
+    #[arg(long, value_name = "N", value_parser = at_least_one())]
+    pub jobs: Option<usize>,
+    /// Events that exploring all orders of one mutant may take: about a second.
+    #[arg(long, default_value_t = kbc_backend_sim::classify::EVENTS, value_name = "N")]
+    pub events: u64,
+    /// Runs in random orders of a mutant whose exploration does not end.
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub runs: u64,
+    /// Also prints so many of the equivalent mutants as `.kir`, drawn by the seed; 20 if no number is given.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with = "report")]
+    pub equivalent: Option<usize>,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
+}
