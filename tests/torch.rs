@@ -219,6 +219,8 @@ Range constraints: {s77: VR[2, 5]}
 "#;
     let file = dir.join("rank0.readable.py");
     std::fs::write(&file, text).expect("a file");
+    // a run before may have left its data
+    let _ = std::fs::remove_file(dir.join("rank0.npz"));
     let file = file.to_str().expect("a name");
     let run = |args: &[&str]| {
         let out = Command::new(env!("CARGO_BIN_EXE_kbc")).args(args).output().expect("kbc runs");
