@@ -202,3 +202,47 @@ fn elements_are_picked_by_lists_of_numbers() {
     assert_eq!(expect.len(), 6, "{expect:?}");
     assert!(expect.iter().all(|e| e["mismatches"] == 0 && e["max_err"] == 0.0), "{expect:?}");
 }
+
+/// Text does not say what symbols of sizes were: data beside it does, or the command line.
+#[test]
+fn symbols_in_text_are_bound_by_data() {
+    let dir = folder("symbols");
+    let text = r#"class View(torch.nn.Module):
+    def forward(self, x: "f32[s77, 4]"):
+        sym_size_int: "Sym(s77)" = torch.ops.aten.sym_size.int(x, 0)
+        mul: "Sym(2*s77)" = sym_size_int * 2
+        view: "f32[2*s77, 2]" = torch.ops.aten.view.default(x, [mul, 2])
+        neg: "f32[2*s77, 2]" = torch.ops.aten.neg.default(view)
+        return (neg,)
+
+Range constraints: {s77: VR[2, 5]}
+"#;
+    let file = dir.join("rank0.readable.py");
+    std::fs::write(&file, text).expect("a file");
+    // a run before may have left its data
+    let _ = std::fs::remove_file(dir.join("rank0.npz"));
+    let file = file.to_str().expect("a name");
+    let run = |args: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_kbc")).args(args).output().expect("kbc runs");
+        (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    let (code, message) = run(&["check", file]);
+    assert!(code == Some(1) && message.contains("[E554]") && message.contains("-D s77=16"), "{message}");
+    assert!(kbc(&["check", file, "-D", "s77=4"]).ends_with("ok\n"));
+    let (code, message) = run(&["check", file, "-D", "s77=6"]);
+    assert!(code == Some(1) && message.contains("s77 is 6, and at most 5 is allowed"), "{message}");
+    let list: Vec<f32> = (0..12).map(|i| i as f32 + 0.5).collect();
+    let tensor = |sizes: &[u64], list: Vec<f32>| Tensor::new(sizes, Data::F32(list)).expect("of that size");
+    let arrays = [
+        ("in__x", tensor(&[3, 4], list.clone())),
+        ("out__0", tensor(&[6, 2], list.iter().map(|x| -x).collect())),
+    ];
+    let bytes = formats::write_npz(&arrays.map(|(n, t)| (n.to_owned(), t))).expect("an archive");
+    std::fs::write(dir.join("rank0.npz"), bytes).expect("a file");
+    let report: serde_json::Value =
+        serde_json::from_str(&kbc(&["compile", file, "--report", "json"])).expect("a report");
+    assert_eq!(
+        (&report["expect"][0]["elements"], &report["expect"][0]["mismatches"]),
+        (&12.into(), &0.into())
+    );
+}

@@ -40,7 +40,7 @@ fn signature(p: &Program, node: usize) -> Vec<(&'static str, String)> {
         Arg::Int(i) => p.int(i).map_or_else(String::new, |n| n.to_string()),
         _ => String::new(),
     };
-    let first: Vec<_> = n.args[0].values().into_iter().filter_map(|v| p.meta(*v)).collect();
+    let first: Vec<_> = n.args[0].values().filter_map(|v| p.meta(*v)).collect();
     let shapes = first.iter().map(|m| {
         let mut s = m.shape();
         if n.op.rule == Rule::AllToAll && !s.is_empty() {

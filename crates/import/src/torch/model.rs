@@ -182,6 +182,8 @@ pub struct Written {
     pub ints: BTreeMap<String, Size>,
     /// Of a graph of DTensors: where the parts of values are, an entry a dimension of the mesh; sizes are global then.
     pub placements: BTreeMap<String, Vec<Placement>>,
+    /// Whether sizes with symbols have no value: text does not say what they were.
+    pub unvalued: bool,
     /// Least and greatest value of symbols.
     pub ranges: BTreeMap<String, (Option<i64>, Option<i64>)>,
 }

@@ -20,6 +20,13 @@ pub fn resolve(
     lines: Vec<(usize, usize)>,
     written: Written,
 ) -> Result<Program, Diagnostics> {
+    if written.unvalued {
+        let size = written.tensors.values().flat_map(|m| &m.sizes).chain(written.ints.values());
+        let size = size.filter_map(|s| s.expr.as_ref()).next().map_or_else(String::new, ToString::to_string);
+        return Err(Diagnostic::error("E554", format!("{file}: text does not say what the size {size} was"))
+            .help("data of a run beside it does, or -D s77=16; the JSON of the program (model.json) has it")
+            .into());
+    }
     let mut r = Resolver {
         file,
         listing,

@@ -65,7 +65,7 @@ pub fn collectives(world: &World, met: &[Met]) -> Vec<Collective> {
             Rule::Broadcast => "broadcast",
             _ => "all_to_all",
         };
-        let operands: Vec<&Meta> = n.args[0].values().into_iter().filter_map(|v| p.meta(*v)).collect();
+        let operands: Vec<&Meta> = n.args[0].values().filter_map(|v| p.meta(*v)).collect();
         let counted: u64 = match n.op.rule {
             Rule::AllGather => {
                 n.outputs.iter().filter_map(|v| p.meta(*v)).map(bytes).fold(0, u64::saturating_add)

@@ -163,6 +163,12 @@ pub fn rebind(w: &mut Written, said: &BTreeMap<String, i64>) -> Result<(), Vec<S
             _ => None,
         })
         .collect();
+    if w.unvalued {
+        if let Some(lost) = bound.keys().find(|name| !said.contains_key(*name)) {
+            return Err(vec![format!("{lost} has no value: text does not say what it was")]);
+        }
+        w.unvalued = false;
+    }
     let mut wrong = vec![];
     for (name, n) in said {
         match bound.get_mut(name) {

@@ -3,6 +3,7 @@
 //! [`parse`] reads statements, [`written`] makes the model of them that every reader makes.
 
 pub mod parse;
+mod sizes;
 mod token;
 pub mod types;
 pub mod written;

@@ -61,6 +61,8 @@ pub struct Text {
     pub end: usize,
     /// Weights by the names of parameters, from a signature.
     pub weights: BTreeMap<String, String>,
+    /// Least and greatest value of symbols.
+    pub ranges: BTreeMap<String, (Option<i64>, Option<i64>)>,
 }
 
 /// The deepest nesting of brackets.
@@ -85,6 +87,7 @@ pub fn parse(text: &str) -> Result<Text, Fault> {
         let from = start + skipped + (body.len() - body.trim_start().len());
         if ended {
             signature(trimmed, &mut out.weights);
+            ranges(trimmed, &mut out.ranges);
             continue;
         }
         if let Some(comment) = trimmed.strip_prefix('#') {
@@ -167,6 +170,21 @@ fn signature(line: &str, out: &mut BTreeMap<String, String>) {
         if let (true, Some(target)) = (weight, between(rest, "target='")) {
             out.insert(name.to_owned(), target);
         }
+    }
+}
+
+/// `Range constraints: {s77: VR[2, 64]}`; `int_oo` is no limit.
+fn ranges(line: &str, out: &mut BTreeMap<String, (Option<i64>, Option<i64>)>) {
+    let Some(list) = line.strip_prefix("Range constraints:") else { return };
+    for one in list.trim().trim_matches(['{', '}']).split(']') {
+        let Some((name, (least, most))) = one
+            .trim_start_matches([',', ' '])
+            .split_once(": VR[")
+            .and_then(|(name, limits)| Some((name, limits.split_once(',')?)))
+        else {
+            continue;
+        };
+        out.insert(name.to_owned(), (least.trim().parse().ok(), most.trim().parse().ok()));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Types in text: `f32[8, 16]`, with strides and a device behind it, `Sym(s77)`, `DTensor(f32[8, 16], S(0)R)`.
 
+use super::sizes;
 use crate::torch::dtype::DType;
-use crate::torch::exported::LARGEST;
 use crate::torch::model::{Meta, Placement};
 use crate::torch::symbols::Size;
 
@@ -26,27 +26,21 @@ pub fn read(text: &str) -> Result<Type, String> {
         let meta = read(&format!("{ty}]"))?.meta;
         return Ok(Type { meta, placements: placements(places.trim())? });
     }
-    if text.starts_with("Sym(") {
-        return Err(format!(
-            "`{text}` is a size that text does not say the value of; the JSON does (model.json)"
-        ));
-    }
     let cannot = || format!("`{text}` is no type of a tensor");
     let (name, rest) = text.split_once('[').ok_or_else(cannot)?;
     let dtype = DType::of_name(name).ok_or_else(|| format!("kbc has no element type `{name}`"))?;
     // strides and device behind it say nothing that is needed
     let (dims, _) = rest.split_once(']').ok_or_else(cannot)?;
-    let mut sizes = vec![];
-    for d in dims.split(',').map(str::trim).filter(|d| !d.is_empty()) {
-        let n: i64 = d.parse().map_err(|_| {
-            format!("the size `{d}` in `{text}`: text does not say what it was; the JSON does (model.json)")
-        })?;
-        if !(0..=LARGEST).contains(&n) {
-            return Err(format!("a dimension of size {n}"));
-        }
-        sizes.push(Size::of(n));
-    }
+    let sizes = sizes::read_all(dims)?;
     Ok(Type { meta: Meta { dtype, sizes }, placements: vec![] })
+}
+
+/// The size that `Sym(s77)` is of; none for another type.
+///
+/// # Errors
+/// It is none.
+pub fn symbol(text: &str) -> Option<Result<Size, String>> {
+    text.trim().strip_prefix("Sym(").and_then(|t| t.strip_suffix(')')).map(sizes::read)
 }
 
 /// `S(0)RP(sum)`
@@ -96,9 +90,14 @@ mod tests {
         let t = read("DTensor(f32[8, 16], S(0)P(sum))").expect("a type");
         assert_eq!(t.placements, vec![Split(0), Partial("sum".into())]);
         assert_eq!(read("DTensor(f32[8], S(0)[0]S(0)[1])").expect("a type").placements.len(), 2);
-        for wrong in
-            ["f32[s77]", "Sym(s0)", "f31[2]", "f32", "DTensor(f32[8], Q)", "DTensor(f32[8], S(0)[1]S(0)[0])"]
-        {
+        for wrong in [
+            "f32[s77 +]",
+            "Sym(s0)",
+            "f31[2]",
+            "f32",
+            "DTensor(f32[8], Q)",
+            "DTensor(f32[8], S(0)[1]S(0)[0])",
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

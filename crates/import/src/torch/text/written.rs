@@ -41,6 +41,10 @@ const INFIX: [(&str, &str); 6] = [
     ("**", "aten.pow.Tensor_Scalar"),
 ];
 
+/// What operators are between sizes.
+const OF_SIZES: [(&str, &str); 4] =
+    [("+", "_operator.add"), ("-", "_operator.sub"), ("*", "_operator.mul"), ("//", "_operator.floordiv")];
+
 /// Reads the text of a program.
 ///
 /// # Errors
@@ -76,6 +80,12 @@ pub fn written(text: &Text) -> Result<Written, Fault> {
     for (name, ty) in &text.params {
         // what has no type is no tensor
         let Some(ty) = ty else { continue };
+        if let Some(size) = types::symbol(ty) {
+            let size = size.map_err(|why| Fault::new(0, format!("the parameter `{name}`: {why}")))?;
+            r.out.ints.insert(name.clone(), size);
+            r.out.inputs.push((Arg::Int(Int::Of(name.clone())), Role::User));
+            continue;
+        }
         let ty = types::read(ty).map_err(|why| Fault::new(0, format!("the parameter `{name}`: {why}")))?;
         r.placed(name, &ty);
         r.input(name, ty.meta, text.weights.get(name).cloned());
@@ -88,6 +98,7 @@ pub fn written(text: &Text) -> Result<Written, Fault> {
             Value::Name(n) => {
                 let n = r.named(n);
                 match r.lists.get(&n) {
+                    _ if r.out.ints.contains_key(&n) => Arg::Int(Int::Of(n)),
                     _ if r.out.tensors.contains_key(&n) => Arg::Tensor(n),
                     Some((node, _)) => r.out.nodes[*node].outputs.first().cloned().unwrap_or(Arg::None),
                     // a parameter that is no tensor
@@ -100,6 +111,8 @@ pub fn written(text: &Text) -> Result<Written, Fault> {
         };
         r.out.outputs.push(arg);
     }
+    r.out.unvalued = r.out.is_symbolic();
+    r.out.ranges = text.ranges.clone();
     Ok(r.out)
 }
 
@@ -122,6 +135,10 @@ impl Reader {
 
     fn typed(&mut self, s: &Stmt) -> Result<Option<Meta>, Fault> {
         let Some(text) = &s.ty else { return Ok(None) };
+        if let (Some(size), [name]) = (types::symbol(text), &s.names[..]) {
+            self.out.ints.insert(name.clone(), size.map_err(|why| Fault::new(s.at, why))?);
+            return Ok(None);
+        }
         let ty = types::read(text).map_err(|why| Fault::new(s.at, why))?;
         s.names.iter().for_each(|n| self.placed(n, &ty));
         Ok(Some(ty.meta))
@@ -182,7 +199,8 @@ impl Reader {
             }
             Value::Call(f, args, named) => self.call(s, name, meta, &target(f), args, named),
             Value::Infix(op, a, b) => {
-                let target = INFIX.iter().find(|i| i.0 == op).map_or(op.as_str(), |i| i.1);
+                let table = if self.out.ints.contains_key(name) { &OF_SIZES[..] } else { &INFIX[..] };
+                let target = table.iter().find(|i| i.0 == op).map_or(op.as_str(), |i| i.1);
                 self.call(s, name, meta, target, &[(**a).clone(), (**b).clone()], &[])
             }
             _ => Err(Fault::new(s.at, "an operation is wanted")),
@@ -228,6 +246,9 @@ impl Reader {
                 node.outputs = outputs(&node, name, &names);
                 self.lists.insert(name.to_owned(), (self.out.nodes.len(), names));
             }
+            None if self.out.ints.contains_key(name) => {
+                node.outputs = vec![Arg::Int(Int::Of(name.to_owned()))];
+            }
             None => {
                 node.outputs = vec![Arg::Tensor(name.to_owned())];
                 self.out.tensors.extend(meta.map(|m| (name.to_owned(), m)));
@@ -247,7 +268,9 @@ impl Reader {
             Value::Float(x) => Arg::Float(*x),
             Value::Text(t) => Arg::Text(t.clone()),
             Value::Name(n) if n.starts_with("torch.") => DType::of_python(n).map_or(Arg::Place, Arg::DType),
-            Value::Name(n) if numbers => Arg::Int(Int::Of(self.named(n))),
+            Value::Name(n) if numbers || self.out.ints.contains_key(&self.named(n)) => {
+                Arg::Int(Int::Of(self.named(n)))
+            }
             Value::Name(n) => {
                 let n = self.named(n);
                 // a list that is given as a whole
@@ -298,10 +321,17 @@ impl Reader {
         }
         let unknown = || format!("how many tensors {} gives is not known", node.target);
         let Some((_, Arg::Tensor(x))) = node.args.first() else { return Err(unknown()) };
-        let sizes = self.out.tensors.get(x).map(Meta::shape).ok_or_else(unknown)?;
+        let meta = self.out.tensors.get(x).ok_or_else(unknown)?;
+        let sizes = meta.shape();
         let dim = int("dim").unwrap_or(0);
         let dim = if dim < 0 { dim + sizes.len() as i64 } else { dim };
         let n = usize::try_from(dim).ok().and_then(|d| sizes.get(d)).copied().ok_or_else(unknown)?;
+        if meta.sizes[dim as usize].expr.is_some() {
+            return Err(format!(
+                "{}: the dimension is a symbol, of which text does not say the value",
+                unknown()
+            ));
+        }
         let up = |a: i64, b: i64| a / b + i64::from(a % b != 0);
         let parts = match (int("split_size"), int("chunks")) {
             _ if n == 0 => 1,
