@@ -66,7 +66,7 @@ fn package(bencher: Bencher, algorithm: &str) {
     let mut job = proven(algorithm);
     bencher.bench_local(|| {
         let prepared = job.prepared();
-        emit::contents(&prepared, &job.report).expect("the library is packaged")
+        emit::contents(&prepared, &job.report, None).expect("the library is packaged")
     });
 }
 
@@ -99,5 +99,6 @@ fn part_verify(bencher: Bencher, algorithm: &str) {
 fn part_files(bencher: Bencher, algorithm: &str) {
     let mut job = proven(algorithm);
     let prepared = job.prepared();
-    bencher.bench_local(|| emit::contents(&prepared, &job.report).expect("the library is packaged").files);
+    bencher
+        .bench_local(|| emit::contents(&prepared, &job.report, None).expect("the library is packaged").files);
 }

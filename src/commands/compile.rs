@@ -129,7 +129,13 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     (report.compare, report.expect) = (Some(done.compare), done.expect);
     if let (Some(prepared), true) = (&prepared, report.ok) {
         let wanted = emit::Wanted { out: asked.out.as_deref(), force: args.watch.force, texts: &asked.texts };
-        report.emitted = emit::emit(session, prepared, &wanted, &report)?;
+        let own = match (&built.local, done.inputs.calls.first()) {
+            (None, Some(call)) if asked.out.is_some() => {
+                emit::own_data(&built.typed, built.module.mesh.ranks(), call)?
+            }
+            _ => None,
+        };
+        report.emitted = emit::emit(session, prepared, &wanted, &report, own)?;
     }
     if let Some(last) = done.result.outputs.last() {
         data::write(&args.data, &names, &analyse::output_types(&built), last)?;

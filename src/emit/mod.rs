@@ -19,11 +19,15 @@ use kbc_backend_ascend::passes::{self, layout};
 use kbc_backend_ascend::profile::{self, Profile};
 use kbc_backend_ascend::tile::{COUNT, Kernel, NRANKS, text, verify};
 use kbc_backend_ascend::{cpp, lower};
-use kbc_backend_sim::reference::exact_modulus;
+use kbc_backend_sim::formats::write_npz;
+use kbc_backend_sim::reference::{Accuracy, EvalOptions, evaluate, exact_modulus};
+use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::graph::{DataSource, Graph};
 use kbc_ir::name::Name;
 use kbc_ir::schedule::Schedule;
+use kbc_ir::types::DType;
 use sizes::{Family, family};
 use std::path::Path;
 use std::time::Instant;
@@ -221,28 +225,29 @@ pub struct Contents {
     pub report: EmitReport,
 }
 
-/// The C++ text of a kernel, with the evidence of `report` in its head.
+/// The C++ texts of a kernel, one a task, with the evidence of `report` in their heads.
 ///
 /// # Errors
 /// Of the printer.
-pub fn source(prepared: &Prepared, report: &Report) -> Result<String, Diagnostics> {
+pub fn sources(prepared: &Prepared, report: &Report) -> Result<Vec<cpp::Source>, Diagnostics> {
     let evidence = evidence(&prepared.emitted, report, &prepared.claim);
     let notes = evidence.iter().map(|e| format!("{}: {}", e.step, e.words)).collect();
-    Ok(cpp::kernel(&prepared.emitted.kernel, &cpp::KernelText { source: file_name(report), notes })?)
+    Ok(cpp::sources(&prepared.emitted.kernel, &cpp::KernelText { source: file_name(report), notes })?)
 }
 
 fn file_name(report: &Report) -> String {
     Path::new(&report.file).file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned())
 }
 
-/// The files of the package of a kernel whose schedule was proven and, as `report` says, executed.
+/// The files of the package of a kernel whose schedule was proven and, as `report` says, executed. `own` is the program's own
+/// data ([`own_data`]).
 ///
 /// # Errors
 /// Of the printer and of the package.
-pub fn contents(prepared: &Prepared, report: &Report) -> Result<Contents, Diagnostics> {
+pub fn contents(prepared: &Prepared, report: &Report, own: Option<Vec<u8>>) -> Result<Contents, Diagnostics> {
     let Prepared { emitted, claim } = prepared;
     let Emitted { family, kernel, profile } = emitted;
-    let text = source(prepared, report)?;
+    let sources = sources(prepared, report)?;
     let instances: Vec<_> = family
         .samples
         .iter()
@@ -260,10 +265,33 @@ pub fn contents(prepared: &Prepared, report: &Report) -> Result<Contents, Diagno
         })
         .collect();
     let evidence = evidence(emitted, report, claim);
-    let package = Package { kernel, source: &text, program, claim: claim.clone(), moduli, evidence, profile };
+    let package =
+        Package { kernel, sources: &sources, program, claim: claim.clone(), moduli, evidence, own, profile };
     let files = files(&package)?;
     let report = report_of(prepared, &files);
     Ok(Contents { files, report })
+}
+
+/// The program's own data as a package has it: inputs that files gave, all of them, and how far results may be off by the reference
+/// evaluator. None where an input is made by rule, is partial, or has a type that the format does not know.
+///
+/// # Errors
+/// Of the evaluator.
+pub fn own_data(typed: &Graph, ranks: u64, inputs: &[Tensor]) -> Result<Option<Vec<u8>>, Diagnostics> {
+    let given = |i: &kbc_ir::graph::Input| matches!(i.data, Some(DataSource::File { .. }));
+    let known = |i: &kbc_ir::graph::Input| i.ty.partial.is_none() && i.ty.dtype != DType::BF16;
+    if typed.inputs.is_empty() || !typed.inputs.iter().all(|i| given(i) && known(i)) {
+        return Ok(None);
+    }
+    let options = EvalOptions { max_parts: ranks, accuracy: Accuracy::Others, terms: false };
+    let mut list: Vec<(String, Tensor)> =
+        inputs.iter().enumerate().map(|(i, t)| (format!("input_{i}"), t.clone())).collect();
+    for (i, r) in evaluate(typed, inputs, &options)?.into_iter().enumerate() {
+        // Rounded up: a bound stays one.
+        let bound = r.bound.iter().map(|b| if *b == 0.0 { 0.0 } else { (*b as f32).next_up() }).collect();
+        list.extend(Tensor::new(r.shape, Data::F32(bound)).map(|t| (format!("bound_{i}"), t)));
+    }
+    Ok(Some(write_npz(&list)?))
 }
 
 /// Writes what is wanted: the folder first, so that nothing is written where it cannot be.
@@ -275,19 +303,24 @@ pub fn emit(
     prepared: &Prepared,
     wanted: &Wanted<'_>,
     report: &Report,
+    own: Option<Vec<u8>>,
 ) -> Outcome<Option<EmitReport>> {
     crash::stage(Stage::Emit);
     let mut texts = vec![];
     for (kind, path) in wanted.texts {
         let text = match kind.as_str() {
-            "cpp" => source(prepared, report)?,
+            // Tasks one after another.
+            "cpp" => {
+                let texts: Vec<String> = sources(prepared, report)?.into_iter().map(|s| s.text).collect();
+                texts.join("\n")
+            }
             _ => text::print(&prepared.emitted.kernel),
         };
         texts.push((path, text));
     }
     let mut emitted = None;
     if let Some(out) = wanted.out {
-        let contents = contents(prepared, report)?;
+        let contents = contents(prepared, report, own)?;
         outdir::write(Path::new(out), &contents.files, wanted.force)?;
         emitted = Some(EmitReport { out: out.to_owned(), ..contents.report });
     }

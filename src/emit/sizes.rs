@@ -9,6 +9,7 @@ use crate::build::{self, Built};
 use crate::session::Session;
 use kbc_backend_ascend::family::{self, Instance};
 use kbc_backend_ascend::lower;
+use kbc_backend_ascend::package::{Program, Sizes};
 use kbc_backend_ascend::tile::Kernel;
 use kbc_diag::Diagnostics;
 use kbc_ir::graph::Graph;
@@ -81,6 +82,12 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
         }
         if proven.iter().any(|m| m.instance.ranks == ranks) {
             let ranks: Vec<u64> = proven.iter().map(|m| m.instance.ranks).collect();
+            // Sizes in the definition itself, of a reshape say, are those of one instance.
+            if !one_definition(
+                std::iter::once(&own).chain(&made).filter(|m| ranks.contains(&m.instance.ranks)),
+            ) {
+                continue;
+            }
             made.retain(|m| ranks.contains(&m.instance.ranks));
             made.insert(0, own);
             return Ok(Family { kernel, ranks, count, proven, samples: made });
@@ -88,6 +95,13 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
     }
     let kernel = family::single(&own.instance);
     Ok(Family { kernel, ranks: vec![ranks], count: None, proven: vec![], samples: vec![own] })
+}
+
+/// Whether golden values have one definition for all of them.
+fn one_definition<'m>(made: impl Iterator<Item = &'m Made>) -> bool {
+    let sizes = |m: &Made| Sizes { nranks: m.instance.ranks, count: m.instance.count };
+    let all: Vec<_> = made.map(|m| (sizes(m), &m.typed, &m.schedule.mesh)).collect();
+    Program::of("", &all).is_ok()
 }
 
 /// A program at one size: its graph, its schedule and its kernel.

@@ -1,4 +1,5 @@
-//! Programs emitted for `a2a3`, compiled with the stand-in headers and compared with the simulator bit for bit.
+//! Programs emitted for `a2a3`, compiled with the stand-in headers and compared with the simulator: bit for bit, or, where products and
+//! rows are added up, with the reference evaluator's values within its bounds.
 //!
 //! A [`Case`] is one kernel: it runs at many rank counts, element counts and launches. Inputs are normal numbers, so that an
 //! other order of additions shows; integers are whole words, so that they wrap.
@@ -8,7 +9,8 @@
 use crate::standin::{self, Arg, Job, Outputs};
 use clap::Parser;
 use kbc::build::{self, Built};
-use kbc::cli::{Cli, Command, Watch};
+use kbc::cli::{Cli, Command, Data as Feeds, Watch};
+use kbc::data;
 use kbc::emit::sizes::Family;
 use kbc::emit::{self, Emitted};
 use kbc::session::{Failure, Session};
@@ -16,17 +18,22 @@ use kbc_backend_ascend::args::{ScalarArg, TensorArg, scalars, tensors};
 use kbc_backend_ascend::cpp;
 use kbc_backend_ascend::family::{self, Instance};
 use kbc_backend_ascend::lower::lower;
+use kbc_backend_ascend::package;
 use kbc_backend_ascend::passes::layout;
 use kbc_backend_ascend::profile;
-use kbc_backend_ascend::tile::{COUNT, Kernel, NRANKS, RANK};
+use kbc_backend_ascend::tile::{COUNT, Core, Kernel, NRANKS, Op, RANK, path};
+use kbc_backend_sim::compare::compare;
 use kbc_backend_sim::generate::{ExactRange, exact, normal};
 use kbc_backend_sim::interp::{RunOptions, run};
+use kbc_backend_sim::reference::{Accuracy, EvalOptions, RefTensor, evaluate};
 use kbc_backend_sim::shard::{Part, cut};
 use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
+use kbc_ir::graph::Graph;
 use kbc_ir::name::Name;
 use kbc_ir::schedule::{BufferRole, Schedule};
+use kbc_ir::types::{DType, Mesh, TensorType};
 use std::path::Path;
 
 /// A program's kernel.
@@ -34,7 +41,10 @@ pub struct Case {
     session: Session,
     from: From,
     pub kernel: Kernel,
+    /// Of its only kernel, or of all tasks one after another.
     pub text: String,
+    /// Of each task.
+    pub sources: Vec<cpp::Source>,
 }
 
 /// What a kernel was made from.
@@ -51,6 +61,17 @@ pub struct Sized {
     pub count: u64,
     pub job: Job,
     pub expected: Outputs,
+    near: Option<Near>,
+}
+
+/// What the reference evaluator says, where results are near to what is right.
+struct Near {
+    types: Vec<TensorType>,
+    mesh: Mesh,
+    /// By call.
+    references: Vec<Vec<RefTensor>>,
+    /// What the simulator has: by call, rank and result.
+    parts: Vec<Vec<Vec<Part>>>,
 }
 
 fn words(d: &Diagnostics) -> String {
@@ -71,7 +92,15 @@ impl Case {
 
     /// Emits the program of a file.
     pub fn of_file(path: &Path) -> Result<Case, String> {
-        Self::of_command(&Cli::parse_from(["kbc", "compile", &path.to_string_lossy(), "--quiet"]), vec![])
+        Self::of_file_with(path, &[])
+    }
+
+    /// The same with parameters set: `tp=2`.
+    pub fn of_file_with(path: &Path, defines: &[&str]) -> Result<Case, String> {
+        let path = path.to_string_lossy();
+        let mut line = vec!["kbc", "compile", &path, "--quiet"];
+        defines.iter().for_each(|d| line.extend(["-D", d]));
+        Self::of_command(&Cli::parse_from(line), vec![])
     }
 
     fn of_command(cli: &Cli, texts: Vec<(String, String)>) -> Result<Case, String> {
@@ -81,8 +110,8 @@ impl Case {
         let schedule = built.module.schedule().expect("the default pipeline makes one").clone();
         let emitted = emit::kernel(&mut session, &built, &schedule, "a2a3", &[]).map_err(failed)?;
         let Emitted { family, kernel, .. } = emitted;
-        let text = text(&kernel)?;
-        Ok(Case { session, from: From::Program(Box::new((built, family))), kernel, text })
+        let (text, sources) = printed(&kernel)?;
+        Ok(Case { session, from: From::Program(Box::new((built, family))), kernel, text, sources })
     }
 
     /// Emits a schedule written in the IR's text.
@@ -98,8 +127,8 @@ impl Case {
         let profile = profile::find("a2a3").expect("there is one");
         let kernel =
             emit::complete(&session, &kernel, profile, &emit::Show::default()).map_err(|d| words(&d))?;
-        let text = text(&kernel)?;
-        Ok(Case { session, from: From::Schedule(Box::new(schedule)), kernel, text })
+        let (text, sources) = printed(&kernel)?;
+        Ok(Case { session, from: From::Schedule(Box::new(schedule)), kernel, text, sources })
     }
 
     /// Rank counts that the kernel serves.
@@ -113,8 +142,8 @@ impl Case {
     /// The schedule at a size, and its job.
     pub fn at(&mut self, ranks: u64, count: u64, calls: usize) -> Sized {
         assert!(self.ranks().contains(&ranks), "{ranks} ranks are not claimed: {:?}", self.ranks());
-        let schedule = match &self.from {
-            From::Schedule(s) => (**s).clone(),
+        let (schedule, typed) = match &self.from {
+            From::Schedule(s) => ((**s).clone(), None),
             From::Program(program) => {
                 let (built, family) = &**program;
                 let own = built.module.schedule().expect("checked above");
@@ -123,14 +152,74 @@ impl Case {
                     (text.clone(), self.session.add_text("line", &text))
                 });
                 let defines: Vec<_> = family.count.iter().map(|n| (n.clone(), count.to_string())).collect();
-                build::again(built, line, &defines).expect("it exists at claimed sizes").schedule
+                let made = build::again(built, line, &defines).expect("it exists at claimed sizes");
+                (made.schedule, Some(made.typed))
             }
         };
-        self.job(&schedule, ranks, count, calls)
+        self.job(&schedule, typed.as_ref().filter(|_| self.adds_up()), (ranks, count, calls))
     }
 
-    fn job(&self, schedule: &Schedule, ranks: u64, count: u64, calls: usize) -> Sized {
-        let inputs: Vec<Vec<Tensor>> = (0..calls).map(|c| self.inputs(schedule, c as u32)).collect();
+    /// Whether it has sums in an order that is the core's own, and so no bits to be compared.
+    fn adds_up(&self) -> bool {
+        let mut found = false;
+        for (_, op) in path::ops(&self.kernel) {
+            found |= matches!(op, Op::Multiply { .. } | Op::Reduce { .. });
+        }
+        found
+    }
+
+    /// Compiles it, with its orchestration if it is a program of tasks.
+    pub fn program(&self) -> standin::Program {
+        let kernels: Vec<standin::Kernel<'_>> = self
+            .sources
+            .iter()
+            .map(|s| standin::Kernel { text: &s.text, cube: s.core == Core::Aic })
+            .collect();
+        let text = package::orchestration(&self.kernel);
+        self.program_of(&kernels, (self.kernel.core == Core::Tasks).then_some(&text))
+            .unwrap_or_else(|e| panic!("{e}\n{text}\n{}", self.text))
+    }
+
+    /// The same with these kernels and this orchestration.
+    pub fn program_of(
+        &self,
+        kernels: &[standin::Kernel<'_>],
+        orchestration: Option<&String>,
+    ) -> Result<standin::Program, String> {
+        let name = &self.kernel.name;
+        let (config, run) = (format!("{name}_config"), format!("{name}_orchestration"));
+        let with = orchestration.map(|text| standin::Orchestration { text, config: &config, run: &run });
+        standin::compile_all(kernels, with)
+    }
+
+    fn job(
+        &self,
+        schedule: &Schedule,
+        typed: Option<&Graph>,
+        (ranks, count, calls): (u64, u64, usize),
+    ) -> Sized {
+        let inputs: Vec<Vec<Tensor>> = match typed {
+            None => (0..calls).map(|c| self.inputs(schedule, c as u32)).collect(),
+            // The program's own data, where it has some.
+            Some(graph) => {
+                let fed =
+                    data::Fed { graph, mesh: &schedule.mesh, local: None, files: data::Files::default() };
+                let made = data::inputs(&self.session, &fed, &Feeds::default(), calls as u32, 7);
+                made.unwrap_or_else(|f| panic!("{}", failed(f))).calls
+            }
+        };
+        let near = |parts: &Vec<Vec<Vec<Part>>>| {
+            let graph = typed?;
+            let mut of: Vec<Vec<RefTensor>> = vec![];
+            for (c, call) in inputs.iter().enumerate() {
+                // Data from files is the same in every call.
+                let same = (0..c).find(|i| inputs[*i] == *call).map(|i| of[i].clone());
+                let options = EvalOptions { max_parts: ranks, accuracy: Accuracy::Others };
+                of.push(same.unwrap_or_else(|| evaluate(graph, call, &options).expect("it has a meaning")));
+            }
+            let (types, mesh) = (graph.results.clone(), schedule.mesh.clone());
+            Some(Near { types, mesh, references: of, parts: parts.clone() })
+        };
         let options = RunOptions { calls: calls as u32, ..RunOptions::default() };
         let result = run(schedule, &inputs, &options).unwrap_or_else(|d| panic!("{}", words(&d)));
         let bytes = |p: &Part| bytes(p.tensor.data());
@@ -139,7 +228,8 @@ impl Case {
             .iter()
             .map(|call| call.iter().map(|rank| rank.iter().map(bytes).collect()).collect())
             .collect();
-        Sized { ranks, count, job: self.arguments(schedule, &inputs, ranks, count), expected }
+        let near = near(&result.outputs);
+        Sized { ranks, count, job: self.arguments(schedule, &inputs, ranks, count), expected, near }
     }
 
     /// `inputs[i]`: global input i in a call.
@@ -153,10 +243,12 @@ impl Case {
             })
             .collect();
         globals.sort_by_key(|g| g.0);
-        let range = ExactRange { modulus: u32::MAX, centred: true, exact: false };
+        // Sums of a schedule's products have no reference: small whole numbers are exact in any order.
+        let modulus = if self.adds_up() { 7 } else { u32::MAX };
+        let range = ExactRange { modulus, centred: true, exact: self.adds_up() };
         globals
             .iter()
-            .map(|(n, ty)| match ty.dtype.is_float() {
+            .map(|(n, ty)| match ty.dtype.is_float() && !self.adds_up() {
                 true => normal(ty, &schedule.mesh, 7 + u64::from(*n), call),
                 false => exact(ty, &schedule.mesh, range, *n, call),
             })
@@ -200,7 +292,10 @@ impl Case {
                     data("i32", &|_, _| content.clone())
                 }
                 TensorArg::Window => Arg::Window,
-                TensorArg::Status => Arg::Inout("i32", vec![vec![vec![0; 64]; ranks as usize]; calls]),
+                TensorArg::Area(_) => unreachable!("a launch takes no part of the window"),
+                TensorArg::Status => {
+                    Arg::Inout("i32", vec![vec![vec![0; 64 * self.sources.len()]; ranks as usize]; calls])
+                }
             })
             .collect();
         args.extend(scalars(kernel).iter().map(|s| match s {
@@ -218,8 +313,13 @@ impl Case {
         for (c, ranks) in got.iter().enumerate() {
             for (r, tensors) in ranks.iter().enumerate() {
                 let (status, results) = tensors.split_last().expect("the status line is the last");
-                if status[..4] != (c as i32 + 1).to_le_bytes() {
-                    return Err(format!("call {c}, rank {r}: status {:?}", &status[..8]));
+                for (task, line) in status.chunks(64).enumerate() {
+                    if line[..4] != (c as i32 + 1).to_le_bytes() {
+                        return Err(format!("call {c}, rank {r}, task {task}: status {:?}", &line[..8]));
+                    }
+                }
+                if sized.near.is_some() {
+                    continue;
                 }
                 let want = &sized.expected[c][r];
                 if let Some(i) = (0..want.len()).find(|i| want[*i] != results[*i]) {
@@ -227,13 +327,16 @@ impl Case {
                     return Err(format!("call {c}, rank {r}, result {i}: byte {at:?} differs"));
                 }
             }
+            if let Some(near) = &sized.near {
+                near.same(c, ranks).map_err(|e| format!("call {c}: {e}"))?;
+            }
         }
         Ok(())
     }
 
     /// Runs the kernel at one size: what the simulator says, and what came out.
     pub fn outputs(&mut self, ranks: u64, count: u64, calls: usize) -> (Sized, Outputs) {
-        let program = standin::compile(&self.text, None).unwrap_or_else(|e| panic!("{e}\n{}", self.text));
+        let program = self.program();
         let sized = self.at(ranks, count, calls);
         let got = program.run_one(&sized.job).unwrap_or_else(|e| panic!("{e}\n{}", self.text));
         (sized, got)
@@ -250,7 +353,7 @@ impl Case {
 
     /// Compiles the kernel once and runs it at all sizes.
     pub fn check(&mut self, sizes: &[(u64, u64)], calls: usize) {
-        let program = standin::compile(&self.text, None).unwrap_or_else(|e| panic!("{e}\n{}", self.text));
+        let program = self.program();
         let sized: Vec<Sized> = sizes.iter().map(|(p, n)| self.at(*p, *n, calls)).collect();
         let jobs: Vec<Job> = sized.iter().map(|s| s.job.clone()).collect();
         for (s, got) in sized.iter().zip(program.run(&jobs)) {
@@ -263,9 +366,50 @@ impl Case {
     }
 }
 
-fn text(kernel: &Kernel) -> Result<String, String> {
+impl Near {
+    /// Whether every element on every rank is as near as the evaluator says, and it says something of every element.
+    fn same(&self, call: usize, got: &[Vec<Vec<u8>>]) -> Result<(), String> {
+        for (i, (ty, reference)) in self.types.iter().zip(&self.references[call]).enumerate() {
+            let parts: Vec<Part> = got
+                .iter()
+                .zip(&self.parts[call])
+                .map(|(tensors, parts)| {
+                    let part = &parts[i];
+                    let data = read(ty.dtype, &tensors[i]);
+                    let tensor = Tensor::new(part.tensor.shape().to_vec(), data).expect("as many elements");
+                    Part { bounds: part.bounds.clone(), tensor }
+                })
+                .collect();
+            let found = compare(ty, &self.mesh, &parts, &reference.clone().into(), None);
+            if !found.ok() || found.unbounded > 0 {
+                let (n, first) = (found.mismatches, found.first);
+                return Err(format!(
+                    "result {i}: {n} elements differ, {} have no bound, {first:?}, {:?}",
+                    found.unbounded, found.unfit
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(dtype: DType, bytes: &[u8]) -> Data {
+    fn all<const N: usize, T>(bytes: &[u8], one: impl Fn([u8; N]) -> T) -> Vec<T> {
+        bytes.chunks_exact(N).map(|b| one(b.try_into().expect("so long"))).collect()
+    }
+    match dtype {
+        DType::F32 => Data::F32(all(bytes, f32::from_le_bytes)),
+        DType::F16 => Data::F16(all(bytes, half::f16::from_le_bytes)),
+        DType::BF16 => Data::BF16(all(bytes, half::bf16::from_le_bytes)),
+        DType::I32 => Data::I32(all(bytes, i32::from_le_bytes)),
+        other => unreachable!("no sums of {other} are compared"),
+    }
+}
+
+fn printed(kernel: &Kernel) -> Result<(String, Vec<cpp::Source>), String> {
     let what = cpp::KernelText { source: "case.kb".into(), notes: vec![] };
-    cpp::kernel(kernel, &what).map_err(|d| words(&d.into()))
+    let sources = cpp::sources(kernel, &what).map_err(|d| words(&d.into()))?;
+    Ok((sources.iter().map(|s| s.text.clone()).collect::<Vec<_>>().join("\n"), sources))
 }
 
 fn bytes(data: &Data) -> Vec<u8> {

@@ -213,21 +213,54 @@ fn write(dir: &Path, name: &str, text: &str) {
     std::fs::write(dir.join(name), text).expect("the folder was made for it");
 }
 
+/// A kernel of a program, and whether it is for a cube core.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel<'a> {
+    pub text: &'a str,
+    pub cube: bool,
+}
+
 /// Compiles a kernel, and its orchestration if there is one. The error is what the compiler says.
 pub fn compile(kernel: &str, orchestration: Option<Orchestration<'_>>) -> Result<Program, String> {
-    let object = folder(&format!("kernel-{}", key(&[kernel])), |dir| {
-        let body = body_line(kernel);
-        write(dir, "kernel.cpp", &marked(kernel, body));
+    compile_all(&[Kernel { text: kernel, cube: false }], orchestration)
+}
+
+/// The object of a kernel, and what the kernel is called in it.
+fn object(kernel: Kernel<'_>) -> Result<(PathBuf, String), String> {
+    let Kernel { text, cube } = kernel;
+    let name = format!("kernel_{}", key(&[text, if cube { "cube" } else { "" }]));
+    let made = folder(&name.replace('_', "-"), |dir| {
+        let body = body_line(text);
+        write(dir, "kernel.cpp", &marked(text, body));
         let launch = format!(
-            "#include \"kernel.cpp\"\nnamespace standin {{\nvoid launch(int64_t *args);\n\
-             void launch(int64_t *args) {{ kernel_entry(args); }}\n\
-             extern const int body_line;\nconst int body_line = {body};\n}}\n"
+            "#define kernel_entry entry_of_{name}\n#include \"kernel.cpp\"\n#include \"standin/world.hpp\"\n\
+             namespace standin {{\nextern const Kernel {name};\nconst Kernel {name}{{entry_of_{name}, {body}, {cube}}};\n}}\n"
         );
         write(dir, "launch.cpp", &launch);
         compile_one(dir, "launch.cpp", "launch.o")
     })?;
+    Ok((made.join("launch.o"), name))
+}
+
+/// Compiles the kernels of a program, in the order of their numbers, and its orchestration.
+pub fn compile_all(
+    kernels: &[Kernel<'_>],
+    orchestration: Option<Orchestration<'_>>,
+) -> Result<Program, String> {
+    let made: Vec<(PathBuf, String)> = kernels.iter().map(|k| object(*k)).collect::<Result<_, _>>()?;
     let names = orchestration.map_or(["", "", ""], |o| [o.text, o.config, o.run]);
-    let folder = folder(&format!("program-{}", key(&[kernel, names[0], names[1], names[2]])), |dir| {
+    let all: Vec<&str> = made.iter().map(|m| m.1.as_str()).chain(names).collect();
+    let folder = folder(&format!("program-{}", key(&all)), |dir| {
+        let declared: String = made.iter().map(|m| format!("extern const Kernel {};\n", m.1)).collect();
+        let listed: Vec<String> = made.iter().map(|m| format!("&{}", m.1)).collect();
+        let table = format!(
+            "#include \"standin/world.hpp\"\nnamespace standin {{\n{declared}const Kernel *const kernels[] = {{{}}};\n\
+             const int kernel_count = {};\n}}\n",
+            listed.join(", "),
+            made.len()
+        );
+        write(dir, "kernels.cpp", &table);
+        compile_one(dir, "kernels.cpp", "kernels.o")?;
         let mut submit = objects().join("none.o");
         if let Some(o) = orchestration {
             write(dir, "orchestration.cpp", o.text);
@@ -236,7 +269,13 @@ pub fn compile(kernel: &str, orchestration: Option<Orchestration<'_>>) -> Result
             submit = dir.join("submit.o");
         }
         let mut objects = COMMON.map(|name| objects().join(format!("{name}.o"))).to_vec();
-        objects.extend([object.join("launch.o"), submit]);
+        for (object, _) in &made {
+            // Tasks with the same text are one kernel.
+            if !objects.contains(object) {
+                objects.push(object.clone());
+            }
+        }
+        objects.extend([dir.join("kernels.o"), submit]);
         let objects: Vec<String> = objects.iter().map(|o| o.display().to_string()).collect();
         let mut args = vec!["-pthread", "-o", "program"];
         args.extend(objects.iter().map(String::as_str));

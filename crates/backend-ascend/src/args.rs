@@ -2,7 +2,8 @@
 //!
 //! Tensors come first and scalars after them, in one order everywhere (the runtime sorts them so in any case).
 
-use crate::tile::{Access, CALL, Kernel, Tensor};
+use crate::tile::tasks::Task;
+use crate::tile::{Access, Area, AreaId, CALL, Kernel, Object, Tensor, TensorId};
 use kbc_ir::name::Name;
 use kbc_ir::types::DType;
 
@@ -15,9 +16,20 @@ pub enum TensorArg<'k> {
     Tables,
     /// The rank's window, bytes.
     Window,
-    /// One line of 64 bytes, `int32`: element 0 is `call + 1` after a good launch, negative after a bad one
+    /// One line of 64 bytes a task, `int32`: element 0 is `call + 1` after a good launch, negative after a bad one
     /// ([`Status`]).
     Status,
+    /// Of a task: an intermediate value, as a part of the window that the runtime orders tasks by.
+    Area(&'k Area),
+}
+
+/// A tensor that a task takes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TaskArg<'k> {
+    /// Which.
+    pub arg: TensorArg<'k>,
+    /// How it is used: `IN`, `OUT` (written whole by this task alone) or `INOUT`.
+    pub direction: &'static str,
 }
 
 /// A scalar argument, 64 bits.
@@ -71,6 +83,7 @@ impl TensorArg<'_> {
             TensorArg::Tables => "tables",
             TensorArg::Window => "window",
             TensorArg::Status => "status",
+            TensorArg::Area(a) => a.name.as_str(),
         }
     }
 
@@ -80,6 +93,7 @@ impl TensorArg<'_> {
             TensorArg::Data(t) => t.dtype,
             TensorArg::Tables | TensorArg::Status => DType::I32,
             TensorArg::Window => DType::U8,
+            TensorArg::Area(a) => a.dtype,
         }
     }
 
@@ -89,7 +103,7 @@ impl TensorArg<'_> {
         match self {
             TensorArg::Data(t) if t.access == Access::Out => "OUT",
             TensorArg::Data(_) | TensorArg::Tables => "IN",
-            TensorArg::Window | TensorArg::Status => "INOUT",
+            TensorArg::Window | TensorArg::Status | TensorArg::Area(_) => "INOUT",
         }
     }
 }
@@ -116,6 +130,45 @@ pub fn tensors(kernel: &Kernel) -> Vec<TensorArg<'_>> {
         out.push(TensorArg::Tables);
     }
     out.extend([TensorArg::Window, TensorArg::Status]);
+    out
+}
+
+/// Tensors of a task in order: those that it touches of the launch's, what peers reach, intermediate values, its own line of
+/// the status. A kernel that is no program of tasks takes those of the launch.
+pub fn task_tensors<'k>(kernel: &'k Kernel, tasks: &[Task], at: usize) -> Vec<TaskArg<'k>> {
+    let task = &tasks[at];
+    if task.at.is_none() {
+        return tensors(kernel).into_iter().map(|arg| TaskArg { direction: arg.direction(), arg }).collect();
+    }
+    let uses = &task.uses;
+    let touches = |t: &Task, o: &Object| t.uses.reads.contains(o) || t.uses.writes.contains(o);
+    let mut out = vec![];
+    for (i, t) in kernel.tensors.iter().enumerate() {
+        let object = Object::Tensor(TensorId(i as u32));
+        if touches(task, &object) {
+            let alone = tasks.iter().filter(|t| touches(t, &object)).count() == 1;
+            let direction = match (uses.writes.contains(&object), alone && !uses.reads.contains(&object)) {
+                (false, _) => "IN",
+                (true, true) => "OUT",
+                (true, false) => "INOUT",
+            };
+            out.push(TaskArg { arg: TensorArg::Data(t), direction });
+        }
+    }
+    if uses.tables {
+        out.push(TaskArg { arg: TensorArg::Tables, direction: "IN" });
+    }
+    if uses.shared {
+        out.push(TaskArg { arg: TensorArg::Window, direction: "INOUT" });
+    }
+    for (i, a) in kernel.areas.iter().enumerate() {
+        let object = Object::Area(AreaId(i as u32));
+        if touches(task, &object) {
+            let direction = if uses.writes.contains(&object) { "INOUT" } else { "IN" };
+            out.push(TaskArg { arg: TensorArg::Area(a), direction });
+        }
+    }
+    out.push(TaskArg { arg: TensorArg::Status, direction: "INOUT" });
     out
 }
 

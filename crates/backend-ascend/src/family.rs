@@ -200,7 +200,10 @@ fn data_only(body: &[Stmt], tainted: &mut Vec<Name>) -> bool {
             Stmt::Op(Op::Load { from: gm, .. } | Op::Store { to: gm, .. }) => {
                 clean(&gm.slot) && gm.peer.as_ref().is_none_or(clean)
             }
-            Stmt::Tiles { body, .. } => data_only(body, tainted),
+            Stmt::Op(Op::LoadBlock { from: gm, .. } | Op::StoreBlock { to: gm, .. }) => {
+                clean(&gm.slot) && gm.peer.as_ref().is_none_or(clean)
+            }
+            Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => data_only(body, tainted),
             Stmt::Op(_) | Stmt::Note { .. } => true,
         };
     }
@@ -210,7 +213,7 @@ fn data_only(body: &[Stmt], tainted: &mut Vec<Name>) -> bool {
 
 fn signals(body: &[Stmt]) -> bool {
     body.iter().any(|s| match s {
-        Stmt::For { body, .. } | Stmt::Tiles { body, .. } => signals(body),
+        Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => signals(body),
         Stmt::If { then, other, .. } => signals(then) || signals(other),
         Stmt::Op(op) => matches!(op, Op::Notify { .. } | Op::Wait { .. }),
         Stmt::Let { .. } | Stmt::Note { .. } => false,
@@ -305,6 +308,7 @@ fn each_in(body: &mut [Stmt], f: &mut impl FnMut(&mut Expr)) {
                 f(total);
                 each_in(body, f);
             }
+            Stmt::Task { body, .. } => each_in(body, f),
             Stmt::Note { .. } => {}
             Stmt::Op(op) => each_of(op, f),
         }
@@ -320,7 +324,19 @@ pub(crate) fn each_of(op: &mut Op, f: &mut impl FnMut(&mut Expr)) {
             f(&mut gm.offset);
             gm.peer.iter_mut().for_each(f);
         }
-        Op::Vector { len, .. } | Op::Select { len, .. } => f(len),
+        Op::Vector { len, .. } | Op::Select { len, .. } | Op::Reduce { len, .. } | Op::Spread { len, .. } => {
+            f(len)
+        }
+        Op::LoadBlock { rows, cols, from: gm, pitch, .. }
+        | Op::StoreBlock { rows, cols, to: gm, pitch, .. } => {
+            [rows, cols, pitch, &mut gm.slot, &mut gm.offset].into_iter().for_each(&mut *f);
+            gm.peer.iter_mut().for_each(f);
+        }
+        Op::Move { rows, cols, .. } => {
+            f(rows);
+            f(cols);
+        }
+        Op::Multiply { m, n, k, .. } => [m, n, k].into_iter().for_each(f),
         Op::Notify { peer, index, .. } => {
             f(peer);
             f(index);

@@ -1,10 +1,10 @@
 //! Target profiles: every fact of a target that emission rests on, in one place, with the revision it was checked against.
 //!
-//! Owns names, limits, fence sequences and the tables of what an AIV core's instructions accept. A part is marked
+//! Owns names, limits, fence sequences and the tables of what the instructions of its cores accept. A part is marked
 //! [`Seen::Read`] where sources or documents of those revisions say so and [`Seen::Inferred`] where several of them were
 //! put together. Passes and verifier read profiles; how an instruction is spelt in C++ is the printer's.
 
-use crate::tile::{Barrier, Op, Pipe, Rounding, VecOp};
+use crate::tile::{Barrier, Core, Op, Rounding, Space, VecOp};
 use kbc_diag::Diagnostic;
 use kbc_ir::scalar::CompareOp;
 use kbc_ir::types::DType;
@@ -71,6 +71,8 @@ pub struct Profile {
     pub runtimes: &'static [Runtime],
     /// Bytes of the unified buffer that kernels use: 184 KiB, for the last 8 of 192 are reported corrupt.
     pub ub: u32,
+    /// Bytes of L1, L0A, L0B and L0C.
+    pub cube: [u32; 4],
     /// Bytes that a tile's address is a multiple of.
     pub ub_align: u32,
     /// Bytes that `passes::buffers` starts a tile on: two accesses in a row meet different banks.
@@ -95,8 +97,6 @@ pub struct Profile {
     pub acquire: &'static [Step],
     /// Between a get and the first use of what it fetched.
     pub complete: &'static [Step],
-    /// Pipes that a barrier of an AIV core may name; the cube's pipes hang it.
-    pub barriers: &'static [Pipe],
 }
 
 /// Ranks of a domain at most: the tables of windows in the runtime's `CommContext` have as many entries.
@@ -150,6 +150,7 @@ const fn aiv(name: &'static str, what: &'static str, simulator: bool) -> Profile
         revisions: REVISIONS,
         runtimes: RUNTIMES,
         ub: 188_416,
+        cube: [512 << 10, 64 << 10, 64 << 10, 128 << 10],
         ub_align: 32,
         ub_step: 512,
         line: 64,
@@ -161,7 +162,6 @@ const fn aiv(name: &'static str, what: &'static str, simulator: bool) -> Profile
         release: RELEASE,
         acquire: ACQUIRE,
         complete: COMPLETE,
-        barriers: &[Pipe::S, Pipe::V, Pipe::Mte2, Pipe::Mte3],
     }
 }
 
@@ -245,11 +245,40 @@ impl Profile {
         }
     }
 
-    /// Whether the core has that barrier.
-    pub fn barrier(&self, barrier: Barrier) -> bool {
+    /// Bytes of a memory of a core.
+    pub fn bytes(&self, space: Space) -> u32 {
+        match space {
+            Space::Ub => self.ub,
+            Space::L1 => self.cube[0],
+            Space::L0a => self.cube[1],
+            Space::L0b => self.cube[2],
+            Space::L0c => self.cube[3],
+        }
+    }
+
+    /// Whether a core has that barrier: one of a pipe that it does not have hangs it.
+    pub fn barrier(&self, core: Core, barrier: Barrier) -> bool {
         match barrier {
             Barrier::All => true,
-            Barrier::Pipe(p) => self.barriers.contains(&p),
+            Barrier::Pipe(p) => core.pipes().contains(&p),
+        }
+    }
+
+    /// Whether the cube unit multiplies elements of a type, adding up in f32; otherwise why not.
+    pub fn multiply(&self, dtype: DType) -> Result<Seen, &'static str> {
+        match dtype {
+            DType::F32 | DType::F16 | DType::BF16 => Ok(Seen::Read),
+            DType::I8 => Err("products of i8 add up in i32, which no program asks for"),
+            _ => Err("it multiplies f32, f16 and bf16"),
+        }
+    }
+
+    /// Whether a row is combined in that element type; otherwise why not.
+    pub fn reduce(&self, op: VecOp, dtype: DType) -> Result<Seen, &'static str> {
+        match (op, dtype) {
+            (VecOp::Add | VecOp::Max | VecOp::Min, DType::F32 | DType::F16) => Ok(Seen::Read),
+            (VecOp::Add | VecOp::Max | VecOp::Min, _) => Err("rows of f32 and f16 are combined"),
+            _ => Err("a row is added up, or its largest or smallest element is found"),
         }
     }
 

@@ -61,8 +61,13 @@ fn declarations() -> impl Strategy<Value = Kernel> {
             let reach = if own { Reach::Own } else { Reach::Peers };
             Area { name, dtype, slots, capacity, reach, arena, at }
         });
-    let tile = (name(), dtype(), any::<u32>(), prop::option::of(any::<u32>()))
-        .prop_map(|(name, dtype, elements, at)| Tile { name, dtype, elements, at });
+    let space = select(Space::ALL.to_vec());
+    let tile = (name(), dtype(), space, any::<u32>(), any::<u32>(), prop::option::of(any::<u32>())).prop_map(
+        |(name, dtype, space, rows, elements, at)| {
+            let rows = if space == Space::Ub { 1 } else { rows };
+            Tile { name, dtype, space, rows, elements, at }
+        },
+    );
     (
         name(),
         prop::collection::btree_set(name(), 0..3),
@@ -71,9 +76,11 @@ fn declarations() -> impl Strategy<Value = Kernel> {
         prop::collection::vec(signals, 1..4),
         prop::collection::vec(area, 1..4),
         prop::collection::vec(tile, 1..4),
+        select(Core::ALL.to_vec()),
     )
-        .prop_map(|(name, scalars, tensors, tables, signals, areas, tiles)| Kernel {
+        .prop_map(|(name, scalars, tensors, tables, signals, areas, tiles, core)| Kernel {
             name,
+            core,
             scalars: scalars.into_iter().collect(),
             tensors,
             tables: tables.into_iter().map(|(name, values)| Table { name, values }).collect(),
@@ -141,6 +148,26 @@ fn operation() -> impl Strategy<Value = Op> {
             src,
             rounding
         }),
+        (select(vec![VecOp::Add, VecOp::Max, VecOp::Min]), tile(), tile(), tile(), expr())
+            .prop_map(|(op, dst, src, work, len)| Op::Reduce { op, dst, src, work, len }),
+        (tile(), tile(), expr()).prop_map(|(dst, src, len)| Op::Spread { dst, src, len }),
+        (tile(), expr(), expr(), gm(), expr()).prop_map(|(tile, rows, cols, from, pitch)| Op::LoadBlock {
+            tile,
+            rows,
+            cols,
+            from,
+            pitch
+        }),
+        (tile(), expr(), expr(), gm(), expr()).prop_map(|(tile, rows, cols, to, pitch)| Op::StoreBlock {
+            tile,
+            rows,
+            cols,
+            to,
+            pitch
+        }),
+        (tile(), tile(), expr(), expr()).prop_map(|(dst, src, rows, cols)| Op::Move { dst, src, rows, cols }),
+        (tile(), tile(), tile(), expr(), expr(), expr(), any::<bool>())
+            .prop_map(|(dst, left, right, m, n, k, add)| Op::Multiply { dst, left, right, m, n, k, add }),
         (expr(), signals(), expr()).prop_map(|(peer, signals, index)| Op::Notify { peer, signals, index }),
         (signals(), expr(), expr()).prop_map(|(signals, index, value)| Op::Wait { signals, index, value }),
         select(plain),
@@ -160,6 +187,11 @@ fn statement() -> impl Strategy<Value = Stmt> {
         prop_oneof![
             (name(), expr(), expr(), body()).prop_map(|(var, lo, hi, body)| Stmt::For { var, lo, hi, body }),
             (expr(), body(), body()).prop_map(|(cond, then, other)| Stmt::If { cond, then, other }),
+            (name(), any::<bool>(), body()).prop_map(|(name, cube, body)| Stmt::Task {
+                name,
+                core: if cube { Core::Aic } else { Core::Aiv },
+                body
+            }),
             (name(), name(), expr(), any::<u32>(), body())
                 .prop_map(|(pos, len, total, step, body)| Stmt::Tiles { pos, len, total, step, body }),
         ]

@@ -227,6 +227,7 @@ impl Run {
                         self.block(other)?;
                     }
                 }
+                Stmt::Task { body, .. } => self.block(body)?,
                 Stmt::Note { .. } => {}
                 Stmt::Op(op) => self.op(op).map_err(|e| format!("{e}: {op:?}"))?,
             }

@@ -1,5 +1,5 @@
 // What an orchestration function is written against: its arguments, a task's arguments, submission. Submitting runs the
-// one registered kernel at once.
+// kernel at once; what it is ordered after is the model's business (standin/model.cpp).
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -67,11 +67,19 @@ private:
     std::vector<uint64_t> scalars_;
 };
 using CoreTaskArgs = Arg<MAX_TENSOR_ARGS, MAX_SCALAR_ARGS>;
+class TaskOutputTensors {
+public:
+    explicit TaskOutputTensors(PTO2TaskId id) : id_(id) {}
+    PTO2TaskId task_id() const { return id_; }
+
+private:
+    PTO2TaskId id_;
+};
 struct ChipTaskArgs : Arg<CHIP_MAX_TENSOR_ARGS, CHIP_MAX_SCALAR_ARGS> {};
 
 namespace standin {
-// Runs the kernel with a task's arguments on the calling rank.
-void submit(int32_t kernel, const CoreTaskArgs &args);
+// Runs the kernel with a task's arguments on the calling rank, on a core of that kind; the task's number in the call.
+uint64_t submit(int32_t kernel, const CoreTaskArgs &args, bool cube, const std::vector<PTO2TaskId> &after);
 
 // The orchestration of a program, none if both are null.
 struct Orchestration {
@@ -80,4 +88,9 @@ struct Orchestration {
 };
 }  // namespace standin
 
-inline void rt_submit_aiv_task(int32_t kernel, const CoreTaskArgs &args) { standin::submit(kernel, args); }
+inline TaskOutputTensors rt_submit_aiv_task(int32_t kernel, const CoreTaskArgs &args) {
+    return TaskOutputTensors(PTO2TaskId{standin::submit(kernel, args, false, {})});
+}
+inline TaskOutputTensors rt_submit_aic_task(int32_t kernel, const CoreTaskArgs &args) {
+    return TaskOutputTensors(PTO2TaskId{standin::submit(kernel, args, true, {})});
+}

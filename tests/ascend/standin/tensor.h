@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "standin/model.hpp"
+
 constexpr int MAX_TENSOR_DIMS = 5;
 
 enum class DataType : uint8_t {
@@ -42,6 +44,18 @@ struct alignas(64) ChipTensor {
         return n;
     }
     uint64_t nbytes() const { return numel() * get_element_size(dtype); }
+    // A part of a tensor of one dimension.
+    ChipTensor view(const uint32_t shape[], const uint32_t offset[]) const {
+        if (ndims != 1 || uint64_t{offset[0]} + shape[0] > shapes[0]) {
+            standin::fail_plain("a view of elements %u..%llu of a tensor of %u", offset[0],
+                                standin::Big(uint64_t{offset[0]} + shape[0]), ndims == 1 ? shapes[0] : 0);
+        }
+        ChipTensor out = *this;
+        out.start_offset += offset[0];
+        out.shapes[0] = shape[0];
+        out.extent_elem_cache = shape[0];
+        return out;
+    }
 };
 static_assert(sizeof(ChipTensor) == 128 && offsetof(ChipTensor, start_offset) == 24 && offsetof(ChipTensor, dtype) == 40 &&
               offsetof(ChipTensor, shapes) == 44 && offsetof(ChipTensor, strides) == 72);

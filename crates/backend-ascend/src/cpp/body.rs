@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type R<T> = Result<T, Diagnostic>;
 /// Lines with their depth below the place where they go.
-type Lines = Vec<(usize, String)>;
+pub(super) type Lines = Vec<(usize, String)>;
 
 /// Events of a pair of pipes.
 const EVENTS: u8 = 8;
@@ -112,7 +112,7 @@ pub(super) struct Body<'k> {
     pub used: Helpers,
     pub uses: Uses,
     /// The length that each tile object has at this point, where it is known.
-    lengths: BTreeMap<TileId, String>,
+    pub(super) lengths: BTreeMap<TileId, String>,
 }
 
 impl<'k> Body<'k> {
@@ -194,6 +194,9 @@ impl<'k> Body<'k> {
                     out.extend(self.tiles(pos, len, total, *step, body)?);
                 }
                 Stmt::If { cond, then, other } => out.extend(self.branch(cond, then, other)?),
+                Stmt::Task { name, .. } => {
+                    return Err(refuse(format!("task {name} in a kernel for one core")));
+                }
                 Stmt::Op(op) => self.operation(op, &mut out)?,
             }
         }
@@ -277,7 +280,7 @@ impl<'k> Body<'k> {
     }
 
     /// The tile with its own length.
-    fn tile(&mut self, id: TileId) -> R<String> {
+    pub(super) fn tile(&mut self, id: TileId) -> R<String> {
         self.tile_info(id)?;
         let object = TileObject { tile: id, whole: None };
         self.uses.tiles.insert(object);
@@ -291,7 +294,7 @@ impl<'k> Body<'k> {
     }
 
     /// Gives a tile a length unless it has it.
-    fn length(&mut self, id: TileId, len: &str) -> R<Lines> {
+    pub(super) fn length(&mut self, id: TileId, len: &str) -> R<Lines> {
         let name = self.tile(id)?;
         if self.lengths.get(&id).is_some_and(|l| l == len) {
             return Ok(vec![]);
@@ -300,7 +303,7 @@ impl<'k> Body<'k> {
         Ok(vec![(0, format!("{name}.SetValidCol({len});"))])
     }
 
-    fn gm(&mut self, g: &Gm) -> R<String> {
+    pub(super) fn gm(&mut self, g: &Gm) -> R<String> {
         let none = |what: &str, id: u32| refuse(format!("there is no {what} number {id}"));
         let mut place = match g.object {
             Object::Tensor(t) => {
@@ -400,6 +403,10 @@ impl<'k> Body<'k> {
                 };
                 let (to, from) = (self.whole(*dst, whole), self.whole(*src, whole));
                 line(format!("TCVT({to}, {from}, pto::RoundMode::{mode});"));
+            }
+            Op::Reduce { .. } | Op::Spread { .. } => self.row(op, out)?,
+            Op::LoadBlock { .. } | Op::StoreBlock { .. } | Op::Move { .. } | Op::Multiply { .. } => {
+                self.block_op(op, out)?;
             }
             Op::Notify { peer, signals, index } => {
                 let (counter, peer) = (self.counter(*signals, index)?, self.expr(peer));

@@ -23,6 +23,10 @@ pub enum Helper {
     RunOf,
     Load,
     Store,
+    MatOf,
+    BlockOf,
+    LoadBlock,
+    StoreBlock,
     Notify,
     WaitFor,
 }
@@ -37,6 +41,7 @@ impl Helpers {
         self.0.insert(h);
         match h {
             Helper::Load | Helper::Store => self.insert(Helper::RunOf),
+            Helper::LoadBlock | Helper::StoreBlock => self.insert(Helper::BlockOf),
             Helper::Notify => self.insert(Helper::At),
             _ => {}
         }
@@ -79,6 +84,10 @@ impl Helper {
             Helper::RunOf => "RunOf",
             Helper::Load => "Load",
             Helper::Store => "Store",
+            Helper::MatOf => "MatOf",
+            Helper::BlockOf => "BlockOf",
+            Helper::LoadBlock => "LoadBlock",
+            Helper::StoreBlock => "StoreBlock",
             Helper::Notify => "Notify",
             Helper::WaitFor => "WaitFor",
         }
@@ -199,6 +208,51 @@ template <typename T, typename Tile>
 AICORE inline void Store(__gm__ T *to, Tile &tile, int64_t length) {
     auto run = RunOf(to, length);
     TSTORE(run, tile);
+}
+"
+            }
+            Helper::MatOf => {
+                "\
+// Blocks of matrices in L1, in L0A and L0B, and their sums in L0C.
+template <typename T, int R, int C>
+using MatOf = pto::Tile<pto::TileType::Mat, T, R, C, pto::BLayout::ColMajor, pto::DYNAMIC, pto::DYNAMIC,
+                        pto::SLayout::RowMajor, 512>;
+template <typename T, int R, int C>
+using LeftOf = pto::TileLeft<T, R, C, pto::DYNAMIC, pto::DYNAMIC>;
+template <typename T, int R, int C>
+using RightOf = pto::TileRight<T, R, C, pto::DYNAMIC, pto::DYNAMIC>;
+template <typename T, int R, int C>
+using SumsOf = pto::TileAcc<T, R, C, pto::DYNAMIC, pto::DYNAMIC>;
+"
+            }
+            Helper::BlockOf => {
+                "\
+// A block of a row-major matrix in device memory, whose rows are `pitch` elements apart.
+using BlockShape = pto::Shape<1, 1, 1, pto::DYNAMIC, pto::DYNAMIC>;
+using BlockStride = pto::Stride<1, 1, 1, pto::DYNAMIC, 1>;
+template <typename T>
+using Block = pto::GlobalTensor<T, BlockShape, BlockStride, pto::Layout::ND>;
+template <typename T>
+AICORE inline Block<T> BlockOf(__gm__ T *at, int64_t rows, int64_t cols, int64_t pitch) {
+    return Block<T>(at, BlockShape(rows, cols), BlockStride(pitch));
+}
+"
+            }
+            Helper::LoadBlock => {
+                "\
+template <typename Tile, typename T>
+AICORE inline void LoadBlock(Tile &tile, __gm__ T *from, int64_t rows, int64_t cols, int64_t pitch) {
+    auto block = BlockOf(from, rows, cols, pitch);
+    TLOAD(tile, block);
+}
+"
+            }
+            Helper::StoreBlock => {
+                "\
+template <typename T, typename Tile>
+AICORE inline void StoreBlock(__gm__ T *to, Tile &tile, int64_t rows, int64_t cols, int64_t pitch) {
+    auto block = BlockOf(to, rows, cols, pitch);
+    TSTORE(block, tile);
 }
 "
             }

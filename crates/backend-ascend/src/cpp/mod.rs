@@ -1,9 +1,10 @@
 //! Kernels as C++.
 //!
-//! Owns the text of a kernel: what stands before the body, what behind it, and how a line is broken. The body is
+//! Owns the text of a kernel, or of each task of a program ([`sources`]): what stands before the body, what behind it, and how a line is broken. The body is
 //! `body`, expressions are [`expr`]. The printer decides nothing: a kernel comes with offsets, addresses, flags
 //! and fences, and what is missing is refused (E449).
 
+mod blocks;
 mod body;
 pub mod expr;
 pub mod helpers;
@@ -14,8 +15,9 @@ mod tables;
 pub use idents::plain as ident;
 pub use tables::tables_tensor;
 
-use crate::args::{ScalarArg, Status, TensorArg, scalars, tensors};
+use crate::args::{ScalarArg, Status, TaskArg, TensorArg, scalars, task_tensors};
 use crate::passes::layout;
+use crate::tile::tasks::{self, Task};
 use crate::tile::*;
 use body::Body;
 use helpers::Helper;
@@ -63,15 +65,43 @@ pub(crate) fn no_instruction(title: String) -> Diagnostic {
     Diagnostic::error("E451", title).note("the verifier finds this before a kernel is printed")
 }
 
-/// The kernel as a C++ translation unit. Errors: E449, E451.
+/// A task as C++.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Source {
+    /// The file's name, without its ending.
+    pub name: String,
+    /// The core it is for.
+    pub core: Core,
+    /// The text.
+    pub text: String,
+}
+
+/// Every task as a C++ translation unit, in order; of a kernel for one core that kernel. Errors: E449, E451.
+pub fn sources(k: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic> {
+    let tasks = tasks::split(k);
+    let mut out = vec![];
+    for (i, t) in tasks.iter().enumerate() {
+        let name = if t.at.is_some() { format!("{}_{}", k.name, t.name) } else { k.name.to_string() };
+        out.push(Source { name, core: t.kernel.core, text: task(&tasks, i, text)? });
+    }
+    Ok(out)
+}
+
+/// A kernel for one core as a C++ translation unit. Errors: E449, E451.
 pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
+    task(&tasks::split(k), 0, text)
+}
+
+fn task(tasks: &[Task], at: usize, text: &KernelText) -> Result<String, Diagnostic> {
+    let k = &tasks.get(at).ok_or_else(|| refuse("a program without a task".into()))?.kernel;
+    let list = task_tensors(k, tasks, at);
     if !k.scalars.iter().any(|s| s == CALL) {
         return Err(refuse(format!("kernel @{} has no scalar `{CALL}`", k.name)));
     }
     let mut b = Body::new(k);
     let body = b.block(&k.body)?;
     let mut out = Text::default();
-    prologue(k, &mut b, &mut out)?;
+    prologue(k, &list, &mut b, &mut out)?;
     out.line(1, "if (error == 0) {");
     out.lines(2, &body);
     out.line(1, "}");
@@ -83,7 +113,7 @@ pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
     out.line(1, "dsb(DSB_DDR);");
     out.line(0, "}");
     let mut whole = Text::default();
-    head(k, text, &mut whole);
+    head(k, &tasks[at], &list, text, &mut whole);
     Ok(format!("{}{INCLUDES}\n{}\n{}", whole.out, b.used.text(), out.out))
 }
 
@@ -91,44 +121,49 @@ fn open(what: &str, name: &str) -> Diagnostic {
     refuse(format!("{what} @{name} has no offset in the window"))
 }
 
-fn head(k: &Kernel, text: &KernelText, out: &mut Text) {
-    let by = format!("{}: emitted by kbc from {}, for one AIV core.", ident(&k.name), text.source);
+fn head(k: &Kernel, task: &Task, list: &[TaskArg], text: &KernelText, out: &mut Text) {
+    let core = k.core.name().to_uppercase();
+    let which = if task.at.is_some() { format!(", task {}", task.name) } else { String::new() };
+    let by = format!("{}{which}: emitted by kbc from {}, for one {core} core.", ident(&k.name), text.source);
     out.comment(0, &format!("{by} Do not edit: change the program and emit again."));
     for n in &text.notes {
         out.comment(0, n);
     }
     out.line(0, "//");
     out.line(0, "// Arguments:");
-    let tensors = tensors(k);
-    for (i, t) in tensors.iter().enumerate() {
-        out.line(0, &format!("//   {i:2}  {:5}  {:8}  {}", t.direction(), ctype(t.dtype()), ident_of(t)));
+    for (i, t) in list.iter().enumerate() {
+        let (ty, name) = (ctype(t.arg.dtype()), ident_of(&t.arg));
+        out.line(0, &format!("//   {i:2}  {:5}  {ty:8}  {name}", t.direction));
     }
     for (i, s) in scalars(k).iter().enumerate() {
         let name = if let ScalarArg::Value(n) = s { ident(n) } else { s.name().into() };
-        out.line(0, &format!("//   {:2}  scalar           {name}", tensors.len() + i));
+        out.line(0, &format!("//   {:2}  scalar           {name}", list.len() + i));
     }
 }
 
 fn ident_of(t: &TensorArg) -> String {
     match t {
         TensorArg::Data(d) => ident(&d.name),
+        TensorArg::Area(a) => ident(&a.name),
         other => other.name().into(),
     }
 }
 
 /// Everything up to the body. Only what is used is declared; the body has been printed before.
-fn prologue(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
-    let window = !k.signals.is_empty() || !k.areas.is_empty();
+fn prologue(k: &Kernel, list: &[TaskArg], b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
+    let part = list.iter().any(|t| matches!(t.arg, TensorArg::Area(_)));
+    let taken = list.iter().any(|t| t.arg == TensorArg::Window);
+    let window = taken && (part || !k.signals.is_empty() || !k.areas.is_empty());
     let checked = k.scalars.iter().any(|s| s == NRANKS);
     // What these say uses scalars and tables, too, so they come before the arguments are printed.
     let bytes = b.expr(&layout::bytes(k));
-    let bases = bases(k, b)?;
+    let bases = bases(k, list, b)?;
     b.used.insert(Helper::TensorOf);
     out.line(
         0,
         "extern \"C\" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ int64_t *args) {",
     );
-    arguments(k, b, window, checked, out);
+    arguments(k, list, b, window, checked, out);
     if !bases.is_empty() {
         out.line(0, "");
         out.comment(1, "The window: counters, a line of 64 bytes each, then areas. Strides are in elements.");
@@ -157,7 +192,8 @@ fn prologue(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> 
 }
 
 /// Where signals and areas begin.
-fn bases(k: &Kernel, b: &mut Body) -> Result<Vec<(usize, String)>, Diagnostic> {
+fn bases(k: &Kernel, list: &[TaskArg], b: &mut Body) -> Result<Vec<(usize, String)>, Diagnostic> {
+    let given = |a: &Area| list.iter().position(|t| matches!(t.arg, TensorArg::Area(g) if g.name == a.name));
     let mut out = vec![];
     for (i, s) in k.signals.iter().enumerate() {
         if b.uses.signals.contains(&i) {
@@ -167,7 +203,11 @@ fn bases(k: &Kernel, b: &mut Body) -> Result<Vec<(usize, String)>, Diagnostic> {
         }
     }
     for (i, a) in k.areas.iter().enumerate() {
-        if b.uses.areas.contains(&i) {
+        if let (true, Some(arg)) = (b.uses.areas.contains(&i), given(a)) {
+            let (ty, name) = (ctype(a.dtype), b.names.areas[i].clone());
+            let place = format!("TensorOf<uint8_t>(args[{arg}])");
+            out.push((0, format!("__gm__ {ty} *{name} = reinterpret_cast<__gm__ {ty} *>({place});")));
+        } else if b.uses.areas.contains(&i) {
             let at = a.at.as_ref().ok_or_else(|| open("area", &a.name))?;
             let name = b.names.areas[i].clone();
             out.push((0, base(ctype(a.dtype), &name, at, b)));
@@ -181,11 +221,14 @@ fn bases(k: &Kernel, b: &mut Body) -> Result<Vec<(usize, String)>, Diagnostic> {
 }
 
 /// Arguments, the rank and tables.
-fn arguments(k: &Kernel, b: &Body, window: bool, checked: bool, out: &mut Text) {
-    let tensors = tensors(k);
-    for (i, t) in tensors.iter().enumerate() {
+fn arguments(k: &Kernel, list: &[TaskArg], b: &Body, window: bool, checked: bool, out: &mut Text) {
+    for (i, t) in list.iter().map(|t| &t.arg).enumerate() {
         let (used, name) = match t {
-            TensorArg::Data(_) => (b.uses.tensors.contains(&i), b.names.tensors[i].as_str()),
+            TensorArg::Area(_) => continue,
+            TensorArg::Data(d) => {
+                let n = k.tensors.iter().position(|t| t.name == d.name).unwrap_or(0);
+                (b.uses.tensors.contains(&n), b.names.tensors[n].as_str())
+            }
             TensorArg::Tables => (!b.uses.tables.is_empty(), t.name()),
             TensorArg::Window => (window, t.name()),
             TensorArg::Status => (true, t.name()),
@@ -196,7 +239,7 @@ fn arguments(k: &Kernel, b: &Body, window: bool, checked: bool, out: &mut Text) 
         }
     }
     for (i, s) in scalars(k).iter().enumerate() {
-        let at = tensors.len() + i;
+        let at = list.len() + i;
         match s {
             ScalarArg::Value(n) if b.uses.scalars.contains(n) || n == CALL || n == NRANKS => {
                 out.line(1, &format!("const int64_t {} = args[{at}];", b.ident(n)));
@@ -233,17 +276,36 @@ fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
         out.line(
             1,
             &match t.whole {
+                None if tile.space != Space::Ub => {
+                    let (of, size) = (space_type(tile.space), format!("{}, {}", tile.rows, tile.elements));
+                    format!("{of}<{ty}, {size}> {name}({size});")
+                }
                 None => format!("TileOf<{ty}, {0}> {name}({0});", tile.elements),
                 Some(w) => format!("WholeOf<{ty}, {}> {name};", w.elements),
             },
         );
-        b.used.insert(if t.whole.is_none() { Helper::TileOf } else { Helper::WholeOf });
+        b.used.insert(match (tile.space, t.whole) {
+            (Space::Ub, None) => Helper::TileOf,
+            (Space::Ub, Some(_)) => Helper::WholeOf,
+            _ => Helper::MatOf,
+        });
         out.line(
             1,
             &format!("TASSIGN({name}, 0x{:x});", u64::from(at) + t.whole.map_or(0, |w| u64::from(w.offset))),
         );
     }
     Ok(())
+}
+
+/// The type of tiles in a memory of a cube core, one of the helper `MatOf`.
+fn space_type(space: Space) -> &'static str {
+    match space {
+        Space::Ub => "TileOf",
+        Space::L1 => "MatOf",
+        Space::L0a => "LeftOf",
+        Space::L0b => "RightOf",
+        Space::L0c => "SumsOf",
+    }
 }
 
 fn base(ty: &str, name: &str, at: &Expr, b: &mut Body) -> String {

@@ -1,11 +1,12 @@
 //! Operations on whole local tensors: copies, conversions, cuts of a dimension, elementwise functions.
 //!
 //! A tensor is row-major, so a run along its last dimensions is contiguous; what is not contiguous becomes loops over the
-//! dimensions before. Matrix products and reductions of a dimension are refused: they belong to other kernels.
+//! dimensions before. Matrix products are [`super::cube`]'s, reductions of a dimension [`super::rows`]'s.
 
 use super::address::{self, add, cut, mul, product, sub};
 use super::elementwise::{Arg, Chain, Step};
 use super::ops::Run;
+use super::rows::Reduction;
 use super::{Lower, refuse};
 use crate::tile::{Gm, Op, Stmt, TileId, VArg, VecOp};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -71,7 +72,7 @@ impl Lower<'_, '_> {
                     this.copy_run(dtype, shifted(&to, &mul(o, &run)), from, run.clone());
                 });
             }
-            LocalOp::Transpose { dst, src, perm } => self.transpose(*dst, *src, perm, span)?,
+            LocalOp::Transpose { dst, src, perm } => self.transpose(*dst, *src, perm),
             LocalOp::Compute { func, dst, args } => self.compute(func, *dst, args, span)?,
             LocalOp::Embedding { .. } => {
                 return Err(refuse(span, "an embedding", "simulate it with `--target sim`").into());
@@ -79,27 +80,24 @@ impl Lower<'_, '_> {
             LocalOp::Fill { .. } => {
                 return Err(refuse(span, "a fill", "simulate it with `--target sim`").into());
             }
-            LocalOp::Matmul { .. } | LocalOp::Grouped { .. } => {
-                return Err(refuse(
-                    span,
-                    "a matrix product",
-                    "emission of kernels for the cube unit is a later step",
-                )
-                .into());
+            LocalOp::Grouped { .. } => {
+                let help =
+                    "which rows belong together is data, and sizes of tasks are not: use `--target sim`";
+                return Err(refuse(span, "a product of groups of rows", help).into());
             }
             LocalOp::Tiles { .. } => {
                 return Err(refuse(span, "a tile kernel", "simulate it with `--target sim`").into());
             }
-            LocalOp::ReduceDim { .. } => {
-                return Err(
-                    refuse(span, "a reduction of a dimension", "simulate it with `--target sim`").into()
-                );
+            LocalOp::Matmul { dst, a, b } => self.matmul(*dst, *a, *b, span)?,
+            LocalOp::ReduceDim { op, mean, dst, src, dim } => {
+                let reduction = Reduction { op: *op, mean: *mean, dst: *dst, src: *src, dim: *dim };
+                self.reduce_dim(&reduction, span)?;
             }
         }
         Ok(())
     }
 
-    fn whole(&self, buffer: BufferId) -> Gm {
+    pub(super) fn whole(&self, buffer: BufferId) -> Gm {
         Gm { object: self.storage.object(buffer), slot: Expr::Int(0), offset: Expr::Int(0), peer: None }
     }
 
@@ -158,7 +156,7 @@ impl Lower<'_, '_> {
     }
 
     /// `for name in 0..count`, or just once.
-    fn rows(&mut self, name: &str, count: &Expr, f: impl FnOnce(&mut Self, &Expr)) {
+    pub(super) fn rows(&mut self, name: &str, count: &Expr, f: impl FnOnce(&mut Self, &Expr)) {
         if *count == Expr::Int(1) {
             f(self, &Expr::Int(0));
             return;
@@ -171,22 +169,10 @@ impl Lower<'_, '_> {
     }
 
     /// Rows of the last dimensions, which stay: loops over those before, in order of the result.
-    fn transpose(
-        &mut self,
-        dst: BufferId,
-        src: BufferId,
-        perm: &[u32],
-        span: Span,
-    ) -> Result<(), Diagnostic> {
+    fn transpose(&mut self, dst: BufferId, src: BufferId, perm: &[u32]) {
         let dims = self.dims(src);
+        // Where the last dimension moves, a row is one element.
         let kept = perm.iter().enumerate().rev().take_while(|(i, d)| *i == **d as usize).count();
-        if kept == 0 && !perm.is_empty() {
-            return Err(refuse(
-                span,
-                "a transpose that moves the last dimension",
-                "a core copies rows: keep the last dimension where it is, or simulate it with `--target sim`",
-            ));
-        }
         let (outer, run) = perm.split_at(perm.len() - kept);
         let run = product(&run.iter().map(|d| dims[*d as usize].clone()).collect::<Vec<_>>());
         let dtype = self.schedule.buffer(dst).dtype;
@@ -209,7 +195,6 @@ impl Lower<'_, '_> {
             let body = self.build.close();
             self.build.push(Stmt::For { var, lo: Expr::Int(0), hi, body });
         }
-        Ok(())
     }
 
     /// An elementwise function: loops over the dimensions before the longest common run, tiles along it.
@@ -225,11 +210,13 @@ impl Lower<'_, '_> {
         if shapes.iter().any(|s| s.len() > shape.len()) {
             return Err(refuse(span, "operands of more dimensions than the result", "reshape them before"));
         }
-        // The dimensions from `split` on are one run in every operand.
+        // The dimensions from `split` on are one run in every operand, or one element that the whole run has.
         let mut split = shape.len();
-        while split > 0 && shapes.iter().all(|s| same_from(s, &shape, split - 1)) {
+        let fits = |s: &Vec<Expr>, from: usize| same_from(s, &shape, from) || one_from(s, &shape, from);
+        while split > 0 && shapes.iter().all(|s| fits(s, split - 1)) {
             split -= 1;
         }
+        let spread: Vec<bool> = shapes.iter().map(|s| !same_from(s, &shape, split)).collect();
         let run = product(&shape[split..]);
         let dtype = self.schedule.buffer(dst).dtype;
         let chain = super::elementwise::chain(func, dtype).map_err(|d| d.primary(span, "computed here"))?;
@@ -253,7 +240,7 @@ impl Lower<'_, '_> {
             }
             loops.push((var, shape[d].clone()));
         }
-        self.elementwise(&chain, dtype, &to, (args, &places), &run);
+        self.elementwise(&chain, dtype, &to, (args, &places, &spread), &run);
         for (var, hi) in loops.into_iter().rev() {
             let body = self.build.close();
             self.build.push(Stmt::For { var, lo: Expr::Int(0), hi, body });
@@ -266,7 +253,7 @@ impl Lower<'_, '_> {
         chain: &Chain,
         dtype: DType,
         to: &Gm,
-        (args, places): (&[BufferId], &[Gm]),
+        (args, places, spread): (&[BufferId], &[Gm], &[bool]),
         run: &Expr,
     ) {
         let registers: Vec<TileId> = (0..chain.registers).map(|i| self.tile(chain.compute, i)).collect();
@@ -275,13 +262,14 @@ impl Lower<'_, '_> {
         let loads: Vec<(DType, Gm)> =
             args.iter().map(|a| self.schedule.buffer(*a).dtype).zip(places.to_vec()).collect();
         self.tiles_loop(run, |this, pos, len| {
-            for ((from, place), register) in loads.iter().zip(&registers) {
-                if *from == chain.compute {
-                    this.load(*register, len, place, pos);
+            for (((from, place), register), spread) in loads.iter().zip(&registers).zip(spread) {
+                if *spread {
+                    let one = this.tile(chain.compute, chain.registers);
+                    this.load_as(one, *from, &Expr::Int(1), place, &Expr::Int(0));
+                    let (dst, src, len) = (*register, one, len.clone());
+                    this.build.push(Stmt::Op(Op::Spread { dst, src, len }));
                 } else {
-                    let narrow = this.tile(*from, 0);
-                    this.load(narrow, len, place, pos);
-                    this.convert(*register, narrow);
+                    this.load_as(*register, *from, len, place, pos);
                 }
             }
             for step in &chain.steps {
@@ -316,6 +304,12 @@ fn shifted(gm: &Gm, by: &Expr) -> Gm {
 fn same_from(s: &[Expr], shape: &[Expr], from: usize) -> bool {
     let lead = shape.len() - s.len();
     from >= lead && s[from - lead..] == shape[from..]
+}
+
+/// Whether there is one element for all dimensions from `from` on, which have more.
+fn one_from(s: &[Expr], shape: &[Expr], from: usize) -> bool {
+    let lead = shape.len() - s.len();
+    s[from.saturating_sub(lead)..].iter().all(|d| *d == Expr::Int(1))
 }
 
 /// A step of a chain on its tiles.

@@ -2,23 +2,26 @@
 //!
 //! Owns the order of operations within a kernel and nothing about flags, fences or addresses: those are passes of the tile
 //! level. Every operation of the schedule appears, in its order, with the same reads and writes; `fence.*` stay what they
-//! are. What one AIV core cannot do is refused ([`storage`] for memory, [`local`] for whole tensors).
+//! are. A schedule with matrix products becomes a program of tasks: what follows one another on vector cores is one task, so are
+//! products that follow one another. What neither core can do is refused ([`storage`] for memory, [`local`] for whole tensors).
 
 pub mod address;
 mod build;
+mod cube;
 pub mod elementwise;
 mod local;
 mod ops;
 mod prune;
+mod rows;
 mod storage;
 
 use crate::profile::MAX_RANKS;
-use crate::tile::{CALL, Kernel, RANK, Signals, SignalsId, Stmt, Table, Tile, TileId};
+use crate::tile::{CALL, Core, Kernel, RANK, Signals, SignalsId, Space, Stmt, Table, Tile, TileId};
 use build::Build;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
-use kbc_ir::schedule::{Buffer, BufferId, Calls, MAIN, RankSet, Region, Role, SStmt, Schedule};
+use kbc_ir::schedule::{Buffer, BufferId, Calls, LocalOp, MAIN, RankSet, Region, Role, SOp, SStmt, Schedule};
 use kbc_ir::types::{CutRule, DType};
 use kbc_ir::walk::{self, Act, Cursor, Fault, Step};
 use std::collections::BTreeMap;
@@ -61,6 +64,7 @@ pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnost
     let storage = Storage::new(schedule, &program)?;
     let kernel = Kernel {
         name: schedule.name.clone(),
+        core: if products(schedule) { Core::Tasks } else { Core::Aiv },
         scalars: vec![CALL.into()],
         tensors: storage.tensors.clone(),
         tables: schedule
@@ -82,23 +86,40 @@ pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnost
         tiles: vec![],
         mask: None,
         names: vec![],
+        several: kernel.core == Core::Tasks,
+        task: None,
+        region: None,
+        nested: 0,
     };
     lower.all()?;
     let (body, tiles) = (lower.build.finish(), lower.tiles);
     let mut kernel = Kernel { body, tiles, ..kernel };
     prune::prune(&mut kernel);
+    number(&mut kernel);
     Ok(kernel)
+}
+
+/// Tasks are called by their numbers: those that are left.
+fn number(kernel: &mut Kernel) {
+    let mut next = 0;
+    for stmt in &mut kernel.body {
+        if let Stmt::Task { name, .. } = stmt {
+            *name = format!("t{next}").into();
+            next += 1;
+        }
+    }
 }
 
 /// Makes tiles shorter until all of them fit into `bytes`.
 pub fn fit_tiles(kernel: &mut Kernel, bytes: u32) {
-    let each: u64 = kernel.tiles.iter().map(|t| t.dtype.bytes()).sum();
+    let ub = |t: &&mut Tile| t.space == Space::Ub;
+    let each: u64 = kernel.tiles.iter_mut().filter(ub).map(|t| t.dtype.bytes()).sum();
     let mut elements = u64::from(TILE);
     while elements > 64 && each * elements > u64::from(bytes) {
         elements /= 2;
     }
     let elements = elements as u32;
-    kernel.tiles.iter_mut().for_each(|t| t.elements = elements);
+    kernel.tiles.iter_mut().filter(ub).for_each(|t| t.elements = elements);
     shorten(&mut kernel.body, elements);
 }
 
@@ -110,6 +131,8 @@ fn shorten(body: &mut [Stmt], elements: u32) {
                 shorten(body, elements);
             }
             Stmt::For { body, .. } => shorten(body, elements),
+            Stmt::Task { core: Core::Aic, .. } => {}
+            Stmt::Task { body, .. } => shorten(body, elements),
             Stmt::If { then, other, .. } => {
                 shorten(then, elements);
                 shorten(other, elements);
@@ -117,6 +140,19 @@ fn shorten(body: &mut [Stmt], elements: u32) {
             Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => {}
         }
     }
+}
+
+/// Whether a schedule has matrix products.
+fn products(s: &Schedule) -> bool {
+    fn any(list: &[SStmt]) -> bool {
+        list.iter().any(|stmt| match stmt {
+            SStmt::For { body, .. } => any(body),
+            SStmt::If { then, other, .. } => any(then) || any(other),
+            SStmt::Op(op, _) => matches!(op, SOp::Local(LocalOp::Matmul { .. })),
+        })
+    }
+    let streams = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
+    streams.into_iter().any(|s| any(&s.body))
 }
 
 /// Where a schedule has parts whose lengths are listed, if it has some.
@@ -132,7 +168,7 @@ fn given_lengths(s: &Schedule) -> Option<Span> {
 
 /// E470
 pub(crate) fn refuse(span: Span, what: impl Into<String>, help: impl Into<String>) -> Diagnostic {
-    Diagnostic::error("E470", what.into()).primary(span, "this has no form on one AIV core").help(help)
+    Diagnostic::error("E470", what.into()).primary(span, "this has no form on the target").help(help)
 }
 
 fn fault(f: &Fault) -> Diagnostic {
@@ -180,10 +216,64 @@ struct Lower<'a, 's> {
     mask: Option<TileId>,
     /// What names of the schedule stand for, innermost last.
     names: Vec<(Name, Expr)>,
+    /// Whether this becomes a program of tasks.
+    several: bool,
+    /// The core of the task that is being made.
+    task: Option<Core>,
+    /// The region that is being lowered.
+    region: Option<usize>,
+    /// Loops, conditions and roles around this place.
+    nested: u32,
 }
 
 impl Lower<'_, '_> {
     fn all(&mut self) -> Result<(), Diagnostics> {
+        if !self.several {
+            self.start();
+        }
+        self.enter(Core::Aiv);
+        self.storage_prologue();
+        for (i, region) in self.schedule.regions.iter().enumerate() {
+            self.region = Some(i);
+            let depth = self.names.len();
+            if self.task.is_some() || !self.several {
+                self.coordinates(i);
+            }
+            self.region(i, region)?;
+            self.region = None;
+            self.names.truncate(depth);
+        }
+        self.enter(Core::Aiv);
+        self.storage_epilogue();
+        self.leave();
+        Ok(())
+    }
+
+    /// What follows is for a core: in a program of tasks another task begins, unless the last one is for it.
+    fn enter(&mut self, core: Core) {
+        if !self.several || self.task == Some(core) {
+            return;
+        }
+        self.leave();
+        self.build.open();
+        self.task = Some(core);
+        self.start();
+        if let Some(region) = self.region {
+            self.coordinates(region);
+        }
+    }
+
+    /// Ends the task that is being made.
+    fn leave(&mut self) {
+        if let Some(core) = self.task.take() {
+            let body = self.build.close();
+            self.build.push(Stmt::Task { name: Name::from(""), core, body });
+        }
+    }
+
+    /// Names that mean the same in the whole program: `call`, coordinates in the mesh, sizes of buffers.
+    fn start(&mut self) {
+        self.names.clear();
         self.names.push((CALL.into(), Expr::var(CALL)));
         let mesh = &self.schedule.mesh;
         let mut stride = mesh.ranks();
@@ -196,14 +286,6 @@ impl Lower<'_, '_> {
         for i in 0..self.schedule.buffers.len() {
             self.dims(BufferId(i as u32));
         }
-        self.storage_prologue();
-        for (i, region) in self.schedule.regions.iter().enumerate() {
-            let depth = self.names.len();
-            self.region(i, region)?;
-            self.names.truncate(depth);
-        }
-        self.storage_epilogue();
-        Ok(())
     }
 
     /// A digit of this rank's number.
@@ -213,13 +295,18 @@ impl Lower<'_, '_> {
         if stride * size == self.schedule.mesh.ranks() { q } else { q.modulo(Expr::Int(size as i64)) }
     }
 
-    fn region(&mut self, number: usize, region: &Region) -> Result<(), Diagnostics> {
-        let compiled = &self.program.regions[number];
-        // The group's linear index from the digits of the rank, then the region's coordinates from that.
-        let linear = compiled.axes.iter().fold(Expr::Int(0), |sum, (size, stride, group)| {
+    /// The group's linear index from the digits of the rank.
+    fn linear(&self, number: usize) -> Expr {
+        self.program.regions[number].axes.iter().fold(Expr::Int(0), |sum, (size, stride, group)| {
             let digit = self.digit(*stride, *size);
             address::add(&sum, &address::mul(&digit, &Expr::Int(*group as i64)))
-        });
+        })
+    }
+
+    /// Names of a region's coordinates.
+    fn coordinates(&mut self, number: usize) {
+        let region = &self.schedule.regions[number];
+        let linear = self.linear(number);
         let mut below: i64 = region.coords.iter().map(|c| c.1 as i64).product();
         for (i, (name, size)) in region.coords.iter().enumerate() {
             below /= (*size).max(1) as i64;
@@ -228,7 +315,10 @@ impl Lower<'_, '_> {
             let value = self.build.name_it(name.as_str(), &value);
             self.names.push((name.clone(), value));
         }
-        let linear = linear.simplify();
+    }
+
+    fn region(&mut self, number: usize, region: &Region) -> Result<(), Diagnostics> {
+        let linear = self.linear(number).simplify();
         let mut roles = vec![];
         for role in &region.roles {
             let [stream] = role.streams.as_slice() else {
@@ -236,6 +326,9 @@ impl Lower<'_, '_> {
             };
             if stream.name.as_str() != MAIN {
                 return Err(self.several_streams(region, role).into());
+            }
+            if !matches!(role.ranks, RankSet::All) {
+                self.enter(Core::Aiv);
             }
             let cond = match &role.ranks {
                 RankSet::All => Expr::Int(1),
@@ -250,8 +343,11 @@ impl Lower<'_, '_> {
                 // Nobody is left for another role, and the names stay in this block.
                 return self.body(number, &stream.body);
             }
+            self.enter(Core::Aiv);
             self.build.open();
+            self.nested += 1;
             self.body(number, &stream.body)?;
+            self.nested -= 1;
             roles.push((cond, self.build.close()));
         }
         let stmts =
@@ -270,29 +366,46 @@ impl Lower<'_, '_> {
 
     fn body(&mut self, region: usize, list: &[SStmt]) -> Result<(), Diagnostics> {
         for stmt in list {
+            let product = matches!(stmt, SStmt::Op(SOp::Local(LocalOp::Matmul { .. }), _));
             match stmt {
-                SStmt::For { var, lo, hi, body } => {
-                    let (lo, hi) = (self.expr(lo), self.expr(hi));
-                    self.build.open();
-                    let name = self.build.fresh(var.as_str());
-                    self.names.push((var.clone(), Expr::var(name.clone())));
-                    self.body(region, body)?;
-                    self.names.pop();
-                    let body = self.build.close();
-                    self.build.push(Stmt::For { var: name, lo, hi, body });
+                SStmt::Op(_, span) if product && self.nested > 0 => {
+                    let help = "a task is for all ranks: compute it outside of roles, loops and conditions";
+                    return Err(refuse(*span, "a matrix product of some ranks, or in a loop", help).into());
                 }
-                SStmt::If { cond, then, other } => {
-                    let cond = self.expr(cond);
-                    self.build.open();
-                    self.body(region, then)?;
-                    let then = self.build.close();
-                    self.build.open();
-                    self.body(region, other)?;
-                    let other = self.build.close();
-                    self.build.push(Stmt::If { cond, then, other });
-                }
-                SStmt::Op(op, span) => self.op(region, op, *span)?,
+                _ if self.nested == 0 => self.enter(if product { Core::Aic } else { Core::Aiv }),
+                _ => {}
             }
+            self.nested += 1;
+            let done = self.stmt(region, stmt);
+            self.nested -= 1;
+            done?;
+        }
+        Ok(())
+    }
+
+    fn stmt(&mut self, region: usize, stmt: &SStmt) -> Result<(), Diagnostics> {
+        match stmt {
+            SStmt::For { var, lo, hi, body } => {
+                let (lo, hi) = (self.expr(lo), self.expr(hi));
+                self.build.open();
+                let name = self.build.fresh(var.as_str());
+                self.names.push((var.clone(), Expr::var(name.clone())));
+                self.body(region, body)?;
+                self.names.pop();
+                let body = self.build.close();
+                self.build.push(Stmt::For { var: name, lo, hi, body });
+            }
+            SStmt::If { cond, then, other } => {
+                let cond = self.expr(cond);
+                self.build.open();
+                self.body(region, then)?;
+                let then = self.build.close();
+                self.build.open();
+                self.body(region, other)?;
+                let other = self.build.close();
+                self.build.push(Stmt::If { cond, then, other });
+            }
+            SStmt::Op(op, span) => self.op(region, op, *span)?,
         }
         Ok(())
     }
@@ -326,13 +439,26 @@ impl Lower<'_, '_> {
     /// The tile number `index` of a dtype.
     fn tile(&mut self, dtype: DType, index: usize) -> TileId {
         let mask = self.mask;
-        let data = |i: &usize| mask != Some(TileId(*i as u32));
+        let tiles = &self.tiles;
+        let data = |i: &usize| mask != Some(TileId(*i as u32)) && tiles[*i].space == Space::Ub;
         let mut of = (0..self.tiles.len()).filter(data).filter(|i| self.tiles[*i].dtype == dtype);
         if let Some(i) = of.nth(index) {
             return TileId(i as u32);
         }
         self.another(dtype);
         self.tile(dtype, index)
+    }
+
+    /// The tile number `index` of a dtype in a memory of a cube core.
+    fn cube_tile(&mut self, space: Space, dtype: DType, index: usize) -> TileId {
+        let mut of =
+            (0..self.tiles.len()).filter(|i| self.tiles[*i].space == space && self.tiles[*i].dtype == dtype);
+        if let Some(i) = of.nth(index) {
+            return TileId(i as u32);
+        }
+        let name = self.tile_name();
+        self.tiles.push(Tile { name, dtype, space, rows: cube::BLOCK, elements: cube::BLOCK, at: None });
+        self.cube_tile(space, dtype, index)
     }
 
     /// The tile for the bits of comparisons: as many bytes as other tiles have elements, which is more than it needs.
@@ -345,12 +471,16 @@ impl Lower<'_, '_> {
         mask
     }
 
+    fn tile_name(&self) -> Name {
+        match self.tiles.len() {
+            n @ 0..26 => char::from(b'a' + n as u8).to_string().into(),
+            n => format!("t{n}").into(),
+        }
+    }
+
     fn another(&mut self, dtype: DType) -> TileId {
-        let name = match self.tiles.len() {
-            n @ 0..26 => char::from(b'a' + n as u8).to_string(),
-            n => format!("t{n}"),
-        };
-        self.tiles.push(Tile { name: name.into(), dtype, elements: TILE, at: None });
+        let name = self.tile_name();
+        self.tiles.push(Tile { name, dtype, space: Space::Ub, rows: 1, elements: TILE, at: None });
         TileId(self.tiles.len() as u32 - 1)
     }
 

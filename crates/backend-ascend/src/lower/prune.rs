@@ -59,6 +59,12 @@ fn branches(body: &mut Vec<Stmt>) {
                 branches(body);
                 out.push(stmt);
             }
+            Stmt::Task { body, .. } => {
+                branches(body);
+                if body.iter().any(|s| !matches!(s, Stmt::Note { .. } | Stmt::Let { .. })) {
+                    out.push(stmt);
+                }
+            }
             Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => out.push(stmt),
         }
     }
@@ -92,6 +98,9 @@ fn names(body: &mut Vec<Stmt>) -> Vec<Name> {
                 note(&mut used, total);
                 used.extend(names(body));
             }
+            Stmt::Task { body, .. } => {
+                names(body);
+            }
             Stmt::Op(op) => crate::family::each_of(op, &mut |e: &mut Expr| note(&mut used, e)),
             Stmt::Note { .. } => {}
         }
@@ -109,7 +118,7 @@ fn note(used: &mut Vec<Name>, e: &Expr) {
 fn each_op(body: &mut [Stmt], f: &mut impl FnMut(&mut Op)) {
     for stmt in body {
         match stmt {
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } => each_op(body, f),
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => each_op(body, f),
             Stmt::If { then, other, .. } => {
                 each_op(then, f);
                 each_op(other, f);
@@ -130,7 +139,11 @@ impl Uses {
     fn note(&mut self, op: &mut Op) {
         match op {
             Op::Load { from: Gm { object: Object::Area(a), .. }, .. }
-            | Op::Store { to: Gm { object: Object::Area(a), .. }, .. } => self.areas[a.0 as usize] = Some(0),
+            | Op::Store { to: Gm { object: Object::Area(a), .. }, .. }
+            | Op::LoadBlock { from: Gm { object: Object::Area(a), .. }, .. }
+            | Op::StoreBlock { to: Gm { object: Object::Area(a), .. }, .. } => {
+                self.areas[a.0 as usize] = Some(0)
+            }
             Op::Notify { signals, .. } | Op::Wait { signals, .. } => {
                 self.signals[signals.0 as usize] = Some(0)
             }
@@ -141,7 +154,9 @@ impl Uses {
     fn renumber(&self, op: &mut Op) {
         match op {
             Op::Load { from: Gm { object: Object::Area(a), .. }, .. }
-            | Op::Store { to: Gm { object: Object::Area(a), .. }, .. } => {
+            | Op::Store { to: Gm { object: Object::Area(a), .. }, .. }
+            | Op::LoadBlock { from: Gm { object: Object::Area(a), .. }, .. }
+            | Op::StoreBlock { to: Gm { object: Object::Area(a), .. }, .. } => {
                 *a = AreaId(self.areas[a.0 as usize].unwrap_or(a.0));
             }
             Op::Notify { signals, .. } | Op::Wait { signals, .. } => {

@@ -291,8 +291,19 @@ fn operation(
     let from = graph.operands(id).first().and_then(|o| graph.op(*o).ty.as_ref()).map(|t| t.dtype);
     let arg = |i: usize| args.get(i).map(String::as_str).ok_or_else(|| broken(op, "it lacks an operand"));
     Ok(match &op.kind {
-        OpKind::Matmul { .. } | OpKind::ReduceDim { .. } if bounded => {
-            return Err(broken(op, "no kernel computes it, so nothing is known of its rounding errors"));
+        OpKind::Matmul { .. } if bounded => {
+            let shared = op.ty.as_ref().is_some_and(|t| t.partial.is_some());
+            let shared = if shared { ", shared=True" } else { "" };
+            format!("matmul({}, {}, \"{dtype}\"{shared})", arg(0)?, arg(1)?)
+        }
+        OpKind::ReduceDim { op: combiner, mean, dim, keep } if bounded => {
+            if *combiner == ReduceOp::Prod {
+                return Err(broken(op, "products along a dimension have no bound"));
+            }
+            let name = if *mean { "mean".to_owned() } else { combiner.to_string() };
+            let keep = if *keep { ", keep=True" } else { "" };
+            let dim = dim + usize::from(sliced);
+            format!("along({}, \"{name}\", {dim}, \"{dtype}\"{keep})", arg(0)?)
         }
         OpKind::Matmul { .. } => stored(&format!("torch.matmul({}, {})", arg(0)?, arg(1)?), dtype),
         OpKind::Map(f) => {

@@ -1,6 +1,6 @@
 //! What is written for the runtime: kernel, orchestration, harness, golden values, test, description.
 //!
-//! Owns the description of a package and the files made from it. The text of the kernel is given ([`Package::source`]); all
+//! Owns the description of a package and the files made from it. The texts of the kernel are given ([`Package::sources`]); all
 //! other files come from the one list of arguments ([`crate::args`]), the layout of the window as the kernel has it
 //! ([`layout`]) and the graph of the program ([`golden`]), so that nothing is stated twice. Writing the folder is the
 //! driver's business.
@@ -10,12 +10,14 @@
 
 pub mod golden;
 pub mod layout;
+mod orchestrate;
 pub mod platform;
 pub mod python;
 mod sizes;
 mod text;
 
 pub use layout::{Layout, Row, RowKind, window_text};
+pub use orchestrate::orchestration;
 pub use platform::{platforms, runtimes, support};
 pub use sizes::{Sizes, fit_sizes};
 
@@ -90,8 +92,8 @@ pub struct Evidence {
 pub struct Package<'a> {
     /// The kernel, laid out.
     pub kernel: &'a Kernel,
-    /// Its C++ text.
-    pub source: &'a str,
+    /// Its C++ texts, one a task.
+    pub sources: &'a [crate::cpp::Source],
     /// What it computes.
     pub program: Program,
     /// For which sizes.
@@ -101,9 +103,15 @@ pub struct Package<'a> {
     pub moduli: BTreeMap<u64, Option<Vec<u32>>>,
     /// What was checked.
     pub evidence: Vec<Evidence>,
+    /// The program's own data, where files have it ([`OWN`]): an `.npz` with `input_0` and so on, whole, and for each result
+    /// `bound_0` and so on, how far each of its elements may be off.
+    pub own: Option<Vec<u8>>,
     /// The target.
     pub profile: &'a Profile,
 }
+
+/// The file of the program's own data.
+pub const OWN: &str = "data.npz";
 
 /// The files of the package: path in the folder, content.
 ///
@@ -123,18 +131,23 @@ pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostic
         }
     };
     let name = &package.kernel.name;
-    let out = [
+    let mut out = vec![
         ("README.md".to_owned(), text::readme(package, &layout)),
         ("golden.py".into(), golden),
         ("harness.py".into(), text::harness(package)),
-        (format!("kernels/aiv/{name}.cpp"), package.source.to_owned()),
-        (format!("kernels/orchestration/{name}_orch.cpp"), text::orchestration(package)),
+        (format!("kernels/orchestration/{name}_orch.cpp"), orchestration(package.kernel)),
         ("layout.py".into(), text::layout(package, &layout)?),
         ("main.py".into(), text::main(package)),
         ("manifest.json".into(), text::manifest(package, &layout)),
         (format!("test_{name}.py"), text::test(package)),
     ];
-    Ok(out.into_iter().map(|(n, t)| (n, t.into_bytes())).collect())
+    for s in package.sources {
+        out.push((format!("kernels/{}/{}.cpp", s.core.name(), s.name), s.text.clone()));
+    }
+    let mut out: Vec<(String, Vec<u8>)> = out.into_iter().map(|(n, t)| (n, t.into_bytes())).collect();
+    out.extend(package.own.iter().map(|bytes| (OWN.to_owned(), bytes.clone())));
+    out.sort();
+    Ok(out)
 }
 
 /// What cannot be packaged, in the user's words.

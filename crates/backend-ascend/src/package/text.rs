@@ -5,9 +5,9 @@ use super::layout::RowKind;
 use super::platform::{Support, platforms, runtimes};
 use super::python::{self, quoted, tuple};
 use super::{Layout, Package, refused};
-use crate::args::{self, ScalarArg, Status, TensorArg};
+use crate::args::{self, Status, TensorArg};
 use crate::cpp::tables_tensor;
-use crate::tile::{Access, NRANKS, Reach};
+use crate::tile::{Access, NRANKS, Reach, tasks};
 use kbc_diag::Diagnostic;
 use kbc_ir::name::Name;
 use serde::Serialize;
@@ -78,6 +78,8 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
             TensorArg::Tables => ("tables", "None".into()),
             TensorArg::Window => ("window", "None".into()),
             TensorArg::Status => ("status", "None".into()),
+            // Of tasks alone.
+            TensorArg::Area(_) => continue,
         };
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -89,6 +91,15 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
         );
     }
     let scalars = tuple(args::scalars(kernel).iter().map(|s| quoted(s.name())));
+    let tasks = tasks::split(kernel);
+    let kernels: String = (0..tasks.len())
+        .zip(package.sources)
+        .map(|(i, source)| {
+            let directions = args::task_tensors(kernel, &tasks, i);
+            let directions = tuple(directions.iter().map(|t| quoted(t.direction)));
+            format!("    Kernel({}, {}, {directions}),\n", quoted(&source.name), quoted(source.core.name()))
+        })
+        .collect();
     let mut lengths = vec![];
     for t in &kernel.tensors {
         without_table(&t.name, &t.len)?;
@@ -144,6 +155,8 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
             ("STATUS", &status),
             ("TENSORS", &tensors),
             ("SCALARS", &scalars),
+            ("KERNELS", &kernels),
+            ("OWN", &package.own.as_ref().map_or_else(|| "None".into(), |_| quoted(super::OWN))),
             ("TABLES", &tables),
             ("LENGTHS", &tuple(lengths)),
             ("ROWS", &rows),
@@ -174,43 +187,6 @@ fn without_table(name: &Name, e: &kbc_ir::expr::Expr) -> Result<(), Diagnostic> 
     } else {
         Ok(())
     }
-}
-
-/// The shim that the runtime calls: arguments in, one AIV task out.
-pub(super) fn orchestration(package: &Package<'_>) -> String {
-    let kernel = package.kernel;
-    let (tensors, scalars) = (args::tensors(kernel), args::scalars(kernel));
-    let mut adds = String::new();
-    for (i, t) in tensors.iter().enumerate() {
-        let add = match t.direction() {
-            "IN" => "add_input",
-            "OUT" => "add_output",
-            _ => "add_inout",
-        };
-        let what = match t {
-            TensorArg::Data(d) => format!("{}, {}", d.name, d.dtype),
-            TensorArg::Tables => "tables, i32".into(),
-            TensorArg::Window => "window, this rank's part of the domain".into(),
-            TensorArg::Status => "status, one line".into(),
-        };
-        let _ = writeln!(adds, "    task.{add}(args.tensor({i}).ref());  // {what}");
-    }
-    for (i, s) in scalars.iter().enumerate() {
-        let what = match s {
-            ScalarArg::Context => "ctx, the domain's CommContext",
-            ScalarArg::Value(n) => n.as_str(),
-        };
-        let _ = writeln!(adds, "    task.add_scalar(args.scalar({i}));  // {what}");
-    }
-    fill(
-        include_str!("templates/orchestration.cpp"),
-        &[
-            ("KERNEL", &kernel.name),
-            ("TENSORS", &tensors.len().to_string()),
-            ("SCALARS", &scalars.len().to_string()),
-            ("ADDS", &adds),
-        ],
-    )
 }
 
 pub(super) fn test(package: &Package<'_>) -> String {
@@ -293,6 +269,16 @@ pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
         let one = |g: &super::Global| format!("`{}: {}`", g.name, shown(g));
         all.iter().map(one).collect::<Vec<_>>().join(", ")
     };
+    let kernels: String = package
+        .sources
+        .iter()
+        .map(|s| {
+            let (core, what) =
+                (s.core.name(), if package.sources.len() == 1 { "the kernel" } else { "a task" });
+            let article = core.to_uppercase();
+            format!("| `kernels/{core}/{}.cpp` | {what}, for one {article} core of every rank |\n", s.name)
+        })
+        .collect();
     let compared = match Numbers::of(package) {
         Numbers::Plain => "equal, bit for bit but for the sign of zero",
         Numbers::Bounded => {
@@ -304,6 +290,7 @@ pub(super) fn readme(package: &Package<'_>, layout: &Layout) -> String {
         include_str!("templates/README.md"),
         &[
             ("KERNEL", &kernel.name),
+            ("KERNELS", &kernels),
             ("PROGRAM", &package.program.name),
             ("FILE", &package.program.file),
             ("IN", &globals(&package.program.inputs)),

@@ -6,11 +6,15 @@
 
 use crate::profile::{Profile, Step};
 use crate::tile::order::{Fault, Finding, analyse};
-use crate::tile::{Barrier, Kernel, Op, Stmt, path};
+use crate::tile::{Barrier, Kernel, Op, Stmt, path, tasks};
 use kbc_diag::Diagnostics;
 
 /// Replaces fences.
 pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
+    tasks::each(kernel, |k| one(k, profile))
+}
+
+fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     expand(&mut kernel.body, profile);
     let barrier = || Stmt::Op(Op::Barrier(Barrier::All));
     while let Some((at, waits)) = analyse(kernel).into_iter().find_map(|f| match f.fault {
@@ -61,6 +65,10 @@ fn expand(list: &mut Vec<Stmt>, profile: &Profile) {
                     Stmt::Tiles { pos, len, total, step, mut body } => {
                         expand(&mut body, profile);
                         Stmt::Tiles { pos, len, total, step, body }
+                    }
+                    Stmt::Task { name, core, mut body } => {
+                        expand(&mut body, profile);
+                        Stmt::Task { name, core, body }
                     }
                     Stmt::If { cond, mut then, mut other } => {
                         expand(&mut then, profile);

@@ -8,11 +8,15 @@
 use crate::profile::Profile;
 use crate::tile::order::{Fault, Finding, analyse};
 use crate::tile::path::{self, Path};
-use crate::tile::{Barrier, Kernel, Op, Pipe, Stmt};
+use crate::tile::{Barrier, Kernel, Op, Pipe, Stmt, tasks};
 use kbc_diag::Diagnostics;
 
 /// Inserts flags and barriers of one pipe.
 pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
+    tasks::each(kernel, |k| one(k, profile))
+}
+
+fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     order(kernel);
     prune(kernel);
     number(kernel, profile);

@@ -69,6 +69,13 @@ pub fn bytes(kernel: &Kernel) -> Expr {
     place(kernel).2
 }
 
+/// Bytes from the start of the window to the end of what peers reach; behind that is what is the rank's own.
+pub fn shared_bytes(kernel: &Kernel) -> Expr {
+    let mut peers = kernel.clone();
+    peers.areas.retain(|a| a.reach == Reach::Peers);
+    place(&peers).2
+}
+
 /// Launches that one domain serves: after them a 32-bit counter may overflow and the domain is allocated anew.
 pub fn calls(kernel: &Kernel) -> Expr {
     let most = kernel.signals.iter().fold(Expr::Int(1), |most, s| match &s.per_call {

@@ -25,7 +25,7 @@ pub struct TilePass {
 /// All passes in the order they run.
 pub const PASSES: &[TilePass] = &[
     TilePass { name: "layout", doc: "offsets of signals and areas in the window", run: layout::run },
-    TilePass { name: "buffers", doc: "addresses of tiles in the unified buffer", run: buffers::run },
+    TilePass { name: "buffers", doc: "addresses of tiles in the memories of a core", run: buffers::run },
     TilePass { name: "fences", doc: "release, acquire and complete as barriers and dsb", run: fences::run },
     TilePass {
         name: "flags",
@@ -64,7 +64,7 @@ pub fn counts(kernel: &Kernel) -> Counts {
 fn count(list: &[Stmt], tiles: bool, out: &mut Counts) {
     for s in list {
         match s {
-            Stmt::For { body, .. } => count(body, tiles, out),
+            Stmt::For { body, .. } | Stmt::Task { body, .. } => count(body, tiles, out),
             Stmt::Tiles { body, .. } => count(body, true, out),
             Stmt::If { then, other, .. } => {
                 count(then, tiles, out);

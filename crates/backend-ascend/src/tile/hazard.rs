@@ -41,6 +41,13 @@ pub enum Touched {
         /// Elements.
         len: Expr,
     },
+    /// A block of a matrix in this rank's memory: taken for all of a slot.
+    Block {
+        /// Which memory.
+        object: Object,
+        /// Slot of an area.
+        slot: Expr,
+    },
     /// An event: a wait uses it up, and the next set comes after that.
     Event(Event),
 }
@@ -136,9 +143,28 @@ impl Op {
                 tile(*mask, true);
                 tile(*dst, true);
             }
-            Op::Convert { dst, src, .. } => {
+            Op::Convert { dst, src, .. } | Op::Spread { dst, src, .. } | Op::Move { dst, src, .. } => {
                 tile(*src, false);
                 tile(*dst, true);
+            }
+            Op::Reduce { dst, src, work, .. } => {
+                tile(*src, false);
+                tile(*work, true);
+                tile(*dst, true);
+            }
+            Op::Multiply { dst, left, right, .. } => {
+                tile(*left, false);
+                tile(*right, false);
+                // With what it has or without: written in any case.
+                tile(*dst, true);
+            }
+            Op::LoadBlock { tile: t, from, .. } => {
+                tile(*t, true);
+                out.extend(block(from, false));
+            }
+            Op::StoreBlock { to, tile: t, .. } => {
+                tile(*t, false);
+                out.extend(block(to, true));
             }
             Op::WaitFlag { from, to, event } => {
                 let event = Event { from: *from, to: *to, number: *event };
@@ -170,6 +196,13 @@ fn run(gm: &Gm, len: &Expr, write: bool) -> Option<Access> {
     }
     let (slot, offset) = (gm.slot.clone(), gm.offset.clone());
     Some(Access { touched: Touched::Run { object: gm.object, slot, offset, len: len.clone() }, write })
+}
+
+fn block(gm: &Gm, write: bool) -> Option<Access> {
+    if gm.peer.is_some() {
+        return None;
+    }
+    Some(Access { touched: Touched::Block { object: gm.object, slot: gm.slot.clone() }, write })
 }
 
 impl<'k> Program<'k> {
@@ -211,6 +244,8 @@ impl<'k> Program<'k> {
                     let b = self.block(other, then.len(), path, inside);
                     out.push(Node::If(from..self.sites.len(), a, b));
                 }
+                // Tasks are looked at one by one; together they are one after another.
+                Stmt::Task { body, .. } => out.extend(self.block(body, 0, path, inside)),
                 Stmt::Note { .. } => {}
             }
             path.pop();
@@ -246,6 +281,20 @@ impl<'k> Program<'k> {
         match (&earlier.touched, &later.touched) {
             (Touched::Tile(a), Touched::Tile(b)) => a == b,
             (Touched::Event(a), Touched::Event(b)) => a == b,
+            (
+                Touched::Block { object, slot },
+                Touched::Block { object: object2, slot: slot2 }
+                | Touched::Run { object: object2, slot: slot2, .. },
+            )
+            | (Touched::Run { object, slot, .. }, Touched::Block { object: object2, slot: slot2 }) => {
+                let fixed = |e: &Expr| match age {
+                    Age::Fresh => true,
+                    Age::Crossed(l) => !mentions(e, |n| self.loops[l].bound.contains(n)),
+                    Age::Any => !mentions(e, |n| !self.fixed.contains(n)),
+                };
+                let apart = (slot.clone() - slot2.clone()).simplify().as_int();
+                object == object2 && !(fixed(slot) && fixed(slot2) && apart.is_some_and(|d| d != 0))
+            }
             (
                 Touched::Run { object, slot, offset, len },
                 Touched::Run { object: object2, slot: slot2, offset: offset2, len: len2 },

@@ -1,17 +1,22 @@
-//! Tile level: a kernel for one AIV core as structured text.
+//! Tile level: a kernel for one core, or a program of tasks for several, as structured text.
 //!
 //! Owns what a kernel is: run-time scalars, tensors, areas of the window, signals, tiles in the unified buffer (UB), and
 //! statements over them. A kernel is lowered from a schedule, completed by the passes of this level (layout, buffers,
-//! flags, fences), verified, and printed as C++ by a printer that decides nothing. All numbers
+//! flags, fences), verified, and printed as C++ by a printer that decides nothing. A program with products for the cube unit is cut
+//! into tasks ([`tasks`]), each of which is a kernel of its own. All numbers
 //! are expressions in the run-time scalars, `rank`, `call` and the variables in scope, so one kernel serves many sizes.
 
 pub mod hazard;
+mod op;
 pub mod order;
 pub mod parse;
 pub mod path;
+pub mod tasks;
 pub mod text;
 pub mod trace;
 pub mod verify;
+
+pub use op::{Barrier, Gm, Object, Op, Pipe, Rounding, VArg, VecOp};
 
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
@@ -45,6 +50,8 @@ pub const COUNT: &str = "count";
 pub struct Kernel {
     /// Name.
     pub name: Name,
+    /// What it runs on.
+    pub core: Core,
     /// Run-time scalars, in the order of arguments; `call` is always one of them, `rank` never (it is the domain's).
     pub scalars: Vec<Name>,
     /// Tensors, in the order of arguments.
@@ -59,6 +66,17 @@ pub struct Kernel {
     pub tiles: Vec<Tile>,
     /// What it does.
     pub body: Vec<Stmt>,
+}
+
+/// What a kernel or a task runs on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Core {
+    /// A vector core.
+    Aiv,
+    /// A cube core.
+    Aic,
+    /// Tasks, each for one core: the body is [`Stmt::Task`]s.
+    Tasks,
 }
 
 /// How the kernel uses a tensor.
@@ -135,16 +153,35 @@ pub struct Area {
     pub at: Option<Expr>,
 }
 
-/// A tile of one row in UB.
+/// A memory inside a core.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Space {
+    /// The unified buffer of a vector core.
+    Ub,
+    /// What a cube core loads from global memory.
+    L1,
+    /// Left operands of the cube unit.
+    L0a,
+    /// Right operands of the cube unit.
+    L0b,
+    /// Sums of the cube unit.
+    L0c,
+}
+
+/// A tile: one row in UB, rows by columns in the memories of a cube core.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tile {
     /// Name.
     pub name: Name,
     /// Element type.
     pub dtype: DType,
-    /// Elements.
+    /// Where it is.
+    pub space: Space,
+    /// Rows; 1 in UB.
+    pub rows: u32,
+    /// Elements of a row.
     pub elements: u32,
-    /// Byte address in UB, once assigned.
+    /// Byte address in its memory, once assigned.
     pub at: Option<u32>,
 }
 
@@ -191,6 +228,15 @@ pub enum Stmt {
         /// What is done with a tile.
         body: Vec<Stmt>,
     },
+    /// `task name core`: a kernel of its own. Names from outside are not visible in it.
+    Task {
+        /// Name, different from those of other tasks.
+        name: Name,
+        /// The core it is for: a vector core or a cube core.
+        core: Core,
+        /// What it does.
+        body: Vec<Stmt>,
+    },
     /// Where what follows comes from: a line of the program or algorithm, and the schedule's operation.
     Note {
         /// `file:line`, empty where there is none.
@@ -200,207 +246,6 @@ pub enum Stmt {
     },
     /// An operation.
     Op(Op),
-}
-
-/// Memory outside UB.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Object {
-    /// An argument.
-    Tensor(TensorId),
-    /// An area of a window.
-    Area(AreaId),
-}
-
-/// The first element of a run outside UB.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Gm {
-    /// Which memory.
-    pub object: Object,
-    /// Slot of an area; 0 for a tensor.
-    pub slot: Expr,
-    /// Element in it.
-    pub offset: Expr,
-    /// Whose window, by rank in the domain; this rank's own memory if none.
-    pub peer: Option<Expr>,
-}
-
-/// The pipes of an AIV core that kernels use.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Pipe {
-    /// Scalar.
-    S,
-    /// Vector.
-    V,
-    /// Global memory to UB.
-    Mte2,
-    /// UB to global memory.
-    Mte3,
-}
-
-/// What a barrier waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Barrier {
-    /// One pipe: what it was given later starts after what it was given before.
-    Pipe(Pipe),
-    /// All pipes.
-    All,
-}
-
-/// Vector instructions over tiles of one dtype.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum VecOp {
-    /// `a + b`
-    Add,
-    /// `a - b`
-    Sub,
-    /// `a * b`
-    Mul,
-    /// `a / b`
-    Div,
-    /// The larger.
-    Max,
-    /// The smaller.
-    Min,
-    /// |a|
-    Abs,
-    /// e^a
-    Exp,
-    /// Natural logarithm.
-    Log,
-    /// Square root.
-    Sqrt,
-    /// 1 / square root.
-    Rsqrt,
-    /// All elements the number (no tile is read).
-    Fill,
-}
-
-/// An operand of a vector instruction.
-#[derive(Clone, PartialEq, Debug)]
-pub enum VArg {
-    /// A tile.
-    Tile(TileId),
-    /// A number of the tile's dtype; at most one, and the last.
-    Num(f64),
-}
-
-/// Rounding of a conversion.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Rounding {
-    /// Every value of the source is one of the destination.
-    Exact,
-    /// To nearest, ties to even.
-    Nearest,
-    /// Towards zero.
-    Zero,
-}
-
-/// An operation.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Op {
-    /// `len` elements into a tile (MTE2).
-    Load {
-        /// Written from its first element.
-        tile: TileId,
-        /// Elements.
-        len: Expr,
-        /// Read.
-        from: Gm,
-    },
-    /// `len` elements out of a tile (MTE3).
-    Store {
-        /// Written.
-        to: Gm,
-        /// Read from its first element.
-        tile: TileId,
-        /// Elements.
-        len: Expr,
-    },
-    /// `dst = op(args)` on the first `len` elements (V).
-    Vector {
-        /// Which.
-        op: VecOp,
-        /// Written.
-        dst: TileId,
-        /// Read.
-        args: Vec<VArg>,
-        /// Elements.
-        len: Expr,
-    },
-    /// `dst = select(a cmp b, x, y)` on the first `len` elements (V), through a mask tile.
-    Select {
-        /// Comparison.
-        cmp: kbc_ir::scalar::CompareOp,
-        /// Written.
-        dst: TileId,
-        /// Left side of the comparison.
-        a: TileId,
-        /// Right side of the comparison.
-        b: TileId,
-        /// Taken where it holds.
-        x: TileId,
-        /// Taken where not.
-        y: TileId,
-        /// Holds the bits of the comparison (u8).
-        mask: TileId,
-        /// Elements.
-        len: Expr,
-    },
-    /// Conversion of a whole tile (V): conversions with a run-time length are not trusted on the device.
-    Convert {
-        /// Written.
-        dst: TileId,
-        /// Read.
-        src: TileId,
-        /// Rounding.
-        rounding: Rounding,
-    },
-    /// Adds 1 to a counter of a rank (S).
-    Notify {
-        /// Whose.
-        peer: Expr,
-        /// The array.
-        signals: SignalsId,
-        /// Which counter.
-        index: Expr,
-    },
-    /// Until a counter of this rank has at least this value (S).
-    Wait {
-        /// The array.
-        signals: SignalsId,
-        /// Which counter.
-        index: Expr,
-        /// The value.
-        value: Expr,
-    },
-    /// The schedule's `fence.release`; pass `fences` replaces it.
-    Release,
-    /// The schedule's `fence.acquire`; pass `fences` replaces it.
-    Acquire,
-    /// The schedule's `fence.complete`; pass `fences` replaces it.
-    Complete,
-    /// Everything given to the pipes before is over before anything given to them later starts.
-    Barrier(Barrier),
-    /// Earlier writes are in memory where peers see them.
-    Dsb,
-    /// `from` signals an event to `to` once everything given to it before is over.
-    SetFlag {
-        /// The pipe that signals.
-        from: Pipe,
-        /// The pipe that will wait.
-        to: Pipe,
-        /// Event of that pair of pipes.
-        event: u8,
-    },
-    /// `to` waits for the event before it starts anything given to it later.
-    WaitFlag {
-        /// The pipe that signals.
-        from: Pipe,
-        /// The pipe that waits.
-        to: Pipe,
-        /// Event of that pair of pipes.
-        event: u8,
-    },
 }
 
 impl Kernel {
@@ -443,74 +288,53 @@ impl Area {
     }
 }
 
-impl Pipe {
+impl Core {
     /// All of them.
-    pub const ALL: [Pipe; 4] = [Pipe::S, Pipe::V, Pipe::Mte2, Pipe::Mte3];
+    pub const ALL: [Core; 3] = [Core::Aiv, Core::Aic, Core::Tasks];
 
     /// How it is written.
     pub fn name(self) -> &'static str {
         match self {
-            Pipe::S => "S",
-            Pipe::V => "V",
-            Pipe::Mte2 => "MTE2",
-            Pipe::Mte3 => "MTE3",
+            Core::Aiv => "aiv",
+            Core::Aic => "aic",
+            Core::Tasks => "tasks",
+        }
+    }
+
+    /// Its pipes; none of several tasks together.
+    pub fn pipes(self) -> &'static [Pipe] {
+        match self {
+            Core::Aiv => &[Pipe::S, Pipe::V, Pipe::Mte2, Pipe::Mte3],
+            Core::Aic => &[Pipe::S, Pipe::Mte2, Pipe::Mte1, Pipe::M, Pipe::Fix],
+            Core::Tasks => &[],
         }
     }
 }
 
-impl VecOp {
+impl Space {
     /// All of them.
-    pub const ALL: [VecOp; 12] = [
-        VecOp::Add,
-        VecOp::Sub,
-        VecOp::Mul,
-        VecOp::Div,
-        VecOp::Max,
-        VecOp::Min,
-        VecOp::Abs,
-        VecOp::Exp,
-        VecOp::Log,
-        VecOp::Sqrt,
-        VecOp::Rsqrt,
-        VecOp::Fill,
-    ];
+    pub const ALL: [Space; 5] = [Space::Ub, Space::L1, Space::L0a, Space::L0b, Space::L0c];
 
     /// How it is written.
     pub fn name(self) -> &'static str {
         match self {
-            VecOp::Add => "add",
-            VecOp::Sub => "sub",
-            VecOp::Mul => "mul",
-            VecOp::Div => "div",
-            VecOp::Max => "max",
-            VecOp::Min => "min",
-            VecOp::Abs => "abs",
-            VecOp::Exp => "exp",
-            VecOp::Log => "log",
-            VecOp::Sqrt => "sqrt",
-            VecOp::Rsqrt => "rsqrt",
-            VecOp::Fill => "fill",
+            Space::Ub => "ub",
+            Space::L1 => "l1",
+            Space::L0a => "l0a",
+            Space::L0b => "l0b",
+            Space::L0c => "l0c",
         }
     }
 
-    /// Operands.
-    pub fn arity(self) -> usize {
-        match self {
-            VecOp::Add | VecOp::Sub | VecOp::Mul | VecOp::Div | VecOp::Max | VecOp::Min => 2,
-            _ => 1,
-        }
+    /// The core that has it.
+    pub fn core(self) -> Core {
+        if self == Space::Ub { Core::Aiv } else { Core::Aic }
     }
 }
 
-impl Op {
-    /// The pipe that executes it; none for flags, barriers and fences, which order pipes.
-    pub fn pipe(&self) -> Option<Pipe> {
-        match self {
-            Op::Load { .. } => Some(Pipe::Mte2),
-            Op::Store { .. } => Some(Pipe::Mte3),
-            Op::Vector { .. } | Op::Select { .. } | Op::Convert { .. } => Some(Pipe::V),
-            Op::Notify { .. } | Op::Wait { .. } => Some(Pipe::S),
-            _ => None,
-        }
+impl Tile {
+    /// Bytes of the whole tile.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.rows) * u64::from(self.elements) * self.dtype.bytes()
     }
 }

@@ -67,8 +67,10 @@ pub struct Finding {
 
 /// Pipes as bits.
 type Pipes = u8;
-/// The pipes that touch memory.
-const DATA: Pipes = 1 << Pipe::V as u8 | 1 << Pipe::Mte2 as u8 | 1 << Pipe::Mte3 as u8;
+/// The pipes of a core that touch memory.
+fn data(kernel: &Kernel) -> Pipes {
+    kernel.core.pipes().iter().filter(|p| **p != Pipe::S).fold(0, |all, p| all | bit(*p))
+}
 
 fn bit(pipe: Pipe) -> Pipes {
     1 << (pipe as u8)
@@ -83,8 +85,11 @@ struct Known {
     /// Pipes whose later operations start after it.
     after: Pipes,
     /// Events whose wait gives this order to the pipe that waits.
-    carried: u128,
+    carried: Events,
 }
+
+/// Events as bits: of each pipe that signals, eight for each pipe that waits.
+type Events = [u64; Pipe::ALL.len()];
 
 /// How far accesses are on the way to what a notify may tell of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -104,17 +109,28 @@ struct State {
 }
 
 impl Event {
-    /// Its bit; none for a number that no pair of pipes has.
-    fn mask(self) -> u128 {
-        let pair = (self.from as u32) * 4 + self.to as u32;
-        if self.number < 8 { 1 << (pair * 8 + u32::from(self.number)) } else { 0 }
+    /// Its bit among those of the pipe that signals; none for a number that no pair of pipes has.
+    fn mask(self) -> u64 {
+        if self.number < 8 { 1 << ((self.to as u32) * 8 + u32::from(self.number)) } else { 0 }
+    }
+
+    fn is_in(self, all: &Events) -> bool {
+        all[self.from as usize] & self.mask() != 0
+    }
+
+    fn put(self, all: &mut Events) {
+        all[self.from as usize] |= self.mask();
+    }
+
+    fn take(self, all: &mut Events) {
+        all[self.from as usize] &= !self.mask();
     }
 }
 
 /// Everything that is wrong with the order of a kernel's operations: what holds for the end first, then by place.
 pub fn analyse(kernel: &Kernel) -> Vec<Finding> {
     let program = Program::new(kernel);
-    let mut walk = Walk { program: &program, found: BTreeSet::new(), silent: false };
+    let mut walk = Walk { program: &program, data: data(kernel), found: BTreeSet::new(), silent: false };
     let start = State {
         behind: BTreeMap::new(),
         set: BTreeSet::new(),
@@ -131,6 +147,7 @@ pub fn analyse(kernel: &Kernel) -> Vec<Finding> {
 
 struct Walk<'p> {
     program: &'p Program<'p>,
+    data: Pipes,
     found: BTreeSet<Finding>,
     silent: bool,
 }
@@ -236,7 +253,13 @@ impl Walk<'_> {
             | Op::Store { .. }
             | Op::Vector { .. }
             | Op::Select { .. }
-            | Op::Convert { .. } => {
+            | Op::Convert { .. }
+            | Op::Reduce { .. }
+            | Op::Spread { .. }
+            | Op::LoadBlock { .. }
+            | Op::Move { .. }
+            | Op::Multiply { .. }
+            | Op::StoreBlock { .. } => {
                 self.access(site, &mut state);
             }
         }
@@ -269,9 +292,12 @@ impl Walk<'_> {
             }
         }
         for i in 0..here.accesses.len() {
-            state.behind.insert((site, i, Age::Fresh), Known { after: 0, carried: 0 });
+            state.behind.insert((site, i, Age::Fresh), Known { after: 0, carried: Events::default() });
         }
-        if matches!(here.op, Op::Load { .. } | Op::Store { .. }) {
+        if matches!(
+            here.op,
+            Op::Load { .. } | Op::Store { .. } | Op::LoadBlock { .. } | Op::StoreBlock { .. }
+        ) {
             state.publish = Publish::Dirty;
         }
     }
@@ -288,9 +314,9 @@ impl Walk<'_> {
             let last = matches!(there.accesses[key.1].touched, Touched::Event(e) if e == event);
             early |= last && known.after & from == 0;
             if there.op.acts_on() == Some(event.from) || known.after & from != 0 {
-                known.carried |= event.mask();
+                event.put(&mut known.carried);
             } else {
-                known.carried &= !event.mask();
+                event.take(&mut known.carried);
             }
             !last
         });
@@ -304,15 +330,16 @@ impl Walk<'_> {
             self.report(site, Fault::NotSet(event));
         }
         for known in state.behind.values_mut() {
-            if known.carried & event.mask() != 0 {
+            if event.is_in(&known.carried) {
                 known.after |= bit(event.to);
-                known.carried &= !event.mask();
+                event.take(&mut known.carried);
             }
         }
-        state.behind.insert((site, 0, Age::Fresh), Known { after: 0, carried: 0 });
+        state.behind.insert((site, 0, Age::Fresh), Known { after: 0, carried: Events::default() });
         // What every pipe that touches memory starts after can no longer be met.
         let event = |key: &Key| matches!(self.program.sites[key.0].op, Op::WaitFlag { .. });
-        state.behind.retain(|key, known| known.after & DATA != DATA || event(key));
+        let data = self.data;
+        state.behind.retain(|key, known| known.after & data != data || event(key));
     }
 }
 
@@ -323,7 +350,7 @@ impl State {
             .entry(key)
             .and_modify(|k| {
                 k.after &= known.after;
-                k.carried &= known.carried;
+                k.carried.iter_mut().zip(known.carried).for_each(|(a, b)| *a &= b);
             })
             .or_insert(known);
     }

@@ -4,41 +4,16 @@
 //! expressions and codes (E310..E317). A reader refuses what it cannot represent; whether a kernel makes sense is
 //! the verifier's business.
 
+mod ops;
+
 use super::text::VERSION;
 use super::*;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-use kbc_ir::scalar::CompareOp;
-use kbc_ir::text::reader::{
-    Cur, Label, Names, Node, R, Tok, atom, dtype, expr, head, keep, leaf, tree, unknown,
-};
-
-const COMPARE: [CompareOp; 6] =
-    [CompareOp::Eq, CompareOp::Ne, CompareOp::Le, CompareOp::Ge, CompareOp::Lt, CompareOp::Gt];
+use kbc_ir::text::reader::{Cur, Names, Node, R, atom, dtype, expr, head, keep, leaf, tree, unknown};
+use ops::index;
 
 const DECLARATIONS: [&str; 9] =
     ["kernel", "scalar", "tensor", "table", "signals", "window", "scratch", "tile", "body"];
-
-const STATEMENTS: [&str; 19] = [
-    "let",
-    "for",
-    "if",
-    "else",
-    "tiles",
-    "from",
-    "load",
-    "store",
-    "select",
-    "convert",
-    "notify",
-    "wait",
-    "fence.release",
-    "fence.acquire",
-    "fence.complete",
-    "barrier",
-    "dsb",
-    "flag.set",
-    "flag.wait",
-];
 
 /// Reads a kernel. Errors (E310..E317) of all lines come back together, sorted by place.
 pub fn parse(text: &str, file: FileId) -> Result<Kernel, Diagnostics> {
@@ -68,6 +43,7 @@ impl<'d> Reader<'d> {
         Reader {
             k: Kernel {
                 name: Name::from(""),
+                core: Core::Aiv,
                 scalars: vec![],
                 tensors: vec![],
                 tables: vec![],
@@ -124,7 +100,7 @@ impl<'d> Reader<'d> {
                 keep(done, self.out);
             }
         }
-        for (there, what) in [(self.named, "kernel @NAME aiv"), (body, "body")] {
+        for (there, what) in [(self.named, "kernel @NAME aiv|aic|tasks"), (body, "body")] {
             if !there {
                 self.out.push(
                     Diagnostic::error("E314", format!("the line `{what}` is missing"))
@@ -148,7 +124,8 @@ impl<'d> Reader<'d> {
                     );
                 }
                 self.k.name = name;
-                c.expect_word("aiv")?;
+                let parse = |w: &str| Core::ALL.into_iter().find(|c| c.name() == w);
+                self.k.core = c.one_of("core", parse, &Core::ALL.map(Core::name))?;
             }
             "scalar" => {
                 let name = c.word("the scalar's name")?;
@@ -273,15 +250,33 @@ impl<'d> Reader<'d> {
         let label = c.dollar_name("`$` and the tile's name")?;
         self.tiles.declare(label, self.k.tiles.len(), place)?;
         let at = self.k.tiles.len();
-        self.k.tiles.push(Tile { name: Name::from(&label.hint), dtype: DType::F32, elements: 0, at: None });
+        self.k.tiles.push(Tile {
+            name: Name::from(&label.hint),
+            dtype: DType::F32,
+            space: Space::Ub,
+            rows: 1,
+            elements: 0,
+            at: None,
+        });
         c.expect(":")?;
         let dtype = dtype(c)?;
         c.expect("[")?;
-        let elements = c.small("the number of elements")?;
+        let mut elements = c.small("the number of elements")?;
+        let (mut rows, mut space) = (1, Space::Ub);
+        let block = c.eat_word("x");
+        if block {
+            rows = elements;
+            elements = c.small("the elements of a row")?;
+        }
         c.expect("]")?;
+        if block {
+            let cube = &Space::ALL[1..];
+            let parse = |w: &str| cube.iter().copied().find(|s| s.name() == w);
+            space = c.one_of("memory of a cube core", parse, &["l1", "l0a", "l0b", "l0c"])?;
+        }
         let address = if c.eat_word("at") { Some(c.small("the address")?) } else { None };
         let t = &mut self.k.tiles[at];
-        (t.dtype, t.elements, t.at) = (dtype, elements, address);
+        (t.dtype, t.space, t.rows, t.elements, t.at) = (dtype, space, rows, elements, address);
         Ok(())
     }
 
@@ -309,7 +304,7 @@ impl<'d> Reader<'d> {
             }
             open = word == "if";
             let kids = match word {
-                "for" | "if" | "tiles" => self.statements(&n.kids),
+                "for" | "if" | "tiles" | "task" => self.statements(&n.kids),
                 _ => {
                     leaf(n, self.out);
                     vec![]
@@ -347,150 +342,17 @@ impl<'d> Reader<'d> {
                 c.expect_word("by")?;
                 Stmt::Tiles { pos, len, total, step: c.small("the elements of a tile")?, body: kids }
             }
+            "task" => {
+                let name = c.word("the task's name")?;
+                let parse = |w: &str| Core::ALL.into_iter().find(|c| *c != Core::Tasks && c.name() == w);
+                Stmt::Task { name, core: c.one_of("core", parse, &["aiv", "aic"])?, body: kids }
+            }
             "from" => {
                 let place = c.string("a place in quotes")?;
                 Stmt::Note { place, text: c.string("an operation in quotes")? }
             }
             _ => Stmt::Op(self.operation(c, word, n.span)?),
         })
-    }
-
-    fn tile_of(&self, c: &mut Cur) -> R<TileId> {
-        let span = c.here();
-        let label: &Label = c.dollar_name("`$` and a tile")?;
-        Ok(TileId(self.tiles.find(label, span)? as u32))
-    }
-
-    fn signal(&self, c: &mut Cur) -> R<(SignalsId, Expr)> {
-        let id = SignalsId(c.at_of(&self.signals, "`@` and an array of signals")? as u32);
-        Ok((id, index(c)?))
-    }
-
-    fn gm(&self, c: &mut Cur) -> R<Gm> {
-        let object = match c.peek() {
-            Some(Tok::Percent(_)) => {
-                Object::Tensor(TensorId(c.percent_of(&self.tensors, "a tensor")? as u32))
-            }
-            Some(Tok::At(_)) => Object::Area(AreaId(c.at_of(&self.areas, "a window")? as u32)),
-            _ => return Err(c.expected("`%` and a tensor or `@` and a window")),
-        };
-        let mut slot = Expr::Int(0);
-        let mut offset = index(c)?;
-        if c.is_sym("[") {
-            slot = offset;
-            offset = index(c)?;
-        } else if let Object::Area(_) = object {
-            return Err(c.expected("`[` and the element in the slot"));
-        }
-        let mut peer = None;
-        if c.eat_word("at") {
-            c.expect("(")?;
-            peer = Some(expr(c)?);
-            c.expect(")")?;
-        }
-        Ok(Gm { object, slot, offset, peer })
-    }
-
-    fn operation(&self, c: &mut Cur, word: &str, line: Span) -> R<Op> {
-        if let Some(op) = VecOp::ALL.into_iter().find(|o| o.name() == word) {
-            return self.vector(c, op);
-        }
-        Ok(match word {
-            "load" => {
-                let tile = self.tile_of(c)?;
-                let len = index(c)?;
-                c.expect("=")?;
-                Op::Load { tile, len, from: self.gm(c)? }
-            }
-            "store" => {
-                let to = self.gm(c)?;
-                c.expect("=")?;
-                let tile = self.tile_of(c)?;
-                Op::Store { to, tile, len: index(c)? }
-            }
-            "select" => self.select(c)?,
-            "convert" => {
-                let dst = self.tile_of(c)?;
-                c.expect("=")?;
-                let src = self.tile_of(c)?;
-                let parse = |w: &str| Rounding::ALL.into_iter().find(|r| r.name() == w);
-                Op::Convert {
-                    dst,
-                    src,
-                    rounding: c.one_of("rounding", parse, &Rounding::ALL.map(Rounding::name))?,
-                }
-            }
-            "notify" => {
-                c.expect("(")?;
-                let peer = expr(c)?;
-                c.expect(")")?;
-                c.expect(":")?;
-                let (signals, index) = self.signal(c)?;
-                Op::Notify { peer, signals, index }
-            }
-            "wait" => {
-                let (signals, index) = self.signal(c)?;
-                c.expect(">=")?;
-                Op::Wait { signals, index, value: expr(c)? }
-            }
-            "fence.release" => Op::Release,
-            "fence.acquire" => Op::Acquire,
-            "fence.complete" => Op::Complete,
-            "barrier" if c.eat_word("all") => Op::Barrier(Barrier::All),
-            "barrier" => Op::Barrier(Barrier::Pipe(pipe(c)?)),
-            "dsb" => Op::Dsb,
-            "flag.set" => {
-                let (from, to, event) = flag(c)?;
-                Op::SetFlag { from, to, event }
-            }
-            "flag.wait" => {
-                let (from, to, event) = flag(c)?;
-                Op::WaitFlag { from, to, event }
-            }
-            _ => {
-                let text = if word.is_empty() { "this" } else { word };
-                let valid = STATEMENTS.into_iter().chain(VecOp::ALL.map(VecOp::name));
-                return Err(unknown("E315", "statement", text, valid, line));
-            }
-        })
-    }
-
-    fn vector(&self, c: &mut Cur, op: VecOp) -> R<Op> {
-        let dst = self.tile_of(c)?;
-        let len = index(c)?;
-        c.expect("=")?;
-        let place = c.here();
-        let mut args = vec![];
-        loop {
-            args.push(match c.peek() {
-                Some(Tok::DollarName(_)) => VArg::Tile(self.tile_of(c)?),
-                _ => VArg::Num(c.number("a tile or a number")?),
-            });
-            if !c.eat(",") {
-                break;
-            }
-        }
-        if args.len() != op.arity() {
-            let counts = format!("{} takes {} operands, {} are given", op.name(), op.arity(), args.len());
-            return Err(Diagnostic::error("E311", counts).primary(place, "here"));
-        }
-        Ok(Op::Vector { op, dst, args, len })
-    }
-
-    fn select(&self, c: &mut Cur) -> R<Op> {
-        let dst = self.tile_of(c)?;
-        let len = index(c)?;
-        c.expect("=")?;
-        let a = self.tile_of(c)?;
-        let cmp =
-            COMPARE.into_iter().find(|o| c.eat(o.symbol())).ok_or_else(|| c.expected("a comparison"))?;
-        let b = self.tile_of(c)?;
-        c.expect(",")?;
-        let x = self.tile_of(c)?;
-        c.expect(",")?;
-        let y = self.tile_of(c)?;
-        c.expect_word("mask")?;
-        Ok(Op::Select { cmp, dst, a, b, x, y, mask: self.tile_of(c)?, len })
     }
 }
 
@@ -519,27 +381,7 @@ fn twice(what: &str, name: &str, span: Span) -> Diagnostic {
     Diagnostic::error("E313", format!("{what} {name} is declared twice")).primary(span, "again here")
 }
 
-/// `[EXPR]`
-fn index(c: &mut Cur) -> R<Expr> {
-    c.expect("[")?;
-    let e = expr(c)?;
-    c.expect("]")?;
-    Ok(e)
-}
-
 /// `at EXPR`, if it is there.
 fn offset(c: &mut Cur) -> R<Option<Expr>> {
     if c.eat_word("at") { expr(c).map(Some) } else { Ok(None) }
-}
-
-fn pipe(c: &mut Cur) -> R<Pipe> {
-    let parse = |w: &str| Pipe::ALL.into_iter().find(|p| p.name() == w);
-    c.one_of("pipe", parse, &Pipe::ALL.map(Pipe::name))
-}
-
-/// `FROM -> TO EVENT`
-fn flag(c: &mut Cur) -> R<(Pipe, Pipe, u8)> {
-    let from = pipe(c)?;
-    c.expect("->")?;
-    Ok((from, pipe(c)?, c.small("the number of the event")?))
 }

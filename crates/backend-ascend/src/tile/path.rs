@@ -14,7 +14,7 @@ fn block<'k>(body: &'k mut Vec<Stmt>, path: &[u32]) -> Option<(&'k mut Vec<Stmt>
         return Some((body, i));
     }
     match body.get_mut(i)? {
-        Stmt::For { body, .. } | Stmt::Tiles { body, .. } => block(body, rest),
+        Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => block(body, rest),
         Stmt::If { then, other, .. } => {
             let n = then.len() as u32;
             if rest[0] < n {
@@ -34,7 +34,7 @@ pub fn stmt<'k>(kernel: &'k Kernel, path: &[u32]) -> Option<&'k Stmt> {
         let s = list.get(*first as usize)?;
         let Some(next) = rest.first() else { return Some(s) };
         match s {
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } => at(body, rest),
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => at(body, rest),
             Stmt::If { then, other, .. } => match (*next as usize).checked_sub(then.len()) {
                 None => at(then, rest),
                 Some(i) => {
@@ -80,7 +80,9 @@ fn gather<'k>(list: &'k [Stmt], first: usize, path: &mut Path, out: &mut Vec<(Pa
         path.push((first + i) as u32);
         match s {
             Stmt::Op(op) => out.push((path.clone(), op)),
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } => gather(body, 0, path, out),
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => {
+                gather(body, 0, path, out)
+            }
             Stmt::If { then, other, .. } => {
                 gather(then, 0, path, out);
                 gather(other, then.len(), path, out);
@@ -96,7 +98,9 @@ pub fn line(kernel: &Kernel, path: &[u32]) -> Option<usize> {
     fn lines(list: &[Stmt]) -> usize {
         list.iter()
             .map(|s| match s {
-                Stmt::For { body, .. } | Stmt::Tiles { body, .. } => 1 + lines(body),
+                Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => {
+                    1 + lines(body)
+                }
                 Stmt::If { then, other, .. } if other.is_empty() => 1 + lines(then),
                 Stmt::If { then, other, .. } => 2 + lines(then) + lines(other),
                 Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => 1,
@@ -110,7 +114,7 @@ pub fn line(kernel: &Kernel, path: &[u32]) -> Option<usize> {
         let before = lines(&list[..i]);
         let Some(next) = rest.first() else { return Some(before) };
         let inner = match s {
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } => at(body, rest)?,
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => at(body, rest)?,
             Stmt::If { then, other, .. } => match (*next as usize).checked_sub(then.len()) {
                 None => at(then, rest)?,
                 Some(i) => lines(then) + 1 + at(other, &[&[i as u32], &rest[1..]].concat())?,
@@ -132,7 +136,7 @@ pub fn sweep(list: &mut Vec<Stmt>) {
     list.retain(|s| *s != blank());
     for s in list {
         match s {
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } => sweep(body),
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => sweep(body),
             Stmt::If { then, other, .. } => {
                 sweep(then);
                 sweep(other);

@@ -67,7 +67,7 @@ impl Printer<'_> {
     fn head(&mut self) {
         let k = self.kernel;
         self.line(0, &format!("tile {VERSION}"));
-        self.line(0, &format!("kernel @{} aiv", quoted(&k.name)));
+        self.line(0, &format!("kernel @{} {}", quoted(&k.name), k.core.name()));
         for s in &k.scalars {
             self.line(0, &format!("scalar {}", quoted(s)));
         }
@@ -102,7 +102,12 @@ impl Printer<'_> {
         }
         for (t, label) in k.tiles.iter().zip(self.tiles.clone()) {
             let at = t.at.map(|a| format!(" at {a}")).unwrap_or_default();
-            self.line(0, &format!("tile ${label} : {}[{}]{at}", t.dtype, t.elements));
+            let size = match t.space {
+                Space::Ub => t.elements.to_string(),
+                _ => format!("{} x {}", t.rows, t.elements),
+            };
+            let space = if t.space == Space::Ub { String::new() } else { format!(" {}", t.space.name()) };
+            self.line(0, &format!("tile ${label} : {}[{size}]{space}{at}", t.dtype));
         }
         self.out.push('\n');
         self.line(0, "body");
@@ -131,6 +136,10 @@ impl Printer<'_> {
                     self.line(depth, &format!("tiles {names} in {} by {step}", show(total, 0)));
                     self.body(depth + 1, body);
                 }
+                Stmt::Task { name, core, body } => {
+                    self.line(depth, &format!("task {} {}", quoted(name), core.name()));
+                    self.body(depth + 1, body);
+                }
                 Stmt::Note { place, text } => {
                     self.line(depth, &format!("from {} {}", string(place), string(text)));
                 }
@@ -144,6 +153,10 @@ impl Printer<'_> {
 
     fn tile(&self, id: TileId) -> String {
         name_of('$', &self.tiles, id.0)
+    }
+
+    fn block(&self, tile: TileId, rows: &Expr, cols: &Expr) -> String {
+        format!("{}[{}, {}]", self.tile(tile), show(rows, 0), show(cols, 0))
     }
 
     fn gm(&self, g: &Gm) -> String {
@@ -197,6 +210,40 @@ impl Printer<'_> {
             Op::Convert { dst, src, rounding } => {
                 format!("convert {} = {} {}", self.tile(*dst), self.tile(*src), rounding.name())
             }
+            Op::Reduce { op, dst, src, work, len } => format!(
+                "reduce.{} {} = {}[{}] work {}",
+                op.name(),
+                self.tile(*dst),
+                self.tile(*src),
+                show(len, 0),
+                self.tile(*work)
+            ),
+            Op::Spread { dst, src, len } => {
+                format!("expand {}[{}] = {}", self.tile(*dst), show(len, 0), self.tile(*src))
+            }
+            Op::LoadBlock { tile, rows, cols, from, pitch } => format!(
+                "load.block {} = {} pitch {}",
+                self.block(*tile, rows, cols),
+                self.gm(from),
+                show(pitch, 0)
+            ),
+            Op::Move { dst, src, rows, cols } => {
+                format!("move {} = {}", self.block(*dst, rows, cols), self.tile(*src))
+            }
+            Op::Multiply { dst, left, right, m, n, k, add } => format!(
+                "{} {} = {}, {} over {}",
+                if *add { "matmul.add" } else { "matmul" },
+                self.block(*dst, m, n),
+                self.tile(*left),
+                self.tile(*right),
+                show(k, 0)
+            ),
+            Op::StoreBlock { to, pitch, tile, rows, cols } => format!(
+                "store.block {} pitch {} = {}",
+                self.gm(to),
+                show(pitch, 0),
+                self.block(*tile, rows, cols)
+            ),
             Op::Notify { peer, signals, index } => {
                 format!("notify ({}) : {}", show(peer, 0), signal(signals, index))
             }

@@ -5,13 +5,16 @@
 //! kernels that give the same trace at the same sizes do the same there.
 
 mod code;
+mod event;
+
+pub use event::{Event, Place};
 
 use super::text::print_op;
 use super::*;
 use code::{Code, Resolver, Step};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::{BinOp, EvalError, apply_bin, apply_un};
-use kbc_ir::scalar::CompareOp;
+use std::collections::BTreeSet;
 
 type R<T> = Result<T, Diagnostic>;
 
@@ -37,142 +40,6 @@ pub enum Loops {
     /// whose numbers are not affine in position and length of the tile, or whose control flow depends on them, is
     /// unrolled all the same: so equal traces mean equal loops, and what is in range at these tiles is so at all.
     Ends,
-}
-
-/// A place outside UB.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Place {
-    /// Which memory.
-    pub object: Object,
-    /// Slot of an area.
-    pub slot: i64,
-    /// Element in it.
-    pub offset: i64,
-    /// Whose.
-    pub peer: Option<i64>,
-}
-
-/// An operation with its numbers.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Event {
-    /// With [`Loops::Ends`]: a loop over tiles begins, of which the first and last ones follow.
-    Tiles {
-        /// All elements.
-        total: i64,
-        /// Elements of a full tile.
-        step: u32,
-    },
-    /// Elements into a tile.
-    Load {
-        /// Written.
-        tile: TileId,
-        /// Elements.
-        len: i64,
-        /// Read.
-        from: Place,
-    },
-    /// Elements out of a tile.
-    Store {
-        /// Written.
-        to: Place,
-        /// Read.
-        tile: TileId,
-        /// Elements.
-        len: i64,
-    },
-    /// A vector instruction.
-    Vector {
-        /// Which.
-        op: VecOp,
-        /// Written.
-        dst: TileId,
-        /// Read.
-        args: Vec<VArg>,
-        /// Elements.
-        len: i64,
-    },
-    /// A choice by a comparison.
-    Select {
-        /// Comparison.
-        cmp: CompareOp,
-        /// Destination, sides of the comparison, values to choose from, mask.
-        tiles: [TileId; 6],
-        /// Elements.
-        len: i64,
-    },
-    /// A conversion of a whole tile.
-    Convert {
-        /// Written.
-        dst: TileId,
-        /// Read.
-        src: TileId,
-        /// Rounding.
-        rounding: Rounding,
-    },
-    /// Adds 1 to a counter.
-    Notify {
-        /// Whose.
-        peer: i64,
-        /// The array.
-        signals: SignalsId,
-        /// Which counter.
-        index: i64,
-    },
-    /// Until a counter has a value.
-    Wait {
-        /// The array.
-        signals: SignalsId,
-        /// Which counter.
-        index: i64,
-        /// The value.
-        value: i64,
-    },
-    /// Fences, barriers, flags.
-    Order(Op),
-}
-
-impl Event {
-    /// The event as an operation whose numbers are constants; none for the begin of a loop.
-    pub fn op(&self) -> Option<Op> {
-        let int = |v: &i64| Expr::Int(*v);
-        let gm = |p: &Place| Gm {
-            object: p.object,
-            slot: Expr::Int(p.slot),
-            offset: Expr::Int(p.offset),
-            peer: p.peer.map(Expr::Int),
-        };
-        Some(match self {
-            Event::Tiles { .. } => return None,
-            Event::Load { tile, len, from } => Op::Load { tile: *tile, len: int(len), from: gm(from) },
-            Event::Store { to, tile, len } => Op::Store { to: gm(to), tile: *tile, len: int(len) },
-            Event::Vector { op, dst, args, len } => {
-                Op::Vector { op: *op, dst: *dst, args: args.clone(), len: int(len) }
-            }
-            Event::Select { cmp, tiles: [dst, a, b, x, y, mask], len } => {
-                let (dst, a, b, x, y, mask) = (*dst, *a, *b, *x, *y, *mask);
-                Op::Select { cmp: *cmp, dst, a, b, x, y, mask, len: int(len) }
-            }
-            Event::Convert { dst, src, rounding } => {
-                Op::Convert { dst: *dst, src: *src, rounding: *rounding }
-            }
-            Event::Notify { peer, signals, index } => {
-                Op::Notify { peer: int(peer), signals: *signals, index: int(index) }
-            }
-            Event::Wait { signals, index, value } => {
-                Op::Wait { signals: *signals, index: int(index), value: int(value) }
-            }
-            Event::Order(op) => op.clone(),
-        })
-    }
-
-    /// The event as a line of the kernel's text.
-    pub fn print(&self, kernel: &Kernel) -> String {
-        match (self, self.op()) {
-            (Event::Tiles { total, step }, _) => format!("tiles in {total} by {step}"),
-            (_, Some(op)) => print_op(kernel, &op),
-            (_, None) => String::new(),
-        }
-    }
 }
 
 /// What a rank does in a launch. Errors: E456, E459; E431 for more than `limit` events.
@@ -238,6 +105,7 @@ impl<'k> Program<'k> {
             values,
             tables,
             sizes: Sizes::default(),
+            sums: BTreeSet::new(),
             out: vec![],
         };
         let size =
@@ -258,6 +126,11 @@ impl<'k> Program<'k> {
         run.steps(&self.body)?;
         Ok(run.out)
     }
+}
+
+/// The numbers of a transfer.
+fn first([a, b, c, d, ..]: [i64; 6]) -> [i64; 4] {
+    [a, b, c, d]
 }
 
 fn fault(launch: &Launch, what: &str, why: &str) -> Diagnostic {
@@ -286,6 +159,8 @@ struct Run<'p, 'k> {
     values: Vec<i64>,
     tables: Vec<&'p [i64]>,
     sizes: Sizes,
+    /// Tiles of sums that have a value.
+    sums: BTreeSet<TileId>,
     out: Vec<Event>,
 }
 
@@ -363,6 +238,7 @@ impl Run<'_, '_> {
                         n = if short && n == 1 { 2.max(count - 2) } else { n + 1 };
                     }
                 }
+                Step::Task(body) => self.steps(body)?,
                 Step::Op { op, codes } => self.op(op, codes)?,
             }
         }
@@ -370,17 +246,17 @@ impl Run<'_, '_> {
     }
 
     fn op(&mut self, op: &Op, codes: &[Code]) -> R<()> {
-        let mut values = [0i64; 4];
+        let mut values = [0i64; 6];
         for (v, c) in values.iter_mut().zip(codes) {
             *v = self.eval(c).map_err(|e| self.at(op, &e.to_string()))?;
         }
         let event = match op {
             Op::Load { tile, from, .. } => {
-                let (len, from) = self.transfer(op, *tile, from, values)?;
+                let (len, from) = self.transfer(op, *tile, from, first(values))?;
                 Event::Load { tile: *tile, len, from }
             }
             Op::Store { tile, to, .. } => {
-                let (len, to) = self.transfer(op, *tile, to, values)?;
+                let (len, to) = self.transfer(op, *tile, to, first(values))?;
                 Event::Store { to, tile: *tile, len }
             }
             Op::Vector { op: which, dst, args, .. } => {
@@ -394,6 +270,47 @@ impl Run<'_, '_> {
             }
             Op::Convert { dst, src, rounding } => {
                 Event::Convert { dst: *dst, src: *src, rounding: *rounding }
+            }
+            Op::Reduce { op: which, dst, src, work, .. } => {
+                self.fits(op, values[0], [*src].into_iter())?;
+                Event::Reduce { op: *which, tiles: [*dst, *src, *work], len: values[0] }
+            }
+            Op::Spread { dst, src, .. } => {
+                self.fits(op, values[0], [*dst].into_iter())?;
+                Event::Spread { dst: *dst, src: *src, len: values[0] }
+            }
+            Op::LoadBlock { tile, from, .. } => {
+                let [rows, cols, pitch, slot, offset, peer] = values;
+                self.fits_block(op, *tile, [rows, cols])?;
+                let from = self.block(op, from, [rows, cols, pitch], [slot, offset, peer])?;
+                Event::LoadBlock { tile: *tile, size: [rows, cols], from, pitch }
+            }
+            Op::Move { dst, src, .. } => {
+                let size = [values[0], values[1]];
+                self.fits_block(op, *dst, size)?;
+                self.fits_block(op, *src, size)?;
+                Event::Move { dst: *dst, src: *src, size }
+            }
+            Op::Multiply { dst, left, right, add, .. } => {
+                let [m, n, k, ..] = values;
+                self.fits_block(op, *dst, [m, n])?;
+                self.fits_block(op, *left, [m, k])?;
+                self.fits_block(op, *right, [k, n])?;
+                if !self.sums.contains(dst) && *add {
+                    return Err(self.at(op, "there are no sums to add to"));
+                }
+                self.sums.insert(*dst);
+                Event::Multiply { tiles: [*dst, *left, *right], size: [m, n, k], add: *add }
+            }
+            Op::StoreBlock { to, tile, .. } => {
+                let [rows, cols, pitch, slot, offset, peer] = values;
+                self.fits_block(op, *tile, [rows, cols])?;
+                // Of a product over nothing there would be no sums.
+                if !self.sums.remove(tile) {
+                    return Err(self.at(op, "nothing was summed up"));
+                }
+                let to = self.block(op, to, [rows, cols, pitch], [slot, offset, peer])?;
+                Event::StoreBlock { to, pitch, tile: *tile, size: [rows, cols] }
             }
             Op::Notify { signals, .. } => {
                 let [peer, index, ..] = values;
@@ -444,9 +361,40 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    fn fits_block(&self, op: &Op, tile: TileId, [rows, cols]: [i64; 2]) -> R<()> {
+        let none = (0, 0);
+        let (r, c) = self
+            .p
+            .kernel
+            .tiles
+            .get(tile.0 as usize)
+            .map_or(none, |t| (i64::from(t.rows), i64::from(t.elements)));
+        if (1..=r).contains(&rows) && (1..=c).contains(&cols) {
+            return Ok(());
+        }
+        Err(self.at(op, &format!("{rows} x {cols} elements of a tile of {r} x {c}")))
+    }
+
+    /// The place of a block of a matrix.
+    fn block(&self, op: &Op, g: &Gm, size: [i64; 3], place: [i64; 3]) -> R<Place> {
+        let [rows, cols, pitch] = size;
+        let [slot, offset, peer] = place;
+        if pitch < cols {
+            return Err(self.at(op, &format!("rows of {cols} elements that are {pitch} apart")));
+        }
+        let len = rows.checked_sub(1).and_then(|r| r.checked_mul(pitch)).and_then(|n| n.checked_add(cols));
+        let len = len.ok_or_else(|| self.at(op, "the block is too large"))?;
+        self.place(op, g, len, [slot, offset, peer])
+    }
+
     fn transfer(&self, op: &Op, tile: TileId, g: &Gm, values: [i64; 4]) -> R<(i64, Place)> {
         let [len, slot, offset, peer] = values;
         self.fits(op, len, [tile].into_iter())?;
+        Ok((len, self.place(op, g, len, [slot, offset, peer])?))
+    }
+
+    /// The place of `len` elements, which are all in their memory.
+    fn place(&self, op: &Op, g: &Gm, len: i64, [slot, offset, peer]: [i64; 3]) -> R<Place> {
         let peer = g.peer.as_ref().map(|_| peer);
         let (slots, capacity) = match g.object {
             Object::Tensor(t) => (1, self.sizes.tensors.get(t.0 as usize).copied().unwrap_or(0)),
@@ -473,6 +421,6 @@ impl Run<'_, '_> {
                 self.at(op, &format!("{len} elements from {offset} on leave the {capacity} there are"))
             );
         }
-        Ok((len, Place { object: g.object, slot, offset, peer }))
+        Ok(Place { object: g.object, slot, offset, peer })
     }
 }

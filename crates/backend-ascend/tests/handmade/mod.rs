@@ -1,8 +1,9 @@
 //! A package made by hand: an all-reduce of f32 over any of three rank counts, any count, into slots of the receiver.
 
+use kbc_backend_ascend::cpp::Source;
 use kbc_backend_ascend::package::{Claim, CountClaim, Evidence, Global, Package, Program};
 use kbc_backend_ascend::profile::PROFILES;
-use kbc_backend_ascend::tile::{Access, Area, Kernel, Reach, Signals, Tensor, Tile};
+use kbc_backend_ascend::tile::{Access, Area, Core, Kernel, Reach, Signals, Space, Tensor, Tile};
 use kbc_diag::Span;
 use kbc_ir::expr::Expr;
 use kbc_ir::graph::{Graph, Input, Op, OpKind};
@@ -22,9 +23,17 @@ pub fn kernel() -> Kernel {
     let others = || ranks() - Expr::Int(1);
     let tensor =
         |name: &str, access| Tensor { name: name.into(), dtype: DType::F32, len: count(), access, index: 0 };
-    let tile = |name: &str, at| Tile { name: name.into(), dtype: DType::F32, elements: 4096, at: Some(at) };
+    let tile = |name: &str, at| Tile {
+        name: name.into(),
+        dtype: DType::F32,
+        space: Space::Ub,
+        rows: 1,
+        elements: 4096,
+        at: Some(at),
+    };
     Kernel {
         name: "sum_of_all".into(),
+        core: Core::Aiv,
         scalars: ["nranks", "count", "call"].map(Name::from).to_vec(),
         tensors: vec![tensor("x", Access::In), tensor("out", Access::Out)],
         tables: vec![],
@@ -67,11 +76,14 @@ pub fn graph(n: u64) -> Graph {
     g
 }
 
-pub fn package<'a>(kernel: &'a Kernel, source: &'a str) -> Package<'a> {
+pub fn package<'a>(kernel: &'a Kernel, text: &str) -> Package<'a> {
+    // Made once a test: it may stay.
+    let sources = vec![Source { name: kernel.name.to_string(), core: Core::Aiv, text: text.into() }].leak();
     let global = |name: &str, ty| Global { name: name.into(), ty, sizes: vec![count()] };
     Package {
         kernel,
-        source,
+        sources,
+        own: None,
         program: Program {
             name: "sum_of_all".into(),
             file: "all_reduce.kb".into(),

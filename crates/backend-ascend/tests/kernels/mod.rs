@@ -46,13 +46,14 @@ pub fn tensor(name: &str, access: Access, index: u32) -> Tensor {
 }
 
 pub fn tile(name: &str, dtype: DType, elements: u32) -> Tile {
-    Tile { name: name.into(), dtype, elements, at: None }
+    Tile { name: name.into(), dtype, space: Space::Ub, rows: 1, elements, at: None }
 }
 
 /// Scalars, tensors `x` and `out`, two tiles; no window.
 pub fn frame(body: Vec<Stmt>) -> Kernel {
     Kernel {
         name: "k".into(),
+        core: Core::Aiv,
         scalars: vec!["nranks".into(), "count".into(), "call".into()],
         tensors: vec![tensor("x", Access::In, 0), tensor("out", Access::Out, 0)],
         tables: vec![],
@@ -247,6 +248,10 @@ fn list(k: &Kernel, body: &[Stmt], depth: usize, out: &mut String) {
             Stmt::Let { name, .. } => line(format!("let {name}")),
             Stmt::For { var, body, .. } => {
                 line(format!("for {var}"));
+                list(k, body, depth + 1, out);
+            }
+            Stmt::Task { name, body, .. } => {
+                line(format!("task {name}"));
                 list(k, body, depth + 1, out);
             }
             Stmt::Tiles { pos, body, .. } => {

@@ -8,8 +8,10 @@
 #pragma GCC diagnostic ignored "-Wattributes"
 
 #include "standin/convert_ops.hpp"
+#include "standin/cube_ops.hpp"
 #include "standin/memory_ops.hpp"
 #include "standin/model.hpp"
+#include "standin/row_ops.hpp"
 #include "standin/select_ops.hpp"
 #include "standin/sync_ops.hpp"
 #include "standin/tile.hpp"

@@ -1,5 +1,8 @@
 // TASSIGN, TLOAD, TSTORE.
 #pragma once
+#include <cstring>
+#include <vector>
+
 #include "standin/tile.hpp"
 
 namespace pto {
@@ -10,12 +13,16 @@ void TASSIGN(T &object, Address address, int line = __builtin_LINE()) {
         static_assert(std::is_integral_v<Address>, "a tile is placed at a byte address");
         const standin::Op op = standin::begin("TASSIGN", standin::LaneS, line);
         const auto a = static_cast<uint64_t>(address);
-        if (a % 32 != 0) standin::fail(op, "tile address 0x%llx is not 32-byte aligned", standin::Big(a));
-        if (a + T::kBytes > standin::kUbBytes) {
-            standin::fail(op, "tile 0x%llx..0x%llx ends beyond UB (184 KiB)", standin::Big(a),
-                          standin::Big(a + T::kBytes));
+        constexpr uint64_t step = T::kCube ? 512 : 32;
+        if (a % step != 0) {
+            standin::fail(op, "tile address 0x%llx is not %llu-byte aligned", standin::Big(a), standin::Big(step));
         }
-        object.address = a;
+        constexpr uint64_t most = standin::kSpaceBytes[T::kSpace];
+        if (a + T::kBytes > most) {
+            standin::fail(op, "tile 0x%llx..0x%llx ends beyond %s (%llu KiB)", standin::Big(a),
+                          standin::Big(a + T::kBytes), standin::kSpaceNames[T::kSpace], standin::Big(most / 1024));
+        }
+        object.address = standin::space_base(T::kSpace) + a;
     } else {
         (void)line;
         object.SetAddr(address);
@@ -35,7 +42,8 @@ constexpr bool transferable = standin::one_of<T, int8_t, uint8_t, int16_t, uint1
 template <typename Tile_, typename Global, typename F>
 void rows_of(const standin::Op &op, Tile_ &tile, Global &global, F row) {
     using T = typename Tile_::DType;
-    static_assert(std::is_same_v<T, typename Global::RawDType>, "tile and global memory differ in element type");
+    static_assert(Tile_::Loc == TileType::Acc || std::is_same_v<T, typename Global::RawDType>,
+                  "tile and global memory differ in element type");
     static_assert(transferable<T>, "element type cannot be transferred");
     standin::check_tile(op, tile);
     int64_t n[5], s[5];
@@ -57,18 +65,20 @@ void rows_of(const standin::Op &op, Tile_ &tile, Global &global, F row) {
             for (int64_t c = 0; c < n[2]; ++c)
                 for (int64_t d = 0; d < n[3]; ++d, ++r) {
                     row(global.data() + a * s[0] + b * s[1] + c * s[2] + d * s[3], standin::at(tile, r, 0),
-                        static_cast<uint64_t>(n[4]) * sizeof(T));
+                        static_cast<uint64_t>(n[4]) * sizeof(typename Global::RawDType));
                 }
 }
 }  // namespace detail
 
 template <typename Tile_, typename Global>
 RecordEvent TLOAD(Tile_ &dst, Global &src, int line = __builtin_LINE()) {
+    static_assert(Tile_::Loc == TileType::Vec || Tile_::Loc == TileType::Mat, "TLOAD goes to UB or L1");
     const standin::Op op = standin::begin("TLOAD", standin::LaneMte2, line);
+    if constexpr (Tile_::kCube) standin::ub_undefine(dst.address, Tile_::kBytes);
     detail::rows_of(op, dst, src, [&](auto *from, uint64_t to, uint64_t bytes) {
         // Whole 32-byte blocks are written; what is beyond the data is not defined.
         const uint64_t block = (bytes + 31) / 32 * 32;
-        if (block != bytes) {
+        if (!Tile_::kCube && block != bytes) {
             standin::ub_write(op, to + bytes, block - bytes);
             standin::ub_undefine(to + bytes, block - bytes);
         }
@@ -79,9 +89,27 @@ RecordEvent TLOAD(Tile_ &dst, Global &src, int line = __builtin_LINE()) {
 
 template <typename Tile_, typename Global>
 RecordEvent TSTORE(Global &dst, Tile_ &src, int line = __builtin_LINE()) {
-    const standin::Op op = standin::begin("TSTORE", standin::LaneMte3, line);
-    detail::rows_of(op, src, dst,
-                    [&](auto *to, uint64_t from, uint64_t bytes) { standin::ub_to_global(op, from, to, bytes); });
+    static_assert(Tile_::Loc == TileType::Vec || Tile_::Loc == TileType::Acc, "TSTORE comes from UB or L0C");
+    using G = typename Global::RawDType;
+    const standin::Op op = standin::begin("TSTORE", Tile_::kCube ? standin::LaneFix : standin::LaneMte3, line);
+    if constexpr (!Tile_::kCube) {
+        detail::rows_of(op, src, dst,
+                        [&](auto *to, uint64_t from, uint64_t bytes) { standin::ub_to_global(op, from, to, bytes); });
+    } else {
+        // Converted on the way.
+        static_assert(standin::one_of<G, float, half, bfloat16_t> && std::is_same_v<typename Tile_::DType, float>,
+                      "sums of float are stored as float, half or bfloat16_t");
+        std::vector<G> row;
+        detail::rows_of(op, src, dst, [&](auto *to, uint64_t from, uint64_t bytes) {
+            row.resize(bytes / sizeof(G));
+            for (size_t i = 0; i < row.size(); ++i) {
+                float x;
+                std::memcpy(&x, standin::ub(from + i * sizeof x), sizeof x);
+                row[i] = static_cast<G>(x);
+            }
+            standin::core_to_global(op, from, row.size() * sizeof(float), to, row.data(), bytes);
+        });
+    }
     return {};
 }
 

@@ -1,6 +1,6 @@
 // The memory model: what each synchronisation orders, and the check of every access against it.
 //
-// Agents are (rank, pipe). Instructions of a pipe are ordered with others only by
+// Agents are (rank, core, pipe). Instructions of a pipe are ordered with others only by
 //   set_flag/wait_flag       all before the set, with all of the waiting pipe after the wait
 //   pipe_barrier(PIPE_x)     within x
 //   pipe_barrier(PIPE_ALL)   all pipes; and what TWAITs before it have waited for
@@ -9,6 +9,10 @@
 // others are over is passed on by a notify without a fence: TWAIT and TNOTIFY follow each other on the scalar pipe.
 // Data moves at once; an access that is not ordered after what it conflicts with ends the run, whatever order ranks
 // happened to run in. One rank runs at a time.
+//
+// The tasks of a call run one after another here, on cores of their own: a task is ordered after another one of the call only if
+// it takes, overlapping, what that one took to write (`add_inout`, `add_output`), and if it does not merely write it
+// (`add_output` looks nothing up), or if it was told to (`add_dep`). What a task only reads orders nothing behind it.
 #include "standin/world.hpp"
 
 #include <algorithm>
@@ -29,12 +33,18 @@ namespace {
 constexpr uint64_t kMostInstructions = 50'000'000;
 constexpr int kMostPolls = 1000;
 
-const char *const kLaneNames[Lanes] = {"S", "V", "MTE2", "MTE3"};
+const char *const kLaneNames[Lanes] = {"S", "V", "MTE2", "MTE3", "MTE1", "M", "FIX"};
+const bool kOfVector[Lanes] = {true, true, true, true, false, false, false};
+const bool kOfCube[Lanes] = {true, false, true, false, true, true, true};
+
+const Kernel &running() { return *kernels[self->kernel]; }
+bool has(int lane) { return (running().cube ? kOfCube : kOfVector)[lane]; }
 
 std::string where(const Op &op) {
     char text[160];
     std::snprintf(text, sizeof text, "rank %d %s %s at kernel line %d (call %d)", op.rank, kLaneNames[op.lane], op.name,
                   op.line, op.call);
+    if (kernel_count > 1) return std::string("task ") + std::to_string(op.core) + " on " + text;
     return text;
 }
 
@@ -51,18 +61,29 @@ std::string format(const char *f, va_list args) {
 }
 
 int lane_of(const Op &op, int pipe) {
+    int lane = Lanes;
     switch (pipe) {
-        case PIPE_S: return LaneS;
-        case PIPE_V: return LaneV;
-        case PIPE_MTE2: return LaneMte2;
-        case PIPE_MTE3: return LaneMte3;
-        default: fail(op, "a vector core has no such pipe (%d); on the device this hangs", pipe);
+        case PIPE_S: lane = LaneS; break;
+        case PIPE_V: lane = LaneV; break;
+        case PIPE_MTE2: lane = LaneMte2; break;
+        case PIPE_MTE3: lane = LaneMte3; break;
+        case PIPE_MTE1: lane = LaneMte1; break;
+        case PIPE_M: lane = LaneM; break;
+        case PIPE_FIX: lane = LaneFix; break;
+        default: break;
     }
+    if (lane == Lanes || !has(lane)) {
+        fail(op, "a %s core has no such pipe (%d); on the device this hangs", running().cube ? "cube" : "vector", pipe);
+    }
+    return lane;
 }
 
 // Words for what is missing between two accesses.
 std::string missing(const Op &now, const Op &earlier) {
     const std::string lane = kLaneNames[now.lane];
+    if (now.rank == earlier.rank && now.core != earlier.core) {
+        return "nothing orders their tasks: the later one takes nothing that the earlier one wrote, and was not told to wait";
+    }
     if (now.rank != earlier.rank) {
         return "no release (pipe_barrier(PIPE_ALL), dsb), notify, wait and acquire (pipe_barrier(PIPE_ALL)) orders them";
     }
@@ -199,16 +220,17 @@ void fail_plain(const char *f, ...) {
 
 bool keep(int line) {
     at(line);
-    return world->dropped.count(line) == 0;
+    return world->dropped.count(self->kernel * 1000000 + line) == 0;
 }
 
 void at(int line) {
-    if (line > body_line) self->line = line;
+    if (line > running().body_line) self->line = line;
 }
 
 Op begin(const char *name, int lane, int line) {
-    const int shown = line < body_line && self->line != 0 ? self->line : line;
-    Op op{name, shown, lane, self->id, self->call, ++self->count[lane]};
+    const int shown = line < running().body_line && self->line != 0 ? self->line : line;
+    Op op{name, shown, lane, self->id, self->kernel, self->call, ++self->count(lane)};
+    if (!has(lane)) fail(op, "a %s core has no pipe %s", running().cube ? "cube" : "vector", kLaneNames[lane]);
     self->before = self->last;
     self->last = op;
     if (++world->instructions > kMostInstructions) {
@@ -221,15 +243,18 @@ Op begin(const char *name, int lane, int line) {
 
 namespace {
 void ub_bounds(const Op &op, uint64_t at, uint64_t bytes) {
-    if (at > kUbBytes || bytes > kUbBytes - at) {
-        fail(op, "UB bytes 0x%llx..0x%llx are beyond UB (184 KiB)", Big(at), Big(at + bytes));
+    const uint64_t space = at / kSpaceStep, from = at % kSpaceStep;
+    if (space >= Spaces || from > kSpaceBytes[space] || bytes > kSpaceBytes[space] - from) {
+        const char *name = space < Spaces ? kSpaceNames[space] : "no memory";
+        fail(op, "%s bytes 0x%llx..0x%llx are beyond %s (%llu KiB)", name, Big(from), Big(from + bytes), name,
+             Big(space < Spaces ? kSpaceBytes[space] / 1024 : 0));
     }
 }
 size_t ub_read_at(const Op &op, uint64_t at, uint64_t bytes, uint64_t &first) {
     ub_bounds(op, at, bytes);
     uint64_t gaps = 0;
     if (const Op *other = self->ub_shadow.read(op, known(op), at, at + bytes, gaps, first)) {
-        race(op, *other, "reads", "UB", at, at + bytes);
+        race(op, *other, "reads", kSpaceNames[at / kSpaceStep], at % kSpaceStep, at % kSpaceStep + bytes);
     }
     return gaps;
 }
@@ -243,7 +268,7 @@ size_t ub_read(const Op &op, uint64_t at, uint64_t bytes) {
 void ub_write(const Op &op, uint64_t at, uint64_t bytes) {
     ub_bounds(op, at, bytes);
     if (const Op *other = self->ub_shadow.write(op, known(op), at, at + bytes)) {
-        race(op, *other, "writes", "UB", at, at + bytes);
+        race(op, *other, "writes", kSpaceNames[at / kSpaceStep], at % kSpaceStep, at % kSpaceStep + bytes);
     }
 }
 bool ub_defined(uint64_t at, uint64_t bytes) { return self->ub_shadow.defined(at, at + bytes); }
@@ -271,20 +296,24 @@ void global_to_ub(const Op &op, const void *from, uint64_t at, uint64_t bytes) {
 }
 
 void ub_to_global(const Op &op, uint64_t at, void *to, uint64_t bytes) {
+    core_to_global(op, at, bytes, to, ub(at), bytes);
+}
+
+void core_to_global(const Op &op, uint64_t at, uint64_t read, void *to, const void *made, uint64_t bytes) {
     uint64_t offset = 0, first = 0;
     Region &r = locate(op, to, bytes, offset);
     if (!r.writable) fail(op, "writes %s, which is an input", r.name.c_str());
-    if (ub_read_at(op, at, bytes, first) != 0) {
-        fail(op, "undefined: stores UB bytes 0x%llx..0x%llx, of which 0x%llx has no defined value",
-             Big(at), Big(at + bytes),
-             Big(first));
+    if (ub_read_at(op, at, read, first) != 0) {
+        const uint64_t from = at % kSpaceStep;
+        fail(op, "undefined: stores %s bytes 0x%llx..0x%llx, of which 0x%llx has no defined value",
+             kSpaceNames[at / kSpaceStep], Big(from), Big(from + read), Big(first % kSpaceStep));
     }
     note_data(op, r, offset, offset + bytes);
     if (const Op *other = r.shadow.write(op, known(op), offset, offset + bytes)) {
         race(op, *other, "writes", r.name, offset, offset + bytes);
     }
-    std::memcpy(to, ub(at), bytes);
-    std::memcpy(r.expected.data() + offset, ub(at), bytes);
+    std::memcpy(to, made, bytes);
+    std::memcpy(r.expected.data() + offset, made, bytes);
 }
 
 // --- synchronisation ---
@@ -296,7 +325,7 @@ void flag_set(int from, int to, int event, int line) {
     if (event < 0 || event > 7) fail(op, "event %d: a pipe pair has events 0..7", event);
     // Fires when all before it in its pipe is complete.
     Clock clock = self->known[a];
-    complete(clock, agent(self->id, a), self->count[a]);
+    complete(clock, self->agent_of(a), self->count(a));
     const auto [it, fresh] = self->flags.try_emplace((a * Lanes + b) * 8 + event, std::move(clock), line);
     if (!fresh) {
         fail(op, "flag %s to %s event %d is set already, at line %d", kLaneNames[a], kLaneNames[b], event,
@@ -319,13 +348,13 @@ void barrier(int pipe, int line) {
     const Op op = begin("pipe_barrier", LaneS, line);
     if (pipe != PIPE_ALL) {
         const int lane = lane_of(op, pipe);
-        complete(self->known[lane], agent(self->id, lane), self->count[lane]);
+        complete(self->known[lane], self->agent_of(lane), self->count(lane));
         return;
     }
     Clock all = self->pending;
     for (int l = 0; l < Lanes; ++l) {
         join(all, self->known[l]);
-        complete(all, agent(self->id, l), self->count[l]);
+        complete(all, self->agent_of(l), self->count(l));
     }
     for (Clock &k : self->known) k = all;
     self->drained = all;
@@ -427,10 +456,11 @@ World::World(int n, uint64_t window_bytes, bool defined) : window_defined(define
         if (defined) windows.back()->shadow = Shadow(true);
         auto r = std::make_unique<Rank>();
         r->id = i;
-        r->ub.assign(192 * 1024, 0);
-        const Clock none(2 * static_cast<size_t>(n) * Lanes, 0);
+        r->ub.assign(Spaces * kSpaceStep, 0);
+        const Clock none(2 * static_cast<size_t>(n * kernel_count) * Lanes, 0);
+        r->counts.resize(static_cast<size_t>(kernel_count));
         for (Clock &k : r->known) k = none;
-        r->pending = r->drained = r->released = r->heard = none;
+        r->pending = r->drained = r->released = r->heard = r->start = none;
         ranks.push_back(std::move(r));
     }
     for (auto &r : ranks) {
@@ -490,7 +520,7 @@ void World::pass_on(int from) {
     int first = -1;
     for (auto &r : ranks) {
         for (Clock &k : r->known) k = all;
-        r->drained = r->released = all;
+        r->drained = r->released = r->start = all;
         if (r->status == Status::Joining) {
             r->status = Status::Ready;
             if (first < 0) first = r->id;
@@ -509,20 +539,24 @@ void World::yield_turn(Rank &rank, Status status) {
     if (!failure.empty()) throw Stop{};
 }
 
-void World::begin_call(Rank &rank) {
+void World::begin_task(Rank &rank) {
     rank.ub_shadow = Shadow();
-    std::fill(rank.ub.begin(), rank.ub.end(), uint8_t{0xCB});
+    for (int s = 0; s < Spaces; ++s) {
+        if ((s == SpaceUb) == kernels[rank.kernel]->cube) continue;
+        std::fill_n(rank.ub.begin() + static_cast<std::ptrdiff_t>(space_base(s)), 192 * 1024, uint8_t{0xCB});
+    }
     rank.flags.clear();
+    rank.line = 0;
 }
 
-void World::end_call(Rank &rank) {
+void World::end_task(Rank &rank) {
     if (!rank.flags.empty()) {
         const auto &[id, flag] = *rank.flags.begin();
         fail_plain("flag %s to %s event %d, set at kernel line %d, is never waited for", kLaneNames[id / 8 / Lanes],
                    kLaneNames[id / 8 % Lanes], id % 8, flag.second);
     }
-    for (int l : {LaneV, LaneMte2, LaneMte3}) {
-        if (rank.drained[static_cast<size_t>(agent(rank.id, l))] != rank.count[l]) {
+    for (int l = LaneS + 1; l < Lanes; ++l) {
+        if (has(l) && rank.drained[static_cast<size_t>(rank.agent_of(l))] != rank.count(l)) {
             fail_plain("the kernel ends before %s is drained: no pipe_barrier(PIPE_ALL) at its end", kLaneNames[l]);
         }
     }
@@ -534,6 +568,14 @@ void World::end_call(Rank &rank) {
     };
     for (auto &t : rank.tensors) scalar_stores(*t);
     scalar_stores(*windows[static_cast<size_t>(rank.id)]);
+}
+
+void World::end_call(Rank &rank) {
+    // The host waits for all tasks of a call.
+    for (const Submitted &t : rank.tasks) join(rank.start, t.end);
+    for (Clock &k : rank.known) k = rank.start;
+    join(rank.drained, rank.start);
+    rank.tasks.clear();
     if (join_calls) yield_turn(rank, Status::Joining);
 }
 

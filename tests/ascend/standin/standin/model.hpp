@@ -10,12 +10,23 @@ namespace standin {
 using Big = unsigned long long;
 using Long = long long;
 
-// Pipes of a vector core that carry instructions; the numbers index clocks.
-enum Lane : int { LaneS, LaneV, LaneMte2, LaneMte3, Lanes };
+// Pipes that carry instructions; the numbers index clocks. A vector core has S, V, MTE2 and MTE3, a cube core S, MTE2, MTE1,
+// M and FIX.
+enum Lane : int { LaneS, LaneV, LaneMte2, LaneMte3, LaneMte1, LaneM, LaneFix, Lanes };
 
 // UB that tiles may use: the instruction library keeps the last 8 of 192 KiB for itself.
 constexpr uint64_t kUbBytes = 184 * 1024;
 constexpr uint64_t kLineBytes = 64;
+
+// The memories inside a core stand one after another in one array.
+enum Space : int { SpaceUb, SpaceL1, SpaceL0a, SpaceL0b, SpaceL0c, Spaces };
+constexpr uint64_t kSpaceBytes[Spaces] = {kUbBytes, 512 * 1024, 64 * 1024, 64 * 1024, 128 * 1024};
+constexpr const char *kSpaceNames[Spaces] = {"UB", "L1", "L0A", "L0B", "L0C"};
+constexpr uint64_t kSpaceStep = uint64_t{1} << 20;
+constexpr uint64_t space_base(int space) { return static_cast<uint64_t>(space) * kSpaceStep; }
+
+// Kernels of the program; each runs on a core of its own.
+extern const int kernel_count;
 
 // One instruction in execution: who, when, where. Two accesses of one instruction never race with each other.
 struct Op {
@@ -23,6 +34,7 @@ struct Op {
     int line;
     int lane;
     int rank;
+    int core;
     int call;
     uint32_t time;
 };
@@ -40,8 +52,8 @@ bool keep(int line);
 // The line of the kernel's body that is being executed: what instructions in helper functions are reported with.
 void at(int line);
 
-// --- unified buffer ---
-// The bytes [at, at + bytes) of the rank's UB, checked for order; read: the number of undefined bytes among them.
+// --- memories inside the core ---
+// The bytes [at, at + bytes) of the core's memories, checked for order; read: the number of undefined bytes among them.
 size_t ub_read(const Op &op, uint64_t at, uint64_t bytes);
 void ub_write(const Op &op, uint64_t at, uint64_t bytes);
 bool ub_defined(uint64_t at, uint64_t bytes);
@@ -52,6 +64,8 @@ uint8_t *ub(uint64_t at);
 // Copies a run of bytes, checked for bounds, order and definedness.
 void global_to_ub(const Op &op, const void *from, uint64_t at, uint64_t bytes);
 void ub_to_global(const Op &op, uint64_t at, void *to, uint64_t bytes);
+// The same where the bytes that are written are other ones: made of those of the core, which are read.
+void core_to_global(const Op &op, uint64_t at, uint64_t read, void *to, const void *made, uint64_t bytes);
 
 // --- synchronisation ---
 void flag_set(int from, int to, int event, int line);

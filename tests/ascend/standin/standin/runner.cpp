@@ -25,8 +25,7 @@
 
 namespace standin {
 
-// Defined beside the kernel.
-void launch(int64_t *args);
+// Defined beside the kernels.
 extern const Orchestration orchestration;
 
 namespace {
@@ -202,8 +201,9 @@ void run_rank(const Job &job, World &w, Rank &rank, const std::vector<uint8_t> &
             CoreTaskArgs task;
             for (const ChipTensor &t : call.tensors) task.add_inout(t);
             for (int i = 0; i < call.chip.scalar_count(); ++i) task.add_scalar(call.chip.scalar(i));
-            submit(0, task);
+            submit(0, task, kernels[0]->cube, {});
         }
+        w.end_call(rank);
         size_t next = 0;
         for (const TensorArg &t : job.tensors) {
             if (t.kind == TensorArg::Window) continue;
@@ -249,8 +249,22 @@ std::string run(const Job &job, const std::vector<uint8_t> &input, uint64_t at, 
 
 }  // namespace
 
-void submit(int32_t kernel, const CoreTaskArgs &task) {
-    if (kernel != 0) fail_plain("kernel %d is not registered: there is one, number 0", kernel);
+uint64_t submit(int32_t kernel, const CoreTaskArgs &task, bool cube, const std::vector<PTO2TaskId> &after) {
+    if (kernel < 0 || kernel >= kernel_count) {
+        fail_plain("kernel %d is not registered: there are %d, from 0 on", kernel, kernel_count);
+    }
+    if (kernels[kernel]->cube != cube) {
+        fail_plain("kernel %d is for a %s core and submitted to another", kernel, cube ? "vector" : "cube");
+    }
+    self->kernel = kernel;
+    Submitted now;
+    now.kernel = kernel;
+    // What it is ordered after: what the call is, the tasks it takes something from, and those it was told.
+    Clock known = self->start;
+    for (const PTO2TaskId &id : after) {
+        if (id.raw >= self->tasks.size()) fail_plain("task %llu has not been submitted", Big(id.raw));
+        join(known, self->tasks[id.raw].end);
+    }
     int64_t args[50] = {};
     int next = 0;
     std::vector<ChipTensor> tensors;
@@ -259,6 +273,18 @@ void submit(int32_t kernel, const CoreTaskArgs &task) {
     for (int i = 0; i < task.tensor_count(); ++i) {
         tensors.push_back(task.tensor(i).ref());
         args[next++] = reinterpret_cast<int64_t>(&tensors.back());
+        const ChipTensor &t = tensors.back();
+        const uint64_t item = get_element_size(t.dtype);
+        const uint64_t from = t.buffer.addr + t.start_offset * item, to = from + t.numel() * item;
+        const Direction direction = task.tensor(i).direction;
+        if (direction == Direction::Input || direction == Direction::Inout) {
+            for (const Submitted &earlier : self->tasks) {
+                for (const auto &w : earlier.wrote) {
+                    if (w.from < to && from < w.to) join(known, earlier.end);
+                }
+            }
+        }
+        if (direction == Direction::Output || direction == Direction::Inout) now.wrote.push_back({from, to});
         // What is submitted as an input must not be written.
         if (task.tensor(i).direction != Direction::Input) continue;
         for (auto &r : self->tensors) {
@@ -273,10 +299,15 @@ void submit(int32_t kernel, const CoreTaskArgs &task) {
     GlobalContext global{0};
     args[48] = reinterpret_cast<int64_t>(&local);
     args[49] = reinterpret_cast<int64_t>(&global);
-    world->begin_call(*self);
-    launch(args);
-    world->end_call(*self);
+    for (Clock &k : self->known) k = known;
+    self->pending = self->drained = self->released = known;
+    world->begin_task(*self);
+    kernels[kernel]->entry(args);
+    world->end_task(*self);
     for (auto &[region, writable] : given) region->writable = writable;
+    now.end = self->drained;
+    self->tasks.push_back(std::move(now));
+    return self->tasks.size() - 1;
 }
 
 }  // namespace standin

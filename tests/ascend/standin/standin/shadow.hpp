@@ -8,12 +8,12 @@
 
 namespace standin {
 
-// For every agent (rank, pipe), how many of its instructions are known to be complete, with all they wrote visible; and
+// For every agent (rank, core, pipe), how many of its instructions are known to be complete, with all they wrote visible; and
 // behind these once more how many are known to be over. What is over cannot be undone, so whoever has heard of it from
 // anybody may write there; who reads what was written must have heard of it from its writer.
 using Clock = std::vector<uint32_t>;
 
-inline int agent(int rank, int lane) { return rank * Lanes + lane; }
+inline int agent(int rank, int core, int lane) { return (rank * kernel_count + core) * Lanes + lane; }
 // So many instructions of an agent are complete.
 inline void complete(Clock &clock, int agent, uint32_t count) {
     clock[static_cast<size_t>(agent)] = clock[clock.size() / 2 + static_cast<size_t>(agent)] = count;
@@ -95,8 +95,8 @@ public:
 private:
     using Cells = std::map<uint64_t, Cell>;  // from the key to the next one
     static bool after(const Op &op, const Clock &known, const Op &earlier, size_t half = 0) {
-        if (known[half + static_cast<size_t>(agent(earlier.rank, earlier.lane))] >= earlier.time) return true;
-        return earlier.rank == op.rank && earlier.lane == op.lane && earlier.time == op.time;
+        if (known[half + static_cast<size_t>(agent(earlier.rank, earlier.core, earlier.lane))] >= earlier.time) return true;
+        return earlier.rank == op.rank && earlier.core == op.core && earlier.lane == op.lane && earlier.time == op.time;
     }
     uint64_t end(Cells::iterator it) const { return ++it == cells_.end() ? ~uint64_t{0} : it->first; }
     Cells::iterator split(uint64_t at) {

@@ -87,11 +87,28 @@ struct Tile {
     static constexpr int ValidCol = ColValid;
     static constexpr bool isRowMajor = BFractal == BLayout::RowMajor;
     static constexpr uint64_t kBytes = static_cast<uint64_t>(Rows) * Cols * sizeof(Element);
-    static_assert(Loc == TileType::Vec, "a vector core has Vec tiles only");
-    static_assert(isRowMajor && SFractal == SLayout::NoneBox, "only row-major unboxed tiles are modelled");
+    static constexpr standin::Space kSpace = Loc == TileType::Vec   ? standin::SpaceUb
+                                             : Loc == TileType::Mat  ? standin::SpaceL1
+                                             : Loc == TileType::Left ? standin::SpaceL0a
+                                             : Loc == TileType::Right ? standin::SpaceL0b
+                                                                      : standin::SpaceL0c;
+    static constexpr bool kCube = Loc != TileType::Vec;
+    static_assert(Loc == TileType::Vec || Loc == TileType::Mat || Loc == TileType::Left || Loc == TileType::Right ||
+                      Loc == TileType::Acc,
+                  "tiles of UB, L1, L0A, L0B and L0C are modelled");
+    // The order of elements inside boxes is not modelled, that a tile is of the boxes its memory has is.
+    static_assert(kCube || (isRowMajor && SFractal == SLayout::NoneBox), "a Vec tile is row-major without boxes");
+    static_assert(Loc != TileType::Mat || (!isRowMajor && SFractal == SLayout::RowMajor && SFractalSize == 512),
+                  "a Mat tile is column-major in row-major boxes of 512 bytes (NZ)");
+    static_assert(Loc != TileType::Left || (SFractal == SLayout::RowMajor && SFractalSize == 512), "use TileLeft");
+    static_assert(Loc != TileType::Right || (isRowMajor && SFractal == SLayout::ColMajor && SFractalSize == 512),
+                  "use TileRight");
+    static_assert(Loc != TileType::Acc || (!isRowMajor && SFractal == SLayout::RowMajor && SFractalSize == 1024),
+                  "use TileAcc");
+    static_assert(!kCube || (Rows % 16 == 0 && Cols % 16 == 0), "a tile of the cube is whole boxes: multiples of 16");
     static_assert(Rows > 0 && Rows < 4096 && Cols > 0 && ValidRow <= Rows && ValidCol <= Cols, "size of the tile");
     static_assert(Cols * sizeof(Element) % 32 == 0, "a row of a tile is a multiple of 32 bytes");
-    static_assert(kBytes <= standin::kUbBytes, "the tile is larger than UB");
+    static_assert(kBytes <= standin::kSpaceBytes[kSpace], "the tile is larger than its memory");
 
     Tile() = default;
     template <int R = RowValid, int C = ColValid, std::enable_if_t<R == DYNAMIC && C == DYNAMIC, int> = 0>
@@ -115,7 +132,7 @@ struct Tile {
         col_ = cols;
     }
 
-    // UB byte address; kNowhere before TASSIGN.
+    // Byte address in the memories of the core; kNowhere before TASSIGN.
     static constexpr uint64_t kNowhere = ~uint64_t{0};
     uint64_t address = kNowhere;
 
@@ -128,6 +145,14 @@ template <typename T>
 constexpr bool is_tile_data_v = false;
 template <TileType L, typename E, int R, int C, BLayout B, int RV, int CV, SLayout S, int SS, PadValue P, CompactMode K>
 constexpr bool is_tile_data_v<Tile<L, E, R, C, B, RV, CV, S, SS, P, K>> = true;
+
+// Operands and sums of the cube unit; how boxes lie differs between devices, so kernels name these.
+template <typename Element, int Rows, int Cols, int RowValid = Rows, int ColValid = Cols>
+using TileLeft = Tile<TileType::Left, Element, Rows, Cols, BLayout::RowMajor, RowValid, ColValid, SLayout::RowMajor, 512>;
+template <typename Element, int Rows, int Cols, int RowValid = Rows, int ColValid = Cols>
+using TileRight = Tile<TileType::Right, Element, Rows, Cols, BLayout::RowMajor, RowValid, ColValid, SLayout::ColMajor, 512>;
+template <typename Element, int Rows, int Cols, int RowValid = Rows, int ColValid = Cols>
+using TileAcc = Tile<TileType::Acc, Element, Rows, Cols, BLayout::ColMajor, RowValid, ColValid, SLayout::RowMajor, 1024>;
 
 }  // namespace pto
 

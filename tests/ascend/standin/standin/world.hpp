@@ -1,5 +1,6 @@
 // The state of one job: ranks, their memories, counters, and whose turn it is.
 #pragma once
+#include <array>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -46,6 +47,24 @@ struct Counter {
 
 struct Stop {};
 
+// A kernel of the program; defined beside it.
+struct Kernel {
+    void (*entry)(int64_t *);
+    int body_line;  // where its body begins; helpers are above it
+    bool cube;
+};
+extern const Kernel *const kernels[];
+
+// What a task of a launch took, and what was ordered before its end.
+struct Submitted {
+    struct Taken {
+        uint64_t from, to;  // bytes of memory
+    };
+    std::vector<Taken> wrote;
+    Clock end;
+    int kernel;
+};
+
 enum class Status { Ready, Waiting, Joining, Done };
 
 struct Rank {
@@ -54,9 +73,14 @@ struct Rank {
     Status status = Status::Ready;
     std::condition_variable wake;
 
-    std::vector<uint8_t> ub;
+    int kernel = 0;               // of those of the program: the core
+    uint32_t &count(int lane) { return counts[static_cast<size_t>(kernel)][static_cast<size_t>(lane)]; }
+    int agent_of(int lane) const { return agent(id, kernel, lane); }
+    std::vector<Submitted> tasks;  // of this call
+    Clock start;                  // what the call is ordered after
+    std::vector<uint8_t> ub;      // the memories of the core
     Shadow ub_shadow;
-    uint32_t count[Lanes] = {};   // instructions so far
+    std::vector<std::array<uint32_t, Lanes>> counts;  // instructions so far, by core
     Clock known[Lanes];           // what the next instruction of a pipe is ordered after
     Clock pending;                // waited for, before the acquiring barrier
     Clock drained, released;      // as of the last pipe_barrier(PIPE_ALL); of the dsb after it
@@ -90,19 +114,17 @@ struct World {
     uint64_t order = 0;  // 0: ranks in turn; else seed of a choice
 
     World(int ranks, uint64_t window_bytes, bool window_defined);
-    size_t agents() const { return ranks.size() * Lanes; }
+    size_t agents() const { return ranks.size() * static_cast<size_t>(kernel_count) * Lanes; }
 
     // Called by a rank's thread. All hold the lock while they run.
-    void begin_call(Rank &rank);
+    void begin_task(Rank &rank);
+    void end_task(Rank &rank);
     void end_call(Rank &rank);
     void yield_turn(Rank &rank, Status status);  // and returns when it is the rank's turn again
     void finish(Rank &rank);
     void pass_on(int from);
     uint64_t random();
 };
-
-// The line where the kernel's body begins; helpers are above it. Defined beside the kernel.
-extern const int body_line;
 
 extern thread_local World *world;
 extern thread_local Rank *self;

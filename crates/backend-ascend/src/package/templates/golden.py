@@ -2,9 +2,11 @@
 
 The program as written, on one device: tensors are whole, placement is erased, a collective changes nothing, and an
 input that is partial over ranks has a leading axis and stands for the combination of its slices. Floats are computed
-in float64, integers in int64. Neither the schedule nor the kernel's layout is used here; only torch is.
+in float64, integers in int64. Neither the schedule nor the kernel's layout is used here; only torch is, and numpy where
+there is a file of data.
 """
 
+import os
 from typing import NamedTuple
 
 import torch
@@ -94,8 +96,21 @@ def exact(nranks, count, launch, seed):
     return out
 
 
-def launch(nranks, count, number, seed, data):
+def own(file, nranks):
+    """The program's own inputs, what its definition makes of them, and what the file says each result may be off."""
+    import numpy
+
+    with numpy.load(os.path.join(os.path.dirname(os.path.abspath(__file__)), file)) as arrays:
+        feeds = [torch.from_numpy(arrays[f"input_{i}"]) for i in range(len(INPUTS))]
+        bounds = [torch.from_numpy(arrays[f"bound_{i}"]).to(torch.float64) for i in range(len(OUTPUTS))]
+    wide = [f.to(torch.float64 if ty.dtype in STORED else torch.int64) for f, ty in zip(feeds, INPUTS)]
+    return wide, evaluated(wide, nranks)[0], bounds, "the program's own data"
+
+
+def launch(nranks, count, number, seed, data, file=None):
     """Global inputs and results of a launch, by how much each result may be off, and where the inputs come from."""
+    if data == "own":
+        return own(file, nranks)
     if data == "forms" and FORM is not None:
         feed, result = form(nranks, count, number)
         if result.numel() == 0 or int(result.max()) < 1 << 24:

@@ -50,7 +50,7 @@ DEVICE = {
 # What a launch writes whole need not be copied to the device; here it is, so that the poison is there and not on the host.
 DIRECTION = {"IN": ArgDirection.IN, "OUT": ArgDirection.INOUT, "INOUT": ArgDirection.INOUT}
 ROLE = {"IN": TensorArgType.INPUT, "OUT": TensorArgType.INOUT, "INOUT": TensorArgType.INOUT}
-STATUS_WORDS = 16  # one line of 64 bytes
+STATUS_WORDS = 16  # one line of 64 bytes a kernel
 GUARD = 16  # elements behind a result that nobody may write
 # Where the runtime leaves files if it is killed, whatever TMPDIR says, and what it calls them.
 TEMPORARY = (os.path.join(os.sep, "tmp"), "/dev/shm")
@@ -62,22 +62,24 @@ class Wrong(Exception):
 
 
 def compile_kernel(platform, runtime, folder):
-    """The kernel and its orchestration as one callable; temporary files go into `folder`."""
+    """The kernels and their orchestration as one callable; temporary files go into `folder`."""
     compiler = KernelCompiler(platform=platform)
     if platform.endswith("sim") and any(t.dtype == "bf16" for t in layout.TENSORS):
         name = compiler.gxx15.cxx_path
         version = subprocess.run([name, "-dumpversion"], capture_output=True, text=True, check=True).stdout
         if int(version.split(".")[0]) < 14:
             raise Wrong(f"{name} is version {version.strip()}: below 14 it takes bfloat16_t for _Float16, and a result proves nothing")
-    source = os.path.join(HERE, "kernels", "aiv", f"{layout.KERNEL}.cpp")
     shim = os.path.join(HERE, "kernels", "orchestration", f"{layout.KERNEL}_orch.cpp")
     include = [*compiler.get_orchestration_include_dirs(runtime), str(compiler.project_root / "src" / "common")]
-    kernel = compiler.compile_incore(
-        source_path=source, core_type="aiv", pto_isa_root=ensure_pto_isa_root(), extra_include_dirs=include,
-        build_dir=folder,
-    )
-    if not platform.endswith("sim"):
-        kernel = extract_text_section(kernel)
+    children = []
+    for number, task in enumerate(layout.KERNELS):
+        kernel = compiler.compile_incore(
+            source_path=os.path.join(HERE, "kernels", task.core, f"{task.name}.cpp"), core_type=task.core,
+            pto_isa_root=ensure_pto_isa_root(), extra_include_dirs=include, build_dir=folder,
+        )
+        if not platform.endswith("sim"):
+            kernel = extract_text_section(kernel)
+        children.append((number, CoreCallable.build(signature=[DIRECTION[d] for d in task.directions], binary=kernel)))
     orchestration = compiler.compile_orchestration(runtime_name=runtime, source_path=shim, build_dir=folder)
     signature = [DIRECTION[t.direction] for t in layout.TENSORS]
     return ChipCallable.build(
@@ -85,7 +87,7 @@ def compile_kernel(platform, runtime, folder):
         func_name=f"{layout.KERNEL}_orchestration",
         config_name=f"{layout.KERNEL}_config",
         binary=orchestration,
-        children=[(0, CoreCallable.build(signature=signature, binary=kernel))],
+        children=children,
     )
 
 
@@ -104,7 +106,7 @@ class Launch:
 
     def __init__(self, number, nranks, count, seed, data):
         self.number = number
-        feeds, self.results, self.bounds, self.origin = golden.launch(nranks, count, number, seed, data)
+        feeds, self.results, self.bounds, self.origin = golden.launch(nranks, count, number, seed, data, layout.OWN)
         tables = layout.TABLES.get(nranks, ())
         self.buffers = []  # of each rank: one of TENSORS -> host memory
         for rank in range(nranks):
@@ -123,7 +125,7 @@ class Launch:
                     held[t] = shared(t.dtype, len(tables))
                     held[t][: len(tables)] = torch.tensor(tables, dtype=torch.int32)
                 elif t.role == "status":
-                    held[t] = shared(t.dtype, STATUS_WORDS).zero_()
+                    held[t] = shared(t.dtype, STATUS_WORDS * len(layout.KERNELS)).zero_()
             self.buffers.append(held)
 
     def arguments(self, worker, domain, rank, nranks, count):
@@ -147,11 +149,12 @@ class Launch:
         worst, free = 0.0, 0
         for rank, held in enumerate(self.buffers):
             status = next(held[t] for t in layout.TENSORS if t.role == "status")
-            done, detail = int(status[0]), int(status[1])
-            if done != self.number + 1:
-                words = layout.STATUS.get(done)
-                what = f"{words}: {detail}" if words else f"its status is {done}: it did not finish"
-                raise Wrong(f"launch {self.number}, rank {rank}: {what}")
+            for line, kernel in zip(status.view(-1, STATUS_WORDS), layout.KERNELS):
+                done, detail = int(line[0]), int(line[1])
+                if done != self.number + 1:
+                    words = layout.STATUS.get(done)
+                    what = f"{words}: {detail}" if words else f"the status of {kernel.name} is {done}: it did not finish"
+                    raise Wrong(f"launch {self.number}, rank {rank}: {what}")
             for t in layout.TENSORS:
                 if t.role != "output":
                     continue
@@ -174,7 +177,7 @@ class Launch:
                     worst = max(worst, float(off.max()))
                     free += int(bound.isinf().sum())
         if any(b.any() for b in self.bounds):
-            self.origin += f", errors of at most {worst:.2f} of their bounds"
+            self.origin += f", errors of at most {worst:.2g} of their bounds"
         if free:
             self.origin += f", {free} elements without a bound"
 

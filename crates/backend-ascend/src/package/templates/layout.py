@@ -11,6 +11,7 @@ RANKS = @RANKS@
 COUNT = @COUNT@  # name of the count; None: all sizes are fixed
 LARGEST_COUNT = @LARGEST_COUNT@
 DEFAULT_COUNT = @DEFAULT_COUNT@
+OWN = @OWN@  # the file of the program's own data; None: inputs are made by rule
 # What is refused, and why.
 PLATFORMS = {
 @PLATFORMS@}
@@ -36,6 +37,15 @@ class Row(NamedTuple):
     what: str
 
 
+class Kernel(NamedTuple):
+    name: str
+    core: str  # aiv, aic
+    directions: tuple  # of its tensors
+
+
+# What is submitted for a launch, in order; each has a line of the status.
+KERNELS = (
+@KERNELS@)
 # Arguments in order: tensors, then scalars.
 TENSORS = (
 @TENSORS@)

@@ -97,8 +97,12 @@ def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None,
         devices = device_list(device)
         check_target(platform, runtime)
         wanted = work(devices, count, sizes)
+        if data == "own" and layout.OWN is None:
+            raise Refused("--data own: the program has no data of its own; write forms or exact")
         for ranks, counts in wanted:
             for n in counts:
+                if data == "own" and n != (layout.DEFAULT_COUNT or 0):
+                    raise Refused(f"--data own: the program's own data is for {layout.COUNT} = {layout.DEFAULT_COUNT}")
                 check(platform, ranks, n, iterations)
         # A wait that is never satisfied must end the run. The simulator's wait gives up by itself, which the kernel
         # reports in its status line, and the scheduler's limit comes before that. Both are read when the runtime starts.
@@ -125,8 +129,8 @@ def main():
     parser.add_argument("--sizes", nargs="+", metavar="RANKSxCOUNT", help="several sizes, on the first devices of -d")
     parser.add_argument("--iterations", type=int, default=3, help="launches in one domain, each with data of its own")
     parser.add_argument("--seed", type=int, default=0, help="varies exact data")
-    parser.add_argument("--data", choices=("forms", "exact"), default="forms",
-                        help="closed forms where golden.py has one, or exact integers without a period")
+    parser.add_argument("--data", choices=("own", "forms", "exact"), default="own" if layout.OWN else "forms",
+                        help="the program's own data, closed forms where golden.py has one, or exact integers without a period")
     return run(**vars(parser.parse_args()))
 
 

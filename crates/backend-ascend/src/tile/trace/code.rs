@@ -24,6 +24,7 @@ pub(super) enum Step<'k> {
     For { var: usize, lo: Code, hi: Code, body: Vec<Step<'k>> },
     If { cond: Code, then: Vec<Step<'k>>, other: Vec<Step<'k>> },
     Tiles { pos: usize, len: usize, total: Code, step: u32, affine: bool, body: Vec<Step<'k>> },
+    Task(Vec<Step<'k>>),
     Op { op: &'k Op, codes: Vec<Code> },
 }
 
@@ -74,6 +75,8 @@ impl<'k> Resolver<'k> {
         for st in list {
             out.push(match st {
                 Stmt::Note { .. } => continue,
+                // Names of other tasks are not visible, so that none is read by mistake.
+                Stmt::Task { body, .. } => Step::Task(self.body(body)?),
                 Stmt::Let { name, value } => {
                     let code = self.code(value)?;
                     Step::Let(self.declare(name), code)
@@ -122,7 +125,18 @@ fn numbers(op: &Op) -> Vec<&Expr> {
         Op::Load { len, from: g, .. } | Op::Store { len, to: g, .. } => {
             [Some(len), Some(&g.slot), Some(&g.offset), g.peer.as_ref()].into_iter().flatten().collect()
         }
-        Op::Vector { len, .. } | Op::Select { len, .. } => vec![len],
+        Op::Vector { len, .. } | Op::Select { len, .. } | Op::Reduce { len, .. } | Op::Spread { len, .. } => {
+            vec![len]
+        }
+        Op::LoadBlock { rows, cols, from: g, pitch, .. }
+        | Op::StoreBlock { rows, cols, to: g, pitch, .. } => {
+            [Some(rows), Some(cols), Some(pitch), Some(&g.slot), Some(&g.offset), g.peer.as_ref()]
+                .into_iter()
+                .flatten()
+                .collect()
+        }
+        Op::Move { rows, cols, .. } => vec![rows, cols],
+        Op::Multiply { m, n, k, .. } => vec![m, n, k],
         Op::Notify { peer, index, .. } => vec![peer, index],
         Op::Wait { index, value, .. } => vec![index, value],
         _ => vec![],
@@ -145,6 +159,7 @@ fn affine_steps(list: &[Step], moving: &mut Vec<usize>) -> bool {
         Step::If { cond, then, other } => {
             fixed(cond, moving) && affine_steps(then, moving) && affine_steps(other, moving)
         }
+        Step::Task(body) => affine_steps(body, moving),
         Step::Tiles { total, body, .. } => fixed(total, moving) && affine_steps(body, moving),
         Step::Op { codes, .. } => codes.iter().all(|c| affine(c, moving)),
     });

@@ -2,10 +2,10 @@
 //!
 //! Owns the rules and their messages. It reads a kernel and a profile and believes no pass.
 //!
-//! * T1 (E450): every tile has an address that is a multiple of 32, lies in the UB the profile grants, is a multiple of
-//!   32 bytes long and shares no byte with another tile.
-//! * T2 (E451): the core has every instruction for its element types: vector operations, comparisons, conversions with
-//!   their rounding, barriers. A number is the last operand and a value of the type.
+//! * T1 (E450): every tile has an address that is a multiple of 32, lies in its memory as far as the profile grants it, is a
+//!   multiple of 32 bytes long and shares no byte with another tile of that memory.
+//! * T2 (E451): the core has every instruction, pipe and memory, for its element types: vector operations, comparisons,
+//!   conversions with their rounding, products, barriers; rows and columns of tiles of a cube core are multiples of 16. A number is the last operand and a value of the type.
 //! * T3 (E452): on every path, an access that meets an earlier one of which one writes starts after it: flags or barriers
 //!   order them. Loops may run no iteration.
 //! * T4 (E453): an event is set, then waited for, then set again only once that wait is over; it has the same state on all

@@ -14,7 +14,7 @@ pub(super) fn check(sink: &mut Sink<'_>) {
     declarations(sink);
     let mut scope: Vec<Name> = kernel.scalars.clone();
     scope.extend([RANK.into(), CALL.into()]);
-    let mut walk = Walk { sink, scope, path: vec![] };
+    let mut walk = Walk { sink, outside: scope.clone(), scope, path: vec![] };
     walk.block(&kernel.body, 0);
 }
 
@@ -110,6 +110,8 @@ fn tables(kernel: &Kernel, e: &Expr) -> BTreeSet<Name> {
 
 struct Walk<'s, 'k> {
     sink: &'s mut Sink<'k>,
+    /// What every task knows.
+    outside: Vec<Name>,
     scope: Vec<Name>,
     path: Path,
 }
@@ -159,6 +161,12 @@ impl Walk<'_, '_> {
                     self.expr(cond);
                     self.block(then, 0);
                     self.block(other, then.len());
+                }
+                Stmt::Task { body, .. } => {
+                    // A kernel of its own: it sees none of the names around it.
+                    let seen = std::mem::replace(&mut self.scope, self.outside.clone());
+                    self.block(body, 0);
+                    self.scope = seen;
                 }
                 Stmt::Note { .. } => {}
                 Stmt::Op(op) => self.op(op),
@@ -214,6 +222,28 @@ impl Walk<'_, '_> {
                 self.expr(len);
             }
             Op::Convert { dst, src, .. } => self.tiles([*dst, *src]),
+            Op::Reduce { dst, src, work, len, .. } => {
+                self.tiles([*dst, *src, *work]);
+                self.expr(len);
+            }
+            Op::Spread { dst, src, len } => {
+                self.tiles([*dst, *src]);
+                self.expr(len);
+            }
+            Op::LoadBlock { tile, rows, cols, from: gm, pitch }
+            | Op::StoreBlock { tile, rows, cols, to: gm, pitch } => {
+                self.tiles([*tile]);
+                self.memory(gm);
+                [rows, cols, pitch].into_iter().for_each(|e| self.expr(e));
+            }
+            Op::Move { dst, src, rows, cols } => {
+                self.tiles([*dst, *src]);
+                [rows, cols].into_iter().for_each(|e| self.expr(e));
+            }
+            Op::Multiply { dst, left, right, m, n, k, .. } => {
+                self.tiles([*dst, *left, *right]);
+                [m, n, k].into_iter().for_each(|e| self.expr(e));
+            }
             Op::Notify { signals, index, .. } | Op::Wait { signals, index, .. } => {
                 if signals.0 as usize >= self.sink.kernel.signals.len() {
                     self.report(format!("there is no array of signals {}", signals.0));

@@ -4,14 +4,25 @@ use super::Sink;
 use crate::tile::hazard::{Event, Program, Touched};
 use crate::tile::order::{Fault, Finding, analyse};
 use crate::tile::path::{self, Path};
+use crate::tile::tasks::{self, Task};
 use crate::tile::text::print_op;
 use crate::tile::{Kernel, Object, Op, Stmt};
 use kbc_diag::Diagnostic;
 
 /// Checks T3 to T6.
 pub(super) fn check(sink: &mut Sink<'_>) {
-    let kernel = sink.kernel;
+    for task in tasks::split(sink.kernel) {
+        one(sink, &task);
+    }
+}
+
+fn one(sink: &mut Sink<'_>, task: &Task) {
+    let kernel = &task.kernel;
+    // Places of the task's own kernel, as the whole kernel has them.
+    let whole =
+        |at: &[u32]| -> Path { task.at.iter().map(|i| *i as u32).chain(at.iter().copied()).collect() };
     for (at, op) in path::ops(kernel) {
+        let at = whole(&at);
         if let Op::SetFlag { from, to, event } | Op::WaitFlag { from, to, event } = op {
             if *event >= sink.profile.events {
                 let text = format!("event {event}: a pair of pipes has {}", sink.profile.events);
@@ -26,8 +37,8 @@ pub(super) fn check(sink: &mut Sink<'_>) {
     for f in analyse(kernel) {
         let d = diagnostic(kernel, &f);
         match path::stmt(kernel, &f.at) {
-            Some(Stmt::Op(op)) => sink.op(&f.at, op, d),
-            _ => sink.at(&f.at, d),
+            Some(Stmt::Op(op)) => sink.op(&whole(&f.at), op, d),
+            _ => sink.at(&whole(&f.at), d),
         }
     }
 }
@@ -123,8 +134,12 @@ fn diagnostic(kernel: &Kernel, f: &Finding) -> Diagnostic {
 fn what(kernel: &Kernel, touched: &Touched) -> String {
     match touched {
         Touched::Tile(t) => format!("tile {}", kernel.tile(*t).name),
-        Touched::Run { object: Object::Tensor(t), .. } => kernel.tensor(*t).name.to_string(),
-        Touched::Run { object: Object::Area(a), .. } => kernel.area(*a).name.to_string(),
+        Touched::Run { object: Object::Tensor(t), .. } | Touched::Block { object: Object::Tensor(t), .. } => {
+            kernel.tensor(*t).name.to_string()
+        }
+        Touched::Run { object: Object::Area(a), .. } | Touched::Block { object: Object::Area(a), .. } => {
+            kernel.area(*a).name.to_string()
+        }
         Touched::Event(e) => named(e),
     }
 }

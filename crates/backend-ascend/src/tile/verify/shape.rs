@@ -1,8 +1,9 @@
 //! T2 and T8: instructions, their element types, and lengths.
 
 use super::Sink;
+use crate::tile::hazard::Touched;
 use crate::tile::path::Path;
-use crate::tile::{Access, Gm, Object, Op, Reach, Stmt, TensorId, TileId, VArg, VecOp};
+use crate::tile::{Access, Barrier, Core, Gm, Object, Op, Reach, Space, Stmt, TensorId, TileId, VArg, VecOp};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
@@ -12,7 +13,8 @@ use std::collections::BTreeSet;
 /// Checks T2 and T8.
 pub(super) fn check(sink: &mut Sink<'_>) {
     let kernel = sink.kernel;
-    let mut walk = Walk { sink, path: vec![], loops: vec![], stored: BTreeSet::new() };
+    let mut walk = Walk { core: kernel.core, sink, path: vec![], loops: vec![], stored: BTreeSet::new() };
+    walk.declarations();
     walk.block(&kernel.body, 0);
     let stored = walk.stored;
     for (i, t) in kernel.tensors.iter().enumerate() {
@@ -26,6 +28,8 @@ pub(super) fn check(sink: &mut Sink<'_>) {
 struct Walk<'s, 'k> {
     sink: &'s mut Sink<'k>,
     path: Path,
+    /// The core of the kernel, or of the task around this place.
+    core: Core,
     /// Loops over tiles around this place: length, elements of a full tile.
     loops: Vec<(Name, u32)>,
     stored: BTreeSet<TensorId>,
@@ -70,7 +74,18 @@ impl Walk<'_, '_> {
                     self.block(then, 0);
                     self.block(other, then.len());
                 }
-                Stmt::Op(op) => self.op(op),
+                Stmt::Task { core, body, .. } => {
+                    if self.core != Core::Tasks {
+                        self.sink.at(&self.path, shape("a task in a kernel for one core".into()));
+                    }
+                    let around = std::mem::replace(&mut self.core, *core);
+                    self.block(body, 0);
+                    self.core = around;
+                }
+                Stmt::Op(op) => {
+                    self.legal(op);
+                    self.op(op);
+                }
                 Stmt::Let { .. } | Stmt::Note { .. } => {}
             }
             self.path.pop();
@@ -130,6 +145,12 @@ impl Walk<'_, '_> {
             let text = format!("a tile of {have} for memory of {want}");
             self.report(op, shape(text).help("convert in UB: a transfer moves bytes"));
         }
+        self.memory(op, gm, write);
+    }
+
+    /// The memory of a transfer.
+    fn memory(&mut self, op: &Op, gm: &Gm, write: bool) {
+        let k = self.sink.kernel;
         match gm.object {
             Object::Tensor(t) => {
                 let tensor = k.tensor(t);
@@ -237,10 +258,143 @@ impl Walk<'_, '_> {
                     self.report(op, shape(text).note("a conversion is of a whole tile"));
                 }
             }
-            Op::Barrier(b) if !profile.barrier(*b) => {
+            Op::Barrier(b) if !profile.barrier(self.core, *b) => {
                 self.report(op, instruction("the core has no such barrier".into()));
             }
+            Op::Reduce { op: which, dst, src, work, len } => {
+                self.alike(op, &[*dst, *src, *work]);
+                self.len(op, len, &[*src]);
+                let dtype = k.tile(*src).dtype;
+                if let Err(why) = profile.reduce(*which, dtype) {
+                    let text = format!("there is no {} of a row of {dtype}", which.name());
+                    self.report(op, instruction(text).note(why));
+                }
+                if dst == src || work == src || work == dst {
+                    self.report(op, shape("a row is combined between three tiles".into()));
+                }
+            }
+            Op::Spread { dst, src, len } => {
+                self.alike(op, &[*dst, *src]);
+                self.len(op, len, &[*dst]);
+                let dtype = k.tile(*src).dtype;
+                if !matches!(dtype, DType::F32 | DType::F16 | DType::I32 | DType::I16) {
+                    self.report(op, instruction(format!("there is no spreading of {dtype}")));
+                }
+                if dst == src {
+                    self.report(op, shape("a tile is spread over itself".into()));
+                }
+            }
+            Op::LoadBlock { tile, rows, cols, from, .. } => {
+                self.transfer(op, *tile, from, false);
+                self.size(op, *tile, rows, cols);
+            }
+            Op::Move { dst, src, rows, cols } => {
+                let (d, s) = (k.tile(*dst), k.tile(*src));
+                if d.dtype != s.dtype {
+                    self.report(op, shape(format!("tile {} of {} into one of {}", s.name, s.dtype, d.dtype)));
+                }
+                if (d.rows, d.elements) != (s.rows, s.elements) {
+                    self.report(op, shape(format!("tiles {} and {} have different sizes", d.name, s.name)));
+                }
+                self.size(op, *dst, rows, cols);
+            }
+            Op::Multiply { dst, left, right, m, n, k: depth, .. } => {
+                let (d, l, r) = (k.tile(*dst), k.tile(*left), k.tile(*right));
+                if let Err(why) = profile.multiply(l.dtype) {
+                    self.report(op, instruction(format!("there is no product of {}", l.dtype)).note(why));
+                }
+                if l.dtype != r.dtype || d.dtype != DType::F32 {
+                    let text = format!("{} times {} into {}", l.dtype, r.dtype, d.dtype);
+                    self.report(op, instruction(text).note("operands have one type, sums are f32"));
+                }
+                if (l.rows, l.elements, r.elements) != (d.rows, r.rows, d.elements) {
+                    self.report(op, shape("tiles of a product that do not fit together".into()));
+                }
+                self.size(op, *dst, m, n);
+                self.size(op, *left, m, depth);
+                self.size(op, *right, depth, n);
+            }
+            Op::StoreBlock { to, tile, rows, cols, .. } => {
+                self.memory(op, to, true);
+                let (have, want) = (k.tile(*tile).dtype, k.dtype(to.object));
+                if have != DType::F32 || !matches!(want, DType::F32 | DType::F16 | DType::BF16) {
+                    self.report(op, instruction(format!("sums of {have} stored as {want}")));
+                }
+                self.size(op, *tile, rows, cols);
+            }
             _ => {}
+        }
+    }
+
+    /// Tiles of a cube core are whole boxes.
+    fn declarations(&mut self) {
+        for t in &self.sink.kernel.tiles {
+            if t.space == Space::Ub && t.rows != 1 {
+                self.sink.at(&[], shape(format!("tile {} has {} rows: one is what UB has", t.name, t.rows)));
+            }
+            if t.space != Space::Ub && (t.rows % 16 != 0 || t.elements % 16 != 0) {
+                let text =
+                    format!("tile {} of {} x {} is no whole number of boxes", t.name, t.rows, t.elements);
+                self.sink.at(&[], shape(text).note("rows and columns are multiples of 16"));
+            }
+        }
+    }
+
+    /// Whether the core has the operation's pipes, and the operation's tiles are in the memories it takes.
+    fn legal(&mut self, op: &Op) {
+        let pipes = match op {
+            Op::SetFlag { from, to, .. } | Op::WaitFlag { from, to, .. } => vec![*from, *to],
+            Op::Barrier(Barrier::Pipe(p)) => vec![*p],
+            _ => op.pipe().into_iter().collect(),
+        };
+        if let Some(p) = pipes.iter().find(|p| !self.core.pipes().contains(p)) {
+            let text = format!("pipe {} is none of a core `{}`", p.name(), self.core.name());
+            self.report(op, instruction(text));
+        }
+        if self.core == Core::Aic && matches!(op, Op::Notify { .. } | Op::Wait { .. }) {
+            self.report(op, instruction("a cube core does not talk to peers".into()));
+        }
+        let want: Vec<(TileId, &[Space])> = match op {
+            Op::LoadBlock { tile, .. } => vec![(*tile, &[Space::L1])],
+            Op::Move { dst, src, .. } => vec![(*dst, &[Space::L0a, Space::L0b]), (*src, &[Space::L1])],
+            Op::Multiply { dst, left, right, .. } => {
+                vec![(*dst, &[Space::L0c]), (*left, &[Space::L0a]), (*right, &[Space::L0b])]
+            }
+            Op::StoreBlock { tile, .. } => vec![(*tile, &[Space::L0c])],
+            op => op
+                .accesses()
+                .iter()
+                .filter_map(|a| match a.touched {
+                    Touched::Tile(t) => Some((t, &[Space::Ub][..])),
+                    _ => None,
+                })
+                .collect(),
+        };
+        for (t, spaces) in want {
+            let tile = self.sink.kernel.tile(t);
+            if !spaces.contains(&tile.space) {
+                let text = format!("tile {} is in {}", tile.name, tile.space.name());
+                self.report(op, instruction(text));
+            }
+        }
+    }
+
+    /// Rows and columns of an operation on a block.
+    fn size(&mut self, op: &Op, tile: TileId, rows: &Expr, cols: &Expr) {
+        let t = self.sink.kernel.tile(tile);
+        for (e, most, what) in [(rows, t.rows, "rows"), (cols, t.elements, "columns")] {
+            let have = match e {
+                Expr::Int(n) if *n > 0 => *n,
+                Expr::Var(n) => match self.loops.iter().find(|(l, _)| l == n) {
+                    Some((_, step)) => i64::from(*step),
+                    None => return self.report(op, shape(format!("`{n}` is not the length of a tile here"))),
+                },
+                e => return self.report(op, shape(format!("{e} is not the length of a tile"))),
+            };
+            if have > i64::from(most) {
+                let text = format!("up to {have} {what} of tile {}, which has {most}", t.name);
+                self.report(op, shape(text));
+            }
         }
     }
 }

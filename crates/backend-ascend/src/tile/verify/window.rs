@@ -1,13 +1,13 @@
-//! T1 and T9: addresses in UB, and the window's layout.
+//! T1 and T9: addresses of tiles, and the window's layout.
 //!
 //! Offsets are expressions, and whether two of them overlap for all sizes is not decided in general: they are evaluated
 //! on a grid of sizes. A size at which an expression has no value (a table without entries for it), or at which there
-//! are fewer than no slots or counters (`nranks / 2 - 1` with one rank), is none of the kernel's and passed over; a
+//! are fewer than no slots, counters or elements (`nranks / 2 - 1` with one rank), is none of the kernel's and passed over; a
 //! kernel without any size is reported.
 
 use super::Sink;
 use crate::passes::layout::area_bytes;
-use crate::tile::{CALL, COUNT, Kernel, NRANKS};
+use crate::tile::{CALL, COUNT, Kernel, NRANKS, Space};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::{Env, Expr};
 use kbc_ir::name::Name;
@@ -35,9 +35,9 @@ pub(super) fn check(sink: &mut Sink<'_>) {
 
 fn tiles(sink: &mut Sink<'_>) {
     let (kernel, profile) = (sink.kernel, sink.profile);
-    let mut placed: Vec<(u64, u64, &Name)> = vec![];
+    let mut placed: Vec<(Space, u64, u64, &Name)> = vec![];
     for t in &kernel.tiles {
-        let bytes = u64::from(t.elements) * t.dtype.bytes();
+        let bytes = t.bytes();
         let bad = |text: String| Diagnostic::error("E450", text);
         if bytes == 0 || bytes % u64::from(profile.ub_align) != 0 {
             let text = format!(
@@ -56,16 +56,18 @@ fn tiles(sink: &mut Sink<'_>) {
                 bad(format!("tile {} is at {at}, which is no multiple of {}", t.name, profile.ub_align)),
             );
         }
-        if at + bytes > u64::from(profile.ub) {
-            let text = format!("tile {} ends at {}; UB ends at {}", t.name, at + bytes, profile.ub);
+        let end = profile.bytes(t.space);
+        if at + bytes > u64::from(end) {
+            let space = t.space.name().to_uppercase();
+            let text = format!("tile {} ends at {}; {space} ends at {end}", t.name, at + bytes);
             sink.at(&[], bad(text).help("make tiles smaller, or have fewer of them"));
         }
-        placed.push((at, at + bytes, &t.name));
+        placed.push((t.space, at, at + bytes, &t.name));
     }
     placed.sort();
     for pair in placed.windows(2) {
-        if pair[1].0 < pair[0].1 {
-            let text = format!("tiles {} and {} overlap at {}", pair[0].2, pair[1].2, pair[1].0);
+        if pair[1].0 == pair[0].0 && pair[1].1 < pair[0].2 {
+            let text = format!("tiles {} and {} overlap at {}", pair[0].3, pair[1].3, pair[1].1);
             sink.at(&[], Diagnostic::error("E450", text));
         }
     }
@@ -124,7 +126,8 @@ fn window(sink: &mut Sink<'_>) {
                 .map(|(slots, at, size, arena, name)| {
                     value(slots).filter(|n| *n >= 0)?;
                     let at = value(at)?;
-                    Some((at, at.checked_add(value(size)?)?, *arena, *name))
+                    let size = value(size).filter(|n| *n >= 0)?;
+                    Some((at, at.checked_add(size)?, *arena, *name))
                 })
                 .collect();
             let Some(parts) = parts else { continue };
@@ -148,9 +151,6 @@ fn overlap(parts: &[Part<'_>]) -> Option<String> {
     for (i, (from, to, arena, name)) in parts.iter().enumerate() {
         if *from < 0 || from % 64 != 0 {
             return Some(format!("{name} is at {from}, which is no line of 64 bytes"));
-        }
-        if to < from {
-            return Some(format!("{name} has a negative size"));
         }
         for (from2, to2, arena2, name2) in &parts[..i] {
             let shared = arena.is_some() && arena == arena2;

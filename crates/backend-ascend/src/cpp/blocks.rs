@@ -1,0 +1,96 @@
+//! Operations on rows and on blocks of matrices in C++.
+
+use super::body::{Body, Lines};
+use super::helpers::Helper;
+use super::no_instruction;
+use crate::tile::*;
+use kbc_diag::Diagnostic;
+
+type R<T> = Result<T, Diagnostic>;
+
+impl Body<'_> {
+    /// A row combined, or spread.
+    pub(super) fn row(&mut self, op: &Op, out: &mut Lines) -> R<()> {
+        match op {
+            Op::Reduce { op: which, dst, src, work, len } => {
+                let m = self.expr(len);
+                for (tile, len) in [(*src, m.as_str()), (*work, m.as_str()), (*dst, "1")] {
+                    out.extend(self.length(tile, len)?);
+                }
+                let name = match which {
+                    VecOp::Add => "TROWSUM",
+                    VecOp::Max => "TROWMAX",
+                    VecOp::Min => "TROWMIN",
+                    _ => return Err(no_instruction(format!("rows are not combined by `{}`", which.name()))),
+                };
+                let (d, s, w) = (self.tile(*dst)?, self.tile(*src)?, self.tile(*work)?);
+                out.push((0, format!("{name}({d}, {s}, {w});")));
+            }
+            Op::Spread { dst, src, len } => {
+                let m = self.expr(len);
+                out.extend(self.length(*src, "1")?);
+                out.extend(self.length(*dst, &m)?);
+                let (d, s) = (self.tile(*dst)?, self.tile(*src)?);
+                out.push((0, format!("TROWEXPAND({d}, {s});")));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Blocks of matrices.
+    pub(super) fn block_op(&mut self, op: &Op, out: &mut Lines) -> R<()> {
+        match op {
+            Op::LoadBlock { tile, rows, cols, from, pitch } => {
+                let (m, n, pitch) = (self.expr(rows), self.expr(cols), self.expr(pitch));
+                let (set, from) = (self.block_size(*tile, &m, &n)?, self.gm(from)?);
+                let name = self.tile(*tile)?;
+                self.used.insert(Helper::LoadBlock);
+                out.extend(set);
+                out.push((0, format!("LoadBlock({name}, {from}, {m}, {n}, {pitch});")));
+            }
+            Op::StoreBlock { to, pitch, tile, rows, cols } => {
+                let (m, n, pitch) = (self.expr(rows), self.expr(cols), self.expr(pitch));
+                let (set, to) = (self.block_size(*tile, &m, &n)?, self.gm(to)?);
+                let name = self.tile(*tile)?;
+                self.used.insert(Helper::StoreBlock);
+                out.extend(set);
+                out.push((0, format!("StoreBlock({to}, {name}, {m}, {n}, {pitch});")));
+            }
+            Op::Move { dst, src, rows, cols } => {
+                let (m, n) = (self.expr(rows), self.expr(cols));
+                for tile in [*src, *dst] {
+                    out.extend(self.block_size(tile, &m, &n)?);
+                }
+                out.push((0, format!("TMOV({}, {});", self.tile(*dst)?, self.tile(*src)?)));
+            }
+            Op::Multiply { dst, left, right, m, n, k, add } => {
+                let (m, n, k) = (self.expr(m), self.expr(n), self.expr(k));
+                for (tile, rows, cols) in [(*left, &m, &k), (*right, &k, &n), (*dst, &m, &n)] {
+                    out.extend(self.block_size(tile, rows, cols)?);
+                }
+                let (d, l, r) = (self.tile(*dst)?, self.tile(*left)?, self.tile(*right)?);
+                out.push((
+                    0,
+                    match add {
+                        false => format!("TMATMUL({d}, {l}, {r});"),
+                        true => format!("TMATMUL_ACC({d}, {d}, {l}, {r});"),
+                    },
+                ));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Gives a block its rows and columns unless it has them.
+    fn block_size(&mut self, id: TileId, rows: &str, cols: &str) -> R<Lines> {
+        let name = self.tile(id)?;
+        let size = format!("{rows}, {cols}");
+        if self.lengths.get(&id).is_some_and(|l| *l == size) {
+            return Ok(vec![]);
+        }
+        self.lengths.insert(id, size.clone());
+        Ok(vec![(0, format!("{name}.SetValidShape({size});"))])
+    }
+}

@@ -1,0 +1,137 @@
+//! Matrix products on a cube core: blocks of the result, each summed up over blocks of the operands.
+//!
+//! Owns the sizes of blocks and the loops over them. Operands are row-major; a block goes from global memory to L1, from there to
+//! L0A and L0B, sums stay in L0C until they are whole. Blocks at the edges are smaller.
+
+use super::address::{add, mul, product};
+use super::{Lower, refuse};
+use crate::tile::{Gm, Op, Space, Stmt, TileId};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::schedule::BufferId;
+use kbc_ir::types::DType;
+
+/// Rows and columns of a block: 16 KiB of f32, a quarter of L0A and of L0B.
+pub(super) const BLOCK: u32 = 64;
+
+/// A matrix in memory: its first element, and the elements from row to row.
+struct Matrix {
+    at: Gm,
+    pitch: Expr,
+}
+
+/// Rows, columns, and elements that are added up for one.
+struct Sizes {
+    m: Expr,
+    n: Expr,
+    k: Expr,
+}
+
+impl Lower<'_, '_> {
+    /// `dst = a b`, for every index of the dimensions before the last two.
+    pub(super) fn matmul(
+        &mut self,
+        dst: BufferId,
+        a: BufferId,
+        b: BufferId,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let types = [dst, a, b].map(|x| self.schedule.buffer(x).dtype);
+        if types.iter().any(|t| !t.is_float()) {
+            let help = "the cube unit multiplies f32, f16 and bf16: convert, or use `--target sim`";
+            return Err(refuse(span, format!("a product of {}", types[1]), help));
+        }
+        let [dd, da, db] = [dst, a, b].map(|x| self.dims(x));
+        if da.len() < 2 || db.len() < 2 {
+            return Err(refuse(span, "a product with a vector", "give it a second dimension of one element"));
+        }
+        for rank in 0..self.program.ranks() {
+            let elements = |x: BufferId| self.program.elements(x, rank).map_err(|f| super::fault(&f));
+            if elements(dst)? > 0 && elements(a)? == 0 {
+                let help = "its sums are of nothing on some ranks: use fewer ranks, or `--target sim`";
+                return Err(refuse(span, "a matrix product over a dimension without elements", help));
+            }
+        }
+        let [k, n] = [db[db.len() - 2].clone(), db[db.len() - 1].clone()];
+        let [to, left, right] = [dst, a, b].map(|x| self.whole(x));
+        // With one matrix on the right, rows of all matrices on the left are rows of one.
+        let flat = db.len() == 2;
+        let m = if flat { product(&da[..da.len() - 1]) } else { da[da.len() - 2].clone() };
+        let m = self.build.name_it("rows", &m);
+        let sizes = Sizes { m, n, k };
+        let lead = if flat { 0 } else { dd.len() - 2 };
+        let mut places = [(to, &dd), (left, &da), (right, &db)];
+        let mut loops = vec![];
+        for d in 0..lead {
+            if dd[d] == Expr::Int(1) {
+                continue;
+            }
+            self.build.open();
+            let var = self.build.fresh("matrix");
+            let index = Expr::var(var.clone());
+            for (place, dims) in &mut places {
+                let before = dd.len() - dims.len();
+                if d >= before && dims[d - before] == dd[d] {
+                    place.offset = add(&place.offset, &mul(&index, &product(&dims[d - before + 1..])));
+                }
+            }
+            loops.push((var, dd[d].clone()));
+        }
+        let [to, left, right] = places.map(|p| p.0);
+        let matrix = |at: Gm, pitch: &Expr| Matrix { at, pitch: pitch.clone() };
+        let (n, k) = (sizes.n.clone(), sizes.k.clone());
+        self.blocks(types[1], &matrix(to, &n), &matrix(left, &k), &matrix(right, &n), &sizes);
+        for (var, hi) in loops.into_iter().rev() {
+            let body = self.build.close();
+            self.build.push(Stmt::For { var, lo: Expr::Int(0), hi, body });
+        }
+        Ok(())
+    }
+
+    fn blocks(&mut self, dtype: DType, to: &Matrix, left: &Matrix, right: &Matrix, sizes: &Sizes) {
+        let [l1a, l1b] = [0, 1].map(|i| self.cube_tile(Space::L1, dtype, i));
+        let (l0a, l0b) = (self.cube_tile(Space::L0a, dtype, 0), self.cube_tile(Space::L0b, dtype, 0));
+        let l0c = self.cube_tile(Space::L0c, DType::F32, 0);
+        self.blocks_of("i", "m", &sizes.m, |this, i, m| {
+            this.blocks_of("j", "n", &sizes.n, |this, j, n| {
+                this.blocks_of("q", "k", &sizes.k, |this, q, k| {
+                    this.load_block(l1a, [m, k], left, i, q);
+                    this.load_block(l1b, [k, n], right, q, j);
+                    let moved = |dst, src, rows: &Expr, cols: &Expr| {
+                        Stmt::Op(Op::Move { dst, src, rows: rows.clone(), cols: cols.clone() })
+                    };
+                    this.build.push(moved(l0a, l1a, m, k));
+                    this.build.push(moved(l0b, l1b, k, n));
+                    let product = |add| {
+                        let (m, n, k) = (m.clone(), n.clone(), k.clone());
+                        vec![Stmt::Op(Op::Multiply { dst: l0c, left: l0a, right: l0b, m, n, k, add })]
+                    };
+                    let cond = Expr::bin(BinOp::Eq, q.clone(), Expr::Int(0));
+                    this.build.push(Stmt::If { cond, then: product(false), other: product(true) });
+                });
+                let (pitch, rows, cols) = (to.pitch.clone(), m.clone(), n.clone());
+                let to = within(to, i, j);
+                this.build.push(Stmt::Op(Op::StoreBlock { to, pitch, tile: l0c, rows, cols }));
+            });
+        });
+    }
+
+    fn load_block(&mut self, tile: TileId, size: [&Expr; 2], from: &Matrix, row: &Expr, col: &Expr) {
+        let [rows, cols] = size.map(Expr::clone);
+        let pitch = from.pitch.clone();
+        self.build.push(Stmt::Op(Op::LoadBlock { tile, rows, cols, from: within(from, row, col), pitch }));
+    }
+
+    fn blocks_of(&mut self, pos: &str, len: &str, total: &Expr, f: impl FnOnce(&mut Self, &Expr, &Expr)) {
+        self.build.open();
+        let (pos, len) = (self.build.fresh(pos), self.build.fresh(len));
+        f(self, &Expr::var(pos.clone()), &Expr::var(len.clone()));
+        let body = self.build.close();
+        self.build.push(Stmt::Tiles { pos, len, total: total.clone(), step: BLOCK, body });
+    }
+}
+
+/// The element of a matrix at a row and a column.
+fn within(m: &Matrix, row: &Expr, col: &Expr) -> Gm {
+    Gm { offset: add(&m.at.offset, &add(&mul(row, &m.pitch), col)), ..m.at.clone() }
+}

@@ -1,0 +1,165 @@
+//! Reductions of a dimension.
+//!
+//! A reduction of the last dimension combines rows: each tile of a row by one instruction, tiles one after another. One of an
+//! earlier dimension combines whole rows element by element. Both compute in f32 for floating-point types and round once.
+
+use super::address::{add, mul, product};
+use super::{Lower, refuse};
+use crate::tile::{Gm, Op, Stmt, TileId, VArg, VecOp};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::schedule::BufferId;
+use kbc_ir::types::{DType, ReduceOp};
+
+/// A reduction of a dimension: `outer x size x inner`.
+pub(super) struct Reduction {
+    pub op: ReduceOp,
+    /// The sum is divided by this.
+    pub mean: Option<u64>,
+    pub dst: BufferId,
+    pub src: BufferId,
+    pub dim: u32,
+}
+
+/// Where a reduction reads and writes, and its tiles.
+struct Plan {
+    op: VecOp,
+    mean: Option<u64>,
+    to: Gm,
+    from: Gm,
+    /// Type of source and result in memory, and of the computation.
+    types: [DType; 3],
+    size: Expr,
+    inner: Expr,
+}
+
+impl Lower<'_, '_> {
+    pub(super) fn reduce_dim(&mut self, r: &Reduction, span: Span) -> Result<(), Diagnostic> {
+        let types = [r.src, r.dst].map(|b| self.schedule.buffer(b).dtype);
+        if types.iter().any(|t| !t.reduces()) {
+            return Err(refuse(span, format!("a reduction of {}", types[0]), "convert it first"));
+        }
+        let compute = if types[0].is_float() { DType::F32 } else { types[0] };
+        let dims = self.dims(r.src);
+        let d = r.dim as usize;
+        let (size, inner) = (dims[d].clone(), product(&dims[d + 1..]));
+        let last = inner == Expr::Int(1);
+        if last && (compute != DType::F32 || r.op == ReduceOp::Prod) {
+            let help = "rows are added up, or their largest or smallest element is found, in f32: convert, or use `--target sim`";
+            return Err(refuse(span, format!("a row of {} reduced by {}", types[0], r.op), help));
+        }
+        if compute != DType::F32 && r.mean.is_some() {
+            return Err(refuse(span, "a mean of integers", "convert to f32 first"));
+        }
+        let op = match r.op {
+            ReduceOp::Sum => VecOp::Add,
+            ReduceOp::Prod => VecOp::Mul,
+            ReduceOp::Max => VecOp::Max,
+            ReduceOp::Min => VecOp::Min,
+        };
+        let outer = product(&dims[..d]);
+        let (to, from) = (self.whole(r.dst), self.whole(r.src));
+        let row = mul(&size, &inner);
+        let plan = Plan { op, mean: r.mean, to, from, types: [types[0], types[1], compute], size, inner };
+        self.rows("row", &outer, |this, o| {
+            let shifted = |g: &Gm, by: Expr| Gm { offset: add(&g.offset, &by), ..g.clone() };
+            let plan = Plan {
+                to: shifted(&plan.to, mul(o, &plan.inner)),
+                from: shifted(&plan.from, mul(o, &row)),
+                types: plan.types,
+                size: plan.size.clone(),
+                inner: plan.inner.clone(),
+                ..plan
+            };
+            if last { this.one_row(&plan) } else { this.many_rows(&plan) }
+        });
+        Ok(())
+    }
+
+    /// `to[0]` = the elements of one row combined.
+    fn one_row(&mut self, p: &Plan) {
+        let [from, _, compute] = p.types;
+        let [sum, part, work, row] = [0, 1, 2, 3].map(|i| self.tile(compute, i));
+        let one = Expr::Int(1);
+        if p.op == VecOp::Add {
+            self.vector(VecOp::Fill, sum, vec![VArg::Num(0.0)], &one);
+        }
+        self.tiles_loop(&p.size, |this, pos, len| {
+            this.load_as(row, from, len, &p.from, pos);
+            let reduce = |dst| Stmt::Op(Op::Reduce { op: p.op, dst, src: row, work, len: len.clone() });
+            let combine = |this: &mut Self| {
+                this.build.push(reduce(part));
+                this.vector(p.op, sum, vec![VArg::Tile(sum), VArg::Tile(part)], &one);
+            };
+            if p.op == VecOp::Add {
+                combine(this);
+                return;
+            }
+            // Nothing is the largest of nothing: the first tile is what the others are compared with.
+            this.build.open();
+            this.build.push(reduce(sum));
+            let then = this.build.close();
+            this.build.open();
+            combine(this);
+            let other = this.build.close();
+            let cond = Expr::bin(BinOp::Eq, pos.clone(), Expr::Int(0));
+            this.build.push(Stmt::If { cond, then, other });
+        });
+        self.finish(p, sum, part, &one, &Expr::Int(0));
+    }
+
+    /// `to[..inner]` = rows combined, element by element.
+    fn many_rows(&mut self, p: &Plan) {
+        let [from, _, compute] = p.types;
+        let [sum, row] = [0, 1].map(|i| self.tile(compute, i));
+        self.tiles_loop(&p.inner, |this, pos, len| {
+            let first = if p.op == VecOp::Add {
+                this.vector(VecOp::Fill, sum, vec![VArg::Num(0.0)], len);
+                0
+            } else {
+                this.load_as(sum, from, len, &p.from, pos);
+                1
+            };
+            this.build.open();
+            let var = this.build.fresh("row");
+            let at = add(&mul(&Expr::var(var.clone()), &p.inner), pos);
+            this.load_as(row, from, len, &p.from, &at);
+            this.vector(p.op, sum, vec![VArg::Tile(sum), VArg::Tile(row)], len);
+            let body = this.build.close();
+            this.build.push(Stmt::For { var, lo: Expr::Int(first), hi: p.size.clone(), body });
+            this.finish(p, sum, row, len, pos);
+        });
+    }
+
+    /// Divides if it is a mean, rounds to the type of the result and stores.
+    fn finish(&mut self, p: &Plan, sum: TileId, other: TileId, len: &Expr, pos: &Expr) {
+        let [_, to, compute] = p.types;
+        if let Some(n) = p.mean {
+            self.vector(VecOp::Fill, other, vec![VArg::Num(n as f64)], len);
+            self.vector(VecOp::Div, sum, vec![VArg::Tile(sum), VArg::Tile(other)], len);
+        }
+        let stored = if to == compute {
+            sum
+        } else {
+            let narrow = self.tile(to, 0);
+            self.convert(narrow, sum);
+            narrow
+        };
+        self.store(&p.to, pos, stored, len);
+    }
+
+    fn vector(&mut self, op: VecOp, dst: TileId, args: Vec<VArg>, len: &Expr) {
+        self.build.push(Stmt::Op(Op::Vector { op, dst, args, len: len.clone() }));
+    }
+
+    /// Elements of a type in memory as those of a tile.
+    pub(super) fn load_as(&mut self, tile: TileId, from: DType, len: &Expr, place: &Gm, pos: &Expr) {
+        if self.tiles[tile.0 as usize].dtype == from {
+            self.load(tile, len, place, pos);
+        } else {
+            let narrow = self.tile(from, 0);
+            self.load(narrow, len, place, pos);
+            self.convert(tile, narrow);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What the runtime calls: arguments of a launch in, tasks out.
+//!
+//! Owns the text that submits tasks. A task takes what it touches and nothing else, intermediate values as parts of the window, so that
+//! the runtime orders it behind those that wrote what it takes. A task that overwrites what others only read is told to wait
+//! for them: that the runtime does not see.
+
+use super::text::fill;
+use crate::args::{self, ScalarArg, TaskArg, TensorArg};
+use crate::cpp::expr::{Plain, print};
+use crate::cpp::helpers::Helpers;
+use crate::cpp::ident;
+use crate::passes::layout;
+use crate::tile::tasks::{self, Task};
+use crate::tile::{Core, Kernel, Object};
+use kbc_ir::expr::Expr;
+use std::fmt::Write;
+
+/// The orchestration of a kernel, laid out: C++ with two exported functions, `NAME_config` and `NAME_orchestration`.
+pub fn orchestration(kernel: &Kernel) -> String {
+    let tasks = tasks::split(kernel);
+    let (tensors, scalars) = (args::tensors(kernel), args::scalars(kernel));
+    let program = kernel.core == Core::Tasks;
+    let (body, before) = if program { program_of(kernel, &tasks) } else { (one(kernel), String::new()) };
+    let what = match tasks.len() {
+        1 => format!("one {} task", tasks[0].kernel.core.name().to_uppercase()),
+        n => format!("{n} tasks"),
+    };
+    fill(
+        include_str!("templates/orchestration.cpp"),
+        &[
+            ("KERNEL", &kernel.name),
+            ("WHAT", &what),
+            ("INCLUDE", if program { "#include \"pto_arg_with_deps.h\"\n" } else { "" }),
+            ("TENSORS", &tensors.len().to_string()),
+            ("SCALARS", &scalars.len().to_string()),
+            ("BEFORE", &before),
+            ("BODY", &body),
+        ],
+    )
+}
+
+fn add(direction: &str) -> &'static str {
+    match direction {
+        "IN" => "add_input",
+        "OUT" => "add_output",
+        _ => "add_inout",
+    }
+}
+
+fn words(t: &TensorArg<'_>) -> String {
+    match t {
+        TensorArg::Data(d) => format!("{}, {}", d.name, d.dtype),
+        TensorArg::Area(a) => format!("{}, {}", a.name, a.dtype),
+        TensorArg::Tables => "tables, i32".into(),
+        TensorArg::Window => "window, this rank's part of the domain".into(),
+        TensorArg::Status => "status, one line".into(),
+    }
+}
+
+fn scalars_of(kernel: &Kernel, task: &str) -> String {
+    let mut out = String::new();
+    for (i, s) in args::scalars(kernel).iter().enumerate() {
+        let what = match s {
+            ScalarArg::Context => "ctx, the domain's CommContext",
+            ScalarArg::Value(n) => n.as_str(),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "    {task}.add_scalar(args.scalar({i}));  // {what}");
+    }
+    out
+}
+
+/// The arguments of a launch as they are, in one AIV task.
+fn one(kernel: &Kernel) -> String {
+    let mut out = String::from("    CoreTaskArgs task;\n");
+    for (i, t) in args::tensors(kernel).iter().enumerate() {
+        let _ = writeln!(out, "    task.{}(args.tensor({i}).ref());  // {}", add(t.direction()), words(t));
+    }
+    out + &scalars_of(kernel, "task") + "    rt_submit_aiv_task(0, task);\n"
+}
+
+/// Parts of the launch's memory and then the tasks; and what stands before the function.
+fn program_of(kernel: &Kernel, tasks: &[Task]) -> (String, String) {
+    let mut helpers = Helpers::default();
+    let mut value = |e: &Expr| print(&e.clone().simplify(), &Plain, &mut helpers);
+    let launch = args::tensors(kernel);
+    let of = |arg: &TensorArg<'_>| launch.iter().position(|t| t == arg).unwrap_or(0);
+    let (window, status) = (of(&TensorArg::Window), of(&TensorArg::Status));
+    let mut parts = String::new();
+    for (i, s) in args::scalars(kernel).iter().enumerate() {
+        if let ScalarArg::Value(n) = s {
+            let _ = writeln!(
+                parts,
+                "    [[maybe_unused]] const auto {} = static_cast<int64_t>(args.scalar({i}));",
+                ident(n)
+            );
+        }
+    }
+    let _ = writeln!(parts, "    const ChipTensor &window = args.tensor({window}).ref();");
+    let _ = writeln!(parts, "    const ChipTensor &status = args.tensor({status}).ref();");
+    if tasks.iter().any(|t| t.uses.shared) {
+        let bytes = value(&layout::shared_bytes(kernel));
+        let _ = writeln!(
+            parts,
+            "    // What peers reach.\n    const ChipTensor shared = Part(window, 0, {bytes});"
+        );
+    }
+    parts += "    // Intermediate values.\n";
+    for (i, a) in kernel.areas.iter().enumerate() {
+        let object = Object::Area(crate::tile::AreaId(i as u32));
+        if tasks.iter().any(|t| t.uses.reads.contains(&object) || t.uses.writes.contains(&object)) {
+            let at = value(a.at.as_ref().unwrap_or(&Expr::Int(0)));
+            let bytes = value(&layout::area_bytes(a));
+            let _ =
+                writeln!(parts, "    const ChipTensor {} = Part(window, {at}, {bytes});", part_name(&a.name));
+        }
+    }
+    let waits = tasks::readers_before(tasks);
+    for (i, t) in tasks.iter().enumerate() {
+        let list = args::task_tensors(kernel, tasks, i);
+        parts += &task(t, i, &list, &waits, &of);
+        parts += &scalars_of(kernel, t.name.as_str());
+        let known = waits.iter().any(|w| w.contains(&i));
+        let keep = if known { format!("const PTO2TaskId {}_id = ", t.name) } else { String::new() };
+        let id = if known { ".task_id()" } else { "" };
+        let _ = writeln!(parts, "    {keep}rt_submit_{}_task({i}, {}){id};", t.kernel.core.name(), t.name);
+    }
+    let helpers = helpers.text().replace("AICORE inline", "static inline");
+    (parts, format!("{PART}{helpers}\n"))
+}
+
+const PART: &str = "\
+// A part of a tensor of one dimension: the runtime orders tasks by what they take.
+static ChipTensor Part(const ChipTensor &of, int64_t at, int64_t size) {
+    const uint32_t shape[] = {static_cast<uint32_t>(size)};
+    const uint32_t offset[] = {static_cast<uint32_t>(at)};
+    return of.view(shape, offset);
+}
+
+";
+
+fn part_name(name: &str) -> String {
+    format!("v_{}", ident(name))
+}
+
+fn task(
+    t: &Task,
+    i: usize,
+    list: &[TaskArg<'_>],
+    waits: &[Vec<usize>],
+    of: &dyn Fn(&TensorArg<'_>) -> usize,
+) -> String {
+    let name = &t.name;
+    let core = t.kernel.core.name().to_uppercase();
+    let mut out = format!("\n    // Task {i}, on an {core} core.\n");
+    let ty = if waits[i].is_empty() { "CoreTaskArgs" } else { "CoreTaskArgsWithDeps<>" };
+    let _ = writeln!(out, "    const ChipTensor {name}_status = Part(status, {}, 16);", 16 * i);
+    let _ = writeln!(out, "    {ty} {name};");
+    for t in list {
+        let from = match &t.arg {
+            TensorArg::Area(a) => part_name(&a.name),
+            TensorArg::Window => "shared".into(),
+            TensorArg::Status => format!("{name}_status"),
+            arg => format!("args.tensor({}).ref()", of(arg)),
+        };
+        let what = match &t.arg {
+            TensorArg::Window => "what peers reach".into(),
+            arg => words(arg),
+        };
+        let _ = writeln!(out, "    {name}.{}({from});  // {what}", add(t.direction));
+    }
+    for w in &waits[i] {
+        let _ = writeln!(out, "    {name}.add_dep(t{w}_id);  // it reads what this overwrites");
+    }
+    out
+}

@@ -1,0 +1,87 @@
+// The cube unit: blocks from L1 to L0A and L0B, products of them summed up in L0C.
+#pragma once
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "standin/tile.hpp"
+
+namespace standin {
+
+// The valid elements of a tile, row by row; all of them must be defined.
+template <typename T>
+std::vector<typename T::DType> taken(const Op &op, const T &tile) {
+    using E = typename T::DType;
+    const uint64_t rows = tile.GetValidRow(), cols = tile.GetValidCol();
+    std::vector<E> out(rows * cols);
+    for (uint64_t r = 0; r < rows; ++r) {
+        if (ub_read(op, at(tile, r, 0), cols * sizeof(E)) != 0) {
+            fail(op, "undefined: row %llu of a tile in %s has elements without a defined value", Big(r),
+                 kSpaceNames[T::kSpace]);
+        }
+        std::memcpy(out.data() + r * cols, ub(at(tile, r, 0)), cols * sizeof(E));
+    }
+    return out;
+}
+
+template <typename T>
+void put(const Op &op, T &tile, const std::vector<typename T::DType> &values) {
+    using E = typename T::DType;
+    const uint64_t cols = tile.GetValidCol();
+    for (uint64_t r = 0; r < tile.GetValidRow(); ++r) {
+        ub_write(op, at(tile, r, 0), cols * sizeof(E));
+        std::memcpy(ub(at(tile, r, 0)), values.data() + r * cols, cols * sizeof(E));
+    }
+}
+
+// dst = a b, or dst + a b: a sum for each element, in f32, rounded after every product and addition.
+template <typename D, typename A, typename B>
+void product(const Op &op, D &dst, A &a, B &b, bool add) {
+    using T = typename A::DType;
+    static_assert(D::Loc == pto::TileType::Acc && A::Loc == pto::TileType::Left && B::Loc == pto::TileType::Right,
+                  "a product is of L0A and L0B into L0C");
+    static_assert(std::is_same_v<T, typename B::DType> && std::is_same_v<typename D::DType, float>,
+                  "operands have one element type, sums are float");
+    static_assert(one_of<T, float, half, bfloat16_t>, "products of float, half and bfloat16_t are modelled");
+    static_assert(A::Rows == D::Rows && A::Cols == B::Rows && B::Cols == D::Cols, "tiles of a product fit together");
+    check_tile(op, dst);
+    check_tile(op, a);
+    check_tile(op, b);
+    const uint64_t m = a.GetValidRow(), k = a.GetValidCol(), n = b.GetValidCol();
+    if (b.GetValidRow() != k || dst.GetValidRow() != m || dst.GetValidCol() != n) {
+        fail(op, "a product of %llu x %llu and %u x %llu into %u x %u", Big(m), Big(k), b.GetValidRow(), Big(n),
+             dst.GetValidRow(), dst.GetValidCol());
+    }
+    const auto left = taken(op, a);
+    const auto right = taken(op, b);
+    std::vector<float> sums(m * n, 0.0f);
+    if (add) sums = taken(op, dst);
+    for (uint64_t i = 0; i < m; ++i) {
+        for (uint64_t q = 0; q < k; ++q) {
+            const float x = static_cast<float>(left[i * k + q]);
+            for (uint64_t j = 0; j < n; ++j) sums[i * n + j] += x * static_cast<float>(right[q * n + j]);
+        }
+    }
+    put(op, dst, sums);
+}
+
+}  // namespace standin
+
+namespace pto {
+
+template <typename D, typename A, typename B>
+RecordEvent TMATMUL(D &dst, A &a, B &b, int line = __builtin_LINE()) {
+    standin::product(standin::begin("TMATMUL", standin::LaneM, line), dst, a, b, false);
+    return {};
+}
+
+// In place alone: the sums that are added to are those that are written.
+template <typename D, typename A, typename B>
+RecordEvent TMATMUL_ACC(D &dst, D &sums, A &a, B &b, int line = __builtin_LINE()) {
+    const standin::Op op = standin::begin("TMATMUL_ACC", standin::LaneM, line);
+    if (&dst != &sums) standin::fail(op, "adds to sums elsewhere, which is not modelled");
+    standin::product(op, dst, a, b, true);
+    return {};
+}
+
+}  // namespace pto
