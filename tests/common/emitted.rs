@@ -214,7 +214,7 @@ impl Case {
             for (c, call) in inputs.iter().enumerate() {
                 // Data from files is the same in every call.
                 let same = (0..c).find(|i| inputs[*i] == *call).map(|i| of[i].clone());
-                let options = EvalOptions { max_parts: ranks, accuracy: Accuracy::Others };
+                let options = EvalOptions { max_parts: ranks, accuracy: Accuracy::Others, terms: false };
                 of.push(same.unwrap_or_else(|| evaluate(graph, call, &options).expect("it has a meaning")));
             }
             let (types, mesh) = (graph.results.clone(), schedule.mesh.clone());
