@@ -332,6 +332,10 @@ pub(crate) fn each_of(op: &mut Op, f: &mut impl FnMut(&mut Expr)) {
             [rows, cols, pitch, &mut gm.slot, &mut gm.offset].into_iter().for_each(&mut *f);
             gm.peer.iter_mut().for_each(f);
         }
+        Op::Index { value, len, .. } => {
+            f(value);
+            f(len);
+        }
         Op::Move { rows, cols, .. } => {
             f(rows);
             f(cols);

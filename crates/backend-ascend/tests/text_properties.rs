@@ -151,6 +151,7 @@ fn operation() -> impl Strategy<Value = Op> {
         (select(vec![VecOp::Add, VecOp::Max, VecOp::Min]), tile(), tile(), tile(), expr())
             .prop_map(|(op, dst, src, work, len)| Op::Reduce { op, dst, src, work, len }),
         (tile(), tile(), expr()).prop_map(|(dst, src, len)| Op::Spread { dst, src, len }),
+        (tile(), expr(), expr()).prop_map(|(dst, value, len)| Op::Index { dst, value, len }),
         (tile(), expr(), expr(), gm(), expr()).prop_map(|(tile, rows, cols, from, pitch)| Op::LoadBlock {
             tile,
             rows,

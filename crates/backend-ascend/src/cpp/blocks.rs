@@ -3,8 +3,10 @@
 use super::body::{Body, Lines};
 use super::helpers::Helper;
 use super::no_instruction;
+use super::numbers::ctype;
 use crate::tile::*;
 use kbc_diag::Diagnostic;
+use kbc_ir::types::DType;
 
 type R<T> = Result<T, Diagnostic>;
 
@@ -25,6 +27,17 @@ impl Body<'_> {
                 };
                 let (d, s, w) = (self.tile(*dst)?, self.tile(*src)?, self.tile(*work)?);
                 out.push((0, format!("{name}({d}, {s}, {w});")));
+            }
+            Op::Index { dst, value, len } => {
+                let (m, value) = (self.expr(len), self.expr(value));
+                out.extend(self.length(*dst, &m)?);
+                let (d, dtype) = (self.tile(*dst)?, self.tile_info(*dst)?.dtype);
+                // A type of 16 bits is made of f32.
+                let value = match dtype {
+                    DType::F16 | DType::BF16 => format!("static_cast<float>({value})"),
+                    _ => value,
+                };
+                out.push((0, format!("TEXPANDS({d}, static_cast<{}>({value}));", ctype(dtype))));
             }
             Op::Spread { dst, src, len } => {
                 let m = self.expr(len);

@@ -274,7 +274,7 @@ impl<'k> Body<'k> {
         Ok(out)
     }
 
-    fn tile_info(&self, id: TileId) -> R<&'k Tile> {
+    pub(super) fn tile_info(&self, id: TileId) -> R<&'k Tile> {
         let k = self.k;
         k.tiles.get(id.0 as usize).ok_or_else(|| refuse(format!("there is no tile number {}", id.0)))
     }
@@ -404,7 +404,7 @@ impl<'k> Body<'k> {
                 let (to, from) = (self.whole(*dst, whole), self.whole(*src, whole));
                 line(format!("TCVT({to}, {from}, pto::RoundMode::{mode});"));
             }
-            Op::Reduce { .. } | Op::Spread { .. } => self.row(op, out)?,
+            Op::Reduce { .. } | Op::Spread { .. } | Op::Index { .. } => self.row(op, out)?,
             Op::LoadBlock { .. } | Op::StoreBlock { .. } | Op::Move { .. } | Op::Multiply { .. } => {
                 self.block_op(op, out)?;
             }

@@ -11,7 +11,7 @@ use super::{Lower, refuse};
 use crate::tile::{Gm, Op, Stmt, TileId, VArg, VecOp};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
-use kbc_ir::schedule::{BufferId, LocalOp};
+use kbc_ir::schedule::{BufferId, Filling, LocalOp};
 use kbc_ir::types::{CutRule, DType};
 
 /// `outer x size x inner` around one dimension.
@@ -77,9 +77,7 @@ impl Lower<'_, '_> {
             LocalOp::Embedding { .. } => {
                 return Err(refuse(span, "an embedding", "simulate it with `--target sim`").into());
             }
-            LocalOp::Fill { .. } => {
-                return Err(refuse(span, "a fill", "simulate it with `--target sim`").into());
-            }
+            LocalOp::Fill { dst, with } => self.fill(*dst, with, span)?,
             LocalOp::Grouped { .. } => {
                 let help =
                     "which rows belong together is data, and sizes of tasks are not: use `--target sim`";
@@ -284,12 +282,48 @@ impl Lower<'_, '_> {
         });
     }
 
-    /// `dst[..total] = 0`
-    pub(super) fn fill_zero(&mut self, dtype: DType, to: Gm, total: Expr) {
+    /// A number everywhere, or the index along a dimension.
+    fn fill(&mut self, dst: BufferId, with: &Filling, span: Span) -> Result<(), Diagnostic> {
+        let (dtype, dims, to) = (self.schedule.buffer(dst).dtype, self.dims(dst), self.whole(dst));
+        if dtype == DType::I64 {
+            return Err(refuse(span, "a fill of i64", "64-bit elements only move: use i32 and convert"));
+        }
+        match with {
+            Filling::Number(v) => {
+                let number = super::elementwise::round(*v, dtype);
+                self.fill_number(dtype, to, product(&dims), number);
+            }
+            Filling::Place { dim, first } => {
+                let around = Around::new(&dims, *dim);
+                let first = self.expr(first);
+                let row = mul(&around.size, &around.inner);
+                let tile = self.tile(dtype, 0);
+                self.rows("row", &around.outer, |this, o| {
+                    this.rows("place", &around.size, |this, k| {
+                        let to = shifted(&to, &add(&mul(o, &row), &mul(k, &around.inner)));
+                        let value = add(&first, k);
+                        this.tiles_loop(&around.inner, |this, pos, len| {
+                            this.build.push(Stmt::Op(Op::Index { dst: tile, value, len: len.clone() }));
+                            this.store(&to, pos, tile, len);
+                        });
+                    });
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// `dst[..total] = number`
+    pub(super) fn fill_number(&mut self, dtype: DType, to: Gm, total: Expr, number: f64) {
         let tile = self.tile(dtype, 0);
+        // No number of bf16 is one of C++ but zero: it is one of f32, converted.
+        let wide = (dtype == DType::BF16 && number != 0.0).then(|| self.tile(DType::F32, 0));
         self.tiles_loop(&total, |this, pos, len| {
-            let args = vec![VArg::Num(0.0)];
-            this.build.push(Stmt::Op(Op::Vector { op: VecOp::Fill, dst: tile, args, len: len.clone() }));
+            let (args, dst) = (vec![VArg::Num(number)], wide.unwrap_or(tile));
+            this.build.push(Stmt::Op(Op::Vector { op: VecOp::Fill, dst, args, len: len.clone() }));
+            if let Some(wide) = wide {
+                this.convert(tile, wide);
+            }
             this.store(&to, pos, tile, len);
         });
     }

@@ -271,7 +271,7 @@ impl Lower<'_, '_> {
                     offset: Expr::Int(0),
                     peer: None,
                 };
-                self.fill_zero(b.dtype, to, total);
+                self.fill_number(b.dtype, to, total, 0.0);
             }
         }
     }

@@ -11,6 +11,7 @@ use super::python::{self, quoted, tuple};
 use super::{Global, Package, refused};
 use crate::lower::elementwise::{Bound, bound};
 use kbc_diag::Diagnostic;
+use kbc_ir::fill::With;
 use kbc_ir::graph::{Graph, Op, OpId, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
@@ -345,6 +346,10 @@ fn operation(
         OpKind::Embedding => format!("{}[{}.long()]", arg(0)?, arg(1)?),
         OpKind::Shape(s) => {
             let lead = usize::from(sliced);
+            if let ShapeOp::Pad { dim, before, after, value } = s {
+                let number = format!("number({}, \"{dtype}\")", float(*value));
+                return Ok(format!("padded({}, {}, {before}, {after}, {number})", arg(0)?, dim + lead));
+            }
             let x = if bounded { "t[0]" } else { arg(0)? };
             let moved = match s {
                 ShapeOp::Transpose(perm) => {
@@ -361,15 +366,31 @@ fn operation(
                 ShapeOp::Slice { dim, from, to } => {
                     format!("{x}.narrow({}, {from}, {})", dim + lead, to - from)
                 }
-                ShapeOp::Pad { .. } => return Err(broken(op, "its fill has no kernel")),
+                // Above.
+                ShapeOp::Pad { .. } => return Err(broken(op, "it is no move")),
                 ShapeOp::Concat { dim } if bounded => format!("torch.cat(t, dim={})", dim + lead),
                 ShapeOp::Concat { dim } => format!("torch.cat({}, dim={dim})", tuple(args.iter().cloned())),
             };
             if bounded { format!("moved(lambda t: {moved}, {})", args.join(", ")) } else { moved }
         }
         OpKind::Grouped(_) => return Err(broken(op, "a matrix product has no kernel")),
-        OpKind::Tiles(_) => return Err(broken(op, "a tile kernel has no kernel here")),
-        OpKind::Fill(_) => return Err(broken(op, "a fill has no kernel")),
+        OpKind::Tiles(_) => return Err(broken(op, "a tile kernel has no golden values")),
+        OpKind::Fill(f) => {
+            let sizes = tuple(f.sizes.iter().map(u64::to_string));
+            let made = match f.with {
+                With::Number(v) => {
+                    let value = if bounded { ".value" } else { "" };
+                    format!("number({}, \"{dtype}\"){value}.expand({sizes})", float(v))
+                }
+                With::Place(dim) => {
+                    let along = f.sizes.iter().enumerate().map(|(i, n)| if i == dim { *n } else { 1 });
+                    let wide = if dtype.is_float() { ", dtype=torch.float64" } else { "" };
+                    let along = tuple(along.map(|n| n.to_string()));
+                    format!("torch.arange({}{wide}).reshape({along}).expand({sizes})", f.sizes[dim])
+                }
+            };
+            if bounded { format!("Near({made})") } else { made }
+        }
         OpKind::Input(_)
         | OpKind::Collective(_)
         | OpKind::Demand

@@ -147,6 +147,7 @@ impl Op {
                 tile(*src, false);
                 tile(*dst, true);
             }
+            Op::Index { dst, .. } => tile(*dst, true),
             Op::Reduce { dst, src, work, .. } => {
                 tile(*src, false);
                 tile(*work, true);

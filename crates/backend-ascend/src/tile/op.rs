@@ -184,6 +184,15 @@ pub enum Op {
         /// Elements.
         len: Expr,
     },
+    /// The first `len` elements of `dst` = an integer that is known when the kernel runs, as one of its type (V).
+    Index {
+        /// Written.
+        dst: TileId,
+        /// The integer.
+        value: Expr,
+        /// Elements.
+        len: Expr,
+    },
     /// A block of a matrix into a tile of L1 (MTE2): `rows` runs of `cols` elements, `pitch` elements apart.
     LoadBlock {
         /// Written, from its first row and column.
@@ -358,7 +367,8 @@ impl Op {
             | Op::Select { .. }
             | Op::Convert { .. }
             | Op::Reduce { .. }
-            | Op::Spread { .. } => Some(Pipe::V),
+            | Op::Spread { .. }
+            | Op::Index { .. } => Some(Pipe::V),
             Op::Move { .. } => Some(Pipe::Mte1),
             Op::Multiply { .. } => Some(Pipe::M),
             Op::StoreBlock { .. } => Some(Pipe::Fix),

@@ -256,6 +256,7 @@ impl Walk<'_> {
             | Op::Convert { .. }
             | Op::Reduce { .. }
             | Op::Spread { .. }
+            | Op::Index { .. }
             | Op::LoadBlock { .. }
             | Op::Move { .. }
             | Op::Multiply { .. }

@@ -221,6 +221,9 @@ impl Printer<'_> {
             Op::Spread { dst, src, len } => {
                 format!("expand {}[{}] = {}", self.tile(*dst), show(len, 0), self.tile(*src))
             }
+            Op::Index { dst, value, len } => {
+                format!("index {}[{}] = {}", self.tile(*dst), show(len, 0), show(value, 0))
+            }
             Op::LoadBlock { tile, rows, cols, from, pitch } => format!(
                 "load.block {} = {} pitch {}",
                 self.block(*tile, rows, cols),

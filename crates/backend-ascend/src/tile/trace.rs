@@ -279,6 +279,11 @@ impl Run<'_, '_> {
                 self.fits(op, values[0], [*dst].into_iter())?;
                 Event::Spread { dst: *dst, src: *src, len: values[0] }
             }
+            Op::Index { dst, .. } => {
+                let [value, len, ..] = values;
+                self.fits(op, len, [*dst].into_iter())?;
+                Event::Index { dst: *dst, value, len }
+            }
             Op::LoadBlock { tile, from, .. } => {
                 let [rows, cols, pitch, slot, offset, peer] = values;
                 self.fits_block(op, *tile, [rows, cols])?;

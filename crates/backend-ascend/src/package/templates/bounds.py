@@ -212,6 +212,16 @@ def moved(f, *operands):
     return Near(f([x.value for x in operands]), f([x.bound for x in operands]))
 
 
+def padded(x, dim, before, after, value):
+    """With a number before and after, along a dimension."""
+
+    def around(t, number):
+        ends = [torch.full((*t.shape[:dim], n, *t.shape[dim + 1 :]), number, dtype=t.dtype) for n in (before, after)]
+        return torch.cat((ends[0], t, ends[1]), dim=dim)
+
+    return Near(around(x.value, value.value.item()), around(x.bound, 0.0))
+
+
 def spread(x, *others):
     """In the shape that it has with others."""
     shape = torch.broadcast_shapes(x.value.shape, *(o.value.shape for o in others))

@@ -34,3 +34,9 @@ def evaluated(feeds, nranks):
     """The results, and how far from them the kernel's may be: not at all, so bits are compared."""
     results = program(*feeds)
     return results, tuple(torch.zeros(()).expand(r.shape) for r in results)
+
+
+def padded(x, dim, before, after, value):
+    """With a number before and after, along a dimension."""
+    ends = [torch.full((*x.shape[:dim], n, *x.shape[dim + 1 :]), value.item(), dtype=x.dtype) for n in (before, after)]
+    return torch.cat((ends[0], x, ends[1]), dim=dim)

@@ -9,7 +9,8 @@ use kbc_ir::text::reader::{Cur, Label, R, Tok, expr, unknown};
 const COMPARE: [CompareOp; 6] =
     [CompareOp::Eq, CompareOp::Ne, CompareOp::Le, CompareOp::Ge, CompareOp::Lt, CompareOp::Gt];
 
-const STATEMENTS: [&str; 29] = [
+const STATEMENTS: [&str; 30] = [
+    "index",
     "task",
     "let",
     "for",
@@ -99,6 +100,12 @@ impl Reader<'_> {
             "reduce.add" => self.reduce(c, VecOp::Add)?,
             "reduce.max" => self.reduce(c, VecOp::Max)?,
             "reduce.min" => self.reduce(c, VecOp::Min)?,
+            "index" => {
+                let dst = self.tile_of(c)?;
+                let len = index(c)?;
+                c.expect("=")?;
+                Op::Index { dst, value: expr(c)?, len }
+            }
             "expand" => {
                 let dst = self.tile_of(c)?;
                 let len = index(c)?;

@@ -135,6 +135,7 @@ fn numbers(op: &Op) -> Vec<&Expr> {
                 .flatten()
                 .collect()
         }
+        Op::Index { value, len, .. } => vec![value, len],
         Op::Move { rows, cols, .. } => vec![rows, cols],
         Op::Multiply { m, n, k, .. } => vec![m, n, k],
         Op::Notify { peer, index, .. } => vec![peer, index],

@@ -92,6 +92,15 @@ pub enum Event {
         /// Elements.
         len: i64,
     },
+    /// An integer everywhere.
+    Index {
+        /// Written.
+        dst: TileId,
+        /// The integer.
+        value: i64,
+        /// Elements.
+        len: i64,
+    },
     /// A block of a matrix into a tile.
     LoadBlock {
         /// Written.
@@ -182,6 +191,7 @@ impl Event {
                 Op::Reduce { op: *op, dst: *dst, src: *src, work: *work, len: int(len) }
             }
             Event::Spread { dst, src, len } => Op::Spread { dst: *dst, src: *src, len: int(len) },
+            Event::Index { dst, value, len } => Op::Index { dst: *dst, value: int(value), len: int(len) },
             Event::LoadBlock { tile, size: [rows, cols], from, pitch } => Op::LoadBlock {
                 tile: *tile,
                 rows: int(rows),

@@ -236,6 +236,11 @@ impl Walk<'_, '_> {
                 self.memory(gm);
                 [rows, cols, pitch].into_iter().for_each(|e| self.expr(e));
             }
+            Op::Index { dst, value, len } => {
+                self.tiles([*dst]);
+                self.expr(value);
+                self.expr(len);
+            }
             Op::Move { dst, src, rows, cols } => {
                 self.tiles([*dst, *src]);
                 [rows, cols].into_iter().for_each(|e| self.expr(e));

@@ -284,6 +284,13 @@ impl Walk<'_, '_> {
                     self.report(op, shape("a tile is spread over itself".into()));
                 }
             }
+            Op::Index { dst, len, .. } => {
+                self.len(op, len, &[*dst]);
+                let dtype = k.tile(*dst).dtype;
+                if let Err(why) = profile.vector(VecOp::Fill, dtype, true) {
+                    self.report(op, instruction(format!("there is no filling of {dtype}")).note(why));
+                }
+            }
             Op::LoadBlock { tile, rows, cols, from, .. } => {
                 self.transfer(op, *tile, from, false);
                 self.size(op, *tile, rows, cols);
