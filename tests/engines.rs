@@ -41,6 +41,7 @@ fn programs_have_the_same_bits_on_both_engines_and_contain_everything() {
     for d in COMPUTING {
         has("matmul", &format!("{d} to {d}"));
         has("matmul", &format!("grouped {d}"));
+        has("tiles", d.name());
         has("local", &format!("compute {d}"));
         has("local", &format!("reduce_dim {d}"));
         has("type", d.name());

@@ -7,6 +7,7 @@ use super::machine::{Machine, OPS};
 use super::program::{Program, Value};
 use super::rng::Rng;
 use super::scalar::{Domain, expression, kernel, number};
+use super::tiles;
 use kbc_ir::Name;
 use kbc_ir::fill::counts_to;
 use kbc_ir::types::{DType, TensorType};
@@ -52,7 +53,7 @@ pub fn generate(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> Program {
     let long = rng.chance(12);
     let mut b = Builder {
         catalogue,
-        program: Program { machine, kernels, values: vec![], results: vec![] },
+        program: Program { machine, kernels, tiles: vec![], values: vec![], results: vec![] },
         most: if long { ELEMENTS.1 } else { ELEMENTS.0 },
         long,
     };
@@ -73,7 +74,7 @@ pub fn generate(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> Program {
 
 /// A program of one or two collectives and nothing else.
 pub fn collectives(catalogue: &Catalogue<'_>, rng: &mut Rng, machine: Machine) -> Program {
-    let program = Program { machine, kernels: vec![], values: vec![], results: vec![] };
+    let program = Program { machine, kernels: vec![], tiles: vec![], values: vec![], results: vec![] };
     let mut b = Builder { catalogue, program, most: ELEMENTS.0, long: false };
     for _ in 0..1 + rng.below(2) {
         b.collective(rng);
@@ -294,6 +295,13 @@ impl Builder<'_, '_> {
         }
         out.extend([ls[ls.len() - 2], rs[rs.len() - 1]]);
         if out.iter().product::<u64>() > 4 * self.most {
+            return;
+        }
+        if out.len() == 2 && COMPUTING.iter().any(|d| d.1 == dtype) && rng.chance(25) {
+            let name = format!("t{}", self.program.tiles.len());
+            let text = format!("{name}({}, {})", self.name(l), self.name(r));
+            self.program.tiles.push((name.clone(), tiles::product(rng, &name, dtype)));
+            self.let_(TensorType::replicated(dtype, &out), text, &[l, r]);
             return;
         }
         let wide = matches!(dtype, DType::F16 | DType::BF16) && rng.chance(25);

@@ -15,6 +15,7 @@ pub mod program;
 pub mod rng;
 pub mod scalar;
 pub mod schedules;
+mod tiles;
 
 use catalogue::Catalogue;
 use compare::{Agreed, How, compare};

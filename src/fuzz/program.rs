@@ -32,6 +32,8 @@ pub struct Program {
     pub machine: Machine,
     /// Kernels, those that are called first.
     pub kernels: Vec<Kernel>,
+    /// Tile kernels: name and declaration.
+    pub tiles: Vec<(String, String)>,
     /// Inputs and lets, in order.
     pub values: Vec<Value>,
     /// Which values are results, and as what.
@@ -79,6 +81,11 @@ impl Program {
         let mut out = format!("topology sys = {}\nmesh m = {}\n", self.machine.shape, self.machine.view);
         for k in kernels.iter().rev() {
             let _ = writeln!(out, "{k}");
+        }
+        for (name, text) in &self.tiles {
+            if body.contains(&format!(" {name}(")) {
+                let _ = writeln!(out, "{text}");
+            }
         }
         let _ = write!(out, "program fuzz({}) -> {types} {{\n{body}    {names}\n}}\n", inputs.join(", "));
         out
