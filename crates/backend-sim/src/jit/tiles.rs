@@ -90,7 +90,7 @@ struct Writer<'a> {
     room: i64,
 }
 
-/// Runs a loop with all of these pointers, from the second last dimension outwards.
+/// What is done in one row: it gets the pointers of all spots there.
 type Row<'r> = &'r mut dyn FnMut(&mut Kernel<'_, '_>, &[Value]);
 
 impl<'a> Writer<'a> {
