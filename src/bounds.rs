@@ -318,16 +318,18 @@ fn problem(
         // A byte of everybody for everybody has the same ways.
         return Ok(Some((Problem::new(bounds::CollKind::AllGather, p, group), None)));
     }
+    // The lanes of cores are no blocks.
+    let blocks = if matches!(operand.line.rule, CutRule::Lines(_)) { 1 } else { operand.line.parts.max(1) };
     let Some(kind) = bounds::CollKind::from_name(&promise.collective) else {
-        return Ok(at_least(promise, bytes / operand.line.parts.max(1), group).map(|p| (p, None)));
+        return Ok(at_least(promise, bytes / blocks, group).map(|p| (p, None)));
     };
     let mut problem = Problem::new(kind, bytes, group);
     if let Some(root) = promise.root {
         problem = problem.root(root as usize);
     }
-    if operand.line.parts > 1 && kind == bounds::CollKind::AllToAll {
+    if blocks > 1 && kind == bounds::CollKind::AllToAll {
         problem = problem.sizes(pairs(schedule, program, region, id, width).map_err(fault)?);
-    } else if operand.line.parts > 1
+    } else if blocks > 1
         && let (Some(extent), Some(unit)) = (operand.line.extent.as_int(), operand.line.unit.as_int())
     {
         let blocks = (0..p)

@@ -85,6 +85,36 @@ fn grids() {
     }
 }
 
+/// Several cores of a rank, each with its lane: alike, with what is left over, and a branch each where lanes differ in more than numbers.
+#[test]
+fn several_cores() {
+    let reduced = "all_reduce(x, sum, over: tp, using: ALG)";
+    sweep(REDUCED, reduced, &["two_phase(cores: 3)", "ring(cores: 2)", "one_phase(cores: 4)"], &[2, 3, 4]);
+    sweep(REDUCED, reduced, &["bidirectional_ring(cores: 2)"], &[3, 4]);
+    sweep(
+        "(x: TY[n@tp]) -> TY[n]",
+        "all_gather(x, dim: 0, over: tp, using: ALG)",
+        &["ring(cores: 3)"],
+        &[2, 3, 4],
+    );
+    let scattered = "reduce_scatter(x, sum, dim: 0, over: tp, using: ALG)";
+    sweep("(x: TY[n] partial(sum@tp)) -> TY[n@tp]", scattered, &["direct(cores: 2)"], &[3, 4]);
+    let moved = "all_to_all(x, from: 0, to: 1, over: tp, using: ALG)";
+    sweep("(x: TY[20@tp, n]) -> TY[20, n@tp]", moved, &["pairwise(cores: 2)"], &[4]);
+    sweep(
+        "(x: TY[n] only(0@tp)) -> TY[n]",
+        "broadcast(x, over: tp, using: ALG)",
+        &["binomial(cores: 2)"],
+        &[3, 4],
+    );
+    // With elementwise work around it, one collective on one core, and another type.
+    let body = "let a = all_reduce(x * 2.0, sum, over: tp, using: ring(cores: 3)); \
+                let b = all_reduce(y, max, over: tp, using: two_phase); relu(b) + a";
+    let inputs = "x: f16[n] partial(sum@tp), y: f16[n] partial(max@tp)";
+    let text = head(3) + &format!("program case({inputs}) -> f16[n] {{ {body} }}\n");
+    emitted(&text).check(&sizes(&[3]), 3);
+}
+
 /// Groups along one axis of a mesh of two, then along the other.
 #[test]
 fn axes() {

@@ -71,7 +71,7 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
         agree.sort_unstable();
         let mut proven = vec![];
         for r in agree {
-            let at = count.as_deref().map(|name| (name, divisible(r)));
+            let at = count.as_deref().map(|name| (name, divisible(r, own.instance.kernel.cores)));
             let Some(m) = makers.make(r, at) else { continue };
             if family::same_trace(&kernel, &m.instance)?
                 && family::in_range(&kernel, r)
@@ -186,9 +186,11 @@ impl<'a> Makers<'a> {
     }
 }
 
-/// A count that every cut of a collective over so many ranks divides: all chunk boundaries are distinct.
-fn divisible(ranks: u64) -> u64 {
-    16 * ranks * ranks.next_power_of_two()
+/// A count that every cut of a collective over so many ranks divides: all chunk boundaries are distinct. Lanes of several cores begin at
+/// lines of 64 bytes, which are at most 64 elements.
+fn divisible(ranks: u64, cores: u32) -> u64 {
+    let lines = if cores > 1 { 4 * u64::from(cores) } else { 1 };
+    16 * lines * ranks * ranks.next_power_of_two()
 }
 
 /// Sets of sizes whose kernels differ in numbers alone, the largest first; last the program's own rank count by itself.

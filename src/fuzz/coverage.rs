@@ -125,6 +125,7 @@ fn schedule(s: &Schedule, out: &mut Features) {
                 CutRule::Even => "",
                 CutRule::Ceil => " (ceil)",
                 CutRule::Lengths(_) => " (lengths)",
+                CutRule::Lines(_) => " (lines)",
             };
             out.insert(("placement", format!("split {}{rule}", cut.axes.len())));
         }

@@ -21,6 +21,7 @@ use kbc_backend_ascend::lower::lower;
 use kbc_backend_ascend::package;
 use kbc_backend_ascend::passes::layout;
 use kbc_backend_ascend::profile;
+use kbc_backend_ascend::tile::tasks;
 use kbc_backend_ascend::tile::{COUNT, Core, Kernel, NRANKS, Op, RANK, path};
 use kbc_backend_sim::compare::compare;
 use kbc_backend_sim::generate::{ExactRange, exact, normal};
@@ -294,7 +295,8 @@ impl Case {
                 TensorArg::Window => Arg::Window,
                 TensorArg::Area(_) => unreachable!("a launch takes no part of the window"),
                 TensorArg::Status => {
-                    Arg::Inout("i32", vec![vec![vec![0; 64 * self.sources.len()]; ranks as usize]; calls])
+                    let lines: u32 = tasks::split(kernel).iter().map(|t| t.kernel.blocks()).sum();
+                    Arg::Inout("i32", vec![vec![vec![0; 64 * lines as usize]; ranks as usize]; calls])
                 }
             })
             .collect();
@@ -305,7 +307,8 @@ impl Case {
             ScalarArg::Value(_) => Arg::Call(0),
         }));
         let window = value(&layout::bytes(kernel), 0);
-        Job { ranks: ranks as usize, calls, window, args, ..Job::default() }
+        let blocks = kernel.cores as usize;
+        Job { ranks: ranks as usize, blocks, calls, window, args, ..Job::default() }
     }
 
     /// Whether outputs are the simulator's, and every launch says that it is done.

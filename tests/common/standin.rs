@@ -56,6 +56,8 @@ pub enum Arg {
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     pub ranks: usize,
+    /// Blocks of a task at most, a core each; 0 is 1.
+    pub blocks: usize,
     pub calls: usize,
     /// Bytes of a rank's window, a multiple of 64.
     pub window: usize,
@@ -323,6 +325,7 @@ impl Job {
         let Job { ranks, calls, window, order, .. } = self;
         let mut text = format!("job {n}\nranks {ranks}\ncalls {calls}\nwindow {window}\norder {order}\n");
         text += &self.drop.iter().map(|d| format!("drop {d}\n")).collect::<String>();
+        text += &if self.blocks > 1 { format!("blocks {}\n", self.blocks) } else { String::new() };
         text += if self.zeroed { "allow zeroed\n" } else { "" };
         text += if self.join { "join calls\n" } else { "" };
         for arg in &self.args {

@@ -16,7 +16,7 @@ pub enum TensorArg<'k> {
     Tables,
     /// The rank's window, bytes.
     Window,
-    /// One line of 64 bytes a task, `int32`: element 0 is `call + 1` after a good launch, negative after a bad one
+    /// One line of 64 bytes a core of a task, `int32`: element 0 is `call + 1` after a good launch, negative after a bad one
     /// ([`Status`]).
     Status,
     /// Of a task: an intermediate value, as a part of the window that the runtime orders tasks by.
@@ -50,11 +50,13 @@ pub enum Status {
     Wait,
     /// The window is smaller than the kernel needs; detail: bytes needed.
     Window,
+    /// The launch has another number of blocks than the kernel has cores; detail: that number.
+    Cores,
 }
 
 impl Status {
     /// All of them.
-    pub const ALL: [Status; 3] = [Status::Ranks, Status::Wait, Status::Window];
+    pub const ALL: [Status; 4] = [Status::Ranks, Status::Wait, Status::Window, Status::Cores];
 
     /// The value of element 0.
     pub fn code(self) -> i32 {
@@ -62,6 +64,7 @@ impl Status {
             Status::Ranks => -1,
             Status::Wait => -2,
             Status::Window => -3,
+            Status::Cores => -4,
         }
     }
 
@@ -71,6 +74,7 @@ impl Status {
             Status::Ranks => "the domain has another number of ranks than the launch says",
             Status::Wait => "a wait was given up on; byte offset of its counter in the window",
             Status::Window => "the window is too small; bytes needed",
+            Status::Cores => "the launch has another number of blocks than the kernel has cores",
         }
     }
 }

@@ -97,7 +97,8 @@ pub fn same_first_call(kernel: &Kernel, instance: &Instance) -> Result<bool, kbc
 }
 
 fn same_calls(kernel: &Kernel, instance: &Instance, calls: i64) -> Result<bool, kbc_diag::Diagnostics> {
-    let same_memory = kernel.areas.len() == instance.kernel.areas.len()
+    let same_memory = kernel.cores == instance.kernel.cores
+        && kernel.areas.len() == instance.kernel.areas.len()
         && kernel.signals.len() == instance.kernel.signals.len()
         && memory(kernel, instance) == memory(&instance.kernel, instance);
     if !same_memory {
@@ -106,10 +107,11 @@ fn same_calls(kernel: &Kernel, instance: &Instance, calls: i64) -> Result<bool, 
     let theirs = Program::new(&instance.kernel)?;
     let Ok(ours) = Program::new(kernel) else { return Ok(false) };
     let (nranks, count) = (instance.ranks as i64, instance.count as i64);
+    let cores = i64::from(instance.kernel.cores);
     for call in 0..calls {
-        for rank in 0..nranks {
+        for agent in 0..nranks * cores {
             let scalars = BTreeMap::from([(COUNT.into(), count)]);
-            let launch = Launch { nranks, rank, call, scalars };
+            let launch = Launch { nranks, rank: agent / cores, core: agent % cores, call, scalars };
             let want = theirs.trace(&launch, Loops::Ends, EVENTS)?;
             if ours.trace(&launch, Loops::Ends, EVENTS).is_ok_and(|have| have == want) {
                 continue;
@@ -131,9 +133,11 @@ pub fn in_range(kernel: &Kernel, ranks: u64) -> bool {
     let Ok(program) = Program::new(kernel) else { return false };
     let counts = [0, 1, ranks - 1, 7 * ranks + 3];
     counts.iter().all(|count| {
-        (0..ranks as i64).all(|rank| {
+        let cores = i64::from(kernel.cores);
+        (0..ranks as i64 * cores).all(|agent| {
             let scalars = BTreeMap::from([(COUNT.into(), *count as i64)]);
-            let launch = Launch { nranks: ranks as i64, rank, call: 1, scalars };
+            let (rank, core) = (agent / cores, agent % cores);
+            let launch = Launch { nranks: ranks as i64, rank, core, call: 1, scalars };
             program.trace(&launch, Loops::Ends, EVENTS).is_ok()
         })
     })
@@ -232,29 +236,31 @@ fn skeleton(kernel: &Kernel) -> Kernel {
 
 /// All numbers of a kernel, in a fixed order.
 fn numbers(kernel: &Kernel) -> Vec<i64> {
-    fn leaves(e: &Expr, out: &mut Vec<i64>) {
-        match e {
-            Expr::Int(v) => out.push(*v),
-            Expr::Var(_) => {}
-            Expr::Un(_, a) | Expr::Table(_, a) => leaves(a, out),
-            Expr::Bin(_, a, b) => {
-                leaves(a, out);
-                leaves(b, out);
-            }
-            Expr::Select(c, a, b) => {
-                leaves(c, out);
-                leaves(a, out);
-                leaves(b, out);
-            }
-        }
-    }
     let mut out = vec![];
     each_expr(&mut kernel.clone(), &mut |e| leaves(e, &mut out));
     out
 }
 
-/// The expression with its numbers replaced, in the order of [`numbers`]; not simplified.
-fn with_forms(e: &Expr, next: &mut impl Iterator<Item = Expr>) -> Expr {
+/// The numbers of an expression, in the order of [`with_forms`].
+pub(crate) fn leaves(e: &Expr, out: &mut Vec<i64>) {
+    match e {
+        Expr::Int(v) => out.push(*v),
+        Expr::Var(_) => {}
+        Expr::Un(_, a) | Expr::Table(_, a) => leaves(a, out),
+        Expr::Bin(_, a, b) => {
+            leaves(a, out);
+            leaves(b, out);
+        }
+        Expr::Select(c, a, b) => {
+            leaves(c, out);
+            leaves(a, out);
+            leaves(b, out);
+        }
+    }
+}
+
+/// The expression with its numbers replaced, in the order of [`leaves`]; not simplified.
+pub(crate) fn with_forms(e: &Expr, next: &mut impl Iterator<Item = Expr>) -> Expr {
     match e {
         Expr::Int(v) => next.next().unwrap_or(Expr::Int(*v)),
         Expr::Var(_) => e.clone(),
@@ -290,7 +296,8 @@ fn each_expr(kernel: &mut Kernel, f: &mut impl FnMut(&mut Expr)) {
     each_in(&mut kernel.body, f);
 }
 
-fn each_in(body: &mut [Stmt], f: &mut impl FnMut(&mut Expr)) {
+/// Calls `f` with every expression of statements, in a fixed order.
+pub(crate) fn each_in(body: &mut [Stmt], f: &mut impl FnMut(&mut Expr)) {
     for stmt in body {
         match stmt {
             Stmt::Let { value, .. } => f(value),
@@ -387,6 +394,13 @@ impl Basis {
             part(&n, Expr::Int(3)),
             Expr::bin(BinOp::Mul, p.clone(), p.clone()),
         ];
+        let cores = instances.first().map_or(1, |i| i64::from(i.kernel.cores));
+        if cores > 1 {
+            let k = Expr::Int(cores);
+            let lanes = [p.clone(), power.clone(), times(2, &p), times(2, &power)];
+            list.extend(lanes.iter().map(|e| part(&n, times(cores, e))));
+            list.push(part(&n, k));
+        }
         // Parts of the program's own sizes are more likely than what only looks like them at a few rank counts.
         let parts = sizes.iter().map(|s| part(&Expr::Int(*s as i64), p.clone()));
         list.splice(2..2, parts);

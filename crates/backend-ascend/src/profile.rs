@@ -83,6 +83,8 @@ pub struct Profile {
     pub events: u8,
     /// Ranks of a domain at most.
     pub ranks: u32,
+    /// Vector cores that a task may have.
+    pub cores: u32,
     /// Tensors of a core task at most.
     pub tensors: usize,
     /// Scalars of a core task at most.
@@ -101,6 +103,8 @@ pub struct Profile {
 
 /// Ranks of a domain at most: the tables of windows in the runtime's `CommContext` have as many entries.
 pub const MAX_RANKS: u32 = 64;
+/// Vector cores of a die: documented.
+pub const MAX_CORES: u32 = 48;
 
 const REVISIONS: &[Revision] = &[
     Revision { project: "hw-native-sys/simpler", commit: "6ebaf77" },
@@ -156,6 +160,7 @@ const fn aiv(name: &'static str, what: &'static str, simulator: bool) -> Profile
         line: 64,
         events: 8,
         ranks: MAX_RANKS,
+        cores: MAX_CORES,
         tensors: 32,
         scalars: 16,
         dims: 5,

@@ -3,8 +3,8 @@
 //! Owns lower and upper bounds of the values kernels know, and how operations carry them along. Printers ask it where
 //! `/` and `%` of C++ are the same as those of the IR, which round down.
 
-use crate::profile::MAX_RANKS;
-use crate::tile::{CALL, COUNT, NRANKS, RANK};
+use crate::profile::{MAX_CORES, MAX_RANKS};
+use crate::tile::{CALL, CORE, COUNT, NRANKS, RANK};
 use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::name::Name;
 
@@ -55,6 +55,7 @@ pub fn known(name: &str) -> Range {
     match name {
         RANK => Range::of(0, i64::from(MAX_RANKS) - 1),
         NRANKS => Range::of(1, i64::from(MAX_RANKS)),
+        CORE => Range::of(0, i64::from(MAX_CORES) - 1),
         COUNT | CALL => Range::from(0),
         _ => Range::ANY,
     }

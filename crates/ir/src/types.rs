@@ -199,6 +199,8 @@ pub enum CutRule {
     Ceil,
     /// Parts of these lengths; in a line there may be several rows of them.
     Lengths(Parts),
+    /// Boundaries as those of `Even`, rounded up to a multiple of so many elements (at least 1): `u * ceil(n*i/(k*u))`, n at most. Only of lines.
+    Lines(u64),
 }
 
 impl CutRule {
@@ -214,6 +216,20 @@ impl CutRule {
             CutRule::Ceil => (n.div_ceil(k) as u128 * i as u128).min(n as u128) as u64,
             CutRule::Lengths(_) if i >= k => n,
             CutRule::Lengths(parts) => parts.boundary(row, i).min(n),
+            CutRule::Lines(unit) => {
+                let unit = u128::from((*unit).max(1));
+                let at = (n as u128 * i as u128).div_ceil(k as u128 * unit);
+                at.saturating_mul(unit).min(n as u128) as u64
+            }
+        }
+    }
+
+    /// Whether all of the `k` parts of n elements are known to have one length.
+    pub fn equal_parts(&self, n: u64, k: u64) -> bool {
+        match self {
+            CutRule::Even | CutRule::Ceil => n.is_multiple_of(k),
+            CutRule::Lengths(_) => false,
+            CutRule::Lines(unit) => n.is_multiple_of(unit.saturating_mul(k)),
         }
     }
 }
@@ -329,6 +345,7 @@ impl fmt::Display for Cut {
             CutRule::Even => Ok(()),
             CutRule::Ceil => f.write_str("(ceil)"),
             CutRule::Lengths(parts) => write!(f, "({parts})"),
+            CutRule::Lines(unit) => write!(f, "(lines {unit})"),
         }
     }
 }

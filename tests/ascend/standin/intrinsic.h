@@ -1,4 +1,4 @@
-// Block contexts behind the arguments. One block a launch.
+// Block contexts behind the arguments.
 #pragma once
 #include <cstdint>
 #ifndef __gm__

@@ -24,6 +24,14 @@ struct TaskTensor {
 };
 }  // namespace standin
 
+// Blocks of a task: a core each.
+struct LaunchSpec {
+    void set_block_num(int32_t n) { blocks = n; }
+    void set_require_sync_start(bool on) { together = on; }
+    int32_t blocks = 1;
+    bool together = false;
+};
+
 // Tensors first, then scalars, each up to its limit.
 template <int MaxTensors, int MaxScalars>
 struct Arg {
@@ -37,6 +45,7 @@ struct Arg {
     void add_no_dep(const T &...t) { (tensor_in(t, standin::Direction::NoDep), ...); }
     template <typename... S>
     void add_scalar(S... s) { (scalar_in(s), ...); }
+    LaunchSpec launch_spec;
 
     int32_t tensor_count() const { return static_cast<int32_t>(tensors_.size()); }
     int32_t scalar_count() const { return static_cast<int32_t>(scalars_.size()); }

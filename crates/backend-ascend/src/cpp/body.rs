@@ -119,6 +119,7 @@ impl<'k> Body<'k> {
     pub fn new(k: &'k Kernel) -> Self {
         let mut scope = Scope::default();
         scope.declare(&RANK.into(), known(RANK));
+        scope.declare(&CORE.into(), known(CORE));
         for s in &k.scalars {
             scope.declare(s, known(s));
         }

@@ -107,6 +107,9 @@ fn task(tasks: &[Task], at: usize, text: &KernelText) -> Result<String, Diagnost
     out.line(1, "}");
     out.line(0, "");
     out.line(1, "pipe_barrier(PIPE_ALL);");
+    if k.blocks() > 1 {
+        out.line(1, "status += 16 * core;");
+    }
     out.line(1, "status[0] = static_cast<int32_t>(error == 0 ? call + 1 : error);");
     out.line(1, "status[1] = static_cast<int32_t>(detail);");
     out.line(1, "dcci((__gm__ void *)status, cache_line_t::SINGLE_CACHE_LINE, dcci_dst_t::CACHELINE_OUT);");
@@ -114,7 +117,9 @@ fn task(tasks: &[Task], at: usize, text: &KernelText) -> Result<String, Diagnost
     out.line(0, "}");
     let mut whole = Text::default();
     head(k, &tasks[at], &list, text, &mut whole);
-    Ok(format!("{}{INCLUDES}\n{}\n{}", whole.out, b.used.text(), out.out))
+    let blocks = if k.blocks() > 1 { "#include \"intrinsic.h\"\n" } else { "" };
+    let includes = INCLUDES.replacen("\n\n", &format!("\n{blocks}\n"), 1);
+    Ok(format!("{}{includes}\n{}\n{}", whole.out, b.used.text(), out.out))
 }
 
 fn open(what: &str, name: &str) -> Diagnostic {
@@ -124,7 +129,11 @@ fn open(what: &str, name: &str) -> Diagnostic {
 fn head(k: &Kernel, task: &Task, list: &[TaskArg], text: &KernelText, out: &mut Text) {
     let core = k.core.name().to_uppercase();
     let which = if task.at.is_some() { format!(", task {}", task.name) } else { String::new() };
-    let by = format!("{}{which}: emitted by kbc from {}, for one {core} core.", ident(&k.name), text.source);
+    let cores = match k.blocks() {
+        1 => format!("one {core} core"),
+        n => format!("{n} {core} cores"),
+    };
+    let by = format!("{}{which}: emitted by kbc from {}, for {cores}.", ident(&k.name), text.source);
     out.comment(0, &format!("{by} Do not edit: change the program and emit again."));
     for n in &text.notes {
         out.comment(0, n);
@@ -176,6 +185,11 @@ fn prologue(k: &Kernel, list: &[TaskArg], b: &mut Body, out: &mut Text) -> Resul
     if checked {
         out.line(1, "if (ctx->rankNum != nranks) {");
         out.lines(2, &failure(Status::Ranks, "ctx->rankNum"));
+        out.line(1, "}");
+    }
+    if k.blocks() > 1 {
+        out.line(1, &format!("if (error == 0 && get_block_num(args) != {}) {{", k.blocks()));
+        out.lines(2, &failure(Status::Cores, "get_block_num(args)"));
         out.line(1, "}");
     }
     if window {
@@ -255,6 +269,9 @@ fn arguments(k: &Kernel, list: &[TaskArg], b: &Body, window: bool, checked: bool
     }
     if b.uses.rank {
         out.line(1, "const int64_t rank = ctx->rankId;");
+    }
+    if k.blocks() > 1 {
+        out.line(1, "const int64_t core = get_block_idx(args);");
     }
     for (i, t) in k.tables.iter().enumerate() {
         if b.uses.tables.contains(&t.name) {

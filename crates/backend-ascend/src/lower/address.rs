@@ -44,6 +44,11 @@ pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
         _ if i == k => n.clone(),
         CutRule::Even => div_up(&mul(n, i), k),
         CutRule::Ceil => bin(BinOp::Min, &mul(&div_up(n, k), i), n),
+        CutRule::Lines(unit) => {
+            let unit = Expr::Int((*unit).max(1) as i64);
+            let lines = div_up(&mul(n, i), &mul(k, &unit));
+            bin(BinOp::Min, &mul(&lines, &unit), n)
+        }
         // Of buffers, which have one row of lengths; lines with lengths are refused before. The last boundary is the end.
         CutRule::Lengths(l) => (1..=l.of()).fold(Expr::Int(0), |at, j| {
             let below = bin(BinOp::Lt, i, &Expr::Int(j as i64));
@@ -54,15 +59,18 @@ pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
 }
 
 /// Elements `start .. end` of chunks `index .. index + len` of a line; `line` has its expressions in terms of the kernel.
-pub fn chunk(line: &Line, path: &[Part]) -> (Expr, Expr) {
+/// `name` gives a value that is used several times a name.
+pub fn chunk(line: &Line, path: &[Part], name: &mut dyn FnMut(&str, &Expr) -> Expr) -> (Expr, Expr) {
     let whole = mul(&line.unit, &line.extent);
     let Some((first, rest)) = path.split_first() else { return (Expr::Int(0), whole) };
     let parts = Expr::Int(line.parts as i64);
     if line.parts > 1 && first.of == parts {
         // The first digit is the block; what follows cuts the block evenly by elements.
         let edge = |i: &Expr| mul(&line.unit, &cut(&line.rule, &line.extent, i, &parts));
-        let start = edge(&first.index);
-        let end = edge(&add(&first.index, &first.len));
+        let (mut start, mut end) = (edge(&first.index), edge(&add(&first.index, &first.len)));
+        if matches!(line.rule, CutRule::Lines(_)) {
+            (start, end) = (name("lane", &start), name("lane_end", &end));
+        }
         let Some((num, cnt, den)) = digits(rest) else { return (start, end) };
         let size = sub(&end, &start);
         let inside = |i: &Expr| add(&start, &div_up(&mul(&size, i), &den));

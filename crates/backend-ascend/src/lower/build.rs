@@ -1,6 +1,6 @@
 //! Statements under construction: blocks, fresh names, and integers that are named once.
 
-use crate::tile::{CALL, COUNT, NRANKS, RANK, Stmt};
+use crate::tile::{CALL, CORE, COUNT, NRANKS, RANK, Stmt};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 
@@ -18,7 +18,7 @@ struct Block {
 
 impl Build {
     pub(super) fn new() -> Self {
-        let taken = [RANK, CALL, NRANKS, COUNT, "ctx", "error", "args", "window", "status", "tables"];
+        let taken = [RANK, CALL, CORE, NRANKS, COUNT, "ctx", "error", "args", "window", "status", "tables"];
         let names = taken.iter().map(|n| ((*n).into(), None)).collect();
         Build { blocks: vec![Block { stmts: vec![], names }] }
     }

@@ -7,6 +7,7 @@
 
 pub mod address;
 mod build;
+mod cores;
 mod cube;
 pub mod elementwise;
 mod local;
@@ -16,8 +17,9 @@ mod rows;
 mod storage;
 
 use crate::profile::MAX_RANKS;
-use crate::tile::{CALL, Core, Kernel, RANK, Signals, SignalsId, Space, Stmt, Table, Tile, TileId};
+use crate::tile::{CALL, CORE, Core, Kernel, RANK, Signals, SignalsId, Space, Stmt, Table, Tile, TileId};
 use build::Build;
+use cores::Since;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
@@ -61,10 +63,20 @@ pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnost
             .into());
     }
     let program = walk::Program::compile(schedule)?;
-    let storage = Storage::new(schedule, &program)?;
+    let mut storage = Storage::new(schedule, &program)?;
+    let mut signals = signals(schedule, &program)?;
+    let cores = cores::wanted(schedule);
+    let merged: Vec<Option<cores::Merged>> =
+        schedule.regions.iter().map(|r| cores::merged(schedule, r)).collect::<Result<_, _>>()?;
+    merged.iter().flatten().for_each(|m| m.grow(&mut storage.areas, &mut signals));
+    let meeting = [signals.len() as u32, signals.len() as u32 + 1];
+    if cores > 1 {
+        signals.extend(cores::meeting_counters(cores, &signals));
+    }
     let kernel = Kernel {
         name: schedule.name.clone(),
         core: if products(schedule) { Core::Tasks } else { Core::Aiv },
+        cores,
         scalars: vec![CALL.into()],
         tensors: storage.tensors.clone(),
         tables: schedule
@@ -72,7 +84,7 @@ pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnost
             .iter()
             .map(|t| Table { name: t.name.clone(), values: BTreeMap::from([(ranks, t.values.clone())]) })
             .collect(),
-        signals: signals(schedule, &program)?,
+        signals,
         areas: storage.areas.clone(),
         tiles: vec![],
         body: vec![],
@@ -90,10 +102,18 @@ pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnost
         task: None,
         region: None,
         nested: 0,
+        cores,
+        merged,
+        since: Since::Nothing,
+        meeting,
+        meetings: 0,
     };
     lower.all()?;
-    let (body, tiles) = (lower.build.finish(), lower.tiles);
+    let (body, tiles, meetings) = (lower.build.finish(), lower.tiles, lower.meetings);
     let mut kernel = Kernel { body, tiles, ..kernel };
+    if cores > 1 {
+        cores::count_meetings(meetings, &mut kernel.signals, &mut kernel.body);
+    }
     prune::prune(&mut kernel);
     number(&mut kernel);
     Ok(kernel)
@@ -224,6 +244,15 @@ struct Lower<'a, 's> {
     region: Option<usize>,
     /// Loops, conditions and roles around this place.
     nested: u32,
+    /// Vector cores of the kernel.
+    cores: u32,
+    /// Streams of regions as one text, where there are several.
+    merged: Vec<Option<cores::Merged>>,
+    /// How work is divided since the cores met.
+    since: Since,
+    /// Arrays of counters by which they meet, and how often they have.
+    meeting: [u32; 2],
+    meetings: i64,
 }
 
 impl Lower<'_, '_> {
@@ -268,6 +297,8 @@ impl Lower<'_, '_> {
         if let Some(core) = self.task.take() {
             let body = self.build.close();
             self.build.push(Stmt::Task { name: Name::from(""), core, body });
+            // A task begins when the one that it waits for is over on all cores.
+            self.since = Since::Nothing;
         }
     }
 
@@ -275,6 +306,7 @@ impl Lower<'_, '_> {
     fn start(&mut self) {
         self.names.clear();
         self.names.push((CALL.into(), Expr::var(CALL)));
+        self.names.push((cores::THIS.into(), Expr::var(CORE)));
         let mesh = &self.schedule.mesh;
         let mut stride = mesh.ranks();
         for axis in &mesh.axes {
@@ -318,6 +350,31 @@ impl Lower<'_, '_> {
     }
 
     fn region(&mut self, number: usize, region: &Region) -> Result<(), Diagnostics> {
+        if self.cores == 1 || cores::local(region) {
+            return self.roles(number, region);
+        }
+        self.enter(Core::Aiv);
+        let Some(merged) = self.merged[number].take() else {
+            // A collective of one core, or something that only some ranks do.
+            return self.divided(|this| this.roles(number, region));
+        };
+        self.meet(Since::Other);
+        self.nested += 1;
+        let all = merged.cores == self.cores;
+        if !all {
+            self.build.open();
+        }
+        self.body(number, &merged.body)?;
+        if !all {
+            let then = self.build.close();
+            let cond = Expr::bin(BinOp::Lt, Expr::var(CORE), Expr::Int(merged.cores.into()));
+            self.build.push(Stmt::If { cond, then, other: vec![] });
+        }
+        self.nested -= 1;
+        Ok(())
+    }
+
+    fn roles(&mut self, number: usize, region: &Region) -> Result<(), Diagnostics> {
         let linear = self.linear(number).simplify();
         let mut roles = vec![];
         for role in &region.roles {
@@ -360,7 +417,7 @@ impl Lower<'_, '_> {
         refuse(
             region.span,
             format!("region @{} has {} streams in role {}", region.name, role.streams.len(), role.name),
-            "emission is for one AIV core, which is one stream named `main`",
+            "a core has one stream; `cores: k` makes a stream of each core",
         )
     }
 
@@ -375,8 +432,12 @@ impl Lower<'_, '_> {
                 _ if self.nested == 0 => self.enter(if product { Core::Aic } else { Core::Aiv }),
                 _ => {}
             }
+            let alone = self.nested == 0 && !product;
             self.nested += 1;
-            let done = self.stmt(region, stmt);
+            let done = match stmt {
+                SStmt::Op(SOp::Local(_), _) if alone => self.divided(|this| this.stmt(region, stmt)),
+                _ => self.stmt(region, stmt),
+            };
             self.nested -= 1;
             done?;
         }

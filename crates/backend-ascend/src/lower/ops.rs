@@ -88,7 +88,7 @@ impl Lower<'_, '_> {
                 return Err(refuse(
                     span,
                     "an event between streams",
-                    "emission is for one stream named `main`",
+                    "cores wait for each other where lanes begin and end",
                 )
                 .into());
             }
@@ -164,7 +164,7 @@ impl Lower<'_, '_> {
             .collect();
         let path: Vec<Part> =
             path.into_iter().map(|p| Part { index: self.build.name_it("chunk", &p.index), ..p }).collect();
-        let (start, end) = address::chunk(&line, &path);
+        let (start, end) = address::chunk(&line, &path, &mut |hint, e| self.build.name_it(hint, e));
         let start = self.build.name_it("first", &start);
         let len = self.build.name_it("size", &sub(&end, &start));
         let b = self.schedule.buffer(o.buffer);

@@ -11,6 +11,7 @@ use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt, Schedule};
 use kbc_ir::walk;
+use std::convert::Infallible;
 
 /// Where a buffer lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -257,7 +258,7 @@ impl Lower<'_, '_> {
     pub(super) fn storage_prologue(&mut self) {
         for (buffer, tensor, access) in self.storage.copied.clone() {
             if access == Access::In {
-                self.stage(buffer, tensor, true);
+                let Ok(()) = self.divided(|this| this.stage(buffer, tensor, true));
             }
         }
         for (i, b) in self.schedule.buffers.iter().enumerate() {
@@ -271,7 +272,10 @@ impl Lower<'_, '_> {
                     offset: Expr::Int(0),
                     peer: None,
                 };
-                self.fill_number(b.dtype, to, total, 0.0);
+                let Ok(()) = self.divided(|this| {
+                    this.fill_number(b.dtype, to, total, 0.0);
+                    Ok::<(), Infallible>(())
+                });
             }
         }
     }
@@ -280,12 +284,12 @@ impl Lower<'_, '_> {
     pub(super) fn storage_epilogue(&mut self) {
         for (buffer, tensor, access) in self.storage.copied.clone() {
             if access == Access::Out {
-                self.stage(buffer, tensor, false);
+                let Ok(()) = self.divided(|this| this.stage(buffer, tensor, false));
             }
         }
     }
 
-    fn stage(&mut self, buffer: BufferId, tensor: TensorId, inwards: bool) {
+    fn stage(&mut self, buffer: BufferId, tensor: TensorId, inwards: bool) -> Result<(), Infallible> {
         let b = self.schedule.buffer(buffer);
         let total = super::address::product(&self.dims(buffer));
         let place = |object| Gm { object, slot: Expr::Int(0), offset: Expr::Int(0), peer: None };
@@ -294,5 +298,6 @@ impl Lower<'_, '_> {
         let words = if inwards { "into the window" } else { "out of the window" };
         self.build.push(Stmt::Note { place: String::new(), text: format!("copy %{} {words}", b.name) });
         self.copy_run(b.dtype, to, from, total);
+        Ok(())
     }
 }

@@ -53,7 +53,7 @@ fn words(t: &TensorArg<'_>) -> String {
         TensorArg::Area(a) => format!("{}, {}", a.name, a.dtype),
         TensorArg::Tables => "tables, i32".into(),
         TensorArg::Window => "window, this rank's part of the domain".into(),
-        TensorArg::Status => "status, one line".into(),
+        TensorArg::Status => "status, a line a core".into(),
     }
 }
 
@@ -70,13 +70,23 @@ fn scalars_of(kernel: &Kernel, task: &str) -> String {
     out
 }
 
+/// Several cores begin together: they wait for each other, and for those of other ranks.
+fn together(kernel: &Kernel, task: &str) -> String {
+    match kernel.blocks() {
+        1 => String::new(),
+        n => format!(
+            "    {task}.launch_spec.set_block_num({n});\n    {task}.launch_spec.set_require_sync_start(true);\n"
+        ),
+    }
+}
+
 /// The arguments of a launch as they are, in one AIV task.
 fn one(kernel: &Kernel) -> String {
     let mut out = String::from("    CoreTaskArgs task;\n");
     for (i, t) in args::tensors(kernel).iter().enumerate() {
         let _ = writeln!(out, "    task.{}(args.tensor({i}).ref());  // {}", add(t.direction()), words(t));
     }
-    out + &scalars_of(kernel, "task") + "    rt_submit_aiv_task(0, task);\n"
+    out + &scalars_of(kernel, "task") + &together(kernel, "task") + "    rt_submit_aiv_task(0, task);\n"
 }
 
 /// Parts of the launch's memory and then the tasks; and what stands before the function.
@@ -116,10 +126,13 @@ fn program_of(kernel: &Kernel, tasks: &[Task]) -> (String, String) {
         }
     }
     let waits = tasks::readers_before(tasks);
+    let mut line = 0;
     for (i, t) in tasks.iter().enumerate() {
         let list = args::task_tensors(kernel, tasks, i);
-        parts += &task(t, i, &list, &waits, &of);
+        parts += &task(t, (i, line), &list, &waits, &of);
+        line += t.kernel.blocks();
         parts += &scalars_of(kernel, t.name.as_str());
+        parts += &together(&t.kernel, t.name.as_str());
         let known = waits.iter().any(|w| w.contains(&i));
         let keep = if known { format!("const PTO2TaskId {}_id = ", t.name) } else { String::new() };
         let id = if known { ".task_id()" } else { "" };
@@ -145,16 +158,21 @@ fn part_name(name: &str) -> String {
 
 fn task(
     t: &Task,
-    i: usize,
+    (i, line): (usize, u32),
     list: &[TaskArg<'_>],
     waits: &[Vec<usize>],
     of: &dyn Fn(&TensorArg<'_>) -> usize,
 ) -> String {
     let name = &t.name;
     let core = t.kernel.core.name().to_uppercase();
-    let mut out = format!("\n    // Task {i}, on an {core} core.\n");
+    let cores = match t.kernel.blocks() {
+        1 => format!("an {core} core"),
+        n => format!("{n} {core} cores"),
+    };
+    let mut out = format!("\n    // Task {i}, on {cores}.\n");
     let ty = if waits[i].is_empty() { "CoreTaskArgs" } else { "CoreTaskArgsWithDeps<>" };
-    let _ = writeln!(out, "    const ChipTensor {name}_status = Part(status, {}, 16);", 16 * i);
+    let lines = 16 * t.kernel.blocks();
+    let _ = writeln!(out, "    const ChipTensor {name}_status = Part(status, {}, {lines});", 16 * line);
     let _ = writeln!(out, "    {ty} {name};");
     for t in list {
         let from = match &t.arg {

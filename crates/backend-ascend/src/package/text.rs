@@ -95,9 +95,11 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
     let kernels: String = (0..tasks.len())
         .zip(package.sources)
         .map(|(i, source)| {
+            let blocks = tasks[i].kernel.blocks();
             let directions = args::task_tensors(kernel, &tasks, i);
             let directions = tuple(directions.iter().map(|t| quoted(t.direction)));
-            format!("    Kernel({}, {}, {directions}),\n", quoted(&source.name), quoted(source.core.name()))
+            let (name, core) = (quoted(&source.name), quoted(source.core.name()));
+            format!("    Kernel({name}, {core}, {blocks}, {directions}),\n")
         })
         .collect();
     let mut lengths = vec![];

@@ -210,7 +210,7 @@ impl<'k> Program<'k> {
     /// The kernel's operations and loops.
     pub fn new(kernel: &'k Kernel) -> Program<'k> {
         let mut fixed: BTreeSet<Name> = kernel.scalars.iter().cloned().collect();
-        fixed.extend([super::RANK.into(), super::CALL.into()]);
+        fixed.extend([super::RANK, super::CALL, super::CORE].map(Name::from));
         let mut out = Program { sites: vec![], loops: vec![], root: vec![], fixed };
         out.root = out.block(&kernel.body, 0, &mut vec![], &mut vec![]);
         out

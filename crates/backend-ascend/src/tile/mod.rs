@@ -40,6 +40,8 @@ pub struct TileId(pub u32);
 pub const RANK: &str = "rank";
 /// The number of the launch on this domain, from 0, known to every kernel.
 pub const CALL: &str = "call";
+/// The number of this core among those of the kernel, from 0, known to every kernel.
+pub const CORE: &str = "core";
 /// Run-time scalar: ranks of the domain.
 pub const NRANKS: &str = "nranks";
 /// Run-time scalar: elements of the program's variable size.
@@ -52,6 +54,8 @@ pub struct Kernel {
     pub name: Name,
     /// What it runs on.
     pub core: Core,
+    /// Vector cores of a rank that run it together, at least 1. Tasks for cube cores run on one each.
+    pub cores: u32,
     /// Run-time scalars, in the order of arguments; `call` is always one of them, `rank` never (it is the domain's).
     pub scalars: Vec<Name>,
     /// Tensors, in the order of arguments.
@@ -249,6 +253,11 @@ pub enum Stmt {
 }
 
 impl Kernel {
+    /// Cores of a rank that run it together: blocks of one launch.
+    pub fn blocks(&self) -> u32 {
+        if self.core == Core::Aic { 1 } else { self.cores }
+    }
+
     /// A tensor.
     pub fn tensor(&self, id: TensorId) -> &Tensor {
         &self.tensors[id.0 as usize]

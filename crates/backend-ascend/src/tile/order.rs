@@ -6,11 +6,13 @@
 //! Rules. A pipe executes in the order of the text and may start an operation before an earlier one is over. A flag
 //! from `p` to `q` is set once everything given to `p` is over, and `q` starts nothing given later before it is set. A
 //! barrier of a pipe does the same for that pipe, a barrier of all pipes for all. Loops may run no iteration. An event
-//! is set again only once its last wait is known to be over.
+//! is set again only once its last wait is known to be over. A notify to this rank is one core's to another: those that it tells something
+//! rely on it for what others told this core, which is in memory for them only behind a barrier of all pipes and a `dsb` as well.
 
 use super::hazard::{Age, Event, Node, Program, Touched};
 use super::path::Path;
-use super::{Barrier, Kernel, Op, Pipe};
+use super::{Barrier, Kernel, Op, Pipe, RANK};
+use kbc_ir::expr::Expr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -104,6 +106,8 @@ struct State {
     behind: BTreeMap<Key, Known>,
     set: BTreeSet<Event>,
     publish: Publish,
+    /// The same for what waits have told: a notify to another core of this rank tells of that, too.
+    told: Publish,
     /// Waits after which other pipes have not been held back.
     waits: BTreeSet<usize>,
 }
@@ -135,6 +139,7 @@ pub fn analyse(kernel: &Kernel) -> Vec<Finding> {
         behind: BTreeMap::new(),
         set: BTreeSet::new(),
         publish: Publish::Published,
+        told: Publish::Published,
         waits: BTreeSet::new(),
     };
     let end = walk.block(&program.root, start);
@@ -213,6 +218,7 @@ impl Walk<'_> {
             one.meet(*key, *known);
         }
         one.publish = one.publish.min(two.publish);
+        one.told = one.told.min(two.told);
         one.waits.extend(two.waits.iter().copied());
         one
     }
@@ -224,6 +230,7 @@ impl Walk<'_> {
                 state.behind.clear();
                 state.waits.clear();
                 state.publish = state.publish.max(Publish::Drained);
+                state.told = state.told.max(Publish::Drained);
             }
             Op::Barrier(Barrier::Pipe(p)) => {
                 for (key, known) in &mut state.behind {
@@ -232,20 +239,28 @@ impl Walk<'_> {
                     }
                 }
             }
-            Op::Dsb if state.publish == Publish::Drained => state.publish = Publish::Published,
-            Op::Dsb => {}
+            Op::Dsb => {
+                for p in [&mut state.publish, &mut state.told] {
+                    if *p == Publish::Drained {
+                        *p = Publish::Published;
+                    }
+                }
+            }
             Op::SetFlag { from, to, event } => {
                 self.set(site, Event { from: *from, to: *to, number: *event }, &mut state);
             }
             Op::WaitFlag { from, to, event } => {
                 self.wait(site, Event { from: *from, to: *to, number: *event }, &mut state);
             }
-            Op::Notify { .. } => {
-                if state.publish != Publish::Published {
-                    self.report(site, Fault::Unpublished { drained: state.publish == Publish::Drained });
+            Op::Notify { peer, .. } => {
+                let core = *peer == Expr::var(RANK);
+                let least = if core { state.publish.min(state.told) } else { state.publish };
+                if least != Publish::Published {
+                    self.report(site, Fault::Unpublished { drained: least == Publish::Drained });
                 }
             }
             Op::Wait { .. } => {
+                state.told = Publish::Dirty;
                 state.waits.insert(site);
             }
             Op::Release | Op::Acquire | Op::Complete => self.report(site, Fault::Fence),

@@ -44,6 +44,7 @@ impl<'d> Reader<'d> {
             k: Kernel {
                 name: Name::from(""),
                 core: Core::Aiv,
+                cores: 1,
                 scalars: vec![],
                 tensors: vec![],
                 tables: vec![],
@@ -126,6 +127,9 @@ impl<'d> Reader<'d> {
                 self.k.name = name;
                 let parse = |w: &str| Core::ALL.into_iter().find(|c| c.name() == w);
                 self.k.core = c.one_of("core", parse, &Core::ALL.map(Core::name))?;
+                if c.eat_word("cores") {
+                    self.k.cores = c.small("a number of cores")?;
+                }
             }
             "scalar" => {
                 let name = c.word("the scalar's name")?;

@@ -67,7 +67,8 @@ impl Printer<'_> {
     fn head(&mut self) {
         let k = self.kernel;
         self.line(0, &format!("tile {VERSION}"));
-        self.line(0, &format!("kernel @{} {}", quoted(&k.name), k.core.name()));
+        let cores = if k.cores == 1 { String::new() } else { format!(" cores {}", k.cores) };
+        self.line(0, &format!("kernel @{} {}{cores}", quoted(&k.name), k.core.name()));
         for s in &k.scalars {
             self.line(0, &format!("scalar {}", quoted(s)));
         }

@@ -25,6 +25,8 @@ pub struct Launch {
     pub nranks: i64,
     /// This rank.
     pub rank: i64,
+    /// This core of the rank.
+    pub core: i64,
     /// Launches before.
     pub call: i64,
     /// Further scalars: `count` and others.
@@ -61,7 +63,7 @@ impl<'k> Program<'k> {
     /// Resolves names. Errors: E456 for a name without a value.
     pub fn new(kernel: &'k Kernel) -> R<Program<'k>> {
         let mut r = Resolver::new(kernel);
-        for name in [NRANKS, RANK, CALL] {
+        for name in [NRANKS, RANK, CALL, CORE] {
             r.declare(&Name::from(name));
         }
         for s in &kernel.scalars {
@@ -79,9 +81,9 @@ impl<'k> Program<'k> {
     /// What a rank does in a launch. Errors: E456, E459; E431 for more than `limit` events.
     pub fn trace(&self, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<Event>> {
         let mut values = vec![0; self.slots];
-        values[..3].copy_from_slice(&[launch.nranks, launch.rank, launch.call]);
+        values[..4].copy_from_slice(&[launch.nranks, launch.rank, launch.call, launch.core]);
         for (i, s) in self.kernel.scalars.iter().enumerate() {
-            values[3 + i] = match s.as_str() {
+            values[4 + i] = match s.as_str() {
                 NRANKS => launch.nranks,
                 CALL => launch.call,
                 _ => {

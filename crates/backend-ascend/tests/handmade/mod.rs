@@ -34,6 +34,7 @@ pub fn kernel() -> Kernel {
     Kernel {
         name: "sum_of_all".into(),
         core: Core::Aiv,
+        cores: 1,
         scalars: ["nranks", "count", "call"].map(Name::from).to_vec(),
         tensors: vec![tensor("x", Access::In), tensor("out", Access::Out)],
         tables: vec![],

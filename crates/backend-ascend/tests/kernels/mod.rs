@@ -54,6 +54,7 @@ pub fn frame(body: Vec<Stmt>) -> Kernel {
     Kernel {
         name: "k".into(),
         core: Core::Aiv,
+        cores: 1,
         scalars: vec!["nranks".into(), "count".into(), "call".into()],
         tensors: vec![tensor("x", Access::In, 0), tensor("out", Access::Out, 0)],
         tables: vec![],

@@ -20,6 +20,8 @@ pub(super) struct Place {
 enum Blocks {
     Even,
     Ceil,
+    /// At multiples of so many elements.
+    Lines(i64),
     /// A table of all boundaries on all ranks, and the number of this rank's first.
     Listed(Entry, Num),
 }
@@ -93,6 +95,13 @@ impl Emit<'_, '_, '_> {
                 let at = self.mul(each, i);
                 self.min(at, n)
             }
+            Blocks::Lines(unit) => {
+                let unit = Num::int(*unit);
+                let (scaled, lines) = (self.mul(n, i), self.mul(k, unit));
+                let at = self.div_up(scaled, lines);
+                let at = self.mul(at, unit);
+                self.min(at, n)
+            }
             Blocks::Listed(bounds, first) => {
                 let at = self.add(*first, i);
                 let at = self.entry(bounds.table, at, bounds.range);
@@ -129,6 +138,8 @@ impl Emit<'_, '_, '_> {
         let blocks = match line.rule {
             CutRule::Even => Blocks::Even,
             CutRule::Ceil => Blocks::Ceil,
+            // Beyond 32 bits the operation's bounds refuse it, as every size.
+            CutRule::Lines(unit) => Blocks::Lines(unit.clamp(1, u64::from(u32::MAX)) as i64),
             CutRule::Lengths(_) => {
                 let bounds = self.tables.bounds(region, operand, line, program);
                 Blocks::Listed(bounds, self.mul(on, Num::int(line.parts as i64 + 1)))

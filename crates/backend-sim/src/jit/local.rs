@@ -314,6 +314,16 @@ fn boundary(k: &mut Kernel<'_, '_>, rule: &CutRule, n: Value, i: Value, parts: u
             let at = k.b.ins().imul(each, i);
             k.b.ins().umin(at, n)
         }
+        CutRule::Lines(unit) => {
+            let unit = (*unit).clamp(1, u64::from(u32::MAX)) as i64;
+            let all = (parts as i64).saturating_mul(unit);
+            let (line, lines) = (k.int(unit), k.int(all));
+            let scaled = k.b.ins().imul(n, i);
+            let at = k.b.ins().iadd_imm_s(scaled, all - 1);
+            let at = k.b.ins().udiv(at, lines);
+            let at = k.b.ins().imul(at, line);
+            k.b.ins().umin(at, n)
+        }
         CutRule::Lengths(lengths) => {
             let mut at = k.int(0);
             for j in 1..parts {

@@ -54,6 +54,7 @@ pub(super) fn show_type(t: &TensorType) -> String {
                         CutRule::Even => String::new(),
                         CutRule::Ceil => "(ceil)".into(),
                         CutRule::Lengths(parts) => format!("({parts})"),
+                        CutRule::Lines(unit) => format!("(lines {unit})"),
                     };
                     format!("{}@{}{rule}", d.size, axes(&c.axes))
                 }
@@ -189,6 +190,13 @@ pub(super) fn rule(c: &mut Cur) -> R<CutRule> {
     Ok(match () {
         () if c.eat_word("ceil") => CutRule::Ceil,
         () if c.eat_word("lengths") => CutRule::Lengths(rows(c)?),
+        () if c.eat_word("lines") => {
+            let span = c.here();
+            match c.int("elements of a line")? {
+                0 => return Err(Diagnostic::error("E316", "lines of no elements").primary(span, "here")),
+                unit => CutRule::Lines(unit),
+            }
+        }
         () => CutRule::Even,
     })
 }
@@ -199,6 +207,7 @@ pub(super) fn show_rule(r: &CutRule) -> String {
         CutRule::Even => String::new(),
         CutRule::Ceil => " ceil".into(),
         CutRule::Lengths(parts) => format!(" lengths [{parts}]"),
+        CutRule::Lines(unit) => format!(" lines {unit}"),
     }
 }
 

@@ -560,7 +560,9 @@ impl<'p> Writer<'_, 'p> {
             Some(0)
         } else if cnt == den {
             Some(length)
-        } else if even(den) && (parts == 1 || (even(parts) && extent.unsigned_abs().is_multiple_of(parts))) {
+        } else if even(den)
+            && (parts == 1 || (even(parts) && line.rule.equal_parts(extent.unsigned_abs(), parts)))
+        {
             Some(length / den * cnt)
         } else if parts == 1 {
             None

@@ -120,7 +120,7 @@ impl Frame {
 impl<'a> Builder<'a> {
     /// The rounds of an algorithm on a group and regions.
     pub(super) fn algorithm(&mut self, u: Use) -> Res<Vec<Node>> {
-        if u.options.instances > 1 || u.options.pipeline > 1 {
+        if u.options.instances.max(u.options.cores) > 1 || u.options.pipeline > 1 {
             return self.in_lanes(u);
         }
         let Use { coll, alg, args, root, group, regions, guard, each, at, options: _ } = u;

@@ -99,6 +99,14 @@ pub(super) fn call(r: &Request<'_>) -> Call {
 /// Appends the region (with its windows, tables and scratch) to the schedule.
 pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics> {
     let (params, options) = options::split(r)?;
+    let on_cores;
+    let r = match options.cores {
+        1 => r,
+        k => {
+            on_cores = shared(r, k as u64, out);
+            &on_cores
+        }
+    };
     let mut reasons: Vec<(String, Span)> = vec![];
     for unroll in [false, true] {
         match attempt(r, &params, &options, unroll, out) {
@@ -122,6 +130,27 @@ pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics
     })
 }
 
+/// The request with its vectors cut among `k` cores at lines of 64 bytes, so that no two cores write to one line. The blocks that other
+/// collectives have begin where they begin: within them lanes are cut by elements.
+fn shared<'a>(r: &Request<'a>, k: u64, out: &Schedule) -> Request<'a> {
+    const LINE: u64 = 64;
+    let cut = |(buffer, line): &(BufferId, Line)| match line.parts {
+        1 => {
+            let unit = LINE / out.buffer(*buffer).dtype.bytes();
+            (*buffer, Line { parts: k, rule: CutRule::Lines(unit), ..line.clone() })
+        }
+        _ => (*buffer, line.clone()),
+    };
+    Request {
+        over: r.over.clone(),
+        sizes: r.sizes.clone(),
+        operands: r.operands.iter().map(cut).collect(),
+        largest: r.largest.clone(),
+        name: r.name.clone(),
+        ..*r
+    }
+}
+
 /// Names of the region's coordinates: the algorithm's own where they fit.
 fn region_coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
     sizes
@@ -141,7 +170,7 @@ impl Marks {
     fn of(r: &Request<'_>, options: &Options, streams: bool) -> Marks {
         let within = if streams { Within::Data } else { Within::Program };
         let implied = match options.slots {
-            Some(_) if options.pipeline.max(options.instances) > 1 => false,
+            Some(_) if options.pipeline.max(options.instances).max(options.cores) > 1 => false,
             Some(k) => choose::rotation(r.lib, &call(r), k, within),
             None => r.known.one_slot(r),
         };
@@ -214,6 +243,7 @@ fn attempt(
         region: r.name.clone(),
         marks: Marks::of(r, options, streams),
         stream: 0,
+        lane: if options.cores > 1 { "core" } else { "lane" },
     };
     let main = e.nodes(&nodes, &mut vec![])?;
     let (windows, mut lanes) = (e.windows, e.lanes);
@@ -337,6 +367,10 @@ pub(super) fn capacity(line: &Line, (extent, unit): (u64, u64), (len, den): (i64
         return (extent * unit * len).div_ceil(den) as u64;
     }
     let scaled = len * parts;
+    if let CutRule::Lines(line_of) = line.rule {
+        // Every boundary is less than a line away from where it would be.
+        return ((extent * unit * len).div_ceil(den) + u128::from(line_of) * unit) as u64;
+    }
     // Most elements of so many blocks.
     let run = |blocks: u128| match &line.rule {
         CutRule::Lengths(l) => {

@@ -58,6 +58,10 @@ fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
         let why = "this algorithm has no form but a role a rank, where every message has its slot";
         return Err(refused("slots", r.span, why).into());
     }
+    if options.cores > 1 {
+        let why = "this algorithm has no form but a role a rank, which is for one core";
+        return Err(refused("cores", r.span, why).into());
+    }
     let mut rounds = rounds;
     for (lanes, delay) in [(options.pipeline, 1), (options.instances, 0)] {
         if lanes > 1 {

@@ -67,6 +67,8 @@ pub(super) struct Emitter<'b, 'a> {
     pub(super) marks: Marks,
     /// The lane that is written, 0 for the main stream.
     pub(super) stream: usize,
+    /// What streams beside the first are called.
+    pub(super) lane: &'static str,
 }
 
 /// Which points of a message are marked: always that it is there and that it is waited for.
@@ -183,7 +185,7 @@ impl Emitter<'_, '_> {
             let mut body = vec![op(SOp::Await(go.clone()))];
             let at = self.lanes.len();
             // The lane takes its place before its own body, which may fork again.
-            self.lanes.push((format!("lane{}", at + 1).into(), vec![]));
+            self.lanes.push((format!("{}{}", self.lane, at + 1).into(), vec![]));
             let outer = std::mem::replace(&mut self.stream, at + 1);
             body.extend(self.nodes(part, loops)?);
             self.stream = outer;

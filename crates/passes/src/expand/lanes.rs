@@ -1,5 +1,5 @@
-//! Options that cut every chunk of a use into lanes (LANGUAGE 2.7): `instances: k` runs them side by side, `pipeline: k`
-//! lets lane j run j rounds later.
+//! Options that cut every chunk of a use into lanes (LANGUAGE 2.7): `instances: k` runs them side by side, `cores: k` does so on
+//! a core each, `pipeline: k` lets lane j run j rounds later.
 //!
 //! An algorithm is uniform in the elements of its chunks, so it may run on the k parts of every block (of the whole, where
 //! the collective has no blocks) as if each were all there is. Instances share no chunk and become streams, so that each
@@ -20,10 +20,11 @@ use std::rc::Rc;
 impl Builder<'_> {
     /// A use with `instances` or `pipeline`.
     pub(super) fn in_lanes(&mut self, u: Use) -> Res<Vec<Node>> {
-        let Options { instances, pipeline, .. } = u.options;
-        let (lanes, inner) = match instances {
+        let Options { instances, pipeline, cores, .. } = u.options;
+        // Of instances and cores one is 1.
+        let (lanes, inner) = match instances.max(cores) {
             1 => (pipeline, Options { pipeline: 1, ..u.options.clone() }),
-            k => (k, Options { instances: 1, ..u.options.clone() }),
+            k => (k, Options { instances: 1, cores: 1, ..u.options.clone() }),
         };
         let ranks: i64 = u.group.sizes.iter().product();
         let lib = self.cx.eval.lib;
@@ -50,7 +51,7 @@ impl Builder<'_> {
         if parts.is_empty() {
             return Ok(vec![]);
         }
-        if instances == 1 {
+        if instances.max(cores) == 1 {
             return self.delayed(&parts, u.at);
         }
         if self.loops == 0 {

@@ -13,7 +13,7 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Env, Expr, UnOp};
 use kbc_ir::schedule::{Line, Table};
-use kbc_ir::types::{CutRule, Mesh};
+use kbc_ir::types::Mesh;
 
 /// Evaluations of one collective.
 const MAX_EVALUATED: u64 = 1 << 18;
@@ -128,8 +128,7 @@ fn constant(line: &Line) -> Option<(u64, u64)> {
 pub(super) fn equal_chunks(line: &Line, den: i64) -> Option<u64> {
     let ((extent, unit), den) = (constant(line)?, u64::try_from(den).ok().filter(|d| *d > 0)?);
     let total = extent * unit;
-    let even = !matches!(line.rule, CutRule::Lengths(_));
-    let blocks = line.parts <= 1 || (even && extent % line.parts == 0);
+    let blocks = line.parts <= 1 || line.rule.equal_parts(extent, line.parts);
     (blocks && total % den == 0).then_some(total / den)
 }
 

@@ -21,13 +21,15 @@ pub(super) struct Options {
     pub(super) pipeline: i64,
     /// Lanes of every chunk, side by side.
     pub(super) instances: i64,
+    /// Cores of a rank that share the transfers, each a stream with its lanes.
+    pub(super) cores: i64,
     /// Slots for the messages to each neighbour, in rotation.
     pub(super) slots: Option<i64>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { memory: MemKind::Hbm, pipeline: 1, instances: 1, slots: None }
+        Options { memory: MemKind::Hbm, pipeline: 1, instances: 1, cores: 1, slots: None }
     }
 }
 
@@ -46,11 +48,12 @@ impl Options {
         match (name, value) {
             ("pipeline", OptionValue::Count(k)) if *k <= MOST_LANES => self.pipeline = *k,
             ("instances", OptionValue::Count(k)) if *k <= MOST_LANES => self.instances = *k,
-            ("pipeline" | "instances", OptionValue::Count(_)) => {
+            ("cores", OptionValue::Count(k)) if *k <= MOST_LANES && !inside => self.cores = *k,
+            ("pipeline" | "instances" | "cores", OptionValue::Count(k)) if *k > MOST_LANES => {
                 return Err(refused(name, span, &format!("at most {MOST_LANES} lanes are made")));
             }
-            ("slots" | "memory", _) if inside => {
-                let why = "windows belong to the collective as a whole: say it where the program uses that";
+            ("slots" | "memory" | "cores", _) if inside => {
+                let why = "windows and cores belong to the collective as a whole: say it where the program uses that";
                 return Err(refused(name, span, why));
             }
             ("slots", OptionValue::Count(k)) => self.slots = Some(*k),
@@ -77,7 +80,7 @@ impl Options {
     }
 }
 
-/// Lanes that `pipeline` and `instances` may ask for.
+/// Lanes that `pipeline`, `instances` and `cores` may ask for.
 const MOST_LANES: i64 = 64;
 
 pub(super) fn refused(name: &str, span: Span, why: &str) -> Diagnostic {
@@ -115,6 +118,10 @@ pub(super) fn split(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, Options), Di
         })?;
         options.set(name, &value, false, r.span)?;
     }
+    if options.cores > 1 && options.instances > 1 {
+        let why = "each of the cores is a stream already: instances would be streams of streams";
+        return Err(refused("instances", r.span, why));
+    }
     Ok((params, options))
 }
 
@@ -149,7 +156,6 @@ fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnosti
         "overlap" => {
             "pass `overlap` cuts a collective of a global program with the matmul beside it: not in an `apply`, a local program, or for queues and targets that run one thing after another"
         }
-        "cores" => "a rank of the simulated machine has no cores to share its transfers among",
         "order" => "additions come in the order of the rounds: own value, then the sources by their distance",
         "accumulate" => {
             "windows and buffers have the element type of the operand, so each sum is rounded to it"

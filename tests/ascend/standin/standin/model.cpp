@@ -26,6 +26,7 @@ namespace standin {
 
 thread_local World *world = nullptr;
 thread_local Rank *self = nullptr;
+int most_blocks = 1;
 
 namespace {
 
@@ -44,8 +45,10 @@ std::string where(const Op &op) {
     char text[160];
     std::snprintf(text, sizeof text, "rank %d %s %s at kernel line %d (call %d)", op.rank, kLaneNames[op.lane], op.name,
                   op.line, op.call);
-    if (kernel_count > 1) return std::string("task ") + std::to_string(op.core) + " on " + text;
-    return text;
+    std::string out;
+    if (kernel_count > 1) out += "task " + std::to_string(op.core / most_blocks) + " on ";
+    if (most_blocks > 1) out += "core " + std::to_string(op.core % most_blocks) + " of ";
+    return out + text;
 }
 
 std::string format(const char *f, va_list args) {
@@ -56,9 +59,12 @@ std::string format(const char *f, va_list args) {
 
 [[noreturn]] void stop(const std::string &text) {
     if (world->failure.empty()) world->failure = text;
-    for (auto &r : world->ranks) r->wake.notify_all();
+    for (Rank *r : world->workers) r->wake.notify_all();
     throw Stop{};
 }
+
+// Tensors of the call belong to the rank, not to a block.
+std::vector<std::unique_ptr<Region>> &tensors() { return world->ranks[static_cast<size_t>(self->id)]->tensors; }
 
 int lane_of(const Op &op, int pipe) {
     int lane = Lanes;
@@ -81,6 +87,9 @@ int lane_of(const Op &op, int pipe) {
 // Words for what is missing between two accesses.
 std::string missing(const Op &now, const Op &earlier) {
     const std::string lane = kLaneNames[now.lane];
+    if (now.rank == earlier.rank && now.core != earlier.core && now.core / most_blocks == earlier.core / most_blocks) {
+        return "no release (pipe_barrier(PIPE_ALL), dsb), notify, wait and acquire (pipe_barrier(PIPE_ALL)) orders these cores";
+    }
     if (now.rank == earlier.rank && now.core != earlier.core) {
         return "nothing orders their tasks: the later one takes nothing that the earlier one wrote, and was not told to wait";
     }
@@ -123,7 +132,7 @@ Region &locate(const Op &op, const void *p, uint64_t bytes, uint64_t &offset) {
                  n.name.c_str(), Big(n.size));
         };
         for (auto &w : world->windows) near(*w);
-        for (auto &t : self->tensors) near(*t);
+        for (auto &t : tensors()) near(*t);
         fail(op, "out of bounds: the address is in no tensor and in no window");
     }
     offset = static_cast<uint64_t>(static_cast<const uint8_t *>(p) - r->bytes);
@@ -229,7 +238,7 @@ void at(int line) {
 
 Op begin(const char *name, int lane, int line) {
     const int shown = line < running().body_line && self->line != 0 ? self->line : line;
-    Op op{name, shown, lane, self->id, self->kernel, self->call, ++self->count(lane)};
+    Op op{name, shown, lane, self->id, self->core(), self->call, ++self->count(lane)};
     if (!has(lane)) fail(op, "a %s core has no pipe %s", running().cube ? "cube" : "vector", kLaneNames[lane]);
     self->before = self->last;
     self->last = op;
@@ -389,12 +398,12 @@ void notify(const void *slot, int32_t value, bool add, int line) {
     if (!add) fail(op, "NotifyOp::Set writes a whole line: counters are add-only");
     if (value != 1) fail(op, "adds %d: a counter counts events, one by one", value);
     Counter &c = counter_of(op, slot, false);
-    if (c.writer >= 0 && c.writer != self->id) {
+    if (c.writer >= 0 && c.writer != self->worker) {
         fail(op, "two writers of one counter: byte %llu belongs to rank %d (%s)", Big(c.offset),
-             c.writer, where(c.first).c_str());
+             world->workers[static_cast<size_t>(c.writer)]->id, where(c.first).c_str());
     }
     if (c.writer < 0) {
-        c.writer = self->id;
+        c.writer = self->worker;
         c.first = op;
     }
     c.adds.push_back(self->released);
@@ -404,9 +413,12 @@ void notify(const void *slot, int32_t value, bool add, int line) {
     std::memcpy(r->bytes + c.offset, &now, 4);
     std::memcpy(r->expected.data() + c.offset, &now, 4);
     r->shadow.define(c.offset, c.offset + 4, true);
-    Rank &owner = *world->ranks[static_cast<size_t>(r->rank)];
-    if (owner.status == Status::Waiting && owner.wait_offset == c.offset && holds(now, owner.wait_value, owner.wait_cmp)) {
-        owner.status = Status::Ready;
+    for (int b = 0; b < most_blocks; ++b) {
+        Rank &owner = world->block(*world->ranks[static_cast<size_t>(r->rank)], b);
+        if (owner.status == Status::Waiting && owner.wait_offset == c.offset &&
+            holds(now, owner.wait_value, owner.wait_cmp)) {
+            owner.status = Status::Ready;
+        }
     }
     if (world->order != 0 && world->random() % 2 == 0) world->yield_turn(*self, Status::Ready);
 }
@@ -454,14 +466,21 @@ World::World(int n, uint64_t window_bytes, bool defined) : window_defined(define
         const std::string name = "window of rank " + std::to_string(i);
         windows.push_back(std::make_unique<Region>(name, i, true, window_bytes, uint8_t{0}));
         if (defined) windows.back()->shadow = Shadow(true);
+    }
+    for (int w = 0; w < n * most_blocks; ++w) {
         auto r = std::make_unique<Rank>();
-        r->id = i;
+        r->id = w % n;
+        r->block = w / n;
+        r->worker = w;
         r->ub.assign(Spaces * kSpaceStep, 0);
-        const Clock none(2 * static_cast<size_t>(n * kernel_count) * Lanes, 0);
-        r->counts.resize(static_cast<size_t>(kernel_count));
+        const Clock none(2 * static_cast<size_t>(n * core_count()) * Lanes, 0);
+        r->counts.resize(static_cast<size_t>(core_count()));
         for (Clock &k : r->known) k = none;
         r->pending = r->drained = r->released = r->heard = r->start = none;
-        ranks.push_back(std::move(r));
+        workers.push_back(r.get());
+        // A block has nothing to do until a task has it.
+        if (r->block > 0) r->status = Status::Done;
+        (r->block == 0 ? ranks : blocks).push_back(std::move(r));
     }
     for (auto &r : ranks) {
         CommContext &c = r->context;
@@ -482,19 +501,19 @@ uint64_t World::random() {
 }
 
 void World::pass_on(int from) {
-    const int n = static_cast<int>(ranks.size());
+    const int n = static_cast<int>(workers.size());
     const int skip = order != 0 ? static_cast<int>(random() % static_cast<uint64_t>(n)) : 0;
     for (int i = 1; i <= n; ++i) {
-        Rank &r = *ranks[static_cast<size_t>((from + skip + i) % n)];
+        Rank &r = *workers[static_cast<size_t>((from + skip + i) % n)];
         if (r.status == Status::Ready) {
-            turn = r.id;
+            turn = r.worker;
             r.wake.notify_one();
             return;
         }
     }
     std::string waiting;
     bool joining = false;
-    for (auto &r : ranks) {
+    for (Rank *r : workers) {
         joining = joining || r->status == Status::Joining;
         if (r->status != Status::Waiting) continue;
         char text[256];
@@ -507,7 +526,7 @@ void World::pass_on(int from) {
     }
     if (!waiting.empty()) {
         if (failure.empty()) failure = "all waiting" + waiting;
-        for (auto &r : ranks) r->wake.notify_all();
+        for (Rank *r : workers) r->wake.notify_all();
         return;
     }
     if (!joining) return;  // all done
@@ -533,8 +552,8 @@ void World::pass_on(int from) {
 void World::yield_turn(Rank &rank, Status status) {
     std::unique_lock<std::mutex> held(lock, std::adopt_lock);
     rank.status = status;
-    pass_on(rank.id);
-    rank.wake.wait(held, [&] { return !failure.empty() || turn == rank.id; });
+    pass_on(rank.worker);
+    rank.wake.wait(held, [&] { return !failure.empty() || turn == rank.worker; });
     held.release();
     if (!failure.empty()) throw Stop{};
 }
@@ -566,7 +585,7 @@ void World::end_task(Rank &rank) {
         const auto *at = std::mismatch(r.bytes, r.bytes + r.size, r.expected.begin()).first;
         fail_plain("a scalar store to %s byte %llu is not written back by dcci", r.name.c_str(), Big(at - r.bytes));
     };
-    for (auto &t : rank.tensors) scalar_stores(*t);
+    for (auto &t : tensors()) scalar_stores(*t);
     scalar_stores(*windows[static_cast<size_t>(rank.id)]);
 }
 
@@ -581,7 +600,16 @@ void World::end_call(Rank &rank) {
 
 void World::finish(Rank &rank) {
     rank.status = Status::Done;
-    pass_on(rank.id);
+    pass_on(rank.worker);
+}
+
+void World::finish_block(Rank &done) {
+    Rank &rank = *ranks[static_cast<size_t>(done.id)];
+    done.status = Status::Done;
+    bool all = true;
+    for (int b = 1; b < most_blocks; ++b) all = all && block(rank, b).status == Status::Done;
+    if (all && rank.status == Status::Collecting) rank.status = Status::Ready;
+    pass_on(done.worker);
 }
 
 }  // namespace standin

@@ -25,8 +25,11 @@ constexpr const char *kSpaceNames[Spaces] = {"UB", "L1", "L0A", "L0B", "L0C"};
 constexpr uint64_t kSpaceStep = uint64_t{1} << 20;
 constexpr uint64_t space_base(int space) { return static_cast<uint64_t>(space) * kSpaceStep; }
 
-// Kernels of the program; each runs on a core of its own.
+// Kernels of the program; each runs on cores of its own, a block on each.
 extern const int kernel_count;
+// Blocks that a task of the job has at most, and cores of a rank: that many for every kernel.
+extern int most_blocks;
+inline int core_count() { return kernel_count * most_blocks; }
 
 // One instruction in execution: who, when, where. Two accesses of one instruction never race with each other.
 struct Op {

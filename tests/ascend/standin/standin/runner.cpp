@@ -2,7 +2,7 @@
 // failure. Exit code 0 if every job could be run, whatever came of it.
 //
 //   job NAME
-//   ranks N / calls N / window BYTES / order SEED / drop LINE... / allow zeroed / join calls
+//   ranks N / blocks N / calls N / window BYTES / order SEED / drop LINE... / allow zeroed / join calls
 //   tensor in|out|inout TYPE COUNT[,COUNT per rank]      input bytes: by call, then rank, then tensor
 //   tensor window
 //   scalar VALUE[,VALUE per rank] | scalar call BASE | scalar context
@@ -41,7 +41,7 @@ struct ScalarArg {
 };
 struct Job {
     std::string name;
-    int ranks = 1, calls = 1;
+    int ranks = 1, calls = 1, blocks = 1;
     uint64_t window = 0, order = 0;
     bool zeroed = false, join = false;
     std::set<int> drop;
@@ -83,6 +83,7 @@ std::vector<Job> read_jobs(std::istream &in) {
         Job &job = jobs.back();
         if (word == "end") continue;
         if (word == "ranks") words >> job.ranks;
+        else if (word == "blocks") words >> job.blocks;
         else if (word == "calls") words >> job.calls;
         else if (word == "window") words >> job.window;
         else if (word == "order") words >> job.order;
@@ -117,6 +118,7 @@ std::vector<Job> read_jobs(std::istream &in) {
 }
 
 constexpr uint8_t kPoison = 0xCB;
+constexpr int kMostCores = 48;
 
 // Arguments of one call of one rank.
 struct Call {
@@ -199,6 +201,8 @@ void run_rank(const Job &job, World &w, Rank &rank, const std::vector<uint8_t> &
             orchestration.run(call.chip);
         } else {
             CoreTaskArgs task;
+            task.launch_spec.set_block_num(job.blocks);
+            task.launch_spec.set_require_sync_start(true);
             for (const ChipTensor &t : call.tensors) task.add_inout(t);
             for (int i = 0; i < call.chip.scalar_count(); ++i) task.add_scalar(call.chip.scalar(i));
             submit(0, task, kernels[0]->cube, {});
@@ -218,6 +222,8 @@ void run_rank(const Job &job, World &w, Rank &rank, const std::vector<uint8_t> &
 std::string run(const Job &job, const std::vector<uint8_t> &input, uint64_t at, std::ostream &out) {
     if (job.window % kLineBytes != 0) return "the window size is not a multiple of 64";
     if (job.ranks < 1 || job.ranks > static_cast<int>(COMM_MAX_RANK_NUM)) return "the number of ranks is not 1..64";
+    if (job.blocks < 1 || job.blocks > kMostCores) return "the number of blocks is not that of cores of a die";
+    most_blocks = job.blocks;
     World w(job.ranks, job.window, job.zeroed);
     w.dropped = job.drop;
     w.join_calls = job.join;
@@ -249,6 +255,70 @@ std::string run(const Job &job, const std::vector<uint8_t> &input, uint64_t at, 
 
 }  // namespace
 
+namespace {
+
+// The calling worker's block of a task.
+void run_block(const int64_t (&given)[50], int blocks, const Clock &known) {
+    int64_t args[50];
+    std::copy(std::begin(given), std::end(given), args);
+    LocalContext local{self->block, blocks};
+    GlobalContext global{0};
+    args[48] = reinterpret_cast<int64_t>(&local);
+    args[49] = reinterpret_cast<int64_t>(&global);
+    for (Clock &k : self->known) k = known;
+    self->pending = self->drained = self->released = known;
+    world->begin_task(*self);
+    kernels[self->kernel]->entry(args);
+    world->end_task(*self);
+}
+
+// The blocks of a task beside the first, a thread each.
+class Blocks {
+public:
+    explicit Blocks(int blocks) : blocks_(blocks) {}
+    Blocks(const Blocks &) = delete;
+    Blocks &operator=(const Blocks &) = delete;
+    ~Blocks() {
+        if (threads_.empty()) return;
+        // After a failure they have to wake up for their end.
+        world->lock.unlock();
+        for (auto &t : threads_) t.join();
+        world->lock.lock();
+    }
+    void start(Rank &block, const int64_t (&args)[50], const Clock &known) {
+        block.kernel = self->kernel;
+        block.call = self->call;
+        block.heard = self->heard;
+        block.status = Status::Ready;
+        threads_.emplace_back([this, w = world, &block, &args, &known] {
+            world = w;
+            self = &block;
+            std::unique_lock<std::mutex> held(w->lock);
+            block.wake.wait(held, [&] { return !w->failure.empty() || w->turn == block.worker; });
+            if (!w->failure.empty()) return;
+            try {
+                run_block(args, blocks_, known);
+                w->finish_block(block);
+            } catch (const Stop &) {
+            }
+        });
+    }
+    // Until all of them are done.
+    void collect() {
+        for (int b = 1; b < blocks_; ++b) {
+            if (world->block(*self, b).status == Status::Done) continue;
+            world->yield_turn(*self, Status::Collecting);
+            return;
+        }
+    }
+
+private:
+    int blocks_;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
 uint64_t submit(int32_t kernel, const CoreTaskArgs &task, bool cube, const std::vector<PTO2TaskId> &after) {
     if (kernel < 0 || kernel >= kernel_count) {
         fail_plain("kernel %d is not registered: there are %d, from 0 on", kernel, kernel_count);
@@ -264,6 +334,11 @@ uint64_t submit(int32_t kernel, const CoreTaskArgs &task, bool cube, const std::
     for (const PTO2TaskId &id : after) {
         if (id.raw >= self->tasks.size()) fail_plain("task %llu has not been submitted", Big(id.raw));
         join(known, self->tasks[id.raw].end);
+    }
+    const int blocks = task.launch_spec.blocks;
+    if (blocks < 1 || blocks > most_blocks) fail_plain("a task of %d blocks, the job has %d", blocks, most_blocks);
+    if (blocks > 1 && !task.launch_spec.together) {
+        fail_plain("%d blocks that are not started together: set_require_sync_start(true)", blocks);
     }
     int64_t args[50] = {};
     int next = 0;
@@ -295,17 +370,16 @@ uint64_t submit(int32_t kernel, const CoreTaskArgs &task, bool cube, const std::
         }
     }
     for (int i = 0; i < task.scalar_count(); ++i) args[next++] = static_cast<int64_t>(task.scalar(i));
-    LocalContext local{0, 1};
-    GlobalContext global{0};
-    args[48] = reinterpret_cast<int64_t>(&local);
-    args[49] = reinterpret_cast<int64_t>(&global);
-    for (Clock &k : self->known) k = known;
-    self->pending = self->drained = self->released = known;
-    world->begin_task(*self);
-    kernels[kernel]->entry(args);
-    world->end_task(*self);
+    Blocks others(blocks);
+    for (int b = 1; b < blocks; ++b) others.start(world->block(*self, b), args, known);
+    run_block(args, blocks, known);
+    if (blocks > 1) others.collect();
     for (auto &[region, writable] : given) region->writable = writable;
     now.end = self->drained;
+    for (int b = 1; b < blocks; ++b) {
+        join(now.end, world->block(*self, b).drained);
+        join_over(self->heard, world->block(*self, b).heard);
+    }
     self->tasks.push_back(std::move(now));
     return self->tasks.size() - 1;
 }

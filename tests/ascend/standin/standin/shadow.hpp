@@ -13,7 +13,7 @@ namespace standin {
 // anybody may write there; who reads what was written must have heard of it from its writer.
 using Clock = std::vector<uint32_t>;
 
-inline int agent(int rank, int core, int lane) { return (rank * kernel_count + core) * Lanes + lane; }
+inline int agent(int rank, int core, int lane) { return (rank * core_count() + core) * Lanes + lane; }
 // So many instructions of an agent are complete.
 inline void complete(Clock &clock, int agent, uint32_t count) {
     clock[static_cast<size_t>(agent)] = clock[clock.size() / 2 + static_cast<size_t>(agent)] = count;

@@ -40,7 +40,7 @@ struct Region {
 // A counter: one line of a window. A line without adds or waits is data or free.
 struct Counter {
     uint64_t offset;  // of the four bytes in the window
-    int writer = -1;
+    int writer = -1;  // a worker
     std::vector<Clock> adds;  // what the writer had released, and what it had heard to be over, for each add
     Op first;
 };
@@ -65,17 +65,22 @@ struct Submitted {
     int kernel;
 };
 
-enum class Status { Ready, Waiting, Joining, Done };
+// Collecting: waits for the other blocks of its task.
+enum class Status { Ready, Waiting, Joining, Collecting, Done };
 
+// A rank, which runs its orchestration and block 0 of each task; or another block of its tasks.
 struct Rank {
     int id = 0;
+    int block = 0;
+    int worker = 0;
     int call = 0;
     Status status = Status::Ready;
     std::condition_variable wake;
 
-    int kernel = 0;               // of those of the program: the core
-    uint32_t &count(int lane) { return counts[static_cast<size_t>(kernel)][static_cast<size_t>(lane)]; }
-    int agent_of(int lane) const { return agent(id, kernel, lane); }
+    int kernel = 0;               // of those of the program
+    int core() const { return kernel * most_blocks + block; }
+    uint32_t &count(int lane) { return counts[static_cast<size_t>(core())][static_cast<size_t>(lane)]; }
+    int agent_of(int lane) const { return agent(id, core(), lane); }
     std::vector<Submitted> tasks;  // of this call
     Clock start;                  // what the call is ordered after
     std::vector<uint8_t> ub;      // the memories of the core
@@ -104,6 +109,8 @@ struct World {
     int turn = 0;
     std::string failure;  // empty: none
     std::vector<std::unique_ptr<Rank>> ranks;
+    std::vector<Rank *> workers;                  // all of them: blocks 0 in front, one of each rank, then blocks 1
+    std::vector<std::unique_ptr<Rank>> blocks;
     std::vector<std::unique_ptr<Region>> windows;
     std::vector<std::map<uint64_t, Counter>> counters;  // per rank, by line
     std::vector<std::set<uint64_t>> data_lines;         // per rank: lines of the window that hold data
@@ -114,7 +121,8 @@ struct World {
     uint64_t order = 0;  // 0: ranks in turn; else seed of a choice
 
     World(int ranks, uint64_t window_bytes, bool window_defined);
-    size_t agents() const { return ranks.size() * static_cast<size_t>(kernel_count) * Lanes; }
+    size_t agents() const { return ranks.size() * static_cast<size_t>(core_count()) * Lanes; }
+    Rank &block(const Rank &rank, int n) { return *workers[static_cast<size_t>(n) * ranks.size() + static_cast<size_t>(rank.id)]; }
 
     // Called by a rank's thread. All hold the lock while they run.
     void begin_task(Rank &rank);
@@ -122,6 +130,7 @@ struct World {
     void end_call(Rank &rank);
     void yield_turn(Rank &rank, Status status);  // and returns when it is the rank's turn again
     void finish(Rank &rank);
+    void finish_block(Rank &block);
     void pass_on(int from);
     uint64_t random();
 };

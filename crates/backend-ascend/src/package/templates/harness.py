@@ -50,7 +50,8 @@ DEVICE = {
 # What a launch writes whole need not be copied to the device; here it is, so that the poison is there and not on the host.
 DIRECTION = {"IN": ArgDirection.IN, "OUT": ArgDirection.INOUT, "INOUT": ArgDirection.INOUT}
 ROLE = {"IN": TensorArgType.INPUT, "OUT": TensorArgType.INOUT, "INOUT": TensorArgType.INOUT}
-STATUS_WORDS = 16  # one line of 64 bytes a kernel
+STATUS_WORDS = 16  # one line of 64 bytes a block of a kernel
+BLOCKS = [(kernel, block) for kernel in layout.KERNELS for block in range(kernel.blocks)]
 GUARD = 16  # elements behind a result that nobody may write
 # Where the runtime leaves files if it is killed, whatever TMPDIR says, and what it calls them.
 TEMPORARY = (os.path.join(os.sep, "tmp"), "/dev/shm")
@@ -125,7 +126,7 @@ class Launch:
                     held[t] = shared(t.dtype, len(tables))
                     held[t][: len(tables)] = torch.tensor(tables, dtype=torch.int32)
                 elif t.role == "status":
-                    held[t] = shared(t.dtype, STATUS_WORDS * len(layout.KERNELS)).zero_()
+                    held[t] = shared(t.dtype, STATUS_WORDS * len(BLOCKS)).zero_()
             self.buffers.append(held)
 
     def arguments(self, worker, domain, rank, nranks, count):
@@ -149,12 +150,13 @@ class Launch:
         worst, free = 0.0, 0
         for rank, held in enumerate(self.buffers):
             status = next(held[t] for t in layout.TENSORS if t.role == "status")
-            for line, kernel in zip(status.view(-1, STATUS_WORDS), layout.KERNELS):
+            for line, (kernel, block) in zip(status.view(-1, STATUS_WORDS), BLOCKS):
                 done, detail = int(line[0]), int(line[1])
                 if done != self.number + 1:
                     words = layout.STATUS.get(done)
                     what = f"{words}: {detail}" if words else f"the status of {kernel.name} is {done}: it did not finish"
-                    raise Wrong(f"launch {self.number}, rank {rank}: {what}")
+                    where = f", core {block}" if kernel.blocks > 1 else ""
+                    raise Wrong(f"launch {self.number}, rank {rank}{where}: {what}")
             for t in layout.TENSORS:
                 if t.role != "output":
                     continue

@@ -40,10 +40,11 @@ class Row(NamedTuple):
 class Kernel(NamedTuple):
     name: str
     core: str  # aiv, aic
+    blocks: int  # cores of a rank that run it together
     directions: tuple  # of its tensors
 
 
-# What is submitted for a launch, in order; each has a line of the status.
+# What is submitted for a launch, in order; each of its blocks has a line of the status.
 KERNELS = (
 @KERNELS@)
 # Arguments in order: tensors, then scalars.

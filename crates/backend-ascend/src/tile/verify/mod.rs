@@ -11,7 +11,7 @@
 //! * T4 (E453): an event is set, then waited for, then set again only once that wait is over; it has the same state on all
 //!   ways to a place, and no event is left set. Its number is less than the profile's, its pipes differ.
 //! * T5 (E454): on every path, between the last load or store and a notify there are a barrier of all pipes and then a
-//!   `dsb`.
+//!   `dsb`; and between a wait and a notify to another core of this rank.
 //! * T6 (E455): on every path, between a wait and the next operation of another pipe there is a barrier of all pipes.
 //! * T7 (E456): every name and id is declared, once; expressions read what is in scope; what the window's layout is made
 //!   of is the same on all ranks and in all calls.
@@ -128,6 +128,10 @@ fn limits(sink: &mut Sink<'_>) {
             let title = format!("the kernel takes {n} {what}; a task takes {most}");
             sink.at(&[], Diagnostic::error("E450", title).note(format!("counted are {which}")));
         }
+    }
+    if kernel.cores == 0 || kernel.cores > profile.cores {
+        let title = format!("the kernel is for {} cores; a die has {}", kernel.cores, profile.cores);
+        sink.at(&[], Diagnostic::error("E450", title));
     }
     for table in &kernel.tables {
         if let Some(p) = table.values.keys().next_back().filter(|p| **p > u64::from(profile.ranks)) {

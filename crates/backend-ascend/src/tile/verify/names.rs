@@ -2,7 +2,7 @@
 
 use super::Sink;
 use crate::tile::path::Path;
-use crate::tile::{CALL, Gm, Kernel, Object, Op, RANK, Stmt, TileId, VArg};
+use crate::tile::{CALL, CORE, Gm, Kernel, Object, Op, RANK, Stmt, TileId, VArg};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
@@ -13,7 +13,7 @@ pub(super) fn check(sink: &mut Sink<'_>) {
     let kernel = sink.kernel;
     declarations(sink);
     let mut scope: Vec<Name> = kernel.scalars.clone();
-    scope.extend([RANK.into(), CALL.into()]);
+    scope.extend([RANK, CALL, CORE].map(Name::from));
     let mut walk = Walk { sink, outside: scope.clone(), scope, path: vec![] };
     walk.block(&kernel.body, 0);
 }
@@ -42,6 +42,9 @@ fn declarations(sink: &mut Sink<'_>) {
     }
     if k.scalars.iter().any(|s| s == RANK) {
         sink.at(&[], problem(format!("`{RANK}` is a scalar")).note("a rank's number is the domain's to say"));
+    }
+    if k.scalars.iter().any(|s| s == CORE) {
+        sink.at(&[], problem(format!("`{CORE}` is a scalar")).note("a core's number is the launch's to say"));
     }
     if !k.scalars.iter().any(|s| s == CALL) {
         sink.at(&[], problem(format!("`{CALL}` is no scalar")).help("declare it: every launch has a number"));
