@@ -199,24 +199,38 @@ fn elementwise() {
     }
 }
 
-/// Jobs that together reach every line: a tail, several tiles, and another launch on the same window.
-fn every_line_is_needed(algorithm: &str) {
+/// A pair in front of a loop, from the stores before it to its loads.
+const STORED: [&str; 2] =
+    ["set_flag(PIPE_MTE3, PIPE_MTE2, EVENT_ID", "wait_flag(PIPE_MTE3, PIPE_MTE2, EVENT_ID"];
+
+/// Jobs that together reach every line: a tail, several tiles, another launch on the same window; and for tiles that take turns an even number of
+/// them behind which another cut is loaded, and neighbouring chunks of one tile and of two.
+///
+/// `spared` pairs stand in front of a loop that loads what the last one stored, tile by tile in the same turns: the copies' own flags order
+/// that. The analysis, which does not know that it is the same chunk, puts them there.
+fn every_line_is_needed(algorithm: &str, spared: usize) {
     let body = format!("all_reduce(x, sum, over: tp, using: {algorithm})");
     let mut case = emitted(&program("f32", 3, REDUCED, &body));
     let program = standin::compile(&standin::guarded(&case.text), None).unwrap_or_else(|e| panic!("{e}"));
-    let jobs: Vec<_> = [(3, 50), (4, 17000)].map(|(p, n)| case.at(p, n, 3).job).into();
+    let sizes = [(3, 50), (4, 17000), (3, 8000), (3, 12289), (3, 24593)];
+    let jobs: Vec<_> = sizes.map(|(p, n)| case.at(p, n, 3).job).into();
     let lines = standin::deletable(&case.text);
     assert!(lines.len() >= 10, "{lines:?}");
     let spare = standin::redundant(&program, &case.text, &jobs);
     let text: Vec<&str> = case.text.lines().collect();
+    let line = |l: &usize| text[l - 1].trim();
     let named: Vec<Vec<String>> =
-        spare.iter().map(|d| d.iter().map(|l| format!("{l}: {}", text[l - 1].trim())).collect()).collect();
-    assert!(spare.is_empty(), "{algorithm}: not needed: {named:#?}\n{}", case.text);
+        spare.iter().map(|d| d.iter().map(|l| format!("{l}: {}", line(l))).collect()).collect();
+    let pair = |d: &&Vec<usize>| d.len() == 2 && d.iter().zip(STORED).all(|(l, s)| line(l).starts_with(s));
+    let known = spare.iter().filter(pair).count() == spare.len() && spare.len() == spared;
+    assert!(known, "{algorithm}: not needed: {named:#?}\n{}", case.text);
 }
 
 #[test]
 fn every_fence_flag_wait_and_notify_is_needed() {
-    ["ring", "one_phase", "two_phase"].into_iter().for_each(every_line_is_needed);
+    for (algorithm, spared) in [("ring", 1), ("one_phase", 1), ("two_phase", 1), ("ring(cores: 2)", 1)] {
+        every_line_is_needed(algorithm, spared);
+    }
 }
 
 /// Schedules by hand: pulls, credits, roles that differ from rank to rank, several collectives on one window.

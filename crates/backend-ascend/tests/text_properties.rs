@@ -62,12 +62,12 @@ fn declarations() -> impl Strategy<Value = Kernel> {
             Area { name, dtype, slots, capacity, reach, arena, at }
         });
     let space = select(Space::ALL.to_vec());
-    let tile = (name(), dtype(), space, any::<u32>(), any::<u32>(), prop::option::of(any::<u32>())).prop_map(
-        |(name, dtype, space, rows, elements, at)| {
-            let rows = if space == Space::Ub { 1 } else { rows };
-            Tile { name, dtype, space, rows, elements, at }
-        },
-    );
+    let tile =
+        (name(), dtype(), space, any::<u32>(), any::<u32>(), any::<u32>(), prop::option::of(any::<u32>()))
+            .prop_map(|(name, dtype, space, rows, elements, copies, at)| {
+                let rows = if space == Space::Ub { 1 } else { rows };
+                Tile { name, dtype, space, rows, elements, copies, at }
+            });
     (
         name(),
         prop::collection::btree_set(name(), 0..3),
@@ -76,11 +76,12 @@ fn declarations() -> impl Strategy<Value = Kernel> {
         prop::collection::vec(signals, 1..4),
         prop::collection::vec(area, 1..4),
         prop::collection::vec(tile, 1..4),
-        select(Core::ALL.to_vec()),
+        (select(Core::ALL.to_vec()), 1u32..5),
     )
-        .prop_map(|(name, scalars, tensors, tables, signals, areas, tiles, core)| Kernel {
+        .prop_map(|(name, scalars, tensors, tables, signals, areas, tiles, (core, cores))| Kernel {
             name,
             core,
+            cores,
             scalars: scalars.into_iter().collect(),
             tensors,
             tables: tables.into_iter().map(|(name, values)| Table { name, values }).collect(),
@@ -193,8 +194,9 @@ fn statement() -> impl Strategy<Value = Stmt> {
                 core: if cube { Core::Aic } else { Core::Aiv },
                 body
             }),
-            (name(), name(), expr(), any::<u32>(), body())
-                .prop_map(|(pos, len, total, step, body)| Stmt::Tiles { pos, len, total, step, body }),
+            (name(), name(), expr(), any::<u32>(), any::<bool>(), body()).prop_map(
+                |(pos, len, total, step, twice, body)| Stmt::Tiles { pos, len, total, step, twice, body }
+            ),
         ]
     })
 }

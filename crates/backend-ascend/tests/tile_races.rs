@@ -89,7 +89,7 @@ impl Make {
                     body.insert(self.rng.below(body.len()), Stmt::If { cond, then, other: vec![] });
                 }
                 let total = [v("count"), int(20), int(8)][self.rng.below(3)].clone();
-                vec![Stmt::Tiles { pos: "i".into(), len: "m".into(), total, step: STEP, body }]
+                vec![Stmt::Tiles { pos: "i".into(), len: "m".into(), total, step: STEP, twice: false, body }]
             }
             2 | 3 => vec![Stmt::Op(self.op(false))],
             4 | 5 => {
@@ -212,7 +212,7 @@ impl Run {
                         self.block(body)?;
                     }
                 }
-                Stmt::Tiles { pos, len, total, step, body } => {
+                Stmt::Tiles { pos, len, total, step, body, .. } => {
                     let total = self.value(total);
                     for i in (0..total).step_by(*step as usize) {
                         self.vars.insert(pos.clone(), i);

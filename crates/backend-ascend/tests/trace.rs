@@ -14,7 +14,7 @@ fn read(name: &str) -> Kernel {
 }
 
 fn launch(nranks: i64, rank: i64, call: i64, count: i64) -> Launch {
-    Launch { nranks, rank, call, scalars: BTreeMap::from([(Name::from("count"), count)]) }
+    Launch { nranks, rank, core: 0, call, scalars: BTreeMap::from([(Name::from("count"), count)]) }
 }
 
 /// A trace is what the kernel's text says with numbers in it.

@@ -40,11 +40,21 @@ pub(super) struct TileObject {
 
 impl TileObject {
     pub fn name(&self, b: &Body) -> String {
+        let name = self.object(b);
+        match (b.k.tile(self.tile).copies, &b.turn) {
+            (1, _) => name.into(),
+            (_, None) => format!("{name}[0]"),
+            (_, Some(turn)) => format!("{name}[{turn}]"),
+        }
+    }
+
+    /// What it is declared as.
+    pub fn object<'b>(&self, b: &'b Body) -> &'b str {
         let name = &b.names.tiles[self.tile.0 as usize];
         match self.whole {
-            None => name.0.clone(),
-            Some(w) if w.offset == 0 => name.1.clone(),
-            Some(_) => name.2.clone(),
+            None => &name.0,
+            Some(w) if w.offset == 0 => &name.1,
+            Some(_) => &name.2,
         }
     }
 }
@@ -113,6 +123,8 @@ pub(super) struct Body<'k> {
     pub uses: Uses,
     /// The length that each tile object has at this point, where it is known.
     pub(super) lengths: BTreeMap<TileId, String>,
+    /// In a loop whose tiles take turns: the variable that says whose it is.
+    turn: Option<String>,
 }
 
 impl<'k> Body<'k> {
@@ -142,7 +154,7 @@ impl<'k> Body<'k> {
         };
         scope.tables = k.tables.iter().map(|t| t.name.clone()).zip(names.tables.iter().cloned()).collect();
         let lengths = (0..).map(TileId).zip(k.tiles.iter().map(|t| t.elements.to_string())).collect();
-        Body { k, scope, names, used: Helpers::default(), uses: Uses::default(), lengths }
+        Body { k, scope, names, used: Helpers::default(), uses: Uses::default(), lengths, turn: None }
     }
 
     /// A value.
@@ -191,8 +203,8 @@ impl<'k> Body<'k> {
                     out.push((0, format!("// {place}{gap}{text}")));
                 }
                 Stmt::For { var, lo, hi, body } => out.extend(self.repeat(var, lo, hi, body)?),
-                Stmt::Tiles { pos, len, total, step, body } => {
-                    out.extend(self.tiles(pos, len, total, *step, body)?);
+                Stmt::Tiles { pos, len, total, step, twice, body } => {
+                    out.extend(self.tiles((pos, len), total, (*step, *twice), body)?);
                 }
                 Stmt::If { cond, then, other } => out.extend(self.branch(cond, then, other)?),
                 Stmt::Task { name, .. } => {
@@ -218,7 +230,13 @@ impl<'k> Body<'k> {
         Ok(out)
     }
 
-    fn tiles(&mut self, pos: &Name, len: &Name, total: &Expr, step: u32, body: &[Stmt]) -> R<Lines> {
+    fn tiles(
+        &mut self,
+        (pos, len): (&Name, &Name),
+        total: &Expr,
+        (step, twice): (u32, bool),
+        body: &[Stmt],
+    ) -> R<Lines> {
         if step == 0 {
             return Err(no_instruction("a loop over tiles has step 0".into()));
         }
@@ -233,7 +251,13 @@ impl<'k> Body<'k> {
         }
         let mark = self.scope.enter();
         let i = self.scope.declare(pos, Range::from(0));
-        out.push((0, format!("for (int64_t {i} = 0; {i} < {end}; {i} += {step}) {{")));
+        if twice {
+            let h = self.scope.fresh("turn");
+            out.push((0, format!("for (int64_t {i} = 0, {h} = 0; {i} < {end}; {i} += {step}, {h} ^= 1) {{")));
+            self.turn = Some(h);
+        } else {
+            out.push((0, format!("for (int64_t {i} = 0; {i} < {end}; {i} += {step}) {{")));
+        }
         let m = self.scope.declare(len, Range::of(1, i64::from(step)));
         self.used.insert(Helper::Min);
         out.push((1, format!("const int64_t {m} = Min({step}, {end} - {i});")));
@@ -244,6 +268,7 @@ impl<'k> Body<'k> {
         }
         out.extend(below(self.statements(body)?));
         out.push((0, "}".into()));
+        self.turn = None;
         self.lengths.clear();
         self.scope.leave(mark);
         Ok(out)
@@ -425,10 +450,25 @@ impl<'k> Body<'k> {
             Op::Barrier(Barrier::All) => line("pipe_barrier(PIPE_ALL);".into()),
             Op::Barrier(Barrier::Pipe(p)) => line(format!("pipe_barrier(PIPE_{});", p.name())),
             Op::Dsb => line("dsb(DSB_DDR);".into()),
-            Op::SetFlag { from, to, event } => line(flag("set_flag", *from, *to, *event)?),
-            Op::WaitFlag { from, to, event } => line(flag("wait_flag", *from, *to, *event)?),
+            Op::SetFlag { from, to, event } => line(self.flag("set_flag", *from, *to, *event)?),
+            Op::WaitFlag { from, to, event } => line(self.flag("wait_flag", *from, *to, *event)?),
         }
         Ok(())
+    }
+
+    fn flag(&self, call: &str, from: Pipe, to: Pipe, event: u8) -> R<String> {
+        if event >= EVENTS {
+            return Err(no_instruction(format!(
+                "event {event} of {} to {} does not exist",
+                from.name(),
+                to.name()
+            )));
+        }
+        let pipes = format!("{call}(PIPE_{}, PIPE_{}", from.name(), to.name());
+        Ok(match &self.turn {
+            None => format!("{pipes}, EVENT_ID{event});"),
+            Some(turn) => format!("{pipes}, {turn} == 0 ? EVENT_ID{event} : EVENT_ID{});", event + TURN),
+        })
     }
 
     fn vector(&mut self, op: VecOp, dst: TileId, args: &[VArg]) -> R<String> {
@@ -510,17 +550,6 @@ impl<'k> Body<'k> {
 
 fn below(lines: Lines) -> impl Iterator<Item = (usize, String)> {
     lines.into_iter().map(|(d, text)| (d + 1, text))
-}
-
-fn flag(call: &str, from: Pipe, to: Pipe, event: u8) -> R<String> {
-    if event >= EVENTS {
-        return Err(no_instruction(format!(
-            "event {event} of {} to {} does not exist",
-            from.name(),
-            to.name()
-        )));
-    }
-    Ok(format!("{call}(PIPE_{}, PIPE_{}, EVENT_ID{event});", from.name(), to.name()))
 }
 
 /// Each tile once, operands first.

@@ -288,17 +288,27 @@ fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
     for t in b.uses.tiles.clone() {
         let tile = k.tile(t.tile);
         let at = tile.at.ok_or_else(|| refuse(format!("tile ${} has no address", tile.name)))?;
-        let name = t.name(b);
+        let name = t.object(b).to_owned();
         let ty = ctype(tile.dtype);
+        let copies = tile.copies;
+        let (of, given) = match t.whole {
+            None if tile.space != Space::Ub => {
+                let size = format!("{}, {}", tile.rows, tile.elements);
+                (format!("{}<{ty}, {size}>", space_type(tile.space)), size)
+            }
+            None => (format!("TileOf<{ty}, {}>", tile.elements), tile.elements.to_string()),
+            Some(w) => (format!("WholeOf<{ty}, {}>", w.elements), String::new()),
+        };
+        let one = if given.is_empty() { String::new() } else { format!("({given})") };
         out.line(
             1,
-            &match t.whole {
-                None if tile.space != Space::Ub => {
-                    let (of, size) = (space_type(tile.space), format!("{}, {}", tile.rows, tile.elements));
-                    format!("{of}<{ty}, {size}> {name}({size});")
+            &match (copies, given.is_empty()) {
+                (1, _) => format!("{of} {name}{one};"),
+                (n, true) => format!("{of} {name}[{n}];"),
+                (n, false) => {
+                    let all = vec![format!("{of}{one}"); n as usize].join(", ");
+                    format!("{of} {name}[{n}] = {{{all}}};")
                 }
-                None => format!("TileOf<{ty}, {0}> {name}({0});", tile.elements),
-                Some(w) => format!("WholeOf<{ty}, {}> {name};", w.elements),
             },
         );
         b.used.insert(match (tile.space, t.whole) {
@@ -306,10 +316,11 @@ fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
             (Space::Ub, Some(_)) => Helper::WholeOf,
             _ => Helper::MatOf,
         });
-        out.line(
-            1,
-            &format!("TASSIGN({name}, 0x{:x});", u64::from(at) + t.whole.map_or(0, |w| u64::from(w.offset))),
-        );
+        for copy in 0..copies {
+            let object = if copies == 1 { name.clone() } else { format!("{name}[{copy}]") };
+            let offset = t.whole.map_or(0, |w| u64::from(w.offset)) + u64::from(copy) * tile.bytes();
+            out.line(1, &format!("TASSIGN({object}, 0x{:x});", u64::from(at) + offset));
+        }
     }
     Ok(())
 }

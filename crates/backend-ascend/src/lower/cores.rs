@@ -8,7 +8,7 @@
 use super::address::{self, add, mul, sub};
 use super::{Lower, refuse};
 use crate::family::{each_in, each_of, leaves, with_forms};
-use crate::tile::{Area, CALL, CORE, Op, RANK, Signals, SignalsId, Stmt};
+use crate::tile::{Area, CALL, CORE, Object, Op, RANK, Signals, SignalsId, Stmt};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
@@ -20,7 +20,7 @@ use std::cell::RefCell;
 pub(super) const THIS: &str = "#core";
 /// Times that the cores wait for each other in a call, until it is known.
 const MEETINGS: &str = "#meetings";
-/// Elements that parts of a divided loop begin at multiples of: a line of 64 bytes or several.
+/// Bytes of a line: no two cores write to one.
 const LINE: u64 = 64;
 
 /// How the work since the last time that the cores met is divided among them.
@@ -28,8 +28,13 @@ const LINE: u64 = 64;
 pub(super) enum Since {
     /// There is none.
     Nothing,
-    /// Element i of every memory is the core's whose part of so many elements has i.
-    Parts(Expr),
+    /// Element i of every memory is the core's whose part of `total` elements has i, cut at multiples of `unit`.
+    Parts {
+        /// All elements.
+        total: Expr,
+        /// Elements of a line.
+        unit: u64,
+    },
     /// In another way.
     Other,
 }
@@ -350,8 +355,9 @@ impl Lower<'_, '_> {
 
     /// Names and then one loop over tiles: every core has a part of it.
     fn parts(&mut self, list: Vec<Stmt>) {
+        let unit = list.last().map_or(LINE, |s| self.line_of(s));
         let straight = list.last().and_then(straight);
-        self.meet(straight.map_or(Since::Other, Since::Parts));
+        self.meet(straight.map_or(Since::Other, |total| Since::Parts { total, unit }));
         let mut renamed: Vec<(Name, Expr)> = vec![];
         for mut s in list {
             each_in(std::slice::from_mut(&mut s), &mut |e| {
@@ -362,9 +368,9 @@ impl Lower<'_, '_> {
                     let value = self.build.name_it(name.as_str(), &value);
                     renamed.push((name, value));
                 }
-                Stmt::Tiles { pos, len, total, step, mut body } => {
+                Stmt::Tiles { pos, len, total, step, twice, mut body } => {
                     let (cores, core) = (Expr::Int(self.cores.into()), Expr::var(CORE));
-                    let edge = |core: &Expr| address::cut(&CutRule::Lines(LINE), &total, core, &cores);
+                    let edge = |core: &Expr| address::cut(&CutRule::Lines(unit), &total, core, &cores);
                     let (lo, hi) = (edge(&core), edge(&add(&core, &Expr::Int(1))));
                     let begin = self.build.name_it("begin", &lo);
                     let size = self.build.name_it("mine", &sub(&hi, &begin));
@@ -372,11 +378,53 @@ impl Lower<'_, '_> {
                     each_in(&mut body, &mut |e| {
                         *e = e.subst(&|n| (*n == pos).then(|| moved.clone())).simplify();
                     });
-                    self.build.push(Stmt::Tiles { pos, len, total: size, step, body });
+                    self.build.push(Stmt::Tiles { pos, len, total: size, step, twice, body });
                 }
                 other => self.build.push(other),
             }
         }
+    }
+
+    /// Elements of a line of the narrowest memory that a loop over tiles touches.
+    fn line_of(&self, s: &Stmt) -> u64 {
+        let Stmt::Tiles { body, .. } = s else { return LINE };
+        let width = |s: &Stmt| match s {
+            Stmt::Op(Op::Load { from: g, .. } | Op::Store { to: g, .. }) => Some(match g.object {
+                Object::Tensor(t) => self.storage.tensors[t.0 as usize].dtype.bytes(),
+                Object::Area(a) => self.storage.areas[a.0 as usize].dtype.bytes(),
+            }),
+            _ => None,
+        };
+        LINE / body.iter().filter_map(width).min().unwrap_or(1)
+    }
+
+    /// How the lanes of a region divide its operands: each core has the same part of all of them, or not.
+    pub(super) fn lanes_of(&self, region: &Region, merged: &Merged) -> Since {
+        let mut used: Vec<&Ref> = vec![];
+        let lane = |r: &Ref| match r {
+            Ref::Chunk { path, .. } => path.first().is_some_and(|p| {
+                p.index == Expr::var(THIS) && p.len == Expr::Int(1) && p.of == Expr::Int(self.cores.into())
+            }),
+            Ref::Slot { .. } => true,
+        };
+        if merged.windows.is_empty() || !places(&merged.body, &mut used) || !used.iter().all(|r| lane(r)) {
+            return Since::Other;
+        }
+        let mut all: Option<Since> = None;
+        for r in used {
+            let Ref::Chunk { operand, .. } = r else { continue };
+            let line = &region.operands[operand.0 as usize].line;
+            let CutRule::Lines(unit) = line.rule else { return Since::Other };
+            if line.parts != u64::from(self.cores) {
+                return Since::Other;
+            }
+            let total = mul(&self.expr(&line.unit), &self.expr(&line.extent));
+            let this = Since::Parts { total, unit };
+            if *all.get_or_insert_with(|| this.clone()) != this {
+                return Since::Other;
+            }
+        }
+        all.unwrap_or(Since::Other)
     }
 
     /// All cores have done what is in front of this before any goes on, unless what follows is divided as that was.
@@ -409,6 +457,25 @@ impl Lower<'_, '_> {
         self.build.push(Stmt::If { cond: Expr::var(CORE).equals(Expr::Int(0)), then, other });
         self.build.push(op(Op::Acquire));
     }
+}
+
+/// The places of all transfers, if there is nothing else that touches memory.
+fn places<'s>(list: &'s [SStmt], out: &mut Vec<&'s Ref>) -> bool {
+    list.iter().all(|s| match s {
+        SStmt::For { body, .. } => places(body, out),
+        SStmt::If { then, other, .. } => places(then, out) && places(other, out),
+        SStmt::Op(op, _) => match op {
+            SOp::Copy { dst, src }
+            | SOp::Reduce { dst, src, .. }
+            | SOp::Put { dst, src, .. }
+            | SOp::Get { dst, src, .. } => {
+                out.extend([dst, src]);
+                true
+            }
+            SOp::Local(_) => false,
+            _ => true,
+        },
+    })
 }
 
 /// The elements of a loop over tiles that takes the same elements of everything it touches.

@@ -133,7 +133,7 @@ fn number(kernel: &mut Kernel) {
 /// Makes tiles shorter until all of them fit into `bytes`.
 pub fn fit_tiles(kernel: &mut Kernel, bytes: u32) {
     let ub = |t: &&mut Tile| t.space == Space::Ub;
-    let each: u64 = kernel.tiles.iter_mut().filter(ub).map(|t| t.dtype.bytes()).sum();
+    let each: u64 = kernel.tiles.iter_mut().filter(ub).map(|t| t.dtype.bytes() * u64::from(t.copies)).sum();
     let mut elements = u64::from(TILE);
     while elements > 64 && each * elements > u64::from(bytes) {
         elements /= 2;
@@ -358,7 +358,8 @@ impl Lower<'_, '_> {
             // A collective of one core, or something that only some ranks do.
             return self.divided(|this| this.roles(number, region));
         };
-        self.meet(Since::Other);
+        let since = self.lanes_of(region, &merged);
+        self.meet(since);
         self.nested += 1;
         let all = merged.cores == self.cores;
         if !all {
@@ -518,7 +519,15 @@ impl Lower<'_, '_> {
             return TileId(i as u32);
         }
         let name = self.tile_name();
-        self.tiles.push(Tile { name, dtype, space, rows: cube::BLOCK, elements: cube::BLOCK, at: None });
+        self.tiles.push(Tile {
+            name,
+            dtype,
+            space,
+            rows: cube::BLOCK,
+            elements: cube::BLOCK,
+            copies: 1,
+            at: None,
+        });
         self.cube_tile(space, dtype, index)
     }
 
@@ -541,7 +550,7 @@ impl Lower<'_, '_> {
 
     fn another(&mut self, dtype: DType) -> TileId {
         let name = self.tile_name();
-        self.tiles.push(Tile { name, dtype, space: Space::Ub, rows: 1, elements: TILE, at: None });
+        self.tiles.push(Tile { name, dtype, space: Space::Ub, rows: 1, elements: TILE, copies: 1, at: None });
         TileId(self.tiles.len() as u32 - 1)
     }
 

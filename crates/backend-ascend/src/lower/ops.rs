@@ -266,7 +266,14 @@ impl Lower<'_, '_> {
         let (pos, len) = (self.build.fresh("i"), self.build.fresh("m"));
         f(self, &Expr::var(pos.clone()), &Expr::var(len.clone()));
         let body = self.build.close();
-        self.build.push(Stmt::Tiles { pos, len, total: total.clone(), step: super::TILE, body });
+        self.build.push(Stmt::Tiles {
+            pos,
+            len,
+            total: total.clone(),
+            step: super::TILE,
+            twice: false,
+            body,
+        });
     }
 
     pub(super) fn load(&mut self, tile: TileId, len: &Expr, from: &Gm, pos: &Expr) {

@@ -12,7 +12,7 @@ pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
         for tile in kernel.tiles.iter_mut().filter(|t| t.space == space) {
             // An address that does not fit is refused below.
             tile.at = u32::try_from(at).ok();
-            at = (at + tile.bytes()).div_ceil(step) * step;
+            at = (at + tile.all_bytes()).div_ceil(step) * step;
         }
         let most = profile.bytes(space);
         if at > u64::from(most) {

@@ -62,9 +62,9 @@ fn expand(list: &mut Vec<Stmt>, profile: &Profile) {
                         expand(&mut body, profile);
                         Stmt::For { var, lo, hi, body }
                     }
-                    Stmt::Tiles { pos, len, total, step, mut body } => {
+                    Stmt::Tiles { pos, len, total, step, twice, mut body } => {
                         expand(&mut body, profile);
-                        Stmt::Tiles { pos, len, total, step, body }
+                        Stmt::Tiles { pos, len, total, step, twice, body }
                     }
                     Stmt::Task { name, core, mut body } => {
                         expand(&mut body, profile);

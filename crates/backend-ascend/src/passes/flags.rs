@@ -3,12 +3,13 @@
 //! Wherever [`crate::tile::order`] finds an access that may meet an earlier one on another pipe, a set and its wait go
 //! in front of it; on the same pipe a barrier of that pipe. In front of a whole loop if the earlier access is outside
 //! it. Then every line of synchronisation is left out that nothing needs: it is tried, in the order of the text, whether
-//! the kernel is as ordered without it. Last, a pair whose event may still be in use gets another one.
+//! the kernel is as ordered without it. Last, a pair whose event may still be in use gets another one. Where tiles take turns a load waits for
+//! the store of its own copy two tiles before.
 
 use crate::profile::Profile;
 use crate::tile::order::{Fault, Finding, analyse};
 use crate::tile::path::{self, Path};
-use crate::tile::{Barrier, Kernel, Op, Pipe, Stmt, tasks};
+use crate::tile::{Barrier, Kernel, Op, Pipe, Stmt, TURN, tasks};
 use kbc_diag::Diagnostics;
 
 /// Inserts flags and barriers of one pipe.
@@ -17,6 +18,7 @@ pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
 }
 
 fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
+    turns(kernel);
     order(kernel);
     prune(kernel);
     number(kernel, profile);
@@ -25,6 +27,38 @@ fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
 
 fn flag(set: bool, from: Pipe, to: Pipe, event: u8) -> Stmt {
     Stmt::Op(if set { Op::SetFlag { from, to, event } } else { Op::WaitFlag { from, to, event } })
+}
+
+/// Where tiles take turns a copy is loaded once it has been stored. Both copies are free when the kernel begins and when it ends; in between their
+/// flags go on from loop to loop, so that the loads of one overtake the stores of the last.
+fn turns(kernel: &mut Kernel) {
+    fn mark(list: &mut Vec<Stmt>) -> bool {
+        let mut any = false;
+        for s in list {
+            any |= match s {
+                Stmt::Tiles { twice: true, body, .. } => {
+                    body.insert(0, stored(false, 0));
+                    body.push(stored(true, 0));
+                    true
+                }
+                Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => mark(body),
+                Stmt::If { then, other, .. } => {
+                    let one = mark(then);
+                    mark(other) || one
+                }
+                Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => false,
+            };
+        }
+        any
+    }
+    if mark(&mut kernel.body) {
+        kernel.body.splice(0..0, [stored(true, 0), stored(true, TURN)]);
+        kernel.body.extend([stored(false, 0), stored(false, TURN)]);
+    }
+}
+
+fn stored(set: bool, event: u8) -> Stmt {
+    flag(set, Pipe::Mte3, Pipe::Mte2, event)
 }
 
 /// Orders one operation after the other, first to last.

@@ -4,6 +4,7 @@
 //! that prints; the last one leaves a kernel that [`crate::tile::verify`] accepts.
 
 pub mod buffers;
+pub mod double;
 pub mod fences;
 pub mod flags;
 pub mod layout;
@@ -25,6 +26,7 @@ pub struct TilePass {
 /// All passes in the order they run.
 pub const PASSES: &[TilePass] = &[
     TilePass { name: "layout", doc: "offsets of signals and areas in the window", run: layout::run },
+    TilePass { name: "double", doc: "two copies of tiles in loops that load and store", run: double::run },
     TilePass { name: "buffers", doc: "addresses of tiles in the memories of a core", run: buffers::run },
     TilePass { name: "fences", doc: "release, acquire and complete as barriers and dsb", run: fences::run },
     TilePass {

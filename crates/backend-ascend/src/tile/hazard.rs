@@ -28,8 +28,8 @@ pub struct Event {
 /// What an access touches.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Touched {
-    /// A tile.
-    Tile(TileId),
+    /// A copy of a tile: the first, or the second of one that takes turns.
+    Tile(TileId, bool),
     /// Elements of this rank's memory.
     Run {
         /// Which memory.
@@ -70,13 +70,18 @@ pub struct Site<'k> {
     pub op: &'k Op,
     /// What it touches.
     pub accesses: Vec<Access>,
+    /// Whether it is that of every other iteration of a loop whose tiles take turns.
+    pub other: bool,
 }
 
 /// A loop of the kernel.
 #[derive(Debug)]
 pub struct Loop {
-    /// For a loop over tiles: position and length.
+    /// For a loop over tiles: position, length and elements of a full tile. One whose tiles take turns does two tiles an iteration, the second
+    /// a full tile further.
     tiles: Option<(Name, Name, i64)>,
+    /// Whether tiles take turns.
+    twice: bool,
     /// Names that have another value in another iteration.
     bound: BTreeSet<Name>,
 }
@@ -88,6 +93,8 @@ pub enum Node {
     Op(usize),
     /// A loop: its number, its sites, what is repeated.
     Loop(usize, Range<usize>, Vec<Node>),
+    /// What the last iteration may end before, with its sites.
+    Perhaps(Range<usize>, Vec<Node>),
     /// Two ways, with the sites of both.
     If(Range<usize>, Vec<Node>, Vec<Node>),
 }
@@ -120,7 +127,7 @@ impl Op {
     /// What it touches.
     pub fn accesses(&self) -> Vec<Access> {
         let mut out = vec![];
-        let mut tile = |t: TileId, write| out.push(Access { touched: Touched::Tile(t), write });
+        let mut tile = |t: TileId, write| out.push(Access { touched: Touched::Tile(t, false), write });
         match self {
             Op::Load { tile: t, len, from } => {
                 tile(*t, true);
@@ -229,15 +236,15 @@ impl<'k> Program<'k> {
             match s {
                 Stmt::Op(op) => {
                     out.push(Node::Op(self.sites.len()));
-                    self.sites.push(Site { path: path.clone(), op, accesses: op.accesses() });
+                    self.sites.push(Site { path: path.clone(), op, accesses: op.accesses(), other: false });
                 }
                 Stmt::Let { name, .. } => self.bind(name, inside),
                 Stmt::For { var, body, .. } => {
-                    out.push(self.repeat(None, &[var], body, path, inside));
+                    out.push(self.repeat((None, false), &[var], body, path, inside));
                 }
-                Stmt::Tiles { pos, len, step, body, .. } => {
+                Stmt::Tiles { pos, len, step, twice, body, .. } => {
                     let tiles = Some((pos.clone(), len.clone(), i64::from(*step)));
-                    out.push(self.repeat(tiles, &[pos, len], body, path, inside));
+                    out.push(self.repeat((tiles, *twice), &[pos, len], body, path, inside));
                 }
                 Stmt::If { then, other, .. } => {
                     let from = self.sites.len();
@@ -256,17 +263,25 @@ impl<'k> Program<'k> {
 
     fn repeat(
         &mut self,
-        tiles: Option<(Name, Name, i64)>,
+        (tiles, twice): (Option<(Name, Name, i64)>, bool),
         names: &[&Name],
         body: &'k [Stmt],
         path: &mut Path,
         inside: &mut Vec<usize>,
     ) -> Node {
         let (id, from) = (self.loops.len(), self.sites.len());
-        self.loops.push(Loop { tiles, bound: BTreeSet::new() });
+        self.loops.push(Loop { tiles: tiles.clone(), twice, bound: BTreeSet::new() });
         inside.push(id);
         names.iter().for_each(|n| self.bind(n, inside));
-        let body = self.block(body, 0, path, inside);
+        let mut nodes = self.block(body, 0, path, inside);
+        if let (Some(tiles), true) = (tiles, twice) {
+            let second = self.sites.len();
+            let again = self.block(body, 0, path, inside);
+            self.sites[second..].iter_mut().for_each(|s| s.turn(&tiles));
+            self.bind(&other_length(&tiles.1), inside);
+            nodes.push(Node::Perhaps(second..self.sites.len(), again));
+        }
+        let body = nodes;
         inside.pop();
         Node::Loop(id, from..self.sites.len(), body)
     }
@@ -280,7 +295,7 @@ impl<'k> Program<'k> {
     /// Whether an earlier access of that age and a later one can touch the same memory.
     pub fn meet(&self, earlier: &Access, age: Age, later: &Access) -> bool {
         match (&earlier.touched, &later.touched) {
-            (Touched::Tile(a), Touched::Tile(b)) => a == b,
+            (Touched::Tile(a, c), Touched::Tile(b, d)) => a == b && c == d,
             (Touched::Event(a), Touched::Event(b)) => a == b,
             (
                 Touched::Block { object, slot },
@@ -321,23 +336,66 @@ impl<'k> Program<'k> {
                         return false;
                     }
                 }
-                let Age::Crossed(l) = age else { return true };
-                let Some((pos, piece, step)) = &self.loops[l].tiles else { return true };
                 // Tiles of one loop are disjoint: `base + pos` with one base, no longer than a tile. In different
-                // slots they are disjoint in any case.
-                let at = Expr::Var(pos.clone());
-                let base = |e: &Expr| {
-                    let base = (e.clone() - at.clone()).simplify();
-                    same(&base).then_some(base)
+                // slots they are disjoint in any case. Where they take turns the second of two is a full tile further.
+                let tiles = |l: &Loop, distance: &dyn Fn(i64, i64) -> bool| {
+                    let Some((pos, piece, step)) = &l.tiles else { return false };
+                    let at = Expr::Var(pos.clone());
+                    let base = |e: &Expr| {
+                        let base = (e.clone() - at.clone()).simplify();
+                        same(&base).then_some(base)
+                    };
+                    let pieces = [Expr::Var(piece.clone()), Expr::Var(other_length(piece))];
+                    let short = |e: &Expr| pieces.contains(e) || e.as_int().is_some_and(|n| n <= *step);
+                    let (Some(a), Some(b)) = (base(offset), base(offset2)) else { return false };
+                    short(len) && short(len2) && apart(&a, &b).is_some_and(|d| distance(d, *step))
                 };
-                let short =
-                    |e: &Expr| *e == Expr::Var(piece.clone()) || e.as_int().is_some_and(|n| n <= *step);
-                let tiles =
-                    matches!((base(offset), base(offset2)), (Some(a), Some(b)) if apart(&a, &b) == Some(0));
-                !(tiles && short(len) && short(len2))
+                !match age {
+                    Age::Crossed(l) => {
+                        let twice = self.loops[l].twice;
+                        tiles(&self.loops[l], &|d, step| d == 0 || twice && d.abs() == step)
+                    }
+                    Age::Fresh => self.loops.iter().any(|l| l.twice && tiles(l, &|d, step| d.abs() == step)),
+                    Age::Any => false,
+                }
             }
             _ => false,
         }
+    }
+}
+
+/// The length of the second of two tiles: no name of a kernel is written so.
+fn other_length(len: &Name) -> Name {
+    format!("{len}'").into()
+}
+
+impl Site<'_> {
+    /// The same operation on the second copies, a tile further.
+    fn turn(&mut self, (pos, len, step): &(Name, Name, i64)) {
+        self.other = true;
+        let next = |e: &Expr| {
+            let moved = |n: &Name| match n {
+                n if n == pos => Some(Expr::Var(pos.clone()) + Expr::Int(*step)),
+                n if n == len => Some(Expr::Var(other_length(len))),
+                _ => None,
+            };
+            e.subst(&moved).simplify()
+        };
+        for a in &mut self.accesses {
+            match &mut a.touched {
+                Touched::Tile(_, other) => *other = true,
+                Touched::Run { slot, offset, len, .. } => {
+                    [slot, offset, len].into_iter().for_each(|e| *e = next(e));
+                }
+                Touched::Block { slot, .. } => *slot = next(slot),
+                Touched::Event(e) => e.number = e.number.saturating_add(super::TURN),
+            }
+        }
+    }
+
+    /// The event of a flag.
+    pub fn event(&self, from: Pipe, to: Pipe, number: u8) -> Event {
+        Event { from, to, number: if self.other { number.saturating_add(super::TURN) } else { number } }
     }
 }
 

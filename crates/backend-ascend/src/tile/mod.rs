@@ -172,6 +172,9 @@ pub enum Space {
     L0c,
 }
 
+/// What is added to an event's number in every other iteration of a loop whose tiles take turns.
+pub const TURN: u8 = 4;
+
 /// A tile: one row in UB, rows by columns in the memories of a cube core.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tile {
@@ -185,6 +188,8 @@ pub struct Tile {
     pub rows: u32,
     /// Elements of a row.
     pub elements: u32,
+    /// 2 if loops over tiles take turns between two copies, the second behind the first; else 1.
+    pub copies: u32,
     /// Byte address in its memory, once assigned.
     pub at: Option<u32>,
 }
@@ -219,7 +224,7 @@ pub enum Stmt {
         /// Where not.
         other: Vec<Stmt>,
     },
-    /// `tiles pos, len in total by step`: pos = 0, step, 2 step .. below total, len = min(step, total - pos).
+    /// `tiles pos, len in total by step [twice]`: pos = 0, step, 2 step .. below total, len = min(step, total - pos).
     Tiles {
         /// First element of the tile.
         pos: Name,
@@ -229,6 +234,9 @@ pub enum Stmt {
         total: Expr,
         /// Elements of a full tile.
         step: u32,
+        /// Tiles take turns between their two copies: every other iteration has the second one of each, and its flags have the events
+        /// behind those that are written ([`TURN`]).
+        twice: bool,
         /// What is done with a tile.
         body: Vec<Stmt>,
     },
@@ -342,8 +350,13 @@ impl Space {
 }
 
 impl Tile {
-    /// Bytes of the whole tile.
+    /// Bytes of a copy.
     pub fn bytes(&self) -> u64 {
         u64::from(self.rows) * u64::from(self.elements) * self.dtype.bytes()
+    }
+
+    /// Bytes of all copies.
+    pub fn all_bytes(&self) -> u64 {
+        self.bytes().saturating_mul(self.copies.into())
     }
 }

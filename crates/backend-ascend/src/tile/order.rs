@@ -175,6 +175,10 @@ impl Walk<'_> {
                     out.age(sites, |_| Age::Any);
                     out
                 }
+                Node::Perhaps(sites, body) => {
+                    let there = self.block(body, state.clone());
+                    self.join(sites, state, &there)
+                }
                 Node::Loop(id, sites, body) => self.repeat(*id, sites, body, state),
             };
         }
@@ -247,10 +251,10 @@ impl Walk<'_> {
                 }
             }
             Op::SetFlag { from, to, event } => {
-                self.set(site, Event { from: *from, to: *to, number: *event }, &mut state);
+                self.set(site, self.program.sites[site].event(*from, *to, *event), &mut state);
             }
             Op::WaitFlag { from, to, event } => {
-                self.wait(site, Event { from: *from, to: *to, number: *event }, &mut state);
+                self.wait(site, self.program.sites[site].event(*from, *to, *event), &mut state);
             }
             Op::Notify { peer, .. } => {
                 let core = *peer == Expr::var(RANK);

@@ -260,6 +260,7 @@ impl<'d> Reader<'d> {
             space: Space::Ub,
             rows: 1,
             elements: 0,
+            copies: 1,
             at: None,
         });
         c.expect(":")?;
@@ -278,9 +279,11 @@ impl<'d> Reader<'d> {
             let parse = |w: &str| cube.iter().copied().find(|s| s.name() == w);
             space = c.one_of("memory of a cube core", parse, &["l1", "l0a", "l0b", "l0c"])?;
         }
+        let copies = if c.eat_word("copies") { c.small("a number of copies")? } else { 1 };
         let address = if c.eat_word("at") { Some(c.small("the address")?) } else { None };
         let t = &mut self.k.tiles[at];
-        (t.dtype, t.space, t.rows, t.elements, t.at) = (dtype, space, rows, elements, address);
+        (t.dtype, t.space, t.rows, t.elements, t.copies, t.at) =
+            (dtype, space, rows, elements, copies, address);
         Ok(())
     }
 
@@ -344,7 +347,8 @@ impl<'d> Reader<'d> {
                 c.expect_word("in")?;
                 let total = expr(c)?;
                 c.expect_word("by")?;
-                Stmt::Tiles { pos, len, total, step: c.small("the elements of a tile")?, body: kids }
+                let step = c.small("the elements of a tile")?;
+                Stmt::Tiles { pos, len, total, step, twice: c.eat_word("twice"), body: kids }
             }
             "task" => {
                 let name = c.word("the task's name")?;

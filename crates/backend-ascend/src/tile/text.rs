@@ -108,7 +108,8 @@ impl Printer<'_> {
                 _ => format!("{} x {}", t.rows, t.elements),
             };
             let space = if t.space == Space::Ub { String::new() } else { format!(" {}", t.space.name()) };
-            self.line(0, &format!("tile ${label} : {}[{size}]{space}{at}", t.dtype));
+            let copies = if t.copies == 1 { String::new() } else { format!(" copies {}", t.copies) };
+            self.line(0, &format!("tile ${label} : {}[{size}]{space}{copies}{at}", t.dtype));
         }
         self.out.push('\n');
         self.line(0, "body");
@@ -132,9 +133,10 @@ impl Printer<'_> {
                         self.body(depth + 1, other);
                     }
                 }
-                Stmt::Tiles { pos, len, total, step, body } => {
+                Stmt::Tiles { pos, len, total, step, twice, body } => {
                     let names = format!("{}, {}", quoted(pos), quoted(len));
-                    self.line(depth, &format!("tiles {names} in {} by {step}", show(total, 0)));
+                    let twice = if *twice { " twice" } else { "" };
+                    self.line(depth, &format!("tiles {names} in {} by {step}{twice}", show(total, 0)));
                     self.body(depth + 1, body);
                 }
                 Stmt::Task { name, core, body } => {

@@ -29,6 +29,7 @@ pub fn kernel() -> Kernel {
         space: Space::Ub,
         rows: 1,
         elements: 4096,
+        copies: 1,
         at: Some(at),
     };
     Kernel {

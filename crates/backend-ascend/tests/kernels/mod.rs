@@ -38,7 +38,7 @@ pub fn add(dst: TileId, a: TileId, b: TileId) -> Stmt {
 }
 
 pub fn tiles(total: Expr, body: Vec<Stmt>) -> Stmt {
-    Stmt::Tiles { pos: "i".into(), len: "m".into(), total, step: 4096, body }
+    Stmt::Tiles { pos: "i".into(), len: "m".into(), total, step: 4096, twice: false, body }
 }
 
 pub fn tensor(name: &str, access: Access, index: u32) -> Tensor {
@@ -46,7 +46,7 @@ pub fn tensor(name: &str, access: Access, index: u32) -> Tensor {
 }
 
 pub fn tile(name: &str, dtype: DType, elements: u32) -> Tile {
-    Tile { name: name.into(), dtype, space: Space::Ub, rows: 1, elements, at: None }
+    Tile { name: name.into(), dtype, space: Space::Ub, rows: 1, elements, copies: 1, at: None }
 }
 
 /// Scalars, tensors `x` and `out`, two tiles; no window.

@@ -92,7 +92,7 @@ impl<'k> Resolver<'k> {
                 Stmt::If { cond, then, other } => {
                     Step::If { cond: self.code(cond)?, then: self.body(then)?, other: self.body(other)? }
                 }
-                Stmt::Tiles { pos, len, total, step, body } => {
+                Stmt::Tiles { pos, len, total, step, body, .. } => {
                     if *step == 0 {
                         return Err(Diagnostic::error("E459", "a loop over tiles has step 0"));
                     }

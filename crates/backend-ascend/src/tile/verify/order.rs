@@ -133,7 +133,7 @@ fn diagnostic(kernel: &Kernel, f: &Finding) -> Diagnostic {
 
 fn what(kernel: &Kernel, touched: &Touched) -> String {
     match touched {
-        Touched::Tile(t) => format!("tile {}", kernel.tile(*t).name),
+        Touched::Tile(t, _) => format!("tile {}", kernel.tile(*t).name),
         Touched::Run { object: Object::Tensor(t), .. } | Touched::Block { object: Object::Tensor(t), .. } => {
             kernel.tensor(*t).name.to_string()
         }

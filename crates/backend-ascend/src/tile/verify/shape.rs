@@ -3,7 +3,9 @@
 use super::Sink;
 use crate::tile::hazard::Touched;
 use crate::tile::path::Path;
-use crate::tile::{Access, Barrier, Core, Gm, Object, Op, Reach, Space, Stmt, TensorId, TileId, VArg, VecOp};
+use crate::tile::{
+    Access, Barrier, Core, Gm, Object, Op, Reach, Space, Stmt, TURN, TensorId, TileId, VArg, VecOp,
+};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
@@ -62,9 +64,12 @@ impl Walk<'_, '_> {
             self.path.push((first + i) as u32);
             match s {
                 Stmt::For { body, .. } => self.block(body, 0),
-                Stmt::Tiles { len, step, body, .. } => {
+                Stmt::Tiles { len, step, twice, body, .. } => {
                     if *step == 0 {
                         self.sink.at(&self.path, shape("a loop over tiles by steps of 0".into()));
+                    }
+                    if *twice {
+                        self.turns(body);
                     }
                     self.loops.push((len.clone(), *step));
                     self.block(body, 0);
@@ -89,6 +94,35 @@ impl Walk<'_, '_> {
                 Stmt::Let { .. } | Stmt::Note { .. } => {}
             }
             self.path.pop();
+        }
+    }
+
+    /// A loop whose tiles take turns: operations on tiles with two copies.
+    fn turns(&mut self, body: &[Stmt]) {
+        for s in body {
+            let Stmt::Op(op) = s else {
+                if !matches!(s, Stmt::Note { .. }) {
+                    let text = "a loop whose tiles take turns has something else than operations";
+                    self.sink.at(&self.path, shape(text.into()));
+                }
+                continue;
+            };
+            if let Op::SetFlag { event, .. } | Op::WaitFlag { event, .. } = op
+                && *event >= TURN
+            {
+                let text = format!(
+                    "event {event} where tiles take turns: those from {TURN} on are the second copies'"
+                );
+                self.report(op, shape(text));
+            }
+            for a in op.accesses() {
+                if let Touched::Tile(t, _) = a.touched
+                    && self.sink.kernel.tile(t).copies < 2
+                {
+                    let text = format!("tile {} takes turns and has one copy", self.sink.kernel.tile(t).name);
+                    self.report(op, shape(text));
+                }
+            }
         }
     }
 
@@ -372,7 +406,7 @@ impl Walk<'_, '_> {
                 .accesses()
                 .iter()
                 .filter_map(|a| match a.touched {
-                    Touched::Tile(t) => Some((t, &[Space::Ub][..])),
+                    Touched::Tile(t, _) => Some((t, &[Space::Ub][..])),
                     _ => None,
                 })
                 .collect(),

@@ -46,6 +46,13 @@ fn tiles(sink: &mut Sink<'_>) {
             );
             sink.at(&[], bad(text));
         }
+        if !(1..=2).contains(&t.copies) {
+            sink.at(
+                &[],
+                bad(format!("tile {} has {} copies: one, or two that take turns", t.name, t.copies)),
+            );
+        }
+        let bytes = t.all_bytes();
         let Some(at) = t.at.map(u64::from) else {
             sink.at(&[], bad(format!("tile {} has no address", t.name)).help("run pass `buffers`"));
             continue;

@@ -1,0 +1,107 @@
+//! Double buffering: loops over tiles take turns between two copies of their tiles, so that a transfer runs while the tile before it is
+//! computed and stored.
+//!
+//! A loop over tiles of a vector core may if it is operations alone, begins with a load, ends with a store, and if none of its tiles has a value
+//! that was there before an iteration or is used after it. Pass `flags` orders what the copies need.
+
+use crate::lower;
+use crate::profile::Profile;
+use crate::tile::hazard::Touched;
+use crate::tile::{Core, Kernel, Op, Space, Stmt, TileId, tasks};
+use kbc_diag::Diagnostics;
+use std::collections::BTreeSet;
+
+/// Marks loops and gives their tiles a second copy, shorter where memory asks for it.
+pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
+    let mut turned = BTreeSet::new();
+    tasks::each(kernel, |k| {
+        if k.core == Core::Aiv {
+            let carried = carried(k);
+            let ub = |t: &TileId| k.tile(*t).space == Space::Ub;
+            let ub: BTreeSet<TileId> = (0..k.tiles.len() as u32).map(TileId).filter(ub).collect();
+            mark(&mut k.body, &|t| ub.contains(t) && !carried.contains(t), &mut turned);
+        }
+        Ok::<(), Diagnostics>(())
+    })?;
+    for t in turned {
+        kernel.tiles[t.0 as usize].copies = 2;
+    }
+    lower::fit_tiles(kernel, profile.ub);
+    Ok(())
+}
+
+/// Tiles of an operation, and whether its first access to each is a write.
+fn first_uses(op: &Op) -> Vec<(TileId, bool)> {
+    let mut out: Vec<(TileId, bool)> = vec![];
+    for a in op.accesses() {
+        if let Touched::Tile(t, _) = a.touched
+            && out.iter().all(|(u, _)| *u != t)
+        {
+            out.push((t, a.write));
+        }
+    }
+    out
+}
+
+/// Tiles with a value that outlives a block: read in one that has not written them.
+fn carried(kernel: &Kernel) -> BTreeSet<TileId> {
+    fn look(list: &[Stmt], out: &mut BTreeSet<TileId>) {
+        let mut written = BTreeSet::new();
+        for s in list {
+            match s {
+                Stmt::Op(op) => {
+                    for (t, write) in first_uses(op) {
+                        if write {
+                            written.insert(t);
+                        } else if !written.contains(&t) {
+                            out.insert(t);
+                        }
+                    }
+                }
+                Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => {
+                    look(body, out)
+                }
+                Stmt::If { then, other, .. } => {
+                    look(then, out);
+                    look(other, out);
+                }
+                Stmt::Let { .. } | Stmt::Note { .. } => {}
+            }
+        }
+    }
+    let mut out = BTreeSet::new();
+    look(&kernel.body, &mut out);
+    out
+}
+
+fn mark(list: &mut [Stmt], free: &impl Fn(&TileId) -> bool, turned: &mut BTreeSet<TileId>) {
+    for s in list {
+        match s {
+            Stmt::Tiles { twice, body, .. } if may(body, free) => {
+                *twice = true;
+                for s in body {
+                    if let Stmt::Op(op) = s {
+                        turned.extend(first_uses(op).into_iter().map(|(t, _)| t));
+                    }
+                }
+            }
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => {
+                mark(body, free, turned);
+            }
+            Stmt::If { then, other, .. } => {
+                mark(then, free, turned);
+                mark(other, free, turned);
+            }
+            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => {}
+        }
+    }
+}
+
+fn may(body: &[Stmt], free: &impl Fn(&TileId) -> bool) -> bool {
+    let ends = (body.first(), body.last());
+    matches!(ends, (Some(Stmt::Op(Op::Load { .. })), Some(Stmt::Op(Op::Store { .. }))))
+        && body.iter().all(|s| match s {
+            Stmt::Op(op) => first_uses(op).iter().all(|(t, _)| free(t)),
+            _ => false,
+        })
+}
