@@ -105,6 +105,8 @@ pub struct Profile {
 pub const MAX_RANKS: u32 = 64;
 /// Vector cores of a die: documented.
 pub const MAX_CORES: u32 = 48;
+/// Vector cores of a rank of the runtime's simulator: 8 clusters.
+const SIMULATED_CORES: u32 = 16;
 
 const REVISIONS: &[Revision] = &[
     Revision { project: "hw-native-sys/simpler", commit: "6ebaf77" },
@@ -160,7 +162,7 @@ const fn aiv(name: &'static str, what: &'static str, simulator: bool) -> Profile
         line: 64,
         events: 8,
         ranks: MAX_RANKS,
-        cores: MAX_CORES,
+        cores: if simulator { SIMULATED_CORES } else { MAX_CORES },
         tensors: 32,
         scalars: 16,
         dims: 5,

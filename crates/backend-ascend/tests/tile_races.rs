@@ -153,7 +153,7 @@ fn fenced(list: Vec<Stmt>) -> Vec<Stmt> {
     out
 }
 
-/// A place in memory: a tile, or an element of an object's slot.
+/// A place in memory: a copy of a tile, or an element of an object's slot.
 type Cell = (u8, u32, i64, i64);
 /// An operation: its pipe and its number there.
 type Did = (usize, u64);
@@ -174,6 +174,8 @@ struct Run {
     published: u64,
     pending_wait: bool,
     steps: usize,
+    /// In a loop whose tiles take turns: whether it is the second copies'.
+    second: bool,
 }
 
 impl Run {
@@ -212,13 +214,15 @@ impl Run {
                         self.block(body)?;
                     }
                 }
-                Stmt::Tiles { pos, len, total, step, body, .. } => {
+                Stmt::Tiles { pos, len, total, step, twice, body } => {
                     let total = self.value(total);
                     for i in (0..total).step_by(*step as usize) {
                         self.vars.insert(pos.clone(), i);
                         self.vars.insert(len.clone(), (total - i).min(i64::from(*step)));
+                        self.second = *twice && i / i64::from(*step) % 2 == 1;
                         self.block(body)?;
                     }
+                    self.second = false;
                 }
                 Stmt::If { cond, then, other } => {
                     if self.value(cond) != 0 {
@@ -246,7 +250,7 @@ impl Run {
             Op::Barrier(Barrier::Pipe(p)) => self.over[*p as usize][*p as usize] = self.issued[*p as usize],
             Op::Dsb => self.published = self.drained,
             Op::SetFlag { from, to, event } => {
-                let flag = (*from, *to, *event);
+                let flag = (*from, *to, if self.second { *event + TURN } else { *event });
                 if let Some(last) = self.waited.get(&flag)
                     && last.0 != *from as usize
                     && !self.knows(*from, *last)
@@ -260,7 +264,7 @@ impl Run {
                 }
             }
             Op::WaitFlag { from, to, event } => {
-                let flag = (*from, *to, *event);
+                let flag = (*from, *to, if self.second { *event + TURN } else { *event });
                 let over = self.flags.remove(&flag).ok_or("not set")?;
                 let to = *to as usize;
                 (0..4).for_each(|p| self.over[to][p] = self.over[to][p].max(over[p]));
@@ -277,20 +281,21 @@ impl Run {
                 let pipe = op.pipe().expect("it has one");
                 self.issued[pipe as usize] += 1;
                 let me = (pipe as usize, self.issued[pipe as usize]);
+                let copy = i64::from(self.second);
                 let mut touched: Vec<(Cell, bool)> = vec![];
                 match op {
                     Op::Load { tile, len, from: g } | Op::Store { to: g, tile, len } => {
                         self.moved += 1;
                         let write = matches!(op, Op::Store { .. });
-                        touched.push(((0, tile.0, 0, 0), !write));
+                        touched.push(((0, tile.0, copy, 0), !write));
                         let object = if let Object::Area(_) = g.object { 2 } else { 1 };
                         let (slot, at, n) = (self.value(&g.slot), self.value(&g.offset), self.value(len));
                         touched.extend((at..at + n).map(|e| ((object, 0, slot, e), write)));
                     }
                     Op::Vector { dst, args, .. } => {
                         let tile = |a: &VArg| if let VArg::Tile(t) = a { Some(t.0) } else { None };
-                        touched.extend(args.iter().filter_map(tile).map(|t| ((0, t, 0, 0), false)));
-                        touched.push(((0, dst.0, 0, 0), true));
+                        touched.extend(args.iter().filter_map(tile).map(|t| ((0, t, copy, 0), false)));
+                        touched.push(((0, dst.0, copy, 0), true));
                     }
                     _ => {}
                 }

@@ -202,14 +202,9 @@ fn options_that_are_not_there_yet() {
         let case = world.case("all_reduce ring", &[4], None);
         Case { args: vec![(option.to_owned(), argument(value))], ..case }
     };
-    for (option, value) in [
-        ("overlap", "2"),
-        ("cores", "8"),
-        ("order", "rank"),
-        ("accumulate", "f32"),
-        ("transfer", "pull"),
-        ("direct", "true"),
-    ] {
+    for (option, value) in
+        [("overlap", "2"), ("order", "rank"), ("accumulate", "f32"), ("transfer", "pull"), ("direct", "true")]
+    {
         let d = refusal(world, &with(option, value), &Layout::ints(8));
         assert_eq!(d.list[0].code, "E033", "{option}");
         assert!(d.list[0].title.contains(option));
@@ -228,6 +223,7 @@ fn options_that_are_not_there_yet() {
     for (option, value, before) in [
         ("slots", "2", ""),
         ("memory", "sram", ""),
+        ("cores", "2", ""),
         ("pipeline", "2", "scratch t[p] put [..] -> t[0] "),
         ("instances", "2", "scratch t[p] put [..] -> t[0] "),
     ] {
@@ -237,6 +233,14 @@ fn options_that_are_not_there_yet() {
         let world = World::with("mine.kb", &text);
         let d = refusal(&world, &world.case("all_reduce mine", &[4], None), &Layout::ints(8));
         assert_eq!(d.list[0].code, "E033", "{option} {before}");
+    }
+    // A core is a stream, so are instances; and there is an end to both.
+    for more in [("instances", "2"), ("cores", "65")] {
+        let two = Case {
+            args: vec![("cores".to_owned(), argument("2")), (more.0.to_owned(), argument(more.1))],
+            ..world.case("all_reduce ring", &[4], None)
+        };
+        assert_eq!(refusal(world, &two, &Layout::ints(8)).list[0].code, "E033", "{more:?}");
     }
     for (option, value) in
         [("pipeline", "1"), ("instances", "1"), ("cores", "1"), ("transfer", "push"), ("direct", "false")]

@@ -102,6 +102,8 @@ fn instances_and_pipelines() {
             "pipeline: 2",
             "pipeline: 3",
             "instances: 2, pipeline: 2",
+            "cores: 3",
+            "cores: 2, pipeline: 2",
             "instances: 1, pipeline: 1",
         ],
         &|_, _| false,
@@ -124,12 +126,18 @@ fn lanes_are_delayed_or_side_by_side() {
         assert_eq!(stack::region(&m).roles.iter().map(|r| r.streams.len()).max(), Some(1));
     }
     let lines = |m: &Module| kbc_ir::text::print(m, &kbc_ir::text::PrintOptions::default()).lines().count();
-    for option in ["pipeline: 4", "instances: 4"] {
+    for option in ["pipeline: 4", "instances: 4", "cores: 4"] {
         let ring = format!("all_reduce ring({option})");
         assert_eq!(lines(&made(&ring, 4)), lines(&made(&ring, 16)), "{option}");
     }
     let m = made("all_reduce ring(instances: 4)", 4);
     assert_eq!(stack::region(&m).roles[0].streams.len(), 4);
+    let m = made("all_reduce ring(cores: 4)", 4);
+    let names: Vec<&str> = stack::region(&m).roles[0].streams.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["main", "core1", "core2", "core3"]);
+    // A vector's lanes begin at lines of 64 bytes.
+    let line = &stack::region(&m).operands[0].line;
+    assert_eq!((line.parts, &line.rule), (4, &kbc_ir::types::CutRule::Lines(16)));
 }
 
 /// Algorithms whose ranks always send to the same neighbours, in one piece.

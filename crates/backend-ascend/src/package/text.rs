@@ -7,6 +7,7 @@ use super::python::{self, quoted, tuple};
 use super::{Layout, Package, refused};
 use crate::args::{self, Status, TensorArg};
 use crate::cpp::tables_tensor;
+use crate::profile::PROFILES;
 use crate::tile::{Access, NRANKS, Reach, tasks};
 use kbc_diag::Diagnostic;
 use kbc_ir::name::Name;
@@ -144,6 +145,7 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
     };
     let status: String =
         Status::ALL.iter().map(|s| format!("    {}: {},\n", s.code(), quoted(s.words()))).collect();
+    let cores: String = PROFILES.iter().map(|p| format!("    {}: {},\n", quoted(p.name), p.cores)).collect();
     Ok(fill(
         include_str!("templates/layout.py"),
         &[
@@ -153,6 +155,7 @@ pub(super) fn layout(package: &Package<'_>, layout: &Layout) -> Result<String, D
             ("LARGEST_COUNT", &number(count.map(|c| c.largest))),
             ("DEFAULT_COUNT", &number(count.map(|c| c.default))),
             ("PLATFORMS", &support(&platforms())),
+            ("CORES", &cores),
             ("RUNTIMES", &support(&runtimes(package.profile.name))),
             ("STATUS", &status),
             ("TENSORS", &tensors),

@@ -37,6 +37,10 @@ fn turns(kernel: &mut Kernel) {
         for s in list {
             any |= match s {
                 Stmt::Tiles { twice: true, body, .. } => {
+                    if body.first() == Some(&stored(false, 0)) {
+                        // The pass has been here.
+                        return false;
+                    }
                     body.insert(0, stored(false, 0));
                     body.push(stored(true, 0));
                     true

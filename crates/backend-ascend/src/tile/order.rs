@@ -188,6 +188,7 @@ impl Walk<'_> {
     /// A loop: the state at its head is what holds before every iteration, and after the last one.
     fn repeat(&mut self, id: usize, sites: &Range<usize>, body: &[Node], entry: State) -> State {
         let outer = std::mem::replace(&mut self.silent, true);
+        let entered = entry.set.clone();
         let mut head = entry;
         loop {
             let next = self.again(id, sites, body, &head);
@@ -197,6 +198,11 @@ impl Walk<'_> {
             head = next;
         }
         self.silent = outer;
+        // What the first iteration does not find set, a later one does.
+        if head.set != entered && !sites.is_empty() {
+            let differ = head.set.symmetric_difference(&entered).copied().collect();
+            self.report(sites.start, Fault::Differ(differ));
+        }
         let mut out = self.again(id, sites, body, &head);
         out.age(sites, |_| Age::Any);
         out

@@ -52,6 +52,7 @@ impl Options {
             ("pipeline" | "instances" | "cores", OptionValue::Count(k)) if *k > MOST_LANES => {
                 return Err(refused(name, span, &format!("at most {MOST_LANES} lanes are made")));
             }
+            ("cores", OptionValue::Count(1)) => {}
             ("slots" | "memory" | "cores", _) if inside => {
                 let why = "windows and cores belong to the collective as a whole: say it where the program uses that";
                 return Err(refused(name, span, why));

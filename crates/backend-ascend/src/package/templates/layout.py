@@ -15,6 +15,9 @@ OWN = @OWN@  # the file of the program's own data; None: inputs are made by rule
 # What is refused, and why.
 PLATFORMS = {
 @PLATFORMS@}
+# Vector cores that a rank has.
+CORES = {
+@CORES@}
 RUNTIMES = {
 @RUNTIMES@}
 # Element 0 of the status line is call + 1 after a good launch, or one of these; element 1 is the detail.

@@ -71,6 +71,9 @@ def check_target(platform, runtime):
             raise Refused(f"there is no {word} `{given}`; there are: {', '.join(table)}")
         if table[given] is not None:
             raise Refused(f"{word} {given}: {table[given]}")
+    cores = max(kernel.blocks for kernel in layout.KERNELS)
+    if cores > layout.CORES[platform]:
+        raise Refused(f"the kernel is for {cores} cores; platform {platform} has {layout.CORES[platform]} a rank")
 
 
 def check(platform, ranks, count, iterations):
