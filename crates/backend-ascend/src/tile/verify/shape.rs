@@ -99,29 +99,33 @@ impl Walk<'_, '_> {
 
     /// A loop whose tiles take turns: operations on tiles with two copies.
     fn turns(&mut self, body: &[Stmt]) {
-        for s in body {
-            let Stmt::Op(op) = s else {
-                if !matches!(s, Stmt::Note { .. }) {
+        for (i, s) in (0..).zip(body) {
+            self.path.push(i);
+            match s {
+                Stmt::Op(op) => self.turn(op),
+                Stmt::Note { .. } => {}
+                _ => {
                     let text = "a loop whose tiles take turns has something else than operations";
                     self.sink.at(&self.path, shape(text.into()));
                 }
-                continue;
-            };
-            if let Op::SetFlag { event, .. } | Op::WaitFlag { event, .. } = op
-                && *event >= TURN
-            {
-                let text = format!(
-                    "event {event} where tiles take turns: those from {TURN} on are the second copies'"
-                );
-                self.report(op, shape(text));
             }
-            for a in op.accesses() {
-                if let Touched::Tile(t, _) = a.touched
-                    && self.sink.kernel.tile(t).copies < 2
-                {
-                    let text = format!("tile {} takes turns and has one copy", self.sink.kernel.tile(t).name);
-                    self.report(op, shape(text));
-                }
+            self.path.pop();
+        }
+    }
+
+    fn turn(&mut self, op: &Op) {
+        if let Op::SetFlag { event, .. } | Op::WaitFlag { event, .. } = op
+            && *event >= TURN
+        {
+            let text = format!("event {event} where tiles take turns: those from {TURN} on are the second copies'");
+            self.report(op, shape(text));
+        }
+        for a in op.accesses() {
+            if let Touched::Tile(t, _) = a.touched
+                && self.sink.kernel.tile(t).copies < 2
+            {
+                let text = format!("tile {} takes turns and has one copy", self.sink.kernel.tile(t).name);
+                self.report(op, shape(text));
             }
         }
     }
