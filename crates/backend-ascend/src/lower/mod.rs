@@ -10,6 +10,7 @@ mod build;
 mod cores;
 mod cube;
 pub mod elementwise;
+mod fresh;
 mod local;
 mod ops;
 mod prune;
@@ -23,7 +24,9 @@ use cores::Since;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
-use kbc_ir::schedule::{Buffer, BufferId, Calls, LocalOp, MAIN, RankSet, Region, Role, SOp, SStmt, Schedule};
+use kbc_ir::schedule::{
+    Buffer, BufferId, Calls, LocalOp, MAIN, RankSet, Ref, Region, Role, SOp, SStmt, Schedule,
+};
 use kbc_ir::types::{CutRule, DType};
 use kbc_ir::walk::{self, Act, Cursor, Fault, Step};
 use std::collections::BTreeMap;
@@ -62,6 +65,8 @@ pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnost
             .help("run the pass `synchronize`, which makes it so, or write `schedule calls any` and prove it")
             .into());
     }
+    let without = fresh::without_staging(schedule);
+    let schedule = without.as_ref().unwrap_or(schedule);
     let program = walk::Program::compile(schedule)?;
     let mut storage = Storage::new(schedule, &program)?;
     let mut signals = signals(schedule, &program)?;
@@ -184,6 +189,17 @@ fn given_lengths(s: &Schedule) -> Option<Span> {
     };
     let lines = s.regions.iter().find(|r| r.operands.iter().any(|o| listed(&o.line.rule)));
     lines.map(|r| r.span).or_else(|| s.buffers.iter().find(typed).map(|b| b.span))
+}
+
+/// The source of a copy to a place that the next operation reduces into: both are one loop, in which the place is written once.
+fn fused<'s>(stmt: &'s SStmt, next: Option<&SStmt>) -> Option<&'s Ref> {
+    match (stmt, next) {
+        (
+            SStmt::Op(SOp::Copy { dst, src }, _),
+            Some(SStmt::Op(SOp::Reduce { dst: to, src: other, .. }, _)),
+        ) if dst == to && matches!(src, Ref::Chunk { .. }) && other != to => Some(src),
+        _ => None,
+    }
 }
 
 /// E470
@@ -423,7 +439,16 @@ impl Lower<'_, '_> {
     }
 
     fn body(&mut self, region: usize, list: &[SStmt]) -> Result<(), Diagnostics> {
-        for stmt in list {
+        let mut copied = None;
+        for (i, stmt) in list.iter().enumerate() {
+            if let Some(own) = copied.take() {
+                self.reduce_from(region, stmt, own)?;
+                continue;
+            }
+            copied = fused(stmt, list.get(i + 1));
+            if copied.is_some() {
+                continue;
+            }
             let product = matches!(stmt, SStmt::Op(SOp::Local(LocalOp::Matmul { .. }), _));
             match stmt {
                 SStmt::Op(_, span) if product && self.nested > 0 => {
@@ -445,6 +470,16 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    /// A reduction whose own side is elsewhere: read there, written where it goes.
+    fn reduce_from(&mut self, region: usize, stmt: &SStmt, own: &Ref) -> Result<(), Diagnostics> {
+        match stmt {
+            SStmt::Op(SOp::Reduce { op, dst, src }, span) => {
+                self.reduction(region, *op, (dst, own, src), *span)
+            }
+            _ => self.stmt(region, stmt),
+        }
+    }
+
     fn stmt(&mut self, region: usize, stmt: &SStmt) -> Result<(), Diagnostics> {
         match stmt {
             SStmt::For { var, lo, hi, body } => {
@@ -459,6 +494,10 @@ impl Lower<'_, '_> {
             }
             SStmt::If { cond, then, other } => {
                 let cond = self.expr(cond);
+                if let Some(known) = cond.as_int() {
+                    // In this block, whose names it shares.
+                    return self.body(region, if known == 0 { other } else { then });
+                }
                 self.build.open();
                 self.body(region, then)?;
                 let then = self.build.close();

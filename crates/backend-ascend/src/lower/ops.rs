@@ -60,9 +60,7 @@ impl Lower<'_, '_> {
                 self.transfer(&dst, &src, span)?;
             }
             SOp::Reduce { op: combine, dst, src } => {
-                self.note("reduce", span);
-                let (dst, src) = self.pair(region, (dst, None), (src, None), span)?;
-                self.reduce(*combine, &dst, &src, span)?;
+                self.reduction(region, *combine, (dst, dst, src), span)?;
             }
             SOp::Notify { peer, signal, index } => {
                 let peer = self.peer(region, peer);
@@ -113,6 +111,21 @@ impl Lower<'_, '_> {
                 self.local(l, span)?;
             }
         }
+        Ok(())
+    }
+
+    /// `dst = own OP src`
+    pub(super) fn reduction(
+        &mut self,
+        region: usize,
+        combine: ReduceOp,
+        (dst, own, src): (&Ref, &Ref, &Ref),
+        span: Span,
+    ) -> Result<(), Diagnostics> {
+        self.note("reduce", span);
+        let (to, src) = self.pair(region, (dst, None), (src, None), span)?;
+        let own = if own == dst { to.clone() } else { self.pair(region, (own, None), (dst, None), span)?.0 };
+        self.reduce(combine, &to, &own, &src, span)?;
         Ok(())
     }
 
@@ -212,7 +225,14 @@ impl Lower<'_, '_> {
         });
     }
 
-    fn reduce(&mut self, combine: ReduceOp, dst: &Run, src: &Run, span: Span) -> Result<(), Diagnostic> {
+    fn reduce(
+        &mut self,
+        combine: ReduceOp,
+        dst: &Run,
+        from: &Run,
+        src: &Run,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
         let op = match combine {
             ReduceOp::Sum => VecOp::Add,
             ReduceOp::Prod => VecOp::Mul,
@@ -237,9 +257,9 @@ impl Lower<'_, '_> {
         };
         let own = tiles(self, dst.dtype);
         let other = tiles(self, src.dtype);
-        let (dst, src) = (dst.clone(), src.clone());
+        let (dst, from, src) = (dst.clone(), from.clone(), src.clone());
         self.tiles_loop(&dst.len.clone(), |this, pos, len| {
-            for ((load, tile), run) in [(own, &dst), (other, &src)] {
+            for ((load, tile), run) in [(own, &from), (other, &src)] {
                 this.load(load.unwrap_or(tile), len, &run.at, pos);
             }
             for (load, tile) in [own, other] {

@@ -117,7 +117,8 @@ impl Walk<'_, '_> {
         if let Op::SetFlag { event, .. } | Op::WaitFlag { event, .. } = op
             && *event >= TURN
         {
-            let text = format!("event {event} where tiles take turns: those from {TURN} on are the second copies'");
+            let text =
+                format!("event {event} where tiles take turns: those from {TURN} on are the second copies'");
             self.report(op, shape(text));
         }
         for a in op.accesses() {
