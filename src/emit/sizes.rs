@@ -8,12 +8,13 @@ use crate::analyse;
 use crate::build::{self, Built};
 use crate::session::Session;
 use kbc_backend_ascend::family::{self, Instance};
-use kbc_backend_ascend::lower;
+use kbc_backend_ascend::lower::{self, Staging};
 use kbc_backend_ascend::package::{Program, Sizes};
 use kbc_backend_ascend::tile::Kernel;
 use kbc_diag::Diagnostics;
 use kbc_ir::graph::Graph;
 use kbc_ir::schedule::Schedule;
+use std::collections::BTreeSet;
 
 /// Rank counts that are tried beside the program's own: small ones, powers of two and others.
 const RANKS: [u64; 10] = [2, 3, 4, 5, 6, 7, 8, 9, 12, 16];
@@ -45,36 +46,35 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
     let (count, first) = makers.count().unzip();
     let mut made = makers.all(count.as_deref(), first.unwrap_or_default());
     let value = count.as_ref().and_then(|name| built.number(name)).unwrap_or(0);
-    let own = Made {
+    let mut own = Made {
         typed: built.typed.clone(),
         schedule: own.clone(),
         instance: Instance { ranks, count: value, kernel: makers.kernel.clone() },
     };
     let sizes = global_sizes(built);
-    for group in groups(&made, ranks) {
-        let instances: Vec<Instance> = group.iter().map(|m| m.instance.clone()).collect();
-        let Some(kernel) = family::generalise(&instances, &sizes, count.is_some()) else { continue };
-        if !family::same_trace(&kernel, &own.instance)?
-            || (count.is_some() && !family::count_is_data(&kernel))
+    let all: BTreeSet<u64> = made.iter().map(|m| m.instance.ranks).collect();
+    let mut best = fitting(&own, &made, &sizes, count.is_some(), &[])?;
+    if best.as_ref().is_none_or(|b| b.1.len() < all.len()) {
+        // What needs no staging may differ between rank counts: a kernel that serves more of them is worth a copy.
+        let whole = |m: Made| makers.lowered(m, Staging::Whole);
+        let (own_whole, made_whole) =
+            (whole(own.clone()), made.iter().cloned().map(whole).collect::<Option<Vec<_>>>());
+        if let (Some(own_whole), Some(made_whole)) = (own_whole, made_whole)
+            && let Some(more) = fitting(&own_whole, &made_whole, &sizes, count.is_some(), &[])?
+            && best.as_ref().is_none_or(|b| b.1.len() < more.1.len())
         {
-            continue;
+            makers.staging = Staging::Whole;
+            (best, own, made) = (Some(more), own_whole, made_whole);
         }
-        let mut agree: Vec<u64> = vec![];
-        for m in &made {
-            // Those it was made of agree by their making; what counts is the comparison below.
-            let r = m.instance.ranks;
-            let member = group.iter().any(|g| g.instance.ranks == r);
-            if !agree.contains(&r) && (member || family::same_first_call(&kernel, &m.instance)?) {
-                agree.push(r);
-            }
-        }
-        agree.sort_unstable();
+    }
+    let mut passed = vec![];
+    while let Some((kernel, agree)) = best {
         let mut proven = vec![];
-        for r in agree {
-            let at = count.as_deref().map(|name| (name, divisible(r, own.instance.kernel.cores)));
-            let Some(m) = makers.make(r, at) else { continue };
+        for r in &agree {
+            let at = count.as_deref().map(|name| (name, divisible(*r, own.instance.kernel.cores)));
+            let Some(m) = makers.make(*r, at) else { continue };
             if family::same_trace(&kernel, &m.instance)?
-                && family::in_range(&kernel, r)
+                && family::in_range(&kernel, *r)
                 && analyse::verify(&m.schedule).is_ok()
             {
                 proven.push(m);
@@ -83,18 +83,52 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
         if proven.iter().any(|m| m.instance.ranks == ranks) {
             let ranks: Vec<u64> = proven.iter().map(|m| m.instance.ranks).collect();
             // Sizes in the definition itself, of a reshape say, are those of one instance.
-            if !one_definition(
+            if one_definition(
                 std::iter::once(&own).chain(&made).filter(|m| ranks.contains(&m.instance.ranks)),
             ) {
-                continue;
+                made.retain(|m| ranks.contains(&m.instance.ranks));
+                made.insert(0, own);
+                return Ok(Family { kernel, ranks, count, proven, samples: made });
             }
-            made.retain(|m| ranks.contains(&m.instance.ranks));
-            made.insert(0, own);
-            return Ok(Family { kernel, ranks, count, proven, samples: made });
         }
+        passed.push(kernel);
+        best = fitting(&own, &made, &sizes, count.is_some(), &passed)?;
     }
     let kernel = family::single(&own.instance);
     Ok(Family { kernel, ranks: vec![ranks], count: None, proven: vec![], samples: vec![own] })
+}
+
+/// A kernel for many of these sizes, its own among them, and the rank counts at which it does what theirs do; not one of those that have been
+/// tried.
+fn fitting(
+    own: &Made,
+    made: &[Made],
+    sizes: &[u64],
+    counted: bool,
+    tried: &[Kernel],
+) -> Result<Option<(Kernel, Vec<u64>)>, Diagnostics> {
+    for group in groups(made, own.instance.ranks) {
+        let instances: Vec<Instance> = group.iter().map(|m| m.instance.clone()).collect();
+        let Some(kernel) = family::generalise(&instances, sizes, counted) else { continue };
+        if tried.contains(&kernel)
+            || !family::same_trace(&kernel, &own.instance)?
+            || (counted && !family::count_is_data(&kernel))
+        {
+            continue;
+        }
+        let mut agree: Vec<u64> = vec![];
+        for m in made {
+            // Those it was made of agree by their making; what counts is the comparison when they are proven.
+            let r = m.instance.ranks;
+            let member = group.iter().any(|g| g.instance.ranks == r);
+            if !agree.contains(&r) && (member || family::same_first_call(&kernel, &m.instance)?) {
+                agree.push(r);
+            }
+        }
+        agree.sort_unstable();
+        return Ok(Some((kernel, agree)));
+    }
+    Ok(None)
 }
 
 /// Whether golden values have one definition for all of them.
@@ -105,6 +139,7 @@ fn one_definition<'m>(made: impl Iterator<Item = &'m Made>) -> bool {
 }
 
 /// A program at one size: its graph, its schedule and its kernel.
+#[derive(Clone)]
 pub struct Made {
     /// The typed program.
     pub typed: Graph,
@@ -121,15 +156,18 @@ struct Makers<'a> {
     /// At the program's own size.
     kernel: Kernel,
     ranks: u64,
+    /// What kernels copy.
+    staging: Staging,
     /// Whether the rank count can be another: one mesh axis, which `--topology` replaces.
     line: bool,
 }
 
 impl<'a> Makers<'a> {
     fn new(session: &'a mut Session, built: &'a Built, own: &Schedule) -> Result<Self, Diagnostics> {
-        let kernel = lower::lower(own, &|span| places::of(&session.map, span))?;
+        let staging = Staging::Needed;
+        let kernel = lower::lower(own, staging, &|span| places::of(&session.map, span))?;
         let line = own.mesh.axes.len() == 1;
-        Ok(Makers { session, built, kernel, ranks: own.mesh.ranks(), line })
+        Ok(Makers { session, built, kernel, ranks: own.mesh.ranks(), staging, line })
     }
 
     /// The program at a rank count and a value of its count parameter, if it exists there.
@@ -144,9 +182,16 @@ impl<'a> Makers<'a> {
         if schedule.mesh.ranks() != ranks {
             return None;
         }
-        let kernel = lower::lower(&schedule, &|span| places::of(&self.session.map, span)).ok()?;
+        let kernel =
+            lower::lower(&schedule, self.staging, &|span| places::of(&self.session.map, span)).ok()?;
         let count = count.map_or(0, |c| c.1);
         Some(Made { typed, schedule, instance: Instance { ranks, count, kernel } })
+    }
+
+    /// The same with a kernel that copies otherwise.
+    fn lowered(&self, m: Made, staging: Staging) -> Option<Made> {
+        let kernel = lower::lower(&m.schedule, staging, &|span| places::of(&self.session.map, span)).ok()?;
+        Some(Made { instance: Instance { kernel, ..m.instance }, ..m })
     }
 
     /// The parameter that sizes of data depend on: the first integer one whose value changes them and nothing else. With the

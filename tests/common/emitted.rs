@@ -17,7 +17,7 @@ use kbc::session::{Failure, Session};
 use kbc_backend_ascend::args::{ScalarArg, TensorArg, scalars, tensors};
 use kbc_backend_ascend::cpp;
 use kbc_backend_ascend::family::{self, Instance};
-use kbc_backend_ascend::lower::lower;
+use kbc_backend_ascend::lower::{Staging, lower};
 use kbc_backend_ascend::package;
 use kbc_backend_ascend::passes::layout;
 use kbc_backend_ascend::profile;
@@ -123,7 +123,7 @@ impl Case {
         let schedule = module.schedule().ok_or("no schedule")?.clone();
         let count = 0;
         let ranks = schedule.mesh.ranks();
-        let kernel = lower(&schedule, &|_| None).map_err(|d| words(&d))?;
+        let kernel = lower(&schedule, Staging::Needed, &|_| None).map_err(|d| words(&d))?;
         let kernel = family::single(&Instance { ranks, count, kernel });
         let profile = profile::find("a2a3").expect("there is one");
         let kernel =

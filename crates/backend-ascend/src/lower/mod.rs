@@ -38,11 +38,20 @@ pub const TILE: u32 = 4096;
 /// The place of a span, `file:line`, and its text, if it has one.
 pub type Places<'a> = &'a dyn Fn(Span) -> Option<(String, String)>;
 
+/// Whether buffers that begin as copies are copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Staging {
+    /// Where something reads what it cannot read elsewhere ([`fresh`]). Which places these are may differ between rank counts.
+    Needed,
+    /// As the schedule says.
+    Whole,
+}
+
 /// The kernel of a schedule, for its sizes alone, without layout, addresses, flags or fences of the device.
 ///
 /// # Errors
-/// E470: something that one AIV core of this backend cannot do. E471: more ranks than the runtime allows.
-pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnostics> {
+/// E470: something that the cores of this backend cannot do. E471: more ranks than the runtime allows.
+pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Result<Kernel, Diagnostics> {
     let ranks = schedule.mesh.ranks();
     if ranks > u64::from(MAX_RANKS) {
         return Err(Diagnostic::error("E471", format!("{ranks} ranks are more than a domain can have"))
@@ -65,7 +74,7 @@ pub fn lower(schedule: &Schedule, places: Places<'_>) -> Result<Kernel, Diagnost
             .help("run the pass `synchronize`, which makes it so, or write `schedule calls any` and prove it")
             .into());
     }
-    let without = fresh::without_staging(schedule);
+    let without = if staging == Staging::Needed { fresh::without_staging(schedule) } else { None };
     let schedule = without.as_ref().unwrap_or(schedule);
     let program = walk::Program::compile(schedule)?;
     let mut storage = Storage::new(schedule, &program)?;
