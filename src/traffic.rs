@@ -1,13 +1,16 @@
 //! What a schedule moves in a call: bytes between ranks and inside them, signals and fences, by region and rank.
 //!
 //! Owns counting, by walking every stream of every rank. What should be moved is [`crate::bounds`]'s, what hand-written
-//! kernels move a reference file's.
+//! kernels move a file's ([`kernels`]).
+
+pub mod kernels;
 
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::host::spelled;
-use kbc_ir::schedule::{LocalOp, Schedule, WindowId};
+use kbc_ir::schedule::{BufferId, LocalOp, Schedule, WindowId};
 use kbc_ir::walk::{Access, Act, Cursor, Fault, Mem, Program, Step};
-use std::collections::BTreeSet;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The call that is counted: one that has calls before it, whose credits it waits for.
 const LATER: i64 = 4;
@@ -16,7 +19,7 @@ const LATER: i64 = 4;
 const MOST: u64 = 1 << 26;
 
 /// What one rank does in one region in a call. Bytes, and numbers of operations.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Traffic {
     /// Bytes that leave it over links: what it puts or sends to others, and what others get of it.
     pub sent: u64,
@@ -26,7 +29,7 @@ pub struct Traffic {
     pub read: u64,
     /// See `read`.
     pub written: u64,
-    /// Of `written`, what copies of whole values outside collectives write.
+    /// Of `written`, what copies write: nothing is made by them.
     pub copied: u64,
     /// Notifies.
     pub notifies: u64,
@@ -67,6 +70,9 @@ pub struct Counted {
     pub regions: Vec<Vec<Traffic>>,
     /// Windows that each region's operations touch.
     pub windows: Vec<BTreeSet<WindowId>>,
+    /// Copies outside collectives, as they are or between a tensor and its parts in a line: region, what is written, what is
+    /// read, and bytes on the rank that has most.
+    pub copies: BTreeMap<(usize, BufferId, BufferId), u64>,
 }
 
 impl Counted {
@@ -99,6 +105,7 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
     let (ranks, regions) = (program.ranks(), schedule.regions.len());
     let mut regions = vec![vec![Traffic::default(); ranks as usize]; regions];
     let mut windows = vec![BTreeSet::new(); regions.len()];
+    let mut copies: BTreeMap<(usize, BufferId, BufferId), BTreeMap<u64, u64>> = BTreeMap::new();
     let mut acts = 0u64;
     for (rank, stream) in (0..ranks).flat_map(|r| (0..program.streams.len() as u32).map(move |s| (r, s))) {
         let mut cursor = Cursor::new(&program, rank, stream, LATER);
@@ -137,6 +144,7 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
                     let own = &mut regions[region][rank as usize];
                     own.read += bytes(src);
                     own.written += bytes(dst);
+                    own.copied += bytes(dst);
                 }
                 Act::Reduce { src, dst, .. } => {
                     touch(src);
@@ -150,22 +158,18 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
                     regions[region][rank as usize].fences += 1;
                 }
                 Act::Local(op) => {
-                    let size = |b| {
-                        let dims = program.dims(b, rank).map_err(fault)?;
-                        let elements = dims.iter().fold(1u64, |n, d| n.saturating_mul(*d));
-                        Ok::<u64, Diagnostics>(elements.saturating_mul(schedule.buffer(b).dtype.bytes()))
-                    };
-                    let written = size(op.dst())?;
-                    let mut read = 0;
-                    for b in op.srcs() {
-                        read += size(b)?;
-                    }
+                    let (read, written) = local(&program, op, rank).map_err(fault)?;
                     let own = &mut regions[region][rank as usize];
                     own.read += read;
                     own.written += written;
-                    if let LocalOp::Copy { .. } = op {
-                        own.copied += written;
-                    }
+                    let (LocalOp::Copy { dst, src }
+                    | LocalOp::Pack { dst, src, .. }
+                    | LocalOp::Unpack { dst, src, .. }) = op
+                    else {
+                        continue;
+                    };
+                    own.copied += written;
+                    *copies.entry((region, *dst, *src)).or_default().entry(rank).or_default() += written;
                 }
                 Act::Recv { .. }
                 | Act::Room { .. }
@@ -176,7 +180,35 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
             }
         }
     }
-    Ok(Counted { regions, windows })
+    let most = |ranks: BTreeMap<u64, u64>| ranks.into_values().max().unwrap_or(0);
+    let copies = copies.into_iter().map(|(what, ranks)| (what, most(ranks))).collect();
+    Ok(Counted { regions, windows, copies })
+}
+
+/// Bytes that a local operation reads and writes on a rank.
+fn local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<(u64, u64), Fault> {
+    let size = |b: BufferId| {
+        let dims = program.dims(b, rank)?;
+        Ok(dims.iter().fold(program.schedule.buffer(b).dtype.bytes(), |n, d| n.saturating_mul(*d)))
+    };
+    let written = size(op.dst())?;
+    Ok(match op {
+        // The part is the smaller side.
+        LocalOp::Pack { src, at: Some(_), .. } | LocalOp::Unpack { src, at: Some(_), .. } => {
+            let part = written.min(size(*src)?);
+            (part, part)
+        }
+        // They read what they write.
+        LocalOp::Pack { .. } | LocalOp::Unpack { .. } | LocalOp::Slice { .. } => (written, written),
+        LocalOp::Embedding { ids, .. } => (written.saturating_add(size(*ids)?), written),
+        _ => {
+            let mut read = 0u64;
+            for b in op.srcs() {
+                read = read.saturating_add(size(b)?);
+            }
+            (read, written)
+        }
+    })
 }
 
 /// Bytes of an element of a memory.
