@@ -409,7 +409,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let linked = s.messages[item.message() as usize].link != NONE;
         let mut time = s.now;
         if linked {
-            time = self.leaves_core(item) + self.setup.endpoint;
+            let core = if self.setup.cores.is_some() { self.leaves_core(item) } else { time };
+            time = core + self.setup.endpoint;
         }
         if linked && time == self.state.now {
             self.state.requests.push(item);
