@@ -119,6 +119,9 @@ fn excess(topology: &Topology, machine: &Topology, step: &Step) -> (Culprit, f64
         | Cause::Drain
         | Cause::Slot(_)
         | Cause::Credit
-        | Cause::Poll => (Culprit::Rank(step.rank), 0.0),
+        | Cause::Poll
+        | Cause::CoreQueue
+        | Cause::Core
+        | Cause::Notify => (Culprit::Rank(step.rank), 0.0),
     }
 }

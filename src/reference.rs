@@ -27,7 +27,7 @@ pub struct Figure {
     /// What was published; without, a time that only a change refers to.
     #[serde(default)]
     pub published: Option<f64>,
-    /// Its unit: ns, us, %.
+    /// Its unit: ns, us, ms of a time, GB/s, TFLOP/s of a rate, % of a change, x of a ratio, notifies.
     pub unit: String,
     /// Where, if that is more than the file's source says.
     #[serde(default)]
@@ -35,6 +35,15 @@ pub struct Figure {
     /// The program whose time it is.
     #[serde(default)]
     pub run: Option<Run>,
+    /// What of the run it is, if not its time.
+    #[serde(default)]
+    pub measure: Measure,
+    /// How much is done in the time of another figure.
+    #[serde(default)]
+    pub rate: Option<Rate>,
+    /// The time of one figure over that of another one.
+    #[serde(default)]
+    pub ratio: Option<Ratio>,
     /// The change from one figure to another one, in percent.
     #[serde(default)]
     pub change: Option<Change>,
@@ -64,6 +73,39 @@ pub struct Run {
     /// Parameters: what `-D` is.
     #[serde(default)]
     pub define: BTreeMap<String, u64>,
+}
+
+/// What of a run is measured.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measure {
+    /// How long it takes.
+    #[default]
+    Time,
+    /// The lower bound of its time.
+    Bound,
+    /// Notifies of all ranks in a call.
+    Notifies,
+}
+
+/// So much a second.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    /// Bytes, or floating-point operations, that every rank moves or does.
+    pub amount: u64,
+    /// The figure whose time that takes.
+    pub of: String,
+}
+
+/// Two figures by name.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ratio {
+    /// The time that is divided.
+    pub of: String,
+    /// By this one.
+    pub by: String,
 }
 
 /// Two figures by name.
@@ -116,28 +158,38 @@ pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
         if before.iter().any(|b| b.name == f.name) {
             return Err(wrong(format!("two figures are called `{}`", f.name), place(&f.name)));
         }
-        if f.run.is_some() && f.change.is_some() {
-            return Err(wrong(format!("`{}` is both a time and a change", f.name), place(&f.name)));
+        let ways = [f.run.is_some(), f.change.is_some(), f.rate.is_some(), f.ratio.is_some()];
+        if ways.iter().filter(|w| **w).count() > 1 {
+            let title = format!("`{}` is more than one of a run, a change, a rate and a ratio", f.name);
+            return Err(wrong(title, place(&f.name)));
         }
-        if f.run.is_some() && !["ns", "us", "ms"].contains(&f.unit.as_str()) {
-            return Err(wrong(format!("`{}` is a time and has the unit {}", f.name, f.unit), place(&f.name)));
+        if f.measure != Measure::Time && f.run.is_none() {
+            let title = format!("`{}` says what of a run it is, and has none", f.name);
+            return Err(wrong(title, place(&f.name)));
+        }
+        let (what, units): (&str, &[&str]) = match (ways, f.measure) {
+            ([true, ..], Measure::Notifies) => ("a count of notifies", &["notifies"]),
+            ([true, ..], _) => ("a time", &["ns", "us", "ms"]),
+            ([_, true, ..], _) => ("a change", &["%"]),
+            ([_, _, true, _], _) => ("a rate", &["GB/s", "TFLOP/s"]),
+            ([.., true], _) => ("a ratio", &["x"]),
+            _ => ("", &[]),
+        };
+        if !units.is_empty() && !units.contains(&f.unit.as_str()) {
+            return Err(wrong(format!("`{}` is {what} and has the unit {}", f.name, f.unit), place(&f.name)));
         }
         if f.published.is_none() && (f.run.is_none() || f.within.is_some()) {
             return Err(wrong(format!("`{}` does not say what was published", f.name), place(&f.name)));
         }
-        if f.change.is_some() && f.unit != "%" {
-            return Err(wrong(
-                format!("`{}` is a change and has the unit {}", f.name, f.unit),
-                place(&f.name),
-            ));
-        }
-        if f.run.is_none() && f.change.is_none() && (f.note.is_none() || f.within.is_some()) {
+        if !ways.contains(&true) && (f.note.is_none() || f.within.is_some()) {
             let title = format!("`{}` says neither how it is measured nor, in a note, why it is not", f.name);
             return Err(wrong(title, place(&f.name)));
         }
         let named = f.change.iter().flat_map(|c| [&c.from, &c.to]);
+        let named = named.chain(f.rate.iter().map(|r| &r.of));
+        let named = named.chain(f.ratio.iter().flat_map(|r| [&r.of, &r.by]));
         for name in named {
-            if !before.iter().any(|b| b.name == *name && b.run.is_some()) {
+            if !before.iter().any(|b| b.name == *name && b.run.is_some() && b.measure != Measure::Notifies) {
                 return Err(wrong(format!("no time before it is called `{name}`"), place(&f.name)));
             }
         }

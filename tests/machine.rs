@@ -44,13 +44,16 @@ fn figures_of_the_analytical_simulator() {
     }
 }
 
-const RULES: [&str; 6] = [
+const RULES: [&str; 9] = [
     "",
     "forward: store_and_forward",
     "round: 1 ns",
     "forward: store_and_forward; round: 7 ns",
     "forward: store_and_forward; round: 1 ns; endpoint: 1 ns",
     "endpoint: 30 ns",
+    "core_put: 512 B, 70 ns; core_get: 4 KiB, 70 ns; notify: 100 ns; core_memory: 3 GB/s",
+    "core_put: 1 B, 0.01 ns; notify: 0 ns; forward: store_and_forward; round: 1 ns",
+    "sdma: 21 GB/s, 25 ns; engine: sdma; notify: 1 ns; forward: drain",
 ];
 
 /// Machines on which latency, bandwidth or nothing is scarce, some with a slow direction; small messages on a machine that

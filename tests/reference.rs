@@ -8,6 +8,11 @@ use std::path::Path;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
+/// Whether a figure is made of others.
+fn derived(f: &Value) -> bool {
+    ["%", "x", "GB/s", "TFLOP/s"].iter().any(|u| f["unit"] == *u)
+}
+
 /// What `specs/reference` says, as JSON; everything in it is within what it allows.
 #[test]
 fn shipped_figures_are_within_what_they_allow() {
@@ -20,7 +25,7 @@ fn shipped_figures_are_within_what_they_allow() {
         assert_eq!(f["ok"], true, "{f}");
         // Whatever is not measured says why.
         assert!(f["ours"].is_f64() || f["note"].is_string(), "{f}");
-        assert!(f["evidence"].is_string() || f["ours"].is_null() || f["unit"] == "%", "{f}");
+        assert!(f["evidence"].is_string() || f["ours"].is_null() || derived(f), "{f}");
         // Whatever may be off as far as it likes says why it is.
         assert!(f["within"].is_f64() || f["note"].is_string() || f["published"].is_null(), "{f}");
     }
@@ -63,6 +68,32 @@ fn times_and_changes_are_compared() {
     assert!(ran.stdout.contains("+1.60 %  executed  NOT within 0.000000001 %"), "{}", ran.stdout);
 }
 
+/// Rates, ratios, bounds and counts.
+#[test]
+fn what_is_not_a_time_is_compared_as_what_it_is() {
+    let scratch = Scratch::new();
+    scratch.write("ring.kb", RING.as_bytes());
+    let more = "- name: fast\n  unit: ns\n  run: { program: ring.kb, set: ['link: 50 GB/s, 250 ns'] }\n- name: often\n  published: 2\n  unit: x\n  \
+                ratio: { of: slow, by: fast }\n  within: 2\n- name: speed\n  published: 0.5\n  unit: GB/s\n  rate: { amount: 1600, of: slow }\n  within: 5\n- \
+                name: work\n  published: 0.5\n  unit: TFLOP/s\n  rate: { amount: 1600000, of: slow }\n  within: 5\n- name: least\n  published: 1.5\n  \
+                unit: us\n  measure: bound\n  run: { program: ring.kb }\n  within: 50\n- name: signals\n  published: 24\n  unit: notifies\n  \
+                measure: notifies\n  run: { program: ring.kb }\n  within: 0\n";
+    scratch.write("f.yaml", format!("{HEAD}{more}").as_bytes());
+    let ran = kbc(scratch.path(), &["compare-reference", "f.yaml"], "");
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    // Six rounds of 508 and 258 ns; the way of two hops; four ranks with a notify in each round.
+    for words in [
+        "1.97 x -1.55 % within 2 %",
+        "0.52 GB/s +4.99 %",
+        "0.52 TFLOP/s +4.99 %",
+        "1.00 us -33.33 % executed",
+        "24.00 notifies +0.00 % executed within 0 %",
+    ] {
+        let line = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(line.contains(words), "{words}\n{}", ran.stdout);
+    }
+}
+
 #[test]
 fn files_that_are_wrong_are_one_clear_error() {
     let scratch = Scratch::new();
@@ -81,6 +112,20 @@ fn files_that_are_wrong_are_one_clear_error() {
         (
             format!("{HEAD}- name: c\n  published: 1\n  unit: '%'\n  change: {{ from: slow, to: fast }}\n"),
             "no time before it is called `fast`",
+        ),
+        (format!("{HEAD}  measure: notifies\n"), "is a count of notifies and has the unit ns"),
+        (format!("{HEAD}  rate: {{ amount: 1, of: slow }}\n"), "more than one of a run, a change, a rate"),
+        (
+            format!("{HEAD}- name: c\n  published: 1\n  unit: x\n  rate: {{ amount: 1, of: slow }}\n"),
+            "is a rate and has the unit x",
+        ),
+        (
+            format!("{HEAD}- name: c\n  published: 1\n  unit: x\n  ratio: {{ of: slow, by: fast }}\n"),
+            "no time before it is called `fast`",
+        ),
+        (
+            format!("{HEAD}- name: c\n  published: 1\n  unit: ns\n  measure: bound\n  note: x\n"),
+            "says what of a run it is, and has none",
         ),
         ("[".to_owned(), ""),
     ] {

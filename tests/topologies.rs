@@ -192,16 +192,18 @@ fn a_users_algorithm_gets_its_time() {
     assert!(c < a - 400.0, "three rounds replaced by one of two hops: {a} ns, {c} ns");
 }
 
-/// Simulated times of all legal algorithms on a machine, and the one `select` takes.
-fn times(machine: &str, n: u64, device: Option<&str>) -> (Vec<(String, f64)>, String) {
-    let plain = with(None, device, "select.kb");
+/// Simulated times of all legal algorithms on a machine, with the streams of each, and the one `select` takes; `own` names the files of the test.
+fn times(machine: &str, n: u64, device: Option<&str>, own: &str) -> (Vec<(String, f64, usize)>, String) {
+    let plain = with(None, device, &format!("{own}.kb"));
     let entry = considered(plain.to_str().expect("UTF-8"), machine, n);
     let priced = entry.candidates.iter().filter(|c| matches!(c.verdict, Verdict::Priced(_)));
     let mut out = vec![];
     for c in priced {
-        let file = with(Some(c.algorithm.as_str()), device, "select_one.kb");
+        let file = with(Some(c.algorithm.as_str()), device, &format!("{own}_one.kb"));
         let job = built(&[file.to_str().expect("UTF-8"), "--topology", machine, "-D", &format!("n={n}")]);
-        out.push((c.algorithm.to_string(), job.time_ns()));
+        let regions = job.schedule().regions.iter();
+        let streams = regions.flat_map(|r| &r.roles).map(|r| r.streams.len()).max().unwrap_or(1);
+        out.push((c.algorithm.to_string(), job.time_ns(), streams));
     }
     (out, entry.chosen.to_string())
 }
@@ -215,7 +217,7 @@ fn select_is_within_5_percent_of_the_best() {
         for (n, device) in
             [(1, None), (1000, None), (7000, None), (8192, limited), (30_000, limited), (1_000_000, None)]
         {
-            let (all, took) = times(machine, n, device);
+            let (all, took) = times(machine, n, device, "select");
             assert!(all.len() >= 7, "{machine}: {all:?}");
             let best = all.iter().map(|a| a.1).fold(f64::INFINITY, f64::min);
             let own = all.iter().find(|a| a.0 == took).expect("one of the candidates").1;
@@ -225,6 +227,40 @@ fn select_is_within_5_percent_of_the_best() {
     }
     // A grid on which one algorithm is always the best would show nothing.
     assert!(chosen.len() >= 5, "{chosen:?}");
+}
+
+/// On a machine that says what its cores do the model of rounds knows them: what it says of every algorithm is near the time of
+/// its schedule, and what it chooses near the best.
+#[test]
+fn the_model_knows_cores() {
+    let a2 = "specs/topologies/ascend_a2.yaml";
+    for (machine, sizes) in [
+        (a2, [100, 10_000, 1_000_000]),
+        (
+            "ring(4) { link: 28 GB/s, 100 ns; sdma: 21 GB/s, 2.5 us; engine: sdma; notify: 700 ns }",
+            [100, 10_000, 1_000_000],
+        ),
+        (
+            "mesh(2, 3) { link: 28 GB/s, 100 ns; core_put: 4 KiB, 730 ns; core_memory: 5 GB/s }",
+            [100, 10_000, 1_000_000],
+        ),
+    ] {
+        for n in sizes {
+            let (all, took) = times(machine, n, None, "cores");
+            let best = all.iter().map(|a| a.1).fold(f64::INFINITY, f64::min);
+            let own = all.iter().find(|a| a.0 == took).expect("one of the candidates").1;
+            assert!(own <= 1.05 * best, "{machine}, n = {n}: {took} takes {own} ns, of {all:?}");
+            let plain = with(None, None, "cores.kb");
+            let entry = considered(plain.to_str().expect("UTF-8"), machine, n);
+            for c in &entry.candidates {
+                let Verdict::Priced(p) = &c.verdict else { continue };
+                let (_, ns, streams) = all.iter().find(|a| a.0 == c.algorithm.to_string()).expect("timed");
+                // One core a rank: what runs on several streams may be as much faster.
+                let (off, most) = (p.ns / ns, 1.45 * *streams as f64);
+                assert!((0.6..=most).contains(&off), "{machine}, n = {n}: {} {} of {ns}", c.algorithm, p.ns);
+            }
+        }
+    }
 }
 
 /// Every shipped machine file is read, is a machine with two ranks or more, and carries an all-reduce that is proven, right

@@ -478,17 +478,17 @@ pub struct Repro {
 /// `kbc explain`
 #[derive(Args, Debug)]
 pub struct Explain {
-    /// An error code (E021), or one of: select, placement, overlap, memory, window, bound, path, links.
+    /// An error code (E021), or one of: select, placement, overlap, memory, window, traffic, bound, path, links.
     pub topic: String,
     /// The program, for a topic that is about one.
     pub file: Option<String>,
     /// What of it.
     #[command(flatten)]
     pub of: Selection,
-    /// Shows the window of the kernel that is emitted for a target (`window`).
+    /// Shows the window of the kernel that is emitted for a target (`window`), or the hand-written kernels of a target beside it (`traffic`).
     #[arg(long)]
     pub target: Option<String>,
-    /// Form of `path` and `links`.
+    /// Form of `traffic`, `path` and `links`.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,
 }

@@ -2,7 +2,7 @@
 
 use super::compile::{begin, finish};
 use super::run::machine;
-use super::{bound, memory, overlap, refuse, select};
+use super::{bound, memory, overlap, refuse, select, traffic};
 use crate::analyse;
 use crate::build::{Built, build};
 use crate::cli::{Explain, ReportFormat, Source, Watch};
@@ -19,7 +19,8 @@ use kbc_ir::local::LocalPart;
 use kbc_ir::schedule::Schedule;
 use std::collections::BTreeMap;
 
-const TOPICS: [&str; 8] = ["select", "placement", "overlap", "memory", "window", "bound", "path", "links"];
+const TOPICS: [&str; 9] =
+    ["select", "placement", "overlap", "memory", "window", "traffic", "bound", "path", "links"];
 
 /// Prints a page or a table.
 ///
@@ -34,23 +35,27 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
             );
         };
         let timed = matches!(args.topic.as_str(), "path" | "links");
-        if args.report == ReportFormat::Json && !timed {
+        let traffic = args.topic == "traffic";
+        if args.report == ReportFormat::Json && !timed && !traffic {
             return usage(
                 Diagnostic::error("E416", format!("explain {} has no JSON", args.topic))
-                    .help("path and links have one"),
+                    .help("traffic, path and links have one"),
             );
         }
         let source = Source { file: file.clone(), of: args.of.clone(), post: None };
         let target = match (&args.target, args.topic.as_str()) {
-            (Some(name), "window") => emit::target(name)?,
+            (Some(name), "window" | "traffic") => emit::target(name)?,
             (Some(_), _) => {
                 return usage(
                     Diagnostic::error("E416", format!("--target means nothing for explain {}", args.topic))
-                        .help("explain window has one"),
+                        .help("explain window and explain traffic have one"),
                 );
             }
             (None, _) => None,
         };
+        if traffic {
+            return traffic::run(session, &source, args.target.as_deref(), args.report);
+        }
         if timed {
             return explain_timed(session, args, &source);
         }
@@ -74,7 +79,10 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         return Ok(());
     }
     if args.report == ReportFormat::Json {
-        return usage(Diagnostic::error("E416", "--report json is about explain path and explain links"));
+        return usage(Diagnostic::error(
+            "E416",
+            "--report json is about explain traffic, explain path and explain links",
+        ));
     }
     if codes::find(&args.topic).is_some() {
         refuse(&args.of.given(), &format!("the page of {}", args.topic))?;

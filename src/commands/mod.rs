@@ -25,6 +25,7 @@ pub mod signals;
 pub mod sync;
 pub mod tile;
 pub mod torch;
+mod traffic;
 
 use crate::cli::{Command, Selection, Source};
 use crate::crash::{self, Stage};

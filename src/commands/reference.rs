@@ -4,12 +4,16 @@
 //! single-device result before.
 
 use crate::analyse;
+use crate::bounds;
 use crate::build::build;
 use crate::cli::{CompareReference, Data, ReportFormat, Selection, Source, Watch};
-use crate::reference::{Figure, Run, read};
+use crate::reference::{Figure, Measure, Run, read};
 use crate::session::{Failure, Outcome, Session, words};
+use crate::traffic;
 use kbc_backend_sim::time::{TimeOptions, simulate};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
+use kbc_ir::schedule::Schedule;
+use kbc_ir::topology::Topology;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,10 +21,10 @@ use std::path::Path;
 /// Bytes of results on all ranks up to which a program is executed.
 const EXECUTED: u64 = 64 << 20;
 
-/// A time and what was done for it.
+/// What was measured of a run (ns, or notifies of all ranks in a call), and what was done for it.
 #[derive(Clone, Copy)]
 struct Measured {
-    ns: f64,
+    value: f64,
     executed: bool,
 }
 
@@ -110,33 +114,41 @@ fn files(names: &[String]) -> Outcome<Vec<String>> {
 fn one(session: &mut Session, path: &str) -> Outcome<Found> {
     let (file, text) = session.read(path)?;
     let reference = read(&text, file)?;
-    let mut times: BTreeMap<Run, Measured> = BTreeMap::new();
+    let mut done: BTreeMap<(Run, Measure), Measured> = BTreeMap::new();
     let mut ours: BTreeMap<&str, f64> = BTreeMap::new();
     let mut figures = vec![];
     for f in &reference.figures {
         session.progress(&f.name);
         let mut evidence = None;
-        let value = match (&f.run, &f.change) {
-            (Some(run), _) => {
-                let done = match times.get(run) {
+        let value = match (&f.run, &f.change, &f.rate, &f.ratio) {
+            (Some(run), ..) => {
+                let key = (run.clone(), f.measure);
+                let Measured { value, executed } = match done.get(&key) {
                     Some(done) => *done,
-                    None => measured(session, file, run)?,
+                    None => measured(session, file, run, f.measure)?,
                 };
-                times.insert(run.clone(), done);
-                evidence = Some(if done.executed { "executed" } else { "proven" });
-                let ns = done.ns;
-                ours.insert(&f.name, ns);
+                done.insert(key, Measured { value, executed });
+                evidence = Some(if executed { "executed" } else { "proven" });
+                ours.insert(&f.name, value);
                 Some(match f.unit.as_str() {
-                    "us" => ns / 1e3,
-                    "ms" => ns / 1e6,
-                    _ => ns,
+                    "us" => value / 1e3,
+                    "ms" => value / 1e6,
+                    _ => value,
                 })
             }
-            (None, Some(c)) => {
+            (_, Some(c), ..) => {
                 let both = ours.get(c.from.as_str()).zip(ours.get(c.to.as_str()));
                 both.map(|(from, to)| (to / from - 1.0) * 100.0)
             }
-            (None, None) => None,
+            (_, _, Some(rate), _) => ours.get(rate.of.as_str()).map(|ns| {
+                let a_ns = rate.amount as f64 / ns;
+                if f.unit == "TFLOP/s" { a_ns / 1e3 } else { a_ns }
+            }),
+            (.., Some(ratio)) => {
+                let both = ours.get(ratio.of.as_str()).zip(ours.get(ratio.by.as_str()));
+                both.map(|(of, by)| of / by)
+            }
+            _ => None,
         };
         figures.push(row(f, value, evidence));
     }
@@ -162,8 +174,22 @@ fn row(f: &Figure, ours: Option<f64>, evidence: Option<&'static str>) -> Row {
     }
 }
 
-/// The time of a program in ns, once it is proven and its numbers are right.
-fn measured(session: &mut Session, file: FileId, run: &Run) -> Outcome<Measured> {
+/// What a schedule that is proven takes on a machine.
+fn taken(schedule: &Schedule, topology: &Topology, measure: Measure) -> Outcome<f64> {
+    if measure == Measure::Notifies {
+        return Ok(traffic::count(schedule)?.whole().iter().map(|t| t.notifies as f64).sum());
+    }
+    let options = TimeOptions { path: false, ..TimeOptions::default() };
+    let timing = simulate(schedule, topology, &options)?;
+    if measure == Measure::Time {
+        return Ok(timing.ns);
+    }
+    let compute = timing.ranks.iter().map(|r| r.work_ns).fold(0.0, f64::max);
+    Ok(bounds::against(schedule, topology, &timing, compute)?.ns)
+}
+
+/// What a program takes, once it is proven and its numbers are right.
+fn measured(session: &mut Session, file: FileId, run: &Run, measure: Measure) -> Outcome<Measured> {
     let beside = |path: &str| session.beside(file, path).to_string_lossy().into_owned();
     let topology = run.topology.as_ref().map(|t| match t.ends_with(".yaml") || t.ends_with(".yml") {
         true => beside(t),
@@ -181,7 +207,7 @@ fn measured(session: &mut Session, file: FileId, run: &Run) -> Outcome<Measured>
         post: None,
     };
     if source.file.ends_with(".kir") {
-        return scheduled(session, &source);
+        return scheduled(session, &source, measure);
     }
     let built = build(session, &source, "default", &Watch::default())?;
     let Some(schedule) = built.module.schedule() else {
@@ -202,13 +228,12 @@ fn measured(session: &mut Session, file: FileId, run: &Run) -> Outcome<Measured>
                 .into());
         }
     }
-    let options = TimeOptions { path: false, ..TimeOptions::default() };
-    Ok(Measured { ns: simulate(schedule, &built.topology, &options)?.ns, executed })
+    Ok(Measured { value: taken(schedule, &built.topology, measure)?, executed })
 }
 
-/// The time of a schedule that comes from text, once it is proven. There is no single-device result to compare its
+/// What a schedule takes that comes from text, once it is proven. There is no single-device result to compare its
 /// numbers with.
-fn scheduled(session: &mut Session, source: &Source) -> Outcome<Measured> {
+fn scheduled(session: &mut Session, source: &Source, measure: Measure) -> Outcome<Measured> {
     let module = super::read_schedule(session, source)?;
     let Some(schedule) = module.schedule() else {
         return Err(Diagnostic::error("E991", "a text that was read as a schedule is none").into());
@@ -220,8 +245,7 @@ fn scheduled(session: &mut Session, source: &Source) -> Outcome<Measured> {
             .help("name one by `topology` in the file of figures")
             .into());
     };
-    let options = TimeOptions { path: false, ..TimeOptions::default() };
-    Ok(Measured { ns: simulate(schedule, &topology, &options)?.ns, executed: false })
+    Ok(Measured { value: taken(schedule, &topology, measure)?, executed: false })
 }
 
 fn human(found: &Found) -> String {

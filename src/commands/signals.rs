@@ -56,13 +56,16 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let found = count(&source.file, &spelled(schedule))?;
     let text = match args.report {
         ReportFormat::Human => human(&found),
-        ReportFormat::Json => {
-            let text = serde_json::to_string(&found);
-            text.map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))? + "\n"
-        }
+        ReportFormat::Json => written(&found)?,
     };
     session.result(&text);
     Ok(())
+}
+
+/// What was found as one line of JSON.
+pub(super) fn written(found: &impl Serialize) -> Result<String, Diagnostics> {
+    let text = serde_json::to_string(found);
+    Ok(text.map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))? + "\n")
 }
 
 fn count(file: &str, schedule: &Schedule) -> Result<Found, Diagnostics> {

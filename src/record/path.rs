@@ -51,13 +51,15 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
         if let (Some(part), Some(before)) = (out.last_mut(), i.checked_sub(1).and_then(|i| path.get(i))) {
             let same = (before.op, before.rank, before.stream) == (s.op, s.rank, s.stream);
             // The data of a get is back where it was asked for: what comes then is the next one.
-            let bytes = matches!(s.cause, Cause::Service(_) | Cause::Memory(_));
+            let bytes = matches!(s.cause, Cause::Service(_) | Cause::Memory(_) | Cause::Core);
             let back = part.to.is_some_and(|node| at_home(topology, s.rank, node)) && !bytes;
             let memory = matches!(before.cause, Cause::MemoryQueue(_) | Cause::Memory(_));
-            let under_way = link_of(before).is_some() || memory || before.cause == Cause::Endpoint;
+            let under_way = link_of(before).is_some()
+                || memory
+                || matches!(before.cause, Cause::Endpoint | Cause::CoreQueue);
             let goes_on = match s.cause {
                 Cause::Queue(_) | Cause::Latency(_) => under_way && !back,
-                Cause::MemoryQueue(_) | Cause::Service(_) | Cause::Memory(_) => under_way,
+                Cause::MemoryQueue(_) | Cause::Service(_) | Cause::Memory(_) | Cause::Core => under_way,
                 Cause::Work(_) => matches!(before.cause, Cause::UnitQueue(_)),
                 // What a receiver does with one message of a queue.
                 Cause::Slot(Slot::Write) => before.cause == Cause::Drain,
@@ -66,6 +68,8 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
                 | Cause::Drain
                 | Cause::Credit
                 | Cause::Poll
+                | Cause::CoreQueue
+                | Cause::Notify
                 | Cause::Fence
                 | Cause::Late
                 | Cause::Launch
@@ -150,7 +154,7 @@ pub fn fold<K: PartialEq>(keys: &[K]) -> Vec<Fold> {
 }
 
 /// The sums of a path by what the time went into, with their names, largest shares not first but in this order.
-pub fn totals(timing: &Timing) -> [(&'static str, f64); 12] {
+pub fn totals(timing: &Timing) -> [(&'static str, f64); 13] {
     let Breakdown {
         late_ns,
         endpoint_ns,
@@ -168,11 +172,14 @@ pub fn totals(timing: &Timing) -> [(&'static str, f64); 12] {
         slot_ns,
         credit_ns,
         poll_ns,
+        core_queue_ns,
+        core_ns,
+        notify_ns,
     } = timing.breakdown();
     [
         ("latency", latency_ns),
-        ("bytes", service_ns + memory_ns),
-        ("queueing", queue_ns + memory_queue_ns + unit_queue_ns + poll_ns),
+        ("bytes", service_ns + memory_ns + core_ns),
+        ("queueing", queue_ns + memory_queue_ns + unit_queue_ns + poll_ns + core_queue_ns),
         ("work", work_ns),
         ("fences", fence_ns),
         ("endpoints", endpoint_ns),
@@ -182,6 +189,7 @@ pub fn totals(timing: &Timing) -> [(&'static str, f64); 12] {
         ("drain", drain_ns),
         ("slots", slot_ns),
         ("credits", credit_ns),
+        ("notifies", notify_ns),
     ]
 }
 

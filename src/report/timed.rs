@@ -131,6 +131,9 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
                 Cause::Slot(Slot::Read) => ("slot_read", "read of a slot".into()),
                 Cause::Credit => ("credit", "credit for a full queue".into()),
                 Cause::Poll => ("poll", "has not seen the credit yet".into()),
+                Cause::CoreQueue => ("core_queue", "waits for its queue".into()),
+                Cause::Core => ("core", "bytes as fast as they are moved".into()),
+                Cause::Notify => ("notify", "notify through memory".into()),
                 Cause::Acknowledged => ("acknowledged", "acknowledgement of a transfer".into()),
             };
             let words_of = scene.ops.get(s.op as usize);

@@ -10,7 +10,10 @@
 //! arrives is then worked on, one message after another on a rank: what is added takes its bytes over the vector rate;
 //! memory traffic is three times the bytes that are added and twice those that are put in place; the slower of both
 //! counts. On a machine with queues nobody fences, and the receiver first pays what a `recv` costs: with `forward: drain` its bytes over the
-//! slowest link, which then are not paid on the way, and for every piece a write to a slot and a read of it. Left out are credits and signals that travel alone, which depend on the lowering, and the copies into and out
+//! slowest link, which then are not paid on the way, and for every piece a write to a slot and a read of it. On a machine that says what its
+//! cores do, every stream of a rank is a core: its messages leave one after another, each of its pieces as long as
+//! the core is at it, which does nothing else meanwhile (a queue that copies leaves it free), and its tail is so far behind its head; a notify
+//! through memory follows every message; what is worked on takes the core's share of the memory at least. Left out are credits and signals that travel alone, which depend on the lowering, and the copies into and out
 //! of a collective, which are the same for all algorithms.
 //!
 //! On a machine whose links are a list that is done up to 256 ranks; above, only a whole package has smaller relatives.
@@ -20,6 +23,9 @@
 //! the differences of a latency or byte term between halvings form a geometric sequence for every term of the form
 //! `a + b p^e` and `a + b log p`, which covers the library (LANGUAGE 5).
 
+mod streams;
+
+use kbc_ir::topology::cores::Mover;
 use kbc_ir::topology::{DeviceId, Direction, Forward, LinkId, Shape, Topology, device_count};
 use kbc_ir::types::{CutRule, Mesh};
 use kbc_rounds::rounds::{Buffer, coordinates, linear};
@@ -145,6 +151,8 @@ struct Message {
     src: u32,
     dst: u32,
     way: i8,
+    /// The stream it is sent by and taken in by; 0 where a stream is no core.
+    stream: u32,
     bytes: f64,
     /// Bytes that are added at the receiver.
     added: f64,
@@ -158,24 +166,29 @@ struct Message {
     feeds: Vec<u32>,
 }
 
-/// What transfers of one message share: sender, receiver, link hint.
-type Key = (u32, u32, i8);
+/// What transfers of one message share: sender, receiver, link hint, stream.
+type Key = (u32, u32, i8, u32);
 
-/// All messages of one group in the order of rounds, with their dependences. A rank works in program order: in each
+/// All messages of one group in the order of rounds, with their dependences. A stream of a rank works in program order: in each
 /// round it sends first and then takes what arrives, so a message waits for all that came to its sender in earlier
 /// rounds. What came is gathered in a message of no bytes to itself, which keeps the dependences few.
 fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
-    let ranks = rounds.ranks() as usize;
+    let streams = match job.topology.settings().cores.putting() {
+        Some(_) => streams::streams(rounds),
+        None => vec![],
+    };
+    let width = streams.iter().max().map_or(1, |s| s + 1);
+    let places = rounds.ranks() as usize * width as usize;
     let mut out: Vec<Message> = vec![];
-    // Of each rank: the gathering so far, and what came since.
-    let mut gates: Vec<Option<u32>> = vec![None; ranks];
-    let mut came: Vec<Vec<u32>> = vec![vec![]; ranks];
+    // Of each stream of each rank: the gathering so far, and what came since.
+    let mut gates: Vec<Option<u32>> = vec![None; places];
+    let mut came: Vec<Vec<u32>> = vec![vec![]; places];
     for round in &rounds.rounds {
         // Messages of a rank in the order of the text, which is the order in which it sends them.
         let mut places: BTreeMap<Key, usize> = BTreeMap::new();
         let mut together: Vec<(Key, Vec<&Transfer>)> = vec![];
         for x in round {
-            let key = (x.src, x.dst, x.way.signum());
+            let key = (x.src, x.dst, x.way.signum(), streams.get(x.lane as usize).copied().unwrap_or(0));
             let at = *places.entry(key).or_insert(together.len());
             if at == together.len() {
                 together.push((key, vec![]));
@@ -183,13 +196,13 @@ fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
             together[at].1.push(x);
         }
         let mut arriving: Vec<(u32, u32)> = vec![];
-        for ((src, dst, way), transfers) in together {
-            let rank = src as usize;
-            if !came[rank].is_empty() {
-                let mut needs = std::mem::take(&mut came[rank]);
-                needs.extend(gates[rank]);
-                gates[rank] =
-                    Some(wait_for(&mut out, &needs, Message { src, dst: src, ..Message::default() }));
+        for ((src, dst, way, stream), transfers) in together {
+            let place = (src * width + stream) as usize;
+            if !came[place].is_empty() {
+                let mut needs = std::mem::take(&mut came[place]);
+                needs.extend(gates[place]);
+                let gate = Message { src, dst: src, stream, ..Message::default() };
+                gates[place] = Some(wait_for(&mut out, &needs, gate));
             }
             let bytes = |(buffer, start, stop): (u32, u32, u32)| {
                 let b = &rounds.buffers[buffer as usize];
@@ -205,14 +218,15 @@ fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
                 src,
                 dst,
                 way,
+                stream,
                 pieces: carried.len() as u32,
                 bytes: carried.into_iter().map(bytes).sum(),
                 added,
                 traffic: 3.0 * added + 2.0 * placed,
                 ..Message::default()
             };
-            let needs: Vec<u32> = gates[rank].into_iter().collect();
-            arriving.push((dst, wait_for(&mut out, &needs, message)));
+            let needs: Vec<u32> = gates[place].into_iter().collect();
+            arriving.push((dst * width + stream, wait_for(&mut out, &needs, message)));
         }
         // What arrives in a round is taken after the round's sends.
         for (dst, id) in arriving {
@@ -264,8 +278,12 @@ struct Engine<'a> {
     played: usize,
     needs: Vec<u32>,
     free: HashMap<LinkId, f64>,
-    /// When each device is through with what it got so far.
-    busy: HashMap<DeviceId, f64>,
+    /// When each stream of a device is through with what it got so far, and with what it moved itself.
+    busy: HashMap<(DeviceId, u32), f64>,
+    /// When its queue is through with what it sent so far, on a machine whose data is moved by queues.
+    queues: HashMap<(DeviceId, u32), f64>,
+    /// Of each message, when its core lets its last byte go.
+    through: HashMap<usize, f64>,
     /// What happens next: time (the bits of a float that is not negative sort like it), message, hop.
     queue: BinaryHeap<Reverse<(u64, usize, u32)>>,
 }
@@ -282,6 +300,8 @@ impl<'a> Engine<'a> {
             needs: messages.iter().map(|m| m.needs).cycle().take(messages.len() * played).collect(),
             free: HashMap::new(),
             busy: HashMap::new(),
+            queues: HashMap::new(),
+            through: HashMap::new(),
             queue: BinaryHeap::new(),
         }
     }
@@ -337,8 +357,11 @@ impl<'a> Engine<'a> {
         };
         // The release fence and the endpoint come before the first link; queues need no fence.
         let fence = if settings.queues().is_some() { 0.0 } else { settings.fence_ns() };
-        let time = if hop == 0 { time + fence + settings.endpoint_ns() } else { time };
         let store = settings.forward() == Forward::StoreAndForward;
+        let time = match hop {
+            0 => self.core(time + fence, id, m, from) + settings.endpoint_ns(),
+            _ => time,
+        };
         let mut route = topology.route(from, to, hint);
         if let Some(link) = route.nth(hop as usize) {
             let rate = topology.rate(link);
@@ -354,7 +377,12 @@ impl<'a> Engine<'a> {
             false => settings.rounded(m.bytes / topology.route_cost(from, to, hint).bandwidth * 1e9),
         };
         match settings.queues() {
-            None => self.land(time + tail + fence, 0.0, id, m, to),
+            None => {
+                let latency = topology.route_cost(from, to, hint).latency_ns;
+                let there = (time + tail).max(self.through.get(&id).copied().unwrap_or(0.0));
+                let notify = settings.cores.notify.map_or(0.0, |t| t.max(latency));
+                self.land(there + notify + fence, 0.0, id, m, to);
+            }
             Some(queues) => {
                 let access = queues.access.map_or(0.0, |a| a.ns(m.bytes as u64, m.pieces.into()));
                 let (on_way, drain) =
@@ -364,12 +392,33 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// The core of a rank has a message to send from `time` on: when it lets the first byte go, and with links that store
+    /// messages whole the last one.
+    fn core(&mut self, time: f64, id: usize, m: &Message, from: DeviceId) -> f64 {
+        let settings = self.job.topology.settings();
+        let Some(mover) = settings.cores.putting().filter(|_| settings.queues().is_none()) else {
+            return time;
+        };
+        let pieces = u64::from(m.pieces.max(1));
+        let held = mover.ns((m.bytes / pieces as f64).ceil() as u64, 0.0) * pieces as f64;
+        let moving = if let Mover::Tiles { .. } = mover { &mut self.busy } else { &mut self.queues };
+        let free = moving.entry((from, m.stream)).or_insert(0.0);
+        let start = time.max(*free);
+        *free = start + held;
+        if settings.forward() == Forward::StoreAndForward {
+            return start + held;
+        }
+        self.through.insert(id, start + held);
+        start
+    }
+
     /// A message is there, and the receiver takes it in and works on it.
     fn land(&mut self, arrived: f64, taking: f64, id: usize, m: &Message, to: DeviceId) {
         let settings = self.job.topology.settings();
-        let work = taking + (m.added / settings.vector()).max(m.traffic / settings.memory()) * 1e9;
+        let memory = settings.memory().min(settings.cores.memory());
+        let work = taking + (m.added / settings.vector()).max(m.traffic / memory) * 1e9;
         let done = if work > 0.0 {
-            let free = self.busy.entry(to).or_insert(0.0);
+            let free = self.busy.entry((to, m.stream)).or_insert(0.0);
             *free = free.max(arrived) + work;
             *free
         } else {

@@ -316,8 +316,11 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let extra = self.extra(place);
         let to = u64::from(m.to);
         if m.kind == MessageKind::Put {
-            for counter in self.state.ways.arrived(from, to, extra.number) {
-                self.signal(m.to, counter, m.last);
+            for held in self.state.ways.arrived(from, to, extra.number) {
+                match self.setup.through_memory() {
+                    true => self.notified(held, m.last),
+                    false => self.signal(m.to, held, m.last),
+                }
             }
         }
         if m.counter != NONE && self.state.ways.pass(from, to, m.counter, extra.after) {
@@ -342,7 +345,10 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         if from != to {
             s.accounts[self.setup.split(from).0 as usize].sent += m.bytes;
         }
-        if let Some((first, trip)) = self.way(&m, (from, to), hint, &extra) {
+        let through_memory = m.kind == MessageKind::Notify && self.setup.through_memory();
+        if through_memory {
+            // It passes no link.
+        } else if let Some((first, trip)) = self.way(&m, (from, to), hint, &extra) {
             m.link = first.unwrap_or(NONE);
             if first.is_some() {
                 m.trip = self.keep(trip);
@@ -364,6 +370,10 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         if self.setup.extra || self.observer.is_some() {
             s.extra.resize(s.messages.len(), Extra::default());
             s.extra[place as usize] = extra;
+        }
+        if through_memory {
+            self.notifies(place, extra.after);
+            return place;
         }
         let item = Item::new(m.thread, sequence, place);
         let device = self.setup.place(m.thread);
@@ -397,11 +407,14 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     pub(super) fn leaves(&mut self, item: Item) {
         let s = &mut self.state;
         let linked = s.messages[item.message() as usize].link != NONE;
-        if linked && self.setup.endpoint == Time::ZERO {
-            s.requests.push(item);
+        let mut time = s.now;
+        if linked {
+            let core = if self.setup.cores.is_some() { self.leaves_core(item) } else { time };
+            time = core + self.setup.endpoint;
+        }
+        if linked && time == self.state.now {
+            self.state.requests.push(item);
         } else {
-            let endpoint = if linked { self.setup.endpoint } else { Time::ZERO };
-            let time = s.now + endpoint;
             self.at(time, item);
         }
     }
@@ -585,12 +598,14 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 let (message, sequence) = self.post(thread, op, letter);
                 let (sequence, peer) = (sequence as u32, peer as u32);
                 self.state.threads[thread as usize].carrier = Some(Carrier { message, sequence, peer });
+                return Ok(!self.holds_core(thread, op, peer.into(), bytes));
             }
             Brief::Get { peer, bytes } => {
                 t.gets += 1;
                 let (kind, reply) = (MessageKind::Request, bytes);
-                let (spots, bytes) = (self.spots(thread, true, peer), setup.signal_bytes);
-                self.post(thread, op, Letter { kind, peer, bytes, reply, counter: NONE, spots });
+                let (spots, asks) = (self.spots(thread, true, peer), setup.signal_bytes);
+                self.post(thread, op, Letter { kind, peer, bytes: asks, reply, counter: NONE, spots });
+                return Ok(!self.holds_core(thread, op, peer, bytes));
             }
             Brief::Send { .. } | Brief::Recv { .. } | Brief::Room { .. } => {
                 let since = Some(s.now);
@@ -646,8 +661,9 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
 
     /// With the put right before it if that goes to the same peer, otherwise alone.
     fn notify(&mut self, thread: u32, op: u32, peer: u64, counter: u32, carrier: Option<Carrier>) {
-        let Some(c) = carrier.filter(|c| u64::from(c.peer) == peer) else {
-            let bytes = self.setup.signal_bytes;
+        let through_memory = self.setup.through_memory();
+        let Some(c) = carrier.filter(|c| u64::from(c.peer) == peer && !through_memory) else {
+            let bytes = if through_memory { 0 } else { self.setup.signal_bytes };
             let (kind, spots) = (MessageKind::Notify, [0; 2]);
             self.post(thread, op, Letter { kind, peer, bytes, reply: 0, counter, spots });
             return;

@@ -130,7 +130,7 @@ impl Engine<'_, '_, '_> {
         behind: Option<Unit>,
     ) {
         let Some(o) = &mut self.observer else { return };
-        let (op, times) = self.state.asked[thread as usize];
+        let (op, times, _) = self.state.asked[thread as usize];
         let info = &self.setup.ops[op as usize];
         o.works(&Work {
             op,

@@ -42,10 +42,14 @@ impl<'p> Engine<'_, 'p, '_> {
         }
         s.seen[op as usize] |= amounts != [0; 3];
         let times = s.rates.times(rank, &amounts);
-        if free || times == [Time::ZERO; 3] {
+        let core = match act {
+            Brief::Copy { .. } | Brief::Reduce { .. } if !free => s.rates.of_core(rank, amounts[1]),
+            _ => Time::ZERO,
+        };
+        if free || times == [Time::ZERO; 3] && core == Time::ZERO {
             return Ok(true);
         }
-        s.asked[thread as usize] = (op, times);
+        s.asked[thread as usize] = (op, times, core);
         let t = &mut s.threads[thread as usize];
         let sequence = t.sequence;
         t.sequence += 1;
@@ -56,12 +60,16 @@ impl<'p> Engine<'_, 'p, '_> {
     /// Gives a thread the units it asked for.
     pub(super) fn grant_units(&mut self, thread: u32) {
         let s = &mut self.state;
-        let (op, times) = s.asked[thread as usize];
+        let (op, times, core) = s.asked[thread as usize];
         let place = self.setup.place(thread) as usize;
         let behind = if self.detail { s.units[place].behind(s.now, &times) } else { None };
-        let (start, end, unit) = s.units[place].work(s.now, &times);
+        let (start, mut end, mut unit) = s.units[place].work(s.now, &times);
         let worked = &mut s.worked[place];
         *worked = *worked + end.since(start);
+        // Its units are free for other cores then.
+        if start + core > end {
+            (end, unit) = (start + core, Unit::Memory);
+        }
         let last = s.threads[thread as usize].last;
         let what = WORK - Unit::ALL.iter().position(|u| *u == unit).unwrap_or(0) as u32;
         let record = self.record(last, Record { start, end, back: 0, thread, op, what });

@@ -24,6 +24,12 @@ pub(super) const POLL: u32 = u32::MAX - 12;
 pub(super) const ACK: u32 = u32::MAX - 16;
 /// `what` of the bytes of a message that has passed the controller at its end, behind its head.
 pub(super) const TAIL: u32 = u32::MAX - 17;
+/// `what` of a message that its core lets go at `start` and has through alone at `end` ([`super::cores`]).
+pub(super) const CORE: u32 = u32::MAX - 18;
+/// `what` of a core that moves data itself.
+pub(super) const HELD: u32 = u32::MAX - 20;
+/// `what` of a notify through memory.
+pub(super) const NOTIFY: u32 = u32::MAX - 19;
 /// Links have numbers below this (a complete machine of 65,536 devices has as many); a controller that a message comes from is
 /// this plus its node, one that it goes to as many as there may be nodes further.
 pub(super) const LINKS: u32 = u32::MAX - 65_535;

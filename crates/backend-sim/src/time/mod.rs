@@ -11,6 +11,7 @@ mod agenda;
 mod channels;
 mod clock;
 mod controllers;
+mod cores;
 mod engine;
 mod hooks;
 mod links;
@@ -215,6 +216,9 @@ fn fault(schedule: &Schedule, f: &Fault) -> Diagnostics {
 fn orbits(program: &Program<'_>, setup: &Setup<'_>) -> Result<Orbits, String> {
     if setup.moves.is_some() {
         return Err("data comes from memories of their own".into());
+    }
+    if setup.cores.is_some() {
+        return Err("streams are cores of their own".into());
     }
     if setup.unordered {
         return Err("devices have two links to the same neighbour".into());

@@ -8,8 +8,8 @@ use super::clock::Time;
 use super::controllers::{Access, Controllers};
 use super::engine::Engine;
 use super::log::{
-    ACK, CREDIT, DRAIN, FENCE, LINKS, Last, Log, MORE, POLL, Record, SLOT_READ, SLOT_WRITE, TAIL, WORK,
-    controlled,
+    ACK, CORE, CREDIT, DRAIN, FENCE, HELD, LINKS, Last, Log, MORE, NOTIFY, POLL, Record, SLOT_READ,
+    SLOT_WRITE, TAIL, WORK, controlled,
 };
 use super::report::{Cause, Slot, Step};
 use super::setup::Setup;
@@ -110,6 +110,8 @@ enum Stage {
     Link(LinkId),
     /// A controller, and how many nanoseconds it needs alone.
     Memory(DeviceId, f64),
+    /// A core, and how many nanoseconds it puts the tail behind the head.
+    Core(f64),
 }
 
 /// A stage of the way of a message.
@@ -152,7 +154,8 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
             push(Cause::Late, launched, start);
             at = start;
         }
-        if (r.what < LINKS || controlled(r.what).is_some()) && hops.is_empty() {
+        let at_home = hops.iter().all(|h| matches!(h.stage, Stage::Core(_)));
+        if (r.what < LINKS || controlled(r.what).is_some()) && at_home {
             let ready = (at + setup.endpoint).min(r.start);
             push(Cause::Endpoint, at, ready);
             at = ready;
@@ -167,6 +170,18 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
             SLOT_READ => push(Cause::Slot(Slot::Read), r.start, r.end),
             CREDIT => push(Cause::Credit, r.start, r.end),
             POLL => push(Cause::Poll, r.start, r.end),
+            NOTIFY => push(Cause::Notify, r.start, r.end),
+            HELD => push(Cause::Core, r.start, r.end),
+            CORE => {
+                push(Cause::CoreQueue, at, r.start);
+                hops.clear();
+                hops.push(Hop { stage: Stage::Core(r.end.since(r.start).ns()), queued: 0.0 });
+                goes_on = r.start;
+                if forward == Forward::StoreAndForward {
+                    push(Cause::Core, r.start, r.end);
+                    goes_on = r.end;
+                }
+            }
             what if what > WORK - Unit::ALL.len() as u32 => {
                 let unit = Unit::ALL[(WORK - what) as usize];
                 push(Cause::UnitQueue(unit), at, r.start);
@@ -238,7 +253,8 @@ fn slowest(setup: &Setup<'_>, hops: &[Hop], lag: f64) -> Cause {
     for hop in hops.iter().rev() {
         match hop.stage {
             Stage::Memory(node, alone) if alone - after >= lag * (1.0 - 1e-9) => return Cause::Memory(node),
-            Stage::Memory(..) => {}
+            Stage::Core(alone) if alone - after >= lag * (1.0 - 1e-9) => return Cause::Core,
+            Stage::Memory(..) | Stage::Core(_) => {}
             Stage::Link(link) => {
                 let bytes = (lag + after) * setup.topo.rate(link).bandwidth;
                 if bytes <= best.0 {

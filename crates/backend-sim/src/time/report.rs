@@ -139,6 +139,12 @@ pub enum Cause {
     Credit,
     /// A sender that polls has not seen yet that there is a free slot.
     Poll,
+    /// A transfer waits until the queue of its stream is through with earlier ones.
+    CoreQueue,
+    /// A core moves data, or the bytes of a message come in as fast as what moves them lets them.
+    Core,
+    /// A notify through memory.
+    Notify,
 }
 
 /// An access to a slot of a queue.
@@ -208,6 +214,12 @@ pub struct Breakdown {
     pub credit_ns: f64,
     /// Senders that have not seen a credit yet.
     pub poll_ns: f64,
+    /// Waiting for queues that are at other transfers.
+    pub core_queue_ns: f64,
+    /// Bytes, as fast as cores let them.
+    pub core_ns: f64,
+    /// Notifies through memory.
+    pub notify_ns: f64,
 }
 
 impl Timing {
@@ -232,6 +244,9 @@ impl Timing {
                 Cause::Slot(_) => &mut out.slot_ns,
                 Cause::Credit => &mut out.credit_ns,
                 Cause::Poll => &mut out.poll_ns,
+                Cause::CoreQueue => &mut out.core_queue_ns,
+                Cause::Core => &mut out.core_ns,
+                Cause::Notify => &mut out.notify_ns,
             } += s.end_ns - s.start_ns;
         }
         out

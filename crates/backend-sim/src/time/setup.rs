@@ -3,6 +3,7 @@
 use super::TimeOptions;
 use super::channels::Way;
 use super::clock::Time;
+use super::cores::Cores;
 use super::log::{KEPT, Last};
 use super::moves::{self, Moves};
 use super::queues::{Costs, Tally};
@@ -51,6 +52,8 @@ pub(super) struct Setup<'p> {
     pub(super) launch: Time,
     /// Bytes of a notify that travels alone, and of the request of a get.
     pub(super) signal_bytes: u64,
+    /// What of the machine's cores takes time, if anything.
+    pub(super) cores: Option<Cores>,
     /// The queues of the machine, if it says what they are.
     pub(super) queues: Option<Costs>,
     /// Messages between the same two ranks may overtake each other ([`super::ways`]).
@@ -115,7 +118,8 @@ impl<'p> Setup<'p> {
         }
         let settings = topo.settings();
         let moves = Moves::new(program, topo)?;
-        let unordered = topo.has_ways() || moves.is_some();
+        let cores = Cores::of(settings);
+        let unordered = topo.has_ways() || moves.is_some() || cores.is_some();
         let gets = ops.iter().any(|o| o.name == GET);
         let outline = Outline::new(program, i64::from(options.calls));
         let whole = moves.as_ref().is_some_and(|m| m.addresses.is_some());
@@ -134,12 +138,18 @@ impl<'p> Setup<'p> {
             launch: Time::from_ns(settings.launch_ns()),
             // A part of a byte takes as long as a byte.
             signal_bytes: settings.signal_bytes().ceil() as u64,
+            cores,
             queues: settings.queues().map(|q| Costs::new(&q)),
             unordered,
             moves,
             extra: unordered || gets || settings.dma.is_some(),
             orbits: None,
         })
+    }
+
+    /// Whether notifies are no messages of links.
+    pub(super) fn through_memory(&self) -> bool {
+        self.cores.is_some_and(|c| c.notify.is_some())
     }
 
     /// What every rank needs at its end, where there were messages at all.

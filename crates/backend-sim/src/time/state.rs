@@ -165,6 +165,8 @@ pub(super) struct State<'p> {
     /// Places in `trips` that are free.
     pub(super) free_trips: Vec<u32>,
     pub(super) links: Links,
+    /// For each thread, from when on its queue is free; empty where cores take no time.
+    pub(super) cores: Vec<Time>,
     /// Where devices have a limited number.
     pub(super) channels: Option<Channels>,
     /// Where memories have them.
@@ -172,9 +174,9 @@ pub(super) struct State<'p> {
     pub(super) rates: Rates,
     /// Of each rank; empty where no unit takes time.
     pub(super) units: Vec<Units>,
-    /// For each thread, work it has asked its units for: the operation, and how long each unit has to do. Empty where
-    /// no unit takes time.
-    pub(super) asked: Vec<(u32, [Time; 3])>,
+    /// For each thread, work it has asked its units for: the operation, how long each unit has to do, and how long its
+    /// core has. Empty where neither takes time.
+    pub(super) asked: Vec<(u32, [Time; 3], Time)>,
     /// For each rank, how long its units worked on operations. Empty where no unit takes time.
     pub(super) worked: Vec<Time>,
     pub(super) ways: Ways,
@@ -235,7 +237,7 @@ impl<'p> State<'p> {
             agenda.push(setup.start(setup.rank(thread)), Item::new(thread, 0, NONE));
         }
         let rates = Rates::new(setup.topo);
-        let works = rates.unlimited.iter().any(|u| !u);
+        let works = rates.works();
         State {
             now: Time::ZERO,
             due: vec![],
@@ -258,6 +260,7 @@ impl<'p> State<'p> {
             trips: vec![],
             free_trips: vec![],
             links: Links::new(setup.topo),
+            cores: if setup.cores.is_some() { vec![Time::ZERO; count] } else { vec![] },
             channels: setup.topo.settings().dma.map(|most| Channels::new(most, ranks)),
             controllers: Controllers::new(setup.topo),
             rates,
@@ -266,7 +269,7 @@ impl<'p> State<'p> {
             } else {
                 vec![]
             },
-            asked: if works { vec![(0, [Time::ZERO; 3]); count] } else { vec![] },
+            asked: if works { vec![(0, [Time::ZERO; 3], Time::ZERO); count] } else { vec![] },
             worked: if works { vec![Time::ZERO; ranks] } else { vec![] },
             ways: Ways::new(setup.unordered),
             accounts: vec![Account::default(); ranks],

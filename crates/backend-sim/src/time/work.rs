@@ -106,6 +106,9 @@ pub(super) struct Rates {
     own: BTreeMap<u64, [Rate; 3]>,
     /// Which of them take no time.
     pub(super) unlimited: [bool; 3],
+    /// Memory traffic of one core; how much slower that of a device is stands with the others of its rank.
+    core: f64,
+    slower: BTreeMap<u64, f64>,
 }
 
 impl Rates {
@@ -114,11 +117,24 @@ impl Rates {
         let all = [settings.flops(), settings.memory(), settings.vector()];
         let slower = |by: [f64; 3]| std::array::from_fn(|i| Rate::new(all[i] / by[i]));
         let own = topo.paces().filter(|(_, p)| p.slower != [1.0; 3]);
+        let slow = topo.paces().map(|(d, p)| (u64::from(d.0), p.slower[1]));
         Rates {
             units: all.map(Rate::new),
             own: own.map(|(d, p)| (u64::from(d.0), slower(p.slower))).collect(),
             unlimited: all.map(|r| r == f64::INFINITY),
+            core: settings.cores.memory(),
+            slower: slow.filter(|s| s.1 != 1.0).collect(),
         }
+    }
+
+    /// Whether anything takes time.
+    pub(super) fn works(&self) -> bool {
+        self.unlimited.contains(&false) || self.core < f64::INFINITY
+    }
+
+    /// How long one core of a rank is at so many bytes read and written.
+    pub(super) fn of_core(&self, rank: u64, bytes: u64) -> Time {
+        Time::of(bytes, self.core / self.slower.get(&rank).copied().unwrap_or(1.0))
     }
 
     /// How long each unit of a rank works on it.

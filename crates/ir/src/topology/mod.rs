@@ -6,6 +6,7 @@
 //! `graph` and `package` are. It leaves time to the event engine, bounds to [`crate::bounds`], machine files to their readers and mesh axes to
 //! [`crate::types::Mesh`].
 
+pub mod cores;
 mod data;
 mod graph;
 mod line;

@@ -14,6 +14,7 @@ use crate::types::MemKind;
 
 /// What a bandwidth without a limit is written as.
 const UNLIMITED: &str = "unlimited";
+use super::cores::{self, CoreSettings};
 use super::queue::{self, QueueSettings, Queues};
 
 /// Rate of one directed link.
@@ -38,7 +39,7 @@ pub struct DeviceRate {
 pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
 
 /// Names of the settings, in the order they are printed.
-pub const SETTING_NAMES: [&str; 25] = [
+pub const SETTING_NAMES: [&str; 31] = [
     "link",
     "device",
     "vector",
@@ -55,6 +56,13 @@ pub const SETTING_NAMES: [&str; 25] = [
     "sram_size",
     "tcm_size",
     "ub_size",
+    // Those of cores, in the order of [`super::cores`].
+    cores::NAMES[0],
+    cores::NAMES[1],
+    cores::NAMES[2],
+    cores::NAMES[3],
+    cores::NAMES[4],
+    cores::NAMES[5],
     // Those of queues, in the order of [`super::queue`].
     queue::NAMES[0],
     queue::NAMES[1],
@@ -148,6 +156,8 @@ pub struct Settings {
     pub dma: Option<u32>,
     /// `hbm_size: bytes` and its like: a device's memory, in the order of [`MemKind::ALL`].
     pub sizes: [Option<f64>; 4],
+    /// Those of cores.
+    pub cores: CoreSettings,
     /// Those of `package(..)` alone.
     pub package: PackageSettings,
     /// Those of queues.
@@ -258,6 +268,7 @@ impl Settings {
             compute: self.compute.or(base.compute),
             dma: self.dma.or(base.dma),
             sizes: std::array::from_fn(|i| self.sizes[i].or(base.sizes[i])),
+            cores: self.cores.over(&base.cores),
             package: self.package.over(&base.package),
             queue: self.queue.over(&base.queue),
         }
@@ -291,8 +302,11 @@ impl Settings {
         }
     }
 
-    /// E445 for a setting that the shape has no use for.
+    /// E445 for a setting that the shape has no use for, or that needs another one.
     pub(super) fn fit(&self, shape: &Shape, at: Span) -> Result<(), Diagnostic> {
+        if let Some(d) = self.cores.fault() {
+            return Err(if at.is_none() { d } else { d.primary(at, "this machine") });
+        }
         let (mine, fitting) = (self.parts(), self.fitting(shape).parts());
         let Some(extra) = mine.iter().find(|p| !fitting.contains(p)) else { return Ok(()) };
         let name = extra.split(':').next().unwrap_or_default();
@@ -372,6 +386,7 @@ impl Settings {
             }
             other if PACKAGE_SETTING_NAMES.contains(&other) => self.package.set(name, values)?,
             other if queue::NAMES.contains(&other) => self.queue.set(name, values)?,
+            other if cores::NAMES.contains(&other) => self.cores.set(name, values)?,
             other => {
                 return Err(super::unknown("E444", "setting", other, &Settings::names(), name.span));
             }
@@ -552,6 +567,7 @@ impl Settings {
                 parts.push(format!("{kind}_size: {}", text(v, Dimension::Bytes)));
             }
         }
+        self.cores.parts(&mut parts);
         parts.extend(self.package.parts());
         self.queue.parts(&mut parts);
         parts

@@ -1,0 +1,195 @@
+//! What one core of a device can do, a core being a stream of a rank: how fast it moves data of and to a peer, by itself
+//! or through a queue that copies on its own, what a notify through memory takes, and its share of the memory.
+//!
+//! Owns these settings and their text. What they mean in time is the event engine's (`docs/time.md`, "Cores"), what they
+//! mean for a choice the cost model's. There are no values here: a machine that says nothing has no such limit.
+
+use kbc_diag::{Diagnostic, Spanned};
+
+use super::quantity::{Dimension, Quantity};
+use super::settings::{SettingValue, amounts, word};
+
+/// Names of the settings, in the order they are printed.
+pub(super) const NAMES: [&str; 6] = ["core_get", "core_put", "core_memory", "sdma", "engine", "notify"];
+
+/// What moves the data of puts and gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MovedBy {
+    /// The core that issues them, tile by tile.
+    Core,
+    /// A queue of its stream that copies on its own.
+    Sdma,
+}
+
+impl MovedBy {
+    /// Both, by name.
+    pub const ALL: [(&'static str, MovedBy); 2] = [("core", MovedBy::Core), ("sdma", MovedBy::Sdma)];
+}
+
+/// How long a stream is at one transfer, as far as its core or queue goes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Mover {
+    /// One tile after another, the last one whole or not.
+    Tiles {
+        /// Bytes of a tile; whole and above zero.
+        bytes: u64,
+        /// Nanoseconds of a tile, with its way there and back; above zero.
+        ns: f64,
+    },
+    /// `ns + bytes / bandwidth`.
+    Queue {
+        /// Bytes a second.
+        bandwidth: f64,
+        /// Nanoseconds of every transfer.
+        ns: f64,
+    },
+}
+
+impl Mover {
+    /// Nanoseconds of a transfer of so many bytes that waits `way_ns` for each of its tiles: the latencies there and back of
+    /// what it has to ask for, nothing for what it writes. Nothing for no bytes.
+    pub fn ns(&self, moved: u64, way_ns: f64) -> f64 {
+        match *self {
+            _ if moved == 0 => 0.0,
+            Mover::Tiles { bytes, ns } => moved.div_ceil(bytes) as f64 * ns.max(way_ns),
+            Mover::Queue { bandwidth, ns } => ns.max(way_ns) + moved as f64 / bandwidth * 1e9,
+        }
+    }
+}
+
+/// What was given about cores.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct CoreSettings {
+    /// `core_get: bytes, ns` of a tile that a core reads of a peer.
+    pub get: Option<Mover>,
+    /// `core_put: bytes, ns` of a tile that it writes to a peer.
+    pub put: Option<Mover>,
+    /// `core_memory: bytes a second` that a core reads and writes of its own device.
+    pub memory: Option<f64>,
+    /// `sdma: bandwidth, ns` of a queue.
+    pub sdma: Option<Mover>,
+    /// `engine: core | sdma`.
+    pub engine: Option<MovedBy>,
+    /// `notify: ns` of a notify through memory.
+    pub notify: Option<f64>,
+}
+
+impl CoreSettings {
+    /// What moves the data of gets; None where nothing but links limits it.
+    pub fn getting(&self) -> Option<Mover> {
+        if self.engine == Some(MovedBy::Sdma) { self.sdma } else { self.get }
+    }
+
+    /// What moves the data of puts.
+    pub fn putting(&self) -> Option<Mover> {
+        if self.engine == Some(MovedBy::Sdma) { self.sdma } else { self.put }
+    }
+
+    /// Bytes of memory traffic a second of one core; infinite if not given.
+    pub fn memory(&self) -> f64 {
+        self.memory.unwrap_or(f64::INFINITY)
+    }
+
+    /// These settings, and where they give none, those of `base`.
+    pub(super) fn over(&self, base: &CoreSettings) -> CoreSettings {
+        CoreSettings {
+            get: self.get.or(base.get),
+            put: self.put.or(base.put),
+            memory: self.memory.or(base.memory),
+            sdma: self.sdma.or(base.sdma),
+            engine: self.engine.or(base.engine),
+            notify: self.notify.or(base.notify),
+        }
+    }
+
+    /// What is wrong with the settings together: `engine: sdma` without what a queue takes.
+    pub(super) fn fault(&self) -> Option<Diagnostic> {
+        (self.engine == Some(MovedBy::Sdma) && self.sdma.is_none()).then(|| {
+            Diagnostic::error("E445", "`engine: sdma` without what a queue takes")
+                .help("`sdma: 21 GB/s, 2.5 us` gives its bandwidth and what every transfer takes besides")
+        })
+    }
+
+    /// Takes one of [`NAMES`]; whether it had been given already.
+    pub(super) fn set(
+        &mut self,
+        name: &Spanned<String>,
+        values: &[Spanned<SettingValue>],
+    ) -> Result<bool, Diagnostic> {
+        const BANDWIDTH: (&str, Dimension, bool) = ("bandwidth", Dimension::BytesPerSecond, true);
+        Ok(match name.node.as_str() {
+            "core_get" => self.get.replace(tiles(name, values)?).is_some(),
+            "core_put" => self.put.replace(tiles(name, values)?).is_some(),
+            "core_memory" => self.memory.replace(amounts(name, values, [BANDWIDTH])?[0]).is_some(),
+            "sdma" => {
+                let v = amounts(name, values, [BANDWIDTH, ("time", Dimension::Nanoseconds, false)])?;
+                self.sdma.replace(Mover::Queue { bandwidth: v[0], ns: v[1] }).is_some()
+            }
+            "engine" => {
+                let help =
+                    "`engine: core` moves data tile by tile, `engine: sdma` through a queue of its stream";
+                self.engine.replace(word(name, values, &MovedBy::ALL, help)?).is_some()
+            }
+            _ => {
+                let v = amounts(name, values, [("time", Dimension::Nanoseconds, false)])?;
+                self.notify.replace(v[0]).is_some()
+            }
+        })
+    }
+
+    /// What was given, each as `name: value`.
+    pub(super) fn parts(&self, parts: &mut Vec<String>) {
+        let text = |amount, dimension| Quantity { amount, dimension }.to_string();
+        let time = |ns| text(ns, Dimension::Nanoseconds);
+        let mover = |m: &Mover| match *m {
+            Mover::Tiles { bytes, ns } => format!("{}, {}", text(bytes as f64, Dimension::Bytes), time(ns)),
+            Mover::Queue { bandwidth, ns } => {
+                format!("{}, {}", text(bandwidth, Dimension::BytesPerSecond), time(ns))
+            }
+        };
+        parts.extend(self.get.iter().map(|m| format!("core_get: {}", mover(m))));
+        parts.extend(self.put.iter().map(|m| format!("core_put: {}", mover(m))));
+        parts.extend(
+            self.memory.iter().map(|v| format!("core_memory: {}", text(*v, Dimension::BytesPerSecond))),
+        );
+        parts.extend(self.sdma.iter().map(|m| format!("sdma: {}", mover(m))));
+        let engine = MovedBy::ALL.iter().find(|m| Some(m.1) == self.engine);
+        parts.extend(engine.iter().map(|m| format!("engine: {}", m.0)));
+        parts.extend(self.notify.iter().map(|v| format!("notify: {}", time(*v))));
+    }
+}
+
+/// `4 KiB, 730 ns`
+fn tiles(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<Mover, Diagnostic> {
+    const MOST: f64 = (1u64 << 40) as f64;
+    let v =
+        amounts(name, values, [("size", Dimension::Bytes, true), ("time", Dimension::Nanoseconds, true)])?;
+    if v[0].fract() != 0.0 || v[0] > MOST {
+        let span = values.first().map_or(name.span, |v| v.span);
+        return Err(Diagnostic::error("E445", format!("a tile cannot have {} bytes", v[0]))
+            .primary(span, "here")
+            .help(format!("`{}` takes whole bytes, up to 1 TiB, then the time of a tile", name.node)));
+    }
+    Ok(Mover::Tiles { bytes: v[0] as u64, ns: v[1] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tile_takes_its_time_whole_or_not_and_never_less_than_its_way() {
+        let tiles = Mover::Tiles { bytes: 4096, ns: 730.0 };
+        let at = |bytes| tiles.ns(bytes, 0.0);
+        assert_eq!(
+            (at(0), at(1), at(4096), at(4097), at(1 << 20)),
+            (0.0, 730.0, 730.0, 1460.0, 256.0 * 730.0)
+        );
+        assert_eq!((tiles.ns(8192, 1000.0), tiles.ns(8192, 500.0)), (2000.0, 1460.0));
+        let queue = Mover::Queue { bandwidth: 21e9, ns: 2500.0 };
+        assert_eq!(
+            (queue.ns(0, 0.0), queue.ns(21_000, 0.0), queue.ns(21_000, 3000.0)),
+            (0.0, 3500.0, 4000.0)
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! What a schedule moves in a call: bytes between ranks and inside them, signals and fences, by region and rank.
+//!
+//! Owns counting, by walking every stream of every rank. What should be moved is [`crate::bounds`]'s, what hand-written
+//! kernels move a file's ([`kernels`]).
+
+pub mod kernels;
+
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::host::spelled;
+use kbc_ir::schedule::{BufferId, LocalOp, Schedule, WindowId};
+use kbc_ir::walk::{Access, Act, Cursor, Fault, Mem, Program, Step};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The call that is counted: one that has calls before it, whose credits it waits for.
+const LATER: i64 = 4;
+
+/// Operations that are counted at most.
+const MOST: u64 = 1 << 26;
+
+/// What one rank does in one region in a call. Bytes, and numbers of operations.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct Traffic {
+    /// Bytes that leave it over links: what it puts or sends to others, and what others get of it.
+    pub sent: u64,
+    /// Bytes that come to it over links.
+    pub received: u64,
+    /// Bytes that its own operations read and write in its own memory: copies, reductions, and all local operations.
+    pub read: u64,
+    /// See `read`.
+    pub written: u64,
+    /// Of `written`, what copies write: nothing is made by them.
+    pub copied: u64,
+    /// Notifies.
+    pub notifies: u64,
+    /// Waits.
+    pub waits: u64,
+    /// Fences of all kinds.
+    pub fences: u64,
+}
+
+impl Traffic {
+    /// Its numbers, in the order of the fields.
+    fn fields(&mut self) -> [&mut u64; 8] {
+        [
+            &mut self.sent,
+            &mut self.received,
+            &mut self.read,
+            &mut self.written,
+            &mut self.copied,
+            &mut self.notifies,
+            &mut self.waits,
+            &mut self.fences,
+        ]
+    }
+
+    /// Both together.
+    fn and(mut self, mut other: Traffic) -> Traffic {
+        for (a, b) in self.fields().into_iter().zip(other.fields()) {
+            *a = a.saturating_add(*b);
+        }
+        self
+    }
+}
+
+/// What the ranks of a schedule do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counted {
+    /// By region, then rank.
+    pub regions: Vec<Vec<Traffic>>,
+    /// Windows that each region's operations touch.
+    pub windows: Vec<BTreeSet<WindowId>>,
+    /// Copies outside collectives, as they are or between a tensor and its parts in a line: region, what is written, what is
+    /// read, and bytes on the rank that has most.
+    pub copies: BTreeMap<(usize, BufferId, BufferId), u64>,
+}
+
+impl Counted {
+    /// Of some regions together, by rank.
+    pub fn of(&self, regions: impl IntoIterator<Item = usize>) -> Vec<Traffic> {
+        let ranks = self.regions.first().map_or(0, Vec::len);
+        let mut out = vec![Traffic::default(); ranks];
+        for region in regions {
+            for (sum, part) in out.iter_mut().zip(&self.regions[region]) {
+                *sum = sum.and(*part);
+            }
+        }
+        out
+    }
+
+    /// Of the whole schedule, by rank.
+    pub fn whole(&self) -> Vec<Traffic> {
+        self.of(0..self.regions.len())
+    }
+}
+
+/// Counts what a schedule does in one call that has others before it.
+///
+/// # Errors
+/// E30x for an operation without a meaning; E354 for more operations than are counted.
+pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
+    let spelled = spelled(schedule);
+    let (schedule, program) = (&*spelled, Program::compile(&spelled)?);
+    let fault = |f: Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
+    let (ranks, regions) = (program.ranks(), schedule.regions.len());
+    let mut regions = vec![vec![Traffic::default(); ranks as usize]; regions];
+    let mut windows = vec![BTreeSet::new(); regions.len()];
+    let mut copies: BTreeMap<(usize, BufferId, BufferId), BTreeMap<u64, u64>> = BTreeMap::new();
+    let mut acts = 0u64;
+    for (rank, stream) in (0..ranks).flat_map(|r| (0..program.streams.len() as u32).map(move |s| (r, s))) {
+        let mut cursor = Cursor::new(&program, rank, stream, LATER);
+        while let Some(step) = cursor.next_step().map_err(fault)? {
+            let Step::Act(act, ..) = step else { continue };
+            acts += 1;
+            if acts > MOST {
+                let text = format!("a call of {} has more than {MOST} operations", schedule.name);
+                return Err(Diagnostic::error("E354", text).help("count a smaller one").into());
+            }
+            let Some(region) = cursor.region().map(|r| r.0 as usize) else { continue };
+            let bytes = |a: &Access| a.len.saturating_mul(width(schedule, a.mem));
+            let mut touch = |a: &Access| {
+                if let Mem::Slot(window, _) = a.mem {
+                    windows[region].insert(WindowId(window));
+                }
+            };
+            let mut moved = |from: u64, to: u64, bytes: u64| {
+                if from != to {
+                    regions[region][from as usize].sent += bytes;
+                    regions[region][to as usize].received += bytes;
+                }
+            };
+            match &act {
+                Act::Put { src, dst, peer } => {
+                    touch(dst);
+                    moved(rank, *peer, bytes(src));
+                }
+                Act::Get { src, dst, peer } => {
+                    touch(src);
+                    moved(*peer, rank, bytes(dst));
+                }
+                Act::Send { src, peer, .. } => moved(rank, *peer, bytes(src)),
+                Act::Copy { src, dst } => {
+                    touch(src);
+                    let own = &mut regions[region][rank as usize];
+                    own.read += bytes(src);
+                    own.written += bytes(dst);
+                    own.copied += bytes(dst);
+                }
+                Act::Reduce { src, dst, .. } => {
+                    touch(src);
+                    let own = &mut regions[region][rank as usize];
+                    own.read += bytes(src) + bytes(dst);
+                    own.written += bytes(dst);
+                }
+                Act::Notify { .. } => regions[region][rank as usize].notifies += 1,
+                Act::Wait { .. } => regions[region][rank as usize].waits += 1,
+                Act::FenceRelease | Act::FenceAcquire | Act::FenceComplete => {
+                    regions[region][rank as usize].fences += 1;
+                }
+                Act::Local(op) => {
+                    let (read, written) = local(&program, op, rank).map_err(fault)?;
+                    let own = &mut regions[region][rank as usize];
+                    own.read += read;
+                    own.written += written;
+                    let (LocalOp::Copy { dst, src }
+                    | LocalOp::Pack { dst, src, .. }
+                    | LocalOp::Unpack { dst, src, .. }) = op
+                    else {
+                        continue;
+                    };
+                    own.copied += written;
+                    *copies.entry((region, *dst, *src)).or_default().entry(rank).or_default() += written;
+                }
+                Act::Recv { .. }
+                | Act::Room { .. }
+                | Act::Record(_)
+                | Act::Await(_)
+                | Act::HostRead(_)
+                | Act::Mark => {}
+            }
+        }
+    }
+    let most = |ranks: BTreeMap<u64, u64>| ranks.into_values().max().unwrap_or(0);
+    let copies = copies.into_iter().map(|(what, ranks)| (what, most(ranks))).collect();
+    Ok(Counted { regions, windows, copies })
+}
+
+/// Bytes that a local operation reads and writes on a rank.
+fn local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<(u64, u64), Fault> {
+    let size = |b: BufferId| {
+        let dims = program.dims(b, rank)?;
+        Ok(dims.iter().fold(program.schedule.buffer(b).dtype.bytes(), |n, d| n.saturating_mul(*d)))
+    };
+    let written = size(op.dst())?;
+    Ok(match op {
+        // The part is the smaller side.
+        LocalOp::Pack { src, at: Some(_), .. } | LocalOp::Unpack { src, at: Some(_), .. } => {
+            let part = written.min(size(*src)?);
+            (part, part)
+        }
+        // They read what they write.
+        LocalOp::Pack { .. } | LocalOp::Unpack { .. } | LocalOp::Slice { .. } => (written, written),
+        LocalOp::Embedding { ids, .. } => (written.saturating_add(size(*ids)?), written),
+        _ => {
+            let mut read = 0u64;
+            for b in op.srcs() {
+                read = read.saturating_add(size(b)?);
+            }
+            (read, written)
+        }
+    })
+}
+
+/// Bytes of an element of a memory.
+fn width(schedule: &Schedule, mem: Mem) -> u64 {
+    match mem {
+        Mem::Buffer(b) => schedule.buffers[b as usize].dtype.bytes(),
+        Mem::Slot(w, _) => schedule.windows[w as usize].dtype.bytes(),
+    }
+}

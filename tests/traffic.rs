@@ -1,0 +1,117 @@
+//! `kbc explain traffic`: counts against closed forms, and beside hand-written kernels (ASC-10).
+
+mod common;
+
+use common::{Scratch, kbc};
+use serde_json::Value;
+use std::path::Path;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn traffic(at: &Path, args: &[&str]) -> Value {
+    let mut all = vec!["explain", "traffic"];
+    all.extend(args);
+    all.extend(["--report", "json"]);
+    let ran = kbc(at, &all, "");
+    assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
+    serde_json::from_str(&ran.stdout).expect("JSON")
+}
+
+fn number(v: &Value) -> u64 {
+    v.as_u64().unwrap_or_else(|| panic!("{v} is a number"))
+}
+
+/// What algorithms send, receive, reduce, copy and signal, from their definitions; n f32 on p ranks, n a multiple of p.
+#[test]
+fn counts_are_those_of_the_algorithms() {
+    let scratch = Scratch::new();
+    for p in [2u64, 3, 4, 8] {
+        let n = 12 * p;
+        let (whole, part) = (4 * n, 48);
+        for (using, link, reduced, copied, rounds) in [
+            ("ring", 2 * (p - 1) * part, (p - 1) * part, (p - 1) * part, 2 * (p - 1)),
+            ("two_phase", 2 * (p - 1) * part, (p - 1) * part, (p - 1) * part, 2 * (p - 1)),
+            ("one_phase", (p - 1) * whole, (p - 1) * whole, 0, p - 1),
+        ] {
+            let text = format!(
+                "topology sys = full({p})\nmesh m = sys[tp]\nprogram f(x: f32[{n}] partial(sum@tp)) -> f32[{n}] {{\n    \
+                 all_reduce(x, sum, over: tp, using: {using})\n}}\n"
+            );
+            scratch.write("f.kb", text.as_bytes());
+            let found = traffic(scratch.path(), &["f.kb", "--target", "a2a3"]);
+            let row = &found["collectives"][0];
+            let most = &row["most"];
+            let want = serde_json::json!({
+                "sent": link, "received": link, "read": 2 * reduced + copied, "written": reduced + copied, "copied": copied,
+                "notifies": rounds, "waits": rounds, "fences": 2 * rounds,
+            });
+            assert_eq!(most, &want, "{using} on {p}");
+            // Reached by those that reduce blocks.
+            let bound = number(&row["bound"]);
+            assert_eq!(bound, 2 * (p - 1) * part, "{row}");
+            assert_eq!(row["percent"].as_f64(), Some(100.0 * bound as f64 / link as f64));
+            // All ranks do the same, and what is around it is one copy in and one out.
+            assert_eq!(
+                (&row["mean"]["sent"], number(&row["stage_in"])),
+                (&serde_json::json!(link as f64), whole)
+            );
+            assert_eq!(number(&row["stage_out"]), whole);
+            assert_eq!(number(&found["whole"]["most"]["copied"]), copied + 2 * whole);
+        }
+    }
+}
+
+/// What hand-written kernels move, by number: eight ranks, 64 KiB.
+#[test]
+fn hand_written_kernels_are_beside_it() {
+    let scratch = Scratch::new();
+    let text = "topology sys = full(8)\nmesh m = sys[tp]\nprogram f(x: f32[16384] partial(sum@tp)) -> f32[16384] {\n    all_reduce(x, sum, over: \
+                tp, using: ring)\n}\n";
+    scratch.write("f.kb", text.as_bytes());
+    let found = traffic(scratch.path(), &["f.kb", "--target", "a2a3sim"]);
+    let list = found["collectives"][0]["hand_written"].as_array().expect("a list");
+    let of = |link: u64| list.iter().filter(|k| number(&k["link"]) == link).count();
+    // (P - 1) N twice, 2 (P - 1) N / P three times.
+    assert_eq!((list.len(), of(7 * 65_536), of(14 * 8192)), (5, 2, 3), "{list:?}");
+    let ring = list.iter().find(|k| k["stage_out"] == 65_536 && k["notifies"] == 14).expect("two copies");
+    assert_eq!(
+        (number(&ring["read"]), number(&ring["written"])),
+        (2 * 65_536 + 57_344, 2 * 65_536 + 114_688)
+    );
+    assert!(found["source"].as_str().expect("where from").contains("6ebaf77"));
+    // Without a target, and for one that nothing is known of, there are none.
+    for more in [&[][..], &["--target", "sim"]] {
+        let found = traffic(scratch.path(), &[&["f.kb"], more].concat());
+        assert_eq!(
+            (&found["source"], &found["collectives"][0]["hand_written"]),
+            (&Value::Null, &serde_json::json!([]))
+        );
+    }
+}
+
+/// What leaves some rank comes to another, in every program; schedules from text are counted as well.
+#[test]
+fn what_is_sent_is_received() {
+    for file in [
+        "specs/all_gather.kb",
+        "specs/all_to_all.kb",
+        "specs/broadcast.kb",
+        "specs/overlap.kb",
+        "specs/experts.kb",
+        "specs/encoder.kb",
+        "specs/local/mlp.kb",
+        "specs/ascend/read_many_cores.kir",
+    ] {
+        let found = traffic(Path::new(ROOT), &[file]);
+        let mean = &found["whole"]["mean"];
+        assert_eq!(mean["sent"], mean["received"], "{file}");
+        assert!(mean["sent"].as_f64().expect("a number") > 0.0, "{file}");
+        let percent = &found["whole"]["percent"];
+        assert!(percent.as_f64().is_none_or(|p| p <= 100.0 + 1e-9), "{file}: {percent}");
+        assert_eq!(percent.is_null(), file.ends_with(".kir"), "{file}");
+        for c in found["collectives"].as_array().expect("a list") {
+            let link = number(&c["most"]["sent"]).max(number(&c["most"]["received"]));
+            assert!(c["bound"].is_null() || number(&c["bound"]) <= link, "{file}: {c}");
+        }
+    }
+}
