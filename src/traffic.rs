@@ -94,11 +94,12 @@ impl Counted {
     }
 }
 
-/// Counts what a schedule does in one call that has others before it.
+/// Counts what a schedule does in one call that has others before it. With `homes`, the buffer whose memory each buffer has, what a kernel does of
+/// it: nothing where both sides of a copy are one memory, and a copy to a place with a reduction into it behind is one loop.
 ///
 /// # Errors
 /// E30x for an operation without a meaning; E354 for more operations than are counted.
-pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
+pub fn count(schedule: &Schedule, homes: Option<&[BufferId]>) -> Result<Counted, Diagnostics> {
     let spelled = spelled(schedule);
     let (schedule, program) = (&*spelled, Program::compile(&spelled)?);
     let fault = |f: Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
@@ -109,6 +110,8 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
     let mut acts = 0u64;
     for (rank, stream) in (0..ranks).flat_map(|r| (0..program.streams.len() as u32).map(move |s| (r, s))) {
         let mut cursor = Cursor::new(&program, rank, stream, LATER);
+        // What the copy before wrote, if a reduction into it is the same loop.
+        let mut fresh: Option<Access> = None;
         while let Some(step) = cursor.next_step().map_err(fault)? {
             let Step::Act(act, ..) = step else { continue };
             acts += 1;
@@ -129,6 +132,7 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
                     regions[region][to as usize].received += bytes;
                 }
             };
+            let copied = fresh.take();
             match &act {
                 Act::Put { src, dst, peer } => {
                     touch(dst);
@@ -145,18 +149,27 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
                     own.read += bytes(src);
                     own.written += bytes(dst);
                     own.copied += bytes(dst);
+                    fresh = homes.map(|_| *dst);
                 }
                 Act::Reduce { src, dst, .. } => {
                     touch(src);
                     let own = &mut regions[region][rank as usize];
-                    own.read += bytes(src) + bytes(dst);
-                    own.written += bytes(dst);
+                    own.read += bytes(src);
+                    if copied == Some(*dst) {
+                        // The copy has read the other side, and what it wrote is the sum.
+                        own.copied -= bytes(dst);
+                    } else {
+                        own.read += bytes(dst);
+                        own.written += bytes(dst);
+                    }
                 }
                 Act::Notify { .. } => regions[region][rank as usize].notifies += 1,
                 Act::Wait { .. } => regions[region][rank as usize].waits += 1,
                 Act::FenceRelease | Act::FenceAcquire | Act::FenceComplete => {
                     regions[region][rank as usize].fences += 1;
                 }
+                Act::Local(LocalOp::Copy { dst, src })
+                    if homes.is_some_and(|h| h[dst.0 as usize] == h[src.0 as usize]) => {}
                 Act::Local(op) => {
                     let (read, written) = local(&program, op, rank).map_err(fault)?;
                     let own = &mut regions[region][rank as usize];

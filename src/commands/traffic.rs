@@ -8,11 +8,13 @@ use super::signals::written;
 use crate::bounds::{Collective, Nobody, timed};
 use crate::build::build;
 use crate::cli::{ReportFormat, Source, Watch};
+use crate::emit;
 use crate::report::SCHEMA;
 use crate::report::human::bytes;
 use crate::session::{Outcome, Session};
 use crate::traffic::kernels::{self, Moves};
 use crate::traffic::{Counted, Traffic, count};
+use kbc_backend_ascend::lower::kept;
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::schedule::{BufferId, Region, Schedule};
@@ -115,10 +117,16 @@ fn machine(ranks: u64) -> Outcome<Topology> {
 }
 
 fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<Found> {
-    let counted = count(schedule)?;
     let ranks = schedule.mesh.ranks();
     let options = TimeOptions { path: false, ..TimeOptions::default() };
     let (_, lower) = timed(schedule, &machine(ranks)?, &options, &mut Nobody)?;
+    // For a target what its kernel does of the schedule.
+    let emitted = match target {
+        Some(name) => emit::target(name)?.map(|_| kept(schedule)),
+        None => None,
+    };
+    let schedule = emitted.as_ref().map_or(schedule, |e| &e.0);
+    let counted = count(schedule, emitted.as_ref().map(|e| e.1.as_slice()))?;
     let mut source = None;
     let mut collectives = vec![];
     let over: Vec<usize> =

@@ -144,6 +144,14 @@ fn number(kernel: &mut Kernel) {
     }
 }
 
+/// What a kernel of a schedule copies and what not: the schedule without the copies that it leaves away (a copy to a place and a reduction into
+/// it, one behind the other, are one loop), and for each of its buffers the one whose memory it has.
+pub fn kept(schedule: &Schedule) -> (Schedule, Vec<BufferId>) {
+    let schedule = fresh::without_staging(schedule).unwrap_or_else(|| schedule.clone());
+    let homes = storage::homes(&schedule);
+    (schedule, homes)
+}
+
 /// Makes tiles shorter until all of them fit into `bytes`.
 pub fn fit_tiles(kernel: &mut Kernel, bytes: u32) {
     let ub = |t: &&mut Tile| t.space == Space::Ub;
