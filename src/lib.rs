@@ -26,3 +26,4 @@ pub mod report;
 pub mod selection;
 pub mod session;
 pub mod simulated;
+pub mod standin;

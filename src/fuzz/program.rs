@@ -30,6 +30,8 @@ pub struct Value {
 pub struct Program {
     /// The machine.
     pub machine: Machine,
+    /// The size that the text has as parameter `n`.
+    pub count: Option<u64>,
     /// Kernels, those that are called first.
     pub kernels: Vec<Kernel>,
     /// Tile kernels: name and declaration.
@@ -38,6 +40,21 @@ pub struct Program {
     pub values: Vec<Value>,
     /// Which values are results, and as what.
     pub results: Vec<(usize, TensorType)>,
+}
+
+/// The text with a number's every occurrence by itself replaced by a name.
+fn with_name(text: &str, number: &str, name: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    let part = |c: char| c.is_ascii_alphanumeric() || "._".contains(c);
+    while let Some(at) = rest.find(number) {
+        let (before, after) = (&rest[..at], &rest[at + number.len()..]);
+        out += before;
+        let alone = !out.ends_with(part) && !after.starts_with(part);
+        out += if alone { name } else { number };
+        rest = after;
+    }
+    out + rest
 }
 
 impl Program {
@@ -78,7 +95,8 @@ impl Program {
                 kernels.push(&k.text);
             }
         }
-        let mut out = format!("topology sys = {}\nmesh m = {}\n", self.machine.shape, self.machine.view);
+        let mut out = self.count.map_or(String::new(), |n| format!("param n = {n}\n"));
+        let _ = write!(out, "topology sys = {}\nmesh m = {}\n", self.machine.shape, self.machine.view);
         for k in kernels.iter().rev() {
             let _ = writeln!(out, "{k}");
         }
@@ -87,8 +105,11 @@ impl Program {
                 let _ = writeln!(out, "{text}");
             }
         }
-        let _ = write!(out, "program fuzz({}) -> {types} {{\n{body}    {names}\n}}\n", inputs.join(", "));
-        out
+        let program = format!("program fuzz({}) -> {types} {{\n{body}    {names}\n}}\n", inputs.join(", "));
+        out + &match self.count {
+            Some(n) => with_name(&program, &n.to_string(), "n"),
+            None => program,
+        }
     }
 
     /// Smaller programs that may show the same, smallest first: one result alone, or one value as the result.

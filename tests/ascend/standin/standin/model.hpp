@@ -26,7 +26,7 @@ constexpr uint64_t kSpaceStep = uint64_t{1} << 20;
 constexpr uint64_t space_base(int space) { return static_cast<uint64_t>(space) * kSpaceStep; }
 
 // Kernels of the program; each runs on a core of its own.
-extern const int kernel_count;
+extern int kernel_count;
 
 // One instruction in execution: who, when, where. Two accesses of one instruction never race with each other.
 struct Op {
