@@ -452,6 +452,26 @@ fn reductions_of_nothing() {
     emitted(&text).check(&[(4, 1), (4, 3), (4, 9)], 2);
 }
 
+/// Tasks say what they use: no size that none of their addresses needs; and none takes more than the runtime hands over.
+#[test]
+fn arguments_of_tasks() {
+    let text = head(2)
+        + "program case(x: f32[8, n@tp], a: bf16[3@tp], b: bf16[19, 3@tp(ceil)], c: bf16[3, 8@tp]) -> (bf16[19], bf16[3], f32[8, n]) {
+               (sum(matmul(b, c), dim: 1), a, x)
+           }\n";
+    emitted(&text).check_own(2);
+    let inputs: Vec<String> = (0..36).map(|i| format!("i{i}: f32[4]")).collect();
+    let sum: Vec<String> = (0..36).map(|i| format!("i{i} * {i}.5")).collect();
+    let text = head(2)
+        + &format!(
+            "program case(x: f32[4, 4], {}) -> f32[4, 4] {{ let s: f32[4] = {}; matmul(x, x) + s }}\n",
+            inputs.join(", "),
+            sum.join(" + ")
+        );
+    let why = Case::new(&text, &[]).err().expect("there are too many");
+    assert!(why.contains("E450") && why.contains("a task takes 32"), "{why}");
+}
+
 /// Conversions in steps, of which all but the last are exact; others are refused where they stand.
 #[test]
 fn conversions() {

@@ -81,7 +81,15 @@ pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> P
     let long = rng.chance(12);
     let mut b = Builder {
         catalogue,
-        program: Program { machine, count, kernels, tiles: vec![], values: vec![], results: vec![] },
+        program: Program {
+            machine,
+            count,
+            bounded: core,
+            kernels,
+            tiles: vec![],
+            values: vec![],
+            results: vec![],
+        },
         most: if long { ELEMENTS.1 } else { ELEMENTS.0 },
         long,
         core,
@@ -104,8 +112,15 @@ pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> P
 
 /// A program of one or two collectives and nothing else.
 pub fn collectives(catalogue: &Catalogue<'_>, rng: &mut Rng, machine: Machine) -> Program {
-    let program =
-        Program { machine, count: None, kernels: vec![], tiles: vec![], values: vec![], results: vec![] };
+    let program = Program {
+        machine,
+        count: None,
+        bounded: false,
+        kernels: vec![],
+        tiles: vec![],
+        values: vec![],
+        results: vec![],
+    };
     let mut b = Builder { catalogue, program, most: ELEMENTS.0, long: false, core: false, count: None };
     for _ in 0..1 + rng.below(2) {
         b.collective(rng);

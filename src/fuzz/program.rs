@@ -32,6 +32,8 @@ pub struct Program {
     pub machine: Machine,
     /// The size that the text has as parameter `n`.
     pub count: Option<u64>,
+    /// Whether arguments of `sin` and `cos` are kept where the target states an error for them.
+    pub bounded: bool,
     /// Kernels, those that are called first.
     pub kernels: Vec<Kernel>,
     /// Tile kernels: name and declaration.
@@ -40,6 +42,19 @@ pub struct Program {
     pub values: Vec<Value>,
     /// Which values are results, and as what.
     pub results: Vec<(usize, TensorType)>,
+}
+
+/// The text with every argument of a function, `sin(`, between -1000 and 1000.
+fn bounded(text: &str, function: &str) -> String {
+    let Some(at) = text.find(function) else { return text.to_owned() };
+    let (before, after) = text.split_at(at + function.len());
+    let mut depth = 1;
+    let end = after.find(|c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        depth == 0
+    });
+    let (inside, rest) = after.split_at(end.unwrap_or(after.len()));
+    format!("{before}min(max({}, -1000.0), 1000.0){}", bounded(inside, function), bounded(rest, function))
 }
 
 /// The text with a number's every occurrence by itself replaced by a name.
@@ -95,10 +110,13 @@ impl Program {
                 kernels.push(&k.text);
             }
         }
+        let limits =
+            |text: &str| if self.bounded { bounded(&bounded(text, "sin("), "cos(") } else { text.to_owned() };
+        let body = limits(&body);
         let mut out = self.count.map_or(String::new(), |n| format!("param n = {n}\n"));
         let _ = write!(out, "topology sys = {}\nmesh m = {}\n", self.machine.shape, self.machine.view);
         for k in kernels.iter().rev() {
-            let _ = writeln!(out, "{k}");
+            let _ = writeln!(out, "{}", limits(k));
         }
         for (name, text) in &self.tiles {
             if body.contains(&format!(" {name}(")) {

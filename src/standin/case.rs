@@ -199,7 +199,7 @@ impl Case {
                 let (built, family) = &**program;
                 let line = (ranks != built.module.mesh.ranks()).then(|| {
                     let text = format!("full({ranks})");
-                    (text.clone(), self.session.add_text("line", &text))
+                    (text.clone(), self.session.add_text("<ranks>", &text))
                 });
                 let defines: Vec<_> = family.count.iter().map(|n| (n.clone(), count.to_string())).collect();
                 let made = build::again(built, line, &defines)

@@ -32,7 +32,7 @@ mod window;
 
 use super::path::{self, Path};
 use super::text::print_op;
-use super::{Kernel, Op};
+use super::{Kernel, Op, tasks};
 use crate::args;
 use crate::profile::Profile;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
@@ -127,6 +127,15 @@ fn limits(sink: &mut Sink<'_>) {
         if n > most {
             let title = format!("the kernel takes {n} {what}; a task takes {most}");
             sink.at(&[], Diagnostic::error("E450", title).note(format!("counted are {which}")));
+        }
+    }
+    let all = tasks::split(kernel);
+    for (i, task) in all.iter().enumerate().filter(|(_, t)| t.at.is_some()) {
+        let n = args::task_tensors(kernel, &all, i).len();
+        if n > profile.tensors {
+            let title = format!("task {} takes {n} tensors; a task takes {}", task.name, profile.tensors);
+            let which = "counted are what it touches of inputs, outputs, tables and intermediate values, window and status";
+            sink.at(&[], Diagnostic::error("E450", title).note(which));
         }
     }
     for table in &kernel.tables {
