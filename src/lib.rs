@@ -26,4 +26,5 @@ pub mod report;
 pub mod selection;
 pub mod session;
 pub mod simulated;
+pub mod standin;
 pub mod traffic;

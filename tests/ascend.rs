@@ -7,7 +7,7 @@
 mod standin;
 
 use half::{bf16, f16};
-use standin::{Arg, Job, Program, compile, deletable, flag_pairs, guarded, redundant};
+use standin::{Arg, Job, Program, Run, compile, deletable, flag_pairs, guarded, redundant};
 use std::path::Path;
 
 fn model(name: &str) -> String {

@@ -7,9 +7,14 @@ mod emitted;
 #[path = "common/standin.rs"]
 mod standin;
 
+use clap::Parser;
 use emitted::Case;
+use kbc::cli::Cli;
+use kbc::fuzz::emitted::Bench;
+use kbc::session::Session;
 use kbc_backend_ascend::lower::elementwise::{Bound, bound};
 use kbc_ir::scalar::ScalarUn;
+use standin::Run;
 
 /// A program of one collective on `p` ranks; `ty` is f32 and so on.
 fn program(ty: &str, p: u64, signature: &str, body: &str) -> String {
@@ -300,11 +305,6 @@ fn every_dependence_is_needed() {
     assert_eq!(text.matches("add_dep(").count(), 1, "{text}");
     case.check(&[(2, 0)], 2);
     let sized = case.at(2, 0, 2);
-    let kernels: Vec<standin::Kernel<'_>> = case
-        .sources
-        .iter()
-        .map(|s| standin::Kernel { text: &s.text, cube: s.core.name() == "aic" })
-        .collect();
     let mut left = 0;
     for (i, line) in text.lines().enumerate() {
         let status = line.contains("_status");
@@ -316,7 +316,9 @@ fn every_dependence_is_needed() {
         left += 1;
         let lines = text.lines().enumerate().map(|(j, l)| if i == j { &less } else { l });
         let other: String = lines.map(|l| format!("{l}\n")).collect();
-        let program = case.program_of(&kernels, Some(&other)).unwrap_or_else(|e| panic!("{e}"));
+        let mut source = case.source();
+        source.orchestration = source.orchestration.map(|o| standin::Orchestration { text: &other, ..o });
+        let program = case.program_of(&source).unwrap_or_else(|e| panic!("{e}"));
         let why = program.run_one(&sized.job).err().unwrap_or_else(|| panic!("not needed: {line}"));
         assert!(why.contains("nothing orders their tasks"), "{line}: {why}");
     }
@@ -423,6 +425,119 @@ fn specs() {
     refused.sort();
     assert!(ran.len() >= 16, "{ran:?}");
     assert_eq!(refused, ["embedding.kb", "experts.kb", "overlap.kb", "ragged.kb", "tiles.kb"]);
+}
+
+/// A sample of `kbc fuzz emitted`: interpreter, machine code and emitted C++ agree on random programs, most of which are emitted.
+#[test]
+fn random_programs() {
+    let session = Session::new(&Cli::parse_from(["kbc", "fuzz", "emitted"]));
+    let bench = Bench { session: &session, standin: standin::standin(), batch: 10, keep: true };
+    let sum = bench.programs(5, 0..20, &mut |_| {});
+    let all: Vec<String> = sum
+        .engines
+        .differences
+        .iter()
+        .map(|d| format!("number {}: {}\n{}", d.number, d.what, d.text))
+        .collect();
+    assert!(all.is_empty(), "{}", all.join("\n"));
+    let text = sum.text();
+    assert!(sum.programs >= 14 && sum.units == sum.programs.div_ceil(10), "{text}");
+    assert!(sum.sizes > sum.programs && sum.compared.exact > 1000 && sum.compared.near > 1000, "{text}");
+    let refused: u64 = sum.refused.values().map(|r| r.0).sum();
+    let engines = &sum.engines;
+    let faults: u64 = engines.faults.values().map(|f| f.0).sum();
+    assert_eq!(engines.accepted, sum.programs + refused + faults, "{text}");
+}
+
+/// A kernel that differs is a difference: here each of a batch of two, of which one does what the other should.
+#[test]
+fn random_programs_would_differ() {
+    let text = |op: &str| {
+        format!(
+            "topology sys = ring(2)\nmesh m = sys[tp]\nprogram case(x: f32[8@tp]) -> f32[8] {{ x {op} 1.0 }}\n"
+        )
+    };
+    let (mut plus, minus) = (emitted(&text("+")), emitted(&text("-")));
+    let (ranks, count) = plus.own();
+    let sized = plus.at(ranks, count, 2);
+    let program =
+        standin::standin().compile(&[minus.source(), plus.source()]).unwrap_or_else(|e| panic!("{e}"));
+    let run = |n: usize| program.run_one(&standin::Job { program: n, ..sized.job.clone() });
+    let wrong = plus.same(&sized, &run(0).unwrap_or_else(|e| panic!("{e}")));
+    assert!(wrong.is_err_and(|e| e.contains("call 0, rank 0, result 0: element 0 is")));
+    plus.same(&sized, &run(1).unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{e}"));
+}
+
+/// Parts without elements, where sizes of lines are no quotient; results without elements, which nothing writes.
+#[test]
+fn nothing_to_do() {
+    let grid = "topology sys = torus(4, 2)\nmesh m = sys[x, y]\n";
+    emitted(&format!("{grid}program case(a: f32[3@x, 7@y]) -> f32[3, 7] {{ a }}\n")).check_own(2);
+    emitted(&format!(
+        "{grid}program case(a: bf16[5, 22, 3] partial(min@x) only(0@y)) -> bf16[5, 22, 3] {{
+             reduce_scatter(a, min, dim: 2, over: x, using: nhr)
+         }}\n"
+    ))
+    .check_own(2);
+    let text = head(3)
+        + "program case(x: f16[1, 0] only(0@tp), y: f32[4@tp]) -> (f16[1, 0], f32[4]) {
+               (scatter(x, dim: 0, from: 0, over: tp, using: direct), y)
+           }\n";
+    emitted(&text).check_own(2);
+}
+
+/// The largest, smallest and product of nothing on ranks without elements change nothing: rows, and dimensions before the last one.
+#[test]
+fn reductions_of_nothing() {
+    let text = head(4)
+        + "program case(x: f32[n@tp], y: f16[n@tp, 3], z: i32[n@tp, 3]) -> (f32, f32, f16[3], i32[3], f32) {
+               (max(x, dim: 0), min(x, dim: 0), max(y, dim: 0), min(z, dim: 0), sum(x, dim: 0))
+           }\n";
+    emitted(&text).check(&[(4, 1), (4, 3), (4, 9)], 2);
+}
+
+/// Tasks say what they use: no size that none of their addresses needs; and none takes more than the runtime hands over.
+#[test]
+fn arguments_of_tasks() {
+    let text = head(2)
+        + "program case(x: f32[8, n@tp], a: bf16[3@tp], b: bf16[19, 3@tp(ceil)], c: bf16[3, 8@tp]) -> (bf16[19], bf16[3], f32[8, n]) {
+               (sum(matmul(b, c), dim: 1), a, x)
+           }\n";
+    emitted(&text).check_own(2);
+    let inputs: Vec<String> = (0..36).map(|i| format!("i{i}: f32[4]")).collect();
+    let sum: Vec<String> = (0..36).map(|i| format!("i{i} * {i}.5")).collect();
+    let text = head(2)
+        + &format!(
+            "program case(x: f32[4, 4], {}) -> f32[4, 4] {{ let s: f32[4] = {}; matmul(x, x) + s }}\n",
+            inputs.join(", "),
+            sum.join(" + ")
+        );
+    let why = Case::new(&text, &[]).err().expect("there are too many");
+    assert!(why.contains("E450") && why.contains("a task takes 32"), "{why}");
+}
+
+/// Conversions in steps, of which all but the last are exact; others are refused where they stand.
+#[test]
+fn conversions() {
+    let of = |from: &str, to: &str| {
+        head(2) + &format!("program case(x: {from}[70@tp]) -> {to}[70] {{ {to}(x) }}\n")
+    };
+    let ways = [
+        ("f16", "bf16"),
+        ("bf16", "f16"),
+        ("i8", "f32"),
+        ("u8", "bf16"),
+        ("i8", "i32"),
+        ("i16", "bf16"),
+        ("i16", "i32"),
+    ];
+    for (from, to) in ways {
+        emitted(&of(from, to)).check_own(2);
+    }
+    for (from, to) in [("i32", "u8"), ("i32", "f16"), ("f32", "i8"), ("i64", "f32")] {
+        let why = Case::new(&of(from, to), &[]).err().expect("there is no way");
+        assert!(why.starts_with(&format!("E470 a conversion of {from} to {to}")), "{why}");
+    }
 }
 
 /// Programs of the library that compute elementwise, move elements and reduce dimensions (TP-3).

@@ -108,7 +108,9 @@ fn library() -> BTreeSet<(&'static str, String)> {
 #[test]
 fn every_size_is_claimed_by_its_package() {
     let scratch = Scratch::new();
-    for (i, line) in lines(ARRAY).iter().chain(&lines(OTHERS)).chain(&lines(LAYERS)).chain(&lines(CORES)).enumerate() {
+    for (i, line) in
+        lines(ARRAY).iter().chain(&lines(OTHERS)).chain(&lines(LAYERS)).chain(&lines(CORES)).enumerate()
+    {
         let source = root().join("tests/ascend/real").join(&line.file);
         let (source, out) = (source.to_string_lossy(), format!("out{i}"));
         let mut args =

@@ -3,7 +3,8 @@
 mod trials;
 
 pub use trials::{
-    Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzEngines, FuzzRange, FuzzSchedules, FuzzWhat, Mutate,
+    Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules,
+    FuzzWhat, Mutate,
 };
 
 use crate::engine::Engine;

@@ -73,6 +73,8 @@ pub struct Fuzz {
 pub enum FuzzWhat {
     /// Programs through all passes; the interpreter and machine code must have the same bits
     Engines(FuzzEngines),
+    /// Programs emitted, compiled with the stand-in headers and run under their memory model; the results must be the simulator's
+    Emitted(FuzzEmitted),
     /// Schedules, right ones and wrong ones; both engines must have the same bits, or fail both
     Schedules(FuzzSchedules),
 }
@@ -105,6 +107,25 @@ pub struct FuzzEngines {
     /// Which.
     #[command(flatten)]
     pub range: FuzzRange,
+}
+
+/// `kbc fuzz emitted`
+#[derive(Args, Debug)]
+pub struct FuzzEmitted {
+    /// A `.kb` file to run in place of a random program, on the inputs of `--seed` and `--only`.
+    pub file: Option<String>,
+    /// Which.
+    #[command(flatten)]
+    pub range: FuzzRange,
+    /// Programs that are compiled together.
+    #[arg(long, default_value_t = 25, value_name = "N", value_parser = at_least_one())]
+    pub batch: usize,
+    /// Folder of the stand-in headers; those of the checkout around the current folder if nothing is said.
+    #[arg(long, value_name = "DIR")]
+    pub standin: Option<String>,
+    /// Keeps what is compiled in this folder.
+    #[arg(long, value_name = "DIR")]
+    pub build: Option<String>,
 }
 
 /// `kbc fuzz schedules`

@@ -1,14 +1,17 @@
 //! `kbc fuzz`: random programs and schedules on both engines.
 
 use super::load_kir;
-use crate::cli::{Fuzz, FuzzEngines, FuzzRange, FuzzSchedules, FuzzWhat};
+use crate::cli::{Fuzz, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules, FuzzWhat};
 use crate::fuzz::catalogue::Catalogue;
+use crate::fuzz::emitted::Bench;
+use crate::fuzz::generate::{Aim, program};
 use crate::fuzz::{self, Difference, Summary, Trial};
 use crate::outdir;
 use crate::session::{Outcome, Session};
+use crate::standin::Standin;
 use kbc_diag::Diagnostic;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Programs between two words about progress.
 const STEP: u64 = 5000;
@@ -20,6 +23,7 @@ const STEP: u64 = 5000;
 pub fn run(session: &mut Session, args: &Fuzz) -> Outcome {
     match &args.what {
         FuzzWhat::Engines(args) => engines(session, args),
+        FuzzWhat::Emitted(args) => emitted(session, args),
         FuzzWhat::Schedules(args) => schedules(session, args),
     }
 }
@@ -65,7 +69,49 @@ fn engines(session: &mut Session, args: &FuzzEngines) -> Outcome {
         session.result(&fuzz::generate::generate(&Catalogue::new(&loaded), range.seed, k).text());
     }
     let sum = fuzz::programs(range.seed, numbers(range), &mut progress(session));
-    finish(session, range, "programs", &sum)
+    finish(session, range, ("engines", &sum.text("programs")), &sum)
+}
+
+fn emitted(session: &mut Session, args: &FuzzEmitted) -> Outcome {
+    let range = &args.range;
+    let given = args.file.as_ref().map(|file| session.read(file)).transpose()?;
+    let headers = match &args.standin {
+        Some(dir) => PathBuf::from(dir),
+        None => {
+            let here = std::env::current_dir().unwrap_or_default();
+            Standin::above(&here).unwrap_or_else(|| PathBuf::from("tests/ascend/standin"))
+        }
+    };
+    let temporary = std::env::temp_dir().join(format!("kbc-standin-{}", std::process::id()));
+    let build = args.build.as_ref().map_or_else(|| temporary.clone(), PathBuf::from);
+    let standin = Standin::new(&headers, &build)?;
+    let bench = Bench { session, standin: &standin, batch: args.batch, keep: args.build.is_some() };
+    let done = match (&given, &args.file) {
+        (Some((_, text)), Some(file)) => bench
+            .one(text, range.seed, range.only.unwrap_or(range.first))
+            .map(Err)
+            .map_err(|e| format!("{file}: {e}")),
+        _ => {
+            if let Some(k) = range.only {
+                let loaded = fuzz::library();
+                session.result(&program(&Catalogue::new(&loaded), Aim::Emission, range.seed, k).text());
+            }
+            Ok(Ok(bench.programs(range.seed, numbers(range), &mut progress(session))))
+        }
+    };
+    if args.build.is_none() {
+        // What cannot be removed is in the folder for temporary files.
+        let _ = std::fs::remove_dir_all(temporary);
+    }
+    match done {
+        Ok(Ok(sum)) => finish(session, range, ("emitted", &sum.text()), &sum.engines),
+        Ok(Err(c)) => {
+            let all = c.exact + c.near;
+            session.result(&format!("{all} elements compared, {} of them bit for bit", c.exact));
+            Ok(())
+        }
+        Err(what) => Err(differs(what, 1).into()),
+    }
 }
 
 fn schedules(session: &mut Session, args: &FuzzSchedules) -> Outcome {
@@ -76,15 +122,15 @@ fn schedules(session: &mut Session, args: &FuzzSchedules) -> Outcome {
     }
     let sum =
         fuzz::schedules::schedules(&given, args.range.seed, numbers(&args.range), &mut progress(session));
-    finish(session, &args.range, "schedules", &sum)
+    finish(session, &args.range, ("schedules", &sum.text("schedules")), &sum)
 }
 
 /// The counts, and a file for each difference.
-fn finish(session: &Session, range: &FuzzRange, what: &str, sum: &Summary) -> Outcome {
-    session.result(&sum.text(what));
+fn finish(session: &Session, range: &FuzzRange, (mode, text): (&str, &str), sum: &Summary) -> Outcome {
+    session.result(text);
     for d in &sum.differences {
         let path = Path::new(&range.out).join(name(range.seed, d));
-        outdir::write_file(&path, reproducer(range.seed, d).as_bytes())?;
+        outdir::write_file(&path, reproducer(mode, range.seed, d).as_bytes())?;
         session.result(&format!("number {}: {}\n{}", d.number, d.what, d.text));
     }
     match sum.differences.first() {
@@ -101,18 +147,18 @@ fn name(seed: u64, d: &Difference) -> String {
     format!("kbc-fuzz-{seed}-{}.{}", d.number, if d.kir { "kir" } else { "kb" })
 }
 
-fn reproducer(seed: u64, d: &Difference) -> String {
+fn reproducer(mode: &str, seed: u64, d: &Difference) -> String {
     let comment = if d.kir { ";" } else { "//" };
     let replay = if d.kir {
         format!("kbc fuzz schedules .. --seed {seed} --only {}", d.number)
     } else {
-        format!("kbc fuzz engines {} --seed {seed} --only {}", name(seed, d), d.number)
+        format!("kbc fuzz {mode} {} --seed {seed} --only {}", name(seed, d), d.number)
     };
     format!("{comment} {replay}\n{comment} {}\n{}", d.what.replace('\n', " "), d.text)
 }
 
 fn differs(title: String, count: usize) -> Diagnostic {
-    let d = Diagnostic::error("E993", format!("interpreter and machine code differ: {title}"))
+    let d = Diagnostic::error("E993", format!("two engines differ: {title}"))
         .help("the interpreter defines what is right: a bug of kbc, please report it with the file written");
     if count > 1 { d.note(format!("{count} differences in all")) } else { d }
 }

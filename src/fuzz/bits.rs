@@ -79,15 +79,28 @@ fn half_bits(rng: &mut Rng, style: Style) -> Option<u16> {
     bits.then(|| rng.draw() as u16)
 }
 
+/// Which numbers inputs have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Numbers {
+    /// All.
+    Any,
+    /// Ordinary ones: small, and integers of any size.
+    Ordinary,
+}
+
 /// `n` elements.
-pub fn data(rng: &mut Rng, dtype: DType, n: usize) -> Data {
-    let style = rng.weighted(&[
-        (2, Style::Bits),
-        (2, Style::Special),
-        (5, Style::Ordinary),
-        (3, Style::Whole),
-        (6, Style::Mixed),
-    ]);
+pub fn data(rng: &mut Rng, dtype: DType, n: usize, numbers: Numbers) -> Data {
+    let style = match numbers {
+        Numbers::Any => rng.weighted(&[
+            (2, Style::Bits),
+            (2, Style::Special),
+            (5, Style::Ordinary),
+            (3, Style::Whole),
+            (6, Style::Mixed),
+        ]),
+        Numbers::Ordinary if dtype.is_float() => rng.weighted(&[(3, Style::Ordinary), (1, Style::Whole)]),
+        Numbers::Ordinary => rng.weighted(&[(1, Style::Bits), (2, Style::Whole)]),
+    };
     macro_rules! all {
         ($e:expr) => {
             (0..n).map(|_| $e).collect()
@@ -113,6 +126,11 @@ pub fn data(rng: &mut Rng, dtype: DType, n: usize) -> Data {
 
 /// Inputs of a schedule for some calls. The elements depend on the input's name, not on what other inputs there are.
 pub fn inputs(schedule: &Schedule, seeds: &[u64], calls: u32) -> Vec<Vec<Tensor>> {
+    (0..calls).map(|c| of_call(schedule, seeds, c, Numbers::Any)).collect()
+}
+
+/// Those of one call.
+pub fn of_call(schedule: &Schedule, seeds: &[u64], call: u32, numbers: Numbers) -> Vec<Tensor> {
     let mut types: Vec<(u32, &str, &TensorType)> = schedule
         .buffers
         .iter()
@@ -122,12 +140,12 @@ pub fn inputs(schedule: &Schedule, seeds: &[u64], calls: u32) -> Vec<Vec<Tensor>
         })
         .collect();
     types.sort_by_key(|t| t.0);
-    let one = |name: &str, ty: &TensorType, call: u32| {
+    let one = |name: &str, ty: &TensorType| {
         let name = name.bytes().fold(0u64, |h, b| h.wrapping_mul(257).wrapping_add(u64::from(b)));
         let mut rng = Rng::new(&[seeds, &[name, u64::from(call)]].concat());
         let shape = feed_shape(ty, &schedule.mesh);
         let n = shape.iter().product::<u64>() as usize;
-        Tensor::new(shape, data(&mut rng, ty.dtype, n)).expect("as many elements as the shape has")
+        Tensor::new(shape, data(&mut rng, ty.dtype, n, numbers)).expect("as many elements as the shape has")
     };
-    (0..calls).map(|c| types.iter().map(|(_, name, ty)| one(name, ty, c)).collect()).collect()
+    types.iter().map(|(_, name, ty)| one(name, ty)).collect()
 }

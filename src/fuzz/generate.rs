@@ -18,6 +18,18 @@ const COMPUTING: [(usize, DType); 4] =
 const MOVING: [DType; 8] =
     [DType::F32, DType::F16, DType::BF16, DType::I32, DType::I8, DType::U8, DType::I16, DType::I64];
 
+/// What random programs are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Aim {
+    /// All that the simulator's engines execute.
+    Engines,
+    /// What is emitted, with a parameter that sizes data now and then; one in twenty is not steered.
+    Emission,
+}
+
+/// The value of the parameter `n`: a size that nothing else has.
+const COUNT: u64 = 41;
+
 /// Elements of a value, and of one in a program with long vectors.
 const ELEMENTS: (u64, u64) = (400, 9000);
 const MOST_VALUES: usize = 26;
@@ -38,31 +50,57 @@ struct Builder<'c, 'l> {
     program: Program,
     most: u64,
     long: bool,
+    /// Only what a core has.
+    core: bool,
+    /// The size that is a parameter, if there is one.
+    count: Option<u64>,
+}
+
+/// The program of two numbers, for the simulator's engines.
+pub fn generate(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> Program {
+    program(catalogue, Aim::Engines, seed, number)
 }
 
 /// The program of two numbers.
-pub fn generate(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> Program {
+pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> Program {
     let rng = &mut Rng::new(&[seed, number]);
-    let machine = Machine::random(rng);
+    let mut machine = Machine::random(rng);
+    let core = aim == Aim::Emission && rng.chance(95);
+    let count = (aim == Aim::Emission && rng.chance(40)).then_some(COUNT);
+    machine.lengths = !core;
     let mut kernels = vec![];
     for i in 0..rng.below(4) {
-        let domain = if rng.chance(70) { Domain::Float } else { Domain::Int };
+        let domain = match rng.chance(70) {
+            true => Domain::Float,
+            false if core => Domain::Word,
+            false => Domain::Int,
+        };
         let k = kernel(rng, format!("k{i}"), domain, &kernels);
         kernels.push(k);
     }
     let long = rng.chance(12);
     let mut b = Builder {
         catalogue,
-        program: Program { machine, kernels, tiles: vec![], values: vec![], results: vec![] },
+        program: Program {
+            machine,
+            count,
+            bounded: core,
+            kernels,
+            tiles: vec![],
+            values: vec![],
+            results: vec![],
+        },
         most: if long { ELEMENTS.1 } else { ELEMENTS.0 },
         long,
+        core,
+        count,
     };
     for _ in 0..1 + rng.below(2) {
         let dtype = rng.weighted(&COMPUTING);
         let shape = b.shape(rng);
         b.input(rng, dtype, &shape);
     }
-    for _ in 0..1 + rng.below(6) {
+    for _ in 0..1 + rng.below(if core { 4 } else { 6 }) {
         b.statement(rng);
         if b.program.values.len() > MOST_VALUES {
             break;
@@ -74,8 +112,16 @@ pub fn generate(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> Program {
 
 /// A program of one or two collectives and nothing else.
 pub fn collectives(catalogue: &Catalogue<'_>, rng: &mut Rng, machine: Machine) -> Program {
-    let program = Program { machine, kernels: vec![], tiles: vec![], values: vec![], results: vec![] };
-    let mut b = Builder { catalogue, program, most: ELEMENTS.0, long: false };
+    let program = Program {
+        machine,
+        count: None,
+        bounded: false,
+        kernels: vec![],
+        tiles: vec![],
+        values: vec![],
+        results: vec![],
+    };
+    let mut b = Builder { catalogue, program, most: ELEMENTS.0, long: false, core: false, count: None };
     for _ in 0..1 + rng.below(2) {
         b.collective(rng);
     }
@@ -95,6 +141,13 @@ impl Builder<'_, '_> {
             // Crosses the blocks and vectors of kernels.
             let at = if rng.chance(70) { dims - 1 } else { rng.below(dims) };
             shape[at] = *rng.pick(&[1023, 1024, 1025, 1031, 2048, 2049, 3001, 4100]);
+        }
+        if let Some(n) = self.count
+            && dims > 0
+            && rng.chance(70)
+        {
+            let at = rng.below(dims);
+            shape[at] = n;
         }
         while shape.iter().product::<u64>() > self.most {
             let i = rng.below(dims);
@@ -187,7 +240,9 @@ impl Builder<'_, '_> {
                 shape = ty.sizes();
             }
         }
-        let domain = Domain::of(dtype);
+        // Long chains of instructions take long to emit, and tell nothing more.
+        let depth = if self.core { depth.min(2) } else { depth };
+        let domain = self.domain(dtype);
         // Kernels that may be called: the user's and, of floating-point numbers, the library's.
         let own =
             self.program.kernels.iter().filter(|k| k.domain == domain).map(|k| (k.name.clone(), k.params));
@@ -216,6 +271,14 @@ impl Builder<'_, '_> {
         self.let_(TensorType::replicated(dtype, &sizes), text, &uses)
     }
 
+    /// What expressions over a type may contain.
+    fn domain(&self, dtype: DType) -> Domain {
+        match Domain::of(dtype) {
+            Domain::Int if self.core => Domain::Word,
+            domain => domain,
+        }
+    }
+
     /// The shape to which operands are broadcast.
     fn broadcast(&self, uses: &[usize]) -> Vec<u64> {
         let rank = uses.iter().map(|i| self.program.values[*i].ty.dims.len()).max().unwrap_or(0);
@@ -232,7 +295,7 @@ impl Builder<'_, '_> {
     /// Elementwise lets one after another on one shape; some are results too.
     fn chain(&mut self, rng: &mut Rng) {
         let mut at = self.base(rng);
-        for _ in 0..2 + rng.below(6) {
+        for _ in 0..2 + rng.below(if self.core { 2 } else { 6 }) {
             let depth = 1 + rng.below(2);
             at = self.elementwise(rng, at, depth, false);
             if rng.chance(12) {
@@ -246,6 +309,9 @@ impl Builder<'_, '_> {
         let base = self.base(rng);
         let mut sizes = self.program.values[base].ty.sizes();
         let dtype = self.program.values[base].ty.dtype;
+        if self.core && !dtype.is_float() {
+            return;
+        }
         let base = if sizes.len() < 2 || rng.chance(20) {
             let k = sizes.last().copied().unwrap_or_else(|| size(rng));
             let m = size(rng).min((self.most / k.max(1)).max(1));
@@ -259,7 +325,7 @@ impl Builder<'_, '_> {
         };
         let left = rng.chance(60);
         let rank = sizes.len();
-        if rank == 2 && rng.chance(20) {
+        if rank == 2 && !self.core && rng.chance(20) {
             return self.grouped(rng, base, (sizes[0], sizes[1], dtype));
         }
         let inner = if left { sizes[rank - 1] } else { sizes[rank - 2] };
@@ -335,13 +401,17 @@ impl Builder<'_, '_> {
     fn reduction(&mut self, rng: &mut Rng) {
         let x = self.base(rng);
         let ty = self.program.values[x].ty.clone();
-        if ty.dims.is_empty() {
+        if ty.dims.is_empty() || self.core && !ty.dtype.is_float() {
             return;
         }
         let dim = rng.below(ty.dims.len());
         let mut sizes = ty.sizes();
-        let names: &[&str] =
-            if sizes[dim] == 0 { &["sum", "prod"] } else { &["sum", "prod", "min", "max", "mean"] };
+        let names: &[&str] = match (sizes[dim], self.core) {
+            (0, false) => &["sum", "prod"],
+            (0, true) => &["sum"],
+            (_, false) => &["sum", "prod", "min", "max", "mean"],
+            (_, true) => &["sum", "min", "max", "mean"],
+        };
         let name = *rng.pick(names);
         let keep = rng.chance(30);
         if keep {

@@ -9,6 +9,7 @@ mod calls;
 pub mod catalogue;
 pub mod compare;
 pub mod coverage;
+pub mod emitted;
 pub mod generate;
 pub mod machine;
 pub mod program;

@@ -30,6 +30,10 @@ pub struct Value {
 pub struct Program {
     /// The machine.
     pub machine: Machine,
+    /// The size that the text has as parameter `n`.
+    pub count: Option<u64>,
+    /// Whether arguments of `sin` and `cos` are kept where the target states an error for them.
+    pub bounded: bool,
     /// Kernels, those that are called first.
     pub kernels: Vec<Kernel>,
     /// Tile kernels: name and declaration.
@@ -38,6 +42,34 @@ pub struct Program {
     pub values: Vec<Value>,
     /// Which values are results, and as what.
     pub results: Vec<(usize, TensorType)>,
+}
+
+/// The text with every argument of a function, `sin(`, between -1000 and 1000.
+fn bounded(text: &str, function: &str) -> String {
+    let Some(at) = text.find(function) else { return text.to_owned() };
+    let (before, after) = text.split_at(at + function.len());
+    let mut depth = 1;
+    let end = after.find(|c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        depth == 0
+    });
+    let (inside, rest) = after.split_at(end.unwrap_or(after.len()));
+    format!("{before}min(max({}, -1000.0), 1000.0){}", bounded(inside, function), bounded(rest, function))
+}
+
+/// The text with a number's every occurrence by itself replaced by a name.
+fn with_name(text: &str, number: &str, name: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    let part = |c: char| c.is_ascii_alphanumeric() || "._".contains(c);
+    while let Some(at) = rest.find(number) {
+        let (before, after) = (&rest[..at], &rest[at + number.len()..]);
+        out += before;
+        let alone = !out.ends_with(part) && !after.starts_with(part);
+        out += if alone { name } else { number };
+        rest = after;
+    }
+    out + rest
 }
 
 impl Program {
@@ -78,17 +110,24 @@ impl Program {
                 kernels.push(&k.text);
             }
         }
-        let mut out = format!("topology sys = {}\nmesh m = {}\n", self.machine.shape, self.machine.view);
+        let limits =
+            |text: &str| if self.bounded { bounded(&bounded(text, "sin("), "cos(") } else { text.to_owned() };
+        let body = limits(&body);
+        let mut out = self.count.map_or(String::new(), |n| format!("param n = {n}\n"));
+        let _ = write!(out, "topology sys = {}\nmesh m = {}\n", self.machine.shape, self.machine.view);
         for k in kernels.iter().rev() {
-            let _ = writeln!(out, "{k}");
+            let _ = writeln!(out, "{}", limits(k));
         }
         for (name, text) in &self.tiles {
             if body.contains(&format!(" {name}(")) {
                 let _ = writeln!(out, "{text}");
             }
         }
-        let _ = write!(out, "program fuzz({}) -> {types} {{\n{body}    {names}\n}}\n", inputs.join(", "));
-        out
+        let program = format!("program fuzz({}) -> {types} {{\n{body}    {names}\n}}\n", inputs.join(", "));
+        out + &match self.count {
+            Some(n) => with_name(&program, &n.to_string(), "n"),
+            None => program,
+        }
     }
 
     /// Smaller programs that may show the same, smallest first: one result alone, or one value as the result.

@@ -11,6 +11,8 @@ pub enum Domain {
     Float,
     /// What i32 has: no functions of floating-point numbers, and few fractions.
     Int,
+    /// What a vector core has of i32: no divisions, comparisons or fractions.
+    Word,
 }
 
 impl Domain {
@@ -56,7 +58,7 @@ pub fn number(rng: &mut Rng, domain: Domain) -> String {
         Domain::Float => *rng.pick(&FLOATS),
         // A fraction is no i32: both engines refuse it where it is computed.
         Domain::Int if rng.below(200) == 0 => "0.5",
-        Domain::Int => *rng.pick(&INTS),
+        Domain::Int | Domain::Word => *rng.pick(&INTS),
     };
     if rng.chance(30) { format!("(-{text})") } else { text.to_owned() }
 }
@@ -65,7 +67,7 @@ pub fn number(rng: &mut Rng, domain: Domain) -> String {
 fn divisor(rng: &mut Rng, domain: Domain) -> String {
     match domain {
         Domain::Float => number(rng, domain),
-        Domain::Int => {
+        Domain::Int | Domain::Word => {
             let text = *rng.pick(&INTS[1..]);
             if rng.chance(40) { format!("(-{text})") } else { text.to_owned() }
         }
@@ -106,7 +108,8 @@ pub fn expression(
         0..9 => {
             let (a, b) =
                 (expression(rng, domain, depth - 1, inside, leaf), operand(rng, domain, depth - 1, leaf));
-            let op = *rng.pick(&["+", "-", "*", "/"]);
+            let ops: &[&str] = if domain == Domain::Word { &["+", "-", "*"] } else { &["+", "-", "*", "/"] };
+            let op = *rng.pick(ops);
             match (op, domain) {
                 // A division by zero ends a run of i32: it is wanted, and seldom.
                 ("/", Domain::Int) if !rng.chance(8) => format!("({a} / {})", divisor(rng, domain)),
@@ -127,7 +130,7 @@ pub fn expression(
             let a = expression(rng, domain, depth - 1, inside, leaf);
             let f = match domain {
                 Domain::Float => *rng.pick(ScalarUn::ALL),
-                Domain::Int => *rng.pick(&[ScalarUn::Neg, ScalarUn::Abs]),
+                Domain::Int | Domain::Word => *rng.pick(&[ScalarUn::Neg, ScalarUn::Abs]),
             };
             if f == ScalarUn::Neg && rng.chance(50) {
                 format!("(-{a})")
@@ -139,6 +142,10 @@ pub fn expression(
             let a = expression(rng, domain, depth - 1, inside, leaf);
             let n = rng.weighted(&[(1, 0), (1, 1), (3, 2), (3, 3), (1, 5), (1, 8), (1, 64)]);
             format!("pow_int({a}, {n})")
+        }
+        _ if domain == Domain::Word => {
+            let n = number(rng, domain);
+            format!("max({}, {n})", expression(rng, domain, depth - 1, inside, leaf))
         }
         _ => {
             let c = condition(rng, domain, depth, leaf);

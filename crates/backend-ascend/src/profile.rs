@@ -243,13 +243,7 @@ impl Profile {
 
     /// Roundings of the conversion between two element types; empty where there is none.
     pub fn convert(&self, from: DType, to: DType) -> &'static [Rounding] {
-        use DType::*;
-        match (from, to) {
-            (F16 | BF16 | I16, F32) | (I8 | U8, F16) | (I32, I64) => &[Rounding::Exact],
-            (F32, F16 | BF16 | I32 | I16) | (F16 | BF16, I32) => &[Rounding::Nearest, Rounding::Zero],
-            (I32, F32) | (I16, F16) => &[Rounding::Nearest],
-            _ => &[],
-        }
+        conversion(from, to)
     }
 
     /// Bytes of a memory of a core.
@@ -311,4 +305,29 @@ impl Step {
             Part::Dsb => Op::Dsb,
         }
     }
+}
+
+/// Roundings of a conversion that vector cores have; empty where there is none.
+fn conversion(from: DType, to: DType) -> &'static [Rounding] {
+    use DType::*;
+    match (from, to) {
+        (F16 | BF16 | I16, F32) | (I8 | U8, F16) | (I32, I64) => &[Rounding::Exact],
+        (F32, F16 | BF16 | I32 | I16) | (F16 | BF16, I32) => &[Rounding::Nearest, Rounding::Zero],
+        (I32, F32) | (I16, F16) => &[Rounding::Nearest],
+        _ => &[],
+    }
+}
+
+/// The types that an element goes through to another type, the last one included: all conversions but the last are exact, so that it
+/// is rounded once. None where no conversions do that.
+pub fn conversions(from: DType, to: DType) -> Option<Vec<DType>> {
+    let exact = |a, b| conversion(a, b).contains(&Rounding::Exact);
+    let mut way = vec![];
+    let mut at = from;
+    while conversion(at, to).is_empty() {
+        at = [DType::F16, DType::F32].into_iter().find(|t| exact(at, *t) && !way.contains(t))?;
+        way.push(at);
+    }
+    way.push(to);
+    Some(way)
 }

@@ -277,6 +277,8 @@ codes! {
     E560 "symbols of sizes that do not fit",
     E561 "a file of weights without a weight",
     E562 "programs that are no global program",
+    E563 "no stand-in headers",
+    E564 "a compiler that does not run",
     E570 "elements that their type does not have",
     E571 "a grouped product that does not fit",
     E580 "a collective that cannot be cut with its product",

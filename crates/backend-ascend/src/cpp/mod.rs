@@ -165,7 +165,7 @@ fn prologue(k: &Kernel, list: &[TaskArg], b: &mut Body, out: &mut Text) -> Resul
     let window = taken && (part || !k.signals.is_empty() || !k.areas.is_empty());
     let checked = k.scalars.iter().any(|s| s == NRANKS);
     // What these say uses scalars and tables, too, so they come before the arguments are printed.
-    let bytes = b.expr(&layout::bytes(k));
+    let bytes = if window { b.expr(&layout::bytes(k)) } else { String::new() };
     let bases = bases(k, list, b)?;
     b.used.insert(Helper::TensorOf);
     out.line(

@@ -47,7 +47,7 @@ impl Lower<'_, '_> {
                 if to.dtype == from.dtype {
                     self.copy_run(to.dtype, to.at, from.at, len);
                 } else {
-                    self.cast_run(&to, &from);
+                    self.cast_run(&to, &from, span)?;
                 }
             }
             LocalOp::Pack { dst, src, dim, parts, rule, at } => {
@@ -124,7 +124,13 @@ impl Lower<'_, '_> {
         };
         if let Some(at) = at {
             // The line has all parts, the tensor this one: a block of the line, in the same order.
-            let extent = address::bin(BinOp::Div, &self.elements(line), &unit);
+            // Of a part without elements there may be nothing to divide by.
+            let all = (self.dims(line).len() == self.dims(tensor).len())
+                .then(|| Around::new(&self.dims(line), dim));
+            let extent = match all {
+                Some(all) if all.outer == around.outer && all.inner == around.inner => all.size,
+                _ => address::bin(BinOp::Div, &self.elements(line), &unit),
+            };
             let at = self.expr(at);
             let first = self.build.name_it("first", &mul(&unit, &cut(rule, &extent, &at, &parts)));
             let size = self.elements(tensor);

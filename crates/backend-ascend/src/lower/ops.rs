@@ -2,6 +2,7 @@
 
 use super::address::{self, add, sub};
 use super::{Lower, refuse};
+use crate::profile::conversions;
 use crate::tile::{Gm, Op, Rounding, Stmt, TileId, VArg, VecOp};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::Expr;
@@ -198,8 +199,7 @@ impl Lower<'_, '_> {
         if dst.at.peer.is_some() || src.at.peer.is_some() {
             return Err(refuse(span, "a transfer that changes the dtype", "convert with a `cast` before it"));
         }
-        self.cast_run(dst, src);
-        Ok(())
+        self.cast_run(dst, src, span)
     }
 
     /// `dst = src`, tile by tile.
@@ -215,14 +215,30 @@ impl Lower<'_, '_> {
     }
 
     /// `dst = convert(src)`, tile by tile.
-    pub(super) fn cast_run(&mut self, dst: &Run, src: &Run) {
-        let (to, from) = (self.tile(dst.dtype, 0), self.tile(src.dtype, 0));
+    ///
+    /// # Errors
+    /// E470: there are no conversions from the one type to the other that round once.
+    pub(super) fn cast_run(&mut self, dst: &Run, src: &Run, span: Span) -> Result<(), Diagnostic> {
+        let way = conversions(src.dtype, dst.dtype).ok_or_else(|| {
+            let title = format!("a conversion of {} to {}", src.dtype, dst.dtype);
+            refuse(
+                span,
+                title,
+                "the core has f32 to f16, bf16, i32 and i16, and what is exact: convert in steps",
+            )
+        })?;
+        let from = self.tile(src.dtype, 0);
+        let tiles: Vec<TileId> = way.iter().map(|t| self.tile(*t, 0)).collect();
         let (dst, src) = (dst.clone(), src.clone());
         self.tiles_loop(&dst.len.clone(), |this, pos, len| {
             this.load(from, len, &src.at, pos);
-            this.convert(to, from);
-            this.store(&dst.at, pos, to, len);
+            let last = tiles.iter().fold(from, |at, to| {
+                this.convert(*to, at);
+                *to
+            });
+            this.store(&dst.at, pos, last, len);
         });
+        Ok(())
     }
 
     fn reduce(
@@ -309,7 +325,12 @@ impl Lower<'_, '_> {
     /// A conversion: exact where the destination has every value of the source, else to nearest even.
     pub(super) fn convert(&mut self, dst: TileId, src: TileId) {
         let (to, from) = (self.tiles[dst.0 as usize].dtype, self.tiles[src.0 as usize].dtype);
-        let exact = to == DType::F32 && matches!(from, DType::F16 | DType::BF16);
+        let exact = matches!(
+            (from, to),
+            (DType::F16 | DType::BF16 | DType::I16, DType::F32)
+                | (DType::I8 | DType::U8, DType::F16)
+                | (DType::I32, DType::I64)
+        );
         let rounding = if exact { Rounding::Exact } else { Rounding::Nearest };
         self.build.push(Stmt::Op(Op::Convert { dst, src, rounding }));
     }

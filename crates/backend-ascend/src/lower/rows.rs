@@ -33,6 +33,25 @@ struct Plan {
     inner: Expr,
 }
 
+impl Plan {
+    /// Whether some rank may have nothing to combine, at some size.
+    fn may_be_empty(&self) -> bool {
+        self.size.as_int().is_none_or(|n| n <= 0)
+    }
+
+    /// What nothing combined is: it changes nothing.
+    fn neutral(&self) -> f64 {
+        match (self.op, self.types[2].is_float()) {
+            (VecOp::Max, true) => f64::NEG_INFINITY,
+            (VecOp::Min, true) => f64::INFINITY,
+            (VecOp::Max, false) => f64::from(i32::MIN),
+            (VecOp::Min, false) => f64::from(i32::MAX),
+            (VecOp::Mul, _) => 1.0,
+            _ => 0.0,
+        }
+    }
+}
+
 impl Lower<'_, '_> {
     pub(super) fn reduce_dim(&mut self, r: &Reduction, span: Span) -> Result<(), Diagnostic> {
         let types = [r.src, r.dst].map(|b| self.schedule.buffer(b).dtype);
@@ -81,8 +100,8 @@ impl Lower<'_, '_> {
         let [from, _, compute] = p.types;
         let [sum, part, work, row] = [0, 1, 2, 3].map(|i| self.tile(compute, i));
         let one = Expr::Int(1);
-        if p.op == VecOp::Add {
-            self.vector(VecOp::Fill, sum, vec![VArg::Num(0.0)], &one);
+        if p.op == VecOp::Add || p.may_be_empty() {
+            self.vector(VecOp::Fill, sum, vec![VArg::Num(p.neutral())], &one);
         }
         self.tiles_loop(&p.size, |this, pos, len| {
             this.load_as(row, from, len, &p.from, pos);
@@ -95,7 +114,7 @@ impl Lower<'_, '_> {
                 combine(this);
                 return;
             }
-            // Nothing is the largest of nothing: the first tile is what the others are compared with.
+            // The first tile is what the others are compared with.
             this.build.open();
             this.build.push(reduce(sum));
             let then = this.build.close();
@@ -113,8 +132,8 @@ impl Lower<'_, '_> {
         let [from, _, compute] = p.types;
         let [sum, row] = [0, 1].map(|i| self.tile(compute, i));
         self.tiles_loop(&p.inner, |this, pos, len| {
-            let first = if p.op == VecOp::Add {
-                this.vector(VecOp::Fill, sum, vec![VArg::Num(0.0)], len);
+            let first = if p.op == VecOp::Add || p.may_be_empty() {
+                this.vector(VecOp::Fill, sum, vec![VArg::Num(p.neutral())], len);
                 0
             } else {
                 this.load_as(sum, from, len, &p.from, pos);

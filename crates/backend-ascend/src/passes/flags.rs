@@ -19,6 +19,16 @@ pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
 
 fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     turns(kernel);
+    // Each statement by itself first: what orders its own operations among each other stands inside of it, and the whole kernel is
+    // looked at for the few that are left.
+    let mut at = 0;
+    while at < kernel.body.len() {
+        at += alone(kernel, at, |k, _| {
+            let before = k.body.len();
+            order(k);
+            k.body.len() + 1 - before
+        });
+    }
     order(kernel);
     prune(kernel);
     number(kernel, profile);
@@ -65,6 +75,21 @@ fn stored(set: bool, event: u8) -> Stmt {
     flag(set, Pipe::Mte3, Pipe::Mte2, event)
 }
 
+/// What `f` does with a kernel that has the statement `at` alone, behind the names of the whole kernel; it gets the
+/// place that the statement has there.
+fn alone<T>(kernel: &mut Kernel, at: usize, f: impl FnOnce(&mut Kernel, usize) -> T) -> T {
+    let mut body = std::mem::take(&mut kernel.body);
+    let names = body.iter().filter(|s| matches!(s, Stmt::Let { .. }));
+    kernel.body = names.cloned().collect();
+    let place = kernel.body.len();
+    kernel.body.push(std::mem::replace(&mut body[at], path::blank()));
+    let out = f(kernel, place);
+    let done = kernel.body.split_off(place);
+    body.splice(at..=at, done);
+    kernel.body = body;
+    out
+}
+
 /// Orders one operation after the other, first to last.
 fn order(kernel: &mut Kernel) {
     loop {
@@ -103,6 +128,39 @@ fn faults(kernel: &Kernel) -> Vec<Finding> {
     all
 }
 
+/// Whether the statement around a line of synchronisation lacks order by itself without it: then the kernel does. `own` is what
+/// it lacks with it, of the statement that was asked about last.
+fn needed(
+    kernel: &mut Kernel,
+    own: &mut Option<(usize, Vec<Finding>)>,
+    at: &Path,
+    next: Option<&Path>,
+) -> bool {
+    let [stmt, rest @ ..] = &at[..] else { return false };
+    if rest.is_empty() {
+        return false;
+    }
+    let stmt = *stmt as usize;
+    alone(kernel, stmt, |k, place| {
+        if own.as_ref().is_none_or(|o| o.0 != stmt) {
+            *own = Some((stmt, faults(k)));
+        }
+        let inside = |p: &Path| {
+            let mut p = p.clone();
+            p[0] = place as _;
+            p
+        };
+        let places: Vec<Path> = std::iter::once(at).chain(next).map(inside).collect();
+        let old: Vec<Option<Stmt>> = places.iter().map(|p| path::replace(k, p, path::blank())).collect();
+        let less = faults(k);
+        for (p, s) in places.iter().zip(old) {
+            s.and_then(|s| path::replace(k, p, s));
+        }
+        let has = |f: &Finding| own.as_ref().is_some_and(|o| o.1.binary_search(f).is_ok());
+        !less.iter().all(has)
+    })
+}
+
 /// Leaves out what nothing needs: barriers of all pipes first, then the rest.
 fn prune(kernel: &mut Kernel) {
     let rest = faults(kernel);
@@ -122,7 +180,11 @@ fn prune(kernel: &mut Kernel) {
                 _ => None,
             })
             .collect();
+        let mut own: Option<(usize, Vec<Finding>)> = None;
         for (at, next) in candidates {
+            if needed(kernel, &mut own, &at, next.as_ref()) {
+                continue;
+            }
             let old = path::replace(kernel, &at, path::blank());
             let old_next = next.as_ref().and_then(|n| path::replace(kernel, n, path::blank()));
             if faults(kernel).iter().all(|f| rest.binary_search(f).is_ok()) {

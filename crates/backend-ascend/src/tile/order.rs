@@ -9,9 +9,9 @@
 //! is set again only once its last wait is known to be over. A notify to this rank is one core's to another: those that it tells something
 //! rely on it for what others told this core, which is in memory for them only behind a barrier of all pipes and a `dsb` as well.
 
-use super::hazard::{Age, Event, Node, Program, Touched};
+use super::hazard::{Access, Age, Event, Node, Program, Touched};
 use super::path::Path;
-use super::{Barrier, Kernel, Op, Pipe, RANK};
+use super::{Barrier, Kernel, Op, Pipe, RANK, TileId};
 use kbc_ir::expr::Expr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -317,7 +317,19 @@ impl Walk<'_> {
                 self.report(site, Fault::Unordered { earlier, from, to: pipe, wrote, writes, access: i });
             }
         }
-        for i in 0..here.accesses.len() {
+        // Every access to a tile meets a write of it, and the earlier ones to this tile are in order before this write: what starts
+        // after it starts after them.
+        let tile = |a: &Access| if let Touched::Tile(t, other) = a.touched { Some((t, other)) } else { None };
+        let written: Vec<(TileId, bool)> =
+            here.accesses.iter().filter(|a| a.write).filter_map(tile).collect();
+        let over = |a: &Access| tile(a).is_some_and(|t| written.contains(&t));
+        if !written.is_empty() {
+            state.behind.retain(|key, _| !over(&program.sites[key.0].accesses[key.1]));
+        }
+        for (i, access) in here.accesses.iter().enumerate() {
+            if over(access) && !access.write {
+                continue;
+            }
             state.behind.insert((site, i, Age::Fresh), Known { after: 0, carried: Events::default() });
         }
         if matches!(

@@ -26,7 +26,7 @@ constexpr uint64_t kSpaceStep = uint64_t{1} << 20;
 constexpr uint64_t space_base(int space) { return static_cast<uint64_t>(space) * kSpaceStep; }
 
 // Kernels of the program; each runs on cores of its own, a block on each.
-extern const int kernel_count;
+extern int kernel_count;
 // Blocks that a task of the job has at most, and cores of a rank: that many for every kernel.
 extern int most_blocks;
 inline int core_count() { return kernel_count * most_blocks; }

@@ -2,7 +2,7 @@
 // failure. Exit code 0 if every job could be run, whatever came of it.
 //
 //   job NAME
-//   ranks N / blocks N / calls N / window BYTES / order SEED / drop LINE... / allow zeroed / join calls
+//   program N / ranks N / blocks N / calls N / window BYTES / order SEED / drop LINE... / allow zeroed / join calls
 //   tensor in|out|inout TYPE COUNT[,COUNT per rank]      input bytes: by call, then rank, then tensor
 //   tensor window
 //   scalar VALUE[,VALUE per rank] | scalar call BASE | scalar context
@@ -21,14 +21,18 @@
 
 #include "intrinsic.h"
 #include "pto_orchestration_api.h"
+#include "standin/program.hpp"
 #include "standin/world.hpp"
 
 namespace standin {
 
-// Defined beside the kernels.
-extern const Orchestration orchestration;
+// Of the program that runs: jobs run one after another.
+const Kernel *const *kernels = nullptr;
+int kernel_count = 0;
 
 namespace {
+
+Orchestration orchestration{nullptr, nullptr};
 
 struct TensorArg {
     enum Kind { In, Out, Inout, Window } kind;
@@ -41,7 +45,7 @@ struct ScalarArg {
 };
 struct Job {
     std::string name;
-    int ranks = 1, calls = 1, blocks = 1;
+    int program = 0, ranks = 1, calls = 1, blocks = 1;
     uint64_t window = 0, order = 0;
     bool zeroed = false, join = false;
     std::set<int> drop;
@@ -82,7 +86,8 @@ std::vector<Job> read_jobs(std::istream &in) {
         if (jobs.empty()) throw std::runtime_error("the first line is no job");
         Job &job = jobs.back();
         if (word == "end") continue;
-        if (word == "ranks") words >> job.ranks;
+        if (word == "program") words >> job.program;
+        else if (word == "ranks") words >> job.ranks;
         else if (word == "blocks") words >> job.blocks;
         else if (word == "calls") words >> job.calls;
         else if (word == "window") words >> job.window;
@@ -222,6 +227,10 @@ void run_rank(const Job &job, World &w, Rank &rank, const std::vector<uint8_t> &
 std::string run(const Job &job, const std::vector<uint8_t> &input, uint64_t at, std::ostream &out) {
     if (job.window % kLineBytes != 0) return "the window size is not a multiple of 64";
     if (job.ranks < 1 || job.ranks > static_cast<int>(COMM_MAX_RANK_NUM)) return "the number of ranks is not 1..64";
+    if (job.program < 0 || job.program >= program_count) return "there is no such program";
+    kernels = programs[job.program].kernels;
+    kernel_count = programs[job.program].kernel_count;
+    orchestration = programs[job.program].orchestration;
     if (job.blocks < 1 || job.blocks > kMostCores) return "the number of blocks is not that of cores of a die";
     most_blocks = job.blocks;
     World w(job.ranks, job.window, job.zeroed);

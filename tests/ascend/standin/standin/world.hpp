@@ -47,13 +47,14 @@ struct Counter {
 
 struct Stop {};
 
-// A kernel of the program; defined beside it.
+// A kernel of a program; defined beside it.
 struct Kernel {
     void (*entry)(int64_t *);
     int body_line;  // where its body begins; helpers are above it
     bool cube;
 };
-extern const Kernel *const kernels[];
+// Those of the program that runs.
+extern const Kernel *const *kernels;
 
 // What a task of a launch took, and what was ordered before its end.
 struct Submitted {

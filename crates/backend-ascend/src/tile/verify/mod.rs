@@ -32,7 +32,7 @@ mod window;
 
 use super::path::{self, Path};
 use super::text::print_op;
-use super::{Kernel, Op};
+use super::{Kernel, Op, tasks};
 use crate::args;
 use crate::profile::Profile;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
@@ -132,6 +132,15 @@ fn limits(sink: &mut Sink<'_>) {
     if kernel.cores == 0 || kernel.cores > profile.cores {
         let title = format!("the kernel is for {} cores; a die has {}", kernel.cores, profile.cores);
         sink.at(&[], Diagnostic::error("E450", title));
+    }
+    let all = tasks::split(kernel);
+    for (i, task) in all.iter().enumerate().filter(|(_, t)| t.at.is_some()) {
+        let n = args::task_tensors(kernel, &all, i).len();
+        if n > profile.tensors {
+            let title = format!("task {} takes {n} tensors; a task takes {}", task.name, profile.tensors);
+            let which = "counted are what it touches of inputs, outputs, tables and intermediate values, window and status";
+            sink.at(&[], Diagnostic::error("E450", title).note(which));
+        }
     }
     for table in &kernel.tables {
         if let Some(p) = table.values.keys().next_back().filter(|p| **p > u64::from(profile.ranks)) {

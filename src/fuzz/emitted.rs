@@ -1,0 +1,372 @@
+//! Random programs as emitted C++: interpreter, machine code, and kernels under the memory model of the stand-in headers.
+//!
+//! Many programs are compiled together, so that headers are read and objects linked once for all. Where a batch does not compile or
+//! its process ends, each of its programs is tried alone. The comparison is [`Case::same`]'s: the simulator's bits, or
+//! the evaluator's bound where the order of sums is the core's own or a function has no exact form there.
+
+use super::bits::{Numbers, of_call};
+use super::catalogue::Catalogue;
+use super::compare::{Agreed, How, compare};
+use super::generate::{Aim, program};
+use super::program::Program;
+use super::rng::Rng;
+use super::{Difference, MAX_BYTES, Summary, library};
+use crate::build::{self, Built};
+use crate::cli::{Cli, Command, Watch};
+use crate::session::{Failure, Session};
+use crate::standin::case::{Case, Compared, Sized, words};
+use crate::standin::{Job, Outputs, Standin};
+use clap::Parser;
+use kbc_diag::{Diagnostics, Severity};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Codes with which emission refuses a program (docs/ascend.md); any other one is a difference.
+const REFUSALS: [&str; 6] = ["E450", "E451", "E457", "E470", "E471", "E472"];
+
+/// What the model says where the core does something that nothing describes.
+const UNDESCRIBED: &str = "what happens then is not described";
+
+/// The name of a random program's file.
+const FILE: &str = "fuzz.kb";
+
+/// Programs smaller than one that differs that are tried at most: each is compiled by itself.
+const SHRINKS: usize = 40;
+
+/// What runs emitted code, and what it runs on.
+pub struct Bench<'a> {
+    /// Of the command.
+    pub session: &'a Session,
+    /// Headers and compiler.
+    pub standin: &'a Standin,
+    /// Programs compiled together.
+    pub batch: usize,
+    /// Whether what was compiled stays.
+    pub keep: bool,
+}
+
+/// What was emitted and what came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Emitted {
+    /// Of the simulator's engines, and all differences.
+    pub engines: Summary,
+    /// Programs that were emitted and run.
+    pub programs: u64,
+    /// Those of them that are several tasks.
+    pub tasks: u64,
+    /// Sizes at which they ran: their own and, where the kernel serves others, one more.
+    pub sizes: u64,
+    /// Translation units.
+    pub units: u64,
+    /// Elements compared.
+    pub compared: Compared,
+    /// Programs that the model ended for want of a description: conversions to integers that do not fit.
+    pub undescribed: u64,
+    /// Programs that emission refuses, by code and reason: how many, and the first one.
+    pub refused: BTreeMap<(&'static str, String), (u64, u64)>,
+}
+
+impl Emitted {
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut out = self.engines.text("programs");
+        // The count of differences is the last line.
+        let last = out.trim_end().rfind('\n').map_or(0, |i| i + 1);
+        let differences = out.split_off(last);
+        let Compared { exact, near, unbounded } = self.compared;
+        let refused: u64 = self.refused.values().map(|r| r.0).sum();
+        let _ = writeln!(
+            out,
+            "{} emitted and run at {} sizes, {} of them as tasks, in {} translation units; {refused} refused",
+            self.programs, self.sizes, self.tasks, self.units
+        );
+        let _ = writeln!(
+            out,
+            "{exact} elements with the simulator's bits, {near} within the evaluator's bound ({unbounded} of them without one)"
+        );
+        if self.undescribed > 0 {
+            let _ = writeln!(
+                out,
+                "  ended by the model {}: a conversion to integers that do not fit",
+                self.undescribed
+            );
+        }
+        for ((code, title), (n, first)) in &self.refused {
+            let _ = writeln!(out, "  not emitted {n}: {code}, first number {first}: {title}");
+        }
+        out + &differences
+    }
+}
+
+/// A program that is emitted, with its jobs.
+struct Ready {
+    number: u64,
+    program: Option<Program>,
+    case: Case,
+    sized: Vec<Sized>,
+    built: Box<(super::Made, Agreed)>,
+}
+
+/// What came of a program before anything is compiled.
+enum Tried {
+    Refused(Diagnostics),
+    /// Emission refuses it.
+    NotEmitted(Box<(super::Made, Agreed)>, &'static str, String),
+    /// It ends with the same fault on both engines: there is nothing to compare.
+    Fault(Box<(super::Made, Agreed)>),
+    Ready(Box<Ready>),
+    Differs(String),
+}
+
+/// The reason of a refusal without what is particular to one program.
+fn reason(title: &str) -> String {
+    let word = |w: &str| {
+        let plain = w.chars().any(|c| c.is_ascii_digit()) || w.starts_with('@');
+        if plain { "..".to_owned() } else { w.to_owned() }
+    };
+    let all: Vec<String> = title.split(' ').map(word).collect();
+    all.join(" ")
+}
+
+fn failure(f: Failure) -> Diagnostics {
+    f.into_parts().0
+}
+
+impl Bench<'_> {
+    fn built(&self, text: &str) -> Result<(Session, Built), Diagnostics> {
+        let cli = Cli::parse_from(["kbc", "compile", FILE, "--quiet"]);
+        let Command::Compile(args) = &cli.command else { return Err(Diagnostics::new()) };
+        let mut session = self.session.fresh(vec![(FILE.to_owned(), text.to_owned())]);
+        let built =
+            build::build(&mut session, &args.source, "windows", &Watch::default()).map_err(failure)?;
+        Ok((session, built))
+    }
+
+    /// A text as far as its jobs; inputs are those of two numbers.
+    fn ready(&self, text: &str, program: Option<&Program>, seed: u64, number: u64) -> Tried {
+        let run = AssertUnwindSafe(|| self.steps(text, program, seed, number));
+        match catch_unwind(run) {
+            Ok(Ok(tried)) => tried,
+            Ok(Err(what)) => Tried::Differs(what),
+            Err(_) => Tried::Differs("a panic".to_owned()),
+        }
+    }
+
+    fn steps(&self, text: &str, program: Option<&Program>, seed: u64, number: u64) -> Result<Tried, String> {
+        let (session, built) = match self.built(text) {
+            Ok(made) => made,
+            Err(found) => return Ok(Tried::Refused(found)),
+        };
+        let Some(schedule) = built.module.schedule().cloned() else {
+            return Err("the pipeline made no schedule".to_owned());
+        };
+        let mut rng = Rng::new(&[seed, number, 3]);
+        let calls = 1 + rng.below(3) as u32;
+        let how = How { calls, seed: Some(rng.draw() >> 32), max_bytes: MAX_BYTES };
+        let feed = |s: &kbc_ir::schedule::Schedule, c| of_call(s, &[seed, number], c, Numbers::Ordinary);
+        let inputs: Vec<_> = (0..calls).map(|c| feed(&schedule, c)).collect();
+        let agreed = compare(&schedule, &inputs, how)?;
+        let made = Box::new((super::Made { typed: Some(built.typed.clone()), schedule }, agreed));
+        if agreed.fault.is_some() {
+            return Ok(Tried::Fault(made));
+        }
+        let mut case = match Case::emit(session, built) {
+            Ok(case) => case,
+            Err(f) => {
+                let found = failure(f);
+                let first = found.list.iter().find(|d| d.severity == Severity::Error);
+                let (code, title) = first.map_or(("none", ""), |d| (d.code, d.title.as_str()));
+                if !REFUSALS.contains(&code) {
+                    return Err(format!("emission ends with {}", words(&found)));
+                }
+                return Ok(Tried::NotEmitted(made, code, reason(title)));
+            }
+        };
+        let (ranks, count) = case.own();
+        let mut sizes = vec![(ranks, count)];
+        let others: Vec<u64> = case.ranks().into_iter().filter(|r| *r != ranks && *r <= 9).collect();
+        if !others.is_empty() || case.counts() {
+            let ranks = if others.is_empty() || rng.chance(40) { ranks } else { *rng.pick(&others) };
+            let count = if case.counts() { *rng.pick(&[0, 1, 2, 3, 7, 30, 97]) } else { count };
+            sizes.push((ranks, count));
+        }
+        sizes.dedup();
+        let mut sized = vec![];
+        for size in sizes {
+            match case.at_with(size, calls, &feed) {
+                Ok(s) => sized.push(s),
+                // A fault of data at another size says nothing, nor does a program that has no meaning there (a maximum of no elements).
+                Err(e) if e.starts_with("E363") || e.contains("claimed size: E201") => {}
+                Err(e) => return Err(format!("{} ranks, count {}: {e}", size.0, size.1)),
+            }
+        }
+        Ok(Tried::Ready(Box::new(Ready { number, program: program.cloned(), case, sized, built: made })))
+    }
+
+    /// Compiles programs together and runs all their jobs: for each what was compared, or what differs.
+    fn check(&self, batch: &[Ready], units: &mut u64) -> Vec<Result<Compared, String>> {
+        let alone = |why: String, units: &mut u64| match batch {
+            [_] => vec![Err(why)],
+            all => all.iter().flat_map(|one| self.check(std::slice::from_ref(one), units)).collect(),
+        };
+        let sources: Vec<_> = batch.iter().map(|r| r.case.source()).collect();
+        *units += 1;
+        let program = match self.standin.compile(&sources) {
+            Ok(program) => program,
+            Err(why) => return alone(format!("it does not compile: {why}"), units),
+        };
+        let jobs: Vec<Job> = batch
+            .iter()
+            .enumerate()
+            .flat_map(|(i, r)| r.sized.iter().map(move |s| Job { program: i, ..s.job.clone() }))
+            .collect();
+        let ran = program.run_all(&jobs);
+        if !self.keep {
+            program.discard();
+        }
+        let mut answers = match ran {
+            Ok(answers) => answers.into_iter(),
+            Err(why) => return alone(why, units),
+        };
+        batch.iter().map(|r| judge(r, &mut answers)).collect()
+    }
+
+    /// What differs about a text, if something does.
+    fn differs(&self, text: &str, seed: u64, number: u64) -> Option<String> {
+        match self.ready(text, None, seed, number) {
+            Tried::Differs(what) => Some(what),
+            Tried::Ready(ready) => {
+                self.check(std::slice::from_ref(&*ready), &mut 0).into_iter().find_map(Result::err)
+            }
+            _ => None,
+        }
+    }
+
+    /// The smallest program found that still differs.
+    fn shrink(&self, program: &Program, seed: u64, number: u64, what: String) -> (String, String) {
+        let mut best = (program.clone(), what);
+        let mut left = SHRINKS;
+        'again: loop {
+            for smaller in best.0.smaller() {
+                let Some(next) = left.checked_sub(1) else { break 'again };
+                left = next;
+                if let Some(what) = self.differs(&smaller.text(), seed, number) {
+                    best = (smaller, what);
+                    continue 'again;
+                }
+            }
+            break;
+        }
+        (best.0.text(), best.1)
+    }
+
+    /// One text, by itself.
+    ///
+    /// # Errors
+    /// What differs, or that it is refused, in words.
+    pub fn one(&self, text: &str, seed: u64, number: u64) -> Result<Compared, String> {
+        match self.ready(text, None, seed, number) {
+            Tried::Differs(what) => Err(what),
+            Tried::Refused(found) => Err(format!("it is refused: {}", words(&found))),
+            Tried::NotEmitted(_, code, title) => Err(format!("it is not emitted: {code} {title}")),
+            Tried::Fault(made) => Err(format!("both engines end with {}", made.1.fault.unwrap_or("a fault"))),
+            Tried::Ready(ready) => self
+                .check(std::slice::from_ref(&*ready), &mut 0)
+                .pop()
+                .unwrap_or_else(|| Err("nothing ran".into())),
+        }
+    }
+
+    /// Programs `numbers` of a seed.
+    pub fn programs(
+        &self,
+        seed: u64,
+        numbers: std::ops::Range<u64>,
+        progress: &mut dyn FnMut(&Summary),
+    ) -> Emitted {
+        let loaded = library();
+        let catalogue = Catalogue::new(&loaded);
+        let mut sum = Emitted::default();
+        let mut batch: Vec<Ready> = vec![];
+        for number in numbers {
+            let program = program(&catalogue, Aim::Emission, seed, number);
+            sum.engines.tried += 1;
+            match self.ready(&program.text(), Some(&program), seed, number) {
+                Tried::Refused(found) => sum.engines.refuse(number, &found),
+                Tried::NotEmitted(made, code, title) => {
+                    sum.agreed(number, &made);
+                    sum.refused.entry((code, title)).or_insert((0, number)).0 += 1;
+                }
+                Tried::Fault(made) => sum.agreed(number, &made),
+                Tried::Ready(ready) => {
+                    sum.agreed(number, &ready.built);
+                    batch.push(*ready);
+                }
+                Tried::Differs(what) => {
+                    sum.engines.accepted += 1;
+                    let (text, what) = self.shrink(&program, seed, number, what);
+                    sum.engines.differences.push(Difference { number, text, kir: false, what });
+                }
+            }
+            if batch.len() >= self.batch {
+                self.finish(&mut sum, &mut batch, seed);
+                progress(&sum.engines);
+            }
+        }
+        self.finish(&mut sum, &mut batch, seed);
+        progress(&sum.engines);
+        sum
+    }
+
+    fn finish(&self, sum: &mut Emitted, batch: &mut Vec<Ready>, seed: u64) {
+        let batch = std::mem::take(batch);
+        if batch.is_empty() {
+            return;
+        }
+        let results = self.check(&batch, &mut sum.units);
+        for (ready, result) in batch.iter().zip(results) {
+            sum.programs += 1;
+            sum.tasks += u64::from(ready.case.sources.len() > 1);
+            sum.sizes += ready.sized.len() as u64;
+            match (result, &ready.program) {
+                (Ok(c), _) => sum.compared.add(c),
+                (Err(what), _) if what.contains(UNDESCRIBED) => sum.undescribed += 1,
+                (Err(what), Some(program)) => {
+                    let (text, what) = self.shrink(program, seed, ready.number, what);
+                    sum.engines.differences.push(Difference { number: ready.number, text, kir: false, what });
+                }
+                (Err(what), None) => {
+                    let text = String::new();
+                    sum.engines.differences.push(Difference { number: ready.number, text, kir: false, what });
+                }
+            }
+        }
+    }
+}
+
+impl Emitted {
+    fn agreed(&mut self, number: u64, made: &(super::Made, Agreed)) {
+        self.engines.accepted += 1;
+        self.engines.coverage.program(made.0.typed.as_ref(), &made.0.schedule);
+        self.engines.agreed(number, made.1);
+    }
+}
+
+/// What the jobs of one program say; `answers` goes on behind them.
+fn judge(
+    ready: &Ready,
+    answers: &mut impl Iterator<Item = Result<Outputs, String>>,
+) -> Result<Compared, String> {
+    let mut compared = Compared::default();
+    let mut first = None;
+    for (sized, got) in ready.sized.iter().zip(answers) {
+        match got.and_then(|got| ready.case.same(sized, &got)) {
+            Ok(c) => compared.add(c),
+            Err(e) => {
+                first.get_or_insert(format!("emitted, {} ranks, count {}: {e}", sized.ranks, sized.count));
+            }
+        }
+    }
+    first.map_or(Ok(compared), Err)
+}

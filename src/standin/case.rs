@@ -1,0 +1,490 @@
+//! A program emitted for `a2a3`, with jobs for the stand-in model and what has to come out of them: the simulator's results bit for bit,
+//! or, where products and rows are added up or functions have no exact form, the reference evaluator's values within its bounds.
+//!
+//! A [`Case`] is one kernel, or the tasks of one program: it runs at many rank counts, element counts and launches.
+
+use super::{Arg, Job, Kernel as Text, Orchestration, Outputs, Source};
+use crate::build::{self, Built};
+use crate::data;
+use crate::emit::sizes::Family;
+use crate::emit::{self, Emitted};
+use crate::session::{Failure, Outcome, Session};
+use kbc_backend_ascend::args::{ScalarArg, TensorArg, scalars, tensors};
+use kbc_backend_ascend::cpp;
+use kbc_backend_ascend::family::{self, Instance};
+use kbc_backend_ascend::lower::elementwise::bound;
+use kbc_backend_ascend::lower::{Staging, lower};
+use kbc_backend_ascend::package;
+use kbc_backend_ascend::passes::layout;
+use kbc_backend_ascend::profile;
+use kbc_backend_ascend::tile::tasks;
+use kbc_backend_ascend::tile::{COUNT, Core, Kernel, NRANKS, Op, RANK, path};
+use kbc_backend_sim::compare::{Worst, compare};
+use kbc_backend_sim::generate::{ExactRange, exact, normal};
+use kbc_backend_sim::interp::{RunOptions, run};
+use kbc_backend_sim::reference::{Accuracy, EvalOptions, RefTensor, evaluate};
+use kbc_backend_sim::shard::{Part, cut};
+use kbc_backend_sim::tensor::{Data, Tensor};
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::expr::Expr;
+use kbc_ir::graph::Graph;
+use kbc_ir::name::Name;
+use kbc_ir::scalar::Scalar;
+use kbc_ir::schedule::{BufferRole, LocalOp, SOp, SStmt, Schedule};
+use kbc_ir::types::{DType, Mesh, TensorType};
+
+/// The target whose kernels the model runs.
+pub const TARGET: &str = "a2a3";
+
+/// A program's kernel.
+pub struct Case {
+    session: Session,
+    from: From,
+    /// Complete.
+    pub kernel: Kernel,
+    /// Of its only kernel, or of all tasks one after another.
+    pub text: String,
+    /// Of each task.
+    pub sources: Vec<cpp::Source>,
+    /// Text and names of the functions, if it is a program of tasks.
+    orchestration: Option<[String; 3]>,
+}
+
+/// What a kernel was made from.
+enum From {
+    /// A program: also at other sizes.
+    Program(Box<(Built, Family)>),
+    /// A schedule as it is.
+    Schedule(Box<Schedule>),
+}
+
+/// One size of a case, with what the simulator says about it.
+pub struct Sized {
+    /// Ranks.
+    pub ranks: u64,
+    /// The value of the parameter that sizes data; 0 if there is none.
+    pub count: u64,
+    /// What to run.
+    pub job: Job,
+    /// What the simulator has, in the form of the job's outputs without status lines.
+    pub expected: Outputs,
+    near: Option<Near>,
+}
+
+/// What the reference evaluator says, where results are near to what is right.
+struct Near {
+    types: Vec<TensorType>,
+    mesh: Mesh,
+    /// By call.
+    references: Vec<Vec<RefTensor>>,
+    /// What the simulator has: by call, rank and result.
+    parts: Vec<Vec<Vec<Part>>>,
+}
+
+/// What was compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Compared {
+    /// Elements that had to have the simulator's bits.
+    pub exact: u64,
+    /// Elements that had to be within the evaluator's bound.
+    pub near: u64,
+    /// Of these, those about which the evaluator says nothing.
+    pub unbounded: u64,
+}
+
+impl Compared {
+    /// And what another comparison compared.
+    pub fn add(&mut self, other: Compared) {
+        self.exact += other.exact;
+        self.near += other.near;
+        self.unbounded += other.unbounded;
+    }
+}
+
+/// The inputs of a schedule in a call, in the order of the program's.
+pub type Feed<'f> = &'f dyn Fn(&Schedule, u32) -> Vec<Tensor>;
+
+/// Diagnostics in a few words.
+pub fn words(d: &Diagnostics) -> String {
+    d.list.iter().map(|d| format!("{} {} {:?}\n", d.code, d.title, d.notes)).collect()
+}
+
+fn failed(f: Failure) -> String {
+    words(&f.into_parts().0)
+}
+
+impl Case {
+    /// Emits a program that was made by the default pipeline.
+    ///
+    /// # Errors
+    /// Of the target, of lowering, of a pass, of the tile level's verifier or of the printer.
+    pub fn emit(mut session: Session, built: Built) -> Outcome<Case> {
+        let none = || Diagnostic::error("E901", "the pipeline made no schedule");
+        let schedule = built.module.schedule().ok_or_else(none)?.clone();
+        let emitted = emit::kernel(&mut session, &built, &schedule, TARGET, &[])?;
+        let Emitted { family, kernel, .. } = emitted;
+        Ok(Self::of(session, From::Program(Box::new((built, family))), kernel)?)
+    }
+
+    /// Emits a schedule as it stands.
+    ///
+    /// # Errors
+    /// As of [`Case::emit`].
+    pub fn of_schedule(session: Session, schedule: &Schedule) -> Outcome<Case> {
+        let kernel = lower(schedule, Staging::Needed, &|_| None)?;
+        let kernel = family::single(&Instance { ranks: schedule.mesh.ranks(), count: 0, kernel });
+        let Some(profile) = profile::find(TARGET) else {
+            return Err(Diagnostic::error("E458", format!("there is no platform `{TARGET}`")).into());
+        };
+        let kernel = emit::complete(&session, &kernel, profile, &emit::Show::default())?;
+        Ok(Self::of(session, From::Schedule(Box::new(schedule.clone())), kernel)?)
+    }
+
+    fn of(session: Session, from: From, kernel: Kernel) -> Result<Case, Diagnostics> {
+        let what = cpp::KernelText { source: "case.kb".into(), notes: vec![] };
+        let sources = cpp::sources(&kernel, &what)?;
+        let text = sources.iter().map(|s| s.text.clone()).collect::<Vec<_>>().join("\n");
+        let orchestration = (kernel.core == Core::Tasks).then(|| {
+            let name = &kernel.name;
+            [package::orchestration(&kernel), format!("{name}_config"), format!("{name}_orchestration")]
+        });
+        Ok(Case { session, from, kernel, text, sources, orchestration })
+    }
+
+    /// The session that it was made in.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// What is compiled: with its orchestration if it is a program of tasks.
+    pub fn source(&self) -> Source<'_> {
+        let kernels =
+            self.sources.iter().map(|s| Text { text: &s.text, cube: s.core == Core::Aic }).collect();
+        let orchestration =
+            self.orchestration.as_ref().map(|[text, config, run]| Orchestration { text, config, run });
+        Source { kernels, orchestration }
+    }
+
+    /// Rank counts that the kernel serves.
+    pub fn ranks(&self) -> Vec<u64> {
+        match &self.from {
+            From::Program(p) => p.1.ranks.clone(),
+            From::Schedule(s) => vec![s.mesh.ranks()],
+        }
+    }
+
+    /// The ranks and the count that the program says.
+    pub fn own(&self) -> (u64, u64) {
+        match &self.from {
+            From::Schedule(s) => (s.mesh.ranks(), 0),
+            From::Program(p) => {
+                let count = p.1.count.as_ref().and_then(|n| p.0.number(n)).unwrap_or(0);
+                (p.0.module.mesh.ranks(), count)
+            }
+        }
+    }
+
+    /// Whether it serves any count.
+    pub fn counts(&self) -> bool {
+        matches!(&self.from, From::Program(p) if p.1.count.is_some())
+    }
+
+    /// The schedule at a size and, of a program, the graph with types.
+    fn schedule(&mut self, ranks: u64, count: u64) -> Result<(Schedule, Option<Graph>), String> {
+        if !self.ranks().contains(&ranks) {
+            return Err(format!("{ranks} ranks are not claimed: {:?}", self.ranks()));
+        }
+        match &self.from {
+            From::Schedule(s) => Ok(((**s).clone(), None)),
+            From::Program(program) => {
+                let (built, family) = &**program;
+                let line = (ranks != built.module.mesh.ranks()).then(|| {
+                    let text = format!("full({ranks})");
+                    (text.clone(), self.session.add_text("<ranks>", &text))
+                });
+                let defines: Vec<_> = family.count.iter().map(|n| (n.clone(), count.to_string())).collect();
+                let made = build::again(built, line, &defines)
+                    .map_err(|d| format!("it does not exist at a claimed size: {}", words(&d)))?;
+                Ok((made.schedule, Some(made.typed)))
+            }
+        }
+    }
+
+    /// The case at a size, with inputs of its own: the program's data where it has some, else normal numbers, so that an other
+    /// order of additions shows, and integers that are whole words, so that they wrap.
+    ///
+    /// # Errors
+    /// In words: it is not claimed, or the simulator refuses it.
+    pub fn at(&mut self, ranks: u64, count: u64, calls: usize) -> Result<Sized, String> {
+        let (schedule, typed) = self.schedule(ranks, count)?;
+        let inputs: Vec<Vec<Tensor>> = match typed.as_ref().filter(|_| self.adds_up()) {
+            None => (0..calls).map(|c| self.inputs(&schedule, c as u32)).collect::<Result<_, _>>()?,
+            Some(graph) => {
+                let fed =
+                    data::Fed { graph, mesh: &schedule.mesh, local: None, files: data::Files::default() };
+                data::inputs(&self.session, &fed, &Default::default(), calls as u32, 7).map_err(failed)?.calls
+            }
+        };
+        self.sized(&schedule, typed.as_ref(), (ranks, count), &inputs)
+    }
+
+    /// The same with these inputs.
+    ///
+    /// # Errors
+    /// As of [`Case::at`].
+    pub fn at_with(
+        &mut self,
+        (ranks, count): (u64, u64),
+        calls: u32,
+        feed: Feed<'_>,
+    ) -> Result<Sized, String> {
+        let (schedule, typed) = self.schedule(ranks, count)?;
+        let inputs: Vec<Vec<Tensor>> = (0..calls).map(|c| feed(&schedule, c)).collect();
+        self.sized(&schedule, typed.as_ref(), (ranks, count), &inputs)
+    }
+
+    /// Whether it has sums in an order that is the core's own.
+    fn adds_up(&self) -> bool {
+        let mut found = false;
+        for (_, op) in path::ops(&self.kernel) {
+            found |= matches!(op, Op::Multiply { .. } | Op::Reduce { .. });
+        }
+        found
+    }
+
+    fn sized(
+        &self,
+        schedule: &Schedule,
+        typed: Option<&Graph>,
+        (ranks, count): (u64, u64),
+        inputs: &[Vec<Tensor>],
+    ) -> Result<Sized, String> {
+        let options = RunOptions { calls: inputs.len() as u32, ..RunOptions::default() };
+        let result = run(schedule, inputs, &options).map_err(|d| words(&d))?;
+        let plain = |p: &Part| bytes(p.tensor.data());
+        let outputs = &result.outputs;
+        let expected =
+            outputs.iter().map(|c| c.iter().map(|rank| rank.iter().map(plain).collect()).collect()).collect();
+        let near = match typed.filter(|_| self.adds_up() || inexact(schedule)) {
+            None => None,
+            Some(graph) => {
+                let mut of: Vec<Vec<RefTensor>> = vec![];
+                for (c, call) in inputs.iter().enumerate() {
+                    // Data from files is the same in every call.
+                    let same = (0..c).find(|i| inputs[*i] == *call).map(|i| of[i].clone());
+                    let options = EvalOptions { max_parts: ranks, accuracy: Accuracy::Others, terms: false };
+                    of.push(match same {
+                        Some(same) => same,
+                        None => evaluate(graph, call, &options).map_err(|d| words(&d.into()))?,
+                    });
+                }
+                let (types, mesh) = (graph.results.clone(), schedule.mesh.clone());
+                Some(Near { types, mesh, references: of, parts: result.outputs })
+            }
+        };
+        Ok(Sized { ranks, count, job: self.arguments(schedule, inputs, ranks, count)?, expected, near })
+    }
+
+    /// `inputs[i]`: global input i in a call.
+    fn inputs(&self, schedule: &Schedule, call: u32) -> Result<Vec<Tensor>, String> {
+        let mut globals: Vec<_> = schedule
+            .buffers
+            .iter()
+            .filter_map(|b| match (b.role, &b.global) {
+                (BufferRole::Input(n), Some(ty)) => Some((n, ty)),
+                _ => None,
+            })
+            .collect();
+        globals.sort_by_key(|g| g.0);
+        // Sums of a schedule's products have no reference: small whole numbers are exact in any order.
+        let modulus = if self.adds_up() { 7 } else { u32::MAX };
+        let range = ExactRange { modulus, centred: true, exact: self.adds_up() };
+        globals
+            .iter()
+            .map(|(n, ty)| match ty.dtype.is_float() && !self.adds_up() {
+                true => normal(ty, &schedule.mesh, 7 + u64::from(*n), call),
+                false => exact(ty, &schedule.mesh, range, *n, call),
+            })
+            .map(|t| t.map_err(|d| words(&d.into())))
+            .collect()
+    }
+
+    fn arguments(
+        &self,
+        schedule: &Schedule,
+        inputs: &[Vec<Tensor>],
+        ranks: u64,
+        count: u64,
+    ) -> Result<Job, String> {
+        let kernel = &self.kernel;
+        let value = |e: &Expr, rank: u64| -> Result<usize, String> {
+            let value = e.eval(&|n: &Name| match n.as_str() {
+                NRANKS => Some(ranks as i64),
+                COUNT => Some(count as i64),
+                RANK => Some(rank as i64),
+                _ => None,
+            });
+            value.map(|v| v as usize).map_err(|e| format!("a size without a value: {e:?}"))
+        };
+        let calls = inputs.len();
+        let data = |ty: &'static str, bytes: &dyn Fn(usize, u64) -> Result<Vec<u8>, String>| {
+            let call = |c| (0..ranks).map(|r| bytes(c, r)).collect::<Result<Vec<_>, _>>();
+            Ok::<_, String>(Arg::In(ty, (0..calls).map(call).collect::<Result<_, _>>()?))
+        };
+        let mut args: Vec<Arg> = vec![];
+        for arg in tensors(kernel) {
+            args.push(match &arg {
+                TensorArg::Data(t) if arg.direction() == "IN" => {
+                    let of = |b: &&kbc_ir::schedule::Buffer| b.role == BufferRole::Input(t.index);
+                    let buffer = schedule.buffers.iter().find(of).ok_or("an argument that is no input")?;
+                    let ty = buffer.global.as_ref().ok_or("an input without a global type")?;
+                    data(t.dtype.name(), &|c, r| {
+                        let part = cut(&buffer.name, ty, &schedule.mesh, &inputs[c][t.index as usize], r);
+                        part.map(|p| bytes(p.tensor.data())).map_err(|d| words(&d.into()))
+                    })?
+                }
+                TensorArg::Data(t) => {
+                    Arg::Out(t.dtype.name(), (0..ranks).map(|r| value(&t.len, r)).collect::<Result<_, _>>()?)
+                }
+                TensorArg::Tables => {
+                    let content = cpp::tables_tensor(kernel, ranks).map_err(|d| words(&d.into()))?;
+                    let content: Vec<u8> = content.iter().flat_map(|v| v.to_le_bytes()).collect();
+                    data("i32", &|_, _| Ok(content.clone()))?
+                }
+                TensorArg::Window => Arg::Window,
+                TensorArg::Area(_) => return Err("a launch takes no part of the window".to_owned()),
+                TensorArg::Status => {
+                    let lines: u32 = tasks::split(kernel).iter().map(|t| t.kernel.blocks()).sum();
+                    Arg::Inout("i32", vec![vec![vec![0; 64 * lines as usize]; ranks as usize]; calls])
+                }
+            });
+        }
+        args.extend(scalars(kernel).iter().map(|s| match s {
+            ScalarArg::Context => Arg::Context,
+            ScalarArg::Value(n) if n.as_str() == NRANKS => Arg::Scalar(vec![ranks as i64]),
+            ScalarArg::Value(n) if n.as_str() == COUNT => Arg::Scalar(vec![count as i64]),
+            ScalarArg::Value(_) => Arg::Call(0),
+        }));
+        let window = value(&layout::bytes(kernel), 0)?;
+        let blocks = kernel.cores as usize;
+        Ok(Job { ranks: ranks as usize, blocks, calls, window, args, ..Job::default() })
+    }
+
+    /// Whether outputs are the simulator's, and every launch says that it is done.
+    ///
+    /// # Errors
+    /// The first place where they are not, in words.
+    pub fn same(&self, sized: &Sized, got: &Outputs) -> Result<Compared, String> {
+        let mut compared = Compared::default();
+        let types: Vec<DType> = tensors(&self.kernel)
+            .iter()
+            .filter_map(|t| match t {
+                TensorArg::Data(d) if t.direction() != "IN" => Some(d.dtype),
+                _ => None,
+            })
+            .collect();
+        for (c, ranks) in got.iter().enumerate() {
+            for (r, all) in ranks.iter().enumerate() {
+                let Some((status, results)) = all.split_last() else {
+                    return Err("no status line".to_owned());
+                };
+                for (task, line) in status.chunks(64).enumerate() {
+                    if line[..4] != (c as i32 + 1).to_le_bytes() {
+                        return Err(format!("call {c}, rank {r}, task {task}: status {:?}", &line[..8]));
+                    }
+                }
+                if sized.near.is_some() {
+                    continue;
+                }
+                for (i, (want, got)) in sized.expected[c][r].iter().zip(results).enumerate() {
+                    let (want, got) = (read(types[i], want), read(types[i], got));
+                    if let Some(at) = want.first_difference(&got) {
+                        return Err(format!(
+                            "call {c}, rank {r}, result {i}: element {at} is {:?}, the simulator has {:?}",
+                            got.get(at),
+                            want.get(at)
+                        ));
+                    }
+                    compared.exact += want.len() as u64;
+                }
+            }
+            if let Some(near) = &sized.near {
+                near.same(c, ranks, &mut compared).map_err(|e| format!("call {c}: {e}"))?;
+            }
+        }
+        Ok(compared)
+    }
+}
+
+/// Whether a schedule has functions without an exact form on the core.
+fn inexact(s: &Schedule) -> bool {
+    fn scalar(e: &Scalar) -> bool {
+        match e {
+            Scalar::Num(_) | Scalar::Arg(_) => false,
+            Scalar::Un(f, a) => bound(*f).is_some() || scalar(a),
+            Scalar::Bin(_, a, b) => scalar(a) || scalar(b),
+            Scalar::Pow(a, _) => scalar(a),
+            Scalar::If(c, x, y) => [&c.a, &c.b, x.as_ref(), y.as_ref()].into_iter().any(scalar),
+        }
+    }
+    fn any(list: &[SStmt]) -> bool {
+        list.iter().any(|stmt| match stmt {
+            SStmt::For { body, .. } => any(body),
+            SStmt::If { then, other, .. } => any(then) || any(other),
+            SStmt::Op(op, _) => {
+                matches!(op, SOp::Local(LocalOp::Compute { func, .. }) if scalar(&func.body))
+            }
+        })
+    }
+    s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams).any(|s| any(&s.body))
+}
+
+impl Near {
+    /// Whether every element on every rank is as near as the evaluator says.
+    fn same(&self, call: usize, got: &[Vec<Vec<u8>>], compared: &mut Compared) -> Result<(), String> {
+        for (i, (ty, reference)) in self.types.iter().zip(&self.references[call]).enumerate() {
+            let mut parts: Vec<Part> = vec![];
+            for (tensors, own) in got.iter().zip(&self.parts[call]) {
+                let part = &own[i];
+                let data = read(ty.dtype, &tensors[i]);
+                let tensor = Tensor::new(part.tensor.shape().to_vec(), data)
+                    .ok_or_else(|| format!("result {i} has another number of elements"))?;
+                parts.push(Part { bounds: part.bounds.clone(), tensor });
+            }
+            let right = reference.clone().into();
+            let found = compare(ty, &self.mesh, &parts, &right, None);
+            if !found.ok() {
+                // The evaluator knows no overflow of narrow types: where the simulator is out of its bound too, it says nothing.
+                let own: Vec<Part> = self.parts[call].iter().map(|rank| rank[i].clone()).collect();
+                let own = compare(ty, &self.mesh, &own, &right, None);
+                let (n, first) = (found.mismatches, &found.first);
+                let place =
+                    |w: &Option<Worst>| w.as_ref().map(|w| (w.rank, w.index.clone(), w.got.to_string()));
+                if n != own.mismatches || place(first) != place(&own.first) || found.unfit.is_some() {
+                    return Err(format!("result {i}: {n} elements differ, {first:?}, {:?}", found.unfit));
+                }
+                compared.unbounded += n;
+            }
+            compared.near += found.elements;
+            compared.unbounded += found.unbounded;
+        }
+        Ok(())
+    }
+}
+
+macro_rules! types {
+    ($($v:ident $t:ty),*) => {
+        fn bytes(data: &Data) -> Vec<u8> {
+            match data { $(Data::$v(x) => x.iter().flat_map(|v| v.to_le_bytes()).collect(),)* }
+        }
+
+        fn read(dtype: DType, bytes: &[u8]) -> Data {
+            match dtype {
+                $(DType::$v => Data::$v(
+                    bytes.chunks_exact(size_of::<$t>()).filter_map(|b| b.try_into().ok()).map(<$t>::from_le_bytes).collect(),
+                ),)*
+            }
+        }
+    };
+}
+types!(F32 f32, F16 half::f16, BF16 half::bf16, I32 i32, I8 i8, U8 u8, I16 i16, I64 i64);

@@ -1,0 +1,160 @@
+//! Jobs: the arguments of runs, as the runner of the stand-in model reads and answers them (`standin/runner.cpp`).
+
+/// An argument of a kernel; tensors come first. Types are `f32 f16 bf16 i32 i16 i8 u8 i64 u16 u32 u64`.
+#[derive(Clone, Debug)]
+pub enum Arg {
+    /// Bytes by call, then rank.
+    In(&'static str, Vec<Vec<Vec<u8>>>),
+    /// The number of elements: one, or one for each rank. Its bytes are undefined at first.
+    Out(&'static str, Vec<usize>),
+    /// Read and written; bytes as of `In`.
+    Inout(&'static str, Vec<Vec<Vec<u8>>>),
+    /// The rank's window.
+    Window,
+    /// One value, or one for each rank.
+    Scalar(Vec<i64>),
+    /// This plus the number of the call.
+    Call(i64),
+    /// The pointer to the communication context.
+    Context,
+}
+
+/// A run of all ranks, each calling the kernel a number of times without waiting for the others in between.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// Which of the programs that were compiled together.
+    pub program: usize,
+    /// Ranks.
+    pub ranks: usize,
+    /// Blocks of a task at most, a core each; 0 is 1.
+    pub blocks: usize,
+    /// Calls.
+    pub calls: usize,
+    /// Bytes of a rank's window, a multiple of 64.
+    pub window: usize,
+    /// In the order of the kernel's.
+    pub args: Vec<Arg>,
+    /// Numbers of guarded lines that are left out.
+    pub drop: Vec<usize>,
+    /// 0: ranks run in turn until they wait; else the seed of another order.
+    pub order: u64,
+    /// Reading bytes of a window that nobody wrote is no error (they are zero).
+    pub zeroed: bool,
+    /// The host waits for all ranks between calls.
+    pub join: bool,
+}
+
+/// Bytes by call, rank, and tensor (`Out` and `Inout`, in the order of the arguments).
+pub type Outputs = Vec<Vec<Vec<Vec<u8>>>>;
+
+/// Bytes of an element.
+pub fn size(ty: &str) -> usize {
+    match ty {
+        "i8" | "u8" => 1,
+        "f16" | "bf16" | "i16" | "u16" => 2,
+        "i64" | "u64" => 8,
+        _ => 4,
+    }
+}
+
+impl Arg {
+    fn list<T: ToString>(values: impl IntoIterator<Item = T>) -> String {
+        let all: Vec<String> = values.into_iter().map(|v| v.to_string()).collect();
+        all.join(",")
+    }
+
+    fn line(&self) -> String {
+        let input = |kind: &str, ty: &str, bytes: &[Vec<Vec<u8>>]| {
+            // Every call has as many.
+            let first = bytes.first().map_or(&[][..], Vec::as_slice);
+            format!("tensor {kind} {ty} {}", Self::list(first.iter().map(|b| b.len() / size(ty))))
+        };
+        match self {
+            Arg::In(ty, bytes) => input("in", ty, bytes),
+            Arg::Inout(ty, bytes) => input("inout", ty, bytes),
+            Arg::Out(ty, counts) => format!("tensor out {ty} {}", Self::list(counts)),
+            Arg::Window => "tensor window".to_owned(),
+            Arg::Scalar(values) => format!("scalar {}", Self::list(values)),
+            Arg::Call(base) => format!("scalar call {base}"),
+            Arg::Context => "scalar context".to_owned(),
+        }
+    }
+}
+
+impl Job {
+    fn text(&self, n: usize) -> String {
+        let Job { program, ranks, calls, window, order, .. } = self;
+        let mut text = format!(
+            "job {n}\nprogram {program}\nranks {ranks}\ncalls {calls}\nwindow {window}\norder {order}\n"
+        );
+        text += &self.drop.iter().map(|d| format!("drop {d}\n")).collect::<String>();
+        text += &if self.blocks > 1 { format!("blocks {}\n", self.blocks) } else { String::new() };
+        text += if self.zeroed { "allow zeroed\n" } else { "" };
+        text += if self.join { "join calls\n" } else { "" };
+        for arg in &self.args {
+            text += &arg.line();
+            text.push('\n');
+        }
+        text + "end\n"
+    }
+
+    /// By call, rank, tensor: what `each` makes of the inputs and outputs.
+    fn each(&self, mut each: impl FnMut(usize, usize, &Arg)) {
+        for call in 0..self.calls {
+            for rank in 0..self.ranks {
+                self.args.iter().for_each(|arg| each(call, rank, arg));
+            }
+        }
+    }
+
+    fn take(&self, data: &mut &[u8]) -> Option<Outputs> {
+        let mut out = vec![vec![vec![]; self.ranks]; self.calls];
+        let mut whole = true;
+        self.each(|call, rank, arg| {
+            let bytes = match arg {
+                Arg::Out(ty, counts) => size(ty) * counts.get(rank).unwrap_or(&counts[0]),
+                Arg::Inout(_, bytes) => bytes[call][rank].len(),
+                _ => return,
+            };
+            let Some((mine, rest)) = data.split_at_checked(bytes) else {
+                whole = false;
+                return;
+            };
+            *data = rest;
+            out[call][rank].push(mine.to_vec());
+        });
+        whole.then_some(out)
+    }
+}
+
+/// The text of jobs and the bytes of their inputs.
+pub fn files(jobs: &[Job]) -> (String, Vec<u8>) {
+    let mut bytes = vec![];
+    for job in jobs {
+        job.each(|call, rank, arg| {
+            if let Arg::In(_, data) | Arg::Inout(_, data) = arg {
+                bytes.extend_from_slice(&data[call][rank]);
+            }
+        });
+    }
+    (jobs.iter().enumerate().map(|(i, job)| job.text(i)).collect(), bytes)
+}
+
+/// What the runner said and wrote, job by job.
+///
+/// # Errors
+/// It is not an answer to these jobs.
+pub fn outputs(jobs: &[Job], said: &str, mut data: &[u8]) -> Result<Vec<Result<Outputs, String>>, String> {
+    let lines: Vec<&str> = said.lines().collect();
+    if lines.len() != jobs.len() {
+        return Err(format!("{} answers to {} jobs: {said}", lines.len(), jobs.len()));
+    }
+    jobs.iter()
+        .zip(lines)
+        .map(|(job, line)| match line.split_once('\t').map(|l| l.1) {
+            Some("ok") => job.take(&mut data).map(Ok).ok_or_else(|| "too few bytes of outputs".to_owned()),
+            Some(failure) => Ok(Err(failure.to_owned())),
+            None => Err(format!("no answer to a job: {line}")),
+        })
+        .collect()
+}

@@ -1,0 +1,236 @@
+//! Compiles emitted kernels with the stand-in headers of `tests/ascend/standin` and runs them, ranks as threads, under the
+//! memory model there: a missing fence, flag, wait or notify ends a run by rule.
+//!
+//! A [`Program`] is what was compiled at once: the kernels of one program with its orchestration, or of many, so that headers
+//! are read and objects linked once for all. It runs many [`Job`]s in one process. Compiled programs stay in the build folder
+//! under a name made of all they were made from. Nothing here knows what a kernel computes; [`case`] does.
+
+pub mod case;
+mod job;
+mod unit;
+
+pub use job::{Arg, Job, Outputs, size};
+
+use kbc_diag::Diagnostic;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The flags emitted text must pass with.
+const FLAGS: [&str; 7] =
+    ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-O1", "-pthread"];
+/// Sources of the model that do not depend on the kernel.
+const COMMON: [&str; 2] = ["model", "runner"];
+/// Where the headers are in a source checkout.
+const PLACE: &str = "tests/ascend/standin";
+/// A file by which they are known.
+const MODEL: &str = "standin/model.cpp";
+
+/// Headers, a compiler for them, and a folder for what it makes.
+#[derive(Clone, Debug)]
+pub struct Standin {
+    headers: PathBuf,
+    build: PathBuf,
+    compiler: String,
+    /// Of the compiler, its flags and all headers.
+    key: u64,
+}
+
+/// A kernel of a program, and whether it is for a cube core.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel<'a> {
+    /// Its C++.
+    pub text: &'a str,
+    /// For a cube core, else a vector core.
+    pub cube: bool,
+}
+
+/// The source of an orchestration and the names of its two functions.
+#[derive(Clone, Copy, Debug)]
+pub struct Orchestration<'a> {
+    /// Its C++.
+    pub text: &'a str,
+    /// The function that says how many arguments there are.
+    pub config: &'a str,
+    /// The function that submits.
+    pub run: &'a str,
+}
+
+/// One program: its kernels in the order of their numbers, and its orchestration if it has one.
+#[derive(Clone, Debug)]
+pub struct Source<'a> {
+    /// At least one.
+    pub kernels: Vec<Kernel<'a>>,
+    /// None: kernel 0 gets the arguments as they are.
+    pub orchestration: Option<Orchestration<'a>>,
+}
+
+/// Programs, compiled and linked together.
+#[derive(Clone, Debug)]
+pub struct Program {
+    folder: PathBuf,
+}
+
+fn failed(what: &Path) -> impl Fn(std::io::Error) -> String {
+    move |e| format!("{}: {e}", what.display())
+}
+
+fn files(dir: &Path, out: &mut Vec<PathBuf>) -> Result<(), String> {
+    for entry in std::fs::read_dir(dir).map_err(failed(dir))? {
+        let path = entry.map_err(failed(dir))?.path();
+        if path.is_dir() { files(&path, out)? } else { out.push(path) }
+    }
+    out.sort();
+    Ok(())
+}
+
+impl Standin {
+    /// The headers of the source checkout that a folder is in.
+    pub fn above(start: &Path) -> Option<PathBuf> {
+        start.ancestors().map(|d| d.join(PLACE)).find(|d| d.join(MODEL).is_file())
+    }
+
+    /// With the headers of a folder; the compiler is `CXX` or `g++`. `build` is made when something is compiled.
+    ///
+    /// # Errors
+    /// E563: the folder has no such headers. E564: the compiler does not run.
+    pub fn new(headers: &Path, build: &Path) -> Result<Standin, Diagnostic> {
+        let absent = |why: String| {
+            Diagnostic::error("E563", format!("no stand-in headers in {}", headers.display())).note(why).help(
+                format!(
+                    "they are `{PLACE}` of kbc's source: run in a checkout, or name the folder with --standin"
+                ),
+            )
+        };
+        if !headers.join(MODEL).is_file() {
+            return Err(absent(format!("there is no {MODEL}")));
+        }
+        let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".to_owned());
+        let version = match Command::new(&compiler).arg("--version").output() {
+            Ok(out) if out.status.success() => out.stdout,
+            other => {
+                let why = match other {
+                    Ok(out) => format!("{compiler} --version ended with {}", out.status),
+                    Err(e) => e.to_string(),
+                };
+                return Err(Diagnostic::error("E564", format!("the compiler `{compiler}` does not run"))
+                    .note(why)
+                    .help("emitted kernels are compiled as C++17: install g++, or set CXX"));
+            }
+        };
+        let mut hash = DefaultHasher::new();
+        (&compiler, version, FLAGS).hash(&mut hash);
+        let mut all = vec![];
+        files(headers, &mut all).map_err(absent)?;
+        for file in all {
+            let bytes = std::fs::read(&file).map_err(|e| absent(failed(&file)(e)))?;
+            (file.strip_prefix(headers).unwrap_or(&file), bytes).hash(&mut hash);
+        }
+        let headers = std::path::absolute(headers).unwrap_or_else(|_| headers.to_owned());
+        Ok(Standin { headers, build: build.to_owned(), compiler, key: hash.finish() })
+    }
+
+    /// Compiles programs together. They are numbered in this order ([`Job::program`]).
+    ///
+    /// # Errors
+    /// What the compiler says, or that files cannot be written.
+    pub fn compile(&self, programs: &[Source<'_>]) -> Result<Program, String> {
+        let objects = self.folder("model", "", |dir| {
+            COMMON.iter().try_for_each(|name| {
+                let source = self.headers.join(format!("standin/{name}.cpp"));
+                self.compile_one(dir, &source.display().to_string(), &format!("{name}.o"))
+            })
+        });
+        let objects = objects.map_err(|e| format!("the stand-in model does not compile:\n{e}"))?;
+        let files = unit::files(programs);
+        let all: Vec<&str> = files.iter().flat_map(|f| [f.0.as_str(), f.1.as_str()]).collect();
+        let folder = self.folder("program", &all.join("\n"), |dir| {
+            for (name, text) in &files {
+                std::fs::write(dir.join(name), text).map_err(failed(dir))?;
+            }
+            self.compile_one(dir, unit::MAIN, "unit.o")?;
+            let mut args =
+                vec!["-pthread".to_owned(), "-o".to_owned(), "program".to_owned(), "unit.o".to_owned()];
+            args.extend(COMMON.map(|name| objects.join(format!("{name}.o")).display().to_string()));
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            self.call(&args, dir)
+        })?;
+        Ok(Program { folder })
+    }
+
+    /// Makes a folder in the build folder, once: `build` fills it.
+    fn folder(
+        &self,
+        what: &str,
+        content: &str,
+        build: impl FnOnce(&Path) -> Result<(), String>,
+    ) -> Result<PathBuf, String> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let mut hash = DefaultHasher::new();
+        (self.key, content).hash(&mut hash);
+        let name = format!("{what}-{:016x}", hash.finish());
+        let root = std::path::absolute(&self.build).map_err(failed(&self.build))?;
+        let done = root.join(&name);
+        if done.is_dir() {
+            return Ok(done);
+        }
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let making = root.join(format!("{name}.{}-{n}", std::process::id()));
+        std::fs::create_dir_all(&making).map_err(failed(&making))?;
+        let built = build(&making);
+        // Somebody else may have made the same at the same time.
+        if built.is_err() || std::fs::rename(&making, &done).is_err() {
+            std::fs::remove_dir_all(&making).map_err(failed(&making))?;
+        }
+        built.map(|()| done)
+    }
+
+    fn compile_one(&self, dir: &Path, source: &str, object: &str) -> Result<(), String> {
+        let include = format!("-I{}", self.headers.display());
+        let mut args = FLAGS.to_vec();
+        args.extend([include.as_str(), "-c", source, "-o", object]);
+        self.call(&args, dir)
+    }
+
+    fn call(&self, args: &[&str], dir: &Path) -> Result<(), String> {
+        let out = Command::new(&self.compiler).args(args).current_dir(dir).output();
+        let out: Output = out.map_err(|e| format!("{}: {e}", self.compiler))?;
+        if out.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&out.stderr).into_owned()) }
+    }
+}
+
+impl Program {
+    /// Runs the jobs one after another in one process: outputs, or why the model ended the run.
+    ///
+    /// # Errors
+    /// The run itself failed: the process ended otherwise than by itself, or files cannot be written.
+    pub fn run_all(&self, jobs: &[Job]) -> Result<Vec<Result<Outputs, String>>, String> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let file = |what: &str| self.folder.join(format!("{what}.{}-{n}", std::process::id()));
+        let paths = [file("jobs"), file("input"), file("output")];
+        let (text, input) = job::files(jobs);
+        std::fs::write(&paths[0], text).map_err(failed(&paths[0]))?;
+        std::fs::write(&paths[1], input).map_err(failed(&paths[1]))?;
+        let ran =
+            Command::new(self.folder.join("program")).args(&paths).output().map_err(failed(&self.folder))?;
+        let data = std::fs::read(&paths[2]).unwrap_or_default();
+        for path in paths {
+            // What cannot be removed stays in the build folder.
+            let _ = std::fs::remove_file(path);
+        }
+        if !ran.status.success() {
+            let words = String::from_utf8_lossy(&ran.stderr);
+            return Err(format!("the run itself failed ({}): {words}", ran.status));
+        }
+        job::outputs(jobs, &String::from_utf8_lossy(&ran.stdout), &data)
+    }
+
+    /// Removes what was compiled.
+    pub fn discard(self) {
+        // What cannot be removed stays in the build folder.
+        let _ = std::fs::remove_dir_all(self.folder);
+    }
+}

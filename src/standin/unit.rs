@@ -1,0 +1,98 @@
+//! The translation unit of several programs: every kernel and every orchestration in a namespace of its own, behind the
+//! headers of all of them.
+
+use super::{Kernel, Source};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// The file that is compiled; it includes the others.
+pub const MAIN: &str = "unit.cpp";
+
+/// The number of the line that names the entry.
+fn body_line(kernel: &str) -> usize {
+    kernel.lines().position(|l| l.contains("kernel_entry(")).map_or(0, |i| i + 1)
+}
+
+/// The text with every statement of the body that is a call noting its line, so that instructions in helper functions
+/// are reported where the body calls them.
+fn marked(kernel: &str, body: usize) -> String {
+    let call = |code: &str| {
+        let name = code.split('(').next().unwrap_or("");
+        let word = |c: char| c.is_alphanumeric() || "_:<>".contains(c);
+        !name.is_empty()
+            && name.chars().all(word)
+            && name.starts_with(|c: char| c.is_alphabetic())
+            && (code.ends_with(',')
+                || code.ends_with(");") && code.matches('(').count() == code.matches(')').count())
+    };
+    let mut out = String::new();
+    let mut open = false;
+    for (i, line) in kernel.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or("").trim();
+        let at = line.len() - line.trim_start().len();
+        if i >= body && !open && call(code) {
+            out += &format!("{}standin::at({}), {}\n", &line[..at], i + 1, &line[at..]);
+        } else {
+            out += &format!("{line}\n");
+        }
+        // An unfinished statement goes on in the next line.
+        if !code.is_empty() {
+            open = !code.ends_with(['{', '}', ';', ':']);
+        }
+    }
+    out
+}
+
+/// The text without its `#include` lines, which go to `includes`; lines keep their numbers.
+fn without_includes(text: &str, includes: &mut BTreeSet<String>) -> String {
+    let line = |l: &str| {
+        if !l.starts_with("#include") {
+            return format!("{l}\n");
+        }
+        includes.insert(l.split("//").next().unwrap_or(l).trim_end().to_owned());
+        "\n".to_owned()
+    };
+    text.lines().map(line).collect()
+}
+
+/// The files of a unit, by name. [`MAIN`] is the last.
+pub fn files(programs: &[Source<'_>]) -> Vec<(String, String)> {
+    let mut files = vec![];
+    let mut includes = BTreeSet::from(["#include \"standin/program.hpp\"".to_owned()]);
+    let (mut parts, mut table, mut rows) = (String::new(), String::new(), String::new());
+    for (p, program) in programs.iter().enumerate() {
+        let mut listed = vec![];
+        for (k, Kernel { text, cube }) in program.kernels.iter().enumerate() {
+            let (name, body) = (format!("p{p}k{k}"), body_line(text));
+            files.push((format!("{name}.cpp"), without_includes(&marked(text, body), &mut includes)));
+            let _ = writeln!(
+                parts,
+                "#define kernel_entry entry_of_{name}\nnamespace {name} {{\n#include \"{name}.cpp\"\n}}\n#undef kernel_entry"
+            );
+            let _ = writeln!(table, "const Kernel {name}{{::{name}::entry_of_{name}, {body}, {cube}}};");
+            listed.push(format!("&{name}"));
+        }
+        let mut orchestration = "nullptr, nullptr".to_owned();
+        if let Some(o) = program.orchestration {
+            let name = format!("p{p}");
+            files.push((format!("{name}.cpp"), without_includes(o.text, &mut includes)));
+            let _ = writeln!(
+                parts,
+                "#define {0} config_of_{name}\n#define {1} run_of_{name}\nnamespace {name} {{\n#include \"{name}.cpp\"\n}}\n\
+                 #undef {0}\n#undef {1}\n#undef EXPORTED",
+                o.config, o.run
+            );
+            orchestration = format!("::{name}::config_of_{name}, ::{name}::run_of_{name}");
+        }
+        let _ = writeln!(table, "const Kernel *const kernels_of_{p}[] = {{{}}};", listed.join(", "));
+        let _ = writeln!(rows, "    {{kernels_of_{p}, {}, {{{orchestration}}}}},", listed.len());
+    }
+    let includes: Vec<String> = includes.into_iter().collect();
+    let main = format!(
+        "{}\n{parts}namespace standin {{\n{table}const Program programs[] = {{\n{rows}}};\nconst int program_count = {};\n}}\n",
+        includes.join("\n"),
+        programs.len()
+    );
+    files.push((MAIN.to_owned(), main));
+    files
+}
