@@ -6,6 +6,7 @@
 //! (`copy v[c] = x[c]` and `reduce v[c], w` together, which lowering makes one loop: two loads, one store). A place that reads the other buffer in the
 //! first step of its loop alone gets that step in front of the loop. Anything that is not so plain keeps its copy.
 
+use super::storage::{self, each};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::schedule::map_exprs;
@@ -20,6 +21,23 @@ use std::collections::BTreeMap;
 const RANKS: u64 = 64;
 /// Steps of a walk at most; with more the copy stays.
 const STEPS: u32 = 2_000_000;
+
+/// Whether buffers that begin as copies are copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Staging {
+    /// Where something reads what it cannot read elsewhere. Which places these are may differ between rank counts.
+    Needed,
+    /// As the schedule says.
+    Whole,
+}
+
+/// What a kernel of a schedule copies and what not: the schedule without the copies that it leaves away (a copy to a place and a reduction into
+/// it, one behind the other, are one loop), and for each of its buffers the one whose memory it has.
+pub fn kept(schedule: &Schedule) -> (Schedule, Vec<BufferId>) {
+    let schedule = without_staging(schedule).unwrap_or_else(|| schedule.clone());
+    let homes = storage::homes(&schedule);
+    (schedule, homes)
+}
 
 /// The schedule without copies that it does not need; none if it needs all.
 pub(super) fn without_staging(schedule: &Schedule) -> Option<Schedule> {
@@ -84,19 +102,6 @@ fn touched(region: &Region, op: &SOp) -> Touched {
         _ => (vec![], vec![], vec![]),
     };
     Touched { reads, writes, remote }
-}
-
-fn each<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp)) {
-    for s in list {
-        match s {
-            SStmt::For { body, .. } => each(body, f),
-            SStmt::If { then, other, .. } => {
-                each(then, f);
-                each(other, f);
-            }
-            SStmt::Op(op, _) => f(op),
-        }
-    }
 }
 
 /// Operations of regions from a place on: (region, operation).

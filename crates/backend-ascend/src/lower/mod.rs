@@ -21,6 +21,7 @@ use crate::profile::MAX_RANKS;
 use crate::tile::{CALL, CORE, Core, Kernel, RANK, Signals, SignalsId, Space, Stmt, Table, Tile, TileId};
 use build::Build;
 use cores::Since;
+pub use fresh::{Staging, kept};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
@@ -37,15 +38,6 @@ pub const TILE: u32 = 4096;
 
 /// The place of a span, `file:line`, and its text, if it has one.
 pub type Places<'a> = &'a dyn Fn(Span) -> Option<(String, String)>;
-
-/// Whether buffers that begin as copies are copied.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Staging {
-    /// Where something reads what it cannot read elsewhere ([`fresh`]). Which places these are may differ between rank counts.
-    Needed,
-    /// As the schedule says.
-    Whole,
-}
 
 /// The kernel of a schedule, for its sizes alone, without layout, addresses, flags or fences of the device.
 ///
@@ -142,14 +134,6 @@ fn number(kernel: &mut Kernel) {
             next += 1;
         }
     }
-}
-
-/// What a kernel of a schedule copies and what not: the schedule without the copies that it leaves away (a copy to a place and a reduction into
-/// it, one behind the other, are one loop), and for each of its buffers the one whose memory it has.
-pub fn kept(schedule: &Schedule) -> (Schedule, Vec<BufferId>) {
-    let schedule = fresh::without_staging(schedule).unwrap_or_else(|| schedule.clone());
-    let homes = storage::homes(&schedule);
-    (schedule, homes)
 }
 
 /// Makes tiles shorter until all of them fit into `bytes`.

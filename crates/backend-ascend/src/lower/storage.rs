@@ -247,7 +247,8 @@ impl Uses {
     }
 }
 
-fn each(list: &[SStmt], f: &mut impl FnMut(&SOp)) {
+/// Calls `f` with every operation of statements, in the order of the text.
+pub(super) fn each<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp)) {
     for stmt in list {
         match stmt {
             SStmt::For { body, .. } => each(body, f),
