@@ -120,6 +120,16 @@ fn several_cores() {
     emitted(&text).check(&sizes(&[3]), 3);
 }
 
+/// Tasks for vector cores are blocks, those for cube cores one core each; rows are the first core's, and the others wait for it.
+#[test]
+fn several_cores_in_tasks() {
+    let body = "let y = all_reduce(matmul(x, w), sum, over: tp, using: ring(cores: 3)); matmul(softmax(relu(y + b), dim: 1), u)";
+    let inputs = "x: f32[12, 16@tp], w: f32[16@tp, 40], b: f32[40], u: f32[40, 8]";
+    let mut case = emitted(&(head(2) + &format!("program case({inputs}) -> f32[12, 8] {{ {body} }}\n")));
+    let size = (case.ranks()[0], 0);
+    case.check(&[size], 2);
+}
+
 /// Groups along one axis of a mesh of two, then along the other.
 #[test]
 fn axes() {
