@@ -130,6 +130,16 @@ fn several_cores_in_tasks() {
     case.check(&[size], 2);
 }
 
+/// A cut of one rule is not one of another because they agree at some counts: rank counts at which parts differ are not claimed.
+#[test]
+fn rules_of_cuts_are_not_mixed_up() {
+    let text = "param n = 41\ntopology sys = full(2)\nmesh m = sys[tp]\n\
+                program case(x: f32[n@tp(ceil), 1]) -> f32[1, n@tp(ceil)] { transpose(x, [1, 0]) * 2.0 }\n";
+    let mut case = emitted(text);
+    let sizes: Vec<(u64, u64)> = case.ranks().into_iter().flat_map(|p| [(p, 97), (p, 2003)]).collect();
+    case.check(&sizes, 2);
+}
+
 /// Groups along one axis of a mesh of two, then along the other.
 #[test]
 fn axes() {

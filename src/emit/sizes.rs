@@ -14,7 +14,7 @@ use kbc_backend_ascend::tile::Kernel;
 use kbc_diag::Diagnostics;
 use kbc_ir::graph::Graph;
 use kbc_ir::schedule::Schedule;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rank counts that are tried beside the program's own: small ones, powers of two and others.
 const RANKS: [u64; 10] = [2, 3, 4, 5, 6, 7, 8, 9, 12, 16];
@@ -116,16 +116,20 @@ fn fitting(
         {
             continue;
         }
-        let mut agree: Vec<u64> = vec![];
+        // At every count that was made: where a cut divides the count, different rules of cuts are one.
+        let mut agree: BTreeMap<u64, bool> = BTreeMap::new();
         for m in made {
-            // Those it was made of agree by their making; what counts is the comparison when they are proven.
-            let r = m.instance.ranks;
-            let member = group.iter().any(|g| g.instance.ranks == r);
-            if !agree.contains(&r) && (member || family::same_first_call(&kernel, &m.instance)?) {
-                agree.push(r);
-            }
+            let all = agree.entry(m.instance.ranks).or_insert(true);
+            let size = |i: &Instance| (i.ranks, i.count);
+            let member = group.iter().any(|g| size(&g.instance) == size(&m.instance));
+            *all = *all
+                && match family::same_first_call(&kernel, &m.instance) {
+                    // Too long to be compared: it is one of those that the kernel was made of.
+                    Err(d) if member && d.list.iter().all(|d| d.code == "E431") => true,
+                    same => same?,
+                };
         }
-        agree.sort_unstable();
+        let agree = agree.into_iter().filter(|(_, all)| *all).map(|(r, _)| r).collect();
         return Ok(Some((kernel, agree)));
     }
     Ok(None)
