@@ -1,8 +1,8 @@
 //! From a proven schedule to a tile kernel: memory becomes tensors and areas, transfers become loops over tiles.
 //!
 //! Owns the order of operations within a kernel and nothing about flags, fences or addresses: those are passes of the tile
-//! level. Every operation of the schedule appears, in its order, with the same reads and writes; `fence.*` stay what they
-//! are. A schedule with matrix products becomes a program of tasks: what follows one another on vector cores is one task, so are
+//! level. Every operation of the schedule appears, in its order, with the same reads and writes, but for copies that nothing
+//! needs ([`fresh`]); `fence.*` stay what they are. A schedule with matrix products becomes a program of tasks: what follows one another on vector cores is one task, so are
 //! products that follow one another. What neither core can do is refused ([`storage`] for memory, [`local`] for whole tensors).
 
 pub mod address;
