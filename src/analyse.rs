@@ -137,6 +137,11 @@ pub fn execute(
     // The two have nothing to do with each other but the inputs: they take a core each, where there are two.
     let (result, references) = std::thread::scope(|s| {
         let name = Stage::Evaluate.name().to_owned();
+        let crash = crash::share();
+        let reference = || {
+            crash::adopt(crash);
+            reference()
+        };
         let beside = std::thread::Builder::new().name(name).spawn_scoped(s, reference);
         let beside = beside.expect("the system has a thread to spare");
         let engine = Engine::chosen(data.engine, schedule);

@@ -1,7 +1,7 @@
 //! What a bug of kbc leaves behind: files that replay it.
 //!
 //! Owns the record of a run (command line, texts read, the module, the stage) and the two files made of it when kbc
-//! panics or finds an error of its own: `kbc-crash.kb`, the command line and every text it read, which `kbc repro`
+//! panics or finds an error of its own: `kbc-crash.kb`, the command line and every text it read, which `kbc replay`
 //! replays from the start; and, once there is a module, `kbc-crash.kir`, which `kbc opt` replays from the stage that
 //! failed. Data files are not copied: a replay reads them again.
 //!
@@ -14,8 +14,9 @@ use clap::Parser;
 use kbc_diag::{Diagnostics, Severity};
 use kbc_ir::Module;
 use kbc_ir::text::{self, PrintOptions};
+use std::cell::RefCell;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Name of the file with the module.
 const MODULE: &str = "kbc-crash.kir";
@@ -96,19 +97,42 @@ struct Record {
     left: bool,
 }
 
-static RECORD: Mutex<Record> =
-    Mutex::new(Record { command: vec![], texts: vec![], stage: None, module: None, left: false });
+/// The record of the process.
+static RECORD: Mutex<Record> = Mutex::new(Record::new(vec![]));
+
+thread_local! {
+    /// The record of this thread, where it has one of its own.
+    static OWN: RefCell<Option<Arc<Mutex<Record>>>> = const { RefCell::new(None) };
+}
 
 /// Works on the record; a panic that happened meanwhile leaves it as it is.
 fn record<T>(f: impl FnOnce(&mut Record) -> T) -> T {
-    f(&mut RECORD.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    let own = OWN.with_borrow(Clone::clone);
+    let record: &Mutex<Record> = own.as_deref().unwrap_or(&RECORD);
+    f(&mut record.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The record of a thread, for others that work for it.
+pub struct Shared(Option<Arc<Mutex<Record>>>);
+
+/// This thread's record.
+pub fn share() -> Shared {
+    Shared(OWN.with_borrow(Clone::clone))
+}
+
+/// Takes the record of the thread this one works for.
+pub fn adopt(of: Shared) {
+    OWN.set(of.0);
+}
+
+/// A run begins on this thread, apart from those of others; its words without the program's name.
+pub fn apart(command: &[String]) {
+    OWN.set(Some(Arc::new(Mutex::new(Record::new(command.to_vec())))));
 }
 
 /// A run begins; its words without the program's name.
 pub fn begin(command: &[String]) {
-    record(|r| {
-        *r = Record { command: command.to_vec(), texts: vec![], stage: None, module: None, left: false };
-    });
+    record(|r| *r = Record::new(command.to_vec()));
 }
 
 /// A text was read.
@@ -159,7 +183,7 @@ pub fn leave() -> String {
             files.push((MODULE, text, format!("`kbc opt {MODULE}` replays it from there")));
         }
         if !r.command.is_empty() {
-            files.push((TEXTS, r.of_texts(), format!("`kbc repro {TEXTS}` replays all of it")));
+            files.push((TEXTS, r.of_texts(), format!("`kbc replay {TEXTS}` replays all of it")));
         }
         Some(files)
     });
@@ -188,6 +212,11 @@ pub fn install() {
 }
 
 impl Record {
+    /// Of a run that begins.
+    const fn new(command: Vec<String>) -> Record {
+        Record { command, texts: vec![], stage: None, module: None, left: false }
+    }
+
     /// The module and what replays it, where a module alone does.
     fn of_module(&self) -> Option<String> {
         let (rest, module) = self.module.as_ref()?;
@@ -248,7 +277,7 @@ impl Record {
 }
 
 /// Words as a line for a shell.
-fn line(words: &[String]) -> String {
+pub fn line(words: &[String]) -> String {
     words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ")
 }
 

@@ -7,7 +7,7 @@ use kbc_frontend::load::Sources;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why a command ended early, with its exit code.
 #[derive(Debug)]
@@ -76,6 +76,16 @@ pub struct Session {
     data: BTreeMap<PathBuf, Vec<u8>>,
     /// What `--input` says: shapes of data bind sizes of the program.
     pub inputs: Vec<String>,
+    /// Where messages go instead of standard error.
+    heard: Option<Mutex<Vec<String>>>,
+    /// Digests of data files that were read, where somebody wants to know.
+    touched: Option<Touched>,
+}
+
+/// Data files that were read, with a digest each.
+struct Touched {
+    digest: fn(&[u8]) -> String,
+    files: Mutex<BTreeMap<String, String>>,
 }
 
 impl Session {
@@ -97,6 +107,8 @@ impl Session {
             given: BTreeMap::new(),
             data: BTreeMap::new(),
             inputs: vec![],
+            heard: None,
+            touched: None,
         }
     }
 
@@ -108,8 +120,38 @@ impl Session {
             inputs: vec![],
             given: texts.into_iter().map(|(name, text)| (plain(Path::new(&name)), text)).collect(),
             data: BTreeMap::new(),
+            heard: None,
+            touched: None,
             ..*self
         }
+    }
+
+    /// One that has read nothing, keeps its messages for [`Session::heard`], and takes the digest of what it reads.
+    pub fn listening(&self, digest: fn(&[u8]) -> String) -> Self {
+        Session {
+            heard: Some(Mutex::default()),
+            touched: Some(Touched { digest, files: Mutex::default() }),
+            ..self.fresh(vec![])
+        }
+    }
+
+    /// The messages kept since the last time.
+    pub fn heard(&self) -> Vec<String> {
+        let list = self.heard.as_ref().map(|h| h.lock().unwrap_or_else(PoisonError::into_inner));
+        list.map_or_else(Vec::new, |mut l| std::mem::take(&mut *l))
+    }
+
+    /// Files read with their digests: texts that no given text stands for, and data.
+    pub fn touched(&self) -> BTreeMap<String, String> {
+        let Some(t) = &self.touched else { return BTreeMap::new() };
+        let mut out = t.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (i, path) in self.paths.iter().enumerate() {
+            let Some(path) = path.as_ref().filter(|p| !self.given.contains_key(&plain(p))) else { continue };
+            if let Some(file) = self.map.get(FileId(i as u32)) {
+                out.insert(path.to_string_lossy().into_owned(), (t.digest)(file.text.as_bytes()));
+            }
+        }
+        out
     }
 
     /// A text that stands for the file of that name from now on.
@@ -171,7 +213,14 @@ impl Session {
     pub fn bytes(&self, path: &Path) -> Result<Vec<u8>, Diagnostic> {
         match self.data.get(&plain(path)) {
             Some(bytes) => Ok(bytes.clone()),
-            None => Self::read_bytes(path),
+            None => {
+                let bytes = Self::read_bytes(path)?;
+                if let Some(t) = &self.touched {
+                    let mut files = t.files.lock().unwrap_or_else(PoisonError::into_inner);
+                    files.insert(path.to_string_lossy().into_owned(), (t.digest)(&bytes));
+                }
+                Ok(bytes)
+            }
         }
     }
 
@@ -185,7 +234,12 @@ impl Session {
 
     /// Writes messages to standard error.
     pub fn tell(&self, list: &Diagnostics) {
-        let mut err = std::io::stderr().lock();
+        let say = |text: &str| match &self.heard {
+            Some(h) => h.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned()),
+            None => {
+                let _ = writeln!(std::io::stderr(), "{text}");
+            }
+        };
         let all = list.clone().finish();
         let most = if self.format == DiagnosticFormat::Human { MOST } else { usize::MAX };
         let more = all.list.len().saturating_sub(most);
@@ -198,16 +252,21 @@ impl Session {
                 DiagnosticFormat::Short => render::short(&d, &self.map),
                 DiagnosticFormat::Json => render::json(&d, &self.map),
             };
-            let _ = writeln!(err, "{}", text.trim_end());
+            say(text.trim_end());
         }
         if more > 0 {
-            let _ = writeln!(err, "... and {more} more messages");
+            say(&format!("... and {more} more messages"));
         }
+    }
+
+    /// Whether only results, warnings and errors are wanted.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     /// Progress for people: on a terminal only.
     pub fn progress(&self, what: &str) {
-        if !self.quiet && std::io::stderr().is_terminal() {
+        if !self.quiet && self.heard.is_none() && std::io::stderr().is_terminal() {
             let _ = writeln!(std::io::stderr(), "kbc: {what}");
         }
     }
@@ -252,7 +311,7 @@ impl Sources for Session {
 }
 
 /// A path without `.` and, where that is possible, without `..`.
-fn plain(path: &Path) -> PathBuf {
+pub fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

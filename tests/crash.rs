@@ -54,11 +54,11 @@ fn every_stage_leaves_what_replays_it() {
         let whole = kbc(scratch.path(), &args, "");
         std::fs::remove_dir_all(scratch.path().join("it's")).expect("it was made above");
         if stage != Stage::Read {
-            let again = kbc(scratch.path(), &["repro", "kbc-crash.kb"], "");
+            let again = kbc(scratch.path(), &["replay", "kbc-crash.kb"], "");
             assert_eq!((again.code, &again.stdout), (0, &whole.stdout), "{}: {}", stage.name(), again.stderr);
         }
         // With the bug, it is found again, and leaves the same.
-        crash(&scratch, stage.name(), &["repro", "kbc-crash.kb"]);
+        crash(&scratch, stage.name(), &["replay", "kbc-crash.kb"]);
         assert_eq!(text(&scratch, "kbc-crash.kb").as_ref(), Some(&left));
     }
 }
@@ -79,7 +79,7 @@ fn a_module_replays_the_stage_that_failed() {
         let left = text(&scratch, "kbc-crash.kir").expect("the hook wrote it");
         assert!(left.starts_with(first), "{fault}: {left}");
         crash(&scratch, fault, &["opt", "kbc-crash.kir"]);
-        crash(&scratch, fault, &["repro", "kbc-crash.kir"]);
+        crash(&scratch, fault, &["replay", "kbc-crash.kir"]);
         // `select` needs the file of `using: mine`, which a module alone does not have.
         if fault != "place" {
             let again = kbc(scratch.path(), &["opt", "kbc-crash.kir"], "");
@@ -111,7 +111,7 @@ fn every_verb_leaves_its_command() {
         crash(&scratch, fault, args);
         let left = text(&scratch, "kbc-crash.kb").expect("the hook wrote it");
         assert!(left.starts_with(&format!("// kbc: {} ", args[0])), "{left}");
-        crash(&scratch, fault, &["repro", "kbc-crash.kb"]);
+        crash(&scratch, fault, &["replay", "kbc-crash.kb"]);
     }
     let run = text(&scratch, "kbc-crash.kir").expect("of the run of s.kir");
     assert!(run.starts_with("; kbc: run --no-data\n"), "{run}");
@@ -120,9 +120,9 @@ fn every_verb_leaves_its_command() {
 #[test]
 fn a_file_that_is_none_is_refused() {
     let scratch = scratch();
-    let ran = kbc(scratch.path(), &["repro", "it's/a.kb"], "");
+    let ran = kbc(scratch.path(), &["replay", "it's/a.kb"], "");
     assert!(ran.code == 2 && ran.stderr.contains("[E413]"), "{}", ran.stderr);
     scratch.write("old.kb", b"// kbc: compiel a.kb\n// kbc: file a.kb\n");
-    let ran = kbc(scratch.path(), &["repro", "old.kb"], "");
+    let ran = kbc(scratch.path(), &["replay", "old.kb"], "");
     assert!(ran.code == 2 && ran.stderr.contains("[E413]"), "{}", ran.stderr);
 }

@@ -7,7 +7,7 @@ use common::{Scratch, kbc, kbc_with, short};
 use std::collections::BTreeSet;
 
 /// A failing command of every verb.
-const FAILING: [&[&str]; 18] = [
+const FAILING: [&[&str]; 19] = [
     &["compile", "bad.kb"],
     &["compile", "bad.kb", "--target", "simm"],
     &["check", "bad.kb"],
@@ -15,7 +15,7 @@ const FAILING: [&[&str]; 18] = [
     &["import", "bad.kb"],
     &["opt", "bad.kir"],
     &["fmt", "--check", "bad.kb"],
-    &["repro", "bad.kb"],
+    &["replay", "bad.kb"],
     &["explain", "E9999"],
     &["passes", "plac"],
     &["list", "algoritms"],
@@ -25,6 +25,7 @@ const FAILING: [&[&str]; 18] = [
     &["bench", "select", "--points", "few"],
     &["bench", "ccl", "--topology", "bad.kir", "--ccl", "bad.kb"],
     &["compare-reference", "bad.kb"],
+    &["sweep", "bad.kb"],
     &["chek", "bad.kb"],
 ];
 

@@ -1,7 +1,9 @@
 //! The command line: verbs, flags, what is said about wrong ones, and nothing else.
 
+mod evaluation;
 mod trials;
 
+pub use evaluation::Sweep;
 pub use trials::{
     Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules,
     FuzzWhat, Mutate,
@@ -130,7 +132,7 @@ pub enum Command {
     /// Bring `.kb` and `.kir` files into their one form, in place
     Fmt(Fmt),
     /// Replay the file a crash of kbc left
-    Repro(Repro),
+    Replay(Replay),
     /// What an error code means, or why the compiler chose what it chose
     Explain(Explain),
     /// The passes and what they need, give and break
@@ -145,6 +147,8 @@ pub enum Command {
     Fuzz(Fuzz),
     /// Published figures beside ours
     CompareReference(CompareReference),
+    /// Many runs over axes: machines, sizes, algorithms, memories; each one checked
+    Sweep(Sweep),
     /// The checker's own error rate: small wrong changes of schedules, judged by it and by running them
     Mutate(Mutate),
 }
@@ -469,9 +473,9 @@ pub struct Fmt {
     pub diff: bool,
 }
 
-/// `kbc repro`
+/// `kbc replay`
 #[derive(Args, Debug)]
-pub struct Repro {
+pub struct Replay {
     /// kbc-crash.kb or kbc-crash.kir.
     pub file: String,
 }

@@ -18,10 +18,11 @@ pub mod opt;
 pub mod overlap;
 pub mod passes;
 pub mod reference;
-pub mod repro;
+pub mod replay;
 pub mod run;
 pub mod select;
 pub mod signals;
+pub mod sweep;
 pub mod sync;
 pub mod tile;
 pub mod torch;
@@ -53,10 +54,11 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
         Command::Fuzz(args) => fuzz::run(session, args),
         Command::Mutate(args) => mutate::run(session, args),
         Command::Fmt(args) => fmt::run(session, args),
-        Command::Repro(args) => repro::run(session, args),
+        Command::Replay(args) => replay::run(session, args),
         Command::Explain(args) => explain::run(session, args),
         Command::Passes(args) => passes::run(session, args),
         Command::CompareReference(args) => reference::run(session, args),
+        Command::Sweep(args) => sweep::run(session, args),
         Command::List(args) => list::run(session, args),
         Command::Completions(args) => completions::run(session, args),
     }

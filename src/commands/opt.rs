@@ -27,7 +27,7 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome {
     let text = session.map.get(file).map_or("", |f| &f.text).to_owned();
     // What a crash left says what crashed: other passes, or another verb.
     if args.passes.is_none()
-        && let Some(outcome) = super::repro::by_first_line(session, &args.file, &text)
+        && let Some(outcome) = super::replay::by_first_line(session, &args.file, &text)
     {
         return outcome;
     }

@@ -5,8 +5,8 @@
 
 use crate::analyse;
 use crate::bounds;
-use crate::build::build;
-use crate::cli::{CompareReference, Data, ReportFormat, Selection, Source, Watch};
+use crate::cli::{CompareReference, ReportFormat, Selection, Source};
+use crate::measure;
 use crate::reference::{Figure, Measure, Run, read};
 use crate::session::{Failure, Outcome, Session, words};
 use crate::traffic;
@@ -17,9 +17,6 @@ use kbc_ir::topology::Topology;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// Bytes of results on all ranks up to which a program is executed.
-const EXECUTED: u64 = 64 << 20;
 
 /// What was measured of a run (ns, or notifies of all ranks in a call), and what was done for it.
 #[derive(Clone, Copy)]
@@ -206,46 +203,17 @@ fn measured(session: &mut Session, file: FileId, run: &Run, measure: Measure) ->
         },
         post: None,
     };
-    if source.file.ends_with(".kir") {
-        return scheduled(session, &source, measure);
-    }
-    let built = build(session, &source, "default", &Watch::default())?;
-    let Some(schedule) = built.module.schedule() else {
-        return Err(Diagnostic::error("E991", "the pipeline made no schedule").into());
-    };
-    analyse::verify(schedule)?;
-    let results = analyse::output_types(&built);
-    let bytes =
-        results.iter().fold(0u64, |n, t| n.saturating_add(t.elements().saturating_mul(t.dtype.bytes())));
-    let executed = bytes.saturating_mul(schedule.mesh.ranks()) <= EXECUTED;
-    if executed {
-        let done = analyse::execute(session, &built, schedule, &Data::default(), 1, None, false)?;
-        if !analyse::passes(&done.compare) {
-            let title = format!("{} computes something else than its single-device result", source.file);
-            return Err(Diagnostic::error("E430", title)
-                .note(done.compare.hints.join("; "))
-                .help(format!("kbc run {} tells more", source.file))
-                .into());
-        }
-    }
-    Ok(Measured { value: taken(schedule, &built.topology, measure)?, executed })
-}
-
-/// What a schedule takes that comes from text, once it is proven. There is no single-device result to compare its
-/// numbers with.
-fn scheduled(session: &mut Session, source: &Source, measure: Measure) -> Outcome<Measured> {
-    let module = super::read_schedule(session, source)?;
-    let Some(schedule) = module.schedule() else {
-        return Err(Diagnostic::error("E991", "a text that was read as a schedule is none").into());
-    };
-    analyse::verify(schedule)?;
-    let own = module.machine.as_ref();
-    let Some((topology, _)) = super::run::machine(session, &source.of, own, Some(schedule))? else {
-        return Err(Diagnostic::error("E416", format!("{} has no time without a machine", source.file))
-            .help("name one by `topology` in the file of figures")
+    let ready = measure::ready(session, &source)?;
+    let compare = ready.trust(session)?.compare;
+    if let Some(c) = compare.as_ref().filter(|c| !analyse::passes(c)) {
+        let title = format!("{} computes something else than its single-device result", source.file);
+        return Err(Diagnostic::error("E430", title)
+            .note(c.hints.join("; "))
+            .help(format!("kbc run {} tells more", source.file))
             .into());
-    };
-    Ok(Measured { value: taken(schedule, &topology, measure)?, executed: false })
+    }
+    let value = taken(ready.schedule()?, ready.topology(), measure)?;
+    Ok(Measured { value, executed: compare.is_some() })
 }
 
 fn human(found: &Found) -> String {

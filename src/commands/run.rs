@@ -162,7 +162,7 @@ fn failed(
 
 /// The machine of a schedule: that of `--topology`, else its own; a machine file without a shape changes its own; with
 /// the settings of `--set`.
-pub(super) fn machine(
+pub fn machine(
     session: &mut Session,
     asked: &Selection,
     own: Option<&String>,

@@ -46,6 +46,8 @@ pub fn kbc_with(dir: &Path, args: &[&str], stdin: &str, vars: &[(&str, &str)]) -
         .current_dir(dir)
         .env_remove("NO_COLOR")
         .env("COLUMNS", "120")
+        // Not the user's.
+        .env("KBC_CACHE", env!("CARGO_TARGET_TMPDIR"))
         .envs(vars.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -284,6 +284,9 @@ codes! {
     E580 "a collective that cannot be cut with its product",
     E581 "what a tile kernel may not say",
     E582 "sizes and types inside a tile kernel",
+    E583 "a sweep file that cannot be read",
+    E584 "parts of a sweep that do not fit together",
+    E585 "rows of a sweep that are wrong or refused",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",

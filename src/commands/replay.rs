@@ -1,6 +1,6 @@
-//! `kbc repro`: what a crash left is replayed.
+//! `kbc replay`: what a crash left is replayed.
 
-use crate::cli::{Cli, Repro};
+use crate::cli::{Cli, Replay};
 use crate::crash;
 use crate::session::{Outcome, Session};
 use clap::Parser;
@@ -10,7 +10,7 @@ use kbc_diag::Diagnostic;
 ///
 /// # Errors
 /// E413: the file is none of them; those of the command.
-pub fn run(session: &mut Session, args: &Repro) -> Outcome {
+pub fn run(session: &mut Session, args: &Replay) -> Outcome {
     let (_, text) = session.read(&args.file)?;
     if let Some((command, texts)) = crash::bundle(&text) {
         return replay(session, &command, texts);
@@ -21,7 +21,7 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
             replay(session, &command, vec![(args.file.clone(), text.to_string())])
         }
         None => Err(Diagnostic::error("E413", format!("{} is nothing a crash of kbc left", args.file))
-            .help("kbc repro takes the files kbc-crash.kb and kbc-crash.kir")
+            .help("kbc replay takes the files kbc-crash.kb and kbc-crash.kir")
             .into()),
     }
 }

@@ -1,0 +1,187 @@
+//! `kbc sweep`: the rows of a file of axes, executed side by side, as CSV, JSON lines and figures.
+
+use crate::cli::{ReportFormat, Sweep};
+use crate::crash;
+use crate::outdir;
+use crate::session::{Failure, Outcome, Session};
+use crate::sweep::cache::{self, Cache, digest};
+use crate::sweep::grid::Program;
+use crate::sweep::merge::{Part, merge};
+use crate::sweep::run::{Found, run as rows};
+use crate::sweep::table::{self, Line};
+use crate::sweep::{Grid, Point, Status, row, spec};
+use indicatif::{ProgressBar, ProgressStyle};
+use kbc_diag::{Diagnostic, Diagnostics};
+use std::path::{Path, PathBuf};
+
+/// Rows with something wrong that are shown with all that was said about them.
+const SHOWN: usize = 4;
+
+/// Executes the rows of a sweep, or puts those of its shards together.
+///
+/// # Errors
+/// E583 of the file, E584 of what is merged, E585 if a row is wrong or refused; of reading and writing files.
+pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
+    let (file, text) = session.read(&args.file)?;
+    let grid = Grid::new(spec::read(&text, file)?, &text)?;
+    let points = chosen(&grid, args)?;
+    let id = digest(text.as_bytes())[..16].to_owned();
+    if !args.merge.is_empty() {
+        let lines = merged(session, args, &grid, &text, &id)?;
+        return finish(session, args, &grid, &id, &lines, 0);
+    }
+    if args.list {
+        session.result(&listed(session, &args.file, &points));
+        return Ok(());
+    }
+    let cache = cache_of(args)?;
+    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let bar = bar(session, points.len());
+    let mut known = 0usize;
+    let found = rows(session, &args.file, &points, jobs, cache.as_ref(), &mut |row| {
+        known += usize::from(row.cached);
+        bar.set_message(format!("{known} known"));
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    let found = found?;
+    tell(session, &grid, &found);
+    let lines = table::lines(&grid, &text, &found.rows)?;
+    finish(session, args, &grid, &id, &lines, known)
+}
+
+/// The rows that are asked for.
+fn chosen<'g>(grid: &'g Grid, args: &Sweep) -> Outcome<Vec<&'g Point>> {
+    let usage = |d: Diagnostic| Failure::Usage(Diagnostics::from(d));
+    let mut out: Vec<&Point> = grid.points.iter().collect();
+    for only in &args.only {
+        let (name, values) = only.split_once('=').ok_or_else(|| {
+            let d = Diagnostic::error("E413", format!("--only {only} is not AXIS=VALUE"));
+            usage(d.help("write --only n=64, or --only n=64,128"))
+        })?;
+        let axes: Vec<&str> = grid.read.axes.iter().map(|a| a.name.as_str()).collect();
+        let at = grid.axis(name).ok_or_else(|| {
+            usage(
+                Diagnostic::error("E413", format!("the sweep has no axis `{name}`"))
+                    .note(format!("axes: {}", axes.join(", "))),
+            )
+        })?;
+        let values: Vec<&str> = values.split(',').map(str::trim).collect();
+        for v in &values {
+            let all: Vec<&str> = grid.read.axes[at].values.iter().map(|v| v.label.as_str()).collect();
+            if !all.contains(v) {
+                let d = Diagnostic::error("E413", format!("axis `{name}` has no value `{v}`"));
+                return Err(usage(d.note(format!("values: {}", all.join(", ")))));
+            }
+        }
+        out.retain(|p| values.contains(&p.values[at].label.as_str()));
+    }
+    if let Some(shard) = args.shard {
+        out.retain(|p| shard.has(p.row));
+    }
+    Ok(out)
+}
+
+fn cache_of(args: &Sweep) -> Outcome<Option<Cache>> {
+    if args.no_cache {
+        return Ok(None);
+    }
+    let folder = args.cache.as_ref().map(PathBuf::from).or_else(cache::folder);
+    Ok(folder.and_then(Cache::open))
+}
+
+/// Progress for people: on a terminal only.
+fn bar(session: &Session, rows: usize) -> ProgressBar {
+    if session.is_quiet() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(rows as u64);
+    match ProgressStyle::with_template("{bar:32} {pos} of {len} rows, {msg}, {eta} left") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// A row by its axes: `row 3: torus_2d, 64`.
+fn row_name(point: &Point) -> String {
+    let labels: Vec<&str> = point.values.iter().map(|v| v.label.as_str()).collect();
+    format!("row {}: {}", point.row, labels.join(", "))
+}
+
+/// What was heard of rows.
+fn tell(session: &Session, grid: &Grid, found: &Found) {
+    for (text, rows) in found.heard.iter().take(SHOWN) {
+        let first = rows.first().map_or(String::new(), |r| row_name(&grid.points[*r]));
+        let more = if rows.len() > 1 { format!(" and {} more", rows.len() - 1) } else { String::new() };
+        session.words(&format!("{first}{more}\n{text}\n"));
+    }
+    let more = found.heard.len().saturating_sub(SHOWN);
+    if more > 0 {
+        session.words(&format!("... and {more} more messages; --only shows those of a row\n"));
+    }
+}
+
+/// Rows and the commands that are the same as each.
+fn listed(session: &Session, sweep: &str, points: &[&Point]) -> String {
+    let one = |p: &&Point| {
+        let words = row::command(&row::source(&mut session.fresh(vec![]), sweep, p));
+        let how = match p.program {
+            Program::File(_) => format!("kbc {}", crash::line(&words)),
+            Program::Text(_) => format!("a program of the file, {}", crash::line(&words[2..])),
+        };
+        format!("{}\n    {}\n", row_name(p), how.trim_end_matches([',', ' ']))
+    };
+    points.iter().map(one).collect()
+}
+
+fn merged(session: &mut Session, args: &Sweep, grid: &Grid, text: &str, id: &str) -> Outcome<Vec<Line>> {
+    let parts = args.merge.iter().map(|name| Ok((name, session.read(name)?.1)));
+    let parts = parts.collect::<Outcome<Vec<_>>>()?;
+    let parts: Vec<Part<'_>> = parts.iter().map(|(name, text)| Part { name, text }).collect();
+    let empty = row::refused(String::new());
+    let columns = match grid.points.first() {
+        Some(p) => table::line(grid, text, p, &empty)?.0.into_iter().map(|c| c.0).collect(),
+        None => vec![],
+    };
+    Ok(merge(grid, id, &parts, &columns)?)
+}
+
+/// Writes rows where they are wanted.
+fn finish(session: &Session, args: &Sweep, grid: &Grid, id: &str, lines: &[Line], known: usize) -> Outcome {
+    match args.out.as_deref() {
+        Some(path) if path.ends_with(".csv") => outdir::write_file(Path::new(path), &table::csv(lines)?)?,
+        Some(path) if path.ends_with(".jsonl") => {
+            outdir::write_file(Path::new(path), table::jsonl(lines, id)?.as_bytes())?;
+        }
+        Some(folder) => {
+            let stem = Path::new(&args.file).file_stem().map_or("rows".into(), |s| s.to_string_lossy());
+            let files = vec![
+                (format!("{stem}.csv"), table::csv(lines)?),
+                (format!("{stem}.jsonl"), table::jsonl(lines, id)?.into_bytes()),
+            ];
+            outdir::write(Path::new(folder), &files, args.force)?;
+        }
+        None => match args.report {
+            ReportFormat::Human => session.result(&table::human(grid, lines)),
+            ReportFormat::Json => session.result(&table::jsonl(lines, id)?),
+        },
+    }
+    let of = |s: Status| lines.iter().filter(|l| l.get("status").as_str() == Some(s.name())).count();
+    let [right, proven, wrong, refused] =
+        [Status::Right, Status::Proven, Status::Wrong, Status::Refused].map(of);
+    if args.out.is_some() && !session.is_quiet() {
+        let mut words = vec![format!("{right} right")];
+        words.extend((proven > 0).then(|| format!("{proven} proven and not executed")));
+        words.extend((wrong > 0).then(|| format!("{wrong} wrong")));
+        words.extend((refused > 0).then(|| format!("{refused} refused")));
+        words.extend((known > 0).then(|| format!("{known} of them known before")));
+        session.words(&format!("{} rows: {}\n", lines.len(), words.join(", ")));
+    }
+    if wrong + refused == 0 {
+        return Ok(());
+    }
+    let title = format!("{wrong} of {} rows are wrong, {refused} are refused", lines.len());
+    let why = lines.iter().find_map(|l| l.get("why").as_str()).unwrap_or("");
+    let d = Diagnostic::error("E585", title).note(format!("the first one: {why}"));
+    Err(Failure::Program(d.into()))
+}

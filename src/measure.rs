@@ -1,0 +1,114 @@
+//! A program on a machine, made ready to be measured: what published figures and sweeps have in common.
+//!
+//! Owns what is done before a time is believed: the proof, and, where that is not too much data, an execution that is compared
+//! with the single-device result.
+
+use crate::analyse;
+use crate::build::{Built, build};
+use crate::cli::{Data, Source, Watch};
+use crate::commands;
+use crate::report::{CompareReport, VerifiedReport};
+use crate::session::{Outcome, Session};
+use kbc_diag::Diagnostic;
+use kbc_ir::Module;
+use kbc_ir::schedule::Schedule;
+use kbc_ir::topology::Topology;
+use kbc_ir::topology::perturb::Perturb;
+use kbc_ir::types::TensorType;
+
+/// Bytes of results on all ranks up to which a program is executed.
+pub const EXECUTED: u64 = 64 << 20;
+
+/// A schedule with its machine.
+pub enum Ready {
+    /// Of a program.
+    Program(Box<Built>),
+    /// That comes from text: there is no single-device result to compare its numbers with.
+    Schedule(Box<(Module, Topology, Option<Perturb>)>),
+}
+
+/// What was done before a time is believed.
+pub struct Trusted {
+    /// The proof.
+    pub verified: VerifiedReport,
+    /// The comparison; none where nothing was executed.
+    pub compare: Option<CompareReport>,
+}
+
+impl Ready {
+    /// The module with the schedule.
+    pub fn module(&self) -> &Module {
+        match self {
+            Ready::Program(built) => &built.module,
+            Ready::Schedule(all) => &all.0,
+        }
+    }
+
+    /// The schedule.
+    ///
+    /// # Errors
+    /// E991: the pipeline made none.
+    pub fn schedule(&self) -> Result<&Schedule, Diagnostic> {
+        self.module().schedule().ok_or_else(|| Diagnostic::error("E991", "the pipeline made no schedule"))
+    }
+
+    /// The machine.
+    pub fn topology(&self) -> &Topology {
+        match self {
+            Ready::Program(built) => &built.topology,
+            Ready::Schedule(all) => &all.1,
+        }
+    }
+
+    /// What perturbs the machine, as its file says.
+    pub fn perturb(&self) -> Option<&Perturb> {
+        match self {
+            Ready::Program(built) => built.perturb.as_ref(),
+            Ready::Schedule(all) => all.2.as_ref(),
+        }
+    }
+
+    /// Proves it, and executes it unless it is a schedule alone or has more than [`EXECUTED`] bytes of results.
+    ///
+    /// # Errors
+    /// Of the proof and of the execution. Numbers that differ are in what is found.
+    pub fn trust(&self, session: &Session) -> Outcome<Trusted> {
+        let schedule = self.schedule()?;
+        let Ready::Program(built) = self else {
+            return Ok(Trusted { verified: analyse::verify(schedule)?, compare: None });
+        };
+        let verified = analyse::prove(built, schedule)?;
+        let mesh = &schedule.mesh;
+        let types = analyse::output_types(built);
+        let held = |rank: u64, t: &TensorType| {
+            let parts = t.local_box(mesh, &mesh.coords(rank));
+            parts.iter().fold(t.dtype.bytes(), |n, (a, b)| n.saturating_mul(b - a))
+        };
+        let all = (0..mesh.ranks()).flat_map(|r| types.iter().map(move |t| held(r, t)));
+        let compare = if all.fold(0u64, u64::saturating_add) <= EXECUTED {
+            Some(analyse::execute(session, built, schedule, &Data::default(), 1, None, false)?.compare)
+        } else {
+            None
+        };
+        Ok(Trusted { verified, compare })
+    }
+}
+
+/// Builds a program, or reads a schedule with the machine it is timed on.
+///
+/// # Errors
+/// Of reading, building, and of the machine; E416 for a schedule without one.
+pub fn ready(session: &mut Session, source: &Source) -> Outcome<Ready> {
+    if !source.file.ends_with(".kir") {
+        return Ok(Ready::Program(Box::new(build(session, source, "default", &Watch::default())?)));
+    }
+    let module = commands::read_schedule(session, source)?;
+    let own = module.machine.as_ref();
+    let Some((topology, perturb)) = commands::run::machine(session, &source.of, own, module.schedule())?
+    else {
+        return Err(Diagnostic::error("E416", format!("{} has no time without a machine", source.file))
+            .help("name one by `topology`")
+            .into());
+    };
+    Ok(Ready::Schedule(Box::new((module, topology, perturb))))
+}

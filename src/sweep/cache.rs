@@ -1,0 +1,169 @@
+//! What is kept of rows: files in a folder, found by what the row was made from.
+//!
+//! Two kinds. An *answer* is a row's facts; its key is a digest of what they follow from: canonical `.kir`, typed program,
+//! machine and data files, and kbc itself. A *question* is what was asked for, with the digest of every file that was read for
+//! it and the key that came of it: with it an answer is found without compiling. Entries are written beside their place and
+//! renamed, so that a kill leaves whole ones. A folder that cannot be written is no error: nothing is kept then.
+
+use super::grid::{Point, Program};
+use super::row::Facts;
+use crate::measure::Ready;
+use crate::session::Session;
+use kbc_ir::text::{PrintOptions, print};
+use kbc_ir::{Body, Module};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Version of entries; it is a part of every key.
+const FORM: &str = "kbc sweep cache 1";
+
+/// A digest in hexadecimal.
+pub fn digest(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+/// A folder of rows.
+pub struct Cache {
+    folder: PathBuf,
+    /// Digest of the executable.
+    kbc: String,
+    /// Digests of files that were looked at in this run.
+    files: Mutex<BTreeMap<String, Option<String>>>,
+}
+
+/// What was asked for, and what came of it.
+#[derive(Serialize, Deserialize)]
+struct Question {
+    /// Files that were read for it, with their digests.
+    files: Vec<(String, String)>,
+    /// The key of the answer.
+    answer: String,
+}
+
+/// The folder if nothing is said: that of `KBC_CACHE`, else `kbc` in the user's folder of caches; none without a home.
+pub fn folder() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    named("KBC_CACHE")
+        .or_else(|| named("XDG_CACHE_HOME").map(|d| d.join("kbc")))
+        .or_else(|| named("HOME").map(|d| d.join(".cache").join("kbc")))
+}
+
+impl Cache {
+    /// The cache of a folder; none if kbc cannot read itself.
+    pub fn open(folder: PathBuf) -> Option<Cache> {
+        let kbc = digest(&fs::read(std::env::current_exe().ok()?).ok()?);
+        Some(Cache { folder, kbc, files: Mutex::default() })
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(&key[..2]).join(format!("{}.json", &key[2..]))
+    }
+
+    fn load<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        // What cannot be read is not there, and is written anew.
+        serde_json::from_slice(&fs::read(self.path(key)).ok()?).ok()
+    }
+
+    fn keep<T: Serialize>(&self, key: &str, value: &T) {
+        let path = self.path(key);
+        let Some(dir) = path.parent() else { return };
+        let Ok(text) = serde_json::to_vec(value) else { return };
+        // One that fails is done again another time.
+        let _ = fs::create_dir_all(dir)
+            .and_then(|()| {
+                let mut new = tempfile::NamedTempFile::new_in(dir)?;
+                std::io::Write::write_all(&mut new, &text)?;
+                new.persist(&path).map_err(|e| e.error)
+            })
+            .map(drop);
+    }
+
+    /// The key of what a row asks for. `sweep` is the path of its file, which paths are relative to.
+    pub fn question(&self, sweep: &str, point: &Point) -> String {
+        let mut h = blake3::Hasher::new();
+        let mut word = |w: &str| {
+            h.update(&(w.len() as u64).to_le_bytes());
+            h.update(w.as_bytes());
+        };
+        word(FORM);
+        word(&self.kbc);
+        word(sweep);
+        match &point.program {
+            Program::File(f) => ["file", f].map(&mut word),
+            Program::Text(t) => ["text", t].map(&mut word),
+        };
+        for option in [&point.named, &point.topology] {
+            word(option.as_ref().map_or("none", |_| "some"));
+            word(option.as_deref().unwrap_or(""));
+        }
+        for list in [&point.set, &point.define] {
+            word(&list.len().to_string());
+            list.iter().for_each(|w| word(w));
+        }
+        h.finalize().to_hex().to_string()
+    }
+
+    fn of_file(&self, path: &str) -> Option<String> {
+        let mut files = self.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let known = files.entry(path.to_owned());
+        known.or_insert_with(|| fs::read(Path::new(path)).ok().map(|b| digest(&b))).clone()
+    }
+
+    /// What is known of a question, if every file that was read for it is as it was.
+    pub fn known(&self, question: &str) -> Option<Facts> {
+        let q: Question = self.load(question)?;
+        let same = q.files.iter().all(|(path, digest)| self.of_file(path).as_ref() == Some(digest));
+        if same { self.load(&q.answer) } else { None }
+    }
+
+    /// What is known of a schedule.
+    pub fn answered(&self, answer: &str) -> Option<Facts> {
+        self.load(answer)
+    }
+
+    /// The key of what a row follows from. A program's text is in its typed program; machine and data files count as they are.
+    pub fn answer(&self, session: &Session, ready: &Ready) -> String {
+        let mut h = blake3::Hasher::new();
+        let mut word = |w: &str| {
+            h.update(&(w.len() as u64).to_le_bytes());
+            h.update(w.as_bytes());
+        };
+        word(FORM);
+        word(&self.kbc);
+        let options = PrintOptions::default();
+        word(&print(ready.module(), &options));
+        if let Ready::Program(built) = ready {
+            let typed = Body::Graph(built.typed.clone());
+            word(&print(&Module { body: typed, ..built.module.clone() }, &options));
+            if let Some(local) = &built.local {
+                word(&print(&Module { body: Body::Local(local.clone()), ..built.module.clone() }, &options));
+            }
+            word(&format!("{:?}", built.placements));
+        }
+        word(&ready.topology().to_string());
+        for (path, digest) in session.touched() {
+            if !path.ends_with(".kb") && !path.ends_with(".kir") {
+                word(&digest);
+            }
+        }
+        h.finalize().to_hex().to_string()
+    }
+
+    /// Keeps what a row found under its own key, and that key under what was asked for.
+    pub fn put(&self, session: &Session, question: &str, answer: &str, facts: &Facts) {
+        self.keep(answer, facts);
+        self.link(session, question, answer);
+    }
+
+    /// Keeps the way from what was asked for to an answer that is there.
+    pub fn link(&self, session: &Session, question: &str, answer: &str) {
+        self.keep(
+            question,
+            &Question { files: session.touched().into_iter().collect(), answer: answer.to_owned() },
+        );
+    }
+}

@@ -1,0 +1,275 @@
+//! The rows of a sweep: combinations of the values of its axes, and what its templates are in each.
+//!
+//! Owns `{axis}` and `{axis.part}`, the order of rows, and shards.
+
+use super::spec::{Axis, AxisValue, Read, is_name, place, wrong};
+use kbc_diag::{Diagnostic, Span};
+use std::collections::BTreeSet;
+
+/// A sweep with its rows.
+#[derive(Clone, Debug)]
+pub struct Grid {
+    /// The file.
+    pub read: Read,
+    /// Its rows, the last axis varying fastest.
+    pub points: Vec<Point>,
+}
+
+/// What one row asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Point {
+    /// Its number in the whole grid, from 0.
+    pub row: usize,
+    /// The value of each axis.
+    pub values: Vec<AxisValue>,
+    /// The file, relative to the sweep's, or the text of the program.
+    pub program: Program,
+    /// `--program`
+    pub named: Option<String>,
+    /// `--topology`
+    pub topology: Option<String>,
+    /// `--set`
+    pub set: Vec<String>,
+    /// `-D`, each as `NAME=VALUE`.
+    pub define: Vec<String>,
+}
+
+/// A program of a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Program {
+    /// A file, relative to the sweep's.
+    File(String),
+    /// A text.
+    Text(String),
+}
+
+/// Most rows of a sweep.
+const MOST: usize = 1_000_000;
+
+/// What stands between the braces of a template: whole pieces of text, and names with their parts.
+enum Piece<'t> {
+    Text(&'t str),
+    Hole { name: &'t str, part: Option<&'t str>, braces: &'t str },
+}
+
+/// Cuts a template. `{` that is followed by anything but a name and `}` is text.
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut out = vec![];
+    let mut rest = text;
+    let mut from = 0;
+    while let Some(open) = rest[from..].find('{').map(|o| o + from) {
+        let inside = rest[open + 1..].split('}').next().unwrap_or("");
+        let (name, part) = inside.split_once('.').map_or((inside, None), |(n, p)| (n, Some(p)));
+        let closed = rest[open + 1 + inside.len()..].starts_with('}');
+        if !closed || !is_name(name) || part.is_some_and(|p| !is_name(p)) {
+            from = open + 1;
+            continue;
+        }
+        let end = open + inside.len() + 2;
+        out.push(Piece::Text(&rest[..open]));
+        out.push(Piece::Hole { name, part, braces: &rest[open..end] });
+        (rest, from) = (&rest[end..], 0);
+    }
+    out.push(Piece::Text(rest));
+    out
+}
+
+/// Fills a template in; `of` gives what a name stands for, None for one that it does not know.
+///
+/// # Errors
+/// The hole that nobody knows, with its braces.
+pub fn fill(text: &str, of: &mut dyn FnMut(&str, Option<&str>) -> Option<String>) -> Result<String, String> {
+    let mut out = String::new();
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(t) => out += t,
+            Piece::Hole { name, part, braces } => out += &of(name, part).ok_or_else(|| braces.to_owned())?,
+        }
+    }
+    Ok(out)
+}
+
+impl Grid {
+    /// The rows of a file.
+    ///
+    /// # Errors
+    /// E583: a name between braces that is no axis, an axis that changes nothing, a column that is there already, or too
+    /// many rows.
+    pub fn new(read: Read, text: &str) -> Result<Grid, Diagnostic> {
+        let at = |word: &str| place(text, read.file, word);
+        let sizes = read.axes.iter().map(|a| a.values.len());
+        let rows = sizes.clone().try_fold(1usize, usize::checked_mul).filter(|n| *n <= MOST);
+        let rows = rows.ok_or_else(|| wrong(format!("a sweep has at most {MOST} rows"), at("axes")))?;
+        let mut seen: BTreeSet<&str> = super::table::USUAL.iter().map(|u| u.0).collect();
+        for name in read.axes.iter().map(|a| &a.name).chain(read.columns.iter().map(|c| &c.0)) {
+            if !seen.insert(name) {
+                return Err(wrong(format!("there is a column `{name}` already"), at(name)));
+            }
+        }
+        let mut used = BTreeSet::new();
+        let points = (0..rows)
+            .map(|row| point(&read, row, &mut used))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|(title, word)| wrong(title, at(&word)))?;
+        if let Some(a) = read.axes.iter().find(|a| !used.contains(&a.name)) {
+            let d = wrong(format!("axis `{}` changes nothing", a.name), at(&a.name));
+            return Err(d.note(format!("no template of the file has {{{}}} in it", a.name)));
+        }
+        Ok(Grid { read, points })
+    }
+
+    /// Where its file stands.
+    pub fn span(&self) -> Span {
+        Span::new(self.read.file, 0, 0)
+    }
+
+    /// The axis of that name.
+    pub fn axis(&self, name: &str) -> Option<usize> {
+        self.read.axes.iter().position(|a| a.name == name)
+    }
+}
+
+/// A row; what is wrong, and the word it is about.
+fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<Point, (String, String)> {
+    let mut left = row;
+    let mut values: Vec<&AxisValue> = vec![];
+    for axis in read.axes.iter().rev() {
+        values.push(&axis.values[left % axis.values.len()]);
+        left /= axis.values.len();
+    }
+    values.reverse();
+    let mut of = |name: &str, part: Option<&str>| {
+        let found = value(&read.axes, &values, name, part)?;
+        used.insert(name.to_owned());
+        Some(found)
+    };
+    let mut full = |text: &str| {
+        let unknown = |hole: String| {
+            let inside = hole.trim_matches(['{', '}']).to_owned();
+            (format!("`{hole}` is neither an axis nor a part that all its values have"), inside)
+        };
+        fill(text, &mut of).map_err(unknown)
+    };
+    let spec = &read.spec;
+    // Braces of a program's text are its own, unless an axis is called so.
+    let program = if spec.program.trim_end().contains('\n') {
+        let text = pieces(&spec.program).into_iter().map(|p| match p {
+            Piece::Text(t) => t.to_owned(),
+            Piece::Hole { braces, .. } => full(braces).unwrap_or_else(|_| braces.to_owned()),
+        });
+        Program::Text(text.collect())
+    } else {
+        Program::File(full(spec.program.trim())?)
+    };
+    let define = read.define.iter().map(|(n, v)| Ok(format!("{n}={}", full(v)?)));
+    let define = define.collect::<Result<_, (String, String)>>()?;
+    let point = Point {
+        row,
+        program,
+        named: spec.named.as_deref().map(&mut full).transpose()?,
+        topology: spec.topology.as_deref().map(&mut full).transpose()?,
+        set: spec.set.iter().map(|s| full(s)).collect::<Result<_, _>>()?,
+        define,
+        values: values.iter().map(|v| (*v).clone()).collect(),
+    };
+    Ok(point)
+}
+
+/// What an axis or a part of its value is in a row.
+pub fn value(axes: &[Axis], values: &[&AxisValue], name: &str, part: Option<&str>) -> Option<String> {
+    let value = values[axes.iter().position(|a| a.name == name)?];
+    match part {
+        None => Some(value.label.clone()),
+        Some(part) => value.parts.get(part).cloned(),
+    }
+}
+
+/// A part of the rows: `2/8`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shard {
+    /// Its number, from 1.
+    pub number: usize,
+    /// How many there are.
+    pub of: usize,
+}
+
+impl std::str::FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let shard = text
+            .split_once('/')
+            .and_then(|(i, n)| Some(Shard { number: i.trim().parse().ok()?, of: n.trim().parse().ok()? }));
+        let fits = |s: &Shard| (1..=s.of).contains(&s.number);
+        shard.filter(fits).ok_or_else(|| "a shard is I/N with I from 1 to N, 2/8".to_owned())
+    }
+}
+
+impl Shard {
+    /// Whether a row is in it.
+    pub fn has(self, row: usize) -> bool {
+        row % self.of == self.number - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kbc_diag::FileId;
+
+    fn grid(text: &str) -> Result<Grid, Diagnostic> {
+        Grid::new(super::super::spec::read(text, FileId::default())?, text)
+    }
+
+    const HEAD: &str = "sweep: 1\ntitle: t\n";
+
+    #[test]
+    fn the_last_axis_varies_fastest_and_templates_are_filled() {
+        let text = format!(
+            "{HEAD}program: '{{m.file}}.kb'\ndefine: {{n: '{{n}}'}}\nset: ['queue: {{kind}}, 1']\naxes:\n  m: {{a: {{file: x}}, b: {{file: y}}}}\n  \
+             kind: [tcm, hbm]\n  n: [8, 16, 32]\n"
+        );
+        let g = grid(&text).expect("a sweep");
+        assert_eq!(g.points.len(), 12);
+        let p = &g.points[7];
+        let labels: Vec<&str> = p.values.iter().map(|v| v.label.as_str()).collect();
+        assert_eq!(labels, ["b", "tcm", "16"]);
+        assert_eq!(p.program, Program::File("y.kb".into()));
+        assert_eq!((p.set.join(";"), p.define.join(";")), ("queue: tcm, 1".into(), "n=16".into()));
+    }
+
+    #[test]
+    fn braces_of_a_program_are_its_own() {
+        let text = format!("{HEAD}program: |\n  a {{ b }} {{x}} {{y}}\n  c\naxes: {{x: [1, 2]}}\n");
+        let g = grid(&text).expect("a sweep");
+        assert_eq!(g.points[1].program, Program::Text("a { b } 2 {y}\nc\n".into()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let of = |rest: &str| {
+            let text = format!("{HEAD}{rest}");
+            let d = grid(&text).expect_err(rest);
+            let at = d.labels[0].span;
+            format!("{} {}: {}", d.code, &text[at.start as usize..at.end as usize], d.title)
+        };
+        assert_eq!(of("program: a.kb\naxes: {n: [1]}\n"), "E583 n: axis `n` changes nothing");
+        assert!(of("program: '{m}.kb'\naxes: {n: [1]}\n").starts_with("E583 m: `{m}` is neither"));
+        assert!(of("program: '{n.x}.kb'\naxes: {n: [1]}\n").starts_with("E583 n.x: `{n.x}` is neither"));
+        assert_eq!(of("program: '{n}.kb'\naxes: {n: [1, 1]}\n"), "E583 1: axis `n` has `1` twice");
+        assert_eq!(of("program: '{n}.kb'\naxes: {n: []}\n"), "E583 n: axis `n` has no values");
+        assert!(of("program: '{time_ns}'\naxes: {time_ns: [1]}\n").contains("a column `time_ns` already"));
+        assert!(of("program: a\naxes: {n: [1]}\nother: 2\n").contains("unknown field `other`"));
+    }
+
+    #[test]
+    fn shards_cover_every_row_once() {
+        for n in 1..9 {
+            let shards: Vec<Shard> = (1..=n).map(|i| format!("{i}/{n}").parse().expect("a shard")).collect();
+            assert!((0..100).all(|row| shards.iter().filter(|s| s.has(row)).count() == 1));
+        }
+        for wrong in ["0/3", "4/3", "1", "1/0", "a/b"] {
+            assert!(wrong.parse::<Shard>().is_err());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Rows of shards put together: every row of the grid once, of this sweep, of one kbc.
+
+use super::grid::Grid;
+use super::table::Line;
+use kbc_diag::Diagnostic;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Rows of a file of JSON lines, with the place where they stand.
+pub struct Part<'t> {
+    /// The file.
+    pub name: &'t str,
+    /// Its text.
+    pub text: &'t str,
+}
+
+/// Rows that are named in a message.
+const NAMED: usize = 8;
+
+/// Puts parts together, in the order of the grid; `sweep` is the digest of the sweep's file.
+///
+/// # Errors
+/// E584: a line that is no row, of another sweep or another kbc, a row twice with different values, or rows that are missing.
+pub fn merge(
+    grid: &Grid,
+    sweep: &str,
+    parts: &[Part<'_>],
+    columns: &[String],
+) -> Result<Vec<Line>, Diagnostic> {
+    let wrong = |title: String| Diagnostic::error("E584", title);
+    let mut rows: BTreeMap<usize, (Line, String)> = BTreeMap::new();
+    for part in parts {
+        for (number, text) in part.text.lines().enumerate().filter(|l| !l.1.trim().is_empty()) {
+            let place = format!("{}:{}", part.name, number + 1);
+            let map: Map<String, Value> = serde_json::from_str(text).map_err(|e| {
+                wrong(format!("{place} is no row: {e}"))
+                    .help("--merge takes the JSON lines of `kbc sweep -o FILE.jsonl`")
+            })?;
+            let of = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or("nothing").to_owned();
+            if of("sweep") != sweep {
+                return Err(wrong(format!(
+                    "{place} is a row of another sweep, or of another text of this one"
+                ))
+                .help("run that shard again with this file"));
+            }
+            let version = env!("CARGO_PKG_VERSION");
+            if of("kbc") != version {
+                return Err(wrong(format!("{place} was made by kbc {}, and this is {version}", of("kbc"))));
+            }
+            let row = map.get("row").and_then(Value::as_u64).map(|r| r as usize);
+            let row = row.filter(|r| *r < grid.points.len()).ok_or_else(|| {
+                wrong(format!("{place} has no row of this sweep, which has {}", grid.points.len()))
+            })?;
+            if let Some(missing) = columns.iter().find(|c| !map.contains_key(*c)) {
+                return Err(wrong(format!("{place} has no column `{missing}`")));
+            }
+            let line = Line(columns.iter().map(|c| (c.clone(), map[c].clone())).collect());
+            match rows.get(&row) {
+                Some((before, _)) if *before == line => {}
+                Some((_, first)) => {
+                    return Err(wrong(format!(
+                        "row {row} stands in {first} and, with other values, in {place}"
+                    )));
+                }
+                None => {
+                    rows.insert(row, (line, place));
+                }
+            }
+        }
+    }
+    let missing: Vec<String> =
+        (0..grid.points.len()).filter(|r| !rows.contains_key(r)).map(|r| r.to_string()).collect();
+    if !missing.is_empty() {
+        let more = missing.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let some = missing[..missing.len().min(NAMED)].join(", ");
+        let title = format!("{} of {} rows are missing", missing.len(), grid.points.len());
+        return Err(wrong(title)
+            .note(format!("rows {some}{more}"))
+            .help("row k is in shard k mod N + 1 of N"));
+    }
+    Ok(rows.into_values().map(|r| r.0).collect())
+}

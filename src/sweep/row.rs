@@ -1,0 +1,235 @@
+//! What a row of a sweep finds: the run of its program, as the columns that it becomes.
+//!
+//! Owns the facts and how they are taken out of a report; executing and timing are [`crate::measure`]'s and
+//! [`crate::analyse`]'s.
+
+use super::grid::{Point, Program};
+use crate::analyse;
+use crate::cli::{Selection, Source};
+use crate::commands;
+use crate::commands::compile::begin;
+use crate::measure::{Ready, Trusted};
+use crate::perturb;
+use crate::record::Wanted;
+use crate::report::Report;
+use crate::session::{Outcome, Session, plain};
+use kbc_backend_sim::time::TimeOptions;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Whether the numbers of a row can be believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Proven, and every element on every rank is right.
+    Right,
+    /// Proven; too much data to execute, or a schedule without a program.
+    Proven,
+    /// Elements differ.
+    Wrong,
+    /// kbc does not compile it.
+    Refused,
+}
+
+impl Status {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Right => "right",
+            Status::Proven => "proven",
+            Status::Wrong => "wrong",
+            Status::Refused => "refused",
+        }
+    }
+
+    /// Whether a time of it means something.
+    pub fn holds(self) -> bool {
+        matches!(self, Status::Right | Status::Proven)
+    }
+}
+
+/// What a row finds. Times are ns, rates GB/s, sizes bytes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Facts {
+    /// Whether it can be believed.
+    pub status: Status,
+    /// Code and title of the reason, of a row that is wrong or refused.
+    pub why: Option<String>,
+    /// Elements compared on all ranks.
+    pub checked: u64,
+    /// Those that differ.
+    pub mismatches: u64,
+    /// Simulated time of one call.
+    pub time_ns: Option<f64>,
+    /// Its lower bound.
+    pub bound_ns: Option<f64>,
+    /// 100 bound / time.
+    pub percent: Option<f64>,
+    /// What the bound comes from.
+    pub bottleneck: Option<String>,
+    /// What most of the critical path's time goes into: `latency`, `bytes`, `work`, ..
+    pub limited_by: Option<String>,
+    /// Percent of the time that it is.
+    pub limited_percent: Option<f64>,
+    /// Collectives, joined by ` + `.
+    pub operation: Option<String>,
+    /// Their algorithms, likewise.
+    pub algorithm: Option<String>,
+    /// Whether kbc chose one of them.
+    pub selected: bool,
+    /// Ranks of the mesh.
+    pub ranks: u64,
+    /// S of the bandwidths, where there is one collective.
+    pub bytes: Option<u64>,
+    /// Of the one collective.
+    pub algbw_gbs: Option<f64>,
+    /// Of the one collective.
+    pub busbw_gbs: Option<f64>,
+    /// Messages of one call.
+    pub messages: Option<u64>,
+    /// Links that something passes.
+    pub links_used: Option<u64>,
+    /// Median over the runs on perturbed machines, where the machine says so.
+    pub perturbed_median_ns: Option<f64>,
+    /// 95 of 100 of them take no longer.
+    pub perturbed_p95_ns: Option<f64>,
+    /// The machine.
+    pub machine: Option<String>,
+}
+
+/// The program of a row as a verb takes it. A program's text stands for a file beside the sweep's.
+pub fn source(session: &mut Session, sweep: &str, point: &Point) -> Source {
+    let beside = |path: &str| match Path::new(sweep).parent() {
+        Some(dir) => plain(&dir.join(path)).to_string_lossy().into_owned(),
+        None => path.to_owned(),
+    };
+    let file = match &point.program {
+        Program::File(path) => beside(path),
+        Program::Text(text) => {
+            let name = format!("{sweep}.kb");
+            session.give(&name, text);
+            name
+        }
+    };
+    let machine = |t: &String| match t.ends_with(".yaml") || t.ends_with(".yml") {
+        true => beside(t),
+        false => t.clone(),
+    };
+    let of = Selection {
+        define: point.define.clone(),
+        topology: point.topology.as_ref().map(machine),
+        set: point.set.clone(),
+        program: point.named.clone(),
+        algorithm: None,
+    };
+    Source { file, of, post: None }
+}
+
+/// The command that is the same as a row, without the program's name.
+pub fn command(source: &Source) -> Vec<String> {
+    let of = &source.of;
+    let mut out = vec!["run".to_owned(), source.file.clone()];
+    let mut flag = |name: &str, value: &String| out.extend([name.to_owned(), value.clone()]);
+    of.define.iter().for_each(|d| flag("-D", d));
+    of.topology.iter().for_each(|t| flag("--topology", t));
+    of.set.iter().for_each(|s| flag("--set", s));
+    of.program.iter().for_each(|n| flag("--program", n));
+    out
+}
+
+/// Executes, compares and times what is ready.
+///
+/// # Errors
+/// Of the proof, of the execution, or of time.
+pub fn facts(session: &Session, source: &Source, ready: &Ready) -> Outcome<Facts> {
+    let schedule = ready.schedule()?;
+    let mut report = match ready {
+        Ready::Program(built) => begin("run", &source.file, built, schedule),
+        Ready::Schedule(all) => Report {
+            machine: Some(all.1.to_string()),
+            ..commands::about_schedule("run", &source.file, &all.0, schedule)
+        },
+    };
+    let Trusted { compare, .. } = ready.trust(session)?;
+    analyse::time(
+        session,
+        &mut report,
+        schedule,
+        ready.topology(),
+        &Wanted::default(),
+        &TimeOptions::default(),
+    )?;
+    let perturbed = ready.perturb().map(|p| perturb::runs(schedule, ready.topology(), p)).transpose()?;
+    let wrong = compare.as_ref().is_some_and(|c| !analyse::passes(c));
+    let status = match &compare {
+        Some(_) if wrong => Status::Wrong,
+        Some(_) => Status::Right,
+        None => Status::Proven,
+    };
+    let why = wrong.then(|| {
+        let hints = compare.as_ref().map_or(String::new(), |c| c.hints.join("; "));
+        format!("E430 computes something else than its single-device result {hints}").trim_end().to_owned()
+    });
+    let joined = |of: &dyn Fn(&crate::report::CollectiveReport) -> String| {
+        let mut all: Vec<String> = report.collectives.iter().map(of).collect();
+        all.dedup();
+        (!all.is_empty()).then(|| all.join(" + "))
+    };
+    let one = match &report.collectives[..] {
+        [one] => Some(one),
+        _ => None,
+    };
+    let most = report.totals.iter().max_by(|a, b| a.ns.total_cmp(&b.ns)).filter(|t| t.ns > 0.0);
+    Ok(Facts {
+        status,
+        why,
+        checked: compare.as_ref().map_or(0, |c| c.elements),
+        mismatches: compare.as_ref().map_or(0, |c| c.mismatches),
+        time_ns: report.time_ns.filter(|_| !wrong),
+        bound_ns: report.bound_ns,
+        percent: report.percent.filter(|_| !wrong),
+        bottleneck: report.bottleneck.clone().filter(|_| report.bound_ns.is_some_and(|b| b > 0.0)),
+        limited_by: most.map(|t| t.cause.to_string()),
+        limited_percent: most.map(|t| t.percent),
+        operation: joined(&|c| c.operation.clone()),
+        algorithm: joined(&|c| c.algorithm.clone()),
+        selected: report.collectives.iter().any(|c| !c.asked),
+        ranks: schedule.mesh.ranks(),
+        bytes: one.map(|c| c.bytes),
+        algbw_gbs: one.and_then(|c| c.algbw).filter(|_| !wrong),
+        busbw_gbs: one.and_then(|c| c.busbw).filter(|_| !wrong),
+        messages: report.messages,
+        links_used: report.links_used,
+        perturbed_median_ns: perturbed.as_ref().map(|p| p.median_ns),
+        perturbed_p95_ns: perturbed.as_ref().map(|p| p.p95_ns),
+        machine: report.machine.clone(),
+    })
+}
+
+/// A row that kbc does not compile.
+pub fn refused(why: String) -> Facts {
+    Facts {
+        status: Status::Refused,
+        why: Some(why),
+        checked: 0,
+        mismatches: 0,
+        time_ns: None,
+        bound_ns: None,
+        percent: None,
+        bottleneck: None,
+        limited_by: None,
+        limited_percent: None,
+        operation: None,
+        algorithm: None,
+        selected: false,
+        ranks: 0,
+        bytes: None,
+        algbw_gbs: None,
+        busbw_gbs: None,
+        messages: None,
+        links_used: None,
+        perturbed_median_ns: None,
+        perturbed_p95_ns: None,
+        machine: None,
+    }
+}

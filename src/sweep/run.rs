@@ -1,0 +1,144 @@
+//! Rows executed side by side.
+//!
+//! Owns threads, the order of results, and what is heard of rows: each message once, with the rows that it is about.
+
+use super::cache::{Cache, digest};
+use super::grid::Point;
+use super::row::{self, Facts};
+use crate::crash;
+use crate::measure::ready;
+use crate::session::{Failure, Outcome, Session};
+use kbc_diag::Severity;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// A finished row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its number in the grid.
+    pub row: usize,
+    /// What it found.
+    pub facts: Facts,
+    /// Whether it was known before.
+    pub cached: bool,
+}
+
+/// What came of some rows.
+pub struct Found {
+    /// In the order of the grid.
+    pub rows: Vec<Row>,
+    /// Messages in the order of the first row that has them, with those rows.
+    pub heard: Vec<(String, Vec<usize>)>,
+}
+
+/// Executes rows on `jobs` threads; `done` is told of each.
+///
+/// # Errors
+/// Files that cannot be read and other errors of usage, and bugs of kbc, end the sweep. What is kept by then stays.
+pub fn run(
+    session: &Session,
+    sweep: &str,
+    points: &[&Point],
+    jobs: usize,
+    cache: Option<&Cache>,
+    done: &mut dyn FnMut(&Row),
+) -> Outcome<Found> {
+    type Said = (Outcome<Row>, usize, Vec<String>);
+    let (send, receive) = mpsc::channel::<Said>();
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|s| {
+        let work = |send: mpsc::Sender<Said>| {
+            while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let mut own = session.listening(digest);
+                let row = one(&mut own, sweep, point, cache);
+                if send.send((row, point.row, own.heard())).is_err() {
+                    return;
+                }
+            }
+        };
+        let threads: Vec<_> = (0..jobs.clamp(1, points.len().max(1)))
+            .map(|_| {
+                let send = send.clone();
+                s.spawn(move || work(send))
+            })
+            .collect();
+        drop(send);
+        let mut rows: BTreeMap<usize, Row> = BTreeMap::new();
+        let mut heard: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        let mut failed: Option<(usize, Failure)> = None;
+        for (row, number, said) in receive {
+            heard.insert(number, said);
+            match row {
+                Ok(row) => {
+                    done(&row);
+                    rows.insert(number, row);
+                }
+                Err(e) => {
+                    stop.store(true, Ordering::Relaxed);
+                    // The first row of those that fail at the same time.
+                    if failed.as_ref().is_none_or(|f| number < f.0) {
+                        failed = Some((number, e));
+                    }
+                }
+            }
+        }
+        for t in threads {
+            if let Err(panic) = t.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        if let Some((_, failure)) = failed {
+            return Err(failure);
+        }
+        let mut words: Vec<(String, Vec<usize>)> = vec![];
+        for (number, said) in heard {
+            for text in said {
+                match words.iter_mut().find(|w| w.0 == text) {
+                    Some(w) => w.1.push(number),
+                    None => words.push((text, vec![number])),
+                }
+            }
+        }
+        Ok(Found { rows: rows.into_values().collect(), heard: words })
+    })
+}
+
+/// One row: known, or built and, unless its schedule is known, executed.
+fn one(session: &mut Session, sweep: &str, point: &Point, cache: Option<&Cache>) -> Outcome<Row> {
+    let question = cache.map(|c| (c, c.question(sweep, point)));
+    let cached = |facts| Ok(Row { row: point.row, facts, cached: true });
+    if let Some(facts) = question.as_ref().and_then(|(c, q)| c.known(q)) {
+        return cached(facts);
+    }
+    let source = row::source(session, sweep, point);
+    crash::apart(&row::command(&source));
+    let found = (|| {
+        let ready = ready(session, &source)?;
+        let answer = question.as_ref().map(|(c, _)| c.answer(session, &ready));
+        let known = question
+            .as_ref()
+            .zip(answer.as_ref())
+            .and_then(|((c, q), a)| c.answered(a).inspect(|_| c.link(session, q, a)));
+        if let Some(facts) = known {
+            return cached(facts);
+        }
+        let facts = row::facts(session, &source, &ready)?;
+        if let (Some((c, q)), Some(a)) = (&question, &answer) {
+            c.put(session, q, a, &facts);
+        }
+        Ok(Row { row: point.row, facts, cached: false })
+    })();
+    match found {
+        Err(Failure::Program(d)) => {
+            session.tell(&d);
+            let first = d.list.iter().find(|d| d.severity == Severity::Error);
+            let why = first.map_or_else(String::new, |d| format!("{} {}", d.code, d.title));
+            Ok(Row { row: point.row, facts: row::refused(why), cached: false })
+        }
+        other => other,
+    }
+}

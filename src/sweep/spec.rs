@@ -1,0 +1,189 @@
+//! The form of a sweep file.
+//!
+//! Owns its keys and what is wrong with them (E583). What `{axis}` stands for is [`super::grid`]'s.
+
+use kbc_diag::{Diagnostic, FileId, Span};
+use serde::Deserialize;
+use serde_yaml::{Mapping, Value};
+use std::collections::BTreeMap;
+
+/// The version of the form that is read.
+pub const FORM: u32 = 1;
+
+/// A sweep file.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Version of this form.
+    pub sweep: u32,
+    /// What it is, in some words: the heading of figures.
+    pub title: String,
+    /// More about it.
+    #[serde(default)]
+    pub about: Option<String>,
+    /// A `.kb` or `.kir` file relative to this one, or over several lines the text of a program; a template.
+    pub program: String,
+    /// The program of it, if it has several; a template.
+    #[serde(default)]
+    pub named: Option<String>,
+    /// What `--topology` is; a template.
+    #[serde(default)]
+    pub topology: Option<String>,
+    /// What `--set` is; templates.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// What `-D` is; templates.
+    #[serde(default)]
+    define: BTreeMap<String, Value>,
+    /// Axes in order, each a list of values, or a map of values to their parts.
+    axes: Mapping,
+    /// Columns beside the axes and the usual ones; templates.
+    #[serde(default)]
+    columns: Mapping,
+    /// What is drawn of the rows.
+    #[serde(default)]
+    pub figures: Vec<Value>,
+}
+
+/// An axis.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Axis {
+    /// Its name, which is a column.
+    pub name: String,
+    /// Its values in order.
+    pub values: Vec<AxisValue>,
+}
+
+/// A value of an axis.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AxisValue {
+    /// What stands in the column, and for `{axis}`.
+    pub label: String,
+    /// What stands for `{axis.part}`.
+    pub parts: BTreeMap<String, String>,
+}
+
+/// A name and its template.
+pub type Named = (String, String);
+
+/// A file that was read: what serde cannot say is in lists with their order.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Read {
+    /// The file.
+    pub spec: Spec,
+    /// Its axes.
+    pub axes: Vec<Axis>,
+    /// What `-D` is.
+    pub define: Vec<Named>,
+    /// Its own columns.
+    pub columns: Vec<Named>,
+    /// Where it stands.
+    pub file: FileId,
+}
+
+/// A scalar as text.
+fn scalar(v: &Value) -> Option<String> {
+    match v {
+        Value::String(s) => Some(s.clone()),
+        Value::Number(n) => Some(n.to_string()),
+        Value::Bool(b) => Some(b.to_string()),
+        _ => None,
+    }
+}
+
+/// E583 about a place of the file.
+pub fn wrong(title: impl Into<String>, at: Span) -> Diagnostic {
+    Diagnostic::error("E583", title).primary(at, "here").help("docs/sweep.md has the form of sweep files")
+}
+
+/// Where a key or value of the file stands, as near as can be told: its first mention as a word of its own.
+pub fn place(text: &str, file: FileId, word: &str) -> Span {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let bounded = |at: usize| {
+        let before = text[..at].chars().next_back().is_none_or(|c| !part(c));
+        before && text[at + word.len()..].chars().next().is_none_or(|c| !part(c))
+    };
+    let found = text.match_indices(word).map(|m| m.0).find(|at| !word.is_empty() && bounded(*at));
+    found.map_or(Span::new(file, 0, 0), |at| Span::new(file, at, at + word.len()))
+}
+
+/// Reads a sweep file.
+///
+/// # Errors
+/// E583: YAML that cannot be read, an unknown or missing key, an axis without values, a value twice, a value that is no
+/// scalar.
+pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
+    let at = |word: &str| place(text, file, word);
+    let spec: Spec = serde_yaml::from_str(text).map_err(|e| {
+        let here = e.location().map_or(Span::new(file, 0, 0), |l| {
+            Span::new(file, l.index().min(text.len()), l.index().min(text.len()))
+        });
+        let words = e.to_string();
+        wrong(words.split(" at line ").next().unwrap_or("").to_owned(), here)
+    })?;
+    if spec.sweep != FORM {
+        return Err(wrong(format!("`sweep: {}` is another form than {FORM}", spec.sweep), at("sweep")));
+    }
+    let mut axes: Vec<Axis> = vec![];
+    for (name, values) in &spec.axes {
+        let name =
+            name_of(name).ok_or_else(|| wrong("an axis has a name of letters, digits and _", at("axes")))?;
+        let values = match values {
+            Value::Sequence(list) => list.iter().map(|v| scalar(v).map(plain)).collect::<Option<Vec<_>>>(),
+            Value::Mapping(map) => map.iter().map(|(label, parts)| with_parts(label, parts)).collect(),
+            _ => None,
+        };
+        let what = "is a list of values, or a map of values to their parts";
+        let values = values.ok_or_else(|| wrong(format!("axis `{name}` {what}"), at(&name)))?;
+        if values.is_empty() {
+            return Err(wrong(format!("axis `{name}` has no values"), at(&name)));
+        }
+        for (i, v) in values.iter().enumerate() {
+            if values[..i].iter().any(|b| b.label == v.label) {
+                return Err(wrong(format!("axis `{name}` has `{}` twice", v.label), at(&v.label)));
+            }
+        }
+        axes.push(Axis { name, values });
+    }
+    if axes.is_empty() {
+        return Err(wrong("a sweep has at least one axis", at("axes")));
+    }
+    let templates =
+        |map: &mut dyn Iterator<Item = (Option<String>, &Value)>| -> Result<Vec<Named>, Diagnostic> {
+            let mut out: Vec<Named> = vec![];
+            for (name, v) in map {
+                let name =
+                    name.ok_or_else(|| wrong("a column has a name of letters, digits and _", at("columns")))?;
+                let text =
+                    scalar(v).ok_or_else(|| wrong(format!("`{name}` is a text or a number"), at(&name)))?;
+                out.push((name, text));
+            }
+            Ok(out)
+        };
+    let columns = templates(&mut spec.columns.iter().map(|(n, v)| (name_of(n), v)))?;
+    let define = templates(&mut spec.define.iter().map(|(n, v)| (Some(n.clone()), v)))?;
+    Ok(Read { spec, axes, define, columns, file })
+}
+
+/// A name that can stand between braces.
+fn name_of(v: &Value) -> Option<String> {
+    scalar(v).filter(|n| is_name(n))
+}
+
+/// Whether a word can stand between braces.
+pub fn is_name(n: &str) -> bool {
+    n.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn plain(label: String) -> AxisValue {
+    AxisValue { label, parts: BTreeMap::new() }
+}
+
+fn with_parts(label: &Value, parts: &Value) -> Option<AxisValue> {
+    let Value::Mapping(map) = parts else {
+        return Some(plain(scalar(label)?)).filter(|_| matches!(parts, Value::Null));
+    };
+    let parts = map.iter().map(|(k, v)| Some((name_of(k)?, scalar(v)?))).collect::<Option<_>>()?;
+    Some(AxisValue { label: scalar(label)?, parts })
+}

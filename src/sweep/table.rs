@@ -1,0 +1,250 @@
+//! Rows as text: CSV, JSON lines, and a table for people.
+//!
+//! Owns the columns, their order, and how numbers are written.
+
+use super::grid::{Grid, Point, fill};
+use super::row::Facts;
+use super::run::Row;
+use super::spec::{place, wrong};
+use kbc_diag::Diagnostic;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+
+/// A fact as a value.
+type Of = fn(&Facts) -> Value;
+
+/// The columns that every sweep has, behind the number of the row, its axes and its own columns.
+pub const USUAL: [(&str, Of); 23] = [
+    ("status", |f| f.status.name().into()),
+    ("checked", |f| f.checked.into()),
+    ("mismatches", |f| f.mismatches.into()),
+    ("operation", |f| text(&f.operation)),
+    ("algorithm", |f| text(&f.algorithm)),
+    ("selected", |f| f.selected.into()),
+    ("ranks", |f| if f.ranks == 0 { Value::Null } else { f.ranks.into() }),
+    ("bytes", |f| f.bytes.map_or(Value::Null, Value::from)),
+    ("time_ns", |f| number(f.time_ns, 3)),
+    ("bound_ns", |f| number(f.bound_ns, 3)),
+    ("percent", |f| number(f.percent, 2)),
+    ("algbw_gbs", |f| number(f.algbw_gbs, 4)),
+    ("busbw_gbs", |f| number(f.busbw_gbs, 4)),
+    ("bottleneck", |f| text(&f.bottleneck)),
+    ("limited_by", |f| text(&f.limited_by)),
+    ("limited_percent", |f| number(f.limited_percent, 1)),
+    ("messages", |f| f.messages.map_or(Value::Null, Value::from)),
+    ("links_used", |f| f.links_used.map_or(Value::Null, Value::from)),
+    ("perturbed_median_ns", |f| number(f.perturbed_median_ns, 3)),
+    ("perturbed_p95_ns", |f| number(f.perturbed_p95_ns, 3)),
+    ("machine", |f| text(&f.machine)),
+    ("why", |f| text(&f.why)),
+    ("row", |_| Value::Null),
+];
+
+fn text(of: &Option<String>) -> Value {
+    of.as_ref().map_or(Value::Null, |t| t.as_str().into())
+}
+
+/// A number with so many digits behind the point at most; whole ones have none.
+fn number(of: Option<f64>, digits: i32) -> Value {
+    let scale = 10f64.powi(digits);
+    of.map_or(Value::Null, |x| {
+        let r = (x * scale).round() / scale;
+        if r.fract() == 0.0 && r.abs() < 9e15 { Value::from(r as i64) } else { Value::from(r) }
+    })
+}
+
+/// A value as text; nothing for null.
+pub fn plain(v: &Value) -> String {
+    match v {
+        Value::Null => String::new(),
+        Value::String(s) => s.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A text that is a number as one.
+fn typed(text: String) -> Value {
+    match text.parse::<i64>() {
+        Ok(n) => n.into(),
+        Err(_) => match text.parse::<f64>() {
+            Ok(x) if x.is_finite() && text.starts_with(|c: char| c.is_ascii_digit() || c == '-') => x.into(),
+            _ => text.into(),
+        },
+    }
+}
+
+/// A row with its columns in order.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Line(pub Vec<(String, Value)>);
+
+impl Line {
+    /// The value of a column; null where there is none.
+    pub fn get(&self, column: &str) -> &Value {
+        self.0.iter().find(|c| c.0 == column).map_or(&Value::Null, |c| &c.1)
+    }
+
+    /// The same as a number.
+    pub fn number(&self, column: &str) -> Option<f64> {
+        self.get(column).as_f64()
+    }
+}
+
+impl Serialize for Line {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+/// `{bytes} * 16` with its names filled in, as a number where it is a product or quotient of numbers.
+fn computed(text: &str) -> Value {
+    let mut value: Option<f64> = None;
+    let mut rest = text.trim();
+    let mut by = '*';
+    loop {
+        let end = rest.find(['*', '/']).unwrap_or(rest.len());
+        let word = rest[..end].trim();
+        let Some(x) = word.parse::<f64>().ok().filter(|x| x.is_finite()) else {
+            return typed(text.trim().to_owned());
+        };
+        value = Some(match (value, by) {
+            (None, _) => x,
+            (Some(v), '*') => v * x,
+            (Some(v), _) => v / x,
+        });
+        let Some(next) = rest[end..].chars().next() else { break };
+        (by, rest) = (next, &rest[end + 1..]);
+    }
+    number(value.filter(|v| v.is_finite()), 6)
+}
+
+/// A row as its columns: its number, the axes, the file's own, the usual ones. A column of the file that needs a fact that the row does not have is empty.
+///
+/// # Errors
+/// E583: a column of the file names what is no column.
+pub fn line(grid: &Grid, text: &str, point: &Point, facts: &Facts) -> Result<Line, Diagnostic> {
+    let mut out: Vec<(String, Value)> = vec![("row".into(), point.row.into())];
+    for (axis, value) in grid.read.axes.iter().zip(&point.values) {
+        out.push((axis.name.clone(), typed(value.label.clone())));
+    }
+    let values: Vec<_> = point.values.iter().collect();
+    for (name, template) in &grid.read.columns {
+        let mut empty = false;
+        let full = fill(template, &mut |n, part| {
+            if let Some(v) = super::grid::value(&grid.read.axes, &values, n, part) {
+                return Some(v);
+            }
+            let usual = USUAL.iter().find(|u| u.0 == n && part.is_none())?;
+            let v = plain(&(usual.1)(facts));
+            empty |= v.is_empty();
+            Some(v)
+        });
+        let full = full.map_err(|hole| {
+            let title = format!("`{hole}` in column `{name}` is neither an axis nor a usual column");
+            wrong(title, place(text, grid.read.file, name))
+        })?;
+        out.push((name.clone(), if empty { Value::Null } else { computed(&full) }));
+    }
+    out.extend(USUAL.iter().filter(|u| u.0 != "row").map(|(name, of)| ((*name).to_owned(), of(facts))));
+    Ok(Line(out))
+}
+
+/// All rows.
+///
+/// # Errors
+/// As [`line`].
+pub fn lines(grid: &Grid, text: &str, rows: &[Row]) -> Result<Vec<Line>, Diagnostic> {
+    rows.iter().map(|r| line(grid, text, &grid.points[r.row], &r.facts)).collect()
+}
+
+/// As CSV, with a header.
+///
+/// # Errors
+/// E991: it cannot be written.
+pub fn csv(lines: &[Line]) -> Result<Vec<u8>, Diagnostic> {
+    let unfit = |e: String| Diagnostic::error("E991", format!("rows without a form: {e}"));
+    let mut out = csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(vec![]);
+    if let Some(first) = lines.first() {
+        out.write_record(first.0.iter().map(|c| &c.0)).map_err(|e| unfit(e.to_string()))?;
+    }
+    for l in lines {
+        out.write_record(l.0.iter().map(|c| plain(&c.1))).map_err(|e| unfit(e.to_string()))?;
+    }
+    out.into_inner().map_err(|e| unfit(e.to_string()))
+}
+
+/// As JSON lines, each with the digest of the sweep's file and the version of kbc, which `--merge` compares.
+///
+/// # Errors
+/// E991: it cannot be written.
+pub fn jsonl(lines: &[Line], sweep: &str) -> Result<String, Diagnostic> {
+    let mut out = String::new();
+    for l in lines {
+        let mut all = l.clone();
+        all.0.push(("sweep".into(), sweep.into()));
+        all.0.push(("kbc".into(), env!("CARGO_PKG_VERSION").into()));
+        let unfit = |e: serde_json::Error| Diagnostic::error("E991", format!("rows without a form: {e}"));
+        out += &serde_json::to_string(&all).map_err(unfit)?;
+        out.push('\n');
+    }
+    Ok(out)
+}
+
+/// For people: axes, the file's own columns, and what matters most of the usual ones.
+pub fn human(grid: &Grid, lines: &[Line]) -> String {
+    let own = grid.read.axes.iter().map(|a| &a.name).chain(grid.read.columns.iter().map(|c| &c.0));
+    let usual = ["algorithm", "time_ns", "bound_ns", "percent", "limited_by", "status"];
+    let names: Vec<&str> = own.map(String::as_str).chain(usual).collect();
+    // What says the same in every row, or nothing, is no column for people.
+    let says = |n: &&&str| lines.iter().any(|l| !l.get(n).is_null());
+    let names: Vec<&str> = names.iter().filter(says).copied().collect();
+    let cell = |l: &Line, n: &str| match l.get(n) {
+        Value::Null => "-".to_owned(),
+        v => plain(v),
+    };
+    let width = |n: &str| lines.iter().map(|l| cell(l, n).chars().count()).max().unwrap_or(0).max(n.len());
+    let numeric = |n: &str| lines.iter().all(|l| l.get(n).is_number() || l.get(n).is_null());
+    let put = |out: &mut String, n: &str, text: &str| {
+        let w = width(n);
+        *out += &if numeric(n) { format!("{text:>w$}  ") } else { format!("{text:<w$}  ") };
+    };
+    let mut out = String::new();
+    for n in &names {
+        put(&mut out, n, n);
+    }
+    out = out.trim_end().to_owned() + "\n";
+    for l in lines {
+        let mut row = String::new();
+        for n in &names {
+            put(&mut row, n, &cell(l, n));
+        }
+        out += row.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_compute_products_and_keep_words() {
+        assert_eq!(computed("16 * 256"), Value::from(4096));
+        assert_eq!(computed("6 / 4"), Value::from(1.5));
+        assert_eq!(computed("ring_1d"), Value::from("ring_1d"));
+        assert_eq!(computed("1 / 0"), Value::Null);
+        assert_eq!(computed("nan"), Value::from("nan"));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(plain(&number(Some(1678.04), 3)), "1678.04");
+        assert_eq!(plain(&number(Some(0.30000000000000004), 3)), "0.3");
+        assert_eq!(plain(&number(Some(2.0), 3)), "2");
+        assert_eq!(plain(&number(None, 3)), "");
+    }
+}
