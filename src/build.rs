@@ -12,13 +12,13 @@ use kbc_frontend::load::Loaded;
 use kbc_frontend::lower::{LowerOptions, Lowered, lower, unsized_inputs};
 use kbc_frontend::machine;
 use kbc_ir::checker::{CheckOptions, EVERY_RANK, Verdict, check};
-use kbc_ir::graph::{Collective, Graph, Op, OpKind};
+use kbc_ir::graph::{Collective, Graph, Op, OpKind, Using};
 use kbc_ir::local::Local;
 use kbc_ir::memory::{self, Placements};
 use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{OwnLink, Settings, Topology};
-use kbc_ir::{Body, Module};
+use kbc_ir::{Body, Module, Name, text};
 use kbc_passes::expand::joined_axis;
 use kbc_passes::instrument::Instrument;
 use kbc_passes::overlap::OverlapTable;
@@ -180,7 +180,9 @@ pub fn assemble(
     session.tell(&lowered.warnings);
     let mut module = lowered.module;
     let time = Simulated { topology: &lowered.topology };
-    let cx = PassCx::new(&loaded.library, Some(&lowered.topology)).with_time(&time);
+    let using = using(session, &source.of.using)?;
+    let names: Vec<(Name, Span)> = using.iter().map(|u| (u.alg.clone(), u.span)).collect();
+    let cx = PassCx::new(&loaded.library, Some(&lowered.topology)).with_time(&time).with_using(using);
     let mut keep = Keep::default();
     session.progress("compiling");
     let passes = chosen(passes, &lowered.topology);
@@ -192,6 +194,7 @@ pub fn assemble(
         let found = cx.findings.borrow();
         (found.select.clone(), found.overlap.clone())
     };
+    taken(&select, &names)?;
     let placed = keep.placed.unwrap_or_default();
     let arranged = keep.arranged.unwrap_or_else(|| placed.clone());
     let typed = match &keep.local {
@@ -360,6 +363,34 @@ pub fn perturb(session: &mut Session, text: Option<&String>) -> Outcome<Option<P
     let Some(text) = text else { return Ok(None) };
     let (Argument::Text(text, file) | Argument::File(text, file)) = argument(session, "<--perturb>", text)?;
     Ok(Some(machine::read_perturb(&text, file)?))
+}
+
+/// What `--using` says.
+///
+/// # Errors
+/// Of the form of an algorithm with its arguments.
+fn using(session: &mut Session, texts: &[String]) -> Outcome<Vec<Using>> {
+    let one = |text: &String| {
+        let file = session.add_text("<--using>", text);
+        Ok(text::parse_using(file, text)?)
+    };
+    texts.iter().map(one).collect()
+}
+
+/// Every algorithm that was asked for beside the program is one of some collective.
+///
+/// # Errors
+/// E587: one that no collective has.
+fn taken(select: &SelectTable, asked: &[(Name, Span)]) -> Result<(), Diagnostic> {
+    let Some((name, span)) = asked.iter().find(|a| select.entries.iter().all(|e| e.chosen != a.0)) else {
+        return Ok(());
+    };
+    let all: Vec<String> =
+        select.entries.iter().map(|e| format!("{} over {}: {}", e.kind, e.axis, e.chosen)).collect();
+    let d = Diagnostic::error("E587", format!("no collective takes `{name}`"))
+        .primary(*span, "asked for here")
+        .help("`kbc list algorithms` has the algorithms of each collective");
+    Err(if all.is_empty() { d.note("the program has no collective") } else { d.note(all.join("; ")) })
 }
 
 /// `NAME=VALUE`

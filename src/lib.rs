@@ -24,6 +24,7 @@ pub mod pipeline;
 pub mod record;
 pub mod reference;
 pub mod report;
+pub mod repro;
 pub mod selection;
 pub mod session;
 pub mod simulated;

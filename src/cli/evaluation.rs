@@ -2,7 +2,26 @@
 
 use super::ReportFormat;
 use crate::sweep::grid::Shard;
-use clap::Args;
+use clap::{Args, ValueEnum};
+
+/// Colours of figures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum Theme {
+    /// Dark words on a white card.
+    #[default]
+    Light,
+    /// Light words on a dark card.
+    Dark,
+}
+
+impl From<Theme> for kbc_figures::Theme {
+    fn from(t: Theme) -> kbc_figures::Theme {
+        match t {
+            Theme::Light => kbc_figures::Theme::Light,
+            Theme::Dark => kbc_figures::Theme::Dark,
+        }
+    }
+}
 
 /// `kbc sweep`
 #[derive(Args, Debug)]
@@ -34,10 +53,78 @@ pub struct Sweep {
     /// Knows nothing and keeps nothing.
     #[arg(long, conflicts_with = "cache")]
     pub no_cache: bool,
+    /// Colours of figures.
+    #[arg(long, value_enum, default_value_t = Theme::Light)]
+    pub theme: Theme,
     /// Replaces a folder even if something in it was not written by kbc, or was edited.
     #[arg(long, requires = "out")]
     pub force: bool,
     /// Form of rows on standard output.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human, conflicts_with = "out")]
     pub report: ReportFormat,
+}
+
+/// `kbc compare`
+#[derive(Args, Debug)]
+pub struct Compare {
+    /// An algorithm with its arguments (`ring`, `'ring(pipeline: 4)'`), a topology (`'ring(8)'`, `machine.yaml`), or a `.kb` or `.kir` file.
+    pub a: String,
+    /// Another one of the same kind.
+    pub b: String,
+    /// The program that two algorithms or topologies are compared on.
+    #[arg(long, value_name = "FILE")]
+    pub of: Option<String>,
+    /// A parameter and its values: `n=64..1048576`, which doubles, or `n=64,100,1000`.
+    #[arg(long, value_name = "NAME=VALUES")]
+    pub over: Option<String>,
+    /// Overrides a parameter: `-D tp=8`.
+    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    pub define: Vec<String>,
+    /// Replaces the shape of the program's topology; or a machine file.
+    #[arg(long, value_name = "SHAPE|FILE")]
+    pub topology: Option<String>,
+    /// Overrides a setting of the machine; repeatable.
+    #[arg(long = "set", value_name = "SETTING")]
+    pub set: Vec<String>,
+    /// The program to take, if the file has several.
+    #[arg(long, value_name = "NAME")]
+    pub program: Option<String>,
+    /// The algorithm of collectives for which the program names none; repeatable.
+    #[arg(long, value_name = "ALGORITHM")]
+    pub using: Vec<String>,
+    /// Also draws both over size: FILE.svg or FILE.png.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<String>,
+    /// Colours of the figure.
+    #[arg(long, value_enum, default_value_t = Theme::Light, requires = "out")]
+    pub theme: Theme,
+    /// Folder of rows that are known, as of `kbc sweep`.
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<String>,
+    /// Knows nothing and keeps nothing.
+    #[arg(long, conflicts_with = "cache")]
+    pub no_cache: bool,
+    /// Form of the comparison.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
+    pub report: ReportFormat,
+}
+
+/// `kbc repro`
+#[derive(Args, Debug)]
+pub struct Repro {
+    /// The list of what is made (docs/evaluation.md).
+    #[arg(default_value = "docs/repro.yaml")]
+    pub file: String,
+    /// Writes nothing: exit code 1 and the names of what is not as it is made.
+    #[arg(long)]
+    pub check: bool,
+    /// Replaces the folder even if something in it was not written by kbc, or was edited.
+    #[arg(long, conflicts_with = "check")]
+    pub force: bool,
+    /// Folder of rows that are known, as of `kbc sweep`.
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<String>,
+    /// Knows nothing and keeps nothing.
+    #[arg(long, conflicts_with = "cache")]
+    pub no_cache: bool,
 }

@@ -3,7 +3,7 @@
 mod evaluation;
 mod trials;
 
-pub use evaluation::Sweep;
+pub use evaluation::{Compare, Repro, Sweep};
 pub use trials::{
     Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules,
     FuzzWhat, Mutate,
@@ -147,6 +147,10 @@ pub enum Command {
     Fuzz(Fuzz),
     /// Published figures beside ours
     CompareReference(CompareReference),
+    /// Two algorithms, machines or programs: who wins where, and why
+    Compare(Compare),
+    /// Every figure and table of the documentation, made again or held against what is there
+    Repro(Repro),
     /// Many runs over axes: machines, sizes, algorithms, memories; each one checked
     Sweep(Sweep),
     /// The checker's own error rate: small wrong changes of schedules, judged by it and by running them
@@ -171,17 +175,22 @@ pub struct Selection {
     /// The algorithm to take as program, if the file has no program and several algorithms; to check, those of that name.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub algorithm: Option<String>,
+    /// The algorithm of collectives for which the program names none: `ring`, `ring(pipeline: 4)`; repeatable, where there are
+    /// collectives of several kinds.
+    #[arg(long, value_name = "ALGORITHM", help_heading = "Program")]
+    pub using: Vec<String>,
 }
 
 impl Selection {
     /// The flags that were given, for places where one means nothing.
-    pub fn given(&self) -> [(&'static str, bool); 5] {
+    pub fn given(&self) -> [(&'static str, bool); 6] {
         [
             ("-D", !self.define.is_empty()),
             ("--topology", self.topology.is_some()),
             ("--set", !self.set.is_empty()),
             ("--program", self.program.is_some()),
             ("--algorithm", self.algorithm.is_some()),
+            ("--using", !self.using.is_empty()),
         ]
     }
 }

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod bound;
 pub mod ccl;
 pub mod check;
+pub mod compare;
 pub mod compile;
 pub mod completions;
 pub mod explain;
@@ -19,6 +20,7 @@ pub mod overlap;
 pub mod passes;
 pub mod reference;
 pub mod replay;
+pub mod repro;
 pub mod run;
 pub mod select;
 pub mod signals;
@@ -58,6 +60,8 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
         Command::Explain(args) => explain::run(session, args),
         Command::Passes(args) => passes::run(session, args),
         Command::CompareReference(args) => reference::run(session, args),
+        Command::Compare(args) => compare::run(session, args),
+        Command::Repro(args) => repro::run(session, args),
         Command::Sweep(args) => sweep::run(session, args),
         Command::List(args) => list::run(session, args),
         Command::Completions(args) => completions::run(session, args),

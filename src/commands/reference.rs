@@ -27,12 +27,15 @@ struct Measured {
 
 /// A figure and ours.
 #[derive(Serialize)]
-struct Row {
-    name: String,
-    unit: String,
-    published: Option<f64>,
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// What was published, if anything was.
+    pub published: Option<f64>,
     /// None where it is not measured.
-    ours: Option<f64>,
+    pub ours: Option<f64>,
     /// Ours against the published one, in percent; of a percentage, in points.
     deviation: Option<f64>,
     /// `executed`, `proven` where that would be too much data or it is a schedule without a program; nothing where no
@@ -46,10 +49,11 @@ struct Row {
 
 /// A file of figures.
 #[derive(Serialize)]
-struct Found {
+pub struct Found {
     file: String,
     source: String,
-    figures: Vec<Row>,
+    /// Its figures in order.
+    pub figures: Vec<Row>,
 }
 
 /// Measures and prints.
@@ -108,7 +112,11 @@ fn files(names: &[String]) -> Outcome<Vec<String>> {
     Ok(out)
 }
 
-fn one(session: &mut Session, path: &str) -> Outcome<Found> {
+/// Measures what a file says.
+///
+/// # Errors
+/// Of reading it and of compiling its programs.
+pub fn one(session: &mut Session, path: &str) -> Outcome<Found> {
     let (file, text) = session.read(path)?;
     let reference = read(&text, file)?;
     let mut done: BTreeMap<(Run, Measure), Measured> = BTreeMap::new();
@@ -200,6 +208,7 @@ fn measured(session: &mut Session, file: FileId, run: &Run, measure: Measure) ->
             set: run.set.clone(),
             program: run.named.clone(),
             algorithm: None,
+            using: vec![],
         },
         post: None,
     };

@@ -5,6 +5,7 @@ use crate::crash;
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
 use crate::sweep::cache::{self, Cache, digest};
+use crate::sweep::figures::{self, Entry};
 use crate::sweep::grid::Program;
 use crate::sweep::merge::{Part, merge};
 use crate::sweep::run::{Found, run as rows};
@@ -13,6 +14,10 @@ use crate::sweep::{Grid, Point, Status, row, spec};
 use indicatif::{ProgressBar, ProgressStyle};
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Pixels across of a figure as PNG.
+const WIDE: u32 = 1600;
 
 /// Rows with something wrong that are shown with all that was said about them.
 const SHOWN: usize = 4;
@@ -22,13 +27,13 @@ const SHOWN: usize = 4;
 /// # Errors
 /// E583 of the file, E584 of what is merged, E585 if a row is wrong or refused; of reading and writing files.
 pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
-    let (file, text) = session.read(&args.file)?;
-    let grid = Grid::new(spec::read(&text, file)?, &text)?;
-    let points = chosen(&grid, args)?;
+    let loaded = load(session, &args.file)?;
+    let (grid, text) = (&loaded.grid, &loaded.text);
+    let points = chosen(grid, args)?;
     let id = digest(text.as_bytes())[..16].to_owned();
     if !args.merge.is_empty() {
-        let lines = merged(session, args, &grid, &text, &id)?;
-        return finish(session, args, &grid, &id, &lines, 0);
+        let lines = merged(session, args, &loaded, &id)?;
+        return finish(session, args, &loaded, &id, &lines, 0);
     }
     if args.list {
         session.result(&listed(session, &args.file, &points));
@@ -45,9 +50,38 @@ pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
     });
     bar.finish_and_clear();
     let found = found?;
-    tell(session, &grid, &found);
-    let lines = table::lines(&grid, &text, &found.rows)?;
-    finish(session, args, &grid, &id, &lines, known)
+    tell(session, grid, &found);
+    let lines = table::lines(grid, text, &found.rows)?;
+    finish(session, args, &loaded, &id, &lines, known)
+}
+
+/// A sweep file, and what is drawn of its rows.
+pub struct Loaded {
+    /// Its text.
+    pub text: Arc<String>,
+    /// Its rows.
+    pub grid: Grid,
+    /// Its columns.
+    pub columns: Vec<String>,
+    /// Its figures.
+    pub figures: Vec<Entry>,
+}
+
+/// Reads a sweep file.
+///
+/// # Errors
+/// E412, E583.
+pub fn load(session: &mut Session, path: &str) -> Outcome<Loaded> {
+    let (file, text) = session.read(path)?;
+    let grid = Grid::new(spec::read(&text, file)?, &text)?;
+    let columns: Vec<String> = match grid.points.first() {
+        Some(p) => {
+            table::line(&grid, &text, p, &row::refused(String::new()))?.0.into_iter().map(|c| c.0).collect()
+        }
+        None => vec![],
+    };
+    let figures = figures::entries(&grid.read, &text, &columns)?;
+    Ok(Loaded { text, grid, columns, figures })
 }
 
 /// The rows that are asked for.
@@ -109,7 +143,7 @@ fn row_name(point: &Point) -> String {
 }
 
 /// What was heard of rows.
-fn tell(session: &Session, grid: &Grid, found: &Found) {
+pub fn tell(session: &Session, grid: &Grid, found: &Found) {
     for (text, rows) in found.heard.iter().take(SHOWN) {
         let first = rows.first().map_or(String::new(), |r| row_name(&grid.points[*r]));
         let more = if rows.len() > 1 { format!(" and {} more", rows.len() - 1) } else { String::new() };
@@ -134,20 +168,22 @@ fn listed(session: &Session, sweep: &str, points: &[&Point]) -> String {
     points.iter().map(one).collect()
 }
 
-fn merged(session: &mut Session, args: &Sweep, grid: &Grid, text: &str, id: &str) -> Outcome<Vec<Line>> {
+fn merged(session: &mut Session, args: &Sweep, loaded: &Loaded, id: &str) -> Outcome<Vec<Line>> {
     let parts = args.merge.iter().map(|name| Ok((name, session.read(name)?.1)));
     let parts = parts.collect::<Outcome<Vec<_>>>()?;
     let parts: Vec<Part<'_>> = parts.iter().map(|(name, text)| Part { name, text }).collect();
-    let empty = row::refused(String::new());
-    let columns = match grid.points.first() {
-        Some(p) => table::line(grid, text, p, &empty)?.0.into_iter().map(|c| c.0).collect(),
-        None => vec![],
-    };
-    Ok(merge(grid, id, &parts, &columns)?)
+    Ok(merge(&loaded.grid, id, &parts, &loaded.columns)?)
 }
 
 /// Writes rows where they are wanted.
-fn finish(session: &Session, args: &Sweep, grid: &Grid, id: &str, lines: &[Line], known: usize) -> Outcome {
+fn finish(
+    session: &Session,
+    args: &Sweep,
+    loaded: &Loaded,
+    id: &str,
+    lines: &[Line],
+    known: usize,
+) -> Outcome {
     match args.out.as_deref() {
         Some(path) if path.ends_with(".csv") => outdir::write_file(Path::new(path), &table::csv(lines)?)?,
         Some(path) if path.ends_with(".jsonl") => {
@@ -155,14 +191,22 @@ fn finish(session: &Session, args: &Sweep, grid: &Grid, id: &str, lines: &[Line]
         }
         Some(folder) => {
             let stem = Path::new(&args.file).file_stem().map_or("rows".into(), |s| s.to_string_lossy());
-            let files = vec![
+            let mut files = vec![
                 (format!("{stem}.csv"), table::csv(lines)?),
                 (format!("{stem}.jsonl"), table::jsonl(lines, id)?.into_bytes()),
             ];
+            // Figures are of the whole grid: a part of it would look like all there is.
+            let whole = lines.len() == loaded.grid.points.len();
+            let entries = if whole { &loaded.figures[..] } else { &[] };
+            for d in figures::draw(&loaded.grid.read, &stem, entries, lines, args.theme.into())? {
+                let png = d.figure.png(WIDE).map_err(|f| figures::unfit(&d.name, &f))?;
+                files.push((format!("{}.svg", d.name), d.figure.svg().as_bytes().to_vec()));
+                files.push((format!("{}.png", d.name), png));
+            }
             outdir::write(Path::new(folder), &files, args.force)?;
         }
         None => match args.report {
-            ReportFormat::Human => session.result(&table::human(grid, lines)),
+            ReportFormat::Human => session.result(&table::human(&loaded.grid, lines)),
             ReportFormat::Json => session.result(&table::jsonl(lines, id)?),
         },
     }

@@ -100,7 +100,7 @@ impl Cache {
             word(option.as_ref().map_or("none", |_| "some"));
             word(option.as_deref().unwrap_or(""));
         }
-        for list in [&point.set, &point.define] {
+        for list in [&point.set, &point.define, &point.using] {
             word(&list.len().to_string());
             list.iter().for_each(|w| word(w));
         }

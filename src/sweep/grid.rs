@@ -32,6 +32,8 @@ pub struct Point {
     pub set: Vec<String>,
     /// `-D`, each as `NAME=VALUE`.
     pub define: Vec<String>,
+    /// `--using`; empty ones are left out.
+    pub using: Vec<String>,
 }
 
 /// A program of a row.
@@ -169,6 +171,7 @@ fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<Point, 
         named: spec.named.as_deref().map(&mut full).transpose()?,
         topology: spec.topology.as_deref().map(&mut full).transpose()?,
         set: spec.set.iter().map(|s| full(s)).collect::<Result<_, _>>()?,
+        using: spec.using.iter().map(|u| full(u)).collect::<Result<_, _>>()?,
         define,
         values: values.iter().map(|v| (*v).clone()).collect(),
     };

@@ -121,6 +121,7 @@ pub fn source(session: &mut Session, sweep: &str, point: &Point) -> Source {
         set: point.set.clone(),
         program: point.named.clone(),
         algorithm: None,
+        using: point.using.iter().filter(|u| !u.is_empty()).cloned().collect(),
     };
     Source { file, of, post: None }
 }
@@ -134,14 +135,15 @@ pub fn command(source: &Source) -> Vec<String> {
     of.topology.iter().for_each(|t| flag("--topology", t));
     of.set.iter().for_each(|s| flag("--set", s));
     of.program.iter().for_each(|n| flag("--program", n));
+    of.using.iter().for_each(|u| flag("--using", u));
     out
 }
 
-/// Executes, compares and times what is ready.
+/// The report of a timed run.
 ///
 /// # Errors
-/// Of the proof, of the execution, or of time.
-pub fn facts(session: &Session, source: &Source, ready: &Ready) -> Outcome<Facts> {
+/// Of time.
+pub fn timed(session: &Session, source: &Source, ready: &Ready) -> Outcome<Report> {
     let schedule = ready.schedule()?;
     let mut report = match ready {
         Ready::Program(built) => begin("run", &source.file, built, schedule),
@@ -150,15 +152,19 @@ pub fn facts(session: &Session, source: &Source, ready: &Ready) -> Outcome<Facts
             ..commands::about_schedule("run", &source.file, &all.0, schedule)
         },
     };
+    let options = TimeOptions::default();
+    analyse::time(session, &mut report, schedule, ready.topology(), &Wanted::default(), &options)?;
+    Ok(report)
+}
+
+/// Executes, compares and times what is ready.
+///
+/// # Errors
+/// Of the proof, of the execution, or of time.
+pub fn facts(session: &Session, source: &Source, ready: &Ready) -> Outcome<Facts> {
+    let schedule = ready.schedule()?;
     let Trusted { compare, .. } = ready.trust(session)?;
-    analyse::time(
-        session,
-        &mut report,
-        schedule,
-        ready.topology(),
-        &Wanted::default(),
-        &TimeOptions::default(),
-    )?;
+    let report = timed(session, source, ready)?;
     let perturbed = ready.perturb().map(|p| perturb::runs(schedule, ready.topology(), p)).transpose()?;
     let wrong = compare.as_ref().is_some_and(|c| !analyse::passes(c));
     let status = match &compare {

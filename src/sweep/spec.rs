@@ -32,6 +32,9 @@ pub struct Spec {
     /// What `--set` is; templates.
     #[serde(default)]
     pub set: Vec<String>,
+    /// What `--using` is; templates, an empty one asks for nothing.
+    #[serde(default)]
+    pub using: Vec<String>,
     /// What `-D` is; templates.
     #[serde(default)]
     define: BTreeMap<String, Value>,

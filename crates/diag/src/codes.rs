@@ -287,6 +287,10 @@ codes! {
     E583 "a sweep file that cannot be read",
     E584 "parts of a sweep that do not fit together",
     E585 "rows of a sweep that are wrong or refused",
+    E586 "documentation that is not as it is made",
+    E587 "an algorithm that no collective takes",
+    E588 "two things that cannot be compared",
+    E589 "a list of what is regenerated that cannot be read",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",

@@ -7,7 +7,7 @@ use crate::overlap::OverlapTable;
 use crate::select::SelectTable;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use kbc_ir::graph::Graph;
+use kbc_ir::graph::{Graph, Using};
 use kbc_ir::schedule::Schedule;
 use kbc_ir::topology::Topology;
 use kbc_ir::{Body, Module, Props};
@@ -232,6 +232,8 @@ pub struct PassCx<'a> {
     pub topology: Option<&'a Topology>,
     /// Measures schedules, if the driver can.
     pub time: Option<&'a dyn TimeModel>,
+    /// Algorithms for collectives whose program names none; of several that fit one the first.
+    pub using: Vec<Using>,
     /// What passes found out.
     pub findings: RefCell<Findings>,
 }
@@ -239,12 +241,17 @@ pub struct PassCx<'a> {
 impl<'a> PassCx<'a> {
     /// A context with a library and a machine and nothing else.
     pub fn new(library: &'a Library, topology: Option<&'a Topology>) -> Self {
-        PassCx { library, topology, time: None, findings: RefCell::default() }
+        PassCx { library, topology, time: None, using: vec![], findings: RefCell::default() }
     }
 
     /// The same with something that measures schedules.
     pub fn with_time(self, time: &'a dyn TimeModel) -> Self {
         PassCx { time: Some(time), ..self }
+    }
+
+    /// The same with algorithms that somebody else than the program asks for.
+    pub fn with_using(self, using: Vec<Using>) -> Self {
+        PassCx { using, ..self }
     }
 
     /// Takes the warnings and notes collected so far.

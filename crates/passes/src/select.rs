@@ -140,12 +140,15 @@ impl Pass for Select {
         }
         let chooser = Chooser { cx, mesh: &mesh, machine, topology, options: &self.options };
         if let Body::Local(l) = &mut module.body {
-            return local::run(l, &chooser);
+            let asked = l.parts.iter_mut().map(|p| ask(&mut p.graph, cx)).fold(false, |a, b| a | b);
+            let chosen = local::run(l, &chooser)?;
+            return Ok(if asked { true.into() } else { chosen });
         }
         let graph = graph_of(module, &INFO)?;
+        let asked = ask(graph, cx);
         let mut found = Diagnostics::new();
         let mut table = SelectTable::default();
-        let mut changed = false;
+        let mut changed = asked;
         for id in graph.order().to_vec() {
             let op = graph.op(id);
             let OpKind::Collective(c) = &op.kind else { continue };
@@ -168,6 +171,26 @@ impl Pass for Select {
         cx.findings.borrow_mut().select = table;
         if found.has_errors() { Err(found) } else { Ok(changed.into()) }
     }
+}
+
+/// Gives collectives without an algorithm one that was asked for beside the program, if there is one of that name for them.
+fn ask(graph: &mut Graph, cx: &PassCx<'_>) -> bool {
+    let mut changed = false;
+    for id in graph.order().to_vec() {
+        let op = graph.op(id);
+        let OpKind::Collective(c) = &op.kind else { continue };
+        if c.kind == CollKind::Slice || c.using.is_some() {
+            continue;
+        }
+        let Ok(collective) = cx.library.find_collective(op.span.file, c.name(), op.span) else { continue };
+        let fits = |u: &&Using| cx.library.find_algorithm(op.span.file, collective, &u.alg, u.span).is_ok();
+        if let Some(using) = cx.using.iter().find(fits) {
+            let done = Collective { using: Some(using.clone()), ..c.clone() };
+            graph.op_mut(id).kind = OpKind::Collective(done);
+            changed = true;
+        }
+    }
+    changed
 }
 
 /// What a choice depends on beside the operation.

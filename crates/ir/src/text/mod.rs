@@ -89,6 +89,25 @@ pub fn print_expr(e: &Expr) -> String {
 
 /// Reads an expression as [`print_expr`] writes it. Errors: E310, E311, E315, E316.
 pub fn parse_expr(file: FileId, text: &str) -> Result<Expr, Diagnostics> {
+    one_line(file, text, "an expression is one line", expr::expr)
+}
+
+/// Reads an algorithm with its arguments, `ring(d: -1, pipeline: 4)`, as `using` has it in a graph.
+///
+/// # Errors
+/// E310, E311, E315, E316.
+pub fn parse_using(file: FileId, text: &str) -> Result<crate::graph::Using, Diagnostics> {
+    let whole = Span::new(file, 0, text.len());
+    one_line(file, text, "an algorithm is one line", |c| parse_graph::using(c, whole))
+}
+
+/// Reads a text of one line, all of it.
+fn one_line<T>(
+    file: FileId,
+    text: &str,
+    what: &str,
+    read: impl FnOnce(&mut cursor::Cur<'_>) -> Result<T, Diagnostic>,
+) -> Result<T, Diagnostics> {
     let mut out = Diagnostics::new();
     let nodes = lex::tree(file, text, &mut out);
     if out.has_errors() {
@@ -96,11 +115,9 @@ pub fn parse_expr(file: FileId, text: &str) -> Result<Expr, Diagnostics> {
     }
     let [line] = &nodes[..] else {
         let end = text.len().min(u32::MAX as usize);
-        out.push(
-            Diagnostic::error("E311", "an expression is one line").primary(Span::new(file, 0, end), "here"),
-        );
+        out.push(Diagnostic::error("E311", what).primary(Span::new(file, 0, end), "here"));
         return Err(out);
     };
     let mut c = cursor::Cur::new(&line.toks, line.span);
-    expr::expr(&mut c).and_then(|e| c.finish().map(|()| e)).map_err(Diagnostics::from)
+    read(&mut c).and_then(|e| c.finish().map(|()| e)).map_err(Diagnostics::from)
 }

@@ -400,7 +400,8 @@ fn collective(c: &mut Cur, kind: CollKind, scope: &Scope, args: &mut Vec<usize>)
     })
 }
 
-fn using(c: &mut Cur, start: Span) -> R<Using> {
+/// An algorithm with its arguments; `start` is where its clause begins.
+pub(super) fn using(c: &mut Cur, start: Span) -> R<Using> {
     let alg = c.word("an algorithm")?;
     let mut args = vec![];
     if c.eat("(") {

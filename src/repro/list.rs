@@ -1,0 +1,65 @@
+//! The list of what is regenerated: sweeps, comparisons with published figures, pages with tables.
+
+use kbc_diag::{Diagnostic, FileId, Span};
+use serde::Deserialize;
+
+/// The version of the form that is read.
+pub const FORM: u32 = 1;
+
+/// The list.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct List {
+    /// Version of this form.
+    pub repro: u32,
+    /// The folder that holds nothing but rows and figures, relative to this file.
+    pub folder: String,
+    /// Sweep files, relative to this one.
+    pub sweeps: Vec<String>,
+    /// Figures of published figures beside ours.
+    #[serde(default)]
+    pub references: Vec<Reference>,
+    /// Pages with tables, relative to this file.
+    #[serde(default)]
+    pub pages: Vec<String>,
+}
+
+/// A figure of a file of published figures.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// Name of its file, without an ending.
+    pub name: String,
+    /// The file of published figures, relative to the list.
+    pub file: String,
+    /// Words above it.
+    pub title: String,
+    /// Words below those.
+    #[serde(default)]
+    pub subtitle: String,
+    /// Its times by name, in this order; all that are published and measured if nothing is said.
+    #[serde(default)]
+    pub only: Vec<String>,
+}
+
+/// Reads a list.
+///
+/// # Errors
+/// E589: YAML that cannot be read, an unknown or missing key, another form.
+pub fn read(text: &str, file: FileId) -> Result<List, Diagnostic> {
+    let wrong = |title: String, at: usize| {
+        let at = at.min(text.len());
+        Diagnostic::error("E589", title)
+            .primary(Span::new(file, at, at), "here")
+            .help("docs/evaluation.md has the form of this file")
+    };
+    let list: List = serde_yaml::from_str(text).map_err(|e| {
+        let words = e.to_string();
+        let title = words.split(" at line ").next().unwrap_or("").to_owned();
+        wrong(title, e.location().map_or(0, |l| l.index()))
+    })?;
+    if list.repro != FORM {
+        return Err(wrong(format!("`repro: {}` is another form than {FORM}", list.repro), 0));
+    }
+    Ok(list)
+}

@@ -1,0 +1,110 @@
+//! `kbc repro`: figures and tables of the documentation are what sweeps and reference files say (EVAL-3, EVAL-4).
+
+mod common;
+
+use common::{Scratch, kbc, root};
+
+/// If this fails: `kbc repro`, then look at the difference.
+#[test]
+fn nothing_drifted() {
+    let ran = kbc(root(), &["repro", "--check"], "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+}
+
+/// Pages show what is made, and everything that is made is shown.
+#[test]
+fn every_figure_is_shown() {
+    let docs = root().join("docs");
+    let pages: String = ["evaluation.md", "kernbench.md", "figures.md"]
+        .iter()
+        .map(|p| std::fs::read_to_string(docs.join(p)).expect("a page"))
+        .collect();
+    let mut names: Vec<String> = std::fs::read_dir(docs.join("evaluation"))
+        .expect("a folder")
+        .map(|e| e.expect("an entry").file_name().into_string().expect("a name"))
+        .filter(|n| n.ends_with(".svg"))
+        .collect();
+    names.sort();
+    assert!(names.len() > 10);
+    for n in &names {
+        let svg = std::fs::read_to_string(docs.join("evaluation").join(n)).expect("a figure");
+        assert!(svg.contains("<svg") && svg.contains("<title>"), "{n}");
+    }
+    for shown in pages.split("](evaluation/").skip(1).map(|s| s.split(')').next().unwrap_or("")) {
+        assert!(names.iter().any(|n| n == shown), "{shown} is shown and not made");
+    }
+}
+
+const LIST: &str = "repro: 1\nfolder: made\nsweeps: [s.yaml]\nreferences: [{name: r, file: f.yaml, title: t}]\npages: [p.md]\n";
+const SWEEP: &str = "sweep: 1\ntitle: t\nprogram: ring.kb\ndefine: {n: '{n}'}\naxes: {n: [16, 64]}\nfigures: [{figure: latency}]\n";
+const RING: &str = "param n = 16\ntopology sys = ring(4) { link: 50 GB/s, 500 ns }\nmesh m = sys[tp]\nprogram p(x: f32[n] partial(sum@tp)) -> f32[n] { \
+                    all_reduce(x, sum, over: tp, using: ring) }\n";
+const FIGURES: &str = "reference: 1\nsource: by hand\nfigures:\n- {name: a, published: 3, unit: us, run: {program: ring.kb}, note: near}\n";
+const PAGE: &str = "# Page\n\n<!-- rows: s: n, time_ns as time -->\n<!-- end -->\n";
+
+fn scratch() -> Scratch {
+    let s = Scratch::new();
+    for (name, text) in
+        [("l.yaml", LIST), ("s.yaml", SWEEP), ("ring.kb", RING), ("f.yaml", FIGURES), ("p.md", PAGE)]
+    {
+        s.write(name, text.as_bytes());
+    }
+    s
+}
+
+#[test]
+fn what_is_made_is_as_it_is_made_until_something_changes() {
+    let s = scratch();
+    let check = |expected: &str| {
+        let ran = kbc(s.path(), &["repro", "l.yaml", "--check"], "");
+        assert_eq!(ran.code, i32::from(!expected.is_empty()), "{expected}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{expected}: {}", ran.stderr);
+    };
+    let make = || {
+        let ran = kbc(s.path(), &["repro", "l.yaml"], "");
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+    };
+    check("4 of 4\n  note: made/s.csv, made/s-latency.svg, made/r.svg, p.md");
+    make();
+    check("");
+    let page = std::fs::read_to_string(s.path().join("p.md")).expect("a page");
+    // 2 (p - 1) rounds of 500 ns and 16 or 64 B over 50 GB/s.
+    assert!(page.contains("| n | time |\n|---|---|\n| 16 | 3.002 us |\n| 64 | 3.008 us |\n"), "{page}");
+    s.write("ring.kb", RING.replace("500 ns", "501 ns").as_bytes());
+    check("4 of 4");
+    make();
+    check("");
+    s.write("made/s.csv", b"row\n");
+    check("1 of 4\n  note: made/s.csv");
+    // Somebody's work is not overwritten.
+    let ran = kbc(s.path(), &["repro", "l.yaml"], "");
+    assert!(ran.code == 2 && ran.stderr.contains("E411"), "{}", ran.stderr);
+    assert_eq!(kbc(s.path(), &["repro", "l.yaml", "--force"], "").code, 0);
+    s.write("made/old.svg", b"<svg/>");
+    check("made/old.svg (nothing makes it)");
+}
+
+#[test]
+fn lists_and_pages_that_are_wrong() {
+    let s = scratch();
+    for (name, text, words) in [
+        ("l.yaml", "repro: 2\nfolder: made\nsweeps: []\n", "is another form than 1"),
+        ("l.yaml", "repro: 1\nsweeps: []\n", "missing field `folder`"),
+        ("p.md", "<!-- rows: other: n -->\n<!-- end -->\n", "no sweep `other`"),
+        ("p.md", "<!-- rows: s: m -->\n<!-- end -->\n", "no column `m`"),
+        ("p.md", "<!-- rows: s: n -->\n", "rows without <!-- end -->"),
+    ] {
+        let s2 = scratch();
+        s2.write(name, text.as_bytes());
+        let ran = kbc(s2.path(), &["repro", "l.yaml"], "");
+        assert!(
+            ran.code == 1 && ran.stderr.contains("E589") && ran.stderr.contains(words),
+            "{words}: {}",
+            ran.stderr
+        );
+        assert!(!s2.path().join("made").exists(), "nothing is written");
+    }
+    s.write("ring.kb", RING.replace("using: ring", "using: rong").as_bytes());
+    let ran = kbc(s.path(), &["repro", "l.yaml"], "");
+    assert!(ran.code == 1 && ran.stderr.contains("E585"), "{}", ran.stderr);
+}
