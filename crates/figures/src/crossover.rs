@@ -1,0 +1,131 @@
+//! Where one series begins to be below all others.
+//!
+//! Between two neighbouring samples a series is taken to be a power law: in (ln x, ln y) a straight line. The best at an
+//! x is the series that is lowest there; a crossover is an x at which another one becomes the best. Between samples
+//! (x0, y0), (x1, y1) of one series and (x0, z0), (x1, z1) of another it is at
+//!
+//! ```text
+//! ln x = ln x0 + (ln x1 - ln x0) * d0 / (d0 - d1),   d0 = ln z0 - ln y0,   d1 = ln z1 - ln y1
+//! ```
+//!
+//! Series may be sampled at different x; each is read at the samples of all. One that has no samples there (an algorithm
+//! that does not exist for small sizes) takes no part left of its first and right of its last sample.
+
+use libm::{exp, log};
+
+/// What differs by less than this share is the same.
+const SAME: f64 = 1e-9;
+
+/// A change of the best series.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Crossover {
+    /// Where.
+    pub x: f64,
+    /// Height of the new best there.
+    pub y: f64,
+    /// The best so far, by its place among the series.
+    pub from: usize,
+    /// The best from there on.
+    pub to: usize,
+}
+
+/// All of them by rising x. Points are sorted by x and above zero.
+pub fn crossovers(series: &[&[(f64, f64)]]) -> Vec<Crossover> {
+    let mut xs: Vec<f64> = series.iter().flat_map(|s| s.iter().map(|p| p.0)).collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup();
+    let mut out = vec![];
+    let mut best: Option<usize> = None;
+    for pair in xs.windows(2) {
+        let (u0, u1) = (log(pair[0]), log(pair[1]));
+        // Of each series that is there: height at u0, and what it rises by.
+        let there: Vec<(usize, f64, f64)> = series
+            .iter()
+            .enumerate()
+            .filter_map(|(i, s)| {
+                let v0 = log(at(s, pair[0])?);
+                Some((i, v0, (log(at(s, pair[1])?) - v0) / (u1 - u0)))
+            })
+            .collect();
+        let mut u = u0;
+        loop {
+            let height = |s: &(usize, f64, f64)| s.1 + s.2 * (u - u0);
+            let lowest = there.iter().map(height).fold(f64::INFINITY, f64::min);
+            // Of those that are lowest here the one that stays lowest, and if they are the same the one that was.
+            let leader = there
+                .iter()
+                .filter(|s| height(s) - lowest <= SAME)
+                .min_by(|a, b| {
+                    let slope = if (a.2 - b.2).abs() <= SAME {
+                        std::cmp::Ordering::Equal
+                    } else {
+                        a.2.total_cmp(&b.2)
+                    };
+                    slope.then((best != Some(a.0)).cmp(&(best != Some(b.0)))).then(a.0.cmp(&b.0))
+                })
+                .copied();
+            let Some(leader) = leader else { break };
+            if let Some(from) = best.replace(leader.0).filter(|from| *from != leader.0) {
+                out.push(Crossover { x: exp(u), y: exp(height(&leader)), from, to: leader.0 });
+            }
+            let next = there
+                .iter()
+                .filter(|s| leader.2 - s.2 > SAME)
+                .map(|s| u + (height(s) - height(&leader)) / (leader.2 - s.2))
+                .fold(f64::INFINITY, f64::min);
+            if next >= u1 - SAME || next <= u {
+                break;
+            }
+            u = next;
+        }
+    }
+    out
+}
+
+/// Height of a series at an x between its first and last sample; None outside.
+pub fn at(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let after = points.iter().position(|p| p.0 >= x)?;
+    let (x1, y1) = points[after];
+    if x1 == x {
+        return Some(y1);
+    }
+    let (x0, y0) = *points.get(after.checked_sub(1)?)?;
+    let share = (log(x) - log(x0)) / (log(x1) - log(x0));
+    Some(exp(log(y0) + share * (log(y1) - log(y0))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(series: &[&[(f64, f64)]]) -> Vec<(f64, usize, usize)> {
+        crossovers(series).iter().map(|c| ((c.x * 1e6).round() / 1e6, c.from, c.to)).collect()
+    }
+
+    #[test]
+    fn a_change_between_samples() {
+        let (flat, rising) = ([(1.0, 10.0), (1e4, 10.0)], [(1.0, 1.0), (1e4, 1e4)]);
+        assert_eq!(shown(&[&flat, &rising]), [(10.0, 1, 0)]);
+    }
+
+    #[test]
+    fn a_change_at_a_sample_counts_once_and_touching_does_not() {
+        let a = [(1.0, 1.0), (10.0, 10.0), (100.0, 100.0)];
+        assert_eq!(shown(&[&a, &[(1.0, 10.0), (10.0, 10.0), (100.0, 10.0)]]), [(10.0, 0, 1)]);
+        assert_eq!(shown(&[&a, &[(1.0, 2.0), (10.0, 10.0), (100.0, 200.0)]]), []);
+        assert_eq!(shown(&[&a, &a]), []);
+    }
+
+    #[test]
+    fn three_series_within_one_pair_of_samples() {
+        let all: [&[(f64, f64)]; 3] =
+            [&[(1.0, 1.0), (1e6, 1e6)], &[(1.0, 10.0), (1e6, 1e4)], &[(1.0, 200.0), (1e6, 200.0)]];
+        assert_eq!(shown(&all), [(100.0, 0, 1), ((20f64.powi(2) * 1e6).round() / 1e6, 1, 2)]);
+    }
+
+    #[test]
+    fn who_comes_later_or_ends_early() {
+        let (early, late) = ([(1.0, 1.0), (10.0, 10.0)], [(10.0, 5.0), (100.0, 5.0)]);
+        assert_eq!(shown(&[&early, &late]), [(10.0, 0, 1)]);
+    }
+}

@@ -1,0 +1,50 @@
+//! Charts as typed data: values in, SVG text and PNG bytes out.
+//!
+//! Owns what a figure shows, where its words stand and what colours they have. A chart is a struct of this crate with
+//! public fields, in the units its documentation says; `draw` makes a [`Figure`] of it or says in a [`Fault`] why it
+//! cannot. It knows nothing of schedules, machines, files and terminals, reads no system font and no clock: a figure
+//! depends on its chart alone.
+//!
+//! What all charts keep to: colour never carries a meaning alone (markers, dashes, words and widths do, too); axes have
+//! units; no word covers another and none leaves the card; bounds are grey and dashed.
+//!
+//! ```
+//! use kbc_figures::{Heading, Series, latency::Latency};
+//!
+//! let chart = Latency {
+//!     heading: Heading::new("All-reduce on a ring of 8", "50 GB/s and 500 ns a link"),
+//!     x_label: "bytes per rank".into(),
+//!     series: vec![
+//!         Series::new("few rounds", vec![(256.0, 900.0), (65536.0, 9000.0)]),
+//!         Series::new("few bytes", vec![(256.0, 2500.0), (65536.0, 4000.0)]),
+//!     ],
+//!     bounds: vec![Series::new("bound", vec![(256.0, 700.0), (65536.0, 2500.0)])],
+//! };
+//! let figure = chart.draw().expect("positive numbers");
+//! assert!(figure.svg().contains("few bytes wins from"));
+//! ```
+
+pub mod algorithms;
+mod canvas;
+pub mod crossover;
+mod curves;
+mod frame;
+pub mod latency;
+mod lines;
+pub mod memory;
+mod place;
+mod png;
+pub mod reference;
+pub mod roofline;
+mod scale;
+pub mod scaling;
+mod series;
+mod strip;
+mod text;
+mod theme;
+pub mod topology;
+pub mod units;
+
+pub use canvas::{Figure, Label};
+pub use series::{Fault, Heading, Series};
+pub use theme::Theme;

@@ -1,0 +1,140 @@
+//! Series as lines, with their names at their right ends.
+
+use crate::canvas::{Rect, Stroke, Words, solid};
+use crate::curves::Side;
+use crate::frame::{EDGE, Frame, LINE, SMALL};
+use crate::place::{Placer, column};
+use crate::series::Series;
+use crate::text::{Weight, width, wrap};
+use crate::theme::{Style, Theme};
+
+/// Most room that names beside a plot may take.
+const NAMES: f64 = 170.0;
+/// From the plot to a mark, and to the name behind it.
+const MARK: f64 = 16.0;
+const NAME: f64 = 30.0;
+/// Size of marks.
+const RADIUS: f64 = 3.8;
+
+/// What stands at the right end of a line.
+pub struct End {
+    /// The words.
+    pub name: String,
+    /// Where the line ends.
+    pub at: (f64, f64),
+    /// The look of the line; None for a bound.
+    pub style: Option<Style>,
+}
+
+/// Dashes of bound number `i`.
+pub fn bound_stroke(theme: Theme, i: usize) -> Stroke<'static> {
+    const DASHES: [&str; 4] = ["6 4", "2 3", "10 3 2 3", "12 6"];
+    Stroke { colour: theme.bound(), width: 1.8, dash: DASHES[i % 4] }
+}
+
+/// Room that names need beside a plot.
+pub fn column_width<'a>(names: impl IntoIterator<Item = &'a str>) -> f64 {
+    let lines = names.into_iter().flat_map(|n| wrap(n, SMALL, Weight::Regular, NAMES));
+    NAME + EDGE + lines.map(|l| width(&l, SMALL, Weight::Regular)).fold(0.0, f64::max)
+}
+
+/// Height that names need beside a plot.
+pub fn column_height<'a>(names: impl IntoIterator<Item = &'a str>) -> f64 {
+    names.into_iter().map(|n| wrap(n, SMALL, Weight::Regular, NAMES).len() as f64 * LINE + 3.0).sum()
+}
+
+/// A name with its mark at this height in the column at the right.
+pub fn name_tag(frame: &mut Frame, name: &str, style: Style, y: f64) {
+    let x = frame.plot.x1;
+    frame.canvas.marker((x + MARK, y), RADIUS, style);
+    beside(frame, name, frame.canvas.words(SMALL), y);
+}
+
+/// The name of bound number `i`, with its dashes.
+pub fn bound_tag(frame: &mut Frame, name: &str, i: usize, y: f64) {
+    let stroke = bound_stroke(frame.theme(), i);
+    let x = frame.plot.x1 + MARK;
+    frame.canvas.line((x - 9.0, y), (x + 9.0, y), stroke);
+    let words = Words { colour: frame.theme().bound(), ..frame.canvas.words(SMALL) };
+    beside(frame, name, words, y);
+}
+
+/// Lines of a name around a height.
+fn beside(frame: &mut Frame, name: &str, words: Words, y: f64) {
+    let lines = wrap(name, SMALL, Weight::Regular, NAMES);
+    for (i, line) in lines.iter().enumerate() {
+        let down = (i as f64 - (lines.len() as f64 - 1.0) / 2.0) * LINE;
+        frame.canvas.text(frame.plot.x1 + NAME, y + 4.0 + down, line, words);
+    }
+}
+
+/// Draws a series, and tells the placer that it is there.
+pub fn line(frame: &mut Frame, series: &Series, style: Style, placer: &mut Placer) {
+    let points: Vec<(f64, f64)> = series.points.iter().map(|p| frame.at(*p)).collect();
+    frame.canvas.polyline(&points, Stroke { colour: style.colour, width: 2.2, dash: style.dash });
+    for at in &points {
+        frame.canvas.marker(*at, RADIUS, style);
+        placer.block(Rect { x0: at.0, y0: at.1, x1: at.0, y1: at.1 }.grown(RADIUS + 1.0));
+    }
+    placer.avoid(&points);
+}
+
+/// Draws bound number `i`, and shades the side of it that nothing reaches.
+pub fn bound(frame: &mut Frame, series: &Series, i: usize, never: Option<Side>, placer: &mut Placer) {
+    let points: Vec<(f64, f64)> = series.points.iter().map(|p| frame.at(*p)).collect();
+    if let (Some(never), [first, .., last]) = (never, &points[..]) {
+        let edge = if never == Side::Below { frame.plot.y1 } else { frame.plot.y0 };
+        let mut area = points.clone();
+        area.extend([(last.0, edge), (first.0, edge)]);
+        let fill = if frame.theme() == Theme::Light { "#f3f3f3" } else { "#1b2029" };
+        frame.canvas.polygon(&area, fill);
+    }
+    let stroke = bound_stroke(frame.theme(), i);
+    frame.canvas.polyline(&points, stroke);
+    if let [at] = points[..] {
+        frame.canvas.line((at.0 - 12.0, at.1), (at.0 + 12.0, at.1), stroke);
+    }
+    placer.avoid(&points);
+}
+
+/// Writes names beside the plot, each as near to the end of its line as the others let it, with a thin line to it.
+pub fn ends(frame: &mut Frame, ends: &[End]) {
+    let plot = frame.plot;
+    let wanted: Vec<(f64, f64)> = ends
+        .iter()
+        .map(|e| (e.at.1, wrap(&e.name, SMALL, Weight::Regular, NAMES).len() as f64 * LINE + 3.0))
+        .collect();
+    let mut bound = 0;
+    for (end, y) in ends.iter().zip(column(&wanted, plot.y0 - 6.0, plot.y1 + 6.0)) {
+        let colour = end.style.map_or(frame.theme().bound(), |s| s.colour);
+        let from = (end.at.0 + RADIUS + 1.5, end.at.1);
+        let to = (plot.x1 + MARK - if end.style.is_some() { 5.0 } else { 9.0 }, y);
+        frame.canvas.polyline(&[from, ((plot.x1 + 2.0).max(from.0), end.at.1), to], solid(colour, 0.7));
+        match end.style {
+            Some(style) => name_tag(frame, &end.name, style, y),
+            None => {
+                bound_tag(frame, &end.name, bound, y);
+                bound += 1;
+            }
+        }
+    }
+}
+
+/// A point with words near it: a ring, a thin line to the words, and a dotted one down to the axis if `drop`.
+pub fn mark(frame: &mut Frame, at: (f64, f64), text: &str, drop: bool, placer: &mut Placer) {
+    let theme = frame.theme();
+    if drop {
+        let stroke = Stroke { colour: theme.ink(), width: 0.9, dash: "2 3" };
+        frame.canvas.line(at, (at.0, frame.plot.y1), stroke);
+    }
+    let size = (width(text, SMALL, Weight::Bold) + 4.0, LINE);
+    let place = placer.place(at, size);
+    if let Some(place) = place {
+        let near = (at.0.clamp(place.x0, place.x1), at.1.clamp(place.y0, place.y1));
+        frame.canvas.line(at, near, solid(theme.ink(), 0.9));
+        let words = Words { weight: Weight::Bold, halo: true, ..frame.canvas.words(SMALL) };
+        frame.canvas.text(place.x0 + 2.0, place.y1 - 4.0, text, words);
+    }
+    frame.canvas.circle(at, 5.2, "none", Some(solid(theme.card(), 4.0)));
+    frame.canvas.circle(at, 5.2, "none", Some(solid(theme.ink(), 1.8)));
+}

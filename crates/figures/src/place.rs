@@ -1,0 +1,147 @@
+//! Where words go: beside what they name, on nothing else.
+
+use crate::canvas::Rect;
+use libm::{cos, sin};
+
+/// What is in the way, and where words may stand.
+pub struct Placer {
+    area: Rect,
+    boxes: Vec<Rect>,
+    lines: Vec<[(f64, f64); 2]>,
+}
+
+impl Placer {
+    /// Nothing is in the way of words in this area.
+    pub fn new(area: Rect) -> Placer {
+        Placer { area, boxes: vec![], lines: vec![] }
+    }
+
+    /// No words may stand here.
+    pub fn block(&mut self, area: Rect) {
+        self.boxes.push(area);
+    }
+
+    /// Words do better not to stand on this line.
+    pub fn avoid(&mut self, points: &[(f64, f64)]) {
+        self.lines.extend(points.windows(2).map(|p| [p[0], p[1]]));
+    }
+
+    /// A box of this size near a point, the nearest that is free: on no box, and on as few lines as there are. It is
+    /// blocked from then on. None if the whole area is full.
+    pub fn place(&mut self, at: (f64, f64), size: (f64, f64)) -> Option<Rect> {
+        let mut best: Option<(f64, Rect)> = None;
+        for ring in 0..26 {
+            let radius = 9.0 + 12.0 * f64::from(ring);
+            for turn in 0..24 {
+                let angle = f64::from(turn) * std::f64::consts::PI / 12.0;
+                let (dx, dy) = (cos(angle), -sin(angle));
+                // The side of the box that faces the point is at the radius.
+                let (cx, cy) = (at.0 + dx * (radius + size.0 / 2.0), at.1 + dy * (radius + size.1 / 2.0));
+                let place = Rect {
+                    x0: cx - size.0 / 2.0,
+                    y0: cy - size.1 / 2.0,
+                    x1: cx + size.0 / 2.0,
+                    y1: cy + size.1 / 2.0,
+                };
+                if !place.within(self.area) || self.boxes.iter().any(|b| b.overlaps(place.grown(2.0))) {
+                    continue;
+                }
+                let crossed = self.lines.iter().filter(|l| crosses(l, place.grown(2.0))).count();
+                let cost = crossed as f64 * 70.0 + radius;
+                if best.is_none_or(|(least, _)| cost < least) {
+                    best = Some((cost, place));
+                }
+            }
+        }
+        let (_, place) = best?;
+        self.boxes.push(place);
+        Some(place)
+    }
+}
+
+/// Whether a line enters a box (Liang and Barsky's clipping).
+fn crosses([a, b]: &[(f64, f64); 2], r: Rect) -> bool {
+    let (dx, dy) = (b.0 - a.0, b.1 - a.1);
+    let (mut from, mut to) = (0.0f64, 1.0f64);
+    for (p, q) in [(-dx, a.0 - r.x0), (dx, r.x1 - a.0), (-dy, a.1 - r.y0), (dy, r.y1 - a.1)] {
+        if p == 0.0 {
+            if q < 0.0 {
+                return false;
+            }
+        } else if p < 0.0 {
+            from = from.max(q / p);
+        } else {
+            to = to.min(q / p);
+        }
+    }
+    from <= to
+}
+
+/// Middles of boxes of these heights in a column from `top` to `bottom`, each as near to where it wants to be as the
+/// others let it. Order is kept; what does not fit goes on below `bottom`.
+pub fn column(wanted: &[(f64, f64)], top: f64, bottom: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|a, b| wanted[*a].0.total_cmp(&wanted[*b].0).then(a.cmp(b)));
+    let mut out = vec![0.0; wanted.len()];
+    // Clusters of boxes that touch: where their first begins, their height, and sum of what each would have it begin at.
+    let mut clusters: Vec<(Vec<usize>, f64, f64)> = vec![];
+    for i in order {
+        let (middle, height) = wanted[i];
+        let mut cluster = (vec![i], height, middle - height / 2.0);
+        while let Some(last) = clusters.last() {
+            let begin = |c: &(Vec<usize>, f64, f64)| (c.2 / c.0.len() as f64).min(bottom - c.1).max(top);
+            if begin(last) + last.1 <= begin(&cluster) {
+                break;
+            }
+            let shift = last.1 * cluster.0.len() as f64;
+            let Some(mut merged) = clusters.pop() else { break };
+            merged.0.append(&mut cluster.0);
+            merged.2 += cluster.2 - shift;
+            merged.1 += cluster.1;
+            cluster = merged;
+        }
+        clusters.push(cluster);
+    }
+    for (members, height, sum) in clusters {
+        let mut y = (sum / members.len() as f64).min(bottom - height).max(top);
+        for i in members {
+            out[i] = y + wanted[i].1 / 2.0;
+            y += wanted[i].1;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_keep_apart() {
+        let area = Rect { x0: 0.0, y0: 0.0, x1: 300.0, y1: 200.0 };
+        let mut placer = Placer::new(area);
+        placer.avoid(&[(0.0, 100.0), (300.0, 100.0)]);
+        let boxes: Vec<Rect> = (0..12).filter_map(|_| placer.place((150.0, 100.0), (60.0, 14.0))).collect();
+        assert_eq!(boxes.len(), 12);
+        for (i, a) in boxes.iter().enumerate() {
+            assert!(a.within(area) && boxes[..i].iter().all(|b| !a.overlaps(*b)));
+        }
+        assert!(!crosses(&[(0.0, 100.0), (300.0, 100.0)], boxes[0]), "the first is beside the line");
+        let mut full = Placer::new(area);
+        full.block(area);
+        assert_eq!(full.place((150.0, 100.0), (60.0, 14.0)), None);
+    }
+
+    #[test]
+    fn columns_keep_order_and_distance() {
+        let wanted = [(50.0, 14.0), (48.0, 14.0), (52.0, 28.0), (150.0, 14.0), (2.0, 14.0), (199.0, 14.0)];
+        let out = column(&wanted, 0.0, 200.0);
+        let mut spans: Vec<(f64, f64)> =
+            out.iter().zip(&wanted).map(|(m, w)| (m - w.1 / 2.0, m + w.1 / 2.0)).collect();
+        assert!(out[1] < out[0] && out[0] < out[2]);
+        assert_eq!(out[3], 150.0);
+        spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(spans.windows(2).all(|s| s[0].1 <= s[1].0 + 1e-9));
+        assert!(spans[0].0 >= 0.0 && spans[5].1 <= 200.0);
+    }
+}

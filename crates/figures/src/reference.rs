@@ -1,0 +1,234 @@
+//! A model against a reference: two bars a row, the deviation at their end, an axis with breaks.
+
+use crate::canvas::{Anchor, Canvas, Figure, Rect, Words, solid};
+use crate::frame::{EDGE, LINE, SMALL, WIDTH, head};
+use crate::memory::percent;
+use crate::series::{Fault, Heading, positive};
+use crate::text::{Weight, width, wrap};
+use crate::theme::Theme;
+use crate::units::{Quantity, linear_ticks};
+
+/// A value of the model beside that of the reference.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Row {
+    /// What was measured.
+    pub name: String,
+    /// What the model says, in the unit of the chart's quantity.
+    pub model: f64,
+    /// What the reference says.
+    pub reference: f64,
+}
+
+/// Bars from zero. Where values lie far apart the axis is broken, at most twice, and the breaks are drawn through bars
+/// and axis.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reference {
+    /// Words above it.
+    pub heading: Heading,
+    /// What is compared; its unit is that of the values.
+    pub quantity: Quantity,
+    /// What the axis is called: `time of one call`.
+    pub label: String,
+    /// Names of the two: `kbc`, `published`.
+    pub names: [String; 2],
+    /// From top to bottom.
+    pub rows: Vec<Row>,
+}
+
+/// A gap between neighbouring values that is worth a break: their ratio.
+const GAP: f64 = 2.5;
+/// Width of a break.
+const BREAK: f64 = 16.0;
+/// Height of a bar.
+const BAR: f64 = 13.0;
+
+/// A part of the axis.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Segment {
+    lo: f64,
+    hi: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Reference {
+    /// Draws it.
+    ///
+    /// # Errors
+    /// No row, a value that is not finite and above zero.
+    pub fn draw(&self) -> Result<Figure, Fault> {
+        for row in &self.rows {
+            positive(&format!("`{}` of the model", row.name), row.model)?;
+            positive(&format!("`{}` of the reference", row.name), row.reference)?;
+        }
+        if self.rows.is_empty() {
+            return Err(Fault::new("there is no row to draw"));
+        }
+        let mut canvas = Canvas::new(WIDTH, 0.0, self.heading.theme);
+        let theme = canvas.theme;
+        let mut top = head(&mut canvas, &self.heading) + 12.0;
+        top = self.legend(&mut canvas, top) + 10.0;
+
+        const NAMES: f64 = 210.0;
+        let named: Vec<Vec<String>> =
+            self.rows.iter().map(|r| wrap(&r.name, SMALL, Weight::Regular, NAMES)).collect();
+        let widest = named.iter().flatten().map(|l| width(l, SMALL, Weight::Regular)).fold(40.0, f64::max);
+        let heights: Vec<f64> = named.iter().map(|n| (n.len() as f64 * LINE).max(2.0 * BAR) + 10.0).collect();
+        let said: Vec<String> = self.rows.iter().map(|r| self.words(r)).collect();
+        let room = said.iter().map(|s| width(s, SMALL, Weight::Bold)).fold(0.0, f64::max) + 10.0;
+        let plot = Rect {
+            x0: EDGE + widest + 10.0,
+            y0: top,
+            x1: WIDTH - EDGE - room,
+            y1: top + heights.iter().sum::<f64>(),
+        };
+        let segments = self.segments(plot);
+
+        for s in &segments {
+            for tick in linear_ticks(self.quantity, s.lo, s.hi, ((s.to - s.from) / 70.0).max(1.0) as usize) {
+                let x = s.at(tick.value);
+                canvas.line((x, plot.y0), (x, plot.y1), solid(theme.grid(), 1.0));
+                let words = Words { anchor: Anchor::Middle, colour: theme.faint(), ..canvas.words(SMALL) };
+                canvas.text(x, plot.y1 + 18.0, &tick.label, words);
+            }
+            canvas.line((s.from, plot.y1), (s.to, plot.y1), solid(theme.axis(), 1.2));
+        }
+        let mut y = plot.y0;
+        let [ours, theirs] = [theme.series(0).colour, theme.series(1).colour];
+        for ((row, lines), height) in self.rows.iter().zip(&named).zip(&heights) {
+            let middle = y + height / 2.0;
+            for (i, line) in lines.iter().enumerate() {
+                let down = (i as f64 - (lines.len() as f64 - 1.0) / 2.0) * LINE;
+                let words = Words { anchor: Anchor::End, ..canvas.words(SMALL) };
+                canvas.text(plot.x0 - 8.0, middle + 4.0 + down, line, words);
+            }
+            let (a, b) = (place(&segments, row.model), place(&segments, row.reference));
+            canvas.rect(Rect { x0: plot.x0, y0: middle - BAR, x1: a, y1: middle }, ours, None);
+            let below = Rect { x0: plot.x0, y0: middle, x1: b, y1: middle + BAR };
+            canvas.rect(below, theme.card(), Some(solid(theirs, 1.4)));
+            hatch(&mut canvas, below, theirs);
+            y += height;
+        }
+        breaks(&mut canvas, &segments, plot);
+        let mut y = plot.y0;
+        for ((row, height), text) in self.rows.iter().zip(&heights).zip(&said) {
+            let x = place(&segments, row.model.max(row.reference)) + 8.0;
+            let words = Words { weight: Weight::Bold, halo: true, ..canvas.words(SMALL) };
+            canvas.text(x, y + height / 2.0 + 4.0, text, words);
+            y += height;
+        }
+        canvas.line((plot.x0, plot.y0), (plot.x0, plot.y1), solid(theme.axis(), 1.2));
+        let broken = if segments.len() > 1 { ", broken where the zigzag is" } else { "" };
+        let words = Words { anchor: Anchor::Middle, colour: theme.faint(), ..canvas.words(12.0) };
+        let title = format!("{}{broken}", self.label);
+        canvas.text((plot.x0 + plot.x1) / 2.0, plot.y1 + 38.0, &title, words);
+        canvas.size.1 = (plot.y1 + 54.0).round();
+        Ok(canvas.finish(&self.heading.title, &said.join("; ")))
+    }
+
+    fn words(&self, row: &Row) -> String {
+        percent(row.model, row.reference)
+    }
+
+    fn legend(&self, canvas: &mut Canvas, y: f64) -> f64 {
+        let mut x = EDGE;
+        for (i, name) in self.names.iter().enumerate() {
+            let colour = canvas.theme.series(i).colour;
+            let area = Rect { x0: x, y0: y, x1: x + 26.0, y1: y + BAR };
+            if i == 0 {
+                canvas.rect(area, colour, None);
+            } else {
+                let card = canvas.theme.card();
+                canvas.rect(area, card, Some(solid(colour, 1.4)));
+                hatch(canvas, area, colour);
+            }
+            let words = canvas.words(SMALL);
+            canvas.text(x + 32.0, y + 11.0, name, words);
+            x += 52.0 + width(name, SMALL, Weight::Regular);
+        }
+        let words = Words { colour: canvas.theme.faint(), ..canvas.words(SMALL) };
+        let text = format!("percent: by how much {} differs from {}", self.names[0], self.names[1]);
+        let text = crate::text::fit(&text, SMALL, Weight::Regular, WIDTH - EDGE - x);
+        canvas.text(x, y + 11.0, &text, words);
+        y + BAR
+    }
+
+    /// Parts of the axis: breaks in the widest gaps, two at most; room by how many values lie there.
+    fn segments(&self, plot: Rect) -> Vec<Segment> {
+        let mut values: Vec<f64> = self.rows.iter().flat_map(|r| [r.model, r.reference]).collect();
+        values.sort_by(f64::total_cmp);
+        let mut gaps: Vec<(f64, usize)> = values
+            .windows(2)
+            .enumerate()
+            .filter(|(_, w)| w[1] / w[0] > GAP)
+            .map(|(i, w)| (w[1] / w[0], i + 1))
+            .collect();
+        gaps.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        gaps.truncate(2);
+        let mut cuts: Vec<usize> = gaps.iter().map(|g| g.1).collect();
+        cuts.sort_unstable();
+        let mut begins = vec![0];
+        begins.extend(&cuts);
+        cuts.push(values.len());
+        let parts: Vec<(&[f64], f64)> = begins
+            .iter()
+            .zip(&cuts)
+            .map(|(a, b)| &values[*a..*b])
+            .map(|v| (v, (v.len() as f64 / values.len() as f64).max(0.25)))
+            .collect();
+        let total: f64 = parts.iter().map(|p| p.1).sum();
+        let room = plot.width() - BREAK * (parts.len() as f64 - 1.0);
+        let mut from = plot.x0;
+        let mut out = vec![];
+        for (i, (v, share)) in parts.iter().enumerate() {
+            let (least, most) = (v[0], v[v.len() - 1]);
+            // Ends of bars keep off the breaks.
+            let lo = if i == 0 { 0.0 } else { least - (most - least).max(0.3 * least) * 0.4 };
+            let hi = most + (most - lo) * if i + 1 == parts.len() { 0.02 } else { 0.25 };
+            let to = from + room * share / total;
+            out.push(Segment { lo, hi, from, to });
+            from = to + BREAK;
+        }
+        out
+    }
+}
+
+impl Segment {
+    fn at(self, value: f64) -> f64 {
+        self.from + (value - self.lo) / (self.hi - self.lo) * (self.to - self.from)
+    }
+}
+
+/// Place of a value, which lies in one of the parts.
+fn place(segments: &[Segment], value: f64) -> f64 {
+    let inside = segments.iter().find(|s| value <= s.hi).or(segments.last());
+    inside.map_or(0.0, |s| s.at(value))
+}
+
+/// Slanted lines, so that a bar is told from a full one without its colour.
+fn hatch(canvas: &mut Canvas, area: Rect, colour: &str) {
+    let mut x = area.x0 + 5.0;
+    while x < area.x1 {
+        let end = (x + area.height() * 0.6).min(area.x1);
+        let y = area.y1 - (end - x) / 0.6;
+        canvas.line((x, area.y1), (end, y), solid(colour, 0.9));
+        x += 6.0;
+    }
+}
+
+/// Zigzags through everything between two parts of the axis.
+fn breaks(canvas: &mut Canvas, segments: &[Segment], plot: Rect) {
+    let theme: Theme = canvas.theme;
+    for pair in segments.windows(2) {
+        let edge = |x: f64| -> Vec<(f64, f64)> {
+            let steps = ((plot.height() + 12.0) / 8.0) as usize;
+            let wave = |i: usize| if i.is_multiple_of(2) { -3.0 } else { 3.0 };
+            (0..=steps).map(|i| (x + wave(i), plot.y0 - 4.0 + i as f64 * 8.0)).collect()
+        };
+        let (a, b) = (edge(pair[0].to + 4.0), edge(pair[1].from - 4.0));
+        let band: Vec<(f64, f64)> = a.iter().copied().chain(b.iter().rev().copied()).collect();
+        canvas.polygon(&band, theme.card());
+        canvas.polyline(&a, solid(theme.axis(), 1.2));
+        canvas.polyline(&b, solid(theme.axis(), 1.2));
+    }
+}

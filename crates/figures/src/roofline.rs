@@ -1,0 +1,201 @@
+//! Roofline of matrix products: what limits each, memory or arithmetic, and how near it comes.
+
+use crate::canvas::{Anchor, Figure, Stroke, Words, solid};
+use crate::frame::{Axis, EDGE, Frame, LINE, SMALL};
+use crate::place::Placer;
+use crate::scale::Scale;
+use crate::series::{Fault, Heading, positive, range};
+use crate::text::{Weight, width};
+use crate::units::Quantity;
+
+/// A limit of the machine.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Roof {
+    /// Which: `hbm`, `f16 cube`.
+    pub name: String,
+    /// FLOP/s of arithmetic, B/s of a memory.
+    pub rate: f64,
+}
+
+/// A matrix product, or another kernel.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Point {
+    /// Which: `256 x 256 x 256`.
+    pub name: String,
+    /// FLOP a byte moved.
+    pub intensity: f64,
+    /// FLOP/s reached.
+    pub rate: f64,
+    /// What it is an example of (a variant of staging), which gives its mark; may be empty.
+    pub kind: String,
+}
+
+/// Rate over intensity, both logarithmic.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Roofline {
+    /// Words above it.
+    pub heading: Heading,
+    /// Limits of arithmetic; at least one.
+    pub compute: Vec<Roof>,
+    /// Limits of memories; at least one.
+    pub memory: Vec<Roof>,
+    /// What was measured.
+    pub points: Vec<Point>,
+}
+
+impl Roofline {
+    /// Draws it. A point's percent is of the highest roof over it.
+    ///
+    /// # Errors
+    /// No roof of one sort, no point, a value that is not finite and above zero.
+    pub fn draw(&self) -> Result<Figure, Fault> {
+        for roof in self.compute.iter().chain(&self.memory) {
+            positive(&format!("the roof `{}`", roof.name), roof.rate)?;
+        }
+        for p in &self.points {
+            positive(&format!("the intensity of `{}`", p.name), p.intensity)?;
+            positive(&format!("the rate of `{}`", p.name), p.rate)?;
+        }
+        let most = |roofs: &[Roof]| roofs.iter().map(|r| r.rate).max_by(f64::total_cmp);
+        let (Some(peak), Some(stream)) = (most(&self.compute), most(&self.memory)) else {
+            return Err(Fault::new("a roofline needs a roof of arithmetic and one of memory"));
+        };
+        let Some((left, right)) = range(self.points.iter().map(|p| p.intensity)) else {
+            return Err(Fault::new("there is no point to draw"));
+        };
+        let ridges = range(self.memory.iter().map(|m| peak / m.rate)).unwrap_or((left, right));
+        let (x0, x1) = (left.min(ridges.0) / 3.0, right.max(ridges.1) * 3.0);
+        let slowest = self.memory.iter().map(|r| r.rate).fold(f64::INFINITY, f64::min);
+        let low = self.points.iter().map(|p| p.rate).fold(slowest * x0 * 2.0, f64::min);
+        let x = Axis::new("FLOP per byte moved", Quantity::Intensity, Scale::log(x0, x1));
+        let y = Axis::new("FLOP/s", Quantity::Flops, Scale::log(low / 2.0, peak * 2.0));
+
+        let mut kinds: Vec<&str> = vec![];
+        for p in &self.points {
+            if !kinds.contains(&p.kind.as_str()) {
+                kinds.push(&p.kind);
+            }
+        }
+        let named = kinds.iter().any(|k| !k.is_empty());
+        let mut frame = Frame::new(&self.heading, &x, &y, EDGE, 360.0);
+        let mut placer = Placer::new(frame.plot.grown(-4.0));
+        self.roofs(&mut frame, &mut placer, (x0, x1), (peak, stream));
+        self.points(&mut frame, &mut placer, &kinds, (peak, stream));
+        if named {
+            legend(&mut frame, &kinds);
+        }
+        Ok(frame.finish(&self.heading, "roofline"))
+    }
+
+    /// Roofs with their names, and which side of the ridge is limited by what.
+    fn roofs(
+        &self,
+        frame: &mut Frame,
+        placer: &mut Placer,
+        (x0, x1): (f64, f64),
+        (peak, stream): (f64, f64),
+    ) {
+        let theme = frame.theme();
+        let stroke = |dash| Stroke { colour: theme.ink(), width: 1.8, dash };
+        let dashes = ["", "8 4", "2 3", "10 3 2 3"];
+        let ridge = frame.x.at(peak / stream);
+        let thin = Stroke { colour: theme.axis(), width: 1.0, dash: "1 4" };
+        frame.canvas.line((ridge, frame.y.at(peak)), (ridge, frame.plot.y1), thin);
+        let words = Words { colour: theme.faint(), weight: Weight::Bold, ..frame.canvas.words(SMALL) };
+        let base = frame.plot.y1 - 8.0;
+        for (text, x, anchor) in [
+            ("limited by memory", ridge - 8.0, Anchor::End),
+            ("limited by arithmetic", ridge + 8.0, Anchor::Start),
+        ] {
+            let words = Words { anchor, ..words };
+            let area = crate::canvas::area(x, base, text, words);
+            if area.within(frame.plot) {
+                placer.block(area.grown(2.0));
+                frame.canvas.text(x, base, text, words);
+            }
+        }
+        let mut labels = vec![];
+        for (i, roof) in self.memory.iter().enumerate() {
+            let from = x0.max(frame.y.lo / roof.rate);
+            let to = peak / roof.rate;
+            let ends = [frame.at((from, roof.rate * from)), frame.at((to, peak))];
+            frame.canvas.polyline(&ends, stroke(dashes[i % 4]));
+            placer.avoid(&ends);
+            let third =
+                (ends[0].0 + (ends[1].0 - ends[0].0) * 0.3, ends[0].1 + (ends[1].1 - ends[0].1) * 0.3);
+            labels.push((
+                third,
+                format!("{} {} GB/s", roof.name, crate::units::significant(roof.rate / 1e9, 4)),
+            ));
+        }
+        for (i, roof) in self.compute.iter().enumerate() {
+            let ends = [frame.at((roof.rate / stream, roof.rate)), frame.at((x1, roof.rate))];
+            frame.canvas.polyline(&ends, stroke(dashes[i % 4]));
+            placer.avoid(&ends);
+            let near = (ends[0].0 + (ends[1].0 - ends[0].0) * 0.6, ends[0].1);
+            labels.push((near, format!("{} {}", roof.name, Quantity::Flops.show(roof.rate, 4))));
+        }
+        for p in &self.points {
+            let (x, y) = frame.at((p.intensity, p.rate));
+            placer.block(crate::canvas::Rect { x0: x, y0: y, x1: x, y1: y }.grown(6.0));
+        }
+        for (at, text) in labels {
+            self.label(frame, placer, at, &text, theme.ink(), Weight::Bold, false);
+        }
+    }
+
+    fn points(&self, frame: &mut Frame, placer: &mut Placer, kinds: &[&str], (peak, stream): (f64, f64)) {
+        let theme = frame.theme();
+        let kind = |p: &Point| kinds.iter().position(|k| *k == p.kind).unwrap_or(0);
+        for p in &self.points {
+            let at = frame.at((p.intensity, p.rate));
+            frame.canvas.marker(at, 4.6, theme.series(kind(p)));
+        }
+        for p in &self.points {
+            let roof = peak.min(stream * p.intensity);
+            let text = format!("{}: {}", p.name, Quantity::Percent.show(100.0 * p.rate / roof, 2));
+            let at = frame.at((p.intensity, p.rate));
+            self.label(frame, placer, at, &text, theme.ink(), Weight::Regular, true);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what a label is")]
+    fn label(
+        &self,
+        frame: &mut Frame,
+        placer: &mut Placer,
+        at: (f64, f64),
+        text: &str,
+        colour: &'static str,
+        weight: Weight,
+        leader: bool,
+    ) {
+        let size = (width(text, SMALL, weight) + 2.0, LINE);
+        let Some(place) = placer.place(at, size) else { return };
+        let near = (at.0.clamp(place.x0, place.x1), at.1.clamp(place.y0, place.y1));
+        let far = libm::hypot(near.0 - at.0, near.1 - at.1) > 12.0;
+        if leader && far {
+            frame.canvas.line(at, near, solid(frame.theme().axis(), 0.8));
+        }
+        let words = Words { weight, colour, halo: true, ..frame.canvas.words(SMALL) };
+        frame.canvas.text(place.x0 + 1.0, place.y1 - 4.0, text, words);
+    }
+}
+
+/// Marks of kinds in a line below the axis.
+fn legend(frame: &mut Frame, kinds: &[&str]) {
+    let mut x = frame.plot.x0 + 6.0;
+    let mut y = frame.bottom + 16.0;
+    for (i, kind) in kinds.iter().enumerate() {
+        let w = width(kind, SMALL, Weight::Regular) + 34.0;
+        if x + w > frame.plot.x1 && i > 0 {
+            x = frame.plot.x0 + 6.0;
+            y += LINE + 3.0;
+        }
+        frame.canvas.marker((x, y - 4.0), 4.6, frame.theme().series(i));
+        let words = frame.canvas.words(SMALL);
+        frame.canvas.text(x + 10.0, y, kind, words);
+        x += w;
+    }
+    frame.bottom = y + 4.0;
+}

@@ -1,0 +1,56 @@
+//! From values to places on the card.
+
+use libm::log;
+
+/// How values lie along an axis.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Scale {
+    log: bool,
+    /// Values at the ends.
+    pub lo: f64,
+    /// The larger one.
+    pub hi: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    /// Logarithmic, values from `lo` to `hi` at `from` to `to`.
+    pub fn log(lo: f64, hi: f64) -> Scale {
+        Scale { log: true, lo, hi, from: 0.0, to: 1.0 }
+    }
+
+    /// Linear.
+    pub fn linear(lo: f64, hi: f64) -> Scale {
+        Scale { log: false, lo, hi, from: 0.0, to: 1.0 }
+    }
+
+    /// Logarithmic around some values, with room of this share of the axis at both ends; around one value a factor of two.
+    pub fn log_around(lo: f64, hi: f64, room: f64) -> Scale {
+        if hi / lo < 1.01 {
+            return Scale::log(lo / 2.0, hi * 2.0);
+        }
+        let more = libm::pow(hi / lo, room);
+        Scale::log(lo / more, hi * more)
+    }
+
+    /// The same between these places.
+    pub fn between(self, from: f64, to: f64) -> Scale {
+        Scale { from, to, ..self }
+    }
+
+    /// Whether it is logarithmic.
+    pub fn is_log(self) -> bool {
+        self.log
+    }
+
+    /// Place of a value.
+    pub fn at(self, value: f64) -> f64 {
+        let share = if self.log {
+            log(value / self.lo) / log(self.hi / self.lo)
+        } else {
+            (value - self.lo) / (self.hi - self.lo)
+        };
+        self.from + share * (self.to - self.from)
+    }
+}

@@ -1,0 +1,115 @@
+//! Rows of words below an axis: what is true from here to there.
+
+use crate::canvas::{Anchor, Rect, Words, solid};
+use crate::frame::{EDGE, Frame, LINE, SMALL};
+use crate::lines::{bound_tag, name_tag};
+use crate::text::{Weight, fit, width, wrap};
+use crate::theme::Style;
+use libm::sqrt;
+
+/// What a row belongs to.
+#[derive(Clone, Copy)]
+pub enum Tag<'a> {
+    /// The chart as a whole.
+    None,
+    /// What these words say.
+    Words(&'a str),
+    /// A series of this look.
+    Series(&'a str, Style),
+    /// The bound of this number.
+    Bound(&'a str, usize),
+}
+
+/// A row.
+pub struct Row<'a> {
+    /// What stands beside it.
+    pub tag: Tag<'a>,
+    /// Words at some x, by rising x; each holds to the middle between its neighbours.
+    pub words: Vec<(f64, String)>,
+    /// Whether the ends of its cells are shown in the plot, too.
+    pub guides: bool,
+}
+
+/// Height of a row.
+const ROW: f64 = 20.0;
+
+/// Cells of a row: from, to, word; neighbours with the same word are one.
+fn cells(frame: &Frame, words: &[(f64, String)]) -> Vec<(f64, f64, String)> {
+    let mut out: Vec<(f64, f64, String)> = vec![];
+    for (i, (x, word)) in words.iter().enumerate() {
+        let middle =
+            |a: f64, b: f64| frame.x.at(if frame.x.is_log() { sqrt(a) * sqrt(b) } else { (a + b) / 2.0 });
+        let from = if i == 0 { frame.plot.x0 } else { middle(words[i - 1].0, *x) };
+        let to = words.get(i + 1).map_or(frame.plot.x1, |n| middle(*x, n.0));
+        match out.last_mut() {
+            Some(last) if last.2 == *word => last.1 = to,
+            _ => out.push((from, to, word.clone())),
+        }
+    }
+    out
+}
+
+/// Draws rows with a line of words above them. A word that fits none of its cells is a letter there, with a key below.
+pub fn draw(frame: &mut Frame, title: &str, rows: &[Row<'_>]) {
+    let theme = frame.theme();
+    let rows: Vec<(&Row<'_>, Vec<(f64, f64, String)>)> =
+        rows.iter().filter(|r| !r.words.is_empty()).map(|r| (r, cells(frame, &r.words))).collect();
+    if rows.is_empty() {
+        return;
+    }
+    let fits = |(from, to, word): &(f64, f64, String)| width(word, SMALL, Weight::Regular) + 8.0 <= to - from;
+    let mut kinds: Vec<&str> = vec![];
+    let mut keyed: Vec<&str> = vec![];
+    for cell in rows.iter().flat_map(|r| &r.1) {
+        if !kinds.contains(&cell.2.as_str()) {
+            kinds.push(&cell.2);
+        }
+        if !fits(cell) && !keyed.contains(&cell.2.as_str()) {
+            keyed.push(&cell.2);
+        }
+    }
+    let letter = |word: &str| {
+        let i = keyed.iter().position(|k| *k == word).unwrap_or(0);
+        char::from(b'A' + (i % 26) as u8).to_string()
+    };
+    let mut y = frame.bottom + 14.0;
+    let faint = Words { colour: theme.faint(), ..frame.canvas.words(SMALL) };
+    frame.canvas.text(frame.plot.x0, y, title, faint);
+    y += 6.0;
+    for (row, cells) in &rows {
+        for (i, cell) in cells.iter().enumerate() {
+            let (from, to, word) = cell;
+            let kind = kinds.iter().position(|k| k == word).unwrap_or(0);
+            let area = Rect { x0: *from, y0: y, x1: *to, y1: y + ROW };
+            frame.canvas.rect(area, theme.tint(kind), Some(solid(theme.axis(), 0.8)));
+            let text = if fits(cell) { word.clone() } else { letter(word) };
+            let words = Words { anchor: Anchor::Middle, ..frame.canvas.words(SMALL) };
+            if width(&text, SMALL, Weight::Regular) <= to - from {
+                frame.canvas.text((from + to) / 2.0, y + 14.0, &text, words);
+            }
+            if i > 0 && row.guides {
+                let stroke = crate::canvas::Stroke { colour: theme.axis(), width: 1.0, dash: "1 4" };
+                frame.canvas.line((*from, frame.plot.y0), (*from, frame.plot.y1), stroke);
+            }
+        }
+        match row.tag {
+            Tag::None => {}
+            Tag::Words(text) => {
+                let x = frame.plot.x1 + 8.0;
+                let text = fit(text, SMALL, Weight::Regular, frame.canvas.size.0 - x - 6.0);
+                frame.canvas.text(x, y + 14.0, &text, faint);
+            }
+            Tag::Series(name, style) => name_tag(frame, name, style, y + ROW / 2.0),
+            Tag::Bound(name, i) => bound_tag(frame, name, i, y + ROW / 2.0),
+        }
+        y += ROW + 3.0;
+    }
+    for word in &keyed {
+        let key = format!("{}: {word}", letter(word));
+        for line in wrap(&key, SMALL, Weight::Regular, frame.canvas.size.0 - EDGE - frame.plot.x0) {
+            frame.canvas.text(frame.plot.x0, y + 12.0, &line, faint);
+            y += LINE;
+        }
+    }
+    frame.bottom = y;
+}

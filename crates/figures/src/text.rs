@@ -1,0 +1,109 @@
+//! How wide words are: advances of the embedded font.
+//!
+//! The font is DejaVu Sans, which is wider than what browsers put in its place (Verdana is as wide, Arial and Helvetica
+//! are narrower), so words that fit here fit there.
+
+use skrifa::instance::{LocationRef, Size};
+use skrifa::{FontRef, MetadataProvider};
+use std::sync::OnceLock;
+
+/// Families in the order a browser tries them; the first is embedded for PNG.
+pub const FAMILY: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
+/// Height of a capital above the baseline, of the size.
+pub const ASCENT: f64 = 0.76;
+/// What hangs below the baseline, of the size.
+pub const DESCENT: f64 = 0.24;
+
+/// Weight of words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Weight {
+    /// Of text.
+    Regular,
+    /// Of titles.
+    Bold,
+}
+
+/// Advances of printable ASCII, of an em.
+struct Widths([f64; 128]);
+
+impl Widths {
+    fn read(bytes: &[u8]) -> Widths {
+        let mut out = [0.6; 128];
+        if let Ok(font) = FontRef::new(bytes) {
+            let glyphs = font.glyph_metrics(Size::unscaled(), LocationRef::default());
+            let em = f64::from(font.metrics(Size::unscaled(), LocationRef::default()).units_per_em);
+            let map = font.charmap();
+            for code in 32..127u8 {
+                let advance = map.map(char::from(code)).and_then(|g| glyphs.advance_width(g));
+                out[usize::from(code)] = advance.map_or(0.6, |a| f64::from(a) / em);
+            }
+        }
+        Widths(out)
+    }
+}
+
+fn widths(weight: Weight) -> &'static Widths {
+    static REGULAR: OnceLock<Widths> = OnceLock::new();
+    static BOLD: OnceLock<Widths> = OnceLock::new();
+    match weight {
+        Weight::Regular => REGULAR.get_or_init(|| Widths::read(dejavu::sans::regular())),
+        Weight::Bold => BOLD.get_or_init(|| Widths::read(dejavu::sans::bold())),
+    }
+}
+
+/// Width of a line of text. Letters outside ASCII count an em, which no letter of the font that is not a symbol exceeds.
+pub fn width(text: &str, size: f64, weight: Weight) -> f64 {
+    let table = widths(weight);
+    text.chars().map(|c| table.0.get(c as usize).copied().unwrap_or(1.0)).sum::<f64>() * size
+}
+
+/// Lines no wider than `room`, broken at spaces; a word that is wider alone is cut with `..`.
+pub fn wrap(text: &str, size: f64, weight: Weight, room: f64) -> Vec<String> {
+    let mut lines: Vec<String> = vec![];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if width(&format!("{line} {word}"), size, weight) <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(fit(word, size, weight, room)),
+        }
+    }
+    lines
+}
+
+/// The text, or as much of its beginning as fits, with `..` behind it.
+pub fn fit(text: &str, size: f64, weight: Weight, room: f64) -> String {
+    if width(text, size, weight) <= room {
+        return text.to_owned();
+    }
+    let mut out = text.to_owned();
+    while out.pop().is_some() {
+        let cut = format!("{}..", out.trim_end());
+        if width(&cut, size, weight) <= room {
+            return cut;
+        }
+    }
+    String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_come_from_the_font() {
+        assert!(width("W", 10.0, Weight::Regular) > 2.0 * width("i", 10.0, Weight::Regular));
+        assert!(width("kbc", 10.0, Weight::Bold) > width("kbc", 10.0, Weight::Regular));
+        // Digits are tabular: 0.636 of an em.
+        assert!((width("0", 1000.0, Weight::Regular) - 636.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn lines_are_broken_and_cut() {
+        let room = width("one two", 12.0, Weight::Regular);
+        assert_eq!(wrap("one two three", 12.0, Weight::Regular, room), ["one two", "three"]);
+        let cut = fit("a long name", 12.0, Weight::Regular, room);
+        assert!(cut.ends_with("..") && width(&cut, 12.0, Weight::Regular) <= room);
+    }
+}

@@ -1,0 +1,168 @@
+//! Colours, markers and dashes.
+//!
+//! Series colours are those of Okabe and Ito (Color Universal Design, 2008), which people with any of the common colour
+//! deficiencies tell apart; without the yellow on light cards and without the dark blue on dark ones, where they are
+//! faint. Every series has a marker, too, and from the eighth on a dash.
+
+/// Colours of a card.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Theme {
+    /// Dark words on a white card, for print and for pages.
+    #[default]
+    Light,
+    /// Light words on a dark card.
+    Dark,
+}
+
+/// Shapes of points.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Marker {
+    /// A filled circle.
+    Circle,
+    /// A filled square.
+    Square,
+    /// A triangle that points up.
+    Up,
+    /// A square on its corner.
+    Diamond,
+    /// A triangle that points down.
+    Down,
+    /// A circle that is not filled.
+    Ring,
+    /// Two strokes, upright.
+    Plus,
+    /// Two strokes, slanted.
+    Cross,
+}
+
+const MARKERS: [Marker; 8] = [
+    Marker::Circle,
+    Marker::Square,
+    Marker::Up,
+    Marker::Diamond,
+    Marker::Down,
+    Marker::Ring,
+    Marker::Plus,
+    Marker::Cross,
+];
+
+const LIGHT: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+const DARK: [&str; 7] = ["#56b4e9", "#e69f00", "#2fc79a", "#e79ac4", "#f0e442", "#ff7f3f", "#ffffff"];
+
+/// Dashes of the first seven series, of the next seven, and so on.
+const DASHES: [&str; 4] = ["", "7 3", "2 3", "8 3 2 3"];
+
+/// How a series is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Style {
+    /// Of lines and points.
+    pub colour: &'static str,
+    /// Of points.
+    pub marker: Marker,
+    /// `stroke-dasharray`, empty for none.
+    pub dash: &'static str,
+}
+
+impl Theme {
+    /// How series number `i` is drawn.
+    pub(crate) fn series(self, i: usize) -> Style {
+        let colours = if self == Theme::Light { &LIGHT } else { &DARK };
+        Style {
+            colour: colours[i % colours.len()],
+            marker: MARKERS[i % MARKERS.len()],
+            dash: DASHES[i / colours.len() % DASHES.len()],
+        }
+    }
+
+    fn pick(self, light: &'static str, dark: &'static str) -> &'static str {
+        if self == Theme::Light { light } else { dark }
+    }
+
+    /// The card.
+    pub(crate) fn card(self) -> &'static str {
+        self.pick("#ffffff", "#14181f")
+    }
+
+    /// Words.
+    pub(crate) fn ink(self) -> &'static str {
+        self.pick("#1a1a1a", "#f0f2f5")
+    }
+
+    /// Words that matter less.
+    pub(crate) fn faint(self) -> &'static str {
+        self.pick("#555555", "#b4bcc8")
+    }
+
+    /// Lines of the grid.
+    pub(crate) fn grid(self) -> &'static str {
+        self.pick("#e4e4e4", "#2c333e")
+    }
+
+    /// Axes and borders.
+    pub(crate) fn axis(self) -> &'static str {
+        self.pick("#888888", "#7b8594")
+    }
+
+    /// Bounds.
+    pub(crate) fn bound(self) -> &'static str {
+        self.pick("#666666", "#a8b0bc")
+    }
+
+    /// Fill number `i` of cells with words in them.
+    pub(crate) fn tint(self, i: usize) -> &'static str {
+        const LIGHT: [&str; 6] = ["#dce8f4", "#f7e2c4", "#d9efe2", "#f1dcea", "#e6e6e6", "#f4f0c0"];
+        const DARK: [&str; 6] = ["#22405c", "#5c4320", "#1f4b3a", "#54304a", "#3a4049", "#4d4a1c"];
+        if self == Theme::Light { LIGHT[i % 6] } else { DARK[i % 6] }
+    }
+
+    /// Colour of a use from 0 to 1: luminance falls (on a dark card rises) all the way, so it survives grey print.
+    pub(crate) fn heat(self, share: f64) -> String {
+        type Rgb = [f64; 3];
+        const LIGHT: [Rgb; 5] = [
+            [205.0, 205.0, 205.0],
+            [240.0, 190.0, 90.0],
+            [230.0, 120.0, 20.0],
+            [180.0, 40.0, 20.0],
+            [90.0, 0.0, 40.0],
+        ];
+        const DARK: [Rgb; 5] = [
+            [70.0, 78.0, 92.0],
+            [120.0, 70.0, 130.0],
+            [215.0, 90.0, 90.0],
+            [250.0, 165.0, 70.0],
+            [255.0, 245.0, 150.0],
+        ];
+        let stops = if self == Theme::Light { &LIGHT } else { &DARK };
+        let at = share.clamp(0.0, 1.0) * 4.0;
+        let i = (at as usize).min(3);
+        let part = at - i as f64;
+        let mix = |c: usize| (stops[i][c] + part * (stops[i + 1][c] - stops[i][c])).round() as u8;
+        format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn luminance(hex: &str) -> f64 {
+        let part = |i: usize| f64::from(u8::from_str_radix(&hex[i..i + 2], 16).expect("two digits"));
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    }
+
+    #[test]
+    fn heat_is_one_way_in_grey() {
+        for (theme, sign) in [(Theme::Light, -1.0), (Theme::Dark, 1.0)] {
+            let grey: Vec<f64> = (0..=20).map(|i| luminance(&theme.heat(f64::from(i) / 20.0))).collect();
+            assert!(grey.windows(2).all(|w| sign * (w[1] - w[0]) > 0.0), "{theme:?} {grey:?}");
+        }
+    }
+
+    #[test]
+    fn fifty_series_differ() {
+        for theme in [Theme::Light, Theme::Dark] {
+            let styles: Vec<Style> = (0..50).map(|i| theme.series(i)).collect();
+            assert!((0..50).all(|i| (0..i).all(|j| styles[i] != styles[j])));
+        }
+    }
+}

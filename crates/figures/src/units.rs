@@ -1,0 +1,222 @@
+//! Numbers as people read them: units, prefixes, significant digits.
+
+use libm::{exp2, floor, log2, log10, pow, round};
+
+/// What an axis measures, and in which unit its values come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Quantity {
+    /// Nanoseconds; shown as ns, us, ms or s.
+    Time,
+    /// Bytes; shown as B, KiB, MiB, GiB with ticks at powers of two.
+    Bytes,
+    /// Ranks, or something else that is counted; ticks at powers of two.
+    Count,
+    /// FLOP/s; shown with G, T and P.
+    Flops,
+    /// FLOP a byte; ticks at powers of two.
+    Intensity,
+    /// Percent.
+    Percent,
+    /// GB/s, 1e9 bytes each.
+    Bandwidth,
+    /// How many times as much.
+    Ratio,
+}
+
+impl Quantity {
+    /// Whether its ticks are powers of two.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Quantity::Bytes | Quantity::Count | Quantity::Intensity)
+    }
+
+    /// The value with its unit, rounded to some significant digits: `12 KiB`, `1.68 us`.
+    pub fn show(self, value: f64, digits: usize) -> String {
+        let value = significant(value, digits);
+        let steps = |base: f64, names: &[&str]| {
+            let mut i = 0;
+            while i + 1 < names.len() && value.abs() >= pow(base, (i + 1) as f64) {
+                i += 1;
+            }
+            // Rounded again: 1,000 of 1,024 stays B, and what is a round number of bytes need not be one of KiB.
+            format!("{} {}", plain(value / pow(base, i as f64), digits.max(i.min(1) * 2)), names[i])
+        };
+        match self {
+            Quantity::Time => steps(1e3, &["ns", "us", "ms", "s"]),
+            Quantity::Bytes => steps(1024.0, &["B", "KiB", "MiB", "GiB", "TiB"]),
+            Quantity::Flops => steps(1e3, &["FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s"]),
+            Quantity::Count | Quantity::Intensity => plain(value, digits),
+            Quantity::Percent => format!("{} %", plain(value, digits)),
+            Quantity::Bandwidth => format!("{} GB/s", plain(value, digits)),
+            Quantity::Ratio => format!("{}x", plain(value, digits)),
+        }
+    }
+}
+
+/// Rounded to so many significant digits.
+pub fn significant(value: f64, digits: usize) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let unit = digits as f64 - 1.0 - floor(log10(value.abs()));
+    // Of large numbers the unit is a whole number, and dividing by it is exact.
+    if unit >= 0.0 {
+        round(value * pow(10.0, unit)) / pow(10.0, unit)
+    } else {
+        round(value / pow(10.0, -unit)) * pow(10.0, -unit)
+    }
+}
+
+/// Without an exponent and without zeros behind the point.
+fn plain(value: f64, digits: usize) -> String {
+    let value = significant(value, digits);
+    let whole = if value == 0.0 { 0.0 } else { floor(log10(value.abs())) };
+    let behind = (digits as f64 - 1.0 - whole).max(0.0) as usize;
+    let text = format!("{value:.behind$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A place on an axis.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tick {
+    /// Its value.
+    pub value: f64,
+    /// What stands there; empty for a line of the grid alone.
+    pub label: String,
+}
+
+/// Ticks of a logarithmic axis from `lo` to `hi`, at most `most` of them with labels: powers of two for quantities that
+/// are counted so, otherwise 1, 2 and 5 times powers of ten, with the lines between them.
+pub fn log_ticks(quantity: Quantity, lo: f64, hi: f64, most: usize) -> Vec<Tick> {
+    if quantity.is_binary() {
+        binary(quantity, lo, hi, most.max(2))
+    } else {
+        decimal(quantity, lo, hi, most.max(2))
+    }
+}
+
+fn inside(value: f64, lo: f64, hi: f64) -> bool {
+    value >= lo * (1.0 - 1e-9) && value <= hi * (1.0 + 1e-9)
+}
+
+fn binary(quantity: Quantity, lo: f64, hi: f64, most: usize) -> Vec<Tick> {
+    let (first, last) = (floor(log2(lo)) as i32, floor(log2(hi)) as i32 + 1);
+    let all: Vec<i32> = (first..=last).filter(|e| inside(exp2(f64::from(*e)), lo, hi)).collect();
+    // Steps that end in round numbers of the next unit: 4 KiB, 16 KiB; 64 B, 4 KiB, 256 KiB.
+    let fits = |step: &i32| all.iter().filter(|e| *e % step == 0).count() <= most;
+    let step = [1, 2, 4, 5, 10, 20].into_iter().find(fits).unwrap_or(40);
+    all.into_iter()
+        .map(|e| {
+            let value = exp2(f64::from(e));
+            let label = if e % step == 0 { quantity.show(value, 4) } else { String::new() };
+            Tick { value, label }
+        })
+        .collect()
+}
+
+fn decimal(quantity: Quantity, lo: f64, hi: f64, most: usize) -> Vec<Tick> {
+    const NARROW: [f64; 11] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+    let (first, last) = (floor(log10(lo)) as i32, floor(log10(hi)) as i32 + 1);
+    let of = |marks: &[f64], step: i32| -> Vec<f64> {
+        (first..=last)
+            .filter(|e| e % step == 0)
+            .flat_map(|e| marks.iter().map(move |m| significant(m * pow(10.0, f64::from(e)), 3)))
+            .filter(|v| inside(*v, lo, hi))
+            .collect()
+    };
+    let choices: [(&[f64], i32); 7] = [
+        (&NARROW, 1),
+        (&[1.0, 1.5, 2.0, 3.0, 5.0, 7.0], 1),
+        (&[1.0, 2.0, 5.0], 1),
+        (&[1.0, 3.0], 1),
+        (&[1.0], 1),
+        (&[1.0], 2),
+        (&[1.0], 3),
+    ];
+    let labelled =
+        choices.iter().map(|(m, s)| of(m, *s)).find(|v| v.len() <= most).unwrap_or_else(|| of(&[1.0], 6));
+    let mut out: Vec<Tick> =
+        labelled.iter().map(|v| Tick { value: *v, label: quantity.show(*v, 3) }).collect();
+    let lines: &[f64] =
+        if last - first > 4 { &[1.0] } else { &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0] };
+    for value in of(lines, 1) {
+        if !labelled.iter().any(|l| (l / value - 1.0).abs() < 1e-9) {
+            out.push(Tick { value, label: String::new() });
+        }
+    }
+    out.sort_by(|a, b| a.value.total_cmp(&b.value));
+    out
+}
+
+/// Ticks of a linear axis from `lo` to `hi`, at most `most`: multiples of 1, 2, 2.5 or 5 times a power of ten.
+pub fn linear_ticks(quantity: Quantity, lo: f64, hi: f64, most: usize) -> Vec<Tick> {
+    let span = (hi - lo).max(f64::MIN_POSITIVE);
+    let unit = pow(10.0, floor(log10(span / most.max(1) as f64)));
+    let step = [1.0, 2.0, 2.5, 5.0, 10.0, 20.0]
+        .into_iter()
+        .map(|m| m * unit)
+        .find(|s| floor(hi / s) - libm::ceil(lo / s) < most.max(1) as f64)
+        .unwrap_or(20.0 * unit);
+    let (first, last) = (libm::ceil(lo / step - 1e-9) as i64, floor(hi / step + 1e-9) as i64);
+    (first..=last)
+        .map(|i| significant(i as f64 * step, 6))
+        .map(|value| {
+            let label = if value == 0.0 { "0".to_owned() } else { quantity.show(value, 4) };
+            Tick { value, label }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(ticks: &[Tick]) -> Vec<&str> {
+        ticks.iter().map(|t| t.label.as_str()).filter(|l| !l.is_empty()).collect()
+    }
+
+    #[test]
+    fn values_with_units() {
+        for (quantity, value, digits, text) in [
+            (Quantity::Time, 1678.04, 3, "1.68 us"),
+            (Quantity::Time, 999.96, 3, "1 us"),
+            (Quantity::Time, 31.14, 4, "31.14 ns"),
+            (Quantity::Time, 366_000.0, 3, "366 us"),
+            (Quantity::Bytes, 12_345.0, 2, "12 KiB"),
+            (Quantity::Bytes, 98_304.0, 4, "96 KiB"),
+            (Quantity::Bytes, 256.0, 4, "256 B"),
+            (Quantity::Bytes, 1_048_576.0, 4, "1 MiB"),
+            (Quantity::Bytes, 524_288.0, 4, "512 KiB"),
+            (Quantity::Flops, 376e12, 3, "376 TFLOP/s"),
+            (Quantity::Count, 64.0, 4, "64"),
+            (Quantity::Intensity, 0.25, 4, "0.25"),
+            (Quantity::Percent, 87.26, 2, "87 %"),
+            (Quantity::Ratio, 1.5, 3, "1.5x"),
+        ] {
+            assert_eq!(quantity.show(value, digits), text);
+        }
+    }
+
+    #[test]
+    fn bytes_have_powers_of_two() {
+        let ticks = log_ticks(Quantity::Bytes, 16.0, 98_304.0, 8);
+        assert_eq!(labels(&ticks), ["16 B", "64 B", "256 B", "1 KiB", "4 KiB", "16 KiB", "64 KiB"]);
+        assert!(ticks.iter().all(|t| log2(t.value).fract() == 0.0));
+        assert_eq!(labels(&log_ticks(Quantity::Count, 2.0, 64.0, 8)), ["2", "4", "8", "16", "32", "64"]);
+    }
+
+    #[test]
+    fn times_have_decades() {
+        assert_eq!(
+            labels(&log_ticks(Quantity::Time, 900.0, 2e6, 8)),
+            ["1 us", "3 us", "10 us", "30 us", "100 us", "300 us", "1 ms"]
+        );
+        assert_eq!(
+            labels(&log_ticks(Quantity::Time, 1600.0, 5500.0, 8)),
+            ["2 us", "2.5 us", "3 us", "4 us", "5 us"]
+        );
+        assert_eq!(
+            labels(&linear_ticks(Quantity::Time, 0.0, 12_000.0, 7)),
+            ["0", "2 us", "4 us", "6 us", "8 us", "10 us", "12 us"]
+        );
+    }
+}
