@@ -75,7 +75,8 @@ impl Algorithms {
         };
         let chosen = self.chosen(&series)?;
 
-        let label = if bound.is_some() { "time, times the bound" } else { "time, times that of the fastest" };
+        let label =
+            if bound.is_some() { "time relative to the bound" } else { "time relative to the fastest" };
         let x = Axis::new(&self.x_label, Quantity::Bytes, Scale::log_around(xs.0, xs.1, 0.03));
         let top = ys.1.max(1.5);
         let y =
