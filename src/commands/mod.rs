@@ -17,6 +17,7 @@ mod mutate;
 pub mod opt;
 pub mod overlap;
 pub mod passes;
+mod plot;
 pub mod reference;
 pub mod replay;
 pub mod run;
@@ -59,6 +60,7 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
         Command::Passes(args) => passes::run(session, args),
         Command::CompareReference(args) => reference::run(session, args),
         Command::Sweep(args) => sweep::run(session, args),
+        Command::Plot(args) => plot::run(session, args),
         Command::List(args) => list::run(session, args),
         Command::Completions(args) => completions::run(session, args),
     }

@@ -287,6 +287,8 @@ codes! {
     E583 "a sweep file that cannot be read",
     E584 "parts of a sweep that do not fit together",
     E585 "rows of a sweep that are wrong or refused",
+    E590 "a figure that cannot be drawn",
+    E591 "a picture of no known form",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",

@@ -6,7 +6,7 @@ use kbc_figures::memory::Memory;
 use kbc_figures::reference::{Reference, Row};
 use kbc_figures::roofline::{Point, Roof, Roofline};
 use kbc_figures::scaling::{Measure, Scaling};
-use kbc_figures::topology::{Axis, Form, Link, Node, Topology};
+use kbc_figures::topology::{Axis, Form, Link, Node, Topology, Way};
 use kbc_figures::units::Quantity;
 use kbc_figures::{Fault, Figure, Heading, Series};
 
@@ -113,7 +113,7 @@ fn machines() {
     assert_eq!(of(2, Form::Free, link(0, 2, None)), "a link from node 0 to node 2 of 2");
     assert_eq!(of(2, Form::Free, link(1, 1, None)), "a link from node 1 to node 1 of 2");
     assert!(of(2, Form::Free, link(0, 1, Some(f64::NAN))).starts_with("the use of (0)->(1) is NaN"));
-    let axis = |size| Form::Product(vec![Axis { size, round: false }]);
+    let axis = |size| Form::Product(vec![Axis { size, way: Way::Row }]);
     assert_eq!(of(3, axis(2), vec![]), "(2) is no place on 1 axes");
     for n in 1..4 {
         for form in [Form::Free, Form::Layers, axis(n)] {

@@ -1,6 +1,6 @@
 //! Where nodes stand, in units of the distance between neighbours.
 
-use super::{Axis, Form, Topology};
+use super::{Axis, Form, Topology, Way};
 use crate::series::Fault;
 use libm::{cos, hypot, sin, sqrt};
 use std::f64::consts::PI;
@@ -45,9 +45,15 @@ fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
     let mut offsets: Vec<Vec<Point>> = vec![];
     let (mut w, mut h) = (0.0f64, 0.0f64);
     let mut rows = 0;
-    for (depth, axis) in axes.iter().rev().enumerate() {
+    for axis in axes.iter().rev() {
+        if axis.way == Way::Behind {
+            // Planes behind each other, each a part of a step to the right and up: no link lies over another.
+            let part = 1.0 / f64::from(axis.size);
+            offsets.push((0..axis.size).map(f64::from).map(|i| (0.8 * part * i, -0.62 * part * i)).collect());
+            continue;
+        }
         let gap = if w + h == 0.0 { 1.0 } else { 1.35 };
-        let places: Vec<Point> = if axis.round {
+        let places: Vec<Point> = if axis.way == Way::Circle {
             let pitch = if w + h == 0.0 { 1.0 } else { hypot(w, h) + gap };
             (0..axis.size).map(|i| circle(i, axis.size, pitch)).collect()
         } else if axes.len() == 1 && axis.size > FOLD {
@@ -59,14 +65,6 @@ fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
             (0..axis.size).map(|i| (f64::from(fold(i).0), f64::from(fold(i).1))).collect()
         } else {
             rows += 1;
-            if depth == 2 && axes.len() == 3 && axes.iter().all(|a| !a.round) {
-                // Planes behind each other, each a part of a step to the right and up: no link lies over another.
-                let part = 1.0 / f64::from(axis.size);
-                offsets.push(
-                    (0..axis.size).map(f64::from).map(|i| (0.8 * part * i, -0.62 * part * i)).collect(),
-                );
-                continue;
-            }
             let right = rows % 2 == 1;
             let step = if right {
                 if w == 0.0 { 1.0 } else { w + gap }

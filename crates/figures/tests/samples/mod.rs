@@ -8,7 +8,7 @@ use kbc_figures::memory::Memory;
 use kbc_figures::reference::{self, Reference};
 use kbc_figures::roofline::{Point, Roof, Roofline};
 use kbc_figures::scaling::{Measure, Scaling};
-use kbc_figures::topology::{Axis, Form, Link, Node, Topology};
+use kbc_figures::topology::{Axis, Form, Link, Node, Topology, Way};
 use kbc_figures::units::Quantity;
 use kbc_figures::{Fault, Figure, Heading, Series, Theme};
 
@@ -298,14 +298,14 @@ pub fn product(axes: &[Axis], wrap: bool, full: u32) -> (Vec<Node>, Vec<Link>) {
                 let here = node.at[k];
                 let next = (here + 1) % axis.size == c || (c + 1) % axis.size == here;
                 let around = here.abs_diff(c) + 1 == axis.size && axis.size > 2;
-                let joined = if axis.round && axis.size == full {
+                let joined = if axis.way == Way::Circle && axis.size == full {
                     c != here
                 } else {
                     next && c != here && (wrap || !around)
                 };
                 if joined {
                     let to = from + (c * stride) as usize - (here * stride) as usize;
-                    links.push(Link { from, to, wrap: around && !axis.round, percent: None });
+                    links.push(Link { from, to, wrap: around && axis.way != Way::Circle, percent: None });
                 }
             }
         }
@@ -323,12 +323,17 @@ fn used(mut links: Vec<Link>, most: f64) -> Vec<Link> {
 
 /// A row of an axis.
 pub fn row(size: u32) -> Axis {
-    Axis { size, round: false }
+    Axis { size, way: Way::Row }
+}
+
+/// Planes of one.
+pub fn behind(size: u32) -> Axis {
+    Axis { size, way: Way::Behind }
 }
 
 /// A circle of one.
 pub fn round(size: u32) -> Axis {
-    Axis { size, round: true }
+    Axis { size, way: Way::Circle }
 }
 
 /// A machine by its axes.
@@ -410,7 +415,7 @@ pub fn all(theme: Theme) -> Vec<(&'static str, Result<Figure, Fault>)> {
         ("scaling_busbw", scaling(theme, Measure::Bandwidth)),
         ("torus", machine("torus(8, 8)", theme, &[row(8), row(8)], true, 0, Some(74.0))),
         ("torus_small", machine("torus(2, 3)", theme, &[row(2), row(3)], true, 0, None)),
-        ("torus3", machine("torus(3, 3, 3)", theme, &[row(3), row(3), row(3)], true, 0, Some(9.0))),
+        ("torus3", machine("torus(3, 3, 3)", theme, &[behind(3), row(3), row(3)], true, 0, Some(9.0))),
         ("ring", machine("ring(8)", theme, &[round(8)], true, 0, Some(100.0))),
         ("ring_large", machine("ring(64)", theme, &[round(64)], true, 0, Some(50.0))),
         ("full", machine("full(8)", theme, &[round(8)], true, 8, Some(30.0))),
