@@ -4,8 +4,8 @@
 //! of a SIP, of the links between two of them the busiest.
 
 use kbc_backend_sim::time::Timing;
-use kbc_figures::Heading;
 use kbc_figures::topology::{self as figure, Axis, Form, MAX_NODES, Way};
+use kbc_figures::{Fault, Heading};
 use kbc_ir::topology::{DeviceId, Direction, Link, Node, Shape, Topology};
 use std::collections::BTreeMap;
 
@@ -24,20 +24,35 @@ pub fn used(topology: &Topology, timing: &Timing) -> Vec<f64> {
     out
 }
 
+/// Whether a machine can be drawn, before anything is made for each of its links.
+///
+/// # Errors
+/// More nodes than can be told apart.
+pub fn fits(topology: &Topology) -> Result<(), Fault> {
+    match topology.node_count() {
+        n if n > MAX_NODES && !topology.is_package() => {
+            Err(Fault::new(format!("{n} nodes are more than the {MAX_NODES} that can be told apart")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The diagram of a machine.
-pub fn diagram(topology: &Topology, mut heading: Heading, used: &Use) -> figure::Topology {
+///
+/// # Errors
+/// As [`fits`].
+pub fn diagram(topology: &Topology, mut heading: Heading, used: &Use) -> Result<figure::Topology, Fault> {
+    fits(topology)?;
     if let Shape::Package { sips, cubes, pes } = topology.shape()
         && topology.node_count() > FEW
     {
         heading.subtitle += &format!(
             ". A node is a cube of {pes} PEs, named by row and column, or the IO of a SIP; of several links between two of them the busiest is shown"
         );
-        return cubes_of(topology, heading, used, &sides(sips), *cubes);
+        return Ok(cubes_of(topology, heading, used, &sides(sips), *cubes));
     }
     let form = form(topology);
-    // What is refused for its size is not spelled out first.
-    let most = topology.node_count().min(MAX_NODES + 1) as u32;
-    let nodes = (0..most).map(|i| node(topology, DeviceId(i))).collect();
+    let nodes = (0..topology.node_count() as u32).map(|i| node(topology, DeviceId(i))).collect();
     let rows = |axis: usize| match &form {
         Form::Product(axes) => axes.get(axis).is_some_and(|a| a.way != Way::Circle),
         _ => false,
@@ -48,8 +63,8 @@ pub fn diagram(topology: &Topology, mut heading: Heading, used: &Use) -> figure:
         wrap: rows(l.axis) && around(topology, &l),
         percent: used.as_ref().and_then(|u| u.get(l.id.0 as usize).copied()),
     };
-    let links = if most as usize > MAX_NODES { vec![] } else { topology.links().map(link).collect() };
-    figure::Topology { heading, form, nodes, links }
+    let links = topology.links().map(link).collect();
+    Ok(figure::Topology { heading, form, nodes, links })
 }
 
 /// How the nodes of a machine are placed.

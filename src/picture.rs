@@ -57,16 +57,20 @@ pub fn theme(picture: &Picture) -> Theme {
     }
 }
 
+/// E590: why it is not drawn.
+pub fn fault(picture: &Picture, why: Fault) -> Diagnostic {
+    Diagnostic::error("E590", format!("{} is not drawn: {}", picture.out, why.reason))
+}
+
 /// Writes a chart to its file, and says what it shows.
 ///
 /// # Errors
 /// E590 for one that cannot be drawn; E410, E591.
 pub fn write(session: &Session, picture: &Picture, drawn: Result<Figure, Fault>) -> Outcome {
-    let fault = |f: Fault| Diagnostic::error("E590", format!("{} is not drawn: {}", picture.out, f.reason));
-    let figure = drawn.map_err(fault)?;
+    let figure = drawn.map_err(|f| fault(picture, f))?;
     let bytes = match form(&picture.out)? {
         Form::Svg => figure.svg().as_bytes().to_vec(),
-        Form::Png => figure.png(picture.width.unwrap_or(WIDTH)).map_err(fault)?,
+        Form::Png => figure.png(picture.width.unwrap_or(WIDTH)).map_err(|f| fault(picture, f))?,
     };
     outdir::write_file(Path::new(&picture.out), &bytes)?;
     session.result(&format!("{}: {}\n", picture.out, figure.about()));

@@ -5,7 +5,7 @@ use super::run::machine;
 use crate::analyse;
 use crate::build::build;
 use crate::cli::{Plot, PlotLinks, PlotTopology, PlotWhat, Selection, Watch};
-use crate::diagram::{diagram, used};
+use crate::diagram::{diagram, fits, used};
 use crate::picture;
 use crate::record::Wanted;
 use crate::report::Report;
@@ -35,7 +35,7 @@ fn alone(session: &mut Session, args: &PlotTopology) -> Outcome {
     let (devices, links) = (topology.device_count(), topology.link_count());
     let subtitle = joined(&[format!("{devices} devices, {links} directed links"), settings(&topology)]);
     let heading = heading(topology.shape().to_string(), subtitle, &args.picture);
-    picture::write(session, &args.picture, diagram(&topology, heading, &None).draw())
+    picture::write(session, &args.picture, diagram(&topology, heading, &None).and_then(|d| d.draw()))
 }
 
 fn links(session: &mut Session, args: &PlotLinks) -> Outcome {
@@ -58,6 +58,7 @@ fn links(session: &mut Session, args: &PlotLinks) -> Outcome {
         (begin("plot links", &source.file, &built, schedule), built.module, built.topology)
     };
     let Some(schedule) = module.schedule() else { return Ok(()) };
+    fits(&topology).map_err(|f| picture::fault(&args.picture, f))?;
     let timing = analyse::time(
         session,
         &mut report,
@@ -70,7 +71,7 @@ fn links(session: &mut Session, args: &PlotLinks) -> Outcome {
     let subtitle = joined(&[about(&report, timing.ns), settings(&topology)]);
     let heading = heading(title, subtitle, &args.picture);
     let shares = used(&topology, &timing);
-    picture::write(session, &args.picture, diagram(&topology, heading, &Some(shares)).draw())
+    picture::write(session, &args.picture, diagram(&topology, heading, &Some(shares)).and_then(|d| d.draw()))
 }
 
 /// What was timed: collectives with their algorithms, the time, what the bound comes from.
