@@ -19,6 +19,7 @@ const FAILING: [&[&str]; 21] = [
     &["explain", "E9999"],
     &["passes", "plac"],
     &["list", "algoritms"],
+    &["plot", "topology", "ring(4)", "-o", "ring.jpg"],
     &["completions", "tcsh"],
     &["fuzz", "engines", "bad.kb"],
     &["mutate", "bad.kb"],

@@ -116,13 +116,15 @@ fn algorithms() -> BTreeSet<String> {
 }
 
 /// Machines, operations of the languages and plain words that are also names of algorithms.
-const OTHERS: [(&str, &str); 3] = [
+const OTHERS: [(&str, &str); 4] = [
     // the option `direct: true` of a use
     ("direct", "crates/rounds/src/options.rs"),
     // the topology generator ring(n)
     ("ring", "crates/ir/src/topology/"),
     // the word `line N` of a .kir operand
     ("line", "crates/ir/src/text/"),
+    // the element of an SVG
+    ("line", "crates/figures/src/canvas.rs"),
 ];
 
 #[test]

@@ -1,9 +1,11 @@
 //! The command line: verbs, flags, what is said about wrong ones, and nothing else.
 
 mod evaluation;
+mod plot;
 mod trials;
 
 pub use evaluation::{Compare, Repro, Sweep};
+pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotWhat, ThemeChoice};
 pub use trials::{
     Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules,
     FuzzWhat, Mutate,
@@ -139,6 +141,8 @@ pub enum Command {
     Passes(Passes),
     /// What there is: algorithms, kernels, topologies, dtypes, ..
     List(List),
+    /// A machine as a picture, alone or with what a program makes of its links
+    Plot(Plot),
     /// A script that completes kbc's verbs and flags in a shell
     Completions(Completions),
     /// Measurements: kbc's choice of algorithms, and the all-reduce benchmark of two kernbench files

@@ -18,6 +18,7 @@ mod mutate;
 pub mod opt;
 pub mod overlap;
 pub mod passes;
+mod plot;
 pub mod reference;
 pub mod replay;
 pub mod repro;
@@ -63,6 +64,7 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
         Command::Compare(args) => compare::run(session, args),
         Command::Repro(args) => repro::run(session, args),
         Command::Sweep(args) => sweep::run(session, args),
+        Command::Plot(args) => plot::run(session, args),
         Command::List(args) => list::run(session, args),
         Command::Completions(args) => completions::run(session, args),
     }

@@ -291,6 +291,8 @@ codes! {
     E587 "an algorithm that no collective takes",
     E588 "two things that cannot be compared",
     E589 "a list of what is regenerated that cannot be read",
+    E590 "a figure that cannot be drawn",
+    E591 "a picture of no known form",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",

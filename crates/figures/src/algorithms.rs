@@ -75,12 +75,13 @@ impl Algorithms {
         };
         let chosen = self.chosen(&series)?;
 
-        let label = if bound.is_some() { "time, times the bound" } else { "time, times that of the fastest" };
+        let label =
+            if bound.is_some() { "time relative to the bound" } else { "time relative to the fastest" };
         let x = Axis::new(&self.x_label, Quantity::Bytes, Scale::log_around(xs.0, xs.1, 0.03));
         let top = ys.1.max(1.5);
         let y =
             Axis::new(label, Quantity::Ratio, Scale::log(1.0 / libm::pow(top, 0.05), libm::pow(top, 1.06)));
-        let names = || series.iter().map(|s| s.name.as_str());
+        let names = || series.iter().map(|s| s.name.as_str()).chain(bound.as_ref().map(|b| b.name.as_str()));
         let height = lines::column_height(names()).max(330.0);
         let mut frame = Frame::new(&self.heading, &x, &y, lines::column_width(names()), height);
         let theme = frame.theme();
@@ -100,7 +101,7 @@ impl Algorithms {
                 debug_assert!(*i < series.len());
             }
         }
-        let ends: Vec<End> = relative
+        let mut ends: Vec<End> = relative
             .iter()
             .enumerate()
             .filter_map(|(i, s)| {
@@ -108,6 +109,9 @@ impl Algorithms {
                 Some(End { name: s.name.clone(), at, style: Some(theme.series(i)) })
             })
             .collect();
+        if bound.is_some() {
+            ends.push(End { name: "bound".into(), at: (frame.plot.x1 - 6.0, one), style: None });
+        }
         lines::ends(&mut frame, &ends);
         Ok(frame.finish(&self.heading, label))
     }

@@ -10,6 +10,7 @@ use svg::node::element::Element;
 /// A finished chart.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
+    about: String,
     svg: String,
     size: (f64, f64),
     labels: Vec<Label>,
@@ -24,6 +25,11 @@ impl Figure {
     /// Width and height in the units of the SVG, which a browser takes for pixels.
     pub fn size(&self) -> (f64, f64) {
         self.size
+    }
+
+    /// What it shows in a sentence, which is its `desc` for who cannot see it.
+    pub fn about(&self) -> &str {
+        &self.about
     }
 
     /// Every word of it and where it stands.
@@ -324,7 +330,7 @@ impl Canvas {
         for node in self.nodes {
             document.append(node);
         }
-        Figure { svg: format!("{document}\n"), size: self.size, labels: self.labels }
+        Figure { about: about.to_owned(), svg: format!("{document}\n"), size: self.size, labels: self.labels }
     }
 }
 

@@ -84,7 +84,7 @@ impl Curves<'_> {
         if let [only] = &mut rows[..] {
             only.guides = true;
         }
-        strip::draw(&mut frame, "what limits", &rows);
+        strip::draw(&mut frame, "limited by", &rows);
         for (i, s) in series.iter().enumerate() {
             lines::line(&mut frame, s, theme.series(i), &mut placer);
         }

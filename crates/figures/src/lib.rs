@@ -45,6 +45,6 @@ mod theme;
 pub mod topology;
 pub mod units;
 
-pub use canvas::{Figure, Label};
+pub use canvas::{Figure, Label, Rect};
 pub use series::{Fault, Heading, Series};
 pub use theme::Theme;

@@ -76,7 +76,7 @@ impl Memory {
                     let bar = Rect { x0: middle - half, y0: top, x1: middle + half, y1: frame.plot.y1 };
                     frame.canvas.rect(bar, style.colour, Some(solid(theme.axis(), 0.6)));
                 } else {
-                    frame.canvas.line((middle, top), (middle, frame.plot.y1), solid(theme.grid(), 1.2));
+                    frame.canvas.line((middle, top), (middle, frame.plot.y1), solid(style.colour, 1.6));
                 }
                 let above = if bars { top - 8.0 } else { top };
                 frame.canvas.marker((middle, above), 3.8, style);

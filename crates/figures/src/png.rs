@@ -31,6 +31,8 @@ pub fn render(svg: &str, size: (f64, f64), width: u32) -> Result<Vec<u8>, Fault>
     let options = Options { fontdb: fonts(), font_family: "DejaVu Sans".into(), ..Options::default() };
     let tree = Tree::from_str(svg, &options).map_err(|e| failed(e.to_string()))?;
     let mut pixels = Pixmap::new(width, height.max(1)).ok_or_else(|| failed("it is too large".into()))?;
-    resvg::render(&tree, Transform::from_scale(scale as f32, scale as f32), &mut pixels.as_mut());
+    // The height is a whole number of pixels, and the card covers the last of them, too.
+    let (sx, sy) = (scale as f32, (f64::from(pixels.height()) / size.1) as f32);
+    resvg::render(&tree, Transform::from_scale(sx, sy), &mut pixels.as_mut());
     pixels.encode_png().map_err(|e| failed(e.to_string()))
 }

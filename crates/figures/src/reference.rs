@@ -4,7 +4,7 @@ use crate::canvas::{Anchor, Canvas, Figure, Rect, Words, solid};
 use crate::frame::{EDGE, LINE, SMALL, WIDTH, head};
 use crate::memory::percent;
 use crate::series::{Fault, Heading, positive};
-use crate::text::{Weight, width, wrap};
+use crate::text::{Weight, fit, width, wrap};
 use crate::theme::Theme;
 use crate::units::{Quantity, linear_ticks};
 
@@ -67,7 +67,7 @@ impl Reference {
         let mut canvas = Canvas::new(WIDTH, 0.0, self.heading.theme);
         let theme = canvas.theme;
         let mut top = head(&mut canvas, &self.heading) + 12.0;
-        top = self.legend(&mut canvas, top) + 10.0;
+        top = self.legend(&mut canvas, top) + 24.0;
 
         const NAMES: f64 = 210.0;
         let named: Vec<Vec<String>> =
@@ -75,17 +75,23 @@ impl Reference {
         let widest = named.iter().flatten().map(|l| width(l, SMALL, Weight::Regular)).fold(40.0, f64::max);
         let heights: Vec<f64> = named.iter().map(|n| (n.len() as f64 * LINE).max(2.0 * BAR) + 10.0).collect();
         let said: Vec<String> = self.rows.iter().map(|r| self.words(r)).collect();
-        let room = said.iter().map(|s| width(s, SMALL, Weight::Bold)).fold(0.0, f64::max) + 10.0;
+        let room = said.iter().map(|s| width(s, SMALL, Weight::Bold)).fold(0.0, f64::max) + 16.0;
+        let values: Vec<[String; 2]> =
+            self.rows.iter().map(|r| [r.model, r.reference].map(|v| self.quantity.show(v, 4))).collect();
+        let columns = [0, 1].map(|c| {
+            let words = values.iter().map(|v| &v[c]).chain([&self.names[c]]);
+            words.map(|w| width(w, SMALL, Weight::Regular)).fold(0.0, f64::max).min(120.0) + 14.0
+        });
         let plot = Rect {
             x0: EDGE + widest + 10.0,
             y0: top,
-            x1: WIDTH - EDGE - room,
+            x1: WIDTH - EDGE - columns.iter().sum::<f64>(),
             y1: top + heights.iter().sum::<f64>(),
         };
-        let segments = self.segments(plot);
+        let segments = self.segments(plot, room);
 
         for s in &segments {
-            for tick in linear_ticks(self.quantity, s.lo, s.hi, ((s.to - s.from) / 70.0).max(1.0) as usize) {
+            for tick in linear_ticks(self.quantity, s.lo, s.hi, ((s.to - s.from) / 52.0).max(2.0) as usize) {
                 let x = s.at(tick.value);
                 canvas.line((x, plot.y0), (x, plot.y1), solid(theme.grid(), 1.0));
                 let words = Words { anchor: Anchor::Middle, colour: theme.faint(), ..canvas.words(SMALL) };
@@ -116,6 +122,18 @@ impl Reference {
             let words = Words { weight: Weight::Bold, halo: true, ..canvas.words(SMALL) };
             canvas.text(x, y + height / 2.0 + 4.0, text, words);
             y += height;
+        }
+        let mut x = plot.x1;
+        for (c, wide) in columns.iter().enumerate() {
+            x += wide;
+            let words = Words { anchor: Anchor::End, colour: theme.faint(), ..canvas.words(SMALL) };
+            let name = fit(&self.names[c], SMALL, Weight::Regular, wide - 8.0);
+            canvas.text(x, plot.y0 - 6.0, &name, words);
+            let mut y = plot.y0;
+            for (value, height) in values.iter().zip(&heights) {
+                canvas.text(x, y + height / 2.0 + 4.0, &value[c], words);
+                y += height;
+            }
         }
         canvas.line((plot.x0, plot.y0), (plot.x0, plot.y1), solid(theme.axis(), 1.2));
         let broken = if segments.len() > 1 { ", broken where the zigzag is" } else { "" };
@@ -148,13 +166,14 @@ impl Reference {
         }
         let words = Words { colour: canvas.theme.faint(), ..canvas.words(SMALL) };
         let text = format!("percent: by how much {} differs from {}", self.names[0], self.names[1]);
-        let text = crate::text::fit(&text, SMALL, Weight::Regular, WIDTH - EDGE - x);
+        let text = fit(&text, SMALL, Weight::Regular, WIDTH - EDGE - x);
         canvas.text(x, y + 11.0, &text, words);
         y + BAR
     }
 
-    /// Parts of the axis: breaks in the widest gaps, two at most; room by how many values lie there.
-    fn segments(&self, plot: Rect) -> Vec<Segment> {
+    /// Parts of the axis: breaks in the widest gaps, two at most; room by how many values lie there, and behind the longest
+    /// bar of each for a label of that width.
+    fn segments(&self, plot: Rect, label: f64) -> Vec<Segment> {
         let mut values: Vec<f64> = self.rows.iter().flat_map(|r| [r.model, r.reference]).collect();
         values.sort_by(f64::total_cmp);
         let mut gaps: Vec<(f64, usize)> = values
@@ -183,9 +202,13 @@ impl Reference {
         for (i, (v, share)) in parts.iter().enumerate() {
             let (least, most) = (v[0], v[v.len() - 1]);
             // Ends of bars keep off the breaks.
-            let lo = if i == 0 { 0.0 } else { least - (most - least).max(0.3 * least) * 0.4 };
-            let hi = most + (most - lo) * if i + 1 == parts.len() { 0.02 } else { 0.25 };
+            let before = if i == 0 { 0.0 } else { values[begins[i] - 1] };
             let to = from + room * share / total;
+            let lo = match i {
+                0 => 0.0,
+                _ => (least - (most - least).max(0.3 * least) * 0.4).max(libm::sqrt(before * least)),
+            };
+            let hi = lo + (most - lo) * (to - from) / (to - from - label).max(20.0);
             out.push(Segment { lo, hi, from, to });
             from = to + BREAK;
         }

@@ -44,7 +44,7 @@ pub struct Roofline {
 }
 
 impl Roofline {
-    /// Draws it. A point's percent is of the highest roof over it.
+    /// Draws it. A point's percent is of the highest roof over it: the least of arithmetic and of the fastest memory.
     ///
     /// # Errors
     /// No roof of one sort, no point, a value that is not finite and above zero.
@@ -76,14 +76,11 @@ impl Roofline {
                 kinds.push(&p.kind);
             }
         }
-        let named = kinds.iter().any(|k| !k.is_empty());
         let mut frame = Frame::new(&self.heading, &x, &y, EDGE, 360.0);
         let mut placer = Placer::new(frame.plot.grown(-4.0));
         self.roofs(&mut frame, &mut placer, (x0, x1), (peak, stream));
         self.points(&mut frame, &mut placer, &kinds, (peak, stream));
-        if named {
-            legend(&mut frame, &kinds);
-        }
+        legend(&mut frame, &kinds);
         Ok(frame.finish(&self.heading, "roofline"))
     }
 
@@ -144,18 +141,37 @@ impl Roofline {
         }
     }
 
+    /// Points of one name and intensity are joined and named once; each has its percent beside it.
     fn points(&self, frame: &mut Frame, placer: &mut Placer, kinds: &[&str], (peak, stream): (f64, f64)) {
         let theme = frame.theme();
-        let kind = |p: &Point| kinds.iter().position(|k| *k == p.kind).unwrap_or(0);
+        let mut groups: Vec<Vec<&Point>> = vec![];
         for p in &self.points {
-            let at = frame.at((p.intensity, p.rate));
-            frame.canvas.marker(at, 4.6, theme.series(kind(p)));
+            let same = |g: &&mut Vec<&Point>| g[0].name == p.name && g[0].intensity == p.intensity;
+            match groups.iter_mut().find(same) {
+                Some(group) => group.push(p),
+                None => groups.push(vec![p]),
+            }
+        }
+        for group in &mut groups {
+            group.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+            let ends: Vec<(f64, f64)> = group.iter().map(|p| frame.at((p.intensity, p.rate))).collect();
+            frame.canvas.polyline(&ends, solid(theme.axis(), 1.2));
+            placer.avoid(&ends);
+        }
+        for p in &self.points {
+            let kind = kinds.iter().position(|k| *k == p.kind).unwrap_or(0);
+            frame.canvas.marker(frame.at((p.intensity, p.rate)), 4.6, theme.series(kind));
         }
         for p in &self.points {
             let roof = peak.min(stream * p.intensity);
-            let text = format!("{}: {}", p.name, Quantity::Percent.show(100.0 * p.rate / roof, 2));
+            let text = Quantity::Percent.show(100.0 * p.rate / roof, 2);
             let at = frame.at((p.intensity, p.rate));
             self.label(frame, placer, at, &text, theme.ink(), Weight::Regular, true);
+        }
+        for group in &groups {
+            let lowest = group[group.len() - 1];
+            let at = frame.at((lowest.intensity, lowest.rate));
+            self.label(frame, placer, at, &lowest.name, theme.ink(), Weight::Regular, true);
         }
     }
 
@@ -186,7 +202,7 @@ impl Roofline {
 fn legend(frame: &mut Frame, kinds: &[&str]) {
     let mut x = frame.plot.x0 + 6.0;
     let mut y = frame.bottom + 16.0;
-    for (i, kind) in kinds.iter().enumerate() {
+    for (i, kind) in kinds.iter().enumerate().filter(|k| !k.1.is_empty()) {
         let w = width(kind, SMALL, Weight::Regular) + 34.0;
         if x + w > frame.plot.x1 && i > 0 {
             x = frame.plot.x0 + 6.0;
@@ -197,5 +213,8 @@ fn legend(frame: &mut Frame, kinds: &[&str]) {
         frame.canvas.text(x + 10.0, y, kind, words);
         x += w;
     }
-    frame.bottom = y + 4.0;
+    let text = "percent: of the highest roof over the point";
+    let words = Words { colour: frame.theme().faint(), ..frame.canvas.words(SMALL) };
+    frame.canvas.text(frame.plot.x0, y + LINE + 4.0, text, words);
+    frame.bottom = y + LINE + 6.0;
 }

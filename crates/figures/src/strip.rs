@@ -33,17 +33,30 @@ pub struct Row<'a> {
 /// Height of a row.
 const ROW: f64 = 20.0;
 
-/// Cells of a row: from, to, word; neighbours with the same word are one.
-fn cells(frame: &Frame, words: &[(f64, String)]) -> Vec<(f64, f64, String)> {
-    let mut out: Vec<(f64, f64, String)> = vec![];
+/// A word from one place to another.
+struct Cell {
+    from: f64,
+    to: f64,
+    word: String,
+}
+
+impl Cell {
+    fn fits(&self) -> bool {
+        width(&self.word, SMALL, Weight::Regular) + 8.0 <= self.to - self.from
+    }
+}
+
+/// Cells of a row; neighbours with the same word are one.
+fn cells(frame: &Frame, words: &[(f64, String)]) -> Vec<Cell> {
+    let mut out: Vec<Cell> = vec![];
     for (i, (x, word)) in words.iter().enumerate() {
         let middle =
             |a: f64, b: f64| frame.x.at(if frame.x.is_log() { sqrt(a) * sqrt(b) } else { (a + b) / 2.0 });
         let from = if i == 0 { frame.plot.x0 } else { middle(words[i - 1].0, *x) };
         let to = words.get(i + 1).map_or(frame.plot.x1, |n| middle(*x, n.0));
         match out.last_mut() {
-            Some(last) if last.2 == *word => last.1 = to,
-            _ => out.push((from, to, word.clone())),
+            Some(last) if last.word == *word => last.to = to,
+            _ => out.push(Cell { from, to, word: word.clone() }),
         }
     }
     out
@@ -52,20 +65,19 @@ fn cells(frame: &Frame, words: &[(f64, String)]) -> Vec<(f64, f64, String)> {
 /// Draws rows with a line of words above them. A word that fits none of its cells is a letter there, with a key below.
 pub fn draw(frame: &mut Frame, title: &str, rows: &[Row<'_>]) {
     let theme = frame.theme();
-    let rows: Vec<(&Row<'_>, Vec<(f64, f64, String)>)> =
+    let rows: Vec<(&Row<'_>, Vec<Cell>)> =
         rows.iter().filter(|r| !r.words.is_empty()).map(|r| (r, cells(frame, &r.words))).collect();
     if rows.is_empty() {
         return;
     }
-    let fits = |(from, to, word): &(f64, f64, String)| width(word, SMALL, Weight::Regular) + 8.0 <= to - from;
     let mut kinds: Vec<&str> = vec![];
     let mut keyed: Vec<&str> = vec![];
     for cell in rows.iter().flat_map(|r| &r.1) {
-        if !kinds.contains(&cell.2.as_str()) {
-            kinds.push(&cell.2);
+        if !kinds.contains(&cell.word.as_str()) {
+            kinds.push(&cell.word);
         }
-        if !fits(cell) && !keyed.contains(&cell.2.as_str()) {
-            keyed.push(&cell.2);
+        if !cell.fits() && !keyed.contains(&cell.word.as_str()) {
+            keyed.push(&cell.word);
         }
     }
     let letter = |word: &str| {
@@ -78,11 +90,11 @@ pub fn draw(frame: &mut Frame, title: &str, rows: &[Row<'_>]) {
     y += 6.0;
     for (row, cells) in &rows {
         for (i, cell) in cells.iter().enumerate() {
-            let (from, to, word) = cell;
+            let Cell { from, to, word } = cell;
             let kind = kinds.iter().position(|k| k == word).unwrap_or(0);
             let area = Rect { x0: *from, y0: y, x1: *to, y1: y + ROW };
             frame.canvas.rect(area, theme.tint(kind), Some(solid(theme.axis(), 0.8)));
-            let text = if fits(cell) { word.clone() } else { letter(word) };
+            let text = if cell.fits() { word.clone() } else { letter(word) };
             let words = Words { anchor: Anchor::Middle, ..frame.canvas.words(SMALL) };
             if width(&text, SMALL, Weight::Regular) <= to - from {
                 frame.canvas.text((from + to) / 2.0, y + 14.0, &text, words);

@@ -1,7 +1,7 @@
 //! Nodes and links on a card.
 
 use super::layout::Point;
-use super::{Form, Link, Topology};
+use super::{Form, Link, Node, Topology, Way};
 use crate::canvas::{Anchor, Canvas, Figure, Rect, Stroke, Words, area, short, solid};
 use crate::frame::{EDGE, LINE, SMALL, WIDTH, head};
 use crate::series::range;
@@ -37,7 +37,7 @@ pub fn draw(t: &Topology, places: &[Point]) -> Figure {
     let (x0, x1) = range(places.iter().map(|p| p.0)).unwrap_or((0.0, 0.0));
     let (y0, y1) = range(places.iter().map(|p| p.1)).unwrap_or((0.0, 0.0));
     // Around the outermost nodes there is room for a stub or a name.
-    let margin = 62.0;
+    let margin = if t.links.iter().any(|l| l.wrap) { 62.0 } else { 46.0 };
     let room = WIDTH - 2.0 * EDGE - 2.0 * margin;
     let pitch = (room / (x1 - x0).max(0.5)).min((HEIGHT - 2.0 * margin) / (y1 - y0).max(0.5)).min(PITCH);
     let left = (WIDTH - pitch * (x1 - x0)) / 2.0;
@@ -50,17 +50,26 @@ pub fn draw(t: &Topology, places: &[Point]) -> Figure {
     drawing.nodes();
     let hidden = drawing.names();
     let bottom = top + 2.0 * margin + pitch * (y1 - y0);
-    let bottom = drawing.legend(bottom, hidden);
+    let busiest = drawing.busiest();
+    let bottom = drawing.legend(bottom + 12.0, busiest.as_deref(), hidden);
     drawing.canvas.size.1 = (bottom + 14.0).round();
-    let about = format!("{} nodes and {} directed links", t.nodes.len(), t.links.len());
+    let mut about = format!("{} nodes and {} directed links", t.nodes.len(), t.links.len());
+    about += &busiest.map_or(String::new(), |b| format!("; {b}"));
     drawing.canvas.finish(&t.heading.title, &about)
+}
+
+/// What stands at a node.
+fn label(node: &Node) -> &str {
+    node.label.as_deref().unwrap_or(&node.name)
 }
 
 impl Drawing<'_> {
     /// Colour and width of a link.
     fn look(&self, link: &Link) -> (String, f64) {
         let theme = self.canvas.theme;
-        let thick = (self.pitch / 60.0).clamp(0.25, 1.0);
+        // Where every node has dozens of links each is thin.
+        let many = (8.0 * self.t.nodes.len() as f64 / self.t.links.len() as f64).clamp(0.12, 1.0);
+        let thick = (self.pitch / 60.0).clamp(0.25, 1.0) * many;
         match link.percent {
             None => (theme.axis().to_owned(), 1.5 * thick),
             Some(0.0) => (theme.heat(0.0), 0.9 * thick),
@@ -164,8 +173,9 @@ impl Drawing<'_> {
 
     /// Whether the straight way of a link leads over another node; in circles and by layers it does not.
     fn crosses(&self, link: &Link) -> bool {
-        if !matches!(&self.t.form, Form::Product(_)) {
-            return false;
+        match &self.t.form {
+            Form::Product(axes) if axes.len() > 1 || axes.iter().all(|a| a.way != Way::Circle) => {}
+            _ => return false,
         }
         let (a, b) = (self.at[link.from], self.at[link.to]);
         let (dx, dy) = (b.0 - a.0, b.1 - a.1);
@@ -200,19 +210,29 @@ impl Drawing<'_> {
             self.at.iter().map(|p| p.1).sum::<f64>() / self.at.len() as f64,
         );
         let mut hidden = 0;
+        // All inside or none, at one size.
+        let longest =
+            |s: f64| self.t.nodes.iter().map(|n| width(label(n), s, Weight::Regular)).fold(0.0, f64::max);
+        let inside = [11.5, 10.5, 9.5, 8.5].into_iter().find(|s| longest(*s) <= 2.0 * self.radius - 3.0);
+        // Of a crowded grid the nodes at its edges have names, from which the others follow.
+        let crowded = self.pitch < 34.0 && matches!(&self.t.form, Form::Product(axes) if axes.len() > 1);
+        let ends = [range(self.at.iter().map(|p| p.0)), range(self.at.iter().map(|p| p.1))];
+        let near = |v: f64, r: Option<(f64, f64)>| r.is_some_and(|r| v < r.0 + 1.0 || v > r.1 - 1.0);
+        let edge = |x: f64, y: f64| near(x, ends[0]) || near(y, ends[1]);
         for (i, node) in self.t.nodes.iter().enumerate() {
             let (x, y) = self.at[i];
-            let inside = [11.5, 10.5, 9.5, 8.5]
-                .into_iter()
-                .find(|s| width(&node.name, *s, Weight::Regular) <= 2.0 * self.radius - 3.0);
             if let Some(size) = inside {
                 let words = Words { anchor: Anchor::Middle, ..self.canvas.words(size) };
-                self.canvas.text(x, y + size * 0.36, &node.name, words);
+                self.canvas.text(x, y + size * 0.36, label(node), words);
+                continue;
+            }
+            if crowded && !edge(x, y) {
+                hidden += 1;
                 continue;
             }
             let size = (self.pitch * 0.36).clamp(8.0, 10.5);
             let words = Words { halo: true, ..self.canvas.words(size) };
-            let w = width(&node.name, size, Weight::Regular);
+            let w = width(label(node), size, Weight::Regular);
             // Away from the middle of the picture first, then the four sides.
             let d = hypot(x - cx, y - cy).max(1e-9);
             let (ux, uy) = ((x - cx) / d, (y - cy) / d);
@@ -227,14 +247,15 @@ impl Drawing<'_> {
             ];
             let card = Rect { x0: 4.0, y0: 0.0, x1: WIDTH - 4.0, y1: f64::INFINITY };
             let words = Words { anchor: Anchor::Middle, ..words };
-            let free = choices.into_iter().find(|c| {
-                let place = area(c.0, c.1, &node.name, words);
+            // Of a node in the middle there is no outside.
+            let free = choices.into_iter().skip(usize::from(d < 1.0)).find(|c| {
+                let place = area(c.0, c.1, label(node), words);
                 place.within(card) && taken.iter().enumerate().all(|(j, t)| j == i || !t.overlaps(place))
             });
             match free {
                 Some((x, y)) => {
-                    taken.push(area(x, y, &node.name, words));
-                    self.canvas.text(x, y, &node.name, words);
+                    taken.push(area(x, y, label(node), words));
+                    self.canvas.text(x, y, label(node), words);
                 }
                 None => hidden += 1,
             }
@@ -242,8 +263,28 @@ impl Drawing<'_> {
         hidden
     }
 
+    /// Which link is used most, and how many not at all; None where nothing was timed.
+    fn busiest(&self) -> Option<String> {
+        let used: Vec<&Link> = self.t.links.iter().filter(|l| l.percent.is_some()).collect();
+        let busiest = used.iter().max_by(|a, b| {
+            let of = |l: &Link| l.percent.unwrap_or(0.0);
+            of(a).total_cmp(&of(b)).then(b.from.cmp(&a.from)).then(b.to.cmp(&a.to))
+        })?;
+        let most = busiest.percent?;
+        let name = |i: usize| &self.t.nodes[i].name;
+        let near = used.iter().filter(|l| l.percent.is_some_and(|p| p >= most * 0.99)).count() - 1;
+        let idle = used.iter().filter(|l| l.percent == Some(0.0)).count();
+        let percent = Quantity::Percent.show(most, 3);
+        let mut text =
+            format!("busiest: {}->{}, {percent} of the time", name(busiest.from), name(busiest.to));
+        if near > 0 {
+            text += &format!(", and {near} more as busy");
+        }
+        Some(format!("{text}; {idle} of {} links are not used", used.len()))
+    }
+
     /// The scale of use, what shapes are, which link is busiest.
-    fn legend(&mut self, mut y: f64, hidden: usize) -> f64 {
+    fn legend(&mut self, mut y: f64, busiest: Option<&str>, hidden: usize) -> f64 {
         let theme = self.canvas.theme;
         let used: Vec<&Link> = self.t.links.iter().filter(|l| l.percent.is_some()).collect();
         let faint = Words { colour: theme.faint(), ..self.canvas.words(SMALL) };
@@ -265,26 +306,7 @@ impl Drawing<'_> {
             }
             y += 46.0;
         }
-        let mut lines = vec![];
-        let busiest = used.iter().max_by(|a, b| {
-            let of = |l: &Link| l.percent.unwrap_or(0.0);
-            of(a).total_cmp(&of(b)).then(b.from.cmp(&a.from)).then(b.to.cmp(&a.to))
-        });
-        if let Some((link, most)) = busiest.and_then(|l| Some((l, l.percent?))) {
-            let name = |i: usize| &self.t.nodes[i].name;
-            let near = used.iter().filter(|l| l.percent.is_some_and(|p| p >= most * 0.99)).count() - 1;
-            let idle = used.iter().filter(|l| l.percent == Some(0.0)).count();
-            let mut text = format!(
-                "busiest: {}->{}, {} of the time",
-                name(link.from),
-                name(link.to),
-                Quantity::Percent.show(most, 3)
-            );
-            if near > 0 {
-                text += &format!(", and {near} more as busy");
-            }
-            lines.push(format!("{text}; {idle} of {} links are not used", used.len()));
-        }
+        let mut lines: Vec<String> = busiest.into_iter().map(str::to_owned).collect();
         let mut shapes = vec!["circle: device".to_owned()];
         if self.t.nodes.iter().any(|n| n.switch) {
             shapes.push("square: switch, holds no rank".into());

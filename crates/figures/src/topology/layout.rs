@@ -1,6 +1,6 @@
 //! Where nodes stand, in units of the distance between neighbours.
 
-use super::{Axis, Form, Topology};
+use super::{Axis, Form, Topology, Way};
 use crate::series::Fault;
 use libm::{cos, hypot, sin, sqrt};
 use std::f64::consts::PI;
@@ -46,8 +46,14 @@ fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
     let (mut w, mut h) = (0.0f64, 0.0f64);
     let mut rows = 0;
     for axis in axes.iter().rev() {
+        if axis.way == Way::Behind {
+            // Planes behind each other, each a part of a step to the right and up: no link lies over another.
+            let part = 1.0 / f64::from(axis.size);
+            offsets.push((0..axis.size).map(f64::from).map(|i| (0.8 * part * i, -0.62 * part * i)).collect());
+            continue;
+        }
         let gap = if w + h == 0.0 { 1.0 } else { 1.35 };
-        let places: Vec<Point> = if axis.round {
+        let places: Vec<Point> = if axis.way == Way::Circle {
             let pitch = if w + h == 0.0 { 1.0 } else { hypot(w, h) + gap };
             (0..axis.size).map(|i| circle(i, axis.size, pitch)).collect()
         } else if axes.len() == 1 && axis.size > FOLD {
@@ -79,7 +85,8 @@ fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
         offsets.push(places);
     }
     offsets.reverse();
-    t.nodes
+    let places: Result<Vec<Point>, Fault> = t
+        .nodes
         .iter()
         .map(|node| {
             let wrong = || Fault::new(format!("{} is no place on {} axes", node.name, axes.len()));
@@ -93,7 +100,34 @@ fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
             }
             Ok(place)
         })
-        .collect()
+        .collect();
+    Ok(spread(places?))
+}
+
+/// The same picture, in which nine nodes of ten are at least 1 away from every other.
+fn spread(at: Vec<Point>) -> Vec<Point> {
+    let n = at.len();
+    let mut nearest: Vec<f64> = (0..n)
+        .map(|i| {
+            let apart = |j: usize| hypot(at[i].0 - at[j].0, at[i].1 - at[j].1);
+            (0..n).filter(|j| *j != i).map(apart).fold(f64::INFINITY, f64::min)
+        })
+        .filter(|d| d.is_finite())
+        .collect();
+    nearest.sort_by(f64::total_cmp);
+    let unit = nearest.get(nearest.len() / 10).copied().unwrap_or(1.0).max(1e-6);
+    at.into_iter().map(|p| (p.0 / unit, p.1 / unit)).collect()
+}
+
+/// Turned so that it is wider than high: its longest direction (of the largest variance) lies level.
+fn level(at: Vec<Point>) -> Vec<Point> {
+    let n = at.len() as f64;
+    let (mx, my) = (at.iter().map(|p| p.0).sum::<f64>() / n, at.iter().map(|p| p.1).sum::<f64>() / n);
+    let sum = |of: fn(f64, f64) -> f64| at.iter().map(|p| of(p.0 - mx, p.1 - my)).sum::<f64>();
+    let (xx, yy, xy) = (sum(|x, _| x * x), sum(|_, y| y * y), sum(|x, y| x * y));
+    let angle = libm::atan2(2.0 * xy, xx - yy) / 2.0;
+    let (c, s) = (cos(angle), sin(angle));
+    at.iter().map(|p| ((p.0 - mx) * c + (p.1 - my) * s, (p.1 - my) * c - (p.0 - mx) * s)).collect()
 }
 
 /// Neighbours of every node, without directions.
@@ -180,21 +214,39 @@ fn free(t: &Topology) -> Vec<Point> {
                 moves[i] = (moves[i].0 + dx * d * 0.5, moves[i].1 + dy * d * 0.5);
             }
         }
+        for (p, m) in at.iter().zip(&mut moves) {
+            // Parts that are not joined would drift away.
+            *m = (m.0 - 0.05 * p.0, m.1 - 0.05 * p.1);
+        }
         for (p, (dx, dy)) in at.iter_mut().zip(moves) {
             let d = hypot(dx, dy).max(1e-9);
             let part = d.min(most) / d;
             *p = (p.0 + dx * part, p.1 + dy * part);
         }
     }
-    // The distance to the nearest node becomes 1 for nine nodes of ten.
-    let mut nearest: Vec<f64> = (0..n)
-        .map(|i| {
-            let apart = |j: usize| hypot(at[i].0 - at[j].0, at[i].1 - at[j].1);
-            (0..n).filter(|j| *j != i).map(apart).fold(f64::INFINITY, f64::min)
-        })
-        .filter(|d| d.is_finite())
-        .collect();
-    nearest.sort_by(f64::total_cmp);
-    let unit = nearest.get(nearest.len() / 10).copied().unwrap_or(1.0).max(1e-6);
-    at.into_iter().map(|p| (p.0 / unit, p.1 / unit)).collect()
+    apart(spread(level(at)))
+}
+
+/// Nodes that are nearer to each other than 0.9 push each other away, as often as it takes up to a limit.
+fn apart(mut at: Vec<Point>) -> Vec<Point> {
+    for _ in 0..STEPS {
+        let mut near = false;
+        for i in 0..at.len() {
+            for j in 0..i {
+                let (dx, dy) = (at[i].0 - at[j].0, at[i].1 - at[j].1);
+                let d = hypot(dx, dy);
+                if d < 0.9 {
+                    near = true;
+                    let (ux, uy) = if d < 1e-9 { (1.0, 0.0) } else { (dx / d, dy / d) };
+                    let by = (0.95 - d) / 2.0;
+                    at[i] = (at[i].0 + ux * by, at[i].1 + uy * by);
+                    at[j] = (at[j].0 - ux * by, at[j].1 - uy * by);
+                }
+            }
+        }
+        if !near {
+            break;
+        }
+    }
+    at
 }

@@ -18,8 +18,7 @@ pub const MAX_LINKS: usize = 20_000;
 /// How nodes are placed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Form {
-    /// A product of axes, first slowest; a node stands where its coordinates say. Axes take turns in going right and
-    /// down, from the last (right) to the first; a single long line is folded.
+    /// A product of axes, first slowest; a node stands where its coordinates say. A single long row is folded.
     Product(Vec<Axis>),
     /// Switches above what they join, by level; of many devices in rings around the top level.
     Layers,
@@ -33,8 +32,20 @@ pub enum Form {
 pub struct Axis {
     /// Nodes along it.
     pub size: u32,
-    /// In a circle, as suits rings and complete graphs; otherwise in a row.
-    pub round: bool,
+    /// Which way it goes.
+    pub way: Way,
+}
+
+/// Which way an axis goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Way {
+    /// Straight; such axes take turns in going right and down, the last one right.
+    #[default]
+    Row,
+    /// In a circle, as suits rings and complete graphs.
+    Circle,
+    /// A part of a step to the right and up, as suits the third axis of a box: no link lies over another.
+    Behind,
 }
 
 /// A device or a switch.
@@ -42,6 +53,8 @@ pub struct Axis {
 pub struct Node {
     /// Its name: `(1,0)`.
     pub name: String,
+    /// What stands at it, where that is not its name.
+    pub label: Option<String>,
     /// Whether it passes messages on and holds no rank; drawn as a square.
     pub switch: bool,
     /// Coordinates, one an axis, for [`Form::Product`].

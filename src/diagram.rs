@@ -1,0 +1,190 @@
+//! A machine as a diagram: which form it has, what its nodes and links are called, and how much each link is used.
+//!
+//! Owns what of a [`Topology`] is shown. A package of many nodes is shown by its cubes: a node a cube and one for the IO
+//! of a SIP, of the links between two of them the busiest.
+
+use kbc_backend_sim::time::Timing;
+use kbc_figures::topology::{self as figure, Axis, Form, MAX_NODES, Way};
+use kbc_figures::{Fault, Heading};
+use kbc_ir::topology::{DeviceId, Direction, Link, Node, Shape, Topology};
+use std::collections::BTreeMap;
+
+/// Nodes of a package that are shown one by one.
+const FEW: usize = 120;
+
+/// Use of every link in percent, by its number; none where nothing was timed.
+pub type Use = Option<Vec<f64>>;
+
+/// How much of a call every link is in use.
+pub fn used(topology: &Topology, timing: &Timing) -> Vec<f64> {
+    let mut out = vec![0.0; topology.link_count() as usize];
+    for l in &timing.links {
+        out[l.link.0 as usize] = 100.0 * timing.utilisation(l);
+    }
+    out
+}
+
+/// Whether a machine can be drawn, before anything is made for each of its links.
+///
+/// # Errors
+/// More nodes than can be told apart.
+pub fn fits(topology: &Topology) -> Result<(), Fault> {
+    match topology.node_count() {
+        n if n > MAX_NODES && !topology.is_package() => {
+            Err(Fault::new(format!("{n} nodes are more than the {MAX_NODES} that can be told apart")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The diagram of a machine.
+///
+/// # Errors
+/// As [`fits`].
+pub fn diagram(topology: &Topology, mut heading: Heading, used: &Use) -> Result<figure::Topology, Fault> {
+    fits(topology)?;
+    if let Shape::Package { sips, cubes, pes } = topology.shape()
+        && topology.node_count() > FEW
+    {
+        heading.subtitle += &format!(
+            ". A node is a cube of {pes} PEs, named by row and column, or the IO of a SIP; of several links between two of them the busiest is shown"
+        );
+        return Ok(cubes_of(topology, heading, used, &sides(sips), *cubes));
+    }
+    let form = form(topology);
+    let nodes = (0..topology.node_count() as u32).map(|i| node(topology, DeviceId(i))).collect();
+    let rows = |axis: usize| match &form {
+        Form::Product(axes) => axes.get(axis).is_some_and(|a| a.way != Way::Circle),
+        _ => false,
+    };
+    let link = |l: Link| figure::Link {
+        from: l.from.0 as usize,
+        to: l.to.0 as usize,
+        wrap: rows(l.axis) && around(topology, &l),
+        percent: used.as_ref().and_then(|u| u.get(l.id.0 as usize).copied()),
+    };
+    let links = topology.links().map(link).collect();
+    Ok(figure::Topology { heading, form, nodes, links })
+}
+
+/// How the nodes of a machine are placed.
+fn form(topology: &Topology) -> Form {
+    let axes = |way: fn(usize, usize) -> Way| -> Vec<Axis> {
+        let n = topology.sizes().len();
+        topology.sizes().enumerate().map(|(i, size)| Axis { size, way: way(i, n) }).collect()
+    };
+    // The first of three axes goes behind the plane of the others.
+    let rows = |i: usize, n: usize| if n == 3 && i == 0 { Way::Behind } else { Way::Row };
+    match topology.shape() {
+        Shape::Ring(_) | Shape::Full(_) => Form::Product(axes(|_, _| Way::Circle)),
+        Shape::Torus(_) | Shape::Mesh(_) | Shape::Hypercube(_) => Form::Product(axes(rows)),
+        Shape::Switch(_) | Shape::Tree(..) => Form::Layers,
+        Shape::Hierarchy(levels) if !topology.has_switches() => {
+            // Outermost first, as the axes of the machine.
+            let ways = levels.iter().rev().flat_map(|level| {
+                let way = match level {
+                    Shape::Ring(_) | Shape::Full(_) => Way::Circle,
+                    _ => Way::Row,
+                };
+                vec![way; sides(level).len()]
+            });
+            let ways: Vec<Way> = ways.collect();
+            let way = |i: usize| ways.get(i).copied().unwrap_or_default();
+            Form::Product(topology.sizes().enumerate().map(|(i, size)| Axis { size, way: way(i) }).collect())
+        }
+        Shape::Hierarchy(_) | Shape::Graph { .. } | Shape::Package { .. } => Form::Free,
+    }
+}
+
+/// Sizes of the axes of a shape that has any.
+fn sides(shape: &Shape) -> Vec<u32> {
+    match shape {
+        Shape::Ring(n) | Shape::Full(n) | Shape::Switch(n) => vec![*n],
+        Shape::Torus(s) | Shape::Mesh(s) => s.clone(),
+        Shape::Hypercube(k) => vec![2; *k as usize],
+        Shape::Tree(arity, depth) => vec![arity.saturating_pow(*depth)],
+        Shape::Hierarchy(levels) => levels.iter().rev().flat_map(sides).collect(),
+        Shape::Graph { .. } | Shape::Package { .. } => vec![],
+    }
+}
+
+fn node(topology: &Topology, id: DeviceId) -> figure::Node {
+    let (switch, level) = match topology.node(id) {
+        Node::Device(_) => (false, 0),
+        Node::Switch { level, .. } => (true, level),
+        Node::Relay { .. } => (true, 1),
+    };
+    let at = if switch { vec![] } else { topology.coordinates(id) };
+    figure::Node { name: topology.name(id), label: None, switch, at, level }
+}
+
+/// Whether a link leads around, from the last coordinate to the first or back.
+fn around(topology: &Topology, link: &Link) -> bool {
+    let [from, to] = [link.from, link.to].map(|d| topology.coordinate(d, link.axis));
+    match link.direction {
+        Direction::Plus => to < from,
+        Direction::Minus => to > from,
+    }
+}
+
+/// A package by its cubes. IO stands in a row of its own below them.
+fn cubes_of(
+    topology: &Topology,
+    heading: Heading,
+    used: &Use,
+    sips: &[u32],
+    [rows, columns]: [u32; 2],
+) -> figure::Topology {
+    let place = |id: DeviceId| -> Vec<u32> {
+        let (mut at, io) = match topology.node(id) {
+            Node::Relay { part, at } => (at, part.starts_with("io")),
+            Node::Device(at) => (at, false),
+            Node::Switch { .. } => (vec![], false),
+        };
+        if io {
+            at.extend([rows, columns / 2]);
+        }
+        // A device that stands for its SIP is in the first cube.
+        at.resize(sips.len() + 2, 0);
+        at
+    };
+    let mut numbers: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
+    let of: Vec<Vec<u32>> = (0..topology.node_count() as u32).map(|i| place(DeviceId(i))).collect();
+    for at in &of {
+        numbers.insert(at.clone(), 0);
+    }
+    let mut nodes = vec![];
+    for (number, (at, slot)) in numbers.iter_mut().enumerate() {
+        *slot = number;
+        let (sip, cube) = at.split_at(sips.len());
+        let words = |at: &[u32]| at.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let io = cube[0] == rows;
+        let (name, label) = match io {
+            true => (format!("io({})", words(sip)), "io".to_owned()),
+            false => (format!("({})", words(at)), format!("({})", words(cube))),
+        };
+        nodes.push(figure::Node { name, label: Some(label), switch: io, at: at.clone(), level: 0 });
+    }
+    let mut joined: BTreeMap<(usize, usize), Option<f64>> = BTreeMap::new();
+    for l in topology.links() {
+        let ends = [l.from, l.to].map(|d| numbers.get(&of[d.0 as usize]).copied().unwrap_or(0));
+        if ends[0] == ends[1] {
+            continue;
+        }
+        let percent = used.as_ref().and_then(|u| u.get(l.id.0 as usize).copied());
+        let most = joined.entry((ends[0], ends[1])).or_insert(percent);
+        if percent > *most {
+            *most = percent;
+        }
+    }
+    let links = joined
+        .into_iter()
+        .map(|((from, to), percent)| {
+            let far = nodes[from].at.iter().zip(&nodes[to].at).any(|(a, b)| a.abs_diff(*b) > 1);
+            figure::Link { from, to, wrap: far && nodes[from].switch && nodes[to].switch, percent }
+        })
+        .collect();
+    let sizes = sips.iter().copied().chain([rows + 1, columns]);
+    let axes = sizes.map(|size| Axis { size, way: Way::Row }).collect();
+    figure::Topology { heading, form: Form::Product(axes), nodes, links }
+}
