@@ -89,6 +89,14 @@ fn folded(parts: &[&[StepReport]], folds: &[Fold]) -> Vec<String> {
     out
 }
 
+/// What of the path's parts repeats.
+pub fn folds(r: &Report) -> Vec<Fold> {
+    let parts = parts(&r.critical_path);
+    let keys: Vec<(u32, bool)> =
+        parts.iter().filter_map(|p| p.first()).map(|s| (s.op, s.to.is_some())).collect();
+    fold(&keys)
+}
+
 /// The path in a report: folded, the longest waits named; `whole` is what shows all of it.
 pub fn short(r: &Report, whole: &str, line: &mut impl FnMut(String)) {
     if r.critical_path.is_empty() {
@@ -96,9 +104,7 @@ pub fn short(r: &Report, whole: &str, line: &mut impl FnMut(String)) {
     }
     let parts = parts(&r.critical_path);
     line(format!("critical path ({}): {}", count(parts.len() as u64, "part"), totals(r)));
-    let keys: Vec<(u32, bool)> =
-        parts.iter().filter_map(|p| p.first()).map(|s| (s.op, s.to.is_some())).collect();
-    let lines = folded(&parts, &fold(&keys));
+    let lines = folded(&parts, &folds(r));
     let n = lines.len();
     for (i, l) in lines.into_iter().enumerate() {
         if n > SHOWN && i == SHOWN / 2 {
