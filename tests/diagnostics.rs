@@ -12,6 +12,7 @@ const FAILING: [&[&str]; 19] = [
     &["compile", "bad.kb", "--target", "simm"],
     &["check", "bad.kb"],
     &["run", "bad.kb"],
+    &["report", "bad.kb"],
     &["import", "bad.kb"],
     &["opt", "bad.kir"],
     &["fmt", "--check", "bad.kb"],
