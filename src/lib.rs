@@ -20,6 +20,7 @@ pub mod host;
 pub mod measure;
 pub mod mutate;
 pub mod outdir;
+pub mod page;
 pub mod perturb;
 pub mod picture;
 pub mod pipeline;

@@ -7,8 +7,11 @@ use crate::analyse;
 use crate::build::{Built, build};
 use crate::cli::{Data, Source, Watch};
 use crate::commands;
-use crate::report::{CompareReport, VerifiedReport};
+use crate::commands::compile::begin;
+use crate::record::Wanted;
+use crate::report::{CompareReport, Report, VerifiedReport};
 use crate::session::{Outcome, Session};
+use kbc_backend_sim::time::{TimeOptions, Timing};
 use kbc_diag::Diagnostic;
 use kbc_ir::Module;
 use kbc_ir::schedule::Schedule;
@@ -66,6 +69,24 @@ impl Ready {
             Ready::Program(built) => built.perturb.as_ref(),
             Ready::Schedule(all) => all.2.as_ref(),
         }
+    }
+
+    /// The report of a timed run that the verb `command` makes of `file`, and its times.
+    ///
+    /// # Errors
+    /// Of time.
+    pub fn timed(&self, session: &Session, command: &'static str, file: &str) -> Outcome<(Report, Timing)> {
+        let schedule = self.schedule()?;
+        let mut report = match self {
+            Ready::Program(built) => begin(command, file, built, schedule),
+            Ready::Schedule(all) => Report {
+                machine: Some(all.1.to_string()),
+                ..commands::about_schedule(command, file, &all.0, schedule)
+            },
+        };
+        let (wanted, options) = (Wanted::default(), TimeOptions::default());
+        let timing = analyse::time(session, &mut report, schedule, self.topology(), &wanted, &options)?;
+        Ok((report, timing))
     }
 
     /// Proves it, and executes it unless it is a schedule alone or has more than [`EXECUTED`] bytes of results.

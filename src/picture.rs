@@ -8,7 +8,7 @@ use kbc_figures::{Fault, Figure, Theme};
 use std::path::Path;
 
 /// Pixels from left to right of a PNG, if nothing is said: twice the size of the SVG.
-const WIDTH: u32 = 1600;
+pub const WIDTH: u32 = 1600;
 
 /// Form of a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,30 +49,40 @@ pub fn check(picture: &Picture) -> Outcome {
     Ok(())
 }
 
-/// The theme of the crate.
-pub fn theme(picture: &Picture) -> Theme {
-    match picture.theme {
-        ThemeChoice::Light => Theme::Light,
-        ThemeChoice::Dark => Theme::Dark,
+impl From<ThemeChoice> for Theme {
+    fn from(t: ThemeChoice) -> Theme {
+        match t {
+            ThemeChoice::Light => Theme::Light,
+            ThemeChoice::Dark => Theme::Dark,
+        }
     }
 }
 
-/// E590: why it is not drawn.
-pub fn fault(picture: &Picture, why: Fault) -> Diagnostic {
-    Diagnostic::error("E590", format!("{} is not drawn: {}", picture.out, why.reason))
+/// E590: why a figure is not drawn, by the name of its file.
+pub fn fault(name: &str, why: &Fault) -> Diagnostic {
+    Diagnostic::error("E590", format!("{name} is not drawn: {}", why.reason))
 }
 
 /// Writes a chart to its file, and says what it shows.
 ///
 /// # Errors
-/// E590 for one that cannot be drawn; E410, E591.
+/// Those of [`save`].
 pub fn write(session: &Session, picture: &Picture, drawn: Result<Figure, Fault>) -> Outcome {
-    let figure = drawn.map_err(|f| fault(picture, f))?;
-    let bytes = match form(&picture.out)? {
-        Form::Svg => figure.svg().as_bytes().to_vec(),
-        Form::Png => figure.png(picture.width.unwrap_or(WIDTH)).map_err(|f| fault(picture, f))?,
-    };
-    outdir::write_file(Path::new(&picture.out), &bytes)?;
+    let figure = save(picture, drawn)?;
     session.result(&format!("{}: {}\n", picture.out, figure.about()));
     Ok(())
+}
+
+/// Writes a chart to its file.
+///
+/// # Errors
+/// E590 for one that cannot be drawn; E410, E591.
+pub fn save(picture: &Picture, drawn: Result<Figure, Fault>) -> Outcome<Figure> {
+    let figure = drawn.map_err(|f| fault(&picture.out, &f))?;
+    let bytes = match form(&picture.out)? {
+        Form::Svg => figure.svg().as_bytes().to_vec(),
+        Form::Png => figure.png(picture.width.unwrap_or(WIDTH)).map_err(|f| fault(&picture.out, &f))?,
+    };
+    outdir::write_file(Path::new(&picture.out), &bytes)?;
+    Ok(figure)
 }

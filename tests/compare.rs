@@ -135,7 +135,11 @@ fn what_cannot_be_compared() {
         (&["ring(4)", "full(4)", "--of", "specs/all_reduce.kb", "--topology", "ring(3)"], 2, "names a third"),
         (&["ring", "two_phase", "--of", "specs/all_reduce.kb", "--over", "n=a"], 2, "is not NAME=VALUES"),
         (&["ring", "rong", "--of", "specs/all_reduce.kb"], 1, "no size at which both can be compared"),
-        (&["ring", "two_phase", "--of", "specs/all_reduce.kb", "-o", "a.gif"], 2, "no kind of picture"),
+        (
+            &["ring", "two_phase", "--of", "specs/all_reduce.kb", "-o", "a.gif"],
+            2,
+            "which says no form of a picture",
+        ),
     ] {
         let ran = kbc(s.path(), &[&["compare"], args].concat(), "");
         assert!(ran.code == code && ran.stderr.contains(words), "{args:?}: {} {}", ran.code, ran.stderr);

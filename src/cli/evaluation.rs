@@ -1,27 +1,8 @@
 //! Verbs that evaluate: many runs, and what is drawn of them.
 
-use super::ReportFormat;
+use super::{ReportFormat, ThemeChoice};
 use crate::sweep::grid::Shard;
-use clap::{Args, ValueEnum};
-
-/// Colours of figures.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-pub enum Theme {
-    /// Dark words on a white card.
-    #[default]
-    Light,
-    /// Light words on a dark card.
-    Dark,
-}
-
-impl From<Theme> for kbc_figures::Theme {
-    fn from(t: Theme) -> kbc_figures::Theme {
-        match t {
-            Theme::Light => kbc_figures::Theme::Light,
-            Theme::Dark => kbc_figures::Theme::Dark,
-        }
-    }
-}
+use clap::Args;
 
 /// `kbc sweep`
 #[derive(Args, Debug)]
@@ -54,8 +35,8 @@ pub struct Sweep {
     #[arg(long, conflicts_with = "cache")]
     pub no_cache: bool,
     /// Colours of figures.
-    #[arg(long, value_enum, default_value_t = Theme::Light)]
-    pub theme: Theme,
+    #[arg(long, value_enum, default_value_t = ThemeChoice::Light)]
+    pub theme: ThemeChoice,
     /// Replaces a folder even if something in it was not written by kbc, or was edited.
     #[arg(long, requires = "out")]
     pub force: bool,
@@ -96,8 +77,8 @@ pub struct Compare {
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<String>,
     /// Colours of the figure.
-    #[arg(long, value_enum, default_value_t = Theme::Light, requires = "out")]
-    pub theme: Theme,
+    #[arg(long, value_enum, default_value_t = ThemeChoice::Light, requires = "out")]
+    pub theme: ThemeChoice,
     /// Folder of rows that are known, as of `kbc sweep`.
     #[arg(long, value_name = "DIR")]
     pub cache: Option<String>,

@@ -2,14 +2,13 @@
 //!
 //! Rows are those of sweeps ([`crate::sweep`]), kept and checked like them; crossovers are those of figures.
 
-use crate::cli::{Compare, ReportFormat};
+use crate::cli::{Compare, Picture, ReportFormat};
 use crate::measure::ready;
-use crate::outdir;
+use crate::picture;
 use crate::report::human::{bytes, time};
 use crate::report::{Report, path};
 use crate::session::{Failure, Outcome, Session};
 use crate::sweep::cache::{self, Cache};
-use crate::sweep::figures::unfit;
 use crate::sweep::grid::{Point, Program};
 use crate::sweep::run::run as rows;
 use crate::sweep::spec::AxisValue;
@@ -21,7 +20,6 @@ use kbc_figures::{Heading, Series};
 use kbc_ir::topology::Topology;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// What A and B are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -91,8 +89,6 @@ struct Why {
 const SCHEMA: u32 = 1;
 /// What differs by less than this share is the same.
 const SAME: f64 = 1e-9;
-/// Pixels across of a figure as PNG.
-const WIDE: u32 = 1600;
 
 /// Compares.
 ///
@@ -101,6 +97,7 @@ const WIDE: u32 = 1600;
 /// refused on both sides.
 pub fn run(session: &mut Session, args: &Compare) -> Outcome {
     let kind = kind(args)?;
+    picture(args).as_ref().map_or(Ok(()), picture::check)?;
     let over = args.over.as_deref().map(over).transpose()?;
     let values: Vec<Option<u64>> = match &over {
         Some((_, values)) => values.iter().map(|v| Some(*v)).collect(),
@@ -151,8 +148,8 @@ pub fn run(session: &mut Session, args: &Compare) -> Outcome {
         rows: both,
         why,
     };
-    if let Some(out) = &args.out {
-        picture(out, &found, args)?;
+    if let Some(picture) = picture(args) {
+        draw(&picture, &found, args)?;
     }
     match args.report {
         ReportFormat::Human => session.result(&human(&found, args)),
@@ -326,10 +323,15 @@ fn report(session: &mut Session, point: &Point) -> Outcome<Report> {
     let mut own = session.fresh(vec![]);
     let source = row::source(&mut own, HERE, point);
     let ready = ready(&mut own, &source)?;
-    row::timed(&own, &source, &ready)
+    Ok(ready.timed(&own, "compare", &source.file)?.0)
 }
 
-fn picture(out: &str, found: &Found, args: &Compare) -> Outcome {
+/// Where the figure goes.
+fn picture(args: &Compare) -> Option<Picture> {
+    args.out.as_ref().map(|out| Picture { out: out.clone(), theme: args.theme, width: None })
+}
+
+fn draw(picture: &Picture, found: &Found, args: &Compare) -> Outcome {
     let name = |side: char, of: &str| format!("{side}: {of}");
     let series = |side: char, of: &str, time: fn(&Both) -> Option<f64>| {
         Series::new(name(side, of), curve(&found.rows, time))
@@ -349,16 +351,8 @@ fn picture(out: &str, found: &Found, args: &Compare) -> Outcome {
         series: vec![series('A', &found.a, |r| r.a.time_ns), series('B', &found.b, |r| r.b.time_ns)],
         bounds: bounds.into_iter().filter(|b| !b.points.is_empty()).collect(),
     };
-    let figure = chart.draw().map_err(|f| unfit(out, &f))?;
-    let bytes = match Path::new(out).extension().and_then(|e| e.to_str()) {
-        Some("svg") => figure.svg().as_bytes().to_vec(),
-        Some("png") => figure.png(WIDE).map_err(|f| unfit(out, &f))?,
-        _ => {
-            let d = Diagnostic::error("E591", format!("{out} is no kind of picture"));
-            return Err(usage(d.help("write FILE.svg or FILE.png")));
-        }
-    };
-    Ok(outdir::write_file(Path::new(out), &bytes)?)
+    picture::save(picture, chart.draw())?;
+    Ok(())
 }
 
 /// Lines beside each other, the left ones in a column as wide as the longest.

@@ -13,7 +13,7 @@ use crate::report::{self, timed};
 use crate::session::{Failure, Outcome, Session};
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::nearest::nearest;
-use kbc_diag::{Diagnostic, Diagnostics, codes};
+use kbc_diag::{Diagnostic, Diagnostics, Span, codes};
 use kbc_ir::graph::Graph;
 use kbc_ir::local::LocalPart;
 use kbc_ir::schedule::Schedule;
@@ -170,9 +170,29 @@ fn placement(built: &Built) -> String {
     local.parts.iter().map(part).collect()
 }
 
+/// A value of a program, in words.
+pub struct ValueWords {
+    /// As in `.kir`: `%h`.
+    pub name: String,
+    /// Its type with its placement.
+    pub ty: String,
+    /// What makes it: `matmul(%x, %w1)`.
+    pub what: String,
+    /// What its placement follows from, and the called program that it stands in.
+    pub why: String,
+    /// Where it is written.
+    pub span: Span,
+}
+
 /// The values of a graph.
 fn values(g: &Graph) -> String {
-    let mut out = String::new();
+    let line = |v: ValueWords| format!("{:<24} {:<40} {}  {}\n", v.name, v.ty, v.what, v.why);
+    values_of(g).into_iter().map(line).collect()
+}
+
+/// The values of a graph, in order.
+pub fn values_of(g: &Graph) -> Vec<ValueWords> {
+    let mut out = vec![];
     // Values of one name are told apart by a number, as in .kir.
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
     let mut names = BTreeMap::new();
@@ -189,7 +209,7 @@ fn values(g: &Graph) -> String {
         if let kbc_ir::graph::OpKind::Shape(s) = &op.kind {
             args.push(s.to_string());
         }
-        let (what, why) = match &op.kind {
+        let (what, why): (String, &str) = match &op.kind {
             kbc_ir::graph::OpKind::Input(_) => ("input".into(), "declared"),
             kbc_ir::graph::OpKind::Matmul { .. } => ("matmul".into(), "follows from its operands"),
             kbc_ir::graph::OpKind::Map(f) => (f.name.to_string(), "follows from its operands"),
@@ -210,7 +230,13 @@ fn values(g: &Graph) -> String {
         };
         let called: Vec<String> = g.calls(id).iter().map(|c| format!(", in {}", c.program)).collect();
         let called = called.concat();
-        out += &format!("{:<24} {ty:<40} {what}({})  {why}{called}\n", names[&id], args.join(", "));
+        out.push(ValueWords {
+            name: names[&id].clone(),
+            ty,
+            what: format!("{what}({})", args.join(", ")),
+            why: format!("{why}{called}"),
+            span: op.span,
+        });
     }
     out
 }

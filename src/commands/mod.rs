@@ -21,6 +21,7 @@ pub mod passes;
 mod plot;
 pub mod reference;
 pub mod replay;
+pub mod report;
 pub mod repro;
 pub mod run;
 pub mod select;
@@ -52,6 +53,7 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
         Command::Check(args) => check::run(session, args),
         Command::Import(args) => torch::import::run(session, args),
         Command::Run(args) => run::run(session, args),
+        Command::Report(args) => report::run(session, args),
         Command::Opt(args) => opt::run(session, args),
         Command::Bench(args) => bench::run(session, args),
         Command::Fuzz(args) => fuzz::run(session, args),

@@ -1,19 +1,14 @@
 //! `kbc plot`: a machine as a picture, alone or with what a program makes of its links.
 
-use super::compile::begin;
 use super::run::machine;
-use crate::analyse;
-use crate::build::build;
-use crate::cli::{Plot, PlotLinks, PlotTopology, PlotWhat, Selection, Watch};
+use crate::cli::{Plot, PlotLinks, PlotTopology, PlotWhat, Selection, Source};
 use crate::diagram::{diagram, fits, used};
+use crate::measure::ready;
 use crate::picture;
-use crate::record::Wanted;
 use crate::report::Report;
-use crate::session::{Failure, Outcome, Session};
-use kbc_backend_sim::time::TimeOptions;
-use kbc_diag::Diagnostic;
-use kbc_figures::Heading;
+use crate::session::{Outcome, Session};
 use kbc_figures::units::Quantity;
+use kbc_figures::{Figure, Heading, Theme};
 use kbc_ir::topology::Topology;
 
 /// Draws a picture into a file.
@@ -34,44 +29,31 @@ fn alone(session: &mut Session, args: &PlotTopology) -> Outcome {
     let Some((topology, _)) = machine(session, &of, None, None)? else { return Ok(()) };
     let (devices, links) = (topology.device_count(), topology.link_count());
     let subtitle = joined(&[format!("{devices} devices, {links} directed links"), settings(&topology)]);
-    let heading = heading(topology.shape().to_string(), subtitle, &args.picture);
+    let heading = Heading::new(topology.shape().to_string(), subtitle).with_theme(args.picture.theme.into());
     picture::write(session, &args.picture, diagram(&topology, heading, &None).and_then(|d| d.draw()))
 }
 
 fn links(session: &mut Session, args: &PlotLinks) -> Outcome {
     picture::check(&args.picture)?;
-    let source = args.source();
-    let (mut report, module, topology) = if source.file.ends_with(".kir") {
-        let module = super::read_schedule(session, &source)?;
-        let Some(schedule) = module.schedule() else { return Ok(()) };
-        let report = super::about_schedule("plot links", &source.file, &module, schedule);
-        let Some((topology, _)) = machine(session, &source.of, module.machine.as_ref(), Some(schedule))?
-        else {
-            let d = Diagnostic::error("E416", format!("{} names no machine to be timed on", source.file))
-                .help("say --topology");
-            return Err(Failure::Usage(d.into()));
-        };
-        (report, module, topology)
-    } else {
-        let built = build(session, &source, "default", &Watch::default())?;
-        let Some(schedule) = built.module.schedule() else { return Ok(()) };
-        (begin("plot links", &source.file, &built, schedule), built.module, built.topology)
-    };
-    let Some(schedule) = module.schedule() else { return Ok(()) };
-    fits(&topology).map_err(|f| picture::fault(&args.picture, f))?;
-    let timing = analyse::time(
-        session,
-        &mut report,
-        schedule,
-        &topology,
-        &Wanted::default(),
-        &TimeOptions::default(),
-    )?;
+    let drawn = call(session, &args.source(), &args.picture.out, args.picture.theme.into())?;
+    picture::write(session, &args.picture, Ok(drawn))
+}
+
+/// The machine of a program with how much a call uses every link; `name` is what messages call it.
+///
+/// # Errors
+/// Of building and timing; E590.
+pub fn call(session: &mut Session, source: &Source, name: &str, theme: Theme) -> Outcome<Figure> {
+    let fault = |f| picture::fault(name, &f);
+    let ready = ready(session, source)?;
+    let topology = ready.topology();
+    fits(topology).map_err(fault)?;
+    let (report, timing) = ready.timed(session, "plot links", &source.file)?;
     let title = format!("Links in a call of {} on {}", report.program, topology.shape());
-    let subtitle = joined(&[about(&report, timing.ns), settings(&topology)]);
-    let heading = heading(title, subtitle, &args.picture);
-    let shares = used(&topology, &timing);
-    picture::write(session, &args.picture, diagram(&topology, heading, &Some(shares)).and_then(|d| d.draw()))
+    let subtitle = joined(&[about(&report, timing.ns), settings(topology)]);
+    let heading = Heading::new(title, subtitle).with_theme(theme);
+    let shares = used(topology, &timing);
+    Ok(diagram(topology, heading, &Some(shares)).and_then(|d| d.draw()).map_err(fault)?)
 }
 
 /// What was timed: collectives with their algorithms, the time, what the bound comes from.
@@ -114,8 +96,4 @@ fn settings(topology: &Topology) -> String {
 /// Parts of a sentence that are not empty.
 fn joined(parts: &[String]) -> String {
     parts.iter().filter(|p| !p.is_empty()).map(String::as_str).collect::<Vec<_>>().join(". ")
-}
-
-fn heading(title: String, subtitle: String, picture: &crate::cli::Picture) -> Heading {
-    Heading::new(title, subtitle).with_theme(picture::theme(picture))
 }

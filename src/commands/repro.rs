@@ -1,10 +1,11 @@
 //! `kbc repro`: every figure and table of the documentation, made from sweeps and reference files, or held against them.
 
-use super::reference;
 use super::sweep::{load, tell};
-use crate::cli::Repro;
+use super::{plot, reference};
+use crate::cli::{Repro, Selection, Source};
 use crate::outdir;
-use crate::repro::list::{self, Reference};
+use crate::picture;
+use crate::repro::list::{self, Machine, Reference};
 use crate::repro::{Made, tables};
 use crate::session::{Failure, Outcome, Session, plain};
 use crate::sweep::cache::{self, Cache};
@@ -45,6 +46,10 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
     for r in &list.references {
         session.progress(&r.file);
         folder.push(published(session, r, &beside(&r.file))?);
+    }
+    for m in &list.machines {
+        session.progress(&m.file);
+        folder.push(machine(session, m, &beside)?);
     }
     let mut pages = vec![];
     for page in &list.pages {
@@ -116,6 +121,22 @@ fn swept(
     Ok(lines)
 }
 
+/// A machine with how much a call uses every link.
+fn machine(session: &mut Session, m: &Machine, beside: &dyn Fn(&str) -> String) -> Outcome<Made> {
+    let topology = m.topology.as_ref().map(|t| if is_file(t) { beside(t) } else { t.clone() });
+    let define = m.define.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    let of =
+        Selection { topology, define, set: m.set.clone(), using: m.using.clone(), ..Selection::default() };
+    let source = Source { file: beside(&m.file), of, post: None };
+    let figure = plot::call(&mut session.fresh(vec![]), &source, &m.name, Theme::Light)?;
+    Ok(Made { path: format!("{}.svg", m.name), bytes: figure.svg().as_bytes().to_vec() })
+}
+
+/// Whether `--topology` is a machine file.
+fn is_file(topology: &str) -> bool {
+    topology.ends_with(".yaml") || topology.ends_with(".yml")
+}
+
 /// Published figures beside ours as a figure.
 fn published(session: &mut Session, r: &Reference, path: &str) -> Outcome<Made> {
     let found = reference::one(session, path)?;
@@ -136,7 +157,7 @@ fn published(session: &mut Session, r: &Reference, path: &str) -> Outcome<Made> 
         let named = |n: &String| {
             let it = all.iter().find(|a| a.name == *n).cloned();
             it.ok_or_else(|| {
-                figures::unfit(
+                picture::fault(
                     &r.name,
                     &Fault::new(format!("{path} has no time `{n}` that is published and measured")),
                 )
@@ -151,7 +172,7 @@ fn published(session: &mut Session, r: &Reference, path: &str) -> Outcome<Made> 
         names: ["kbc".into(), "published".into()],
         rows,
     };
-    let figure = chart.draw().map_err(|f| figures::unfit(&r.name, &f))?;
+    let figure = chart.draw().map_err(|f| picture::fault(&r.name, &f))?;
     Ok(Made { path: format!("{}.svg", r.name), bytes: figure.svg().as_bytes().to_vec() })
 }
 

@@ -217,7 +217,7 @@ pub fn machine(
 }
 
 /// Exact integers for every input of a schedule.
-fn generated(schedule: &Schedule, calls: u32, seed: u64) -> Result<Vec<Vec<Tensor>>, Diagnostic> {
+pub(super) fn generated(schedule: &Schedule, calls: u32, seed: u64) -> Result<Vec<Vec<Tensor>>, Diagnostic> {
     let mut types: Vec<(u32, &TensorType)> = schedule
         .buffers
         .iter()

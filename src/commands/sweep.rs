@@ -3,6 +3,7 @@
 use crate::cli::{ReportFormat, Sweep};
 use crate::crash;
 use crate::outdir;
+use crate::picture;
 use crate::session::{Failure, Outcome, Session};
 use crate::sweep::cache::{self, Cache, digest};
 use crate::sweep::figures::{self, Entry};
@@ -15,9 +16,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Pixels across of a figure as PNG.
-const WIDE: u32 = 1600;
 
 /// Rows with something wrong that are shown with all that was said about them.
 const SHOWN: usize = 4;
@@ -199,7 +197,7 @@ fn finish(
             let whole = lines.len() == loaded.grid.points.len();
             let entries = if whole { &loaded.figures[..] } else { &[] };
             for d in figures::draw(&loaded.grid.read, &stem, entries, lines, args.theme.into())? {
-                let png = d.figure.png(WIDE).map_err(|f| figures::unfit(&d.name, &f))?;
+                let png = d.figure.png(picture::WIDTH).map_err(|f| picture::fault(&d.name, &f))?;
                 files.push((format!("{}.svg", d.name), d.figure.svg().as_bytes().to_vec()));
                 files.push((format!("{}.png", d.name), png));
             }

@@ -89,12 +89,17 @@ fn folded(parts: &[&[StepReport]], folds: &[Fold]) -> Vec<String> {
     out
 }
 
-/// The folded path of a report as lines, all of it; nothing where it has none.
-pub fn lines(r: &Report) -> Vec<String> {
+/// What of the path's parts repeats.
+pub fn folds(r: &Report) -> Vec<Fold> {
     let parts = parts(&r.critical_path);
     let keys: Vec<(u32, bool)> =
         parts.iter().filter_map(|p| p.first()).map(|s| (s.op, s.to.is_some())).collect();
-    folded(&parts, &fold(&keys))
+    fold(&keys)
+}
+
+/// The folded path of a report as lines, all of it; nothing where it has none.
+pub fn lines(r: &Report) -> Vec<String> {
+    folded(&parts(&r.critical_path), &folds(r))
 }
 
 /// The path in a report: folded, the longest waits named; `whole` is what shows all of it.

@@ -2,6 +2,7 @@
 
 use kbc_diag::{Diagnostic, FileId, Span};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// The version of the form that is read.
 pub const FORM: u32 = 1;
@@ -19,6 +20,9 @@ pub struct List {
     /// Figures of published figures beside ours.
     #[serde(default)]
     pub references: Vec<Reference>,
+    /// Machines with the links that a program uses.
+    #[serde(default)]
+    pub machines: Vec<Machine>,
     /// Pages with tables, relative to this file.
     #[serde(default)]
     pub pages: Vec<String>,
@@ -40,6 +44,28 @@ pub struct Reference {
     /// Its times by name, in this order; all that are published and measured if nothing is said.
     #[serde(default)]
     pub only: Vec<String>,
+}
+
+/// A figure of a machine with the links that a program uses.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Name of its file, without an ending.
+    pub name: String,
+    /// The program, relative to the list.
+    pub file: String,
+    /// `--topology`; a file is relative to the list.
+    #[serde(default)]
+    pub topology: Option<String>,
+    /// `-D`
+    #[serde(default)]
+    pub define: BTreeMap<String, i64>,
+    /// `--set`
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// `--using`
+    #[serde(default)]
+    pub using: Vec<String>,
 }
 
 /// Reads a list.

@@ -4,6 +4,7 @@
 
 use super::spec::{Read, place, wrong};
 use super::table::{Line, plain};
+use crate::picture::fault;
 use kbc_diag::Diagnostic;
 use kbc_figures::algorithms::{Against, Algorithms};
 use kbc_figures::latency::Latency;
@@ -168,27 +169,21 @@ pub fn draw(
         let base =
             e.name.clone().unwrap_or_else(|| format!("{stem}-{}", format!("{:?}", e.figure).to_lowercase()));
         if groups.is_empty() {
-            return Err(unfit(&base, &Fault::new("no row is left to draw")));
+            return Err(fault(&base, &Fault::new("no row is left to draw")));
         }
         for (key, lines) in groups {
             let name = if key.is_empty() { base.clone() } else { format!("{base}-{key}") };
             let title = e.title.as_ref().unwrap_or(&read.spec.title);
             let title = if key.is_empty() { title.clone() } else { format!("{title}: {key}") };
             let heading = Heading::new(title, &e.subtitle).with_theme(theme);
-            let figure = e.draw(heading, &lines).map_err(|f| unfit(&name, &f))?;
+            let figure = e.draw(heading, &lines).map_err(|f| fault(&name, &f))?;
             if out.iter().any(|d| d.name == name) {
-                return Err(unfit(&name, &Fault::new("there is a figure of that name already")));
+                return Err(fault(&name, &Fault::new("there is a figure of that name already")));
             }
             out.push(Drawn { name, figure });
         }
     }
     Ok(out)
-}
-
-/// E590 about a figure.
-pub fn unfit(name: &str, fault: &Fault) -> Diagnostic {
-    Diagnostic::error("E590", format!("figure `{name}` cannot be drawn: {fault}"))
-        .help("docs/figures.md says what each kind shows")
 }
 
 /// Whether a cell is a value as written in the file.

@@ -6,14 +6,9 @@
 use super::grid::{Point, Program};
 use crate::analyse;
 use crate::cli::{Selection, Source};
-use crate::commands;
-use crate::commands::compile::begin;
 use crate::measure::{Ready, Trusted};
 use crate::perturb;
-use crate::record::Wanted;
-use crate::report::Report;
 use crate::session::{Outcome, Session, plain};
-use kbc_backend_sim::time::TimeOptions;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -139,24 +134,6 @@ pub fn command(source: &Source) -> Vec<String> {
     out
 }
 
-/// The report of a timed run.
-///
-/// # Errors
-/// Of time.
-pub fn timed(session: &Session, source: &Source, ready: &Ready) -> Outcome<Report> {
-    let schedule = ready.schedule()?;
-    let mut report = match ready {
-        Ready::Program(built) => begin("run", &source.file, built, schedule),
-        Ready::Schedule(all) => Report {
-            machine: Some(all.1.to_string()),
-            ..commands::about_schedule("run", &source.file, &all.0, schedule)
-        },
-    };
-    let options = TimeOptions::default();
-    analyse::time(session, &mut report, schedule, ready.topology(), &Wanted::default(), &options)?;
-    Ok(report)
-}
-
 /// Executes, compares and times what is ready.
 ///
 /// # Errors
@@ -164,7 +141,7 @@ pub fn timed(session: &Session, source: &Source, ready: &Ready) -> Outcome<Repor
 pub fn facts(session: &Session, source: &Source, ready: &Ready) -> Outcome<Facts> {
     let schedule = ready.schedule()?;
     let Trusted { compare, .. } = ready.trust(session)?;
-    let report = timed(session, source, ready)?;
+    let (report, _) = ready.timed(session, "run", &source.file)?;
     let perturbed = ready.perturb().map(|p| perturb::runs(schedule, ready.topology(), p)).transpose()?;
     let wrong = compare.as_ref().is_some_and(|c| !analyse::passes(c));
     let status = match &compare {

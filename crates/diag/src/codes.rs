@@ -293,6 +293,9 @@ codes! {
     E589 "a list of what is regenerated that cannot be read",
     E590 "a figure that cannot be drawn",
     E591 "a picture of no known form",
+    // pages
+    E593 "a page that would be too large",
+    E594 "there is no page of that",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",

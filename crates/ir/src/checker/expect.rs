@@ -50,6 +50,59 @@ impl Sets {
     }
 }
 
+/// A run of parts of an operand, of as many equal parts as its group has ranks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// The operand, by number.
+    pub operand: u32,
+    /// First part.
+    pub first: u64,
+    /// Parts.
+    pub count: u64,
+}
+
+/// What must be in a place at the end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Due {
+    /// The place.
+    pub at: Held,
+    /// What is to be there: these parts as they were at first ..
+    pub from: Held,
+    /// .. on these ranks, by index in the group, combined.
+    pub ranks: Vec<u32>,
+}
+
+/// What a region's promise says of one rank of a group: what holds its own contribution at first, and what must be where
+/// at the end. Both are empty for a region without a promise.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Promised {
+    /// Own contributions.
+    pub start: Vec<Held>,
+    /// The end.
+    pub end: Vec<Due>,
+}
+
+/// The promise of `region`, for the rank with index `rank` in a group of `size`. For readers beside the checker, which
+/// show what it has shown.
+///
+/// # Errors
+/// E355: clauses that cannot be read.
+pub fn promised(region: &Region, size: u64, rank: u64) -> Result<Promised, Diagnostic> {
+    let atoms = vec![size; region.operands.len()];
+    let mut sets = Sets::default();
+    let found = expected((0, region), &atoms, size, rank, &mut sets)?;
+    let held = |(operand, first, count)| Held { operand, first, count };
+    let due = |p: &Place| Due {
+        at: held((p.operand, p.lo, p.n)),
+        from: held((p.from_operand, p.from_lo, p.n)),
+        ranks: sets.list[p.set as usize].iter().collect(),
+    };
+    Ok(Promised {
+        start: found.start.iter().copied().map(held).collect(),
+        end: found.end.iter().map(due).collect(),
+    })
+}
+
 struct Reader<'a> {
     region: &'a Region,
     atoms: &'a [u64],

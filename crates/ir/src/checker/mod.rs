@@ -33,6 +33,7 @@ mod stuck;
 mod symmetry;
 mod typing;
 
+pub use expect::{Due, Held, Promised, promised};
 pub use orbits::Orbits;
 
 use crate::form::Form;
