@@ -19,6 +19,7 @@ pub mod host;
 pub mod measure;
 pub mod mutate;
 pub mod outdir;
+pub mod page;
 pub mod perturb;
 pub mod pipeline;
 pub mod record;

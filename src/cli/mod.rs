@@ -127,6 +127,8 @@ pub enum Command {
     Import(Import),
     /// Simulate only: `.kb` or `.kir`
     Run(Run),
+    /// One HTML page about a program or schedule: timeline, links, critical path, chunks step by step, evidence
+    Report(MakePage),
     /// Run passes on a `.kir` or `.tile` file
     Opt(Opt),
     /// Bring `.kb` and `.kir` files into their one form, in place
@@ -427,6 +429,29 @@ pub struct Run {
     /// Data in and out.
     #[command(flatten)]
     pub data: Data,
+}
+
+/// `kbc report`
+#[derive(Args, Debug)]
+pub struct MakePage {
+    /// A `.kb` program, or a `.kir` schedule with a machine; `-` is standard input.
+    pub file: String,
+    /// What of it.
+    #[command(flatten)]
+    pub of: Selection,
+    /// The page; `-` is standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    pub out: String,
+    /// Ranks of the timeline: `0..8,12`; all if nothing is said.
+    #[arg(long, value_name = "RANKS")]
+    pub trace_ranks: Option<String>,
+    /// Data of an input: `x=file.npy`, `w=file.npz:key`, `w=file.safetensors:key`.
+    #[arg(long, value_name = "NAME=FILE[:KEY]", help_heading = "Data")]
+    pub input: Vec<String>,
+    /// What executes: machine code, or the interpreter that it has to agree with.
+    /// If nothing is said: machine code, or for a schedule with queues the interpreter.
+    #[arg(long, value_enum, help_heading = "Data")]
+    pub engine: Option<Engine>,
 }
 
 /// `kbc opt`

@@ -19,6 +19,7 @@ pub mod overlap;
 pub mod passes;
 pub mod reference;
 pub mod replay;
+pub mod report;
 pub mod run;
 pub mod select;
 pub mod signals;
@@ -49,6 +50,7 @@ pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
         Command::Check(args) => check::run(session, args),
         Command::Import(args) => torch::import::run(session, args),
         Command::Run(args) => run::run(session, args),
+        Command::Report(args) => report::run(session, args),
         Command::Opt(args) => opt::run(session, args),
         Command::Bench(args) => bench::run(session, args),
         Command::Fuzz(args) => fuzz::run(session, args),

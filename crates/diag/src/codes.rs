@@ -287,6 +287,9 @@ codes! {
     E583 "a sweep file that cannot be read",
     E584 "parts of a sweep that do not fit together",
     E585 "rows of a sweep that are wrong or refused",
+    // pages
+    E593 "a page that would be too large",
+    E594 "there is no page of that",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",

@@ -1,0 +1,309 @@
+//! What every piece of memory of a collective holds while it goes on: whose contributions, to which elements.
+//!
+//! Follows the acts of ranks as [`kbc_ir::walk`] gives them, in the order in which the timed run tells them. Contents are symbols: a set
+//! of ranks and the place where their contributions began. No algorithm is known here, and no number is looked at. When acts take
+//! effect is [`super::tape`]'s business, cutting into chunks that of [`super::chunks`].
+
+use kbc_diag::Diagnostic;
+use kbc_ir::checker::promised;
+use kbc_ir::schedule::{OperandId, RegionId};
+use kbc_ir::walk::{Access, Mem, Program};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Changes of places, and messages, that a page shows.
+pub const MOST: usize = 300_000;
+
+/// Numbers in all sets of ranks that a page stores.
+const MOST_RANKS: usize = 4_000_000;
+
+/// A run of elements that hold the same contributions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// First element.
+    pub start: u64,
+    /// Elements.
+    pub len: u64,
+    /// Operand that the contributions began in, and the element of it that the first of these is.
+    pub origin: (u32, u64),
+    /// Number of the set of ranks.
+    pub set: u32,
+    /// Messages in a row that brought it here.
+    pub depth: u32,
+}
+
+impl Piece {
+    /// The part of it inside a range, if there is one.
+    fn clip(self, from: u64, to: u64) -> Option<Piece> {
+        let (lo, hi) = (self.start.max(from), (self.start + self.len).min(to));
+        // It may lie outside altogether.
+        (lo < hi).then(|| Piece {
+            start: lo,
+            len: hi - lo,
+            origin: (self.origin.0, self.origin.1 + (lo - self.start)),
+            ..self
+        })
+    }
+}
+
+/// An operand's place that has changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// When, in ns.
+    pub at_ns: f64,
+    /// The rank.
+    pub rank: u64,
+    /// The operand.
+    pub operand: u32,
+    /// What is there now.
+    pub piece: Piece,
+}
+
+/// What is known of one collective.
+#[derive(Default)]
+pub struct Followed {
+    /// At first: rank, operand, contents.
+    pub start: Vec<(u64, u32, Piece)>,
+    /// In order of time.
+    pub changes: Vec<Change>,
+    /// Ends of chunks that operations name, as fractions of each operand.
+    pub cuts: Vec<BTreeSet<(u64, u64)>>,
+}
+
+/// Follows all collectives of a schedule.
+pub struct Flow<'p> {
+    program: &'p Program<'p>,
+    memory: BTreeMap<(RegionId, u64, Mem), BTreeMap<u64, Piece>>,
+    /// What was sent into queues: sender, receiver, queue.
+    queues: BTreeMap<(u64, u64, u32), Vec<Vec<Piece>>>,
+    sets: Vec<Vec<u32>>,
+    numbers: BTreeMap<Vec<u32>, u32>,
+    unions: BTreeMap<(u32, u32), u32>,
+    stored: usize,
+    changes: usize,
+    /// By region; none for local ones.
+    pub regions: Vec<Option<Followed>>,
+    /// Why nothing is followed any more.
+    pub given_up: Option<String>,
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// A fraction in lowest terms.
+pub fn reduced(num: u64, den: u64) -> (u64, u64) {
+    let g = gcd(num, den).max(1);
+    (num / g, den / g)
+}
+
+impl<'p> Flow<'p> {
+    /// At the begin of a call: every rank holds what the promises say it holds then; without a promise everything that is no
+    /// scratch.
+    ///
+    /// # Errors
+    /// E355: a promise that cannot be read; E302 to E305 of lines that cannot be cut.
+    pub fn new(program: &'p Program<'p>) -> Result<Flow<'p>, Diagnostic> {
+        let schedule = program.schedule;
+        let mut flow = Flow {
+            program,
+            memory: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            sets: vec![],
+            numbers: BTreeMap::new(),
+            unions: BTreeMap::new(),
+            stored: 0,
+            changes: 0,
+            regions: vec![],
+            given_up: None,
+        };
+        let show = |f: kbc_ir::walk::Fault| f.diagnostic(|r| schedule.mesh.show(r));
+        for (i, region) in schedule.regions.iter().enumerate() {
+            if region.over.is_empty() || region.operands.is_empty() {
+                flow.regions.push(None);
+                continue;
+            }
+            let id = RegionId(i as u32);
+            let size = schedule.group_size(region);
+            let mut found =
+                Followed { cuts: vec![BTreeSet::new(); region.operands.len()], ..Followed::default() };
+            found.cuts.iter_mut().for_each(|c| c.extend([(0, 1), (1, 1)]));
+            for rank in 0..schedule.mesh.ranks() {
+                let own = flow.set(vec![rank as u32]);
+                let mut hold = |operand: u32, start: u64, len: u64| {
+                    if len > 0 {
+                        let piece = Piece { start, len, origin: (operand, start), set: own, depth: 0 };
+                        found.start.push((rank, operand, piece));
+                    }
+                };
+                if region.promise.is_some() {
+                    for held in promised(region, size, program.group_index(id, rank))?.start {
+                        let o = OperandId(held.operand);
+                        let at =
+                            |n: u64| program.chunk_start(id, o, rank, n as i64, size as i64).map_err(show);
+                        let (lo, hi) = (at(held.first)?, at(held.first + held.count)?);
+                        for edge in [held.first, held.first + held.count] {
+                            found.cuts[held.operand as usize].insert(reduced(edge, size));
+                        }
+                        hold(held.operand, lo, hi - lo);
+                    }
+                } else {
+                    for (o, operand) in region.operands.iter().enumerate().filter(|(_, o)| !o.scratch) {
+                        hold(o as u32, 0, program.elements(operand.buffer, rank).map_err(show)?);
+                    }
+                }
+            }
+            for (rank, operand, piece) in &found.start {
+                let mem = Mem::Buffer(region.operands[*operand as usize].buffer.0);
+                flow.memory.entry((id, *rank, mem)).or_default().insert(piece.start, *piece);
+            }
+            flow.regions.push(Some(found));
+        }
+        Ok(flow)
+    }
+
+    /// Sets of ranks by number.
+    pub fn sets(&self) -> &[Vec<u32>] {
+        &self.sets
+    }
+
+    fn set(&mut self, ranks: Vec<u32>) -> u32 {
+        if let Some(n) = self.numbers.get(&ranks) {
+            return *n;
+        }
+        let n = self.sets.len() as u32;
+        self.stored += ranks.len();
+        self.sets.push(ranks.clone());
+        self.numbers.insert(ranks, n);
+        n
+    }
+
+    /// Both together; who is in both is there twice.
+    fn union(&mut self, a: u32, b: u32) -> u32 {
+        let key = (a.min(b), a.max(b));
+        if let Some(n) = self.unions.get(&key) {
+            return *n;
+        }
+        let mut all = [&self.sets[a as usize][..], &self.sets[b as usize][..]].concat();
+        all.sort_unstable();
+        let n = self.set(all);
+        self.unions.insert(key, n);
+        n
+    }
+
+    /// Gives up if there is more than a page can show.
+    fn limit(&mut self) {
+        if self.given_up.is_none() && self.changes > MOST {
+            self.given_up = Some(format!("chunks move or change more than {MOST} times"));
+        }
+        if self.given_up.is_none() && self.stored > MOST_RANKS {
+            self.given_up = Some("chunks hold too many different sets of contributions".to_owned());
+        }
+    }
+
+    /// Notes where operations cut an operand.
+    pub fn cut(&mut self, region: RegionId, access: &Access) {
+        let Some(Some(found)) = self.regions.get_mut(region.0 as usize) else { return };
+        if let Some(cuts) = found.cuts.get_mut(access.operand as usize) {
+            for edge in [access.num, access.num + access.cnt] {
+                cuts.insert(reduced(edge as u64, access.den as u64));
+            }
+        }
+    }
+
+    /// What a rank holds there, counted from the begin of the access.
+    pub fn read(&self, region: RegionId, rank: u64, a: &Access) -> Vec<Piece> {
+        let Some(line) = self.memory.get(&(region, rank, a.mem)) else { return vec![] };
+        let first = line.range(..=a.start).next_back().map_or(a.start, |(k, _)| *k);
+        let inside = line.range(first..a.start + a.len).filter_map(|(_, p)| p.clip(a.start, a.start + a.len));
+        inside.map(|p| Piece { start: p.start - a.start, ..p }).collect()
+    }
+
+    /// Puts pieces, counted from the begin of the access, into a rank's memory.
+    pub fn write(&mut self, region: RegionId, at_ns: f64, rank: u64, a: &Access, pieces: &[Piece]) {
+        if self.given_up.is_some() {
+            return;
+        }
+        let line = self.memory.entry((region, rank, a.mem)).or_default();
+        let end = a.start + a.len;
+        let first = line.range(..=a.start).next_back().map_or(a.start, |(k, _)| *k);
+        let over: Vec<Piece> = line.range(first..end).map(|(_, p)| *p).collect();
+        for p in over {
+            line.remove(&p.start);
+            for rest in [p.clip(0, a.start), p.clip(end, u64::MAX)].into_iter().flatten() {
+                line.insert(rest.start, rest);
+            }
+        }
+        let moved: Vec<Piece> = pieces
+            .iter()
+            .filter_map(|p| Piece { start: p.start + a.start, ..*p }.clip(a.start, end))
+            .collect();
+        for p in &moved {
+            line.insert(p.start, *p);
+        }
+        if let (Mem::Buffer(_), Some(Some(found))) = (a.mem, self.regions.get_mut(region.0 as usize)) {
+            self.changes += moved.len();
+            let change = |piece| Change { at_ns, rank, operand: a.operand, piece };
+            found.changes.extend(moved.into_iter().map(change));
+        }
+        self.limit();
+    }
+
+    /// `dst = dst op src`: who has contributed to either has contributed to the result.
+    pub fn reduce(&mut self, region: RegionId, at_ns: f64, rank: u64, dst: &Access, src: &Access) {
+        if self.given_up.is_some() {
+            return;
+        }
+        let (mine, theirs) = (self.read(region, rank, dst), self.read(region, rank, src));
+        let mut edges: BTreeSet<u64> = BTreeSet::new();
+        for p in mine.iter().chain(&theirs) {
+            edges.extend([p.start, p.start + p.len]);
+        }
+        let edges: Vec<u64> = edges.into_iter().collect();
+        let (mut m, mut t) = (0, 0);
+        let mut out: Vec<Piece> = vec![];
+        for w in edges.windows(2) {
+            // Both lists are sorted, so one pass finds who covers what.
+            while mine.get(m).is_some_and(|p| p.start + p.len <= w[0]) {
+                m += 1;
+            }
+            while theirs.get(t).is_some_and(|p| p.start + p.len <= w[0]) {
+                t += 1;
+            }
+            let a = mine.get(m).and_then(|p| p.clip(w[0], w[1]));
+            let b = theirs.get(t).and_then(|p| p.clip(w[0], w[1]));
+            out.extend(match (a, b) {
+                (Some(a), Some(b)) => {
+                    Some(Piece { set: self.union(a.set, b.set), depth: a.depth.max(b.depth), ..a })
+                }
+                (a, b) => a.or(b),
+            });
+        }
+        self.write(region, at_ns, rank, dst, &out);
+    }
+
+    /// A message enters a queue.
+    pub fn send(&mut self, from: u64, to: u64, queue: u32, pieces: Vec<Piece>) {
+        if self.given_up.is_none() {
+            self.queues.entry((from, to, queue)).or_default().push(pieces);
+        }
+    }
+
+    /// The oldest message of a queue.
+    pub fn receive(&mut self, from: u64, to: u64, queue: u32) -> Vec<Piece> {
+        match self.queues.get_mut(&(from, to, queue)) {
+            Some(list) if !list.is_empty() => list.remove(0),
+            _ => vec![],
+        }
+    }
+
+    /// The machine's program.
+    pub fn program(&self) -> &'p Program<'p> {
+        self.program
+    }
+}
+
+/// The same pieces one message further.
+pub fn carried(mut pieces: Vec<Piece>) -> Vec<Piece> {
+    pieces.iter_mut().for_each(|p| p.depth += 1);
+    pieces
+}

@@ -1,0 +1,138 @@
+//! Where nodes of a machine stand on a page: by coordinates, devices of one axis in a circle, switches and relays among those they
+//! join. Nothing but drawing depends on it.
+
+use kbc_ir::topology::{DeviceId, Topology};
+use serde::Serialize;
+
+/// Nodes and the lines between them.
+#[derive(Serialize)]
+pub struct Places {
+    /// Names of nodes, those of ranks first.
+    pub names: Vec<String>,
+    /// Across, in steps of 1.
+    pub x: Vec<f64>,
+    /// Down, in steps of 1.
+    pub y: Vec<f64>,
+    /// First ends of links, by number of the link.
+    pub from: Vec<u32>,
+    /// Second ends.
+    pub to: Vec<u32>,
+    /// Bandwidth in GB/s, by number of the link.
+    pub rate: Vec<f64>,
+    /// How the nodes stand: `circle`, `row`, `grid`.
+    pub form: &'static str,
+}
+
+/// Places of all nodes of a machine.
+pub fn places(topology: &Topology) -> Places {
+    let devices = topology.device_count();
+    let sizes: Vec<u32> = topology.sizes().collect();
+    let flat = topology.axes().filter(|a| a.1 > 1).count() <= 1;
+    let form = match (flat, topology.has_switches()) {
+        (true, false) => "circle",
+        (true, true) => "row",
+        (false, _) => "grid",
+    };
+    let mut at: Vec<(f64, f64)> = topology
+        .devices()
+        .map(|d| match form {
+            "circle" => circle(d.0 as usize, devices),
+            "row" => (f64::from(d.0), 0.0),
+            _ => grid(&topology.coordinates(d), &sizes),
+        })
+        .collect();
+    let links: Vec<(u32, u32)> = topology.links().map(|l| (l.from.0, l.to.0)).collect();
+    between(&mut at, topology.node_count(), &links);
+    Places {
+        names: (0..topology.node_count()).map(|n| topology.name(DeviceId(n as u32))).collect(),
+        x: at.iter().map(|p| round(p.0)).collect(),
+        y: at.iter().map(|p| round(p.1)).collect(),
+        from: links.iter().map(|l| l.0).collect(),
+        to: links.iter().map(|l| l.1).collect(),
+        rate: topology
+            .links()
+            .map(|l| if l.rate.bandwidth.is_finite() { l.rate.bandwidth } else { -1.0 })
+            .collect(),
+        form,
+    }
+}
+
+/// A thousandth is enough for drawing, and short.
+fn round(x: f64) -> f64 {
+    (x * 1000.0).round() / 1000.0
+}
+
+/// The first on top, then clockwise, neighbours about one step apart.
+fn circle(i: usize, of: usize) -> (f64, f64) {
+    let turn = std::f64::consts::TAU * i as f64 / of.max(1) as f64;
+    let radius = (of as f64 / std::f64::consts::TAU).max(1.0);
+    (radius * turn.sin(), -radius * turn.cos())
+}
+
+/// The last axis across and the one before it down; further axes in blocks, by turns.
+fn grid(coordinates: &[u32], sizes: &[u32]) -> (f64, f64) {
+    let (mut at, mut step) = ([0.0, 0.0], [1.0, 1.0]);
+    for (k, (c, size)) in coordinates.iter().zip(sizes).rev().enumerate() {
+        at[k % 2] += f64::from(*c) * step[k % 2];
+        step[k % 2] *= f64::from(*size) + if k < 2 { 0.6 } else { 0.0 };
+    }
+    (at[0], at[1])
+}
+
+/// Nodes that are no devices: each among the nodes it is joined with that have a place already, a step further up where
+/// several would stand in one place.
+fn between(at: &mut Vec<(f64, f64)>, nodes: usize, links: &[(u32, u32)]) {
+    let devices = at.len();
+    let mut joined: Vec<Vec<usize>> = vec![vec![]; nodes];
+    for (a, b) in links {
+        joined[*a as usize].push(*b as usize);
+    }
+    let mut placed: Vec<Option<(f64, f64)>> = at.iter().copied().map(Some).collect();
+    placed.resize(nodes, None);
+    while let Some(known) = Some(placed.clone()).filter(|p| p.iter().any(Option::is_none)) {
+        let mut moved = false;
+        for n in (devices..nodes).filter(|n| known[*n].is_none()) {
+            let near: Vec<(f64, f64)> = joined[n].iter().filter_map(|m| known[*m]).collect();
+            if near.is_empty() {
+                continue;
+            }
+            let mean = |f: fn(&(f64, f64)) -> f64| near.iter().map(f).sum::<f64>() / near.len() as f64;
+            let mut spot = (mean(|p| p.0), near.iter().map(|p| p.1).fold(f64::MAX, f64::min) - 0.8);
+            let taken = |spot: (f64, f64), placed: &[Option<(f64, f64)>]| {
+                placed.iter().flatten().any(|p| (p.0 - spot.0).abs() < 0.3 && (p.1 - spot.1).abs() < 0.3)
+            };
+            for _ in 0..nodes {
+                if !taken(spot, &placed) {
+                    break;
+                }
+                spot.0 += 0.4;
+            }
+            placed[n] = Some(spot);
+            moved = true;
+        }
+        if !moved {
+            break;
+        }
+    }
+    *at = placed.iter().enumerate().map(|(i, p)| p.unwrap_or((i as f64, -2.0))).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_nodes_stand_in_one_place() {
+        for text in ["ring(8)", "torus(3,4)", "torus(2,3,4)", "full(5)", "fattree(2,3)", "hypercube(4)"] {
+            let Ok(topology) = Topology::parse(text, kbc_diag::FileId(0)) else { continue };
+            let p = places(&topology);
+            assert_eq!(p.names.len(), topology.node_count(), "{text}");
+            for i in 0..p.x.len() {
+                for j in 0..i {
+                    let apart = (p.x[i] - p.x[j]).abs() + (p.y[i] - p.y[j]).abs();
+                    assert!(apart > 0.25, "{text}: {} and {}", p.names[i], p.names[j]);
+                }
+            }
+        }
+    }
+}
