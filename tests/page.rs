@@ -379,6 +379,12 @@ fn a_schedule_has_a_page_and_what_has_none_says_why() {
     let refused = scratch.line("kbc report bare.kir");
     assert!(refused.code == 1 && refused.stderr.contains("E594"), "{}", refused.stderr);
     make(&scratch, "bare.kir --topology ring(4)");
+    let (_, data) = parts(&make(&scratch, "specs/all_reduce.kb --no-data"));
+    let report = &data["report"];
+    assert!(report["engine"].is_null() && report["compare"].is_null() && report["verified"]["ok"] == true);
+    assert!(
+        report["time_ns"].is_number() && data["command"].as_str().is_some_and(|c| c.ends_with("--no-data"))
+    );
     assert!(scratch.line("kbc report x.tile").stderr.contains("E594"));
 }
 
@@ -427,6 +433,8 @@ fn a_browser_runs_its_own_checks() {
         "specs/overlap.kb",
         "specs/all_to_all.kb -D tp=24",
         "specs/all_reduce.kb --trace-ranks 0..2",
+        "specs/moves.kb --no-data",
+        "specs/all_reduce.kb --topology switch(6)",
     ] {
         make(&scratch, what);
         let page = format!("file://{}#selftest", scratch.path().join("page.html").display());

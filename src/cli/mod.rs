@@ -442,6 +442,9 @@ pub struct MakePage {
     /// The page; `-` is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     pub out: String,
+    /// Proves and times only: nothing is executed and compared, which takes most of the time where tensors are large.
+    #[arg(long, conflicts_with_all = ["input", "engine"])]
+    pub no_data: bool,
     /// Ranks of the timeline: `0..8,12`; all if nothing is said.
     #[arg(long, value_name = "RANKS")]
     pub trace_ranks: Option<String>,

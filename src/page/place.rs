@@ -19,7 +19,7 @@ pub struct Places {
     pub to: Vec<u32>,
     /// Bandwidth in GB/s, by number of the link.
     pub rate: Vec<f64>,
-    /// How the nodes stand: `circle`, `row`, `grid`.
+    /// How the devices stand: `circle`, `grid`.
     pub form: &'static str,
 }
 
@@ -28,21 +28,16 @@ pub fn places(topology: &Topology) -> Places {
     let devices = topology.device_count();
     let sizes: Vec<u32> = topology.sizes().collect();
     let flat = topology.axes().filter(|a| a.1 > 1).count() <= 1;
-    let form = match (flat, topology.has_switches()) {
-        (true, false) => "circle",
-        (true, true) => "row",
-        (false, _) => "grid",
-    };
+    let form = if flat { "circle" } else { "grid" };
     let mut at: Vec<(f64, f64)> = topology
         .devices()
         .map(|d| match form {
             "circle" => circle(d.0 as usize, devices),
-            "row" => (f64::from(d.0), 0.0),
             _ => grid(&topology.coordinates(d), &sizes),
         })
         .collect();
     let links: Vec<(u32, u32)> = topology.links().map(|l| (l.from.0, l.to.0)).collect();
-    between(&mut at, topology.node_count(), &links);
+    between(&mut at, topology.node_count(), &links, form == "grid");
     Places {
         names: (0..topology.node_count()).map(|n| topology.name(DeviceId(n as u32))).collect(),
         x: at.iter().map(|p| round(p.0)).collect(),
@@ -79,9 +74,12 @@ fn grid(coordinates: &[u32], sizes: &[u32]) -> (f64, f64) {
     (at[0], at[1])
 }
 
-/// Nodes that are no devices: each among the nodes it is joined with that have a place already, a step further up where
-/// several would stand in one place.
-fn between(at: &mut Vec<(f64, f64)>, nodes: usize, links: &[(u32, u32)]) {
+/// Nodes that are no devices up to which each has a place of its own. More are not drawn.
+const APART: usize = 64;
+
+/// Nodes that are no devices: each in the middle of the nodes it is joined with that have a place already, `above` them where
+/// devices stand in a grid, a step aside where another stands.
+fn between(at: &mut Vec<(f64, f64)>, nodes: usize, links: &[(u32, u32)], above: bool) {
     let devices = at.len();
     let mut joined: Vec<Vec<usize>> = vec![vec![]; nodes];
     for (a, b) in links {
@@ -97,7 +95,15 @@ fn between(at: &mut Vec<(f64, f64)>, nodes: usize, links: &[(u32, u32)]) {
                 continue;
             }
             let mean = |f: fn(&(f64, f64)) -> f64| near.iter().map(f).sum::<f64>() / near.len() as f64;
-            let mut spot = (mean(|p| p.0), near.iter().map(|p| p.1).fold(f64::MAX, f64::min) - 0.8);
+            let mut spot = (mean(|p| p.0), mean(|p| p.1));
+            if nodes - devices > APART {
+                placed[n] = Some(spot);
+                moved = true;
+                continue;
+            }
+            if above {
+                spot.1 = near.iter().map(|p| p.1).fold(f64::MAX, f64::min) - 0.8;
+            }
             let taken = |spot: (f64, f64), placed: &[Option<(f64, f64)>]| {
                 placed.iter().flatten().any(|p| (p.0 - spot.0).abs() < 0.3 && (p.1 - spot.1).abs() < 0.3)
             };
@@ -123,8 +129,8 @@ mod tests {
 
     #[test]
     fn no_two_nodes_stand_in_one_place() {
-        for text in ["ring(8)", "torus(3,4)", "torus(2,3,4)", "full(5)", "fattree(2,3)", "hypercube(4)"] {
-            let Ok(topology) = Topology::parse(text, kbc_diag::FileId(0)) else { continue };
+        for text in ["ring(8)", "torus(3,4)", "torus(2,3,4)", "full(5)", "switch(6)", "mesh(2,3)"] {
+            let topology = Topology::parse(text, kbc_diag::FileId(0)).expect("a machine");
             let p = places(&topology);
             assert_eq!(p.names.len(), topology.node_count(), "{text}");
             for i in 0..p.x.len() {

@@ -78,6 +78,8 @@ function el(tag, attributes, ...children) {
 const byId = (id) => document.getElementById(id);
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 const OPS = DATA.ops;
+// Of many switches and routers none is drawn.
+const RELAYS_SHOWN = DATA.machine.names.length - DATA.ranks.length <= 64;
 const LINK_COUNT = DATA.machine.from.length;
 /** A link by its ends. */
 const linkName = (l) => DATA.machine.names[DATA.machine.from[l]] + "->" + DATA.machine.names[DATA.machine.to[l]];

@@ -47,7 +47,7 @@ function drawEvidence(at) {
     fact("How", "meaning: " + v.meaning + " (exact: every contribution is followed; symmetric: one rank of each orbit stands for the others; fingerprints: random sums); " + v.ranks_walked + " ranks and " + plural(v.calls_walked, "call") + " walked, " + plural(v.operations, "operation") + ". Proven is the schedule shown here, by a checker that knows no pass and no algorithm.");
     if (v.counter_range !== null) fact("Counters", "leave 32 bits after " + v.counter_range + " calls.");
   }
-  fact("Executed", r.engine ? "one call on every rank, by " + (r.engine === "jit" ? "machine code (jit), which has to agree with the interpreter bit for bit" : "the interpreter, which defines what a schedule means") + "." : "not executed.");
+  fact("Executed", r.engine ? "one call on every rank, by " + (r.engine === "jit" ? "machine code (jit), which has to agree with the interpreter bit for bit" : "the interpreter, which defines what a schedule means") + "." : "no (--no-data).");
   r.inputs.forEach((i) => fact("Input " + i.name, i.type + ", from " + i.from));
   if (!r.inputs.length && r.engine) fact("Inputs", "generated: exact integers.");
   if (r.compare) fact("Compared", comparisonWords(r.compare) + ".");
@@ -55,7 +55,8 @@ function drawEvidence(at) {
   if (r.time_ns !== null) fact("Timed", timeWords(r.time_ns) + " for one call on " + r.machine + "; simulated: " + r.simulated + ". The timeline is the same run with every rank observed.");
   if (r.perturb) fact("Perturbed", plural(r.perturb.runs, "run") + " from seed " + r.perturb.seed + ": " + timeWords(r.perturb.min_ns) + " to " + timeWords(r.perturb.max_ns) + ", median " + timeWords(r.perturb.median_ns) + ".");
   const not = [];
-  if (!r.compare) not.push("Compared with a single-device result: a schedule as text has no program to compare with; what it promises is proven.");
+  if (!r.engine) not.push("Executed and compared with the single-device result: left out by --no-data. What the schedule means is proven all the same.");
+  if (!r.compare && r.engine) not.push("Compared with a single-device result: a schedule as text has no program to compare with; what it promises is proven.");
   if (!r.expect.length && r.compare) not.push("Compared with stored results: the program has no `expect`.");
   not.push("Adversarial runs (stale views, late puts): only `kbc run --adversarial` makes them.");
   if (!r.perturb) not.push("Stragglers and slow links: the machine has no `perturb` section.");

@@ -13,12 +13,18 @@ class Heat {
     this.views = el("select", { onchange: () => this.painter.ask() },
       el("option", { value: "machine" }, "use of links, on the machine"), el("option", { value: "matrix" }, "use of links, from node (rows) to node (columns)"), el("option", { value: "bytes" }, "bytes sent, from rank (rows) to rank (columns)"));
     if (DATA.machine.names.length > 24) this.views.value = "matrix";
+    const large = DATA.machine.names.length > 256;
+    if (large) {
+      [...this.views.options].filter((o) => o.value !== "bytes").forEach((o) => o.remove());
+      this.views.value = "bytes";
+    }
     this.canvas = el("canvas", { role: "img", "aria-label": "Heat map of links; the same numbers are in the table Links in use." });
     this.scale = el("ul", { class: "legend" });
     const busiest = REPORT.links[0];
     const all = REPORT.links_total || 0, used = REPORT.links_used || 0;
     at.append(el("p", {}, busiest ? "Busiest: " + busiest.link + ", in use " + percentWords(busiest.use_percent) + " of the time (" + byteWords(busiest.bytes) + " in " + plural(busiest.messages, "message") + "). " + used + " of " + plural(all, "link") + " carry something; messages wait " + timeWords(REPORT.queue_ns) + " for links, all together." : "No link carries anything."),
       el("div", { class: "bar" }, el("label", {}, "Show ", this.views)), this.canvas, this.scale);
+    if (large) at.append(el("p", { class: "quiet" }, "The machine has " + DATA.machine.names.length + " nodes, too many for a picture of its links: they are in the table Links in use."));
     if (DATA.shown) at.append(el("p", { class: "bad" }, "Bytes from rank to rank are those of the ranks " + DATA.shown + " alone (--trace-ranks); links are all."));
     this.painter = new Painter(() => this.draw());
     whenLookChanges(this.canvas, this.painter);

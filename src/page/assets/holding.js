@@ -80,7 +80,8 @@ class Holding {
     c.fillRect(x + gap, y + gap, w, h);
     if (set >= 0) {
       const have = collective.members[set].length, want = collective.due.set[at] >= 0 ? collective.members[collective.due.set[at]].length : have;
-      const part = collective.flow.red ? Math.min(1, have / Math.max(have, want)) : 1;
+      // What is there is seen, however little it is.
+      const part = collective.flow.red ? Math.max(Math.min(1, 1.5 / h), Math.min(1, have / Math.max(have, want))) : 1;
       fillBox(c, state.chunk[at], x + gap, y + gap + h * (1 - part), w, h * part);
       if (this.cellW >= 18 && this.cellH >= 13) {
         const text = collective.flow.red ? String(have) : DATA.ranks[collective.members[set][0]].replace(/[a-z_]+=/g, "");

@@ -56,7 +56,7 @@ class Moving {
     // In a circle of many, lines between all of them say nothing.
     if (LINK_COUNT <= 4 * DATA.machine.names.length) {
       for (let l = 0; l < LINK_COUNT; l++) {
-        if (from[l] > to[l]) continue;
+        if (from[l] > to[l] || (!RELAYS_SHOWN && Math.max(from[l], to[l]) >= DATA.ranks.length)) continue;
         const [ax, ay] = this.at[from[l]], [bx, by] = this.at[to[l]];
         if (Math.hypot(ax - bx, ay - by) > this.radius * 9) { // around a torus
           const [, , mx, my] = this.way(from[l], to[l], 1, 0.5);
@@ -90,7 +90,7 @@ class Moving {
       c.globalAlpha = 1;
       this.boxes.push({ m, lane, fraction: still ? 0.38 : fraction });
     }
-    for (let n = 0; n < DATA.machine.names.length; n++) this.node(c, t, n);
+    for (let n = 0; n < (RELAYS_SHOWN ? DATA.machine.names.length : DATA.ranks.length); n++) this.node(c, t, n);
     for (const b of this.boxes) {
       const [x, y] = this.way(b.m.from, b.m.to, b.lane, b.fraction);
       Object.assign(b, { x, y }, this.box(c, t, b.m, x, y));
