@@ -1,6 +1,7 @@
 // The machine with chunks that move over it: nodes where the machine's coordinates put them, messages as labelled boxes on their way.
 
 const BUSY = 320; // messages at once, above which ways are faint and a rank is picked
+const LANES = 6; // boxes between the same two ranks
 const NAMED = 70; // boxes up to which each has its chunk's name
 const COUNTED = 36; // and up to which the number of its contributions, too
 
@@ -72,10 +73,14 @@ class Moving {
     const quiet = seen.length > BUSY;
     this.size = quiet ? 4 : seen.length > NAMED ? 7 : 0;
     this.counts = seen.length <= COUNTED;
+    const between = new Map();
+    for (const { m } of seen) between.set(m.from * 100003 + m.to, (between.get(m.from * 100003 + m.to) || 0) + 1);
     for (const { m, fraction, still, next } of seen) {
       const key = m.from * 100003 + m.to, lane = lanes.get(key) || 0;
       lanes.set(key, lane + 1);
-      if (lane > 5) continue;
+      // Of many between the same two the last box says how many more there are.
+      if (lane >= LANES) continue;
+      const more = lane === LANES - 1 ? between.get(key) - LANES : 0;
       const end = this.way(m.from, m.to, lane, 1), way = this.way(m.from, m.to, lane, 0.5);
       c.strokeStyle = colourOf(m.chunk);
       c.globalAlpha = quiet ? 0.25 : 0.8;
@@ -88,12 +93,12 @@ class Moving {
       c.setLineDash([]);
       if (!quiet) this.head(c, m, lane);
       c.globalAlpha = 1;
-      this.boxes.push({ m, lane, fraction: still ? 0.38 : fraction });
+      this.boxes.push({ m, lane, more, fraction: still || next ? 0.32 + 0.17 * (lane % 4) : fraction });
     }
     for (let n = 0; n < (RELAYS_SHOWN ? DATA.machine.names.length : DATA.ranks.length); n++) this.node(c, t, n);
     for (const b of this.boxes) {
       const [x, y] = this.way(b.m.from, b.m.to, b.lane, b.fraction);
-      Object.assign(b, { x, y }, this.box(c, t, b.m, x, y));
+      Object.assign(b, { x, y }, this.box(c, t, b.m, x, y, b.more));
     }
     if (!seen.length) {
       c.fillStyle = t.quiet;
@@ -116,7 +121,7 @@ class Moving {
   }
 
   /** A chunk: its colour and name, and how many contributions are summed in it. */
-  box(c, t, m, x, y) {
+  box(c, t, m, x, y, more) {
     const s = this.size;
     if (s) {
       c.fillStyle = colourOf(m.chunk);
@@ -127,7 +132,7 @@ class Moving {
       return { w: s, h: s };
     }
     const n = this.player.collective.members[m.set].length;
-    const text = "c" + m.chunk + (m.last !== m.chunk ? "–" + m.last : "") + (n > 1 && this.counts ? " ×" + n : "");
+    const text = "c" + m.chunk + (m.last !== m.chunk ? "–" + m.last : "") + (n > 1 && this.counts ? " ×" + n : "") + (more > 0 ? " and " + more + " more" : "");
     c.font = fontOf(this.counts ? 11 : 10, true);
     const w = c.measureText(text).width + (this.counts ? 8 : 5), h = this.counts ? 16 : 14;
     fillBox(c, m.chunk, x - w / 2, y - h / 2, w, h);
