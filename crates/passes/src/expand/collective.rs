@@ -174,7 +174,7 @@ impl Marks {
             Some(k) => choose::rotation(r.lib, &call(r), k, within),
             None => r.known.one_slot(r),
         };
-        Marks { reuse: !implied, slots: options.slots }
+        Marks { reuse: !implied, slots: options.slots, pull: options.pull }
     }
 }
 
@@ -244,6 +244,7 @@ fn attempt(
         marks: Marks::of(r, options, streams),
         stream: 0,
         lane: if options.cores > 1 { "core" } else { "lane" },
+        fetched: vec![],
     };
     let main = e.nodes(&nodes, &mut vec![])?;
     let (windows, mut lanes) = (e.windows, e.lanes);

@@ -96,6 +96,7 @@ mod numbering;
 mod options;
 mod own;
 mod promise;
+mod pull;
 mod region;
 mod shape;
 mod sizes;
