@@ -50,6 +50,9 @@ impl Rotation {
     }
 }
 
+/// What streams of cores are called.
+pub(super) const CORE: &str = "core";
+
 /// A stream of a role.
 pub(super) type Lane = (Name, Vec<SStmt>);
 
@@ -71,6 +74,8 @@ pub(super) struct Emitter<'b, 'a> {
     pub(super) lane: &'static str,
     /// Operands, and the scratch that what is fetched for them waits in.
     pub(super) fetched: Vec<(u32, u32)>,
+    /// The core whose lane is written, where lanes are cores.
+    pub(super) core: Option<i64>,
 }
 
 /// Which points of a message are marked: always that it is there and that it is waited for.
@@ -197,7 +202,10 @@ impl Emitter<'_, '_> {
         let go: Name = format!("{}_go{id}", self.region).into();
         let mut out = vec![op(SOp::Record(go.clone()))];
         let mut done = vec![];
+        // The outermost lanes are the cores'.
+        let outermost = self.lane == CORE && self.core.is_none();
         for (i, part) in parts.iter().enumerate().skip(1) {
+            self.core = if outermost { Some(i as i64) } else { self.core };
             let mut body = vec![op(SOp::Await(go.clone()))];
             let at = self.lanes.len();
             // The lane takes its place before its own body, which may fork again.
@@ -211,8 +219,10 @@ impl Emitter<'_, '_> {
             self.lanes[at].1 = body;
         }
         if let Some(first) = parts.first() {
+            self.core = if outermost { Some(0) } else { self.core };
             out.extend(self.nodes(first, loops)?);
         }
+        self.core = if outermost { None } else { self.core };
         out.extend(done.into_iter().map(|e| op(SOp::Await(e))));
         Ok(out)
     }
@@ -328,7 +338,7 @@ impl Emitter<'_, '_> {
 
     fn message(&mut self, m: &Message, loops: &[Gen]) -> Res<Ends> {
         let t = &m.like;
-        let owner = t.owner_end(self.b)?;
+        let mut owner = t.owner_end(self.b)?;
         let among = self.candidates(t, &m.forms, loops)?;
         let mut other = t.other_end(&m.forms, &among, self.b)?;
         let numbers = self.numbers(m, &among, loops)?;
@@ -345,7 +355,9 @@ impl Emitter<'_, '_> {
         if !t.get && m.dsts.iter().any(|d| d.adds) {
             self.reverse_if_needed(t, &m.forms, loops, &mut other)?;
         }
-        let (sender, receiver) = if t.get { (&other, &owner) } else { (&owner, &other) };
+        let (sender, receiver) = if t.get { (&mut other, &owner) } else { (&mut owner, &other) };
+        self.take_turns(t, sender);
+        let (sender, receiver) = (&*sender, receiver);
         let see = |e: &Expr, end: &End| at_owner(e, &end.owner, self.b);
         let mark = |point, end: &End| {
             let slot = see(&message, end);
@@ -483,6 +495,17 @@ impl Emitter<'_, '_> {
             end.turn = Some((g.var.clone(), turned));
         }
         Ok(())
+    }
+
+    /// Core j begins with the j-th of the peers that an `each` names, so that not all cores of a rank move data over one link at a
+    /// time. Where it begins is linear in j, and the form is the same for every core.
+    pub(super) fn take_turns(&self, t: &Transfer, end: &mut End) {
+        let (Some(core), [g]) = (self.core, &t.each[..]) else { return };
+        let (Some(lo), Some(hi), None) = (g.lo.as_int(), g.hi.as_int(), &end.turn) else { return };
+        if hi - lo > 1 {
+            let past = Expr::Var(g.var.clone()) + Expr::Int(hi - 2 * lo + core);
+            end.turn = Some((g.var.clone(), past.modulo(hi - lo) + Expr::Int(lo)));
+        }
     }
 
     fn local_moves(&mut self, list: &[(Transfer, Expr)]) -> Res<Vec<SStmt>> {

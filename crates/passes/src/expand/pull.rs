@@ -20,7 +20,7 @@ impl Emitter<'_, '_> {
     /// A message of a round, fetched; `alone` if it is the only one.
     pub(super) fn pulled(&mut self, m: &Message, loops: &[Gen], alone: bool) -> Res<Ends> {
         let t = &m.like;
-        let owner = t.owner_end(self.b)?;
+        let mut owner = t.owner_end(self.b)?;
         let among = self.candidates(t, &m.forms, loops)?;
         let mut other = t.other_end(&m.forms, &among, self.b)?;
         let numbers = self.numbers(m, &among, loops)?;
@@ -38,6 +38,12 @@ impl Emitter<'_, '_> {
         let window = WindowId(self.first_window + at as u32);
         if !t.get && m.dsts.iter().any(|d| d.adds) {
             self.reverse_if_needed(t, &m.forms, loops, &mut other)?;
+        }
+        // What is added comes in its order; anything else is fetched from the peers in turn.
+        let straight = matches!(&m.dsts[..], [d] if !d.adds && d.cond.is_true());
+        if straight {
+            let receiver = if t.get { &mut owner } else { &mut other };
+            self.take_turns(t, receiver);
         }
         let (sender, receiver) = if t.get { (&other, &owner) } else { (&owner, &other) };
         let mark = |me: &Self, point, end: &End| {
@@ -70,10 +76,9 @@ impl Emitter<'_, '_> {
         let get = |me: &Self, dst| SOp::Get { dst, peer: receiver.peer.clone(), src: place(me, receiver) };
         let complete = || SStmt::Op(SOp::FenceComplete, t.span);
         let mut receive = vec![expect];
-        if let [d] = &m.dsts[..]
-            && !d.adds
-            && d.cond.is_true()
-        {
+        let first = &m.dsts[0];
+        if straight {
+            let d = first;
             let get = get(self, self.chunk(&d.to, receiver));
             receive.extend(self.pieces(&d.to, receiver, vec![SStmt::Op(get, d.span)]));
             if alone && receiver.loops.is_empty() {
@@ -84,7 +89,6 @@ impl Emitter<'_, '_> {
             let frees = free.map_or_else(Vec::new, |f| around(receiver, vec![f]));
             return Ok(Ends { sends, fetches: around(receiver, receive), frees, ..Ends::default() });
         }
-        let first = &m.dsts[0];
         let mut fetched = first.to.clone();
         fetched.operand = self.fetched(first.to.operand);
         let get = get(self, self.chunk(&fetched, receiver));
