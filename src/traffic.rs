@@ -156,7 +156,8 @@ pub fn count(schedule: &Schedule, kernel: Option<&Kept>) -> Result<Counted, Diag
                 Act::Reduce { src, dst, .. } => {
                     touch(src);
                     let own = &mut regions[region][rank as usize];
-                    let waits = |k: &Kept| matches!(src.mem, Mem::Buffer(b) if k.fetched.contains(&BufferId(b)));
+                    let waits =
+                        |k: &Kept| matches!(src.mem, Mem::Buffer(b) if k.fetched.contains(&BufferId(b)));
                     own.read += if kernel.is_some_and(waits) { 0 } else { bytes(src) };
                     if copied == Some(*dst) {
                         // The copy has read the other side, and what it wrote is the sum.

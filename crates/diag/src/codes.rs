@@ -287,6 +287,7 @@ codes! {
     E583 "a sweep file that cannot be read",
     E584 "parts of a sweep that do not fit together",
     E585 "rows of a sweep that are wrong or refused",
+    E596 "a message that is fetched, on a machine with queues",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",

@@ -82,7 +82,9 @@ fn the_library_is_fetched() {
         }
     };
     let (mut wrong, mut ran) = (vec![], BTreeSet::new());
-    for case in world.cases(&shapes, &|p| [0, p - 1].into_iter().collect::<BTreeSet<_>>().into_iter().collect()) {
+    for case in
+        world.cases(&shapes, &|p| [0, p - 1].into_iter().collect::<BTreeSet<_>>().into_iter().collect())
+    {
         let p = case.ranks();
         let case = Case { args: vec![("transfer".into(), Arg::Word("pull".into()))], ..case };
         for (n, rule) in [(3 * p, CutRule::Even), (2 * p + 1, CutRule::Even), (p + 2, CutRule::Ceil)] {

@@ -272,11 +272,8 @@ fn scratch(
                 .into());
         }
     };
-    let dims = if own {
-        out.buffer(*first).dims.clone()
-    } else {
-        vec![line.extent.clone() * line.unit.clone()]
-    };
+    let dims =
+        if own { out.buffer(*first).dims.clone() } else { vec![line.extent.clone() * line.unit.clone()] };
     out.buffers.push(Buffer {
         name: format!("{}_{name}{i}", r.name).into(),
         dims,
@@ -438,7 +435,9 @@ impl Roles<'_> {
         }
         let get = |dst: &Ref| SOp::Get { dst: dst.clone(), peer: (self.place)(p.src), src: slot.clone() };
         let waits = match (&p.to[0].0, self.fetched[p.operand() as usize]) {
-            (Ref::Chunk { path, .. }, Some(operand)) if p.staged() => Ref::Chunk { operand, path: path.clone() },
+            (Ref::Chunk { path, .. }, Some(operand)) if p.staged() => {
+                Ref::Chunk { operand, path: path.clone() }
+            }
             (to, _) => return push(get(to), p.span),
         };
         push(get(&waits), p.span);

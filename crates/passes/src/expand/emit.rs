@@ -460,7 +460,13 @@ impl Emitter<'_, '_> {
     }
 
     /// Receives from several sources: by (source - receiver) mod p, so a descending generator is turned round.
-    pub(super) fn reverse_if_needed(&mut self, t: &Transfer, forms: &[Form], loops: &[Gen], end: &mut End) -> Res<()> {
+    pub(super) fn reverse_if_needed(
+        &mut self,
+        t: &Transfer,
+        forms: &[Form],
+        loops: &[Gen],
+        end: &mut End,
+    ) -> Res<()> {
         if t.each.is_empty() || forms.contains(&Form::Other) && t.each.is_empty() {
             return Ok(());
         }

@@ -164,7 +164,9 @@ fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnosti
         "accumulate" => {
             "windows and buffers have the element type of the operand, so each sum is rounded to it"
         }
-        "transfer" => "who moves the messages is said of the collective as a whole, where the program uses it",
+        "transfer" => {
+            "who moves the messages is said of the collective as a whole, where the program uses it"
+        }
         _ => "messages land in the slots of windows",
     };
     Err(refused(name, span, why))

@@ -6,7 +6,7 @@
 //! goes to several places, is fetched into scratch, message by message, and used from there. Owns which slots of a sender
 //! its messages lie in: what the text shows to be the same for several receivers lies there once.
 
-use super::emit::{Ends, Emitter, Message, WindowDraft, around, guarded};
+use super::emit::{Emitter, Ends, Message, WindowDraft, around, guarded};
 use super::inverse::Candidates;
 use super::message::{End, at_owner};
 use super::numbering::Numbers;
