@@ -5,6 +5,7 @@
 
 pub mod kernels;
 
+use kbc_backend_ascend::lower::Kept;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::{BufferId, LocalOp, Schedule, WindowId};
@@ -94,12 +95,13 @@ impl Counted {
     }
 }
 
-/// Counts what a schedule does in one call that has others before it. With `homes`, the buffer whose memory each buffer has, what a kernel does of
-/// it: nothing where both sides of a copy are one memory, and a copy to a place with a reduction into it behind is one loop.
+/// Counts what a schedule does in one call that has others before it; of the schedule of a kernel, what the kernel does of it: nothing
+/// where both sides of a copy are one memory, a copy to a place with a reduction into it behind is one loop, and what is used while it is fetched is not read
+/// again.
 ///
 /// # Errors
 /// E30x for an operation without a meaning; E354 for more operations than are counted.
-pub fn count(schedule: &Schedule, homes: Option<&[BufferId]>) -> Result<Counted, Diagnostics> {
+pub fn count(schedule: &Schedule, kernel: Option<&Kept>) -> Result<Counted, Diagnostics> {
     let spelled = spelled(schedule);
     let (schedule, program) = (&*spelled, Program::compile(&spelled)?);
     let fault = |f: Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
@@ -149,12 +151,14 @@ pub fn count(schedule: &Schedule, homes: Option<&[BufferId]>) -> Result<Counted,
                     own.read += bytes(src);
                     own.written += bytes(dst);
                     own.copied += bytes(dst);
-                    fresh = homes.map(|_| *dst);
+                    fresh = kernel.map(|_| *dst);
                 }
                 Act::Reduce { src, dst, .. } => {
                     touch(src);
                     let own = &mut regions[region][rank as usize];
-                    own.read += bytes(src);
+                    let waits =
+                        |k: &Kept| matches!(src.mem, Mem::Buffer(b) if k.fetched.contains(&BufferId(b)));
+                    own.read += if kernel.is_some_and(waits) { 0 } else { bytes(src) };
                     if copied == Some(*dst) {
                         // The copy has read the other side, and what it wrote is the sum.
                         own.copied -= bytes(dst);
@@ -169,7 +173,7 @@ pub fn count(schedule: &Schedule, homes: Option<&[BufferId]>) -> Result<Counted,
                     regions[region][rank as usize].fences += 1;
                 }
                 Act::Local(LocalOp::Copy { dst, src })
-                    if homes.is_some_and(|h| h[dst.0 as usize] == h[src.0 as usize]) => {}
+                    if kernel.is_some_and(|k| k.homes[dst.0 as usize] == k.homes[src.0 as usize]) => {}
                 Act::Local(op) => {
                     let (read, written) = local(&program, op, rank).map_err(fault)?;
                     let own = &mut regions[region][rank as usize];

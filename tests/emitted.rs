@@ -120,6 +120,32 @@ fn several_cores() {
     emitted(&text).check(&sizes(&[3]), 3);
 }
 
+/// Messages that their receivers fetch: added in the core, put in place, from slots that several read, and by several cores.
+#[test]
+fn fetched_messages() {
+    let reduced = "all_reduce(x, sum, over: tp, using: ALG)";
+    let pulls = ["two_phase(transfer: pull)", "ring(transfer: pull)", "one_phase(transfer: pull)"];
+    sweep(REDUCED, reduced, &pulls, &[2, 3, 4]);
+    sweep(
+        REDUCED,
+        reduced,
+        &["two_phase(transfer: pull, cores: 3)", "ring(transfer: pull, cores: 2)"],
+        &[3, 4],
+    );
+    let gathered = "all_gather(x, dim: 0, over: tp, using: ALG)";
+    let options = ["direct(transfer: pull)", "direct(transfer: pull, cores: 2)"];
+    sweep("(x: TY[n@tp]) -> TY[n]", gathered, &options, &[3, 4]);
+    let moved = "all_to_all(x, from: 0, to: 1, over: tp, using: ALG)";
+    sweep("(x: TY[20@tp, n]) -> TY[20, n@tp]", moved, &["pairwise(transfer: pull)"], &[4]);
+    let sent = "broadcast(x, over: tp, using: ALG)";
+    sweep(
+        "(x: TY[n] only(0@tp)) -> TY[n]",
+        sent,
+        &["binomial(transfer: pull)", "direct(transfer: pull)"],
+        &[3, 4],
+    );
+}
+
 /// Tasks for vector cores are blocks, those for cube cores one core each; rows are the first core's, and the others wait for it.
 #[test]
 fn several_cores_in_tasks() {

@@ -74,6 +74,9 @@ fn why(all: &Selection, taken: &Selection) -> String {
         0 => "the cheapest by the cost model".to_owned(),
         n => format!("the fastest of {n} that the cost model finds close, simulated"),
     };
+    if taken.transfers.is_some() {
+        return format!("{how}, pushed and pulled");
+    }
     let next = all.candidates.iter().filter(|c| c.algorithm != taken.chosen).find_map(|c| match &c.verdict {
         Verdict::Priced(p) => Some((&c.algorithm, taken_as(p))),
         _ => None,
@@ -101,6 +104,10 @@ fn one(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> String {
         taken.chosen,
         why(all, taken)
     );
+    if let Some(t) = &taken.transfers {
+        let way = if t.pulls() { "fetched by the receivers" } else { "written by the senders" };
+        out += &format!("  {way}: pushed it takes {}, pulled {}\n", time(t.push), time(t.pull));
+    }
     if let Some(b) = bound {
         out += &format!("  no algorithm takes less than {}: {}\n", time(b.ns), b.bottleneck);
     }

@@ -125,8 +125,8 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<Found> {
         Some(name) => emit::target(name)?.map(|_| kept(schedule)),
         None => None,
     };
-    let schedule = emitted.as_ref().map_or(schedule, |e| &e.0);
-    let counted = count(schedule, emitted.as_ref().map(|e| e.1.as_slice()))?;
+    let schedule = emitted.as_ref().map_or(schedule, |e| &e.schedule);
+    let counted = count(schedule, emitted.as_ref())?;
     let mut source = None;
     let mut collectives = vec![];
     let over: Vec<usize> =

@@ -296,6 +296,7 @@ codes! {
     // pages
     E593 "a page that would be too large",
     E594 "there is no page of that",
+    E596 "a message that is fetched, on a machine with queues",
     // passes
     E901 "a pass that runs too early",
     E902 "an unknown pass",

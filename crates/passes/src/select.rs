@@ -11,6 +11,10 @@
 //! An algorithm that the program names is checked (it exists, it is made for this axis, its parameters and options
 //! exist and have values they can have) and kept; nothing is priced then unless `explain=true`.
 //!
+//! Who moves the messages is chosen where it matters: on a machine whose cores read a peer at another rate than they write to one (`core_get`, `core_put`),
+//! the algorithm that a collective gets, or that the program names without saying `transfer`, is simulated with `transfer: push` and with `pull`, and pulled if
+//! that is faster. Elsewhere, above 64 ranks and with `by=model` messages are pushed.
+//!
 //! Slices need no algorithm. What was considered is left in the findings of the run: `kbc explain select` prints it.
 //!
 //! ```kir,before
@@ -53,9 +57,10 @@
 mod bind;
 mod local;
 mod table;
+mod transfer;
 
 pub use bind::{bind, sizes_on};
-pub use table::{Candidate, SelectTable, Selection, Verdict};
+pub use table::{Candidate, SelectTable, Selection, Transfers, Verdict};
 
 use crate::cost::{self, Job, Price};
 use crate::part_of::library_for;
@@ -138,7 +143,9 @@ impl Pass for Select {
             .help("a mesh names every device of its machine")
             .into());
         }
-        let chooser = Chooser { cx, mesh: &mesh, machine, topology, options: &self.options };
+        let known = transfer::Known::default();
+        let chooser =
+            Chooser { cx, mesh: &mesh, machine, topology, options: &self.options, transfers: &known };
         if let Body::Local(l) = &mut module.body {
             let asked = l.parts.iter_mut().map(|p| ask(&mut p.graph, cx)).fold(false, |a, b| a | b);
             let chosen = local::run(l, &chooser)?;
@@ -157,8 +164,7 @@ impl Pass for Select {
             }
             match chooser.choose(graph, id, op, c, &table).map_err(|d| graph.told(id, d)) {
                 Ok(entry) => {
-                    if c.using.is_none() {
-                        let using = Using { alg: entry.chosen.clone(), args: vec![], span: Span::NONE };
+                    if let Some(using) = entry.using(c.using.as_ref()) {
                         let done = Collective { using: Some(using), ..c.clone() };
                         graph.op_mut(id).kind = OpKind::Collective(done);
                         changed = true;
@@ -200,6 +206,8 @@ struct Chooser<'a> {
     machine: Option<String>,
     topology: &'a Topology,
     options: &'a Options,
+    /// What has been found out about push and pull so far.
+    transfers: &'a transfer::Known,
 }
 
 /// A collective as it is looked up and priced.
@@ -255,11 +263,13 @@ impl Chooser<'_> {
             bytes,
             candidates: vec![],
             chosen: Name::from(""),
+            transfers: None,
             asked: c.using.as_ref().is_some_and(|u| !u.span.is_none()),
         };
         if let Some(using) = &c.using {
             bind(self.cx.library, file, site.id, using, axis, c.root, op.span)?;
             entry.chosen = using.alg.clone();
+            entry.transfers = self.transfers(&site, using)?;
             if !self.options.flag("explain").unwrap_or(false) {
                 entry.candidates.push(Candidate { algorithm: using.alg.clone(), verdict: Verdict::Unpriced });
                 return Ok(entry);
@@ -283,6 +293,7 @@ impl Chooser<'_> {
                 return Err(nothing_fits(&entry, op.span));
             };
             entry.chosen = best.algorithm.clone();
+            (entry.chosen, entry.transfers) = self.fastest(&site, &entry)?;
         }
         Ok(entry)
     }
@@ -325,19 +336,19 @@ impl Chooser<'_> {
     /// Why an algorithm has no schedule for these sizes, if it has none.
     fn refused(&self, site: &Site<'_>, algorithm: &Name) -> Result<Option<String>, Diagnostic> {
         let expand = Pipeline::parse("expand", FileId::default()).map_err(first)?;
-        let mut module = self.module(site, algorithm);
+        let mut module = self.module(site, named(algorithm));
         let inner = PassCx::new(self.cx.library, Some(self.topology));
         let found = expand.run(&mut module, &inner, &mut []).err();
         Ok(found.and_then(|f| f.list.into_iter().next()).map(|d| format!("{}: {}", d.code, d.title)))
     }
 
     /// The collective alone, with an algorithm.
-    fn module(&self, site: &Site<'_>, algorithm: &Name) -> Module {
+    fn module(&self, site: &Site<'_>, using: Using) -> Module {
         Module {
             name: Name::from("candidate"),
             machine: self.machine.clone(),
             mesh: self.mesh.clone(),
-            body: Body::Graph(alone(site, algorithm)),
+            body: Body::Graph(alone(site, using)),
             props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
         }
     }
@@ -373,7 +384,7 @@ impl Chooser<'_> {
             if !all && (done == SIMULATED || price.ns > limit) {
                 break;
             }
-            match self.simulated(site, &c.algorithm, time)? {
+            match self.simulated(site, named(&c.algorithm), time)? {
                 Ok(ns) => {
                     price.simulated = Some(ns);
                     done += 1;
@@ -389,14 +400,14 @@ impl Chooser<'_> {
     fn simulated(
         &self,
         site: &Site<'_>,
-        algorithm: &Name,
+        using: Using,
         time: &dyn TimeModel,
     ) -> Result<Result<f64, String>, Diagnostic> {
         let lower = match self.topology.settings().queues() {
             Some(_) => Pipeline::parse("expand,enqueue", Span::NONE.file).map_err(first)?,
             None => Pipeline::named("lower").map_err(first)?,
         };
-        let mut module = self.module(site, algorithm);
+        let mut module = self.module(site, using);
         let inner = PassCx::new(self.cx.library, Some(self.topology));
         let ns = lower.run(&mut module, &inner, &mut []).and_then(|()| time.nanoseconds(&module));
         Ok(ns.map_err(|found| {
@@ -416,8 +427,13 @@ fn first(found: Diagnostics) -> Diagnostic {
     found.list.into_iter().next().unwrap_or_else(none)
 }
 
+/// An algorithm with its parameters at their defaults.
+fn named(algorithm: &Name) -> Using {
+    Using { alg: algorithm.clone(), args: vec![], span: Span::NONE }
+}
+
 /// The collective as a program of its own.
-fn alone(site: &Site<'_>, algorithm: &Name) -> Graph {
+fn alone(site: &Site<'_>, using: Using) -> Graph {
     let mut graph = Graph::default();
     let op = |kind, ty: &Option<TensorType>, name: &str| Op {
         kind,
@@ -435,8 +451,7 @@ fn alone(site: &Site<'_>, algorithm: &Name) -> Graph {
     });
     graph.results.extend(site.op.ty.clone());
     let x = graph.push(op(OpKind::Input(0), &operand, "x"), &[]);
-    let using = Some(Using { alg: algorithm.clone(), args: vec![], span: Span::NONE });
-    let coll = OpKind::Collective(Collective { using, ..site.coll.clone() });
+    let coll = OpKind::Collective(Collective { using: Some(using), ..site.coll.clone() });
     let y = graph.push(op(coll, &site.op.ty, "y"), &[x]);
     graph.push(op(OpKind::Output(0), &site.op.ty, "out"), &[y]);
     graph.name = site.graph.name.clone();

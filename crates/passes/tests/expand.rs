@@ -133,7 +133,10 @@ fn fallbacks_are_right() {
         for p in [1, 2, 3, 4, 5, 7, 8, 9] {
             let case = world.case(name, &[p], None);
             let roots = if world.rooted(case.alg) { vec![Some(0), Some(p - 1)] } else { vec![None] };
-            for case in roots.into_iter().map(|root| Case { root, ..case.clone() }) {
+            let pulled = Case { args: vec![("transfer".into(), argument("pull"))], ..case.clone() };
+            let cases = [case, pulled];
+            let with = |root| cases.iter().map(move |c| Case { root, ..c.clone() });
+            for case in roots.into_iter().flat_map(with) {
                 if !world.legal(&case) {
                     continue;
                 }
@@ -202,9 +205,7 @@ fn options_that_are_not_there_yet() {
         let case = world.case("all_reduce ring", &[4], None);
         Case { args: vec![(option.to_owned(), argument(value))], ..case }
     };
-    for (option, value) in
-        [("overlap", "2"), ("order", "rank"), ("accumulate", "f32"), ("transfer", "pull"), ("direct", "true")]
-    {
+    for (option, value) in [("overlap", "2"), ("order", "rank"), ("accumulate", "f32"), ("direct", "true")] {
         let d = refusal(world, &with(option, value), &Layout::ints(8));
         assert_eq!(d.list[0].code, "E033", "{option}");
         assert!(d.list[0].title.contains(option));
@@ -224,6 +225,8 @@ fn options_that_are_not_there_yet() {
         ("slots", "2", ""),
         ("memory", "sram", ""),
         ("cores", "2", ""),
+        ("transfer", "pull", ""),
+        ("transfer", "pull", "scratch t[p] put [..] -> t[0] "),
         ("pipeline", "2", "scratch t[p] put [..] -> t[0] "),
         ("instances", "2", "scratch t[p] put [..] -> t[0] "),
     ] {

@@ -248,3 +248,35 @@ fn a_lane_does_not_wait_for_the_rounds_of_another() {
     let both = sent_without_arrivals(&made("all_reduce bidirectional_ring"));
     assert_eq!(both.iter().sum::<u64>(), 2);
 }
+
+/// Cores of a rank begin with different peers, pushed and, where nothing is added, fetched; additions keep their order.
+#[test]
+fn cores_take_turns() {
+    let world = World::shipped();
+    for (name, transfer) in
+        [("all_reduce two_phase", "push"), ("all_gather direct", "push"), ("all_gather direct", "pull")]
+    {
+        let case = world.case(&format!("{name}(cores: 5, transfer: {transfer})"), &[4], None);
+        let m = stack::synchronized(world, &case, &Layout { unit: 4, ..Layout::ints(320) }).unwrap();
+        let s = m.schedule().unwrap();
+        let program = Program::compile(s).unwrap();
+        let mut first = vec![];
+        for stream in 0..program.streams.len() as u32 {
+            let mut cursor = Cursor::new(&program, 1, stream, 0);
+            let mut peers = vec![];
+            while let Some(step) = cursor.next_step().unwrap() {
+                if let Step::Act(Act::Put { peer, .. } | Act::Get { peer, .. }, ..) = step {
+                    peers.push(peer);
+                }
+            }
+            let mut once = peers[..3].to_vec();
+            once.sort_unstable();
+            assert_eq!(once, [0, 2, 3], "{name} {transfer}: everybody once");
+            first.push(peers[0]);
+        }
+        first.sort_unstable();
+        // Five cores, three peers.
+        assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 3, "{name} {transfer}: {first:?}");
+        assert!(first.iter().all(|p| first.iter().filter(|q| *q == p).count() <= 2), "{first:?}");
+    }
+}

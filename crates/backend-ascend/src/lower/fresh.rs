@@ -15,7 +15,7 @@ use kbc_ir::schedule::{
     SStmt, Schedule,
 };
 use kbc_ir::walk::Program;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Ranks that are walked at most: as many as a domain has.
 const RANKS: u64 = 64;
@@ -31,12 +31,21 @@ pub enum Staging {
     Whole,
 }
 
-/// What a kernel of a schedule copies and what not: the schedule without the copies that it leaves away (a copy to a place and a reduction into
-/// it, one behind the other, are one loop), and for each of its buffers the one whose memory it has.
-pub fn kept(schedule: &Schedule) -> (Schedule, Vec<BufferId>) {
+/// What a kernel does of a schedule.
+pub struct Kept {
+    /// The schedule without the copies that it leaves away; a copy to a place and a reduction into it, one behind the other, are one loop.
+    pub schedule: Schedule,
+    /// For each buffer the one whose memory it has.
+    pub homes: Vec<BufferId>,
+    /// Buffers that it does not have: what they would hold is used while it is fetched.
+    pub fetched: BTreeSet<BufferId>,
+}
+
+/// What a kernel of a schedule copies and what not.
+pub fn kept(schedule: &Schedule) -> Kept {
     let schedule = without_staging(schedule).unwrap_or_else(|| schedule.clone());
-    let homes = storage::homes(&schedule);
-    (schedule, homes)
+    let (homes, fetched) = (storage::homes(&schedule), super::fetched::fetched(&schedule));
+    Kept { schedule, homes, fetched }
 }
 
 /// The schedule without copies that it does not need; none if it needs all.

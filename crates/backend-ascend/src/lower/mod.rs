@@ -2,7 +2,7 @@
 //!
 //! Owns the order of operations within a kernel and nothing about flags, fences or addresses: those are passes of the tile
 //! level. Every operation of the schedule appears, in its order, with the same reads and writes, but for copies that nothing
-//! needs ([`fresh`]); `fence.*` stay what they are. A schedule with matrix products becomes a program of tasks: what follows one another on vector cores is one task, so are
+//! needs ([`fresh`]) and scratch that what is fetched would wait in ([`fetched`]); `fence.*` stay what they are. A schedule with matrix products becomes a program of tasks: what follows one another on vector cores is one task, so are
 //! products that follow one another. What neither core can do is refused ([`storage`] for memory, [`local`] for whole tensors).
 
 pub mod address;
@@ -10,6 +10,7 @@ mod build;
 mod cores;
 mod cube;
 pub mod elementwise;
+mod fetched;
 mod fresh;
 mod local;
 mod ops;
@@ -21,16 +22,16 @@ use crate::profile::MAX_RANKS;
 use crate::tile::{CALL, CORE, Core, Kernel, RANK, Signals, SignalsId, Space, Stmt, Table, Tile, TileId};
 use build::Build;
 use cores::Since;
-pub use fresh::{Staging, kept};
+pub use fresh::{Kept, Staging, kept};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
 use kbc_ir::schedule::{
-    Buffer, BufferId, Calls, LocalOp, MAIN, RankSet, Ref, Region, Role, SOp, SStmt, Schedule,
+    Buffer, BufferId, Calls, LocalOp, MAIN, Peer, RankSet, Ref, Region, Role, SOp, SStmt, Schedule,
 };
 use kbc_ir::types::{CutRule, DType};
 use kbc_ir::walk::{self, Act, Cursor, Fault, Step};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use storage::Storage;
 
 /// Elements of a tile, before UB makes it smaller: 16 KiB of f32, within one repeat range of a vector instruction.
@@ -113,6 +114,8 @@ pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Resul
         since: Since::Nothing,
         meeting,
         meetings: 0,
+        fetched: fetched::fetched(schedule),
+        remote: None,
     };
     lower.all()?;
     let (body, tiles, meetings) = (lower.build.finish(), lower.tiles, lower.meetings);
@@ -192,17 +195,6 @@ fn given_lengths(s: &Schedule) -> Option<Span> {
     lines.map(|r| r.span).or_else(|| s.buffers.iter().find(typed).map(|b| b.span))
 }
 
-/// The source of a copy to a place that the next operation reduces into: both are one loop, in which the place is written once.
-fn fused<'s>(stmt: &'s SStmt, next: Option<&SStmt>) -> Option<&'s Ref> {
-    match (stmt, next) {
-        (
-            SStmt::Op(SOp::Copy { dst, src }, _),
-            Some(SStmt::Op(SOp::Reduce { dst: to, src: other, .. }, _)),
-        ) if dst == to && matches!(src, Ref::Chunk { .. }) && other != to => Some(src),
-        _ => None,
-    }
-}
-
 /// E470
 pub(crate) fn refuse(span: Span, what: impl Into<String>, help: impl Into<String>) -> Diagnostic {
     Diagnostic::error("E470", what.into()).primary(span, "this has no form on the target").help(help)
@@ -270,6 +262,9 @@ struct Lower<'a, 's> {
     /// Arrays of counters by which they meet, and how often they have.
     meeting: [u32; 2],
     meetings: i64,
+    /// Buffers whose contents are used while they are fetched, and where the last of those is fetched from.
+    fetched: BTreeSet<BufferId>,
+    remote: Option<(Peer, Ref)>,
 }
 
 impl Lower<'_, '_> {
@@ -446,7 +441,7 @@ impl Lower<'_, '_> {
                 self.reduce_from(region, stmt, own)?;
                 continue;
             }
-            copied = fused(stmt, list.get(i + 1));
+            copied = fetched::fused(stmt, list.get(i + 1));
             if copied.is_some() {
                 continue;
             }

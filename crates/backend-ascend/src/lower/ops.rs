@@ -54,6 +54,9 @@ impl Lower<'_, '_> {
                 let (dst, src) = self.pair(region, (dst, Some(&peer)), (src, None), span)?;
                 self.transfer(&dst, &src, span)?;
             }
+            SOp::Get { dst, peer, src } if self.waits(region, dst) => {
+                self.remote = Some((peer.clone(), src.clone()));
+            }
             SOp::Get { dst, peer, src } => {
                 self.note("get", span);
                 let peer = self.peer(region, peer);
@@ -124,10 +127,22 @@ impl Lower<'_, '_> {
         span: Span,
     ) -> Result<(), Diagnostics> {
         self.note("reduce", span);
-        let (to, src) = self.pair(region, (dst, None), (src, None), span)?;
+        let (to, src) = match self.remote.take().filter(|_| self.waits(region, src)) {
+            Some((peer, from)) => {
+                let peer = self.peer(region, &peer);
+                self.pair(region, (dst, None), (&from, Some(&peer)), span)?
+            }
+            None => self.pair(region, (dst, None), (src, None), span)?,
+        };
         let own = if own == dst { to.clone() } else { self.pair(region, (own, None), (dst, None), span)?.0 };
         self.reduce(combine, &to, &own, &src, span)?;
         Ok(())
+    }
+
+    /// Whether a place is scratch that a kernel does not have: what is fetched into it is used at once.
+    fn waits(&self, region: usize, place: &Ref) -> bool {
+        let buffer = super::fetched::buffer_of(&self.schedule.regions[region], place);
+        buffer.is_some_and(|b| self.fetched.contains(&b))
     }
 
     fn peer(&mut self, region: usize, peer: &Peer) -> Expr {

@@ -182,6 +182,14 @@ impl Pass for Enqueue {
         let s = schedule_of(module, &INFO)?;
         let depth = self.options.count("depth");
         let machine = cx.topology.and_then(|t| t.settings().queues());
+        if let Some(span) = fetched(s) {
+            let what = "queues carry what is sent: a message cannot be fetched from its sender there";
+            return Err(Diagnostic::error("E596", what)
+                .primary(span, "fetched here")
+                .note("`transfer: pull` reads the sender's window, and this machine has queues in the place of windows")
+                .help("leave `transfer: pull` out; it never changes what the algorithm means")
+                .into());
+        }
         let sites = sites(s)?;
         let mut split = vec![false; sites.len()];
         let (plan, queues) = loop {
@@ -221,6 +229,20 @@ fn refused(span: Span, why: &str, help: &str) -> Diagnostic {
     Diagnostic::error("E375", format!("a message that queues cannot carry: {why}"))
         .primary(span, "this message")
         .help(help.to_owned())
+}
+
+/// Where a message is fetched, if one is.
+fn fetched(s: &Schedule) -> Option<Span> {
+    fn find(list: &[SStmt]) -> Option<Span> {
+        list.iter().find_map(|s| match s {
+            SStmt::For { body, .. } => find(body),
+            SStmt::If { then, other, .. } => find(then).or_else(|| find(other)),
+            SStmt::Op(SOp::Get { .. }, span) => Some(*span),
+            SStmt::Op(..) => None,
+        })
+    }
+    let streams = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
+    streams.into_iter().find_map(|s| find(&s.body))
 }
 
 /// Windows whose messages are marked, in order of first use.

@@ -5,7 +5,7 @@
 //! region's operands; what the operations are is [`super::emit`] and [`super::concrete`].
 
 use super::body::{Builder, MAX_UNROLLED, Node, Use};
-use super::emit::{Emitter, Marks};
+use super::emit::{CORE, Emitter, Marks};
 use super::legal::Legal;
 use super::options::{self, Options};
 use super::promise::promise;
@@ -174,7 +174,7 @@ impl Marks {
             Some(k) => choose::rotation(r.lib, &call(r), k, within),
             None => r.known.one_slot(r),
         };
-        Marks { reuse: !implied, slots: options.slots }
+        Marks { reuse: !implied, slots: options.slots, pull: options.pull }
     }
 }
 
@@ -243,7 +243,9 @@ fn attempt(
         region: r.name.clone(),
         marks: Marks::of(r, options, streams),
         stream: 0,
-        lane: if options.cores > 1 { "core" } else { "lane" },
+        lane: if options.cores > 1 { CORE } else { "lane" },
+        fetched: vec![],
+        core: None,
     };
     let main = e.nodes(&nodes, &mut vec![])?;
     let (windows, mut lanes) = (e.windows, e.lanes);

@@ -32,6 +32,21 @@ struct Piece {
     span: Span,
 }
 
+impl Piece {
+    /// Whether what was fetched is used from scratch: it is added, or goes to several places.
+    fn staged(&self) -> bool {
+        !matches!(&self.to[..], [(_, false, _)])
+    }
+
+    /// The operand it goes to first.
+    fn operand(&self) -> u32 {
+        match self.to[0].0 {
+            Ref::Chunk { operand, .. } => operand.0,
+            Ref::Slot { .. } => unreachable!("pieces go to operands"),
+        }
+    }
+}
+
 fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
     let limits = Limits { transfers: MAX_TRANSFERS, ..Limits::default() };
     let rounds = kbc_rounds::expand::expand(r.lib, &call(r), &limits);
@@ -120,18 +135,19 @@ pub(super) fn collective(
         })
         .collect();
     for (i, b) in rounds.buffers.iter().enumerate().skip(own) {
-        let operand = scratch(r, &rounds, (i, b), out)?;
+        let operand = scratch(r, &rounds, (i, b), &b.name, out)?;
         operands.push(operand);
     }
     fits(r, &rounds, &operands, &out.mesh)?;
     let (pieces, locals) = pieces(&rounds);
     let ranks = rounds.ranks() as usize;
-    // A slot for each piece a rank receives, in the order in which they come.
+    // A slot for each piece a rank receives, or sends where it is fetched, in the order in which they come.
     let mut next = vec![0i64; ranks];
     let mut slot = vec![0i64; pieces.len()];
     for (i, p) in pieces.iter().enumerate() {
-        slot[i] = next[p.dst as usize];
-        next[p.dst as usize] += 1;
+        let at = if marks.pull { p.src } else { p.dst };
+        slot[i] = next[at as usize];
+        next[at as usize] += 1;
     }
     let slots = next.iter().copied().max().unwrap_or(0);
     // And a number for each message: the pieces of one round from one sender.
@@ -170,6 +186,17 @@ pub(super) fn collective(
     if slots > 0 {
         out.windows.push(window(r, 0, dtype, slots as u64, most, options.memory, r.span));
     }
+    let mut fetched = vec![];
+    if marks.pull {
+        for (i, b) in rounds.buffers.iter().enumerate() {
+            let waits = pieces.iter().any(|p| p.staged() && p.operand() == i as u32);
+            let own = if waits { Some(scratch(r, &rounds, (i, b), "fetched", out)?) } else { None };
+            fetched.push(own.map(|o| {
+                operands.push(o);
+                OperandId(operands.len() as u32 - 1)
+            }));
+        }
+    }
     let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
     let place =
         |rank: u32| -> Peer { coordinates(&sizes, i64::from(rank)).into_iter().map(Expr::Int).collect() };
@@ -181,6 +208,7 @@ pub(super) fn collective(
         message: &message,
         marks,
         window: id,
+        fetched: &fetched,
         red: r.red,
         place: &place,
     };
@@ -219,17 +247,19 @@ pub(super) fn collective(
     Ok(())
 }
 
-/// A buffer for scratch: like the first operand where it has as many atoms, otherwise a plain vector, for which the
+/// A buffer for scratch: like operand `i`, or like the first one where it has as many atoms, otherwise a plain vector, for which the
 /// atoms must be all equal.
 fn scratch(
     r: &Request<'_>,
     rounds: &Rounds,
     (i, b): (usize, &kbc_rounds::rounds::Buffer),
+    name: &str,
     out: &mut Schedule,
 ) -> Result<Operand, Diagnostics> {
-    let (first, like) = &r.operands[0];
+    let (first, like) = r.operands.get(i).unwrap_or(&r.operands[0]);
+    let own = i < r.operands.len() || b.atoms == rounds.atoms;
     let line = match legal::equal_chunks(like, i64::from(rounds.atoms)) {
-        _ if b.atoms == rounds.atoms => like.clone(),
+        _ if own => like.clone(),
         Some(atom) => {
             let size = atom * u64::from(b.atoms);
             Line::vector(Expr::Int(size as i64))
@@ -242,20 +272,17 @@ fn scratch(
                 .into());
         }
     };
-    let dims = if b.atoms == rounds.atoms {
-        out.buffer(*first).dims.clone()
-    } else {
-        vec![line.extent.clone() * line.unit.clone()]
-    };
+    let dims =
+        if own { out.buffer(*first).dims.clone() } else { vec![line.extent.clone() * line.unit.clone()] };
     out.buffers.push(Buffer {
-        name: format!("{}_{}{i}", r.name, b.name).into(),
+        name: format!("{}_{name}{i}", r.name).into(),
         dims,
         role: BufferRole::Temp,
         global: None,
         ..out.buffer(*first).clone()
     });
     let buffer = BufferId(out.buffers.len() as u32 - 1);
-    Ok(Operand { name: format!("{}{i}", b.name).into(), buffer, line, scratch: true })
+    Ok(Operand { name: format!("{name}{i}").into(), buffer, line, scratch: true })
 }
 
 /// Whether every atom has the same size at both places of every transfer, on every group of ranks.
@@ -335,6 +362,8 @@ struct Roles<'x> {
     message: &'x [i64],
     marks: Marks,
     window: WindowId,
+    /// Of each operand the scratch that what is fetched for it waits in.
+    fetched: &'x [Option<OperandId>],
     red: kbc_ir::types::ReduceOp,
     place: &'x dyn Fn(u32) -> Peer,
 }
@@ -374,6 +403,10 @@ impl Roles<'_> {
             for &i in &list[at..end] {
                 let p = &self.pieces[i];
                 let land = Ref::Slot { window: self.window, slot: slot(i) };
+                if self.marks.pull {
+                    self.fetch(p, land, send, out);
+                    continue;
+                }
                 if send {
                     let put = SOp::Put { src: p.from.clone(), peer: (self.place)(peer), dst: land };
                     out.push(SStmt::Op(put, p.span));
@@ -386,8 +419,33 @@ impl Roles<'_> {
                     out.push(SStmt::Op(op, *span));
                 }
             }
+            if self.marks.pull && !send && list[at..end].iter().any(|&i| !self.pieces[i].staged()) {
+                out.push(SStmt::Op(SOp::FenceComplete, span));
+            }
             out.extend(marked(after).then(|| SStmt::Op(mark(after), span)));
             at = end;
+        }
+    }
+
+    /// A piece that its receiver fetches: the copy to the sender's slot, or the get from there and its use.
+    fn fetch(&self, p: &Piece, slot: Ref, send: bool, out: &mut Vec<SStmt>) {
+        let mut push = |op, span| out.push(SStmt::Op(op, span));
+        if send {
+            return push(SOp::Copy { dst: slot, src: p.from.clone() }, p.span);
+        }
+        let get = |dst: &Ref| SOp::Get { dst: dst.clone(), peer: (self.place)(p.src), src: slot.clone() };
+        let waits = match (&p.to[0].0, self.fetched[p.operand() as usize]) {
+            (Ref::Chunk { path, .. }, Some(operand)) if p.staged() => {
+                Ref::Chunk { operand, path: path.clone() }
+            }
+            (to, _) => return push(get(to), p.span),
+        };
+        push(get(&waits), p.span);
+        push(SOp::FenceComplete, p.span);
+        for (dst, reduce, span) in &p.to {
+            let (dst, src) = (dst.clone(), waits.clone());
+            let op = if *reduce { SOp::Reduce { op: self.red, dst, src } } else { SOp::Copy { dst, src } };
+            push(op, *span);
         }
     }
 

@@ -50,6 +50,9 @@ impl Rotation {
     }
 }
 
+/// What streams of cores are called.
+pub(super) const CORE: &str = "core";
+
 /// A stream of a role.
 pub(super) type Lane = (Name, Vec<SStmt>);
 
@@ -69,6 +72,10 @@ pub(super) struct Emitter<'b, 'a> {
     pub(super) stream: usize,
     /// What streams beside the first are called.
     pub(super) lane: &'static str,
+    /// Operands, and the scratch that what is fetched for them waits in.
+    pub(super) fetched: Vec<(u32, u32)>,
+    /// The core whose lane is written, where lanes are cores.
+    pub(super) core: Option<i64>,
 }
 
 /// Which points of a message are marked: always that it is there and that it is waited for.
@@ -78,22 +85,36 @@ pub(super) struct Marks {
     pub(super) reuse: bool,
     /// Slots for the messages to each neighbour, in rotation, instead of one for each message.
     pub(super) slots: Option<i64>,
+    /// Slots are the sender's, and receivers fetch from them.
+    pub(super) pull: bool,
 }
 
 pub(super) struct Message {
     pub(super) like: Transfer,
     pub(super) forms: Vec<Form>,
     /// What the receiver does with it.
-    dsts: Vec<Landing>,
+    pub(super) dsts: Vec<Landing>,
 }
 
 /// A place a message goes to at the receiver.
-struct Landing {
-    to: Region,
-    adds: bool,
+pub(super) struct Landing {
+    pub(super) to: Region,
+    pub(super) adds: bool,
     /// When, besides the guard of the message.
-    cond: Expr,
-    span: Span,
+    pub(super) cond: Expr,
+    pub(super) span: Span,
+}
+
+/// What a message is at its two ends.
+#[derive(Default)]
+pub(super) struct Ends {
+    pub(super) sends: Vec<SStmt>,
+    /// Waits and what its receiver does then.
+    pub(super) receives: Vec<SStmt>,
+    /// Waits and gets straight to where the data goes; complete after one fence for the whole round.
+    pub(super) fetches: Vec<SStmt>,
+    /// What comes behind that fence.
+    pub(super) frees: Vec<SStmt>,
 }
 
 impl Message {
@@ -181,7 +202,10 @@ impl Emitter<'_, '_> {
         let go: Name = format!("{}_go{id}", self.region).into();
         let mut out = vec![op(SOp::Record(go.clone()))];
         let mut done = vec![];
+        // The outermost lanes are the cores'.
+        let outermost = self.lane == CORE && self.core.is_none();
         for (i, part) in parts.iter().enumerate().skip(1) {
+            self.core = if outermost { Some(i as i64) } else { self.core };
             let mut body = vec![op(SOp::Await(go.clone()))];
             let at = self.lanes.len();
             // The lane takes its place before its own body, which may fork again.
@@ -195,8 +219,10 @@ impl Emitter<'_, '_> {
             self.lanes[at].1 = body;
         }
         if let Some(first) = parts.first() {
+            self.core = if outermost { Some(0) } else { self.core };
             out.extend(self.nodes(first, loops)?);
         }
+        self.core = if outermost { None } else { self.core };
         out.extend(done.into_iter().map(|e| op(SOp::Await(e))));
         Ok(out)
     }
@@ -224,15 +250,24 @@ impl Emitter<'_, '_> {
                 messages.push(Message { forms, dsts: vec![first], like: t });
             }
         }
-        let (mut sends, mut receives) = (vec![], vec![]);
+        let (mut out, mut receives, mut fetches, mut frees) = (vec![], vec![], vec![], vec![]);
+        let alone = messages.len() == 1;
         for m in self.ordered(messages, loops)? {
-            let (s, r) = self.message(&m, loops)?;
-            sends.extend(s);
-            receives.extend(r);
+            let ends =
+                if self.marks.pull { self.pulled(&m, loops, alone)? } else { self.message(&m, loops)? };
+            out.extend(ends.sends);
+            receives.extend(ends.receives);
+            fetches.extend(ends.fetches);
+            frees.extend(ends.frees);
         }
-        sends.extend(self.local_moves(&locals)?);
-        sends.extend(receives);
-        Ok(sends)
+        out.extend(self.local_moves(&locals)?);
+        out.extend(receives);
+        if !fetches.is_empty() {
+            out.extend(fetches);
+            out.push(SStmt::Op(SOp::FenceComplete, list.first().map_or(Span::NONE, |t| t.span)));
+        }
+        out.extend(frees);
+        Ok(out)
     }
 
     /// A transfer of no chunks at all is none: where a list may be empty, that becomes a part of the guard. (Chunks
@@ -301,9 +336,9 @@ impl Emitter<'_, '_> {
         Ok(order.into_iter().filter_map(|i| slots[i].take()).collect())
     }
 
-    fn message(&mut self, m: &Message, loops: &[Gen]) -> Res<(Vec<SStmt>, Vec<SStmt>)> {
+    fn message(&mut self, m: &Message, loops: &[Gen]) -> Res<Ends> {
         let t = &m.like;
-        let owner = t.owner_end(self.b)?;
+        let mut owner = t.owner_end(self.b)?;
         let among = self.candidates(t, &m.forms, loops)?;
         let mut other = t.other_end(&m.forms, &among, self.b)?;
         let numbers = self.numbers(m, &among, loops)?;
@@ -320,7 +355,9 @@ impl Emitter<'_, '_> {
         if !t.get && m.dsts.iter().any(|d| d.adds) {
             self.reverse_if_needed(t, &m.forms, loops, &mut other)?;
         }
-        let (sender, receiver) = if t.get { (&other, &owner) } else { (&owner, &other) };
+        let (sender, receiver) = if t.get { (&mut other, &owner) } else { (&mut owner, &other) };
+        self.take_turns(t, sender);
+        let (sender, receiver) = (&*sender, receiver);
         let see = |e: &Expr, end: &End| at_owner(e, &end.owner, self.b);
         let mark = |point, end: &End| {
             let slot = see(&message, end);
@@ -351,11 +388,11 @@ impl Emitter<'_, '_> {
         if self.marks.reuse {
             receive.push(mark(Point::Free, receiver));
         }
-        Ok((around(sender, send), around(receiver, receive)))
+        Ok(Ends { sends: around(sender, send), receives: around(receiver, receive), ..Ends::default() })
     }
 
     /// The window of the messages to a neighbour, and the numbers of one more place that sends to it.
-    fn rotation(
+    pub(super) fn rotation(
         &mut self,
         t: &Transfer,
         k: i64,
@@ -399,7 +436,7 @@ impl Emitter<'_, '_> {
         Ok((at, Numbers { slot, message: message.simplify(), slots: k }))
     }
 
-    fn chunk(&self, r: &Region, end: &End) -> Ref {
+    pub(super) fn chunk(&self, r: &Region, end: &End) -> Ref {
         let see = |e: &Expr| at_owner(e, &end.owner, self.b);
         let path = r
             .path
@@ -410,7 +447,7 @@ impl Emitter<'_, '_> {
     }
 
     /// The runs of a region around an operation.
-    fn pieces(&self, r: &Region, end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
+    pub(super) fn pieces(&self, r: &Region, end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
         let see = |e: &Expr| at_owner(e, &end.owner, self.b);
         let mut out = match &r.guard {
             Some(g) => vec![SStmt::If { cond: see(g), then: inner, other: vec![] }],
@@ -423,7 +460,13 @@ impl Emitter<'_, '_> {
     }
 
     /// Receives from several sources: by (source - receiver) mod p, so a descending generator is turned round.
-    fn reverse_if_needed(&mut self, t: &Transfer, forms: &[Form], loops: &[Gen], end: &mut End) -> Res<()> {
+    pub(super) fn reverse_if_needed(
+        &mut self,
+        t: &Transfer,
+        forms: &[Form],
+        loops: &[Gen],
+        end: &mut End,
+    ) -> Res<()> {
         if t.each.is_empty() || forms.contains(&Form::Other) && t.each.is_empty() {
             return Ok(());
         }
@@ -458,6 +501,17 @@ impl Emitter<'_, '_> {
             end.turn = Some((g.var.clone(), turned));
         }
         Ok(())
+    }
+
+    /// Core j begins with the j-th of the peers that an `each` names, so that not all cores of a rank move data over one link at a
+    /// time. Where it begins is linear in j, and the form is the same for every core.
+    pub(super) fn take_turns(&self, t: &Transfer, end: &mut End) {
+        let (Some(core), [g]) = (self.core, &t.each[..]) else { return };
+        let (Some(lo), Some(hi), None) = (g.lo.as_int(), g.hi.as_int(), &end.turn) else { return };
+        if hi - lo > 1 {
+            let past = Expr::Var(g.var.clone()) + Expr::Int(hi - 2 * lo + core);
+            end.turn = Some((g.var.clone(), past.modulo(hi - lo) + Expr::Int(lo)));
+        }
     }
 
     fn local_moves(&mut self, list: &[(Transfer, Expr)]) -> Res<Vec<SStmt>> {
@@ -496,7 +550,7 @@ impl Emitter<'_, '_> {
 }
 
 /// Loops and conditions of an end around its operations.
-fn around(end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
+pub(super) fn around(end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
     let mut out = guarded(&end.guard, inner);
     if let Some((var, to)) = &end.turn {
         out = subst_stmts(&out, &|n| (n == var).then(|| to.clone()));
@@ -509,7 +563,7 @@ fn around(end: &End, inner: Vec<SStmt>) -> Vec<SStmt> {
 }
 
 /// Statements under a condition, unless it is none.
-fn guarded(cond: &Expr, inner: Vec<SStmt>) -> Vec<SStmt> {
+pub(super) fn guarded(cond: &Expr, inner: Vec<SStmt>) -> Vec<SStmt> {
     if cond.is_true() { inner } else { vec![SStmt::If { cond: cond.clone(), then: inner, other: vec![] }] }
 }
 

@@ -14,6 +14,9 @@
 //! (up to 4096 transfers), and where that does not help either, a role a rank is written out (up to 40,000 transfers);
 //! above, E331 says why both were needed.
 //!
+//! With `transfer: pull` the slots are the sender's: it copies into them, and the receiver fetches from there (`get`) between the same marks. With `cores: k`
+//! core j visits the peers of an `each` from the j-th on.
+//!
 //! Sizes travel with chunks, so a transfer between places of different length needs chunks of one length (E332). Options
 //! that are not there yet are errors (E033), as are peers that do not exist (E021) and sides that differ (E026).
 //!
@@ -96,6 +99,7 @@ mod numbering;
 mod options;
 mod own;
 mod promise;
+mod pull;
 mod region;
 mod shape;
 mod sizes;

@@ -25,11 +25,13 @@ pub(super) struct Options {
     pub(super) cores: i64,
     /// Slots for the messages to each neighbour, in rotation.
     pub(super) slots: Option<i64>,
+    /// Receivers fetch what their senders have put into slots of their own.
+    pub(super) pull: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { memory: MemKind::Hbm, pipeline: 1, instances: 1, cores: 1, slots: None }
+        Options { memory: MemKind::Hbm, pipeline: 1, instances: 1, cores: 1, slots: None, pull: false }
     }
 }
 
@@ -53,6 +55,7 @@ impl Options {
                 return Err(refused(name, span, &format!("at most {MOST_LANES} lanes are made")));
             }
             ("cores", OptionValue::Count(1)) => {}
+            ("transfer", OptionValue::Word(w)) if !inside => self.pull = w == "pull",
             ("slots" | "memory" | "cores", _) if inside => {
                 let why = "windows and cores belong to the collective as a whole: say it where the program uses that";
                 return Err(refused(name, span, why));
@@ -161,7 +164,9 @@ fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnosti
         "accumulate" => {
             "windows and buffers have the element type of the operand, so each sum is rounded to it"
         }
-        "transfer" => "messages are written by their senders",
+        "transfer" => {
+            "who moves the messages is said of the collective as a whole, where the program uses it"
+        }
         _ => "messages land in the slots of windows",
     };
     Err(refused(name, span, why))

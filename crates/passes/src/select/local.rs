@@ -3,11 +3,11 @@
 //! The rank's values are taken for parts of one tensor (`kbc_ir::local::lifted`), and joined axes for one axis of a mesh of
 //! which nothing else is different, so that candidates are priced and simulated like those of a global program.
 
-use super::{Chooser, SelectTable};
+use super::{Chooser, SelectTable, Selection};
 use crate::pass::Changed;
-use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Name;
-use kbc_ir::graph::{Collective, Graph, Input, Op, OpId, OpKind, Using};
+use kbc_ir::graph::{Collective, Graph, Input, Op, OpId, OpKind};
 use kbc_ir::local::{Local, Meeting, lifted, meetings};
 use kbc_ir::types::{Axis, Mesh};
 
@@ -18,12 +18,8 @@ pub(super) fn run(local: &mut Local, chooser: &Chooser<'_>) -> Result<Changed, D
     let mut changed = false;
     for meeting in meetings(local, chooser.mesh)? {
         match choose(local, chooser, &meeting, &table) {
-            Ok((entry, asked)) => {
-                if !asked {
-                    let using = Using { alg: entry.chosen.clone(), args: vec![], span: Span::NONE };
-                    meeting.members.iter().for_each(|m| set(local, *m, &using));
-                    changed = true;
-                }
+            Ok(entry) => {
+                changed |= meeting.members.iter().fold(false, |any, m| set(local, *m, &entry) | any);
                 table.entries.push(entry);
             }
             Err(d) => found.push(d),
@@ -33,19 +29,22 @@ pub(super) fn run(local: &mut Local, chooser: &Chooser<'_>) -> Result<Changed, D
     if found.has_errors() { Err(found) } else { Ok(changed.into()) }
 }
 
-fn set(local: &mut Local, (part, id): (usize, OpId), using: &Using) {
-    if let OpKind::Collective(c) = &mut local.parts[part].graph.op_mut(id).kind {
-        c.using = Some(using.clone());
-    }
+/// Writes a choice down, where it says more than the program does.
+fn set(local: &mut Local, (part, id): (usize, OpId), entry: &Selection) -> bool {
+    let OpKind::Collective(c) = &local.parts[part].graph.op(id).kind else { return false };
+    let Some(using) = entry.using(c.using.as_ref()) else { return false };
+    let done = Collective { using: Some(using), ..c.clone() };
+    local.parts[part].graph.op_mut(id).kind = OpKind::Collective(done);
+    true
 }
 
-/// The choice for a meeting, and whether the program had made it.
+/// The choice for a meeting.
 fn choose(
     local: &Local,
     chooser: &Chooser<'_>,
     meeting: &Meeting,
     table: &SelectTable,
-) -> Result<(super::Selection, bool), Diagnostic> {
+) -> Result<Selection, Diagnostic> {
     let (part, id) = meeting.members.first().copied().expect("a meeting has members");
     let g = &local.parts[part].graph;
     let op = g.op(id);
@@ -70,8 +69,7 @@ fn choose(
     let whole = Op { kind: OpKind::Collective(alone.clone()), ty: Some(to), ..op.clone() };
     let y = graph.push(whole.clone(), &[x]);
     let on = Chooser { mesh: &mesh, machine: chooser.machine.clone(), ..*chooser };
-    let entry = on.choose(&graph, y, &whole, &alone, table)?;
-    Ok((entry, c.using.is_some()))
+    on.choose(&graph, y, &whole, &alone, table)
 }
 
 /// The mesh with these axes as one, which are neighbours in its order, and that axis; the mesh itself for one axis.

@@ -3,6 +3,7 @@
 use crate::cost::{Method, Price};
 use kbc_diag::Span;
 use kbc_ir::Name;
+use kbc_ir::graph::{Using, UsingArg};
 use std::fmt;
 
 /// What `select` considered, one entry a collective in the order of the program.
@@ -31,8 +32,47 @@ pub struct Selection {
     pub candidates: Vec<Candidate>,
     /// The algorithm it got.
     pub chosen: Name,
+    /// What its schedule takes pushed and pulled, where that was asked.
+    pub transfers: Option<Transfers>,
     /// The program named it.
     pub asked: bool,
+}
+
+/// Simulated nanoseconds of a collective by who moves its messages.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Transfers {
+    /// Senders write them.
+    pub push: f64,
+    /// Receivers fetch them.
+    pub pull: f64,
+}
+
+impl Transfers {
+    /// Whether it is faster to fetch, by a picosecond at least.
+    pub fn pulls(&self) -> bool {
+        (self.pull * 1e3).round() < (self.push * 1e3).round()
+    }
+
+    /// The time of the faster way.
+    pub fn fastest(&self) -> f64 {
+        if self.pulls() { self.pull } else { self.push }
+    }
+}
+
+impl Selection {
+    /// What the collective uses, if that is more than the program says: the algorithm, and `transfer: pull` where that is faster.
+    pub fn using(&self, said: Option<&Using>) -> Option<Using> {
+        let pulls = self.transfers.is_some_and(|t| t.pulls());
+        let mut using = match said {
+            Some(_) if !pulls => return None,
+            Some(said) => said.clone(),
+            None => Using { alg: self.chosen.clone(), args: vec![], span: Span::NONE },
+        };
+        if pulls {
+            using.args.push(("transfer".into(), UsingArg::Name("pull".into())));
+        }
+        Some(using)
+    }
 }
 
 /// An algorithm that was considered.
@@ -68,6 +108,10 @@ impl fmt::Display for SelectTable {
                 "%{} = {} over {} of {}, {} bytes a rank: {} ({why})",
                 e.value, e.kind, e.axis, e.ranks, e.bytes, e.chosen
             )?;
+            if let Some(t) = &e.transfers {
+                let way = if t.pulls() { "pulled" } else { "pushed" };
+                writeln!(f, "  simulated {:.3} ns pushed, {:.3} ns pulled: {way}", t.push, t.pull)?;
+            }
             let width = e.candidates.iter().map(|c| c.algorithm.len()).max().unwrap_or(0);
             for c in &e.candidates {
                 write!(f, "  {:width$}  ", c.algorithm.as_str())?;

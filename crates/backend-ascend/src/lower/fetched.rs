@@ -1,0 +1,109 @@
+//! What is fetched and used at once is never stored: a reduction reads the peer's memory and adds in the core.
+//!
+//! A schedule fetches what is added into scratch (`get`, `fence.complete`, `reduce`), as simulators and machine code have to. A core loads
+//! a tile of the peer's slot where it would have loaded one of the scratch. Owns the question of which scratch that goes for: a buffer that every operation
+//! that touches it fetches or uses in that way, one right behind the other.
+
+use kbc_ir::schedule::{BufferId, BufferRole, Ref, Region, SOp, SStmt, Schedule};
+use std::collections::BTreeSet;
+
+/// Buffers of a schedule that a kernel of it does not have: what they would hold is used while it is fetched.
+pub fn fetched(schedule: &Schedule) -> BTreeSet<BufferId> {
+    let mut found = Found::default();
+    for region in &schedule.regions {
+        for stream in region.roles.iter().flat_map(|r| &r.streams) {
+            found.list(region, &stream.body);
+        }
+    }
+    let temporary = |b: &BufferId| {
+        let buffer = schedule.buffer(*b);
+        buffer.role == BufferRole::Temp && !buffer.zero
+    };
+    found.fetched.difference(&found.kept).copied().filter(temporary).collect()
+}
+
+/// The buffer of a place.
+pub(super) fn buffer_of(region: &Region, r: &Ref) -> Option<BufferId> {
+    match r {
+        Ref::Chunk { operand, .. } => Some(region.operands[operand.0 as usize].buffer),
+        Ref::Slot { .. } => None,
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    /// Fetched and used at once somewhere.
+    fetched: BTreeSet<BufferId>,
+    /// Touched in another way somewhere.
+    kept: BTreeSet<BufferId>,
+}
+
+impl Found {
+    fn list(&mut self, region: &Region, list: &[SStmt]) {
+        let mut at = 0;
+        while at < list.len() {
+            if let Some((buffer, length)) = used_at_once(region, &list[at..]) {
+                self.fetched.insert(buffer);
+                at += length;
+                continue;
+            }
+            match &list[at] {
+                SStmt::For { body, .. } => self.list(region, body),
+                SStmt::If { then, other, .. } => {
+                    self.list(region, then);
+                    self.list(region, other);
+                }
+                SStmt::Op(op, _) => self.kept.extend(touched(region, op)),
+            }
+            at += 1;
+        }
+    }
+}
+
+/// Whether a list begins with a get, its completion, and a reduction of nothing but what it fetched (which may write the sum for the first time):
+/// the scratch, and how many statements those are.
+fn used_at_once(region: &Region, list: &[SStmt]) -> Option<(BufferId, usize)> {
+    let op = |i: usize| match list.get(i) {
+        Some(SStmt::Op(op, _)) => Some(op),
+        _ => None,
+    };
+    let (Some(SOp::Get { dst: waits, .. }), Some(SOp::FenceComplete)) = (op(0), op(1)) else { return None };
+    let buffer = buffer_of(region, waits)?;
+    let reduced = |at: usize| match op(at) {
+        Some(SOp::Reduce { dst, src, .. }) => {
+            (src == waits && buffer_of(region, dst) != Some(buffer)).then_some(dst)
+        }
+        _ => None,
+    };
+    if reduced(2).is_some() {
+        return Some((buffer, 3));
+    }
+    let first = fused(list.get(2)?, list.get(3));
+    let own = first.filter(|own| buffer_of(region, own) != Some(buffer));
+    (own.is_some() && reduced(3).is_some()).then_some((buffer, 4))
+}
+
+fn touched(region: &Region, op: &SOp) -> Vec<BufferId> {
+    let both = |a: &Ref, b: &Ref| [a, b].into_iter().filter_map(|r| buffer_of(region, r)).collect();
+    match op {
+        SOp::Copy { dst, src }
+        | SOp::Reduce { dst, src, .. }
+        | SOp::Put { dst, src, .. }
+        | SOp::Get { dst, src, .. } => both(dst, src),
+        SOp::Send { src: r, .. } | SOp::Recv { dst: r, .. } => buffer_of(region, r).into_iter().collect(),
+        SOp::Local(l) => l.srcs().into_iter().chain([l.dst()]).collect(),
+        SOp::HostRead(b) => vec![*b],
+        _ => vec![],
+    }
+}
+
+/// The source of a copy to a place that the next operation reduces into: both are one loop, in which the place is written once.
+pub(super) fn fused<'s>(stmt: &'s SStmt, next: Option<&SStmt>) -> Option<&'s Ref> {
+    match (stmt, next) {
+        (
+            SStmt::Op(SOp::Copy { dst, src }, _),
+            Some(SStmt::Op(SOp::Reduce { dst: to, src: other, .. }, _)),
+        ) if dst == to && matches!(src, Ref::Chunk { .. }) && other != to => Some(src),
+        _ => None,
+    }
+}

@@ -1,0 +1,178 @@
+//! Messages that their receivers fetch (`transfer: pull`): the slot is the sender's.
+//!
+//! The sender copies into a slot of its own window and publishes; the receiver waits, gets, and frees the slot. So the four
+//! points of a message are those of a put, and all that follows from them (credits, alternate slots, signals) is found in the
+//! same way. What only replaces is fetched to where it goes, all of a round before one `fence.complete`; what is added, or
+//! goes to several places, is fetched into scratch, message by message, and used from there. Owns which slots of a sender
+//! its messages lie in: what the text shows to be the same for several receivers lies there once.
+
+use super::emit::{Emitter, Ends, Message, WindowDraft, around, guarded};
+use super::inverse::Candidates;
+use super::message::{End, at_owner};
+use super::numbering::Numbers;
+use super::region::Gen;
+use super::sym::Res;
+use kbc_ir::Name;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::{Point, Ref, SOp, SStmt, WindowId};
+
+impl Emitter<'_, '_> {
+    /// A message of a round, fetched; `alone` if it is the only one.
+    pub(super) fn pulled(&mut self, m: &Message, loops: &[Gen], alone: bool) -> Res<Ends> {
+        let t = &m.like;
+        let mut owner = t.owner_end(self.b)?;
+        let among = self.candidates(t, &m.forms, loops)?;
+        let mut other = t.other_end(&m.forms, &among, self.b)?;
+        let numbers = self.numbers(m, &among, loops)?;
+        let fits = (t.src.operand, self.largest(&t.src, loops, &t.each));
+        let shared = if self.marks.slots.is_none() { self.shared(m, &among, &owner, &other) } else { vec![] };
+        let (at, Numbers { message, slot, .. }) = match self.marks.slots {
+            Some(k) => self.rotation(t, k, numbers, (fits, loops), &owner.peer)?,
+            None => {
+                let numbers = self.at_sender(m, &among, loops, (numbers, &shared))?;
+                let slots = numbers.slots;
+                self.windows.push(WindowDraft { slots, fits, span: t.span, round: None });
+                (self.windows.len() - 1, numbers)
+            }
+        };
+        let window = WindowId(self.first_window + at as u32);
+        if !t.get && m.dsts.iter().any(|d| d.adds) {
+            self.reverse_if_needed(t, &m.forms, loops, &mut other)?;
+        }
+        // What is added comes in its order; anything else is fetched from the peers in turn.
+        let straight = matches!(&m.dsts[..], [d] if !d.adds && d.cond.is_true());
+        if straight {
+            let receiver = if t.get { &mut owner } else { &mut other };
+            self.take_turns(t, receiver);
+        }
+        let (sender, receiver) = if t.get { (&other, &owner) } else { (&owner, &other) };
+        let mark = |me: &Self, point, end: &End| {
+            let slot = at_owner(&message, &end.owner, me.b);
+            SStmt::Op(SOp::Mark { point, peer: end.peer.clone(), window, slot }, t.span)
+        };
+        let place = |me: &Self, end: &End| Ref::Slot { window, slot: at_owner(&slot, &end.owner, me.b) };
+        let reserve = self.marks.reuse.then(|| mark(self, Point::Reserve, sender));
+        let free = self.marks.reuse.then(|| mark(self, Point::Free, receiver));
+        let publish = mark(self, Point::Publish, sender);
+        let copy = SOp::Copy { dst: place(self, sender), src: self.chunk(&t.src, sender) };
+        let copy = self.pieces(&t.src, sender, vec![SStmt::Op(copy, t.span)]);
+        let sends = if shared.is_empty() {
+            around(sender, reserve.into_iter().chain(copy).chain([publish]).collect())
+        } else {
+            let once = End {
+                loops: sender.loops.iter().filter(|g| !shared.contains(&g.var)).cloned().collect(),
+                outer: sender.outer.clone(),
+                guard: sender.guard.clone(),
+                peer: sender.peer.clone(),
+                owner: sender.owner.clone(),
+                turn: None,
+            };
+            let mut sends = reserve.map_or_else(Vec::new, |r| around(sender, vec![r]));
+            sends.extend(around(&once, copy));
+            sends.extend(around(sender, vec![publish]));
+            sends
+        };
+        let expect = mark(self, Point::Expect, receiver);
+        let get = |me: &Self, dst| SOp::Get { dst, peer: receiver.peer.clone(), src: place(me, receiver) };
+        let complete = || SStmt::Op(SOp::FenceComplete, t.span);
+        let mut receive = vec![expect];
+        let first = &m.dsts[0];
+        if straight {
+            let d = first;
+            let get = get(self, self.chunk(&d.to, receiver));
+            receive.extend(self.pieces(&d.to, receiver, vec![SStmt::Op(get, d.span)]));
+            if alone && receiver.loops.is_empty() {
+                receive.push(complete());
+                receive.extend(free);
+                return Ok(Ends { sends, receives: around(receiver, receive), ..Ends::default() });
+            }
+            let frees = free.map_or_else(Vec::new, |f| around(receiver, vec![f]));
+            return Ok(Ends { sends, fetches: around(receiver, receive), frees, ..Ends::default() });
+        }
+        let mut fetched = first.to.clone();
+        fetched.operand = self.fetched(first.to.operand);
+        let get = get(self, self.chunk(&fetched, receiver));
+        receive.extend(self.pieces(&fetched, receiver, vec![SStmt::Op(get, t.span)]));
+        receive.push(complete());
+        for d in &m.dsts {
+            let (dst, src) = (self.chunk(&d.to, receiver), self.chunk(&fetched, receiver));
+            let op = match d.adds {
+                true => SOp::Reduce { op: self.red, dst, src },
+                false => SOp::Copy { dst, src },
+            };
+            let done = self.pieces(&d.to, receiver, vec![SStmt::Op(op, d.span)]);
+            receive.extend(guarded(&at_owner(&d.cond, &receiver.owner, self.b), done));
+        }
+        receive.extend(free);
+        Ok(Ends { sends, receives: around(receiver, receive), ..Ends::default() })
+    }
+
+    /// Generators for all of whose values the sender sends the same: it lies in one slot then, and is copied there once.
+    ///
+    /// None where some values send nothing: a copy that nobody asked for would read what may hold nothing.
+    fn shared(&self, m: &Message, among: &Candidates, owner: &End, other: &End) -> Vec<Name> {
+        let t = &m.like;
+        if !matches!(among, Candidates::Closed) {
+            return vec![];
+        }
+        let sender = if t.get { other } else { owner };
+        let see = |e: &Expr| at_owner(e, &sender.owner, self.b);
+        let region = &t.src;
+        let path = region.path.iter().flat_map(|p| [&p.index, &p.len, &p.of]);
+        let bounds = region.gens.iter().flat_map(|g| [&g.lo, &g.hi]);
+        let seen: Vec<Expr> = path.chain(bounds).chain(&region.guard).map(see).collect();
+        let same = |g: &&Gen| {
+            let certain = matches!((g.lo.as_int(), g.hi.as_int()), (Some(lo), Some(hi)) if lo < hi);
+            let apart = |e: &Expr| !e.mentions(&g.var);
+            let others = sender.loops.iter().all(|o| apart(&o.lo) && apart(&o.hi));
+            certain && others && apart(&sender.guard) && apart(&sender.outer) && seen.iter().all(apart)
+        };
+        sender.loops.iter().filter(same).map(|g| g.var.clone()).collect()
+    }
+
+    /// Numbers of slots among those of the sender; of messages those that the receiver knows.
+    fn at_sender(
+        &mut self,
+        m: &Message,
+        among: &Candidates,
+        loops: &[Gen],
+        (numbers, shared): (Numbers, &[Name]),
+    ) -> Res<Numbers> {
+        let t = &m.like;
+        if !t.get && shared.is_empty() {
+            // Of two messages of one sender the numbers differ as well.
+            return Ok(numbers);
+        }
+        let (step, steps) = match &t.step {
+            Some(step) => step.clone(),
+            None => self.numbered(loops, t.span)?,
+        };
+        let each: Vec<Gen> = t.each.iter().filter(|g| !shared.contains(&g.var)).cloned().collect();
+        let ((which, those), (piece, per)) =
+            (self.numbered(&each, t.span)?, self.numbered(&t.src.gens, t.span)?);
+        let (mut slot, mut slots) = (step * Expr::Int(those) + which, steps * those);
+        if t.get && !matches!(among, Candidates::Closed) {
+            // Several may fetch in one step.
+            let world = self.b.world.clone();
+            slot = slot * Expr::Int(world.ranks()) + world.linear(&world.own());
+            slots *= world.ranks();
+        }
+        Ok(Numbers {
+            slot: (slot * Expr::Int(per) + piece).simplify(),
+            slots: slots * per,
+            message: numbers.message,
+        })
+    }
+
+    /// Scratch like an operand, for what was fetched and is not used yet: one for the whole region.
+    fn fetched(&mut self, operand: u32) -> u32 {
+        match self.fetched.iter().find(|f| f.0 == operand) {
+            Some((_, scratch)) => *scratch,
+            None => {
+                let scratch = self.b.stage(operand);
+                self.fetched.push((operand, scratch));
+                scratch
+            }
+        }
+    }
+}

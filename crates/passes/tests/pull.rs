@@ -1,0 +1,207 @@
+//! `transfer: pull` through the whole stack: every algorithm of the library is proven, gives the interpreter's bits as machine
+//! code and the promised elements on every rank, stands under the adversaries, and nothing of what orders it can be left out.
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod stack;
+
+use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
+use kbc_backend_sim::classify::{Behaviour, ClassifyOptions, calls, classify};
+use kbc_backend_sim::interp::{RunOptions, run};
+use kbc_backend_sim::jit;
+use kbc_ir::checker::{CheckOptions, check};
+use kbc_ir::mutate::{Operator, Target, apply, mutations};
+use kbc_ir::schedule::{Calls, SOp, SStmt, Schedule};
+use kbc_ir::types::CutRule;
+use kbc_passes::expand::Arg;
+use stack::{Case, Layout, World};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many operations of a kind the text of a schedule has.
+fn count(s: &Schedule, of: &dyn Fn(&SOp) -> bool) -> usize {
+    fn list(l: &[SStmt], of: &dyn Fn(&SOp) -> bool) -> usize {
+        l.iter()
+            .map(|s| match s {
+                SStmt::For { body, .. } => list(body, of),
+                SStmt::If { then, other, .. } => list(then, of) + list(other, of),
+                SStmt::Op(op, _) => usize::from(of(op)),
+            })
+            .sum()
+    }
+    let streams = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
+    streams.map(|s| list(&s.body, of)).sum()
+}
+
+/// Everything about one case; false where its sizes may be and are refused.
+fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
+    let m = match stack::synchronized(world, case, l) {
+        Ok(m) => m,
+        Err(d) if d.list.iter().all(|d| d.code == "E332") && !l.n.is_multiple_of(case.ranks()) => {
+            return Ok(false);
+        }
+        Err(d) => return Err(world.words(&d)),
+    };
+    let s = m.schedule().unwrap();
+    let puts = count(s, &|op| matches!(op, SOp::Put { .. }));
+    let gets = count(s, &|op| matches!(op, SOp::Get { .. }));
+    let notifies = count(s, &|op| matches!(op, SOp::Notify { .. }));
+    if puts > 0 || (gets == 0) != (notifies == 0) {
+        return Err(format!("{puts} puts, {gets} gets, {notifies} notifies"));
+    }
+    let feeds: Vec<_> = (0..3).map(|call| stack::feed(world, case, l, call)).collect();
+    let code = jit::compile(s).map_err(|d| world.words(&d))?;
+    for seed in [None, Some(l.n + 1)] {
+        let options = RunOptions { calls: 3, seed, ..RunOptions::default() };
+        let result = run(s, &feeds, &options).map_err(|d| world.words(&d))?;
+        if let Some(e) = stack::wrong(world, case, l, &feeds, &result, stack::region(&m)) {
+            return Err(e);
+        }
+        let compiled = code.run(&feeds, &options).map_err(|d| world.words(&d))?;
+        if compiled != result {
+            return Err("machine code has other bits".into());
+        }
+    }
+    let v = check(s, &CheckOptions { calls: Some(Calls::Any), ..CheckOptions::default() });
+    if !v.ok() {
+        return Err(world.words(&v.errors));
+    }
+    let attack = AdversaryOptions { calls: 3, seed: l.n, runs: 3, ..AdversaryOptions::default() };
+    match adversarial(s, &feeds, None, &attack).map_err(|d| world.words(&d))?.failure {
+        Some(f) => Err(world.words(&f.diagnostic.into())),
+        None => Ok(true),
+    }
+}
+
+#[test]
+fn the_library_is_fetched() {
+    let world = World::shipped();
+    let shapes = |axes: usize| -> Vec<Vec<u64>> {
+        match axes {
+            1 => (1..=6).chain([8, 9]).map(|p| vec![p]).collect(),
+            2 => vec![vec![2, 2], vec![2, 3], vec![3, 2], vec![3, 3]],
+            _ => vec![vec![2, 2, 2]],
+        }
+    };
+    let (mut wrong, mut ran) = (vec![], BTreeSet::new());
+    for case in
+        world.cases(&shapes, &|p| [0, p - 1].into_iter().collect::<BTreeSet<_>>().into_iter().collect())
+    {
+        let p = case.ranks();
+        let case = Case { args: vec![("transfer".into(), Arg::Word("pull".into()))], ..case };
+        for (n, rule) in [(3 * p, CutRule::Even), (2 * p + 1, CutRule::Even), (p + 2, CutRule::Ceil)] {
+            let unit = if n % p == 0 { p } else { 1 };
+            match one(world, &case, &Layout { unit, rule: rule.clone(), ..Layout::ints(n) }) {
+                Ok(true) => _ = ran.insert(case.alg),
+                Ok(false) => {}
+                Err(e) => wrong.push(format!("{} with {n} elements: {e}", world.show(&case))),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong[..wrong.len().min(10)].join("\n"));
+    let missing: Vec<String> =
+        world.lib.algorithms().filter(|a| !ran.contains(a)).map(|a| world.name(a)).collect();
+    assert!(missing.is_empty(), "never ran: {missing:?}");
+}
+
+/// With lanes, cores, pipelines and slots in rotation.
+#[test]
+fn beside_other_options() {
+    let world = World::shipped();
+    let mut wrong = vec![];
+    for (name, p, options) in [
+        ("all_reduce ring", 4, &["instances: 2", "pipeline: 2", "cores: 3", "slots: 1", "slots: 3"][..]),
+        ("all_reduce two_phase", 4, &["instances: 2", "pipeline: 3", "cores: 2, pipeline: 2"]),
+        ("all_gather direct", 5, &["instances: 2", "pipeline: 2", "cores: 3"]),
+        ("all_to_all direct", 3, &["cores: 2", "pipeline: 2"]),
+        ("broadcast chain", 4, &["pipeline: 4", "instances: 2"]),
+        ("all_reduce halving_doubling", 5, &["cores: 2", "instances: 2"]),
+        ("reduce binary_tree", 6, &["pipeline: 2", "cores: 2"]),
+    ] {
+        for option in options {
+            let case = world.case(&format!("{name}(transfer: pull, {option})"), &[p], None);
+            let case = Case { root: world.rooted(case.alg).then_some(1), ..case };
+            for n in [8 * p, 3 * p] {
+                match one(world, &case, &Layout { unit: p, ..Layout::ints(n) }) {
+                    Ok(true) => {}
+                    Ok(false) => wrong.push(format!("{}: refused", world.show(&case))),
+                    Err(e) => wrong.push(format!("{} with {n}: {e}", world.show(&case))),
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong[..wrong.len().min(10)].join("\n"));
+}
+
+/// What every reader gets lies in one slot; a pull has no signal more than a push.
+#[test]
+fn slots_are_shared_and_signals_are_those_of_a_push() {
+    let world = World::shipped();
+    for (name, p, slots) in [
+        // One of a rank's own block for all, in alternate calls.
+        ("all_gather direct", 5, 2),
+        ("all_reduce two_phase", 4, 4),
+        ("all_reduce one_phase", 4, 2),
+        ("all_to_all pairwise", 4, 8),
+        ("all_reduce ring", 4, 6),
+    ] {
+        let made = |transfer: &str| {
+            let case = world.case(&format!("{name}(transfer: {transfer})"), &[p], None);
+            stack::synchronized(world, &case, &Layout { unit: p, ..Layout::ints(4 * p) }).unwrap()
+        };
+        let (pulled, pushed) = (made("pull"), made("push"));
+        let all: u64 = pulled.schedule().unwrap().windows.iter().map(|w| w.slots).sum();
+        assert_eq!(all, slots, "{name}");
+        let signals = |m: &kbc_ir::Module| {
+            let counts = stack::count::count(m);
+            (counts.messages, counts.credits, counts.arrival_waits, counts.credit_waits)
+        };
+        assert_eq!(signals(&pulled), signals(&pushed), "{name}");
+    }
+}
+
+/// SYNC-3 for pulls: each notify, wait and fence alone is dropped; the checker rejects what is left, and run as weakly as memory allows
+/// it misbehaves.
+#[test]
+fn no_signal_and_no_fence_can_be_dropped() {
+    let world = World::shipped();
+    let mut wrong = vec![];
+    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
+    for (name, p, option) in [
+        ("all_reduce ring", 2, ""),
+        ("all_reduce ring", 4, ""),
+        ("all_reduce ring", 3, ", slots: 1"),
+        ("reduce_scatter ring", 4, ""),
+        ("all_gather ring", 3, ""),
+        ("all_reduce bidirectional_ring", 4, ""),
+        ("broadcast chain", 4, ""),
+        ("reduce chain", 4, ""),
+    ] {
+        let case = world.case(&format!("{name}(transfer: pull{option})"), &[p], None);
+        let case = Case { root: world.rooted(case.alg).then_some(0), ..case };
+        let l = Layout { unit: p, ..Layout::ints(2 * p) };
+        let m = stack::synchronized(world, &case, &l).unwrap();
+        let s = m.schedule().unwrap();
+        let calls = calls(s);
+        let feeds: Vec<_> = (0..calls).map(|c| stack::feed(world, &case, &l, c)).collect();
+        let expected = run(s, &feeds, &RunOptions { calls, ..RunOptions::default() }).unwrap();
+        let options = ClassifyOptions { calls, ..ClassifyOptions::default() };
+        for mutant in mutations(s) {
+            let (operator, target) = mutant.class();
+            let between = matches!(target, Target::Notify | Target::Wait | Target::Fence);
+            if operator != Operator::Drop || !between {
+                continue;
+            }
+            let bad = apply(s, &mutant);
+            *seen.entry(mutant.word).or_default() += 1;
+            if check(&bad, &CheckOptions::default()).ok() {
+                wrong.push(format!("{}: accepted: {}", world.show(&case), mutant.text));
+            }
+            match classify(&bad, &feeds, &expected, &options).unwrap() {
+                Behaviour::Misbehaves(_) => {}
+                other => wrong.push(format!("{}: {other:?}: {}", world.show(&case), mutant.text)),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {seen:?}\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
+    let words: Vec<&str> = seen.keys().copied().collect();
+    assert_eq!(words, ["fence.acquire", "fence.complete", "fence.release", "notify", "wait"]);
+}
