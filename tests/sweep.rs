@@ -221,6 +221,23 @@ fn a_text_over_several_lines_is_a_program() {
     assert!(all.iter().all(|r| r["selected"] == (r["how"] == "own")));
 }
 
+/// A row that asks for the algorithm that kbc would take has the same schedule, and is told apart.
+#[test]
+fn who_chose_is_not_mixed_up() {
+    let s = scratch();
+    s.write(
+        "g.yaml",
+        b"sweep: 1\ntitle: t\nprogram: ring.kb\nusing: ['{how.using}']\ndefine: {n: 262144}\naxes: {how: {own: {using: ''}, asked: {using: bidirectional_ring}}}\n",
+    );
+    for only in [&["--only", "how=asked"][..], &["--only", "how=own"], &[]] {
+        assert_eq!(sweep(&s, &[&["g.yaml", "-o", "g.csv"], only].concat()).code, 0);
+    }
+    let all = rows(&read(&s, "g.csv"));
+    assert_eq!((&*all[0]["algorithm"], &*all[1]["algorithm"]), ("bidirectional_ring", "bidirectional_ring"));
+    assert_eq!((&*all[0]["selected"], &*all[1]["selected"]), ("true", "false"));
+    assert_eq!(all[0]["time_ns"], all[1]["time_ns"]);
+}
+
 #[test]
 fn only_some_rows_and_no_rows_that_there_are_not() {
     let s = scratch();

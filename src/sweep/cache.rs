@@ -7,6 +7,7 @@
 
 use super::grid::{Point, Program};
 use super::row::Facts;
+use crate::analyse;
 use crate::measure::Ready;
 use crate::session::Session;
 use kbc_ir::text::{PrintOptions, print};
@@ -143,6 +144,8 @@ impl Cache {
                 word(&print(&Module { body: Body::Local(local.clone()), ..built.module.clone() }, &options));
             }
             word(&format!("{:?}", built.placements));
+            // A schedule is the same whether somebody asked for its algorithm; the row says which.
+            word(&format!("{:?}", analyse::asked(built)));
         }
         word(&ready.topology().to_string());
         for (path, digest) in session.touched() {
