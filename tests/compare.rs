@@ -122,6 +122,41 @@ fn an_algorithm_is_asked_for_beside_the_program() {
     assert_eq!(taken, ["\"halving\"", "\"bruck\""]);
 }
 
+/// The same sweep on a machine whose links got slower, and one row less to run.
+#[test]
+fn two_files_of_rows() {
+    let s = Scratch::new();
+    let sweep = |latency: &str, out: &str| {
+        let text = format!(
+            "sweep: 1\ntitle: t\nprogram: specs/all_reduce.kb\ntopology: '{{shape}}(4) {{ link: 50 GB/s, {latency} }}'\ndefine: {{n: '{{n}}'}}\naxes: {{shape: [ring, full], n: [8, 262144]}}\n"
+        );
+        s.write("s.yaml", text.as_bytes());
+        let ran = kbc(s.path(), &["sweep", "s.yaml", "-o", out, "--no-cache"], "");
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+    };
+    sweep("500 ns", "a.csv");
+    sweep("5 us", "b.csv");
+    let json = |a: &str, b: &str| -> Value {
+        let ran = kbc(s.path(), &["compare", a, b, "--report", "json"], "");
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        serde_json::from_str(&ran.stdout).expect("JSON")
+    };
+    assert_eq!(json("a.csv", "a.csv")["same"], 4);
+    let found = json("a.csv", "b.csv");
+    assert_eq!((&found["rows"], &found["slower"], &found["faster"]), (&4.into(), &4.into(), &0.into()));
+    let most = &found["different"][3];
+    assert_eq!(most["at"]["n"], "8");
+    assert!(most["ratio"].as_f64().expect("a ratio") > 9.0);
+    let text = std::fs::read_to_string(s.path().join("a.csv")).expect("rows");
+    s.write("less.csv", text.lines().take(4).collect::<Vec<_>>().join("\n").as_bytes());
+    s.write("none.csv", b"a,b\n1,2\n");
+    for (other, words) in [("less.csv", "a.csv has 4 rows, less.csv has 3"), ("none.csv", "no column `row`")]
+    {
+        let ran = kbc(s.path(), &["compare", "a.csv", other], "");
+        assert!(ran.code == 2 && ran.stderr.contains("E588") && ran.stderr.contains(words), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn what_cannot_be_compared() {
     let s = Scratch::new();

@@ -1,7 +1,8 @@
 //! What `tests/ascend/real/run.py` runs on the runtime exists and covers what it is there for: every size is one that an
 //! emitted package claims, and the array meets every algorithm of the library, rank count, element type and class of
 //! count, or, those that came later, runs at a size of their own. To add a case, add a line to
-//! `tests/ascend/real/launches.csv` or `library.csv`; programs with products are in `layers.csv`, those on several cores in `cores.csv`.
+//! `tests/ascend/real/launches.csv` or `library.csv`; programs with products are in `layers.csv`, those on several cores in `cores.csv`, those
+//! whose receivers fetch in `pull.csv`.
 
 mod common;
 
@@ -51,6 +52,8 @@ const OTHERS: &str = "library.csv";
 const LAYERS: &str = "layers.csv";
 /// Several cores of a rank.
 const CORES: &str = "cores.csv";
+/// Receivers that fetch.
+const PULL: &str = "pull.csv";
 
 fn lines(table: &str) -> Vec<Line> {
     let dir = root().join("tests/ascend/real");
@@ -108,8 +111,13 @@ fn library() -> BTreeSet<(&'static str, String)> {
 #[test]
 fn every_size_is_claimed_by_its_package() {
     let scratch = Scratch::new();
-    for (i, line) in
-        lines(ARRAY).iter().chain(&lines(OTHERS)).chain(&lines(LAYERS)).chain(&lines(CORES)).enumerate()
+    for (i, line) in lines(ARRAY)
+        .iter()
+        .chain(&lines(OTHERS))
+        .chain(&lines(LAYERS))
+        .chain(&lines(CORES))
+        .chain(&lines(PULL))
+        .enumerate()
     {
         let source = root().join("tests/ascend/real").join(&line.file);
         let (source, out) = (source.to_string_lossy(), format!("out{i}"));

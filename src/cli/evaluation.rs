@@ -48,7 +48,8 @@ pub struct Sweep {
 /// `kbc compare`
 #[derive(Args, Debug)]
 pub struct Compare {
-    /// An algorithm with its arguments (`ring`, `'ring(pipeline: 4)'`), a topology (`'ring(8)'`, `machine.yaml`), or a `.kb` or `.kir` file.
+    /// An algorithm with its arguments (`ring`, `'ring(pipeline: 4)'`), a topology (`'ring(8)'`, `machine.yaml`), a `.kb` or `.kir` file, or rows
+    /// of a sweep, `.csv`.
     pub a: String,
     /// Another one of the same kind.
     pub b: String,

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Emits the programs of launches.csv, library.csv, layers.csv and cores.csv with kbc, runs them on the simpler runtime, and writes a table of what ran.
+"""Emits the programs of launches.csv, library.csv, layers.csv, cores.csv and pull.csv with kbc, runs them on the simpler runtime, and writes a table of what ran.
 
     KBC_SIMPLER=path/to/simpler python3 tests/ascend/real/run.py
     KBC_SIMPLER=path/to/simpler python3 tests/ascend/real/run.py --only 'ring' --table real.md
 
 Nothing of the runtime is here: KBC_SIMPLER is a checkout of it, installed for the Python that runs this script (or for
 KBC_PYTHON). kbc is KBC, or target/release/kbc, target/debug/kbc, or the one on PATH. A line of launches.csv (a covering
-array), library.csv (every other algorithm of the library) layers.csv (programs with matrix products) or cores.csv (several cores of a rank) is one package: it is compiled once and runs at its sizes,
+array), library.csv (every other algorithm of the library) layers.csv (programs with matrix products), cores.csv (several cores of a rank) or pull.csv (receivers that fetch) is one package: it is compiled once and runs at its sizes,
 RANKSxCOUNT each (RANKS where the count is fixed), with so many launches in one domain.
 
 Exit code: 0 everything that was asked for ran and is right, 1 something is wrong, 2 it cannot run here, with the reason.
@@ -30,7 +30,7 @@ ROOT = HERE.parents[2]
 GOOD = re.compile(r"(\w+) on (\w+): (\d+) ranks(?:, \w+ = (\d+))?, (\d+) launches in one domain, ([\d.]+) s: every element")
 COMPILED = re.compile(r"compiled in ([\d.]+) s")
 CANNOT_RUN = 2
-TABLES = ["launches.csv", "library.csv", "layers.csv", "cores.csv"]
+TABLES = ["launches.csv", "library.csv", "layers.csv", "cores.csv", "pull.csv"]
 
 
 class Missing(Exception):

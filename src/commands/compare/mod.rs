@@ -2,6 +2,8 @@
 //!
 //! Rows are those of sweeps ([`crate::sweep`]), kept and checked like them; crossovers are those of figures.
 
+mod rows;
+
 use crate::cli::{Compare, Picture, ReportFormat};
 use crate::measure::ready;
 use crate::picture;
@@ -10,7 +12,7 @@ use crate::report::{Report, path};
 use crate::session::{Failure, Outcome, Session};
 use crate::sweep::cache::{self, Cache};
 use crate::sweep::grid::{Point, Program};
-use crate::sweep::run::run as rows;
+use crate::sweep::run::run as execute;
 use crate::sweep::spec::AxisValue;
 use crate::sweep::{Facts, row};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
@@ -96,6 +98,9 @@ const SAME: f64 = 1e-9;
 /// E588: two of different kinds, or nothing to compare them on; of reading and building; E585 for rows that are wrong or
 /// refused on both sides.
 pub fn run(session: &mut Session, args: &Compare) -> Outcome {
+    if args.a.ends_with(".csv") && args.b.ends_with(".csv") {
+        return rows::run(session, args);
+    }
     let kind = kind(args)?;
     picture(args).as_ref().map_or(Ok(()), picture::check)?;
     let over = args.over.as_deref().map(over).transpose()?;
@@ -119,7 +124,7 @@ pub fn run(session: &mut Session, args: &Compare) -> Outcome {
     let cache = folder.filter(|_| !args.no_cache).and_then(Cache::open);
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let all: Vec<&Point> = points.iter().collect();
-    let found = rows(session, HERE, &all, jobs, cache.as_ref(), &mut |_| {})?;
+    let found = execute(session, HERE, &all, jobs, cache.as_ref(), &mut |_| {})?;
     let facts: BTreeMap<usize, &Facts> = found.rows.iter().map(|r| (r.row, &r.facts)).collect();
     let of = |i: usize| facts.get(&i).copied();
     let mut both = vec![];
@@ -187,7 +192,10 @@ fn kind(args: &Compare) -> Outcome<Kind> {
     let (a, b) = (of(&args.a), of(&args.b));
     if a != b {
         let title = format!("{} is one of {a:?}, {} one of {b:?}", args.a, args.b).to_lowercase();
-        return Err(usage(wrong(title).help("compare two algorithms, two topologies or two programs")));
+        return Err(usage(
+            wrong(title)
+                .help("compare two algorithms, two topologies, two programs or two files of rows (.csv)"),
+        ));
     }
     match (a, &args.of) {
         (Kind::Programs, Some(of)) => {
