@@ -241,7 +241,7 @@ fn the_model_knows_cores() {
             [100, 10_000, 1_000_000],
         ),
         (
-            "mesh(2, 3) { link: 28 GB/s, 100 ns; core_put: 4 KiB, 730 ns; core_memory: 5 GB/s }",
+            "mesh(2, 3) { link: 28 GB/s, 100 ns; core_get: 4 KiB, 730 ns; core_put: 4 KiB, 730 ns; core_memory: 5 GB/s }",
             [100, 10_000, 1_000_000],
         ),
     ] {
@@ -259,6 +259,24 @@ fn the_model_knows_cores() {
                 let (off, most) = (p.ns / ns, 1.45 * *streams as f64);
                 assert!((0.6..=most).contains(&off), "{machine}, n = {n}: {} {} of {ns}", c.algorithm, p.ns);
             }
+        }
+    }
+}
+
+/// Where cores read peers at another rate than they write to them, who moves the messages is chosen with the algorithm.
+#[test]
+fn push_and_pull_are_chosen_with_the_algorithm() {
+    for cores in [
+        "core_put: 4 KiB, 730 ns",
+        "core_get: 4 KiB, 730 ns",
+        "core_get: 4 KiB, 300 ns; core_put: 4 KiB, 900 ns",
+    ] {
+        let machine = format!("mesh(2, 3) {{ link: 28 GB/s, 100 ns; {cores}; core_memory: 5 GB/s }}");
+        for n in [100, 10_000, 1_000_000] {
+            let (all, took) = times(&machine, n, None, "transfers");
+            let best = all.iter().map(|a| a.1).fold(f64::INFINITY, f64::min);
+            let own = all.iter().find(|a| a.0 == took).expect("one of the candidates").1;
+            assert!(own <= 1.05 * best, "{machine}, n = {n}: {took} takes {own} ns, of {all:?}");
         }
     }
 }

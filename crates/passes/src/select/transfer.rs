@@ -41,7 +41,8 @@ impl Chooser<'_> {
         Ok(found)
     }
 
-    /// Of the cheapest algorithm and the others that were simulated the one that is fastest pushed or pulled, with its times; the cheapest where nobody asks.
+    /// Of all algorithms that are priced the one that is fastest pushed or pulled, with its times; the cheapest where nobody asks. The model of rounds knows pushes
+    /// alone, so what it finds far off may be the best when it is pulled.
     pub(super) fn fastest(
         &self,
         site: &Site<'_>,
@@ -51,8 +52,8 @@ impl Chooser<'_> {
         if best.1.is_none() {
             return Ok(best);
         }
-        let simulated = |c: &&Candidate| matches!(&c.verdict, Verdict::Priced(p) if p.simulated.is_some());
-        for c in entry.candidates.iter().filter(simulated) {
+        let priced = |c: &&Candidate| matches!(&c.verdict, Verdict::Priced(_));
+        for c in entry.candidates.iter().filter(priced) {
             let found = self.transfers(site, &named(&c.algorithm))?;
             if let (Some(t), Some(b)) = (found, best.1)
                 && t.fastest() < b.fastest()
