@@ -94,7 +94,7 @@ fn what_is_known_is_not_run_again_and_what_changed_is() {
     );
     let time = |expected: &str| {
         let ran = sweep(&s, &["f.yaml", "-o", "f.csv"]);
-        assert_eq!((ran.code, ran.stderr.as_str()), (0, format!("1 rows: 1 right{expected}\n").as_str()));
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, format!("1 row: 1 right{expected}\n").as_str()));
         rows(&read(&s, "f.csv"))[0]["time_ns"].clone()
     };
     let slow = time("");

@@ -75,7 +75,8 @@ fn why(all: &Selection, taken: &Selection) -> String {
         n => format!("the fastest of {n} that the cost model finds close, simulated"),
     };
     if taken.transfers.is_some() {
-        return format!("{how}, pushed and pulled");
+        let priced = taken.candidates.iter().filter(|c| matches!(c.verdict, Verdict::Priced(_))).count();
+        return format!("the fastest of {priced}, simulated pushed and pulled");
     }
     let next = all.candidates.iter().filter(|c| c.algorithm != taken.chosen).find_map(|c| match &c.verdict {
         Verdict::Priced(p) => Some((&c.algorithm, taken_as(p))),

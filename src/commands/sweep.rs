@@ -4,6 +4,7 @@ use crate::cli::{ReportFormat, Sweep};
 use crate::crash;
 use crate::outdir;
 use crate::picture;
+use crate::report::human::count;
 use crate::session::{Failure, Outcome, Session};
 use crate::sweep::cache::{self, Cache, digest};
 use crate::sweep::figures::{self, Entry};
@@ -217,7 +218,7 @@ fn finish(
         words.extend((wrong > 0).then(|| format!("{wrong} wrong")));
         words.extend((refused > 0).then(|| format!("{refused} refused")));
         words.extend((known > 0).then(|| format!("{known} of them known before")));
-        session.words(&format!("{} rows: {}\n", lines.len(), words.join(", ")));
+        session.words(&format!("{}: {}\n", count(lines.len() as u64, "row"), words.join(", ")));
     }
     if wrong + refused == 0 {
         return Ok(());
