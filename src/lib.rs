@@ -34,3 +34,4 @@ pub mod simulated;
 pub mod standin;
 pub mod sweep;
 pub mod traffic;
+pub mod yaml;

@@ -2,6 +2,7 @@
 //!
 //! Owns the form of these files (docs/reference.md). Measuring is [`crate::commands::reference`]'s.
 
+use crate::yaml;
 use kbc_diag::{Diagnostic, FileId, Span};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -133,13 +134,7 @@ pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
             .help("docs/reference.md has the form of these files")
     };
     let whole = Span::new(file, 0, 0);
-    let reference: Reference = serde_yaml::from_str(text).map_err(|e| {
-        let at = e
-            .location()
-            .map_or(whole, |l| Span::new(file, l.index().min(text.len()), l.index().min(text.len())));
-        let words = e.to_string();
-        wrong(words.split(" at line ").next().unwrap_or("").to_owned(), at)
-    })?;
+    let reference: Reference = yaml::read(text, file).map_err(|(title, at)| wrong(title, at))?;
     if reference.reference != FORM {
         let title = format!("`reference: {}` is another form than {FORM}", reference.reference);
         return Err(wrong(title, whole));

@@ -247,6 +247,10 @@ fn only_some_rows_and_no_rows_that_there_are_not() {
         list.contains("    kbc run ring.kb -D n=7 --topology 'ring(3) { link: 50 GB/s, 500 ns }'\n"),
         "{list}"
     );
+    for flag in ["--force", "--theme=dark"] {
+        let ran = kbc(s.path(), &["sweep", "g.yaml", "-o", "g.csv", flag], "");
+        assert!(ran.code == 2 && ran.stderr.contains("means nothing for g.csv"), "{}", ran.stderr);
+    }
     for (only, words) in [("n", "is not AXIS=VALUE"), ("m=1", "no axis `m`"), ("n=8", "no value `8`")] {
         let ran = kbc(s.path(), &["sweep", "g.yaml", "--list", "--only", only], "");
         assert!(ran.code == 2 && ran.stderr.contains(words), "{}", ran.stderr);

@@ -34,9 +34,9 @@ pub struct Sweep {
     /// Knows nothing and keeps nothing.
     #[arg(long, conflicts_with = "cache")]
     pub no_cache: bool,
-    /// Colours of figures.
-    #[arg(long, value_enum, default_value_t = ThemeChoice::Light)]
-    pub theme: ThemeChoice,
+    /// Colours of figures; light if nothing is said.
+    #[arg(long, value_enum, requires = "out")]
+    pub theme: Option<ThemeChoice>,
     /// Replaces a folder even if something in it was not written by kbc, or was edited.
     #[arg(long, requires = "out")]
     pub force: bool,

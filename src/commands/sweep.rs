@@ -1,6 +1,6 @@
 //! `kbc sweep`: the rows of a file of axes, executed side by side, as CSV, JSON lines and figures.
 
-use crate::cli::{ReportFormat, Sweep};
+use crate::cli::{ReportFormat, Sweep, ThemeChoice};
 use crate::crash;
 use crate::outdir;
 use crate::picture;
@@ -26,6 +26,9 @@ const SHOWN: usize = 4;
 /// # Errors
 /// E583 of the file, E584 of what is merged, E585 if a row is wrong or refused; of reading and writing files.
 pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
+    if let Some(out) = args.out.as_ref().filter(|o| o.ends_with(".csv") || o.ends_with(".jsonl")) {
+        super::refuse(&[("--theme", args.theme.is_some()), ("--force", args.force)], out)?;
+    }
     let loaded = load(session, &args.file)?;
     let (grid, text) = (&loaded.grid, &loaded.text);
     let points = chosen(grid, args)?;
@@ -197,7 +200,13 @@ fn finish(
             // Figures are of the whole grid: a part of it would look like all there is.
             let whole = lines.len() == loaded.grid.points.len();
             let entries = if whole { &loaded.figures[..] } else { &[] };
-            for d in figures::draw(&loaded.grid.read, &stem, entries, lines, args.theme.into())? {
+            for d in figures::draw(
+                &loaded.grid.read,
+                &stem,
+                entries,
+                lines,
+                args.theme.unwrap_or(ThemeChoice::Light).into(),
+            )? {
                 let png = d.figure.png(picture::WIDTH).map_err(|f| picture::fault(&d.name, &f))?;
                 files.push((format!("{}.svg", d.name), d.figure.svg().as_bytes().to_vec()));
                 files.push((format!("{}.png", d.name), png));

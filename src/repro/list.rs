@@ -1,5 +1,6 @@
 //! The list of what is regenerated: sweeps, comparisons with published figures, pages with tables.
 
+use crate::yaml;
 use kbc_diag::{Diagnostic, FileId, Span};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -73,19 +74,15 @@ pub struct Machine {
 /// # Errors
 /// E589: YAML that cannot be read, an unknown or missing key, another form.
 pub fn read(text: &str, file: FileId) -> Result<List, Diagnostic> {
-    let wrong = |title: String, at: usize| {
-        let at = at.min(text.len());
+    let wrong = |(title, at): (String, Span)| {
         Diagnostic::error("E589", title)
-            .primary(Span::new(file, at, at), "here")
+            .primary(at, "here")
             .help("docs/evaluation.md has the form of this file")
     };
-    let list: List = serde_yaml::from_str(text).map_err(|e| {
-        let words = e.to_string();
-        let title = words.split(" at line ").next().unwrap_or("").to_owned();
-        wrong(title, e.location().map_or(0, |l| l.index()))
-    })?;
+    let list: List = yaml::read(text, file).map_err(wrong)?;
     if list.repro != FORM {
-        return Err(wrong(format!("`repro: {}` is another form than {FORM}", list.repro), 0));
+        let title = format!("`repro: {}` is another form than {FORM}", list.repro);
+        return Err(wrong((title, Span::new(file, 0, 0))));
     }
     Ok(list)
 }

@@ -45,6 +45,28 @@ struct Question {
     answer: String,
 }
 
+/// A key as it is put together of words, no two lists of which make the same.
+struct Key(blake3::Hasher);
+
+impl Key {
+    /// One of this form of entries and this kbc.
+    fn new(kbc: &str) -> Key {
+        let mut key = Key(blake3::Hasher::new());
+        key.word(FORM);
+        key.word(kbc);
+        key
+    }
+
+    fn word(&mut self, w: &str) {
+        self.0.update(&(w.len() as u64).to_le_bytes());
+        self.0.update(w.as_bytes());
+    }
+
+    fn hex(&self) -> String {
+        self.0.finalize().to_hex().to_string()
+    }
+}
+
 /// The folder if nothing is said: that of `KBC_CACHE`, else `kbc` in the user's folder of caches; none without a home.
 pub fn folder() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -85,13 +107,8 @@ impl Cache {
 
     /// The key of what a row asks for. `sweep` is the path of its file, which paths are relative to.
     pub fn question(&self, sweep: &str, point: &Point) -> String {
-        let mut h = blake3::Hasher::new();
-        let mut word = |w: &str| {
-            h.update(&(w.len() as u64).to_le_bytes());
-            h.update(w.as_bytes());
-        };
-        word(FORM);
-        word(&self.kbc);
+        let mut key = Key::new(&self.kbc);
+        let mut word = |w: &str| key.word(w);
         word(sweep);
         match &point.program {
             Program::File(f) => ["file", f].map(&mut word),
@@ -105,7 +122,7 @@ impl Cache {
             word(&list.len().to_string());
             list.iter().for_each(|w| word(w));
         }
-        h.finalize().to_hex().to_string()
+        key.hex()
     }
 
     fn of_file(&self, path: &str) -> Option<String> {
@@ -128,13 +145,8 @@ impl Cache {
 
     /// The key of what a row follows from. A program's text is in its typed program; machine and data files count as they are.
     pub fn answer(&self, session: &Session, ready: &Ready) -> String {
-        let mut h = blake3::Hasher::new();
-        let mut word = |w: &str| {
-            h.update(&(w.len() as u64).to_le_bytes());
-            h.update(w.as_bytes());
-        };
-        word(FORM);
-        word(&self.kbc);
+        let mut key = Key::new(&self.kbc);
+        let mut word = |w: &str| key.word(w);
         let options = PrintOptions::default();
         word(&print(ready.module(), &options));
         if let Ready::Program(built) = ready {
@@ -153,7 +165,7 @@ impl Cache {
                 word(&digest);
             }
         }
-        h.finalize().to_hex().to_string()
+        key.hex()
     }
 
     /// Keeps what a row found under its own key, and that key under what was asked for.

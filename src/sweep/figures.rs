@@ -2,7 +2,7 @@
 //!
 //! Owns the entries under `figures:` of a sweep file. How charts look is the crate's; files are the verb's.
 
-use super::spec::{Read, place, wrong};
+use super::spec::{Read, place, scalar, wrong};
 use super::table::{Line, plain};
 use crate::picture::fault;
 use kbc_diag::Diagnostic;
@@ -188,13 +188,7 @@ pub fn draw(
 
 /// Whether a cell is a value as written in the file.
 fn same(cell: &serde_json::Value, v: &Value) -> bool {
-    let text = match v {
-        Value::String(s) => s.clone(),
-        Value::Number(n) => n.to_string(),
-        Value::Bool(b) => b.to_string(),
-        _ => return false,
-    };
-    plain(cell) == text
+    scalar(v).is_some_and(|text| plain(cell) == text)
 }
 
 impl Entry {

@@ -2,6 +2,7 @@
 //!
 //! Owns its keys and what is wrong with them (E583). What `{axis}` stands for is [`super::grid`]'s.
 
+use crate::yaml;
 use kbc_diag::{Diagnostic, FileId, Span};
 use serde::Deserialize;
 use serde_yaml::{Mapping, Value};
@@ -84,8 +85,8 @@ pub struct Read {
     pub file: FileId,
 }
 
-/// A scalar as text.
-fn scalar(v: &Value) -> Option<String> {
+/// A scalar as text; none for a list or map.
+pub fn scalar(v: &Value) -> Option<String> {
     match v {
         Value::String(s) => Some(s.clone()),
         Value::Number(n) => Some(n.to_string()),
@@ -117,13 +118,7 @@ pub fn place(text: &str, file: FileId, word: &str) -> Span {
 /// scalar.
 pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     let at = |word: &str| place(text, file, word);
-    let spec: Spec = serde_yaml::from_str(text).map_err(|e| {
-        let here = e.location().map_or(Span::new(file, 0, 0), |l| {
-            Span::new(file, l.index().min(text.len()), l.index().min(text.len()))
-        });
-        let words = e.to_string();
-        wrong(words.split(" at line ").next().unwrap_or("").to_owned(), here)
-    })?;
+    let spec: Spec = yaml::read(text, file).map_err(|(title, at)| wrong(title, at))?;
     if spec.sweep != FORM {
         return Err(wrong(format!("`sweep: {}` is another form than {FORM}", spec.sweep), at("sweep")));
     }

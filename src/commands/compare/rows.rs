@@ -84,6 +84,8 @@ pub(super) fn run(session: &mut Session, args: &Compare) -> Outcome {
         ("--program", args.program.is_some()),
         ("--using", !args.using.is_empty()),
         ("--out", args.out.is_some()),
+        ("--cache", args.cache.is_some()),
+        ("--no-cache", args.no_cache),
     ];
     crate::commands::refuse(&flags, "two files of rows")?;
     let (columns, a) = read(session, &args.a)?;

@@ -1,0 +1,16 @@
+//! YAML files of kbc's own forms: reading one, and where it is wrong.
+
+use kbc_diag::{FileId, Span};
+use serde::de::DeserializeOwned;
+
+/// Reads a file of a form.
+///
+/// # Errors
+/// What is wrong, in words without a place, and the place.
+pub fn read<T: DeserializeOwned>(text: &str, file: FileId) -> Result<T, (String, Span)> {
+    serde_yaml::from_str(text).map_err(|e| {
+        let at = e.location().map_or(0, |l| l.index().min(text.len()));
+        let words = e.to_string();
+        (words.split(" at line ").next().unwrap_or("").to_owned(), Span::new(file, at, at))
+    })
+}
