@@ -60,7 +60,8 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
             let goes_on = match s.cause {
                 Cause::Queue(_) | Cause::Latency(_) => under_way && !back,
                 Cause::MemoryQueue(_) | Cause::Service(_) | Cause::Memory(_) | Cause::Core => under_way,
-                Cause::Work(_) => matches!(before.cause, Cause::UnitQueue(_)),
+                Cause::Staged => matches!(before.cause, Cause::UnitQueue(_)),
+                Cause::Work(_) => matches!(before.cause, Cause::UnitQueue(_) | Cause::Staged),
                 // What a receiver does with one message of a queue.
                 Cause::Slot(Slot::Write) => before.cause == Cause::Drain,
                 Cause::Slot(Slot::Read) => before.cause == Cause::Slot(Slot::Write),
@@ -154,7 +155,7 @@ pub fn fold<K: PartialEq>(keys: &[K]) -> Vec<Fold> {
 }
 
 /// The sums of a path by what the time went into, with their names, largest shares not first but in this order.
-pub fn totals(timing: &Timing) -> [(&'static str, f64); 13] {
+pub fn totals(timing: &Timing) -> [(&'static str, f64); 14] {
     let Breakdown {
         late_ns,
         endpoint_ns,
@@ -165,6 +166,7 @@ pub fn totals(timing: &Timing) -> [(&'static str, f64); 13] {
         memory_ns,
         unit_queue_ns,
         work_ns,
+        staged_ns,
         fence_ns,
         launch_ns,
         acknowledged_ns,
@@ -181,6 +183,7 @@ pub fn totals(timing: &Timing) -> [(&'static str, f64); 13] {
         ("bytes", service_ns + memory_ns + core_ns),
         ("queueing", queue_ns + memory_queue_ns + unit_queue_ns + poll_ns + core_queue_ns),
         ("work", work_ns),
+        ("staging", staged_ns),
         ("fences", fence_ns),
         ("endpoints", endpoint_ns),
         ("late starts", late_ns),

@@ -34,6 +34,9 @@ pub struct Entry {
     /// The column along the axis; `bytes`, of `scaling` `ranks`.
     #[serde(default)]
     x: Option<String>,
+    /// The column of times; `time_ns`.
+    #[serde(default)]
+    time: Option<String>,
     /// What that is called.
     #[serde(default)]
     x_label: Option<String>,
@@ -113,7 +116,12 @@ pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>
         let e: Entry = serde_yaml::from_value(value.clone())
             .map_err(|e| wrong(format!("a figure: {e}"), at("figures")))?;
         let named =
-            e.x.iter().chain(&e.series).chain(&e.each).chain(e.only.keys()).chain(e.work.iter().flatten());
+            e.x.iter()
+                .chain(&e.time)
+                .chain(&e.series)
+                .chain(&e.each)
+                .chain(e.only.keys())
+                .chain(e.work.iter().flatten());
         for column in named {
             if !columns.contains(column) {
                 return Err(wrong(format!("a figure is about `{column}`, which is no column"), at(column)));
@@ -126,6 +134,9 @@ pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>
             ("compute", !e.compute.is_empty(), Kind::Roofline),
             ("memory", !e.memory.is_empty(), Kind::Roofline),
         ];
+        if e.time.is_some() && e.figure == Kind::Scaling && e.measure != Shown::Time {
+            return Err(wrong("`time` means nothing for this measure", at("measure")));
+        }
         if let Some((key, ..)) = own.iter().find(|o| o.1 && o.2 != e.figure) {
             return Err(wrong(format!("`{key}` means nothing for this kind of figure"), at(key)));
         }
@@ -197,6 +208,10 @@ impl Entry {
         self.x.as_deref().unwrap_or(usual)
     }
 
+    fn time(&self) -> &str {
+        self.time.as_deref().unwrap_or("time_ns")
+    }
+
     fn x_label(&self) -> String {
         self.x_label.clone().unwrap_or_else(|| self.x().replace('_', " "))
     }
@@ -253,18 +268,18 @@ impl Entry {
             Kind::Latency => Latency {
                 heading,
                 x_label,
-                series: self.series(lines, "time_ns"),
+                series: self.series(lines, self.time()),
                 bounds: self.bounds(lines),
             }
             .draw(),
             Kind::Memory => {
-                let mut kinds = self.series(lines, "time_ns");
+                let mut kinds = self.series(lines, self.time());
                 kinds.iter_mut().for_each(|s| s.bottleneck.clear());
                 Memory { heading, x_label, kinds }.draw()
             }
             Kind::Scaling => {
                 let (measure, y) = match self.measure {
-                    Shown::Time => (Measure::Time, "time_ns"),
+                    Shown::Time => (Measure::Time, self.time()),
                     Shown::Percent => (Measure::Percent, "percent"),
                     Shown::Busbw => (Measure::Bandwidth, "busbw_gbs"),
                 };
@@ -280,10 +295,10 @@ impl Entry {
     fn algorithms(&self, heading: Heading, x_label: String, lines: &[&Line]) -> Result<Figure, Fault> {
         let (own, asked): (Vec<&Line>, Vec<&Line>) =
             lines.iter().copied().partition(|l| self.chosen.as_ref().is_some_and(|c| self.of(l) == *c));
-        let mut series = self.series(&asked, "time_ns");
+        let mut series = self.series(&asked, self.time());
         let mut chosen = vec![];
         for l in own {
-            let (Some(x), Some(y)) = (l.number(self.x()), l.number("time_ns")) else { continue };
+            let (Some(x), Some(y)) = (l.number(self.x()), l.number(self.time())) else { continue };
             let algorithm = plain(l.get("algorithm"));
             let twin = asked
                 .iter()
@@ -313,7 +328,8 @@ impl Entry {
         };
         let mut points = vec![];
         for l in lines {
-            let (Some(flop), Some(bytes), Some(ns)) = (l.number(flop), l.number(bytes), l.number("time_ns"))
+            let (Some(flop), Some(bytes), Some(ns)) =
+                (l.number(flop), l.number(bytes), l.number(self.time()))
             else {
                 continue;
             };

@@ -14,7 +14,7 @@ use serde_json::Value;
 type Of = fn(&Facts) -> Value;
 
 /// The columns that every sweep has, behind the number of the row, its axes and its own columns.
-pub const USUAL: [(&str, Of); 23] = [
+pub const USUAL: [(&str, Of); 24] = [
     ("status", |f| f.status.name().into()),
     ("checked", |f| f.checked.into()),
     ("mismatches", |f| f.mismatches.into()),
@@ -31,6 +31,7 @@ pub const USUAL: [(&str, Of); 23] = [
     ("bottleneck", |f| text(&f.bottleneck)),
     ("limited_by", |f| text(&f.limited_by)),
     ("limited_percent", |f| number(f.limited_percent, 1)),
+    ("staging_ns", |f| number(f.staging_ns, 3)),
     ("messages", |f| f.messages.map_or(Value::Null, Value::from)),
     ("links_used", |f| f.links_used.map_or(Value::Null, Value::from)),
     ("perturbed_median_ns", |f| number(f.perturbed_median_ns, 3)),
@@ -99,17 +100,33 @@ impl Serialize for Line {
     }
 }
 
-/// `{bytes} * 16` with its names filled in, as a number where it is a product or quotient of numbers.
+/// `{bytes} * 16 + 8` with its names filled in, as a number where it is a sum of products and quotients of numbers. Plus and minus
+/// stand between blanks, so that `2-4` and `1e+3` are what they are.
 fn computed(text: &str) -> Value {
+    let (mut sum, mut rest, mut sign) = (0.0, text, 1.0);
+    loop {
+        let next =
+            [(" + ", 1.0), (" - ", -1.0)].into_iter().filter_map(|(s, f)| rest.find(s).map(|at| (at, f)));
+        let next = next.min_by_key(|n| n.0);
+        let Some(term) = product(&rest[..next.map_or(rest.len(), |n| n.0)]) else {
+            return typed(text.trim().to_owned());
+        };
+        sum += sign * term;
+        let Some((at, next)) = next else { break };
+        (sign, rest) = (next, &rest[at + 3..]);
+    }
+    number(Some(sum).filter(|v| v.is_finite()), 6)
+}
+
+/// A number, or several with `*` and `/` between them.
+fn product(text: &str) -> Option<f64> {
     let mut value: Option<f64> = None;
     let mut rest = text.trim();
     let mut by = '*';
     loop {
         let end = rest.find(['*', '/']).unwrap_or(rest.len());
         let word = rest[..end].trim();
-        let Some(x) = word.parse::<f64>().ok().filter(|x| x.is_finite()) else {
-            return typed(text.trim().to_owned());
-        };
+        let x = word.parse::<f64>().ok().filter(|x| x.is_finite())?;
         value = Some(match (value, by) {
             (None, _) => x,
             (Some(v), '*') => v * x,
@@ -118,7 +135,7 @@ fn computed(text: &str) -> Value {
         let Some(next) = rest[end..].chars().next() else { break };
         (by, rest) = (next, &rest[end + 1..]);
     }
-    number(value.filter(|v| v.is_finite()), 6)
+    value
 }
 
 /// A row as its columns: its number, the axes, the file's own, the usual ones. A column of the file that needs a fact that the row does not have is empty.

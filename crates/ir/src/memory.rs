@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
+use crate::checker::each_op;
 use crate::placement::DevicePlacement;
-use crate::schedule::{BufferId, Schedule, WindowId};
+use crate::schedule::{BufferId, LocalOp, SOp, Schedule, WindowId};
 use crate::topology::{DeviceId, Topology};
 use crate::types::MemKind;
 use crate::walk::{Access, Act, Cursor, Mem, Program, Step};
@@ -132,6 +133,9 @@ pub fn lay_out(
     let used = schedule.buffers.iter().map(|b| b.memory);
     let used =
         used.chain(schedule.windows.iter().map(|w| w.memory)).chain(schedule.queues.iter().map(|q| q.memory));
+    let stages = locals(schedule)
+        .any(|(op, _)| matches!(op, LocalOp::Tiles { kernel, .. } if !kernel.staged().is_empty()));
+    let used = used.chain(stages.then_some(MemKind::Tcm));
     let kinds: BTreeSet<MemKind> = used.filter(|k| limited(*k)).collect();
     if kinds.is_empty() && placements.is_empty() {
         return Ok(out);
@@ -168,6 +172,9 @@ pub fn lay_out(
         for w in schedule.windows.iter().filter(|w| limited(w.memory)) {
             let tensor = Tensor { name: w.name.as_str(), what: "window", kind: w.memory, span: w.span };
             out.place(&tensor, &[w.slots, w.capacity], w.dtype.bytes(), machine, device, None)?;
+        }
+        if let Some(most) = staged(&program, rank)? {
+            out.place(&most.0, &[most.1], 1, machine, device, None)?;
         }
         for (queue, rings) in rings(&program, rank, &limited)? {
             let q = &schedule.queues[queue];
@@ -268,6 +275,40 @@ fn rings(
         }
     }
     Ok(out)
+}
+
+/// Local operations, each with its place in the source.
+fn locals(schedule: &Schedule) -> impl Iterator<Item = (&LocalOp, Span)> {
+    let streams = schedule.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
+    let mut found = vec![];
+    for s in streams {
+        each_op(&s.body, &mut |op, span| {
+            if let SOp::Local(op) = op {
+                found.push((op, span));
+            }
+        });
+    }
+    found.into_iter()
+}
+
+/// The tile kernel whose staged operands take most, and their bytes. A core is at one kernel at a time.
+fn staged<'s>(program: &Program<'s>, rank: u64) -> Result<Option<(Tensor<'s>, u64)>, Diagnostics> {
+    let show = |rank: u64| program.schedule.mesh.show(rank);
+    let mut most: Option<(Tensor<'_>, u64)> = None;
+    for (op, span) in locals(program.schedule) {
+        let LocalOp::Tiles { kernel, args, .. } = op else { continue };
+        let sizes = args.iter().map(|b| program.dims(*b, rank)).collect::<Result<Vec<_>, _>>();
+        let sizes = sizes.map_err(|f| f.diagnostic(show))?;
+        let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
+        let work = kernel.extents(&views, None).ok().and_then(|e| kernel.work(&e));
+        let bytes = work.map_or(0, |w| w.staged);
+        if bytes > most.as_ref().map_or(0, |m| m.1) {
+            let tensor =
+                Tensor { name: kernel.name.as_str(), what: "staged operands of", kind: MemKind::Tcm, span };
+            most = Some((tensor, bytes));
+        }
+    }
+    Ok(most)
 }
 
 /// What is placed.

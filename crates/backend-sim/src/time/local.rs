@@ -5,9 +5,9 @@
 use super::agenda::{Item, NONE};
 use super::clock::Time;
 use super::engine::Engine;
-use super::log::{FENCE, Record, WORK};
+use super::log::{FENCE, Record, STAGED, WORK};
 use super::state::Doing;
-use super::work::{self, Unit};
+use super::work::{Course, Job, Unit};
 use kbc_ir::walk::{Brief, Fault};
 
 impl<'p> Engine<'_, 'p, '_> {
@@ -36,20 +36,23 @@ impl<'p> Engine<'_, 'p, '_> {
             return Ok(true);
         }
         let rank = self.setup.rank(thread);
-        let amounts = work::amounts(self.setup.program, act, rank)?;
-        for (needed, amount) in s.needed.iter_mut().zip(amounts) {
+        let job = Job::of(self.setup.program, act, rank)?;
+        for (needed, amount) in s.needed.iter_mut().zip(job.all) {
             *needed |= amount > 0;
         }
-        s.seen[op as usize] |= amounts != [0; 3];
-        let times = s.rates.times(rank, &amounts);
-        let core = match act {
-            Brief::Copy { .. } | Brief::Reduce { .. } if !free => s.rates.of_core(rank, amounts[1]),
-            _ => Time::ZERO,
+        s.seen[op as usize] |= job.all != [0; 3];
+        let times = s.rates.times(rank, &job.all);
+        let course = match (act, &job.tiles) {
+            (Brief::Copy { .. } | Brief::Reduce { .. }, _) if !free => {
+                Course { least: s.rates.of_core(rank, job.all[1]), ..Course::NONE }
+            }
+            (_, Some(work)) if !free => s.rates.of_tiles(rank, work),
+            _ => Course::NONE,
         };
-        if free || times == [Time::ZERO; 3] && core == Time::ZERO {
+        if free || times == [Time::ZERO; 3] && course.least == Time::ZERO {
             return Ok(true);
         }
-        s.asked[thread as usize] = (op, times, core);
+        s.asked[thread as usize] = (op, times, course);
         let t = &mut s.threads[thread as usize];
         let sequence = t.sequence;
         t.sequence += 1;
@@ -60,19 +63,23 @@ impl<'p> Engine<'_, 'p, '_> {
     /// Gives a thread the units it asked for.
     pub(super) fn grant_units(&mut self, thread: u32) {
         let s = &mut self.state;
-        let (op, times, core) = s.asked[thread as usize];
+        let (op, times, course) = s.asked[thread as usize];
         let place = self.setup.place(thread) as usize;
         let behind = if self.detail { s.units[place].behind(s.now, &times) } else { None };
         let (start, mut end, mut unit) = s.units[place].work(s.now, &times);
         let worked = &mut s.worked[place];
         *worked = *worked + end.since(start);
-        // Its units are free for other cores then.
-        if start + core > end {
-            (end, unit) = (start + core, Unit::Memory);
+        // Its units are free for others then.
+        let staged = start + course.staged;
+        if staged + course.least > end {
+            (end, unit) = (staged + course.least, course.unit);
         }
-        let last = s.threads[thread as usize].last;
+        let mut last = s.threads[thread as usize].last;
+        if course.staged > Time::ZERO {
+            last = self.record(last, Record { start, end: staged, back: 0, thread, op, what: STAGED });
+        }
         let what = WORK - Unit::ALL.iter().position(|u| *u == unit).unwrap_or(0) as u32;
-        let record = self.record(last, Record { start, end, back: 0, thread, op, what });
+        let record = self.record(last, Record { start: staged, end, back: 0, thread, op, what });
         self.state.threads[thread as usize].last = record;
         self.later(end, thread);
         if self.observer.is_some() {

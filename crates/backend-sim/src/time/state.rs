@@ -12,7 +12,7 @@ use super::moves::Ends;
 use super::setup::Setup;
 use super::ties::Ties;
 use super::ways::Ways;
-use super::work::{Rates, Units};
+use super::work::{Course, Rates, Units};
 use kbc_ir::form::Form;
 use kbc_ir::topology::Route;
 use kbc_ir::walk::{Brief, Program, Walks};
@@ -174,9 +174,9 @@ pub(super) struct State<'p> {
     pub(super) rates: Rates,
     /// Of each rank; empty where no unit takes time.
     pub(super) units: Vec<Units>,
-    /// For each thread, work it has asked its units for: the operation, how long each unit has to do, and how long its
-    /// core has. Empty where neither takes time.
-    pub(super) asked: Vec<(u32, [Time; 3], Time)>,
+    /// For each thread, work it has asked its units for: the operation, how long each unit has to do, and what it
+    /// takes beside. Empty where neither takes time.
+    pub(super) asked: Vec<(u32, [Time; 3], Course)>,
     /// For each rank, how long its units worked on operations. Empty where no unit takes time.
     pub(super) worked: Vec<Time>,
     pub(super) ways: Ways,
@@ -269,7 +269,7 @@ impl<'p> State<'p> {
             } else {
                 vec![]
             },
-            asked: if works { vec![(0, [Time::ZERO; 3], Time::ZERO); count] } else { vec![] },
+            asked: if works { vec![(0, [Time::ZERO; 3], Course::NONE); count] } else { vec![] },
             worked: if works { vec![Time::ZERO; ranks] } else { vec![] },
             ways: Ways::new(setup.unordered),
             accounts: vec![Account::default(); ranks],

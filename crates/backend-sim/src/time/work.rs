@@ -4,6 +4,7 @@
 
 use super::clock::{Rate, Time};
 use kbc_ir::schedule::{BufferId, LocalOp};
+use kbc_ir::tiles;
 use kbc_ir::topology::Topology;
 use kbc_ir::walk::{Brief, Fault, Program};
 use std::collections::BTreeMap;
@@ -36,14 +37,49 @@ impl Unit {
 /// Work for each unit.
 pub(super) type Amounts = [u64; 3];
 
-/// The work of an operation on a rank; none for one that does not compute.
-pub(super) fn amounts(program: &Program<'_>, act: &Brief<'_>, rank: u64) -> Result<Amounts, Fault> {
-    Ok(match act {
-        Brief::Copy { to, from } => [0, to.saturating_add(*from), 0],
-        Brief::Reduce { to, from } => [0, to.saturating_mul(2).saturating_add(*from), *from],
-        Brief::Local(op) => of_local(program, op, rank)?,
-        _ => [0; 3],
-    })
+/// The work of an operation; nothing for one that does not compute.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Job {
+    pub(super) all: Amounts,
+    /// Of a tile kernel, how it is made up of that.
+    pub(super) tiles: Option<tiles::Work>,
+}
+
+impl Job {
+    /// The work of an operation on a rank.
+    pub(super) fn of(program: &Program<'_>, act: &Brief<'_>, rank: u64) -> Result<Job, Fault> {
+        let all = match act {
+            Brief::Copy { to, from } => [0, to.saturating_add(*from), 0],
+            Brief::Reduce { to, from } => [0, to.saturating_mul(2).saturating_add(*from), *from],
+            Brief::Local(LocalOp::Tiles { kernel, args, .. }) => {
+                let sizes = args.iter().map(|b| program.dims(*b, rank)).collect::<Result<Vec<_>, _>>()?;
+                let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
+                // What does not fit is an error of the data engines.
+                let work =
+                    kernel.extents(&views, None).ok().and_then(|e| kernel.work(&e)).unwrap_or_default();
+                return Ok(Job { all: work.total(), tiles: Some(work) });
+            }
+            Brief::Local(op) => of_local(program, op, rank)?,
+            _ => [0; 3],
+        };
+        Ok(Job { all, tiles: None })
+    }
+}
+
+/// How long an operation takes beside what its units take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Course {
+    /// Operands are staged first, for so long.
+    pub(super) staged: Time,
+    /// The rest takes so long at least..
+    pub(super) least: Time,
+    /// .. because of this unit.
+    pub(super) unit: Unit,
+}
+
+impl Course {
+    /// No longer than units take.
+    pub(super) const NONE: Course = Course { staged: Time::ZERO, least: Time::ZERO, unit: Unit::Memory };
 }
 
 /// Bytes of the result of a local operation.
@@ -76,13 +112,8 @@ fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, F
         // These read as much as they write.
         // Of the table, the rows that are asked for.
         LocalOp::Embedding { ids, .. } => [0, written.saturating_mul(2).saturating_add(bytes(*ids)?), 0],
-        LocalOp::Tiles { kernel, args, .. } => {
-            let sizes = args.iter().map(|b| program.dims(*b, rank)).collect::<Result<Vec<_>, _>>()?;
-            let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
-            // What does not fit is an error of the data engines.
-            let work = kernel.extents(&views, None).ok().and_then(|e| kernel.work(&e)).unwrap_or_default();
-            [work.flops, work.bytes, work.vector]
-        }
+        // Those of loops: [`Job::of`].
+        LocalOp::Tiles { .. } => [0; 3],
         LocalOp::Fill { .. } => [0, written, written],
         LocalOp::Copy { .. } | LocalOp::Transpose { .. } | LocalOp::Slice { .. } => {
             [0, written.saturating_mul(2), 0]
@@ -135,6 +166,23 @@ impl Rates {
     /// How long one core of a rank is at so many bytes read and written.
     pub(super) fn of_core(&self, rank: u64, bytes: u64) -> Time {
         Time::of(bytes, self.core / self.slower.get(&rank).copied().unwrap_or(1.0))
+    }
+
+    /// How long a tile kernel takes: what is staged comes first, and then tiles pass through the units one behind the other. A
+    /// unit begins when the first tiles have come to it, and what others do on the last ones follows its end.
+    pub(super) fn of_tiles(&mut self, rank: u64, work: &tiles::Work) -> Course {
+        let mut sum = |work: &Amounts| self.times(rank, work).into_iter().fold(Time::ZERO, |a, b| a + b);
+        let staged = sum(&[0, work.staged, 0]);
+        let mut course = Course { staged, ..Course::NONE };
+        for (i, unit) in Unit::ALL.into_iter().enumerate() {
+            let mut own = [0; 3];
+            own[i] = work.all[i];
+            let chain = sum(&work.before[i]) + sum(&own) + sum(&work.after[i]);
+            if chain > course.least {
+                course = Course { least: chain, unit, ..course };
+            }
+        }
+        course
     }
 
     /// How long each unit of a rank works on it.

@@ -176,7 +176,7 @@ fn dimensions_of(kernel: &TileKernel, z: &Zeros) -> Option<Vec<Index>> {
                     known.push((*value, index));
                 }
                 Stmt::Add { value, is } if *value == to => out.push(is),
-                Stmt::Add { .. } | Stmt::Store { .. } => {}
+                Stmt::Stage { .. } | Stmt::Add { .. } | Stmt::Store { .. } => {}
             }
         }
     }
@@ -236,6 +236,10 @@ impl<'a> Body<'_, 'a> {
     fn stmt(&mut self, s: &'a TileStmt) -> Option<Stmt> {
         self.spans.push(s.span);
         match &s.kind {
+            TileStmtKind::Stage(names) => {
+                let params: Vec<Option<u32>> = names.iter().map(|n| self.operand(n)).collect();
+                Some(Stmt::Stage { params: params.into_iter().collect::<Option<_>>()? })
+            }
             TileStmtKind::For(loops, body) => {
                 let outside = self.loops.len();
                 let vars: Vec<Option<u32>> = loops.iter().map(|l| self.open(l)).collect();
@@ -268,6 +272,15 @@ impl<'a> Body<'_, 'a> {
                 Some(Stmt::Store { index: index?, is })
             }
         }
+    }
+
+    /// An argument by name.
+    fn operand(&mut self, name: &Ident) -> Option<u32> {
+        if let Some(param) = self.decl.args.iter().position(|a| a.name.node == name.node) {
+            return Some(param as u32);
+        }
+        let valid: Vec<String> = self.decl.args.iter().map(|a| a.name.node.clone()).collect();
+        self.fault(*unknown("E005", "argument of this kernel", &name.node, name.span, &valid))
     }
 
     /// A loop's variable.
@@ -396,19 +409,9 @@ impl<'a> Body<'_, 'a> {
         self.spans.push(e.span);
         match &e.kind {
             TileExprKind::Load(name, index) => {
-                let found = self.decl.args.iter().position(|a| a.name.node == name.node);
-                let Some(param) = found else {
-                    let valid: Vec<String> = self.decl.args.iter().map(|a| a.name.node.clone()).collect();
-                    return self.fault(*unknown(
-                        "E005",
-                        "argument of this kernel",
-                        &name.node,
-                        name.span,
-                        &valid,
-                    ));
-                };
-                let arg: &'a Arg = &self.decl.args[param];
-                Some(Tile::Load { param: param as u32, index: self.index(index, &arg.ty, name)? })
+                let param = self.operand(name)?;
+                let arg: &'a Arg = &self.decl.args[param as usize];
+                Some(Tile::Load { param, index: self.index(index, &arg.ty, name)? })
             }
             TileExprKind::Dot(a, b) => {
                 let (a, b) = (self.tile(a), self.tile(b));

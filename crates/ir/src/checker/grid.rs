@@ -56,7 +56,8 @@ fn constant(path: &[Part]) -> Option<u64> {
     path.iter().try_fold(1u64, |n, p| n.checked_mul(p.of.as_int().filter(|v| *v > 0)? as u64))
 }
 
-pub(super) fn each_op<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp, Span)) {
+/// Every operation of a body with its place.
+pub(crate) fn each_op<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp, Span)) {
     for s in list {
         match s {
             SStmt::For { body, .. } => each_op(body, f),

@@ -34,6 +34,7 @@ mod symmetry;
 mod typing;
 
 pub use expect::{Due, Held, Promised, promised};
+pub(crate) use grid::each_op;
 pub use orbits::Orbits;
 
 use crate::form::Form;

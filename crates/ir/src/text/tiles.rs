@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! tiles @gemm(a f16 2, b f16 2) -> c f16 2
+//!   stage a
 //!   for i 32, j 32
 //!     zeros %acc f32[i, j]
 //!     for k 64
@@ -56,6 +57,10 @@ impl Shown<'_> {
             out.push('\n');
             *out += &"  ".repeat(depth);
             match s {
+                Stmt::Stage { params } => {
+                    let names: Vec<String> = params.iter().map(|p| self.operand(*p)).collect();
+                    *out += &format!("stage {}", names.join(", "));
+                }
                 Stmt::For { vars, body } => {
                     let one = |v: &u32| {
                         let tile = self.kernel.vars.get(*v as usize).map_or(0, |v| v.tile);
@@ -81,6 +86,11 @@ impl Shown<'_> {
         }
     }
 
+    fn operand(&self, param: u32) -> String {
+        let inside = (param as usize) < self.kernel.params.len();
+        if inside { called(&self.sides, param) } else { format!("`?{param}`") }
+    }
+
     fn index(&self, index: &[Index]) -> String {
         let one = |i: &Index| match i {
             Index::Var(v) => called(&self.vars, *v),
@@ -92,9 +102,7 @@ impl Shown<'_> {
     fn tile(&self, t: &Tile) -> String {
         match t {
             Tile::Load { param, index } => {
-                let inside = (*param as usize) < self.kernel.params.len();
-                let name = if inside { called(&self.sides, *param) } else { format!("`?{param}`") };
-                format!("load {name}{}", self.index(index))
+                format!("load {}{}", self.operand(*param), self.index(index))
             }
             Tile::Dot(a, b) => format!("dot({}, {})", self.tile(a), self.tile(b)),
             Tile::Value(v) => format!("%{}", called(&self.values, *v)),
@@ -193,6 +201,13 @@ impl Reader<'_> {
                 c.finish()?;
                 return Ok(Stmt::For { vars, body: self.body(&n.kids)? });
             }
+            "stage" => {
+                let mut params = vec![self.operand(&mut c)?];
+                while c.eat(",") {
+                    params.push(self.operand(&mut c)?);
+                }
+                Stmt::Stage { params }
+            }
             "zeros" => {
                 let value = self.value(&mut c)?;
                 let dtype = dtype(&mut c)?;
@@ -219,12 +234,21 @@ impl Reader<'_> {
                 Stmt::Store { index, is: self.tile(&mut c)? }
             }
             word => {
-                let valid = ["for", "zeros", "let", "add", "store"];
+                let valid = ["stage", "for", "zeros", "let", "add", "store"];
                 return Err(super::names::unknown("E315", "statement", word, valid.into_iter(), span));
             }
         };
         c.finish()?;
         Ok(stmt)
+    }
+
+    fn operand(&self, c: &mut Cur) -> R<u32> {
+        let at = c.here();
+        let param = self.sides.find(c.label("an operand")?, at)?;
+        if param == self.kernel.params.len() {
+            return Err(Diagnostic::error("E311", "the result is not loaded from").primary(at, "here"));
+        }
+        Ok(param as u32)
     }
 
     fn value(&mut self, c: &mut Cur) -> R<u32> {
@@ -263,15 +287,7 @@ impl Reader<'_> {
         } else {
             let word = c.word("an expression over tiles")?;
             match word.as_str() {
-                "load" => {
-                    let at = c.here();
-                    let param = self.sides.find(c.label("an operand")?, at)?;
-                    if param == self.kernel.params.len() {
-                        let d = Diagnostic::error("E311", "the result is not loaded from");
-                        return Err(d.primary(at, "here"));
-                    }
-                    Tile::Load { param: param as u32, index: self.index(c)? }
-                }
+                "load" => Tile::Load { param: self.operand(c)?, index: self.index(c)? },
                 "dot" => {
                     c.expect("(")?;
                     let a = self.tile(c)?;

@@ -89,6 +89,8 @@ impl TileKernel {
             open: vec![],
             adding: vec![],
             stored: None,
+            staged: BTreeSet::new(),
+            begun: false,
             room: 0,
             depth: 0,
         };
@@ -119,6 +121,10 @@ struct Check<'k> {
     adding: Vec<BTreeSet<u32>>,
     /// Where, and what.
     stored: Option<(Vec<Index>, Known)>,
+    /// Operands that are staged.
+    staged: BTreeSet<u32>,
+    /// There was another statement than that.
+    begun: bool,
     room: u64,
     depth: usize,
 }
@@ -164,6 +170,7 @@ impl Check<'_> {
                 return Err(fault(node, what, "here", "make two kernels of it"));
             }
             self.stmt(node, s)?;
+            self.begun |= !matches!(s, Stmt::Stage { .. });
         }
         self.values.retain(|v, _| here.contains(v));
         self.depth -= 1;
@@ -172,6 +179,7 @@ impl Check<'_> {
 
     fn stmt(&mut self, node: usize, s: &Stmt) -> Result<(), Fault> {
         match s {
+            Stmt::Stage { params } => self.stage(node, params)?,
             Stmt::For { vars, body } => {
                 for v in vars {
                     let Some(var) = self.kernel.vars.get(*v as usize) else {
@@ -235,6 +243,29 @@ impl Check<'_> {
                 let known = self.tile(is)?;
                 self.note(node, &known);
                 self.store(node, index, known)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Operands are brought in whole.
+    fn stage(&mut self, node: usize, params: &[u32]) -> Result<(), Fault> {
+        for p in params {
+            let Some(side) = self.kernel.params.get(*p as usize) else {
+                return Err(fault(node, "an operand is missing", "here", "declare it"));
+            };
+            if self.begun || !self.open.is_empty() {
+                let what = format!("{} is staged behind the beginning", side.name);
+                return Err(fault(
+                    node,
+                    what,
+                    "here",
+                    "write `stage` above all loops: it brings in all of it",
+                ));
+            }
+            if !self.staged.insert(*p) {
+                let what = format!("{} is staged twice", side.name);
+                return Err(fault(node, what, "again here", "once is enough"));
             }
         }
         Ok(())
@@ -617,7 +648,7 @@ fn targets(body: &[Stmt], out: &mut BTreeSet<u32>) {
         match s {
             Stmt::For { body, .. } => targets(body, out),
             Stmt::Add { value, .. } => drop(out.insert(*value)),
-            Stmt::Zeros { .. } | Stmt::Let { .. } | Stmt::Store { .. } => {}
+            Stmt::Stage { .. } | Stmt::Zeros { .. } | Stmt::Let { .. } | Stmt::Store { .. } => {}
         }
     }
 }

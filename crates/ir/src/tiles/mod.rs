@@ -1,13 +1,15 @@
 //! Tile kernels: a loop nest over tiles of tensors.
 //!
-//! Owns the form of a kernel, which sizes it runs over for operands of given shapes, and how much work that is. What a
+//! Owns the form of a kernel and which sizes it runs over for operands of given shapes; how much work that is: [`work`]. What a
 //! kernel may say, and what follows for placements, is [`facts`]; its text is [`crate::text`]'s; running it is an engine's.
 //! A variable stands for a dimension: a tensor that is indexed by it has there as many elements as the loop runs over, cut
 //! into tiles of a fixed length, the last one shorter. Meaning, order of additions: `docs/adr/039-tile-kernels.md`.
 
 mod facts;
+mod work;
 
 pub use facts::{Facts, Fault, Node};
+pub use work::{Amounts, Work};
 
 use crate::name::Name;
 use crate::scalar::ScalarFn;
@@ -62,6 +64,11 @@ pub struct TileKernel {
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stmt {
+    /// Operands that are brought into the core's memory whole, before the loops; loads of them are made from there.
+    Stage {
+        /// By number.
+        params: Vec<u32>,
+    },
     /// All tiles of these variables, the first slowest.
     For {
         /// By number.
@@ -119,17 +126,6 @@ pub enum Tile {
     Map(ScalarFn, Vec<Tile>),
     /// Conversion between floats, nearest even.
     Cast(DType, Box<Tile>),
-}
-
-/// Work of a kernel: multiplications and additions of products, bytes loaded and stored, bytes of elementwise results.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Work {
-    /// Two for every product of a `dot`.
-    pub flops: u64,
-    /// Every load and store as often as it runs.
-    pub bytes: u64,
-    /// Results of functions, casts and additions.
-    pub vector: u64,
 }
 
 /// A statement or an expression of a kernel.
@@ -208,45 +204,6 @@ impl TileKernel {
         out
     }
 
-    /// What it does for these extents; none for a kernel that [`TileKernel::facts`] refuses.
-    pub fn work(&self, extents: &[u64]) -> Option<Work> {
-        let facts = self.facts().ok()?;
-        if extents.len() != self.vars.len() {
-            return None;
-        }
-        let tiles = |v: &u32| extents[*v as usize].div_ceil(self.vars[*v as usize].tile);
-        // Over all turns, the tiles of a variable add up to what it runs over; loops of others repeat them.
-        let elements = |index: &[Index], open: &[u32]| {
-            let again = open.iter().filter(|v| !index.contains(&Index::Var(**v))).map(tiles);
-            index.iter().map(|i| extent(*i, extents)).chain(again).fold(1u64, u64::saturating_mul)
-        };
-        let mut nodes = facts.nodes.iter();
-        let mut work = Work::default();
-        let mut whole = Some(());
-        self.walk(&mut |part, open| {
-            let Some(node) = nodes.next() else {
-                whole = None;
-                return;
-            };
-            let bytes = elements(&node.index, open).saturating_mul(node.dtype.bytes());
-            match part {
-                Part::Stmt(Stmt::Store { .. }) | Part::Tile(Tile::Load { .. }) => {
-                    work.bytes = work.bytes.saturating_add(bytes);
-                }
-                Part::Stmt(Stmt::Add { is: Tile::Dot(..), .. }) => {}
-                Part::Stmt(Stmt::Add { .. }) | Part::Tile(Tile::Map(..) | Tile::Cast(..)) => {
-                    work.vector = work.vector.saturating_add(bytes);
-                }
-                Part::Tile(Tile::Dot(..)) => {
-                    let all: Vec<Index> = node.index.iter().chain(&node.contracted).copied().collect();
-                    work.flops = work.flops.saturating_add(elements(&all, open).saturating_mul(2));
-                }
-                Part::Stmt(_) | Part::Tile(Tile::Value(_)) => {}
-            }
-        });
-        whole.map(|()| work)
-    }
-
     /// All statements and expressions, each before what is in it, with the variables of the loops around it. Their places in
     /// this order are their numbers.
     fn walk<'k>(&'k self, see: &mut dyn FnMut(Part<'k>, &[u32])) {
@@ -264,7 +221,7 @@ impl TileKernel {
                         body(inner, open, see);
                         open.truncate(outside);
                     }
-                    Stmt::Zeros { .. } => {}
+                    Stmt::Stage { .. } | Stmt::Zeros { .. } => {}
                     Stmt::Let { is, .. } | Stmt::Add { is, .. } | Stmt::Store { is, .. } => {
                         tile(is, open, see)
                     }

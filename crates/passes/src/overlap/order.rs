@@ -128,7 +128,7 @@ fn tiles(kernel: &TileKernel, operands: &[TensorType], mesh: &Mesh) -> [f64; 3] 
     let sizes: Vec<Vec<u64>> = operands.iter().map(sizes).collect();
     let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
     let work = kernel.extents(&views, None).ok().and_then(|e| kernel.work(&e)).unwrap_or_default();
-    [work.flops as f64, work.bytes as f64, work.vector as f64]
+    work.total().map(|amount| amount as f64)
 }
 
 /// Nanoseconds of the copies into a collective and out of it.

@@ -1,0 +1,140 @@
+//! How much work a kernel is, and how its parts wait for each other.
+//!
+//! Owns the amounts; what they take is a machine's. Every operand that is staged is brought in whole before the loops, and
+//! loads of it cost nothing then. Every other load and the store are traffic as often as they run. The loops are a pipeline:
+//! a tile is loaded, multiplied, computed on and stored while others are at other units.
+
+use super::{Index, Part, Stmt, Tile, TileKernel, extent};
+use crate::tiles::facts::Node;
+
+/// Amounts by unit: two for every product of a `dot`; bytes loaded and stored; bytes of results of functions, casts and additions.
+pub type Amounts = [u64; 3];
+
+/// Work of a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Work {
+    /// Bytes of operands that are staged, once.
+    pub staged: u64,
+    /// Of the loops.
+    pub all: Amounts,
+    /// For each unit, what others do on the first tiles before it begins.
+    pub before: [Amounts; 3],
+    /// For each unit, what others do on the last tiles after it has ended.
+    pub after: [Amounts; 3],
+}
+
+impl Work {
+    /// Of all, what is staged being memory traffic as well.
+    pub fn total(&self) -> Amounts {
+        let [flops, bytes, vector] = self.all;
+        [flops, bytes.saturating_add(self.staged), vector]
+    }
+}
+
+impl TileKernel {
+    /// What it does for these extents; none for a kernel that [`TileKernel::facts`] refuses.
+    pub fn work(&self, extents: &[u64]) -> Option<Work> {
+        let facts = self.facts().ok()?;
+        if extents.len() != self.vars.len() {
+            return None;
+        }
+        let mut work = Work::default();
+        let sides = self.accesses();
+        for p in self.staged() {
+            let index = sides.iter().find(|s| s.0 == Some(p)).map_or(&[][..], |s| s.1);
+            let width = self.params.get(p as usize)?.dtype.bytes();
+            let bytes = index.iter().map(|i| extent(*i, extents)).fold(width, u64::saturating_mul);
+            work.staged = work.staged.saturating_add(bytes);
+        }
+        let steps = self.steps(&facts.nodes)?;
+        let runs = |s: &Step| s.open.iter().all(|v| extents[*v as usize] > 0);
+        let tile = |v: &u32| self.vars[*v as usize].tile;
+        // Over all turns, the tiles of a variable add up to what it runs over; loops of others repeat them.
+        let whole = |s: &Step| {
+            let again = s.open.iter().filter(|v| !s.index.contains(&Index::Var(**v)));
+            let again = again.map(|v| extents[*v as usize].div_ceil(tile(v)));
+            s.index.iter().map(|i| extent(*i, extents)).chain(again).fold(s.each, u64::saturating_mul)
+        };
+        let one = |s: &Step, of: &dyn Fn(u64, u64) -> u64| {
+            let size = |i: &Index| match i {
+                Index::Var(v) => of(extents[*v as usize], tile(v)),
+                Index::At(_) => 1,
+            };
+            s.index.iter().map(size).fold(s.each, u64::saturating_mul)
+        };
+        let first = |n: u64, tile: u64| n.min(tile);
+        let last = |n: u64, tile: u64| if n.is_multiple_of(tile) { tile } else { n % tile };
+        let steps: Vec<Step> = steps.into_iter().filter(|s| runs(s)).collect();
+        for s in &steps {
+            work.all[s.unit] = work.all[s.unit].saturating_add(whole(s));
+        }
+        for unit in 0..3 {
+            let chain = |list: &mut dyn Iterator<Item = &Step>, of: &dyn Fn(u64, u64) -> u64| {
+                let mut sum = Amounts::default();
+                for s in list.take_while(|s| s.unit != unit) {
+                    sum[s.unit] = sum[s.unit].saturating_add(one(s, of));
+                }
+                sum
+            };
+            if steps.iter().any(|s| s.unit == unit) {
+                work.before[unit] = chain(&mut steps.iter(), &first);
+                work.after[unit] = chain(&mut steps.iter().rev(), &last);
+            }
+        }
+        Some(work)
+    }
+
+    /// Operands that are staged.
+    pub fn staged(&self) -> Vec<u32> {
+        let lists = self.body.iter().filter_map(|s| match s {
+            Stmt::Stage { params } => Some(params),
+            _ => None,
+        });
+        lists.flatten().copied().collect()
+    }
+
+    /// What costs something, in the order in which it is done.
+    fn steps(&self, nodes: &[Node]) -> Option<Vec<Step>> {
+        let staged = self.staged();
+        let mut nodes = nodes.iter();
+        let (mut out, mut whole): (Vec<Step>, bool) = (vec![], true);
+        // Within a statement, what an expression is made of comes after it in the walk and before it in time.
+        let mut statement: Vec<Step> = vec![];
+        self.walk(&mut |part, open| {
+            let Some(node) = nodes.next() else {
+                whole = false;
+                return;
+            };
+            if let Part::Stmt(_) = part {
+                out.extend(statement.drain(..).rev());
+            }
+            let (unit, each) = match part {
+                Part::Tile(Tile::Load { param, .. }) if staged.contains(param) => return,
+                Part::Stmt(Stmt::Store { .. }) | Part::Tile(Tile::Load { .. }) => (1, node.dtype.bytes()),
+                Part::Stmt(Stmt::Add { is: Tile::Dot(..), .. }) => return,
+                Part::Stmt(Stmt::Add { .. }) | Part::Tile(Tile::Map(..) | Tile::Cast(..)) => {
+                    (2, node.dtype.bytes())
+                }
+                Part::Tile(Tile::Dot(..)) => (0, 2),
+                Part::Stmt(_) | Part::Tile(Tile::Value(_)) => return,
+            };
+            let mut index = node.index.clone();
+            index.extend(node.contracted.filter(|_| unit == 0));
+            statement.push(Step { unit, each, index, open: open.to_vec() });
+        });
+        out.extend(statement.into_iter().rev());
+        whole.then_some(out)
+    }
+}
+
+/// A load, a product, a computation or the store.
+struct Step {
+    /// Its place in [`Amounts`].
+    unit: usize,
+    /// Amount of an element.
+    each: u64,
+    /// Its elements.
+    index: Vec<Index>,
+    /// Variables of the loops around it.
+    open: Vec<u32>,
+}
