@@ -4,7 +4,7 @@
 //! all ranks is lowered like a graph: its schedule has one role.
 
 use super::collective::Known;
-use super::lower::{Lower, Scope};
+use super::lower::{Lower, Scope, ends};
 use super::sizes::place;
 use super::streams;
 use crate::fresh::Fresh;
@@ -31,6 +31,7 @@ pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> R
         values: BTreeMap::new(),
         pending: vec![],
         stream: MAIN.into(),
+        ends: BTreeMap::new(),
         names: Fresh::default(),
         known: Known::default(),
         scope: Scope::default(),
@@ -44,7 +45,7 @@ pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> R
         let ranks = (!whole).then(|| predicate(mesh, &part.ranks));
         let scope = Scope { ranks: ranks.clone(), rows: Some(local.rows(mesh, i)), first };
         first = (first.0 + part.graph.inputs.len() as u32, first.1 + part.graph.results.len() as u32);
-        walks.push(Walk { scope, values: BTreeMap::new(), next: 0 });
+        walks.push(Walk { scope, values: BTreeMap::new(), ends: ends(&part.graph), next: 0 });
         if let Some(ranks) = ranks {
             let name = format!("ranks_{}", part.ranks.first().copied().unwrap_or(0));
             l.parts.push(PartOps { name: name.into(), ranks, ops: vec![] });
@@ -71,6 +72,8 @@ pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> R
 struct Walk {
     scope: Scope,
     values: BTreeMap<OpId, BufferId>,
+    /// [`Lower::ends`] of its graph.
+    ends: BTreeMap<OpId, OpId>,
     /// Place of its next operation.
     next: usize,
 }
@@ -93,6 +96,7 @@ fn walk<'a>(
     l.graph = &part.graph;
     l.scope = walk.scope.clone();
     std::mem::swap(&mut l.values, &mut walk.values);
+    std::mem::swap(&mut l.ends, &mut walk.ends);
     while let Some(&id) = part.graph.order().get(walk.next) {
         walk.next += 1;
         if Some(id) == until {
@@ -103,6 +107,7 @@ fn walk<'a>(
         }
     }
     std::mem::swap(&mut l.values, &mut walk.values);
+    std::mem::swap(&mut l.ends, &mut walk.ends);
     l.scope = Scope::default();
     if let Some(p) = l.parts.get_mut(number) {
         p.ops.append(&mut l.pending);

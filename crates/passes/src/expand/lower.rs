@@ -27,6 +27,7 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
         values: BTreeMap::new(),
         pending: vec![],
         stream: MAIN.into(),
+        ends: ends(graph),
         names: Fresh::default(),
         known: Known::default(),
         scope: Scope::default(),
@@ -42,6 +43,29 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
     l.flush();
     streams::order(&mut l.out);
     if errors.has_errors() { Err(errors) } else { Ok(l.out) }
+}
+
+/// Local operations whose value is a result and nothing else: they write the result's buffer, and nothing is copied.
+pub(super) fn ends(graph: &Graph) -> BTreeMap<OpId, OpId> {
+    let mut uses: BTreeMap<OpId, Vec<OpId>> = BTreeMap::new();
+    for &id in graph.order() {
+        for o in graph.operands(id) {
+            uses.entry(o).or_default().push(id);
+        }
+    }
+    let local = |id: OpId| {
+        use OpKind::{Cast, Embedding, Fill, Grouped, Map, Matmul, ReduceDim, Tiles};
+        let op = &graph.op(id).kind;
+        matches!(
+            op,
+            Matmul { .. } | Map(_) | Tiles(_) | ReduceDim { .. } | Embedding | Grouped(_) | Fill(_) | Cast(_)
+        )
+    };
+    let one = |(id, users): (OpId, Vec<OpId>)| match users[..] {
+        [end] if local(id) && matches!(graph.op(end).kind, OpKind::Output(_)) => Some((id, end)),
+        _ => None,
+    };
+    uses.into_iter().filter_map(one).collect()
 }
 
 /// Whose values a graph's are, where they are not everybody's.
@@ -69,6 +93,8 @@ pub(super) struct Lower<'a> {
     pub(super) pending: Vec<(LocalOp, Option<Expr>, Span)>,
     /// The stream that they are on.
     pub(super) stream: Name,
+    /// Local operations that write a result's buffer, each with the result.
+    pub(super) ends: BTreeMap<OpId, OpId>,
     pub(super) names: Fresh,
     pub(super) known: Known,
 }
@@ -120,6 +146,13 @@ impl Lower<'_> {
     pub(super) fn value(&mut self, hint: &str, ty: &TensorType, span: Span) -> BufferId {
         let dims = self.dims(ty);
         self.buffer(hint, ty, dims, BufferRole::Temp, span)
+    }
+
+    /// The buffer of a result.
+    fn output(&mut self, number: usize, op: &Op, ty: &TensorType) -> BufferId {
+        let dims = self.dims(ty);
+        let role = BufferRole::Output(self.scope.first.1 + number as u32);
+        self.buffer(&op.name, ty, dims, role, op.span)
     }
 
     /// Sizes of a value on a rank: none where it is not the rank's.
@@ -185,10 +218,11 @@ impl Lower<'_> {
         let operands = self.graph.operands(id);
         if let OpKind::Output(i) = &op.kind {
             let src = self.of(operands[0])?;
+            if self.ends.contains_key(&operands[0]) {
+                return Ok(());
+            }
             let ty = self.ty(operands[0])?;
-            let dims = self.dims(&ty);
-            let role = BufferRole::Output(self.scope.first.1 + *i as u32);
-            let dst = self.buffer(&op.name, &ty, dims, role, op.span);
+            let dst = self.output(*i, &op, &ty);
             self.local(LocalOp::Copy { dst, src }, op.span);
             return Ok(());
         }
@@ -206,7 +240,11 @@ impl Lower<'_> {
             OpKind::Output(_) => return Ok(()),
             kind => {
                 let args = operands.iter().map(|o| self.of(*o)).collect::<Result<Vec<_>, _>>()?;
-                let dst = self.value(&op.name, &ty, op.span);
+                let end = self.ends.get(&id).map(|end| self.graph.op(*end).clone());
+                let dst = match &end {
+                    Some(end) if let OpKind::Output(i) = end.kind => self.output(i, end, &ty),
+                    _ => self.value(&op.name, &ty, op.span),
+                };
                 let local = match kind {
                     OpKind::Matmul { .. } => LocalOp::Matmul { dst, a: args[0], b: args[1] },
                     OpKind::Map(func) => LocalOp::Compute { func: func.clone(), dst, args },
