@@ -178,6 +178,7 @@ pub fn assemble(
         }
     };
     session.tell(&lowered.warnings);
+    let lowered = Lowered { topology: session.machine(lowered.topology), ..lowered };
     let mut module = lowered.module;
     let time = Simulated { topology: &lowered.topology };
     let using = using(session, &source.of.using)?;

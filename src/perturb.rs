@@ -103,7 +103,7 @@ fn excess(topology: &Topology, machine: &Topology, step: &Step) -> (Culprit, f64
     match step.cause {
         Cause::Late => (Culprit::Rank(step.rank), 1.0),
         Cause::Work(u) | Cause::UnitQueue(u) => unit(u),
-        Cause::Staged => unit(Unit::Memory),
+        Cause::Preload => unit(Unit::Memory),
         Cause::Latency(l) => {
             let (was, is) = (topology.rate(l).latency_ns, machine.rate(l).latency_ns);
             (Culprit::Link(l), if is > 0.0 { 1.0 - was / is } else { 0.0 })

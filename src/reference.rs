@@ -85,6 +85,8 @@ pub enum Measure {
     Time,
     /// The lower bound of its time.
     Bound,
+    /// How long it takes without what is preloaded on its critical path.
+    Preloaded,
     /// Notifies of all ranks in a call.
     Notifies,
 }

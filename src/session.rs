@@ -4,6 +4,7 @@ use crate::cli::{Cli, ColorChoice, DiagnosticFormat};
 use crate::crash;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, Text, render};
 use kbc_frontend::load::Sources;
+use kbc_ir::topology::Topology;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -78,9 +79,14 @@ pub struct Session {
     pub inputs: Vec<String>,
     /// Where messages go instead of standard error.
     heard: Option<Mutex<Vec<String>>>,
+    /// Machines that were seen, with what was found out about them; shared by the sessions made of this one.
+    machines: Arc<Mutex<Vec<Topology>>>,
     /// Digests of data files that were read, where somebody wants to know.
     touched: Option<Touched>,
 }
+
+/// Machines that are kept.
+const MACHINES: usize = 32;
 
 /// Data files that were read, with a digest each.
 struct Touched {
@@ -108,8 +114,22 @@ impl Session {
             data: BTreeMap::new(),
             inputs: vec![],
             heard: None,
+            machines: Arc::default(),
             touched: None,
         }
+    }
+
+    /// The machine; where an equal one was seen before that one, with what was found out about it.
+    pub fn machine(&self, topology: Topology) -> Topology {
+        let mut seen = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = seen.iter().find(|t| **t == topology) {
+            return same.clone();
+        }
+        if seen.len() == MACHINES {
+            seen.remove(0);
+        }
+        seen.push(topology.clone());
+        topology
     }
 
     /// One that writes as this one does and has read nothing; the texts stand for the files of their names.
@@ -121,6 +141,7 @@ impl Session {
             given: texts.into_iter().map(|(name, text)| (plain(Path::new(&name)), text)).collect(),
             data: BTreeMap::new(),
             heard: None,
+            machines: self.machines.clone(),
             touched: None,
             ..*self
         }

@@ -184,10 +184,12 @@ fn taken(schedule: &Schedule, topology: &Topology, measure: Measure) -> Outcome<
     if measure == Measure::Notifies {
         return Ok(traffic::count(schedule, None)?.whole().iter().map(|t| t.notifies as f64).sum());
     }
-    let options = TimeOptions { path: false, ..TimeOptions::default() };
+    let options = TimeOptions { path: measure == Measure::Preloaded, ..TimeOptions::default() };
     let timing = simulate(schedule, topology, &options)?;
-    if measure == Measure::Time {
-        return Ok(timing.ns);
+    match measure {
+        Measure::Time => return Ok(timing.ns),
+        Measure::Preloaded => return Ok(timing.ns - timing.breakdown().preload_ns),
+        Measure::Bound | Measure::Notifies => {}
     }
     let compute = timing.ranks.iter().map(|r| r.work_ns).fold(0.0, f64::max);
     Ok(bounds::against(schedule, topology, &timing, compute)?.ns)

@@ -344,7 +344,7 @@ pub struct FailureReport {
 /// A share of the critical path.
 #[derive(Serialize, Debug)]
 pub struct TotalReport {
-    /// `latency`, `bytes`, `queueing`, `work`, `staging`, `fences`, `endpoints`, `late starts`, `launch`, `acknowledgements`, `drain`,
+    /// `latency`, `bytes`, `queueing`, `work`, `fences`, `preload`, `endpoints`, `late starts`, `launch`, `acknowledgements`, `drain`,
     /// `slots` or `credits`.
     pub cause: String,
     /// Sum, nanoseconds.
@@ -376,7 +376,7 @@ pub struct StepReport {
     pub start_ns: f64,
     /// End, nanoseconds.
     pub end_ns: f64,
-    /// `queue`, `latency`, `bytes`, `unit_queue`, `work`, `staging`, `fence`, `endpoint`, `late`, `launch`, `acknowledged`, `drain`,
+    /// `queue`, `latency`, `bytes`, `unit_queue`, `work`, `preload`, `fence`, `endpoint`, `late`, `launch`, `acknowledged`, `drain`,
     /// `slot_write`, `slot_read`, `credit` or `poll`.
     pub kind: &'static str,
     /// What the time went into.

@@ -60,7 +60,8 @@ fn beside(report: &mut Report, scene: &Scene<'_>, timing: &Timing) {
     }
     let b = timing.breakdown();
     report.communication_ns = Some(sum);
-    report.exposed_ns = Some(timing.ns - b.work_ns - b.staged_ns - b.unit_queue_ns - b.late_ns - b.launch_ns);
+    report.exposed_ns =
+        Some(timing.ns - b.work_ns - b.preload_ns - b.unit_queue_ns - b.late_ns - b.launch_ns);
 }
 
 /// Links, busiest first.
@@ -125,7 +126,7 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
                 Cause::Memory(n) => ("memory", format!("bytes of memory {}", scene.topology.name(n))),
                 Cause::UnitQueue(u) => ("unit_queue", format!("waits for {}", u.name())),
                 Cause::Work(u) => ("work", u.name().into()),
-                Cause::Staged => ("staging", "operands are brought in".into()),
+                Cause::Preload => ("preload", "operands are brought in".into()),
                 Cause::Fence => ("fence", "fence".into()),
                 Cause::Drain => ("drain", "bytes drain into the receiver".into()),
                 Cause::Slot(Slot::Write) => ("slot_write", "write to a slot".into()),

@@ -80,8 +80,8 @@ pub struct Facts {
     pub algbw_gbs: Option<f64>,
     /// Of the one collective.
     pub busbw_gbs: Option<f64>,
-    /// What of the critical path's time is staging of operands.
-    pub staging_ns: Option<f64>,
+    /// What of the critical path's time is preloading of operands.
+    pub preload_ns: Option<f64>,
     /// Messages of one call.
     pub messages: Option<u64>,
     /// Links that something passes.
@@ -183,10 +183,10 @@ pub fn facts(session: &Session, source: &Source, ready: &Ready) -> Outcome<Facts
         bytes: one.map(|c| c.bytes),
         algbw_gbs: one.and_then(|c| c.algbw).filter(|_| !wrong),
         busbw_gbs: one.and_then(|c| c.busbw).filter(|_| !wrong),
-        staging_ns: report
+        preload_ns: report
             .time_ns
             .filter(|_| !wrong)
-            .map(|_| report.totals.iter().find(|t| t.cause == "staging").map_or(0.0, |t| t.ns)),
+            .map(|_| report.totals.iter().find(|t| t.cause == "preload").map_or(0.0, |t| t.ns)),
         messages: report.messages,
         links_used: report.links_used,
         perturbed_median_ns: perturbed.as_ref().map(|p| p.median_ns),
@@ -215,7 +215,7 @@ pub fn refused(why: String) -> Facts {
         bytes: None,
         algbw_gbs: None,
         busbw_gbs: None,
-        staging_ns: None,
+        preload_ns: None,
         messages: None,
         links_used: None,
         perturbed_median_ns: None,

@@ -31,7 +31,7 @@ pub const USUAL: [(&str, Of); 24] = [
     ("bottleneck", |f| text(&f.bottleneck)),
     ("limited_by", |f| text(&f.limited_by)),
     ("limited_percent", |f| number(f.limited_percent, 1)),
-    ("staging_ns", |f| number(f.staging_ns, 3)),
+    ("preload_ns", |f| number(f.preload_ns, 3)),
     ("messages", |f| f.messages.map_or(Value::Null, Value::from)),
     ("links_used", |f| f.links_used.map_or(Value::Null, Value::from)),
     ("perturbed_median_ns", |f| number(f.perturbed_median_ns, 3)),

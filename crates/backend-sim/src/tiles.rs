@@ -53,7 +53,7 @@ impl Run<'_> {
 
     fn stmt(&mut self, s: &Stmt) -> Result<(), Refusal> {
         match s {
-            Stmt::Stage { .. } => {}
+            Stmt::Preload { .. } => {}
             Stmt::For { vars, body } => self.nest(vars, body)?,
             Stmt::Zeros { value, dtype, index } => {
                 let sizes: Vec<u64> = self.boxes(index).iter().map(|b| b.1 - b.0).collect();

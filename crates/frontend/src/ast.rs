@@ -240,8 +240,8 @@ pub struct TileStmt {
 /// Forms of a statement of a tile kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TileStmtKind {
-    /// `stage a, b`
-    Stage(Vec<Ident>),
+    /// `preload a, b`
+    Preload(Vec<Ident>),
     /// `for i in tiles(M, 32), j in tiles(N, 32) { .. }`
     For(Vec<TileLoop>, Vec<TileStmt>),
     /// `let acc = e`

@@ -112,11 +112,11 @@ fn describe(expected: &[&str]) -> Option<String> {
         &["use", "param", "topology", "mesh", "kernel", "program", "local", "fn", "collective", "algorithm"];
     const STATEMENTS: &[&str] =
         &["let", "scratch", "put", "get", "for", "each", "if", "apply", "together", "{", ";"];
-    const TILE_STATEMENTS: &[&str] = &["for", "let", "stage", "store", "NAME", ";"];
+    const TILE_STATEMENTS: &[&str] = &["for", "let", "preload", "store", "NAME", ";"];
     const NAMES: &[&str] = &[
         "NAME", "from", "to", "over", "using", "on", "at", "of", "reduce", "sum", "start", "end", "mesh",
         "topology", "param", "use", "kernel", "program", "local", "partial", "only", "expect", "ranks",
-        "group", "tiles", "stage", "load", "store", "dot", "zeros",
+        "group", "tiles", "preload", "load", "store", "dot", "zeros",
     ];
     const EXPRESSIONS: &[&str] = &["NAME", "INT", "FLOAT", "true", "false", "(", "-", "!", "if"];
     let mut left: Vec<&str> = expected.to_vec();

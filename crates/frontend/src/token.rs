@@ -81,7 +81,7 @@ tokens! {
     Start "start" Word, End "end" Word, Sum "sum" Word, True "true" Word, False "false" Word,
     // programs and kernels
     Expect "expect" Word, Group "group" Word, Ranks "ranks" Word, Partial "partial" Word, Only "only" Word,
-    Tiles "tiles" Word, Stage "stage" Word, Load "load" Word, Store "store" Word, Dot "dot" Word, Zeros "zeros" Word,
+    Tiles "tiles" Word, Preload "preload" Word, Load "load" Word, Store "store" Word, Dot "dot" Word, Zeros "zeros" Word,
     // signs
     LeftArrow "<-" Sign, RightArrow "->" Sign, DotDot ".." Sign, PlusEq "+=" Sign,
     OrOr "||" Sign, AndAnd "&&" Sign, EqEq "==" Sign, NotEq "!=" Sign, LessEq "<=" Sign, GreaterEq ">=" Sign,

@@ -133,9 +133,9 @@ pub fn lay_out(
     let used = schedule.buffers.iter().map(|b| b.memory);
     let used =
         used.chain(schedule.windows.iter().map(|w| w.memory)).chain(schedule.queues.iter().map(|q| q.memory));
-    let stages = locals(schedule)
-        .any(|(op, _)| matches!(op, LocalOp::Tiles { kernel, .. } if !kernel.staged().is_empty()));
-    let used = used.chain(stages.then_some(MemKind::Tcm));
+    let preloads = locals(schedule)
+        .any(|(op, _)| matches!(op, LocalOp::Tiles { kernel, .. } if !kernel.preloaded().is_empty()));
+    let used = used.chain(preloads.then_some(MemKind::Tcm));
     let kinds: BTreeSet<MemKind> = used.filter(|k| limited(*k)).collect();
     if kinds.is_empty() && placements.is_empty() {
         return Ok(out);
@@ -173,7 +173,7 @@ pub fn lay_out(
             let tensor = Tensor { name: w.name.as_str(), what: "window", kind: w.memory, span: w.span };
             out.place(&tensor, &[w.slots, w.capacity], w.dtype.bytes(), machine, device, None)?;
         }
-        if let Some(most) = staged(&program, rank)? {
+        if let Some(most) = preloaded(&program, rank)? {
             out.place(&most.0, &[most.1], 1, machine, device, None)?;
         }
         for (queue, rings) in rings(&program, rank, &limited)? {
@@ -291,8 +291,8 @@ fn locals(schedule: &Schedule) -> impl Iterator<Item = (&LocalOp, Span)> {
     found.into_iter()
 }
 
-/// The tile kernel whose staged operands take most, and their bytes. A core is at one kernel at a time.
-fn staged<'s>(program: &Program<'s>, rank: u64) -> Result<Option<(Tensor<'s>, u64)>, Diagnostics> {
+/// The tile kernel whose preloaded operands take most, and their bytes. A core is at one kernel at a time.
+fn preloaded<'s>(program: &Program<'s>, rank: u64) -> Result<Option<(Tensor<'s>, u64)>, Diagnostics> {
     let show = |rank: u64| program.schedule.mesh.show(rank);
     let mut most: Option<(Tensor<'_>, u64)> = None;
     for (op, span) in locals(program.schedule) {
@@ -301,10 +301,14 @@ fn staged<'s>(program: &Program<'s>, rank: u64) -> Result<Option<(Tensor<'s>, u6
         let sizes = sizes.map_err(|f| f.diagnostic(show))?;
         let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
         let work = kernel.extents(&views, None).ok().and_then(|e| kernel.work(&e));
-        let bytes = work.map_or(0, |w| w.staged);
+        let bytes = work.map_or(0, |w| w.preloaded);
         if bytes > most.as_ref().map_or(0, |m| m.1) {
-            let tensor =
-                Tensor { name: kernel.name.as_str(), what: "staged operands of", kind: MemKind::Tcm, span };
+            let tensor = Tensor {
+                name: kernel.name.as_str(),
+                what: "preloaded operands of",
+                kind: MemKind::Tcm,
+                span,
+            };
             most = Some((tensor, bytes));
         }
     }

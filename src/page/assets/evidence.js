@@ -22,7 +22,7 @@ function whyWords() {
   if (r.bottleneck) out.push("The bound comes from: " + r.bottleneck + ".");
   const share = Object.fromEntries(r.totals.map((t) => [t.cause, t.percent])), top = r.totals.slice().sort((a, b) => b.ns - a.ns)[0];
   if (top && top.ns > 0) {
-    const words = { latency: "messages that follow each other pay the links' latency one after another: fewer or shorter hops in a row would help", bytes: "bytes take their time on links or in memories: more bandwidth, or fewer bytes on the busiest link, would help", queueing: "messages wait for links that others use: another route or order would help", staging: "operands are brought into cores before anything is multiplied: fewer of them would help", work: "ranks compute: faster devices or smaller parts would help", fences: "ranks wait for their own writes to be seen" }[top.cause];
+    const words = { latency: "messages that follow each other pay the links' latency one after another: fewer or shorter hops in a row would help", bytes: "bytes take their time on links or in memories: more bandwidth, or fewer bytes on the busiest link, would help", queueing: "messages wait for links that others use: another route or order would help", preload: "operands are brought into cores before anything is multiplied: fewer of them would help", work: "ranks compute: faster devices or smaller parts would help", fences: "ranks wait for their own writes to be seen" }[top.cause];
     out.push("The largest part of it (" + percentWords(top.percent) + " of the critical path) is " + top.cause + (words ? ": " + words : "") + ".");
   }
   const wait = share.queueing || 0;

@@ -1,6 +1,6 @@
 // The critical path as words: what the time went into, and the chain folded where its turns repeat.
 
-const CAUSE_COLOURS = { latency: 1, bytes: 0, queueing: 5, work: 2, staging: 5, fences: 6, endpoints: 3, "late starts": 7, launch: 4, acknowledgements: 7, drain: 3, slots: 6, credits: 7, notifies: 3 };
+const CAUSE_COLOURS = { latency: 1, bytes: 0, queueing: 5, work: 2, preload: 5, fences: 6, endpoints: 3, "late starts": 7, launch: 4, acknowledgements: 7, drain: 3, slots: 6, credits: 7, notifies: 3 };
 
 /** What the path went into, as a bar with words in it, and the numbers below it. */
 function sharesBar() {

@@ -115,7 +115,7 @@ impl<'a> Writer<'a> {
     fn stmt(&mut self, k: &mut Kernel<'_, '_>, s: &Stmt) {
         self.node();
         match s {
-            Stmt::Stage { .. } => {}
+            Stmt::Preload { .. } => {}
             Stmt::For { vars, body } => self.nest(k, vars, body),
             Stmt::Zeros { value, dtype, index } => {
                 let spot = self.take(k, index);

@@ -89,7 +89,7 @@ impl<'a> Run<'a> {
     fn stmt(&mut self, s: &Stmt) -> Result<(), Diagnostic> {
         let node = self.node();
         match s {
-            Stmt::Stage { .. } => {}
+            Stmt::Preload { .. } => {}
             Stmt::For { body, .. } => self.body(body)?,
             Stmt::Zeros { value, .. } => {
                 let n = self.step.room(&self.sizes(&node.index))?;
@@ -294,7 +294,7 @@ impl Exact<'_> {
             let dtype = self.facts.nodes[self.next].dtype;
             self.next += 1;
             match s {
-                Stmt::Stage { .. } => {}
+                Stmt::Preload { .. } => {}
                 Stmt::For { body, .. } => self.body(body)?,
                 Stmt::Zeros { value, .. } => {
                     let none = modulus::Extent { size: 0.0, grain: f64::INFINITY };

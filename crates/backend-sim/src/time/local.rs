@@ -5,7 +5,7 @@
 use super::agenda::{Item, NONE};
 use super::clock::Time;
 use super::engine::Engine;
-use super::log::{FENCE, Record, STAGED, WORK};
+use super::log::{FENCE, PRELOAD, Record, WORK};
 use super::state::Doing;
 use super::work::{Course, Job, Unit};
 use kbc_ir::walk::{Brief, Fault};
@@ -70,16 +70,16 @@ impl<'p> Engine<'_, 'p, '_> {
         let worked = &mut s.worked[place];
         *worked = *worked + end.since(start);
         // Its units are free for others then.
-        let staged = start + course.staged;
-        if staged + course.least > end {
-            (end, unit) = (staged + course.least, course.unit);
+        let preloaded = start + course.preloaded;
+        if preloaded + course.least > end {
+            (end, unit) = (preloaded + course.least, course.unit);
         }
         let mut last = s.threads[thread as usize].last;
-        if course.staged > Time::ZERO {
-            last = self.record(last, Record { start, end: staged, back: 0, thread, op, what: STAGED });
+        if course.preloaded > Time::ZERO {
+            last = self.record(last, Record { start, end: preloaded, back: 0, thread, op, what: PRELOAD });
         }
         let what = WORK - Unit::ALL.iter().position(|u| *u == unit).unwrap_or(0) as u32;
-        let record = self.record(last, Record { start: staged, end, back: 0, thread, op, what });
+        let record = self.record(last, Record { start: preloaded, end, back: 0, thread, op, what });
         self.state.threads[thread as usize].last = record;
         self.later(end, thread);
         if self.observer.is_some() {

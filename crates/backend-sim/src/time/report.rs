@@ -127,8 +127,8 @@ pub enum Cause {
     UnitQueue(Unit),
     /// A local operation; the unit that takes longest.
     Work(Unit),
-    /// Operands of a tile kernel are staged: brought in before its loops.
-    Staged,
+    /// Operands of a tile kernel are preloaded: brought in before its loops.
+    Preload,
     /// A fence.
     Fence,
     /// The acknowledgement of a transfer is on its way back, for whose channel another one waits.
@@ -204,8 +204,8 @@ pub struct Breakdown {
     pub unit_queue_ns: f64,
     /// Local operations.
     pub work_ns: f64,
-    /// Staging of operands.
-    pub staged_ns: f64,
+    /// Preloading of operands.
+    pub preload_ns: f64,
     /// Fences.
     pub fence_ns: f64,
     /// Acknowledgements.
@@ -242,7 +242,7 @@ impl Timing {
                 Cause::Memory(_) => &mut out.memory_ns,
                 Cause::UnitQueue(_) => &mut out.unit_queue_ns,
                 Cause::Work(_) => &mut out.work_ns,
-                Cause::Staged => &mut out.staged_ns,
+                Cause::Preload => &mut out.preload_ns,
                 Cause::Fence => &mut out.fence_ns,
                 Cause::Acknowledged => &mut out.acknowledged_ns,
                 Cause::Drain => &mut out.drain_ns,

@@ -69,8 +69,8 @@ impl Job {
 /// How long an operation takes beside what its units take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Course {
-    /// Operands are staged first, for so long.
-    pub(super) staged: Time,
+    /// Operands are preloaded first, for so long.
+    pub(super) preloaded: Time,
     /// The rest takes so long at least..
     pub(super) least: Time,
     /// .. because of this unit.
@@ -79,7 +79,7 @@ pub(super) struct Course {
 
 impl Course {
     /// No longer than units take.
-    pub(super) const NONE: Course = Course { staged: Time::ZERO, least: Time::ZERO, unit: Unit::Memory };
+    pub(super) const NONE: Course = Course { preloaded: Time::ZERO, least: Time::ZERO, unit: Unit::Memory };
 }
 
 /// Bytes of the result of a local operation.
@@ -168,12 +168,12 @@ impl Rates {
         Time::of(bytes, self.core / self.slower.get(&rank).copied().unwrap_or(1.0))
     }
 
-    /// How long a tile kernel takes: what is staged comes first, and then tiles pass through the units one behind the other. A
+    /// How long a tile kernel takes: what is preloaded comes first, and then tiles pass through the units one behind the other. A
     /// unit begins when the first tiles have come to it, and what others do on the last ones follows its end.
     pub(super) fn of_tiles(&mut self, rank: u64, work: &tiles::Work) -> Course {
         let mut sum = |work: &Amounts| self.times(rank, work).into_iter().fold(Time::ZERO, |a, b| a + b);
-        let staged = sum(&[0, work.staged, 0]);
-        let mut course = Course { staged, ..Course::NONE };
+        let preloaded = sum(&[0, work.preloaded, 0]);
+        let mut course = Course { preloaded, ..Course::NONE };
         for (i, unit) in Unit::ALL.into_iter().enumerate() {
             let mut own = [0; 3];
             own[i] = work.all[i];

@@ -176,7 +176,7 @@ fn dimensions_of(kernel: &TileKernel, z: &Zeros) -> Option<Vec<Index>> {
                     known.push((*value, index));
                 }
                 Stmt::Add { value, is } if *value == to => out.push(is),
-                Stmt::Stage { .. } | Stmt::Add { .. } | Stmt::Store { .. } => {}
+                Stmt::Preload { .. } | Stmt::Add { .. } | Stmt::Store { .. } => {}
             }
         }
     }
@@ -236,9 +236,9 @@ impl<'a> Body<'_, 'a> {
     fn stmt(&mut self, s: &'a TileStmt) -> Option<Stmt> {
         self.spans.push(s.span);
         match &s.kind {
-            TileStmtKind::Stage(names) => {
+            TileStmtKind::Preload(names) => {
                 let params: Vec<Option<u32>> = names.iter().map(|n| self.operand(n)).collect();
-                Some(Stmt::Stage { params: params.into_iter().collect::<Option<_>>()? })
+                Some(Stmt::Preload { params: params.into_iter().collect::<Option<_>>()? })
             }
             TileStmtKind::For(loops, body) => {
                 let outside = self.loops.len();

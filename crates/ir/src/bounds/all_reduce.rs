@@ -133,9 +133,11 @@ fn strongest(topo: &Topology, demand: &Demand) -> Row {
     demand.problem.group.iter().enumerate().for_each(|(r, d)| place[d.0 as usize] = r);
     let relays = place.iter_mut().filter(|p| **p == usize::MAX);
     (demand.ranks()..).zip(relays).for_each(|(next, p)| *p = next);
-    let arcs = net.arcs.iter().map(|&(a, b, c)| (place[a], place[b], c)).collect();
-    let graph = strength::Graph { ranks: demand.ranks(), nodes: net.nodes, arcs };
-    let (parts, sum) = strength::partition(&graph);
+    let found = topo.remembered("strongest partition", search::group(demand), || {
+        let arcs = net.arcs.iter().map(|&(a, b, c)| (place[a], place[b], c)).collect();
+        strength::partition(&strength::Graph { ranks: demand.ranks(), nodes: net.nodes, arcs })
+    });
+    let (parts, sum) = (found.0.clone(), found.1);
     let ns = time(demand, parts.len(), net.rate(sum));
     Row { ns, split: split(demand, parts), method: Method::Search }
 }
@@ -149,7 +151,7 @@ fn among_relays(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     let p = demand.ranks();
     let total = if search::affordable(topo, p) {
         let net = Net::of(topo);
-        let alone = search::out_of(&net, demand, (0..p).map(|r| std::iter::once(r).collect()));
+        let alone = search::out_of(topo, demand, (0..p).map(|r| std::iter::once(r).collect()));
         net.rate(alone.iter().sum())
     } else {
         // A device's links carry at least what flows from it to other ranks.
@@ -175,7 +177,7 @@ fn by_places(topo: &Topology, demand: &Demand) -> Vec<Row> {
         if !(2..demand.ranks()).contains(&parts.len()) || !search::affordable(topo, parts.len()) {
             continue;
         }
-        let leaving = search::out_of(&net, demand, parts.iter().map(|p| p.iter().copied().collect()));
+        let leaving = search::out_of(topo, demand, parts.iter().map(|p| p.iter().copied().collect()));
         let ns = time(demand, parts.len(), net.rate(leaving.iter().sum()));
         out.push(Row { ns, split: Split::Parts(parts), method: Method::Found });
     }

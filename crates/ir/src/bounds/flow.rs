@@ -4,6 +4,7 @@
 //! exactly and a search ends; bandwidths become integers by their greatest common divisor.
 
 use fixedbitset::FixedBitSet;
+use std::sync::Arc;
 
 use crate::expr::gcd;
 use crate::topology::Topology;
@@ -117,7 +118,11 @@ pub(super) struct Net {
 impl Net {
     /// Bandwidths that are no whole numbers are rounded *up* to 2^-50 of the fastest link, so that what follows from
     /// a capacity stays a lower bound on time.
-    pub fn of(topo: &Topology) -> Net {
+    pub fn of(topo: &Topology) -> Arc<Net> {
+        topo.remembered("network of links", vec![], || Net::new(topo))
+    }
+
+    fn new(topo: &Topology) -> Net {
         let mut rates: Vec<(usize, usize, f64)> = vec![];
         for l in topo.links() {
             let (from, to) = (l.from.0 as usize, l.to.0 as usize);

@@ -8,6 +8,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use super::demand::Demand;
+use super::search::group;
 use crate::topology::{DeviceId, Topology};
 
 /// Pairs of ranks that are looked at one by one.
@@ -16,6 +17,7 @@ const MAX_PAIRS: usize = 1 << 18;
 const MAX_SEARCH: u64 = 1 << 18;
 
 /// The row: time, and between whom.
+#[derive(Clone, Copy)]
 pub(super) struct Latency {
     pub ns: f64,
     pub hops: u32,
@@ -39,13 +41,13 @@ fn on_links(topo: &Topology, demand: &Demand) -> Latency {
     let (sources, sinks) = demand.ends();
     if !topo.has_uniform_links() {
         if sources.len() as u64 * topo.link_count() <= MAX_SEARCH {
-            return searched(topo, demand, &sources, &sinks);
+            return found(topo, demand, &sources, &sinks);
         }
         if topo.is_listed() {
             // From the first source to the farthest sink and from there: a distance that is certainly needed.
-            let first = searched(topo, demand, &sources[..sources.len().min(1)], &sinks);
+            let first = found(topo, demand, &sources[..sources.len().min(1)], &sinks);
             let back = group.iter().position(|d| *d == first.to).filter(|s| sources.contains(s));
-            let second = back.map(|s| searched(topo, demand, &[s], &sinks));
+            let second = back.map(|s| found(topo, demand, &[s], &sinks));
             return second.filter(|s| s.ns > first.ns).unwrap_or(first);
         }
         let least = topo.links().map(|l| settings.rounded(l.rate.latency_ns)).fold(f64::INFINITY, f64::min);
@@ -111,6 +113,19 @@ impl PartialOrd for At {
     fn partial_cmp(&self, other: &At) -> Option<Ordering> {
         Some(self.cmp(other))
     }
+}
+
+/// [`searched`], once for a machine unless it is about certain pairs.
+fn found(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]) -> Latency {
+    if demand.pairs().is_some() {
+        return searched(topo, demand, sources, sinks);
+    }
+    let mut of = group(demand);
+    for ends in [sources, sinks] {
+        of.push(u32::MAX);
+        of.extend(ends.iter().map(|r| *r as u32));
+    }
+    *topo.remembered("longest way", of, || searched(topo, demand, sources, sinks))
 }
 
 /// Shortest times over all paths (a relay may take another way than the route).

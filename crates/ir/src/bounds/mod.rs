@@ -127,7 +127,7 @@ struct Row {
 pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
     problem.check(topo)?;
     let nearer = topo.for_bounds();
-    let topo = nearer.as_ref().unwrap_or(topo);
+    let topo = (*nearer).as_ref().unwrap_or(topo);
     if problem.is_nothing() {
         return Ok(Bound {
             ns: 0.0,
@@ -228,7 +228,7 @@ const MAX_EVALUATED: u64 = 1 << 20;
 /// would take too long.
 pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> Option<(Vec<f64>, f64)> {
     let nearer = topo.for_bounds();
-    let topo = nearer.as_ref().unwrap_or(topo);
+    let topo = (*nearer).as_ref().unwrap_or(topo);
     let demand = Demand::new(problem);
     let set = |part: &Vec<DeviceId>| -> FixedBitSet { part.iter().map(|d| d.0 as usize).collect() };
     let ranks = |part: &Vec<DeviceId>| -> FixedBitSet {
@@ -250,7 +250,7 @@ pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> 
             return None;
         }
         let net = flow::Net::of(topo);
-        let values = search::out_of(&net, &demand, parts.iter().map(ranks));
+        let values = search::out_of(topo, &demand, parts.iter().map(ranks));
         values.iter().map(|&v| net.rate(v)).collect()
     };
     let n = problem.bytes as f64;

@@ -9,7 +9,7 @@ use fixedbitset::FixedBitSet;
 use super::cuts::{Best, Inside};
 use super::demand::{CollKind, Demand, Side};
 use super::flow::{Flow, Net};
-use crate::topology::Topology;
+use crate::topology::{DeviceId, Topology};
 
 /// Devices up to which flows are computed (the depth of a path is at most this).
 const MAX_NODES: usize = 1024;
@@ -45,11 +45,11 @@ pub(super) fn offer(topo: &Topology, demand: &Demand, best: &mut Best) -> bool {
         CollKind::ReduceScatter => (0..p).for_each(|v| blocks(&back, demand, v, true, best)),
         CollKind::Gather => blocks(&net, demand, root, false, best),
         CollKind::Scatter => blocks(&back, demand, root, true, best),
-        CollKind::Broadcast => vector(&net, demand, root, false, best),
-        CollKind::Reduce => vector(&back, demand, root, true, best),
+        CollKind::Broadcast => vector(topo, demand, root, false, best),
+        CollKind::Reduce => vector(topo, demand, root, true, best),
         CollKind::AllReduce => {
-            vector(&net, demand, 0, false, best);
-            vector(&back, demand, 0, true, best);
+            vector(topo, demand, 0, false, best);
+            vector(topo, demand, 0, true, best);
         }
         CollKind::AllToAll => return every(topo, &net, demand, best),
     }
@@ -93,15 +93,32 @@ fn blocks(net: &Net, demand: &Demand, sink: usize, reversed: bool, best: &mut Be
 }
 
 /// n over the least maximum flow from the root to a rank. On a reversed network the flows go to the root.
-fn vector(net: &Net, demand: &Demand, root: usize, reversed: bool, best: &mut Best) {
+fn vector(topo: &Topology, demand: &Demand, root: usize, reversed: bool, best: &mut Best) {
     let group = &demand.problem.group;
     let n = demand.problem.bytes as f64;
     let source = group[root].0 as usize;
-    for (_, device) in group.iter().enumerate().filter(|(r, _)| *r != root) {
-        let mut flow = net.flow(0, 1);
-        let value = flow.run(source, device.0 as usize);
-        best.offer(n, net.rate(value), || Inside::Ranks(ranks(demand, &flow.layer(source), reversed)));
+    let net = Net::of(topo);
+    let what = if reversed { "least flows to a rank" } else { "least flows from a rank" };
+    let mut of = self::group(demand);
+    of.push(root as u32);
+    let flows = topo.remembered(what, of, || {
+        let net = if reversed { std::sync::Arc::new(net.reversed()) } else { net.clone() };
+        let others = group.iter().enumerate().filter(|(r, _)| *r != root);
+        let one = |(_, device): (usize, &DeviceId)| {
+            let mut flow = net.flow(0, 1);
+            let value = flow.run(source, device.0 as usize);
+            (value, flow.layer(source))
+        };
+        others.map(one).collect::<Vec<(i128, FixedBitSet)>>()
+    });
+    for (value, layer) in flows.iter() {
+        best.offer(n, net.rate(*value), || Inside::Ranks(ranks(demand, layer, reversed)));
     }
+}
+
+/// The group, as a question about a machine.
+pub(super) fn group(demand: &Demand) -> Vec<u32> {
+    demand.problem.group.iter().map(|d| d.0).collect()
 }
 
 /// Every cut of a small machine whose devices are all ranks.
@@ -141,11 +158,21 @@ pub(super) fn must_leave(demand: &Demand, set: &FixedBitSet) -> f64 {
 
 /// Maximum flow from some ranks to all other ranks, for each of these non-empty proper sets of ranks, in units of the
 /// network: C_out of SEMANTICS.md 7.
-pub(super) fn out_of(net: &Net, demand: &Demand, sets: impl Iterator<Item = FixedBitSet>) -> Vec<i128> {
+pub(super) fn out_of(topo: &Topology, demand: &Demand, sets: impl Iterator<Item = FixedBitSet>) -> Vec<i128> {
+    let sets: Vec<FixedBitSet> = sets.collect();
+    let mut of = group(demand);
+    for set in &sets {
+        of.push(u32::MAX);
+        of.extend(set.ones().map(|r| r as u32));
+    }
+    topo.remembered("flows out of parts", of, || flows_out(&Net::of(topo), demand, &sets)).to_vec()
+}
+
+fn flows_out(net: &Net, demand: &Demand, sets: &[FixedBitSet]) -> Vec<i128> {
     let group = &demand.problem.group;
     let (source, sink) = (net.nodes, net.nodes + 1);
     let much: i128 = net.arcs.iter().map(|a| a.2).sum::<i128>() + 1;
-    sets.map(|set| {
+    let one = |set: &FixedBitSet| {
         let mut flow: Flow = net.flow(2, 1);
         for (r, device) in group.iter().enumerate() {
             let device = device.0 as usize;
@@ -156,6 +183,6 @@ pub(super) fn out_of(net: &Net, demand: &Demand, sets: impl Iterator<Item = Fixe
             }
         }
         flow.run(source, sink)
-    })
-    .collect()
+    };
+    sets.iter().map(one).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tiles @gemm(a f16 2, b f16 2) -> c f16 2
-//!   stage a
+//!   preload a
 //!   for i 32, j 32
 //!     zeros %acc f32[i, j]
 //!     for k 64
@@ -57,9 +57,9 @@ impl Shown<'_> {
             out.push('\n');
             *out += &"  ".repeat(depth);
             match s {
-                Stmt::Stage { params } => {
+                Stmt::Preload { params } => {
                     let names: Vec<String> = params.iter().map(|p| self.operand(*p)).collect();
-                    *out += &format!("stage {}", names.join(", "));
+                    *out += &format!("preload {}", names.join(", "));
                 }
                 Stmt::For { vars, body } => {
                     let one = |v: &u32| {
@@ -201,12 +201,12 @@ impl Reader<'_> {
                 c.finish()?;
                 return Ok(Stmt::For { vars, body: self.body(&n.kids)? });
             }
-            "stage" => {
+            "preload" => {
                 let mut params = vec![self.operand(&mut c)?];
                 while c.eat(",") {
                     params.push(self.operand(&mut c)?);
                 }
-                Stmt::Stage { params }
+                Stmt::Preload { params }
             }
             "zeros" => {
                 let value = self.value(&mut c)?;
@@ -234,7 +234,7 @@ impl Reader<'_> {
                 Stmt::Store { index, is: self.tile(&mut c)? }
             }
             word => {
-                let valid = ["stage", "for", "zeros", "let", "add", "store"];
+                let valid = ["preload", "for", "zeros", "let", "add", "store"];
                 return Err(super::names::unknown("E315", "statement", word, valid.into_iter(), span));
             }
         };

@@ -89,7 +89,7 @@ impl TileKernel {
             open: vec![],
             adding: vec![],
             stored: None,
-            staged: BTreeSet::new(),
+            preloaded: BTreeSet::new(),
             begun: false,
             room: 0,
             depth: 0,
@@ -121,8 +121,8 @@ struct Check<'k> {
     adding: Vec<BTreeSet<u32>>,
     /// Where, and what.
     stored: Option<(Vec<Index>, Known)>,
-    /// Operands that are staged.
-    staged: BTreeSet<u32>,
+    /// Operands that are preloaded.
+    preloaded: BTreeSet<u32>,
     /// There was another statement than that.
     begun: bool,
     room: u64,
@@ -170,7 +170,7 @@ impl Check<'_> {
                 return Err(fault(node, what, "here", "make two kernels of it"));
             }
             self.stmt(node, s)?;
-            self.begun |= !matches!(s, Stmt::Stage { .. });
+            self.begun |= !matches!(s, Stmt::Preload { .. });
         }
         self.values.retain(|v, _| here.contains(v));
         self.depth -= 1;
@@ -179,7 +179,7 @@ impl Check<'_> {
 
     fn stmt(&mut self, node: usize, s: &Stmt) -> Result<(), Fault> {
         match s {
-            Stmt::Stage { params } => self.stage(node, params)?,
+            Stmt::Preload { params } => self.preload(node, params)?,
             Stmt::For { vars, body } => {
                 for v in vars {
                     let Some(var) = self.kernel.vars.get(*v as usize) else {
@@ -249,22 +249,22 @@ impl Check<'_> {
     }
 
     /// Operands are brought in whole.
-    fn stage(&mut self, node: usize, params: &[u32]) -> Result<(), Fault> {
+    fn preload(&mut self, node: usize, params: &[u32]) -> Result<(), Fault> {
         for p in params {
             let Some(side) = self.kernel.params.get(*p as usize) else {
                 return Err(fault(node, "an operand is missing", "here", "declare it"));
             };
             if self.begun || !self.open.is_empty() {
-                let what = format!("{} is staged behind the beginning", side.name);
+                let what = format!("{} is preloaded behind the beginning", side.name);
                 return Err(fault(
                     node,
                     what,
                     "here",
-                    "write `stage` above all loops: it brings in all of it",
+                    "write `preload` above all loops: it brings in all of it",
                 ));
             }
-            if !self.staged.insert(*p) {
-                let what = format!("{} is staged twice", side.name);
+            if !self.preloaded.insert(*p) {
+                let what = format!("{} is preloaded twice", side.name);
                 return Err(fault(node, what, "again here", "once is enough"));
             }
         }
@@ -648,7 +648,7 @@ fn targets(body: &[Stmt], out: &mut BTreeSet<u32>) {
         match s {
             Stmt::For { body, .. } => targets(body, out),
             Stmt::Add { value, .. } => drop(out.insert(*value)),
-            Stmt::Stage { .. } | Stmt::Zeros { .. } | Stmt::Let { .. } | Stmt::Store { .. } => {}
+            Stmt::Preload { .. } | Stmt::Zeros { .. } | Stmt::Let { .. } | Stmt::Store { .. } => {}
         }
     }
 }

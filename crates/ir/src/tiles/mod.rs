@@ -65,7 +65,7 @@ pub struct TileKernel {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stmt {
     /// Operands that are brought into the core's memory whole, before the loops; loads of them are made from there.
-    Stage {
+    Preload {
         /// By number.
         params: Vec<u32>,
     },
@@ -221,7 +221,7 @@ impl TileKernel {
                         body(inner, open, see);
                         open.truncate(outside);
                     }
-                    Stmt::Stage { .. } | Stmt::Zeros { .. } => {}
+                    Stmt::Preload { .. } | Stmt::Zeros { .. } => {}
                     Stmt::Let { is, .. } | Stmt::Add { is, .. } | Stmt::Store { is, .. } => {
                         tile(is, open, see)
                     }

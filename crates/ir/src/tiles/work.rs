@@ -1,6 +1,6 @@
 //! How much work a kernel is, and how its parts wait for each other.
 //!
-//! Owns the amounts; what they take is a machine's. Every operand that is staged is brought in whole before the loops, and
+//! Owns the amounts; what they take is a machine's. Every operand that is preloaded is brought in whole before the loops, and
 //! loads of it cost nothing then. Every other load and the store are traffic as often as they run. The loops are a pipeline:
 //! a tile is loaded, multiplied, computed on and stored while others are at other units.
 
@@ -13,8 +13,8 @@ pub type Amounts = [u64; 3];
 /// Work of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Work {
-    /// Bytes of operands that are staged, once.
-    pub staged: u64,
+    /// Bytes of operands that are preloaded, once.
+    pub preloaded: u64,
     /// Of the loops.
     pub all: Amounts,
     /// For each unit, what others do on the first tiles before it begins.
@@ -24,10 +24,10 @@ pub struct Work {
 }
 
 impl Work {
-    /// Of all, what is staged being memory traffic as well.
+    /// Of all, what is preloaded being memory traffic as well.
     pub fn total(&self) -> Amounts {
         let [flops, bytes, vector] = self.all;
-        [flops, bytes.saturating_add(self.staged), vector]
+        [flops, bytes.saturating_add(self.preloaded), vector]
     }
 }
 
@@ -40,11 +40,11 @@ impl TileKernel {
         }
         let mut work = Work::default();
         let sides = self.accesses();
-        for p in self.staged() {
+        for p in self.preloaded() {
             let index = sides.iter().find(|s| s.0 == Some(p)).map_or(&[][..], |s| s.1);
             let width = self.params.get(p as usize)?.dtype.bytes();
             let bytes = index.iter().map(|i| extent(*i, extents)).fold(width, u64::saturating_mul);
-            work.staged = work.staged.saturating_add(bytes);
+            work.preloaded = work.preloaded.saturating_add(bytes);
         }
         let steps = self.steps(&facts.nodes)?;
         let runs = |s: &Step| s.open.iter().all(|v| extents[*v as usize] > 0);
@@ -84,10 +84,10 @@ impl TileKernel {
         Some(work)
     }
 
-    /// Operands that are staged.
-    pub fn staged(&self) -> Vec<u32> {
+    /// Operands that are preloaded.
+    pub fn preloaded(&self) -> Vec<u32> {
         let lists = self.body.iter().filter_map(|s| match s {
-            Stmt::Stage { params } => Some(params),
+            Stmt::Preload { params } => Some(params),
             _ => None,
         });
         lists.flatten().copied().collect()
@@ -95,7 +95,7 @@ impl TileKernel {
 
     /// What costs something, in the order in which it is done.
     fn steps(&self, nodes: &[Node]) -> Option<Vec<Step>> {
-        let staged = self.staged();
+        let preloaded = self.preloaded();
         let mut nodes = nodes.iter();
         let (mut out, mut whole): (Vec<Step>, bool) = (vec![], true);
         // Within a statement, what an expression is made of comes after it in the walk and before it in time.
@@ -109,7 +109,7 @@ impl TileKernel {
                 out.extend(statement.drain(..).rev());
             }
             let (unit, each) = match part {
-                Part::Tile(Tile::Load { param, .. }) if staged.contains(param) => return,
+                Part::Tile(Tile::Load { param, .. }) if preloaded.contains(param) => return,
                 Part::Stmt(Stmt::Store { .. }) | Part::Tile(Tile::Load { .. }) => (1, node.dtype.bytes()),
                 Part::Stmt(Stmt::Add { is: Tile::Dot(..), .. }) => return,
                 Part::Stmt(Stmt::Add { .. }) | Part::Tile(Tile::Map(..) | Tile::Cast(..)) => {

@@ -5,6 +5,7 @@
 //! are [`crate::memory`]'s.
 
 use std::fmt;
+use std::sync::Arc;
 
 use kbc_diag::{Diagnostic, Spanned};
 
@@ -119,7 +120,11 @@ impl Topology {
     /// The machine that bounds look at: where data is in the memories of a package, every device has links as fast as
     /// those of all memories that may hold its data together, and as short as the shortest. No schedule is faster on the machine
     /// itself, as what leaves or enters a rank's memories passes those links. None where data is at its device.
-    pub(crate) fn for_bounds(&self) -> Option<Topology> {
+    pub(crate) fn for_bounds(&self) -> Arc<Option<Topology>> {
+        self.remembered("machine for bounds", vec![], || self.nearer())
+    }
+
+    fn nearer(&self) -> Option<Topology> {
         if !self.is_package() || self.settings().package.data() == Data::Pe {
             return None;
         }

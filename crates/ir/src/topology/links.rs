@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use kbc_diag::{Diagnostic, Spanned};
 
 use super::graph::{Edge, Parallel};
 use super::line::{Kind, Spot, level};
+use super::memo::Memo;
 use super::{AXIS_NAMES, DeviceId, Direction, LinkId, LinkRate, Shape, Topology};
 
 /// A device or a switch, as texts name it.
@@ -261,6 +263,7 @@ impl Topology {
 
     /// Adds a link to a list, or gives the one that is there another rate.
     fn add_link(&mut self, own: &OwnLink) -> Result<(), Diagnostic> {
+        self.memo = Memo::default();
         let fault = |title: String, help: &str| {
             let d = Diagnostic::error("E447", title).help(help);
             if own.set.span.is_none() { d } else { d.primary(own.set.span, "this link") }
@@ -290,7 +293,7 @@ impl Topology {
         if let Some(link) = self.links_between(a, b).first() {
             let id = link.id;
             if let Some(graph) = &mut self.wiring.graph {
-                graph.change(id, own.rate);
+                Arc::make_mut(graph).change(id, own.rate);
             }
             return Ok(());
         }
@@ -301,6 +304,7 @@ impl Topology {
             ));
         }
         if let Some(graph) = &mut self.wiring.graph {
+            let graph = Arc::make_mut(graph);
             graph.add(Edge { from: a.0, to: b.0, rate: own.rate, parallel: Parallel::Only });
             self.wiring.links = graph.links();
         }

@@ -11,6 +11,7 @@ mod data;
 mod graph;
 mod line;
 mod links;
+mod memo;
 mod package;
 pub mod perturb;
 mod quantity;
@@ -30,6 +31,7 @@ use kbc_diag::{Diagnostic, FileId, Span};
 
 use crate::types::MemKind;
 use line::Kind;
+use memo::Memo;
 use wiring::Wiring;
 
 pub use data::{Controller, Data, MOST_CHANNELS};
@@ -108,6 +110,7 @@ pub struct Topology {
     own: BTreeMap<LinkId, LinkRate>,
     /// Devices that are not as the settings say.
     paces: BTreeMap<DeviceId, Pace>,
+    memo: Memo,
 }
 
 impl Topology {
@@ -145,7 +148,14 @@ impl Topology {
                 .note("next links are kept for every destination, so the memory grows with the square"));
         }
         let wiring = Wiring::new(&shape, &settings);
-        Ok(Topology { shape, settings, wiring, own: BTreeMap::new(), paces: BTreeMap::new() })
+        Ok(Topology {
+            shape,
+            settings,
+            wiring,
+            own: BTreeMap::new(),
+            paces: BTreeMap::new(),
+            memo: Memo::default(),
+        })
     }
 
     /// Reads `torus(2, 3)` or `torus(2, 3) { link: 50 GB/s, 500 ns }`; spans point into `file`.
@@ -462,6 +472,7 @@ impl Topology {
             return Err(Diagnostic::error("E445", title)
                 .help("a factor is above zero and finite, a time not below zero and finite"));
         }
+        self.memo = Memo::default();
         if pace == Pace::NORMAL {
             self.paces.remove(&device);
         } else {
@@ -511,6 +522,7 @@ impl Topology {
             return Err(Diagnostic::error("E445", title)
                 .help("a bandwidth is above zero and finite, a latency not below zero and finite"));
         }
+        self.memo = Memo::default();
         if rate == self.common(id) {
             self.own.remove(&id);
         } else {

@@ -8,6 +8,7 @@ use super::line::{Axis, Kind, Spot};
 use super::settings::Settings;
 use super::shape::Shape;
 use super::{AXIS_NAMES, DeviceId, Direction, LinkId, package};
+use std::sync::Arc;
 
 /// How devices are linked: axes, first slowest.
 #[derive(Clone, PartialEq, Debug)]
@@ -15,8 +16,8 @@ pub(super) struct Wiring {
     pub axes: Vec<Axis>,
     /// Names of the axes.
     pub names: Vec<&'static str>,
-    /// The links, where they are a list.
-    pub graph: Option<Box<Graph>>,
+    /// The links, where they are a list; copies share them, and the routes that were found.
+    pub graph: Option<Arc<Graph>>,
     /// Devices.
     pub devices: u32,
     /// Devices and switches.
@@ -72,7 +73,7 @@ impl Wiring {
     fn listed(axes: Vec<(&'static str, u32)>, graph: Graph) -> Wiring {
         let (names, list) = axes.into_iter().map(|(n, size)| (n, (Kind::Listed, size))).unzip();
         let product = Wiring::product(list);
-        Wiring { names, nodes: graph.nodes(), links: graph.links(), graph: Some(Box::new(graph)), ..product }
+        Wiring { names, nodes: graph.nodes(), links: graph.links(), graph: Some(Arc::new(graph)), ..product }
     }
 
     fn product(list: Vec<(Kind, u32)>) -> Wiring {

@@ -46,7 +46,7 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
 }
 
 /// Local operations whose value is a result and nothing else: they write the result's buffer, and nothing is copied.
-pub(super) fn ends(graph: &Graph) -> BTreeMap<OpId, OpId> {
+pub(crate) fn ends(graph: &Graph) -> BTreeMap<OpId, OpId> {
     let mut uses: BTreeMap<OpId, Vec<OpId>> = BTreeMap::new();
     for &id in graph.order() {
         for o in graph.operands(id) {

@@ -109,6 +109,7 @@ mod together;
 mod view;
 
 pub use collective::{Arg, Known, Request, collective};
+pub(crate) use lower::ends;
 pub use promise::promise_of;
 pub use sizes::joined_axis;
 pub(crate) use sizes::part_length;

@@ -4,6 +4,7 @@
 //! operands are there the one that can start first is next; of several, the one with the longest path to the end, then the
 //! first of the program.
 
+use crate::expand::ends;
 use kbc_ir::Name;
 use kbc_ir::graph::{CollKind, Collective, Graph, OpId, OpKind};
 use kbc_ir::tiles::TileKernel;
@@ -112,6 +113,7 @@ pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f
         OpKind::Cast(_) => [0.0, read + written, read.max(written)],
         OpKind::Embedding => [0.0, 2.0 * written, 0.0],
         OpKind::Fill(_) => [0.0, written, written],
+        OpKind::Output(_) if graph.operands(id).iter().all(|o| ends(graph).contains_key(o)) => [0.0; 3],
         OpKind::Shape(_) | OpKind::Output(_) => [0.0, 2.0 * written, 0.0],
         OpKind::Collective(c) if c.kind == CollKind::Slice => [0.0, 2.0 * written, 0.0],
         OpKind::Input(_) | OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => [0.0; 3],
