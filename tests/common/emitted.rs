@@ -68,6 +68,11 @@ impl Case {
         self.0.at(ranks, count, calls).unwrap_or_else(|e| panic!("{e}"))
     }
 
+    /// The same with these inputs.
+    pub fn at_with(&mut self, size: (u64, u64), calls: u32, feed: case::Feed<'_>) -> Sized {
+        self.0.at_with(size, calls, feed).unwrap_or_else(|e| panic!("{e}"))
+    }
+
     /// Compiles it, with its orchestration if it is a program of tasks.
     pub fn program(&self) -> standin::Program {
         self.program_of(&self.source())

@@ -74,8 +74,8 @@ impl Lower<'_, '_> {
             }
             LocalOp::Transpose { dst, src, perm } => self.transpose(*dst, *src, perm),
             LocalOp::Compute { func, dst, args } => self.compute(func, *dst, args, span)?,
-            LocalOp::Embedding { .. } => {
-                return Err(refuse(span, "an embedding", "simulate it with `--target sim`").into());
+            LocalOp::Embedding { dst, table, ids, first } => {
+                self.embedding(*dst, [*table, *ids], first, span)?;
             }
             LocalOp::Fill { dst, with } => self.fill(*dst, with, span)?,
             LocalOp::Grouped { .. } => {

@@ -7,6 +7,7 @@
 
 pub mod address;
 mod build;
+mod chosen;
 mod cores;
 mod cube;
 pub mod elementwise;

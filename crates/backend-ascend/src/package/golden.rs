@@ -7,6 +7,9 @@
 //! carries a bound on the rounding error of the kernel (`templates/bounds.py`), and the slices of a partial value are
 //! followed one by one up to where the ranks combine them.
 
+mod needed;
+mod rows;
+
 use super::python::{self, quoted, tuple};
 use super::{Global, Package, refused};
 use crate::lower::elementwise::{Bound, bound};
@@ -76,7 +79,7 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
         Numbers::Plain => EXACT.to_owned(),
         Numbers::Bounded => {
             let table = super::text::fill(BOUNDS, &[("ERRORS", &errors(&program.graph))]);
-            needed(&table, &format!("evaluated(feeds)\n{body}"))
+            needed::needed(&table, &format!("evaluated(feeds)\n{body}"))
         }
     };
     let moves = |op: &Op| {
@@ -84,6 +87,7 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
         matches!(op.kind, Input(_) | Collective(_) | Demand | Output(_))
     };
     let alone = program.graph.order().iter().all(|id| moves(program.graph.op(*id)));
+    let rows = rows::rows(program);
     let form = if alone { form(inputs, results) } else { NO_FORM };
     Ok(super::text::fill(
         TEMPLATE,
@@ -98,6 +102,9 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
             ("PARAMS", &params.join(", ")),
             ("BODY", &body),
             ("FORM", form),
+            ("ROWS", &rows),
+            ("BELOW", if rows.is_empty() { "" } else { rows::BELOW }),
+            ("LEAST", if rows.is_empty() { "max(2, moduli[k] if moduli is not None else 2)" } else { "below" }),
             ("NUMBERS", &numbers),
         ],
     ))
@@ -123,45 +130,6 @@ fn global(g: &Global) -> String {
         let _ = write!(out, ", only=({c}, {})", quoted(axis));
     }
     out + ")"
-}
-
-/// Definitions of a text of Python that another text needs, directly or not; they are two empty lines apart.
-fn needed(library: &str, text: &str) -> String {
-    let blocks: Vec<&str> = library.split("\n\n\n").map(str::trim_end).collect();
-    let mut keep = vec![false; blocks.len()];
-    loop {
-        let known: String = blocks.iter().zip(&keep).filter(|b| *b.1).map(|b| *b.0).collect();
-        let fresh: Vec<usize> = (0..blocks.len())
-            .filter(|i| !keep[*i] && defined(blocks[*i]).any(|n| uses(text, n) || uses(&known, n)))
-            .collect();
-        if fresh.is_empty() {
-            break;
-        }
-        fresh.into_iter().for_each(|i| keep[i] = true);
-    }
-    let kept: Vec<&str> = blocks.iter().zip(&keep).filter(|b| *b.1).map(|b| *b.0).collect();
-    kept.join("\n\n\n") + "\n"
-}
-
-/// Names that a block of Python defines at its top level.
-fn defined(block: &str) -> impl Iterator<Item = &str> {
-    block.lines().filter_map(|line| {
-        let named = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "));
-        let rest = named.or_else(|| line.contains(" = ").then_some(line))?;
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
-        (end > 0).then_some(&rest[..end])
-    })
-}
-
-/// Whether a text of Python calls a function, or reads a constant; what is behind a dot is torch's.
-fn uses(text: &str, name: &str) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let constant = name.starts_with(|c: char| c.is_ascii_uppercase());
-    text.match_indices(name).any(|(at, _)| {
-        let rest = &text[at + name.len()..];
-        let ends = if constant { !rest.starts_with(word) } else { rest.starts_with('(') };
-        ends && !text[..at].ends_with(|c: char| word(c) || c == '.')
-    })
 }
 
 /// `{"exp": (1.0, 0.0, float("inf"))}`: what is known of the functions that a program uses.
@@ -213,7 +181,7 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
     let bounded = numbers == Numbers::Bounded;
     let mut names = Names::default();
     if bounded {
-        names.0.extend(BOUNDS.split("\n\n\n").flat_map(defined).map(str::to_owned));
+        names.0.extend(BOUNDS.split("\n\n\n").flat_map(needed::defined).map(str::to_owned));
     }
     let params: Vec<String> = graph.inputs.iter().map(|i| names.fresh(&i.name)).collect();
     let mut values: BTreeMap<OpId, Held> = BTreeMap::new();
@@ -343,7 +311,13 @@ fn operation(
             Some(_) => format!("integer({}, \"{to}\")", arg(0)?),
             None => return Err(broken(op, "its operand has no type")),
         },
-        OpKind::Embedding => format!("{}[{}.long()]", arg(0)?, arg(1)?),
+        OpKind::Embedding => {
+            let lead = if sliced { ":, " } else { "" };
+            match bounded {
+                true => format!("moved(lambda t: t[0][{lead}{}.value.long()], {})", arg(1)?, arg(0)?),
+                false => format!("{}[{}.long()]", arg(0)?, arg(1)?),
+            }
+        }
         OpKind::Shape(s) => {
             let lead = usize::from(sliced);
             if let ShapeOp::Pad { dim, before, after, value } = s {

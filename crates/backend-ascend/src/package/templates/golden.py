@@ -41,7 +41,7 @@ def shapes(nranks, count):
     return @INPUT_SHAPES@, @OUTPUT_SHAPES@
 
 
-def program(@PARAMS@):
+@ROWS@def program(@PARAMS@):
     """The definition, on whole tensors."""
 @BODY@
 
@@ -86,10 +86,10 @@ def exact(nranks, count, launch, seed):
     moduli, out = MODULI[nranks], []
     for k, (ty, shape) in enumerate(zip(INPUTS, shapes(nranks, count)[0])):
         slices = contributors(ty, nranks)
-        i = (torch.arange(elements(shape)) + k * 0x01000193) & 0xFFFFFFFF
+@BELOW@        i = (torch.arange(elements(shape)) + k * 0x01000193) & 0xFFFFFFFF
         raw = torch.stack([mix32(i, r, (launch + seed) & 0xFFFFFFFF) for r in range(slices or 1)])
         if moduli is not None or ty.dtype not in STORED:
-            values = raw % max(2, moduli[k] if moduli is not None else 2)
+            values = raw % @LEAST@
         else:
             values = (raw % 129 - 64) / 32
         out.append(values.reshape(((slices,) if slices else ()) + tuple(shape)))
