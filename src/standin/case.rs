@@ -446,6 +446,8 @@ fn inexact(s: &Schedule) -> bool {
             SStmt::If { then, other, .. } => any(then) || any(other),
             SStmt::Op(op, _) => {
                 matches!(op, SOp::Local(LocalOp::Compute { func, .. }) if scalar(&func.body))
+                    || matches!(op, SOp::Local(LocalOp::Tiles { kernel, .. })
+                        if kernel.functions().iter().any(|f| scalar(&f.body)))
             }
         })
     }

@@ -47,6 +47,13 @@ impl Case {
         Self::of_command(&Cli::parse_from(line), vec![])
     }
 
+    /// The same with any flags.
+    pub fn of_file_as(path: &Path, flags: &[&str]) -> Result<Case, String> {
+        let path = path.to_string_lossy();
+        let line = ["kbc", "compile", &path, "--quiet"].into_iter().chain(flags.iter().copied());
+        Self::of_command(&Cli::parse_from(line), vec![])
+    }
+
     fn of_command(cli: &Cli, texts: Vec<(String, String)>) -> Result<Case, String> {
         let Command::Compile(args) = &cli.command else { unreachable!("the line says compile") };
         let mut session = Session::new(cli).fresh(texts);

@@ -84,6 +84,7 @@ impl Lower<'_, '_> {
                 return Err(refuse(span, "a product of groups of rows", help).into());
             }
             LocalOp::Tiles { .. } => {
+                // Taken apart before.
                 return Err(refuse(span, "a tile kernel", "simulate it with `--target sim`").into());
             }
             LocalOp::Matmul { dst, a, b } => self.matmul(*dst, *a, *b, span)?,
@@ -223,7 +224,9 @@ impl Lower<'_, '_> {
         let spread: Vec<bool> = shapes.iter().map(|s| !same_from(s, &shape, split)).collect();
         let run = product(&shape[split..]);
         let dtype = self.schedule.buffer(dst).dtype;
-        let chain = super::elementwise::chain(func, dtype).map_err(|d| d.primary(span, "computed here"))?;
+        let wide = self.parts.is_some_and(|p| p.wide.contains(&dst));
+        let of = if wide { DType::F32 } else { dtype };
+        let chain = super::elementwise::chain(func, of).map_err(|d| d.primary(span, "computed here"))?;
         let mut places: Vec<Gm> = args.iter().map(|a| self.whole(*a)).collect();
         let mut to = self.whole(dst);
         // One loop for each dimension before the run; dimensions of one element need none.

@@ -18,6 +18,7 @@ mod ops;
 mod prune;
 mod rows;
 mod storage;
+mod tiles;
 
 use crate::profile::MAX_RANKS;
 use crate::tile::{CALL, CORE, Core, Kernel, RANK, Signals, SignalsId, Space, Stmt, Table, Tile, TileId};
@@ -68,6 +69,8 @@ pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Resul
             .help("run the pass `synchronize`, which makes it so, or write `schedule calls any` and prove it")
             .into());
     }
+    let apart = tiles::apart(schedule)?;
+    let (schedule, parts) = apart.as_ref().map_or((schedule, None), |(s, parts)| (s, Some(parts)));
     let without = if staging == Staging::Needed { fresh::without_staging(schedule) } else { None };
     let schedule = without.as_ref().unwrap_or(schedule);
     let program = walk::Program::compile(schedule)?;
@@ -117,6 +120,7 @@ pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Resul
         meetings: 0,
         fetched: fetched::fetched(schedule),
         remote: None,
+        parts,
     };
     lower.all()?;
     let (body, tiles, meetings) = (lower.build.finish(), lower.tiles, lower.meetings);
@@ -266,6 +270,8 @@ struct Lower<'a, 's> {
     /// Buffers whose contents are used while they are fetched, and where the last of those is fetched from.
     fetched: BTreeSet<BufferId>,
     remote: Option<(Peer, Ref)>,
+    /// Of what were tile kernels.
+    parts: Option<&'a tiles::Parts>,
 }
 
 impl Lower<'_, '_> {
@@ -545,26 +551,6 @@ impl Lower<'_, '_> {
         }
         self.another(dtype);
         self.tile(dtype, index)
-    }
-
-    /// The tile number `index` of a dtype in a memory of a cube core.
-    fn cube_tile(&mut self, space: Space, dtype: DType, index: usize) -> TileId {
-        let mut of =
-            (0..self.tiles.len()).filter(|i| self.tiles[*i].space == space && self.tiles[*i].dtype == dtype);
-        if let Some(i) = of.nth(index) {
-            return TileId(i as u32);
-        }
-        let name = self.tile_name();
-        self.tiles.push(Tile {
-            name,
-            dtype,
-            space,
-            rows: cube::BLOCK,
-            elements: cube::BLOCK,
-            copies: 1,
-            at: None,
-        });
-        self.cube_tile(space, dtype, index)
     }
 
     /// The tile for the bits of comparisons: as many bytes as other tiles have elements, which is more than it needs.

@@ -9,6 +9,7 @@
 
 mod needed;
 mod rows;
+mod tiles;
 
 use super::python::{self, quoted, tuple};
 use super::{Global, Package, refused};
@@ -230,6 +231,11 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
                 outputs.insert(*at, same()?.name);
                 continue;
             }
+            OpKind::Tiles(kernel) if slices.is_none() => {
+                let (lines, name) = tiles::tiles(op, kernel, &args, numbers, &mut names)?;
+                out += &lines;
+                Held { name, slices, dims }
+            }
             _ => {
                 let name = names.fresh(&op.name);
                 let _ =
@@ -348,7 +354,7 @@ fn operation(
             if bounded { format!("moved(lambda t: {moved}, {})", args.join(", ")) } else { moved }
         }
         OpKind::Grouped(_) => return Err(broken(op, "a matrix product has no kernel")),
-        OpKind::Tiles(_) => return Err(broken(op, "a tile kernel has no golden values")),
+        OpKind::Tiles(_) => return Err(broken(op, "a tile kernel of parts that ranks add up has no golden values")),
         OpKind::Fill(f) => {
             let sizes = tuple(f.sizes.iter().map(u64::to_string));
             let made = match f.with {
