@@ -244,7 +244,8 @@ pub fn inputs(session: &Session, fed: &Fed<'_>, data: &Feeds, calls: u32, seed: 
                 let rows = graph.rows_numbered(i).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
                 for (c, call) in out.calls.iter_mut().enumerate() {
                     let tensor;
-                    (tensor, origin) = make((i, input), mesh, [moduli.as_ref().map(|m| m[i]), rows], seed, c as u32)?;
+                    (tensor, origin) =
+                        make((i, input), mesh, [moduli.as_ref().map(|m| m[i]), rows], seed, c as u32)?;
                     call.push(tensor);
                 }
                 origin

@@ -206,9 +206,7 @@ fn data_only(body: &[Stmt], tainted: &mut Vec<Name>) -> bool {
             }
             Stmt::Op(
                 Op::LoadRow { from: gm, .. } | Op::LoadBlock { from: gm, .. } | Op::StoreBlock { to: gm, .. },
-            ) => {
-                clean(&gm.slot) && gm.peer.as_ref().is_none_or(clean)
-            }
+            ) => clean(&gm.slot) && gm.peer.as_ref().is_none_or(clean),
             Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => data_only(body, tainted),
             Stmt::Op(_) | Stmt::Note { .. } => true,
         };

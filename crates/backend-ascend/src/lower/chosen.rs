@@ -23,7 +23,11 @@ impl Lower<'_, '_> {
     ) -> Result<(), Diagnostic> {
         let (dtype, number) = (self.schedule.buffer(table).dtype, self.schedule.buffer(ids).dtype);
         if dtype == DType::I64 {
-            return Err(refuse(span, "rows of a table of i64", "64-bit elements are not filled with zeros: use i32"));
+            return Err(refuse(
+                span,
+                "rows of a table of i64",
+                "64-bit elements are not filled with zeros: use i32",
+            ));
         }
         let sizes = self.dims(table);
         let row = self.build.name_it("row", &product(&sizes[1..]));

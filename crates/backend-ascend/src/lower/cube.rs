@@ -15,16 +15,16 @@ use kbc_ir::types::DType;
 pub(super) const BLOCK: u32 = 64;
 
 /// A matrix in memory: its first element, and the elements from row to row.
-struct Matrix {
-    at: Gm,
-    pitch: Expr,
+pub(super) struct Matrix {
+    pub at: Gm,
+    pub pitch: Expr,
 }
 
 /// Rows, columns, and elements that are added up for one.
-struct Sizes {
-    m: Expr,
-    n: Expr,
-    k: Expr,
+pub(super) struct Sizes {
+    pub m: Expr,
+    pub n: Expr,
+    pub k: Expr,
 }
 
 impl Lower<'_, '_> {
@@ -36,21 +36,10 @@ impl Lower<'_, '_> {
         b: BufferId,
         span: Span,
     ) -> Result<(), Diagnostic> {
-        let types = [dst, a, b].map(|x| self.schedule.buffer(x).dtype);
-        if types.iter().any(|t| !t.is_float()) {
-            let help = "the cube unit multiplies f32, f16 and bf16: convert, or use `--target sim`";
-            return Err(refuse(span, format!("a product of {}", types[1]), help));
-        }
+        let dtype = self.multiplied([dst, a, b], span)?;
         let [dd, da, db] = [dst, a, b].map(|x| self.dims(x));
         if da.len() < 2 || db.len() < 2 {
             return Err(refuse(span, "a product with a vector", "give it a second dimension of one element"));
-        }
-        for rank in 0..self.program.ranks() {
-            let elements = |x: BufferId| self.program.elements(x, rank).map_err(|f| super::fault(&f));
-            if elements(dst)? > 0 && elements(a)? == 0 {
-                let help = "its sums are of nothing on some ranks: use fewer ranks, or `--target sim`";
-                return Err(refuse(span, "a matrix product over a dimension without elements", help));
-            }
         }
         let [k, n] = [db[db.len() - 2].clone(), db[db.len() - 1].clone()];
         let [to, left, right] = [dst, a, b].map(|x| self.whole(x));
@@ -81,7 +70,7 @@ impl Lower<'_, '_> {
         let matrix = |at: Gm, pitch: &Expr| Matrix { at, pitch: pitch.clone() };
         let (n, k) = (sizes.n.clone(), sizes.k.clone());
         let steps = self.parts.and_then(|p| p.blocks.get(&dst).copied()).unwrap_or([BLOCK; 3]);
-        self.blocks(types[1], &matrix(to, &n), [&matrix(left, &k), &matrix(right, &n)], (&sizes, steps));
+        self.blocks(dtype, &matrix(to, &n), [&matrix(left, &k), &matrix(right, &n)], (&sizes, steps));
         for (var, hi) in loops.into_iter().rev() {
             let body = self.build.close();
             self.build.push(Stmt::For { var, lo: Expr::Int(0), hi, body });
@@ -89,8 +78,25 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    /// The type of a product's operands, which the cube unit multiplies.
+    pub(super) fn multiplied(&mut self, [dst, a, b]: [BufferId; 3], span: Span) -> Result<DType, Diagnostic> {
+        let types = [dst, a, b].map(|x| self.schedule.buffer(x).dtype);
+        if types.iter().any(|t| !t.is_float()) {
+            let help = "the cube unit multiplies f32, f16 and bf16: convert, or use `--target sim`";
+            return Err(refuse(span, format!("a product of {}", types[1]), help));
+        }
+        for rank in 0..self.program.ranks() {
+            let elements = |x: BufferId| self.program.elements(x, rank).map_err(|f| super::fault(&f));
+            if elements(dst)? > 0 && elements(a)? == 0 {
+                let help = "its sums are of nothing on some ranks: use fewer ranks, or `--target sim`";
+                return Err(refuse(span, "a matrix product over a dimension without elements", help));
+            }
+        }
+        Ok(types[1])
+    }
+
     /// `to = left right`, by blocks of so many rows, columns and terms.
-    fn blocks(
+    pub(super) fn blocks(
         &mut self,
         dtype: DType,
         to: &Matrix,
@@ -132,15 +138,7 @@ impl Lower<'_, '_> {
             return TileId(i as u32);
         }
         let name = self.tile_name();
-        self.tiles.push(Tile {
-            name,
-            dtype,
-            space,
-            rows: BLOCK,
-            elements: BLOCK,
-            copies: 1,
-            at: None,
-        });
+        self.tiles.push(Tile { name, dtype, space, rows: BLOCK, elements: BLOCK, copies: 1, at: None });
         self.cube_tile(space, dtype, index)
     }
 

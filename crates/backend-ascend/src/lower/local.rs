@@ -78,11 +78,7 @@ impl Lower<'_, '_> {
                 self.embedding(*dst, [*table, *ids], first, span)?;
             }
             LocalOp::Fill { dst, with } => self.fill(*dst, with, span)?,
-            LocalOp::Grouped { .. } => {
-                let help =
-                    "which rows belong together is data, and sizes of tasks are not: use `--target sim`";
-                return Err(refuse(span, "a product of groups of rows", help).into());
-            }
+            LocalOp::Grouped { .. } => self.grouped(op, span)?,
             LocalOp::Tiles { .. } => {
                 // Taken apart before.
                 return Err(refuse(span, "a tile kernel", "simulate it with `--target sim`").into());

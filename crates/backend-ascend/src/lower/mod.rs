@@ -13,6 +13,7 @@ mod cube;
 pub mod elementwise;
 mod fetched;
 mod fresh;
+mod grouped;
 mod local;
 mod ops;
 mod prune;
@@ -120,11 +121,13 @@ pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Resul
         meetings: 0,
         fetched: fetched::fetched(schedule),
         remote: None,
+        tables: vec![],
         parts,
     };
     lower.all()?;
     let (body, tiles, meetings) = (lower.build.finish(), lower.tiles, lower.meetings);
     let mut kernel = Kernel { body, tiles, ..kernel };
+    kernel.tables.extend(lower.tables);
     if cores > 1 {
         cores::count_meetings(meetings, &mut kernel.signals, &mut kernel.body);
     }
@@ -182,11 +185,16 @@ fn products(s: &Schedule) -> bool {
         list.iter().any(|stmt| match stmt {
             SStmt::For { body, .. } => any(body),
             SStmt::If { then, other, .. } => any(then) || any(other),
-            SStmt::Op(op, _) => matches!(op, SOp::Local(LocalOp::Matmul { .. })),
+            SStmt::Op(op, _) => product(op),
         })
     }
     let streams = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
     streams.into_iter().any(|s| any(&s.body))
+}
+
+/// Whether an operation is one for a cube core.
+fn product(op: &SOp) -> bool {
+    matches!(op, SOp::Local(LocalOp::Matmul { .. } | LocalOp::Grouped { .. }))
 }
 
 /// Where a schedule has parts whose lengths are listed, if it has some.
@@ -270,6 +278,8 @@ struct Lower<'a, 's> {
     /// Buffers whose contents are used while they are fetched, and where the last of those is fetched from.
     fetched: BTreeSet<BufferId>,
     remote: Option<(Peer, Ref)>,
+    /// Tables that the schedule does not have.
+    tables: Vec<Table>,
     /// Of what were tile kernels.
     parts: Option<&'a tiles::Parts>,
 }
@@ -452,7 +462,7 @@ impl Lower<'_, '_> {
             if copied.is_some() {
                 continue;
             }
-            let product = matches!(stmt, SStmt::Op(SOp::Local(LocalOp::Matmul { .. }), _));
+            let product = matches!(stmt, SStmt::Op(op, _) if product(op));
             match stmt {
                 SStmt::Op(_, span) if product && self.nested > 0 => {
                     let help = "a task is for all ranks: compute it outside of roles, loops and conditions";

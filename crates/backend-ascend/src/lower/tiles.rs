@@ -8,8 +8,8 @@
 use super::{cube, refuse};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{Buffer, BufferId, BufferRole, Filling, LocalOp, SOp, SStmt, Schedule};
 use kbc_ir::scalar::{Compare, Scalar, ScalarBin, ScalarFn};
+use kbc_ir::schedule::{Buffer, BufferId, BufferRole, Filling, LocalOp, SOp, SStmt, Schedule};
 use kbc_ir::tiles::{Index, Stmt, Tile, TileKernel};
 use kbc_ir::types::{CutRule, DType, MemKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,7 +134,9 @@ impl Maker<'_> {
             match s {
                 Stmt::For { body, .. } => self.count(body),
                 Stmt::Zeros { .. } => {}
-                Stmt::Let { is, .. } | Stmt::Add { is, .. } | Stmt::Store { is, .. } => tile(is, &mut self.uses),
+                Stmt::Let { is, .. } | Stmt::Add { is, .. } | Stmt::Store { is, .. } => {
+                    tile(is, &mut self.uses)
+                }
             }
         }
     }
@@ -221,7 +223,13 @@ impl Maker<'_> {
         }
         let params = (0..args.len()).map(|i| format!("x{i}").into()).collect();
         let func = ScalarFn { name: self.kernel.name.clone(), params, body };
-        let number = if args.is_empty() && let Scalar::Num(v) = &func.body { Some(*v) } else { None };
+        let number = if args.is_empty()
+            && let Scalar::Num(v) = &func.body
+        {
+            Some(*v)
+        } else {
+            None
+        };
         self.ops.push(match number {
             Some(v) => LocalOp::Fill { dst, with: Filling::Number(v) },
             None => LocalOp::Compute { func, dst, args },

@@ -105,7 +105,10 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
             ("FORM", form),
             ("ROWS", &rows),
             ("BELOW", if rows.is_empty() { "" } else { rows::BELOW }),
-            ("LEAST", if rows.is_empty() { "max(2, moduli[k] if moduli is not None else 2)" } else { "below" }),
+            (
+                "LEAST",
+                if rows.is_empty() { "max(2, moduli[k] if moduli is not None else 2)" } else { "below" },
+            ),
             ("NUMBERS", &numbers),
         ],
     ))
@@ -353,8 +356,23 @@ fn operation(
             };
             if bounded { format!("moved(lambda t: {moved}, {})", args.join(", ")) } else { moved }
         }
-        OpKind::Grouped(_) => return Err(broken(op, "a matrix product has no kernel")),
-        OpKind::Tiles(_) => return Err(broken(op, "a tile kernel of parts that ranks add up has no golden values")),
+        OpKind::Grouped(runs) => {
+            let matrices = tuple(runs.matrices(0, runs.rows()).iter().map(u64::to_string));
+            if bounded && op.ty.as_ref().is_some_and(|t| t.partial.is_some() && dtype != DType::F32) {
+                return Err(broken(op, "parts of a narrow type that ranks add up have no bound"));
+            }
+            match bounded {
+                true => format!("grouped({}, {}, {matrices}, \"{dtype}\")", arg(0)?, arg(1)?),
+                false => {
+                    let each =
+                        format!("torch.matmul({}.unsqueeze(1), {}[list({matrices})])", arg(0)?, arg(1)?);
+                    stored(&format!("{each}.squeeze(1)"), dtype)
+                }
+            }
+        }
+        OpKind::Tiles(_) => {
+            return Err(broken(op, "a tile kernel of parts that ranks add up has no golden values"));
+        }
         OpKind::Fill(f) => {
             let sizes = tuple(f.sizes.iter().map(u64::to_string));
             let made = match f.with {

@@ -301,7 +301,9 @@ impl Run<'_, '_> {
                     // Whichever row it is.
                     true => self.block(op, from, [rows, len, pitch], [slot, offset, peer])?,
                     // Nothing is read.
-                    false => Place { object: from.object, slot, offset, peer: from.peer.as_ref().map(|_| peer) },
+                    false => {
+                        Place { object: from.object, slot, offset, peer: from.peer.as_ref().map(|_| peer) }
+                    }
                 };
                 Event::LoadRow { tile: *tile, len, from, table: [pitch, rows] }
             }

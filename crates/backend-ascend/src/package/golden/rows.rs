@@ -4,15 +4,17 @@ use super::super::{Program, python};
 use kbc_ir::graph::{OpId, OpKind};
 
 /// In the loop over inputs, where some number rows of tables.
-pub(super) const BELOW: &str = "        below = rows(nranks, count).get(k, max(2, moduli[k] if moduli is not None else 2))\n";
+pub(super) const BELOW: &str =
+    "        below = rows(nranks, count).get(k, max(2, moduli[k] if moduli is not None else 2))\n";
 
 /// A function that says which inputs number rows of tables, and of how many; nothing if there are none.
 pub(super) fn rows(program: &Program) -> String {
     let graph = &program.graph;
     // A table is an input, on whatever ranks, or of a size of its own.
     let of_table = |mut table: OpId| {
-        let same =
-            |kind: &OpKind| matches!(kind, OpKind::Collective(_) | OpKind::Demand | OpKind::Cast(_) | OpKind::Map(_));
+        let same = |kind: &OpKind| {
+            matches!(kind, OpKind::Collective(_) | OpKind::Demand | OpKind::Cast(_) | OpKind::Map(_))
+        };
         while let (true, Some(before)) = (same(&graph.op(table).kind), graph.operands(table).first()) {
             table = *before;
         }

@@ -84,7 +84,8 @@ impl Tiles<'_> {
                             if !sum.dtype.is_float() {
                                 text = format!("stored({text}, \"{}\")", sum.dtype);
                             }
-                            let index = if more.index.len() > sum.index.len() { more.index } else { sum.index };
+                            let index =
+                                if more.index.len() > sum.index.len() { more.index } else { sum.index };
                             Value { name: self.named(&hint, &text), dtype: sum.dtype, index }
                         }
                     };
@@ -157,7 +158,8 @@ impl Tiles<'_> {
         let bounded = self.bounded();
         Ok(match t {
             Tile::Load { param, index } => {
-                let (mut name, side) = (self.args[*param as usize].clone(), &self.kernel.params[*param as usize]);
+                let (mut name, side) =
+                    (self.args[*param as usize].clone(), &self.kernel.params[*param as usize]);
                 let (dtype, hint) = (side.dtype, side.name.to_string());
                 for (d, i) in index.iter().enumerate() {
                     let Index::At(at) = i else { continue };

@@ -215,13 +215,9 @@ impl Event {
             Event::Choose { ids, index, first } => {
                 Op::Choose { ids: *ids, index: int(index), first: int(first) }
             }
-            Event::LoadRow { tile, len, from, table: [pitch, rows] } => Op::LoadRow {
-                tile: *tile,
-                len: int(len),
-                from: gm(from),
-                pitch: int(pitch),
-                rows: int(rows),
-            },
+            Event::LoadRow { tile, len, from, table: [pitch, rows] } => {
+                Op::LoadRow { tile: *tile, len: int(len), from: gm(from), pitch: int(pitch), rows: int(rows) }
+            }
             Event::LoadBlock { tile, size: [rows, cols], from, pitch } => Op::LoadBlock {
                 tile: *tile,
                 rows: int(rows),

@@ -15,14 +15,8 @@ use std::collections::BTreeSet;
 /// Checks T2 and T8.
 pub(super) fn check(sink: &mut Sink<'_>) {
     let kernel = sink.kernel;
-    let mut walk = Walk {
-        core: kernel.core,
-        sink,
-        path: vec![],
-        loops: vec![],
-        stored: BTreeSet::new(),
-        chosen: false,
-    };
+    let mut walk =
+        Walk { core: kernel.core, sink, path: vec![], loops: vec![], stored: BTreeSet::new(), chosen: false };
     walk.declarations();
     walk.block(&kernel.body, 0);
     let stored = walk.stored;
