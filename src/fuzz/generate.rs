@@ -64,10 +64,9 @@ pub fn generate(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> Program {
 /// The program of two numbers.
 pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> Program {
     let rng = &mut Rng::new(&[seed, number]);
-    let mut machine = Machine::random(rng);
+    let machine = Machine::random(rng);
     let core = aim == Aim::Emission && rng.chance(95);
     let count = (aim == Aim::Emission && rng.chance(40)).then_some(COUNT);
-    machine.lengths = !core;
     let mut kernels = vec![];
     for i in 0..rng.below(4) {
         let domain = match rng.chance(70) {

@@ -14,6 +14,7 @@ pub mod elementwise;
 mod fetched;
 mod fresh;
 mod grouped;
+mod lengths;
 mod local;
 mod ops;
 mod prune;
@@ -30,9 +31,9 @@ use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
 use kbc_ir::schedule::{
-    Buffer, BufferId, Calls, LocalOp, MAIN, Peer, RankSet, Ref, Region, Role, SOp, SStmt, Schedule,
+    BufferId, Calls, LocalOp, MAIN, Peer, RankSet, Ref, Region, Role, SOp, SStmt, Schedule,
 };
-use kbc_ir::types::{CutRule, DType};
+use kbc_ir::types::DType;
 use kbc_ir::walk::{self, Act, Cursor, Fault, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::Storage;
@@ -59,10 +60,6 @@ pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Resul
         return Err(
             refuse(host.span, "a host program has no emitted form", "leave the `host` section away").into()
         );
-    }
-    if let Some(span) = given_lengths(schedule) {
-        let help = "a kernel has addresses for a family of sizes: pad the parts to one length, or use `--target sim`";
-        return Err(refuse(span, "parts of given lengths have no emitted form", help).into());
     }
     if schedule.calls != Calls::Any {
         return Err(Diagnostic::error("E470", format!("{} is not safe call after call", schedule.name))
@@ -128,6 +125,8 @@ pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Resul
     let (body, tiles, meetings) = (lower.build.finish(), lower.tiles, lower.meetings);
     let mut kernel = Kernel { body, tiles, ..kernel };
     kernel.tables.extend(lower.tables);
+    let lengths = lengths::tables(schedule, &kernel.tables, &mut kernel.body);
+    kernel.tables.extend(lengths);
     if cores > 1 {
         cores::count_meetings(meetings, &mut kernel.signals, &mut kernel.body);
     }
@@ -195,17 +194,6 @@ fn products(s: &Schedule) -> bool {
 /// Whether an operation is one for a cube core.
 fn product(op: &SOp) -> bool {
     matches!(op, SOp::Local(LocalOp::Matmul { .. } | LocalOp::Grouped { .. }))
-}
-
-/// Where a schedule has parts whose lengths are listed, if it has some.
-fn given_lengths(s: &Schedule) -> Option<Span> {
-    let listed = |r: &CutRule| matches!(r, CutRule::Lengths(_));
-    let typed = |b: &&Buffer| {
-        let cuts = b.global.iter().flat_map(|t| &t.dims).filter_map(|d| d.cut.as_ref());
-        cuts.into_iter().any(|c| listed(&c.rule))
-    };
-    let lines = s.regions.iter().find(|r| r.operands.iter().any(|o| listed(&o.line.rule)));
-    lines.map(|r| r.span).or_else(|| s.buffers.iter().find(typed).map(|b| b.span))
 }
 
 /// E470

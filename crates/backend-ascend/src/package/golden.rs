@@ -18,6 +18,7 @@ use kbc_diag::Diagnostic;
 use kbc_ir::fill::With;
 use kbc_ir::graph::{Graph, Op, OpId, OpKind};
 use kbc_ir::name::Name;
+use kbc_ir::parts::Parts;
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
@@ -120,9 +121,12 @@ fn global(g: &Global) -> String {
     let cuts = g.ty.dims.iter().map(|d| match &d.cut {
         None => "None".to_owned(),
         Some(c) => {
-            // Given lengths were refused when the kernel was made.
-            let rule = if c.rule == CutRule::Even { "even" } else { "ceil" };
-            format!("(\"{rule}\", {})", names(&c.axes))
+            let rule = match &c.rule {
+                CutRule::Even => "\"even\"".to_owned(),
+                CutRule::Lengths(l) => tuple(l.lengths(0).iter().map(u64::to_string)),
+                _ => "\"ceil\"".to_owned(),
+            };
+            format!("({rule}, {})", names(&c.axes))
         }
     });
     let mut out = format!("Type({}, \"{}\", {}", quoted(&g.name), g.ty.dtype, tuple(cuts));
@@ -229,6 +233,15 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
                 let slices = ty.and_then(|t| t.partial.as_ref().map(|(combiner, _)| (*combiner, t.dtype)));
                 Held { name, slices, dims }
             }
+            OpKind::Collective(c) if c.counts.is_some() && slices.is_none() => {
+                let order = tuple(exchanged(c.counts.as_ref()).iter().map(u64::to_string));
+                let (name, from) = (names.fresh(&op.name), same()?.name);
+                let _ = match bounded {
+                    true => writeln!(out, "    {name} = moved(lambda t: t[0][list({order})], {from})"),
+                    false => writeln!(out, "    {name} = {from}[list({order})]"),
+                };
+                Held { name, slices, dims }
+            }
             OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => same()?,
             OpKind::Output(at) => {
                 outputs.insert(*at, same()?.name);
@@ -252,6 +265,21 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
     }
     let _ = write!(out, "    return {}", tuple(outputs.into_values()));
     Ok((params, out))
+}
+
+/// Where each row comes from in an exchange by a matrix of counts: what the first rank gets from all, then the second.
+fn exchanged(counts: Option<&Parts>) -> Vec<u64> {
+    let Some(c) = counts else { return vec![] };
+    let totals = c.totals();
+    let mut out = vec![];
+    for d in 0..c.of() {
+        let mut first = 0;
+        for (s, total) in (0..).zip(&totals) {
+            out.extend(first + c.boundary(s, d)..first + c.boundary(s, d + 1));
+            first += total;
+        }
+    }
+    out
 }
 
 /// An operation that computes.

@@ -17,7 +17,7 @@ class Type(NamedTuple):
 
     name: str
     dtype: str
-    cuts: tuple  # of each dimension: None, or (rule, axes, outermost first)
+    cuts: tuple  # of each dimension: None, or (rule or lengths, axes, outermost first)
     partial: tuple | None = None  # (combiner, axes): fed with a leading axis, one slice a contributor
     only: tuple | None = None  # (coordinate, axis): nobody else holds it
 
@@ -153,7 +153,9 @@ def contributors(ty, nranks):
 
 
 def boundary(rule, n, i, k):
-    """Where part i of n elements in k parts begins: at ceil(n * i / k), or in parts of ceil(n / k)."""
+    """Where part i of n elements in k parts begins: at ceil(n * i / k), in parts of ceil(n / k), or by their lengths."""
+    if isinstance(rule, tuple):
+        return sum(rule[:i])
     return -(-n * i // k) if rule == "even" else min(-(-n // k) * i, n)
 
 
