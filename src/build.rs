@@ -232,6 +232,9 @@ fn chosen<'p>(passes: &'p str, topology: &Topology) -> &'p str {
     if passes == "default" && topology.settings().queues().is_some() { "queues" } else { passes }
 }
 
+/// `overlap` as targets have it.
+const TASKS: &str = "overlap{tasks=true},";
+
 /// A program at another size.
 pub struct Resized {
     /// The typed program before placement.
@@ -273,7 +276,10 @@ pub fn again(
     // Its own passes, from the choice of algorithms on.
     let whole = Pipeline::parse(&built.origin.passes, Span::NONE.file)?.text();
     let after = whole.split_once(",expand,").map_or("allocate,synchronize", |p| p.1);
-    Pipeline::parse(&format!("select,expand,{after}"), Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
+    // Pieces for tasks are those that are asked for; streams are a choice for one size.
+    let pieces = if whole.contains(TASKS) { TASKS } else { "" };
+    let passes = format!("select,{pieces}expand,{after}");
+    Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
     match module.body {
         Body::Schedule(schedule) => Ok(Resized { typed: keep.typed.unwrap_or_default(), schedule }),
         Body::Graph(_) | Body::Local(_) => {

@@ -241,9 +241,11 @@ pub fn inputs(session: &Session, fed: &Fed<'_>, data: &Feeds, calls: u32, seed: 
             }
             None => {
                 let mut origin = String::new();
+                let rows = graph.rows_numbered(i).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
                 for (c, call) in out.calls.iter_mut().enumerate() {
                     let tensor;
-                    (tensor, origin) = make((i, input), mesh, moduli.as_ref().map(|m| m[i]), seed, c as u32)?;
+                    (tensor, origin) =
+                        make((i, input), mesh, [moduli.as_ref().map(|m| m[i]), rows], seed, c as u32)?;
                     call.push(tensor);
                 }
                 origin
@@ -259,14 +261,14 @@ pub fn inputs(session: &Session, fed: &Fed<'_>, data: &Feeds, calls: u32, seed: 
 fn make(
     (index, input): (usize, &kbc_ir::graph::Input),
     mesh: &Mesh,
-    modulus: Option<u32>,
+    [modulus, rows]: [Option<u32>; 2],
     seed: u64,
     call: u32,
 ) -> Result<(Tensor, String), Diagnostic> {
     let exact = |m: u32| {
-        let range = ExactRange { modulus: m.max(2), centred: false, exact: true };
+        let range = ExactRange { modulus: m, centred: false, exact: true };
         let t = generate::exact(&input.ty, mesh, range, index as u32, call.wrapping_add(seed as u32))?;
-        Ok((t, format!("generated: exact(), integers below {}", m.max(2))))
+        Ok((t, format!("generated: exact(), integers below {m}")))
     };
     let normal = |s: u64, why: &str| {
         let t = generate::normal(&input.ty, mesh, s, call)?;
@@ -278,7 +280,8 @@ fn make(
             _ if input.ty.dtype.is_float() => {
                 normal(seed, ", since integers do not stay exact in this program")
             }
-            _ => exact(2),
+            // Numbers of rows are exact whatever is done with the rows.
+            _ => exact(rows.unwrap_or(2).max(1)),
         },
         Some(DataSource::Generator { name, args, span }) => match (name.as_str(), &args[..]) {
             ("exact", []) => match modulus {

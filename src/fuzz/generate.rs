@@ -64,10 +64,9 @@ pub fn generate(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> Program {
 /// The program of two numbers.
 pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> Program {
     let rng = &mut Rng::new(&[seed, number]);
-    let mut machine = Machine::random(rng);
+    let machine = Machine::random(rng);
     let core = aim == Aim::Emission && rng.chance(95);
     let count = (aim == Aim::Emission && rng.chance(40)).then_some(COUNT);
-    machine.lengths = !core;
     let mut kernels = vec![];
     for i in 0..rng.below(4) {
         let domain = match rng.chance(70) {
@@ -198,6 +197,7 @@ impl Builder<'_, '_> {
                 self.elementwise(rng, base, depth, true);
             }
             36..48 => self.chain(rng),
+            48..57 if self.core && rng.chance(20) => self.rows(rng),
             48..57 => self.matmul(rng),
             57..68 => self.reduction(rng),
             68..73 => self.cast(rng),
@@ -325,7 +325,7 @@ impl Builder<'_, '_> {
         };
         let left = rng.chance(60);
         let rank = sizes.len();
-        if rank == 2 && !self.core && rng.chance(20) {
+        if rank == 2 && rng.chance(20) {
             return self.grouped(rng, base, (sizes[0], sizes[1], dtype));
         }
         let inner = if left { sizes[rank - 1] } else { sizes[rank - 2] };
@@ -375,6 +375,26 @@ impl Builder<'_, '_> {
         let text = format!("matmul({}, {}{option})", self.name(l), self.name(r));
         let ty = TensorType::replicated(if wide { DType::F32 } else { dtype }, &out);
         self.let_(ty, text, &[l, r]);
+    }
+
+    /// Rows of a table by numbers.
+    fn rows(&mut self, rng: &mut Rng) {
+        let table = self.base(rng);
+        let (dtype, sizes) = (self.program.values[table].ty.dtype, self.program.values[table].ty.sizes());
+        let row: u64 = sizes.iter().skip(1).product();
+        if sizes.is_empty() || sizes[0] == 0 {
+            return;
+        }
+        let mut shape = self.shape(rng);
+        while shape.iter().product::<u64>() * row.max(1) > self.most && shape.pop().is_some() {}
+        let numbers = if rng.chance(50) { DType::I32 } else { DType::I64 };
+        let mut ty = self.program.machine.place(rng, numbers, &shape, false);
+        // Numbers that ranks add up could be any.
+        (ty.partial, ty.only) = (None, None);
+        let ids = self.push(ty, true, None, BTreeSet::new());
+        let text = format!("embedding({}, {})", self.name(table), self.name(ids));
+        let out: Vec<u64> = shape.iter().chain(&sizes[1..]).copied().collect();
+        self.let_(TensorType::replicated(dtype, &out), text, &[table, ids]);
     }
 
     /// Runs of rows with a matrix each, of some that may be of no run.

@@ -13,8 +13,6 @@ pub struct Machine {
     pub view: String,
     /// The axes of the mesh.
     pub mesh: Mesh,
-    /// Whether parts may have given lengths.
-    pub lengths: bool,
 }
 
 const MOST_RANKS: usize = 9;
@@ -65,7 +63,7 @@ impl Machine {
             }
             _ => ("tp".to_owned(), vec![axis("tp", p, own)]),
         };
-        Machine { shape, view: format!("sys[{view}]"), mesh: Mesh { axes }, lengths: true }
+        Machine { shape, view: format!("sys[{view}]"), mesh: Mesh { axes } }
     }
 
     /// Places a tensor: every axis of the mesh has one job or none. `split`: only what any value can be brought to.
@@ -102,7 +100,7 @@ impl Machine {
                 let k = self.mesh.axis(axis).map_or(1, |a| a.size);
                 let rule = match rng.below(20) {
                     0..3 => CutRule::Ceil,
-                    3..5 if self.lengths => given(rng, dim.size, k),
+                    3..5 => given(rng, dim.size, k),
                     _ => CutRule::Even,
                 };
                 dim.cut = Some(Cut { axes: vec![axis.clone()], rule });

@@ -47,6 +47,13 @@ impl Case {
         Self::of_command(&Cli::parse_from(line), vec![])
     }
 
+    /// The same with any flags.
+    pub fn of_file_as(path: &Path, flags: &[&str]) -> Result<Case, String> {
+        let path = path.to_string_lossy();
+        let line = ["kbc", "compile", &path, "--quiet"].into_iter().chain(flags.iter().copied());
+        Self::of_command(&Cli::parse_from(line), vec![])
+    }
+
     fn of_command(cli: &Cli, texts: Vec<(String, String)>) -> Result<Case, String> {
         let Command::Compile(args) = &cli.command else { unreachable!("the line says compile") };
         let mut session = Session::new(cli).fresh(texts);
@@ -66,6 +73,11 @@ impl Case {
     /// A size with its job.
     pub fn at(&mut self, ranks: u64, count: u64, calls: usize) -> Sized {
         self.0.at(ranks, count, calls).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// The same with these inputs.
+    pub fn at_with(&mut self, size: (u64, u64), calls: u32, feed: case::Feed<'_>) -> Sized {
+        self.0.at_with(size, calls, feed).unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// Compiles it, with its orchestration if it is a program of tasks.

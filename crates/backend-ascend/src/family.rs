@@ -204,9 +204,9 @@ fn data_only(body: &[Stmt], tainted: &mut Vec<Name>) -> bool {
             Stmt::Op(Op::Load { from: gm, .. } | Op::Store { to: gm, .. }) => {
                 clean(&gm.slot) && gm.peer.as_ref().is_none_or(clean)
             }
-            Stmt::Op(Op::LoadBlock { from: gm, .. } | Op::StoreBlock { to: gm, .. }) => {
-                clean(&gm.slot) && gm.peer.as_ref().is_none_or(clean)
-            }
+            Stmt::Op(
+                Op::LoadRow { from: gm, .. } | Op::LoadBlock { from: gm, .. } | Op::StoreBlock { to: gm, .. },
+            ) => clean(&gm.slot) && gm.peer.as_ref().is_none_or(clean),
             Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => data_only(body, tainted),
             Stmt::Op(_) | Stmt::Note { .. } => true,
         };
@@ -337,6 +337,14 @@ pub(crate) fn each_of(op: &mut Op, f: &mut impl FnMut(&mut Expr)) {
         Op::LoadBlock { rows, cols, from: gm, pitch, .. }
         | Op::StoreBlock { rows, cols, to: gm, pitch, .. } => {
             [rows, cols, pitch, &mut gm.slot, &mut gm.offset].into_iter().for_each(&mut *f);
+            gm.peer.iter_mut().for_each(f);
+        }
+        Op::Choose { index, first, .. } => {
+            f(index);
+            f(first);
+        }
+        Op::LoadRow { len, from: gm, pitch, rows, .. } => {
+            [len, pitch, rows, &mut gm.slot, &mut gm.offset].into_iter().for_each(&mut *f);
             gm.peer.iter_mut().for_each(f);
         }
         Op::Index { value, len, .. } => {

@@ -17,9 +17,12 @@ fn text(source: &str) -> KernelText {
 
 #[test]
 fn complete_kernels() {
-    for (name, source) in
-        [("onephase", "all_reduce.kb"), ("elementwise", "ffn.kb"), ("tables", "broadcast.kb")]
-    {
+    for (name, source) in [
+        ("onephase", "all_reduce.kb"),
+        ("elementwise", "ffn.kb"),
+        ("tables", "broadcast.kb"),
+        ("chosen", "embedding.kb"),
+    ] {
         let printed = kernel(&read(name), &text(source)).expect(name);
         insta::assert_snapshot!(name, printed);
         for (i, line) in printed.lines().enumerate() {

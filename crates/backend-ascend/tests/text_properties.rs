@@ -153,6 +153,14 @@ fn operation() -> impl Strategy<Value = Op> {
             .prop_map(|(op, dst, src, work, len)| Op::Reduce { op, dst, src, work, len }),
         (tile(), tile(), expr()).prop_map(|(dst, src, len)| Op::Spread { dst, src, len }),
         (tile(), expr(), expr()).prop_map(|(dst, value, len)| Op::Index { dst, value, len }),
+        (tile(), expr(), expr()).prop_map(|(ids, index, first)| Op::Choose { ids, index, first }),
+        (tile(), expr(), gm(), expr(), expr()).prop_map(|(tile, len, from, pitch, rows)| Op::LoadRow {
+            tile,
+            len,
+            from,
+            pitch,
+            rows
+        }),
         (tile(), expr(), expr(), gm(), expr()).prop_map(|(tile, rows, cols, from, pitch)| Op::LoadBlock {
             tile,
             rows,

@@ -371,6 +371,32 @@ impl Graph {
         d
     }
 
+    /// Of an input whose elements number rows of tables, by which its way there does not change: the tables.
+    pub fn numbered(&self, input: usize) -> Vec<OpId> {
+        let same = |kind: &OpKind| match kind {
+            OpKind::Collective(_) | OpKind::Demand | OpKind::Cast(_) => true,
+            OpKind::Shape(s) => !matches!(s, ShapeOp::Pad { .. }),
+            _ => false,
+        };
+        let mut tables = vec![];
+        for id in self.order().iter().filter(|id| self.op(**id).kind == OpKind::Embedding) {
+            let [table, mut ids] = self.operands(*id)[..] else { continue };
+            while let (true, Some(before)) = (same(&self.op(ids).kind), self.operands(ids).first()) {
+                ids = *before;
+            }
+            if self.op(ids).kind == OpKind::Input(input) {
+                tables.push(table);
+            }
+        }
+        tables
+    }
+
+    /// The fewest rows of those tables: its elements are below that. None for another input.
+    pub fn rows_numbered(&self, input: usize) -> Option<u64> {
+        let rows = |t: &OpId| self.op(*t).ty.as_ref()?.sizes().first().copied();
+        self.numbered(input).iter().filter_map(rows).min()
+    }
+
     /// Ids in issue order, which is a topological order.
     pub fn order(&self) -> &[OpId] {
         &self.order

@@ -26,7 +26,7 @@ pub static ALL: &[Entry] = &[
     },
     Entry {
         info: &overlap::INFO,
-        make: |_| Box::new(overlap::Overlap),
+        make: |o| Box::new(overlap::Overlap::new(o)),
         source: include_str!("overlap/mod.rs"),
     },
     Entry { info: &expand::INFO, make: |_| Box::new(expand::Expand), source: include_str!("expand/mod.rs") },

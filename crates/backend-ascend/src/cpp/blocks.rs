@@ -1,6 +1,7 @@
 //! Operations on rows and on blocks of matrices in C++.
 
 use super::body::{Body, Lines};
+use super::expr::{ADD, MUL};
 use super::helpers::Helper;
 use super::no_instruction;
 use super::numbers::ctype;
@@ -39,6 +40,22 @@ impl Body<'_> {
                 };
                 out.push((0, format!("TEXPANDS({d}, static_cast<{}>({value}));", ctype(dtype))));
             }
+            Op::Choose { ids, index, first } => {
+                let (index, first) = (self.expr(index), self.expr(first));
+                let (ids, row) = (self.tile(*ids)?, self.chosen());
+                self.used.insert(Helper::RowAt);
+                out.push((0, format!("{row} = RowAt({ids}, {index}, {first});")));
+            }
+            Op::LoadRow { tile, len, from, pitch, rows } => {
+                let (m, from) = (self.expr(len), self.gm(from)?);
+                let (pitch, rows) = (self.operand(pitch, MUL), self.operand(rows, ADD));
+                out.extend(self.length(*tile, &m)?);
+                let (tile, row) = (self.tile(*tile)?, self.chosen());
+                self.used.insert(Helper::Load);
+                out.push((0, format!("if ({row} >= 0 && {row} < {rows}) {{")));
+                out.push((1, format!("Load({tile}, {from} + {row} * {pitch}, {m});")));
+                out.push((0, "}".into()));
+            }
             Op::Spread { dst, src, len } => {
                 let m = self.expr(len);
                 out.extend(self.length(*src, "1")?);
@@ -49,6 +66,12 @@ impl Body<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The variable with the number of the chosen row.
+    fn chosen(&mut self) -> String {
+        self.uses.chosen = true;
+        self.names.chosen.clone()
     }
 
     /// Blocks of matrices.

@@ -69,6 +69,8 @@ pub(super) struct Names {
     pub tables: Vec<String>,
     /// With a length, whole, working space behind a mask.
     pub tiles: Vec<(String, String, String)>,
+    /// The row that was chosen.
+    pub chosen: String,
 }
 
 /// What the text uses, by index.
@@ -82,6 +84,7 @@ pub(super) struct Uses {
     pub tables: BTreeSet<Name>,
     pub tiles: BTreeSet<TileObject>,
     pub rank: bool,
+    pub chosen: bool,
 }
 
 impl Uses {
@@ -151,6 +154,7 @@ impl<'k> Body<'k> {
                     (names(tiles(), ""), names(tiles(), "_whole"), names(tiles(), "_work"));
                 plain.into_iter().zip(whole).zip(work).map(|((a, b), c)| (a, b, c)).collect()
             },
+            chosen: scope.fresh("chosen"),
         };
         scope.tables = k.tables.iter().map(|t| t.name.clone()).zip(names.tables.iter().cloned()).collect();
         let lengths = (0..).map(TileId).zip(k.tiles.iter().map(|t| t.elements.to_string())).collect();
@@ -430,7 +434,11 @@ impl<'k> Body<'k> {
                 let (to, from) = (self.whole(*dst, whole), self.whole(*src, whole));
                 line(format!("TCVT({to}, {from}, pto::RoundMode::{mode});"));
             }
-            Op::Reduce { .. } | Op::Spread { .. } | Op::Index { .. } => self.row(op, out)?,
+            Op::Reduce { .. }
+            | Op::Spread { .. }
+            | Op::Index { .. }
+            | Op::Choose { .. }
+            | Op::LoadRow { .. } => self.row(op, out)?,
             Op::LoadBlock { .. } | Op::StoreBlock { .. } | Op::Move { .. } | Op::Multiply { .. } => {
                 self.block_op(op, out)?;
             }

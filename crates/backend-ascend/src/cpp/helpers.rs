@@ -23,6 +23,7 @@ pub enum Helper {
     RunOf,
     Load,
     Store,
+    RowAt,
     MatOf,
     BlockOf,
     LoadBlock,
@@ -84,6 +85,7 @@ impl Helper {
             Helper::RunOf => "RunOf",
             Helper::Load => "Load",
             Helper::Store => "Store",
+            Helper::RowAt => "RowAt",
             Helper::MatOf => "MatOf",
             Helper::BlockOf => "BlockOf",
             Helper::LoadBlock => "LoadBlock",
@@ -208,6 +210,16 @@ template <typename T, typename Tile>
 AICORE inline void Store(__gm__ T *to, Tile &tile, int64_t length) {
     auto run = RunOf(to, length);
     TSTORE(run, tile);
+}
+"
+            }
+            Helper::RowAt => {
+                "\
+// The number of a row, of which `first` is row 0; whatever it is, it wraps to one of 64 bits.
+template <typename Tile>
+AICORE inline int64_t RowAt(Tile &ids, int64_t index, int64_t first) {
+    const int64_t id = ids.GetValue(static_cast<uint32_t>(index));
+    return static_cast<int64_t>(static_cast<uint64_t>(id) - static_cast<uint64_t>(first));
 }
 "
             }

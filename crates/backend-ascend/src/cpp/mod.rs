@@ -201,6 +201,9 @@ fn prologue(k: &Kernel, list: &[TaskArg], b: &mut Body, out: &mut Text) -> Resul
         out.line(1, "}");
     }
     tiles(k, b, out)?;
+    if b.uses.chosen {
+        out.line(1, &format!("int64_t {} = -1;", b.names.chosen));
+    }
     out.line(0, "");
     Ok(())
 }

@@ -49,7 +49,7 @@ pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
             let lines = div_up(&mul(n, i), &mul(k, &unit));
             bin(BinOp::Min, &mul(&lines, &unit), n)
         }
-        // Of buffers, which have one row of lengths; lines with lengths are refused before. The last boundary is the end.
+        // Of buffers, which have one row of lengths. The last boundary is the end.
         CutRule::Lengths(l) => (1..=l.of()).fold(Expr::Int(0), |at, j| {
             let below = bin(BinOp::Lt, i, &Expr::Int(j as i64));
             let end = if j < l.of() { Expr::Int(l.boundary(0, j) as i64) } else { n.clone() };
@@ -66,7 +66,7 @@ pub fn chunk(line: &Line, path: &[Part], name: &mut dyn FnMut(&str, &Expr) -> Ex
     let parts = Expr::Int(line.parts as i64);
     if line.parts > 1 && first.of == parts {
         // The first digit is the block; what follows cuts the block evenly by elements.
-        let edge = |i: &Expr| mul(&line.unit, &cut(&line.rule, &line.extent, i, &parts));
+        let edge = |i: &Expr| edge(line, i);
         let (mut start, mut end) = (edge(&first.index), edge(&add(&first.index, &first.len)));
         if matches!(line.rule, CutRule::Lines(_)) {
             (start, end) = (name("lane", &start), name("lane_end", &end));
@@ -79,6 +79,18 @@ pub fn chunk(line: &Line, path: &[Part], name: &mut dyn FnMut(&str, &Expr) -> Ex
     let Some((num, cnt, den)) = digits(path) else { return (Expr::Int(0), whole) };
     let after = add(&num, &cnt);
     (boundary(line, &num, &den), boundary(line, &after, &den))
+}
+
+/// First element of block `i` of a line.
+fn edge(line: &Line, i: &Expr) -> Expr {
+    let parts = Expr::Int(line.parts as i64);
+    let at = match &line.rule {
+        CutRule::Lengths(_) if *i == Expr::Int(0) => Expr::Int(0),
+        CutRule::Lengths(_) if *i == parts => line.extent.clone(),
+        CutRule::Lengths(l) => super::lengths::boundary(l, &line.row, i),
+        rule => cut(rule, &line.extent, i, &parts),
+    };
+    mul(&line.unit, &at)
 }
 
 /// A path as chunks `num .. num + cnt` of `den`.
@@ -106,7 +118,7 @@ fn boundary(line: &Line, num: &Expr, den: &Expr) -> Expr {
     let scaled = mul(num, &parts);
     let block = bin(BinOp::Div, &scaled, den);
     let rest = bin(BinOp::Mod, &scaled, den);
-    let edge = |i: &Expr| mul(&line.unit, &cut(&line.rule, &line.extent, i, &parts));
+    let edge = |i: &Expr| edge(line, i);
     let start = edge(&bin(BinOp::Min, &block, &parts));
     let next = edge(&bin(BinOp::Min, &add(&block, &Expr::Int(1)), &parts));
     add(&start, &div_up(&mul(&sub(&next, &start), &rest), den))

@@ -5,7 +5,7 @@
 
 use super::address::{add, mul, product};
 use super::{Lower, refuse};
-use crate::tile::{Gm, Op, Space, Stmt, TileId};
+use crate::tile::{Gm, Op, Space, Stmt, Tile, TileId};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::BufferId;
@@ -15,16 +15,16 @@ use kbc_ir::types::DType;
 pub(super) const BLOCK: u32 = 64;
 
 /// A matrix in memory: its first element, and the elements from row to row.
-struct Matrix {
-    at: Gm,
-    pitch: Expr,
+pub(super) struct Matrix {
+    pub at: Gm,
+    pub pitch: Expr,
 }
 
 /// Rows, columns, and elements that are added up for one.
-struct Sizes {
-    m: Expr,
-    n: Expr,
-    k: Expr,
+pub(super) struct Sizes {
+    pub m: Expr,
+    pub n: Expr,
+    pub k: Expr,
 }
 
 impl Lower<'_, '_> {
@@ -36,21 +36,10 @@ impl Lower<'_, '_> {
         b: BufferId,
         span: Span,
     ) -> Result<(), Diagnostic> {
-        let types = [dst, a, b].map(|x| self.schedule.buffer(x).dtype);
-        if types.iter().any(|t| !t.is_float()) {
-            let help = "the cube unit multiplies f32, f16 and bf16: convert, or use `--target sim`";
-            return Err(refuse(span, format!("a product of {}", types[1]), help));
-        }
+        let dtype = self.multiplied([dst, a, b], span)?;
         let [dd, da, db] = [dst, a, b].map(|x| self.dims(x));
         if da.len() < 2 || db.len() < 2 {
             return Err(refuse(span, "a product with a vector", "give it a second dimension of one element"));
-        }
-        for rank in 0..self.program.ranks() {
-            let elements = |x: BufferId| self.program.elements(x, rank).map_err(|f| super::fault(&f));
-            if elements(dst)? > 0 && elements(a)? == 0 {
-                let help = "its sums are of nothing on some ranks: use fewer ranks, or `--target sim`";
-                return Err(refuse(span, "a matrix product over a dimension without elements", help));
-            }
         }
         let [k, n] = [db[db.len() - 2].clone(), db[db.len() - 1].clone()];
         let [to, left, right] = [dst, a, b].map(|x| self.whole(x));
@@ -80,7 +69,8 @@ impl Lower<'_, '_> {
         let [to, left, right] = places.map(|p| p.0);
         let matrix = |at: Gm, pitch: &Expr| Matrix { at, pitch: pitch.clone() };
         let (n, k) = (sizes.n.clone(), sizes.k.clone());
-        self.blocks(types[1], &matrix(to, &n), &matrix(left, &k), &matrix(right, &n), &sizes);
+        let steps = self.parts.and_then(|p| p.blocks.get(&dst).copied()).unwrap_or([BLOCK; 3]);
+        self.blocks(dtype, &matrix(to, &n), [&matrix(left, &k), &matrix(right, &n)], (&sizes, steps));
         for (var, hi) in loops.into_iter().rev() {
             let body = self.build.close();
             self.build.push(Stmt::For { var, lo: Expr::Int(0), hi, body });
@@ -88,13 +78,37 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn blocks(&mut self, dtype: DType, to: &Matrix, left: &Matrix, right: &Matrix, sizes: &Sizes) {
+    /// The type of a product's operands, which the cube unit multiplies.
+    pub(super) fn multiplied(&mut self, [dst, a, b]: [BufferId; 3], span: Span) -> Result<DType, Diagnostic> {
+        let types = [dst, a, b].map(|x| self.schedule.buffer(x).dtype);
+        if types.iter().any(|t| !t.is_float()) {
+            let help = "the cube unit multiplies f32, f16 and bf16: convert, or use `--target sim`";
+            return Err(refuse(span, format!("a product of {}", types[1]), help));
+        }
+        for rank in 0..self.program.ranks() {
+            let elements = |x: BufferId| self.program.elements(x, rank).map_err(|f| super::fault(&f));
+            if elements(dst)? > 0 && elements(a)? == 0 {
+                let help = "its sums are of nothing on some ranks: use fewer ranks, or `--target sim`";
+                return Err(refuse(span, "a matrix product over a dimension without elements", help));
+            }
+        }
+        Ok(types[1])
+    }
+
+    /// `to = left right`, by blocks of so many rows, columns and terms.
+    pub(super) fn blocks(
+        &mut self,
+        dtype: DType,
+        to: &Matrix,
+        [left, right]: [&Matrix; 2],
+        (sizes, [rows, cols, terms]): (&Sizes, [u32; 3]),
+    ) {
         let [l1a, l1b] = [0, 1].map(|i| self.cube_tile(Space::L1, dtype, i));
         let (l0a, l0b) = (self.cube_tile(Space::L0a, dtype, 0), self.cube_tile(Space::L0b, dtype, 0));
         let l0c = self.cube_tile(Space::L0c, DType::F32, 0);
-        self.blocks_of("i", "m", &sizes.m, |this, i, m| {
-            this.blocks_of("j", "n", &sizes.n, |this, j, n| {
-                this.blocks_of("q", "k", &sizes.k, |this, q, k| {
+        self.blocks_of(["i", "m"], (&sizes.m, rows), |this, i, m| {
+            this.blocks_of(["j", "n"], (&sizes.n, cols), |this, j, n| {
+                this.blocks_of(["q", "k"], (&sizes.k, terms), |this, q, k| {
                     this.load_block(l1a, [m, k], left, i, q);
                     this.load_block(l1b, [k, n], right, q, j);
                     let moved = |dst, src, rows: &Expr, cols: &Expr| {
@@ -116,18 +130,35 @@ impl Lower<'_, '_> {
         });
     }
 
+    /// The tile number `index` of a dtype in a memory of a cube core.
+    fn cube_tile(&mut self, space: Space, dtype: DType, index: usize) -> TileId {
+        let mut of =
+            (0..self.tiles.len()).filter(|i| self.tiles[*i].space == space && self.tiles[*i].dtype == dtype);
+        if let Some(i) = of.nth(index) {
+            return TileId(i as u32);
+        }
+        let name = self.tile_name();
+        self.tiles.push(Tile { name, dtype, space, rows: BLOCK, elements: BLOCK, copies: 1, at: None });
+        self.cube_tile(space, dtype, index)
+    }
+
     fn load_block(&mut self, tile: TileId, size: [&Expr; 2], from: &Matrix, row: &Expr, col: &Expr) {
         let [rows, cols] = size.map(Expr::clone);
         let pitch = from.pitch.clone();
         self.build.push(Stmt::Op(Op::LoadBlock { tile, rows, cols, from: within(from, row, col), pitch }));
     }
 
-    fn blocks_of(&mut self, pos: &str, len: &str, total: &Expr, f: impl FnOnce(&mut Self, &Expr, &Expr)) {
+    fn blocks_of(
+        &mut self,
+        [pos, len]: [&str; 2],
+        (total, step): (&Expr, u32),
+        f: impl FnOnce(&mut Self, &Expr, &Expr),
+    ) {
         self.build.open();
         let (pos, len) = (self.build.fresh(pos), self.build.fresh(len));
         f(self, &Expr::var(pos.clone()), &Expr::var(len.clone()));
         let body = self.build.close();
-        self.build.push(Stmt::Tiles { pos, len, total: total.clone(), step: BLOCK, twice: false, body });
+        self.build.push(Stmt::Tiles { pos, len, total: total.clone(), step, twice: false, body });
     }
 }
 

@@ -74,16 +74,13 @@ impl Lower<'_, '_> {
             }
             LocalOp::Transpose { dst, src, perm } => self.transpose(*dst, *src, perm),
             LocalOp::Compute { func, dst, args } => self.compute(func, *dst, args, span)?,
-            LocalOp::Embedding { .. } => {
-                return Err(refuse(span, "an embedding", "simulate it with `--target sim`").into());
+            LocalOp::Embedding { dst, table, ids, first } => {
+                self.embedding(*dst, [*table, *ids], first, span)?;
             }
             LocalOp::Fill { dst, with } => self.fill(*dst, with, span)?,
-            LocalOp::Grouped { .. } => {
-                let help =
-                    "which rows belong together is data, and sizes of tasks are not: use `--target sim`";
-                return Err(refuse(span, "a product of groups of rows", help).into());
-            }
+            LocalOp::Grouped { .. } => self.grouped(op, span)?,
             LocalOp::Tiles { .. } => {
+                // Taken apart before.
                 return Err(refuse(span, "a tile kernel", "simulate it with `--target sim`").into());
             }
             LocalOp::Matmul { dst, a, b } => self.matmul(*dst, *a, *b, span)?,
@@ -223,7 +220,9 @@ impl Lower<'_, '_> {
         let spread: Vec<bool> = shapes.iter().map(|s| !same_from(s, &shape, split)).collect();
         let run = product(&shape[split..]);
         let dtype = self.schedule.buffer(dst).dtype;
-        let chain = super::elementwise::chain(func, dtype).map_err(|d| d.primary(span, "computed here"))?;
+        let wide = self.parts.is_some_and(|p| p.wide.contains(&dst));
+        let of = if wide { DType::F32 } else { dtype };
+        let chain = super::elementwise::chain(func, of).map_err(|d| d.primary(span, "computed here"))?;
         let mut places: Vec<Gm> = args.iter().map(|a| self.whole(*a)).collect();
         let mut to = self.whole(dst);
         // One loop for each dimension before the run; dimensions of one element need none.

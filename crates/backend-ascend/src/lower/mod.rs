@@ -7,16 +7,20 @@
 
 pub mod address;
 mod build;
+mod chosen;
 mod cores;
 mod cube;
 pub mod elementwise;
 mod fetched;
 mod fresh;
+mod grouped;
+mod lengths;
 mod local;
 mod ops;
 mod prune;
 mod rows;
 mod storage;
+mod tiles;
 
 use crate::profile::MAX_RANKS;
 use crate::tile::{CALL, CORE, Core, Kernel, RANK, Signals, SignalsId, Space, Stmt, Table, Tile, TileId};
@@ -27,9 +31,9 @@ use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
 use kbc_ir::schedule::{
-    Buffer, BufferId, Calls, LocalOp, MAIN, Peer, RankSet, Ref, Region, Role, SOp, SStmt, Schedule,
+    BufferId, Calls, LocalOp, MAIN, Peer, RankSet, Ref, Region, Role, SOp, SStmt, Schedule,
 };
-use kbc_ir::types::{CutRule, DType};
+use kbc_ir::types::DType;
 use kbc_ir::walk::{self, Act, Cursor, Fault, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::Storage;
@@ -57,16 +61,14 @@ pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Resul
             refuse(host.span, "a host program has no emitted form", "leave the `host` section away").into()
         );
     }
-    if let Some(span) = given_lengths(schedule) {
-        let help = "a kernel has addresses for a family of sizes: pad the parts to one length, or use `--target sim`";
-        return Err(refuse(span, "parts of given lengths have no emitted form", help).into());
-    }
     if schedule.calls != Calls::Any {
         return Err(Diagnostic::error("E470", format!("{} is not safe call after call", schedule.name))
             .note("a domain serves many launches, at any skew between ranks")
             .help("run the pass `synchronize`, which makes it so, or write `schedule calls any` and prove it")
             .into());
     }
+    let apart = tiles::apart(schedule)?;
+    let (schedule, parts) = apart.as_ref().map_or((schedule, None), |(s, parts)| (s, Some(parts)));
     let without = if staging == Staging::Needed { fresh::without_staging(schedule) } else { None };
     let schedule = without.as_ref().unwrap_or(schedule);
     let program = walk::Program::compile(schedule)?;
@@ -116,10 +118,15 @@ pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Resul
         meetings: 0,
         fetched: fetched::fetched(schedule),
         remote: None,
+        tables: vec![],
+        parts,
     };
     lower.all()?;
     let (body, tiles, meetings) = (lower.build.finish(), lower.tiles, lower.meetings);
     let mut kernel = Kernel { body, tiles, ..kernel };
+    kernel.tables.extend(lower.tables);
+    let lengths = lengths::tables(schedule, &kernel.tables, &mut kernel.body);
+    kernel.tables.extend(lengths);
     if cores > 1 {
         cores::count_meetings(meetings, &mut kernel.signals, &mut kernel.body);
     }
@@ -177,22 +184,16 @@ fn products(s: &Schedule) -> bool {
         list.iter().any(|stmt| match stmt {
             SStmt::For { body, .. } => any(body),
             SStmt::If { then, other, .. } => any(then) || any(other),
-            SStmt::Op(op, _) => matches!(op, SOp::Local(LocalOp::Matmul { .. })),
+            SStmt::Op(op, _) => product(op),
         })
     }
     let streams = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
     streams.into_iter().any(|s| any(&s.body))
 }
 
-/// Where a schedule has parts whose lengths are listed, if it has some.
-fn given_lengths(s: &Schedule) -> Option<Span> {
-    let listed = |r: &CutRule| matches!(r, CutRule::Lengths(_));
-    let typed = |b: &&Buffer| {
-        let cuts = b.global.iter().flat_map(|t| &t.dims).filter_map(|d| d.cut.as_ref());
-        cuts.into_iter().any(|c| listed(&c.rule))
-    };
-    let lines = s.regions.iter().find(|r| r.operands.iter().any(|o| listed(&o.line.rule)));
-    lines.map(|r| r.span).or_else(|| s.buffers.iter().find(typed).map(|b| b.span))
+/// Whether an operation is one for a cube core.
+fn product(op: &SOp) -> bool {
+    matches!(op, SOp::Local(LocalOp::Matmul { .. } | LocalOp::Grouped { .. }))
 }
 
 /// E470
@@ -265,6 +266,10 @@ struct Lower<'a, 's> {
     /// Buffers whose contents are used while they are fetched, and where the last of those is fetched from.
     fetched: BTreeSet<BufferId>,
     remote: Option<(Peer, Ref)>,
+    /// Tables that the schedule does not have.
+    tables: Vec<Table>,
+    /// Of what were tile kernels.
+    parts: Option<&'a tiles::Parts>,
 }
 
 impl Lower<'_, '_> {
@@ -445,7 +450,7 @@ impl Lower<'_, '_> {
             if copied.is_some() {
                 continue;
             }
-            let product = matches!(stmt, SStmt::Op(SOp::Local(LocalOp::Matmul { .. }), _));
+            let product = matches!(stmt, SStmt::Op(op, _) if product(op));
             match stmt {
                 SStmt::Op(_, span) if product && self.nested > 0 => {
                     let help = "a task is for all ranks: compute it outside of roles, loops and conditions";
@@ -544,26 +549,6 @@ impl Lower<'_, '_> {
         }
         self.another(dtype);
         self.tile(dtype, index)
-    }
-
-    /// The tile number `index` of a dtype in a memory of a cube core.
-    fn cube_tile(&mut self, space: Space, dtype: DType, index: usize) -> TileId {
-        let mut of =
-            (0..self.tiles.len()).filter(|i| self.tiles[*i].space == space && self.tiles[*i].dtype == dtype);
-        if let Some(i) = of.nth(index) {
-            return TileId(i as u32);
-        }
-        let name = self.tile_name();
-        self.tiles.push(Tile {
-            name,
-            dtype,
-            space,
-            rows: cube::BLOCK,
-            elements: cube::BLOCK,
-            copies: 1,
-            at: None,
-        });
-        self.cube_tile(space, dtype, index)
     }
 
     /// The tile for the bits of comparisons: as many bytes as other tiles have elements, which is more than it needs.

@@ -186,7 +186,8 @@ impl Lower<'_, '_> {
         let (extent, unit) = (self.expr_on(&o.line.extent, &rank), self.expr_on(&o.line.unit, &rank));
         let extent = self.build.name_it("extent", &extent);
         let unit = self.build.name_it("unit", &unit);
-        let line = Line { extent, unit, ..o.line.clone() };
+        let row = self.expr_on(&o.line.row, &rank);
+        let line = Line { extent, unit, row, ..o.line.clone() };
         let path: Vec<Part> = path
             .iter()
             .map(|p| Part { index: self.expr(&p.index), len: self.expr(&p.len), of: self.expr(&p.of) })

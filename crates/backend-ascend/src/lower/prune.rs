@@ -139,6 +139,7 @@ impl Uses {
     fn note(&mut self, op: &mut Op) {
         match op {
             Op::Load { from: Gm { object: Object::Area(a), .. }, .. }
+            | Op::LoadRow { from: Gm { object: Object::Area(a), .. }, .. }
             | Op::Store { to: Gm { object: Object::Area(a), .. }, .. }
             | Op::LoadBlock { from: Gm { object: Object::Area(a), .. }, .. }
             | Op::StoreBlock { to: Gm { object: Object::Area(a), .. }, .. } => {
@@ -154,6 +155,7 @@ impl Uses {
     fn renumber(&self, op: &mut Op) {
         match op {
             Op::Load { from: Gm { object: Object::Area(a), .. }, .. }
+            | Op::LoadRow { from: Gm { object: Object::Area(a), .. }, .. }
             | Op::Store { to: Gm { object: Object::Area(a), .. }, .. }
             | Op::LoadBlock { from: Gm { object: Object::Area(a), .. }, .. }
             | Op::StoreBlock { to: Gm { object: Object::Area(a), .. }, .. } => {

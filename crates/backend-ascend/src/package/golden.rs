@@ -7,6 +7,10 @@
 //! carries a bound on the rounding error of the kernel (`templates/bounds.py`), and the slices of a partial value are
 //! followed one by one up to where the ranks combine them.
 
+mod needed;
+mod rows;
+mod tiles;
+
 use super::python::{self, quoted, tuple};
 use super::{Global, Package, refused};
 use crate::lower::elementwise::{Bound, bound};
@@ -14,6 +18,7 @@ use kbc_diag::Diagnostic;
 use kbc_ir::fill::With;
 use kbc_ir::graph::{Graph, Op, OpId, OpKind};
 use kbc_ir::name::Name;
+use kbc_ir::parts::Parts;
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
@@ -76,7 +81,7 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
         Numbers::Plain => EXACT.to_owned(),
         Numbers::Bounded => {
             let table = super::text::fill(BOUNDS, &[("ERRORS", &errors(&program.graph))]);
-            needed(&table, &format!("evaluated(feeds)\n{body}"))
+            needed::needed(&table, &format!("evaluated(feeds)\n{body}"))
         }
     };
     let moves = |op: &Op| {
@@ -84,6 +89,7 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
         matches!(op.kind, Input(_) | Collective(_) | Demand | Output(_))
     };
     let alone = program.graph.order().iter().all(|id| moves(program.graph.op(*id)));
+    let rows = rows::rows(program);
     let form = if alone { form(inputs, results) } else { NO_FORM };
     Ok(super::text::fill(
         TEMPLATE,
@@ -98,6 +104,12 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
             ("PARAMS", &params.join(", ")),
             ("BODY", &body),
             ("FORM", form),
+            ("ROWS", &rows),
+            ("BELOW", if rows.is_empty() { "" } else { rows::BELOW }),
+            (
+                "LEAST",
+                if rows.is_empty() { "max(2, moduli[k] if moduli is not None else 2)" } else { "below" },
+            ),
             ("NUMBERS", &numbers),
         ],
     ))
@@ -109,9 +121,12 @@ fn global(g: &Global) -> String {
     let cuts = g.ty.dims.iter().map(|d| match &d.cut {
         None => "None".to_owned(),
         Some(c) => {
-            // Given lengths were refused when the kernel was made.
-            let rule = if c.rule == CutRule::Even { "even" } else { "ceil" };
-            format!("(\"{rule}\", {})", names(&c.axes))
+            let rule = match &c.rule {
+                CutRule::Even => "\"even\"".to_owned(),
+                CutRule::Lengths(l) => tuple(l.lengths(0).iter().map(u64::to_string)),
+                _ => "\"ceil\"".to_owned(),
+            };
+            format!("({rule}, {})", names(&c.axes))
         }
     });
     let mut out = format!("Type({}, \"{}\", {}", quoted(&g.name), g.ty.dtype, tuple(cuts));
@@ -123,45 +138,6 @@ fn global(g: &Global) -> String {
         let _ = write!(out, ", only=({c}, {})", quoted(axis));
     }
     out + ")"
-}
-
-/// Definitions of a text of Python that another text needs, directly or not; they are two empty lines apart.
-fn needed(library: &str, text: &str) -> String {
-    let blocks: Vec<&str> = library.split("\n\n\n").map(str::trim_end).collect();
-    let mut keep = vec![false; blocks.len()];
-    loop {
-        let known: String = blocks.iter().zip(&keep).filter(|b| *b.1).map(|b| *b.0).collect();
-        let fresh: Vec<usize> = (0..blocks.len())
-            .filter(|i| !keep[*i] && defined(blocks[*i]).any(|n| uses(text, n) || uses(&known, n)))
-            .collect();
-        if fresh.is_empty() {
-            break;
-        }
-        fresh.into_iter().for_each(|i| keep[i] = true);
-    }
-    let kept: Vec<&str> = blocks.iter().zip(&keep).filter(|b| *b.1).map(|b| *b.0).collect();
-    kept.join("\n\n\n") + "\n"
-}
-
-/// Names that a block of Python defines at its top level.
-fn defined(block: &str) -> impl Iterator<Item = &str> {
-    block.lines().filter_map(|line| {
-        let named = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "));
-        let rest = named.or_else(|| line.contains(" = ").then_some(line))?;
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
-        (end > 0).then_some(&rest[..end])
-    })
-}
-
-/// Whether a text of Python calls a function, or reads a constant; what is behind a dot is torch's.
-fn uses(text: &str, name: &str) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let constant = name.starts_with(|c: char| c.is_ascii_uppercase());
-    text.match_indices(name).any(|(at, _)| {
-        let rest = &text[at + name.len()..];
-        let ends = if constant { !rest.starts_with(word) } else { rest.starts_with('(') };
-        ends && !text[..at].ends_with(|c: char| word(c) || c == '.')
-    })
 }
 
 /// `{"exp": (1.0, 0.0, float("inf"))}`: what is known of the functions that a program uses.
@@ -213,7 +189,7 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
     let bounded = numbers == Numbers::Bounded;
     let mut names = Names::default();
     if bounded {
-        names.0.extend(BOUNDS.split("\n\n\n").flat_map(defined).map(str::to_owned));
+        names.0.extend(BOUNDS.split("\n\n\n").flat_map(needed::defined).map(str::to_owned));
     }
     let params: Vec<String> = graph.inputs.iter().map(|i| names.fresh(&i.name)).collect();
     let mut values: BTreeMap<OpId, Held> = BTreeMap::new();
@@ -257,10 +233,24 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
                 let slices = ty.and_then(|t| t.partial.as_ref().map(|(combiner, _)| (*combiner, t.dtype)));
                 Held { name, slices, dims }
             }
+            OpKind::Collective(c) if c.counts.is_some() && slices.is_none() => {
+                let order = tuple(exchanged(c.counts.as_ref()).iter().map(u64::to_string));
+                let (name, from) = (names.fresh(&op.name), same()?.name);
+                let _ = match bounded {
+                    true => writeln!(out, "    {name} = moved(lambda t: t[0][list({order})], {from})"),
+                    false => writeln!(out, "    {name} = {from}[list({order})]"),
+                };
+                Held { name, slices, dims }
+            }
             OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => same()?,
             OpKind::Output(at) => {
                 outputs.insert(*at, same()?.name);
                 continue;
+            }
+            OpKind::Tiles(kernel) if slices.is_none() => {
+                let (lines, name) = tiles::tiles(op, kernel, &args, numbers, &mut names)?;
+                out += &lines;
+                Held { name, slices, dims }
             }
             _ => {
                 let name = names.fresh(&op.name);
@@ -275,6 +265,21 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
     }
     let _ = write!(out, "    return {}", tuple(outputs.into_values()));
     Ok((params, out))
+}
+
+/// Where each row comes from in an exchange by a matrix of counts: what the first rank gets from all, then the second.
+fn exchanged(counts: Option<&Parts>) -> Vec<u64> {
+    let Some(c) = counts else { return vec![] };
+    let totals = c.totals();
+    let mut out = vec![];
+    for d in 0..c.of() {
+        let mut first = 0;
+        for (s, total) in (0..).zip(&totals) {
+            out.extend(first + c.boundary(s, d)..first + c.boundary(s, d + 1));
+            first += total;
+        }
+    }
+    out
 }
 
 /// An operation that computes.
@@ -343,7 +348,13 @@ fn operation(
             Some(_) => format!("integer({}, \"{to}\")", arg(0)?),
             None => return Err(broken(op, "its operand has no type")),
         },
-        OpKind::Embedding => format!("{}[{}.long()]", arg(0)?, arg(1)?),
+        OpKind::Embedding => {
+            let lead = if sliced { ":, " } else { "" };
+            match bounded {
+                true => format!("moved(lambda t: t[0][{lead}{}.value.long()], {})", arg(1)?, arg(0)?),
+                false => format!("{}[{}.long()]", arg(0)?, arg(1)?),
+            }
+        }
         OpKind::Shape(s) => {
             let lead = usize::from(sliced);
             if let ShapeOp::Pad { dim, before, after, value } = s {
@@ -373,8 +384,23 @@ fn operation(
             };
             if bounded { format!("moved(lambda t: {moved}, {})", args.join(", ")) } else { moved }
         }
-        OpKind::Grouped(_) => return Err(broken(op, "a matrix product has no kernel")),
-        OpKind::Tiles(_) => return Err(broken(op, "a tile kernel has no golden values")),
+        OpKind::Grouped(runs) => {
+            let matrices = tuple(runs.matrices(0, runs.rows()).iter().map(u64::to_string));
+            if bounded && op.ty.as_ref().is_some_and(|t| t.partial.is_some() && dtype != DType::F32) {
+                return Err(broken(op, "parts of a narrow type that ranks add up have no bound"));
+            }
+            match bounded {
+                true => format!("grouped({}, {}, {matrices}, \"{dtype}\")", arg(0)?, arg(1)?),
+                false => {
+                    let each =
+                        format!("torch.matmul({}.unsqueeze(1), {}[list({matrices})])", arg(0)?, arg(1)?);
+                    stored(&format!("{each}.squeeze(1)"), dtype)
+                }
+            }
+        }
+        OpKind::Tiles(_) => {
+            return Err(broken(op, "a tile kernel of parts that ranks add up has no golden values"));
+        }
         OpKind::Fill(f) => {
             let sizes = tuple(f.sizes.iter().map(u64::to_string));
             let made = match f.with {

@@ -106,19 +106,28 @@ fn program_of(kernel: &Kernel, tasks: &[Task]) -> (String, String) {
             );
         }
     }
-    let _ = writeln!(parts, "    const ChipTensor &window = args.tensor({window}).ref();");
+    let shared = tasks.iter().any(|t| t.uses.shared);
+    let taken = |i: usize| {
+        let object = Object::Area(crate::tile::AreaId(i as u32));
+        tasks.iter().any(|t| t.uses.reads.contains(&object) || t.uses.writes.contains(&object))
+    };
+    let own = (0..kernel.areas.len()).any(taken);
+    if shared || own {
+        let _ = writeln!(parts, "    const ChipTensor &window = args.tensor({window}).ref();");
+    }
     let _ = writeln!(parts, "    const ChipTensor &status = args.tensor({status}).ref();");
-    if tasks.iter().any(|t| t.uses.shared) {
+    if shared {
         let bytes = value(&layout::shared_bytes(kernel));
         let _ = writeln!(
             parts,
             "    // What peers reach.\n    const ChipTensor shared = Part(window, 0, {bytes});"
         );
     }
-    parts += "    // Intermediate values.\n";
+    if own {
+        parts += "    // Intermediate values.\n";
+    }
     for (i, a) in kernel.areas.iter().enumerate() {
-        let object = Object::Area(crate::tile::AreaId(i as u32));
-        if tasks.iter().any(|t| t.uses.reads.contains(&object) || t.uses.writes.contains(&object)) {
+        if taken(i) {
             let at = value(a.at.as_ref().unwrap_or(&Expr::Int(0)));
             let bytes = value(&layout::area_bytes(a));
             let _ =

@@ -9,7 +9,8 @@ use kbc_diag::Diagnostic;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::name::Name;
-use kbc_ir::types::{Mesh, TensorType};
+use kbc_ir::parts::Parts;
+use kbc_ir::types::{CutRule, Mesh, TensorType};
 
 /// One instance of a family.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -70,7 +71,16 @@ impl Program {
             return Err(refused("there is no instance of the program"));
         };
         let definition = golden::body(graph, golden::Numbers::Plain)?;
+        let lengths = |g: &Graph| -> Vec<Parts> {
+            let types = g.inputs.iter().map(|i| &i.ty).chain(&g.results);
+            let cuts = types.flat_map(|t| &t.dims).filter_map(|d| d.cut.as_ref());
+            cuts.filter_map(|c| if let CutRule::Lengths(l) = &c.rule { Some(l.clone()) } else { None })
+                .collect()
+        };
         for (at, g, _) in instances {
+            if lengths(g) != lengths(graph) {
+                return Err(refused("parts of given lengths are those of one size"));
+            }
             if golden::body(g, golden::Numbers::Plain)? != definition {
                 return Err(refused(format!(
                     "the definition at {} ranks and {} elements is another one than at the first size",

@@ -155,6 +155,12 @@ impl Op {
                 tile(*dst, true);
             }
             Op::Index { dst, .. } => tile(*dst, true),
+            Op::Choose { ids, .. } => tile(*ids, false),
+            Op::LoadRow { tile: t, from, .. } => {
+                // Also where nothing is loaded: what the pipe does later comes after what it waited for.
+                tile(*t, true);
+                out.extend(block(from, false));
+            }
             Op::Reduce { dst, src, work, .. } => {
                 tile(*src, false);
                 tile(*work, true);

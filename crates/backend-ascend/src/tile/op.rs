@@ -193,6 +193,28 @@ pub enum Op {
         /// Elements.
         len: Expr,
     },
+    /// The row that the next [`Op::LoadRow`]s take: an element of a tile, minus a number (S).
+    Choose {
+        /// Read: i32 or i64.
+        ids: TileId,
+        /// Which element.
+        index: Expr,
+        /// The number of row 0.
+        first: Expr,
+    },
+    /// `len` elements of the chosen row of a table into a tile (MTE2); the tile stays as it is where the table has no such row.
+    LoadRow {
+        /// Written from its first element, or not.
+        tile: TileId,
+        /// Elements.
+        len: Expr,
+        /// Where they are in row 0.
+        from: Gm,
+        /// Elements from row to row.
+        pitch: Expr,
+        /// Rows of the table.
+        rows: Expr,
+    },
     /// A block of a matrix into a tile of L1 (MTE2): `rows` runs of `cols` elements, `pitch` elements apart.
     LoadBlock {
         /// Written, from its first row and column.
@@ -361,7 +383,7 @@ impl Op {
     /// The pipe that executes it; none for flags, barriers and fences, which order pipes.
     pub fn pipe(&self) -> Option<Pipe> {
         match self {
-            Op::Load { .. } | Op::LoadBlock { .. } => Some(Pipe::Mte2),
+            Op::Load { .. } | Op::LoadRow { .. } | Op::LoadBlock { .. } => Some(Pipe::Mte2),
             Op::Store { .. } => Some(Pipe::Mte3),
             Op::Vector { .. }
             | Op::Select { .. }
@@ -372,7 +394,7 @@ impl Op {
             Op::Move { .. } => Some(Pipe::Mte1),
             Op::Multiply { .. } => Some(Pipe::M),
             Op::StoreBlock { .. } => Some(Pipe::Fix),
-            Op::Notify { .. } | Op::Wait { .. } => Some(Pipe::S),
+            Op::Choose { .. } | Op::Notify { .. } | Op::Wait { .. } => Some(Pipe::S),
             _ => None,
         }
     }

@@ -71,7 +71,8 @@ pub struct Finding {
 type Pipes = u8;
 /// The pipes of a core that touch memory.
 fn data(kernel: &Kernel) -> Pipes {
-    kernel.core.pipes().iter().filter(|p| **p != Pipe::S).fold(0, |all, p| all | bit(*p))
+    let scalar = super::path::ops(kernel).iter().any(|(_, op)| matches!(op, Op::Choose { .. }));
+    kernel.core.pipes().iter().filter(|p| **p != Pipe::S || scalar).fold(0, |all, p| all | bit(*p))
 }
 
 fn bit(pipe: Pipe) -> Pipes {
@@ -282,6 +283,8 @@ impl Walk<'_> {
             | Op::Reduce { .. }
             | Op::Spread { .. }
             | Op::Index { .. }
+            | Op::Choose { .. }
+            | Op::LoadRow { .. }
             | Op::LoadBlock { .. }
             | Op::Move { .. }
             | Op::Multiply { .. }
@@ -334,7 +337,11 @@ impl Walk<'_> {
         }
         if matches!(
             here.op,
-            Op::Load { .. } | Op::Store { .. } | Op::LoadBlock { .. } | Op::StoreBlock { .. }
+            Op::Load { .. }
+                | Op::LoadRow { .. }
+                | Op::Store { .. }
+                | Op::LoadBlock { .. }
+                | Op::StoreBlock { .. }
         ) {
             state.publish = Publish::Dirty;
         }

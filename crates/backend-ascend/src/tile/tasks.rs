@@ -98,7 +98,9 @@ fn look(kernel: &Kernel, list: &[Stmt], uses: &mut Uses) {
             Stmt::Op(op) => {
                 crate::family::each_of(&mut op.clone(), &mut |e| uses.tables |= tables(e));
                 match op {
-                    Op::Load { from: g, .. } | Op::LoadBlock { from: g, .. } => {
+                    Op::Load { from: g, .. }
+                    | Op::LoadRow { from: g, .. }
+                    | Op::LoadBlock { from: g, .. } => {
                         place(kernel, g.object, &mut uses.reads, &mut uses.shared);
                     }
                     Op::Store { to: g, .. } | Op::StoreBlock { to: g, .. } => {

@@ -227,6 +227,17 @@ impl Printer<'_> {
             Op::Index { dst, value, len } => {
                 format!("index {}[{}] = {}", self.tile(*dst), show(len, 0), show(value, 0))
             }
+            Op::Choose { ids, index, first } => {
+                format!("choose {}[{}] from {}", self.tile(*ids), show(index, 0), show(first, 0))
+            }
+            Op::LoadRow { tile, len, from, pitch, rows } => format!(
+                "load.row {}[{}] = {} pitch {} of {}",
+                self.tile(*tile),
+                show(len, 0),
+                self.gm(from),
+                show(pitch, 0),
+                show(rows, 0)
+            ),
             Op::LoadBlock { tile, rows, cols, from, pitch } => format!(
                 "load.block {} = {} pitch {}",
                 self.block(*tile, rows, cols),

@@ -286,6 +286,27 @@ impl Run<'_, '_> {
                 self.fits(op, len, [*dst].into_iter())?;
                 Event::Index { dst: *dst, value, len }
             }
+            Op::Choose { ids, .. } => {
+                let [index, first, ..] = values;
+                let elements = self.p.kernel.tiles.get(ids.0 as usize).map_or(0, |t| i64::from(t.elements));
+                if !(0..elements).contains(&index) {
+                    return Err(self.at(op, &format!("element {index} of a tile of {elements}")));
+                }
+                Event::Choose { ids: *ids, index, first }
+            }
+            Op::LoadRow { tile, from, .. } => {
+                let [len, pitch, rows, slot, offset, peer] = values;
+                self.fits(op, len, [*tile].into_iter())?;
+                let from = match rows > 0 {
+                    // Whichever row it is.
+                    true => self.block(op, from, [rows, len, pitch], [slot, offset, peer])?,
+                    // Nothing is read.
+                    false => {
+                        Place { object: from.object, slot, offset, peer: from.peer.as_ref().map(|_| peer) }
+                    }
+                };
+                Event::LoadRow { tile: *tile, len, from, table: [pitch, rows] }
+            }
             Op::LoadBlock { tile, from, .. } => {
                 let [rows, cols, pitch, slot, offset, peer] = values;
                 self.fits_block(op, *tile, [rows, cols])?;

@@ -158,7 +158,7 @@ fn honoured(name: &str, value: &OptionValue, span: Span) -> Result<(), Diagnosti
     }
     let why = match name {
         "overlap" => {
-            "pass `overlap` cuts a collective of a global program with the matmul beside it: not in an `apply`, a local program, or for queues and targets that run one thing after another"
+            "pass `overlap` cuts a collective of a global program with the matmul beside it: not in an `apply`, a local program, or for queues"
         }
         "order" => "additions come in the order of the rounds: own value, then the sources by their distance",
         "accumulate" => {

@@ -8,7 +8,9 @@
 //!
 //! Then operations get an order in which collectives start early and are waited for late (list scheduling with the prices of
 //! `cost`), and collectives a stream for each group of axes. That stays if it is estimated and, where the driver can
-//! measure, simulated to be faster than one after another; a use with `overlap: k` has it in any case. Of a local program
+//! measure, simulated to be faster than one after another; a use with `overlap: k` has it in any case. With `tasks`, for targets
+//! whose products and collectives are tasks that wait for their operands alone, nothing gets a stream: what was asked for is cut and
+//! ordered so, and the rest stays as it is. Of a local program
 //! whose ranks all have one body the order is the program's: what stands between a collective and its `wait` runs beside it.
 //!
 //! ```kir,before
@@ -61,7 +63,7 @@ mod pieces;
 
 use crate::cost::{self, Job};
 use crate::part_of::library_for;
-use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
+use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
 use crate::pipeline::Pipeline;
 use crate::select::{bind, line_elements};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -80,7 +82,12 @@ pub static INFO: PassInfo = PassInfo {
     requires: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
     gives: Props::SELECTED,
     breaks: Props::NONE,
-    options: &[],
+    options: &[PassOption {
+        name: "tasks",
+        summary: "no streams: what is asked for is cut, in an order in which products and collectives that are tasks of their own run beside each other",
+        kind: OptionKind::Flag,
+        default: "false",
+    }],
 };
 
 /// A number of pieces that was tried, of a collective and its products alone.
@@ -138,15 +145,32 @@ const TRIED: [u64; 3] = [2, 4, 8];
 const MOST: u64 = 64;
 
 /// The pass.
-pub struct Overlap;
+pub struct Overlap {
+    options: Options,
+}
+
+impl Overlap {
+    /// With options of [`INFO`].
+    pub fn new(options: &Options) -> Self {
+        Overlap { options: options.clone() }
+    }
+}
 
 impl Pass for Overlap {
     fn info(&self) -> &'static PassInfo {
         &INFO
     }
 
+    fn options(&self) -> Options {
+        self.options.clone()
+    }
+
     fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
+        let tasks = self.options.flag("tasks").unwrap_or(false);
         if let Body::Local(l) = &mut module.body {
+            if tasks {
+                return Ok(Changed::No);
+            }
             let [part] = &mut l.parts[..] else { return Ok(Changed::No) };
             let streams = issued(&mut part.graph);
             cx.findings.borrow_mut().overlap = OverlapTable { streams, ..OverlapTable::default() };
@@ -162,7 +186,7 @@ impl Pass for Overlap {
         };
         let (mesh, machine) = (module.mesh.clone(), module.machine.clone());
         let graph = graph_of(module, &INFO)?;
-        let planner = Planner { cx, mesh: &mesh, machine, topology, prices: RefCell::default() };
+        let planner = Planner { cx, mesh: &mesh, machine, topology, tasks, prices: RefCell::default() };
         let mut table = OverlapTable::default();
         let result = planner.run(graph, &mut table);
         cx.findings.borrow_mut().overlap = table;
@@ -216,6 +240,8 @@ struct Planner<'a> {
     mesh: &'a Mesh,
     machine: Option<String>,
     topology: &'a Topology,
+    /// Nothing has a stream of its own, and nothing is cut that nobody asked for.
+    tasks: bool,
     /// Prices of collectives by what they depend on.
     prices: RefCell<BTreeMap<String, f64>>,
 }
@@ -258,7 +284,7 @@ impl Planner<'_> {
                         .help("leave `overlap` out; it never changes what the program means");
                     return Err(graph.told(id, d).into());
                 }
-                (None, Ok(site)) => {
+                (None, Ok(site)) if !self.tasks => {
                     let key = self.key(graph, site);
                     let (k, tried) = match known.get(&key) {
                         Some(found) => found.clone(),
@@ -270,7 +296,7 @@ impl Planner<'_> {
                     };
                     (looked.pieces, looked.tried) = (k, tried);
                 }
-                (None, Err(_)) => {}
+                (None, _) => {}
             }
             if want.is_some()
                 && let OpKind::Collective(c) = &mut graph.op_mut(id).kind
@@ -287,6 +313,12 @@ impl Planner<'_> {
         }
         let plan = order::plan(graph, &|id| self.price(graph, id));
         table.estimated = (serial, plan.ns);
+        if self.tasks {
+            if asked {
+                graph.reorder(plan.order);
+            }
+            return Ok(changed);
+        }
         let mut sooner = plan.ns < serial * SOONER;
         if asked || sooner {
             let mut beside = graph.clone();

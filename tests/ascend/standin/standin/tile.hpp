@@ -1,6 +1,7 @@
 // Tiles in UB and views of global memory, under the names of the instruction library.
 #pragma once
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "standin/model.hpp"
@@ -130,6 +131,21 @@ struct Tile {
         static_assert(ValidRow == DYNAMIC && ValidCol == DYNAMIC, "the valid sizes are fixed");
         row_ = rows;
         col_ = cols;
+    }
+
+    // Read by the scalar unit, as an access of its pipe.
+    DType GetValue(uint32_t offset, int line = __builtin_LINE()) const {
+        static_assert(!kCube, "the scalar unit reads tiles in UB");
+        const standin::Op op = standin::begin("GetValue", standin::LaneS, line);
+        if (address == kNowhere) standin::fail(op, "uses a tile without an address (TASSIGN)");
+        if (offset >= row_ * static_cast<uint64_t>(Cols) || offset % Cols >= col_) {
+            standin::fail(op, "element %u of a tile of %u x %u valid ones", offset, row_, col_);
+        }
+        const uint64_t at = address + offset * sizeof(Element);
+        if (standin::ub_read(op, at, sizeof(Element)) != 0) standin::fail(op, "undefined: element %u", offset);
+        Element value;
+        std::memcpy(&value, standin::ub(at), sizeof value);
+        return value;
     }
 
     // Byte address in the memories of the core; kNowhere before TASSIGN.

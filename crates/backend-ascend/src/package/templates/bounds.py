@@ -179,6 +179,13 @@ def matmul(a, b, dtype, shared=False):
     return rounded(value, bound, dtype) if dtype != "f32" else Near(value, bound)
 
 
+def grouped(x, w, matrices, dtype):
+    """Each row times its matrix."""
+    rows = moved(lambda t: t[0].unsqueeze(1), x)
+    each = matmul(rows, moved(lambda t: t[0][list(matrices)], w), dtype)
+    return moved(lambda t: t[0].squeeze(1), each)
+
+
 def along(x, op, dim, dtype, keep=False):
     """A dimension combined, in f32 and any order, and stored in the type."""
     if op in ("min", "max"):

@@ -17,7 +17,7 @@ class Type(NamedTuple):
 
     name: str
     dtype: str
-    cuts: tuple  # of each dimension: None, or (rule, axes, outermost first)
+    cuts: tuple  # of each dimension: None, or (rule or lengths, axes, outermost first)
     partial: tuple | None = None  # (combiner, axes): fed with a leading axis, one slice a contributor
     only: tuple | None = None  # (coordinate, axis): nobody else holds it
 
@@ -41,7 +41,7 @@ def shapes(nranks, count):
     return @INPUT_SHAPES@, @OUTPUT_SHAPES@
 
 
-def program(@PARAMS@):
+@ROWS@def program(@PARAMS@):
     """The definition, on whole tensors."""
 @BODY@
 
@@ -86,10 +86,10 @@ def exact(nranks, count, launch, seed):
     moduli, out = MODULI[nranks], []
     for k, (ty, shape) in enumerate(zip(INPUTS, shapes(nranks, count)[0])):
         slices = contributors(ty, nranks)
-        i = (torch.arange(elements(shape)) + k * 0x01000193) & 0xFFFFFFFF
+@BELOW@        i = (torch.arange(elements(shape)) + k * 0x01000193) & 0xFFFFFFFF
         raw = torch.stack([mix32(i, r, (launch + seed) & 0xFFFFFFFF) for r in range(slices or 1)])
         if moduli is not None or ty.dtype not in STORED:
-            values = raw % max(2, moduli[k] if moduli is not None else 2)
+            values = raw % @LEAST@
         else:
             values = (raw % 129 - 64) / 32
         out.append(values.reshape(((slices,) if slices else ()) + tuple(shape)))
@@ -153,7 +153,9 @@ def contributors(ty, nranks):
 
 
 def boundary(rule, n, i, k):
-    """Where part i of n elements in k parts begins: at ceil(n * i / k), or in parts of ceil(n / k)."""
+    """Where part i of n elements in k parts begins: at ceil(n * i / k), in parts of ceil(n / k), or by their lengths."""
+    if isinstance(rule, tuple):
+        return sum(rule[:i])
     return -(-n * i // k) if rule == "even" else min(-(-n // k) * i, n)
 
 

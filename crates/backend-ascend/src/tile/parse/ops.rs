@@ -9,7 +9,9 @@ use kbc_ir::text::reader::{Cur, Label, R, Tok, expr, unknown};
 const COMPARE: [CompareOp; 6] =
     [CompareOp::Eq, CompareOp::Ne, CompareOp::Le, CompareOp::Ge, CompareOp::Lt, CompareOp::Gt];
 
-const STATEMENTS: [&str; 30] = [
+const STATEMENTS: [&str; 32] = [
+    "choose",
+    "load.row",
     "index",
     "task",
     "let",
@@ -105,6 +107,22 @@ impl Reader<'_> {
                 let len = index(c)?;
                 c.expect("=")?;
                 Op::Index { dst, value: expr(c)?, len }
+            }
+            "choose" => {
+                let ids = self.tile_of(c)?;
+                let index = index(c)?;
+                c.expect_word("from")?;
+                Op::Choose { ids, index, first: expr(c)? }
+            }
+            "load.row" => {
+                let tile = self.tile_of(c)?;
+                let len = index(c)?;
+                c.expect("=")?;
+                let from = self.gm(c)?;
+                c.expect_word("pitch")?;
+                let pitch = expr(c)?;
+                c.expect_word("of")?;
+                Op::LoadRow { tile, len, from, pitch, rows: expr(c)? }
             }
             "expand" => {
                 let dst = self.tile_of(c)?;

@@ -135,6 +135,13 @@ fn numbers(op: &Op) -> Vec<&Expr> {
                 .flatten()
                 .collect()
         }
+        Op::Choose { index, first, .. } => vec![index, first],
+        Op::LoadRow { len, from: g, pitch, rows, .. } => {
+            [Some(len), Some(pitch), Some(rows), Some(&g.slot), Some(&g.offset), g.peer.as_ref()]
+                .into_iter()
+                .flatten()
+                .collect()
+        }
         Op::Index { value, len, .. } => vec![value, len],
         Op::Move { rows, cols, .. } => vec![rows, cols],
         Op::Multiply { m, n, k, .. } => vec![m, n, k],

@@ -101,6 +101,26 @@ pub enum Event {
         /// Elements.
         len: i64,
     },
+    /// The row that is loaded next.
+    Choose {
+        /// Read.
+        ids: TileId,
+        /// Which element.
+        index: i64,
+        /// The number of row 0.
+        first: i64,
+    },
+    /// Elements of that row into a tile.
+    LoadRow {
+        /// Written, if there is such a row.
+        tile: TileId,
+        /// Elements.
+        len: i64,
+        /// Read: where they are in row 0.
+        from: Place,
+        /// Elements from row to row, and rows.
+        table: [i64; 2],
+    },
     /// A block of a matrix into a tile.
     LoadBlock {
         /// Written.
@@ -192,6 +212,12 @@ impl Event {
             }
             Event::Spread { dst, src, len } => Op::Spread { dst: *dst, src: *src, len: int(len) },
             Event::Index { dst, value, len } => Op::Index { dst: *dst, value: int(value), len: int(len) },
+            Event::Choose { ids, index, first } => {
+                Op::Choose { ids: *ids, index: int(index), first: int(first) }
+            }
+            Event::LoadRow { tile, len, from, table: [pitch, rows] } => {
+                Op::LoadRow { tile: *tile, len: int(len), from: gm(from), pitch: int(pitch), rows: int(rows) }
+            }
             Event::LoadBlock { tile, size: [rows, cols], from, pitch } => Op::LoadBlock {
                 tile: *tile,
                 rows: int(rows),

@@ -239,6 +239,15 @@ impl Walk<'_, '_> {
                 self.memory(gm);
                 [rows, cols, pitch].into_iter().for_each(|e| self.expr(e));
             }
+            Op::Choose { ids, index, first } => {
+                self.tiles([*ids]);
+                [index, first].into_iter().for_each(|e| self.expr(e));
+            }
+            Op::LoadRow { tile, len, from, pitch, rows } => {
+                self.tiles([*tile]);
+                self.memory(from);
+                [len, pitch, rows].into_iter().for_each(|e| self.expr(e));
+            }
             Op::Index { dst, value, len } => {
                 self.tiles([*dst]);
                 self.expr(value);

@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 /// Checks T2 and T8.
 pub(super) fn check(sink: &mut Sink<'_>) {
     let kernel = sink.kernel;
-    let mut walk = Walk { core: kernel.core, sink, path: vec![], loops: vec![], stored: BTreeSet::new() };
+    let mut walk =
+        Walk { core: kernel.core, sink, path: vec![], loops: vec![], stored: BTreeSet::new(), chosen: false };
     walk.declarations();
     walk.block(&kernel.body, 0);
     let stored = walk.stored;
@@ -36,6 +37,8 @@ struct Walk<'s, 'k> {
     /// Loops over tiles around this place: length, elements of a full tile.
     loops: Vec<(Name, u32)>,
     stored: BTreeSet<TensorId>,
+    /// Whether a row was chosen in front of this place, on every way to it.
+    chosen: bool,
 }
 
 fn shape(text: String) -> Diagnostic {
@@ -61,6 +64,7 @@ fn holds(dtype: DType, n: f64) -> bool {
 
 impl Walk<'_, '_> {
     fn block(&mut self, list: &[Stmt], first: usize) {
+        let before = self.chosen;
         for (i, s) in list.iter().enumerate() {
             self.path.push((first + i) as u32);
             match s {
@@ -85,6 +89,7 @@ impl Walk<'_, '_> {
                         self.sink.at(&self.path, shape("a task in a kernel for one core".into()));
                     }
                     let around = std::mem::replace(&mut self.core, *core);
+                    self.chosen = false;
                     self.block(body, 0);
                     self.core = around;
                 }
@@ -96,6 +101,8 @@ impl Walk<'_, '_> {
             }
             self.path.pop();
         }
+        // A loop may run no iteration, and a branch not be taken.
+        self.chosen = before;
     }
 
     /// A loop whose tiles take turns: operations on tiles with two copies.
@@ -329,6 +336,21 @@ impl Walk<'_, '_> {
                 let dtype = k.tile(*dst).dtype;
                 if let Err(why) = profile.vector(VecOp::Fill, dtype, true) {
                     self.report(op, instruction(format!("there is no filling of {dtype}")).note(why));
+                }
+            }
+            Op::Choose { ids, .. } => {
+                self.chosen = true;
+                let t = k.tile(*ids);
+                if !matches!(t.dtype, DType::I32 | DType::I64) {
+                    let text = format!("rows are chosen by tile {} of {}", t.name, t.dtype);
+                    self.report(op, instruction(text).note("the scalar unit reads i32 and i64"));
+                }
+            }
+            Op::LoadRow { tile, len, from, .. } => {
+                self.transfer(op, *tile, from, false);
+                self.len(op, len, &[*tile]);
+                if !self.chosen {
+                    self.report(op, shape("no row was chosen in front of this".into()));
                 }
             }
             Op::LoadBlock { tile, rows, cols, from, .. } => {

@@ -1,0 +1,42 @@
+//! Inputs that number rows of tables: how large their elements may be.
+
+use super::super::{Program, python};
+use kbc_ir::graph::{OpId, OpKind};
+
+/// In the loop over inputs, where some number rows of tables.
+pub(super) const BELOW: &str =
+    "        below = rows(nranks, count).get(k, max(2, moduli[k] if moduli is not None else 2))\n";
+
+/// A function that says which inputs number rows of tables, and of how many; nothing if there are none.
+pub(super) fn rows(program: &Program) -> String {
+    let graph = &program.graph;
+    // A table is an input, on whatever ranks, or of a size of its own.
+    let of_table = |mut table: OpId| {
+        let same = |kind: &OpKind| {
+            matches!(kind, OpKind::Collective(_) | OpKind::Demand | OpKind::Cast(_) | OpKind::Map(_))
+        };
+        while let (true, Some(before)) = (same(&graph.op(table).kind), graph.operands(table).first()) {
+            table = *before;
+        }
+        match &graph.op(table).kind {
+            OpKind::Input(at) => program.inputs.get(*at).and_then(|g| g.sizes.first()).map(python::expr),
+            _ => graph.op(table).ty.as_ref()?.sizes().first().map(u64::to_string),
+        }
+    };
+    let entry = |k: usize| {
+        let mut all: Vec<String> = graph.numbered(k).into_iter().filter_map(of_table).collect();
+        all.sort();
+        all.dedup();
+        match &all[..] {
+            [] => None,
+            [one] => Some(format!("{k}: max(1, {one})")),
+            several => Some(format!("{k}: max(1, min({}))", several.join(", "))),
+        }
+    };
+    let all: Vec<String> = (0..graph.inputs.len()).filter_map(entry).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let what = "Of inputs that number rows of tables: how many rows there are.";
+    format!("def rows(nranks, count):\n    \"\"\"{what}\"\"\"\n    return {{{}}}\n\n\n", all.join(", "))
+}

@@ -1,0 +1,160 @@
+//! Emitted kernels of what layers are made of: rows by numbers and in groups, tile kernels, products in pieces; against the simulator bit for
+//! bit, or within the reference evaluator's bounds, under the memory model of the stand-in headers.
+
+mod common;
+#[path = "common/emitted.rs"]
+mod emitted;
+#[path = "common/standin.rs"]
+mod standin;
+
+use emitted::Case;
+use kbc_backend_ascend::tile::Core;
+use kbc_backend_sim::tensor::{Data, Tensor};
+use kbc_ir::schedule::Schedule;
+use standin::Run;
+
+fn head(p: u64) -> String {
+    format!(
+        "param tp = {p}\nparam n = 100\ntopology sys = full(tp) {{ link: 50 GB/s, 500 ns }}\nmesh m = sys[tp]\n"
+    )
+}
+
+fn emitted(text: &str) -> Case {
+    Case::new(text, &[]).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// Rows of a table by numbers in memory: split by rows, by columns and with the numbers; rows longer than a tile; numbers that no row
+/// has, on some rank and on none, are rows of zeros.
+#[test]
+fn rows_by_numbers() {
+    let text = head(3)
+        + "program case(v: f32[19@tp, 6], w: bf16[19, 6@tp], x: i32[5@tp, 5000], ids: i32[n], more: i64[4@tp, 3], few: i32[3]) -> \
+           (f32[n, 6], bf16[n, 6@tp], f32[4@tp, 3, 6], i32[3, 5000]) {
+               let one = embedding(v, ids);
+               let two = embedding(w, ids);
+               let three = embedding(v, more);
+               (one, two, three, embedding(x, few))
+           }\n";
+    emitted(&text).check(&[(3, 0), (3, 1), (3, 100)], 2);
+    // Numbers that are computed, and a table that is.
+    let text = head(2)
+        + "kernel up(a, b) = a + b\n\
+           program case(v: f32[9@tp, 4], ids: i32[6@tp]) -> f32[6, 4] { embedding(v + 1.0, up(ids, ids)) }\n";
+    emitted(&text).check_own(2);
+    // As far from the table as numbers can be.
+    let mut case = emitted(
+        &(head(2)
+            + "program case(v: f32[9@tp, 4], a: i32[8], b: i64[8]) -> (f32[8, 4], f32[8, 4]) { (embedding(v, a), embedding(v, b)) }\n"),
+    );
+    let far = |s: &Schedule, call: u32| -> Vec<Tensor> {
+        let _ = s;
+        let table: Vec<f32> = (0..36).map(|i| (i + 100 * call as i32) as f32).collect();
+        let a = vec![i32::MIN, -1, 0, 4, 5, 8, 9, i32::MAX];
+        let b = vec![i64::MIN, i64::MIN + 5, 8, 0, 1 << 32, -1, i64::MAX, 4];
+        let tensor = |shape: Vec<u64>, data| Tensor::new(shape, data).expect("it fits");
+        vec![
+            tensor(vec![9, 4], Data::F32(table)),
+            tensor(vec![8], Data::I32(a)),
+            tensor(vec![8], Data::I64(b)),
+        ]
+    };
+    let program = case.program();
+    let sized = case.at_with((2, 0), 2, &far);
+    let got = program.run_one(&sized.job).unwrap_or_else(|e| panic!("{e}\n{}", case.text));
+    case.same(&sized, &got).unwrap_or_else(|e| panic!("{e}\n{}", case.text));
+}
+
+/// Tile kernels: products of loaded tiles and of computed ones, functions of them, sums of several, one element of a dimension, elementwise
+/// kernels without products; every program of `tests/tiles` that the units can do.
+#[test]
+fn tile_kernels() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tiles");
+    let (mut ran, mut refused) = (0, vec![]);
+    for file in std::fs::read_dir(folder).expect("a folder").map(|f| f.expect("a file").path()) {
+        let text = std::fs::read_to_string(&file).expect("a program");
+        let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+        for line in text.lines().filter_map(|l| l.strip_prefix("//= ")) {
+            let words: Vec<&str> = line.split(" =>").next().expect("flags").split(' ').collect();
+            // A program of one rank each is refused before (E548).
+            if words[1] == "alone" {
+                continue;
+            }
+            let mut flags = vec!["--program", words[1]];
+            flags.extend(&words[2..]);
+            match Case::of_file_as(&file, &flags) {
+                Ok(mut case) => {
+                    case.check_own(2);
+                    ran += 1;
+                }
+                Err(why) => refused.push(format!("{name} {}: {why}", words.join(" "))),
+            }
+        }
+    }
+    refused.sort();
+    let nothing = "E470 a matrix product over a dimension without elements";
+    let expected = [
+        format!("gemm.kb --program contracted -D tp=7: {nothing}"),
+        format!("gemm.kb --program empty: {nothing}"),
+        "types.kb --program ints: E470 a product of i32".into(),
+    ];
+    let known = refused.len() == 3 && refused.iter().zip(&expected).all(|(r, e)| r.starts_with(e));
+    assert!(known && ran >= 30, "{ran}: {refused:#?}");
+}
+
+/// Rows in groups: matrices whole and split with their rows, columns split, more runs than matrices, some without rows.
+#[test]
+fn rows_in_groups() {
+    let text = "param tp = 2
+        topology sys = full(tp) { link: 50 GB/s, 500 ns }
+        mesh m = sys[tp]
+        program case(x: f32[150, 70@tp], w: f32[3, 70@tp, 20], y: f16[9@tp, 8], v: f16[4, 8, 5], u: f16[4@tp, 8, 5], z: f16[9, 8])
+            -> (f32[150, 20], f16[9@tp, 5], f16[9, 5]) {
+            let a: f32[150, 20] = grouped_matmul(x, w, counts: [70, 0, 80]);
+            let b = grouped_matmul(y, v, counts: [3, 0, 2, 2, 1, 1], groups: [0, 1, 3, 2, 0, 0]);
+            let c: f16[9, 5] = grouped_matmul(z, u, counts: [1, 4, 0, 4]);
+            (a, b, c)
+        }\n";
+    let mut case = emitted(text);
+    assert!(case.text.contains("runs"), "{}", case.text);
+    case.check_own(2);
+}
+
+/// `overlap: k`: a product has nothing in common with the collective in front of it, so the runtime runs the two beside each other.
+#[test]
+fn pieces_run_beside_their_collectives() {
+    let spec = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("specs/overlap.kb");
+    let case = Case::of_file(&spec).unwrap_or_else(|e| panic!("{e}"));
+    let tasks = kbc_backend_ascend::tile::tasks::split(&case.kernel);
+    let beside = tasks.windows(2).filter(|w| {
+        let [before, product] = [&w[0].uses, &w[1].uses];
+        w[1].kernel.core == Core::Aic
+            && before.shared
+            && before.writes.is_disjoint(&product.reads)
+            && before.writes.is_disjoint(&product.writes)
+            && before.reads.is_disjoint(&product.writes)
+    });
+    let n = beside.count();
+    assert!(n >= 2, "{n} of {}", tasks.len());
+}
+
+/// Parts of given lengths, some of them nothing: gathered, scattered, exchanged there and back, and computed on.
+#[test]
+fn parts_of_given_lengths() {
+    for algorithm in ["direct", "ring"] {
+        let text = format!(
+            "param n = 5
+            topology sys = full(3) {{ link: 50 GB/s, 500 ns }}
+            mesh m = sys[tp]
+            program case(x: f32[9@tp(5, 0, 4), n], y: f32[8, n] partial(sum@tp), z: bf16[9@tp(4, 3, 2), 6])
+                -> (f32[9, n], f32[8@tp(0, 7, 1), n], bf16[9@tp(4, 3, 2), 6]) {{
+                let s: f32[8@tp(0, 7, 1), n] = y * 0.5
+                let there = all_to_all(z, counts: [[0, 3, 1], [2, 0, 1], [1, 1, 0]], over: tp);
+                let home = all_to_all(there * 2.0, counts: [[0, 2, 1], [3, 0, 1], [1, 1, 0]], over: tp);
+                (all_gather(relu(x), dim: 0, over: tp, using: {algorithm}), s, home)
+            }}\n"
+        );
+        let mut case = emitted(&text);
+        assert!(case.text.contains("lengths"), "{}", case.text);
+        case.check_own(3);
+    }
+}
