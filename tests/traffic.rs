@@ -97,6 +97,30 @@ fn sums_stay_in_the_core() {
     assert_eq!((own(&found["whole"]), &found["copies"]), ((2 * whole - part, part), &serde_json::json!([])));
 }
 
+/// Functions of a result are computed in the loops of its collective: the result is in memory only where somebody else reads it.
+#[test]
+fn functions_of_a_result_move_nothing() {
+    let scratch = Scratch::new();
+    let moved = |body: &str| {
+        let text = format!(
+            "topology sys = full(4)\nmesh m = sys[tp]\nprogram f(x: f32[400] partial(sum@tp), r: f32[400]) -> {body}\n"
+        );
+        scratch.write("f.kb", text.as_bytes());
+        let found = traffic(scratch.path(), &["f.kb", "--target", "a2a3"]);
+        let most = &found["whole"]["most"];
+        (number(&most["read"]), number(&most["written"]))
+    };
+    let reduced = "all_reduce(x, sum, over: tp, using: two_phase(transfer: pull))";
+    let (whole, part) = (1600, 400);
+    let (alone, fused) =
+        (moved(&format!("f32[400] {{ {reduced} }}")), moved(&format!("f32[400] {{ relu({reduced}) + r }}")));
+    // Three blocks into the window, the own one added to and into the window, four of the result; with the functions `r` is read.
+    assert_eq!(alone, (4 * part, 3 * part + part + whole));
+    assert_eq!(fused, (alone.0 + whole, alone.1));
+    let both = moved(&format!("(f32[400], f32[400]) {{ let s = {reduced}; (s, relu(s) + r) }}"));
+    assert!(both.0 > fused.0 && both.1 > fused.1 + whole, "{both:?}");
+}
+
 /// What hand-written kernels move, by number: eight ranks, 64 KiB.
 #[test]
 fn hand_written_kernels_are_beside_it() {

@@ -27,20 +27,20 @@ enum Part<'s> {
 }
 
 /// A message: what is waited for, and where it is.
-struct Message<'s> {
+pub(super) struct Message<'s> {
     waits: Vec<(&'s SOp, Span)>,
     /// Whose memory it is in; none for this rank's.
     peer: Option<&'s Peer>,
-    at: &'s Ref,
+    pub(super) at: &'s Ref,
 }
 
 /// The place that all are added to.
 #[derive(Clone, Copy)]
-struct Sum<'s> {
+pub(super) struct Sum<'s> {
     op: ReduceOp,
     dst: &'s Ref,
     /// What the first of them is added to.
-    own: &'s Ref,
+    pub(super) own: &'s Ref,
     span: Span,
 }
 
@@ -52,6 +52,32 @@ struct Tail<'s> {
     span: Span,
     /// What its loop does behind it: a release and a notify.
     told: Option<&'s SOp>,
+}
+
+/// Additions to one place.
+pub(super) struct Found<'s> {
+    pub(super) sum: Sum<'s>,
+    parts: Vec<Part<'s>>,
+    tails: Vec<Tail<'s>>,
+    /// Statements that they are.
+    pub(super) used: usize,
+}
+
+impl<'s> Found<'s> {
+    /// All messages.
+    pub(super) fn messages(&self) -> Vec<&Message<'s>> {
+        fn gather<'p, 's>(parts: &'p [Part<'s>], out: &mut Vec<&'p Message<'s>>) {
+            for p in parts {
+                match p {
+                    Part::One(m) => out.push(m),
+                    Part::Each(_, parts) => gather(parts, out),
+                }
+            }
+        }
+        let mut out = vec![];
+        gather(&self.parts, &mut out);
+        out
+    }
 }
 
 /// The tiles of a side of a reduction: what is loaded and stored, if it is another one, and what is computed with.
@@ -78,18 +104,9 @@ fn mentions(r: &Ref, name: &Name) -> bool {
 impl Lower<'_, '_> {
     /// Additions to one place that a list begins with, and how many statements they are; 0 where it begins otherwise.
     pub(super) fn arrivals(&mut self, region: usize, list: &[&SStmt]) -> Result<usize, Diagnostics> {
-        let mut sum = None;
-        let (mut parts, mut used) = (vec![], 0);
-        while let Some((part, length)) = self.part(region, &list[used..], &mut sum) {
-            parts.push(part);
-            used += length;
-        }
-        let Some(sum) = sum else { return self.shared(region, list) };
-        let mut tails = vec![];
-        while let Some((tail, length)) = tail(&list[used..], &sum, tails.last()) {
-            tails.push(tail);
-            used += length;
-        }
+        let Some(Found { sum, parts, tails, used }) = self.found(region, list) else {
+            return self.shared(region, list);
+        };
         self.waits(region, &parts)?;
         if parts.iter().any(acquired) {
             self.build.push(Stmt::Op(Op::Acquire));
@@ -102,6 +119,23 @@ impl Lower<'_, '_> {
             }
         }
         Ok(used)
+    }
+
+    /// Additions to one place that a list begins with, if it does.
+    pub(super) fn found<'s>(&self, region: usize, list: &[&'s SStmt]) -> Option<Found<'s>> {
+        let mut sum = None;
+        let (mut parts, mut used) = (vec![], 0);
+        while let Some((part, length)) = self.part(region, &list[used..], &mut sum) {
+            parts.push(part);
+            used += length;
+        }
+        let sum = sum?;
+        let mut tails = vec![];
+        while let Some((tail, length)) = tail(&list[used..], &sum, tails.last()) {
+            tails.push(tail);
+            used += length;
+        }
+        Some(Found { sum, parts, tails, used })
     }
 
     /// Puts of one place to several peers, each told of: every tile is loaded once, and all are told behind the last. 1, or 0 where the list begins otherwise.
@@ -211,7 +245,7 @@ impl Lower<'_, '_> {
         self.dtype(region, from) == self.dtype(region, sum.dst)
     }
 
-    fn dtype(&self, region: usize, r: &Ref) -> DType {
+    pub(super) fn dtype(&self, region: usize, r: &Ref) -> DType {
         match r {
             Ref::Slot { window, .. } => self.schedule.window(*window).dtype,
             Ref::Chunk { operand, .. } => {
@@ -306,13 +340,20 @@ impl Lower<'_, '_> {
             true => to.clone(),
             false => self.pair(region, (sum.own, None), (sum.dst, None), sum.span)?.0,
         };
+        let consumer = self.consumer(region, sum.dst);
+        if let Some(c) = &consumer {
+            self.note_functions(c);
+        }
         let mut failed = None;
         self.tiles_loop(&to.len.clone(), |this, pos, len| {
             let tile = own.narrow.unwrap_or(own.wide);
             this.load(tile, len, &from.at, pos);
             let add = Addition { region, sum, op, own, other, pos, len };
             failed = this.add_all(&add, parts).and_then(|()| this.tails(&add, tails)).err();
-            this.store(&to.at, pos, tile, len);
+            match &consumer {
+                Some(c) => this.consume(c, tile, &to.at, pos, len),
+                None => this.store(&to.at, pos, tile, len),
+            }
         });
         failed.map_or(Ok(()), |d| Err(d.into()))
     }

@@ -21,7 +21,7 @@ pub struct Counts {
 /// # Errors
 /// Of [`super::lower`].
 pub fn counts(schedule: &Schedule) -> Result<Counts, Diagnostics> {
-    let (kernel, operands) = whole(schedule, Staging::Needed, &|_| None, true)?;
+    let (kernel, operands) = whole(schedule, Staging::Fused, &|_| None, true)?;
     Ok(Counts { kernel, operands, ranks: schedule.mesh.ranks() })
 }
 

@@ -22,10 +22,12 @@ const RANKS: u64 = 64;
 /// Steps of a walk at most; with more the copy stays.
 const STEPS: u32 = 2_000_000;
 
-/// Whether buffers that begin as copies are copied.
+/// What of a schedule's memory a kernel has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Staging {
-    /// Where something reads what it cannot read elsewhere. Which places these are may differ between rank counts.
+    /// As [`Staging::Needed`], and results of collectives go through elementwise functions where they are in the core.
+    Fused,
+    /// Copies where something reads what it cannot read elsewhere. Which places these are may differ between rank counts.
     Needed,
     /// As the schedule says.
     Whole,

@@ -42,7 +42,7 @@ impl Lower<'_, '_> {
     }
 
     /// Statements with those of a branch that is taken in any case in its place.
-    fn flatten<'s>(&self, list: &'s [SStmt], out: &mut Vec<&'s SStmt>) {
+    pub(super) fn flatten<'s>(&self, list: &'s [SStmt], out: &mut Vec<&'s SStmt>) {
         for stmt in list {
             match stmt {
                 SStmt::If { cond, then, other } => match self.expr(cond).as_int() {

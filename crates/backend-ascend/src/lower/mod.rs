@@ -8,6 +8,7 @@
 pub mod address;
 mod arrivals;
 mod build;
+mod consumed;
 mod cores;
 mod counts;
 mod cube;
@@ -85,7 +86,7 @@ fn whole(
             .help("run the pass `synchronize`, which makes it so, or write `schedule calls any` and prove it")
             .into());
     }
-    let without = if staging == Staging::Needed { fresh::without_staging(schedule) } else { None };
+    let without = if staging == Staging::Whole { None } else { fresh::without_staging(schedule) };
     let schedule = without.as_ref().unwrap_or(schedule);
     let program = walk::Program::compile(schedule)?;
     let mut storage = Storage::new(schedule, &program)?;
@@ -133,8 +134,12 @@ fn whole(
         meeting,
         meetings: 0,
         fetched: fetched::fetched(schedule),
+        consumers: BTreeMap::new(),
         marks,
     };
+    if staging == Staging::Fused {
+        lower.consumers = lower.consumers();
+    }
     lower.all()?;
     let (body, tiles, meetings) = (lower.build.finish(), lower.tiles, lower.meetings);
     let mut kernel = Kernel { body, tiles, ..kernel };
@@ -282,6 +287,8 @@ struct Lower<'a, 's> {
     meetings: i64,
     /// Buffers whose contents are used while they are fetched.
     fetched: BTreeSet<BufferId>,
+    /// What is computed of the results of regions while they are in the core.
+    consumers: BTreeMap<usize, consumed::Consumer>,
     /// Whether it is said which region a statement is of.
     marks: bool,
 }

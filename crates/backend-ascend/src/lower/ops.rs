@@ -1,6 +1,7 @@
 //! Operations of collectives: transfers, reductions, signals and fences.
 
 use super::address::{self, add, sub};
+use super::consumed::Consumer;
 use super::{Lower, refuse};
 use crate::profile::conversions;
 use crate::tile::{Gm, Op, Rounding, Stmt, TileId};
@@ -45,20 +46,22 @@ impl Lower<'_, '_> {
         match op {
             SOp::Copy { dst, src } => {
                 self.note("copy", span);
+                let consumer = self.consumer(region, dst);
                 let (dst, src) = self.pair(region, (dst, None), (src, None), span)?;
-                self.transfer(&dst, &src, span)?;
+                self.transfer(&dst, &src, consumer.as_ref(), span)?;
             }
             SOp::Put { src, peer, dst } => {
                 self.note("put", span);
                 let peer = self.peer(region, peer);
                 let (dst, src) = self.pair(region, (dst, Some(&peer)), (src, None), span)?;
-                self.transfer(&dst, &src, span)?;
+                self.transfer(&dst, &src, None, span)?;
             }
             SOp::Get { dst, peer, src } => {
                 self.note("get", span);
                 let peer = self.peer(region, peer);
+                let consumer = self.consumer(region, dst);
                 let (dst, src) = self.pair(region, (dst, None), (src, Some(&peer)), span)?;
-                self.transfer(&dst, &src, span)?;
+                self.transfer(&dst, &src, consumer.as_ref(), span)?;
             }
             SOp::Reduce { .. } => unreachable!("a reduction is one of the arrivals"),
             SOp::Notify { peer, signal, index } => {
@@ -174,7 +177,22 @@ impl Lower<'_, '_> {
         Some(Run { dtype: b.dtype, at, len })
     }
 
-    fn transfer(&mut self, dst: &Run, src: &Run, span: Span) -> Result<(), Diagnostic> {
+    fn transfer(
+        &mut self,
+        dst: &Run,
+        src: &Run,
+        consumer: Option<&Consumer>,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        if let Some(c) = consumer {
+            self.note_functions(c);
+            let tile = self.tile(dst.dtype, 0);
+            self.tiles_loop(&dst.len.clone(), |this, pos, len| {
+                this.load(tile, len, &src.at, pos);
+                this.consume(c, tile, &dst.at, pos, len);
+            });
+            return Ok(());
+        }
         if dst.dtype == src.dtype {
             self.copy_run(dst.dtype, dst.at.clone(), src.at.clone(), dst.len.clone());
             return Ok(());
