@@ -1,11 +1,11 @@
 //! What a schedule moves in a call: bytes between ranks and inside them, signals and fences, by region and rank.
 //!
-//! Owns counting, by walking every stream of every rank. What should be moved is [`crate::bounds`]'s, what hand-written
-//! kernels move a file's ([`kernels`]).
+//! Owns counting, by walking every stream of every rank; what a kernel of a schedule moves is counted in [`kernel`]. What should be moved is
+//! [`crate::bounds`]'s, what hand-written kernels move a file's ([`kernels`]).
 
+pub mod kernel;
 pub mod kernels;
 
-use kbc_backend_ascend::lower::Kept;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::host::spelled;
 use kbc_ir::schedule::{BufferId, LocalOp, Schedule, WindowId};
@@ -64,16 +64,23 @@ impl Traffic {
     }
 }
 
-/// What the ranks of a schedule do.
+/// A memory as it is named: `%v`.
+pub type Place = String;
+
+/// What the ranks of a schedule, or of a kernel of it, do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counted {
     /// By region, then rank.
     pub regions: Vec<Vec<Traffic>>,
-    /// Windows that each region's operations touch.
-    pub windows: Vec<BTreeSet<WindowId>>,
-    /// Copies outside collectives, as they are or between a tensor and its parts in a line: region, what is written, what is
-    /// read, and bytes on the rank that has most.
-    pub copies: BTreeMap<(usize, BufferId, BufferId), u64>,
+    /// In front of all regions and behind them, by rank.
+    pub around: Vec<Traffic>,
+    /// Bytes of the windows that each region's operations touch.
+    pub windows: Vec<u64>,
+    /// What each region works on.
+    pub operands: Vec<BTreeSet<Place>>,
+    /// Copies outside collectives, as they are or between a tensor and its parts in a line: region (from 1 on; 0 is in front of all), what is
+    /// written, what is read, and bytes on the rank that has most.
+    pub copies: BTreeMap<(usize, Place, Place), u64>,
 }
 
 impl Counted {
@@ -89,19 +96,18 @@ impl Counted {
         out
     }
 
-    /// Of the whole schedule, by rank.
+    /// Of the whole, by rank.
     pub fn whole(&self) -> Vec<Traffic> {
-        self.of(0..self.regions.len())
+        let regions = self.of(0..self.regions.len());
+        regions.into_iter().zip(&self.around).map(|(a, b)| a.and(*b)).collect()
     }
 }
 
-/// Counts what a schedule does in one call that has others before it; of the schedule of a kernel, what the kernel does of it: nothing
-/// where both sides of a copy are one memory, a copy to a place with a reduction into it behind is one loop, and what is used while it is fetched is not read
-/// again.
+/// Counts what a schedule does in one call that has others before it.
 ///
 /// # Errors
 /// E30x for an operation without a meaning; E354 for more operations than are counted.
-pub fn count(schedule: &Schedule, kernel: Option<&Kept>) -> Result<Counted, Diagnostics> {
+pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
     let spelled = spelled(schedule);
     let (schedule, program) = (&*spelled, Program::compile(&spelled)?);
     let fault = |f: Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
@@ -112,8 +118,6 @@ pub fn count(schedule: &Schedule, kernel: Option<&Kept>) -> Result<Counted, Diag
     let mut acts = 0u64;
     for (rank, stream) in (0..ranks).flat_map(|r| (0..program.streams.len() as u32).map(move |s| (r, s))) {
         let mut cursor = Cursor::new(&program, rank, stream, LATER);
-        // What the copy before wrote, if a reduction into it is the same loop.
-        let mut fresh: Option<Access> = None;
         while let Some(step) = cursor.next_step().map_err(fault)? {
             let Step::Act(act, ..) = step else { continue };
             acts += 1;
@@ -134,7 +138,6 @@ pub fn count(schedule: &Schedule, kernel: Option<&Kept>) -> Result<Counted, Diag
                     regions[region][to as usize].received += bytes;
                 }
             };
-            let copied = fresh.take();
             match &act {
                 Act::Put { src, dst, peer } => {
                     touch(dst);
@@ -151,29 +154,18 @@ pub fn count(schedule: &Schedule, kernel: Option<&Kept>) -> Result<Counted, Diag
                     own.read += bytes(src);
                     own.written += bytes(dst);
                     own.copied += bytes(dst);
-                    fresh = kernel.map(|_| *dst);
                 }
                 Act::Reduce { src, dst, .. } => {
                     touch(src);
                     let own = &mut regions[region][rank as usize];
-                    let waits =
-                        |k: &Kept| matches!(src.mem, Mem::Buffer(b) if k.fetched.contains(&BufferId(b)));
-                    own.read += if kernel.is_some_and(waits) { 0 } else { bytes(src) };
-                    if copied == Some(*dst) {
-                        // The copy has read the other side, and what it wrote is the sum.
-                        own.copied -= bytes(dst);
-                    } else {
-                        own.read += bytes(dst);
-                        own.written += bytes(dst);
-                    }
+                    own.read += bytes(src) + bytes(dst);
+                    own.written += bytes(dst);
                 }
                 Act::Notify { .. } => regions[region][rank as usize].notifies += 1,
                 Act::Wait { .. } => regions[region][rank as usize].waits += 1,
                 Act::FenceRelease | Act::FenceAcquire | Act::FenceComplete => {
                     regions[region][rank as usize].fences += 1;
                 }
-                Act::Local(LocalOp::Copy { dst, src })
-                    if kernel.is_some_and(|k| k.homes[dst.0 as usize] == k.homes[src.0 as usize]) => {}
                 Act::Local(op) => {
                     let (read, written) = local(&program, op, rank).map_err(fault)?;
                     let own = &mut regions[region][rank as usize];
@@ -198,8 +190,18 @@ pub fn count(schedule: &Schedule, kernel: Option<&Kept>) -> Result<Counted, Diag
         }
     }
     let most = |ranks: BTreeMap<u64, u64>| ranks.into_values().max().unwrap_or(0);
-    let copies = copies.into_iter().map(|(what, ranks)| (what, most(ranks))).collect();
-    Ok(Counted { regions, windows, copies })
+    let name = |b: BufferId| format!("%{}", schedule.buffer(b).name);
+    let copies =
+        copies.into_iter().map(|((r, to, from), ranks)| ((r + 1, name(to), name(from)), most(ranks)));
+    let copies = copies.collect();
+    let window = |w: &WindowId| {
+        let w = &schedule.windows[w.0 as usize];
+        w.slots * w.capacity * w.dtype.bytes()
+    };
+    let windows = windows.iter().map(|w| w.iter().map(window).sum()).collect();
+    let operands =
+        schedule.regions.iter().map(|r| r.operands.iter().map(|o| name(o.buffer)).collect()).collect();
+    Ok(Counted { regions, around: vec![Traffic::default(); ranks as usize], windows, operands, copies })
 }
 
 /// Bytes that a local operation reads and writes on a rank.

@@ -169,6 +169,20 @@ fn what_is_preloaded_must_fit() {
     assert!(ran.code == 1 && ran.stderr.contains("E468") && ran.stderr.contains("gemm"), "{}", ran.stderr);
 }
 
+/// Cores of the target keep blocks, not operands.
+#[test]
+fn preloads_are_not_emitted() {
+    let scratch = Scratch::new();
+    scratch.write("p.kb", product(320, "preload a", "device: 4 TFLOP/s, 256 GB/s").as_bytes());
+    let ran = kbc(scratch.path(), &["compile", "p.kb", "--target", "a2a3", "-o", "out"], "");
+    assert!(
+        ran.code == 1 && ran.stderr.contains("[E470] error: an operand that a core keeps whole"),
+        "{}",
+        ran.stderr
+    );
+    assert!(!scratch.path().join("out").exists(), "nothing is written");
+}
+
 /// The text of the schedule says what is preloaded.
 #[test]
 fn preloads_are_in_the_text() {

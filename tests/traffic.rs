@@ -44,9 +44,16 @@ fn counts_are_those_of_the_algorithms() {
             let found = traffic(scratch.path(), target);
             let row = &found["collectives"][0];
             let most = &row["most"];
+            // A kernel reads what it puts, the first time where it came from, and what is added to one place is one loop.
+            let (read, written, fences) = match (staged, using) {
+                (0, "ring") => (5 * (p - 1) * part, 2 * (p - 1) * part, 2 * rounds),
+                (0, "two_phase") => ((3 * (p - 1) + 1) * part, p * part, 2 * p),
+                (0, _) => ((p + 1) * whole, whole, 2),
+                _ => (2 * reduced + copied, reduced + copied, 2 * rounds),
+            };
             let want = serde_json::json!({
-                "sent": link, "received": link, "read": 2 * reduced + copied, "written": reduced + copied, "copied": copied,
-                "notifies": rounds, "waits": rounds, "fences": 2 * rounds,
+                "sent": link, "received": link, "read": read, "written": written, "copied": copied,
+                "notifies": rounds, "waits": rounds, "fences": fences,
             });
             assert_eq!(most, &want, "{using} on {p}");
             // Reached by those that reduce blocks.
@@ -62,6 +69,56 @@ fn counts_are_those_of_the_algorithms() {
             assert_eq!(number(&found["whole"]["most"]["copied"]), copied + 2 * staged);
         }
     }
+}
+
+/// A kernel that fetches moves less of its own memory than the hand-written one, and a reduce_scatter copies nothing at all.
+#[test]
+fn sums_stay_in_the_core() {
+    let scratch = Scratch::new();
+    let program = |signature: &str, body: &str| {
+        let text = format!(
+            "topology sys = full(8)\nmesh m = sys[tp]\nprogram f(x: f32[80000] partial(sum@tp)) -> {signature} {{ {body} }}\n"
+        );
+        scratch.write("f.kb", text.as_bytes());
+        traffic(scratch.path(), &["f.kb", "--target", "a2a3"])
+    };
+    let (whole, part) = (320_000u64, 40_000u64);
+    let own = |row: &Value| (number(&row["most"]["read"]), number(&row["most"]["written"]));
+    let found = program("f32[80000]", "all_reduce(x, sum, over: tp, using: two_phase(transfer: pull))");
+    // Seven blocks into the window, eight contributions of which seven are fetched, the sum twice, seven blocks fetched.
+    assert_eq!(own(&found["whole"]), (whole, 2 * whole), "{found}");
+    let list = found["collectives"][0]["hand_written"].as_array().expect("a list");
+    let by_hand = list.iter().find(|k| k["name"] == "twophase").expect("it is there");
+    assert_eq!((number(&by_hand["read"]), number(&by_hand["written"])), (400_000, 680_000));
+    let found =
+        program("f32[80000@tp]", "reduce_scatter(x, sum, dim: 0, over: tp, using: direct(transfer: pull))");
+    assert_eq!((own(&found["whole"]), &found["copies"]), ((whole, whole), &serde_json::json!([])), "{found}");
+    let found = program("f32[80000@tp]", "reduce_scatter(x, sum, dim: 0, over: tp, using: direct)");
+    assert_eq!((own(&found["whole"]), &found["copies"]), ((2 * whole - part, part), &serde_json::json!([])));
+}
+
+/// Functions of a result are computed in the loops of its collective: the result is in memory only where somebody else reads it.
+#[test]
+fn functions_of_a_result_move_nothing() {
+    let scratch = Scratch::new();
+    let moved = |body: &str| {
+        let text = format!(
+            "topology sys = full(4)\nmesh m = sys[tp]\nprogram f(x: f32[400] partial(sum@tp), r: f32[400]) -> {body}\n"
+        );
+        scratch.write("f.kb", text.as_bytes());
+        let found = traffic(scratch.path(), &["f.kb", "--target", "a2a3"]);
+        let most = &found["whole"]["most"];
+        (number(&most["read"]), number(&most["written"]))
+    };
+    let reduced = "all_reduce(x, sum, over: tp, using: two_phase(transfer: pull))";
+    let (whole, part) = (1600, 400);
+    let (alone, fused) =
+        (moved(&format!("f32[400] {{ {reduced} }}")), moved(&format!("f32[400] {{ relu({reduced}) + r }}")));
+    // Three blocks into the window, the own one added to and into the window, four of the result; with the functions `r` is read.
+    assert_eq!(alone, (4 * part, 3 * part + part + whole));
+    assert_eq!(fused, (alone.0 + whole, alone.1));
+    let both = moved(&format!("(f32[400], f32[400]) {{ let s = {reduced}; (s, relu(s) + r) }}"));
+    assert!(both.0 > fused.0 && both.1 > fused.1 + whole, "{both:?}");
 }
 
 /// What hand-written kernels move, by number: eight ranks, 64 KiB.
@@ -112,6 +169,13 @@ fn what_is_sent_is_received() {
         let percent = &found["whole"]["percent"];
         assert!(percent.as_f64().is_none_or(|p| p <= 100.0 + 1e-9), "{file}: {percent}");
         assert_eq!(percent.is_null(), file.ends_with(".kir"), "{file}");
+        // Its kernel sends the same, however it reads and writes what it has.
+        if ["gather", "all_to_all", "broadcast", "encoder"].iter().any(|f| file.contains(f)) {
+            let kernel = traffic(Path::new(ROOT), &[file, "--target", "a2a3"]);
+            let link =
+                |v: &Value| (v["whole"]["most"]["sent"].clone(), v["whole"]["mean"]["received"].clone());
+            assert_eq!(link(&kernel), link(&found), "{file}");
+        }
         for c in found["collectives"].as_array().expect("a list") {
             let link = number(&c["most"]["sent"]).max(number(&c["most"]["received"]));
             assert!(c["bound"].is_null() || number(&c["bound"]) <= link, "{file}: {c}");

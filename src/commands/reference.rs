@@ -182,7 +182,7 @@ fn row(f: &Figure, ours: Option<f64>, evidence: Option<&'static str>) -> Row {
 /// What a schedule that is proven takes on a machine.
 fn taken(schedule: &Schedule, topology: &Topology, measure: Measure) -> Outcome<f64> {
     if measure == Measure::Notifies {
-        return Ok(traffic::count(schedule, None)?.whole().iter().map(|t| t.notifies as f64).sum());
+        return Ok(traffic::count(schedule)?.whole().iter().map(|t| t.notifies as f64).sum());
     }
     let options = TimeOptions { path: measure == Measure::Preloaded, ..TimeOptions::default() };
     let timing = simulate(schedule, topology, &options)?;

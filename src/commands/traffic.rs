@@ -13,14 +13,13 @@ use crate::report::SCHEMA;
 use crate::report::human::bytes;
 use crate::session::{Outcome, Session};
 use crate::traffic::kernels::{self, Moves};
-use crate::traffic::{Counted, Traffic, count};
-use kbc_backend_ascend::lower::kept;
+use crate::traffic::{Counted, Traffic, count, kernel};
+use kbc_backend_ascend::lower::counts;
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::{Diagnostic, Span};
-use kbc_ir::schedule::{BufferId, Region, Schedule};
+use kbc_ir::schedule::{Region, Schedule};
 use kbc_ir::topology::{LinkRate, Settings, Shape, Topology};
 use serde::Serialize;
-use std::collections::BTreeSet;
 
 /// What a command found out, as one object.
 #[derive(Serialize)]
@@ -120,13 +119,15 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<Found> {
     let ranks = schedule.mesh.ranks();
     let options = TimeOptions { path: false, ..TimeOptions::default() };
     let (_, lower) = timed(schedule, &machine(ranks)?, &options, &mut Nobody)?;
-    // For a target what its kernel does of the schedule.
+    // For a target what its kernel does.
     let emitted = match target {
-        Some(name) => emit::target(name)?.map(|_| kept(schedule)),
+        Some(name) => emit::target(name)?,
         None => None,
     };
-    let schedule = emitted.as_ref().map_or(schedule, |e| &e.schedule);
-    let counted = count(schedule, emitted.as_ref())?;
+    let counted = match emitted {
+        Some(_) => kernel::count(&counts(schedule)?)?,
+        None => count(schedule)?,
+    };
     let mut source = None;
     let mut collectives = vec![];
     let over: Vec<usize> =
@@ -156,10 +157,10 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<Found> {
         percent: bounded.then(|| 100.0 * bound as f64 / link as f64),
         ..row(&counted.whole(), None)
     };
-    let name = |b: BufferId| format!("%{}", schedule.buffer(b).name);
-    let copies = counted.copies.iter().filter(|(_, bytes)| **bytes > 0);
+    let local = |region: usize| region.checked_sub(1).is_none_or(|r| !over.contains(&r));
+    let copies = counted.copies.iter().filter(|((r, ..), bytes)| **bytes > 0 && local(*r));
     let copies =
-        copies.map(|((_, to, from), bytes)| Copied { to: name(*to), from: name(*from), bytes: *bytes });
+        copies.map(|((_, to, from), bytes)| Copied { to: to.clone(), from: from.clone(), bytes: *bytes });
     Ok(Found {
         schema: SCHEMA,
         command: "explain traffic",
@@ -177,23 +178,19 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<Found> {
 fn collective(schedule: &Schedule, counted: &Counted, region: usize, bound: Option<&Collective>) -> Row {
     let r = &schedule.regions[region];
     let promised = r.promise.as_ref().map(|p| p.collective.to_string());
-    let window = |w: &kbc_ir::schedule::WindowId| {
-        let w = &schedule.windows[w.0 as usize];
-        w.slots * w.capacity * w.dtype.bytes()
-    };
     // Copies into an operand before it and out of one behind it, and copies that these copy from and to.
     let staged = |before: bool| -> u64 {
-        let mut of: BTreeSet<BufferId> = r.operands.iter().map(|o| o.buffer).collect();
+        let mut of = counted.operands[region].clone();
         let mut bytes = 0;
-        let mut copies: Vec<_> =
-            counted.copies.iter().filter(|((at, ..), _)| (*at < region) == before).collect();
+        let side = |at: usize| at != region + 1 && (at <= region) == before;
+        let mut copies: Vec<_> = counted.copies.iter().filter(|((at, ..), _)| side(*at)).collect();
         if before {
             copies.reverse();
         }
         for ((_, to, from), size) in copies {
             let (near, far) = if before { (to, from) } else { (from, to) };
             if of.contains(near) {
-                of.insert(*far);
+                of.insert(far.clone());
                 bytes += size;
             }
         }
@@ -204,7 +201,7 @@ fn collective(schedule: &Schedule, counted: &Counted, region: usize, bound: Opti
         algorithm: r.label.clone(),
         ranks: group(r),
         bytes: bound.and_then(|c| c.bytes),
-        window: counted.windows[region].iter().map(window).sum(),
+        window: counted.windows[region],
         stage_in: staged(true),
         stage_out: staged(false),
         ..row(&counted.of([region]), bound.map(|c| c.bound.ns.round() as u64))

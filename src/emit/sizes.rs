@@ -54,17 +54,20 @@ pub fn family(session: &mut Session, built: &Built, own: &Schedule) -> Result<Fa
     let sizes = global_sizes(built);
     let all: BTreeSet<u64> = made.iter().map(|m| m.instance.ranks).collect();
     let mut best = fitting(&own, &made, &sizes, count.is_some(), &[])?;
-    if best.as_ref().is_none_or(|b| b.1.len() < all.len()) {
-        // What needs no staging may differ between rank counts: a kernel that serves more of them is worth a copy.
-        let whole = |m: Made| makers.lowered(m, Staging::Whole);
-        let (own_whole, made_whole) =
-            (whole(own.clone()), made.iter().cloned().map(whole).collect::<Option<Vec<_>>>());
-        if let (Some(own_whole), Some(made_whole)) = (own_whole, made_whole)
-            && let Some(more) = fitting(&own_whole, &made_whole, &sizes, count.is_some(), &[])?
+    for staging in [Staging::Needed, Staging::Whole] {
+        if best.as_ref().is_some_and(|b| b.1.len() >= all.len()) {
+            break;
+        }
+        // What needs no memory may differ between rank counts: a kernel that serves more of them is worth a copy.
+        let other = |m: Made| makers.lowered(m, staging);
+        let (own_other, made_other) =
+            (other(own.clone()), made.iter().cloned().map(other).collect::<Option<Vec<_>>>());
+        if let (Some(own_other), Some(made_other)) = (own_other, made_other)
+            && let Some(more) = fitting(&own_other, &made_other, &sizes, count.is_some(), &[])?
             && best.as_ref().is_none_or(|b| b.1.len() < more.1.len())
         {
-            makers.staging = Staging::Whole;
-            (best, own, made) = (Some(more), own_whole, made_whole);
+            makers.staging = staging;
+            (best, own, made) = (Some(more), own_other, made_other);
         }
     }
     let mut passed = vec![];
@@ -168,7 +171,7 @@ struct Makers<'a> {
 
 impl<'a> Makers<'a> {
     fn new(session: &'a mut Session, built: &'a Built, own: &Schedule) -> Result<Self, Diagnostics> {
-        let staging = Staging::Needed;
+        let staging = Staging::Fused;
         let kernel = lower::lower(own, staging, &|span| places::of(&session.map, span))?;
         let line = own.mesh.axes.len() == 1;
         Ok(Makers { session, built, kernel, ranks: own.mesh.ranks(), staging, line })

@@ -131,7 +131,7 @@ impl Case {
     /// # Errors
     /// As of [`Case::emit`].
     pub fn of_schedule(session: Session, schedule: &Schedule) -> Outcome<Case> {
-        let kernel = lower(schedule, Staging::Needed, &|_| None)?;
+        let kernel = lower(schedule, Staging::Fused, &|_| None)?;
         let kernel = family::single(&Instance { ranks: schedule.mesh.ranks(), count: 0, kernel });
         let Some(profile) = profile::find(TARGET) else {
             return Err(Diagnostic::error("E458", format!("there is no platform `{TARGET}`")).into());

@@ -6,7 +6,7 @@
 //! (`copy v[c] = x[c]` and `reduce v[c], w` together, which lowering makes one loop: two loads, one store). A place that reads the other buffer in the
 //! first step of its loop alone gets that step in front of the loop. Anything that is not so plain keeps its copy.
 
-use super::storage::{self, each};
+use super::storage::each;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::schedule::map_exprs;
@@ -15,37 +15,22 @@ use kbc_ir::schedule::{
     SStmt, Schedule,
 };
 use kbc_ir::walk::Program;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Ranks that are walked at most: as many as a domain has.
 const RANKS: u64 = 64;
 /// Steps of a walk at most; with more the copy stays.
 const STEPS: u32 = 2_000_000;
 
-/// Whether buffers that begin as copies are copied.
+/// What of a schedule's memory a kernel has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Staging {
-    /// Where something reads what it cannot read elsewhere. Which places these are may differ between rank counts.
+    /// As [`Staging::Needed`], and results of collectives go through elementwise functions where they are in the core.
+    Fused,
+    /// Copies where something reads what it cannot read elsewhere. Which places these are may differ between rank counts.
     Needed,
     /// As the schedule says.
     Whole,
-}
-
-/// What a kernel does of a schedule.
-pub struct Kept {
-    /// The schedule without the copies that it leaves away; a copy to a place and a reduction into it, one behind the other, are one loop.
-    pub schedule: Schedule,
-    /// For each buffer the one whose memory it has.
-    pub homes: Vec<BufferId>,
-    /// Buffers that it does not have: what they would hold is used while it is fetched.
-    pub fetched: BTreeSet<BufferId>,
-}
-
-/// What a kernel of a schedule copies and what not.
-pub fn kept(schedule: &Schedule) -> Kept {
-    let schedule = without_staging(schedule).unwrap_or_else(|| schedule.clone());
-    let (homes, fetched) = (storage::homes(&schedule), super::fetched::fetched(&schedule));
-    Kept { schedule, homes, fetched }
 }
 
 /// The schedule without copies that it does not need; none if it needs all.
@@ -57,6 +42,9 @@ pub(super) fn without_staging(schedule: &Schedule) -> Option<Schedule> {
             Some(s) => out = Some(s),
             None => from = at.number + 1,
         }
+    }
+    while let Some(s) = super::placed::placed(out.as_ref().unwrap_or(schedule)) {
+        out = Some(s);
     }
     out
 }
@@ -91,13 +79,13 @@ fn copies(s: &Schedule) -> Vec<Staged> {
 }
 
 /// Buffers that an operation reads and writes: here, and at a peer.
-struct Touched {
-    reads: Vec<BufferId>,
-    writes: Vec<BufferId>,
-    remote: Vec<BufferId>,
+pub(super) struct Touched {
+    pub(super) reads: Vec<BufferId>,
+    pub(super) writes: Vec<BufferId>,
+    pub(super) remote: Vec<BufferId>,
 }
 
-fn touched(region: &Region, op: &SOp) -> Touched {
+pub(super) fn touched(region: &Region, op: &SOp) -> Touched {
     let of = |r: &Ref| match r {
         Ref::Chunk { operand, .. } => vec![region.operands[operand.0 as usize].buffer],
         Ref::Slot { .. } => vec![],
@@ -134,8 +122,19 @@ enum When {
     First,
 }
 
+/// Which operand of an operation a place reads.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Side {
+    /// What is copied or put.
+    Moved,
+    /// What is added to.
+    Sum,
+    /// What is added.
+    Added,
+}
+
 /// A place that reads: stream, path of the statement, and which operand of the operation.
-type Site = (usize, Vec<u32>, u8);
+type Site = (usize, Vec<u32>, Side);
 
 /// Ranges of elements, in order and apart.
 #[derive(Default)]
@@ -218,10 +217,13 @@ fn forwarded(s: &Schedule, at: &Staged) -> Option<Schedule> {
     }
     let mut when: BTreeMap<Site, When> = BTreeMap::new();
     for (site, seen) in sites {
+        let begins = seen.iter().all(|(fresh, first)| fresh == first);
         let w = match () {
+            // A loop of one step is as it is with more: the first addition by itself.
+            () if site.2 == Side::Sum && begins => When::First,
             () if seen.iter().all(|(fresh, _)| *fresh) => When::Always,
             () if seen.iter().all(|(fresh, _)| !fresh) => When::Never,
-            () if seen.iter().all(|(fresh, first)| fresh == first) => When::First,
+            () if begins => When::First,
             () => return None,
         };
         when.insert(site, w);
@@ -262,7 +264,7 @@ fn read_later(program: &Program<'_>, op: &SOp, rank: u64, whole: u64) -> Option<
 }
 
 /// What names mean on a rank in a region.
-fn names(s: &Schedule, program: &Program<'_>, id: RegionId, rank: u64) -> Vec<(Name, i64)> {
+pub(super) fn names(s: &Schedule, program: &Program<'_>, id: RegionId, rank: u64) -> Vec<(Name, i64)> {
     // What depends on the number of the call has no value here, and keeps its copy.
     let mut out: Vec<(Name, i64)> = vec![];
     out.extend(s.mesh.axes.iter().map(|a| a.name.clone()).zip(s.mesh.coords(rank)));
@@ -331,14 +333,14 @@ impl Walk<'_, '_> {
     }
 
     fn op(&mut self, op: &SOp, at: &(usize, Vec<u32>), first: bool) -> Option<()> {
-        let (reads, write): (Vec<&Ref>, Option<&Ref>) = match op {
-            SOp::Copy { dst, src } => (vec![src], Some(dst)),
-            SOp::Reduce { dst, src, .. } => (vec![dst, src], Some(dst)),
-            SOp::Put { src, .. } => (vec![src], None),
+        let (reads, write): (Vec<(Side, &Ref)>, Option<&Ref>) = match op {
+            SOp::Copy { dst, src } => (vec![(Side::Moved, src)], Some(dst)),
+            SOp::Reduce { dst, src, .. } => (vec![(Side::Sum, dst), (Side::Added, src)], Some(dst)),
+            SOp::Put { src, .. } => (vec![(Side::Moved, src)], None),
             SOp::Get { dst, .. } => (vec![], Some(dst)),
             _ => (vec![], None),
         };
-        for (n, r) in (0..).zip(reads) {
+        for (n, r) in reads {
             let Some((lo, hi)) = self.range(r)? else { continue };
             if lo < hi {
                 let fresh = !self.written.meets(lo, hi);
@@ -420,25 +422,25 @@ impl Edit<'_> {
     }
 
     fn op(&self, op: &SOp, at: &(usize, Vec<u32>), first: bool) -> Vec<SOp> {
-        let fresh = |n: u8| match self.when.get(&(at.0, at.1.clone(), n)) {
+        let fresh = |n: Side| match self.when.get(&(at.0, at.1.clone(), n)) {
             Some(When::Always) => true,
             Some(When::First) => first,
             Some(When::Never) | None => false,
         };
-        let other = |r: &Ref, n: u8| match r {
+        let other = |r: &Ref, n: Side| match r {
             Ref::Chunk { operand, path } if *operand == self.v && fresh(n) => {
                 Ref::Chunk { operand: self.x, path: path.clone() }
             }
             r => r.clone(),
         };
         match op {
-            SOp::Copy { dst, src } => vec![SOp::Copy { dst: dst.clone(), src: other(src, 0) }],
+            SOp::Copy { dst, src } => vec![SOp::Copy { dst: dst.clone(), src: other(src, Side::Moved) }],
             SOp::Put { src, peer, dst } => {
-                vec![SOp::Put { src: other(src, 0), peer: peer.clone(), dst: dst.clone() }]
+                vec![SOp::Put { src: other(src, Side::Moved), peer: peer.clone(), dst: dst.clone() }]
             }
             SOp::Reduce { op, dst, src } => {
-                let own = other(dst, 0);
-                let reduce = SOp::Reduce { op: *op, dst: dst.clone(), src: other(src, 1) };
+                let own = other(dst, Side::Sum);
+                let reduce = SOp::Reduce { op: *op, dst: dst.clone(), src: other(src, Side::Added) };
                 match own == *dst {
                     true => vec![reduce],
                     false => vec![SOp::Copy { dst: dst.clone(), src: own }, reduce],

@@ -73,6 +73,8 @@ impl Lower<'_, '_> {
                 });
             }
             LocalOp::Transpose { dst, src, perm } => self.transpose(*dst, *src, perm),
+            // Computed where the collective in front of it stores its result.
+            LocalOp::Compute { dst, .. } if self.computed(*dst) => {}
             LocalOp::Compute { func, dst, args } => self.compute(func, *dst, args, span)?,
             LocalOp::Embedding { dst, table, ids, first } => {
                 self.embedding(*dst, [*table, *ids], first, span)?;
@@ -352,7 +354,7 @@ fn one_from(s: &[Expr], shape: &[Expr], from: usize) -> bool {
 }
 
 /// A step of a chain on its tiles.
-fn step_op(step: &Step, registers: &[TileId], mask: Option<TileId>, len: &Expr) -> Op {
+pub(super) fn step_op(step: &Step, registers: &[TileId], mask: Option<TileId>, len: &Expr) -> Op {
     let tile = |r: &usize| registers[*r];
     match step {
         Step::Vector { op, dst, args } => {

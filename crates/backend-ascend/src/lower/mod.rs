@@ -6,33 +6,39 @@
 //! products that follow one another. What neither core can do is refused ([`storage`] for memory, [`local`] for whole tensors).
 
 pub mod address;
+mod arrivals;
 mod build;
 mod chosen;
+mod consumed;
 mod cores;
+mod counts;
 mod cube;
 pub mod elementwise;
 mod fetched;
 mod fresh;
 mod grouped;
 mod lengths;
+mod lists;
 mod local;
 mod ops;
+mod placed;
 mod prune;
 mod rows;
 mod storage;
 mod tiles;
 
 use crate::profile::MAX_RANKS;
-use crate::tile::{CALL, CORE, Core, Kernel, RANK, Signals, SignalsId, Space, Stmt, Table, Tile, TileId};
+use crate::tile::{
+    CALL, CORE, Core, Kernel, Object, RANK, Signals, SignalsId, Space, Stmt, Table, Tile, TileId,
+};
 use build::Build;
 use cores::Since;
-pub use fresh::{Kept, Staging, kept};
+pub use counts::{Counts, counts};
+pub use fresh::Staging;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
-use kbc_ir::schedule::{
-    BufferId, Calls, LocalOp, MAIN, Peer, RankSet, Ref, Region, Role, SOp, SStmt, Schedule,
-};
+use kbc_ir::schedule::{BufferId, Calls, LocalOp, MAIN, RankSet, Region, Role, SOp, SStmt, Schedule};
 use kbc_ir::types::DType;
 use kbc_ir::walk::{self, Act, Cursor, Fault, Step};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +55,19 @@ pub type Places<'a> = &'a dyn Fn(Span) -> Option<(String, String)>;
 /// # Errors
 /// E470: something that the cores of this backend cannot do. E471: more ranks than the runtime allows.
 pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Result<Kernel, Diagnostics> {
+    let (mut kernel, _) = whole(schedule, staging, places, false)?;
+    prune::prune(&mut kernel);
+    number(&mut kernel);
+    Ok(kernel)
+}
+
+/// The kernel with all that never happens, and the memory that each region works on; `marks` for a mark where a region begins.
+fn whole(
+    schedule: &Schedule,
+    staging: Staging,
+    places: Places<'_>,
+    marks: bool,
+) -> Result<(Kernel, Vec<Vec<Object>>), Diagnostics> {
     let ranks = schedule.mesh.ranks();
     if ranks > u64::from(MAX_RANKS) {
         return Err(Diagnostic::error("E471", format!("{ranks} ranks are more than a domain can have"))
@@ -69,7 +88,7 @@ pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Resul
     }
     let apart = tiles::apart(schedule)?;
     let (schedule, parts) = apart.as_ref().map_or((schedule, None), |(s, parts)| (s, Some(parts)));
-    let without = if staging == Staging::Needed { fresh::without_staging(schedule) } else { None };
+    let without = if staging == Staging::Whole { None } else { fresh::without_staging(schedule) };
     let schedule = without.as_ref().unwrap_or(schedule);
     let program = walk::Program::compile(schedule)?;
     let mut storage = Storage::new(schedule, &program)?;
@@ -117,10 +136,14 @@ pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Resul
         meeting,
         meetings: 0,
         fetched: fetched::fetched(schedule),
-        remote: None,
         tables: vec![],
         parts,
+        consumers: BTreeMap::new(),
+        marks,
     };
+    if staging == Staging::Fused {
+        lower.consumers = lower.consumers();
+    }
     lower.all()?;
     let (body, tiles, meetings) = (lower.build.finish(), lower.tiles, lower.meetings);
     let mut kernel = Kernel { body, tiles, ..kernel };
@@ -130,9 +153,9 @@ pub fn lower(schedule: &Schedule, staging: Staging, places: Places<'_>) -> Resul
     if cores > 1 {
         cores::count_meetings(meetings, &mut kernel.signals, &mut kernel.body);
     }
-    prune::prune(&mut kernel);
-    number(&mut kernel);
-    Ok(kernel)
+    let operand = |r: &Region| r.operands.iter().map(|o| storage.object(o.buffer)).collect();
+    let operands = schedule.regions.iter().map(operand).collect();
+    Ok((kernel, operands))
 }
 
 /// Tasks are called by their numbers: those that are left.
@@ -263,13 +286,16 @@ struct Lower<'a, 's> {
     /// Arrays of counters by which they meet, and how often they have.
     meeting: [u32; 2],
     meetings: i64,
-    /// Buffers whose contents are used while they are fetched, and where the last of those is fetched from.
+    /// Buffers whose contents are used while they are fetched.
     fetched: BTreeSet<BufferId>,
-    remote: Option<(Peer, Ref)>,
     /// Tables that the schedule does not have.
     tables: Vec<Table>,
     /// Of what were tile kernels.
     parts: Option<&'a tiles::Parts>,
+    /// What is computed of the results of regions while they are in the core.
+    consumers: BTreeMap<usize, consumed::Consumer>,
+    /// Whether it is said which region a statement is of.
+    marks: bool,
 }
 
 impl Lower<'_, '_> {
@@ -281,6 +307,7 @@ impl Lower<'_, '_> {
         self.storage_prologue();
         for (i, region) in self.schedule.regions.iter().enumerate() {
             self.region = Some(i);
+            self.mark(i as i64);
             let depth = self.names.len();
             if self.task.is_some() || !self.several {
                 self.coordinates(i);
@@ -290,6 +317,7 @@ impl Lower<'_, '_> {
             self.names.truncate(depth);
         }
         self.enter(Core::Aiv);
+        self.mark(self.schedule.regions.len() as i64);
         self.storage_epilogue();
         self.leave();
         Ok(())
@@ -305,6 +333,7 @@ impl Lower<'_, '_> {
         self.task = Some(core);
         self.start();
         if let Some(region) = self.region {
+            self.mark(region as i64);
             self.coordinates(region);
         }
     }
@@ -437,79 +466,6 @@ impl Lower<'_, '_> {
             format!("region @{} has {} streams in role {}", region.name, role.streams.len(), role.name),
             "a core has one stream; `cores: k` makes a stream of each core",
         )
-    }
-
-    fn body(&mut self, region: usize, list: &[SStmt]) -> Result<(), Diagnostics> {
-        let mut copied = None;
-        for (i, stmt) in list.iter().enumerate() {
-            if let Some(own) = copied.take() {
-                self.reduce_from(region, stmt, own)?;
-                continue;
-            }
-            copied = fetched::fused(stmt, list.get(i + 1));
-            if copied.is_some() {
-                continue;
-            }
-            let product = matches!(stmt, SStmt::Op(op, _) if product(op));
-            match stmt {
-                SStmt::Op(_, span) if product && self.nested > 0 => {
-                    let help = "a task is for all ranks: compute it outside of roles, loops and conditions";
-                    return Err(refuse(*span, "a matrix product of some ranks, or in a loop", help).into());
-                }
-                _ if self.nested == 0 => self.enter(if product { Core::Aic } else { Core::Aiv }),
-                _ => {}
-            }
-            let alone = self.nested == 0 && !product;
-            self.nested += 1;
-            let done = match stmt {
-                SStmt::Op(SOp::Local(_), _) if alone => self.divided(|this| this.stmt(region, stmt)),
-                _ => self.stmt(region, stmt),
-            };
-            self.nested -= 1;
-            done?;
-        }
-        Ok(())
-    }
-
-    /// A reduction whose own side is elsewhere: read there, written where it goes.
-    fn reduce_from(&mut self, region: usize, stmt: &SStmt, own: &Ref) -> Result<(), Diagnostics> {
-        match stmt {
-            SStmt::Op(SOp::Reduce { op, dst, src }, span) => {
-                self.reduction(region, *op, (dst, own, src), *span)
-            }
-            _ => self.stmt(region, stmt),
-        }
-    }
-
-    fn stmt(&mut self, region: usize, stmt: &SStmt) -> Result<(), Diagnostics> {
-        match stmt {
-            SStmt::For { var, lo, hi, body } => {
-                let (lo, hi) = (self.expr(lo), self.expr(hi));
-                self.build.open();
-                let name = self.build.fresh(var.as_str());
-                self.names.push((var.clone(), Expr::var(name.clone())));
-                self.body(region, body)?;
-                self.names.pop();
-                let body = self.build.close();
-                self.build.push(Stmt::For { var: name, lo, hi, body });
-            }
-            SStmt::If { cond, then, other } => {
-                let cond = self.expr(cond);
-                if let Some(known) = cond.as_int() {
-                    // In this block, whose names it shares.
-                    return self.body(region, if known == 0 { other } else { then });
-                }
-                self.build.open();
-                self.body(region, then)?;
-                let then = self.build.close();
-                self.build.open();
-                self.body(region, other)?;
-                let other = self.build.close();
-                self.build.push(Stmt::If { cond, then, other });
-            }
-            SStmt::Op(op, span) => self.op(region, op, *span)?,
-        }
-        Ok(())
     }
 
     /// An expression of the schedule in terms of the kernel.

@@ -1,14 +1,15 @@
 //! Operations of collectives: transfers, reductions, signals and fences.
 
 use super::address::{self, add, sub};
+use super::consumed::Consumer;
 use super::{Lower, refuse};
 use crate::profile::conversions;
-use crate::tile::{Gm, Op, Rounding, Stmt, TileId, VArg, VecOp};
+use crate::tile::{Gm, Op, Rounding, Stmt, TileId};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::form::Form;
 use kbc_ir::schedule::{BufferId, Line, LocalOp, Part, Peer, Ref, SOp, Schedule};
-use kbc_ir::types::{DType, ReduceOp};
+use kbc_ir::types::DType;
 
 /// A run of elements of a memory.
 #[derive(Clone)]
@@ -45,27 +46,24 @@ impl Lower<'_, '_> {
         match op {
             SOp::Copy { dst, src } => {
                 self.note("copy", span);
+                let consumer = self.consumer(region, dst);
                 let (dst, src) = self.pair(region, (dst, None), (src, None), span)?;
-                self.transfer(&dst, &src, span)?;
+                self.transfer(&dst, &src, consumer.as_ref(), span)?;
             }
             SOp::Put { src, peer, dst } => {
                 self.note("put", span);
                 let peer = self.peer(region, peer);
                 let (dst, src) = self.pair(region, (dst, Some(&peer)), (src, None), span)?;
-                self.transfer(&dst, &src, span)?;
-            }
-            SOp::Get { dst, peer, src } if self.waits(region, dst) => {
-                self.remote = Some((peer.clone(), src.clone()));
+                self.transfer(&dst, &src, None, span)?;
             }
             SOp::Get { dst, peer, src } => {
                 self.note("get", span);
                 let peer = self.peer(region, peer);
+                let consumer = self.consumer(region, dst);
                 let (dst, src) = self.pair(region, (dst, None), (src, Some(&peer)), span)?;
-                self.transfer(&dst, &src, span)?;
+                self.transfer(&dst, &src, consumer.as_ref(), span)?;
             }
-            SOp::Reduce { op: combine, dst, src } => {
-                self.reduction(region, *combine, (dst, dst, src), span)?;
-            }
+            SOp::Reduce { .. } => unreachable!("a reduction is one of the arrivals"),
             SOp::Notify { peer, signal, index } => {
                 let peer = self.peer(region, peer);
                 let (signals, index) = (self.signals(*signal), self.expr(index));
@@ -118,34 +116,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// `dst = own OP src`
-    pub(super) fn reduction(
-        &mut self,
-        region: usize,
-        combine: ReduceOp,
-        (dst, own, src): (&Ref, &Ref, &Ref),
-        span: Span,
-    ) -> Result<(), Diagnostics> {
-        self.note("reduce", span);
-        let (to, src) = match self.remote.take().filter(|_| self.waits(region, src)) {
-            Some((peer, from)) => {
-                let peer = self.peer(region, &peer);
-                self.pair(region, (dst, None), (&from, Some(&peer)), span)?
-            }
-            None => self.pair(region, (dst, None), (src, None), span)?,
-        };
-        let own = if own == dst { to.clone() } else { self.pair(region, (own, None), (dst, None), span)?.0 };
-        self.reduce(combine, &to, &own, &src, span)?;
-        Ok(())
-    }
-
-    /// Whether a place is scratch that a kernel does not have: what is fetched into it is used at once.
-    fn waits(&self, region: usize, place: &Ref) -> bool {
-        let buffer = super::fetched::buffer_of(&self.schedule.regions[region], place);
-        buffer.is_some_and(|b| self.fetched.contains(&b))
-    }
-
-    fn peer(&mut self, region: usize, peer: &Peer) -> Expr {
+    pub(super) fn peer(&mut self, region: usize, peer: &Peer) -> Expr {
         let r = &self.schedule.regions[region];
         let coords: Vec<(Expr, u64)> =
             peer.iter().zip(&r.coords).map(|(e, (_, size))| (self.expr(e), *size)).collect();
@@ -156,7 +127,7 @@ impl Lower<'_, '_> {
     }
 
     /// The two sides of an operation; a slot is as long as the other side. `None` is this rank.
-    fn pair(
+    pub(super) fn pair(
         &mut self,
         region: usize,
         a: (&Ref, Option<&Expr>),
@@ -179,7 +150,7 @@ impl Lower<'_, '_> {
         Ok((ra, rb))
     }
 
-    fn chunk(&mut self, region: usize, (r, on): (&Ref, Option<&Expr>)) -> Option<Run> {
+    pub(super) fn chunk(&mut self, region: usize, (r, on): (&Ref, Option<&Expr>)) -> Option<Run> {
         let Ref::Chunk { operand, path } = r else { return None };
         let o = &self.schedule.regions[region].operands[operand.0 as usize];
         let rank = on.cloned().unwrap_or_else(|| Expr::var(crate::tile::RANK));
@@ -207,7 +178,22 @@ impl Lower<'_, '_> {
         Some(Run { dtype: b.dtype, at, len })
     }
 
-    fn transfer(&mut self, dst: &Run, src: &Run, span: Span) -> Result<(), Diagnostic> {
+    fn transfer(
+        &mut self,
+        dst: &Run,
+        src: &Run,
+        consumer: Option<&Consumer>,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        if let Some(c) = consumer {
+            self.note_functions(c);
+            let tile = self.tile(dst.dtype, 0);
+            self.tiles_loop(&dst.len.clone(), |this, pos, len| {
+                this.load(tile, len, &src.at, pos);
+                this.consume(c, tile, &dst.at, pos, len);
+            });
+            return Ok(());
+        }
         if dst.dtype == src.dtype {
             self.copy_run(dst.dtype, dst.at.clone(), src.at.clone(), dst.len.clone());
             return Ok(());
@@ -253,58 +239,6 @@ impl Lower<'_, '_> {
                 *to
             });
             this.store(&dst.at, pos, last, len);
-        });
-        Ok(())
-    }
-
-    fn reduce(
-        &mut self,
-        combine: ReduceOp,
-        dst: &Run,
-        from: &Run,
-        src: &Run,
-        span: Span,
-    ) -> Result<(), Diagnostic> {
-        let op = match combine {
-            ReduceOp::Sum => VecOp::Add,
-            ReduceOp::Prod => VecOp::Mul,
-            ReduceOp::Max => VecOp::Max,
-            ReduceOp::Min => VecOp::Min,
-        };
-        if !dst.dtype.reduces() || !src.dtype.reduces() {
-            return Err(refuse(
-                span,
-                format!("a reduction of {}", dst.dtype),
-                "the vector unit adds f32, f16 and i32; bf16 goes through f32",
-            ));
-        }
-        // In the wider type where they differ, in f32 where the unit does not have the type; rounded once.
-        let wide = if dst.dtype == src.dtype && dst.dtype != DType::BF16 { dst.dtype } else { DType::F32 };
-        let mut used = 0;
-        let mut tiles = |this: &mut Self, dtype: DType| {
-            let load = if dtype == wide { None } else { Some(this.tile(dtype, usize::from(used > 0))) };
-            let tile = this.tile(wide, used);
-            used += 1;
-            (load, tile)
-        };
-        let own = tiles(self, dst.dtype);
-        let other = tiles(self, src.dtype);
-        let (dst, from, src) = (dst.clone(), from.clone(), src.clone());
-        self.tiles_loop(&dst.len.clone(), |this, pos, len| {
-            for ((load, tile), run) in [(own, &from), (other, &src)] {
-                this.load(load.unwrap_or(tile), len, &run.at, pos);
-            }
-            for (load, tile) in [own, other] {
-                if let Some(narrow) = load {
-                    this.convert(tile, narrow);
-                }
-            }
-            let args = vec![VArg::Tile(own.1), VArg::Tile(other.1)];
-            this.build.push(Stmt::Op(Op::Vector { op, dst: own.1, args, len: len.clone() }));
-            if let Some(narrow) = own.0 {
-                this.convert(narrow, own.1);
-            }
-            this.store(&dst.at, pos, own.0.unwrap_or(own.1), len);
         });
         Ok(())
     }

@@ -158,13 +158,6 @@ fn arenas(schedule: &Schedule, areas: &mut [Area]) {
     }
 }
 
-/// For each buffer the one whose memory it has: its own, or that of the result that it is copied to in the end.
-pub(super) fn homes(schedule: &Schedule) -> Vec<BufferId> {
-    let uses = Uses::of(schedule);
-    let ids = (0..schedule.buffers.len() as u32).map(BufferId);
-    ids.map(|b| uses.shares(schedule, b).unwrap_or(b)).collect()
-}
-
 /// How buffers are used.
 struct Uses {
     /// Peers read or write it.

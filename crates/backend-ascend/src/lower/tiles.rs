@@ -133,7 +133,7 @@ impl Maker<'_> {
         for s in list {
             match s {
                 Stmt::For { body, .. } => self.count(body),
-                Stmt::Zeros { .. } => {}
+                Stmt::Preload { .. } | Stmt::Zeros { .. } => {}
                 Stmt::Let { is, .. } | Stmt::Add { is, .. } | Stmt::Store { is, .. } => {
                     tile(is, &mut self.uses)
                 }
@@ -145,6 +145,10 @@ impl Maker<'_> {
     fn body(&mut self, list: &[Stmt]) -> R<()> {
         for s in list {
             match s {
+                Stmt::Preload { .. } => {
+                    let help = "leave `preload` out: cores bring in blocks of what they work on";
+                    return Err(refuse(self.span, "an operand that a core keeps whole", help));
+                }
                 Stmt::For { body, .. } => self.body(body)?,
                 Stmt::Zeros { value, dtype, index } => {
                     let (dtype, index) = (*dtype, index.clone());

@@ -1,7 +1,7 @@
 //! Double buffering: loops over tiles take turns between two copies of their tiles, so that a transfer runs while the tile before it is
 //! computed and stored.
 //!
-//! A loop over tiles of a vector core may if it is operations alone, begins with a load, ends with a store, and if none of its tiles has a value
+//! A loop over tiles of a vector core may if it is operations, and loops of these, alone, begins with a load, ends with a store, and if none of its tiles has a value
 //! that was there before an iteration or is used after it. Pass `flags` orders what the copies need.
 
 use crate::lower;
@@ -43,11 +43,12 @@ fn first_uses(op: &Op) -> Vec<(TileId, bool)> {
     out
 }
 
-/// Tiles with a value that outlives a block: read in one that has not written them.
+/// Tiles with a value that outlives a block: read in one that has not written them. Loops within an iteration over tiles, over messages say, may
+/// read what the iteration has written before them.
 fn carried(kernel: &Kernel) -> BTreeSet<TileId> {
-    fn look(list: &[Stmt], out: &mut BTreeSet<TileId>) {
-        let mut written = BTreeSet::new();
+    fn look(list: &[Stmt], mut written: BTreeSet<TileId>, inside: bool, out: &mut BTreeSet<TileId>) {
         for s in list {
+            let known = |tiles: bool| if inside && !tiles { written.clone() } else { BTreeSet::new() };
             match s {
                 Stmt::Op(op) => {
                     for (t, write) in first_uses(op) {
@@ -58,19 +59,18 @@ fn carried(kernel: &Kernel) -> BTreeSet<TileId> {
                         }
                     }
                 }
-                Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => {
-                    look(body, out)
-                }
+                Stmt::Tiles { body, .. } => look(body, known(true), true, out),
+                Stmt::For { body, .. } | Stmt::Task { body, .. } => look(body, known(false), inside, out),
                 Stmt::If { then, other, .. } => {
-                    look(then, out);
-                    look(other, out);
+                    look(then, known(false), inside, out);
+                    look(other, known(false), inside, out);
                 }
                 Stmt::Let { .. } | Stmt::Note { .. } => {}
             }
         }
     }
     let mut out = BTreeSet::new();
-    look(&kernel.body, &mut out);
+    look(&kernel.body, BTreeSet::new(), false, &mut out);
     out
 }
 
@@ -79,11 +79,7 @@ fn mark(list: &mut [Stmt], free: &impl Fn(&TileId) -> bool, turned: &mut BTreeSe
         match s {
             Stmt::Tiles { twice, body, .. } if may(body, free) => {
                 *twice = true;
-                for s in body {
-                    if let Stmt::Op(op) = s {
-                        turned.extend(first_uses(op).into_iter().map(|(t, _)| t));
-                    }
-                }
+                operations(body, &mut |op| turned.extend(first_uses(op).into_iter().map(|(t, _)| t)));
             }
             Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => {
                 mark(body, free, turned);
@@ -97,11 +93,34 @@ fn mark(list: &mut [Stmt], free: &impl Fn(&TileId) -> bool, turned: &mut BTreeSe
     }
 }
 
+/// Calls `f` with every operation; false where there is something that an iteration whose tiles take turns has not.
+fn operations(body: &[Stmt], f: &mut impl FnMut(&Op)) -> bool {
+    let mut all = true;
+    for s in body {
+        all &= match s {
+            Stmt::Op(op) => {
+                f(op);
+                true
+            }
+            Stmt::For { body, .. } => operations(body, f),
+            Stmt::Let { .. } | Stmt::Note { .. } => true,
+            Stmt::Tiles { .. } | Stmt::If { .. } | Stmt::Task { .. } => false,
+        };
+    }
+    all
+}
+
 fn may(body: &[Stmt], free: &impl Fn(&TileId) -> bool) -> bool {
-    let ends = (body.first(), body.last());
-    matches!(ends, (Some(Stmt::Op(Op::Load { .. })), Some(Stmt::Op(Op::Store { .. }))))
-        && body.iter().all(|s| match s {
-            Stmt::Op(op) => first_uses(op).iter().all(|(t, _)| free(t)),
-            _ => false,
-        })
+    let mut own = true;
+    let plain = operations(body, &mut |op| own &= first_uses(op).iter().all(|(t, _)| free(t)));
+    plain && own && matches!(body.first(), Some(Stmt::Op(Op::Load { .. }))) && stores(body)
+}
+
+/// Whether the last thing that is done is a store.
+fn stores(body: &[Stmt]) -> bool {
+    match body.last() {
+        Some(Stmt::Op(op)) => matches!(op, Op::Store { .. }),
+        Some(Stmt::For { body, .. }) => stores(body),
+        _ => false,
+    }
 }

@@ -66,6 +66,7 @@ impl Tiles<'_> {
     fn body(&mut self, list: &[Stmt]) -> Result<(), Diagnostic> {
         for s in list {
             match s {
+                Stmt::Preload { .. } => {}
                 Stmt::For { body, .. } => self.body(body)?,
                 Stmt::Zeros { value, .. } => {
                     self.values.insert(*value, None);

@@ -105,15 +105,17 @@ impl Walk<'_, '_> {
         self.chosen = before;
     }
 
-    /// A loop whose tiles take turns: operations on tiles with two copies.
+    /// A loop whose tiles take turns: operations on tiles with two copies, and loops of these.
     fn turns(&mut self, body: &[Stmt]) {
         for (i, s) in (0..).zip(body) {
             self.path.push(i);
             match s {
                 Stmt::Op(op) => self.turn(op),
-                Stmt::Note { .. } => {}
-                _ => {
-                    let text = "a loop whose tiles take turns has something else than operations";
+                Stmt::For { body, .. } => self.turns(body),
+                Stmt::Let { .. } | Stmt::Note { .. } => {}
+                Stmt::If { .. } | Stmt::Tiles { .. } | Stmt::Task { .. } => {
+                    let text =
+                        "a loop whose tiles take turns has something else than operations and loops of them";
                     self.sink.at(&self.path, shape(text.into()));
                 }
             }

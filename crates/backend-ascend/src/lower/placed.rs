@@ -1,0 +1,166 @@
+//! Results that a collective writes where they go: a vector of which a rank works on its own block alone, and which that block is then copied out of.
+//!
+//! Owns the question for which buffers that is so, and the schedule that says so: the collective's operand is the block's tensor, a path into the vector
+//! is the rest of it behind the block, and the copy is gone.
+
+use super::fresh::touched;
+use super::storage::each;
+use kbc_ir::expr::{Env, Expr};
+use kbc_ir::name::Name;
+use kbc_ir::schedule::{
+    BufferId, BufferRole, Line, LocalOp, Operand, OperandId, Part, Ref, RegionId, SOp, SStmt, Schedule,
+};
+use kbc_ir::walk::Program;
+
+/// A block that is copied out of a vector.
+struct Taken {
+    /// Where the copy stands.
+    region: usize,
+    statement: usize,
+    from: BufferId,
+    to: BufferId,
+    parts: u64,
+    /// The block, by mesh coordinates.
+    at: Expr,
+}
+
+/// The schedule without a copy of a block that can be worked on where it goes; none if there is no such copy.
+pub(super) fn placed(s: &Schedule) -> Option<Schedule> {
+    taken(s).into_iter().find_map(|t| instead(s, &t))
+}
+
+fn taken(s: &Schedule) -> Vec<Taken> {
+    let mut out = vec![];
+    for (region, r) in s.regions.iter().enumerate().filter(|(_, r)| super::cores::local(r)) {
+        for (statement, stmt) in r.roles[0].streams[0].body.iter().enumerate() {
+            // Blocks of the first dimension lie one after another as they are.
+            if let SStmt::Op(SOp::Local(LocalOp::Unpack { dst, src, dim: 0, parts, at: Some(at), .. }), _) =
+                stmt
+            {
+                let (to, from, parts, at) = (*dst, *src, *parts, at.clone());
+                let temporary = |b: BufferId| s.buffer(b).role == BufferRole::Temp && !s.buffer(b).zero;
+                if temporary(from) && !s.buffer(to).zero && s.buffer(to).dtype == s.buffer(from).dtype {
+                    out.push(Taken { region, statement, from, to, parts, at });
+                }
+            }
+        }
+    }
+    out
+}
+
+fn instead(s: &Schedule, t: &Taken) -> Option<Schedule> {
+    // One collective in front of the copy works on the vector, nothing else knows it, and nothing has touched the result before.
+    let mut works = None;
+    for (i, r) in s.regions.iter().enumerate() {
+        for stream in r.roles.iter().flat_map(|r| &r.streams) {
+            for (n, stmt) in stream.body.iter().enumerate() {
+                let here = i == t.region && n == t.statement && super::cores::local(r);
+                let mut fits = true;
+                each(std::slice::from_ref(stmt), &mut |op| {
+                    let u = touched(r, op);
+                    let names = |b: BufferId| [&u.reads, &u.writes].iter().any(|l| l.contains(&b));
+                    fits &= !u.remote.contains(&t.from) && !u.remote.contains(&t.to);
+                    let before = i < t.region || i == t.region && n < t.statement;
+                    fits &= here || !before || !names(t.to);
+                    if names(t.from) && !here {
+                        fits &= !matches!(op, SOp::Local(_)) && i < t.region && works.is_none_or(|w| w == i);
+                        works = Some(i);
+                    }
+                });
+                fits.then_some(())?;
+            }
+        }
+    }
+    let number = works?;
+    let region = &s.regions[number];
+    let mut operands = (0..).zip(&region.operands).filter(|(_, o)| o.buffer == t.from);
+    let (Some((operand, o)), None) = (operands.next(), operands.next()) else { return None };
+    let operand = OperandId(operand);
+    (o.line.parts == t.parts && t.parts > 1).then_some(())?;
+    let program = Program::compile(s).ok()?;
+    let own = |path: &[Part]| {
+        let Some(Part { index, len, of }) = path.first() else { return false };
+        *len == Expr::Int(1)
+            && *of == Expr::Int(t.parts as i64)
+            && (0..s.mesh.ranks()).all(|rank| {
+                let names = super::fresh::names(s, &program, RegionId(number as u32), rank);
+                let block = program.local_value(&t.at, rank).ok();
+                block.is_some() && index.eval(&Names(&names)).ok() == block
+            })
+    };
+    let mut all = true;
+    for stream in region.roles.iter().flat_map(|r| &r.streams) {
+        each(&stream.body, &mut |op| {
+            for r in places(op) {
+                if let Ref::Chunk { operand: o, path } = r
+                    && *o == operand
+                {
+                    all &= own(path);
+                }
+            }
+        });
+    }
+    all.then_some(())?;
+    let mut out = s.clone();
+    let extent = s.buffer(t.to).dims.iter().fold(Expr::Int(1), |n, d| super::address::mul(&n, d));
+    let line = Line::vector(extent);
+    out.regions[number].operands[operand.0 as usize] = Operand { buffer: t.to, line, ..o.clone() };
+    for stream in out.regions[number].roles.iter_mut().flat_map(|r| &mut r.streams) {
+        shorten(&mut stream.body, operand);
+    }
+    out.regions[t.region].roles[0].streams[0].body.remove(t.statement);
+    Some(out)
+}
+
+/// Names of coordinates alone: what depends on a step has no value.
+struct Names<'n>(&'n [(Name, i64)]);
+
+impl Env for Names<'_> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        self.0.iter().rev().find(|(n, _)| n == name).map(|(_, v)| *v)
+    }
+
+    fn table(&self, _: &Name, _: i64) -> Option<i64> {
+        None
+    }
+}
+
+fn places(op: &SOp) -> Vec<&Ref> {
+    match op {
+        SOp::Copy { dst, src }
+        | SOp::Reduce { dst, src, .. }
+        | SOp::Put { dst, src, .. }
+        | SOp::Get { dst, src, .. } => vec![dst, src],
+        SOp::Send { src: r, .. } | SOp::Recv { dst: r, .. } => vec![r],
+        _ => vec![],
+    }
+}
+
+/// Paths into the vector without the block.
+fn shorten(list: &mut [SStmt], operand: OperandId) {
+    for stmt in list {
+        match stmt {
+            SStmt::For { body, .. } => shorten(body, operand),
+            SStmt::If { then, other, .. } => {
+                shorten(then, operand);
+                shorten(other, operand);
+            }
+            SStmt::Op(
+                SOp::Copy { dst, src }
+                | SOp::Reduce { dst, src, .. }
+                | SOp::Put { dst, src, .. }
+                | SOp::Get { dst, src, .. },
+                _,
+            ) => {
+                for r in [dst, src] {
+                    if let Ref::Chunk { operand: o, path } = r
+                        && *o == operand
+                    {
+                        path.remove(0);
+                    }
+                }
+            }
+            SStmt::Op(..) => {}
+        }
+    }
+}

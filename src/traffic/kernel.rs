@@ -1,0 +1,266 @@
+//! What a kernel moves, counted from its text: every load, store, signal and fence of every rank and core.
+//!
+//! Owns walking it. A load or store of this rank's memory is read or written, one of a peer's is received or sent; what a loop over tiles stores as it was
+//! loaded is copied.
+
+use super::{Counted, LATER, MOST, Place, Traffic};
+use kbc_backend_ascend::lower::Counts;
+use kbc_backend_ascend::tile::hazard::Touched;
+use kbc_backend_ascend::tile::{CALL, CORE, Gm, NRANKS, Object, Op, RANK, Reach, Stmt, TileId};
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::expr::{Env, Expr};
+use kbc_ir::name::Name;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Counts one call of a kernel that has others before it.
+///
+/// # Errors
+/// E354: more operations than are counted. E456: a name without a value.
+pub fn count(counts: &Counts) -> Result<Counted, Diagnostics> {
+    let kernel = &counts.kernel;
+    let regions = counts.operands.len();
+    let mut walk = Walk {
+        counts,
+        names: vec![],
+        rank: 0,
+        nranks: counts.ranks,
+        // In front of all regions, each of them, and behind them.
+        regions: vec![vec![Traffic::default(); counts.ranks as usize]; regions + 2],
+        at: 0,
+        touched: vec![BTreeSet::new(); regions + 2],
+        copies: BTreeMap::new(),
+        loaded: BTreeMap::new(),
+        tiles: None,
+        left: MOST,
+    };
+    for rank in 0..counts.ranks {
+        for core in 0..kernel.cores {
+            walk.rank = rank;
+            walk.at = 0;
+            let known = [(NRANKS, counts.ranks as i64), (RANK, rank as i64), (CORE, i64::from(core))];
+            walk.names = known.iter().map(|(n, v)| (Name::from(*n), *v)).collect();
+            walk.names.push((CALL.into(), LATER));
+            walk.list(&kernel.body)?;
+        }
+    }
+    let area = |i: &u32| {
+        let a = &kernel.areas[*i as usize];
+        let size = |e: &Expr| e.as_int().and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        size(&a.slots) * size(&a.capacity) * a.dtype.bytes()
+    };
+    let windows = walk.touched[1..=regions].iter().map(|t| t.iter().map(area).sum()).collect();
+    let mut copies: BTreeMap<(usize, Place, Place), u64> = BTreeMap::new();
+    for ((region, to, from, _), bytes) in walk.copies {
+        let most = copies.entry((region, walk.counts.name(to), walk.counts.name(from))).or_default();
+        *most = bytes.max(*most);
+    }
+    let operands = counts.operands.iter().map(|l| l.iter().map(|o| counts.name(*o)).collect()).collect();
+    let mut all = walk.regions;
+    let behind = all.pop().unwrap_or_default();
+    let before = all.remove(0);
+    let around = before.into_iter().zip(behind).map(|(a, b)| a.and(b)).collect();
+    Ok(Counted { regions: all, around, windows, operands, copies })
+}
+
+/// A loop over tiles that is walked once for all of its tiles.
+#[derive(Clone)]
+struct Tiles {
+    /// The length of a tile.
+    len: Name,
+    /// Elements of all.
+    total: u64,
+    /// How many.
+    count: u64,
+}
+
+struct Walk<'c> {
+    counts: &'c Counts,
+    names: Vec<(Name, i64)>,
+    rank: u64,
+    nranks: u64,
+    regions: Vec<Vec<Traffic>>,
+    /// The region, from 1 on.
+    at: usize,
+    /// Areas of peers that each touches.
+    touched: Vec<BTreeSet<u32>>,
+    /// By region, what is written, what is read, and rank.
+    copies: BTreeMap<(usize, Object, Object, u64), u64>,
+    /// Where the contents of tiles are from, as they are; those of peers have none.
+    loaded: BTreeMap<TileId, Option<Object>>,
+    tiles: Option<Tiles>,
+    left: u64,
+}
+
+impl Env for Walk<'_> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        self.names.iter().rev().find(|(n, _)| n == name).map(|(_, v)| *v)
+    }
+
+    fn table(&self, name: &Name, index: i64) -> Option<i64> {
+        let table = self.counts.kernel.tables.iter().find(|t| t.name == *name)?;
+        table.values.get(&self.nranks)?.get(usize::try_from(index).ok()?).copied()
+    }
+}
+
+impl Walk<'_> {
+    fn value(&self, e: &Expr) -> Result<i64, Diagnostics> {
+        e.eval(self).map_err(|why| Diagnostic::error("E456", why.to_string()).into())
+    }
+
+    fn list(&mut self, list: &[Stmt]) -> Result<(), Diagnostics> {
+        let depth = self.names.len();
+        for stmt in list {
+            let Some(left) = self.left.checked_sub(1) else {
+                let text = format!("a call of {} has more than {MOST} operations", self.counts.kernel.name);
+                return Err(Diagnostic::error("E354", text).help("count a smaller one").into());
+            };
+            self.left = left;
+            match stmt {
+                Stmt::Let { name, value } if *name == Counts::REGION => {
+                    self.at = usize::try_from(self.value(value)? + 1).unwrap_or(0);
+                }
+                Stmt::Let { name, value } => {
+                    let value = self.value(value)?;
+                    self.names.push((name.clone(), value));
+                }
+                Stmt::For { var, lo, hi, body } => {
+                    for v in self.value(lo)?..self.value(hi)? {
+                        self.names.push((var.clone(), v));
+                        self.list(body)?;
+                        self.names.pop();
+                    }
+                }
+                Stmt::If { cond, then, other } => {
+                    self.list(if self.value(cond)? != 0 { then } else { other })?;
+                }
+                Stmt::Task { body, .. } => self.list(body)?,
+                Stmt::Tiles { pos, len, total, step, body, .. } => {
+                    let total = self.value(total)?.max(0);
+                    self.tiles((pos, len), total, i64::from(*step).max(1), body)?;
+                }
+                Stmt::Op(op) => self.op(op)?,
+                Stmt::Note { .. } => {}
+            }
+        }
+        self.names.truncate(depth);
+        Ok(())
+    }
+
+    /// Loops over tiles: all at once where a tile is like every other.
+    fn tiles(
+        &mut self,
+        (pos, len): (&Name, &Name),
+        total: i64,
+        step: i64,
+        body: &[Stmt],
+    ) -> Result<(), Diagnostics> {
+        let mut at = 0;
+        while at < total {
+            let this = if alike(body) { total } else { step.min(total - at) };
+            if alike(body) {
+                let count = (total as u64).div_ceil(step as u64);
+                self.tiles = Some(Tiles { len: len.clone(), total: total as u64, count });
+            }
+            self.names.push((pos.clone(), at));
+            self.names.push((len.clone(), this));
+            self.list(body)?;
+            self.names.truncate(self.names.len() - 2);
+            self.tiles = None;
+            at += this;
+        }
+        Ok(())
+    }
+
+    /// Elements of a transfer.
+    fn elements(&self, dims: &[&Expr]) -> Result<u64, Diagnostics> {
+        let mut n = 1u64;
+        let mut times = self.tiles.as_ref().map_or(1, |t| t.count);
+        for e in dims {
+            let all = self.tiles.as_ref().filter(|t| **e == Expr::Var(t.len.clone()));
+            n = n.saturating_mul(match all {
+                Some(t) => {
+                    times = 1;
+                    t.total
+                }
+                None => u64::try_from(self.value(e)?).unwrap_or(0),
+            });
+        }
+        Ok(n.saturating_mul(times))
+    }
+
+    fn own(&mut self) -> &mut Traffic {
+        &mut self.regions[self.at][self.rank as usize]
+    }
+
+    /// The peer of a transfer, if it is not this rank.
+    fn place(&mut self, g: &Gm) -> Result<Option<usize>, Diagnostics> {
+        if let Object::Area(a) = g.object
+            && self.counts.kernel.areas[a.0 as usize].reach == Reach::Peers
+        {
+            self.touched[self.at].insert(a.0);
+        }
+        let peer = g.peer.as_ref().map(|p| self.value(p)).transpose()?;
+        let peer = peer.and_then(|p| u64::try_from(p).ok()).filter(|p| *p != self.rank && *p < self.nranks);
+        Ok(peer.map(|p| p as usize))
+    }
+
+    fn load(&mut self, tile: TileId, from: &Gm, dims: &[&Expr]) -> Result<(), Diagnostics> {
+        let bytes = self.elements(dims)? * self.counts.width(from.object);
+        match self.place(from)? {
+            None => {
+                self.own().read += bytes;
+                self.loaded.insert(tile, Some(from.object));
+            }
+            Some(peer) => {
+                self.own().received += bytes;
+                self.regions[self.at][peer].sent += bytes;
+                self.loaded.insert(tile, None);
+            }
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, tile: TileId, to: &Gm, dims: &[&Expr]) -> Result<(), Diagnostics> {
+        let bytes = self.elements(dims)? * self.counts.width(to.object);
+        if let Some(peer) = self.place(to)? {
+            self.own().sent += bytes;
+            self.regions[self.at][peer].received += bytes;
+            return Ok(());
+        }
+        self.own().written += bytes;
+        if let Some(Some(from)) = self.loaded.get(&tile).copied() {
+            self.own().copied += bytes;
+            *self.copies.entry((self.at, to.object, from, self.rank)).or_default() += bytes;
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, op: &Op) -> Result<(), Diagnostics> {
+        match op {
+            Op::Load { tile, len, from } => self.load(*tile, from, &[len])?,
+            Op::LoadBlock { tile, rows, cols, from, .. } => self.load(*tile, from, &[rows, cols])?,
+            Op::Store { to, tile, len } => self.store(*tile, to, &[len])?,
+            Op::StoreBlock { to, tile, rows, cols, .. } => self.store(*tile, to, &[rows, cols])?,
+            Op::Notify { .. } => self.own().notifies += 1,
+            Op::Wait { .. } => self.own().waits += 1,
+            Op::Release | Op::Acquire | Op::Complete => self.own().fences += 1,
+            op => {
+                for a in op.accesses().into_iter().filter(|a| a.write) {
+                    if let Touched::Tile(t, _) = a.touched {
+                        self.loaded.remove(&t);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether every tile of a loop is like the others but for its length.
+fn alike(body: &[Stmt]) -> bool {
+    body.iter().all(|s| match s {
+        Stmt::For { body, .. } => alike(body),
+        Stmt::Op(_) | Stmt::Let { .. } | Stmt::Note { .. } => true,
+        Stmt::If { .. } | Stmt::Tiles { .. } | Stmt::Task { .. } => false,
+    })
+}
