@@ -158,3 +158,24 @@ fn parts_of_given_lengths() {
         case.check_own(3);
     }
 }
+
+/// Golden values of a package know the errors of functions that tile kernels have, and how many rows numbers may be of.
+#[test]
+fn golden_values_of_packages() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (spec, line) in [
+        ("tiles.kb", "ERRORS = {\"erf\": ("),
+        ("embedding.kb", "    return {2: max(1, 50), 3: max(1, 50)}"),
+        ("ragged.kb", "Type(\"x\", \"f32\", (((5, 13, 13, 0, 21), (\"ep\",)), None))"),
+    ] {
+        let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("golden-{spec}"));
+        let out = std::process::Command::new(env!("CARGO_BIN_EXE_kbc"))
+            .args(["compile", "--target", "a2a3", "--force", "-q", "-o"])
+            .args([&dir, &root.join("specs").join(spec)])
+            .output()
+            .expect("the binary is built with the tests");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let golden = std::fs::read_to_string(dir.join("golden.py")).expect("a file of the package");
+        assert!(golden.contains(line), "{spec}: {golden}");
+    }
+}

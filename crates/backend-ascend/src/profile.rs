@@ -274,6 +274,14 @@ impl Profile {
         }
     }
 
+    /// Whether the scalar unit reads an element of that type from a tile in UB, behind a flag of what wrote it; otherwise why not.
+    pub fn choose(&self, dtype: DType) -> Result<Seen, &'static str> {
+        match dtype {
+            DType::I32 | DType::I64 => Ok(Seen::Read),
+            _ => Err("rows are numbered by i32 and i64"),
+        }
+    }
+
     /// Whether a row is combined in that element type; otherwise why not.
     pub fn reduce(&self, op: VecOp, dtype: DType) -> Result<Seen, &'static str> {
         match (op, dtype) {

@@ -7,13 +7,13 @@
 //! carries a bound on the rounding error of the kernel (`templates/bounds.py`), and the slices of a partial value are
 //! followed one by one up to where the ranks combine them.
 
+mod errors;
 mod needed;
 mod rows;
 mod tiles;
 
 use super::python::{self, quoted, tuple};
 use super::{Global, Package, refused};
-use crate::lower::elementwise::{Bound, bound};
 use kbc_diag::Diagnostic;
 use kbc_ir::fill::With;
 use kbc_ir::graph::{Graph, Op, OpId, OpKind};
@@ -80,7 +80,7 @@ pub fn print(package: &Package<'_>) -> Result<String, Diagnostic> {
     let numbers = match kind {
         Numbers::Plain => EXACT.to_owned(),
         Numbers::Bounded => {
-            let table = super::text::fill(BOUNDS, &[("ERRORS", &errors(&program.graph))]);
+            let table = super::text::fill(BOUNDS, &[("ERRORS", &errors::errors(&program.graph))]);
             needed::needed(&table, &format!("evaluated(feeds)\n{body}"))
         }
     };
@@ -138,37 +138,6 @@ fn global(g: &Global) -> String {
         let _ = write!(out, ", only=({c}, {})", quoted(axis));
     }
     out + ")"
-}
-
-/// `{"exp": (1.0, 0.0, float("inf"))}`: what is known of the functions that a program uses.
-fn errors(graph: &Graph) -> String {
-    fn functions(e: &Scalar, out: &mut BTreeSet<ScalarUn>) {
-        match e {
-            Scalar::Num(_) | Scalar::Arg(_) => {}
-            Scalar::Un(op, a) => {
-                out.insert(*op);
-                functions(a, out);
-            }
-            Scalar::Pow(a, _) => functions(a, out),
-            Scalar::Bin(_, a, b) => [a, b].into_iter().for_each(|x| functions(x, out)),
-            Scalar::If(c, a, b) => [&c.a, &c.b, a, b].into_iter().for_each(|x| functions(x, out)),
-        }
-    }
-    let mut all = BTreeSet::new();
-    for id in graph.order() {
-        if let OpKind::Map(f) = &graph.op(*id).kind {
-            functions(&f.body, &mut all);
-        }
-    }
-    let line = |op: &ScalarUn| {
-        let (ulps, error, within) = match bound(*op)? {
-            Bound::Ulps(n) => (n, 0.0, f64::INFINITY),
-            Bound::Absolute { error, within } => (0.0, error, within),
-        };
-        Some(format!("{}: ({}, {}, {})", quoted(op.name()), float(ulps), float(error), float(within)))
-    };
-    let all: Vec<String> = all.iter().filter_map(line).collect();
-    format!("{{{}}}", all.join(", "))
 }
 
 /// A value under its name in Python.

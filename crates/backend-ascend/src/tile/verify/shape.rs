@@ -343,9 +343,9 @@ impl Walk<'_, '_> {
             Op::Choose { ids, .. } => {
                 self.chosen = true;
                 let t = k.tile(*ids);
-                if !matches!(t.dtype, DType::I32 | DType::I64) {
+                if let Err(why) = profile.choose(t.dtype) {
                     let text = format!("rows are chosen by tile {} of {}", t.name, t.dtype);
-                    self.report(op, instruction(text).note("the scalar unit reads i32 and i64"));
+                    self.report(op, instruction(text).note(why));
                 }
             }
             Op::LoadRow { tile, len, from, .. } => {
