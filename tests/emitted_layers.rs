@@ -91,6 +91,10 @@ fn tile_kernels() {
         }
     }
     refused.sort();
+    let (preloads, refused): (Vec<String>, Vec<String>) =
+        refused.into_iter().partition(|r| r.starts_with("preloaded.kb"));
+    let whole = "E470 an operand that a core keeps whole";
+    assert!(preloads.len() == 5 && preloads.iter().all(|r| r.contains(whole)), "{preloads:#?}");
     let nothing = "E470 a matrix product over a dimension without elements";
     let expected = [
         format!("gemm.kb --program contracted -D tp=7: {nothing}"),
