@@ -355,5 +355,6 @@ fn functions_of_another_program_are_further_off() {
     }
     // of any size, where the function is near zero
     assert!(run(ScalarUn::Erf, Accuracy::Others).bound[0] >= 5e-7);
+    assert!(run(ScalarUn::Sin, Accuracy::Others).bound[0] >= 2.5e-7);
     assert_eq!(run(ScalarUn::Tanh, Accuracy::Own), run(ScalarUn::Tanh, Accuracy::Others));
 }

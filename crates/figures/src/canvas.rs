@@ -89,6 +89,11 @@ impl Rect {
         self.x0 >= other.x0 && self.y0 >= other.y0 && self.x1 <= other.x1 && self.y1 <= other.y1
     }
 
+    /// Whether a point lies in it.
+    pub fn holds(self, (x, y): (f64, f64)) -> bool {
+        (self.x0..=self.x1).contains(&x) && (self.y0..=self.y1).contains(&y)
+    }
+
     /// Larger by so much at every side.
     pub fn grown(self, by: f64) -> Rect {
         Rect { x0: self.x0 - by, y0: self.y0 - by, x1: self.x1 + by, y1: self.y1 + by }

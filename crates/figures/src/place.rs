@@ -29,6 +29,19 @@ impl Placer {
     /// A box of this size near a point, the nearest that is free: on no box, and on as few lines as there are. It is
     /// blocked from then on. None if the whole area is full.
     pub fn place(&mut self, at: (f64, f64), size: (f64, f64)) -> Option<Rect> {
+        self.find(at, size, false)
+    }
+
+    /// The same with a line from the point to the box where that is far: through as few other boxes as there are, and avoided by later
+    /// words. The box and the end of the line, if there is one.
+    pub fn place_led(&mut self, at: (f64, f64), size: (f64, f64)) -> Option<(Rect, Option<(f64, f64)>)> {
+        let place = self.find(at, size, true)?;
+        let end = leader(at, place);
+        self.lines.extend(end.map(|end| [at, end]));
+        Some((place, end))
+    }
+
+    fn find(&mut self, at: (f64, f64), size: (f64, f64), led: bool) -> Option<Rect> {
         let mut best: Option<(f64, Rect)> = None;
         for ring in 0..26 {
             let radius = 9.0 + 12.0 * f64::from(ring);
@@ -47,7 +60,12 @@ impl Placer {
                     continue;
                 }
                 let crossed = self.lines.iter().filter(|l| crosses(l, place.grown(2.0))).count();
-                let cost = crossed as f64 * 70.0 + radius;
+                let struck = leader(at, place).filter(|_| led).map_or(0, |end| {
+                    let others = self.boxes.iter().filter(|b| !b.holds(at));
+                    others.filter(|b| crosses(&[at, end], **b)).count()
+                });
+                // Words that are struck through cannot be read.
+                let cost = crossed as f64 * 70.0 + struck as f64 * 300.0 + radius;
                 if best.is_none_or(|(least, _)| cost < least) {
                     best = Some((cost, place));
                 }
@@ -57,6 +75,12 @@ impl Placer {
         self.boxes.push(place);
         Some(place)
     }
+}
+
+/// Where a line from a point to a box ends that is not beside it.
+fn leader(at: (f64, f64), place: Rect) -> Option<(f64, f64)> {
+    let near = (at.0.clamp(place.x0, place.x1), at.1.clamp(place.y0, place.y1));
+    (libm::hypot(near.0 - at.0, near.1 - at.1) > 12.0).then_some(near)
 }
 
 /// Whether a line enters a box (Liang and Barsky's clipping).
@@ -130,6 +154,24 @@ mod tests {
         let mut full = Placer::new(area);
         full.block(area);
         assert_eq!(full.place((150.0, 100.0), (60.0, 14.0)), None);
+    }
+
+    #[test]
+    fn lines_to_boxes_pass_beside_others() {
+        // The point is at the left end of the area, so that words stand behind each other.
+        let area = Rect { x0: 148.0, y0: 0.0, x1: 400.0, y1: 200.0 };
+        let at = (150.0, 100.0);
+        let struck = |list: &[(Rect, Option<(f64, f64)>)]| {
+            let led = list.iter().enumerate().filter_map(|(i, l)| Some((i, l.1?)));
+            let over = |(i, end): (usize, (f64, f64))| {
+                list.iter().enumerate().filter(|(j, l)| i != *j && crosses(&[at, end], l.0)).count()
+            };
+            led.map(over).sum::<usize>()
+        };
+        let mut placer = Placer::new(area);
+        let led: Vec<_> = (0..6).filter_map(|_| placer.place_led(at, (60.0, 14.0))).collect();
+        assert!(led.len() == 6 && led.iter().any(|l| l.1.is_some()));
+        assert_eq!(struck(&led), 0, "{led:?}");
     }
 
     #[test]

@@ -187,11 +187,11 @@ impl Roofline {
         leader: bool,
     ) {
         let size = (width(text, SMALL, weight) + 2.0, LINE);
-        let Some(place) = placer.place(at, size) else { return };
-        let near = (at.0.clamp(place.x0, place.x1), at.1.clamp(place.y0, place.y1));
-        let far = libm::hypot(near.0 - at.0, near.1 - at.1) > 12.0;
-        if leader && far {
-            frame.canvas.line(at, near, solid(frame.theme().axis(), 0.8));
+        let placed =
+            if leader { placer.place_led(at, size) } else { placer.place(at, size).map(|r| (r, None)) };
+        let Some((place, end)) = placed else { return };
+        if let Some(end) = end {
+            frame.canvas.line(at, end, solid(frame.theme().axis(), 0.8));
         }
         let words = Words { weight, colour, halo: true, ..frame.canvas.words(SMALL) };
         frame.canvas.text(place.x0 + 1.0, place.y1 - 4.0, text, words);
