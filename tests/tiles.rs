@@ -155,6 +155,19 @@ fn preloaded_operands_come_in_first() {
     }
 }
 
+/// All of an operand is brought in, also where one row of it is loaded.
+#[test]
+fn operands_are_preloaded_whole() {
+    let text = "topology pe = ring(1) { device: 1 TFLOP/s, 256 GB/s }\nmesh m = pe[tp]\n\
+        kernel first(x: f32[M, N]) -> z: f32[1, N] {\n\
+            preload x\n\
+            for j in tiles(N, 8) { store z[0, j] = load x[0, j] }\n\
+        }\n\
+        program p(x: f32[4, 64]) -> f32[1, 64] { first(x) }\n";
+    let (_, report) = run(text, &[], "jit");
+    assert_eq!((total(&report, "preload"), total(&report, "work")), (4.0, 1.0));
+}
+
 /// Preloaded operands are in the core's own memory, which has a size.
 #[test]
 fn what_is_preloaded_must_fit() {

@@ -300,7 +300,7 @@ fn preloaded<'s>(program: &Program<'s>, rank: u64) -> Result<Option<(Tensor<'s>,
         let sizes = args.iter().map(|b| program.dims(*b, rank)).collect::<Result<Vec<_>, _>>();
         let sizes = sizes.map_err(|f| f.diagnostic(show))?;
         let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
-        let work = kernel.extents(&views, None).ok().and_then(|e| kernel.work(&e));
+        let work = kernel.work(&views);
         let bytes = work.map_or(0, |w| w.preloaded);
         if bytes > most.as_ref().map_or(0, |m| m.1) {
             let tensor = Tensor {

@@ -609,3 +609,51 @@ fn large_machines_are_answered_too() {
     let b = bound(&machine("torus(64, 64)"), &row).unwrap();
     assert!(b.ns > 0.0 && !b.exact);
 }
+
+/// What was found for a machine is kept with it and its copies, and not with one that is changed.
+#[test]
+fn what_is_remembered_is_of_this_machine() {
+    let slow = LinkRate { bandwidth: 1e6, latency_ns: 9000.0 };
+    let kinds = [CollKind::AllReduce, CollKind::AllGather, CollKind::Broadcast];
+    for shape in ["mesh(3, 3)", "switch(5)", "torus(2, 4)", "hierarchy(ring(4), switch(2))"] {
+        let mut differ = false;
+        for kind in kinds {
+            let problem = |topo: &Topology, bytes: u64| match kind.rooted() {
+                true => all(topo, kind, bytes).root(0),
+                false => all(topo, kind, bytes),
+            };
+            let fresh = |changed: bool, bytes: u64| {
+                let mut topo = machine(shape);
+                if changed {
+                    topo.set_rate(LinkId(1), slow).expect("a link");
+                }
+                bound(&topo, &problem(&topo, bytes)).expect("a bound")
+            };
+            let topo = machine(shape);
+            for bytes in [4096, 1 << 20] {
+                let copy = topo.clone();
+                assert_eq!(
+                    bound(&copy, &problem(&copy, bytes)).expect("a bound"),
+                    fresh(false, bytes),
+                    "{shape}"
+                );
+            }
+            let mut changed = topo.clone();
+            changed.set_rate(LinkId(1), slow).expect("a link");
+            for bytes in [4096, 1 << 20] {
+                assert_eq!(
+                    bound(&changed, &problem(&changed, bytes)).expect("a bound"),
+                    fresh(true, bytes),
+                    "{shape}"
+                );
+                assert_eq!(
+                    bound(&topo, &problem(&topo, bytes)).expect("a bound"),
+                    fresh(false, bytes),
+                    "{shape}"
+                );
+            }
+            differ |= fresh(true, 4096) != fresh(false, 4096);
+        }
+        assert!(differ, "{shape}: a slow link makes no difference");
+    }
+}

@@ -55,8 +55,7 @@ impl Job {
                 let sizes = args.iter().map(|b| program.dims(*b, rank)).collect::<Result<Vec<_>, _>>()?;
                 let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
                 // What does not fit is an error of the data engines.
-                let work =
-                    kernel.extents(&views, None).ok().and_then(|e| kernel.work(&e)).unwrap_or_default();
+                let work = kernel.work(&views).unwrap_or_default();
                 return Ok(Job { all: work.total(), tiles: Some(work) });
             }
             Brief::Local(op) => of_local(program, op, rank)?,

@@ -32,18 +32,14 @@ impl Work {
 }
 
 impl TileKernel {
-    /// What it does for these extents; none for a kernel that [`TileKernel::facts`] refuses.
-    pub fn work(&self, extents: &[u64]) -> Option<Work> {
+    /// What it does for operands of these sizes; none for a kernel that [`TileKernel::facts`] refuses, and for sizes that do not fit.
+    pub fn work(&self, operands: &[&[u64]]) -> Option<Work> {
+        let extents = &self.extents(operands, None).ok()?[..];
         let facts = self.facts().ok()?;
-        if extents.len() != self.vars.len() {
-            return None;
-        }
         let mut work = Work::default();
-        let sides = self.accesses();
         for p in self.preloaded() {
-            let index = sides.iter().find(|s| s.0 == Some(p)).map_or(&[][..], |s| s.1);
-            let width = self.params.get(p as usize)?.dtype.bytes();
-            let bytes = index.iter().map(|i| extent(*i, extents)).fold(width, u64::saturating_mul);
+            let (side, sizes) = (self.params.get(p as usize)?, operands.get(p as usize)?);
+            let bytes = sizes.iter().copied().fold(side.dtype.bytes(), u64::saturating_mul);
             work.preloaded = work.preloaded.saturating_add(bytes);
         }
         let steps = self.steps(&facts.nodes)?;

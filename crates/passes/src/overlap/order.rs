@@ -129,7 +129,7 @@ fn tiles(kernel: &TileKernel, operands: &[TensorType], mesh: &Mesh) -> [f64; 3] 
         |t: &TensorType| t.local_box(mesh, &first).iter().map(|(lo, hi)| hi - lo).collect::<Vec<u64>>();
     let sizes: Vec<Vec<u64>> = operands.iter().map(sizes).collect();
     let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
-    let work = kernel.extents(&views, None).ok().and_then(|e| kernel.work(&e)).unwrap_or_default();
+    let work = kernel.work(&views).unwrap_or_default();
     work.total().map(|amount| amount as f64)
 }
 
