@@ -37,6 +37,7 @@ pub mod tiles;
 pub mod topology;
 pub mod types;
 pub mod verify;
+pub mod visit;
 pub mod walk;
 mod words;
 
