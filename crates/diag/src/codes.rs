@@ -129,6 +129,11 @@ codes! {
     E331 "an algorithm that is too large without a symbolic form",
     E332 "chunks of unequal length at places that are not theirs",
     // the checker
+    E335 "a reduction with another operator than the contract's",
+    E336 "a write into an operand of a region that is at work",
+    E337 "an operand that is computed, not moved",
+    E338 "two sides that overlap in part",
+    E339 "a line that is not its whole buffer",
     E340 "a deadlock",
     E341 "a contribution that is lost",
     E342 "a contribution that is counted twice",

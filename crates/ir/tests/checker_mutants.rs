@@ -54,12 +54,12 @@ fn admissible(m: &Mutation) -> &'static [&'static str] {
         (Kind::WaitLess | Kind::Epoch, _) => &["E347", "E348", "E349", "E358", "E302", "E340"],
         (Kind::WaitMore, _) => &["E340", "E302", "E347", "E348", "E349", "E358"],
         (Kind::NoReduce, _) => &["E341"],
-        (Kind::Reduce, _) => &["E342", "E343", "E344"],
+        (Kind::Reduce, _) => &["E335", "E341", "E342", "E343", "E344"],
         (Kind::EndEarly | Kind::BeginLate, _) => {
             &["E340", "E341", "E343", "E344", "E345", "E346", "E347", "E348", "E349", "E350", "E358"]
         }
         (Kind::Guard, _) => &["E304", "E340", "E341", "E343", "E344"],
-        (Kind::Role, _) => &["E302", "E303", "E304", "E340", "E341", "E342", "E343", "E344", "E351"],
+        (Kind::Role, _) => &["E302", "E303", "E304", "E340", "E341", "E342", "E343", "E344", "E351", "E363"],
         _ => CONTENTS,
     }
 }

@@ -10,6 +10,9 @@ use crate::pass::{Pass, PassCx};
 use crate::synchronize::Synchronize;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
+use kbc_ir::name::Name;
+use kbc_ir::promise::{Clause, Promise};
+use kbc_ir::promise_sides::on;
 use kbc_ir::schedule::*;
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_ir::{Body, Module, Props, verify};
@@ -152,7 +155,7 @@ impl Alone<'_> {
             global: (role != BufferRole::Temp).then(|| t.ty.clone()),
             span: Span::NONE,
         };
-        let (mut load, mut store, mut ops) = (vec![], vec![], vec![]);
+        let (mut load, mut ops) = (vec![], vec![]);
         let copy = |dst, src| SStmt::Op(SOp::Local(LocalOp::Copy { dst, src }), Span::NONE);
         for (i, (b, t)) in self.lib.collective(coll).buffers.iter().zip(&operands).enumerate() {
             let id = s.buffers.len() as u32;
@@ -160,7 +163,6 @@ impl Alone<'_> {
             s.buffers.push(buffer(b.name.node.clone(), t, BufferRole::Temp));
             s.buffers.push(buffer(format!("y{i}"), t, BufferRole::Output(i as u32)));
             load.push(copy(BufferId(id + 1), BufferId(id)));
-            store.push(copy(BufferId(id + 2), BufferId(id + 1)));
             ops.push((BufferId(id + 1), t.line.clone()));
         }
         let local = |name: &str, body, after| Region::local(&mesh, name.into(), body, after, Span::NONE);
@@ -174,14 +176,39 @@ impl Alone<'_> {
             root: self.root,
             over: vec![AXIS.into()],
             sizes: self.sizes.to_vec(),
-            operands: ops,
+            operands: ops.clone(),
             largest: operands.iter().map(|t| t.largest).collect(),
             name: "c".into(),
             span: Span::NONE,
             known: &Known::default(),
         };
         collective(&request, &mut s)?;
-        s.regions.push(local("store", store, vec![RegionId(1)]));
+        let contract = s.regions.last().and_then(|r| r.promise.clone());
+        let mut stored = local("store", vec![], vec![RegionId(1)]);
+        let mut body = vec![];
+        for (value, line) in ops {
+            let result = BufferId(value.0 + 1);
+            let name = s.buffer(value).name.clone();
+            let ends: Vec<End> = contract.iter().flat_map(|p| ends(p, &name, self.ranks())).collect();
+            if ends.iter().any(|e| e.everything()) {
+                body.push(copy(result, value));
+                continue;
+            }
+            // Only what the contract speaks of is a result; the rest of the output is zeros.
+            s.buffers[result.0 as usize].zero = true;
+            let first = stored.operands.len() as u32;
+            for (name, buffer) in [(name, value), (s.buffer(result).name.clone(), result)] {
+                stored.operands.push(kbc_ir::schedule::Operand {
+                    name,
+                    buffer,
+                    line: line.clone(),
+                    scratch: false,
+                });
+            }
+            body.extend(ends.into_iter().map(|e| e.copied(OperandId(first + 1), OperandId(first))));
+        }
+        stored.roles[0].streams[0].body = body;
+        s.regions.push(stored);
         Ok(Module { name: "t".into(), machine: None, mesh, body: Body::Schedule(s), props: Props::EXPANDED })
     }
 
@@ -197,5 +224,65 @@ impl Alone<'_> {
         }
         let found = verify::verify(&module);
         if found.has_errors() { Err(found) } else { Ok(module) }
+    }
+}
+
+/// A place that a contract speaks of at the end, in the names of a rank of the mesh.
+struct End {
+    /// Which block of the line, if the line has blocks, and the blocks there are.
+    block: Option<(Expr, u64)>,
+    /// The name that ranges over all blocks, if the block is one.
+    free: Option<Name>,
+    /// On which ranks.
+    cond: Option<Expr>,
+}
+
+/// The places of a buffer that the `end` clauses of a contract speak of.
+fn ends(p: &Promise, buffer: &Name, ranks: u64) -> Vec<End> {
+    let here = |e: &Expr| on(p, e, &Expr::var(AXIS), ranks).simplify();
+    let one = |c: &Clause| match c {
+        Clause::Start { .. } => None,
+        Clause::End { cell, cond, .. } if cell.buffer == *buffer => {
+            let (block, free) = match &cell.index[..] {
+                [e, _] => {
+                    let free = match e {
+                        Expr::Var(n) if *n != p.rank && *n != p.size => Some(n.clone()),
+                        _ => None,
+                    };
+                    (Some((here(e), ranks)), free)
+                }
+                _ => (None, None),
+            };
+            Some(End { block, free, cond: cond.as_ref().map(here) })
+        }
+        Clause::End { .. } => None,
+    };
+    p.clauses.iter().filter_map(one).collect()
+}
+
+impl End {
+    /// Whether it is the whole line, on every rank.
+    fn everything(&self) -> bool {
+        self.cond.is_none() && (self.block.is_none() || self.free.is_some())
+    }
+
+    /// The place copied from one operand to another.
+    fn copied(self, dst: OperandId, src: OperandId) -> SStmt {
+        let path: Vec<Part> = self
+            .block
+            .iter()
+            .map(|(e, of)| Part { index: e.clone(), len: Expr::Int(1), of: Expr::Int(*of as i64) })
+            .collect();
+        let side = |operand| Ref::Chunk { operand, path: path.clone() };
+        let mut out = SStmt::Op(SOp::Copy { dst: side(dst), src: side(src) }, Span::NONE);
+        if let Some(cond) = self.cond {
+            out = SStmt::If { cond, then: vec![out], other: vec![] };
+        }
+        match (self.free, self.block) {
+            (Some(var), Some((_, of))) => {
+                SStmt::For { var, lo: Expr::Int(0), hi: Expr::Int(of as i64), body: vec![out] }
+            }
+            _ => out,
+        }
     }
 }

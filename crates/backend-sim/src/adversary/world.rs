@@ -72,6 +72,14 @@ enum Word {
     Credit(Queue),
 }
 
+/// Operations of a thread of the rank up to a number, and its completed gets up to a time.
+#[derive(Clone, Copy)]
+struct Debt {
+    thread: usize,
+    issued: u64,
+    clock: u64,
+}
+
 /// A notify, a message of a queue or a credit under way.
 struct Note {
     thread: usize,
@@ -99,8 +107,14 @@ pub(super) struct World<'p> {
     knowledge: Vec<Knowledge>,
     /// For each rank and counter, what the notifies that landed there told, in order.
     told: BTreeMap<(u64, u32), Vec<(usize, u64)>>,
-    /// What each `record` of a rank told, by event and call.
-    recorded: BTreeMap<(u64, u32, i64), Knowledge>,
+    /// What each `record` of a rank told, by event and call, and what its stream had yet to carry out then.
+    recorded: BTreeMap<(u64, u32, i64), (Knowledge, Vec<Debt>)>,
+    /// Of each thread, what it has awaited: to be carried out before its own local work, or its next release, but not
+    /// before it notifies, because an event is no fence.
+    debts: Vec<Vec<Debt>>,
+    /// Postponed operations of each thread that were issued, and carried out.
+    issued: Vec<u64>,
+    carried: Vec<u64>,
     ready: Vec<usize>,
     /// When each thread last moved.
     moved: Vec<u64>,
@@ -140,6 +154,9 @@ impl<'p> World<'p> {
             knowledge: vec![Knowledge::default(); threads],
             told: BTreeMap::new(),
             recorded: BTreeMap::new(),
+            debts: vec![vec![]; threads],
+            issued: vec![0; threads],
+            carried: vec![0; threads],
             ready: (0..threads).collect(),
             moved: vec![0; threads],
             clock: 0,
@@ -224,7 +241,10 @@ impl<'p> World<'p> {
                 Ok(())
             }
             Turn::CallOver(call) => self.call_over(t, call),
-            Turn::Act(Act::HostRead(b), span) => self.host_read(t, b, span),
+            Turn::Act(Act::HostRead(b), span) => {
+                self.pay(t)?;
+                self.host_read(t, b, span)
+            }
             Turn::Act(act, span) => Ok(self.act(t, act, span)?),
         }
     }
@@ -232,10 +252,30 @@ impl<'p> World<'p> {
     fn act(&mut self, t: usize, act: Act<'p>, span: Span) -> Result<(), Diagnostic> {
         let rank = self.flow.threads[t].rank;
         match act {
+            Act::Notify { .. }
+            | Act::Wait { .. }
+            | Act::FenceAcquire
+            | Act::FenceComplete
+            | Act::Room { .. }
+            | Act::Record(_)
+            | Act::Await(_)
+            | Act::Mark => {}
+            Act::Copy { .. }
+            | Act::Reduce { .. }
+            | Act::Local(_)
+            | Act::Put { .. }
+            | Act::Get { .. }
+            | Act::Send { .. }
+            | Act::Recv { .. }
+            | Act::FenceRelease
+            | Act::HostRead(_) => self.pay(t)?,
+        }
+        match act {
             Act::Copy { .. } | Act::Reduce { .. } | Act::Local(_) => {
                 if let Some(effect) = Effect::of(self.program, rank, &act, span)? {
                     self.settle(t, &effect.reads, Some(&effect.write))?;
                     let born = self.tick();
+                    self.issued[t] += 1;
                     self.postponed[t].push_back((effect, born));
                 }
             }
@@ -296,15 +336,16 @@ impl<'p> World<'p> {
             }
             Act::FenceAcquire => self.acquire(t),
             Act::Record(event) => {
-                self.carry_out(t, usize::MAX)?;
-                self.finish(t, |f| f.complete)?;
+                let mut debts = self.debts[t].clone();
+                debts.push(Debt { thread: t, issued: self.issued[t], clock: self.clock });
                 let k = self.knowledge[t].clone();
-                self.recorded.insert((rank, event, self.flow.threads[t].call), k);
+                self.recorded.insert((rank, event, self.flow.threads[t].call), (k, debts));
                 self.flow.record(t, event);
                 self.wake(rank);
             }
             Act::Await(event) => {
-                if let Some(k) = self.recorded.get(&(rank, event, self.flow.threads[t].call)) {
+                if let Some((k, debts)) = self.recorded.get(&(rank, event, self.flow.threads[t].call)) {
+                    self.debts[t].extend(debts.iter().filter(|d| d.thread != t));
                     // Also what that stream had acquired: a stream acquires for itself.
                     let heard = &mut self.knowledge[t].heard;
                     heard.join(&k.heard);
@@ -312,6 +353,16 @@ impl<'p> World<'p> {
                 }
             }
             Act::HostRead(_) | Act::Mark => {}
+        }
+        Ok(())
+    }
+
+    /// Carries out what other streams of the rank had done when they recorded what this one has awaited.
+    fn pay(&mut self, t: usize) -> Result<(), Diagnostic> {
+        for d in std::mem::take(&mut self.debts[t]) {
+            let left = d.issued.saturating_sub(self.carried[d.thread]);
+            self.carry_out(d.thread, usize::try_from(left).unwrap_or(usize::MAX))?;
+            self.finish(d.thread, |f| f.complete && f.born <= d.clock)?;
         }
         Ok(())
     }
@@ -342,6 +393,7 @@ impl<'p> World<'p> {
     fn carry_out(&mut self, t: usize, upto: usize) -> Result<(), Diagnostic> {
         for _ in 0..upto {
             let Some((effect, _)) = self.postponed[t].pop_front() else { break };
+            self.carried[t] += 1;
             if effect.bytes(self.program.schedule) > MAX_BYTES {
                 return Err(too_large(MAX_BYTES).primary(effect.span, "this result alone is too large"));
             }
@@ -525,6 +577,7 @@ impl<'p> World<'p> {
         if self.flow.threads[t].stream != self.program.host {
             return Ok(());
         }
+        self.pay(t)?;
         self.carry_out(t, usize::MAX)?;
         self.finish(t, |f| f.complete)?;
         let rank = self.flow.threads[t].rank;

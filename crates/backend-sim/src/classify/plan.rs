@@ -238,6 +238,7 @@ impl<'p> Plan<'p> {
             place_of: BTreeMap::new(),
             flights: 0,
             records: BTreeMap::new(),
+            awaited: vec![],
             queues: BTreeMap::new(),
             waits: BTreeMap::new(),
         };
@@ -254,10 +255,13 @@ impl<'p> Plan<'p> {
         // What is awaited may be recorded by a stream that was walked later.
         for e in 0..b.events.len() {
             let Event { what: What::Await(event), rank, call, .. } = b.events[e] else { continue };
-            let of = b.records.get(&(rank, event, call)).copied().unwrap_or(NONE);
+            let of = b.records.get(&(rank, event, call)).map_or(NONE, |(record, _)| *record);
             b.events[e].what = What::Await(of);
             // An event that never happens is one's own: it is waited for for ever.
             b.preds[e].push(if of == NONE { e as u32 } else { of });
+        }
+        for (e, key) in std::mem::take(&mut b.awaited) {
+            b.preds[e as usize].extend(b.records.get(&key).map(|(_, settled)| *settled));
         }
         b.bind_queues()?;
         let (fills, results, reads) = b.host(host, expected)?;
@@ -323,6 +327,9 @@ struct At {
     knows: Option<u32>,
     releases: u32,
     last_exec: Option<u32>,
+    /// What other streams of the rank had carried out when they recorded what was awaited since the last release: local
+    /// work comes after it, notifies need not.
+    awaited: Vec<u32>,
     pending: Vec<Pending>,
     /// Local operations since everything was carried out.
     locals: Vec<(u32, Vec<Run>, Run)>,
@@ -350,6 +357,15 @@ impl At {
     fn base(&self) -> Vec<u32> {
         self.prev.into_iter().collect()
     }
+
+    /// What comes before an event that has to find all carried out that the stream did, or awaited, before it.
+    fn done(&self) -> Vec<u32> {
+        let mut after = self.base();
+        after.extend(self.last_exec);
+        after.extend(&self.awaited);
+        after.extend(self.pending.iter().filter(|f| f.complete).map(|f| f.land));
+        after
+    }
 }
 
 type ByCall<T> = Vec<Vec<Vec<T>>>;
@@ -363,7 +379,10 @@ struct Builder<'p> {
     places: Vec<PlaceInfo>,
     place_of: BTreeMap<(u32, Mem), u32>,
     flights: u32,
-    records: BTreeMap<(u32, u32, i64), u32>,
+    /// Of each event of a rank in a call: its `record`, and the event after which all is carried out that came before it.
+    records: BTreeMap<(u32, u32, i64), (u32, u32)>,
+    /// Events that come after what a record tells to be carried out.
+    awaited: Vec<(u32, (u32, u32, i64))>,
     queues: BTreeMap<Queue, queues::Messages>,
     waits: BTreeMap<u32, Waits>,
 }
@@ -468,11 +487,10 @@ impl<'p> Builder<'p> {
             }
             if stream == self.program.host {
                 let touches = self.call_over(rank, call)?;
-                let mut after = at.base();
-                after.extend(at.last_exec);
-                after.extend(at.pending.iter().filter(|f| f.complete).map(|f| f.land));
+                let after = at.done();
                 let e = self.push(&at, (rank, thread, call), What::CallOver, after, touches);
                 at.locals.clear();
+                at.awaited.clear();
                 at.pending.retain(|f| !f.complete);
                 at.prev = Some(e);
             }
@@ -484,6 +502,7 @@ impl<'p> Builder<'p> {
         let mut after = at.settle(id.0, &effect.reads, Some(&effect.write));
         after.extend(at.prev);
         after.extend(at.last_exec);
+        after.extend(&at.awaited);
         if effect.bytes(self.program.schedule) > MAX_BYTES >> 10 {
             return Err(Unplanned::TooLong);
         }
@@ -512,6 +531,7 @@ impl<'p> Builder<'p> {
             return Ok(());
         }
         after.extend(at.prev);
+        after.extend(&at.awaited);
         let flight = self.flights;
         self.flights += 1;
         let from = self.touch(src.0, &src.1, false)?;
@@ -558,26 +578,35 @@ impl<'p> Builder<'p> {
             Act::FenceAcquire => What::Acquire,
             Act::FenceRelease => {
                 after.extend(at.last_exec);
+                after.extend(&at.awaited);
                 after.extend(at.pending.iter().filter(|f| f.complete || !f.get).map(|f| f.land));
                 at.pending.retain(|f| f.get && !f.complete);
                 at.locals.clear();
+                at.awaited.clear();
                 What::Release
             }
             Act::Record(event) => {
-                after.extend(at.last_exec);
-                after.extend(at.pending.iter().filter(|f| f.complete).map(|f| f.land));
-                at.pending.retain(|f| !f.complete);
-                at.locals.clear();
-                self.records.entry((id.0 as u32, *event, id.2)).or_insert(self.events.len() as u32);
+                // Who awaits it may notify before what came before it is carried out: an event is no fence.
+                let settled = self.push(at, id, What::Pass, at.done(), vec![]);
+                let key = (id.0 as u32, *event, id.2);
+                self.records.entry(key).or_insert((self.events.len() as u32, settled));
                 What::Record
             }
-            Act::Await(event) => What::Await(*event),
+            Act::Await(event) => {
+                let e = self.push(at, id, What::Await(*event), after, vec![]);
+                at.prev = Some(e);
+                let settled = self.push(at, id, What::Pass, vec![e], vec![]);
+                self.awaited.push((settled, (id.0 as u32, *event, id.2)));
+                at.awaited.push(settled);
+                return Ok(());
+            }
             Act::HostRead(b) => {
                 at.host_reads += 1;
                 let (rank, nth) = (id.0, at.host_reads - 1);
                 let n = self.program.elements(*b, rank).unwrap_or(0);
                 let run = Run { mem: Mem::Buffer(b.0), start: 0, len: n };
                 let touches: Vec<Touch> = self.touch(rank, &run, false).into_iter().collect();
+                after.extend(&at.awaited);
                 let e = self.push(at, id, What::HostRead { nth }, after, touches);
                 at.prev = Some(e);
                 return Ok(());

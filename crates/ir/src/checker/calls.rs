@@ -2,11 +2,13 @@
 //!
 //! Owns the reading of how a schedule's text depends on `call`: through `call mod k` (slots and windows used in turn),
 //! through comparisons with a constant (first calls differ), and linearly in the values of waits (epochs). After the
-//! settled calls, k calls are a period; one period more than shown by reuse and one more are walked.
+//! settled calls, k calls are a period; at least two periods are walked, so that each call of the second can be compared
+//! with the same call of the first.
 
 use crate::expr::{BinOp, Expr, UnOp, gcd};
 use crate::form::Form;
-use crate::schedule::{CALL, RankSet, Ref, SOp, SStmt, Schedule};
+use crate::schedule::{CALL, Schedule, SignalId};
+use crate::visit::{Field, Use, each_field};
 use kbc_diag::{Diagnostic, Span};
 
 /// The calls to walk.
@@ -21,29 +23,26 @@ pub(super) struct Horizon {
 }
 
 struct Scan {
-    /// Of the signals.
-    forms: Vec<Form>,
     period: u64,
     settled: u64,
     open: Option<Diagnostic>,
 }
 
-/// The calls that stand for every call.
+/// The calls that stand for every call. Every expression of the schedule is read, through the
+/// visitor, whatever it is for.
 pub(super) fn horizon(s: &Schedule) -> Horizon {
-    let mut scan =
-        Scan { forms: s.signals.iter().map(|g| g.form).collect(), period: 1, settled: 0, open: None };
-    for r in &s.regions {
-        for role in &r.roles {
-            if let RankSet::Where(e) = &role.ranks {
-                scan.expr(e, false, r.span);
-            }
-            for st in &role.streams {
-                scan.body(&st.body, r.span);
-            }
+    let mut scan = Scan { period: 1, settled: 0, open: None };
+    let epoch = |signal: SignalId| s.signals.get(signal.0 as usize).is_some_and(|g| g.form == Form::Epoch);
+    each_field(s, &mut |at, field| {
+        if let Field::Expr(of, e) = field {
+            // The value of a wait for an epoch grows with the calls.
+            let grows = matches!(of, Use::Value(signal) if epoch(signal));
+            scan.expr(e, grows, at.span);
         }
-    }
-    let period = scan.period;
-    Horizon { calls: period.saturating_add(2).max(3).saturating_add(scan.settled), period, open: scan.open }
+    });
+    // Two periods after the calls that differ: the second is compared with the first, call by call.
+    let calls = scan.period.saturating_mul(2).max(scan.period.saturating_add(2)).max(3);
+    Horizon { calls: calls.saturating_add(scan.settled), period: scan.period, open: scan.open }
 }
 
 /// `c` where `e` is `c * call + (something without call)`.
@@ -64,58 +63,6 @@ fn slope(e: &Expr) -> Option<i64> {
 }
 
 impl Scan {
-    fn body(&mut self, list: &[SStmt], outer: Span) {
-        for s in list {
-            match s {
-                SStmt::For { lo, hi, body, .. } => {
-                    self.expr(lo, false, outer);
-                    self.expr(hi, false, outer);
-                    self.body(body, outer);
-                }
-                SStmt::If { cond, then, other } => {
-                    self.expr(cond, false, outer);
-                    self.body(then, outer);
-                    self.body(other, outer);
-                }
-                SStmt::Op(op, span) => self.op(op, *span),
-            }
-        }
-    }
-
-    fn op(&mut self, op: &SOp, span: Span) {
-        let mut refs = vec![];
-        match op {
-            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => refs.extend([dst, src]),
-            SOp::Put { src, peer, dst } | SOp::Get { dst, peer, src } => {
-                refs.extend([dst, src]);
-                peer.iter().for_each(|e| self.expr(e, false, span));
-            }
-            SOp::Notify { peer, index, .. } => {
-                peer.iter().for_each(|e| self.expr(e, false, span));
-                self.expr(index, false, span);
-            }
-            SOp::Wait { signal, index, value } => {
-                self.expr(index, false, span);
-                // An epoch grows with the calls.
-                let epoch = self.forms.get(signal.0 as usize) == Some(&Form::Epoch);
-                self.expr(value, epoch, span);
-            }
-            _ => {}
-        }
-        for r in refs {
-            match r {
-                Ref::Slot { slot, .. } => self.expr(slot, false, span),
-                Ref::Chunk { path, .. } => {
-                    for p in path {
-                        self.expr(&p.index, false, span);
-                        self.expr(&p.len, false, span);
-                        self.expr(&p.of, false, span);
-                    }
-                }
-            }
-        }
-    }
-
     /// `epoch`: the value of a wait, which grows with the calls.
     fn expr(&mut self, e: &Expr, epoch: bool, span: Span) {
         use BinOp::*;

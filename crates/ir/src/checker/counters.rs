@@ -36,8 +36,9 @@ pub(super) struct Counter {
     pub waiting: Vec<usize>,
     /// Notifies of each call.
     pub notified: Vec<u64>,
-    /// Waits of each call and the sum of their values; of counters that are no epochs, of what they were about.
-    pub waited: Vec<(u64, i128)>,
+    /// Waits of each call: the stream that waits, and the value; of counters that are no epochs, how many notifies
+    /// the wait is about.
+    pub waited: Vec<Vec<Waited>>,
     pub wait_op: u32,
     /// Notifies that the waits so far were about, and the stream that waits; of counters that are no epochs.
     pub spent: u64,
@@ -56,6 +57,17 @@ pub(super) struct Told {
     pub back: u64,
     pub op: u32,
 }
+
+/// A wait of a call: the walked stream, its operation, and what it asks for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Waited {
+    pub stream: usize,
+    pub op: u32,
+    pub value: i128,
+}
+
+/// Largest value of a counter: emitted kernels keep counters, and compare them, as signed 32-bit numbers.
+pub(super) const MOST_COUNT: u64 = i32::MAX as u64;
 
 /// A wait and what it was about.
 pub(super) struct Meant {
@@ -122,7 +134,7 @@ impl Counter {
             first: 1,
             waiting: vec![],
             notified: vec![0; calls],
-            waited: vec![(0, 0); calls],
+            waited: vec![vec![]; calls],
             wait_op: 0,
             spent: 0,
             waiter: NONE,
@@ -148,41 +160,59 @@ impl Counter {
 pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report: &mut Report) {
     let n = setup.calls as usize;
     let calls = if limits.period.is_some() { limits.stated_calls } else { 1 };
-    let in_order: BTreeMap<_, _> = counters.at.iter().collect();
-    for ((_, number), at) in in_order {
+    let by_number: BTreeMap<_, _> = counters.at.iter().collect();
+    for ((_, number), at) in by_number {
         let c = &counters.list[*at as usize];
         let most = c.growth();
         let (s, index) = setup.program.counter_name(*number);
         let name = || format!("@{}[{index}]", setup.schedule.signal(s).name);
         let form = setup.program.form(*number);
-        if form == Form::Epoch && most.saturating_mul(calls) > u32::MAX as u64 {
+        if form == Form::Epoch && most.saturating_mul(calls) > MOST_COUNT {
             let span = setup.span(c.writer_op);
             report.push("E352", span, Span::NONE, || {
-                Diagnostic::error("E352", format!("{} leaves 32 bits within {calls} calls", name()))
+                let text = format!("{} leaves signed 32 bits within {calls} calls", name());
+                Diagnostic::error("E352", text)
                     .primary(span, format!("counts {most} times in a call"))
-                    .note(format!("it is in range for {} calls", u32::MAX as u64 / most))
+                    .note(format!("it is in range for {} calls", MOST_COUNT / most))
                     .help("use more counters, or state fewer calls before the signals are allocated again")
             });
         }
         let Some(period) = limits.period.map(|p| p as usize) else { continue };
-        if n <= period || !report.is_empty() {
+        if n < 2 * period || !report.is_empty() {
             continue;
         }
-        let (then, now) = (c.waited[n - 1 - period], c.waited[n - 1]);
         let grown: u64 = c.notified[n - period..].iter().sum();
         if form != Form::Epoch {
             pace(setup, c, grown, period, report, name);
             continue;
         }
-        if then.0 != now.0 || now.1 - then.1 != now.0 as i128 * grown as i128 {
-            let span = setup.span(c.wait_op);
+        // The text repeats after a period, so the same waits come again. If each of them asks for as much more as the
+        // counter grows, every later period is the last one moved; otherwise some later wait is never over, or orders
+        // nothing.
+        for call in n - period..n {
+            let (then, now) = (in_order(&c.waited[call - period]), in_order(&c.waited[call]));
+            let lags = |(a, b): (&Waited, &Waited)| {
+                (a.stream, a.op) != (b.stream, b.op) || b.value - a.value != i128::from(grown)
+            };
+            let wrong = then.iter().zip(&now).find(|(a, b)| lags((a, b))).map(|(_, b)| b.op);
+            let missing = (then.len() != now.len()).then_some(c.wait_op);
+            let Some(op) = wrong.or(missing) else { continue };
+            let span = setup.span(op);
             report.push("E353", span, Span::NONE, || {
+                let calls = if period == 1 { "a call".to_string() } else { format!("{period} calls") };
                 Diagnostic::error("E353", format!("what is waited for does not keep pace with {}", name()))
-                    .primary(span, format!("the counter grows by {grown} in {period} calls"))
-                    .help("let the value of the wait grow with `call` by as much")
+                    .primary(span, format!("the counter grows by {grown} in {calls}, this wait does not"))
+                    .help("let the value of every wait grow with `call` by as much")
             });
         }
     }
+}
+
+/// Waits by stream, each stream's in the order of its execution: how streams take turns does not matter.
+fn in_order(list: &[Waited]) -> Vec<Waited> {
+    let mut out = list.to_vec();
+    out.sort_by_key(|w| w.stream);
+    out
 }
 
 /// A counter that is no epoch is after a period as it was before. (A sense then also has the parity that it had: waits
@@ -196,11 +226,11 @@ fn pace(
     name: impl Fn() -> String,
 ) {
     let waits = &c.waited[c.waited.len() - period..];
-    let about: i128 = waits.iter().map(|w| w.1).sum();
+    let about: i128 = waits.iter().flatten().map(|w| w.value).sum();
     if about == grown as i128 {
         return;
     }
-    let op = if waits.iter().any(|w| w.0 > 0) { c.wait_op } else { c.writer_op };
+    let op = if waits.iter().any(|w| !w.is_empty()) { c.wait_op } else { c.writer_op };
     let span = setup.span(op);
     report.push("E353", span, Span::NONE, || {
         let calls = if period == 1 { "a call".to_string() } else { format!("{period} calls") };

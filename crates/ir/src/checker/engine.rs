@@ -4,13 +4,14 @@
 //! decides progress, and clocks kept beside it decide order at any speed of the ranks. Owns the run loop and what each
 //! operation touches; clocks are [`super::order`]'s, contents [`super::meaning`]'s.
 
-mod blank;
+pub(in crate::checker) mod memory;
 mod signals;
 
 use super::Setup;
 use super::contents::Contents;
 use super::counters::{self, Counters, Event, Limits};
-use super::meaning::{self, Asymmetric, At, Meaning};
+use super::filled::{Filled, HOST};
+use super::meaning::{self, Asymmetric, At, Meaning, Trouble};
 use super::order::{Conflict, Kind, Mark, Order, Who};
 use super::queues::{Queues, Which};
 use super::report::{Doing, FILL, Report, TAKE};
@@ -19,8 +20,9 @@ use crate::schedule::{BufferId, BufferRole, LocalOp};
 use crate::types::ReduceOp;
 use crate::walk::{Access, Act, Cursor, Mem, Step};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
+use std::rc::Rc;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
@@ -43,6 +45,38 @@ pub(super) struct Stream<'p> {
     pub(super) cursor: Option<Cursor<'p>>,
     pub(super) retry: Option<(Act<'p>, Span, u32)>,
     pub(super) state: State,
+}
+
+/// A side of a transfer: walked rank, access, and the element of the group that takes the accessing rank there.
+type Side<'a> = (usize, &'a Access, u64);
+
+/// A transfer of contents.
+#[derive(Clone, Copy)]
+struct Transfer<'a> {
+    region: u32,
+    call: u64,
+    /// The rank and the place of the operation, for messages.
+    rank: u64,
+    span: Span,
+    /// Read.
+    from: Side<'a>,
+    /// Written.
+    to: Side<'a>,
+    /// What is read, as the walked rank itself would name it.
+    source: Access,
+    /// Elements that move what was read, and where it is written.
+    forth: u64,
+    back: u64,
+    /// Whether the source and the destination hold zeros that nothing was written over.
+    zero: (bool, bool),
+}
+
+impl<'a> Transfer<'a> {
+    /// Between two sides, of which none is moved and none holds zeros.
+    fn new((region, call, rank, span): (u32, u64, u64, Span), from: Side<'a>, to: Side<'a>) -> Self {
+        let zero = (false, false);
+        Transfer { region, call, rank, span, from, to, source: *from.1, forth: 0, back: 0, zero }
+    }
 }
 
 /// How a run ended.
@@ -75,8 +109,11 @@ pub(super) struct Engine<'p, C> {
     pub(super) queues: Queues<C>,
     pub(super) counters: Counters,
     events: Vec<Event>,
-    /// Last call in which each buffer of each walked rank was written, from 1.
-    written: Vec<u64>,
+    pub(super) filled: Filled,
+    /// By region and walked rank: what its `end` clauses speak of.
+    due: HashMap<(u32, usize), Rc<Vec<(u32, u64, u64)>>>,
+    /// Local operations, by number and walked rank, that were seen to have a result.
+    tried: HashSet<(u32, usize)>,
     pub(super) report: Report<'p>,
     pub(super) ready: VecDeque<usize>,
     acts: u64,
@@ -101,7 +138,9 @@ impl<'p, C: Contents> Engine<'p, C> {
             queues: Queues::default(),
             counters: Counters::new(setup.calls as usize),
             events: (0..reps.len() * p.events.len()).map(|_| Event::default()).collect(),
-            written: vec![0; reps.len() * setup.schedule.buffers.len()],
+            filled: Filled::default(),
+            due: HashMap::new(),
+            tried: HashSet::new(),
             report: Report::new(setup, limits.errors, limits.all_kinds),
             acts: 0,
         }
@@ -132,7 +171,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             matches!(s.state, State::Counter(_) | State::Event(_) | State::Full(_) | State::Empty(_))
         });
         if !waiting && !failed && !self.report.full() {
-            self.left();
+            self.left(limits.period);
         }
         if waiting && !failed && !self.report.full() {
             self.deadlock();
@@ -188,15 +227,13 @@ impl<'p, C: Contents> Engine<'p, C> {
                 Ok(Some(Step::Leave(region))) => {
                     if self.setup.regions[region.0 as usize].promised {
                         let at = At { rep: s.rep, region: region.0, call: s.call };
-                        for b in self.meaning.leave(at) {
-                            let base = b.rep * self.setup.grids.places;
-                            let operand =
-                                &self.setup.schedule.regions[region.0 as usize].operands[b.operand as usize];
-                            let places = self.setup.grids.whole(operand.buffer, b.rep);
-                            let atoms = b.atoms.max(1) as usize;
-                            let place = places.start + places.len() * b.atom as usize / atoms;
-                            let last =
-                                if places.is_empty() { None } else { self.order.last_write(base + place) };
+                        self.overwritten(si, at);
+                        let (over, broken) = self.meaning.leave(at);
+                        for rep in over {
+                            self.delivered(At { rep, ..at });
+                        }
+                        for b in broken {
+                            let last = self.last_write(At { rep: b.rep, ..at }, (b.operand, b.atom, b.atoms));
                             self.report.broken(&b, at.region, at.call, last);
                         }
                     }
@@ -247,17 +284,16 @@ impl<'p, C: Contents> Engine<'p, C> {
                 continue;
             }
             let places = self.setup.grids.whole(id, rep);
-            if writes {
-                self.mark(rep, b as u32, call);
+            let (mem, all) = (Mem::Buffer(b as u32), [self.all(rep, id)]);
+            if !writes {
+                self.expect((HOST, call), rep, mem, &all, buffer.span);
             }
             let who = Who { si, back: 0, stream: self.own(si) };
-            self.touch(who, rep, Mem::Buffer(b as u32), places, Kind::Local, writes, op, buffer.span, None);
+            self.touch(who, rep, places, Kind::Local, writes, op, buffer.span, None);
+            if writes {
+                self.fill((HOST, call), rep, mem, &all, buffer.span);
+            }
         }
-    }
-
-    fn mark(&mut self, rep: usize, buffer: u32, call: u64) {
-        let w = &mut self.written[rep * self.setup.schedule.buffers.len() + buffer as usize];
-        *w = (*w).max(call + 1);
     }
 
     /// Reads or writes a run of places of a walked rank. With `moved`, the run belongs to a buffer whose parts the
@@ -267,7 +303,6 @@ impl<'p, C: Contents> Engine<'p, C> {
         &mut self,
         who: Who,
         rep: usize,
-        mem: Mem,
         places: Range<usize>,
         kind: Kind,
         writes: bool,
@@ -278,15 +313,11 @@ impl<'p, C: Contents> Engine<'p, C> {
         let base = rep * self.setup.grids.places;
         let acc = self.order.access(who, kind, op);
         let back = if moved.is_some() { self.setup.group.inverse(who.back) } else { 0 };
-        let strict = !writes && self.strict(who.si);
         for p in places {
             let place = match moved {
                 Some(buffer) => self.setup.moved(buffer, p, back),
                 None => p,
             };
-            if strict {
-                self.holds(who.si, rep, place, mem, span);
-            }
             let found = if writes {
                 self.order.write(who, base + place, acc)
             } else {
@@ -322,62 +353,99 @@ impl<'p, C: Contents> Engine<'p, C> {
             Mem::Buffer(b) if who.back != 0 => Some(b),
             _ => None,
         };
-        if let Mem::Buffer(b) = a.mem {
-            let call = self.streams[who.si].call;
-            if writes {
-                self.mark(rep, b, call);
-            } else if a.len > 0 && !self.strict(who.si) {
-                self.check_written(rep, b, call, span);
-            }
+        if !writes && self.strict(who.si) {
+            let by = self.setup.group.inverse(who.back);
+            let (region, call) = (self.region_of(who.si), self.streams[who.si].call);
+            let runs = self.runs(rep, region, a, by);
+            self.expect((region, call), rep, a.mem, &runs, span);
         }
-        self.touch(who, rep, a.mem, places, kind, writes, op, span, moved);
+        self.touch(who, rep, places, kind, writes, op, span, moved);
     }
 
-    /// Moves contents of one side to the other: read on `from`, written on `to` after a move by `back`.
-    #[expect(clippy::too_many_arguments, reason = "one transfer has this many facts")]
-    fn carry(
-        &mut self,
-        region: u32,
-        call: u64,
-        from: (usize, &Access),
-        to: (usize, &Access),
-        backs: (u64, u64),
-        add: Option<(u32, ReduceOp)>,
-        zero: (bool, bool),
-        rank: u64,
-        span: Span,
-    ) -> Result<(), Stopped> {
+    /// Moves contents of one side to the other: read on `from`, written on `to` after a move by `back`, and combined there
+    /// with an operator if there is one. What is read must hold something, and what is written holds something then.
+    fn carry(&mut self, t: Transfer<'_>, add: Option<(u32, ReduceOp)>) -> Result<(), Stopped> {
+        let Transfer { region, call, from, to, .. } = t;
         if !self.setup.regions[region as usize].promised {
             self.meaning.forget(to.0, to.1.mem);
+        } else if self.readable(&t, add.is_some()) {
+            self.combine(&t, add)?;
+        }
+        let by = self.setup.group.inverse(to.2);
+        let runs = self.runs(to.0, region, to.1, by);
+        self.fill((region, call), to.0, to.1.mem, &runs, t.span);
+        debug_assert!(from.2 == 0 || to.2 == 0, "one side of a transfer is the walked rank's own");
+        Ok(())
+    }
+
+    /// Whether what a transfer reads in a region with a contract was filled; slots are told by their contents.
+    fn readable(&mut self, t: &Transfer<'_>, updates: bool) -> bool {
+        let sides = [Some(t.from), updates.then_some(t.to)];
+        sides.into_iter().flatten().all(|(rep, a, back)| {
+            if matches!(a.mem, Mem::Slot(..)) {
+                return true;
+            }
+            let runs = self.runs(rep, t.region, a, self.setup.group.inverse(back));
+            self.expect((t.region, t.call), rep, a.mem, &runs, t.span)
+        })
+    }
+
+    /// What a transfer does to the contents of a region with a contract.
+    fn combine(&mut self, t: &Transfer<'_>, add: Option<(u32, ReduceOp)>) -> Result<(), Stopped> {
+        let (rank, call, span) = (t.rank, t.call, t.span);
+        let at = |rep| At { rep, region: t.region, call };
+        if let Some((_, op)) = add
+            && let Err(trouble) = self.operator(t.region, op)
+        {
+            self.report.trouble(trouble, rank, call, span);
             return Ok(());
         }
-        let add = match (zero, add) {
-            // A zero is nothing to a sum.
-            ((true, _), Some((_, ReduceOp::Sum))) => return Ok(()),
-            ((_, true), Some((_, ReduceOp::Sum))) => None,
+        let add = match (t.zero, add) {
+            // A zero is nothing to a sum, where there is something that it can be added to.
+            ((true, false), Some((_, ReduceOp::Sum))) => {
+                if let Err(trouble) = self.meaning.load(at(t.to.0), t.to.1) {
+                    self.report.trouble(trouble, rank, call, span);
+                }
+                return Ok(());
+            }
+            ((true, true), Some((_, ReduceOp::Sum))) => return Ok(()),
+            ((false, true), Some((_, ReduceOp::Sum))) => None,
             ((true, _), _) | ((_, true), Some(_)) => {
                 self.report.trouble(meaning::zeros(), rank, call, span);
                 return Ok(());
             }
             ((false, _), add) => add.map(|a| a.0),
         };
-        let at = |rep| At { rep, region, call };
-        if let Err(t) = self.meaning.load(at(from.0), from.1) {
-            self.report.trouble(t, rank, call, span);
-            self.meaning.forget(to.0, to.1.mem);
+        if let Err(trouble) = self.meaning.load(at(t.from.0), &t.source) {
+            self.report.trouble(trouble, rank, call, span);
+            self.meaning.forget(t.to.0, t.to.1.mem);
             if self.setup.queues {
-                self.meaning.wipe(at(to.0), to.1);
+                self.meaning.wipe(at(t.to.0), t.to.1);
             }
             return Ok(());
         }
-        self.meaning.translate(backs.0);
-        if let Err(t) = self.meaning.store(at(to.0), to.1, backs.1, add)? {
-            self.report.trouble(t, rank, call, span);
+        self.meaning.translate(t.forth);
+        if let Err(trouble) = self.meaning.store(at(t.to.0), t.to.1, t.back, add)? {
+            self.report.trouble(trouble, rank, call, span);
             if self.setup.queues {
-                self.meaning.wipe(at(to.0), to.1);
+                self.meaning.wipe(at(t.to.0), t.to.1);
             }
         }
         Ok(())
+    }
+
+    /// A reduction must combine as the contract of its region says.
+    fn operator(&self, region: u32, op: ReduceOp) -> Result<(), Trouble> {
+        let r = &self.setup.schedule.regions[region as usize];
+        let wanted = r.promise.as_ref().and_then(|p| p.red);
+        if wanted == Some(op) {
+            return Ok(());
+        }
+        let text = match wanted {
+            Some(wanted) => format!("`reduce {op}`, but the contract of region {} says {wanted}", r.name),
+            None => format!("`reduce {op}`, but the contract of region {} combines nothing", r.name),
+        };
+        Err(Trouble { code: "E335", text, help: "reduce with the operator of the contract" })
     }
 
     /// Executes an operation; false if it has to wait.
@@ -389,13 +457,14 @@ impl<'p, C: Contents> Engine<'p, C> {
         let own = self.own(si);
         let me = Who { si, back: 0, stream: own };
         let region = self.streams[si].cursor.as_ref().and_then(Cursor::region).map_or(0, |r| r.0);
+        let head = (region, call, rank, span);
         match act {
             Act::Copy { dst, src } => {
                 let zero = (self.zeros(si, rep, src), false);
                 self.order.tick(si);
                 self.access(me, rep, src, Kind::Local, false, op, span);
                 self.access(me, rep, dst, Kind::Local, true, op, span);
-                self.carry(region, call, (rep, src), (rep, dst), (0, 0), None, zero, rank, span)?;
+                self.carry(Transfer { zero, ..Transfer::new(head, (rep, src, 0), (rep, dst, 0)) }, None)?;
             }
             Act::Reduce { dst, src, op: red } => {
                 let zero = (self.zeros(si, rep, src), self.zeros(si, rep, dst));
@@ -403,7 +472,10 @@ impl<'p, C: Contents> Engine<'p, C> {
                 self.access(me, rep, src, Kind::Local, false, op, span);
                 self.access(me, rep, dst, Kind::Local, false, op, span);
                 self.access(me, rep, dst, Kind::Local, true, op, span);
-                self.carry(region, call, (rep, src), (rep, dst), (0, 0), Some((op, *red)), zero, rank, span)?;
+                self.carry(
+                    Transfer { zero, ..Transfer::new(head, (rep, src, 0), (rep, dst, 0)) },
+                    Some((op, *red)),
+                )?;
             }
             Act::Put { src, peer, dst } => {
                 self.order.tick(si);
@@ -411,7 +483,8 @@ impl<'p, C: Contents> Engine<'p, C> {
                 let zero = (self.zeros(si, rep, src), false);
                 self.access(me, rep, src, Kind::Put, false, op, span);
                 self.access(who, there, dst, Kind::Put, true, op, span);
-                self.carry(region, call, (rep, src), (there, dst), (back, back), None, zero, rank, span)?;
+                let t = Transfer::new(head, (rep, src, 0), (there, dst, who.back));
+                self.carry(Transfer { zero, forth: back, back, ..t }, None)?;
             }
             Act::Get { dst, peer, src } => {
                 self.order.tick(si);
@@ -425,24 +498,15 @@ impl<'p, C: Contents> Engine<'p, C> {
                 if let (Mem::Buffer(b), true) = (src.mem, back != 0) {
                     there_src = self.setup.moved_access(region, b, src, back);
                 }
-                self.carry(
-                    region,
-                    call,
-                    (there, &there_src),
-                    (rep, dst),
-                    (forth, 0),
-                    None,
-                    zero,
-                    rank,
-                    span,
-                )?;
+                let t = Transfer::new(head, (there, src, who.back), (rep, dst, 0));
+                self.carry(Transfer { zero, forth, source: there_src, ..t }, None)?;
             }
             Act::Send { src, peer, queue } => return Ok(self.send(si, (rank, *peer, *queue), src, span, op)),
             Act::Recv { dst, peer, queue } => return self.recv(si, (*peer, rank, *queue), dst, span, op),
             Act::Room { peer, queue } => return Ok(self.room(si, (rank, *peer, *queue), op)),
             Act::Notify { peer, counter } => self.notify(si, *peer, *counter, span, op),
             Act::Wait { counter, value } => return Ok(self.wait(si, *counter, *value, span, op)),
-            Act::FenceRelease => self.order.release(si),
+            Act::FenceRelease => self.order.release(si, own),
             Act::FenceAcquire => self.order.acquire(si),
             Act::FenceComplete => self.order.complete(si),
             Act::Record(e) => {
@@ -462,7 +526,9 @@ impl<'p, C: Contents> Engine<'p, C> {
             Act::HostRead(b) => {
                 self.order.tick(si);
                 let places = self.setup.grids.whole(*b, rep);
-                self.touch(me, rep, Mem::Buffer(b.0), places, Kind::Local, false, op, span, None);
+                let all = [self.all(rep, *b)];
+                self.expect((HOST, call), rep, Mem::Buffer(b.0), &all, span);
+                self.touch(me, rep, places, Kind::Local, false, op, span, None);
             }
             Act::Mark => {}
             Act::Local(l) => self.local(me, rep, l, op, span, region, call),
@@ -473,29 +539,33 @@ impl<'p, C: Contents> Engine<'p, C> {
     #[expect(clippy::too_many_arguments, reason = "one access has this many facts")]
     fn local(&mut self, me: Who, rep: usize, l: &LocalOp, op: u32, span: Span, region: u32, call: u64) {
         self.order.tick(me.si);
-        let rank = self.setup.group.reps[rep];
-        for b in l.srcs() {
-            let places = match l {
-                LocalOp::Unpack { dst, dim, parts, rule, at: Some(at), .. } => {
-                    self.block(rep, b, (*dst, *dim), (*parts, rule), at)
-                }
-                _ => self.setup.grids.whole(b, rep),
-            };
-            if self.setup.program.elements(b, rank).unwrap_or(0) > 0 && !self.strict(me.si) {
-                self.check_written(rep, b.0, call, span);
-            }
-            self.touch(me, rep, Mem::Buffer(b.0), places, Kind::Local, false, op, span, None);
-        }
-        let places = match l {
-            LocalOp::Pack { dst, src, dim, parts, rule, at: Some(at) } => {
-                self.block(rep, *dst, (*src, *dim), (*parts, rule), at)
-            }
-            _ => self.setup.grids.whole(l.dst(), rep),
+        self.legal(rep, l, op, span);
+        let block = self.block(rep, l);
+        let touched = |this: &Self, b: BufferId| match &block {
+            Some((line, places, run)) if *line == b => (places.clone(), *run),
+            Some(_) | None => (this.setup.grids.whole(b, rep), this.all(rep, b)),
         };
-        self.mark(rep, l.dst().0, call);
-        self.touch(me, rep, Mem::Buffer(l.dst().0), places, Kind::Local, true, op, span, None);
-        if self.setup.regions[region as usize].promised {
-            self.meaning.local(At { rep, region, call }, l);
+        for b in l.srcs() {
+            let (places, run) = touched(self, b);
+            self.expect((region, call), rep, Mem::Buffer(b.0), &[run], span);
+            self.touch(me, rep, places, Kind::Local, false, op, span, None);
+        }
+        let dst = l.dst();
+        let (places, run) = touched(self, dst);
+        self.touch(me, rep, places, Kind::Local, true, op, span, None);
+        self.fill((region, call), rep, Mem::Buffer(dst.0), &[run], span);
+        let r = &self.setup.schedule.regions[region as usize];
+        if r.promise.is_some()
+            && run.0 < run.1
+            && let Some(operand) = r.operands.iter().find(|o| o.buffer == dst)
+        {
+            let text = format!("{} of region {} is computed, not moved", operand.name, r.name);
+            self.report.push("E337", span, r.span, || {
+                Diagnostic::error("E337", text)
+                    .primary(span, "a local operation writes it here")
+                    .secondary(r.span, "a contract speaks of contributions that are moved and combined")
+                    .help("compute in a local region before or after this one")
+            });
         }
     }
 

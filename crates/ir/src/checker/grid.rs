@@ -6,6 +6,7 @@
 
 use crate::expr::gcd;
 use crate::schedule::{BufferId, Operand, OperandId, Part, Ref, Region, RegionId, SOp, SStmt, Schedule};
+use crate::visit::op_refs;
 use crate::walk::{Access, Act, Cursor, Fault, Mem, Program, Step};
 use kbc_diag::{Diagnostic, Span};
 use std::ops::Range;
@@ -19,6 +20,8 @@ pub(super) struct Grids {
     pub atoms: Vec<Vec<u64>>,
     buffers: Vec<BufferGrid>,
     windows: Vec<Vec<Range<usize>>>,
+    /// Of each window, those that overlap it in memory.
+    families: Vec<Vec<u32>>,
     /// First slot of each window, over all windows.
     slots: Vec<usize>,
     /// Places of a rank.
@@ -40,15 +43,6 @@ enum Cut {
 
 pub(super) fn lcm(a: u64, b: u64) -> u64 {
     (a / gcd(a, b)).saturating_mul(b)
-}
-
-fn refs(op: &SOp) -> Vec<&Ref> {
-    match op {
-        SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => vec![dst, src],
-        SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => vec![dst, src],
-        SOp::Send { src: x, .. } | SOp::Recv { dst: x, .. } => vec![x],
-        _ => vec![],
-    }
 }
 
 /// Chunks an address counts in, if that is written down.
@@ -78,7 +72,7 @@ fn denominators(program: &Program, reps: &[u64], calls: u64) -> Result<Vec<Vec<u
     for (r, region) in s.regions.iter().enumerate() {
         for st in region.roles.iter().flat_map(|r| &r.streams) {
             each_op(&st.body, &mut |op, _| {
-                for x in refs(op) {
+                for (_, x) in op_refs(op) {
                     let Ref::Chunk { operand, path } = x else { continue };
                     match constant(path) {
                         Some(n) => {
@@ -108,10 +102,20 @@ fn walk(program: &Program, rank: u64, stream: u32, call: u64, out: &mut [Vec<u64
     while let Some(step) = cursor.next_step()? {
         let (Step::Act(act, ..), Some(region)) = (step, cursor.region()) else { continue };
         let sides = match act {
-            Act::Copy { dst, src } | Act::Reduce { dst, src, .. } => [dst, src],
-            Act::Put { src, dst, .. } | Act::Get { dst, src, .. } => [dst, src],
-            Act::Send { src: x, .. } | Act::Recv { dst: x, .. } => [x, x],
-            _ => continue,
+            Act::Copy { dst, src } | Act::Reduce { op: _, dst, src } => [dst, src],
+            Act::Put { src, peer: _, dst } | Act::Get { dst, peer: _, src } => [dst, src],
+            Act::Send { src: x, peer: _, queue: _ } | Act::Recv { dst: x, peer: _, queue: _ } => [x, x],
+            Act::Room { peer: _, queue: _ }
+            | Act::Notify { peer: _, counter: _ }
+            | Act::Wait { counter: _, value: _ }
+            | Act::FenceRelease
+            | Act::FenceAcquire
+            | Act::FenceComplete
+            | Act::Record(_)
+            | Act::Await(_)
+            | Act::Local(_)
+            | Act::HostRead(_)
+            | Act::Mark => continue,
         };
         for a in sides.iter().filter(|a| a.operand != u32::MAX) {
             let to = &mut out[region.0 as usize][a.operand as usize];
@@ -216,7 +220,8 @@ impl Grids {
         for w in &windows {
             slots.push(slots.last().copied().unwrap_or(0) + w.len());
         }
-        Ok(Grids { atoms, buffers, windows, slots, places })
+        let families = families(s);
+        Ok(Grids { atoms, buffers, windows, families, slots, places })
     }
 
     /// Slots of a rank, over all windows.
@@ -227,6 +232,21 @@ impl Grids {
     /// Number of a slot over all windows.
     pub(super) fn slot(&self, window: u32, slot: u64) -> usize {
         self.slots[window as usize] + slot as usize
+    }
+
+    /// Slots of other windows that lie, in part, at the same addresses as a slot.
+    pub(super) fn sharing(&self, s: &Schedule, window: u32, slot: u64) -> Vec<(u32, u64)> {
+        let mut out = vec![];
+        let Some((lo, hi)) = slot_bytes(s, window as usize, slot) else { return out };
+        for &other in &self.families[window as usize] {
+            let w = &s.windows[other as usize];
+            let size = w.capacity.saturating_mul(w.dtype.bytes());
+            let Some(offset) = w.offset.filter(|_| size > 0) else { continue };
+            let first = lo.saturating_sub(offset) / size;
+            let last = hi.saturating_sub(offset).div_ceil(size).min(w.slots);
+            out.extend((first..last).map(|slot| (other, slot)));
+        }
+        out
     }
 
     /// The places of an access on a walked rank.
@@ -337,19 +357,33 @@ pub(super) fn one_line_each(s: &Schedule) -> Option<String> {
     None
 }
 
+/// The bytes of a slot in the window domain, once it is laid out.
+fn slot_bytes(s: &Schedule, window: usize, slot: u64) -> Option<(u64, u64)> {
+    let w = &s.windows[window];
+    let size = w.capacity.saturating_mul(w.dtype.bytes());
+    let lo = w.offset?.saturating_add(size.saturating_mul(slot));
+    Some((lo, lo.saturating_add(size)))
+}
+
+/// Whether two windows share an address.
+fn windows_overlap(s: &Schedule, a: usize, b: usize) -> bool {
+    let last = |w: usize| s.windows[w].slots.saturating_sub(1);
+    let extent = |w: usize| Some((slot_bytes(s, w, 0)?.0, slot_bytes(s, w, last(w))?.1));
+    s.windows[a].memory == s.windows[b].memory
+        && matches!((extent(a), extent(b)), (Some(x), Some(y)) if x.0 < y.1 && y.0 < x.1)
+}
+
+/// Of each window, the others that share an address with it.
+fn families(s: &Schedule) -> Vec<Vec<u32>> {
+    let n = s.windows.len();
+    let others = |a: usize| (0..n).filter(move |b| *b != a && windows_overlap(s, a, *b)).map(|b| b as u32);
+    (0..n).map(|a| others(a).collect()).collect()
+}
+
 /// One place a slot, or runs of bytes where windows of one memory overlap.
 fn window_places(s: &Schedule, places: &mut usize) -> Vec<Vec<Range<usize>>> {
-    let bytes = |w: usize, slot: u64| -> Option<(u64, u64)> {
-        let win = &s.windows[w];
-        let size = win.capacity.saturating_mul(win.dtype.bytes());
-        let lo = win.offset?.saturating_add(size.saturating_mul(slot));
-        Some((lo, lo.saturating_add(size)))
-    };
-    let extent = |w: usize| Some((bytes(w, 0)?.0, bytes(w, s.windows[w].slots.saturating_sub(1))?.1));
-    let overlap = |a: usize, b: usize| {
-        s.windows[a].memory == s.windows[b].memory
-            && matches!((extent(a), extent(b)), (Some(x), Some(y)) if x.0 < y.1 && y.0 < x.1)
-    };
+    let bytes = |w: usize, slot: u64| slot_bytes(s, w, slot);
+    let overlap = |a: usize, b: usize| windows_overlap(s, a, b);
     let n = s.windows.len();
     let mut out: Vec<Vec<Range<usize>>> = vec![vec![]; n];
     let mut done = vec![false; n];

@@ -6,9 +6,9 @@
 
 use super::Setup;
 use super::contents::{Contents, Difference, Memo, Turn, Want, label, unlabel};
-use crate::schedule::{LocalOp, OperandId, RegionId};
+use crate::schedule::{OperandId, RegionId};
 use crate::walk::{Access, Mem};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Why a piece of data has no meaning.
 pub(super) struct Trouble {
@@ -58,6 +58,24 @@ struct Held<C> {
     operands: Vec<(C, u64)>,
     /// Streams of the rank that have yet to leave.
     inside: usize,
+    /// Whether the rank is done, and what it holds was compared.
+    left: bool,
+    /// Atoms of each operand that an operation of the region has read or written.
+    touched: Vec<Vec<bool>>,
+    /// Parts that held what they must when another region wrote them: (operand, atom).
+    done: BTreeSet<(u32, u64)>,
+}
+
+impl<C> Held<C> {
+    /// An operation of the region reads or writes atoms.
+    fn touch(&mut self, operand: u32, lo: u64, n: u64) {
+        let list = &mut self.touched[operand as usize];
+        let end = (lo + n) as usize;
+        if list.len() < end {
+            list.resize(end, false);
+        }
+        list[lo as usize..end].fill(true);
+    }
 }
 
 struct Instance<C> {
@@ -113,7 +131,14 @@ impl<'p, C: Contents> Meaning<'p, C> {
         instance.ranks[at.rep].get_or_insert_with(|| {
             let atoms = &setup.grids.atoms[at.region as usize];
             let operands = atoms.iter().map(|n| (C::new(region.size, *n as usize), *n)).collect();
-            let mut held = Held { operands, inside: region.streams[at.rep] };
+            let inside = region.streams[at.rep];
+            let mut held = Held {
+                operands,
+                inside,
+                left: false,
+                touched: atoms.iter().map(|_| vec![]).collect(),
+                done: BTreeSet::new(),
+            };
             for o in 0..atoms.len() {
                 begin(setup, &mut held, at, o as u32);
             }
@@ -121,14 +146,16 @@ impl<'p, C: Contents> Meaning<'p, C> {
         })
     }
 
-    /// A rank leaves a region on one stream; what is wrong if it was the last one.
-    pub(super) fn leave(&mut self, at: At) -> Vec<Broken> {
+    /// A rank leaves a region on one stream. Gives the walked ranks that are done with the region then, and what is wrong
+    /// on them.
+    pub(super) fn leave(&mut self, at: At) -> (Vec<usize>, Vec<Broken>) {
         let held = self.held(at);
         held.inside = held.inside.saturating_sub(1);
         if held.inside > 0 {
-            return vec![];
+            return (vec![], vec![]);
         }
-        let mut out = self.compare(at);
+        let (mut done, mut out) = (vec![at.rep], self.compare(at));
+        self.held(at).left = true;
         let setup = self.setup;
         let over = self.instances.get_mut(&(at.call, at.region)).is_some_and(|i| {
             i.left -= 1;
@@ -137,13 +164,78 @@ impl<'p, C: Contents> Meaning<'p, C> {
         if over {
             // Ranks without a role hold what others gave them.
             for rep in 0..setup.group.reps.len() {
+                let at = At { rep, ..at };
                 if setup.regions[at.region as usize].streams[rep] == 0 {
-                    out.extend(self.compare(At { rep, ..at }));
+                    out.extend(self.compare(at));
+                    done.push(rep);
                 }
             }
             self.instances.remove(&(at.call, at.region));
         }
-        out
+        (done, out)
+    }
+
+    /// Whether elements of an operand hold what they must at the end of a region: after the rank has left it, or because
+    /// they do so already.
+    pub(super) fn settled(&mut self, at: At, operand: u32, (lo, hi): (u64, u64)) -> bool {
+        let live = self.instances.get(&(at.call, at.region)).and_then(|i| i.ranks[at.rep].as_ref());
+        if live.is_none_or(|held| held.left) {
+            return true;
+        }
+        let setup = self.setup;
+        let (_, atoms) = setup.operand(at.region, operand);
+        let broken = self.compare(at);
+        let meets = |b: &Broken| {
+            let (first, end) = setup.elements((at.region, operand), at.rep, (b.atom, 1), atoms);
+            b.operand == operand && first < hi && lo < end
+        };
+        !broken.iter().any(meets)
+    }
+
+    /// Another region, or the host, writes elements of an operand; whether that breaks a contract that is at work there.
+    ///
+    /// Parts that hold already what they must at the end may be written again: signals or events have told the writer that
+    /// the region is done with them. What it held is gone then, for whoever in the region reads it after all.
+    pub(super) fn disturbed(&mut self, rep: usize, region: u32, operand: u32, (lo, hi): (u64, u64)) -> bool {
+        let setup = self.setup;
+        let calls: Vec<u64> =
+            self.instances.keys().filter(|(_, r)| *r == region).map(|(call, _)| *call).collect();
+        let mut broken = false;
+        for call in calls {
+            let at = At { rep, region, call };
+            let Some(held) = self.instances.get(&(call, region)).and_then(|i| i.ranks[rep].as_ref()) else {
+                continue;
+            };
+            let atoms = held.operands[operand as usize].1;
+            let meets = |first: u64, n: u64| {
+                let (from, to) = setup.elements((region, operand), rep, (first, n), atoms);
+                from < hi && lo < to
+            };
+            // What the region has not used yet is before the region: the rank's own contribution is what is there then.
+            let touched = &held.touched[operand as usize];
+            let used: Vec<u64> =
+                (0..touched.len() as u64).filter(|a| touched[*a as usize] && meets(*a, 1)).collect();
+            if held.left || used.is_empty() {
+                continue;
+            }
+            let wrong = self.compare(at);
+            broken |= wrong.iter().any(|b| b.operand == operand && used.contains(&b.atom));
+            let nothing = C::new(setup.regions[region as usize].size, 1);
+            let held = self.held(at);
+            for atom in used {
+                held.operands[operand as usize].0.store(atom as usize, &nothing, 1);
+                held.done.insert((operand, atom));
+            }
+        }
+        broken
+    }
+
+    /// Parts that another region wrote after this one had finished them, and that nobody wrote since: operand, atom and
+    /// atoms of the operand.
+    pub(super) fn overwritten(&mut self, at: At) -> Vec<(u32, u64, u64)> {
+        let held = self.held(at);
+        let gone = |(o, atom): &&(u32, u64)| !held.operands[*o as usize].0.holds(*atom as usize);
+        held.done.iter().filter(gone).map(|&(o, atom)| (o, atom, held.operands[o as usize].1)).collect()
     }
 
     /// A region in which no walked rank has a role.
@@ -167,6 +259,10 @@ impl<'p, C: Contents> Meaning<'p, C> {
             let ranks = &setup.sets.list[place.set as usize];
             for i in 0..place.n {
                 let from = (place.from_operand, place.from_lo + i);
+                let atom = place.lo + i;
+                if !cells.holds(atom as usize) && held.done.contains(&(place.operand, atom)) {
+                    continue;
+                }
                 let want = Want { label: label(from.0, from.1), ranks, set: place.set, region: at.region };
                 if let Some(difference) = cells.differs((place.lo + i) as usize, &want, &mut self.memo) {
                     out.push(Broken {
@@ -221,6 +317,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
             Mem::Buffer(_) => {
                 let (lo, n) = self.atoms(at, a)?;
                 let mut cells = std::mem::replace(&mut self.piece.cells, C::new(1, 0));
+                self.held(at).touch(a.operand, lo, n as u64);
                 cells.load(&self.held(at).operands[a.operand as usize].0, lo as usize, n);
                 self.piece = Piece {
                     cells,
@@ -421,6 +518,9 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 if let Err(t) = self.aligned(at, a.operand, lo, n)? {
                     return Ok(Err(t));
                 }
+                if let Err(t) = self.arrives(at, a, lo, n as u64) {
+                    return Ok(Err(t));
+                }
                 let cells = std::mem::replace(&mut self.piece.cells, C::new(1, 0));
                 let to = &mut self.held(at).operands[a.operand as usize].0;
                 let fine = match add {
@@ -441,6 +541,21 @@ impl<'p, C: Contents> Meaning<'p, C> {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Notes a write to a rank that has yet to enter the region; refuses one to what a rank was already promised.
+    fn arrives(&mut self, at: At, a: &Access, lo: u64, n: u64) -> Result<(), Trouble> {
+        let due = &self.setup.regions[at.region as usize].expected[at.rep].end;
+        let held = self.held(at);
+        if held.left && due.iter().any(|p| p.operand == a.operand && p.lo < lo + n && lo < p.lo + p.n) {
+            return Err(Trouble {
+                code: "E343",
+                text: format!("{} is written after its rank has left the region", self.chunk(at, a)),
+                help: "let the rank wait for everything that arrives there",
+            });
+        }
+        held.touch(a.operand, lo, n);
+        Ok(())
     }
 
     /// The first write to a scratch operand decides how finely it is cut. One that moves with the rank is cut before
@@ -467,27 +582,6 @@ impl<'p, C: Contents> Meaning<'p, C> {
     pub(super) fn forget(&mut self, rep: usize, mem: Mem) {
         if let Mem::Slot(w, s) = mem {
             self.slots.remove(&(rep * self.setup.grids.slot_count() + self.setup.grids.slot(w, s)));
-        }
-    }
-
-    /// A local operation inside a region with a promise.
-    pub(super) fn local(&mut self, at: At, op: &LocalOp) {
-        let operands = &self.setup.schedule.regions[at.region as usize].operands;
-        let of = |b| operands.iter().position(|o| o.buffer == b);
-        let Some(dst) = of(op.dst()) else { return };
-        let srcs: Vec<usize> = op.srcs().into_iter().filter_map(of).collect();
-        let setup = self.setup;
-        let held = self.held(at);
-        match srcs[..] {
-            // The operand is loaded here rather than before the region.
-            [] => begin(setup, held, at, dst as u32),
-            [src] if src != dst && held.operands[src].1 == held.operands[dst].1 => {
-                let n = held.operands[src].1 as usize;
-                let mut copy = C::new(setup.regions[at.region as usize].size, 0);
-                copy.load(&held.operands[src].0, 0, n);
-                held.operands[dst].0.store(0, &copy, n);
-            }
-            _ => {}
         }
     }
 }

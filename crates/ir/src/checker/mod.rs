@@ -18,6 +18,7 @@ mod contents;
 mod counters;
 mod engine;
 mod expect;
+mod filled;
 mod grid;
 mod group;
 mod meaning;
@@ -42,7 +43,7 @@ use crate::host::spelled;
 use crate::schedule::{Calls, Schedule};
 use crate::walk::{Cursor, Fault, Program};
 use contents::{Exact, Finger};
-use counters::Limits;
+use counters::{Limits, MOST_COUNT};
 use engine::{Engine, Outcome, Stopped};
 use grid::Unable;
 use group::{Action, Group};
@@ -338,7 +339,7 @@ impl Check<'_> {
     fn accept(&self, v: &mut Verdict, outcome: Outcome, walked: u64) {
         v.ranks_walked = walked;
         v.acts = outcome.acts;
-        v.range = (outcome.growth > 0).then(|| u32::MAX as u64 / outcome.growth);
+        v.range = (outcome.growth > 0).then(|| MOST_COUNT / outcome.growth);
         v.errors.extend(outcome.errors);
     }
 
@@ -438,7 +439,7 @@ fn words(s: &Schedule, v: &Verdict) -> String {
         ),
     });
     if let Some(range) = v.range {
-        out.push(format!("counters: in 32 bits for {range} calls"));
+        out.push(format!("counters: in signed 32 bits for {range} calls"));
     }
     if let (Some(forms), true) = (forms(s), v.order != Calls::None && v.ok()) {
         out.push(forms);

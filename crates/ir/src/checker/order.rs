@@ -73,6 +73,8 @@ pub(super) struct Snap {
 #[derive(Debug)]
 pub(super) struct Mark {
     clock: Clock,
+    /// Of each stream of the rank, up to where a later notify may tell of it.
+    told: Vec<u32>,
     direct: Clock,
     control: Option<Clock>,
 }
@@ -90,6 +92,10 @@ enum Pending {
 struct Clocks {
     pos: u32,
     known: Clock,
+    /// Of each stream of the rank, up to where a notify of this one may tell of it: what that stream released before
+    /// its `record`, or this one after its `await`, or what came back by way of a peer. Its own entry is its last
+    /// release.
+    told: Vec<u32>,
     visible: Clock,
     /// Position of the latest notify of each stream that was waited for, released or not.
     heard: Clock,
@@ -145,6 +151,7 @@ impl<'g> Order<'g> {
             .map(|_| Clocks {
                 pos: 0,
                 known: zero.clone(),
+                told: vec![0; width],
                 visible: zero.clone(),
                 heard: zero.clone(),
                 control: control.then(|| zero.clone()),
@@ -171,9 +178,16 @@ impl<'g> Order<'g> {
         self.clocks[si].calls.push(next);
     }
 
-    pub(super) fn release(&mut self, si: usize) {
+    /// A release completes the puts and reads of its own stream, and, of the other streams of its rank, what was over
+    /// before the last `await` of them: that came before this fence.
+    pub(super) fn release(&mut self, si: usize, own: u32) {
         let pos = self.tick(si);
-        self.clocks[si].releases.push(pos);
+        let (width, first) = (self.width, own as usize / self.width * self.width);
+        let c = &mut self.clocks[si];
+        c.releases.push(pos);
+        for k in 0..width {
+            c.told[k] = if first + k == own as usize { pos } else { c.known.get(first + k) };
+        }
     }
 
     pub(super) fn complete(&mut self, si: usize) {
@@ -204,7 +218,10 @@ impl<'g> Order<'g> {
             None => c.known.clone(),
         };
         let release = c.releases.last().copied().unwrap_or(0);
-        clock.set(own as usize, release);
+        let first = own as usize / self.width * self.width;
+        for (k, upto) in c.told.iter().enumerate() {
+            clock.set(first + k, *upto);
+        }
         Snap { clock, release, pos, control: self.done(si, own) }
     }
 
@@ -237,6 +254,7 @@ impl<'g> Order<'g> {
     /// A wait is over: what the notify told is known. `by` is the notifying stream as the waiting rank sees it,
     /// `moved` the element that takes the walked rank to it.
     pub(super) fn heard(&mut self, si: usize, snap: &Snap, by: u32, moved: u64) {
+        self.returned(si, moved, &snap.clock);
         let c = &mut self.clocks[si];
         c.known.join(self.group, moved, self.width, &snap.clock, &mut self.recent);
         c.heard.raise(by as usize, snap.pos);
@@ -254,8 +272,24 @@ impl<'g> Order<'g> {
     /// A message is received: what it told is known. It makes nothing visible that was put into a window.
     pub(super) fn recv(&mut self, si: usize, snap: &Snap) {
         self.tick(si);
+        self.returned(si, 0, &snap.clock);
         self.clocks[si].known.join(self.group, 0, self.width, &snap.clock, &mut self.recent);
         self.after(si, snap.control.as_ref(), 0);
+    }
+
+    /// What a peer told of the streams of this rank had been told to it, so it may be told again.
+    fn returned(&mut self, si: usize, moved: u64, clock: &Clock) {
+        if self.width == 1 {
+            return;
+        }
+        let first = self.group.reps[si / self.width] as usize * self.width;
+        for k in 0..self.width {
+            // The stream of the walked rank, as the peer that is moved to the teller calls it.
+            let who = Who { si, back: self.group.inverse(moved), stream: 0 };
+            let upto = clock.get(self.seen(who, (first + k) as u32));
+            let told = &mut self.clocks[si].told[k];
+            *told = (*told).max(upto);
+        }
     }
 
     /// Gives the memory of a snapshot back.
@@ -271,6 +305,7 @@ impl<'g> Order<'g> {
         let c = &self.clocks[si];
         let mut clock = c.known.clone();
         clock.set(own as usize, pos);
+        let told = c.told.clone();
         let mut direct = c.visible.clone();
         for p in &c.pending {
             match p {
@@ -278,7 +313,7 @@ impl<'g> Order<'g> {
                 Pending::Many(list) => direct.join(self.group, 0, self.width, list, &mut self.recent),
             }
         }
-        Mark { clock, direct, control: self.done(si, own) }
+        Mark { clock, told, direct, control: self.done(si, own) }
     }
 
     /// An `await` is over.
@@ -286,6 +321,7 @@ impl<'g> Order<'g> {
         self.tick(si);
         let c = &mut self.clocks[si];
         c.known.join(self.group, 0, self.width, &mark.clock, &mut self.recent);
+        c.told.iter_mut().zip(&mark.told).for_each(|(own, told)| *own = (*own).max(*told));
         c.pending.push(Pending::Many(mark.direct.clone()));
         self.after(si, mark.control.as_ref(), 0);
     }
@@ -357,6 +393,11 @@ impl<'g> Order<'g> {
             return conflict("E345");
         }
         conflict(self.rewrite(who, a))
+    }
+
+    /// Whether an access is over before what a stream does now.
+    pub(super) fn is_before(&self, who: Who, a: &Acc) -> bool {
+        self.before(who, a, true).is_none()
     }
 
     /// The code of a rewrite too early, in the same call or from call to call.

@@ -5,12 +5,14 @@
 //! everything else (guards, bounds, slots, counters, values of waits) must stay, and so must the promise. Owns these
 //! rules.
 
+use super::engine::memory::line_block;
 use super::grid::twin;
 use super::group::{Digit, FRACTION, Group, Move};
 use super::moves::{Piece, Use, moves};
 use super::symmetry::{Reason, as_digit, axis_digits, coord_strides, disjoint};
 use super::typing::{Env, MOST_DIGITS, SAME, Ty, Tys, Val, divided, log2, lowered, modulo, xor};
 use crate::expr::Expr;
+use crate::name::Name;
 use crate::promise::{Cell, Clause, Promise};
 use crate::schedule::*;
 use crate::walk::Program;
@@ -204,7 +206,8 @@ impl<'a> Prover<'a> {
         }
         let new = |e: &Expr| fresh || by_call(e);
         match op {
-            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => {
+            SOp::Copy { dst, src } | SOp::Reduce { op: _, dst, src } => {
+                self.apart(env, r, (src, dst))?;
                 self.sides(env, id, r, (src, dst), fresh)
             }
             SOp::Put { src, peer, dst } | SOp::Get { dst, peer, src } => {
@@ -213,18 +216,72 @@ impl<'a> Prover<'a> {
                 }
                 self.sides(env, id, r, (src, dst), fresh)
             }
-            SOp::Notify { peer, index, .. } => {
+            SOp::Notify { peer, signal: _, index } => {
                 if peer.iter().any(new) {
                     self.peer(env, r, own, peer)?;
                 }
                 self.same(env, index, || "a counter".into()).map(drop)
             }
-            SOp::Wait { index, value, .. } => {
+            SOp::Wait { signal: _, index, value } => {
                 self.same(env, index, || "a counter".into())?;
                 self.same(env, value, || "the value of a wait".into()).map(drop)
             }
-            _ => Ok(()),
+            SOp::Send { src: _, peer: _, queue: _, index: _ }
+            | SOp::Recv { dst: _, peer: _, queue: _, index: _ }
+            | SOp::Room { peer: _, queue: _, index: _ } => Err((0, super::symmetry::QUEUES.into())),
+            SOp::Local(l) => self.local(env, r, l),
+            // Without operands, of this rank alone, or without effect.
+            SOp::FenceRelease
+            | SOp::FenceAcquire
+            | SOp::FenceComplete
+            | SOp::Record(_)
+            | SOp::Await(_)
+            | SOp::HostRead(_)
+            | SOp::Mark { point: _, peer: _, window: _, slot: _ } => Ok(()),
+            // The host's program is spelled out before anything is walked.
+            SOp::Launch(_) | SOp::HostWait(_) | SOp::Drain => Ok(()),
         }
+    }
+
+    /// A local operation touches the same memory on every rank, moved as the buffer is: all of it, or one block of a line.
+    /// Which elements it computes is no contribution to any contract, so other expressions need not move. Sizes and parts
+    /// are tried on every rank when it is executed.
+    fn local(&mut self, env: &Env, r: &Region, l: &LocalOp) -> Result<(), Failed> {
+        let Some((line, _, _, parts, _, at)) = line_block(l) else { return Ok(()) };
+        if self.shape || !self.used(line) {
+            return Ok(());
+        }
+        // Local operations see the axes of the mesh alone.
+        let axes = 1 + self.program.schedule.mesh.axes.len();
+        let outer = Env { vars: env.vars[..axes].to_vec(), tables: env.tables };
+        let part = Part { index: at.clone(), len: Expr::Int(1), of: Expr::Int(parts as i64) };
+        let name = &self.program.schedule.buffer(line).name;
+        self.path(&outer, r, (name, line), None, &[part]).map(drop)
+    }
+
+    /// Whether a region has a buffer as an operand, so that its parts are places of their own.
+    fn used(&self, b: BufferId) -> bool {
+        self.program.schedule.regions.iter().flat_map(|r| &r.operands).any(|o| o.buffer == b)
+    }
+
+    /// Source and destination on one rank are the same chunk or share nothing, on every rank: the walk sees that on the
+    /// walked one alone.
+    fn apart(&self, env: &Env, r: &Region, (src, dst): (&Ref, &Ref)) -> Result<(), Failed> {
+        let (Ref::Chunk { operand: a, path: p }, Ref::Chunk { operand: b, path: q }) = (src, dst) else {
+            return Ok(());
+        };
+        let buffer = |o: &OperandId| r.operands[o.0 as usize].buffer;
+        if buffer(a) != buffer(b) {
+            return Ok(());
+        }
+        let fixed = |e: &Expr| env.eval(e).is_some_and(|v| v.is_fixed());
+        let whole = |path: &[Part]| path.iter().all(|p| p.len == Expr::Int(1));
+        let cuts = |path: &[Part]| path.iter().map(|p| p.of.clone()).collect::<Vec<_>>();
+        let same_grain = whole(p) && whole(q) && cuts(p) == cuts(q);
+        if same_grain || p.iter().chain(q).all(|p| fixed(&p.index)) {
+            return Ok(());
+        }
+        Err((0, format!("chunks of one buffer in region {} may overlap on other ranks", r.name)))
     }
 
     fn peer(&self, env: &Env, r: &Region, own: &[Tys], peer: &[Expr]) -> Result<(), Failed> {
@@ -331,22 +388,36 @@ impl<'a> Prover<'a> {
 
     fn reference(&mut self, env: &Env, r: &Region, x: &Ref) -> Result<Option<Chunk>, Failed> {
         let (operand, path) = match x {
-            Ref::Slot { slot, .. } => return self.same(env, slot, || "a slot".into()).map(|_| None),
+            Ref::Slot { window: _, slot } => return self.same(env, slot, || "a slot".into()).map(|_| None),
             Ref::Chunk { operand, path } => (operand, path),
         };
         let o = &r.operands[operand.0 as usize];
+        let mut chunk = self.path(env, r, (&o.name, o.buffer), Some(o), path)?;
+        chunk.operand = operand.0;
+        Ok(Some(chunk))
+    }
+
+    /// A chunk of a buffer, of an operand if it is one; how it moves is noted.
+    fn path(
+        &mut self,
+        env: &Env,
+        r: &Region,
+        (name, buffer): (&Name, BufferId),
+        operand: Option<&Operand>,
+        path: &[Part],
+    ) -> Result<Chunk, Failed> {
         let (mut num, mut cnt, mut den) = (0u64, 1u64, 1u64);
         let mut moving: Vec<Option<Use>> = vec![None; self.digits.len()];
         let mut piece = Piece::WHOLE;
         let mut types = vec![];
         for p in path {
-            let unknown = || (0, format!("a chunk of {} has no value", o.name));
+            let unknown = || (0, format!("a chunk of {name} has no value"));
             let (i, len, of) = (env.eval(&p.index), env.eval(&p.len), env.eval(&p.of));
             let (Some(i), Some(len), Some(of)) = (i, len, of) else { return Err(unknown()) };
             if let Some(k) =
                 (0..self.digits.len()).find(|k| len.tys[*k] != Ty::Same || of.tys[*k] != Ty::Same)
             {
-                let why = format!("how {} is cut in region {} depends on the rank", o.name, r.name);
+                let why = format!("how {} is cut in region {} depends on the rank", name, r.name);
                 return Err((k, why));
             }
             if of.v < 1 || len.v < 0 {
@@ -367,7 +438,7 @@ impl<'a> Prover<'a> {
                 let stuck = || {
                     let why = format!(
                         "chunk `{}` of {} in region {} does not move with the rank",
-                        p.index, o.name, r.name
+                        p.index, name, r.name
                     );
                     (k, why)
                 };
@@ -394,9 +465,9 @@ impl<'a> Prover<'a> {
             }
         }
         let any = types.iter().any(|tys| *tys != SAME);
-        let chunk = Chunk { operand: operand.0, num, cnt, den, varies: any.then_some(types) };
+        let chunk = Chunk { operand: u32::MAX, num, cnt, den, varies: any.then_some(types) };
         if self.shape {
-            return Ok(Some(chunk));
+            return Ok(chunk);
         }
         for (k, moved) in moving.into_iter().enumerate() {
             let used = match moved {
@@ -406,15 +477,18 @@ impl<'a> Prover<'a> {
                 None if any => Use::Stay { num: 1, cnt: cnt.min(1), den, piece },
                 None => Use::Stay { num, cnt, den, piece: Piece::WHOLE },
             };
-            let entry = (o.buffer.0, used);
+            let entry = (buffer.0, used);
             if !self.uses[k].contains(&entry) {
-                if o.scratch && !matches!(entry.1, Use::Stay { .. }) && twin(r, o).is_none() {
-                    return Err((k, format!("scratch {} of region {} moves with the rank", o.name, r.name)));
+                if let Some(o) = operand.filter(|o| o.scratch)
+                    && !matches!(entry.1, Use::Stay { .. })
+                    && twin(r, o).is_none()
+                {
+                    return Err((k, format!("scratch {name} of region {} moves with the rank", r.name)));
                 }
                 self.uses[k].insert(entry);
             }
         }
-        Ok(Some(chunk))
+        Ok(chunk)
     }
 
     /// The clauses must be about ranks and blocks that move alike: the rank itself, or all of them.

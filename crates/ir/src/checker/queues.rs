@@ -40,6 +40,8 @@ type End = Option<(u32, u32)>;
 
 struct Fifo<C> {
     messages: VecDeque<Message<C>>,
+    /// Messages sent and received in each call.
+    moved: BTreeMap<u64, (u64, u64)>,
     ends: [End; 2],
     /// Who waits for a free slot, and who for a message.
     waiting: [Vec<usize>; 2],
@@ -47,7 +49,7 @@ struct Fifo<C> {
 
 impl<C> Default for Fifo<C> {
     fn default() -> Self {
-        Fifo { messages: VecDeque::new(), ends: [None; 2], waiting: [vec![], vec![]] }
+        Fifo { messages: VecDeque::new(), moved: BTreeMap::new(), ends: [None; 2], waiting: [vec![], vec![]] }
     }
 }
 
@@ -134,13 +136,19 @@ impl<'p, C: Contents> Engine<'p, C> {
         let (me, at) = self.here(si);
         let snap = self.order.send(si, me.stream);
         self.access(me, at.rep, src, Kind::Local, false, op, span);
+        let runs = self.runs(at.rep, at.region, src, 0);
         let promised = self.setup.regions[at.region as usize].promised;
-        if promised && let Err(t) = self.meaning.load(at, src) {
+        if promised
+            && self.expect((at.region, at.call), at.rep, src.mem, &runs, span)
+            && let Err(t) = self.meaning.load(at, src)
+        {
             self.report.trouble(t, self.setup.group.reps[at.rep], at.call, span);
         }
         let parcel = self.meaning.parcel();
         let message = Message { snap, parcel, elements: src.len, op };
-        self.queues.0.entry(which).or_default().messages.push_back(message);
+        let fifo = self.queues.0.entry(which).or_default();
+        fifo.messages.push_back(message);
+        fifo.moved.entry(at.call).or_default().0 += 1;
         self.wake(which, Side::Receiver);
         true
     }
@@ -161,6 +169,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             self.streams[si].state = State::Empty(which);
             return Ok(false);
         };
+        fifo.moved.entry(self.streams[si].call).or_default().1 += 1;
         self.wake(which, Side::Sender);
         let (me, at) = self.here(si);
         self.order.recv(si, &m.snap);
@@ -176,6 +185,8 @@ impl<'p, C: Contents> Engine<'p, C> {
                     .help("both ends of a queue move the same sizes in the same order")
             });
             self.meaning.wipe(at, dst);
+            let runs = self.runs(at.rep, at.region, dst, 0);
+            self.fill((at.region, at.call), at.rep, dst.mem, &runs, span);
             return Ok(true);
         }
         if self.setup.regions[at.region as usize].promised {
@@ -184,6 +195,8 @@ impl<'p, C: Contents> Engine<'p, C> {
                 self.report.trouble(t, self.setup.group.reps[at.rep], at.call, span);
             }
         }
+        let runs = self.runs(at.rep, at.region, dst, 0);
+        self.fill((at.region, at.call), at.rep, dst.mem, &runs, span);
         Ok(true)
     }
 
@@ -194,9 +207,32 @@ impl<'p, C: Contents> Engine<'p, C> {
         (who, At { rep: s.rep, region, call: s.call })
     }
 
-    /// Messages that are left when every stream is over.
-    pub(super) fn left(&mut self) {
+    /// Messages that are left when every stream is over, and queues that every period of calls leaves fuller or emptier.
+    pub(super) fn left(&mut self, period: Option<u64>) {
         let setup = self.setup;
+        let last = period.map_or(0..0, |p| setup.calls.saturating_sub(p)..setup.calls);
+        let uneven: Vec<(Which, u64, u64)> = self
+            .queues
+            .0
+            .iter()
+            .map(|(w, f)| {
+                let moved = f.moved.range(last.clone());
+                let (sent, taken) = moved.fold((0, 0), |n, (_, m)| (n.0 + m.0, n.1 + m.1));
+                (*w, sent, taken)
+            })
+            .filter(|(_, sent, taken)| sent != taken)
+            .collect();
+        for (which, sent, taken) in uneven {
+            let (name, decl) =
+                (self.show(which), setup.schedule.queue(setup.program.queue_name(which.2).0).span);
+            self.report.push("E353", decl, Span::NONE, || {
+                let calls = last.end - last.start;
+                let text = format!("what is received from {name} does not keep pace with what is sent");
+                Diagnostic::error("E353", text)
+                    .primary(decl, format!("{sent} are sent and {taken} received in {calls} calls"))
+                    .help("receive in a call, or in a period of calls, as many messages as are sent in it")
+            });
+        }
         let left: Vec<(Which, usize, u32)> = self
             .queues
             .0

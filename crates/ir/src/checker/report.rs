@@ -61,7 +61,7 @@ impl<'p> Report<'p> {
         let mut out = Diagnostics::new();
         let race = !self.all_kinds && self.seen.keys().any(|k| ("E345"..="E350").contains(&k.0));
         for (d, n) in self.seen.into_values() {
-            if race && ("E341"..="E344").contains(&d.code) {
+            if race && (("E341"..="E344").contains(&d.code) || d.code == "E336") {
                 continue;
             }
             out.push(if n > 1 { d.note(format!("and {} more like it", n - 1)) } else { d });

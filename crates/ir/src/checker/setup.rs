@@ -43,6 +43,8 @@ pub(super) struct Setup<'p> {
     pub sets: Sets,
     /// Whether several streams may wait for a counter of a signal.
     pub shared: Vec<bool>,
+    /// Of each buffer, the regions and operands that it is.
+    pub users: Vec<Vec<(u32, u32)>>,
     spans: Vec<Span>,
 }
 
@@ -86,6 +88,12 @@ impl<'p> Setup<'p> {
         for i in 0..s.regions.len() {
             regions.push(region(program, &group, &grids, i, &mut sets).map_err(err)?);
         }
+        let mut users = vec![vec![]; s.buffers.len()];
+        for (i, r) in s.regions.iter().enumerate() {
+            for (o, operand) in r.operands.iter().enumerate() {
+                users[operand.buffer.0 as usize].push((i as u32, o as u32));
+            }
+        }
         let width = program.streams.len();
         let queues = super::queues::used(s);
         Ok(Setup {
@@ -100,6 +108,7 @@ impl<'p> Setup<'p> {
             regions,
             sets,
             shared,
+            users,
             spans,
         })
     }
@@ -128,6 +137,22 @@ impl<'p> Setup<'p> {
     pub(super) fn operand(&self, region: u32, operand: u32) -> (usize, u64) {
         let o = &self.schedule.regions[region as usize].operands[operand as usize];
         (o.buffer.0 as usize, self.grids.atoms[region as usize][operand as usize])
+    }
+
+    /// Elements of parts `first .. first + count` of `of` of an operand on a walked rank: first and one past the last.
+    pub(super) fn elements(
+        &self,
+        (region, operand): (u32, u32),
+        rep: usize,
+        (first, count): (u64, u64),
+        of: u64,
+    ) -> (u64, u64) {
+        let (region, operand, rank) = (RegionId(region), OperandId(operand), self.group.reps[rep]);
+        let at = |i: u64| {
+            // Set-up has seen that every boundary has a value.
+            self.program.chunk_start(region, operand, rank, i as i64, of.max(1) as i64).unwrap_or(0)
+        };
+        (at(first), at(first + count))
     }
 
     /// Whether an operand is scratch.
@@ -224,6 +249,7 @@ fn region(
         let index = program.group_index(id, rank);
         wants.push(expected((i, r), &grids.atoms[i], size, index, sets).map_err(Unable::Said)?);
     }
+    covered(program, group, i)?;
     for (o, operand) in r.operands.iter().enumerate() {
         // Every boundary must have a value on every walked rank, so that the run may ask for it.
         if grids.atoms[i][o] > 0 {
@@ -234,4 +260,34 @@ fn region(
         debug_assert!(operand.buffer.0 < s.buffers.len() as u32);
     }
     Ok(RegionSetup { size, promised: r.promise.is_some(), digits, streams, expected: wants })
+}
+
+/// The line of an operand that a contract speaks of is the whole buffer: what lies beyond it would keep what was there
+/// before, and whoever reads the buffer would take it for a part of the result.
+fn covered(program: &Program, group: &Group, i: usize) -> Result<(), Unable> {
+    let (id, r) = (RegionId(i as u32), &program.schedule.regions[i]);
+    let Some(contract) = &r.promise else { return Ok(()) };
+    for (o, operand) in r.operands.iter().enumerate() {
+        if !contract.buffers.iter().any(|b| b.name == operand.name) {
+            continue;
+        }
+        for &rank in &group.reps {
+            let line = program.chunk_start(id, OperandId(o as u32), rank, 1, 1)?;
+            let have = program.elements(operand.buffer, rank)?;
+            if line == have {
+                continue;
+            }
+            let (name, rank) =
+                (&program.schedule.buffer(operand.buffer).name, program.schedule.mesh.show(rank));
+            return Err(Unable::Said(
+                Diagnostic::error(
+                    "E339",
+                    format!("the line of {} in region {} is {line} of {have} elements", operand.name, r.name),
+                )
+                .primary(r.span, format!("on rank {rank}, of %{name}"))
+                .help("give the line all elements of the buffer, or the collective a buffer of its own"),
+            ));
+        }
+    }
+    Ok(())
 }

@@ -8,12 +8,16 @@ use super::group::{Action, Digit, FRACTION, Group, Move};
 use super::proof::{Failed, Prover};
 use super::typing::MOST_DIGITS;
 use crate::expr::{BinOp, Expr};
-use crate::schedule::{Ref, Region, RegionId, SOp, SStmt, Schedule};
+use crate::schedule::{Region, RegionId, Schedule};
+use crate::visit::{Field, Use, each_field};
 use crate::walk::Program;
 use std::collections::BTreeSet;
 
 /// Why a digit does not move.
 pub(super) type Reason = String;
+
+/// Why schedules with queues are not symmetric.
+pub(super) const QUEUES: &str = "queues are followed on every rank";
 
 /// More representatives than this are not typed.
 const MOST_WALKS: usize = 512;
@@ -31,7 +35,7 @@ const MOST_CUTS: usize = 8;
 pub(super) fn find(program: &Program, calls: u64) -> Result<(Group, Vec<Action>), Reason> {
     let s = program.schedule;
     if super::queues::used(s) {
-        return Err("queues are followed on every rank".into());
+        return Err(QUEUES.into());
     }
     if let Some(reason) = super::grid::one_line_each(s) {
         return Err(reason);
@@ -51,7 +55,7 @@ pub(super) fn of_shape(
     carries: &dyn Fn(&Digit) -> bool,
 ) -> Result<Group, Reason> {
     if super::queues::used(program.schedule) {
-        return Err("queues are followed on every rank".into());
+        return Err(QUEUES.into());
     }
     same_lines(program)?;
     if let Some(b) = program.schedule.buffers.iter().find(|b| b.dims.iter().any(|d| d.as_int().is_none())) {
@@ -283,36 +287,14 @@ fn constants(s: &Schedule) -> Cuts {
             Expr::Select(c, a, b) => [c, a, b].into_iter().for_each(|e| of(e, out)),
         }
     }
-    fn body(list: &[SStmt], out: &mut Cuts) {
-        for s in list {
-            match s {
-                SStmt::For { body: b, .. } => body(b, out),
-                SStmt::If { cond, then, other } => {
-                    of(cond, out);
-                    body(then, out);
-                    body(other, out);
-                }
-                SStmt::Op(op, _) => {
-                    let (sides, peer): (Vec<&Ref>, &[Expr]) = match op {
-                        SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => (vec![dst, src], &[]),
-                        SOp::Put { src, peer, dst } | SOp::Get { dst, peer, src } => (vec![dst, src], peer),
-                        SOp::Notify { peer, .. } => (vec![], peer),
-                        _ => continue,
-                    };
-                    peer.iter().for_each(|e| of(e, out));
-                    for side in sides {
-                        if let Ref::Chunk { path, .. } = side {
-                            path.iter().for_each(|p| of(&p.index, out));
-                        }
-                    }
-                }
-            }
-        }
-    }
     let mut out = Cuts::default();
-    for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
-        body(&st.body, &mut out);
-    }
+    each_field(s, &mut |at, field| {
+        if let (Some(_), Field::Expr(Use::Guard | Use::Peer(_) | Use::ChunkIndex | Use::Part, e)) =
+            (at.region, field)
+        {
+            of(e, &mut out);
+        }
+    });
     out
 }
 

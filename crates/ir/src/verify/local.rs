@@ -2,12 +2,14 @@
 
 use super::graph::undeclared_argument;
 use super::{Report, V2, V16, product};
+use crate::expr::Expr;
 use crate::fill::has;
 use crate::graph::OpKind;
 use crate::result::{broadcast, product_shape, result_of};
 use crate::schedule::{Buffer, BufferId, Filling, LocalOp, Schedule};
 use crate::shape::ShapeOp;
 use crate::types::{CutRule, DType};
+use crate::walk::Program;
 use kbc_diag::Span;
 
 /// The sizes of a buffer, if they are the same on every rank.
@@ -22,18 +24,118 @@ pub(super) fn local(s: &Schedule, op: &LocalOp, span: Span, out: &mut Report) {
     let (Some(dst), Some(srcs)) = (get(op.dst()), all) else {
         return out.fail(V2, "this operation names a buffer that does not exist", span, "here");
     };
-    if let Err(why) = fits(op, dst, &srcs) {
+    let shapes: Option<Vec<Vec<u64>>> = srcs.iter().map(|b| sizes(b)).collect();
+    if let Err(why) = fits(op, dst, &srcs, shapes, sizes(dst)) {
         out.fail(V16, why, span, "here");
     }
 }
 
-fn fits(op: &LocalOp, dst: &Buffer, srcs: &[&Buffer]) -> Result<(), String> {
+/// Whether a local operation has a result on a rank: sizes agree there, and the part it names exists.
+///
+/// # Errors
+/// Why not, in words.
+pub(crate) fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String> {
+    let s = program.schedule;
+    let dims = |b: BufferId| program.dims(b, rank).map_err(|f| f.text);
+    let (ids, target) = (op.srcs(), dims(op.dst())?);
+    let shapes = ids.iter().map(|b| dims(*b)).collect::<Result<Vec<_>, _>>()?;
+    let srcs: Vec<&Buffer> = ids.iter().map(|b| s.buffer(*b)).collect();
+    fits(op, s.buffer(op.dst()), &srcs, Some(shapes.clone()), Some(target.clone()))?;
+    let value = |e: &Expr| {
+        let v = program.local_value(e, rank).map_err(|e| e.to_string())?;
+        u64::try_from(v).map_err(|_| format!("part {v}"))
+    };
+    let elements = |dims: &[u64]| product(dims.iter().copied()).unwrap_or(u64::MAX);
+    // Elements of one part of a dimension of n elements.
+    let part = |n: u64, at: &Expr, parts: u64, rule: &CutRule| {
+        let i = value(at)?;
+        if i >= parts {
+            return Err(format!("part {i} of {parts}"));
+        }
+        Ok(rule.boundary(n, i + 1, parts).saturating_sub(rule.boundary(n, i, parts)))
+    };
+    match op {
+        LocalOp::Pack { dst: _, src: _, dim, parts, rule, at: Some(at) } => {
+            block(&shapes[0], &target, *dim, part(along(&shapes[0], &target, *dim), at, *parts, rule)?)
+        }
+        LocalOp::Unpack { dst: _, src: _, dim, parts, rule, at: Some(at) } => {
+            block(&target, &shapes[0], *dim, part(along(&target, &shapes[0], *dim), at, *parts, rule)?)
+        }
+        LocalOp::Slice { dst: _, src: _, dim, index, of, rule } => {
+            let mut want = shapes[0].clone();
+            want[*dim as usize] = part(want[*dim as usize], index, *of, rule)?;
+            if want == target {
+                return Ok(());
+            }
+            Err(format!("the part has sizes {want:?}, the destination {target:?}"))
+        }
+        LocalOp::Grouped { dst: _, x: _, w: _, runs, places, at } => {
+            let ([rows, d], [matrices, k, f], [r, n]) = (&shapes[0][..], &shapes[1][..], &target[..]) else {
+                return Err("rows [T, D] and matrices [G, D, F] give [T, F]".into());
+            };
+            if (rows, d, f) != (r, k, n) {
+                return Err(format!("{:?} x {:?} into {target:?}", shapes[0], shapes[1]));
+            }
+            let at = value(at)?;
+            let place = usize::try_from(at).ok().and_then(|i| places.get(i));
+            let (row, first) = place.ok_or_else(|| format!("place {at} of {}", places.len()))?;
+            let met = runs.matrices(*row, *rows);
+            let mine = |m: &u64| m.checked_sub(*first).is_some_and(|m| m < *matrices);
+            if met.len() as u64 == *rows && met.iter().all(mine) {
+                return Ok(());
+            }
+            Err(format!("rows from {row} on meet matrices that this rank does not have"))
+        }
+        LocalOp::Embedding { dst: _, table: _, ids: _, first } => {
+            program.local_value(first, rank).map(drop).map_err(|e| e.to_string())
+        }
+        LocalOp::Fill { dst: _, with: Filling::Place { dim: _, first } } => {
+            program.local_value(first, rank).map(drop).map_err(|e| e.to_string())
+        }
+        LocalOp::Cast { dst: _, src: _ }
+        | LocalOp::Copy { dst: _, src: _ }
+        | LocalOp::Pack { dst: _, src: _, dim: _, parts: _, rule: _, at: None }
+        | LocalOp::Unpack { dst: _, src: _, dim: _, parts: _, rule: _, at: None } => {
+            if elements(&shapes[0]) == elements(&target) {
+                return Ok(());
+            }
+            Err(format!("{} elements into {}", elements(&shapes[0]), elements(&target)))
+        }
+        LocalOp::Compute { func: _, dst: _, args: _ }
+        | LocalOp::Matmul { dst: _, a: _, b: _ }
+        | LocalOp::ReduceDim { op: _, mean: _, dst: _, src: _, dim: _ }
+        | LocalOp::Transpose { dst: _, src: _, perm: _ }
+        | LocalOp::Tiles { kernel: _, dst: _, args: _ }
+        | LocalOp::Fill { dst: _, with: Filling::Number(_) } => Ok(()),
+    }
+}
+
+/// Elements of a line along the dimension that its blocks cut, for a tensor that is one block.
+fn along(tensor: &[u64], line: &[u64], dim: u32) -> u64 {
+    let unit: u64 = tensor.iter().enumerate().filter(|(d, _)| *d != dim as usize).map(|(_, n)| n).product();
+    line.iter().product::<u64>().checked_div(unit).unwrap_or(0)
+}
+
+/// A tensor is one block of a line, of so many elements along the dimension that is cut.
+fn block(tensor: &[u64], line: &[u64], dim: u32, part: u64) -> Result<(), String> {
+    let have = tensor[dim as usize];
+    if have == part || tensor.contains(&0) && line.contains(&0) {
+        return Ok(());
+    }
+    Err(format!("the part has {part} elements along dimension {dim}, the tensor {have}"))
+}
+
+fn fits(
+    op: &LocalOp,
+    dst: &Buffer,
+    srcs: &[&Buffer],
+    shapes: Option<Vec<Vec<u64>>>,
+    target: Option<Vec<u64>>,
+) -> Result<(), String> {
     let same_type = || match srcs.iter().find(|b| b.dtype != dst.dtype) {
         Some(b) => Err(format!("{} is {}, but {} is {}", b.name, b.dtype, dst.name, dst.dtype)),
         None => Ok(()),
     };
-    let shapes: Option<Vec<Vec<u64>>> = srcs.iter().map(|b| sizes(b)).collect();
-    let target = sizes(dst);
     let count = |s: &[u64]| product(s.iter().copied());
     let same_count = || match (&shapes, &target) {
         (Some(a), Some(b)) if a.iter().any(|a| count(a) != count(b)) => {

@@ -41,6 +41,8 @@ mod program;
 mod ranks;
 mod schedule;
 
+pub(crate) use local::legal_on;
+
 use crate::module::{Body, Module, Props};
 use crate::name::Name;
 use crate::types::Mesh;

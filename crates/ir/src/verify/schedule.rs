@@ -265,6 +265,15 @@ fn promise(s: &Schedule, r: &Region, p: &Promise, out: &mut Report) {
             Some(_) => {}
         }
     }
+    let sums = p.clauses.iter().any(|c| match c {
+        Clause::Start { cell: _, cond: _ } => false,
+        Clause::End { cell: _, cond: _, from: _, at: _, sum } => sum.is_some(),
+    });
+    match p.red {
+        None if sums => fail("a clause combines contributions, but the contract has no combiner".into()),
+        Some(op) if !sums => fail(format!("the contract combines by {op}, but no clause combines anything")),
+        None | Some(_) => {}
+    }
     let size = super::product(r.coords.iter().map(|c| c.1)).unwrap_or(0);
     if p.root.is_some_and(|c| c >= size) {
         fail(format!("the root of the promise is {}, the group has {size} ranks", p.root.unwrap_or(0)));

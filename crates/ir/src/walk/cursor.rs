@@ -264,6 +264,18 @@ impl<'p> Cursor<'p> {
         Ok((a, b))
     }
 
+    /// The sides of a copy or reduction are the same elements or have none in common: otherwise the result would depend on
+    /// the order in which elements are moved.
+    fn apart(&self, a: &Access, b: &Access, span: Span) -> Result<(), Fault> {
+        let meet = a.mem == b.mem && a.start < b.start + b.len && b.start < a.start + a.len;
+        if !meet || a.start == b.start {
+            return Ok(());
+        }
+        let (a, b) = ((a.start, a.start + a.len), (b.start, b.start + b.len));
+        let text = format!("elements {}..{} and {}..{} of one buffer overlap in part", a.0, a.1, b.0, b.1);
+        Err(self.fail("E338", text, span))
+    }
+
     fn counter(&self, signal: u32, index: &C, span: Span) -> Result<u32, Fault> {
         let i = self.value(index, span)?;
         let s = &self.program.schedule.signals[signal as usize];
@@ -321,10 +333,12 @@ impl<'p> Cursor<'p> {
         Ok(match op {
             COp::Copy { dst, src } => {
                 let (dst, src) = self.pair(dst, me, src, me, span)?;
+                self.apart(&dst, &src, span)?;
                 Act::Copy { dst, src }
             }
             COp::Reduce { op, dst, src } => {
                 let (dst, src) = self.pair(dst, me, src, me, span)?;
+                self.apart(&dst, &src, span)?;
                 Act::Reduce { op: *op, dst, src }
             }
             COp::Put { src, peer, dst } => {

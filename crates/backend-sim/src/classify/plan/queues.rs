@@ -36,8 +36,7 @@ impl<'p> Builder<'p> {
                 let run = Run::of(src);
                 queue_type(self.program, *q, run.mem, span)?;
                 // It tells of all that the stream has done.
-                after.extend(at.last_exec);
-                after.extend(at.pending.iter().filter(|f| f.complete).map(|f| f.land));
+                after = at.done();
                 at.pending.retain(|f| !f.complete);
                 at.locals.clear();
                 let touch = self.touch(id.0, &run, false)?;
@@ -54,6 +53,7 @@ impl<'p> Builder<'p> {
                 let run = Run::of(dst);
                 queue_type(self.program, *q, run.mem, span)?;
                 after.extend(at.settle(id.0, &[], Some(&run)));
+                after.extend(&at.awaited);
                 let touch = self.touch(id.0, &run, true)?;
                 let e = self.push(at, id, What::Recv { flight: NONE }, after, vec![touch]);
                 let before = self.queues.get(&queue).and_then(|m| m.recvs.last()).map(|s| s.1);

@@ -5,7 +5,7 @@
 //! least after all that the wait is about.
 
 use super::super::contents::Contents;
-use super::super::counters::{Counter, Meant, NONE, Told};
+use super::super::counters::{Counter, Meant, NONE, Told, Waited};
 use super::super::order::Order;
 use super::{Engine, State};
 use crate::form::Form;
@@ -124,12 +124,11 @@ impl<'p, C: Contents> Engine<'p, C> {
             return false;
         }
         let pos = self.order.tick(si);
-        c.waited[call].0 += 1;
         if form != Form::Epoch {
             self.spend(si, (rep, counter), target, pos, (span, op));
             return true;
         }
-        c.waited[call].1 += value as i128;
+        c.waited[call].push(Waited { stream: si, op, value: i128::from(value) });
         c.wait_op = op;
         if target < c.first {
             return true;
@@ -165,7 +164,8 @@ impl<'p, C: Contents> Engine<'p, C> {
             self.report.push("E367", span, Span::NONE, || stale(self.setup, counter, form, span));
         }
         let (waiter, before) = (c.waiter, c.wait_op);
-        c.waited[call].1 += (target - c.spent) as i128;
+        let about = i128::from(target - c.spent);
+        c.waited[call].push(Waited { stream: si, op, value: about });
         (c.spent, c.wait_op, c.waiter) = (target, op, own);
         let heard = next(c, target, |t: &Told| self.order.knows(si, t.by) >= t.snap.pos);
         // Of each stream the last; what the waiting stream knows to be done anyway cannot be missing.
