@@ -1,8 +1,13 @@
 //! Why the checker is right to refuse what no run shows to be wrong, by code.
 
-/// The reason of a code, in one sentence.
+/// The reason of a code, in one sentence; one for all where none is written down.
 pub fn why(code: &str) -> &'static str {
-    match code {
+    reason(code).unwrap_or("refused where it stands")
+}
+
+/// The reason of a code, in one sentence, where one is written down.
+pub fn reason(code: &str) -> Option<&'static str> {
+    Some(match code {
         "E302" | "E303" | "E304" | "E305" => {
             "what has no meaning on some rank is refused where it stands, also where nothing is moved"
         }
@@ -46,6 +51,9 @@ pub fn why(code: &str) -> &'static str {
         }
         "E367" => "nobody says what the counter holds at first",
         "E356" => "both ends of a queue must move the same sizes in the same order",
-        _ => "refused where it stands",
-    }
+        "E320" | "E321" | "E322" | "E323" | "E324" | "E325" | "E326" | "E327" | "E330" => {
+            "the text is not well-formed, which the verifier says without running anything"
+        }
+        _ => return None,
+    })
 }

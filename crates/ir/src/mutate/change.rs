@@ -120,13 +120,27 @@ fn extent(x: &mut Ref, kind: Kind) -> Option<()> {
     Some(())
 }
 
-/// Every operation of a body, in order.
-pub(super) fn each_op<'a>(list: &'a [SStmt], f: &mut dyn FnMut(&'a SOp)) {
-    each_statement(list, &mut |st| {
-        if let SStmt::Op(op, _) = st {
-            f(op);
+/// Every operation of a body with the way to it, in order.
+pub(super) fn each_op<'a>(
+    list: &'a [SStmt],
+    path: &mut Vec<(usize, u8)>,
+    f: &mut dyn FnMut(&'a SOp, &[(usize, u8)]),
+) {
+    for (i, st) in list.iter().enumerate() {
+        path.push((i, 0));
+        match st {
+            SStmt::For { var: _, lo: _, hi: _, body } => each_op(body, path, f),
+            SStmt::If { cond: _, then, other } => {
+                each_op(then, path, f);
+                if let Some(last) = path.last_mut() {
+                    last.1 = 1;
+                }
+                each_op(other, path, f);
+            }
+            SStmt::Op(op, _) => f(op, path),
         }
-    });
+        path.pop();
+    }
 }
 
 /// The statement of operation number `op`, guarded: the new one where `cond` holds, the old one elsewhere.
@@ -222,9 +236,7 @@ fn throughout(s: &Schedule, kind: Kind) -> Schedule {
             (
                 SOp::Notify { peer: _, signal, index: _ } | SOp::Wait { signal, index: _, value: _ },
                 Kind::Unsignalled(x),
-            )
-                if signal.0 == x =>
-            {
+            ) if signal.0 == x => {
                 vec![]
             }
             (SOp::Wait { signal, index, value }, Kind::Bit(x)) if signal.0 == x => {

@@ -233,7 +233,9 @@ pub fn harmless(field: &Field<'_>) -> Option<&'static str> {
         Field::Hint(what, _) => match *what {
             "rank" | "size" | "variable" => None,
             "collective" => Some("the name of a collective is for people, its clauses are what counts"),
-            _ => Some("things are named by number in a schedule, their names are for people and for the text"),
+            _ => {
+                Some("things are named by number in a schedule, their names are for people and for the text")
+            }
         },
         Field::Label(_) => Some("labels are for reports"),
         Field::SignalUse(_) => Some("what a signal is for is documentation, which nobody believes"),
@@ -467,13 +469,7 @@ fn count(region: Option<&Region>, seen: &Seen, of: Use) -> Option<Expr> {
     }
 }
 
-fn expressions(
-    s: &Schedule,
-    region: Option<&Region>,
-    seen: &Seen,
-    of: Use,
-    e: &Expr,
-) -> Vec<(Change, Expr)> {
+fn expressions(s: &Schedule, region: Option<&Region>, seen: &Seen, of: Use, e: &Expr) -> Vec<(Change, Expr)> {
     let coords = coordinates(s, region, of);
     let count = count(region, seen, of);
     let truth = matches!(of, Use::Guard | Use::Ranks);
@@ -675,8 +671,11 @@ pub(super) fn alter(s: &Schedule, at: &At, seen: &Seen, field: FieldMut<'_>, c: 
         FieldMut::DType(d) => c.others(d, &DType::ALL),
         FieldMut::Memory(m) => c.others(m, &MemKind::ALL),
         FieldMut::Rule(rule) => {
-            let mut list =
-                vec![(Change::Other(0), CutRule::Even), (Change::Other(1), CutRule::Ceil), (Change::Other(2), CutRule::Lines(2))];
+            let mut list = vec![
+                (Change::Other(0), CutRule::Even),
+                (Change::Other(1), CutRule::Ceil),
+                (Change::Other(2), CutRule::Lines(2)),
+            ];
             if let CutRule::Lines(unit) = rule {
                 list.push((Change::More, CutRule::Lines(unit.saturating_add(1))));
             }

@@ -6,7 +6,7 @@
 //! Whether a mutant behaves differently is for its readers to find out; some do not (a second fence, a wait that another
 //! implies).
 //!
-//! Every kind is an [`Operator`] on a [`Target`]: `docs/mutation.md` has the table, which [`crate::mutation_table`] makes. [`mutations`] has the
+//! Every kind is an [`Operator`] on a [`Target`]: `docs/mutation.md` has the table, which a test makes. [`mutations`] has the
 //! kinds of [`Kind::is_basic`], of which tests say one by one which codes are right; [`every`] has those that leave the
 //! meaning of a program alone; [`all`] has all.
 
@@ -288,11 +288,7 @@ fn operator(spot: Spot, change: Change) -> Operator {
         Change::Even | Change::Doubled => Operator::Duplicate,
         Change::Reversed | Change::Not | Change::Swapped(_) => Operator::Reorder,
         Change::More | Change::Less if spot.of == Some(Use::Bound) => {
-            if (change == Change::Less) == spot.second {
-                Operator::Drop
-            } else {
-                Operator::Duplicate
-            }
+            if (change == Change::Less) == spot.second { Operator::Drop } else { Operator::Duplicate }
         }
         Change::Less
         | Change::Fewer
@@ -325,7 +321,7 @@ pub struct Site {
     pub role: usize,
     /// Number of the stream.
     pub stream: usize,
-    /// The way down; empty for the role itself.
+    /// The way down; empty for what is no operation.
     pub path: Vec<(usize, u8)>,
 }
 
@@ -435,7 +431,11 @@ fn list(r: &Region, body: &[SStmt], site: &mut Site, out: &mut Vec<Mutation>) {
 /// What a field is part of.
 fn target(at: &At, field: &Field<'_>, word: &str) -> Target {
     let Some(_) = at.region else {
-        return if at.op.is_some() || matches!(field, Field::Body(_)) { Target::Host } else { Target::Declaration };
+        return if at.op.is_some() || matches!(field, Field::Body(_)) {
+            Target::Host
+        } else {
+            Target::Declaration
+        };
     };
     if at.op.is_some() {
         if word == "local" {
@@ -452,9 +452,10 @@ fn target(at: &At, field: &Field<'_>, word: &str) -> Target {
     match type_name(field) {
         "bound of a loop" => Target::Count,
         "guard" | "predicate of a role" | "list of ranks" => Target::Predicate,
-        "operator of a contract" | "root of a contract" | "expression of a contract" | "variable of a contract" => {
-            Target::Contract
-        }
+        "operator of a contract"
+        | "root of a contract"
+        | "expression of a contract"
+        | "variable of a contract" => Target::Contract,
         _ if matches!(
             field,
             Field::Name("contract" | "clause", _) | Field::Hint("collective", _) | Field::Flag("blocks", _)
@@ -472,13 +473,16 @@ struct Found {
     seen: Seen,
     spot: Spot,
     word: &'static str,
+    path: Vec<(usize, u8)>,
 }
 
 /// Every field of a schedule, described.
 fn found(s: &Schedule) -> Vec<Found> {
-    let mut words: Vec<&'static str> = vec![];
+    let mut ops: Vec<(&'static str, Vec<(usize, u8)>)> = vec![];
     let bodies = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams).map(|st| &st.body);
-    bodies.chain(s.host.iter().map(|h| &h.body)).for_each(|body| change::each_op(body, &mut |op| words.push(word(op))));
+    for body in bodies.chain(s.host.iter().map(|h| &h.body)) {
+        change::each_op(body, &mut vec![], &mut |op, path| ops.push((word(op), path.to_vec())));
+    }
     let mut seen = Seen::default();
     let mut out: Vec<Found> = vec![];
     let mut second = false;
@@ -487,7 +491,7 @@ fn found(s: &Schedule) -> Vec<Found> {
         let of = if let Field::Expr(of, _) = &field { Some(*of) } else { None };
         let bound = of == Some(Use::Bound);
         let word = match (at.op, of) {
-            (Some(op), _) => words.get(op as usize).copied().unwrap_or(""),
+            (Some(op), _) => ops.get(op as usize).map_or("", |op| op.0),
             (None, Some(Use::Bound)) => "for",
             (None, Some(Use::Guard)) => "if",
             (None, Some(Use::Ranks)) => "role",
@@ -503,7 +507,8 @@ fn found(s: &Schedule) -> Vec<Found> {
             target: target(&at, &field, word),
         };
         second = bound && !second;
-        out.push(Found { at, seen: seen.clone(), spot, word });
+        let path = at.op.and_then(|op| ops.get(op as usize)).map_or(vec![], |op| op.1.clone());
+        out.push(Found { at, seen: seen.clone(), spot, word, path });
     });
     out
 }
@@ -515,7 +520,7 @@ fn fields(s: &Schedule) -> Vec<Mutation> {
     let mut out = vec![];
     let mut fields = known.iter();
     visit::each_field_mut(&mut scratch, &mut |_, field| {
-        let Some(Found { at, seen, spot, word }) = fields.next() else { return };
+        let Some(Found { at, seen, spot, word, path }) = fields.next() else { return };
         let mut c = Chooser { pick: None, found: vec![] };
         alter(s, at, seen, field, &mut c);
         for change in c.found {
@@ -533,7 +538,7 @@ fn fields(s: &Schedule) -> Vec<Mutation> {
                 region: at.region.unwrap_or(0) as usize,
                 role: at.role.unwrap_or(0) as usize,
                 stream: at.stream.unwrap_or(0) as usize,
-                path: vec![],
+                path: path.clone(),
             };
             out.push(Mutation { kind: Kind::Field(*spot, change), site, word, span: at.span, text });
         }
@@ -541,7 +546,8 @@ fn fields(s: &Schedule) -> Vec<Mutation> {
     out
 }
 
-fn describe(kind: Kind) -> String {
+/// A change in words, without its place.
+pub fn describe(kind: Kind) -> String {
     match kind {
         Kind::Drop => "left out".into(),
         Kind::Duplicate => "done twice".into(),
@@ -593,8 +599,6 @@ fn kinds(r: &Region, st: &SStmt, (i, n): (usize, usize)) -> Vec<Kind> {
         .chain(coords.map(Kind::PeerBoth));
     let moves = |k: &Kind| matches!(k, Kind::Swap | Kind::First | Kind::Last);
     // A mark does nothing, and moving one is no change.
-    all.filter(|k| {
-        moves(k) || changed(r, st, *k).is_some_and(|new| new[..] != std::slice::from_ref(st)[..])
-    })
-    .collect()
+    all.filter(|k| moves(k) || changed(r, st, *k).is_some_and(|new| new[..] != std::slice::from_ref(st)[..]))
+        .collect()
 }
