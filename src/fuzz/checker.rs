@@ -18,7 +18,7 @@ use kbc_ir::expr::{BinOp, Expr, gcd};
 use kbc_ir::mutate::{Kind, all, apply, apply_on};
 use kbc_ir::schedule::{BufferRole, CALL, Calls, Schedule};
 use kbc_ir::text::{PrintOptions, parse, print};
-use kbc_ir::types::TensorType;
+use kbc_ir::types::{DType, TensorType};
 use kbc_ir::verify::verify;
 use kbc_ir::visit::{Field, each_field};
 use kbc_ir::walk::{Cursor, Program, Step};
@@ -52,6 +52,8 @@ pub enum Outcome {
     Refused,
     /// Refused by these codes, and nothing wrong is seen.
     Quiet(Vec<&'static str>),
+    /// Not well-formed, as the verifier says with this code: it need not be run.
+    Unformed(&'static str),
     /// Too long to be run.
     TooLong,
 }
@@ -92,6 +94,8 @@ pub struct Summary {
     pub refused: u64,
     /// Refused, and nothing wrong is seen, by the first code: how many, and the first number.
     pub quiet: BTreeMap<&'static str, (u64, u64)>,
+    /// Refused by the verifier, by the first code: how many, and the first number.
+    pub unformed: BTreeMap<&'static str, (u64, u64)>,
     /// Refused as they were made, and nothing wrong is seen.
     pub alarms: Vec<Trial>,
     /// Too long to be run.
@@ -132,6 +136,12 @@ impl Summary {
                     self.alarms.push(t);
                 }
             }
+            Outcome::Unformed(code) => {
+                self.unformed.entry(code).or_insert((0, t.number)).0 += 1;
+                if t.changes.is_empty() {
+                    self.alarms.push(t);
+                }
+            }
             Outcome::TooLong => self.too_long += 1,
         }
     }
@@ -157,7 +167,12 @@ impl Summary {
         let [a, b, c, d] = self.sizes;
         let _ = writeln!(out, "ranks: {a} up to 6, {b} up to 12, {c} up to 79, {d} more");
         let _ = writeln!(out, "accepted: {} stand, {} misbehave", self.stands, self.escaped.len());
-        let _ = writeln!(out, "refused: {} misbehave, {quiet} were never seen to", self.refused);
+        let unformed: u64 = self.unformed.values().map(|q| q.0).sum();
+        let _ = writeln!(
+            out,
+            "refused: {unformed} by the verifier, which need not be run; {} misbehave, {quiet} were never seen to",
+            self.refused
+        );
         let _ = writeln!(
             out,
             "of {right} that were never seen to misbehave all orders of {} were explored, others run in random orders; {} need more calls than were run",
@@ -316,8 +331,9 @@ fn inputs(s: &Schedule, calls: u32) -> Result<Vec<Vec<Tensor>>, String> {
             types.entry(n).or_insert_with(|| ty.clone());
         }
     }
-    if types.keys().copied().ne(0..types.len() as u32) {
-        return Err("its inputs are not numbered from 0".into());
+    // An input that no buffer is a part of is never looked at.
+    for n in 0..types.keys().next_back().map_or(0, |n| n.saturating_add(1)).min(16) {
+        types.entry(n).or_insert_with(|| TensorType::replicated(DType::F32, &[1]));
     }
     let tensor = |call: u32, (i, ty): (&u32, &TensorType)| {
         // Several sums may follow each other, with something doubled between them: small numbers stay exact.
@@ -365,34 +381,45 @@ fn codes(list: &Diagnostics) -> Vec<&'static str> {
     out
 }
 
-/// What verifier and checker say of a schedule.
-fn verdict(s: &Schedule) -> Vec<&'static str> {
+/// What verifier and checker say of a schedule; whether the verifier says it.
+fn verdict(s: &Schedule) -> (Vec<&'static str>, bool) {
+    if s.calls == Calls::None {
+        return (vec!["E359"], false);
+    }
     let found = codes(&verify(&module(s)));
-    if found.is_empty() { codes(&check(s, &CheckOptions::default()).errors) } else { found }
+    if found.is_empty() { (codes(&check(s, &CheckOptions::default()).errors), false) } else { (found, true) }
 }
 
 /// What came of a schedule; whether all orders were explored, and whether it ran for too few calls.
 fn outcome(s: &Schedule, settings: &Settings, seed: u64) -> (Outcome, bool, bool) {
+    let Ok((refused, unformed)) = catch_unwind(AssertUnwindSafe(|| verdict(s))) else {
+        return (Outcome::Escaped("verifier or checker panic".into()), false, false);
+    };
+    if unformed {
+        return (Outcome::Unformed(refused.first().copied().unwrap_or("none")), false, false);
+    }
     let run = AssertUnwindSafe(|| {
-        let refused = verdict(s);
         let large = s.mesh.ranks() > 12;
         let (events, runs) = match (refused.is_empty(), large) {
             (true, false) => (settings.events, 200),
             (false, false) => (settings.events / 4, 60),
             (_, true) => (0, if s.mesh.ranks() > 100 { 2 } else { 8 }),
         };
-        let (behaviour, short) = judge(s, events, runs, seed);
-        let explored = matches!(behaviour, Behaviour::Stands(Evidence::Every(_)));
-        let outcome = match (behaviour, refused.is_empty()) {
-            (Behaviour::Misbehaves(how), true) => Outcome::Escaped(how),
-            (Behaviour::Misbehaves(_), false) => Outcome::Refused,
-            (Behaviour::Stands(_), true) => Outcome::Stands,
-            (Behaviour::Stands(_), false) => Outcome::Quiet(refused),
-            (Behaviour::TooLong, _) => Outcome::TooLong,
-        };
-        (outcome, explored, short)
+        judge(s, events, runs, seed)
     });
-    catch_unwind(run).unwrap_or_else(|_| (Outcome::Escaped("a panic".into()), false, false))
+    let (behaviour, short) = match catch_unwind(run) {
+        Ok(found) => found,
+        Err(_) => (Behaviour::Misbehaves("running it panics".into()), false),
+    };
+    let explored = matches!(behaviour, Behaviour::Stands(Evidence::Every(_)));
+    let outcome = match (behaviour, refused.is_empty()) {
+        (Behaviour::Misbehaves(how), true) => Outcome::Escaped(how),
+        (Behaviour::Misbehaves(_), false) => Outcome::Refused,
+        (Behaviour::Stands(_), true) => Outcome::Stands,
+        (Behaviour::Stands(_), false) => Outcome::Quiet(refused),
+        (Behaviour::TooLong, _) => Outcome::TooLong,
+    };
+    (outcome, explored, short)
 }
 
 fn random(rng: &mut Rng) -> Option<Schedule> {
@@ -469,14 +496,15 @@ fn trial(pool: &Pool, settings: &Settings, number: u64) -> Trial {
         return t;
     };
     t.ranks = s.mesh.ranks();
-    if !changes.is_empty() && (s == base || same(&base, &s, calls(&s).0) && headers_alike(&base, &s)) {
+    let alike = AssertUnwindSafe(|| s == base || headers_alike(&base, &s) && same(&base, &s, calls(&s).0));
+    if !changes.is_empty() && verify(&module(&s)).list.is_empty() && catch_unwind(alike).unwrap_or(false) {
         return t;
     }
     t.changes = changes;
     (t.outcome, t.explored, t.short) = outcome(&s, settings, number);
     match &t.outcome {
         Outcome::Escaped(_) => t.text = shown(&smaller(s, settings, number)),
-        Outcome::Quiet(_) if t.changes.is_empty() => t.text = shown(&s),
+        Outcome::Quiet(_) | Outcome::Unformed(_) if t.changes.is_empty() => t.text = shown(&s),
         _ => {}
     }
     t
@@ -498,7 +526,7 @@ fn headers_alike(a: &Schedule, b: &Schedule) -> bool {
         }
         s
     };
-    bare(a) == bare(b) && calls(a) == calls(b)
+    bare(a) == bare(b)
 }
 
 /// Changes tried to make an escape smaller.
@@ -561,6 +589,7 @@ pub fn reproducer(t: &Trial, seed: u64) -> String {
         Outcome::Quiet(codes) => {
             format!("refused as it was made, and it never misbehaves: {}", codes.join(", "))
         }
+        Outcome::Unformed(code) => format!("the verifier refuses it as it was made: {code}"),
         Outcome::Unchanged | Outcome::Stands | Outcome::Refused | Outcome::TooLong => String::new(),
     };
     let _ = writeln!(out, "; {}", how.replace('\n', " "));

@@ -568,7 +568,7 @@ for k in 1..{p}
         self.last = name;
     }
 
-    /// A ring all_gather by pulling: every block is there before the neighbour takes it, and nothing is reused before it was read.
+    /// A ring all_gather by pulling: every block is there before the neighbour takes it, and nobody goes on before all was taken.
     fn pull(&mut self) {
         let (p, n) = (self.p, self.n);
         let m = p - 1;
@@ -576,8 +576,7 @@ for k in 1..{p}
         let from = self.value.clone();
         let to = self.temp();
         let lines = format!(
-            "wait @{read}[0] >= call * {m}
-copy v[r of {p}] = u[r of {p}]
+            "copy v[r of {p}] = u[r of {p}]
 for s in 1..{p}
   fence.release
   notify ((r + 1) mod {p}) : @{ready}[0]
@@ -587,6 +586,7 @@ for s in 1..{p}
   fence.complete
   fence.release
   notify ((r - 1) mod {p}) : @{read}[0]
+wait @{read}[0] >= call * {m} + {m}
 "
         );
         let operands = format!("  on u = %{from} line {p} of {n}\n  on v = %{to} line {p} of {n}\n");
@@ -595,8 +595,6 @@ for s in 1..{p}
         self.ready = None;
         self.region_main(&operands, promise, &lines);
         self.value = to;
-        // Neighbours may still take from it: what comes next works on a copy.
-        self.local("copy");
     }
 
     /// Halves of the vector on two streams, each by its own direct exchange.

@@ -50,8 +50,10 @@ pub fn reason(code: &str) -> Option<&'static str> {
             "a wait may pass a notify short, or miss one: what it was to hear is known in another way here, or is a barrier's"
         }
         "E367" => "nobody says what the counter holds at first",
+        "E355" => "a contract that cannot be read as one is refused where it stands, whatever the ranks do",
+        "E359" => "the schedule claims nothing, so that nothing is proven of it",
         "E356" => "both ends of a queue must move the same sizes in the same order",
-        "E320" | "E321" | "E322" | "E323" | "E324" | "E325" | "E326" | "E327" | "E330" => {
+        "E301" | "E320" | "E321" | "E322" | "E323" | "E324" | "E325" | "E326" | "E327" | "E330" => {
             "the text is not well-formed, which the verifier says without running anything"
         }
         _ => return None,

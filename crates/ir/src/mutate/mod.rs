@@ -199,10 +199,9 @@ impl Kind {
     pub fn is_basic(self) -> bool {
         match self {
             Kind::Drop | Kind::Duplicate | Kind::Swap | Kind::NoReduce | Kind::Reduce => true,
+            Kind::Field(spot, _) if spot.target == Target::Host => false,
             Kind::Field(spot, change) => match spot.of {
-                Some(Use::Peer(_) | Use::Slot | Use::Counter) => {
-                    change == Change::Next && spot.target != Target::Local
-                }
+                Some(Use::Peer(_) | Use::Slot | Use::Counter) => change == Change::Next,
                 Some(Use::ChunkIndex) => change == Change::Next,
                 Some(Use::Value(_)) => matches!(change, Change::Less | Change::More | Change::CallBefore),
                 Some(Use::Guard | Use::Ranks) => change == Change::Not,
@@ -431,11 +430,8 @@ fn list(r: &Region, body: &[SStmt], site: &mut Site, out: &mut Vec<Mutation>) {
 /// What a field is part of.
 fn target(at: &At, field: &Field<'_>, word: &str) -> Target {
     let Some(_) = at.region else {
-        return if at.op.is_some() || matches!(field, Field::Body(_)) {
-            Target::Host
-        } else {
-            Target::Declaration
-        };
+        let host = matches!(field, Field::Body(_) | Field::Expr(Use::Guard, _));
+        return if at.op.is_some() || host { Target::Host } else { Target::Declaration };
     };
     if at.op.is_some() {
         if word == "local" {
