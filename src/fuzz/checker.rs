@@ -12,15 +12,15 @@ use kbc_backend_sim::contract::{Unknown, expected};
 use kbc_backend_sim::generate::{exact, exact_range};
 use kbc_backend_sim::interp::{self, RunOptions};
 use kbc_backend_sim::tensor::Tensor;
-use kbc_diag::{Diagnostics, FileId, Severity};
+use kbc_diag::{Diagnostics, FileId, Severity, Span};
 use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::expr::{BinOp, Expr, gcd};
 use kbc_ir::mutate::{Kind, all, apply, apply_on};
-use kbc_ir::schedule::{BufferRole, CALL, Calls, Schedule};
+use kbc_ir::schedule::{BufferRole, CALL, Calls, SOp, SStmt, Schedule};
 use kbc_ir::text::{PrintOptions, parse, print};
 use kbc_ir::types::{DType, TensorType};
 use kbc_ir::verify::verify;
-use kbc_ir::visit::{Field, each_field};
+use kbc_ir::visit::{Field, FieldMut, each_field, op_fields_mut};
 use kbc_ir::walk::{Cursor, Program, Step};
 use kbc_ir::{Body, Module, Props};
 use std::collections::BTreeMap;
@@ -437,6 +437,10 @@ fn drawn(pool: &Pool, seed: u64, number: u64) -> Option<(Schedule, Schedule, Vec
     let mut s = base.clone();
     let mut changes = vec![];
     for _ in 0..rng.weighted(&[(12, 0), (70, 1), (18, 2)]) {
+        if rng.chance(12) {
+            changes.extend(insert(&mut s, rng));
+            continue;
+        }
         let list = all(&s);
         // Each kind of field in turn as often as any other, or rare ones would hardly come.
         let mut by: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -469,6 +473,56 @@ fn drawn(pool: &Pool, seed: u64, number: u64) -> Option<(Schedule, Schedule, Vec
         }
     }
     Some((base, s, changes))
+}
+
+/// Does an operation of the schedule once more somewhere else: in another region, role or stream.
+fn insert(s: &mut Schedule, rng: &mut Rng) -> Option<String> {
+    let mut ops: Vec<(SOp, Span)> = vec![];
+    fn collect(list: &[SStmt], out: &mut Vec<(SOp, Span)>) {
+        for st in list {
+            match st {
+                SStmt::For { var: _, lo: _, hi: _, body } => collect(body, out),
+                SStmt::If { cond: _, then, other } => {
+                    collect(then, out);
+                    collect(other, out);
+                }
+                SStmt::Op(op, span) => out.push((op.clone(), *span)),
+            }
+        }
+    }
+    let streams = s.regions.iter().flat_map(|r| &r.roles).flat_map(|role| &role.streams);
+    streams.for_each(|st| collect(&st.body, &mut ops));
+    let local = |x: &&(SOp, Span)| matches!(x.0, SOp::Local(_));
+    let locals: Vec<_> = ops.iter().filter(local).cloned().collect();
+    // Half of them are local operations, of which the checker is told the least.
+    let from = if !locals.is_empty() && rng.chance(50) { &locals } else { &ops };
+    if from.is_empty() {
+        return None;
+    }
+    let (mut op, span) = rng.pick(from).clone();
+    let region = rng.below(s.regions.len());
+    let region = &mut s.regions[region];
+    let name = region.name.clone();
+    // A local operation on the operands of the region it comes to.
+    if matches!(op, SOp::Local(_)) && !region.operands.is_empty() && rng.chance(70) {
+        op_fields_mut(&mut op, &mut |field| match field {
+            FieldMut::Buffer(_, b) => *b = rng.pick(&region.operands).buffer,
+            FieldMut::Buffers(list) => {
+                if let Some(b) = list.first_mut() {
+                    *b = rng.pick(&region.operands).buffer;
+                }
+            }
+            _ => {}
+        });
+    }
+    let count = region.roles.len();
+    let role = region.roles.get_mut(rng.below(count))?;
+    let count = role.streams.len();
+    let body = &mut role.streams.get_mut(rng.below(count))?.body;
+    let at = rng.below(body.len() + 1);
+    let text = format!("{} in region {name}: put in as statement {at}", op.word());
+    body.insert(at, SStmt::Op(op, span));
+    Some(text)
 }
 
 fn shown(s: &Schedule) -> String {

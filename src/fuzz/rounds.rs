@@ -165,7 +165,7 @@ impl Gen<'_> {
         };
         let body = |role: &str| format!("  role {role}\n    stream {stream}\n{begin}{indent}{end}");
         let bodies = match self.rng.below(6) {
-            0 if p < 10 => {
+            0 => {
                 let k = 1 + self.rng.below(p as usize - 1) as u64;
                 body(&format!("low where r < {k}")) + &body(&format!("high where r >= {k}"))
             }
@@ -449,9 +449,29 @@ for k in 1..{p}
         )
     }
 
+    /// A buffer that holds this rank's block of the value alone.
+    fn own_block(&mut self) {
+        let (p, n) = (self.p, self.n);
+        let part = self.fresh("t");
+        let _ = writeln!(self.decls, "buffer %{part} : {}[{}] hbm temp", self.dtype, n / p);
+        let (from, to, name, after) = (self.value.clone(), self.temp(), self.fresh("l"), self.after());
+        let begin = self.back.take().map_or(String::new(), |e| format!("      await {e}\n"));
+        self.ready = None;
+        let _ = write!(
+            self.regions,
+            "region @{name} local{after}\n  role all\n    stream main\n{begin}      slice %{part} = %{from} dim 0 part tp of {p}\n      pack %{to} = %{part} dim 0 parts {p} at tp\n\n"
+        );
+        self.last = name;
+        self.value = to;
+    }
+
     fn ring_all_gather(&mut self) {
         let (p, n) = (self.p, self.n);
-        let (rule, capacity) = self.rule();
+        let block = n % p == 0 && self.rng.chance(40);
+        if block {
+            self.own_block();
+        }
+        let (rule, capacity) = if block { (String::new(), n / p) } else { self.rule() };
         let lines = self.gather_lines(capacity);
         let operands = format!("  on v = %{} line {p} of {n}{rule}\n", self.value);
         self.region(&operands, "all_gather", &lines);

@@ -239,7 +239,9 @@ pub fn harmless(field: &Field<'_>) -> Option<&'static str> {
         },
         Field::Label(_) => Some("labels are for reports"),
         Field::SignalUse(_) => Some("what a signal is for is documentation, which nobody believes"),
-        Field::Body(_) => Some("its statements have mutants of their own: left out, done twice, moved; those of a host have only their fields"),
+        Field::Body(_) => Some(
+            "its statements have mutants of their own: left out, done twice, moved; those of a host have only their fields",
+        ),
         Field::Expr(..)
         | Field::Ref(..)
         | Field::Count(..)
