@@ -346,6 +346,7 @@ fn no_pattern_of_the_module_hides_a_field() {
     let texts = [
         include_str!("../src/mutate/mod.rs"),
         include_str!("../src/mutate/change.rs"),
+        include_str!("../src/mutate/alter.rs"),
         include_str!("../src/mutate/field.rs"),
     ];
     for line in texts.iter().flat_map(|t| t.lines()) {

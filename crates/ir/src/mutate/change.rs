@@ -1,9 +1,9 @@
 //! What a mutation makes of a schedule.
 //!
 //! Owns the hand-made changes of one statement and of its place in the text, and how any change is made on one rank alone;
-//! which changes there are is the module's above, and those of fields are [`super::field`]'s.
+//! which changes there are is the module's above, and those of fields are [`super::alter`]'s.
 
-use super::field::{Chooser, alter, next, once};
+use super::alter::{Chooser, alter, next, once};
 use super::{Change, Kind, Mutation, Spot, found};
 use crate::expr::{BinOp, Expr, UnOp};
 use crate::form::Form;

@@ -12,6 +12,7 @@
 
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
+mod alter;
 mod change;
 pub mod field;
 
@@ -20,8 +21,9 @@ pub use field::{Change, harmless};
 
 use crate::schedule::*;
 use crate::visit::{self, At, Field, Side, Use};
+use alter::{Chooser, alter};
 use change::changed;
-use field::{Chooser, Seen, alter, type_name};
+use field::{Seen, type_name};
 use kbc_diag::Span;
 
 /// What is done to a thing.
