@@ -170,7 +170,7 @@ impl Gen<'_> {
                 body(&format!("low where r < {k}")) + &body(&format!("high where r >= {k}"))
             }
             1 if p < 10 => {
-                let (even, odd): (Vec<u64>, Vec<u64>) = (0..p).partition(|r| r % 2 == 0);
+                let (even, odd): (Vec<u64>, Vec<u64>) = (0..p).partition(|r| r.is_multiple_of(2));
                 body(&format!("even in {even:?}")) + &body(&format!("odd in {odd:?}"))
             }
             _ => body("all"),
@@ -192,7 +192,7 @@ impl Gen<'_> {
 
     fn collective(&mut self, short: bool) {
         let power = self.p.is_power_of_two() && self.p > 1;
-        let even = self.n % self.p == 0;
+        let even = self.n.is_multiple_of(self.p);
         let mut list: Vec<(usize, u32)> = vec![(3, 0), (2, 1), (3, 12)];
         if !short {
             list.extend([(3, 2), (2, 4), (2, 5), (2, 7), (2, 8), (2, 9), (2, 10), (2, 11)]);
@@ -467,7 +467,7 @@ for k in 1..{p}
 
     fn ring_all_gather(&mut self) {
         let (p, n) = (self.p, self.n);
-        let block = n % p == 0 && self.rng.chance(40);
+        let block = n.is_multiple_of(p) && self.rng.chance(40);
         if block {
             self.own_block();
         }
