@@ -70,3 +70,27 @@ fn the_answer_does_not_depend_on_threads() {
     assert_eq!(one.stdout, three.stdout);
     assert!(!one.stdout.is_empty());
 }
+
+/// A sample of `kbc fuzz checker`: random schedules, collectives and hand-written texts, as they are and changed. What the
+/// checker accepts stands, what is right as it was made is accepted, and every code has its reason.
+#[test]
+#[ignore = "waits for the checker that looks at operators, sizes of local operations and `call` in queues"]
+fn the_checker_is_right_about_random_schedules() {
+    let dir = std::env::temp_dir().join(format!("kbc-fuzz-checker-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a folder");
+    let dir = dir.to_string_lossy().into_owned();
+    let files = ["ring_all_reduce", "broadcast_credit", "shared_window", "mesh2x3", "central_clearing"];
+    let files = files.map(|f| format!("crates/ir/tests/kir/good/{f}.kir"));
+    let mut args: Vec<&str> =
+        vec!["fuzz", "checker", "--schedules", "300", "--seed", "11", "--events", "15000"];
+    args.extend(files.iter().map(String::as_str));
+    args.extend(["-o", &dir]);
+    let out = kbc(root(), &args, "");
+    assert_eq!(out.code, 0, "{}{}", out.stdout, out.stderr);
+    let count = |word: &str| -> u64 {
+        let line =
+            out.stdout.lines().find(|l| l.starts_with(word)).unwrap_or_else(|| panic!("{}", out.stdout));
+        line.split([' ', ':']).find_map(|w| w.parse().ok()).expect("a number")
+    };
+    assert!(count("accepted") > 20 && count("refused") > 60, "{}", out.stdout);
+}

@@ -77,6 +77,8 @@ pub enum FuzzWhat {
     Emitted(FuzzEmitted),
     /// Schedules, right ones and wrong ones; both engines must have the same bits, or fail both
     Schedules(FuzzSchedules),
+    /// Schedules, right ones and wrong ones, judged by the checker and by running them under the weak memory model
+    Checker(FuzzChecker),
 }
 
 /// Which of the random ones.
@@ -136,6 +138,34 @@ pub struct FuzzSchedules {
     /// Which.
     #[command(flatten)]
     pub range: FuzzRange,
+}
+
+/// `kbc fuzz checker`
+#[derive(Args, Debug)]
+pub struct FuzzChecker {
+    /// `.kir` files to change beside random schedules and collectives of the library.
+    pub files: Vec<String>,
+    /// How many.
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub schedules: u64,
+    /// Seed: the same seed gives the same schedules.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// The number of the first one.
+    #[arg(long, default_value_t = 0, value_name = "K")]
+    pub first: u64,
+    /// This number alone.
+    #[arg(long, value_name = "K", conflicts_with_all = ["schedules", "first"])]
+    pub only: Option<u64>,
+    /// Threads; as many as there are processors if nothing is said.
+    #[arg(long, value_name = "N", value_parser = at_least_one())]
+    pub jobs: Option<usize>,
+    /// Events that exploring all orders of one accepted schedule may take.
+    #[arg(long, default_value_t = 60_000, value_name = "N")]
+    pub events: u64,
+    /// Folder for schedules that the checker is wrong about.
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    pub out: String,
 }
 
 /// `kbc mutate`

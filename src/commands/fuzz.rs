@@ -1,7 +1,7 @@
 //! `kbc fuzz`: random programs and schedules on both engines.
 
 use super::load_kir;
-use crate::cli::{Fuzz, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules, FuzzWhat};
+use crate::cli::{Fuzz, FuzzChecker, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules, FuzzWhat};
 use crate::fuzz::catalogue::Catalogue;
 use crate::fuzz::emitted::Bench;
 use crate::fuzz::generate::{Aim, program};
@@ -25,6 +25,7 @@ pub fn run(session: &mut Session, args: &Fuzz) -> Outcome {
         FuzzWhat::Engines(args) => engines(session, args),
         FuzzWhat::Emitted(args) => emitted(session, args),
         FuzzWhat::Schedules(args) => schedules(session, args),
+        FuzzWhat::Checker(args) => checker(session, args),
     }
 }
 
@@ -123,6 +124,60 @@ fn schedules(session: &mut Session, args: &FuzzSchedules) -> Outcome {
     let sum =
         fuzz::schedules::schedules(&given, args.range.seed, numbers(&args.range), &mut progress(session));
     finish(session, &args.range, ("schedules", &sum.text("schedules")), &sum)
+}
+
+/// Files written at most.
+const FILES: usize = 100;
+
+fn checker(session: &mut Session, args: &FuzzChecker) -> Outcome {
+    let mut given = vec![];
+    for file in &args.files {
+        let (_, module) = load_kir(session, file)?;
+        given.extend(module.schedule().cloned());
+    }
+    let numbers = match args.only {
+        Some(k) => k..k.saturating_add(1),
+        None => args.first..args.first.saturating_add(args.schedules),
+    };
+    let settings = fuzz::checker::Settings {
+        seed: args.seed,
+        jobs: args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
+        events: args.events,
+    };
+    let (mut next, mut told) = (STEP, 0);
+    let sum = fuzz::checker::checker(&given, numbers, &settings, &mut |s| {
+        for t in &s.escaped[told..] {
+            session.words(&format!("number {} escaped\n", t.number));
+        }
+        told = s.escaped.len();
+        if s.tried >= next {
+            next += STEP;
+            session.words(&format!("{} tried, {told} escaped\n", s.tried));
+        }
+    });
+    session.result(sum.text().trim_end());
+    for t in sum.escaped.iter().chain(&sum.alarms).take(FILES) {
+        let path = Path::new(&args.out).join(format!("kbc-fuzz-{}-{}.kir", args.seed, t.number));
+        let text = fuzz::checker::reproducer(t, args.seed);
+        outdir::write_file(&path, text.as_bytes())?;
+        session.result(text.trim_end());
+    }
+    if sum.ok() {
+        return Ok(());
+    }
+    let unexplained = sum.unexplained().join(", ");
+    let mut d = Diagnostic::error(
+        "E994",
+        format!(
+            "{} schedules escape the checker, {} right ones are refused",
+            sum.escaped.len(),
+            sum.alarms.len()
+        ),
+    );
+    if !unexplained.is_empty() {
+        d = d.note(format!("refused, never seen to misbehave, and without a reason: {unexplained}"));
+    }
+    Err(crate::session::Failure::Program(d.into()))
 }
 
 /// The counts, and a file for each difference.

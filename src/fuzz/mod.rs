@@ -7,6 +7,7 @@
 pub mod bits;
 mod calls;
 pub mod catalogue;
+pub mod checker;
 pub mod compare;
 pub mod coverage;
 pub mod emitted;
@@ -14,6 +15,7 @@ pub mod generate;
 pub mod machine;
 pub mod program;
 pub mod rng;
+pub mod rounds;
 pub mod scalar;
 pub mod schedules;
 mod tiles;

@@ -105,7 +105,7 @@ pub struct Findings {
 }
 
 /// Runs `f` for every number below `n` on so many threads; the results in order.
-fn parallel<T: Send>(jobs: usize, n: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
+pub(crate) fn parallel<T: Send>(jobs: usize, n: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let out: Mutex<Vec<(usize, T)>> = Mutex::new(vec![]);
     std::thread::scope(|scope| {
@@ -177,7 +177,7 @@ fn draw(s: &Schedule, all: &[Mutation], quota: Option<usize>, rng: &mut Rng) -> 
         let list = classes.entry(m.class()).or_default();
         list.push((i, None));
         let ranks = s.group_size(&s.regions[m.site.region]);
-        if ranks > 1 && !m.kind.is_whole() {
+        if ranks > 1 && m.kind.on_one_rank() {
             list.extend((0..ranks).map(|r| (i, Some(r))));
         }
     }

@@ -1,8 +1,13 @@
 //! Why the checker is right to refuse what no run shows to be wrong, by code.
 
-/// The reason of a code, in one sentence.
+/// The reason of a code, in one sentence; one for all where none is written down.
 pub fn why(code: &str) -> &'static str {
-    match code {
+    reason(code).unwrap_or("refused where it stands")
+}
+
+/// The reason of a code, in one sentence, where one is written down.
+pub fn reason(code: &str) -> Option<&'static str> {
+    Some(match code {
         "E302" | "E303" | "E304" | "E305" => {
             "what has no meaning on some rank is refused where it stands, also where nothing is moved"
         }
@@ -45,7 +50,12 @@ pub fn why(code: &str) -> &'static str {
             "a wait may pass a notify short, or miss one: what it was to hear is known in another way here, or is a barrier's"
         }
         "E367" => "nobody says what the counter holds at first",
+        "E355" => "a contract that cannot be read as one is refused where it stands, whatever the ranks do",
+        "E359" => "the schedule claims nothing, so that nothing is proven of it",
         "E356" => "both ends of a queue must move the same sizes in the same order",
-        _ => "refused where it stands",
-    }
+        "E301" | "E320" | "E321" | "E322" | "E323" | "E324" | "E325" | "E326" | "E327" | "E330" => {
+            "the text is not well-formed, which the verifier says without running anything"
+        }
+        _ => return None,
+    })
 }

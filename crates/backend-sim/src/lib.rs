@@ -13,6 +13,7 @@
 pub mod adversary;
 pub mod classify;
 pub mod compare;
+pub mod contract;
 mod effect;
 pub mod failure;
 mod flow;

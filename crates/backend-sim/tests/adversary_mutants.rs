@@ -9,6 +9,7 @@ use kbc_backend_sim::adversary::{AdversaryOptions, SEEDS, adversarial};
 use kbc_backend_sim::interp::{RunOptions, run};
 use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::mutate::{Kind, Mutation, apply, mutations};
+use kbc_ir::visit::Use;
 
 const CALLS: u32 = 4;
 /// Seeds for mutants that the checker accepts. Those it refuses get all of [`SEEDS`], and need fewer than these.
@@ -22,7 +23,7 @@ fn same_numbers(name: &str, m: &Mutation) -> bool {
         (Kind::Duplicate, "put" | "get") => true,
         (Kind::Duplicate, "reduce") => name == "tree_all_reduce",
         // The root waits for all of these counters alike, whoever counts which.
-        (Kind::Counter, "notify") => {
+        (Kind::Field(spot, _), "notify") if spot.of == Some(Use::Counter) => {
             let gathers = m.site.role == 1 && matches!(m.site.path.first(), Some((7 | 16, _)));
             matches!(name, "central_epoch" | "central_sense") && gathers
         }

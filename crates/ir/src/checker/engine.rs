@@ -110,6 +110,8 @@ pub(super) struct Engine<'p, C> {
     pub(super) counters: Counters,
     events: Vec<Event>,
     pub(super) filled: Filled,
+    /// The call that the host of each walked rank has begun.
+    pub(super) begun: Vec<u64>,
     /// By region and walked rank: what its `end` clauses speak of.
     due: HashMap<(u32, usize), Rc<Vec<(u32, u64, u64)>>>,
     /// Local operations, by number and walked rank, that were seen to have a result.
@@ -139,6 +141,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             counters: Counters::new(setup.calls as usize),
             events: (0..reps.len() * p.events.len()).map(|_| Event::default()).collect(),
             filled: Filled::default(),
+            begun: vec![0; reps.len()],
             due: HashMap::new(),
             tried: HashSet::new(),
             report: Report::new(setup, limits.errors, limits.all_kinds),
@@ -272,13 +275,20 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
         let program = self.setup.schedule.host.is_some();
         self.order.tick(si);
+        if before {
+            self.begun[rep] = call;
+        }
         for (b, buffer) in self.setup.schedule.buffers.iter().enumerate() {
             let id = BufferId(b as u32);
             let (op, writes) = match (buffer.role, before) {
                 (BufferRole::Input(_), true) => (FILL - 2 * b as u32, true),
                 (_, true) if buffer.zero => (FILL - 2 * b as u32, true),
                 (BufferRole::Output(_), false) if !program => (TAKE - 2 * b as u32, false),
-                _ => continue,
+                (BufferRole::Output(_) | BufferRole::Temp, true) => {
+                    self.forget(si, id);
+                    continue;
+                }
+                (BufferRole::Input(_) | BufferRole::Output(_) | BufferRole::Temp, false) => continue,
             };
             if self.setup.program.elements(id, rank).unwrap_or(0) == 0 {
                 continue;

@@ -448,6 +448,15 @@ impl<'g> Order<'g> {
         Some(self.places[place].write).filter(|w| !w.is_none())
     }
 
+    /// The rank of a place begins a call, from where on the place holds nothing that an earlier call put there: whoever
+    /// read it in an earlier call must be done.
+    pub(super) fn forget(&self, who: Who, place: usize) -> Option<Conflict> {
+        let p = &self.places[place];
+        let now = self.clocks[who.si].calls.len().saturating_sub(1);
+        let earlier = |r: &&Acc| !r.is_none() && self.call_of(r) < now;
+        p.reads.iter().chain(&p.more).filter(earlier).find_map(|r| self.before(who, r, false))
+    }
+
     /// Reads a place.
     pub(super) fn read(&mut self, who: Who, place: usize, acc: Acc) -> Option<Conflict> {
         let w = self.places[place].write;

@@ -1,256 +1,221 @@
 //! What a mutation makes of a schedule.
 //!
-//! Owns the change of one statement and its place in the text; which changes there are is the module's above.
+//! Owns the hand-made changes of one statement and of its place in the text, and how any change is made on one rank alone;
+//! which changes there are is the module's above, and those of fields are [`super::alter`]'s.
 
-use super::{Kind, Mutation, Side};
+use super::alter::{Chooser, alter, next, once};
+use super::{Change, Kind, Mutation, Spot, found};
 use crate::expr::{BinOp, Expr, UnOp};
 use crate::form::Form;
 use crate::schedule::*;
-
-/// The next of `count` things.
-fn next(e: &Expr, count: impl Into<Expr>) -> Expr {
-    (e.clone() + Expr::Int(1)).modulo(count)
-}
+use crate::visit::{self, FieldMut, Use};
 
 fn turned(e: &Expr) -> Expr {
     Expr::un(UnOp::Not, e.clone())
 }
 
-fn coordinate(r: &Region, i: u32) -> Option<(Expr, i64)> {
-    let (name, size) = r.coords.get(i as usize)?;
-    (*size > 1).then(|| (Expr::var(name.as_str()), *size as i64))
-}
-
-/// An expression as the next rank of a coordinate has it.
-fn moved(r: &Region, i: u32, e: &Expr) -> Option<Expr> {
-    let (var, size) = coordinate(r, i)?;
-    let name = r.coords.get(i as usize)?.0.clone();
-    e.mentions(&name).then(|| e.subst(&|n| (*n == name).then(|| next(&var, size))))
-}
-
-/// In call 1 alone.
-fn once() -> Expr {
-    Expr::bin(BinOp::Eq, Expr::var(CALL), Expr::Int(1))
-}
-
 /// What a statement becomes; none if the kind does not apply.
-pub(super) fn changed(s: &Schedule, r: &Region, st: &SStmt, kind: Kind) -> Option<Vec<SStmt>> {
-    let mut new = st.clone();
-    match (&mut new, kind) {
-        (SStmt::If { cond, .. }, Kind::Guard) => *cond = turned(cond),
-        (SStmt::If { cond, .. }, Kind::GuardAlways) => *cond = Expr::Int(1),
-        (SStmt::If { cond, .. }, Kind::GuardMoved(i)) => *cond = moved(r, i, cond)?,
-        (SStmt::If { cond, .. }, Kind::GuardWider(i)) => {
-            let (var, _) = coordinate(r, i)?;
-            *cond = Expr::bin(BinOp::Or, cond.clone(), var.equals(Expr::Int(0)));
-        }
-        (SStmt::If { .. }, Kind::GuardTwice) | (SStmt::For { .. }, Kind::LoopTwice) => {
-            return Some(vec![new.clone(), new]);
-        }
-        (SStmt::For { hi, .. }, Kind::EndEarly) => *hi = hi.clone() - Expr::Int(1),
-        (SStmt::For { hi, .. }, Kind::EndLate) => *hi = hi.clone() + Expr::Int(1),
-        (SStmt::For { lo, .. }, Kind::BeginLate) => *lo = lo.clone() + Expr::Int(1),
-        (SStmt::For { var, lo, hi, body }, Kind::LoopReversed) => {
-            let other = lo.clone() + hi.clone() - Expr::Int(1) - Expr::var(var.as_str());
-            *body = subst_stmts(body, &|n| (n == var).then(|| other.clone()));
-        }
-        (SStmt::Op(SOp::Mark { .. }, _), _) => return None,
-        (SStmt::Op(..), Kind::Drop) => return Some(vec![]),
-        (SStmt::Op(..), Kind::Duplicate) => return Some(vec![new.clone(), new]),
-        (SStmt::Op(..), Kind::SkipCall) => {
-            return Some(vec![SStmt::If { cond: turned(&once()), then: vec![new], other: vec![] }]);
-        }
-        (SStmt::Op(..), Kind::PeerBoth(i)) => {
-            return Some([vec![st.clone()], changed(s, r, st, Kind::Peer(i))?].concat());
-        }
-        (SStmt::Op(op, _), _) => operation(s, r, op, kind)?,
-        _ => return None,
-    }
-    Some(vec![new])
-}
-
-/// Another peer in coordinate `i`.
-fn turn_peer(r: &Region, peer: &mut Peer, kind: Kind, i: u32) -> Option<()> {
-    let (own, size) = coordinate(r, i)?;
-    let e = peer.get_mut(i as usize)?;
-    *e = match kind {
-        Kind::PeerSelf(_) => own,
-        Kind::PeerReversed(_) => Expr::Int(size - 1) - e.clone(),
-        Kind::PeerOnce(_) => Expr::select(once(), next(e, size), e.clone()),
-        _ => next(e, size),
+pub(super) fn changed(r: &Region, st: &SStmt, kind: Kind) -> Option<Vec<SStmt>> {
+    let op = match st {
+        SStmt::Op(SOp::Mark { point: _, peer: _, window: _, slot: _ }, _) => return None,
+        SStmt::Op(op, span) => Some((op, *span)),
+        SStmt::For { var: _, lo: _, hi: _, body: _ } | SStmt::If { cond: _, then: _, other: _ } => None,
     };
-    Some(())
-}
-
-fn operation(s: &Schedule, r: &Region, op: &mut SOp, kind: Kind) -> Option<()> {
-    match (op, kind) {
-        (
-            SOp::Put { peer, .. } | SOp::Get { peer, .. } | SOp::Notify { peer, .. },
-            Kind::Peer(i) | Kind::PeerSelf(i) | Kind::PeerReversed(i) | Kind::PeerOnce(i),
-        ) => {
-            turn_peer(r, peer, kind, i)?;
+    let twice = || vec![st.clone(), st.clone()];
+    match kind {
+        Kind::Drop => op.map(|_| vec![]),
+        Kind::Duplicate => op.map(|_| twice()),
+        Kind::SkipCall => {
+            op.map(|_| vec![SStmt::If { cond: turned(&once()), then: vec![st.clone()], other: vec![] }])
         }
-        (
-            SOp::Send { peer, .. } | SOp::Recv { peer, .. },
-            Kind::PeerSelf(i) | Kind::PeerReversed(i) | Kind::PeerOnce(i),
-        ) => turn_peer(r, peer, kind, i)?,
-        (
-            SOp::Copy { dst, src }
-            | SOp::Reduce { dst, src, .. }
-            | SOp::Put { src, dst, .. }
-            | SOp::Get { dst, src, .. },
-            Kind::ExtentLess | Kind::ExtentMore | Kind::Cut,
-        ) => {
-            // Both sides alike, or sizes would differ and nothing else be wrong.
-            let done = [dst, src].into_iter().filter_map(|x| extent(x, kind)).count();
-            return (done > 0).then_some(());
+        Kind::GuardTwice => matches!(st, SStmt::If { cond: _, then: _, other: _ }).then(twice),
+        Kind::LoopTwice => matches!(st, SStmt::For { var: _, lo: _, hi: _, body: _ }).then(twice),
+        Kind::LoopReversed => {
+            let SStmt::For { var, lo, hi, body } = st else { return None };
+            let other = lo.clone() + hi.clone() - Expr::Int(1) - Expr::var(var.as_str());
+            let body = subst_stmts(body, &|n| (n == var).then(|| other.clone()));
+            Some(vec![SStmt::For { var: var.clone(), lo: lo.clone(), hi: hi.clone(), body }])
         }
-        (
-            SOp::Copy { dst, src }
-            | SOp::Reduce { dst, src, .. }
-            | SOp::Put { src, dst, .. }
-            | SOp::Get { dst, src, .. },
-            kind,
-        ) if side(kind).is_some() => {
-            let x = if side(kind) == Some(Side::Source) { src } else { dst };
-            reference(s, r, x, kind)?;
+        Kind::PeerBoth(i) => {
+            let (op, span) = op?;
+            Some(vec![st.clone(), SStmt::Op(next_peer(r, op, i)?, span)])
         }
-        (SOp::Notify { signal, index, .. } | SOp::Wait { signal, index, .. }, Kind::Counter) => {
-            let count = s.signal(*signal).count;
-            if count < 2 {
+        Kind::ExtentLess | Kind::ExtentMore | Kind::Cut => {
+            let (op, span) = op?;
+            Some(vec![SStmt::Op(resized(op, kind)?, span)])
+        }
+        Kind::NoReduce => {
+            let (SOp::Reduce { op: _, dst, src }, span) = op? else { return None };
+            Some(vec![SStmt::Op(SOp::Copy { dst: dst.clone(), src: src.clone() }, span)])
+        }
+        Kind::Reduce => {
+            let (SOp::Copy { dst, src }, span) = op? else { return None };
+            let op = crate::types::ReduceOp::Sum;
+            Some(vec![SStmt::Op(SOp::Reduce { op, dst: dst.clone(), src: src.clone() }, span)])
+        }
+        Kind::Fence(k) => {
+            let (SOp::FenceRelease | SOp::FenceAcquire | SOp::FenceComplete, span) = op? else {
                 return None;
-            }
-            *index = next(index, count as i64);
-        }
-        (SOp::Notify { signal, .. } | SOp::Wait { signal, .. }, Kind::Signal) => {
-            // One that has the counter.
-            let count = s.signal(*signal).count;
-            let n = s.signals.len() as u32;
-            let others = (1..n).map(|k| SignalId((signal.0 + k) % n));
-            *signal = others.into_iter().find(|o| s.signal(*o).count >= count)?;
-        }
-        (SOp::Wait { value, .. }, Kind::WaitLess) => *value = value.clone() - Expr::Int(1),
-        (SOp::Wait { value, .. }, Kind::WaitMore) => *value = value.clone() + Expr::Int(1),
-        (SOp::Wait { value, .. }, Kind::Epoch) => {
-            if !value.mentions(CALL) {
-                return None;
-            }
-            *value = value.subst(&|n| (n == CALL).then(|| Expr::var(CALL) - Expr::Int(1)));
-        }
-        (op @ SOp::Reduce { .. }, Kind::NoReduce) => {
-            let SOp::Reduce { dst, src, .. } = op.clone() else { return None };
-            *op = SOp::Copy { dst, src };
-        }
-        (op @ SOp::Copy { .. }, Kind::Reduce) => {
-            let SOp::Copy { dst, src } = op.clone() else { return None };
-            *op = SOp::Reduce { op: crate::types::ReduceOp::Sum, dst, src };
-        }
-        (op @ (SOp::FenceRelease | SOp::FenceAcquire | SOp::FenceComplete), Kind::Fence(k)) => {
-            *op = match k {
+            };
+            let fence = match k {
                 0 => SOp::FenceRelease,
                 1 => SOp::FenceAcquire,
                 _ => SOp::FenceComplete,
             };
+            Some(vec![SStmt::Op(fence, span)])
         }
-        _ => return None,
+        Kind::Swap
+        | Kind::First
+        | Kind::Last
+        | Kind::Ring(_)
+        | Kind::Unsignalled(_)
+        | Kind::Stale(_)
+        | Kind::Bit(_)
+        | Kind::Taken(_)
+        | Kind::Field(..) => None,
     }
-    Some(())
 }
 
-/// The side that a kind is about.
-fn side(kind: Kind) -> Option<Side> {
-    match kind {
-        Kind::Slot(x)
-        | Kind::SlotOneRing(x)
-        | Kind::SlotShared(x)
-        | Kind::SlotReversed(x)
-        | Kind::SlotFewer(x)
-        | Kind::Window(x)
-        | Kind::Operand(x)
-        | Kind::Chunk(x, _)
-        | Kind::ChunkZero(x, _)
-        | Kind::ChunkShared(x, _)
-        | Kind::ChunkReversed(x, _)
-        | Kind::ChunkLess(x, _) => Some(x),
-        _ => None,
-    }
+/// The operation for the next peer in coordinate `i`.
+fn next_peer(r: &Region, op: &SOp, i: u32) -> Option<SOp> {
+    let size = r.coords.get(i as usize).filter(|c| c.1 > 1)?.1;
+    let mut out = op.clone();
+    let mut done = false;
+    visit::op_fields_mut(&mut out, &mut |field| {
+        if let FieldMut::Expr(of, e) = field
+            && of == Use::Peer(i)
+        {
+            *e = next(e, Expr::Int(i64::try_from(size).unwrap_or(i64::MAX)));
+            done = true;
+        }
+    });
+    done.then_some(out)
+}
+
+/// Another number of chunks on both sides alike; otherwise sizes would differ, and nothing else be wrong.
+fn resized(op: &SOp, kind: Kind) -> Option<SOp> {
+    let mut out = op.clone();
+    let (mut sides, mut done) = (0, false);
+    visit::op_fields_mut(&mut out, &mut |field| {
+        if let FieldMut::Ref(_, r) = field {
+            sides += 1;
+            done |= extent(r, kind).is_some();
+        }
+    });
+    (sides == 2 && done).then_some(out)
 }
 
 fn extent(x: &mut Ref, kind: Kind) -> Option<()> {
-    let Ref::Chunk { path, .. } = x else { return None };
+    let Ref::Chunk { operand: _, path } = x else { return None };
     let p = path.last_mut()?;
-    match kind {
-        Kind::Cut => p.of = p.of.clone() + Expr::Int(1),
-        Kind::ExtentMore => p.len = p.len.clone() + Expr::Int(1),
-        _ if p.len == Expr::Int(1) => return None,
-        _ => p.len = p.len.clone() - Expr::Int(1),
+    if kind == Kind::Cut {
+        p.of = p.of.clone() + Expr::Int(1);
+    } else if kind == Kind::ExtentMore {
+        p.len = p.len.clone() + Expr::Int(1);
+    } else if p.len != Expr::Int(1) {
+        p.len = p.len.clone() - Expr::Int(1);
+    } else {
+        return None;
     }
     Some(())
 }
 
-fn reference(s: &Schedule, r: &Region, x: &mut Ref, kind: Kind) -> Option<()> {
-    match (x, kind) {
-        (Ref::Slot { window, slot }, Kind::Window(_)) => {
-            let (own, n) = (s.window(*window), s.windows.len() as u32);
-            let others = (1..n).map(|k| WindowId((window.0 + k) % n));
-            // One of the same type that has the slot.
-            let fits = |o: &WindowId| {
-                let w = s.window(*o);
-                w.dtype == own.dtype && w.slots >= own.slots && w.capacity >= own.capacity
-            };
-            (*window, *slot) = (others.into_iter().find(fits)?, slot.clone());
-        }
-        (Ref::Slot { window, slot }, kind) => {
-            let slots = s.window(*window).slots as i64;
-            if slots < 2 {
-                return None;
-            }
-            *slot = match kind {
-                Kind::Slot(_) => next(slot, slots),
-                Kind::SlotOneRing(_) if slot.mentions(CALL) => {
-                    slot.subst(&|n| (n == CALL).then_some(Expr::Int(0)))
+/// Every operation of a body with the way to it, in order.
+pub(super) fn each_op<'a>(
+    list: &'a [SStmt],
+    path: &mut Vec<(usize, u8)>,
+    f: &mut dyn FnMut(&'a SOp, &[(usize, u8)]),
+) {
+    for (i, st) in list.iter().enumerate() {
+        path.push((i, 0));
+        match st {
+            SStmt::For { var: _, lo: _, hi: _, body } => each_op(body, path, f),
+            SStmt::If { cond: _, then, other } => {
+                each_op(then, path, f);
+                if let Some(last) = path.last_mut() {
+                    last.1 = 1;
                 }
-                Kind::SlotShared(_) => {
-                    Expr::bin(BinOp::Mul, Expr::bin(BinOp::Div, slot.clone(), Expr::Int(2)), Expr::Int(2))
-                }
-                Kind::SlotReversed(_) => Expr::Int(slots - 1) - slot.clone(),
-                Kind::SlotFewer(_) => slot.clone().modulo(slots - 1),
-                _ => return None,
-            };
-        }
-        (Ref::Chunk { operand, .. }, Kind::Operand(_)) => {
-            let n = r.operands.len() as u32;
-            if n < 2 {
-                return None;
+                each_op(other, path, f);
             }
-            operand.0 = (operand.0 + 1) % n;
+            SStmt::Op(op, _) => f(op, path),
         }
-        (
-            Ref::Chunk { path, .. },
-            Kind::Chunk(_, d)
-            | Kind::ChunkZero(_, d)
-            | Kind::ChunkShared(_, d)
-            | Kind::ChunkReversed(_, d)
-            | Kind::ChunkLess(_, d),
-        ) => {
-            let p = path.get_mut(d as usize)?;
-            if p.len != Expr::Int(1) || p.of == Expr::Int(1) {
-                return None;
-            }
-            let i = p.index.clone();
-            p.index = match kind {
-                Kind::ChunkZero(..) => Expr::Int(0),
-                Kind::ChunkShared(..) => {
-                    Expr::bin(BinOp::Mul, Expr::bin(BinOp::Div, i, Expr::Int(2)), Expr::Int(2))
-                }
-                Kind::ChunkReversed(..) => p.of.clone() - Expr::Int(1) - i,
-                Kind::ChunkLess(..) => (i - Expr::Int(1)).modulo(p.of.clone()),
-                _ => next(&i, p.of.clone()),
-            };
-        }
-        _ => return None,
+        path.pop();
     }
-    Some(())
+}
+
+/// The statement of operation number `op`, guarded: the new one where `cond` holds, the old one elsewhere.
+fn guarded(list: &mut [SStmt], op: u32, cond: &Expr, old: &SStmt, at: &mut u32) {
+    for st in list {
+        match st {
+            SStmt::For { var: _, lo: _, hi: _, body } => guarded(body, op, cond, old, at),
+            SStmt::If { cond: _, then, other } => {
+                guarded(then, op, cond, old, at);
+                guarded(other, op, cond, old, at);
+            }
+            SStmt::Op(_, _) => {
+                if *at == op {
+                    *st = SStmt::If { cond: cond.clone(), then: vec![st.clone()], other: vec![old.clone()] };
+                }
+                *at += 1;
+                // What the guard holds is not counted again.
+            }
+        }
+    }
+}
+
+/// One field changed; on the ranks of a guard alone where there is one.
+fn field(s: &Schedule, spot: Spot, change: Change, guard: Option<Expr>) -> Schedule {
+    let mut out = s.clone();
+    let known = found(s);
+    let Some(f) = known.get(spot.number as usize) else { return out };
+    let mut number = 0;
+    visit::each_field_mut(&mut out, &mut |_, field| {
+        if number == spot.number {
+            let mut c = Chooser { pick: Some(change), found: vec![] };
+            match (field, &guard, spot.op) {
+                (FieldMut::Expr(of, e), Some(g), None) => {
+                    let old = e.clone();
+                    alter(s, &f.at, &f.seen, FieldMut::Expr(of, e), &mut c);
+                    *e = Expr::select(g.clone(), e.clone(), old);
+                }
+                (field, _, _) => alter(s, &f.at, &f.seen, field, &mut c),
+            }
+        }
+        number += 1;
+    });
+    if let (Some(cond), Some(op)) = (guard, spot.op) {
+        let mut old = None;
+        let mut at = 0;
+        for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|role| &role.streams) {
+            each_statement(&st.body, &mut |st| {
+                if at == op {
+                    old = Some(st.clone());
+                }
+                at += 1;
+            });
+        }
+        if let Some(old) = old {
+            let mut at = 0;
+            for st in out.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|role| &mut role.streams) {
+                guarded(&mut st.body, op, &cond, &old, &mut at);
+            }
+        }
+    }
+    out
+}
+
+/// Every statement that is an operation, in order.
+fn each_statement<'a>(list: &'a [SStmt], f: &mut dyn FnMut(&'a SStmt)) {
+    for st in list {
+        match st {
+            SStmt::For { var: _, lo: _, hi: _, body } => each_statement(body, f),
+            SStmt::If { cond: _, then, other } => {
+                each_statement(then, f);
+                each_statement(other, f);
+            }
+            SStmt::Op(_, _) => f(st),
+        }
+    }
 }
 
 /// A change of all that a schedule does with a window or an array of signals.
@@ -259,41 +224,36 @@ fn throughout(s: &Schedule, kind: Kind) -> Schedule {
     if let Kind::Stale(x) | Kind::Bit(x) | Kind::Taken(x) = kind {
         let form = &mut out.signals[x as usize].form;
         *form = match (kind, *form) {
-            (Kind::Stale(_), Form::Sense { .. }) => Form::Sense { fresh: false },
-            (Kind::Stale(_), Form::Clearing { .. }) => Form::Clearing { fresh: false },
+            (Kind::Stale(_), Form::Sense { fresh: _ }) => Form::Sense { fresh: false },
+            (Kind::Stale(_), Form::Clearing { fresh: _ }) => Form::Clearing { fresh: false },
             (Kind::Bit(_), Form::Epoch) => Form::Sense { fresh: true },
-            (Kind::Taken(_), Form::Epoch | Form::Sense { .. }) => Form::Clearing { fresh: true },
+            (Kind::Taken(_), Form::Epoch | Form::Sense { fresh: _ }) => Form::Clearing { fresh: true },
             (_, form) => form,
         };
     }
     for stream in out.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|role| &mut role.streams) {
         stream.body = replace_ops(&stream.body, &|op| match (op, kind) {
-            (SOp::Notify { signal, .. } | SOp::Wait { signal, .. }, Kind::Unsignalled(x))
-                if signal.0 == x =>
-            {
+            (
+                SOp::Notify { peer: _, signal, index: _ } | SOp::Wait { signal, index: _, value: _ },
+                Kind::Unsignalled(x),
+            ) if signal.0 == x => {
                 vec![]
             }
             (SOp::Wait { signal, index, value }, Kind::Bit(x)) if signal.0 == x => {
                 vec![SOp::Wait { signal: *signal, index: index.clone(), value: value.clone().modulo(2) }]
             }
-            (SOp::Wait { signal, index, .. }, Kind::Taken(x)) if signal.0 == x => {
+            (SOp::Wait { signal, index, value: _ }, Kind::Taken(x)) if signal.0 == x => {
                 vec![SOp::Wait { signal: *signal, index: index.clone(), value: Expr::Int(1) }]
             }
             (_, Kind::Ring(x)) => {
                 let mut op = op.clone();
-                if let SOp::Copy { dst, src }
-                | SOp::Reduce { dst, src, .. }
-                | SOp::Put { src, dst, .. }
-                | SOp::Get { dst, src, .. } = &mut op
-                {
-                    for side in [dst, src] {
-                        if let Ref::Slot { window, slot } = side
-                            && window.0 == x
-                        {
-                            *slot = slot.subst(&|n| (n == CALL).then_some(Expr::Int(0)));
-                        }
+                visit::op_fields_mut(&mut op, &mut |field| {
+                    if let FieldMut::Ref(_, Ref::Slot { window, slot }) = field
+                        && window.0 == x
+                    {
+                        *slot = slot.subst(&|n| (n == CALL).then_some(Expr::Int(0)));
                     }
-                }
+                });
                 vec![op]
             }
             _ => vec![op.clone()],
@@ -302,23 +262,26 @@ fn throughout(s: &Schedule, kind: Kind) -> Schedule {
     out
 }
 
-/// Those changes, with the number of the first region that has something of it.
-pub(super) fn whole(s: &Schedule) -> Vec<(Kind, usize)> {
-    let windows = (0..s.windows.len() as u32).map(Kind::Ring);
-    let signals = || 0..s.signals.len() as u32;
-    let forms = signals().flat_map(|x| [Kind::Stale(x), Kind::Bit(x), Kind::Taken(x)]);
-    let kinds = windows.chain(signals().map(Kind::Unsignalled)).chain(forms);
+/// Those changes, each with the sort and the name of what it is about, and the number of the first region that has
+/// something of it.
+pub(super) fn whole(s: &Schedule) -> Vec<(Kind, &'static str, crate::name::Name, usize)> {
     let first = |new: &Schedule| new.regions.iter().zip(&s.regions).position(|(a, b)| a != b);
-    kinds
-        .filter_map(|k| match k {
-            Kind::Stale(x) | Kind::Bit(x) | Kind::Taken(x) => {
-                let changed = throughout(s, k).signals[x as usize].form != s.signals[x as usize].form;
-                let at = first(&throughout(s, Kind::Unsignalled(x)));
-                at.filter(|_| changed).map(|at| (k, at))
+    let mut out = vec![];
+    for (i, w) in s.windows.iter().enumerate() {
+        let kind = Kind::Ring(i as u32);
+        out.extend(first(&throughout(s, kind)).map(|at| (kind, "window", w.name.clone(), at)));
+    }
+    for (i, x) in s.signals.iter().enumerate() {
+        let k = i as u32;
+        let Some(at) = first(&throughout(s, Kind::Unsignalled(k))) else { continue };
+        out.push((Kind::Unsignalled(k), "signal", x.name.clone(), at));
+        for kind in [Kind::Stale(k), Kind::Bit(k), Kind::Taken(k)] {
+            if throughout(s, kind).signals[i].form != x.form {
+                out.push((kind, "signal", x.name.clone(), at));
             }
-            k => Some((k, first(&throughout(s, k))?)),
-        })
-        .collect()
+        }
+    }
+    out
 }
 
 /// The schedule with a mutation; unchanged if the site is not one of its own.
@@ -331,75 +294,75 @@ pub fn apply_on(s: &Schedule, m: &Mutation, index: u64) -> Schedule {
     change(s, m, Some(index))
 }
 
+/// The coordinates of one rank of a group.
+fn here(region: &Region, index: u64) -> Expr {
+    let mut rest = index;
+    let mut cond: Option<Expr> = None;
+    for (name, size) in region.coords.iter().rev() {
+        let here = Expr::bin(BinOp::Eq, Expr::var(name.as_str()), Expr::Int((rest % size) as i64));
+        rest /= size;
+        cond = Some(match cond {
+            Some(c) => here.and(c),
+            None => here,
+        });
+    }
+    cond.unwrap_or(Expr::Int(1))
+}
+
 fn change(s: &Schedule, m: &Mutation, only: Option<u64>) -> Schedule {
     if m.kind.is_whole() {
         return throughout(s, m.kind);
     }
     let mut out = s.clone();
-    let Some(region) = s.regions.get(m.site.region) else { return out };
-    // The coordinates of the one rank.
-    let guard = only.map(|index| {
-        let mut rest = index;
-        let mut cond: Option<Expr> = None;
-        for (name, size) in region.coords.iter().rev() {
-            let here = Expr::bin(BinOp::Eq, Expr::var(name.as_str()), Expr::Int((rest % size) as i64));
-            rest /= size;
-            cond = Some(match cond {
-                Some(c) => here.and(c),
-                None => here,
-            });
-        }
-        cond.unwrap_or(Expr::Int(1))
-    });
+    let region = s.regions.get(m.site.region);
+    let guard = only.filter(|_| m.kind.on_one_rank()).zip(region).map(|(index, region)| here(region, index));
+    if let Kind::Field(spot, change) = m.kind {
+        return field(s, spot, change, guard);
+    }
+    let Some(region) = region else { return out };
     let Some(role) = out.regions[m.site.region].roles.get_mut(m.site.role) else { return out };
-    let Some((last, above)) = m.site.path.split_last() else {
-        if let (RankSet::Where(e), Kind::Role | Kind::RoleMoved(_)) = (&mut role.ranks, m.kind) {
-            let flipped = match m.kind {
-                Kind::RoleMoved(i) => moved(region, i, e).unwrap_or_else(|| e.clone()),
-                _ => turned(e),
-            };
-            *e = match guard {
-                Some(g) => Expr::select(g, flipped, e.clone()),
-                None => flipped,
-            };
-        }
-        return out;
-    };
+    let Some((last, above)) = m.site.path.split_last() else { return out };
     let Some(stream) = role.streams.get_mut(m.site.stream) else { return out };
     let mut body = &mut stream.body;
     for (i, branch) in above {
         body = match body.get_mut(*i) {
-            Some(SStmt::For { body, .. }) => body,
-            Some(SStmt::If { then, other, .. }) => {
+            Some(SStmt::For { var: _, lo: _, hi: _, body }) => body,
+            Some(SStmt::If { cond: _, then, other }) => {
                 if *branch == 1 {
                     other
                 } else {
                     then
                 }
             }
-            _ => return s.clone(),
+            Some(SStmt::Op(..)) | None => return s.clone(),
         };
     }
     // The statements of the block that change.
     let at = last.0;
-    let (i, end) = match m.kind {
-        Kind::Swap => (at, at + 2),
-        Kind::First => (0, at + 1),
-        Kind::Last => (at, body.len()),
-        _ => (at, at + 1),
+    let moved = |kind| m.kind == kind;
+    let (i, end) = if moved(Kind::Swap) {
+        (at, at + 2)
+    } else if moved(Kind::First) {
+        (0, at + 1)
+    } else if moved(Kind::Last) {
+        (at, body.len())
+    } else {
+        (at, at + 1)
     };
     if end > body.len() {
         return s.clone();
     }
     let old: Vec<SStmt> = body[i..end].to_vec();
     let mut new = old.clone();
-    match m.kind {
-        Kind::First => new.rotate_right(1),
-        Kind::Swap | Kind::Last => new.rotate_left(1),
-        _ => match changed(s, region, &old[0], m.kind) {
+    if moved(Kind::First) {
+        new.rotate_right(1);
+    } else if moved(Kind::Swap) || moved(Kind::Last) {
+        new.rotate_left(1);
+    } else {
+        match changed(region, &old[0], m.kind) {
             Some(list) => new = list,
             None => return s.clone(),
-        },
+        }
     }
     let put = match guard {
         Some(cond) => vec![SStmt::If { cond, then: new, other: old }],

@@ -1,18 +1,29 @@
 //! Mutations of a schedule: one small wrong change each, to measure whoever claims to find mistakes.
 //!
-//! Owns the enumeration (deterministic: in the order of the text, then of [`Kind`]); the change itself is `change`'s.
+//! Owns the enumeration, which is deterministic. There are two sorts of mutations. *Hand-made* ones change the structure: a
+//! statement is left out, done twice, moved, or all that is done with a window or signal changes (`change`). *Generated*
+//! ones change one field: [`crate::visit`] yields every field, and what may be done to it follows from its type ([`field`]).
 //! Whether a mutant behaves differently is for its readers to find out; some do not (a second fence, a wait that another
 //! implies).
 //!
-//! Every kind is an [`Operator`] on a [`Target`]: `docs/mutation.md` has the table. [`mutations`] has the kinds of
-//! [`Kind::is_basic`], of which tests say one by one which codes are right; [`every`] has all.
+//! Every kind is an [`Operator`] on a [`Target`]: `docs/mutation.md` has the table, which a test makes. [`mutations`] has the
+//! kinds of [`Kind::is_basic`], of which tests say one by one which codes are right; [`every`] has those that leave the
+//! meaning of a program alone; [`all`] has all.
 
+#![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
+
+mod alter;
 mod change;
+pub mod field;
 
 pub use change::{apply, apply_on};
+pub use field::{Change, harmless};
 
 use crate::schedule::*;
+use crate::visit::{self, At, Field, Side, Use};
+use alter::{Chooser, alter};
 use change::changed;
+use field::{Seen, type_name};
 use kbc_diag::Span;
 
 /// What is done to a thing.
@@ -56,11 +67,16 @@ pub enum Target {
     Count,
     Peer,
     Predicate,
+    Local,
+    Contract,
+    Header,
+    Declaration,
+    Host,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 9] = [
+    pub const ALL: [Target; 14] = [
         Target::Transfer,
         Target::Notify,
         Target::Wait,
@@ -70,6 +86,11 @@ impl Target {
         Target::Count,
         Target::Peer,
         Target::Predicate,
+        Target::Local,
+        Target::Contract,
+        Target::Header,
+        Target::Declaration,
+        Target::Host,
     ];
 
     /// Name, for reports.
@@ -84,6 +105,11 @@ impl Target {
             Target::Count => "count",
             Target::Peer => "peer",
             Target::Predicate => "predicate",
+            Target::Local => "local",
+            Target::Contract => "contract",
+            Target::Header => "header",
+            Target::Declaration => "declaration",
+            Target::Host => "host",
         }
     }
 
@@ -96,18 +122,29 @@ impl Target {
             "fence.release" | "fence.acquire" | "fence.complete" => Target::Fence,
             "for" => Target::Count,
             "if" | "role" => Target::Predicate,
+            "local" => Target::Local,
             _ => Target::Transfer,
         }
     }
 }
 
-/// Which side of a transfer.
+/// A field of a schedule, for a mutation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Side {
-    /// What is read.
-    Source,
-    /// What is written.
-    Destination,
+pub struct Spot {
+    /// Its number in the order of [`crate::visit::each_field`].
+    pub number: u32,
+    /// The name of its type.
+    pub name: &'static str,
+    /// What it is for, if it is an expression.
+    pub of: Option<Use>,
+    /// The side of the reference it is in, if it is in one.
+    pub side: Option<Side>,
+    /// The number of the operation it is in, if it is in one.
+    pub op: Option<u32>,
+    /// Whether it is the second bound of a loop.
+    pub second: bool,
+    /// What it is part of.
+    pub target: Target,
 }
 
 /// What is changed.
@@ -119,92 +156,32 @@ pub enum Kind {
     Duplicate,
     /// The operation changes places with the next statement.
     Swap,
-    /// A coordinate of the peer is one more.
-    Peer(u32),
-    /// The slot is the next one.
-    Slot(Side),
-    /// A digit of a chunk is one more.
-    Chunk(Side, u32),
-    /// The counter is the next one.
-    Counter,
-    /// The value of a wait is one less.
-    WaitLess,
-    /// The value of a wait is one more.
-    WaitMore,
-    /// The value of a wait is that of the call before.
-    Epoch,
     /// A reduction replaces instead.
     NoReduce,
     /// A copy reduces instead.
     Reduce,
-    /// A guard is turned round.
-    Guard,
-    /// A loop ends one turn earlier.
-    EndEarly,
-    /// A loop begins one turn later.
-    BeginLate,
-    /// The predicate of a role is turned round.
-    Role,
     /// The operation is left out in call 1 alone.
     SkipCall,
     /// The statement comes first in its block.
     First,
     /// The statement comes last in its block.
     Last,
-    /// The slot is that of an even call, in every call.
-    SlotOneRing(Side),
-    /// Two slots become one.
-    SlotShared(Side),
-    /// Slots in the opposite order.
-    SlotReversed(Side),
-    /// One slot fewer is used.
-    SlotFewer(Side),
-    /// The other window of the same type.
-    Window(Side),
-    /// A digit of a chunk is 0.
-    ChunkZero(Side, u32),
-    /// A digit of a chunk is rounded down to an even number.
-    ChunkShared(Side, u32),
-    /// A digit of a chunk counts from the other end.
-    ChunkReversed(Side, u32),
-    /// A digit of a chunk is one less.
-    ChunkLess(Side, u32),
-    /// Another operand of the region.
-    Operand(Side),
-    /// One chunk fewer.
+    /// One chunk fewer, on both sides.
     ExtentLess,
-    /// One chunk more.
+    /// One chunk more, on both sides.
     ExtentMore,
-    /// The line is cut into one chunk more.
+    /// The line is cut into one chunk more, on both sides.
     Cut,
-    /// A loop has one turn more.
-    EndLate,
     /// A loop runs twice.
     LoopTwice,
     /// The turns of a loop in the opposite order.
     LoopReversed,
-    /// A coordinate of the peer is this rank's own.
-    PeerSelf(u32),
     /// The operation is done for the next peer too.
     PeerBoth(u32),
-    /// A coordinate of the peer counts from the other end.
-    PeerReversed(u32),
-    /// In call 1 a coordinate of the peer is one more.
-    PeerOnce(u32),
-    /// Another array of signals.
-    Signal,
     /// Another kind of fence.
     Fence(u8),
-    /// A guard always holds.
-    GuardAlways,
     /// A guarded statement is done twice.
     GuardTwice,
-    /// A guard as the next rank has it.
-    GuardMoved(u32),
-    /// A guard holds on coordinate 0 too.
-    GuardWider(u32),
-    /// The ranks of a role are those after them.
-    RoleMoved(u32),
     /// Every call uses the slots of call 0 of this window, sender and receiver alike.
     Ring(u32),
     /// Nobody notifies these signals, and nobody waits for them.
@@ -215,35 +192,68 @@ pub enum Kind {
     Bit(u32),
     /// Waits for these signals take one.
     Taken(u32),
+    /// One field changes.
+    Field(Spot, Change),
 }
 
 impl Kind {
     /// Whether tests of the checker say one by one which codes are right for it.
     pub fn is_basic(self) -> bool {
-        matches!(
-            self,
-            Kind::Drop
-                | Kind::Duplicate
-                | Kind::Swap
-                | Kind::Peer(_)
-                | Kind::Slot(_)
-                | Kind::Chunk(..)
-                | Kind::Counter
-                | Kind::WaitLess
-                | Kind::WaitMore
-                | Kind::Epoch
-                | Kind::NoReduce
-                | Kind::Reduce
-                | Kind::Guard
-                | Kind::EndEarly
-                | Kind::BeginLate
-                | Kind::Role
-        )
+        match self {
+            Kind::Drop | Kind::Duplicate | Kind::Swap | Kind::NoReduce | Kind::Reduce => true,
+            Kind::Field(spot, _) if spot.target == Target::Host => false,
+            Kind::Field(spot, change) => match spot.of {
+                Some(Use::Peer(_) | Use::Slot | Use::Counter) => change == Change::Next,
+                Some(Use::ChunkIndex) => change == Change::Next,
+                Some(Use::Value(_)) => matches!(change, Change::Less | Change::More | Change::CallBefore),
+                Some(Use::Guard | Use::Ranks) => change == Change::Not,
+                Some(Use::Bound) => change == if spot.second { Change::Less } else { Change::More },
+                Some(
+                    Use::Queue
+                    | Use::ChunkLen
+                    | Use::ChunkOf
+                    | Use::Part
+                    | Use::Dim
+                    | Use::Extent
+                    | Use::Unit
+                    | Use::Row
+                    | Use::Clause,
+                )
+                | None => false,
+            },
+            Kind::SkipCall
+            | Kind::First
+            | Kind::Last
+            | Kind::ExtentLess
+            | Kind::ExtentMore
+            | Kind::Cut
+            | Kind::LoopTwice
+            | Kind::LoopReversed
+            | Kind::PeerBoth(_)
+            | Kind::Fence(_)
+            | Kind::GuardTwice
+            | Kind::Ring(_)
+            | Kind::Unsignalled(_)
+            | Kind::Stale(_)
+            | Kind::Bit(_)
+            | Kind::Taken(_) => false,
+        }
     }
 
     /// Whether it changes all that is done with a window or an array of signals.
     pub fn is_whole(self) -> bool {
         matches!(self, Kind::Ring(_) | Kind::Unsignalled(_) | Kind::Stale(_) | Kind::Bit(_) | Kind::Taken(_))
+    }
+
+    /// Whether it can be made on one rank alone.
+    pub fn on_one_rank(self) -> bool {
+        match self {
+            Kind::Field(spot, _) => {
+                let of = matches!(spot.of, Some(Use::Bound | Use::Guard | Use::Ranks));
+                of || spot.op.is_some() && spot.target != Target::Host
+            }
+            kind => !kind.is_whole(),
+        }
     }
 
     /// What is done to what, for an operation or statement with this first word.
@@ -255,39 +265,51 @@ impl Kind {
             Kind::Duplicate => (Duplicate, whole),
             Kind::Swap | Kind::First | Kind::Last => (Reorder, whole),
             Kind::SkipCall => (Weaken, whole),
-            Kind::Counter | Kind::Signal | Kind::WaitMore | Kind::Fence(_) => (Retarget, whole),
-            Kind::WaitLess | Kind::Epoch => (Weaken, whole),
-            Kind::NoReduce | Kind::Reduce | Kind::Operand(_) => (Retarget, Target::Transfer),
-            Kind::SlotOneRing(_) => (Drop, Target::Slot),
-            Kind::SlotShared(_) => (Duplicate, Target::Slot),
-            Kind::SlotReversed(_) => (Reorder, Target::Slot),
-            Kind::Slot(_) | Kind::Window(_) => (Retarget, Target::Slot),
-            Kind::SlotFewer(_) => (Weaken, Target::Slot),
-            Kind::ChunkZero(..) => (Drop, Target::Offset),
-            Kind::ChunkShared(..) => (Duplicate, Target::Offset),
-            Kind::ChunkReversed(..) => (Reorder, Target::Offset),
-            Kind::Chunk(..) => (Retarget, Target::Offset),
-            Kind::ChunkLess(..) => (Weaken, Target::Offset),
-            Kind::EndEarly | Kind::BeginLate => (Drop, Target::Count),
-            Kind::EndLate | Kind::LoopTwice | Kind::ExtentMore => (Duplicate, Target::Count),
+            Kind::Fence(_) => (Retarget, whole),
+            Kind::NoReduce | Kind::Reduce => (Retarget, Target::Transfer),
+            Kind::LoopTwice | Kind::ExtentMore => (Duplicate, Target::Count),
             Kind::LoopReversed => (Reorder, Target::Count),
             Kind::Cut => (Retarget, Target::Count),
             Kind::ExtentLess => (Weaken, Target::Count),
-            Kind::PeerSelf(_) => (Drop, Target::Peer),
             Kind::PeerBoth(_) => (Duplicate, Target::Peer),
-            Kind::PeerReversed(_) => (Reorder, Target::Peer),
-            Kind::Peer(_) => (Retarget, Target::Peer),
-            Kind::PeerOnce(_) => (Weaken, Target::Peer),
-            Kind::GuardAlways => (Drop, Target::Predicate),
             Kind::GuardTwice => (Duplicate, Target::Predicate),
-            Kind::Guard | Kind::Role => (Reorder, Target::Predicate),
-            Kind::GuardMoved(_) | Kind::RoleMoved(_) => (Retarget, Target::Predicate),
-            Kind::GuardWider(_) => (Weaken, Target::Predicate),
             Kind::Ring(_) => (Weaken, Target::Slot),
             Kind::Unsignalled(_) => (Drop, Target::Notify),
             Kind::Stale(_) | Kind::Bit(_) => (Weaken, Target::Wait),
             Kind::Taken(_) => (Retarget, Target::Wait),
+            Kind::Field(spot, change) => (operator(spot, change), spot.target),
         }
+    }
+}
+
+/// What a change of a field amounts to.
+fn operator(spot: Spot, change: Change) -> Operator {
+    match change {
+        Change::Zero | Change::Always | Change::Absent | Change::Shorter(_) => Operator::Drop,
+        Change::Even | Change::Doubled => Operator::Duplicate,
+        Change::Reversed | Change::Not | Change::Swapped(_) => Operator::Reorder,
+        Change::More | Change::Less if spot.of == Some(Use::Bound) => {
+            if (change == Change::Less) == spot.second { Operator::Drop } else { Operator::Duplicate }
+        }
+        Change::Less
+        | Change::Fewer
+        | Change::Once
+        | Change::Late
+        | Change::CallBefore
+        | Change::FirstCall
+        | Change::Wider(_) => Operator::Weaken,
+        Change::Next
+        | Change::More
+        | Change::One
+        | Change::Call
+        | Change::Rank(_)
+        | Change::Own(_)
+        | Change::Moved(_)
+        | Change::Operator
+        | Change::Unwrapped
+        | Change::Other(_)
+        | Change::Fresh
+        | Change::Entry(_) => Operator::Retarget,
     }
 }
 
@@ -300,7 +322,7 @@ pub struct Site {
     pub role: usize,
     /// Number of the stream.
     pub stream: usize,
-    /// The way down; empty for the role itself.
+    /// The way down; empty for what is no operation.
     pub path: Vec<(usize, u8)>,
 }
 
@@ -321,10 +343,7 @@ pub struct Mutation {
 
 /// First word of an operation; one for all that compute on one rank.
 pub fn word(op: &SOp) -> &'static str {
-    match op {
-        SOp::Local(_) => "local",
-        op => op.word(),
-    }
+    if matches!(op, SOp::Local(_)) { "local" } else { op.word() }
 }
 
 impl Mutation {
@@ -339,68 +358,70 @@ pub fn mutations(s: &Schedule) -> Vec<Mutation> {
     all(s).into_iter().filter(|m| m.kind.is_basic()).collect()
 }
 
-/// The mutations of every kind. What computes in a region without a promise is left alone: nothing says what it should
-/// do, so that no change of it is wrong to the checker.
+/// The mutations that leave alone what the schedule is to compute: what it does in regions with a contract, and what orders
+/// it. What computes in a region without a contract is left alone, and so are contracts, headers and declarations: what they
+/// say is the meaning of the program.
 pub fn every(s: &Schedule) -> Vec<Mutation> {
     let between = |word| matches!(Target::of(word), Target::Notify | Target::Wait | Target::Fence);
-    let promised =
-        |m: &Mutation| s.regions[m.site.region].promise.is_some() || between(m.word) || m.kind.is_whole();
-    all(s).into_iter().filter(promised).collect()
+    let kept = |m: &Mutation| {
+        let promised = s.regions.get(m.site.region).is_some_and(|r| r.promise.is_some());
+        match m.class().1 {
+            Target::Local | Target::Contract | Target::Header | Target::Declaration | Target::Host => false,
+            Target::Transfer
+            | Target::Notify
+            | Target::Wait
+            | Target::Fence
+            | Target::Slot
+            | Target::Offset
+            | Target::Count
+            | Target::Peer
+            | Target::Predicate => promised || between(m.word) || m.kind.is_whole(),
+        }
+    };
+    all(s).into_iter().filter(kept).collect()
 }
 
-fn all(s: &Schedule) -> Vec<Mutation> {
+/// All mutations of a schedule: the hand-made ones in the order of the text, then those of whole windows and signals, then the
+/// generated ones in the order of the fields.
+pub fn all(s: &Schedule) -> Vec<Mutation> {
     let mut out = vec![];
     for (region, r) in s.regions.iter().enumerate() {
         for (role, l) in r.roles.iter().enumerate() {
-            if matches!(l.ranks, RankSet::Where(_)) {
-                let site = Site { region, role, stream: 0, path: vec![] };
-                let moved = (0..r.coords.len() as u32).map(Kind::RoleMoved);
-                for kind in std::iter::once(Kind::Role).chain(moved) {
-                    let text = format!("role {} of region {}: {}", l.name, r.name, describe(kind));
-                    out.push(Mutation { kind, site: site.clone(), word: "role", span: r.span, text });
-                }
-            }
             for (stream, st) in l.streams.iter().enumerate() {
                 let mut site = Site { region, role, stream, path: vec![] };
-                list(s, r, &st.body, &mut site, &mut out);
+                list(r, &st.body, &mut site, &mut out);
             }
         }
     }
-    for (kind, region) in change::whole(s) {
-        let (word, name) = match kind {
-            Kind::Ring(w) => ("window", &s.windows[w as usize].name),
-            Kind::Unsignalled(x) | Kind::Stale(x) | Kind::Bit(x) | Kind::Taken(x) => {
-                ("signal", &s.signals[x as usize].name)
-            }
-            _ => continue,
-        };
+    for (kind, word, name, region) in change::whole(s) {
         let site = Site { region, role: 0, stream: 0, path: vec![] };
         let text = format!("{word} @{name}: {}", describe(kind));
         out.push(Mutation { kind, site, word, span: s.regions[region].span, text });
     }
+    out.extend(fields(s));
     out
 }
 
-fn list(s: &Schedule, r: &Region, body: &[SStmt], site: &mut Site, out: &mut Vec<Mutation>) {
+fn list(r: &Region, body: &[SStmt], site: &mut Site, out: &mut Vec<Mutation>) {
     for (i, st) in body.iter().enumerate() {
         let (word, span) = match st {
-            SStmt::For { .. } => ("for", Span::NONE),
-            SStmt::If { .. } => ("if", Span::NONE),
+            SStmt::For { var: _, lo: _, hi: _, body: _ } => ("for", Span::NONE),
+            SStmt::If { cond: _, then: _, other: _ } => ("if", Span::NONE),
             SStmt::Op(op, span) => (word(op), *span),
         };
         site.path.push((i, 0));
-        for kind in kinds(s, r, st, (i, body.len())) {
+        for kind in kinds(r, st, (i, body.len())) {
             let text = format!("{word} in region {}: {}", r.name, describe(kind));
             out.push(Mutation { kind, site: site.clone(), word, span, text });
         }
         match st {
-            SStmt::For { body, .. } => list(s, r, body, site, out),
-            SStmt::If { then, other, .. } => {
-                list(s, r, then, site, out);
+            SStmt::For { var: _, lo: _, hi: _, body } => list(r, body, site, out),
+            SStmt::If { cond: _, then, other } => {
+                list(r, then, site, out);
                 if let Some(last) = site.path.last_mut() {
                     last.1 = 1;
                 }
-                list(s, r, other, site, out);
+                list(r, other, site, out);
             }
             SStmt::Op(..) => {}
         }
@@ -408,20 +429,123 @@ fn list(s: &Schedule, r: &Region, body: &[SStmt], site: &mut Site, out: &mut Vec
     }
 }
 
-fn describe(kind: Kind) -> String {
-    use Side::{Destination, Source};
-    let side = |x: Side, source: &str, destination: &str| match x {
-        Source => source.to_owned(),
-        Destination => destination.to_owned(),
+/// What a field is part of.
+fn target(at: &At, field: &Field<'_>, word: &str) -> Target {
+    let Some(_) = at.region else {
+        let host = matches!(field, Field::Body(_) | Field::Expr(Use::Guard, _));
+        return if at.op.is_some() || host { Target::Host } else { Target::Declaration };
     };
-    let slot = |x, what: &str| side(x, &format!("read from {what}"), &format!("written to {what}"));
-    let digit = |x, d: u32, what: &str| {
-        side(
-            x,
-            &format!("digit {d} of the chunk read {what}"),
-            &format!("digit {d} of the chunk written {what}"),
-        )
-    };
+    if at.op.is_some() {
+        if word == "local" {
+            return Target::Local;
+        }
+        return match type_name(field) {
+            "coordinate of a peer" => Target::Peer,
+            "slot" | "window" => Target::Slot,
+            "chunk" => Target::Offset,
+            "number of chunks" | "chunks of a digit" => Target::Count,
+            _ => Target::of(word),
+        };
+    }
+    match type_name(field) {
+        "bound of a loop" => Target::Count,
+        "guard" | "predicate of a role" | "list of ranks" => Target::Predicate,
+        "operator of a contract"
+        | "root of a contract"
+        | "expression of a contract"
+        | "variable of a contract" => Target::Contract,
+        _ if matches!(
+            field,
+            Field::Name("contract" | "clause", _) | Field::Hint("collective", _) | Field::Flag("blocks", _)
+        ) =>
+        {
+            Target::Contract
+        }
+        _ => Target::Header,
+    }
+}
+
+/// One field with its place and what the fields before it say.
+struct Found {
+    at: At,
+    seen: Seen,
+    spot: Spot,
+    word: &'static str,
+    path: Vec<(usize, u8)>,
+}
+
+/// Every field of a schedule, described.
+fn found(s: &Schedule) -> Vec<Found> {
+    let mut ops: Vec<(&'static str, Vec<(usize, u8)>)> = vec![];
+    let bodies = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams).map(|st| &st.body);
+    for body in bodies.chain(s.host.iter().map(|h| &h.body)) {
+        change::each_op(body, &mut vec![], &mut |op, path| ops.push((word(op), path.to_vec())));
+    }
+    let mut seen = Seen::default();
+    let mut out: Vec<Found> = vec![];
+    let mut second = false;
+    visit::each_field(s, &mut |at, field| {
+        seen.note(s, &field);
+        let of = if let Field::Expr(of, _) = &field { Some(*of) } else { None };
+        let bound = of == Some(Use::Bound);
+        let word = match (at.op, of) {
+            (Some(op), _) => ops.get(op as usize).map_or("", |op| op.0),
+            (None, Some(Use::Bound)) => "for",
+            (None, Some(Use::Guard)) => "if",
+            (None, Some(Use::Ranks)) => "role",
+            (None, _) => type_name(&field),
+        };
+        let spot = Spot {
+            number: out.len() as u32,
+            name: type_name(&field),
+            of,
+            side: seen.side.filter(|_| at.op.is_some()),
+            op: at.op,
+            second: bound && second,
+            target: target(&at, &field, word),
+        };
+        second = bound && !second;
+        let path = at.op.and_then(|op| ops.get(op as usize)).map_or(vec![], |op| op.1.clone());
+        out.push(Found { at, seen: seen.clone(), spot, word, path });
+    });
+    out
+}
+
+/// The generated mutations.
+fn fields(s: &Schedule) -> Vec<Mutation> {
+    let known = found(s);
+    let mut scratch = s.clone();
+    let mut out = vec![];
+    let mut fields = known.iter();
+    visit::each_field_mut(&mut scratch, &mut |_, field| {
+        let Some(Found { at, seen, spot, word, path }) = fields.next() else { return };
+        let mut c = Chooser { pick: None, found: vec![] };
+        alter(s, at, seen, field, &mut c);
+        for change in c.found {
+            let place = match at.region.and_then(|r| s.regions.get(r as usize)) {
+                Some(r) => format!("{word} in region {}", r.name),
+                None => (*word).to_owned(),
+            };
+            let side = match spot.side {
+                Some(Side::Read) => " read",
+                Some(Side::Write | Side::Update) => " written",
+                None => "",
+            };
+            let text = format!("{place}: {}{side} {} (field {})", spot.name, change.text(), spot.number);
+            let site = Site {
+                region: at.region.unwrap_or(0) as usize,
+                role: at.role.unwrap_or(0) as usize,
+                stream: at.stream.unwrap_or(0) as usize,
+                path: path.clone(),
+            };
+            out.push(Mutation { kind: Kind::Field(*spot, change), site, word, span: at.span, text });
+        }
+    });
+    out
+}
+
+/// A change in words, without its place.
+pub fn describe(kind: Kind) -> String {
     match kind {
         Kind::Drop => "left out".into(),
         Kind::Duplicate => "done twice".into(),
@@ -429,118 +553,50 @@ fn describe(kind: Kind) -> String {
         Kind::First => "before all others of its block".into(),
         Kind::Last => "after all others of its block".into(),
         Kind::SkipCall => "left out in call 1".into(),
-        Kind::Peer(i) => format!("coordinate {i} of the peer one more"),
-        Kind::PeerSelf(i) => format!("coordinate {i} of the peer its own"),
         Kind::PeerBoth(i) => format!("also with coordinate {i} of the peer one more"),
-        Kind::PeerReversed(i) => format!("coordinate {i} of the peer from the other end"),
-        Kind::PeerOnce(i) => format!("coordinate {i} of the peer one more in call 1"),
-        Kind::Slot(x) => slot(x, "the next slot"),
-        Kind::SlotOneRing(x) => slot(x, "the slot of call 0"),
-        Kind::SlotShared(x) => slot(x, "a slot that two messages share"),
-        Kind::SlotReversed(x) => slot(x, "the slots in the opposite order"),
-        Kind::SlotFewer(x) => slot(x, "one slot fewer"),
-        Kind::Window(x) => slot(x, "another window"),
-        Kind::Operand(x) => slot(x, "another operand"),
-        Kind::Chunk(x, d) => digit(x, d, "one more"),
-        Kind::ChunkLess(x, d) => digit(x, d, "one less"),
-        Kind::ChunkZero(x, d) => digit(x, d, "zero"),
-        Kind::ChunkShared(x, d) => digit(x, d, "made even"),
-        Kind::ChunkReversed(x, d) => digit(x, d, "from the other end"),
         Kind::ExtentLess => "one chunk fewer".into(),
         Kind::ExtentMore => "one chunk more".into(),
         Kind::Cut => "cut into one chunk more".into(),
-        Kind::Counter => "the next counter".into(),
-        Kind::Signal => "another array of signals".into(),
-        Kind::WaitLess => "for one less".into(),
-        Kind::WaitMore => "for one more".into(),
-        Kind::Epoch => "for what the call before waited for".into(),
         Kind::NoReduce => "replaces instead".into(),
         Kind::Reduce => "reduces instead".into(),
-        Kind::Guard => "guard turned round".into(),
-        Kind::GuardAlways => "guard left out".into(),
-        Kind::GuardTwice => "done twice".into(),
-        Kind::GuardMoved(i) => format!("guard with coordinate {i} one more"),
-        Kind::GuardWider(i) => format!("guard holds where coordinate {i} is 0 too"),
-        Kind::EndEarly => "ends one turn earlier".into(),
-        Kind::EndLate => "ends one turn later".into(),
-        Kind::BeginLate => "begins one turn later".into(),
-        Kind::LoopTwice => "done twice".into(),
+        Kind::GuardTwice | Kind::LoopTwice => "done twice".into(),
         Kind::LoopReversed => "from its last turn to its first".into(),
         Kind::Fence(0) => "release in its place".into(),
         Kind::Fence(1) => "acquire in its place".into(),
         Kind::Fence(_) => "complete in its place".into(),
-        Kind::Role => "predicate turned round".into(),
-        Kind::RoleMoved(i) => format!("predicate with coordinate {i} one more"),
         Kind::Ring(_) => "every call uses the slots of call 0".into(),
         Kind::Unsignalled(_) => "neither notified nor waited for".into(),
         Kind::Stale(_) => "nobody says that it is zero at first".into(),
         Kind::Bit(_) => "its lowest bit is waited for".into(),
         Kind::Taken(_) => "waits take one".into(),
+        Kind::Field(spot, change) => format!("{} {}", spot.name, change.text()),
     }
 }
 
-/// Kinds that change a statement, number `i` of `n` in its block.
-fn kinds(s: &Schedule, r: &Region, st: &SStmt, (i, n): (usize, usize)) -> Vec<Kind> {
-    let coords = || 0..r.coords.len() as u32;
-    let sides = || [Side::Source, Side::Destination].into_iter();
-    let digits = || sides().flat_map(|x| (0..4).map(move |d| (x, d)));
+/// Hand-made kinds that change a statement, number `i` of `n` in its block.
+fn kinds(r: &Region, st: &SStmt, (i, n): (usize, usize)) -> Vec<Kind> {
+    let coords = 0..r.coords.len() as u32;
     let all = [Kind::Drop, Kind::Duplicate]
         .into_iter()
         .chain((i + 1 < n).then_some(Kind::Swap))
-        .chain(coords().map(Kind::Peer))
-        .chain(sides().flat_map(|side| {
-            std::iter::once(Kind::Slot(side)).chain((0..4).map(move |d| Kind::Chunk(side, d)))
-        }))
-        .chain([
-            Kind::Counter,
-            Kind::WaitLess,
-            Kind::WaitMore,
-            Kind::Epoch,
-            Kind::NoReduce,
-            Kind::Reduce,
-            Kind::Guard,
-            Kind::EndEarly,
-            Kind::BeginLate,
-            Kind::SkipCall,
-        ])
+        .chain([Kind::NoReduce, Kind::Reduce, Kind::SkipCall])
         // Next to its neighbour it is `Swap`.
         .chain((i > 1).then_some(Kind::First))
         .chain((i + 2 < n).then_some(Kind::Last))
-        .chain(sides().flat_map(|x| {
-            let slots = [Kind::SlotOneRing, Kind::SlotShared, Kind::SlotReversed, Kind::SlotFewer];
-            slots.into_iter().chain([Kind::Window, Kind::Operand]).map(move |k: fn(Side) -> Kind| k(x))
-        }))
-        .chain(digits().flat_map(|(x, d)| {
-            [Kind::ChunkZero(x, d), Kind::ChunkShared(x, d), Kind::ChunkReversed(x, d), Kind::ChunkLess(x, d)]
-        }))
         .chain([
             Kind::ExtentLess,
             Kind::ExtentMore,
             Kind::Cut,
-            Kind::EndLate,
             Kind::LoopTwice,
             Kind::LoopReversed,
-            Kind::Signal,
             Kind::Fence(0),
             Kind::Fence(1),
             Kind::Fence(2),
-            Kind::GuardAlways,
             Kind::GuardTwice,
         ])
-        .chain(coords().flat_map(|c| {
-            [
-                Kind::PeerSelf(c),
-                Kind::PeerBoth(c),
-                Kind::PeerReversed(c),
-                Kind::PeerOnce(c),
-                Kind::GuardMoved(c),
-                Kind::GuardWider(c),
-            ]
-        }));
+        .chain(coords.map(Kind::PeerBoth));
     let moves = |k: &Kind| matches!(k, Kind::Swap | Kind::First | Kind::Last);
     // A mark does nothing, and moving one is no change.
-    all.filter(|k| {
-        moves(k) || changed(s, r, st, *k).is_some_and(|new| new[..] != std::slice::from_ref(st)[..])
-    })
-    .collect()
+    all.filter(|k| moves(k) || changed(r, st, *k).is_some_and(|new| new[..] != std::slice::from_ref(st)[..]))
+        .collect()
 }

@@ -23,6 +23,8 @@ pub(in crate::checker) type Run = (u64, u64);
 enum Blank {
     /// Nobody wrote them, or in an earlier call only.
     Nothing,
+    /// Their rank has begun a later call.
+    Forgotten,
     /// A region wrote them whose contract says nothing of them.
     Left(u32),
     /// A region is still at work on them.
@@ -86,6 +88,18 @@ impl<'p, C: Contents> Engine<'p, C> {
         (0, self.setup.program.elements(buffer, rank).unwrap_or(0))
     }
 
+    /// The host of a rank begins a call: buffers that it does not fill hold nothing from then on.
+    pub(super) fn forget(&mut self, si: usize, buffer: BufferId) {
+        let rep = self.streams[si].rep;
+        let who = Who { si, back: 0, stream: self.own(si) };
+        let span = self.setup.schedule.buffer(buffer).span;
+        for place in self.setup.grids.whole(buffer, rep) {
+            if let Some(c) = self.order.forget(who, rep * self.setup.grids.places + place) {
+                self.conflict(c, who, rep, place, span, true);
+            }
+        }
+    }
+
     /// Elements that are read must hold something; whether they do.
     pub(in crate::checker) fn expect(
         &mut self,
@@ -118,6 +132,9 @@ impl<'p, C: Contents> Engine<'p, C> {
             let zero = matches!(mem, Mem::Slot(w, _) if self.setup.schedule.windows[w as usize].zero);
             return (by.is_none() && !zero).then_some(Blank::Nothing);
         };
+        if self.begun[rep] > call {
+            return Some(Blank::Forgotten);
+        }
         let Some(by) = by.filter(|by| by.call >= call) else { return Some(Blank::Nothing) };
         if by.region == region || !self.promised(by.region) {
             return None;
@@ -178,7 +195,14 @@ impl<'p, C: Contents> Engine<'p, C> {
         let some = if run == whole { String::new() } else { format!("elements {}..{} of ", run.0, run.1) };
         let place = format!("{some}{name} of rank {}", setup.rank(setup.group.reps[rep]));
         let region = |r: u32| &setup.schedule.regions[r as usize];
-        self.report.push("E344", span, declared, || match why {
+        let code = if matches!(why, Blank::Forgotten) { "E349" } else { "E344" };
+        self.report.push(code, span, declared, || match why {
+            Blank::Forgotten => {
+                Diagnostic::error("E349", format!("{place} is read in call {call} when its rank may be in the next"))
+                    .primary(span, format!("read here, in call {call}"))
+                    .secondary(declared, "holds nothing at the start of a call")
+                    .help("let the rank wait, before its call ends, until everybody has read it")
+            }
             Blank::Nothing if matches!(mem, Mem::Slot(..)) => {
                 Diagnostic::error("E344", format!("{place} holds nothing"))
                     .primary(span, "read here, and never written before")
