@@ -4,7 +4,6 @@ use crate::bounds;
 use crate::build::Built;
 use crate::crash::{self, Stage};
 use crate::data::{self, Inputs};
-use crate::engine::Engine;
 use crate::record::scene::Scene;
 use crate::record::{self, Wanted};
 use crate::report::{timed, *};
@@ -144,7 +143,7 @@ pub fn execute(
         };
         let beside = std::thread::Builder::new().name(name).spawn_scoped(s, reference);
         let beside = beside.expect("the system has a thread to spare");
-        let engine = Engine::chosen(data.engine, schedule);
+        let engine = data.engine.unwrap_or_default();
         let result = engine.attempt(session, timings, schedule, &inputs.calls, &options);
         (result, beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });

@@ -133,6 +133,9 @@ fn schedule(s: &Schedule, out: &mut Features) {
     for w in &s.windows {
         out.insert(("memory", w.memory.to_string()));
     }
+    for q in &s.queues {
+        out.insert(("queue", format!("{} {}", q.memory, q.dtype)));
+    }
     for r in &s.regions {
         if let Some(p) = &r.promise {
             let label = r.label.as_deref().unwrap_or("unnamed");

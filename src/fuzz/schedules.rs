@@ -26,6 +26,7 @@ fn retyped(s: &Schedule, to: DType) -> Schedule {
     let mut out = s.clone();
     let change = |d: &mut DType| *d = if *d == DType::F32 { to } else { *d };
     out.windows.iter_mut().for_each(|w| change(&mut w.dtype));
+    out.queues.iter_mut().for_each(|q| change(&mut q.dtype));
     for b in &mut out.buffers {
         change(&mut b.dtype);
         b.global.iter_mut().for_each(|g| change(&mut g.dtype));
@@ -81,7 +82,8 @@ pub fn schedules(
     for number in numbers {
         let rng = &mut Rng::new(&[seed, number, 2]);
         let base = if given.is_empty() || rng.chance(60) {
-            let machine = Machine::random(rng);
+            let mut machine = Machine::random(rng);
+            machine.queues(&mut Rng::new(&[seed, number, 3]));
             match make(&generate::collectives(&catalogue, rng, machine).text()) {
                 Ok(made) => made.schedule,
                 Err(found) => {
