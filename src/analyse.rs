@@ -307,6 +307,7 @@ fn contributions(graph: &Graph, mesh: &Mesh, inputs: &[Tensor], result: usize) -
         match &graph.op(at).kind {
             OpKind::Collective(c) if c.kind == kbc_ir::graph::CollKind::Own => return None,
             OpKind::Demand | OpKind::Ask(_) | OpKind::Collective(_) => at = *graph.operands(at).first()?,
+            OpKind::Host(op) => at = *graph.operands(at).get(op.value())?,
             OpKind::Input(i) => {
                 let (_, axes) = graph.inputs[*i].ty.partial.as_ref()?;
                 let ranks: u64 = axes.iter().filter_map(|a| mesh.axis(a)).map(|a| a.size).product();

@@ -119,6 +119,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     let done = analyse::execute(session, &built, schedule, &args.data, 1, None, args.watch.timings)?;
     report.engine = Some(args.data.engine.unwrap_or_default().name());
     report.inputs = inputs(&built, &done.inputs);
+    report.host_reads = crate::host::reads(schedule, &done.result);
     session.progress("timing");
     analyse::time(session, &mut report, schedule, &built.topology, &wanted, &TimeOptions::default())?;
     if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {

@@ -61,6 +61,7 @@ fn of_program(session: &mut Session, args: &MakePage, source: &Source) -> Outcom
         let done = analyse::execute(session, &built, schedule, &data, 1, None, false)?;
         report.engine = Some(args.engine.unwrap_or_default().name());
         report.inputs = inputs(&built, &done.inputs);
+        report.host_reads = crate::host::reads(schedule, &done.result);
         report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
         (report.compare, report.expect) = (Some(done.compare), done.expect);
     }

@@ -52,6 +52,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
         let done = analyse::execute(session, &built, schedule, &args.data, calls, seed, args.timings)?;
         report.engine = Some(args.data.engine.unwrap_or_default().name());
         report.inputs = inputs(&built, &done.inputs);
+        report.host_reads = crate::host::reads(schedule, &done.result);
         report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
         if args.adversarial {
             let (found, failure) = analyse::adversary(schedule, &done.inputs, args.seed, args.seeds, calls)?;

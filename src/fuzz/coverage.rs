@@ -69,6 +69,7 @@ fn graph(g: &Graph, out: &mut Features) {
             | OpKind::Demand
             | OpKind::Ask(_)
             | OpKind::Wait
+            | OpKind::Host(_)
             | OpKind::Input(_)
             | OpKind::Output(_) => {}
         }

@@ -10,6 +10,7 @@ use super::machine::Machine;
 use super::rng::Rng;
 use super::{Difference, MAX_BYTES, Summary, bits, generate, library, make};
 use kbc_diag::Diagnostics;
+use kbc_ir::host::spelled;
 use kbc_ir::mutate::{self, Mutation};
 use kbc_ir::schedule::Schedule;
 use kbc_ir::text::{self, PrintOptions};
@@ -51,7 +52,10 @@ fn shown(s: &Schedule) -> String {
 
 fn well_formed(s: &Schedule) -> Result<(), Diagnostics> {
     let found = verify::verify(&module(s));
-    if found.has_errors() { Err(found) } else { Program::compile(s).map(|_| ()).map_err(Diagnostics::from) }
+    if found.has_errors() {
+        return Err(found);
+    }
+    Program::compile(&spelled(s)).map(|_| ()).map_err(Diagnostics::from)
 }
 
 /// One schedule, as it stands.
@@ -62,7 +66,8 @@ fn one(sum: &mut Summary, seed: u64, number: u64, s: &Schedule, how: How) {
     }
     sum.accepted += 1;
     sum.coverage.program(None, s);
-    let run = AssertUnwindSafe(|| compare(s, &bits::inputs(s, &[seed, number], how.calls), how));
+    let whole = spelled(s);
+    let run = AssertUnwindSafe(|| compare(&whole, &bits::inputs(s, &[seed, number], how.calls), how));
     match catch_unwind(run).unwrap_or_else(|_| Err("a panic".to_owned())) {
         Ok(a) => sum.agreed(number, a),
         Err(what) => sum.differences.push(Difference { number, text: shown(s), kir: true, what }),
