@@ -4,7 +4,6 @@ use crate::bounds;
 use crate::build::Built;
 use crate::crash::{self, Stage};
 use crate::data::{self, Inputs};
-use crate::engine::Engine;
 use crate::record::scene::Scene;
 use crate::record::{self, Wanted};
 use crate::report::{timed, *};
@@ -144,7 +143,7 @@ pub fn execute(
         };
         let beside = std::thread::Builder::new().name(name).spawn_scoped(s, reference);
         let beside = beside.expect("the system has a thread to spare");
-        let engine = Engine::chosen(data.engine, schedule);
+        let engine = data.engine.unwrap_or_default();
         let result = engine.attempt(session, timings, schedule, &inputs.calls, &options);
         (result, beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
@@ -308,6 +307,7 @@ fn contributions(graph: &Graph, mesh: &Mesh, inputs: &[Tensor], result: usize) -
         match &graph.op(at).kind {
             OpKind::Collective(c) if c.kind == kbc_ir::graph::CollKind::Own => return None,
             OpKind::Demand | OpKind::Ask(_) | OpKind::Collective(_) => at = *graph.operands(at).first()?,
+            OpKind::Host(op) => at = *graph.operands(at).get(op.value())?,
             OpKind::Input(i) => {
                 let (_, axes) = graph.inputs[*i].ty.partial.as_ref()?;
                 let ranks: u64 = axes.iter().filter_map(|a| mesh.axis(a)).map(|a| a.size).product();

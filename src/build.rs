@@ -186,7 +186,7 @@ pub fn assemble(
     let cx = PassCx::new(&loaded.library, Some(&lowered.topology)).with_time(&time).with_using(using);
     let mut keep = Keep::default();
     session.progress("compiling");
-    let passes = chosen(passes, &lowered.topology);
+    let passes = of_machine(passes, &lowered.topology);
     pipeline::run(session, &mut module, passes, &cx, watch, &mut keep)?;
     if let Some(schedule) = module.schedule() {
         memory::lay_out(schedule, &lowered.topology, &lowered.placements)?;
@@ -228,7 +228,7 @@ pub fn assemble(
 }
 
 /// The default pipeline of a machine: through its queues, where it has them.
-fn chosen<'p>(passes: &'p str, topology: &Topology) -> &'p str {
+pub fn of_machine<'p>(passes: &'p str, topology: &Topology) -> &'p str {
     if passes == "default" && topology.settings().queues().is_some() { "queues" } else { passes }
 }
 

@@ -32,11 +32,6 @@ impl Engine {
         }
     }
 
-    /// The one that is asked for; where nothing is said machine code, or what a schedule with queues needs.
-    pub fn chosen(asked: Option<Engine>, schedule: &Schedule) -> Engine {
-        asked.unwrap_or(if schedule.queues.is_empty() { Engine::Jit } else { Engine::Interp })
-    }
-
     /// Executes a schedule on all ranks. With `timings`, says on standard error how long compiling and running took,
     /// and what was compiled.
     ///

@@ -69,6 +69,10 @@ fn programs_have_the_same_bits_on_both_engines_and_contain_everything() {
     }
     for m in ["hbm", "sram", "tcm"] {
         has("memory", m);
+        COMPUTING.iter().for_each(|d| has("queue", &format!("{m} {d}")));
+    }
+    for op in ["send", "recv"] {
+        has("statement", op);
     }
     (1..=9).for_each(|p| has("ranks", &p.to_string()));
     let text = c.text();
@@ -88,9 +92,12 @@ fn programs_have_the_same_bits_on_both_engines_and_contain_everything() {
 }
 
 fn good() -> Vec<Schedule> {
-    let dir = root().join("crates/ir/tests/kir/good");
-    let mut paths: Vec<_> =
-        std::fs::read_dir(dir).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+    let folder = |name: &str| root().join("crates/ir/tests/kir").join(name);
+    let mut paths: Vec<_> = ["good", "queues"]
+        .iter()
+        .flat_map(|name| std::fs::read_dir(folder(name)).expect("a folder"))
+        .map(|e| e.expect("an entry").path())
+        .collect();
     paths.sort();
     let read = |p: &Path| {
         let text = std::fs::read_to_string(p).expect("a text");

@@ -28,9 +28,7 @@ fn tried(line: &str, calls: u32) -> Option<(Built, Executed)> {
     let cli = Cli::parse_from(["kbc", "--quiet", "run"].into_iter().chain(line.split(' ')));
     let mut session = Session::new(&cli);
     let Command::Run(args) = &cli.command else { unreachable!("it says run") };
-    // Machine code runs no queues: programs on machines that have them go through windows here.
-    let passes = "infer,place,select,overlap,expand,allocate,synchronize";
-    let built = match build(&mut session, &args.source, passes, &Watch::default()) {
+    let built = match build(&mut session, &args.source, "default", &Watch::default()) {
         Ok(built) => built,
         Err(Failure::Program(d)) if d.list.iter().all(|d| d.code == "E332") => return None,
         Err(e) => panic!("{line}: {e:#?}"),

@@ -242,8 +242,7 @@ pub struct Data {
     /// Data of an input: `x=file.npy`, `w=file.npz:key`, `w=file.safetensors:key`.
     #[arg(long, value_name = "NAME=FILE[:KEY]", help_heading = "Data")]
     pub input: Vec<String>,
-    /// What executes: machine code, or the interpreter that it has to agree with.
-    /// If nothing is said: machine code, or for a schedule with queues the interpreter.
+    /// What executes: machine code, which is the default, or the interpreter that it has to agree with.
     #[arg(long, value_enum, help_heading = "Data")]
     pub engine: Option<Engine>,
     /// Writes a result (rank 0's view of the global value): `y=file.npy` (or .npz, .safetensors).
@@ -464,8 +463,7 @@ pub struct MakePage {
     /// Data of an input: `x=file.npy`, `w=file.npz:key`, `w=file.safetensors:key`.
     #[arg(long, value_name = "NAME=FILE[:KEY]", help_heading = "Data")]
     pub input: Vec<String>,
-    /// What executes: machine code, or the interpreter that it has to agree with.
-    /// If nothing is said: machine code, or for a schedule with queues the interpreter.
+    /// What executes: machine code, which is the default, or the interpreter that it has to agree with.
     #[arg(long, value_enum, help_heading = "Data")]
     pub engine: Option<Engine>,
 }

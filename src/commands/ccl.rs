@@ -110,7 +110,7 @@ pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     let proven = if wrong.has_errors() { Err(wrong) } else { analyse::prove(&built, schedule) };
     session.progress("executing");
     let done = analyse::execute(session, &built, schedule, &Data::default(), 1, None, false);
-    report.engine = Some(Engine::chosen(None, schedule).name());
+    report.engine = Some(Engine::default().name());
     let mut errors = Diagnostics::new();
     let mut proof = false;
     match proven {
@@ -252,13 +252,7 @@ fn look(
     let ranks = schedule.mesh.ranks();
     let cost = ranks.saturating_mul(ranks).saturating_mul(n as u64);
     let mut again = |feed| {
-        let run = Engine::chosen(None, schedule).attempt(
-            session,
-            false,
-            schedule,
-            &[vec![feed]],
-            &RunOptions::default(),
-        );
+        let run = Engine::default().attempt(session, false, schedule, &[vec![feed]], &RunOptions::default());
         run.ok().map(|r| r.outputs[0].iter().filter_map(|parts| parts.first().cloned()).collect())
     };
     let from = match places.is_empty() || cost > SEARCHED {

@@ -6,7 +6,6 @@ use crate::cli::{Compile, ReportFormat};
 use crate::crash::{self, Stage};
 use crate::data;
 use crate::emit;
-use crate::engine::Engine;
 use crate::outdir;
 use crate::perturb;
 use crate::pipeline;
@@ -118,8 +117,9 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     }
     session.progress("executing");
     let done = analyse::execute(session, &built, schedule, &args.data, 1, None, args.watch.timings)?;
-    report.engine = Some(Engine::chosen(args.data.engine, schedule).name());
+    report.engine = Some(args.data.engine.unwrap_or_default().name());
     report.inputs = inputs(&built, &done.inputs);
+    report.host_reads = crate::host::reads(schedule, &done.result);
     session.progress("timing");
     analyse::time(session, &mut report, schedule, &built.topology, &wanted, &TimeOptions::default())?;
     if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {

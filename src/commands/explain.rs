@@ -226,6 +226,7 @@ pub fn values_of(g: &Graph) -> Vec<ValueWords> {
             }
             kbc_ir::graph::OpKind::Demand | kbc_ir::graph::OpKind::Ask(_) => ("demand".into(), "annotation"),
             kbc_ir::graph::OpKind::Wait => ("wait".into(), "follows from its operand"),
+            kbc_ir::graph::OpKind::Host(h) => (format!("host {}", h.word()), "follows from its operand"),
             kbc_ir::graph::OpKind::Output(_) => ("result".into(), "declared"),
         };
         let called: Vec<String> = g.calls(id).iter().map(|c| format!(", in {}", c.program)).collect();

@@ -6,7 +6,6 @@ use crate::build::{self, defines};
 use crate::cli::{Check, Compile, Data, ReportFormat, Run, Selection, Source};
 use crate::crash::{self, Stage};
 use crate::data;
-use crate::engine::Engine;
 use crate::outdir;
 use crate::perturb;
 use crate::record::{self, Wanted};
@@ -463,7 +462,7 @@ fn numbers(
     names: &[String],
 ) -> Outcome {
     let schedule = &it.built.execute;
-    let engine = how.data.engine.unwrap_or(Engine::Interp);
+    let engine = how.data.engine.unwrap_or_default();
     let options =
         RunOptions { calls: how.calls, seed: (how.seed != 0).then_some(how.seed), ..RunOptions::default() };
     let result = engine

@@ -5,6 +5,7 @@
 use crate::build::Built;
 use crate::report::human::bytes;
 use crate::session::Outcome;
+use kbc_ir::host::spelled;
 use kbc_ir::memory::{Memories, lay_out};
 use kbc_ir::schedule::BufferId;
 use kbc_ir::topology::DeviceId;
@@ -51,7 +52,8 @@ pub(super) fn text(built: &Built) -> Outcome<String> {
 pub(super) fn shards(built: &Built) -> Outcome<String> {
     let Some(schedule) = built.module.schedule() else { return Ok(String::new()) };
     let mut out = String::new();
-    let program = Program::compile(schedule)?;
+    let spelled = spelled(schedule);
+    let program = Program::compile(&spelled)?;
     let device = DeviceId(0);
     for (i, b) in schedule.buffers.iter().enumerate() {
         let Some(placement) = built.placements.of(b.name.as_str()) else { continue };

@@ -5,7 +5,6 @@ use super::run::{generated, machine};
 use crate::analyse;
 use crate::build::{Built, build};
 use crate::cli::{Data, MakePage, ReportFormat, Source, Watch};
-use crate::engine::Engine;
 use crate::outdir;
 use crate::page::{self, Made, texts};
 use crate::perturb;
@@ -60,8 +59,9 @@ fn of_program(session: &mut Session, args: &MakePage, source: &Source) -> Outcom
         session.progress("executing");
         let data = Data { input: args.input.clone(), engine: args.engine, output: vec![] };
         let done = analyse::execute(session, &built, schedule, &data, 1, None, false)?;
-        report.engine = Some(Engine::chosen(args.engine, schedule).name());
+        report.engine = Some(args.engine.unwrap_or_default().name());
         report.inputs = inputs(&built, &done.inputs);
+        report.host_reads = crate::host::reads(schedule, &done.result);
         report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
         (report.compare, report.expect) = (Some(done.compare), done.expect);
     }
@@ -86,7 +86,7 @@ fn of_schedule(session: &mut Session, args: &MakePage, source: &Source) -> Outco
     report.machine = Some(topology.to_string());
     report.verified = Some(analyse::verify(schedule)?);
     if !args.no_data {
-        let engine = Engine::chosen(args.engine, schedule);
+        let engine = args.engine.unwrap_or_default();
         let fed = generated(schedule, 1, 0)?;
         let ran = engine
             .attempt(session, false, schedule, &fed, &RunOptions::default())

@@ -6,7 +6,6 @@ use crate::analyse;
 use crate::build::{self, Argument, build};
 use crate::cli::{ReportFormat, Run, Selection, Watch};
 use crate::data;
-use crate::engine::Engine;
 use crate::perturb;
 use crate::record::{self, Wanted};
 use crate::report::Report;
@@ -51,8 +50,9 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     if !args.no_data {
         let seed = (args.seed != 0).then_some(args.seed);
         let done = analyse::execute(session, &built, schedule, &args.data, calls, seed, args.timings)?;
-        report.engine = Some(Engine::chosen(args.data.engine, schedule).name());
+        report.engine = Some(args.data.engine.unwrap_or_default().name());
         report.inputs = inputs(&built, &done.inputs);
+        report.host_reads = crate::host::reads(schedule, &done.result);
         report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
         if args.adversarial {
             let (found, failure) = analyse::adversary(schedule, &done.inputs, args.seed, args.seeds, calls)?;
@@ -96,7 +96,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
             seed: (args.seed != 0).then_some(args.seed),
             ..Default::default()
         };
-        let engine = Engine::chosen(args.data.engine, schedule);
+        let engine = args.data.engine.unwrap_or_default();
         match engine.attempt(session, args.timings, schedule, &inputs.calls, &options) {
             Ok(result) => report.host_reads = crate::host::reads(schedule, &result),
             Err(f) => return failed(session, report, schedule, *f, args.report),

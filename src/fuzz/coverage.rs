@@ -69,6 +69,7 @@ fn graph(g: &Graph, out: &mut Features) {
             | OpKind::Demand
             | OpKind::Ask(_)
             | OpKind::Wait
+            | OpKind::Host(_)
             | OpKind::Input(_)
             | OpKind::Output(_) => {}
         }
@@ -132,6 +133,9 @@ fn schedule(s: &Schedule, out: &mut Features) {
     }
     for w in &s.windows {
         out.insert(("memory", w.memory.to_string()));
+    }
+    for q in &s.queues {
+        out.insert(("queue", format!("{} {}", q.memory, q.dtype)));
     }
     for r in &s.regions {
         if let Some(p) = &r.promise {

@@ -64,7 +64,11 @@ pub fn generate(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> Program {
 /// The program of two numbers.
 pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> Program {
     let rng = &mut Rng::new(&[seed, number]);
-    let machine = Machine::random(rng);
+    let mut machine = Machine::random(rng);
+    if aim == Aim::Engines {
+        // Numbers of their own: the rest of a program is the same with and without.
+        machine.queues(&mut Rng::new(&[seed, number, 3]));
+    }
     let core = aim == Aim::Emission && rng.chance(95);
     let count = (aim == Aim::Emission && rng.chance(40)).then_some(COUNT);
     let mut kernels = vec![];

@@ -9,6 +9,8 @@ use kbc_ir::{Name, Parts};
 pub struct Machine {
     /// `torus(2, 3)`
     pub shape: String,
+    /// `queue: sram, 1; slots: 64, 64 B`: how its devices send, if not through windows. Empty where there is nothing to say.
+    pub settings: String,
     /// `sys[tp]`
     pub view: String,
     /// The axes of the mesh.
@@ -63,7 +65,24 @@ impl Machine {
             }
             _ => ("tp".to_owned(), vec![axis("tp", p, own)]),
         };
-        Machine { shape, view: format!("sys[{view}]"), mesh: Mesh { axes } }
+        Machine { shape, settings: String::new(), view: format!("sys[{view}]"), mesh: Mesh { axes } }
+    }
+
+    /// One time in five, devices with queues. Slots are many, since too few are a deadlock, and small or large.
+    pub fn queues(&mut self, rng: &mut Rng) {
+        if rng.chance(20) {
+            let memory = rng.pick(&["tcm", "sram", "hbm"]);
+            let bytes = rng.pick(&[16, 256, 4096]);
+            self.settings = format!("queue: {memory}, {}; slots: 256, {bytes} B", rng.below(3));
+        }
+    }
+
+    /// As a program names it.
+    pub fn text(&self) -> String {
+        match self.settings.is_empty() {
+            true => self.shape.clone(),
+            false => format!("{} {{ {} }}", self.shape, self.settings),
+        }
     }
 
     /// Places a tensor: every axis of the mesh has one job or none. `split`: only what any value can be brought to.

@@ -101,7 +101,11 @@ pub fn make(text: &str) -> Result<Made, Diagnostics> {
     let mut module = lowered.module;
     let cx = PassCx::new(&loaded.library, Some(&lowered.topology));
     let mut keep = Keep::default();
-    Pipeline::named("default")?.run(&mut module, &cx, &mut [&mut keep])?;
+    Pipeline::named(crate::build::of_machine("default", &lowered.topology))?.run(
+        &mut module,
+        &cx,
+        &mut [&mut keep],
+    )?;
     let schedule = module.schedule().cloned();
     let schedule =
         schedule.ok_or_else(|| Diagnostic::error("E901", "the default pipeline made no schedule"))?;

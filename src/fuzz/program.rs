@@ -114,7 +114,7 @@ impl Program {
             |text: &str| if self.bounded { bounded(&bounded(text, "sin("), "cos(") } else { text.to_owned() };
         let body = limits(&body);
         let mut out = self.count.map_or(String::new(), |n| format!("param n = {n}\n"));
-        let _ = write!(out, "topology sys = {}\nmesh m = {}\n", self.machine.shape, self.machine.view);
+        let _ = write!(out, "topology sys = {}\nmesh m = {}\n", self.machine.text(), self.machine.view);
         for k in kernels.iter().rev() {
             let _ = writeln!(out, "{}", limits(k));
         }

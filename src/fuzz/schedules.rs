@@ -10,6 +10,7 @@ use super::machine::Machine;
 use super::rng::Rng;
 use super::{Difference, MAX_BYTES, Summary, bits, generate, library, make};
 use kbc_diag::Diagnostics;
+use kbc_ir::host::spelled;
 use kbc_ir::mutate::{self, Mutation};
 use kbc_ir::schedule::Schedule;
 use kbc_ir::text::{self, PrintOptions};
@@ -26,6 +27,7 @@ fn retyped(s: &Schedule, to: DType) -> Schedule {
     let mut out = s.clone();
     let change = |d: &mut DType| *d = if *d == DType::F32 { to } else { *d };
     out.windows.iter_mut().for_each(|w| change(&mut w.dtype));
+    out.queues.iter_mut().for_each(|q| change(&mut q.dtype));
     for b in &mut out.buffers {
         change(&mut b.dtype);
         b.global.iter_mut().for_each(|g| change(&mut g.dtype));
@@ -50,7 +52,10 @@ fn shown(s: &Schedule) -> String {
 
 fn well_formed(s: &Schedule) -> Result<(), Diagnostics> {
     let found = verify::verify(&module(s));
-    if found.has_errors() { Err(found) } else { Program::compile(s).map(|_| ()).map_err(Diagnostics::from) }
+    if found.has_errors() {
+        return Err(found);
+    }
+    Program::compile(&spelled(s)).map(|_| ()).map_err(Diagnostics::from)
 }
 
 /// One schedule, as it stands.
@@ -61,7 +66,8 @@ fn one(sum: &mut Summary, seed: u64, number: u64, s: &Schedule, how: How) {
     }
     sum.accepted += 1;
     sum.coverage.program(None, s);
-    let run = AssertUnwindSafe(|| compare(s, &bits::inputs(s, &[seed, number], how.calls), how));
+    let whole = spelled(s);
+    let run = AssertUnwindSafe(|| compare(&whole, &bits::inputs(s, &[seed, number], how.calls), how));
     match catch_unwind(run).unwrap_or_else(|_| Err("a panic".to_owned())) {
         Ok(a) => sum.agreed(number, a),
         Err(what) => sum.differences.push(Difference { number, text: shown(s), kir: true, what }),
@@ -81,7 +87,8 @@ pub fn schedules(
     for number in numbers {
         let rng = &mut Rng::new(&[seed, number, 2]);
         let base = if given.is_empty() || rng.chance(60) {
-            let machine = Machine::random(rng);
+            let mut machine = Machine::random(rng);
+            machine.queues(&mut Rng::new(&[seed, number, 3]));
             match make(&generate::collectives(&catalogue, rng, machine).text()) {
                 Ok(made) => made.schedule,
                 Err(found) => {

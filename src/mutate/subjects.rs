@@ -8,6 +8,7 @@ use kbc_diag::{Diagnostics, FileId};
 use kbc_frontend::load::Loaded;
 use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_ir::Module;
+use kbc_ir::host::spelled;
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Program, Step};
 use kbc_passes::PassCx;
 use kbc_passes::pipeline::Pipeline;
@@ -159,7 +160,8 @@ fn module(loaded: &Loaded, options: &LowerOptions, n: u64) -> Result<Module, Dia
 /// What so many elements may shrink to until a chunk has one element.
 fn fewest(module: &Module, many: u64) -> u64 {
     let Some(s) = module.schedule() else { return many };
-    let Ok(program) = Program::compile(s) else { return many };
+    let spelled = spelled(s);
+    let Ok(program) = Program::compile(&spelled) else { return many };
     let mut most = 1;
     let mut look = |a: &Access, rank: u64| {
         if let (Mem::Buffer(b), true) = (a.mem, a.operand != u32::MAX && a.len > 0) {

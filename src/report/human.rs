@@ -111,9 +111,6 @@ pub fn human(r: &Report) -> String {
             v.meaning
         ));
     }
-    if r.imported.is_some() && r.engine == Some("interp") {
-        line("executed by the interpreter: machine code has no queues".into());
-    }
     for c in r.compare.iter().chain(&r.expect) {
         compare(c, &mut line);
     }

@@ -96,6 +96,7 @@ codes! {
     E231 "a size or an argument that nothing says",
     E232 "a program that calls itself",
     E233 "a program that becomes too large by its calls",
+    E234 "a statement of the host that cannot be",
     E290 "a part of the language that is not there yet",
     // schedules: what walking them shows
     E301 "a name without a value",

@@ -427,13 +427,68 @@ pub enum TypePlaceKind {
     },
 }
 
-/// `{ let .. result }`
+/// `{ let .. host read .. result }`
 #[derive(Clone, PartialEq, Debug)]
 pub struct Body {
     /// In the order written.
-    pub lets: Vec<Let>,
+    pub statements: Vec<Statement>,
     /// The result; a tuple for several.
     pub result: Tensor,
+    /// Where it stands.
+    pub span: Span,
+}
+
+impl Body {
+    /// Its lets, those of loops included.
+    pub fn lets(&self) -> Vec<&Let> {
+        fn collect<'a>(list: &'a [Statement], out: &mut Vec<&'a Let>) {
+            for s in list {
+                match s {
+                    Statement::Let(l) => out.push(l),
+                    Statement::Host(_) => {}
+                    Statement::For(f) => collect(&f.body, out),
+                }
+            }
+        }
+        let mut out = vec![];
+        collect(&self.statements, &mut out);
+        out
+    }
+}
+
+/// What stands before the result of a program.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Statement {
+    /// A value gets a name.
+    Let(Let),
+    /// Something the host does.
+    Host(HostAct),
+    /// A loop of the host.
+    For(HostLoop),
+}
+
+/// `host read y, z`, `host wait y`, `host drain`, `host write x = e`
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostAct {
+    /// What it does.
+    pub word: Ident,
+    /// With these values.
+    pub names: Vec<Ident>,
+    /// What is written.
+    pub value: Option<Tensor>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// `for i in 0..3 { .. }`
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostLoop {
+    /// The variable.
+    pub var: Ident,
+    /// Its values.
+    pub range: Range,
+    /// Done for each.
+    pub body: Vec<Statement>,
     /// Where it stands.
     pub span: Span,
 }

@@ -116,7 +116,7 @@ fn describe(expected: &[&str]) -> Option<String> {
     const NAMES: &[&str] = &[
         "NAME", "from", "to", "over", "using", "on", "at", "of", "reduce", "sum", "start", "end", "mesh",
         "topology", "param", "use", "kernel", "program", "local", "partial", "only", "expect", "ranks",
-        "group", "tiles", "preload", "load", "store", "dot", "zeros",
+        "group", "tiles", "preload", "load", "store", "dot", "zeros", "host",
     ];
     const EXPRESSIONS: &[&str] = &["NAME", "INT", "FLOAT", "true", "false", "(", "-", "!", "if"];
     let mut left: Vec<&str> = expected.to_vec();

@@ -1,6 +1,6 @@
 //! What the grammar's actions need: spans, documentation, and the few nodes that are checked while they are built.
 
-use crate::ast::{Body, Call, CutHow, Let, Named, Tensor, TensorKind};
+use crate::ast::{Body, Call, CutHow, Named, Statement, Tensor, TensorKind};
 use crate::token::Token;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_rounds::ast::{Block, Expr, ExprKind, Gens, Ident, Stmt, StmtKind, UnaryOp};
@@ -87,9 +87,9 @@ impl<'s> Ctx<'s> {
     }
 
     /// The body of a program, whose result begins a line of its own.
-    pub fn body(&mut self, l: usize, lets: Vec<Let>, result: Tensor, r: usize) -> Body {
+    pub fn body(&mut self, l: usize, statements: Vec<Statement>, result: Tensor, r: usize) -> Body {
         self.statement(result.span.start as usize);
-        Body { lets, result, span: self.span(l, r) }
+        Body { statements, result, span: self.span(l, r) }
     }
 
     /// `-e`, `!e`

@@ -80,7 +80,7 @@ tokens! {
     If "if" Word, Else "else" Word, Apply "apply" Word, Together "together" Word, Reduce "reduce" Word,
     Start "start" Word, End "end" Word, Sum "sum" Word, True "true" Word, False "false" Word,
     // programs and kernels
-    Expect "expect" Word, Group "group" Word, Ranks "ranks" Word, Partial "partial" Word, Only "only" Word,
+    Host "host" Word, Expect "expect" Word, Group "group" Word, Ranks "ranks" Word, Partial "partial" Word, Only "only" Word,
     Tiles "tiles" Word, Preload "preload" Word, Load "load" Word, Store "store" Word, Dot "dot" Word, Zeros "zeros" Word,
     // signs
     LeftArrow "<-" Sign, RightArrow "->" Sign, DotDot ".." Sign, PlusEq "+=" Sign,

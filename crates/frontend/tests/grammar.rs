@@ -76,8 +76,10 @@ fn calls_in_bounds_of_ranks_are_ambiguous() {
 /// A result that begins with `(` right after a let without `;`.
 #[test]
 fn results_in_parentheses_after_a_let_are_ambiguous() {
-    let text =
-        GRAMMAR.replace(r#"<lets:Open> <result:Tensor<"inner">>"#, r#"<lets:Open> <result:Tensor<"any">>"#);
+    let text = GRAMMAR.replace(
+        r#"<statements:Open> <result:Tensor<"inner">>"#,
+        r#"<statements:Open> <result:Tensor<"any">>"#,
+    );
     assert_ne!(text, GRAMMAR);
     assert!(!accepted(Way::Lalr, "results", &text));
 }

@@ -154,7 +154,7 @@ fn a_let_ends_where_the_result_begins() {
     ] {
         let file = clean(&format!("program f(x: f32) -> f32 {{ {text} }}"));
         let Some(Item::Program(p)) = file.items.first() else { panic!("{file:?}") };
-        assert_eq!((p.body.lets.len(), tensor(&p.body.result).as_str()), (lets, result), "{text}");
+        assert_eq!((p.body.lets().len(), tensor(&p.body.result).as_str()), (lets, result), "{text}");
     }
     // without `;` these are one expression, and then there is no result
     for text in ["let a = x (b)", "let a = x -b"] {

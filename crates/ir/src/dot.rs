@@ -4,9 +4,9 @@
 //! bytes; everything a picture leaves out is in the text form.
 
 use crate::graph::{Graph, OpKind};
-use crate::host::writes;
+use crate::host::{touches, writes};
 use crate::local::{Local, LocalPart};
-use crate::schedule::{BufferRole, LocalOp, Ref, Region, SOp, SStmt, Schedule};
+use crate::schedule::{BufferId, BufferRole, LocalOp, Ref, Region, SOp, SStmt, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn escape(text: &str) -> String {
@@ -54,6 +54,7 @@ fn named(g: &Graph, name: &str) -> String {
             OpKind::Shape(s) => (format!("{} {s}", s.word()), ""),
             OpKind::Demand | OpKind::Ask(_) => ("demand".into(), ", style=dashed"),
             OpKind::Wait => ("wait".into(), ", style=dashed"),
+            OpKind::Host(op) => (format!("host {}", op.word()), ", style=dashed"),
             OpKind::Collective(c) => {
                 let using = c.using.as_ref().map(|u| format!(" using {}", u.alg)).unwrap_or_default();
                 let red = c.red.map(|r| format!(" {r}")).unwrap_or_default();
@@ -222,6 +223,13 @@ fn host(list: &[SStmt], launches: &mut usize, s: &Schedule, edges: &mut String) 
             SStmt::Op(SOp::Launch(r), _) => {
                 *launches += 1;
                 *edges += &format!("  h -> r{} [style=dotted, label=\"{launches}\"];\n", r.0);
+            }
+            SStmt::Op(SOp::HostWrite { dst, src }, _) => {
+                let name = |b: &BufferId| s.buffers.get(b.0 as usize).map_or("", |b| b.name.as_str());
+                let label = escape(&format!("%{} = %{}", name(dst), name(src)));
+                for i in (0..s.regions.len()).filter(|i| touches(&s.regions[*i], *dst)) {
+                    *edges += &format!("  r{i} -> h [style=dotted, label=\"{label}\"];\n");
+                }
             }
             SStmt::Op(SOp::HostRead(b), _) => {
                 let name = s.buffers.get(b.0 as usize).map_or("", |b| b.name.as_str());

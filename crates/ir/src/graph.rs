@@ -252,8 +252,51 @@ pub enum OpKind {
     Ask(Vec<usize>),
     /// The result of a collective, once it is there: in local programs alone.
     Wait,
+    /// What the host does once the operations before are launched: the value of the first operand, as it is then.
+    Host(HostOp),
     /// Result by position.
     Output(usize),
+}
+
+/// What the host of every rank does at a place of a program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum HostOp {
+    /// It takes the value, once what makes it is over on its rank.
+    Read,
+    /// It stores the second value in the place of the first, once what uses that is over on its rank; the result is that place.
+    Write,
+    /// It waits until what makes the value is over on its rank.
+    Wait,
+    /// It waits until all that was launched is over on its rank; the value is any one.
+    Drain,
+}
+
+impl HostOp {
+    /// All of them.
+    pub const ALL: [HostOp; 4] = [HostOp::Read, HostOp::Write, HostOp::Wait, HostOp::Drain];
+
+    /// Its name behind `host`.
+    pub fn word(self) -> &'static str {
+        match self {
+            HostOp::Read => "read",
+            HostOp::Write => "write",
+            HostOp::Wait => "wait",
+            HostOp::Drain => "drain",
+        }
+    }
+
+    /// The operand whose value its own is.
+    pub fn value(self) -> usize {
+        self.arity() - 1
+    }
+
+    /// Values that it takes.
+    pub fn arity(self) -> usize {
+        match self {
+            HostOp::Write => 2,
+            HostOp::Read | HostOp::Wait | HostOp::Drain => 1,
+        }
+    }
 }
 
 /// An operation.

@@ -1,12 +1,14 @@
-//! The host's program of a schedule: what a rank's host launches, reads and waits for, in order.
+//! The host's program of a schedule: what a rank's host launches, reads, writes and waits for, in order.
 //!
 //! Owns its data model and what it means: [`spelled`] writes it as a region of its own, on a stream of its own, with
-//! `record` and `await`, so that everybody who walks schedules sees nothing new but the read itself. Which programs are
+//! `record`, `await` and `copy`, so that everybody who walks schedules sees nothing new but the read itself. Which programs are
 //! well-formed is [`crate::verify`]'s to say (rule V21).
 
 use crate::expr::{BinOp, Expr};
 use crate::name::Name;
-use crate::schedule::{BufferId, RankSet, Ref, Region, RegionId, Role, SOp, SStmt, Schedule, Stream};
+use crate::schedule::{
+    BufferId, LocalOp, RankSet, Ref, Region, RegionId, Role, SOp, SStmt, Schedule, Stream,
+};
 use kbc_diag::{Diagnostic, Span};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,7 +16,8 @@ use std::collections::BTreeSet;
 /// The stream of the host's program, and the name of its region once it is spelled out.
 pub const HOST: &str = "host";
 
-/// What the host of every rank does in each call: `launch`, `host.wait`, `host.read`, `drain`, and `if` on the rank.
+/// What the host of every rank does in each call: `launch`, `host.wait`, `host.read`, `host.write`, `drain`, and `if` on
+/// the rank.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Host {
     /// Its statements.
@@ -27,8 +30,8 @@ pub struct Host {
 ///
 /// Every stream of a region begins with `await` of the region's launch and ends with `record` of its end there. The
 /// host's program is the last region, local, with one stream [`HOST`]: `launch` is the `record`, a wait is an `await`
-/// for every stream that the rank has in the region, and a read is preceded by `fence.acquire`, because peers may have
-/// written the buffer directly. Regions keep their numbers.
+/// for every stream that the rank has in the region, and a read or write is preceded by `fence.acquire`, because peers may
+/// have written the buffer directly. A write is a local `copy`. Regions keep their numbers.
 pub fn spelled(s: &Schedule) -> Cow<'_, Schedule> {
     let Some(host) = s.host.as_ref().filter(|_| !is_spelled(s)) else { return Cow::Borrowed(s) };
     let names = Names::new(s);
@@ -72,32 +75,60 @@ pub fn is_spelled(s: &Schedule) -> bool {
 pub(crate) fn unspelled(span: Span) -> Diagnostic {
     Diagnostic::error("E330", "an operation of the host outside its program")
         .primary(span, "here")
-        .help("`launch`, `host.read`, `host.wait` and `drain` stand in the section `host` of a schedule")
+        .help("`launch`, `host.read`, `host.write`, `host.wait` and `drain` stand in the section `host` of a schedule")
 }
 
 /// Whether a region's operations write a buffer on some rank: as a destination here, or at a peer.
 pub fn writes(r: &Region, b: BufferId) -> bool {
+    any(r, b, |_, write| write)
+}
+
+/// Whether a region's operations read or write a buffer on some rank.
+pub fn touches(r: &Region, b: BufferId) -> bool {
+    any(r, b, |read, write| read || write)
+}
+
+/// Whether some operation of a region reads or writes a buffer such that `asked` says so of the two.
+fn any(r: &Region, b: BufferId, asked: impl Fn(bool, bool) -> bool) -> bool {
     let of = |x: &Ref| match x {
         Ref::Chunk { operand, .. } => r.operands.get(operand.0 as usize).is_some_and(|o| o.buffer == b),
         Ref::Slot { .. } => false,
     };
-    fn any(list: &[SStmt], f: &impl Fn(&SOp) -> bool) -> bool {
-        list.iter().any(|st| match st {
-            SStmt::For { body, .. } => any(body, f),
-            SStmt::If { then, other, .. } => any(then, f) || any(other, f),
+    let one = |op: &SOp| {
+        let (read, write) = match op {
+            SOp::Copy { dst, src } | SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => {
+                (of(src), of(dst))
+            }
+            SOp::Reduce { dst, src, .. } => (of(src) || of(dst), of(dst)),
+            SOp::Send { src, .. } => (of(src), false),
+            SOp::Recv { dst, .. } => (false, of(dst)),
+            SOp::Local(l) => (l.srcs().contains(&b), l.dst() == b),
+            // These stand in the host's program, and not in regions.
+            SOp::HostRead(src) => (*src == b, false),
+            SOp::HostWrite { dst, src } => (*src == b, *dst == b),
+            SOp::Room { .. }
+            | SOp::Notify { .. }
+            | SOp::Wait { .. }
+            | SOp::FenceRelease
+            | SOp::FenceAcquire
+            | SOp::FenceComplete
+            | SOp::Record(_)
+            | SOp::Await(_)
+            | SOp::Mark { .. }
+            | SOp::Launch(_)
+            | SOp::HostWait(_)
+            | SOp::Drain => (false, false),
+        };
+        asked(read, write)
+    };
+    fn list(all: &[SStmt], f: &impl Fn(&SOp) -> bool) -> bool {
+        all.iter().any(|st| match st {
+            SStmt::For { body, .. } => list(body, f),
+            SStmt::If { then, other, .. } => list(then, f) || list(other, f),
             SStmt::Op(op, _) => f(op),
         })
     }
-    let writes = |op: &SOp| match op {
-        SOp::Copy { dst, .. }
-        | SOp::Reduce { dst, .. }
-        | SOp::Put { dst, .. }
-        | SOp::Get { dst, .. }
-        | SOp::Recv { dst, .. } => of(dst),
-        SOp::Local(l) => l.dst() == b,
-        _ => false,
-    };
-    r.roles.iter().flat_map(|x| &x.streams).any(|st| any(&st.body, &writes))
+    r.roles.iter().flat_map(|x| &x.streams).any(|st| list(&st.body, &one))
 }
 
 /// Names of the events of launches and ends, different from all events of the schedule.
@@ -200,6 +231,15 @@ impl Writer<'_> {
                 producers.for_each(|r| self.over(*r, span, out));
                 out.push(SStmt::Op(SOp::FenceAcquire, span));
                 out.push(SStmt::Op(SOp::HostRead(*b), span));
+            }
+            SOp::HostWrite { dst, src } => {
+                let pending = launched.iter().filter(|r| {
+                    let region = &self.s.regions[r.0 as usize];
+                    touches(region, *dst) || writes(region, *src)
+                });
+                pending.for_each(|r| self.over(*r, span, out));
+                out.push(SStmt::Op(SOp::FenceAcquire, span));
+                out.push(SStmt::Op(SOp::Local(LocalOp::Copy { dst: *dst, src: *src }), span));
             }
             other => out.push(SStmt::Op(other.clone(), span)),
         }

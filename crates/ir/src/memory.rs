@@ -10,6 +10,7 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 use crate::checker::each_op;
+use crate::host::spelled;
 use crate::placement::DevicePlacement;
 use crate::schedule::{BufferId, LocalOp, SOp, Schedule, WindowId};
 use crate::topology::{DeviceId, Topology};
@@ -153,7 +154,8 @@ pub fn lay_out(
         .help(format!("{near}Its tensors are {}; `default` is about all", names.join(", ")))
         .into());
     }
-    let program = Program::compile(schedule)?;
+    let spelled = spelled(schedule);
+    let program = Program::compile(&spelled)?;
     if program.ranks() != machine.device_count() as u64 {
         return Ok(out);
     }

@@ -43,7 +43,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [Row; 65] = [
+pub const OPERATIONS: [Row; 70] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -193,6 +193,31 @@ pub const OPERATIONS: [Row; 65] = [
         "parts of D to parts of D as the promise below says; `NAME [1, 0, ..]`: whose part each rank ends with",
     ),
     row(
+        Graph,
+        "host",
+        "host.read",
+        "`%a`",
+        "the host waits for what makes %a, and takes it",
+        "the value itself",
+    ),
+    row(Graph, "host", "host.wait", "`%a`", "the host waits for what makes %a", "the value itself"),
+    row(
+        Graph,
+        "host",
+        "host.write",
+        "`%old, %a`",
+        "the host waits for what uses %old or makes %a, and copies",
+        "%a, in the place of %old",
+    ),
+    row(
+        Graph,
+        "host",
+        "host.drain",
+        "`%a`",
+        "the host waits for all before",
+        "the value itself, which is any one",
+    ),
+    row(
         Schedule,
         "control",
         "for",
@@ -329,6 +354,14 @@ pub const OPERATIONS: [Row; 65] = [
         "`%buffer`",
         "blocks the host on this rank's streams, reads %buffer",
         "once what was launched before and writes %buffer is over here, takes its elements; never waits for anything else",
+    ),
+    row(
+        Schedule,
+        "host",
+        "host.write",
+        "`%dst = %src`",
+        "blocks the host on this rank's streams, reads %src, writes %dst",
+        "once what was launched before and reads or writes %dst, or writes %src, is over here, stores the elements of %src in %dst",
     ),
     row(
         Schedule,

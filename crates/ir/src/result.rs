@@ -153,6 +153,12 @@ pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option
             }
             (operand, s)
         }
+        OpKind::Host(_) => {
+            if let Some((dtype, sizes)) = operands.get(1).filter(|o| *o != &operands[0]) {
+                return Err(format!("{dtype}{sizes:?} is written into {operand}{first:?}"));
+            }
+            (operand, first.clone())
+        }
         OpKind::Demand | OpKind::Ask(_) | OpKind::Wait | OpKind::Output(_) => (operand, first.clone()),
     }))
 }

@@ -139,6 +139,7 @@ impl SOp {
             | SOp::Launch(_)
             | SOp::HostWait(_)
             | SOp::HostRead(_)
+            | SOp::HostWrite { .. }
             | SOp::Drain => self.clone(),
         }
     }

@@ -352,6 +352,14 @@ pub enum SOp {
     /// `host.read %buffer`, in the host's program: once what was launched before and writes the buffer is over on this
     /// rank, the host takes the elements as they are.
     HostRead(BufferId),
+    /// `host.write %dst = %src`, in the host's program: once what was launched before and reads or writes `dst`, or writes
+    /// `src`, is over on this rank, the host takes the elements of `src` as they are and stores them in `dst`.
+    HostWrite {
+        /// Written.
+        dst: BufferId,
+        /// Read; of the same type and local sizes.
+        src: BufferId,
+    },
     /// `drain`, in the host's program: until this rank's streams have left every region launched so far.
     Drain,
 }

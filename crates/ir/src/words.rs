@@ -25,6 +25,7 @@ impl SOp {
             SOp::Launch(_) => "launch",
             SOp::HostWait(_) => "host.wait",
             SOp::HostRead(_) => "host.read",
+            SOp::HostWrite { .. } => "host.write",
             SOp::Drain => "drain",
         }
     }

@@ -105,7 +105,7 @@ impl Lower<'_, '_> {
                 )
                 .into());
             }
-            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostRead(_) | SOp::Drain => {
+            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostRead(_) | SOp::HostWrite { .. } | SOp::Drain => {
                 return Err(refuse(span, "an operation of the host", "leave the `host` section away").into());
             }
             SOp::Local(l) => {

@@ -212,6 +212,10 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
                 Held { name, slices, dims }
             }
             OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => same()?,
+            OpKind::Host(at) => {
+                let value = held.get(at.value()).map(|h| (*h).clone());
+                value.ok_or_else(|| broken(op, "it needs another operand"))?
+            }
             OpKind::Output(at) => {
                 outputs.insert(*at, same()?.name);
                 continue;
@@ -386,6 +390,7 @@ fn operation(
             };
             if bounded { format!("Near({made})") } else { made }
         }
+        OpKind::Host(op) => arg(op.value())?.to_owned(),
         OpKind::Input(_)
         | OpKind::Collective(_)
         | OpKind::Demand

@@ -23,9 +23,9 @@ pub(super) struct Ctx {
     pub(super) budget: i64,
     /// Where to go on.
     pub(super) state: i64,
-    /// What it waits for: a counter or an event.
+    /// What it waits for: a counter, an event or a queue.
     pub(super) want: i64,
-    /// The value that the counter must have.
+    /// The value that the counter must have, the call of the event, or the peer at the other end of the queue.
     pub(super) value: i64,
     /// This rank.
     pub(super) rank: i64,
@@ -67,6 +67,10 @@ pub(super) const AWAITS: i64 = 2;
 pub(super) const YIELDS: i64 = 3;
 /// It met a fault.
 pub(super) const FAULT: i64 = 4;
+/// It waits for a free slot of a queue.
+pub(super) const FULL: i64 = 5;
+/// It waits for a message of a queue.
+pub(super) const EMPTY: i64 = 6;
 
 /// The function of a role's stream in a region.
 pub(super) type RoleFn = unsafe extern "C" fn(*mut Ctx) -> i64;

@@ -187,6 +187,23 @@ impl Emit<'_, '_, '_> {
         (a, b)
     }
 
+    /// The side of a `send` or `recv` that is memory; none where a slot stands there, which has no size of its own.
+    pub(super) fn message(&mut self, region: usize, side: &CRef, queue: u32, me: Num) -> Option<Place> {
+        let CRef::Chunk { operand, path } = side else { return None };
+        let place = self.chunk(region, *operand, path, me);
+        let capacity = self.program.schedule.queues[queue as usize].capacity;
+        let len = self.bounded(place.len, 0, i64::try_from(capacity).unwrap_or(i64::MAX));
+        Some(Place { len, ..place })
+    }
+
+    /// The number of a queue.
+    pub(super) fn queue(&mut self, queue: u32, index: &C) -> Num {
+        let count = self.program.schedule.queues[queue as usize].count as i64;
+        let i = self.expr(index);
+        let i = self.bounded(i, 0, count - 1);
+        self.add(i, Num::int(i64::from(self.program.queue_base[queue as usize])))
+    }
+
     /// The number of a counter.
     pub(super) fn counter(&mut self, signal: u32, index: &C) -> Num {
         let count = self.program.schedule.signals[signal as usize].count as i64;

@@ -91,6 +91,34 @@ pub(super) extern "C" fn record(ctx: *mut Ctx, event: i64) -> u8 {
     0
 }
 
+/// Whether the queue to a peer has a free slot.
+pub(super) extern "C" fn room(ctx: *mut Ctx, peer: i64, queue: i64) -> u8 {
+    // SAFETY: called by a role's function with its own context.
+    let (ctx, w) = unsafe { world(ctx) };
+    u8::from(w.has_room((ctx.rank as u64, peer as u64, queue as u32)))
+}
+
+/// Whether the queue from a peer has a message.
+pub(super) extern "C" fn ready(ctx: *mut Ctx, peer: i64, queue: i64) -> u8 {
+    // SAFETY: called by a role's function with its own context.
+    let (ctx, w) = unsafe { world(ctx) };
+    u8::from(w.has_message((peer as u64, ctx.rank as u64, queue as u32)))
+}
+
+pub(super) extern "C" fn send(ctx: *mut Ctx, peer: i64, queue: i64, mem: i64, start: i64, len: i64) -> u8 {
+    // SAFETY: called by a role's function with its own context.
+    let (ctx, w) = unsafe { world(ctx) };
+    let which = (ctx.rank as u64, peer as u64, queue as u32);
+    u8::from(w.send(which, w.place(ctx.rank, mem), start, len).is_none())
+}
+
+pub(super) extern "C" fn recv(ctx: *mut Ctx, peer: i64, queue: i64, mem: i64, start: i64, len: i64) -> u8 {
+    // SAFETY: called by a role's function with its own context.
+    let (ctx, w) = unsafe { world(ctx) };
+    let which = (peer as u64, ctx.rank as u64, queue as u32);
+    u8::from(w.recv(which, w.place(ctx.rank, mem), start, len).is_none())
+}
+
 pub(super) extern "C" fn host_read(ctx: *mut Ctx, buffer: i64) -> u8 {
     // SAFETY: called by a role's function with its own context; a frame has at least the slot of the call.
     let (ctx, w) = unsafe { world(ctx) };

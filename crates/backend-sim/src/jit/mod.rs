@@ -19,6 +19,7 @@ mod loops;
 mod module;
 mod number;
 mod plan;
+mod queues;
 mod role;
 mod tables;
 mod tiles;

@@ -42,6 +42,10 @@ helpers! {
     Operands = "kbc_operands", calls::operands, (I64, I64, I64, I64, I64, I64) -> I8;
     Notify = "kbc_notify", calls::notify, (I64, I64, I64) -> I8;
     Record = "kbc_record", calls::record, (I64, I64) -> I8;
+    Room = "kbc_room", calls::room, (I64, I64, I64) -> I8;
+    Ready = "kbc_ready", calls::ready, (I64, I64, I64) -> I8;
+    Send = "kbc_send", calls::send, (I64, I64, I64, I64, I64, I64) -> I8;
+    Recv = "kbc_recv", calls::recv, (I64, I64, I64, I64, I64, I64) -> I8;
     HostRead = "kbc_host_read", calls::host_read, (I64, I64) -> I8;
     Plan = "kbc_plan", calls::plan, (I64, I64) -> I64;
     Matmul = "kbc_matmul", calls::matmul, (I64) -> I64;

@@ -5,7 +5,7 @@
 //! its budget is spent. Addresses are [`super::address`], elementwise loops [`super::kernel`], what the host does
 //! [`super::calls`].
 
-use super::abi::{self, AWAITS, DONE, FAULT, Frame, WAITS, YIELDS};
+use super::abi::{self, AWAITS, DONE, EMPTY, FAULT, FULL, Frame, WAITS, YIELDS};
 use super::address::Place;
 use super::module::{Code, Helper};
 use super::number::{Emit, Num};
@@ -257,8 +257,24 @@ impl Builder<'_, '_, '_> {
                 let (dst, src) = self.e.pair(region, (dst, me), (src, peer));
                 self.transfer((peer, src), (me, dst), true);
             }
-            COp::Send { .. } | COp::Recv { .. } | COp::Room { .. } => {
-                return Err("it has queues, which the interpreter carries out".into());
+            COp::Send { src, peer, queue, index } => {
+                let peer = self.e.peer(region, peer, base);
+                let src = self.e.message(region, src, *queue, me);
+                let number = self.e.queue(*queue, index);
+                self.wait_queue(Helper::Room, FULL, peer, number);
+                self.message(Helper::Send, src, *queue, peer, number);
+            }
+            COp::Recv { dst, peer, queue, index } => {
+                let peer = self.e.peer(region, peer, base);
+                let dst = self.e.message(region, dst, *queue, me);
+                let number = self.e.queue(*queue, index);
+                self.wait_queue(Helper::Ready, EMPTY, peer, number);
+                self.message(Helper::Recv, dst, *queue, peer, number);
+            }
+            COp::Room { peer, queue, index } => {
+                let peer = self.e.peer(region, peer, base);
+                let number = self.e.queue(*queue, index);
+                self.wait_queue(Helper::Room, FULL, peer, number);
             }
             COp::Notify { peer, signal, index } => {
                 let peer = self.e.peer(region, peer, base);
@@ -298,6 +314,15 @@ impl Builder<'_, '_, '_> {
         let mem = |p: Place| Num::int(i64::from(p.mem));
         let remote = Num::int(i64::from(remote));
         self.call(Helper::Move, &[from.0, mem(src), src.start, to.0, mem(dst), dst.start, src.len, remote]);
+    }
+
+    /// Moves a message between memory and a queue that lets it pass.
+    fn message(&mut self, helper: Helper, side: Option<Place>, queue: u32, peer: Num, number: Num) {
+        let carries = self.e.program.schedule.queues[queue as usize].dtype;
+        let Some(place) = side.filter(|p| self.dtype(p.mem) == carries) else {
+            return self.e.refuse_always();
+        };
+        self.call(helper, &[peer, number, Num::int(i64::from(place.mem)), place.start, place.len]);
     }
 
     fn reduce(&mut self, op: ReduceOp, dst: Place, src: Place) -> Result<(), String> {
@@ -378,6 +403,13 @@ impl Builder<'_, '_, '_> {
         let enough = self.e.b.ins().icmp(IntCC::SignedGreaterThan, calls, call);
         let event = self.e.b.ins().iconst(types::I64, i64::from(event));
         self.pass_or(enough, AWAITS, event, call);
+    }
+
+    /// Goes on once the helper says that a queue lets the operation pass.
+    fn wait_queue(&mut self, passes: Helper, status: i64, peer: Num, number: Num) {
+        let enough = self.call_for(passes, &[peer, number]);
+        let (number, peer) = (self.e.ssa(number), self.e.ssa(peer));
+        self.pass_or(enough, status, number, peer);
     }
 
     fn pass_or(&mut self, enough: Value, status: i64, want: Value, value: Value) {

@@ -1,7 +1,7 @@
 //! The ranks while compiled code runs: their memories, signals and streams, and who moves next.
 //!
-//! Owns what outlives a function's return. A stream runs until it waits; a notify or record puts those it satisfies
-//! back into the queue. Inputs, results and what is forgotten between calls are [`crate::host`], as for the
+//! Owns what outlives a function's return. A stream runs until it waits; a notify, a record or a message puts those it
+//! satisfies back in line. Inputs, results and what is forgotten between calls are [`crate::host`], as for the
 //! interpreter.
 
 #![allow(
@@ -9,9 +9,11 @@
     reason = "compiled functions are called here, and memories are handed to them as pointers"
 )]
 
-use super::abi::{AWAITS, Ctx, DONE, RoleFn, WAITS, YIELDS};
+use super::abi::{AWAITS, Ctx, DONE, EMPTY, FULL, RoleFn, WAITS, YIELDS};
 use super::plan::{Plan, Recipe};
+use super::queues::Queues;
 use crate::effect::{Run, mem_dtype};
+use crate::flow::Queue;
 use crate::host::{Early, Host};
 use crate::interp::{HostRead, RunResult};
 use crate::rng::Rng;
@@ -38,6 +40,10 @@ enum Held {
     No,
     Counter(u32, u64),
     Event(u32, i64),
+    /// Until the queue has a free slot.
+    Full(Queue),
+    /// Until the queue has a message.
+    Empty(Queue),
 }
 
 struct Thread {
@@ -70,6 +76,7 @@ pub(super) struct World<'p> {
     early: Vec<Early>,
     counters: Vec<u64>,
     recorded: Vec<i64>,
+    queues: Queues,
     threads: Vec<Thread>,
     queue: VecDeque<usize>,
     calls: i64,
@@ -184,6 +191,7 @@ impl<'p> World<'p> {
             early: (0..ranks * mems).map(|_| Early::default()).collect(),
             counters: vec![0; ranks * program.counters() as usize],
             recorded: vec![0; ranks * program.events.len()],
+            queues: Queues::default(),
             queue: (0..threads.len()).collect(),
             threads,
             calls: i64::from(calls),
@@ -276,11 +284,13 @@ impl<'p> World<'p> {
             let t = &mut self.threads[thread];
             match status {
                 DONE => (t.region, t.state) = (t.region + 1, 0),
-                WAITS | AWAITS | YIELDS => {
+                WAITS | AWAITS | FULL | EMPTY | YIELDS => {
                     t.state = ctx.state;
                     t.held = match status {
                         WAITS => Held::Counter(ctx.want as u32, ctx.value.max(0) as u64),
                         AWAITS => Held::Event(ctx.want as u32, ctx.value),
+                        FULL => Held::Full((rank, ctx.value as u64, ctx.want as u32)),
+                        EMPTY => Held::Empty((ctx.value as u64, rank, ctx.want as u32)),
                         _ => Held::No,
                     };
                     break status;
@@ -426,6 +436,41 @@ impl<'p> World<'p> {
         *at = (*at).max(call + 1);
         let calls = *at;
         self.wake(rank, |held| matches!(held, Held::Event(e, c) if e == event && calls > c));
+    }
+
+    /// Whether a queue has a free slot.
+    pub(super) fn has_room(&self, queue: Queue) -> bool {
+        (self.queues.len(queue) as u64) < self.program.depth(queue.2)
+    }
+
+    /// Whether a queue has a message.
+    pub(super) fn has_message(&self, queue: Queue) -> bool {
+        self.queues.len(queue) > 0
+    }
+
+    /// Puts elements into a queue, and lets those go on who waited for a message of it; none if some element holds
+    /// nothing.
+    pub(super) fn send(&mut self, queue: Queue, place: usize, start: i64, len: i64) -> Option<()> {
+        if !self.holds(place, start, len) {
+            return None;
+        }
+        // SAFETY: these elements lie inside a buffer (code has checked that).
+        let message = unsafe { std::slice::from_raw_parts(self.at(place, start), self.bytes(place, len)) };
+        self.queues.push(queue, message);
+        self.wake(queue.1, |held| held == Held::Empty(queue));
+        Some(())
+    }
+
+    /// Takes the oldest message of a queue, and lets those go on who waited for a slot of it; none if it has another
+    /// size.
+    pub(super) fn recv(&mut self, queue: Queue, place: usize, start: i64, len: i64) -> Option<()> {
+        let message = self.queues.pop(queue).filter(|m| m.len() == self.bytes(place, len))?;
+        // SAFETY: as many elements lie inside a buffer (code has checked that), and a message is memory of its own.
+        unsafe { std::ptr::copy_nonoverlapping(message.as_ptr(), self.at(place, start), message.len()) };
+        self.queues.done_with(message);
+        self.written(place, start, len, None);
+        self.wake(queue.0, |held| held == Held::Full(queue));
+        Some(())
     }
 
     fn wake(&mut self, rank: u64, goes: impl Fn(Held) -> bool) {

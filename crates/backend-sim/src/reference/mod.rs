@@ -367,12 +367,20 @@ impl Step<'_> {
             OpKind::Collective(Collective { counts: Some(counts), .. }) => {
                 counts::run(self, self.one()?, counts)
             }
+            OpKind::Host(op) => match self.operands.get(op.value()) {
+                Some(x) => Ok(self.same(x)),
+                None => Err(self.broken("it needs another operand")),
+            },
             OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait | OpKind::Output(_) => {
-                let x = self.one()?;
-                let pending = x.pending.clone().filter(|p| Some(p.op) == self.partial());
-                Ok(Value { t: x.t.clone(), pending, exact: x.exact })
+                Ok(self.same(self.one()?))
             }
         }
+    }
+
+    /// The value of an operand, placed as the result is.
+    fn same(&self, x: &Value) -> Value {
+        let pending = x.pending.clone().filter(|p| Some(p.op) == self.partial());
+        Value { t: x.t.clone(), pending, exact: x.exact }
     }
 
     /// How the result is partial.

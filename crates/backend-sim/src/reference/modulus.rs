@@ -272,6 +272,7 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
             let all = operands.iter().fold(x, |x, (y, _)| joined(x, *y));
             (holds(dtype, all)?, dtype)
         }
+        OpKind::Host(op) => operands.get(op.value()).copied()?,
         OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait | OpKind::Output(_) => first?,
     })
 }

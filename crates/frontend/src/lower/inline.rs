@@ -152,8 +152,8 @@ impl<'a> Lowering<'a> {
         if !sound {
             return None;
         }
-        for item in &decl.body.lets {
-            self.bind(item);
+        for item in &decl.body.statements {
+            self.statement(item);
         }
         let results = self.results(decl);
         let user = self.cx.loaded.file(decl.name.span.file).is_some_and(|f| f.layer == Layer::User);

@@ -245,7 +245,7 @@ fn covered(cx: &Cx<'_>, decl: &LocalDecl, ranks: &[Vec<u64>], found: &mut Diagno
 
 /// Types of a rank have no placement.
 fn plain_types(part: &RanksPart, found: &mut Diagnostics) {
-    let lets = part.body.lets.iter().filter_map(|l| l.ty.as_ref());
+    let lets = part.body.lets().into_iter().filter_map(|l| l.ty.as_ref());
     let types = part.args.iter().map(|a| &a.ty).chain(&part.results).chain(lets);
     for ty in types {
         let cut = ty.dims.iter().find_map(|d| d.cut.as_ref()).map(|c| c.span);

@@ -16,6 +16,7 @@ mod collective;
 mod counts;
 mod fill;
 mod grouped;
+mod host;
 mod inline;
 mod kernel;
 mod local;

@@ -57,12 +57,13 @@ pub(super) fn lower_in<'a>(
         calls: vec![],
         looked_at: BTreeSet::new(),
         depth: 0,
+        unrolled: 0,
         found: Diagnostics::new(),
     };
     l.graph.name = Some(Name::from(&program.name.node));
     l.inputs(program, shapes);
-    for item in &program.body.lets {
-        l.bind(item);
+    for item in &program.body.statements {
+        l.statement(item);
     }
     let results = l.results(program);
     l.expect(program);
@@ -100,6 +101,8 @@ pub(super) struct Lowering<'a> {
     pub looked_at: LookedAt,
     /// How deep expressions nest, those of callers included.
     pub depth: usize,
+    /// Statements that loops became so far.
+    pub unrolled: u64,
     pub found: Diagnostics,
 }
 
@@ -356,7 +359,7 @@ impl Lowering<'_> {
 
     /// Warns of lets that nothing reads: they are computed all the same.
     pub(super) fn unused(&mut self, program: &ProgramDecl) {
-        for name in program.body.lets.iter().flat_map(|l| &l.names) {
+        for name in program.body.lets().into_iter().flat_map(|l| &l.names) {
             if !self.used.contains(&name.node) && !name.node.starts_with('_') {
                 self.found.push(
                     Diagnostic::warning("E229", format!("nothing uses `{}`", name.node))

@@ -51,7 +51,7 @@ impl Lowering<'_> {
 
     fn value(&mut self, t: &Tensor) -> Option<Value> {
         match &t.kind {
-            TensorKind::Name(n) => self.name(n, t.span),
+            TensorKind::Name(n) => self.named(n, t.span),
             TensorKind::Int(i) => Some(Value::Number(*i as f64)),
             TensorKind::Float(x) => Some(Value::Number(*x)),
             TensorKind::Tuple(parts) => {
@@ -87,7 +87,8 @@ impl Lowering<'_> {
         }
     }
 
-    fn name(&mut self, name: &str, span: Span) -> Option<Value> {
+    /// What a name stands for.
+    pub(super) fn named(&mut self, name: &str, span: Span) -> Option<Value> {
         if let Some((value, _)) = self.names.get(name) {
             self.used.insert(name.to_owned());
             return value.clone();

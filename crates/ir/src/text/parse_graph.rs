@@ -9,7 +9,9 @@ use super::parse::{head, keep, leaf};
 use super::parse_schedule::spelled_promise;
 use super::types::{combiner, data, dtype, rows, runs, tensor_type};
 use crate::fill::{Fill, With};
-use crate::graph::{CollKind, Collective, Expect, Graph, Input, Op, OpId, OpKind, Own, Using, UsingArg};
+use crate::graph::{
+    CollKind, Collective, Expect, Graph, HostOp, Input, Op, OpId, OpKind, Own, Using, UsingArg,
+};
 use crate::local::{Local, LocalPart};
 use crate::name::Name;
 use crate::optable::{Level, names};
@@ -332,6 +334,10 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
             operands(&mut c, scope, args)?;
             OpKind::Wait
         }
+        _ if let Some(op) = host_op(word.as_str()) => {
+            operands(&mut c, scope, args)?;
+            OpKind::Host(op)
+        }
         "output" => {
             let at = c.small("the number of the output")?;
             operands(&mut c, scope, args)?;
@@ -430,4 +436,9 @@ fn own_location(c: &mut Cur, default: Span) -> Span {
         (Some(Tok::Loc(_)), Some(_)) => c.location(default),
         _ => default,
     }
+}
+
+/// `host.read` and the others.
+fn host_op(word: &str) -> Option<HostOp> {
+    HostOp::ALL.into_iter().find(|op| word.strip_prefix("host.") == Some(op.word()))
 }

@@ -217,6 +217,11 @@ fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
         "launch" => SOp::Launch(region(c, scope)?),
         "host.wait" => SOp::HostWait(region(c, scope)?),
         "host.read" => SOp::HostRead(buffer(c, scope)?),
+        "host.write" => {
+            let dst = buffer(c, scope)?;
+            c.expect("=")?;
+            SOp::HostWrite { dst, src: buffer(c, scope)? }
+        }
         "drain" => SOp::Drain,
         "record" => SOp::Record(c.word("an event")?),
         "await" => SOp::Await(c.word("an event")?),

@@ -107,6 +107,7 @@ fn lines(g: &Graph, kernels: &Kernels, locs: bool, out: &mut String) {
             OpKind::Demand => format!("demand {args}"),
             OpKind::Ask(open) => format!("ask {args} open {open:?}"),
             OpKind::Wait => format!("wait {args}"),
+            OpKind::Host(op) => format!("host.{} {args}", op.word()),
             OpKind::Output(n) => format!("output {n} {args}"),
         };
         let ty = op.ty.as_ref().map(|t| format!(" : {}", show_type(t))).unwrap_or_default();

@@ -368,6 +368,10 @@ impl Printer<'_> {
             SOp::Launch(r) => format!("launch {}", name_of('@', &self.regions, r.0)),
             SOp::HostWait(r) => format!("host.wait {}", name_of('@', &self.regions, r.0)),
             SOp::HostRead(b) => format!("host.read {}", name_of('%', &self.buffers, b.0)),
+            SOp::HostWrite { dst, src } => {
+                let b = |id: &BufferId| name_of('%', &self.buffers, id.0);
+                format!("host.write {} = {}", b(dst), b(src))
+            }
             SOp::Drain => "drain".into(),
             SOp::Mark { point, peer, window, slot } => {
                 let w = name_of('@', &self.windows, window.0);

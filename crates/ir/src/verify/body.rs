@@ -166,7 +166,7 @@ impl<'a> Bodies<'a, '_> {
             SOp::FenceRelease | SOp::FenceAcquire | SOp::FenceComplete | SOp::Record(_) | SOp::Await(_) => {
                 false
             }
-            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostRead(_) | SOp::Drain => {
+            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostRead(_) | SOp::HostWrite { .. } | SOp::Drain => {
                 self.out.push(V21, crate::host::unspelled(span));
                 false
             }

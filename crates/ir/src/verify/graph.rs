@@ -2,7 +2,7 @@
 
 use super::placement::{collective, well_formed};
 use super::{Report, V2, V3, V4, V6, V7, V8, program};
-use crate::graph::{CollKind, Graph, Op, OpId, OpKind};
+use crate::graph::{CollKind, Graph, HostOp, Op, OpId, OpKind};
 use crate::module::{Module, Props};
 use crate::result::result_of;
 use crate::scalar::{Scalar, ScalarFn};
@@ -65,6 +65,7 @@ fn word(k: &OpKind) -> String {
         OpKind::Demand => "demand".into(),
         OpKind::Ask(_) => "ask".into(),
         OpKind::Wait => "wait".into(),
+        OpKind::Host(op) => format!("host.{}", op.word()),
         OpKind::Output(_) => "output".into(),
     }
 }
@@ -77,6 +78,7 @@ fn arity(k: &OpKind, have: usize) -> usize {
         OpKind::Map(f) => f.params.len(),
         OpKind::Tiles(k) => k.params.len(),
         OpKind::Shape(s) => s.arity().unwrap_or(have.max(1)),
+        OpKind::Host(op) => op.arity(),
         _ => 1,
     }
 }
@@ -127,6 +129,17 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, (m, ranks): (&Module, Option
             if m.props.contains(Props::SELECTED) && c.kind != CollKind::Slice && c.using.is_none() {
                 let text = format!("the module is selected, but %{} has no algorithm", op.name);
                 out.fail(V8, text, op.span, "`using` is missing");
+            }
+        }
+        OpKind::Host(_) if ranks.is_some() => {
+            let text = "the host of a local program does nothing between its operations";
+            out.fail(V7, text, op.span, "here");
+        }
+        OpKind::Host(HostOp::Write) => {
+            let [to, from] = types[..] else { return };
+            if m.props.contains(Props::PLACED) && to != from {
+                let text = "what the host writes is placed as the place that it is written to";
+                out.fail(V7, text, op.span, "here");
             }
         }
         OpKind::Wait if ranks.is_none() => {

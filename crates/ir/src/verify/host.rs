@@ -15,6 +15,8 @@ struct Way {
     open: BTreeSet<u32>,
     /// Buffers read.
     read: BTreeSet<u32>,
+    /// Buffers that the host wrote.
+    written: BTreeSet<u32>,
 }
 
 pub(super) fn host(s: &Schedule, out: &mut Report) {
@@ -105,6 +107,7 @@ impl Checker<'_, '_> {
         way.open = a.open;
         way.open.extend(b.open);
         way.read = a.read.intersection(&b.read).copied().collect();
+        way.written = a.written.intersection(&b.written).copied().collect();
     }
 
     fn name(&self, r: u32) -> String {
@@ -145,24 +148,56 @@ impl Checker<'_, '_> {
                 way.open.remove(&r);
             }
             SOp::Drain => way.open.clear(),
-            SOp::HostRead(b) => self.read(*b, span, way),
+            SOp::HostRead(b) => {
+                if self.holds(*b, span, way) {
+                    way.read.insert(b.0);
+                }
+            }
+            SOp::HostWrite { dst, src } => self.write(*dst, *src, span, way),
             _ => {
-                let help = "the host launches, reads and waits; all else stands in regions";
+                let help = "the host launches, reads, writes and waits; all else stands in regions";
                 let text = "an operation of a stream in the host's program".to_string();
                 self.fail(text, span, "here", None, help);
             }
         }
     }
 
-    fn read(&mut self, id: BufferId, span: Span, way: &mut Way) {
-        let Some(b) = self.s.buffers.get(id.0 as usize) else {
-            return self.out.fail(V2, format!("buffer {} does not exist", id.0), span, "here");
-        };
-        way.read.insert(id.0);
-        let filled = b.zero || matches!(b.role, BufferRole::Input(_));
-        let mut writers = (0..).zip(&self.s.regions).filter(|(_, r)| writes(r, id));
-        if filled || writers.clone().any(|(i, _)| way.launched.contains_key(&i)) {
+    /// Whether a buffer exists.
+    fn known(&mut self, id: BufferId, span: Span) -> bool {
+        let known = (id.0 as usize) < self.s.buffers.len();
+        if !known {
+            self.out.fail(V2, format!("buffer {} does not exist", id.0), span, "here");
+        }
+        known
+    }
+
+    fn write(&mut self, dst: BufferId, src: BufferId, span: Span, way: &mut Way) {
+        if !self.holds(src, span, way) || !self.known(dst, span) {
             return;
+        }
+        let (to, from) = (self.s.buffer(dst), self.s.buffer(src));
+        if dst == src {
+            let text = format!("the host writes %{} into itself", to.name);
+            self.fail(text, span, "here", None, "name another buffer, or leave it out");
+        } else if (to.dtype, &to.dims) != (from.dtype, &from.dims) {
+            let text = format!("the host writes %{} into %{}, which is another tensor", from.name, to.name);
+            let other = Some((to.span, "written"));
+            self.fail(text, span, "here", other, "both have one element type and the same local sizes");
+        }
+        way.written.insert(dst.0);
+    }
+
+    /// Whether a buffer that the host takes elements of exists. Says so where nobody wrote it before.
+    fn holds(&mut self, id: BufferId, span: Span, way: &Way) -> bool {
+        if !self.known(id, span) {
+            return false;
+        }
+        let s = self.s;
+        let b = s.buffer(id);
+        let filled = b.zero || matches!(b.role, BufferRole::Input(_)) || way.written.contains(&id.0);
+        let mut writers = (0..).zip(&s.regions).filter(|(_, r)| writes(r, id));
+        if filled || writers.clone().any(|(i, _)| way.launched.contains_key(&i)) {
+            return true;
         }
         let text = format!("the host reads %{}, which nothing launched before writes", b.name);
         match writers.next() {
@@ -175,6 +210,7 @@ impl Checker<'_, '_> {
                 self.fail(text, span, "here", other, "read a buffer that some region writes");
             }
         }
+        true
     }
 }
 

@@ -568,6 +568,8 @@ fn operation(op: &SOp, span: Span, scope: &Scope, shared: &mut Shared) -> Result
         SOp::Local(l) => COp::Local(l.clone()),
         SOp::Mark { .. } => COp::Mark,
         SOp::HostRead(b) => COp::HostRead(*b),
-        SOp::Launch(_) | SOp::HostWait(_) | SOp::Drain => return Err(host::unspelled(span)),
+        SOp::Launch(_) | SOp::HostWait(_) | SOp::HostWrite { .. } | SOp::Drain => {
+            return Err(host::unspelled(span));
+        }
     })
 }

@@ -4,6 +4,7 @@
 //! [`super::receive::shadow`], in which every piece is read once, where it will be received.
 
 use super::Lane;
+use kbc_ir::host::spelled;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,8 @@ pub(super) fn wrong(shadow: &Schedule, plan: &[Option<Lane>]) -> BTreeSet<Lane> 
 }
 
 fn compared(shadow: &Schedule, plan: &[Option<Lane>]) -> Option<BTreeSet<Lane>> {
-    let program = Program::compile(shadow).ok()?;
+    let spelled = spelled(shadow);
+    let program = Program::compile(&spelled).ok()?;
     let mut sent: BTreeMap<Which, Vec<Slot>> = BTreeMap::new();
     let mut writers: BTreeMap<(u64, Slot), u64> = BTreeMap::new();
     let mut read: BTreeMap<(u64, Lane), Vec<Slot>> = BTreeMap::new();

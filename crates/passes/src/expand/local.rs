@@ -37,6 +37,7 @@ pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> R
         scope: Scope::default(),
         parts: vec![],
         meeting: vec![],
+        host: None,
     };
     let whole = local.parts.len() == 1;
     let mut walks: Vec<Walk> = vec![];

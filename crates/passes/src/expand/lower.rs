@@ -4,6 +4,7 @@
 //! operations like others, visible and timed.
 
 use super::collective::{Arg, Known, Request, collective};
+use super::host::HostBody;
 use super::local::PartOps;
 use super::sizes::{joined_axis, largest, local_dims, part_start, place};
 use super::streams;
@@ -33,6 +34,7 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
         scope: Scope::default(),
         parts: vec![],
         meeting: vec![],
+        host: HostBody::of(graph),
     };
     let mut errors = Diagnostics::new();
     for &id in graph.order() {
@@ -42,6 +44,7 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
     }
     l.flush();
     streams::order(&mut l.out);
+    l.host_ends();
     if errors.has_errors() { Err(errors) } else { Ok(l.out) }
 }
 
@@ -97,6 +100,8 @@ pub(super) struct Lower<'a> {
     pub(super) ends: BTreeMap<OpId, OpId>,
     pub(super) names: Fresh,
     pub(super) known: Known,
+    /// What the host does so far, where it does something between operations.
+    pub(super) host: Option<HostBody>,
 }
 
 /// Local operations as statements.
@@ -234,6 +239,7 @@ impl Lower<'_> {
                 self.buffer(&op.name, &ty, dims, role, op.span)
             }
             OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => self.of(operands[0])?,
+            OpKind::Host(h) => self.host(id, *h, &op, &operands)?,
             OpKind::Collective(c) => {
                 self.on_stream(c.stream.as_ref(), |l| l.collective(&op, c, operands[0], &ty))?
             }

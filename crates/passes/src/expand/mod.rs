@@ -79,7 +79,8 @@
 //! ```
 //!
 //! Where the graph gives collectives streams of their own, regions are cut where one stream waits for another, and begin and end with
-//! the events of that.
+//! the events of that. Where the host does something between operations, the section `host` launches what stands before it,
+//! does it, and at the end reads every result and drains.
 //!
 //! Not done here: whether slots are used again in the next call (`allocate`), signals and fences (`synchronize`), streams
 //! and pieces (`overlap`), several cores.
@@ -89,6 +90,7 @@ mod collective;
 mod concrete;
 mod counts;
 mod emit;
+mod host;
 mod inverse;
 mod lanes;
 mod legal;

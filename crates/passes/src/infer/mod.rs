@@ -343,6 +343,18 @@ impl Typing<'_> {
                     None
                 }
             },
+            OpKind::Host(host) => {
+                if operands.len() != host.arity() {
+                    self.malformed(op, host.arity(), operands.len());
+                    return None;
+                }
+                // What is written is brought to where it is written to.
+                let place = operands[0].1.clone();
+                if let Some(from) = operands.get(1) {
+                    self.reachable(from, &place, op.span)?;
+                }
+                Some(Outcome { targets: vec![place.clone(); operands.len()], result: place })
+            }
             OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) => {
                 let ([x], Some(want)) = (operands, wanted) else {
                     self.malformed(op, 1, operands.len());

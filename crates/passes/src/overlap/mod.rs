@@ -12,6 +12,7 @@
 //! whose products and collectives are tasks that wait for their operands alone, nothing gets a stream: what was asked for is cut and
 //! ordered so, and the rest stays as it is. Of a local program
 //! whose ranks all have one body the order is the program's: what stands between a collective and its `wait` runs beside it.
+//! Where the host does something between operations, they stay as they are, and `overlap: k` is E580.
 //!
 //! ```kir,before
 //! kir 1
@@ -251,6 +252,7 @@ impl Planner<'_> {
         let mut whole = graph.clone();
         plain(&mut whole);
         let serial = order::plan(graph, &|id| self.price(graph, id)).serial;
+        let host = graph.order().iter().any(|id| matches!(graph.op(*id).kind, OpKind::Host(_)));
         let mut asked = false;
         let mut changed = false;
         let mut known: BTreeMap<String, (u64, Vec<Tried>)> = BTreeMap::new();
@@ -263,7 +265,10 @@ impl Planner<'_> {
             let OpKind::Collective(c) = &op.kind else { continue };
             let Some(using) = c.using.as_ref().filter(|_| c.kind != CollKind::Slice) else { continue };
             let want = pieces::asked(using);
-            let site = Site::of(graph, self.mesh, id);
+            let site = match host {
+                true => Err("the host does something between the operations, in the order of the text"),
+                false => Site::of(graph, self.mesh, id),
+            };
             let mut looked = Looked {
                 value: op.name.clone(),
                 kind: c.name().into(),
@@ -310,6 +315,11 @@ impl Planner<'_> {
                 changed = true;
             }
             table.looked.push(looked);
+        }
+        if host {
+            // What is launched before what the host does is launched before it.
+            table.estimated = (serial, serial);
+            return Ok(changed);
         }
         let plan = order::plan(graph, &|id| self.price(graph, id));
         table.estimated = (serial, plan.ns);

@@ -6,7 +6,7 @@
 
 use crate::expand::ends;
 use kbc_ir::Name;
-use kbc_ir::graph::{CollKind, Collective, Graph, OpId, OpKind};
+use kbc_ir::graph::{CollKind, Collective, Graph, HostOp, OpId, OpKind};
 use kbc_ir::tiles::TileKernel;
 use kbc_ir::topology::Settings;
 use kbc_ir::types::{Mesh, TensorType};
@@ -116,7 +116,13 @@ pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f
         OpKind::Output(_) if graph.operands(id).iter().all(|o| ends(graph).contains_key(o)) => [0.0; 3],
         OpKind::Shape(_) | OpKind::Output(_) => [0.0, 2.0 * written, 0.0],
         OpKind::Collective(c) if c.kind == CollKind::Slice => [0.0, 2.0 * written, 0.0],
-        OpKind::Input(_) | OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => [0.0; 3],
+        OpKind::Host(HostOp::Write) => [0.0, 2.0 * written, 0.0],
+        OpKind::Input(_)
+        | OpKind::Collective(_)
+        | OpKind::Demand
+        | OpKind::Ask(_)
+        | OpKind::Wait
+        | OpKind::Host(HostOp::Read | HostOp::Wait | HostOp::Drain) => [0.0; 3],
     };
     let times = [flops / rates.flops(), memory / rates.memory(), vector / rates.vector()];
     1e9 * times.into_iter().fold(0.0, f64::max)

@@ -1,0 +1,172 @@
+//! What the host does between the operations of a program: reads, writes, waits, loops.
+//!
+//! Owns these statements. Each is an operation of the graph, in the order of the text; a loop is written out, because a
+//! region is launched once a call. What the operations make of a schedule is `expand`'s.
+
+use super::locals::Local;
+use super::params::Number;
+use super::program::Lowering;
+use super::tensor::Value;
+use crate::ast::{HostAct, HostLoop, Statement};
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Severity, Span};
+use kbc_ir::Name;
+use kbc_ir::graph::{HostOp, OpId, OpKind};
+use kbc_ir::types::{DType, TensorType};
+use kbc_rounds::ast::Ident;
+
+/// Statements that the loops of a program may become.
+const MAX_STATEMENTS: u64 = 10_000;
+
+impl Lowering<'_> {
+    pub(super) fn statement(&mut self, s: &Statement) {
+        match s {
+            Statement::Let(l) => self.bind(l),
+            Statement::Host(act) if self.hosts(act.span) => self.host(act),
+            Statement::For(f) if self.hosts(f.span) => self.host_loop(f),
+            Statement::Host(_) | Statement::For(_) => {}
+        }
+    }
+
+    /// Whether the program is one whose host is described: the one that is compiled.
+    fn hosts(&mut self, at: Span) -> bool {
+        let (what, help) = match (&self.local, self.calls.is_empty()) {
+            (Some(_), _) => ("a local program", "what a rank waits for there is `wait(x)`"),
+            (None, false) => ("a called program", "write it in the program that calls this one"),
+            (None, true) => return true,
+        };
+        let d = Diagnostic::error("E234", format!("a statement of the host in {what}"));
+        let d = d.primary(at, "the host runs the program that is compiled").help(help);
+        if !self.found.list.contains(&d) {
+            self.found.push(d);
+        }
+        false
+    }
+
+    fn host(&mut self, act: &HostAct) {
+        let word = &act.word.node[..];
+        let Some(op) = HostOp::ALL.into_iter().find(|op| op.word() == word) else {
+            let words = HostOp::ALL.map(HostOp::word);
+            let d = Diagnostic::error("E234", format!("the host does not `{word}`"));
+            let d = d.primary(act.word.span, "no statement of the host");
+            let help = match nearest(word, words) {
+                Some(w) => format!("did you mean `host {w}`?"),
+                None => format!("it can: {}", words.join(", ")),
+            };
+            self.found.push(d.help(help));
+            return;
+        };
+        let (form, fits) = match op {
+            HostOp::Read | HostOp::Wait => ("y", act.value.is_none() && !act.names.is_empty()),
+            HostOp::Write => ("x = y", act.value.is_some()),
+            HostOp::Drain => ("", act.value.is_none() && act.names.is_empty()),
+        };
+        if !fits {
+            let d = Diagnostic::error("E234", format!("a `host {word}` of another form"));
+            let form = format!("host {word} {form}");
+            self.found.push(d.primary(act.span, "here").help(format!("write `{};`", form.trim_end())));
+            return;
+        }
+        match (op, &act.value) {
+            (HostOp::Write, Some(value)) => {
+                let value = self.operand(value);
+                if let (Some(name), Some(value)) = (act.names.first(), value) {
+                    self.host_write(name, value, act);
+                }
+            }
+            (HostOp::Drain, _) => {
+                // Everything so far: the last value stands for it.
+                if let Some(last) = self.graph.order().last().copied() {
+                    self.host_op(op, &[last], act);
+                }
+            }
+            (HostOp::Read | HostOp::Wait | HostOp::Write, _) => {
+                for name in &act.names {
+                    if let Some(value) = self.host_value(name) {
+                        self.host_op(op, &[value], act);
+                    }
+                }
+            }
+        }
+    }
+
+    fn host_op(&mut self, op: HostOp, operands: &[OpId], act: &HostAct) -> Option<OpId> {
+        let name = self.graph.op(operands[0]).name.clone();
+        match self.push(OpKind::Host(op), name, operands, act.span) {
+            Value::Tensor(id) => Some(id),
+            Value::Number(_) | Value::Tuple(_) | Value::Pending(..) => None,
+        }
+    }
+
+    fn host_value(&mut self, name: &Ident) -> Option<OpId> {
+        let value = self.named(&name.node, name.span)?;
+        self.tensor(value, name.span)
+    }
+
+    /// `x` is what was written from here on.
+    fn host_write(&mut self, name: &Ident, value: OpId, act: &HostAct) {
+        let Some(old) = self.host_value(name) else { return };
+        let (to, from) = (self.shape_of(old, name.span), self.shape_of(value, act.span));
+        let (Some(to), Some(from)) = (to, from) else { return };
+        if to != from {
+            let show = |(dtype, sizes): &(DType, Vec<u64>)| TensorType::replicated(*dtype, sizes).to_string();
+            self.found.push(
+                Diagnostic::error("E234", format!("`{}` is written with another tensor", name.node))
+                    .primary(act.span, format!("{} into {}", show(&from), show(&to)))
+                    .help("both have one element type and the same sizes"),
+            );
+            return;
+        }
+        if let Some(new) = self.host_op(HostOp::Write, &[old, value], act)
+            && let Some((there, _)) = self.names.get_mut(&name.node)
+        {
+            self.graph.op_mut(new).name = Name::from(&name.node);
+            *there = Some(Value::Tensor(new));
+        }
+    }
+
+    fn host_loop(&mut self, f: &HostLoop) {
+        let mut bound = |e| match self.cx.int(e) {
+            Ok(v) => Some(v),
+            Err(d) => {
+                self.found.push(*d);
+                None
+            }
+        };
+        let (Some(lo), Some(hi)) = (bound(&f.range.lo), bound(&f.range.hi)) else { return };
+        if let Some((_, first)) = self.names.get(&f.var.node) {
+            self.found.push(
+                Diagnostic::error("E004", format!("`{}` is declared twice", f.var.node))
+                    .primary(f.var.span, "again here")
+                    .secondary(*first, "first here")
+                    .help("choose another name"),
+            );
+            return;
+        }
+        if self.unrolled > MAX_STATEMENTS {
+            // It is told already.
+            return;
+        }
+        let outer = self.cx.locals.clone();
+        let before: Vec<String> = self.names.keys().cloned().collect();
+        for i in lo..hi {
+            self.unrolled += f.body.len().max(1) as u64;
+            if self.unrolled > MAX_STATEMENTS {
+                let text = format!("the loops of the host are more than {MAX_STATEMENTS} statements");
+                let d = Diagnostic::error("E234", text).primary(f.span, "the limit is passed here");
+                self.found.push(d.help("each turn of a loop is compiled: take fewer"));
+                break;
+            }
+            let found = self.found.list.len();
+            self.cx.locals.set(&f.var.node, Local::Number(Number::Int(i)), f.var.span);
+            f.body.iter().for_each(|s| self.statement(s));
+            // Names of a turn are its own.
+            self.names.retain(|n, _| before.binary_search(n).is_ok());
+            if self.found.list[found..].iter().any(|d| d.severity == Severity::Error) {
+                // The next turn would say the same.
+                break;
+            }
+        }
+        self.cx.locals = outer;
+    }
+}
