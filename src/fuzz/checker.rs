@@ -8,7 +8,7 @@ use super::rng::Rng;
 use super::{catalogue, generate, library, machine, make, rounds};
 use crate::mutate::{parallel, reasons};
 use kbc_backend_sim::classify::{Behaviour, ClassifyOptions, Evidence, classify, same};
-use kbc_backend_sim::contract::{Unknown, expected};
+use kbc_backend_sim::oracle::{Unknown, expected};
 use kbc_backend_sim::generate::{exact, exact_range};
 use kbc_backend_sim::interp::{self, RunOptions};
 use kbc_backend_sim::tensor::Tensor;

@@ -13,7 +13,7 @@
 pub mod adversary;
 pub mod classify;
 pub mod compare;
-pub mod contract;
+pub mod oracle;
 mod effect;
 pub mod failure;
 mod flow;

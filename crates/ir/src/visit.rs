@@ -519,6 +519,10 @@ macro_rules! visitor {
                     }
                     SOp::Launch(region) | SOp::HostWait(region) => f(walk.at, F::Region(region)),
                     SOp::HostRead(buffer) => f(walk.at, F::Buffer(Side::Read, buffer)),
+                    SOp::HostWrite { dst, src } => {
+                        f(walk.at, F::Buffer(Side::Write, dst));
+                        f(walk.at, F::Buffer(Side::Read, src));
+                    }
                 }
             }
 

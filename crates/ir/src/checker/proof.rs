@@ -239,7 +239,7 @@ impl<'a> Prover<'a> {
             | SOp::HostRead(_)
             | SOp::Mark { point: _, peer: _, window: _, slot: _ } => Ok(()),
             // The host's program is spelled out before anything is walked.
-            SOp::Launch(_) | SOp::HostWait(_) | SOp::Drain => Ok(()),
+            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostWrite { dst: _, src: _ } | SOp::Drain => Ok(()),
         }
     }
 

@@ -222,7 +222,7 @@ pub fn pull(p: u64) -> String {
          buffer %x : f32[4] hbm input 0 : f32[{n}@tp]\n\
          buffer %y : f32[{n}] hbm output 0 : f32[{n}]\n\
          signal @ready[1] arrival\nsignal @read[1] credit\n\n\
-         region @c0 local\n  role all\n    stream main\n      wait @read[0] >= call * {m}\n      pack %y = %x dim 0 parts {p} at tp\n\n\
+         region @c0 local\n  role all\n    stream main\n      pack %y = %x dim 0 parts {p} at tp\n\n\
          region @r over tp as (r of {p}) after @c0\n  on v = %y line {p} of {n}\n  promise all_gather\n  role all
     stream main
       for s in 1..{p}
@@ -234,6 +234,7 @@ pub fn pull(p: u64) -> String {
         fence.complete
         fence.release
         notify ((r - 1) mod {p}) : @read[0]
+      wait @read[0] >= call * {m} + {m}
 ",
         n = 4 * p,
         m = p - 1
