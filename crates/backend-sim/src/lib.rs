@@ -2,6 +2,7 @@
 //!
 //! * [`tensor`], [`numbers`], [`scalar_eval`], [`gemm`], `tiles`, [`local`]: elements and arithmetic, one meaning for all.
 //! * [`shard`], [`generate`], [`compare`]: feeding ranks, making inputs, comparing results.
+//! * [`contract`]: what the contracts in a schedule's text say that it should compute.
 //! * [`interp`]: the interpreter that defines what a schedule means; [`adversary`]: the same schedule under the
 //!   weakest memory it may meet.
 //! * [`time`]: how long a schedule takes on a machine, from events.
@@ -13,6 +14,7 @@
 pub mod adversary;
 pub mod classify;
 pub mod compare;
+pub mod contract;
 mod effect;
 pub mod failure;
 mod flow;

@@ -11,6 +11,7 @@ pub mod library;
 pub mod load;
 pub mod lower;
 pub mod machine;
+mod newcomers;
 mod make;
 pub mod parse;
 pub mod token;

@@ -81,6 +81,9 @@ mod terms;
 mod tiles;
 
 pub use local::evaluate_local;
+pub(crate) use own::combined;
+pub(crate) use precision::Precision;
+pub(crate) use reduce::Item;
 pub use modulus::{exact_modulus, exact_modulus_local};
 pub use terms::OUTER;
 
