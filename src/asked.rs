@@ -36,7 +36,10 @@ impl Asked {
                     .into(),
             )),
         };
-        Ok(AskedAlgorithm { name: self.name.clone(), args: self.args.iter().map(one).collect::<Outcome<_>>()? })
+        Ok(AskedAlgorithm {
+            name: self.name.clone(),
+            args: self.args.iter().map(one).collect::<Outcome<_>>()?,
+        })
     }
 }
 
@@ -45,14 +48,17 @@ impl Asked {
 /// # Errors
 /// E413: not of that form; E416: two different ones.
 pub fn algorithm(session: &mut Session, of: &Selection) -> Outcome<Option<Asked>> {
-    let given = of.algorithm.iter().map(|t| ("--algorithm", t)).chain(of.using.iter().map(|t| ("--using", t)));
+    let given =
+        of.algorithm.iter().map(|t| ("--algorithm", t)).chain(of.using.iter().map(|t| ("--using", t)));
     let mut out: Option<(&str, &String, Asked)> = None;
     for (flag, text) in given {
         let next = read(session, flag, text)?;
         out = Some(match out {
             None => (flag, text, next),
             // A name, and then its arguments.
-            Some((_, _, first)) if first.args.is_empty() && first.name.node == next.name.node => (flag, text, next),
+            Some((_, _, first)) if first.args.is_empty() && first.name.node == next.name.node => {
+                (flag, text, next)
+            }
             Some((first, said, a)) => {
                 let short = |n: &Ident| n.node.rsplit('.').next().unwrap_or("").to_owned();
                 if short(&a.name) == short(&next.name) && next.args.is_empty() {
@@ -61,9 +67,12 @@ pub fn algorithm(session: &mut Session, of: &Selection) -> Outcome<Option<Asked>
                     (flag, text, Asked { name: a.name, args: next.args })
                 } else {
                     return Err(Failure::Usage(
-                        Diagnostic::error("E416", format!("{first} {said} and {flag} {text} are two algorithms"))
-                            .help("one algorithm is taken at a time: leave one of them out")
-                            .into(),
+                        Diagnostic::error(
+                            "E416",
+                            format!("{first} {said} and {flag} {text} are two algorithms"),
+                        )
+                        .help("one algorithm is taken at a time: leave one of them out")
+                        .into(),
                     ));
                 }
             }
@@ -208,9 +217,12 @@ impl Reader<'_> {
 
     fn wrong(&self, wanted: &str) -> Diagnostic {
         let end = self.text[self.at..].chars().next().map_or(self.at, |c| self.at + c.len_utf8());
-        Diagnostic::error("E413", format!("{} {} is not an algorithm with its arguments", self.flag, self.text))
-            .primary(Span::new(self.file, self.at, end), format!("{wanted} is wanted here"))
-            .help(format!("write {0} ring, or {0} 'ring(d: -1)'", self.flag))
+        Diagnostic::error(
+            "E413",
+            format!("{} {} is not an algorithm with its arguments", self.flag, self.text),
+        )
+        .primary(Span::new(self.file, self.at, end), format!("{wanted} is wanted here"))
+        .help(format!("write {0} ring, or {0} 'ring(d: -1)'", self.flag))
     }
 }
 
@@ -223,7 +235,8 @@ pub fn ranks(flag: &str, text: &str) -> Result<Vec<i64>, Diagnostic> {
         Diagnostic::error("E413", format!("{flag}{text} is not a number of ranks"))
             .help("write --ranks 8, or where several are taken --ranks 2..9,16")
     };
-    let number = |t: &str| t.trim().parse::<i64>().ok().filter(|n| (1..=1 << 31).contains(n)).ok_or_else(wrong);
+    let number =
+        |t: &str| t.trim().parse::<i64>().ok().filter(|n| (1..=1 << 31).contains(n)).ok_or_else(wrong);
     let mut out: Vec<i64> = vec![];
     for part in text.split(',') {
         match part.split_once("..") {
@@ -250,7 +263,10 @@ pub fn rank_count(of: &Selection) -> Result<Option<i64>, Diagnostic> {
     let Some(text) = &of.ranks else { return Ok(None) };
     match ranks("--ranks ", text)?[..] {
         [one] => Ok(Some(one)),
-        _ => Err(Diagnostic::error("E413", format!("--ranks {text} is several numbers, and one is wanted here"))
-            .help("kbc check of algorithms takes several")),
+        _ => Err(Diagnostic::error(
+            "E413",
+            format!("--ranks {text} is several numbers, and one is wanted here"),
+        )
+        .help("kbc check of algorithms takes several")),
     }
 }

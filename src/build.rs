@@ -9,8 +9,8 @@ use crate::pipeline;
 use crate::session::{Failure, Outcome, Session};
 use crate::simulated::Simulated;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-use kbc_frontend::load::Loaded;
 use kbc_frontend::ast::TopologySource;
+use kbc_frontend::load::Loaded;
 use kbc_frontend::lower::{LowerOptions, Lowered, compiles_algorithm, lower, unsized_inputs};
 use kbc_frontend::machine;
 use kbc_ir::checker::{CheckOptions, EVERY_RANK, Verdict, check};
@@ -246,7 +246,8 @@ fn on_ranks(session: &mut Session, of: &Selection, loaded: &Loaded, options: &mu
     let usage = |d: Diagnostic| Err(Failure::Usage(d.into()));
     if !compiles_algorithm(loaded, options) {
         let title = format!("--ranks {n} means nothing for a program, whose machine says how many there are");
-        let help = format!("give a shape, --topology 'ring({n})', or the parameter that is its size, -D tp={n}");
+        let help =
+            format!("give a shape, --topology 'ring({n})', or the parameter that is its size, -D tp={n}");
         return usage(Diagnostic::error("E416", title).help(help));
     }
     if of.topology.is_some() {

@@ -13,23 +13,31 @@ use kbc_ir::schedule::Schedule;
 /// # Errors
 /// Why nothing could be compared, in words.
 pub fn compare(schedule: &Schedule, inputs: &Inputs, result: &RunResult) -> Result<CompareReport, String> {
-    if schedule.regions.iter().all(|r| r.promise.is_none()) && schedule.regions.iter().any(|r| !r.over.is_empty()) {
+    if schedule.regions.iter().all(|r| r.promise.is_none())
+        && schedule.regions.iter().any(|r| !r.over.is_empty())
+    {
         return Err("no region has a contract".into());
     }
     let want = expected(schedule, &inputs.calls, result.outputs.len() as u32)?;
     let mut total: Option<CompareReport> = None;
-    for (call, (got, (want, off))) in result.outputs.iter().zip(want.outputs.iter().zip(&want.off)).enumerate() {
+    let mut wrong: Vec<String> = vec![];
+    for (call, (got, (want, off))) in
+        result.outputs.iter().zip(want.outputs.iter().zip(&want.off)).enumerate()
+    {
         let found = compare_held(got, want, off);
-        let mut report = comparison(&schedule.mesh, "results", AGAINST, &found);
-        if let (Some(w), true) = (&report.worst, call > 0 && report.mismatches > 0) {
-            report.hints.push(format!("in call {call}, on rank {}", w.rank));
+        let report = comparison(&schedule.mesh, "results", AGAINST, &found);
+        if report.mismatches > 0 {
+            wrong.push(call.to_string());
         }
         total = Some(match total {
             None => report,
             Some(t) => joined(t, report),
         });
     }
-    let total = total.filter(|t| t.elements > 0).ok_or("it has no results")?;
+    let mut total = total.filter(|t| t.elements > 0).ok_or("it has no results")?;
+    if !wrong.is_empty() && result.outputs.len() > 1 {
+        total.hints.push(format!("in call {} of {}", wrong.join(", "), result.outputs.len()));
+    }
     if total.unbounded == total.elements {
         return Err("its results follow from rounded sums by functions, which are not bounded here".into());
     }

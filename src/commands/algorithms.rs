@@ -50,7 +50,9 @@ pub fn asked(
     all: Vec<AlgId>,
     source: &Source,
 ) -> Outcome<Named> {
-    let Some(asked) = asked::algorithm(session, &source.of)? else { return Ok(Named { ids: all, asked: None }) };
+    let Some(asked) = asked::algorithm(session, &source.of)? else {
+        return Ok(Named { ids: all, asked: None });
+    };
     let named = |id: &AlgId| {
         let d = library.algorithm(*id);
         d.name.node == asked.name.node || format!("{}.{}", d.coll.node, d.name.node) == asked.name.node
@@ -118,7 +120,9 @@ pub(super) fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
                     format!("checking algorithms takes no parameter `{other}`"),
                 )
                 .note("what can be set: p, the number of ranks")
-                .help(format!("an argument of an algorithm is given with its name: --algorithm 'NAME({other}: {value})'"))
+                .help(format!(
+                    "an argument of an algorithm is given with its name: --algorithm 'NAME({other}: {value})'"
+                ))
                 .into());
             }
         }
@@ -216,6 +220,7 @@ fn one(
         tried: vec![],
         elements: vec![],
     };
+    let mut sizes_of: BTreeSet<usize> = BTreeSet::new();
     let (mut illegal, mut legal) = (None, vec![false; settings.len()]);
     let all = match ranks {
         Some(list) => list.iter().flat_map(|p| shapes(decl.axes.len(), Some(*p))).collect(),
@@ -227,7 +232,8 @@ fn one(
             let root = decl.root.is_some().then(|| coordinates(&sizes, c));
             let mut right = false;
             for (number, setting) in settings.iter().enumerate() {
-                let call = Call { alg: id, sizes: sizes.clone(), root: root.clone(), args: setting.args.clone() };
+                let call =
+                    Call { alg: id, sizes: sizes.clone(), root: root.clone(), args: setting.args.clone() };
                 let rounds = match verifier.verify(&call) {
                     Ok(rounds) => rounds,
                     // A condition that is false makes the shape illegal, not the algorithm wrong.
@@ -248,11 +254,11 @@ fn one(
                     continue;
                 }
                 for n in elements(p as u64, number == 0) {
-                    let built = schedule(library, &call, setting, n).map_err(|d| setting.named(at(d, &sizes)))?;
+                    let built =
+                        schedule(library, &call, setting, n).map_err(|d| setting.named(at(d, &sizes)))?;
                     row.schedules += u64::from(built);
-                    let word = if n == 1 { "1" } else if n == 2 * p as u64 { "2p" } else { "2p + 1" };
-                    if built && !row.elements.iter().any(|e| e == word) {
-                        row.elements.push(word.to_owned());
+                    if built {
+                        sizes_of.insert(if n == 1 { 0 } else { 1 + usize::from(n != 2 * p as u64) });
                     }
                 }
             }
@@ -262,6 +268,7 @@ fn one(
             }
         }
     }
+    row.elements = sizes_of.into_iter().map(|i| ["1", "2p", "2p + 1"][i].to_owned()).collect();
     row.tried = grid::tried(settings, &legal);
     match illegal {
         Some(d) if row.shapes == 0 => Err(d),

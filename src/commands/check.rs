@@ -74,7 +74,8 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         report = begin("check", &source.file, &built, schedule);
         report.verified = Some(analyse::prove(&built, schedule)?);
         report.ok = true;
-        let graphs = std::iter::once(&built.typed).chain(built.local.iter().flat_map(|l| l.parts.iter().map(|p| &p.graph)));
+        let graphs = std::iter::once(&built.typed)
+            .chain(built.local.iter().flat_map(|l| l.parts.iter().map(|p| &p.graph)));
         let names = graphs.flat_map(|g| g.called()).map(|c| c.program.to_string());
         done = programs::taken(&built.module.name, &built.origin, names);
         true
@@ -112,7 +113,8 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     }
     // A tile kernel has a meaning where it is called.
     let kernels = uncalled_kernels(&loaded, root).into_iter().filter(|_| !asked);
-    report.unchecked = kernels.map(|k| format!("kernel {k}: not checked: no program here calls it")).collect();
+    report.unchecked =
+        kernels.map(|k| format!("kernel {k}: not checked: no program here calls it")).collect();
     let skipped: Vec<&ProgramReport> = report.programs.iter().filter(|p| p.not_checked.is_some()).collect();
     if skipped.is_empty() && report.unchecked.is_empty() {
         return finish(session, &report, args.report, true);

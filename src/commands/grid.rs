@@ -1,7 +1,7 @@
 //! The arguments that an algorithm is checked with.
 //!
-//! Owns the grid: the defaults, what the documentation lists (`Variants:`), and small values of every parameter that is a
-//! number; or the values that the command line asks for, each with each.
+//! Owns the grid: the defaults and what the documentation lists (`Variants:`), or where it lists nothing small values of every
+//! parameter that is a number; or the values that the command line asks for, each with each.
 
 use crate::asked::Asked;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -63,7 +63,8 @@ fn shown(v: &Value) -> String {
     }
 }
 
-/// The grid where nothing is said: defaults first, then those of the documentation, then one parameter after another.
+/// The grid where nothing is said: defaults first, then those of the documentation, which says what the algorithm is meant for; where
+/// it does not, one parameter after another.
 ///
 /// # Errors
 /// E119: the documentation lists what is no argument.
@@ -80,6 +81,9 @@ pub fn usual(decl: &AlgorithmDecl) -> Result<Vec<Setting>, Diagnostics> {
     let mut out = vec![Setting { defaults: known.collect(), ..Setting::default() }];
     for args in variants(decl).map_err(|d| *d)? {
         out.push(Setting { args, documented: true, ..Setting::default() });
+    }
+    if out.len() > 1 {
+        return Ok(out);
     }
     for (name, default) in &numbers {
         for v in VALUES.into_iter().filter(|v| Some(*v) != *default) {
@@ -121,7 +125,9 @@ pub fn asked(library: &Library, id: AlgId, asked: &Asked) -> Result<Vec<Setting>
             for s in &out {
                 let mut s = s.clone();
                 match at {
-                    Some(at) => s.args.push((name.node.clone(), parameter(library, decl, (name, is_alg[at]), value)?)),
+                    Some(at) => {
+                        s.args.push((name.node.clone(), parameter(library, decl, (name, is_alg[at]), value)?))
+                    }
                     None => s.options.push((name.node.clone(), option(library, name, value)?)),
                 }
                 next.push(s);
@@ -175,7 +181,9 @@ fn option(library: &Library, name: &Ident, value: &kbc_rounds::ast::Expr) -> Res
         ExprKind::Int(v) => Arg::Int(*v),
         ExprKind::Bool(b) => Arg::Word(b.to_string()),
         ExprKind::Name(n) => Arg::Word(n.clone()),
-        _ => return Err(Diagnostic::error("E006", "no option can be this").primary(value.span, "here").into()),
+        _ => {
+            return Err(Diagnostic::error("E006", "no option can be this").primary(value.span, "here").into());
+        }
     })
 }
 

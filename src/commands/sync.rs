@@ -117,9 +117,12 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let named = super::algorithms::asked(session, &library, root, ids, &source)?;
     let ids = named.ids;
     if let Some((arg, _)) = named.asked.as_ref().and_then(|a| a.args.first()) {
-        return Err(Diagnostic::error("E416", "arguments mean nothing for --sync, which counts algorithms as they are")
-            .primary(arg.span, "this one")
-            .into());
+        return Err(Diagnostic::error(
+            "E416",
+            "arguments mean nothing for --sync, which counts algorithms as they are",
+        )
+        .primary(arg.span, "this one")
+        .into());
     }
     if ids.is_empty() {
         return Err(Diagnostic::error("E416", "there is no algorithm whose signals could be counted")

@@ -122,7 +122,11 @@ pub fn human(r: &Report) -> String {
             "adversarial: {}, {} elements compared: {}",
             count(a.runs, "run"),
             a.elements,
-            a.failure.as_deref().unwrap_or("all as in peace")
+            match (&a.failure, &r.compare) {
+                (Some(f), _) => f.as_str(),
+                (None, Some(c)) if !crate::analyse::passes(c) => "all as in peace, which is wrong",
+                (None, _) => "all as in peace",
+            }
         ));
     }
     host(r, &mut line);
@@ -193,7 +197,11 @@ pub fn human(r: &Report) -> String {
             count(a.largest, "rank"),
             if a.tried.is_empty() { String::new() } else { format!(" with {}", a.tried.join("; ")) },
             count(a.schedules, "schedule"),
-            if a.elements.is_empty() { String::new() } else { format!(" of {} elements", a.elements.join(", ")) },
+            if a.elements.is_empty() {
+                String::new()
+            } else {
+                format!(" of {} elements", a.elements.join(", "))
+            },
             if words.is_empty() { String::new() } else { format!("; {} as documented", words.join(", ")) }
         ));
     }

@@ -123,7 +123,12 @@ impl Comparison {
     }
 
     /// Counts one element; whether it passes.
-    fn note(&mut self, (got, want, bound): (Value, Value, f64), rank: u64, index: impl Fn() -> Vec<u64>) -> bool {
+    fn note(
+        &mut self,
+        (got, want, bound): (Value, Value, f64),
+        rank: u64,
+        index: impl Fn() -> Vec<u64>,
+    ) -> bool {
         let e = error(got, want, bound);
         self.elements += 1;
         self.unbounded += u64::from(bound.is_infinite() && want.as_f64().is_finite());

@@ -283,15 +283,25 @@ impl<'p> Walk<'p> {
 
     /// A region with a contract: its clauses in the place of its operations.
     fn contract(&mut self, region: RegionId, promise: &Promise) -> Result<(), String> {
+        let streams = self.program.streams.len();
+        let mut awaited = vec![];
         for stream in self.inside(region)? {
+            let rank = (stream / streams) as u64;
             loop {
                 match self.cursors[stream].next_step().map_err(|f| f.text)? {
                     Some(Step::Leave(_)) | None => break,
+                    Some(Step::Act(Act::Record(event), ..)) => {
+                        self.recorded.insert((rank, event));
+                    }
+                    Some(Step::Act(Act::Await(event), ..)) => awaited.push((rank, event)),
                     Some(Step::Enter(_) | Step::Act(..)) => {}
                 }
             }
         }
         let r = &self.schedule().regions[region.0 as usize];
+        if awaited.iter().any(|e| !self.recorded.contains(e)) {
+            return Err(format!("a stream of region {} waits for a later region", r.name));
+        }
         let size = self.schedule().group_size(r);
         if size.saturating_mul(size) > MOST_TERMS {
             return Err(format!("region {} has groups of {size} ranks, too many to evaluate", r.name));
@@ -328,9 +338,10 @@ impl<'p> Walk<'p> {
                 if !known.contains_key(&key) {
                     let mut sources = vec![];
                     for (q, block) in &t.from {
-                        let run = self.block(region, promise, (operands, t.source), members[*q as usize], {
-                            (*block, members.len() as u64)
-                        })?;
+                        let run =
+                            self.block(region, promise, (operands, t.source), members[*q as usize], {
+                                (*block, members.len() as u64)
+                            })?;
                         sources.push(self.read(members[*q as usize], run)?);
                     }
                     known.insert(key, together(promise, t.reduces, sources)?);
@@ -346,8 +357,7 @@ impl<'p> Walk<'p> {
             }
         }
         for (rank, t, key) in writes {
-            let run =
-                self.block(region, promise, (operands, t.to), rank, (t.block, members.len() as u64))?;
+            let run = self.block(region, promise, (operands, t.to), rank, (t.block, members.len() as u64))?;
             let Some(values) = known.get(&key) else { continue };
             if values.data.len() as u64 != run.len {
                 return Err(format!("the contract of region {} joins blocks of different lengths", r.name));

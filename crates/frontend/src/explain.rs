@@ -249,11 +249,15 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
         Token::Mod if wants("of") => {
             "the ranks of a collective are `(r of p)`; `mod` says how an algorithm's arithmetic wraps"
         }
-        Token::Mod if operand && cx.open(index).last().and_then(|i| cx.token(*i)) == Some(Token::OpenBracket) => {
+        Token::Mod
+            if operand && cx.open(index).last().and_then(|i| cx.token(*i)) == Some(Token::OpenBracket) =>
+        {
             "blocks wrap where the axis does: with `over (r mod p)` write `[r - s]`, otherwise `[r - s of p]`; the remainder is `%`"
         }
         Token::Mod if operand => "`mod` belongs to an axis; the remainder is `%`",
-        Token::OpenBrace if wants("..") && ranged(cx, index) => "a range is `a..b`, without its end: `for s in 0..p - 1`",
+        Token::OpenBrace if wants("..") && ranged(cx, index) => {
+            "a range is `a..b`, without its end: `for s in 0..p - 1`"
+        }
         Token::At if wants("@") => "an axis of a type is written `@`, as in `4@tp`",
         Token::At if operand => {
             "`at` follows a slice: `[i] at rank`; a rank alone means the same chunks there"

@@ -11,8 +11,8 @@ pub mod library;
 pub mod load;
 pub mod lower;
 pub mod machine;
-mod newcomers;
 mod make;
+mod newcomers;
 pub mod parse;
 pub mod token;
 

@@ -56,7 +56,9 @@ pub fn operation(word: &str) -> Option<&'static str> {
         "reducescatter" => "write reduce_scatter(x, sum, dim: 0, over: tp)",
         "alltoall" => "write all_to_all(x, from: 0, to: 1, over: tp)",
         "bcast" => "write broadcast(x, over: tp)",
-        "while" | "for" | "loop" => "a program has no loops: write the calls one after another, or a program that is called for each",
+        "while" | "for" | "loop" => {
+            "a program has no loops: write the calls one after another, or a program that is called for each"
+        }
         _ => return None,
     })
 }

@@ -8,10 +8,12 @@ use super::locals::{Local, Locals};
 use super::params::{Number, Params};
 use super::program::Lowering;
 use super::tensor::Value;
-use super::{Cx, Lowered, LowerOptions, kernel::Kernels, machine, ok};
-use crate::ast::{Arg, Call, Dim, Item, Named, OptionValue, ProgramDecl, Tensor, TensorKind, Type, TypePlaceKind};
+use super::{Cx, LowerOptions, Lowered, kernel::Kernels, machine, ok};
+use crate::ast::{
+    Arg, Call, Dim, Item, Named, OptionValue, ProgramDecl, Tensor, TensorKind, Type, TypePlaceKind,
+};
 use crate::load::Loaded;
-use kbc_diag::{Diagnostics, FileId, Span};
+use kbc_diag::{Diagnostics, FileId, Severity, Span};
 use kbc_ir::graph::{Graph, Input, Op, OpKind};
 use kbc_ir::types::{Axis, DType, Mesh, TensorType};
 use kbc_ir::{Body, Module, Name, Props};
@@ -28,8 +30,8 @@ const MOST: usize = 600;
 const RANKS: u64 = 2;
 
 /// Faults that no other sizes repair.
-const LASTING: [&str; 16] = [
-    "E003", "E004", "E005", "E006", "E203", "E225", "E226", "E227", "E228", "E229", "E232", "E233", "E290", "E541",
+const LASTING: [&str; 15] = [
+    "E003", "E004", "E005", "E006", "E203", "E225", "E226", "E227", "E228", "E232", "E233", "E290", "E541",
     "E548", "E990",
 ];
 
@@ -118,7 +120,9 @@ pub fn instances(
         }
         if !lasting && tried > 1 {
             for e in &mut d.list {
-                e.notes.push(format!("no sizes fit, of {tried} sets of sizes from 1 to 8 that were tried{with}"));
+                e.notes.push(format!(
+                    "no sizes fit, of {tried} sets of sizes from 1 to 8 that were tried{with}"
+                ));
             }
         }
         return Err(d);
@@ -127,7 +131,7 @@ pub fn instances(
 }
 
 fn lasting(d: &Diagnostics) -> bool {
-    d.list.iter().any(|d| LASTING.contains(&d.code))
+    d.list.iter().any(|d| d.severity == Severity::Error && LASTING.contains(&d.code))
 }
 
 /// The names of a program that a call gives their meaning.
@@ -228,7 +232,8 @@ impl Variables {
 
     /// Values to try, and whether they are all there are of the small ones.
     fn grid(&self) -> (Vec<Values>, bool) {
-        let free: Vec<usize> = (0..self.sizes.len()).filter(|i| !self.given.contains_key(&self.sizes[*i])).collect();
+        let free: Vec<usize> =
+            (0..self.sizes.len()).filter(|i| !self.given.contains_key(&self.sizes[*i])).collect();
         let n = free.len();
         let mut lists: Vec<Vec<i64>> = vec![];
         let mut add = |list: Vec<i64>| {
@@ -255,7 +260,8 @@ impl Variables {
         let count = all.unwrap_or(MOST);
         for number in 0..count {
             // All of them in order, or a spread of them.
-            let mut rest = if all.is_some() { number } else { number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7 };
+            let mut rest =
+                if all.is_some() { number } else { number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7 };
             let list = (0..n)
                 .map(|_| {
                     let v = SIZES[rest % SIZES.len()];
@@ -347,7 +353,11 @@ fn named_axes(ty: &Type, see: &mut impl FnMut(&Ident)) {
 /// Every call in an expression, the outer ones first.
 fn each_call(t: &Tensor, see: &mut impl FnMut(&Call)) {
     match &t.kind {
-        TensorKind::Name(_) | TensorKind::Int(_) | TensorKind::Float(_) | TensorKind::List(_) | TensorKind::Error => {}
+        TensorKind::Name(_)
+        | TensorKind::Int(_)
+        | TensorKind::Float(_)
+        | TensorKind::List(_)
+        | TensorKind::Error => {}
         TensorKind::Tuple(parts) => parts.iter().for_each(|p| each_call(p, see)),
         TensorKind::Neg(a) => each_call(a, see),
         TensorKind::Binary(_, a, b) | TensorKind::If(_, a, b) => {
@@ -397,7 +407,8 @@ impl Instance<'_> {
     /// The call in words: `T = f32, D = 4, .. = [3]`.
     fn shown(&self) -> String {
         let (v, values) = (self.variables, self.values);
-        let mut out: Vec<String> = v.types.iter().zip(&values.types).map(|(n, t)| format!("{n} = {t}")).collect();
+        let mut out: Vec<String> =
+            v.types.iter().zip(&values.types).map(|(n, t)| format!("{n} = {t}")).collect();
         if v.any {
             let dims: Vec<String> = values.any.iter().map(u64::to_string).collect();
             out.push(format!(".. = [{}]", dims.join(", ")));
@@ -497,7 +508,8 @@ impl Instance<'_> {
             return Err(l.found.finish());
         }
         l.cx.locals = Locals::default();
-        let call = Call { name: Ident::new(decl.name.node.clone(), Span::NONE), args, named: self.named(decl) };
+        let call =
+            Call { name: Ident::new(decl.name.node.clone(), Span::NONE), args, named: self.named(decl) };
         let values = match l.call_program(decl, &call) {
             Some(Value::Tuple(all)) => all,
             Some(one) => vec![one],
@@ -508,7 +520,8 @@ impl Instance<'_> {
         }
         for (i, value) in values.into_iter().enumerate() {
             let span = decl.results.get(i).map_or(decl.head, |t| t.span);
-            let Some((id, (dtype, sizes))) = l.tensor(value, span).and_then(|v| Some((v, l.shape_of(v, span)?)))
+            let Some((id, (dtype, sizes))) =
+                l.tensor(value, span).and_then(|v| Some((v, l.shape_of(v, span)?)))
             else {
                 continue;
             };
