@@ -12,7 +12,7 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_frontend::ast::TopologySource;
 use kbc_frontend::load::Loaded;
 use kbc_frontend::lower::{LowerOptions, Lowered, compiles_algorithm, lower, unsized_inputs};
-use kbc_frontend::machine;
+use kbc_frontend::machine::{self, MachineFile};
 use kbc_ir::checker::{CheckOptions, EVERY_RANK, Verdict, check};
 use kbc_ir::graph::{Collective, Graph, Op, OpKind, Using};
 use kbc_ir::local::Local;
@@ -145,17 +145,7 @@ pub fn assemble(
     }
     session.progress("reading");
     let (loaded, mut found) = load_parts(session, &source.file)?;
-    let (topology, machine) = match &source.of.topology {
-        None => (None, None),
-        Some(t) => match argument(session, "<--topology>", t)? {
-            Argument::Text(text, file) => (Some((text, file)), None),
-            Argument::File(text, file) => {
-                let machine = machine::read(&text, file)?;
-                session.tell(&machine.warnings);
-                (None, Some(machine))
-            }
-        },
-    };
+    let (topology, machine) = topology(session, &source.of)?;
     let set = settings(session, &source.of.set)?;
     let defines = defines(&source.of.define)?;
     let mut options = LowerOptions {
@@ -268,6 +258,25 @@ fn on_ranks(session: &mut Session, of: &Selection, loaded: &Loaded, options: &mu
     let file = session.add_text("<--ranks>", &text);
     options.topology = Some((text, file));
     Ok(())
+}
+
+/// What `--topology` says: a shape, or a machine file.
+///
+/// # Errors
+/// Of reading the file.
+pub fn topology(
+    session: &mut Session,
+    of: &Selection,
+) -> Outcome<(Option<(String, FileId)>, Option<MachineFile>)> {
+    let Some(t) = &of.topology else { return Ok((None, None)) };
+    Ok(match argument(session, "<--topology>", t)? {
+        Argument::Text(text, file) => (Some((text, file)), None),
+        Argument::File(text, file) => {
+            let machine = machine::read(&text, file)?;
+            session.tell(&machine.warnings);
+            (None, Some(machine))
+        }
+    })
 }
 
 /// `overlap` as targets have it.

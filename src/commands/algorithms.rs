@@ -37,6 +37,8 @@ pub struct Named {
     pub ids: Vec<AlgId>,
     /// What was asked for.
     pub asked: Option<Asked>,
+    /// They stand beside a program that is checked as well.
+    pub beside: bool,
 }
 
 /// The algorithms among `all`, or else of their collectives, that are asked for.
@@ -51,7 +53,7 @@ pub fn asked(
     source: &Source,
 ) -> Outcome<Named> {
     let Some(asked) = asked::algorithm(session, &source.of)? else {
-        return Ok(Named { ids: all, asked: None });
+        return Ok(Named { ids: all, asked: None, beside: false });
     };
     let named = |id: &AlgId| {
         let d = library.algorithm(*id);
@@ -71,11 +73,11 @@ pub fn asked(
         let valid: Vec<String> = valid.collect();
         return Err((*unknown("E005", "algorithm", &asked.name.node, asked.name.span, &valid)).into());
     }
-    Ok(Named { ids, asked: Some(asked) })
+    Ok(Named { ids, asked: Some(asked), beside: false })
 }
 
 /// Checks algorithms, on so many ranks, or where nothing is said on the shapes of LANGUAGE 5; with the arguments that are
-/// asked for, or with a grid of them.
+/// asked for, or with a grid of them. Beside the reports, names of those beside a program that are made for none of the shapes.
 ///
 /// # Errors
 /// What is wrong, of all of them; E005, E006 for arguments.
@@ -84,7 +86,8 @@ pub fn check(
     library: &Library,
     named: &Named,
     ranks: Option<&[i64]>,
-) -> Outcome<Vec<AlgorithmReport>> {
+) -> Outcome<(Vec<AlgorithmReport>, Vec<String>)> {
+    let mut unfit = vec![];
     let mut found = Diagnostics::new();
     let mut rows = vec![];
     let mut verifier = Verifier::new(library, Limits::default());
@@ -97,10 +100,14 @@ pub fn check(
         };
         match settings.and_then(|s| one(library, &mut verifier, (*id, &s), ranks)) {
             Ok(row) => rows.push(row),
+            // A program has it on a shape of its own.
+            Err(d) if named.beside && d.list.iter().all(|d| d.code == "E024") => {
+                unfit.push(decl.name.node.clone());
+            }
             Err(d) => merge(&mut found, d, &decl.name.node),
         }
     }
-    if found.has_errors() { Err(found.into()) } else { Ok(rows) }
+    if found.has_errors() { Err(found.into()) } else { Ok((rows, unfit)) }
 }
 
 /// `--ranks ..`, or as it was `-D p=..`: numbers of ranks to check on; shapes of LANGUAGE 5 if absent.

@@ -40,7 +40,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         let ids = library.algorithms().collect();
         let named = algorithms::asked(session, &library, None, ids, &source)?;
         let mut report = Report { schema: SCHEMA, command: "check", ok: true, ..Report::default() };
-        report.algorithms = algorithms::check(session, &library, &named, ranks.as_deref())?;
+        report.algorithms = algorithms::check(session, &library, &named, ranks.as_deref())?.0;
         return finish(session, &report, args.report, true);
     }
     if super::import::is_one(session, &source.file) {
@@ -68,7 +68,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let mut report =
         Report { schema: SCHEMA, command: "check", file: source.file.clone(), ok: true, ..Report::default() };
     let mut done = vec![];
-    let built = if (has_program && !called || source.of.program.is_some() && !called) && !asked {
+    let built = if (has_program || source.of.program.is_some()) && !called && !asked {
         let built = build(session, &source, "default", &Watch::default())?;
         let Some(schedule) = built.module.schedule() else { return Ok(()) };
         report = begin("check", &source.file, &built, schedule);
@@ -83,6 +83,10 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         // Machines are of programs; of algorithms `ranks` says the same of each flag.
         if !has_program || asked {
             algorithms::ranks(&source)?;
+        } else {
+            let flags = [("--ranks", source.of.ranks.is_some()), ("--using", !source.of.using.is_empty())];
+            refuse(&flags, "programs that only a call makes whole")?;
+            programs::known(&loaded, &source)?;
         }
         false
     };
@@ -102,19 +106,29 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     if has_program && !asked {
         report.programs = programs::check(session, &loaded, &source, &done)?;
     }
+    let mut unchecked: Vec<String> = vec![];
     if source.of.program.is_none() {
         // What `-D`, `--using` and `--ranks` say is said of the program, where one is built.
         let ranks = if has_program && !asked { None } else { algorithms::ranks(&source)? };
         let named = match built {
-            true => Named { ids, asked: None },
+            true => Named { ids, asked: None, beside: true },
             false => algorithms::asked(session, &loaded.library, Some(root), ids, &source)?,
         };
-        report.algorithms = algorithms::check(session, &loaded.library, &named, ranks.as_deref())?;
+        let (rows, unfit) = algorithms::check(session, &loaded.library, &named, ranks.as_deref())?;
+        report.algorithms = rows;
+        let used = |n: &String| {
+            let label = |l: &str| l.split('(').next() == Some(n.as_str());
+            report.collectives.iter().any(|c| label(&c.algorithm))
+        };
+        let unused = unfit.into_iter().filter(|n| !used(n));
+        unchecked.extend(unused.map(|n| {
+            format!("algorithm {n}: not checked: none of the usual shapes is one it is made for, and the program does not use it")
+        }));
     }
     // A tile kernel has a meaning where it is called.
     let kernels = uncalled_kernels(&loaded, root).into_iter().filter(|_| !asked);
-    report.unchecked =
-        kernels.map(|k| format!("kernel {k}: not checked: no program here calls it")).collect();
+    unchecked.extend(kernels.map(|k| format!("kernel {k}: not checked: no program here calls it")));
+    report.unchecked = unchecked;
     let skipped: Vec<&ProgramReport> = report.programs.iter().filter(|p| p.not_checked.is_some()).collect();
     if skipped.is_empty() && report.unchecked.is_empty() {
         return finish(session, &report, args.report, true);

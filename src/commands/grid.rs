@@ -30,6 +30,8 @@ pub struct Setting {
     pub options: Vec<(String, Arg)>,
     /// It is one of the documentation's.
     pub documented: bool,
+    /// Nobody asked for it.
+    pub tried: bool,
     /// The defaults that take part in what is said of the grid.
     defaults: Vec<(String, i64)>,
 }
@@ -40,6 +42,10 @@ impl Setting {
         let list: Vec<String> = self.args.iter().map(|(n, v)| format!("{n} = {}", shown(v))).collect();
         if !list.is_empty() {
             d.list.iter_mut().for_each(|e| e.notes.push(format!("with {}", list.join(", "))));
+        }
+        if self.tried {
+            let note = "nothing excludes these arguments: a `where` does, or a paragraph `Variants:` of the documentation that says which it is meant for";
+            d.list.iter_mut().for_each(|e| e.notes.push(note.to_owned()));
         }
         d
     }
@@ -89,7 +95,7 @@ pub fn usual(decl: &AlgorithmDecl) -> Result<Vec<Setting>, Diagnostics> {
         for v in VALUES.into_iter().filter(|v| Some(*v) != *default) {
             let args = vec![(name.clone(), Value::Int(v))];
             if !out.iter().any(|s| s.args == args) {
-                out.push(Setting { args, ..Setting::default() });
+                out.push(Setting { args, tried: true, ..Setting::default() });
             }
         }
     }
@@ -182,7 +188,9 @@ fn option(library: &Library, name: &Ident, value: &kbc_rounds::ast::Expr) -> Res
         ExprKind::Bool(b) => Arg::Word(b.to_string()),
         ExprKind::Name(n) => Arg::Word(n.clone()),
         _ => {
-            return Err(Diagnostic::error("E006", "no option can be this").primary(value.span, "here").into());
+            return Err(Diagnostic::error("E006", "no option can be this")
+                .primary(value.span, "here")
+                .into());
         }
     })
 }

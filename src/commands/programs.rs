@@ -7,12 +7,13 @@ use crate::cli::Source;
 use crate::report::ProgramReport;
 use crate::session::{Outcome, Session};
 use crate::simulated::Simulated;
-use kbc_diag::{Diagnostics, FileId};
+use kbc_diag::{Diagnostics, FileId, Span};
 use kbc_frontend::load::Loaded;
-use kbc_frontend::lower::{LowerOptions, Lowered, Tried, instances, programs};
+use kbc_frontend::lower::{LowerOptions, Lowered, Tried, instances, programs, variables};
 use kbc_ir::checker::{CheckOptions, check as prove};
 use kbc_passes::PassCx;
 use kbc_passes::pipeline::Pipeline;
+use kbc_rounds::eval::unknown;
 
 /// Checks the programs of a file, but for those in `done`.
 ///
@@ -25,9 +26,12 @@ pub fn check(
     done: &[String],
 ) -> Outcome<Vec<ProgramReport>> {
     let root = loaded.root.unwrap_or_default();
+    let (topology, machine) = build::topology(session, &source.of)?;
     let options = LowerOptions {
         set: build::settings(session, &source.of.set)?,
         defines: build::defines(&source.of.define)?,
+        topology,
+        machine,
         ..LowerOptions::default()
     };
     let only = source.of.program.as_ref();
@@ -49,6 +53,25 @@ pub fn check(
         }
     }
     if found.has_errors() { Err(found.finish().into()) } else { Ok(out) }
+}
+
+/// Every name that `-D` gives is a parameter, or a size of some program.
+///
+/// # Errors
+/// E420: one that is neither.
+pub fn known(loaded: &Loaded, source: &Source) -> Outcome {
+    let root = loaded.root.unwrap_or_default();
+    let mut valid: Vec<String> = loaded.params(root).map(|p| p.name.node.clone()).collect();
+    valid.extend(programs(loaded, root).iter().flat_map(|p| variables(loaded, p)));
+    for (name, value) in build::defines(&source.of.define)? {
+        if !valid.contains(&name) {
+            let mut d = *unknown("E420", "parameter", &name, Span::NONE, &valid);
+            d.labels.clear();
+            d.title = format!("-D {name}={value}: no program has a parameter or a size `{name}`");
+            return Err(d.into());
+        }
+    }
+    Ok(())
 }
 
 /// What is wrong with one call.

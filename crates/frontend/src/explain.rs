@@ -246,13 +246,13 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
         Token::Or if before == Some(Token::Or) => "\"or\" is `||`, without a space",
         Token::And if before == Some(Token::And) => "\"and\" is `&&`, without a space",
         Token::Star if before == Some(Token::Star) => "a power is `pow(a, b)`",
-        Token::Mod if wants("of") => {
-            "the ranks of a collective are `(r of p)`; `mod` says how an algorithm's arithmetic wraps"
-        }
         Token::Mod
             if operand && cx.open(index).last().and_then(|i| cx.token(*i)) == Some(Token::OpenBracket) =>
         {
             "blocks wrap where the axis does: with `over (r mod p)` write `[r - s]`, otherwise `[r - s of p]`; the remainder is `%`"
+        }
+        Token::Mod if wants("of") => {
+            "the ranks of a collective are `(r of p)`; `mod` says how an algorithm's arithmetic wraps"
         }
         Token::Mod if operand => "`mod` belongs to an axis; the remainder is `%`",
         Token::OpenBrace if wants("..") && ranged(cx, index) => {
@@ -309,6 +309,7 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
             "return" => {
                 return Some("the last expression of a program is its result; take `return` away".into());
             }
+            "while" | "loop" => return newcomers::operation(name).map(str::to_owned),
             _ => {}
         }
     }

@@ -53,6 +53,13 @@ pub fn programs(loaded: &Loaded, root: FileId) -> Vec<String> {
     items.iter().filter_map(name).collect()
 }
 
+/// Sizes and integers of a program that `-D` may give.
+pub fn variables(loaded: &Loaded, name: &str) -> Vec<String> {
+    let root = loaded.root.unwrap_or_default();
+    let of = |p| Variables::of(loaded, &LowerOptions::default(), p).sizes;
+    declared(loaded, root, name).map(of).unwrap_or_default()
+}
+
 /// Whether a program has types that only a call makes whole.
 pub fn is_generic(loaded: &Loaded, root: FileId, name: &str) -> bool {
     declared(loaded, root, name).is_some_and(generic)

@@ -31,7 +31,7 @@ mod tiles;
 mod types;
 
 pub use inline::call_form;
-pub use instance::{Tried, instances, is_generic, programs, uncalled_kernels};
+pub use instance::{Tried, instances, is_generic, programs, uncalled_kernels, variables};
 pub use params::Number;
 
 use crate::ast::{Arg, DataKind, Item, LocalDecl, ProgramDecl};
