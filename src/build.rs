@@ -19,7 +19,7 @@ use kbc_ir::local::Local;
 use kbc_ir::memory::{self, Placements};
 use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::topology::perturb::Perturb;
-use kbc_ir::topology::{OwnLink, Settings, Topology};
+use kbc_ir::topology::{OwnLink, Settings, Shape, Topology};
 use kbc_ir::{Body, Module, Name, text};
 use kbc_passes::expand::joined_axis;
 use kbc_passes::instrument::Instrument;
@@ -244,17 +244,16 @@ fn on_ranks(session: &mut Session, of: &Selection, loaded: &Loaded, options: &mu
         let d = Diagnostic::error("E416", "--ranks and --topology both say how many ranks there are");
         return usage(d.help("leave one of them out"));
     }
-    let kind = match loaded.topology(loaded.root.unwrap_or_default()).map(|t| &t.source) {
-        None => "ring",
+    let text = match loaded.topology(loaded.root.unwrap_or_default()).map(|t| &t.source) {
+        None => Shape::Ring(u32::try_from(n).unwrap_or(u32::MAX)).to_string(),
         Some(TopologySource::Shape(shape, _)) if shape.parts.len() == 1 && shape.name.node != "hypercube" => {
-            &shape.name.node
+            format!("{}({n})", shape.name.node)
         }
         Some(TopologySource::Shape(..) | TopologySource::File(..)) => {
             let title = format!("--ranks {n} does not say which shape the machine of the file gets");
             return usage(Diagnostic::error("E416", title).help("give its shape, --topology 'torus(2, 4)'"));
         }
     };
-    let text = format!("{kind}({n})");
     let file = session.add_text("<--ranks>", &text);
     options.topology = Some((text, file));
     Ok(())
