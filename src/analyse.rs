@@ -238,7 +238,8 @@ fn stored_reference(stored: &Tensor, want: &RefTensor, theirs: &RefTensor) -> Re
     }
 }
 
-fn joined(mut a: CompareReport, b: CompareReport) -> CompareReport {
+/// Two comparisons of one kind as one.
+pub fn joined(mut a: CompareReport, b: CompareReport) -> CompareReport {
     let worse = match (a.max_err, b.max_err) {
         (Some(x), Some(y)) => y > x,
         (Some(_), None) => true,

@@ -1,23 +1,25 @@
 //! From a file to a proven schedule: the part that `compile`, `check`, `run` and `explain` share.
 
-use crate::cli::{Source, Watch};
+use crate::asked;
+use crate::cli::{Selection, Source, Watch};
 use crate::commands::load_parts;
 use crate::crash::{self, Stage};
 use crate::data;
 use crate::pipeline;
-use crate::session::{Outcome, Session};
+use crate::session::{Failure, Outcome, Session};
 use crate::simulated::Simulated;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use kbc_frontend::ast::TopologySource;
 use kbc_frontend::load::Loaded;
-use kbc_frontend::lower::{LowerOptions, Lowered, lower, unsized_inputs};
-use kbc_frontend::machine;
+use kbc_frontend::lower::{LowerOptions, Lowered, compiles_algorithm, lower, unsized_inputs};
+use kbc_frontend::machine::{self, MachineFile};
 use kbc_ir::checker::{CheckOptions, EVERY_RANK, Verdict, check};
 use kbc_ir::graph::{Collective, Graph, Op, OpKind, Using};
 use kbc_ir::local::Local;
 use kbc_ir::memory::{self, Placements};
 use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::topology::perturb::Perturb;
-use kbc_ir::topology::{OwnLink, Settings, Topology};
+use kbc_ir::topology::{OwnLink, Settings, Shape, Topology};
 use kbc_ir::{Body, Module, Name, text};
 use kbc_passes::expand::joined_axis;
 use kbc_passes::instrument::Instrument;
@@ -143,28 +145,23 @@ pub fn assemble(
     }
     session.progress("reading");
     let (loaded, mut found) = load_parts(session, &source.file)?;
-    let (topology, machine) = match &source.of.topology {
-        None => (None, None),
-        Some(t) => match argument(session, "<--topology>", t)? {
-            Argument::Text(text, file) => (Some((text, file)), None),
-            Argument::File(text, file) => {
-                let machine = machine::read(&text, file)?;
-                session.tell(&machine.warnings);
-                (None, Some(machine))
-            }
-        },
-    };
+    let (topology, machine) = topology(session, &source.of)?;
     let set = settings(session, &source.of.set)?;
     let defines = defines(&source.of.define)?;
     let mut options = LowerOptions {
         set,
         defines,
         program: source.of.program.clone(),
-        algorithm: source.of.algorithm.clone(),
+        algorithm: None,
         topology,
         machine,
         shapes: vec![],
     };
+    if source.of.algorithm.is_some() || compiles_algorithm(&loaded, &options) {
+        options.algorithm = asked::algorithm(session, &source.of)?.map(|a| a.single()).transpose()?;
+    }
+    let alone = compiles_algorithm(&loaded, &options);
+    on_ranks(session, &source.of, &loaded, &mut options)?;
     if !found.has_errors() {
         options.shapes = data::shapes(session, &unsized_inputs(&loaded, &options))?;
     }
@@ -181,7 +178,8 @@ pub fn assemble(
     let lowered = Lowered { topology: session.machine(lowered.topology), ..lowered };
     let mut module = lowered.module;
     let time = Simulated { topology: &lowered.topology };
-    let using = using(session, &source.of.using)?;
+    // A collective by itself has been given its algorithm.
+    let using = if alone { vec![] } else { using(session, &source.of.using)? };
     let names: Vec<(Name, Span)> = using.iter().map(|u| (u.alg.clone(), u.span)).collect();
     let cx = PassCx::new(&loaded.library, Some(&lowered.topology)).with_time(&time).with_using(using);
     let mut keep = Keep::default();
@@ -230,6 +228,54 @@ pub fn assemble(
 /// The default pipeline of a machine: through its queues, where it has them.
 pub fn of_machine<'p>(passes: &'p str, topology: &Topology) -> &'p str {
     if passes == "default" && topology.settings().queues().is_some() { "queues" } else { passes }
+}
+
+/// `--ranks`: how many ranks the machine of an algorithm has, of the kind that its file names.
+fn on_ranks(session: &mut Session, of: &Selection, loaded: &Loaded, options: &mut LowerOptions) -> Outcome {
+    let Some(n) = asked::rank_count(of)? else { return Ok(()) };
+    let usage = |d: Diagnostic| Err(Failure::Usage(d.into()));
+    if !compiles_algorithm(loaded, options) {
+        let title = format!("--ranks {n} means nothing for a program, whose machine says how many there are");
+        let help =
+            format!("give a shape, --topology 'ring({n})', or the parameter that is its size, -D tp={n}");
+        return usage(Diagnostic::error("E416", title).help(help));
+    }
+    if of.topology.is_some() {
+        let d = Diagnostic::error("E416", "--ranks and --topology both say how many ranks there are");
+        return usage(d.help("leave one of them out"));
+    }
+    let text = match loaded.topology(loaded.root.unwrap_or_default()).map(|t| &t.source) {
+        None => Shape::Ring(u32::try_from(n).unwrap_or(u32::MAX)).to_string(),
+        Some(TopologySource::Shape(shape, _)) if shape.parts.len() == 1 && shape.name.node != "hypercube" => {
+            format!("{}({n})", shape.name.node)
+        }
+        Some(TopologySource::Shape(..) | TopologySource::File(..)) => {
+            let title = format!("--ranks {n} does not say which shape the machine of the file gets");
+            return usage(Diagnostic::error("E416", title).help("give its shape, --topology 'torus(2, 4)'"));
+        }
+    };
+    let file = session.add_text("<--ranks>", &text);
+    options.topology = Some((text, file));
+    Ok(())
+}
+
+/// What `--topology` says: a shape, or a machine file.
+///
+/// # Errors
+/// Of reading the file.
+pub fn topology(
+    session: &mut Session,
+    of: &Selection,
+) -> Outcome<(Option<(String, FileId)>, Option<MachineFile>)> {
+    let Some(t) = &of.topology else { return Ok((None, None)) };
+    Ok(match argument(session, "<--topology>", t)? {
+        Argument::Text(text, file) => (Some((text, file)), None),
+        Argument::File(text, file) => {
+            let machine = machine::read(&text, file)?;
+            session.tell(&machine.warnings);
+            (None, Some(machine))
+        }
+    })
 }
 
 /// `overlap` as targets have it.

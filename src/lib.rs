@@ -4,11 +4,14 @@
 //! frontend, the passes, the checker and the backends, and putting their findings into one report.
 
 pub mod analyse;
+pub mod asked;
 pub mod bounds;
 pub mod build;
 pub mod ccl;
+pub mod checkout;
 pub mod cli;
 pub mod commands;
+pub mod contract;
 pub mod crash;
 pub mod data;
 pub mod diagram;

@@ -33,6 +33,7 @@ fn the_page_and_the_reports_agree() {
         ("run specs/gradients.kb --no-data", 0),
         ("compile specs/all_reduce.kb -D tp=1", 0),
         ("check specs/lib/doubling.kb", 0),
+        ("check specs/lib/layers.kb", 0),
         ("check specs/all_to_all.kb", 0),
         ("run specs/reduce_scatter.kb --adversarial --seeds 1", 0),
         ("run specs/broadcast.kb --no-data", 0),

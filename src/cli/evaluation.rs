@@ -94,9 +94,8 @@ pub struct Compare {
 /// `kbc repro`
 #[derive(Args, Debug)]
 pub struct Repro {
-    /// The list of what is made (docs/evaluation.md).
-    #[arg(default_value = "docs/repro.yaml")]
-    pub file: String,
+    /// The list of what is made (docs/evaluation.md); docs/repro.yaml of kbc's source if nothing is said.
+    pub file: Option<String>,
     /// Writes nothing: exit code 1 and the names of what is not as it is made.
     #[arg(long)]
     pub check: bool,

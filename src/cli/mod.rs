@@ -178,24 +178,29 @@ pub struct Selection {
     /// The program to take, if the file has several.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub program: Option<String>,
-    /// The algorithm to take as program, if the file has no program and several algorithms; to check, those of that name.
-    #[arg(long, value_name = "NAME", help_heading = "Program")]
+    /// The algorithm to take as program, with its arguments, if the file has no program: `my_ring`, `'my_ring(d: -1)'`; to check,
+    /// those of that name, also with ranges of arguments: `'my_ring(k: 1..4)'`.
+    #[arg(long, value_name = "ALGORITHM", help_heading = "Program")]
     pub algorithm: Option<String>,
+    /// Ranks to compile an algorithm for, or to check algorithms on: `8`, to check also `2..9,16`.
+    #[arg(long, value_name = "RANKS", help_heading = "Program")]
+    pub ranks: Option<String>,
     /// The algorithm of collectives for which the program names none: `ring`, `ring(pipeline: 4)`; repeatable, where there are
-    /// collectives of several kinds.
+    /// collectives of several kinds. For a file of algorithms the same as `--algorithm`.
     #[arg(long, value_name = "ALGORITHM", help_heading = "Program")]
     pub using: Vec<String>,
 }
 
 impl Selection {
     /// The flags that were given, for places where one means nothing.
-    pub fn given(&self) -> [(&'static str, bool); 6] {
+    pub fn given(&self) -> [(&'static str, bool); 7] {
         [
             ("-D", !self.define.is_empty()),
             ("--topology", self.topology.is_some()),
             ("--set", !self.set.is_empty()),
             ("--program", self.program.is_some()),
             ("--algorithm", self.algorithm.is_some()),
+            ("--ranks", self.ranks.is_some()),
             ("--using", !self.using.is_empty()),
         ]
     }
@@ -307,7 +312,7 @@ pub struct Check {
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub post: Option<String>,
     /// Counts the signals of every algorithm of the file, or of the library, against a barrier a round: on 4 and 8 ranks, or
-    /// as many as `-D p=` says; with `--algorithm` also where its messages could land otherwise. Of a `.kir` file, what each
+    /// as many as `--ranks` says; with `--algorithm` also where its messages could land otherwise. Of a `.kir` file, what each
     /// array of signals does in a call, with its form.
     #[arg(long)]
     pub sync: bool,
@@ -540,8 +545,8 @@ pub struct Explain {
 /// `kbc compare-reference`
 #[derive(Args, Debug)]
 pub struct CompareReference {
-    /// Files of published figures (docs/reference.md), or folders with such files.
-    #[arg(default_value = "specs/reference")]
+    /// Files of published figures (docs/reference.md), or folders with such files; specs/reference of kbc's source if nothing is
+    /// said.
     pub files: Vec<String>,
     /// Form of the table.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]

@@ -3,71 +3,133 @@
 //! Owns the shapes of a check, the costs of one and how `kbc list NAME` shows them. Rounds come first: a mistake is then told
 //! in the author's own terms, and the schedules are of rounds that are right.
 
+use super::grid::{self, Setting};
 use super::list;
+use crate::asked::{self, Asked};
 use crate::build::defines;
 use crate::cli::{List, ReportFormat, Source};
 use crate::report::AlgorithmReport;
 use crate::session::{Outcome, Session};
-use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_frontend::claims::claims;
 use kbc_ir::checker::{CheckOptions, check as prove};
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 use kbc_passes::alone::Alone;
-use kbc_rounds::claim::{Claim, compare, variants};
-use kbc_rounds::eval::Value;
+use kbc_rounds::claim::{Claim, compare};
+use kbc_rounds::eval::{Value, unknown};
 use kbc_rounds::rounds::coordinates;
 use kbc_rounds::{AlgId, Call, Library, Limits, Verifier, cost};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Ranks up to which schedules are built and proven.
 const SCHEDULED: u64 = 8;
 
+/// Ranks up to which that is done with other arguments and other sizes.
+const SMALL: u64 = 4;
+
 /// Refusals of the way down to a schedule: a limit of kbc, nothing wrong with the algorithm.
 const LIMITS: [&str; 3] = ["E033", "E040", "E332"];
 
-/// Checks algorithms.
+/// The algorithms that `--algorithm` or `--using` asks for.
+pub struct Named {
+    /// All of that name; all there are where none is asked for.
+    pub ids: Vec<AlgId>,
+    /// What was asked for.
+    pub asked: Option<Asked>,
+    /// They stand beside a program that is checked as well.
+    pub beside: bool,
+}
+
+/// The algorithms among `all`, or else of their collectives, that are asked for.
 ///
 /// # Errors
-/// What is wrong, of all of them; E413, E416 for flags.
+/// E005: there is none of that name; E413, E416 for what asks.
+pub fn asked(
+    session: &mut Session,
+    library: &Library,
+    root: Option<FileId>,
+    all: Vec<AlgId>,
+    source: &Source,
+) -> Outcome<Named> {
+    let Some(asked) = asked::algorithm(session, &source.of)? else {
+        return Ok(Named { ids: all, asked: None, beside: false });
+    };
+    let named = |id: &AlgId| {
+        let d = library.algorithm(*id);
+        d.name.node == asked.name.node || format!("{}.{}", d.coll.node, d.name.node) == asked.name.node
+    };
+    let mut others: Vec<AlgId> = vec![];
+    for coll in all.iter().filter_map(|id| library.collective_of(*id)).collect::<BTreeSet<_>>() {
+        let seen = root.map_or(vec![], |root| library.algorithms_of(root, coll));
+        others.extend(seen.into_iter().filter(|id| !all.contains(id)));
+    }
+    let mut ids: Vec<AlgId> = all.iter().copied().filter(named).collect();
+    if ids.is_empty() {
+        ids = others.iter().copied().filter(named).collect();
+    }
+    if ids.is_empty() {
+        let valid = all.iter().chain(&others).map(|id| library.algorithm_name(*id).node.clone());
+        let valid: Vec<String> = valid.collect();
+        return Err((*unknown("E005", "algorithm", &asked.name.node, asked.name.span, &valid)).into());
+    }
+    Ok(Named { ids, asked: Some(asked), beside: false })
+}
+
+/// Checks algorithms, on so many ranks, or where nothing is said on the shapes of LANGUAGE 5; with the arguments that are
+/// asked for, or with a grid of them. Beside the reports, names of those beside a program that are made for none of the shapes.
+///
+/// # Errors
+/// What is wrong, of all of them; E005, E006 for arguments.
 pub fn check(
     session: &Session,
     library: &Library,
-    ids: &[AlgId],
-    source: &Source,
-) -> Outcome<Vec<AlgorithmReport>> {
-    let ranks = ranks(source)?;
+    named: &Named,
+    ranks: Option<&[i64]>,
+) -> Outcome<(Vec<AlgorithmReport>, Vec<String>)> {
+    let mut unfit = vec![];
     let mut found = Diagnostics::new();
     let mut rows = vec![];
     let mut verifier = Verifier::new(library, Limits::default());
-    for id in ids {
+    for id in &named.ids {
         let decl = library.algorithm(*id);
         session.progress(&format!("checking {} {}", decl.coll.node, decl.name.node));
-        match one(library, &mut verifier, *id, ranks) {
+        let settings = match &named.asked {
+            Some(asked) => grid::asked(library, *id, asked),
+            None => grid::usual(decl),
+        };
+        match settings.and_then(|s| one(library, &mut verifier, (*id, &s), ranks)) {
             Ok(row) => rows.push(row),
+            // A program has it on a shape of its own.
+            Err(d) if named.beside && d.list.iter().all(|d| d.code == "E024") => {
+                unfit.push(decl.name.node.clone());
+            }
             Err(d) => merge(&mut found, d, &decl.name.node),
         }
     }
-    if found.has_errors() { Err(found.into()) } else { Ok(rows) }
+    if found.has_errors() { Err(found.into()) } else { Ok((rows, unfit)) }
 }
 
-/// `-D p=..`: the number of ranks to check on; shapes of LANGUAGE 5 if absent.
-pub(super) fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
-    let mut ranks = None;
+/// `--ranks ..`, or as it was `-D p=..`: numbers of ranks to check on; shapes of LANGUAGE 5 if absent.
+pub(super) fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
+    let mut ranks = source.of.ranks.as_ref().map(|t| asked::ranks("--ranks ", t)).transpose()?;
     for (name, value) in defines(&source.of.define)? {
-        let number = value.parse::<i64>().ok().filter(|v| *v >= 1);
-        match (name.as_str(), number) {
-            ("p", Some(v)) => ranks = Some(v),
-            ("p", None) => {
-                return Err(
-                    Diagnostic::error("E413", format!("-D p={value} is not a number of ranks")).into()
-                );
+        match name.as_str() {
+            "p" if source.of.ranks.is_some() => {
+                return Err(Diagnostic::error("E416", "--ranks and -D p= both say on how many ranks")
+                    .help("leave one of them out")
+                    .into());
             }
-            (other, _) => {
+            "p" => ranks = Some(asked::ranks("-D p=", &value)?),
+            other => {
                 return Err(Diagnostic::error(
                     "E413",
                     format!("checking algorithms takes no parameter `{other}`"),
                 )
                 .note("what can be set: p, the number of ranks")
+                .help(format!(
+                    "an argument of an algorithm is given with its name: --algorithm 'NAME({other}: {value})'"
+                ))
                 .into());
             }
         }
@@ -79,7 +141,7 @@ pub(super) fn ranks(source: &Source) -> Result<Option<i64>, Diagnostics> {
     }
     if let Some(shape) = &source.of.topology {
         return Err(Diagnostic::error("E416", format!("--topology {shape} means nothing without a program"))
-            .help("use -D p=8")
+            .help("use --ranks 8")
             .into());
     }
     Ok(ranks)
@@ -149,8 +211,8 @@ fn merge(found: &mut Diagnostics, more: Diagnostics, name: &str) {
 fn one(
     library: &Library,
     verifier: &mut Verifier<'_>,
-    id: AlgId,
-    ranks: Option<i64>,
+    (id, settings): (AlgId, &[Setting]),
+    ranks: Option<&[i64]>,
 ) -> Result<AlgorithmReport, Diagnostics> {
     let decl = library.algorithm(id);
     let claims: Vec<Claim> = claims(decl)?;
@@ -159,60 +221,90 @@ fn one(
         algorithm: decl.name.node.clone(),
         shapes: 0,
         largest: 0,
-        variants: 0,
+        variants: settings.iter().filter(|s| s.documented).count() as u64,
         schedules: 0,
         costs: claims.iter().map(|c| format!("{} {}", c.figure.word(), c.text)).collect(),
+        tried: vec![],
+        elements: vec![],
     };
-    let mut illegal = None;
-    let variants = variants(decl).map_err(|d| *d)?;
-    row.variants = variants.len() as u64;
-    for sizes in shapes(decl.axes.len(), ranks) {
+    let mut sizes_of: BTreeSet<usize> = BTreeSet::new();
+    let (mut illegal, mut legal) = (None, vec![false; settings.len()]);
+    let all = match ranks {
+        Some(list) => list.iter().flat_map(|p| shapes(decl.axes.len(), Some(*p))).collect(),
+        None => shapes(decl.axes.len(), None),
+    };
+    for sizes in all {
         let p: i64 = sizes.iter().product();
         for c in 0..if decl.root.is_some() { p } else { 1 } {
             let root = decl.root.is_some().then(|| coordinates(&sizes, c));
-            let call = Call { alg: id, sizes: sizes.clone(), root, args: vec![] };
-            for args in &variants {
-                let call = Call { args: args.clone(), ..call.clone() };
-                match verifier.verify(&call) {
-                    Ok(rounds) => compare(library, &call, &claims, &cost(&rounds)).map_err(|d| (*d).into()),
-                    Err(d) if d.list.iter().all(|d| d.code == "E024") => Ok(()),
-                    Err(d) => return Err(telling(library, &call, verifier.advised(d), ranks.is_some())),
+            let mut right = false;
+            for (number, setting) in settings.iter().enumerate() {
+                let call =
+                    Call { alg: id, sizes: sizes.clone(), root: root.clone(), args: setting.args.clone() };
+                let rounds = match verifier.verify(&call) {
+                    Ok(rounds) => rounds,
+                    // A condition that is false makes the shape illegal, not the algorithm wrong.
+                    Err(d) if d.list.iter().all(|d| d.code == "E024") => {
+                        illegal = Some(d);
+                        continue;
+                    }
+                    Err(d) => {
+                        let d = telling(library, &call, verifier.advised(d), ranks.is_some());
+                        return Err(setting.named(d));
+                    }
+                };
+                compare(library, &call, &claims, &cost(&rounds))
+                    .map_err(|d| setting.named(at((*d).into(), &sizes)))?;
+                (right, legal[number]) = (true, true);
+                // Roots at both ends stand for the others: texts count from the root or from an end.
+                if c != 0 && c != p - 1 {
+                    continue;
                 }
-                .map_err(|d| at(d, &sizes))?;
-            }
-            match verifier.verify(&call) {
-                Ok(rounds) => {
-                    row.shapes += 1;
-                    row.largest = row.largest.max(p as u64);
-                    compare(library, &call, &claims, &cost(&rounds)).map_err(|d| at((*d).into(), &sizes))?;
-                    // Roots at both ends stand for the others: texts count from the root or from an end.
-                    if p as u64 <= SCHEDULED && (c == 0 || c == p - 1) {
-                        row.schedules += u64::from(schedule(library, &call).map_err(|d| at(d, &sizes))?);
+                for n in elements(p as u64, number == 0) {
+                    let built =
+                        schedule(library, &call, setting, n).map_err(|d| setting.named(at(d, &sizes)))?;
+                    row.schedules += u64::from(built);
+                    if built {
+                        sizes_of.insert(if n == 1 { 0 } else { 1 + usize::from(n != 2 * p as u64) });
                     }
                 }
-                // A condition that is false makes the shape illegal, not the algorithm wrong.
-                Err(d) if d.list.iter().all(|d| d.code == "E024") => illegal = Some(d),
-                Err(d) => return Err(telling(library, &call, verifier.advised(d), ranks.is_some())),
+            }
+            if right {
+                row.shapes += 1;
+                row.largest = row.largest.max(p as u64);
             }
         }
     }
+    row.elements = sizes_of.into_iter().map(|i| ["1", "2p", "2p + 1"][i].to_owned()).collect();
+    row.tried = grid::tried(settings, &legal);
     match illegal {
         Some(d) if row.shapes == 0 => Err(d),
         _ => Ok(row),
     }
 }
 
+/// Elements of the vectors for which schedules are built and proven: with the first arguments two for each rank on small shapes, on
+/// smaller ones also fewer than there are ranks, and numbers that no number of ranks divides.
+fn elements(p: u64, first: bool) -> Vec<u64> {
+    match p {
+        p if p <= SMALL && first => vec![2 * p, 1, 2 * p + 1],
+        p if p <= SCHEDULED && first || p <= SMALL => vec![2 * p],
+        _ => vec![],
+    }
+}
+
 /// Builds and proves the schedule of a call; false where there is none, by a limit of kbc.
-fn schedule(library: &Library, call: &Call) -> Result<bool, Diagnostics> {
+fn schedule(library: &Library, call: &Call, setting: &Setting, n: u64) -> Result<bool, Diagnostics> {
+    let Some(args) = setting.schedule_args() else { return Ok(false) };
     let sizes: Vec<u64> = call.sizes.iter().map(|s| *s as u64).collect();
     let p: u64 = sizes.iter().product();
     let alone = Alone {
         lib: library,
         alg: call.alg,
-        args: &[],
+        args: &args,
         sizes: &sizes,
         root: call.root.as_ref().map(|c| kbc_rounds::rounds::linear(&call.sizes, c) as u64),
-        n: 2 * p,
+        n,
         unit: p,
         rule: CutRule::Even,
         dtype: DType::I32,

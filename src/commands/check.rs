@@ -2,17 +2,17 @@
 //! A file of algorithms, or the library: each of them on many shapes ([`super::algorithms`]). A `.tile` file:
 //! [`super::tile`]. PyTorch programs: [`super::torch`].
 
-use super::compile::{begin, finish};
-use super::{algorithms, refuse, tile, torch};
+use super::algorithms::Named;
+use super::compile::{begin, finish, show};
+use super::{algorithms, programs, refuse, tile, torch};
 use crate::analyse;
 use crate::build::build;
 use crate::cli::{Check, Source, Watch};
-use crate::report::{Report, SCHEMA};
+use crate::report::{ProgramReport, Report, SCHEMA};
 use crate::session::{Outcome, Session};
 use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::ast::Item;
-use kbc_frontend::lower::only_called;
-use kbc_rounds::AlgId;
+use kbc_frontend::lower::{is_generic, only_called, uncalled_kernels};
 
 /// Proves what the file says, or what the library says.
 ///
@@ -36,8 +36,12 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         refuse(&[("--program", source.of.program.is_some())], "the library")?;
         tile::no_target(args.target.as_ref(), "the library")?;
         let library = super::library(session, &[])?;
+        let ranks = algorithms::ranks(&source)?;
         let ids = library.algorithms().collect();
-        return several(session, args, &source, &library, ids, "");
+        let named = algorithms::asked(session, &library, None, ids, &source)?;
+        let mut report = Report { schema: SCHEMA, command: "check", ok: true, ..Report::default() };
+        report.algorithms = algorithms::check(session, &library, &named, ranks.as_deref())?.0;
+        return finish(session, &report, args.report, true);
     }
     if super::import::is_one(session, &source.file) {
         return super::import::check(session, args);
@@ -55,15 +59,37 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let has_program = loaded
         .file(root)
         .is_some_and(|f| f.tree().items.iter().any(|i| matches!(i, Item::Program(_) | Item::Local(_))));
-    let called = source.of.program.is_none() && only_called(&loaded, root);
-    if has_program && !called || source.of.program.is_some() {
+    let called = match &source.of.program {
+        Some(name) => is_generic(&loaded, root, name),
+        None => only_called(&loaded, root),
+    };
+    // An algorithm that is asked for is checked, whatever else the file has.
+    let asked = source.of.algorithm.is_some() && source.of.program.is_none();
+    let mut report =
+        Report { schema: SCHEMA, command: "check", file: source.file.clone(), ok: true, ..Report::default() };
+    let mut done = vec![];
+    let built = if (has_program || source.of.program.is_some()) && !called && !asked {
         let built = build(session, &source, "default", &Watch::default())?;
         let Some(schedule) = built.module.schedule() else { return Ok(()) };
-        let mut report = begin("check", &source.file, &built, schedule);
+        report = begin("check", &source.file, &built, schedule);
         report.verified = Some(analyse::prove(&built, schedule)?);
         report.ok = true;
-        return finish(session, &report, args.report, true);
-    }
+        let graphs = std::iter::once(&built.typed)
+            .chain(built.local.iter().flat_map(|l| l.parts.iter().map(|p| &p.graph)));
+        let names = graphs.flat_map(|g| g.called()).map(|c| c.program.to_string());
+        done = programs::taken(&built.module.name, &built.origin, names);
+        true
+    } else {
+        // Machines are of programs; of algorithms `ranks` says the same of each flag.
+        if !has_program || asked {
+            algorithms::ranks(&source)?;
+        } else {
+            let flags = [("--ranks", source.of.ranks.is_some()), ("--using", !source.of.using.is_empty())];
+            refuse(&flags, "programs that only a call makes whole")?;
+            programs::known(&loaded, &source)?;
+        }
+        false
+    };
     let ids = loaded.library.algorithms_in(root);
     // Kernels, functions and collectives alone have been read and resolved: there is nothing more to prove.
     let declares = loaded.file(root).is_some_and(|f| !f.tree().items.is_empty())
@@ -77,30 +103,48 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         .primary(Span::new(root, 0, 0), "nothing here")
         .into());
     }
-    several(session, args, &source, &loaded.library, ids, &source.file)
-}
-
-/// Algorithms, on their shapes.
-fn several(
-    session: &mut Session,
-    args: &Check,
-    source: &Source,
-    library: &kbc_rounds::Library,
-    mut ids: Vec<AlgId>,
-    file: &str,
-) -> Outcome {
-    let wanted = source.of.algorithm.as_deref();
-    ids.retain(|id| wanted.is_none_or(|n| library.algorithm(*id).name.node == n));
-    if let (true, Some(name)) = (ids.is_empty(), wanted) {
-        let place = if file.is_empty() { "the library" } else { file };
-        return Err(Diagnostic::error("E416", format!("{place} has no algorithm `{name}` to check"))
-            .help("kbc list")
-            .into());
+    if has_program && !asked {
+        report.programs = programs::check(session, &loaded, &source, &done)?;
     }
-    let mut report =
-        Report { schema: SCHEMA, command: "check", file: file.into(), ok: true, ..Report::default() };
-    report.algorithms = algorithms::check(session, library, &ids, source)?;
-    finish(session, &report, args.report, true)
+    let mut unchecked: Vec<String> = vec![];
+    if source.of.program.is_none() {
+        // What `-D`, `--using` and `--ranks` say is said of the program, where one is built.
+        let ranks = if has_program && !asked { None } else { algorithms::ranks(&source)? };
+        let named = match built {
+            true => Named { ids, asked: None, beside: true },
+            false => algorithms::asked(session, &loaded.library, Some(root), ids, &source)?,
+        };
+        let (rows, unfit) = algorithms::check(session, &loaded.library, &named, ranks.as_deref())?;
+        report.algorithms = rows;
+        let used = |n: &String| {
+            let label = |l: &str| l.split('(').next() == Some(n.as_str());
+            report.collectives.iter().any(|c| label(&c.algorithm))
+        };
+        let unused = unfit.into_iter().filter(|n| !used(n));
+        unchecked.extend(unused.map(|n| {
+            format!("algorithm {n}: not checked: none of the usual shapes is one it is made for, and the program does not use it")
+        }));
+    }
+    // A tile kernel has a meaning where it is called.
+    let kernels = uncalled_kernels(&loaded, root).into_iter().filter(|_| !asked);
+    unchecked.extend(kernels.map(|k| format!("kernel {k}: not checked: no program here calls it")));
+    report.unchecked = unchecked;
+    let skipped: Vec<&ProgramReport> = report.programs.iter().filter(|p| p.not_checked.is_some()).collect();
+    if skipped.is_empty() && report.unchecked.is_empty() {
+        return finish(session, &report, args.report, true);
+    }
+    let names: Vec<String> = skipped.iter().map(|p| format!("`{}`", p.program)).collect();
+    let mut d = Diagnostic::error("E432", format!("{}: not everything was checked", source.file));
+    if !names.is_empty() {
+        d = d.note(format!("not called: {}", names.join(", ")));
+        d = d.help("call it from a program with the sizes it is for, and check that");
+    }
+    for u in &report.unchecked {
+        d = d.note(u.clone());
+    }
+    report.ok = false;
+    show(session, &report, args.report)?;
+    Err(d.into())
 }
 
 /// A schedule as text: verified and proven as it stands.

@@ -191,7 +191,12 @@ struct Said {
 const NAMES: [&str; 4] = ["bytes", "dtype", "op", "root"];
 
 fn said(source: &Source, algo: &Algo) -> Outcome<Said> {
-    let flags = [("--program", source.of.program.is_some()), ("--algorithm", source.of.algorithm.is_some())];
+    let flags = [
+        ("--program", source.of.program.is_some()),
+        ("--algorithm", source.of.algorithm.is_some()),
+        ("--ranks", source.of.ranks.is_some()),
+        ("--using", !source.of.using.is_empty()),
+    ];
     super::refuse(&flags, &source.file)?;
     let mut out = Said { options: Options::default(), bytes: None, params: vec![] };
     let wrong = |name: &str, value: &str, valid: &str| -> Failure {

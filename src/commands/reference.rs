@@ -5,6 +5,7 @@
 
 use crate::analyse;
 use crate::bounds;
+use crate::checkout;
 use crate::cli::{CompareReference, ReportFormat, Selection, Source};
 use crate::measure;
 use crate::reference::{Figure, Measure, Run, read};
@@ -62,7 +63,8 @@ pub struct Found {
 /// Of reading a file and of compiling its programs; E997 if a figure is farther off than its file allows.
 pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
     let mut all = vec![];
-    for path in files(&args.files)? {
+    let usual = [checkout::find("specs/reference")];
+    for path in files(if args.files.is_empty() { &usual } else { &args.files })? {
         all.push(one(session, &path)?);
     }
     match args.report {
@@ -210,6 +212,7 @@ fn measured(session: &mut Session, file: FileId, run: &Run, measure: Measure) ->
             set: run.set.clone(),
             program: run.named.clone(),
             algorithm: None,
+            ranks: None,
             using: vec![],
         },
         post: None,

@@ -2,6 +2,7 @@
 
 use super::sweep::{load, tell};
 use super::{plot, reference};
+use crate::checkout;
 use crate::cli::{Repro, Selection, Source};
 use crate::outdir;
 use crate::picture;
@@ -28,9 +29,10 @@ const NAMED: usize = 12;
 /// E589 of the list and of markers in pages, E585 for rows that fail, E590 for figures, and with `--check` E586 if anything
 /// is not what it should be.
 pub fn run(session: &mut Session, args: &Repro) -> Outcome {
-    let (file, text) = session.read(&args.file)?;
+    let list_file = args.file.clone().unwrap_or_else(|| checkout::find("docs/repro.yaml"));
+    let (file, text) = session.read(&list_file)?;
     let list = list::read(&text, file)?;
-    let base = Path::new(&args.file).parent().map(Path::to_path_buf).unwrap_or_default();
+    let base = Path::new(&list_file).parent().map(Path::to_path_buf).unwrap_or_default();
     let beside = |path: &str| plain(&base.join(path)).to_string_lossy().into_owned();
     let cache = if args.no_cache { None } else { args.cache.as_ref().map(Into::into).or_else(cache::folder) };
     let cache = cache.and_then(Cache::open);
@@ -74,7 +76,7 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
         );
         let d = Diagnostic::error("E586", title)
             .note(format!("{}{more}", off[..off.len().min(NAMED)].join(", ")))
-            .help(format!("kbc repro {} writes them", args.file));
+            .help(format!("kbc repro {list_file} writes them"));
         return Err(Failure::Program(d.into()));
     }
     let files: Vec<(String, Vec<u8>)> = folder.into_iter().map(|m| (m.path, m.bytes)).collect();

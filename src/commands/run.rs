@@ -5,6 +5,7 @@ use super::refuse;
 use crate::analyse;
 use crate::build::{self, Argument, build};
 use crate::cli::{ReportFormat, Run, Selection, Watch};
+use crate::contract;
 use crate::data;
 use crate::perturb;
 use crate::record::{self, Wanted};
@@ -88,6 +89,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     let Some(schedule) = module.schedule() else { return Ok(()) };
     let mut report = super::about_schedule("run", &args.source.file, &module, schedule);
     report.ok = true;
+    let mut failed_orders = false;
     if !args.no_data {
         let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
         let inputs = data::Inputs { calls: generated(schedule, calls, args.seed)?, origin: vec![] };
@@ -98,13 +100,32 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
         };
         let engine = args.data.engine.unwrap_or_default();
         match engine.attempt(session, args.timings, schedule, &inputs.calls, &options) {
-            Ok(result) => report.host_reads = crate::host::reads(schedule, &result),
+            Ok(result) => {
+                report.host_reads = crate::host::reads(schedule, &result);
+                match contract::compare(schedule, &inputs, &result) {
+                    Ok(found) => {
+                        report.ok = analyse::passes(&found) && found.unbounded == 0;
+                        if found.unbounded > 0 {
+                            let (n, of) = (found.unbounded, found.elements);
+                            report.unchecked.push(format!(
+                                "not verified, not compared: {n} of {of} elements, which follow from rounded sums by functions"
+                            ));
+                        }
+                        report.compare = Some(found);
+                    }
+                    Err(why) => {
+                        report.ok = false;
+                        report.unchecked.push(format!("not verified, not compared: {why}"));
+                    }
+                }
+            }
             Err(f) => return failed(session, report, schedule, *f, args.report),
         }
         report.engine = Some(engine.name());
         if args.adversarial {
             let (found, failure) = analyse::adversary(schedule, &inputs, args.seed, args.seeds, calls)?;
-            report.ok = failure.is_none();
+            report.ok &= failure.is_none();
+            failed_orders = failure.is_some();
             report.adversarial = Some(found);
             failure.into_iter().for_each(|d| session.tell(&d.into()));
         }
@@ -141,7 +162,12 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
         }
         _ => {}
     }
-    finish(session, &report, args.report, !wanted.takes_output())
+    let wrong = failed_orders || report.compare.as_ref().is_some_and(|c| !analyse::passes(c));
+    if report.unchecked.is_empty() || wrong {
+        return finish(session, &report, args.report, !wanted.takes_output());
+    }
+    // It ran, which was asked for, and nobody says whether it is right: that is no error, and not `ok`.
+    if wanted.takes_output() { Ok(()) } else { show(session, &report, args.report) }
 }
 
 /// The end of a run that did not come to its end: a report of the ranks where there are any, and the messages.

@@ -110,13 +110,20 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         (loaded.library, Some(loaded.root.unwrap_or_default()))
     };
     let asked = ranks(&source)?;
-    let named =
-        |id: &AlgId| source.of.algorithm.as_ref().is_none_or(|n| library.algorithm(*id).name.node == *n);
     let ids: Vec<AlgId> = match root {
         Some(root) => library.algorithms_in(root),
         None => library.algorithms().collect(),
     };
-    let ids: Vec<AlgId> = ids.into_iter().filter(named).collect();
+    let named = super::algorithms::asked(session, &library, root, ids, &source)?;
+    let ids = named.ids;
+    if let Some((arg, _)) = named.asked.as_ref().and_then(|a| a.args.first()) {
+        return Err(Diagnostic::error(
+            "E416",
+            "arguments mean nothing for --sync, which counts algorithms as they are",
+        )
+        .primary(arg.span, "this one")
+        .into());
+    }
     if ids.is_empty() {
         return Err(Diagnostic::error("E416", "there is no algorithm whose signals could be counted")
             .primary(Span::new(root.unwrap_or(FileId::default()), 0, 0), "nothing here")
@@ -129,7 +136,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         file: file.clone(),
         algorithms: vec![],
     };
-    let sizes: Vec<i64> = asked.map_or(RANKS.to_vec(), |p| vec![p]);
+    let sizes: Vec<i64> = asked.unwrap_or(RANKS.to_vec());
     for id in ids {
         session.progress(&format!("counting {}", library.algorithm(id).name.node));
         for p in &sizes {
@@ -139,7 +146,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         }
     }
     match args.report {
-        ReportFormat::Human => session.result(&human(&found, source.of.algorithm.is_some())),
+        ReportFormat::Human => session.result(&human(&found, named.asked.is_some())),
         ReportFormat::Json => session.result(
             &(serde_json::to_string(&found)
                 .map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))?
@@ -175,7 +182,7 @@ fn row(library: &Library, id: AlgId, sizes: Vec<i64>) -> Outcome<Option<Row>> {
         )
         .primary(decl.name.span, "this algorithm")
         .note(format!("graphs are drawn up to {} events", kbc_passes::order::MOST_EVENTS))
-        .help("take fewer ranks: -D p=8")
+        .help("take fewer ranks: --ranks 8")
     };
     let chosen = match count(&rounds, policy, Within::Program) {
         Ok(c) => c,

@@ -6,7 +6,7 @@ use crate::commands::Nothing;
 use crate::session::Session;
 use kbc_diag::{Diagnostics, FileId};
 use kbc_frontend::load::Loaded;
-use kbc_frontend::lower::{LowerOptions, lower};
+use kbc_frontend::lower::{AskedAlgorithm, LowerOptions, lower};
 use kbc_ir::Module;
 use kbc_ir::host::spelled;
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Program, Step};
@@ -97,7 +97,7 @@ pub fn algorithms(
             let file = session.add_text("<topology>", &shape);
             loaded.root = Some(decl.name.span.file);
             let mut options = LowerOptions {
-                algorithm: Some(algorithm.clone()),
+                algorithm: Some(AskedAlgorithm::named(algorithm.clone())),
                 topology: Some((shape.clone(), file)),
                 ..LowerOptions::default()
             };

@@ -119,7 +119,11 @@ pub fn human(r: &Report) -> String {
             "adversarial: {}, {} elements compared: {}",
             count(a.runs, "run"),
             a.elements,
-            a.failure.as_deref().unwrap_or("all as in peace")
+            match (&a.failure, &r.compare) {
+                (Some(f), _) => f.as_str(),
+                (None, Some(c)) if !crate::analyse::passes(c) => "all as in peace, which is wrong",
+                (None, _) => "all as in peace",
+            }
         ));
     }
     host(r, &mut line);
@@ -168,16 +172,33 @@ pub fn human(r: &Report) -> String {
             e.dsb
         ));
     }
+    for p in &r.programs {
+        match (&p.not_checked, &p.with[..]) {
+            (Some(why), _) => line(format!("program {}: not checked: {why}", p.program)),
+            (None, [one]) if one.is_empty() => line(format!("program {}: proven", p.program)),
+            (None, [one]) => line(format!("program {}: proven with {one}", p.program)),
+            (None, several) => {
+                line(format!("program {}: proven with", p.program));
+                several.iter().for_each(|w| line(format!("  {w}")));
+            }
+        }
+    }
     for a in &r.algorithms {
         let words: Vec<&str> = a.costs.iter().filter_map(|c| c.split(' ').next()).collect();
         line(format!(
-            "{} {}{}: right on {} up to {}, {} proven{}",
+            "{} {}{}: right on {} up to {}{}, {} proven{}{}",
             a.collective,
             a.algorithm,
             if a.variants == 0 { String::new() } else { format!(" (and {})", count(a.variants, "variant")) },
             count(a.shapes, "shape"),
             count(a.largest, "rank"),
+            if a.tried.is_empty() { String::new() } else { format!(" with {}", a.tried.join("; ")) },
             count(a.schedules, "schedule"),
+            if a.elements.is_empty() {
+                String::new()
+            } else {
+                format!(" of {} elements", a.elements.join(", "))
+            },
             if words.is_empty() { String::new() } else { format!("; {} as documented", words.join(", ")) }
         ));
     }
@@ -190,8 +211,23 @@ pub fn human(r: &Report) -> String {
             sum(|a| a.schedules)
         ));
     }
-    line(if r.ok { "ok".into() } else { "not ok".into() });
+    for u in &r.unchecked {
+        line(u.clone());
+    }
+    if r.ok {
+        line("ok".into());
+    } else if r.unchecked.is_empty() || wrong(r) {
+        line("not ok".into());
+    }
     out
+}
+
+/// Whether something is wrong, not merely not looked at.
+fn wrong(r: &Report) -> bool {
+    let compared = r.compare.iter().chain(&r.expect);
+    compared.into_iter().any(|c| !crate::analyse::passes(c))
+        || r.adversarial.as_ref().is_some_and(|a| a.failure.is_some())
+        || !r.failures.is_empty()
 }
 
 fn perturb(p: &PerturbReport, line: &mut impl FnMut(String)) {

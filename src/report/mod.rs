@@ -24,8 +24,11 @@ pub struct Report {
     pub file: String,
     /// The program, or the algorithm that was taken as one.
     pub program: String,
-    /// Whether everything that was asked for holds.
+    /// Whether everything that was asked for holds, and was looked at.
     pub ok: bool,
+    /// What was not looked at, and why; `ok` is false then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unchecked: Vec<String>,
     /// The machine as text.
     pub machine: Option<String>,
     /// Axes and sizes of the mesh.
@@ -95,6 +98,9 @@ pub struct Report {
     pub perturb: Option<PerturbReport>,
     /// Algorithms checked on shapes (`check` of a file without a program).
     pub algorithms: Vec<AlgorithmReport>,
+    /// Programs checked by calls with small sizes (`check`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramReport>,
     /// What was emitted for a target.
     pub emitted: Option<EmitReport>,
     /// A schedule that another program wrote, and what was found out about it.
@@ -460,6 +466,17 @@ pub struct BlameReport {
     pub percent: f64,
 }
 
+/// A program that nothing compiles, called with small sizes.
+#[derive(Serialize, Debug)]
+pub struct ProgramReport {
+    /// Its name.
+    pub program: String,
+    /// The calls that were proven, by their sizes and arguments.
+    pub with: Vec<String>,
+    /// Why there is none.
+    pub not_checked: Option<String>,
+}
+
 /// An algorithm checked on shapes.
 #[derive(Serialize, Debug)]
 pub struct AlgorithmReport {
@@ -477,4 +494,8 @@ pub struct AlgorithmReport {
     pub schedules: u64,
     /// Costs of its documentation that are those of its rounds on every shape: `rounds p - 1`.
     pub costs: Vec<String>,
+    /// Arguments that were tried and that some shape admits: `k = 1, 2, 4`.
+    pub tried: Vec<String>,
+    /// Elements of the vectors of the schedules: `1`, `2p`, `2p + 1`.
+    pub elements: Vec<String>,
 }

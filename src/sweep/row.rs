@@ -118,6 +118,7 @@ pub fn source(session: &mut Session, sweep: &str, point: &Point) -> Source {
         set: point.set.clone(),
         program: point.named.clone(),
         algorithm: None,
+        ranks: None,
         using: point.using.iter().filter(|u| !u.is_empty()).cloned().collect(),
     };
     Source { file, of, post: None }

@@ -108,6 +108,44 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Nothing compared yet.
+    fn none() -> Comparison {
+        Comparison {
+            elements: 0,
+            mismatches: 0,
+            unbounded: 0,
+            max_err: 0.0,
+            worst: None,
+            first: None,
+            hints: vec![],
+            unfit: None,
+        }
+    }
+
+    /// Counts one element; whether it passes.
+    fn note(
+        &mut self,
+        (got, want, bound): (Value, Value, f64),
+        rank: u64,
+        index: impl Fn() -> Vec<u64>,
+    ) -> bool {
+        let e = error(got, want, bound);
+        self.elements += 1;
+        self.unbounded += u64::from(bound.is_infinite() && want.as_f64().is_finite());
+        let here = || Worst { rank, index: index(), expected: want, got, bound, error: e };
+        if e > self.max_err {
+            self.max_err = e;
+            self.worst = Some(here());
+        }
+        if e > 1.0 {
+            self.mismatches += 1;
+            if self.first.is_none() {
+                self.first = Some(here());
+            }
+        }
+        e <= 1.0
+    }
+
     /// Whether every element passes.
     pub fn ok(&self) -> bool {
         self.mismatches == 0 && self.unfit.is_none()
@@ -166,16 +204,7 @@ pub fn compare(
     expected: &Expected,
     contributions: Option<Contributions<'_>>,
 ) -> Comparison {
-    let mut out = Comparison {
-        elements: 0,
-        mismatches: 0,
-        unbounded: 0,
-        max_err: 0.0,
-        worst: None,
-        first: None,
-        hints: vec![],
-        unfit: None,
-    };
+    let mut out = Comparison::none();
     let held: Vec<Holding> = match &ty.partial {
         None => parts.iter().enumerate().map(|(rank, p)| Holding::of(rank as u64, p)).collect(),
         Some(_) => summed(ty, mesh, parts),
@@ -200,26 +229,8 @@ pub fn compare(
                     return;
                 };
                 let bound = expected.bound(global + i);
-                let e = error(got, want, bound);
-                out.elements += 1;
-                out.unbounded += u64::from(bound.is_infinite() && want.as_f64().is_finite());
-                let here = || Worst {
-                    rank: h.rank,
-                    index: multi_index(&expected.shape, (global + i) as u64),
-                    expected: want,
-                    got,
-                    bound,
-                    error: e,
-                };
-                if e > out.max_err {
-                    out.max_err = e;
-                    out.worst = Some(here());
-                }
-                if e > 1.0 {
-                    out.mismatches += 1;
-                    if out.first.is_none() {
-                        out.first = Some(here());
-                    }
+                let index = || multi_index(&expected.shape, (global + i) as u64);
+                if !out.note((got, want, bound), h.rank, index) {
                     let off = got.as_f64() - want.as_f64();
                     for (c, counts) in contributions.unwrap_or(&[]).iter().zip(&mut explained) {
                         let Some(x) = c.get(global + i) else { continue };
@@ -232,6 +243,31 @@ pub fn compare(
         });
     }
     out.hints = hints(&explained, out.mismatches);
+    out
+}
+
+/// Compares what the ranks hold of all results (`got[rank][result]`) with what each of them should hold.
+pub fn compare_held(got: &[Vec<Part>], want: &[Vec<Part>], off: &[Vec<Vec<f64>>]) -> Comparison {
+    let mut out = Comparison::none();
+    for (rank, (got, (want, off))) in got.iter().zip(want.iter().zip(off)).enumerate() {
+        for (got, (want, off)) in got.iter().zip(want.iter().zip(off)) {
+            if got.bounds != want.bounds {
+                out.unfit = Some(format!("{:?} is held where {:?} is wanted", got.bounds, want.bounds));
+                return out;
+            }
+            for (i, bound) in off.iter().enumerate() {
+                let (Some(x), Some(y)) = (got.tensor.data().get(i), want.tensor.data().get(i)) else {
+                    out.unfit = Some("fewer elements are held than wanted".into());
+                    return out;
+                };
+                let index = || {
+                    let local = multi_index(want.tensor.shape(), i as u64);
+                    local.iter().zip(&want.bounds).map(|(i, b)| i + b.0).collect()
+                };
+                out.note((x, y, *bound), rank as u64, index);
+            }
+        }
+    }
     out
 }
 

@@ -2,6 +2,7 @@
 //!
 //! * [`tensor`], [`numbers`], [`scalar_eval`], [`gemm`], `tiles`, [`local`]: elements and arithmetic, one meaning for all.
 //! * [`shard`], [`generate`], [`compare`]: feeding ranks, making inputs, comparing results.
+//! * [`contract`]: what the contracts in a schedule's text say that it should compute.
 //! * [`interp`]: the interpreter that defines what a schedule means; [`adversary`]: the same schedule under the
 //!   weakest memory it may meet.
 //! * [`time`]: how long a schedule takes on a machine, from events.
@@ -13,7 +14,7 @@
 pub mod adversary;
 pub mod classify;
 pub mod compare;
-pub mod oracle;
+pub mod contract;
 mod effect;
 pub mod failure;
 mod flow;
@@ -25,6 +26,7 @@ pub mod interp;
 pub mod jit;
 pub mod local;
 pub mod numbers;
+pub mod oracle;
 pub mod perturb;
 pub mod provenance;
 pub mod reference;

@@ -207,6 +207,7 @@ codes! {
     // results
     E430 "results that are not what they should be",
     E431 "a trace or log that would be too large",
+    E432 "something that was not checked",
     // machines and bounds
     E440 "an unknown topology generator",
     E442 "a generator with other arguments than it takes",

@@ -25,10 +25,16 @@ pub fn distance(a: &str, b: &str) -> usize {
 }
 
 /// The candidate closest to `name`, if one is close enough to be meant: at most a third of the longer word
-/// differs (at least one character may). The first of equally close ones.
+/// differs (at least one character may). The first of equally close ones. Where none is, one whose words, joined by `_`, are all
+/// words of `name`, or the other way round.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut best: Option<(usize, &str)> = None;
+    let mut related: Option<(usize, &str)> = None;
     for candidate in candidates {
+        let common = shared(name, candidate);
+        if common > 0 && related.is_none_or(|(most, _)| common > most) {
+            related = Some((common, candidate));
+        }
         let allowed = (name.chars().count().max(candidate.chars().count()) / 3).max(1);
         let d = distance(name, candidate);
         // One-letter names are all one replacement apart: that says nothing.
@@ -37,7 +43,17 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             best = Some((d, candidate));
         }
     }
-    best.map(|(_, c)| c)
+    best.or(related).map(|(_, c)| c)
+}
+
+/// Letters in the words that two names share, where all words of one of them, two at least or a long one, are words of the other.
+fn shared(a: &str, b: &str) -> usize {
+    let words = |s: &str| s.split('_').filter(|w| !w.is_empty()).map(str::to_lowercase).collect::<Vec<_>>();
+    let (a, b) = (words(a), words(b));
+    let (less, more) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let letters = less.iter().map(String::len).sum();
+    let telling = less.len() > 1 || letters >= 6;
+    if telling && less.len() < more.len() && less.iter().all(|w| more.contains(w)) { letters } else { 0 }
 }
 
 #[cfg(test)]
@@ -58,5 +74,16 @@ mod tests {
         assert_eq!(nearest("rnig", ["direct", "ring", "line"]), Some("ring"));
         assert_eq!(nearest("tree", ["direct", "ring"]), None);
         assert_eq!(nearest("x", ["y"]), None);
+        let layers = ["attention", "column_linear", "row_linear", "layer_norm", "all_reduce"];
+        for (name, meant) in [
+            ("column_parallel_linear", Some("column_linear")),
+            ("RowParallel_linear", None),
+            ("row_parallel_linear", Some("row_linear")),
+            ("multi_head_attention", Some("attention")),
+            ("all_reduce_sum", Some("all_reduce")),
+            ("norm_of_a", None),
+        ] {
+            assert_eq!(nearest(name, layers), meant, "{name}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The parser knows terminals; a user knows statements, expressions and names. Here the one becomes the other.
 
+use crate::newcomers;
 use crate::token::{Number, Token, reserved_words};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -245,10 +246,18 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
         Token::Or if before == Some(Token::Or) => "\"or\" is `||`, without a space",
         Token::And if before == Some(Token::And) => "\"and\" is `&&`, without a space",
         Token::Star if before == Some(Token::Star) => "a power is `pow(a, b)`",
+        Token::Mod
+            if operand && cx.open(index).last().and_then(|i| cx.token(*i)) == Some(Token::OpenBracket) =>
+        {
+            "blocks wrap where the axis does: with `over (r mod p)` write `[r - s]`, otherwise `[r - s of p]`; the remainder is `%`"
+        }
         Token::Mod if wants("of") => {
             "the ranks of a collective are `(r of p)`; `mod` says how an algorithm's arithmetic wraps"
         }
         Token::Mod if operand => "`mod` belongs to an axis; the remainder is `%`",
+        Token::OpenBrace if wants("..") && ranged(cx, index) => {
+            "a range is `a..b`, without its end: `for s in 0..p - 1`"
+        }
         Token::At if wants("@") => "an axis of a type is written `@`, as in `4@tp`",
         Token::At if operand => {
             "`at` follows a slice: `[i] at rank`; a rank alone means the same chunks there"
@@ -300,6 +309,7 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
             "return" => {
                 return Some("the last expression of a program is its result; take `return` away".into());
             }
+            "while" | "loop" => return newcomers::operation(name).map(str::to_owned),
             _ => {}
         }
     }
@@ -309,10 +319,23 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
         "or" if operand => return Some("\"or\" is `||`".into()),
         "xor" if operand => return Some("\"xor\" is `^`".into()),
         "def" | "func" | "function" if wants("fn") => return Some("a function is `fn`".into()),
-        "while" | "loop" if wants("put") => {
-            return Some("the number of rounds must be known: use `for i in a..b`".into());
-        }
         _ => {}
+    }
+    if let (true, Some(help)) = (wants("put"), newcomers::statement(name)) {
+        return Some(help.into());
+    }
+    if let (Some(Token::Number(n)), false) = (before, wants("*")) {
+        let value = match n {
+            Number::Int(i) => Some(i as f64),
+            Number::Float(x) => Some(x),
+            Number::Quantity(_) => None,
+        };
+        if let Some(help) = value.and_then(|v| kbc_ir::topology::rate_in_bits(v, name)) {
+            return Some(help);
+        }
+    }
+    if let (true, Some(help)) = (wants("let") && wants("INT"), newcomers::operation(name)) {
+        return Some(help.into());
     }
     if let Some(word) = nearest(name, reserved_words().filter(|w| wants(w))) {
         return Some(format!("did you mean `{word}`?"));
@@ -324,6 +347,12 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
         ),
         _ => None,
     }
+}
+
+/// Whether a `for` before a token runs over `range(..)`.
+fn ranged(cx: &Context<'_>, index: usize) -> bool {
+    let from = cx.tokens[..index].iter().rposition(|t| t.1 == Token::In);
+    from.is_some_and(|i| cx.token(i + 1) == Some(Token::Name("range")))
 }
 
 /// Reserved words that, where an expression is missing, more likely belong to what is around it than being a name.

@@ -12,6 +12,7 @@ pub mod load;
 pub mod lower;
 pub mod machine;
 mod make;
+mod newcomers;
 pub mod parse;
 pub mod token;
 

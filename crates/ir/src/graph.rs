@@ -395,6 +395,11 @@ impl Graph {
         std::mem::replace(&mut self.inside, call)
     }
 
+    /// All calls of programs, in order.
+    pub fn called(&self) -> &[Called] {
+        &self.calls
+    }
+
     /// The innermost call that an operation came through.
     pub fn within(&self, id: OpId) -> Option<CallId> {
         self.within.get(&id).copied()

@@ -10,8 +10,12 @@ use crate::promise::{Cell, Clause, Promise};
 /// A block at the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Term {
+    /// Position of its buffer.
+    pub to: usize,
     /// Which block; 0 of a vector.
     pub block: u64,
+    /// Position of the buffer that held what it is made of.
+    pub source: usize,
     /// Whose blocks at first: (rank, block).
     pub from: Vec<(u64, u64)>,
     /// They are combined; otherwise there is one, and it is copied.
@@ -52,7 +56,8 @@ pub fn terms(promise: &Promise, size: u64, rank: u64) -> Result<Vec<Term>, Strin
                         }
                     }
                 }
-                out.push(Term { block, from: list, reduces: sum.is_some() });
+                let (to, source) = (at.buffer(cell)?, at.buffer(from)?);
+                out.push(Term { to, block, source, from: list, reduces: sum.is_some() });
             }
             at.env.truncate(bound);
         }
@@ -86,6 +91,11 @@ impl At<'_> {
 
     fn rank(&self, e: &Expr) -> Result<u64, String> {
         self.within(e, "rank")
+    }
+
+    fn buffer(&self, cell: &Cell) -> Result<usize, String> {
+        let found = self.promise.buffers.iter().position(|b| b.name == cell.buffer);
+        found.ok_or_else(|| format!("the promise has no buffer {}", cell.buffer))
     }
 
     fn block(&self, cell: &Cell) -> Result<u64, String> {

@@ -82,6 +82,9 @@ mod tiles;
 
 pub use local::evaluate_local;
 pub use modulus::{exact_modulus, exact_modulus_local};
+pub(crate) use own::combined;
+pub(crate) use precision::Precision;
+pub(crate) use reduce::Item;
 pub use terms::OUTER;
 
 use crate::compare::{Exact, Expected};

@@ -83,7 +83,7 @@ fn every(outer: usize, len: usize, inner: usize) -> impl Iterator<Item = (usize,
 }
 
 /// Values combined in their type, in some order.
-pub(super) fn combined(stored: &Precision, op: ReduceOp, items: &[Item]) -> (f64, f64) {
+pub(crate) fn combined(stored: &Precision, op: ReduceOp, items: &[Item]) -> (f64, f64) {
     match op {
         ReduceOp::Min | ReduceOp::Max => extreme(op, items),
         ReduceOp::Prod => {

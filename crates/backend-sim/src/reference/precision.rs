@@ -7,7 +7,7 @@ use kbc_ir::types::DType;
 
 /// A binary floating-point type with gradual underflow, rounded to nearest even.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Precision {
+pub(crate) struct Precision {
     /// Significant bits, the hidden one included.
     pub bits: i32,
     /// Unit roundoff, 2^-bits: the largest relative error of one rounding in the normal range.

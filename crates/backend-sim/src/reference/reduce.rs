@@ -45,7 +45,7 @@ pub(super) fn store(stored: &Precision, s: Sum, parts: f64) -> (f64, f64) {
 }
 
 /// An element to be reduced: value, bound, and size as in [`Pending`].
-pub(super) type Item = (f64, f64, f64);
+pub(crate) type Item = (f64, f64, f64);
 
 /// The product of items in any order: value, bound, and how far partial products may be from 1, as a factor. `whole`:
 /// all of them, and all their parts, are integers.

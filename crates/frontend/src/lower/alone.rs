@@ -2,15 +2,16 @@
 //!
 //! Owns the programs: `n` elements (`-D n=..`, 1024) of f32 over all devices on one axis, with the file's algorithm.
 
+use super::AskedAlgorithm;
 use super::own::adds;
 use super::params::Number;
 use super::{Cx, collective};
 use crate::load::Loaded;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Name;
-use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpKind, Own};
+use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpKind, Own, Using, UsingArg};
 use kbc_ir::types::{Axis, Cut, CutRule, DType, ReduceOp, TensorType};
-use kbc_rounds::ast::{Clause, CollectiveDecl, ExprKind};
+use kbc_rounds::ast::{AlgorithmDecl, Clause, CollectiveDecl, Expr, ExprKind};
 use kbc_rounds::{AlgId, Layer};
 
 /// Elements if nobody says.
@@ -50,11 +51,36 @@ fn blocks(decl: &CollectiveDecl, at_first: bool, ranks: u64) -> u64 {
     if decl.clauses.iter().any(free) { ranks } else { 1 }
 }
 
+/// The arguments that are asked for, checked.
+fn arguments(
+    cx: &Cx<'_>,
+    decl: &AlgorithmDecl,
+    asked: Option<&AskedAlgorithm>,
+) -> Result<Vec<(Name, UsingArg)>, Diagnostics> {
+    let mut found = Diagnostics::new();
+    let mut out = vec![];
+    for (name, value) in asked.iter().flat_map(|a| &a.args) {
+        // Algorithms are looked up from where this one is declared, and blamed where they are asked for.
+        let seen = match &value.kind {
+            ExprKind::Name(_) => Expr { kind: value.kind.clone(), span: decl.name.span },
+            _ => value.clone(),
+        };
+        match cx.using_arg(decl, name, &seen) {
+            Ok(v) => out.push((Name::from(&name.node), v)),
+            Err(mut d) => {
+                d.labels.iter_mut().filter(|l| l.span == seen.span).take(1).for_each(|l| l.span = value.span);
+                found.push(*d);
+            }
+        }
+    }
+    if found.is_empty() { Ok(out) } else { Err(found) }
+}
+
 /// The graph of the collective with that algorithm.
 ///
 /// # Errors
-/// E221 for a number of elements or a root out of range.
-pub(super) fn lower(cx: &Cx<'_>, id: AlgId) -> Result<Graph, Diagnostics> {
+/// E221 for a number of elements or a root out of range; E005 and E006 for arguments.
+pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> Result<Graph, Diagnostics> {
     let kind = standard(cx.loaded, id).unwrap_or(CollKind::Own);
     let library = &cx.loaded.library;
     let decl = library.algorithm(id);
@@ -128,7 +154,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId) -> Result<Graph, Diagnostics> {
         from_dim: (kind == CollKind::AllToAll).then_some(0),
         root: rooted.then_some(root),
         counts: None,
-        using: Some(collective::plain(decl)),
+        using: Some(Using { args: arguments(cx, decl, asked)?, ..collective::plain(decl) }),
         stream: None,
         explicit: true,
     };

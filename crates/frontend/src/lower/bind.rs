@@ -60,6 +60,31 @@ pub(super) fn sizes(args: &[Arg]) -> Vec<&str> {
     out
 }
 
+/// Element types by the names that other languages give them.
+const ELSEWHERE: [(&str, DType); 14] = [
+    ("float", DType::F32),
+    ("float32", DType::F32),
+    ("single", DType::F32),
+    ("float16", DType::F16),
+    ("half", DType::F16),
+    ("bfloat", DType::BF16),
+    ("bfloat16", DType::BF16),
+    ("int32", DType::I32),
+    ("int8", DType::I8),
+    ("uint8", DType::U8),
+    ("char", DType::I8),
+    ("byte", DType::U8),
+    ("short", DType::I16),
+    ("long", DType::I64),
+];
+
+/// The element type that is meant by a name that is none, and resembles one too much to be a name for any.
+pub(super) fn misspelt(name: &str) -> Option<&'static str> {
+    let plain = name.to_lowercase();
+    let elsewhere = ELSEWHERE.iter().find(|e| e.0 == plain).map(|e| e.1.name());
+    elsewhere.or_else(|| nearest(name, DType::ALL.map(DType::name)))
+}
+
 /// What is known of a value while it is lowered.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Known {
@@ -147,7 +172,7 @@ impl Lowering<'_> {
         let name = &ty.dtype.node;
         let known = DType::parse(name).is_some() || self.cx.locals.get(name).is_some();
         // What resembles an element type is one that is written wrongly.
-        if let (false, Some(dtype)) = (known || nearest(name, DType::ALL.map(DType::name)).is_some(), dtype) {
+        if let (false, Some(dtype)) = (known || misspelt(name).is_some(), dtype) {
             self.cx.locals.set(name, Local::Type(dtype), ty.dtype.span);
         }
         let Some(first) = leading(ty, sizes.len()) else { return };

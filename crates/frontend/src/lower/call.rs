@@ -146,6 +146,7 @@ impl Lowering<'_> {
             self.found.push(super::later(call.name.span, &format!("the operation `{word}` is"), instead));
             return;
         }
+        let instead = crate::newcomers::operation(word);
         let mut valid: Vec<String> = OPERATIONS.iter().map(|&o| o.to_owned()).collect();
         valid.extend(ScalarUn::ALL.iter().map(|f| f.name().to_owned()));
         valid.extend(["min", "max", "pow_int"].map(str::to_owned));
@@ -153,7 +154,11 @@ impl Lowering<'_> {
         valid.extend(self.cx.loaded.callables(call.name.span.file).map(|c| c.name().node.clone()));
         let library = &self.cx.loaded.library;
         valid.extend(library.collectives().map(|c| library.collective_name(c).node.clone()));
-        self.found.push(*unknown("E005", "operation or kernel", word, call.name.span, &valid));
+        let mut d = *unknown("E005", "operation or kernel", word, call.name.span, &valid);
+        if let Some(instead) = instead {
+            d = d.help(instead);
+        }
+        self.found.push(d);
     }
 
     /// The values of arguments with their places; none after messages (all of them are visited).

@@ -3,6 +3,7 @@
 //! Owns their arguments and the names in `using:`. Whether the operand has the placement a collective starts from is
 //! found by `infer`, whether the algorithm is legal on the axis by `select`.
 
+use super::Cx;
 use super::arguments::{Arguments, cannot, missing};
 use super::program::Lowering;
 use super::tensor::{Value, function};
@@ -267,7 +268,7 @@ impl Lowering<'_> {
                 out = None;
                 continue;
             }
-            match self.using_arg(decl, name, value) {
+            match self.cx.using_arg(decl, name, value) {
                 Ok(v) => {
                     if let Some(list) = &mut out {
                         list.push((Name::from(&name.node), v));
@@ -281,10 +282,18 @@ impl Lowering<'_> {
         }
         Some(Using { alg: Name::from(&whole.node), args: out?, span: whole.span })
     }
+}
 
-    fn using_arg(&self, decl: &AlgorithmDecl, name: &Ident, value: &Expr) -> Result<UsingArg, Fault> {
-        let library = &self.cx.loaded.library;
-        let constant = |e: &Expr| self.cx.int(e).map(|i| Expr { kind: ExprKind::Int(i), span: e.span });
+impl Cx<'_> {
+    /// An argument of an algorithm, or an option of its use.
+    pub(super) fn using_arg(
+        &self,
+        decl: &AlgorithmDecl,
+        name: &Ident,
+        value: &Expr,
+    ) -> Result<UsingArg, Fault> {
+        let library = &self.loaded.library;
+        let constant = |e: &Expr| self.int(e).map(|i| Expr { kind: ExprKind::Int(i), span: e.span });
         if let Some(option) = option_kind(&name.node) {
             let value = match option {
                 OptionKind::Count => constant(value)?,
@@ -311,7 +320,7 @@ impl Lowering<'_> {
             ));
         };
         if algorithm_valued(decl).get(at) != Some(&true) {
-            return self.cx.int(value).map(UsingArg::Int);
+            return self.int(value).map(UsingArg::Int);
         }
         match &value.kind {
             ExprKind::Name(n) if library.is_algorithm_name(value.span.file, n) => {

@@ -81,7 +81,8 @@ impl<'a> Lowering<'a> {
         (self.names, self.used, self.cx.locals) = (names, used, locals);
         self.graph.enter(outer);
         for mut d in self.found.list.split_off(before) {
-            if d.span() != call.name.span {
+            // A call that nobody wrote is none to point at.
+            if d.span() != call.name.span && !call.name.span.is_none() {
                 d = d.secondary(call.name.span, format!("`{}` is called here", decl.name.node));
             }
             // One message about a fault that does not depend on the call.

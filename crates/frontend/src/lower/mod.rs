@@ -18,6 +18,7 @@ mod fill;
 mod grouped;
 mod host;
 mod inline;
+mod instance;
 mod kernel;
 mod local;
 mod locals;
@@ -31,6 +32,7 @@ mod tiles;
 mod types;
 
 pub use inline::call_form;
+pub use instance::{Tried, instances, is_generic, programs, uncalled_kernels, variables};
 pub use params::Number;
 
 use crate::ast::{Arg, DataKind, Item, LocalDecl, ProgramDecl};
@@ -43,7 +45,7 @@ use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{OwnLink, Settings, Topology};
 use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module, Props};
-use kbc_rounds::ast::{Expr, ExprKind};
+use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::{Fault, unknown};
 use kbc_rounds::{AlgId, Layer};
 use kernel::Kernels;
@@ -58,8 +60,8 @@ pub struct LowerOptions {
     pub defines: Vec<(String, String)>,
     /// `--program NAME`.
     pub program: Option<String>,
-    /// `--algorithm NAME` (or `COLLECTIVE.NAME`): compile this algorithm's collective itself.
-    pub algorithm: Option<String>,
+    /// `--algorithm NAME` (or `COLLECTIVE.NAME`), with arguments: compile this algorithm's collective itself.
+    pub algorithm: Option<AskedAlgorithm>,
     /// `--topology SHAPE` and the file its spans point into.
     pub topology: Option<(String, FileId)>,
     /// `--topology FILE`.
@@ -68,6 +70,22 @@ pub struct LowerOptions {
     pub set: (Settings, Vec<OwnLink>),
     /// Shapes of the data of inputs, by name; those that [`unsized_inputs`] asks for.
     pub shapes: Vec<(String, Vec<u64>)>,
+}
+
+/// An algorithm as the command line names it.
+#[derive(Clone, Debug)]
+pub struct AskedAlgorithm {
+    /// `NAME` or `COLLECTIVE.NAME`.
+    pub name: Ident,
+    /// Arguments and options of the use.
+    pub args: Vec<(Ident, Expr)>,
+}
+
+impl AskedAlgorithm {
+    /// One by its name alone, which stands in no text.
+    pub fn named(name: impl Into<String>) -> AskedAlgorithm {
+        AskedAlgorithm { name: Ident::new(name.into(), Span::NONE), args: vec![] }
+    }
 }
 
 /// A program at graph level, and what it runs on.
@@ -142,13 +160,7 @@ pub fn only_called(loaded: &Loaded, root: FileId) -> bool {
         Item::Program(p) => Some(p),
         _ => None,
     });
-    let generic = |a: &Arg| {
-        let element =
-            bind::kind(a) == Kind::Tensor && kbc_ir::types::DType::parse(&a.ty.dtype.node).is_none();
-        a.ty.any || element || bind::kind(a) == Kind::Axis
-    };
-    programs.next().is_some_and(|p| p.args.iter().any(generic))
-        && programs.all(|p| p.args.iter().any(generic))
+    programs.next().is_some_and(instance::generic) && programs.all(instance::generic)
 }
 
 /// The inputs whose data says how large the program is: [`LowerOptions::shapes`] wants their shapes.
@@ -214,7 +226,7 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
             (local.name.clone(), Body::Local(local), warnings, bound)
         }
         Target::Algorithm(id) => {
-            let graph = alone::lower(&cx, id)?;
+            let graph = alone::lower(&cx, id, options.algorithm.as_ref())?;
             (graph.name.clone(), Body::Graph(graph), Diagnostics::new(), vec![])
         }
     };
@@ -322,41 +334,79 @@ fn target<'a>(loaded: &'a Loaded, root: FileId, options: &LowerOptions) -> Resul
     }
 }
 
-/// The algorithm of a file that has no program, by name if it has several.
-fn algorithm(loaded: &Loaded, root: FileId, name: Option<&String>) -> Result<AlgId, Diagnostics> {
+/// Whether a collective is compiled by itself: the file has no program, or an algorithm is asked for.
+pub fn compiles_algorithm(loaded: &Loaded, options: &LowerOptions) -> bool {
+    let Some(root) = loaded.root else { return false };
+    if options.program.is_some() {
+        return false;
+    }
+    let program = |i: &Item| matches!(i, Item::Program(_) | Item::Local(_));
+    options.algorithm.is_some() || !loaded.file(root).is_some_and(|f| f.tree().items.iter().any(program))
+}
+
+/// An algorithm by `NAME` or `COLLECTIVE.NAME`: one of a file, or else one that the file sees of the collectives that its own
+/// algorithms are for.
+///
+/// # Errors
+/// E005 for a name that there is not, E224 for one that several collectives have.
+pub fn find_algorithm(loaded: &Loaded, root: FileId, name: &Ident) -> Result<AlgId, Diagnostics> {
     let library = &loaded.library;
     let all = library.algorithms_in(root);
     let full = |id: AlgId| {
         let a = library.algorithm(id);
         format!("{}.{}", a.coll.node, a.name.node)
     };
-    let names: Vec<String> = all.iter().map(|&a| full(a)).collect();
-    let short = |id: &AlgId| library.algorithm(*id).name.node.clone();
-    let Some(name) = name else {
-        return match all[..] {
-            [one] => Ok(one),
-            [] => Err(Diagnostic::error("E224", "the file has neither a program nor an algorithm")
-                .help("write `program NAME(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }`")
-                .into()),
-            _ => Err(Diagnostic::error("E224", "the file has no program and several algorithms")
-                .note(format!("they are {}", names.join(", ")))
-                .help("choose one with --algorithm NAME")
-                .into()),
-        };
-    };
-    let hits: Vec<AlgId> = all.iter().copied().filter(|a| short(a) == *name || full(*a) == *name).collect();
+    let short = |id: AlgId| library.algorithm_name(id).node.clone();
+    let mut others: Vec<AlgId> = vec![];
+    for coll in all.iter().filter_map(|id| library.collective_of(*id)).collect::<BTreeSet<_>>() {
+        others.extend(library.algorithms_of(root, coll).into_iter().filter(|id| !all.contains(id)));
+    }
+    let named = |id: &AlgId| short(*id) == name.node || full(*id) == name.node;
+    let mut hits: Vec<AlgId> = all.iter().copied().filter(named).collect();
+    if hits.is_empty() {
+        hits = others.iter().copied().filter(named).collect();
+    }
+    let placed = |d: Diagnostic| if name.span.is_none() { d } else { d.primary(name.span, "asked for here") };
     match hits[..] {
         [one] => Ok(one),
         [] => {
-            let valid: Vec<String> = all.iter().map(short).collect();
-            let mut d = *unknown("E005", "algorithm", name, kbc_diag::Span::NONE, &valid);
-            d.labels.clear();
+            let valid: Vec<String> = all.iter().chain(&others).map(|&a| short(a)).collect();
+            let mut d = *unknown("E005", "algorithm", &name.node, name.span, &valid);
+            if name.span.is_none() {
+                d.labels.clear();
+            }
             Err(d.into())
         }
         _ => {
             let which: Vec<String> = hits.iter().map(|&a| full(a)).collect();
-            Err(Diagnostic::error("E224", format!("`{name}` is an algorithm of several collectives"))
+            let title = format!("`{}` is an algorithm of several collectives", name.node);
+            Err(placed(Diagnostic::error("E224", title))
                 .help(format!("name one: --algorithm {}", which.join(" or ")))
+                .into())
+        }
+    }
+}
+
+/// The algorithm of a file that has no program, by name if it has several.
+fn algorithm(loaded: &Loaded, root: FileId, asked: Option<&AskedAlgorithm>) -> Result<AlgId, Diagnostics> {
+    if let Some(asked) = asked {
+        return find_algorithm(loaded, root, &asked.name);
+    }
+    let library = &loaded.library;
+    match library.algorithms_in(root)[..] {
+        [one] => Ok(one),
+        [] => Err(Diagnostic::error("E224", "the file has neither a program nor an algorithm")
+            .help("write `program NAME(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }`")
+            .into()),
+        ref all => {
+            let full = |id: &AlgId| {
+                let a = library.algorithm(*id);
+                format!("{}.{}", a.coll.node, a.name.node)
+            };
+            let names: Vec<String> = all.iter().map(full).collect();
+            Err(Diagnostic::error("E224", "the file has no program and several algorithms")
+                .note(format!("they are {}", names.join(", ")))
+                .help("choose one with --algorithm NAME")
                 .into())
         }
     }

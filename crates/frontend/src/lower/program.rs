@@ -47,19 +47,7 @@ pub(super) fn lower_in<'a>(
     shapes: &[(String, Vec<u64>)],
     local: Option<Scope<'a>>,
 ) -> Result<Lowered, Diagnostics> {
-    let mut l = Lowering {
-        cx: cx.clone(),
-        local,
-        graph: Graph::default(),
-        names: BTreeMap::new(),
-        used: BTreeSet::new(),
-        known: BTreeMap::new(),
-        calls: vec![],
-        looked_at: BTreeSet::new(),
-        depth: 0,
-        unrolled: 0,
-        found: Diagnostics::new(),
-    };
+    let mut l = Lowering { local, ..Lowering::begin(cx) };
     l.graph.name = Some(Name::from(&program.name.node));
     l.inputs(program, shapes);
     for item in &program.body.statements {
@@ -104,6 +92,25 @@ pub(super) struct Lowering<'a> {
     /// Statements that loops became so far.
     pub unrolled: u64,
     pub found: Diagnostics,
+}
+
+impl<'a> Lowering<'a> {
+    /// Of nothing yet.
+    pub(super) fn begin(cx: &Cx<'a>) -> Lowering<'a> {
+        Lowering {
+            cx: cx.clone(),
+            local: None,
+            graph: Graph::default(),
+            names: BTreeMap::new(),
+            used: BTreeSet::new(),
+            known: BTreeMap::new(),
+            calls: vec![],
+            looked_at: BTreeSet::new(),
+            depth: 0,
+            unrolled: 0,
+            found: Diagnostics::new(),
+        }
+    }
 }
 
 impl Lowering<'_> {

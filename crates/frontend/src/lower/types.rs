@@ -80,7 +80,11 @@ impl Cx<'_> {
         };
         if dtype.is_none() {
             let valid: Vec<String> = DType::ALL.iter().map(|d| d.name().to_owned()).collect();
-            found.push(*unknown("E005", "element type", &name.node, name.span, &valid));
+            let mut d = *unknown("E005", "element type", &name.node, name.span, &valid);
+            if let (None, Some(meant)) = (&d.help, super::bind::misspelt(&name.node)) {
+                d = d.help(format!("write `{meant}`"));
+            }
+            found.push(d);
         }
         dtype
     }

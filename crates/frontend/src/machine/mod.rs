@@ -200,7 +200,11 @@ impl<'t> Reader<'t> {
 
     /// E462
     fn kind(&self, node: &Node, wanted: &str) -> Diagnostic {
-        Diagnostic::error("E462", format!("{wanted}, and this is {}", node.what()))
+        let is = match &node.kind {
+            yaml::Kind::Scalar(text) if !text.trim().is_empty() => format!("`{}`", text.trim()),
+            _ => node.what().to_owned(),
+        };
+        Diagnostic::error("E462", format!("{wanted}, and this is {is}"))
             .primary(self.0.span(node.number), "here")
             .help("docs/machine.md lists the keys with what they take")
     }

@@ -38,7 +38,7 @@ pub use data::{Controller, Data, MOST_CHANNELS};
 pub use graph::MAX_NODES;
 pub use links::{LinkSet, MAX_OWN_LINKS, Node, OwnLink};
 pub use package::{PACKAGE_SETTING_NAMES, PackageSettings, Ranks};
-pub use quantity::{Dimension, Quantity, quantity, unit_names};
+pub use quantity::{Dimension, Quantity, quantity, rate_in_bits, unit_names};
 pub use route::{Route, RouteCost};
 pub use settings::{
     Compute, DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings, link_rate,

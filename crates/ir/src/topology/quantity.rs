@@ -101,6 +101,21 @@ pub fn quantity(number: &str, unit: &str) -> Option<Quantity> {
     (amount.is_finite() && amount >= 0.0).then_some(Quantity { amount, dimension })
 }
 
+/// What to write for a rate in bits, as networks are sold: `400 Gbps` is `50 GB/s`. None for other units.
+pub fn rate_in_bits(number: f64, unit: &str) -> Option<String> {
+    let bytes = match unit.trim_end_matches("/s").to_lowercase().as_str() {
+        "kbps" | "kbit" | "kbits" => "KB/s",
+        "mbps" | "mbit" | "mbits" => "MB/s",
+        "gbps" | "gbit" | "gbits" => "GB/s",
+        "tbps" | "tbit" | "tbits" => "TB/s",
+        _ if unit == "Gb" || unit == "Gb/s" => "GB/s",
+        _ if unit == "Mb" || unit == "Mb/s" => "MB/s",
+        _ => return None,
+    };
+    let rate = number / 8.0;
+    rate.is_finite().then(|| format!("rates are of bytes, and a byte is 8 bits: write `{rate} {bytes}`"))
+}
+
 /// Moves the decimal point of a plain decimal text `k` places to the left.
 fn shift(text: &str, k: usize) -> String {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));

@@ -8,7 +8,7 @@ use kbc_diag::{Diagnostic, FileId, Span, Spanned};
 
 use super::links::{LinkSet, Node, OwnLink};
 use super::perturb::{Drawn, Spread};
-use super::quantity::{quantity, unit_names};
+use super::quantity::{quantity, rate_in_bits, unit_names};
 use super::settings::{SettingValue, Settings, link_rate};
 use super::shape::{Part, Shape};
 use super::{AXIS_NAMES, Direction, Topology};
@@ -499,7 +499,13 @@ impl<'t> Reader<'t> {
             None if unit_names().contains(&unit_text.as_str()) => {
                 Err(Diagnostic::error("E446", "the number does not fit").primary(span, "here"))
             }
-            None => Err(super::unknown("E446", "unit", &unit_text, &unit_names(), span)),
+            None => {
+                let d = super::unknown("E446", "unit", &unit_text, &unit_names(), span);
+                Err(match rate_in_bits(plain, &unit_text) {
+                    Some(help) => d.help(help),
+                    None => d,
+                })
+            }
         }
     }
 

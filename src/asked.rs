@@ -1,0 +1,272 @@
+//! Algorithms and numbers of ranks as the command line names them: `ring`, `all_reduce.ring(d: -1)`, `--ranks 8`; where a verb
+//! takes several, also ranges, of which both ends count: `my_ring(k: 1..4)`, `--ranks 2..9,16`.
+//!
+//! Owns the two forms. What an algorithm of that name is, and which arguments it has, is the front end's to say.
+
+use crate::cli::Selection;
+use crate::session::{Failure, Outcome, Session};
+use kbc_diag::{Diagnostic, FileId, Span};
+use kbc_frontend::lower::AskedAlgorithm;
+use kbc_rounds::ast::{Expr, ExprKind, Ident};
+
+/// Values that one range may have.
+const MOST_VALUES: i64 = 100_000;
+
+/// An algorithm with values for some of its arguments.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// `NAME` or `COLLECTIVE.NAME`.
+    pub name: Ident,
+    /// Arguments with their values, at least one each.
+    pub args: Vec<(Ident, Vec<Expr>)>,
+}
+
+impl Asked {
+    /// The same with one value for each argument.
+    ///
+    /// # Errors
+    /// E413: an argument with several values.
+    pub fn single(&self) -> Outcome<AskedAlgorithm> {
+        let one = |(name, values): &(Ident, Vec<Expr>)| match &values[..] {
+            [one] => Ok((name.clone(), one.clone())),
+            _ => Err(Failure::Usage(
+                Diagnostic::error("E413", format!("`{}` has several values", name.node))
+                    .primary(name.span, "one is wanted here")
+                    .help("kbc check takes several: it tries each")
+                    .into(),
+            )),
+        };
+        Ok(AskedAlgorithm {
+            name: self.name.clone(),
+            args: self.args.iter().map(one).collect::<Outcome<_>>()?,
+        })
+    }
+}
+
+/// The algorithm that `--algorithm` and `--using` ask for, for what is about one algorithm.
+///
+/// # Errors
+/// E413: not of that form; E416: two different ones.
+pub fn algorithm(session: &mut Session, of: &Selection) -> Outcome<Option<Asked>> {
+    let given =
+        of.algorithm.iter().map(|t| ("--algorithm", t)).chain(of.using.iter().map(|t| ("--using", t)));
+    let mut out: Option<(&str, &String, Asked)> = None;
+    for (flag, text) in given {
+        let next = read(session, flag, text)?;
+        out = Some(match out {
+            None => (flag, text, next),
+            // A name, and then its arguments.
+            Some((_, _, first)) if first.args.is_empty() && first.name.node == next.name.node => {
+                (flag, text, next)
+            }
+            Some((first, said, a)) => {
+                let short = |n: &Ident| n.node.rsplit('.').next().unwrap_or("").to_owned();
+                if short(&a.name) == short(&next.name) && next.args.is_empty() {
+                    (first, said, a)
+                } else if short(&a.name) == short(&next.name) && a.args.is_empty() {
+                    (flag, text, Asked { name: a.name, args: next.args })
+                } else {
+                    return Err(Failure::Usage(
+                        Diagnostic::error(
+                            "E416",
+                            format!("{first} {said} and {flag} {text} are two algorithms"),
+                        )
+                        .help("one algorithm is taken at a time: leave one of them out")
+                        .into(),
+                    ));
+                }
+            }
+        });
+    }
+    Ok(out.map(|o| o.2))
+}
+
+/// Reads `ring`, `all_reduce.ring(d: -1, inside: direct)`, with ranges `1..4` and lists `[1, 2, 4]` in the place of numbers.
+///
+/// # Errors
+/// E413: not of that form.
+pub fn read(session: &mut Session, flag: &str, text: &str) -> Outcome<Asked> {
+    let file = session.add_text(&format!("<{flag}>"), text);
+    Reader { flag, text, file, at: 0 }.asked().map_err(|d| Failure::Usage(d.into()))
+}
+
+struct Reader<'a> {
+    flag: &'a str,
+    text: &'a str,
+    file: FileId,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn asked(&mut self) -> Result<Asked, Diagnostic> {
+        let name = self.word(true, "the name of an algorithm")?;
+        let mut args: Vec<(Ident, Vec<Expr>)> = vec![];
+        if self.eat("(") && !self.eat(")") {
+            loop {
+                let arg = self.word(false, "the name of an argument")?;
+                if !self.eat(":") {
+                    return Err(self.wrong("`:` and a value"));
+                }
+                if let Some((first, _)) = args.iter().find(|a| a.0.node == arg.node) {
+                    return Err(Diagnostic::error("E413", format!("`{}` is given twice", arg.node))
+                        .primary(arg.span, "again here")
+                        .secondary(first.span, "first here"));
+                }
+                let values = self.values()?;
+                args.push((arg, values));
+                if self.eat(")") {
+                    break;
+                }
+                if !self.eat(",") {
+                    return Err(self.wrong("`,` or `)`"));
+                }
+            }
+        }
+        self.spaces();
+        if self.at < self.text.len() {
+            return Err(self.wrong("nothing more"));
+        }
+        Ok(Asked { name, args })
+    }
+
+    /// One value, a range or a list.
+    fn values(&mut self) -> Result<Vec<Expr>, Diagnostic> {
+        if self.eat("[") {
+            let mut out = vec![];
+            loop {
+                out.extend(self.values()?);
+                if self.eat("]") {
+                    return Ok(out);
+                }
+                if !self.eat(",") {
+                    return Err(self.wrong("`,` or `]`"));
+                }
+            }
+        }
+        self.spaces();
+        let start = self.at;
+        let Some(from) = self.number() else {
+            let word = self.word(false, "a whole number, a range or a name")?;
+            let kind = match word.node.as_str() {
+                "true" => ExprKind::Bool(true),
+                "false" => ExprKind::Bool(false),
+                _ => ExprKind::Name(word.node),
+            };
+            return Ok(vec![Expr { kind, span: word.span }]);
+        };
+        let to = if self.eat("..") {
+            Some(self.number().ok_or_else(|| self.wrong("the end of the range"))?)
+        } else {
+            None
+        };
+        let span = self.span(start);
+        let of = |v| Expr { kind: ExprKind::Int(v), span };
+        match to {
+            None => Ok(vec![of(from)]),
+            Some(to) => {
+                let n = to.saturating_sub(from).saturating_add(1);
+                if !(1..=MOST_VALUES).contains(&n) {
+                    return Err(Diagnostic::error("E413", format!("{from}..{to} has {} values", n.max(0)))
+                        .primary(span, format!("1 to {MOST_VALUES} are wanted"))
+                        .help("both ends count: 1..4 is 1, 2, 3, 4"));
+                }
+                Ok((from..=to).map(of).collect())
+            }
+        }
+    }
+
+    fn number(&mut self) -> Option<i64> {
+        self.spaces();
+        let rest = &self.text[self.at..];
+        let digits = rest.strip_prefix('-').unwrap_or(rest);
+        let n = digits.bytes().take_while(u8::is_ascii_digit).count();
+        let n = if n == 0 { return None } else { n + (rest.len() - digits.len()) };
+        let value = rest[..n].parse().ok()?;
+        self.at += n;
+        Some(value)
+    }
+
+    fn word(&mut self, dots: bool, what: &str) -> Result<Ident, Diagnostic> {
+        self.spaces();
+        let start = self.at;
+        let rest = &self.text[start..];
+        let inside = |c: char| c.is_alphanumeric() || c == '_' || dots && c == '.';
+        let n: usize = rest.chars().take_while(|c| inside(*c)).map(char::len_utf8).sum();
+        if n == 0 || rest.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(self.wrong(what));
+        }
+        self.at += n;
+        Ok(Ident::new(rest[..n].to_owned(), self.span(start)))
+    }
+
+    fn spaces(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    fn eat(&mut self, mark: &str) -> bool {
+        self.spaces();
+        let found = self.text[self.at..].starts_with(mark);
+        self.at += if found { mark.len() } else { 0 };
+        found
+    }
+
+    fn span(&self, start: usize) -> Span {
+        Span::new(self.file, start, self.at)
+    }
+
+    fn wrong(&self, wanted: &str) -> Diagnostic {
+        let end = self.text[self.at..].chars().next().map_or(self.at, |c| self.at + c.len_utf8());
+        Diagnostic::error(
+            "E413",
+            format!("{} {} is not an algorithm with its arguments", self.flag, self.text),
+        )
+        .primary(Span::new(self.file, self.at, end), format!("{wanted} is wanted here"))
+        .help(format!("write {0} ring, or {0} 'ring(d: -1)'", self.flag))
+    }
+}
+
+/// Numbers of ranks: `8`, `2..9`, `2..9,16`.
+///
+/// # Errors
+/// E413: not of that form, or no number of ranks.
+pub fn ranks(flag: &str, text: &str) -> Result<Vec<i64>, Diagnostic> {
+    let wrong = || {
+        Diagnostic::error("E413", format!("{flag}{text} is not a number of ranks"))
+            .help("write --ranks 8, or where several are taken --ranks 2..9,16")
+    };
+    let number =
+        |t: &str| t.trim().parse::<i64>().ok().filter(|n| (1..=1 << 31).contains(n)).ok_or_else(wrong);
+    let mut out: Vec<i64> = vec![];
+    for part in text.split(',') {
+        match part.split_once("..") {
+            None => out.push(number(part)?),
+            Some((from, to)) => {
+                let (from, to) = (number(from)?, number(to)?);
+                if to < from || to - from > MOST_VALUES {
+                    return Err(wrong());
+                }
+                out.extend(from..=to);
+            }
+        }
+    }
+    out.sort_unstable();
+    out.dedup();
+    Ok(out)
+}
+
+/// The one number of ranks of `--ranks`.
+///
+/// # Errors
+/// E413: several, or none.
+pub fn rank_count(of: &Selection) -> Result<Option<i64>, Diagnostic> {
+    let Some(text) = &of.ranks else { return Ok(None) };
+    match ranks("--ranks ", text)?[..] {
+        [one] => Ok(Some(one)),
+        _ => Err(Diagnostic::error(
+            "E413",
+            format!("--ranks {text} is several numbers, and one is wanted here"),
+        )
+        .help("kbc check of algorithms takes several")),
+    }
+}

@@ -1,0 +1,225 @@
+//! The arguments that an algorithm is checked with.
+//!
+//! Owns the grid: the defaults and what the documentation lists (`Variants:`), or where it lists nothing small values of every
+//! parameter that is a number; or the values that the command line asks for, each with each.
+
+use crate::asked::Asked;
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_passes::expand::Arg;
+use kbc_rounds::ast::{AlgorithmDecl, ExprKind, Ident};
+use kbc_rounds::checks::algorithm_valued;
+use kbc_rounds::claim::variants;
+use kbc_rounds::eval::{AlgRef, Evaluator, ListScope, Value, unknown};
+use kbc_rounds::options::{OPTIONS, option_kind, option_value};
+use kbc_rounds::{AlgId, Library};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Values of a parameter that are tried where nothing is said.
+const VALUES: [i64; 4] = [1, 2, 3, 4];
+
+/// The most combinations of values that are tried.
+const MOST: usize = 10_000;
+
+/// Arguments of one call.
+#[derive(Clone, Default, Debug)]
+pub struct Setting {
+    /// Of the algorithm; others are at their defaults.
+    pub args: Vec<(String, Value)>,
+    /// Options of the use, which change the schedule and not the rounds.
+    pub options: Vec<(String, Arg)>,
+    /// It is one of the documentation's.
+    pub documented: bool,
+    /// Nobody asked for it.
+    pub tried: bool,
+    /// The defaults that take part in what is said of the grid.
+    defaults: Vec<(String, i64)>,
+}
+
+impl Setting {
+    /// Messages that say with which arguments they are.
+    pub fn named(&self, mut d: Diagnostics) -> Diagnostics {
+        let list: Vec<String> = self.args.iter().map(|(n, v)| format!("{n} = {}", shown(v))).collect();
+        if !list.is_empty() {
+            d.list.iter_mut().for_each(|e| e.notes.push(format!("with {}", list.join(", "))));
+        }
+        if self.tried {
+            let note = "nothing excludes these arguments: a `where` does, or a paragraph `Variants:` of the documentation that says which it is meant for";
+            d.list.iter_mut().for_each(|e| e.notes.push(note.to_owned()));
+        }
+        d
+    }
+
+    /// Arguments and options as schedules are built with them; none with algorithms among them, which are looked up where they
+    /// are declared.
+    pub fn schedule_args(&self) -> Option<Vec<(String, Arg)>> {
+        let of = |(n, v): &(String, Value)| match v {
+            Value::Int(i) => Some((n.clone(), Arg::Int(*i))),
+            _ => None,
+        };
+        let args: Option<Vec<_>> = self.args.iter().map(of).collect();
+        Some([args?, self.options.clone()].concat())
+    }
+}
+
+fn shown(v: &Value) -> String {
+    match v {
+        Value::Alg(a) => a.name.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The grid where nothing is said: defaults first, then those of the documentation, which says what the algorithm is meant for; where
+/// it does not, one parameter after another.
+///
+/// # Errors
+/// E119: the documentation lists what is no argument.
+pub fn usual(decl: &AlgorithmDecl) -> Result<Vec<Setting>, Diagnostics> {
+    let is_alg = algorithm_valued(decl);
+    let numbers: Vec<(String, Option<i64>)> = decl
+        .params
+        .iter()
+        .zip(is_alg)
+        .filter(|p| !p.1)
+        .map(|((name, default), _)| (name.node.clone(), constant(&default.kind)))
+        .collect();
+    let known = numbers.iter().filter_map(|(n, v)| Some((n.clone(), (*v)?)));
+    let mut out = vec![Setting { defaults: known.collect(), ..Setting::default() }];
+    for args in variants(decl).map_err(|d| *d)? {
+        out.push(Setting { args, documented: true, ..Setting::default() });
+    }
+    if out.len() > 1 {
+        return Ok(out);
+    }
+    for (name, default) in &numbers {
+        for v in VALUES.into_iter().filter(|v| Some(*v) != *default) {
+            let args = vec![(name.clone(), Value::Int(v))];
+            if !out.iter().any(|s| s.args == args) {
+                out.push(Setting { args, tried: true, ..Setting::default() });
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn constant(e: &ExprKind) -> Option<i64> {
+    match e {
+        ExprKind::Int(v) => Some(*v),
+        ExprKind::Unary(kbc_rounds::ast::UnaryOp::Neg, a) => constant(&a.kind).map(|v| -v),
+        _ => None,
+    }
+}
+
+/// What is asked for: every value with every other.
+///
+/// # Errors
+/// E005, E006: what is no argument or option of the algorithm; E413: too many values.
+pub fn asked(library: &Library, id: AlgId, asked: &Asked) -> Result<Vec<Setting>, Diagnostics> {
+    let decl = library.algorithm(id);
+    if asked.args.is_empty() {
+        return usual(decl);
+    }
+    let is_alg = algorithm_valued(decl);
+    let mut out = vec![Setting::default()];
+    for (name, values) in &asked.args {
+        let at = decl.params.iter().position(|p| p.0.node == name.node);
+        if at.is_none() && option_kind(&name.node).is_none() {
+            return Err(no_argument(decl, name).into());
+        }
+        let mut next = vec![];
+        for value in values {
+            for s in &out {
+                let mut s = s.clone();
+                match at {
+                    Some(at) => {
+                        s.args.push((name.node.clone(), parameter(library, decl, (name, is_alg[at]), value)?))
+                    }
+                    None => s.options.push((name.node.clone(), option(library, name, value)?)),
+                }
+                next.push(s);
+            }
+            if next.len() > MOST {
+                return Err(Diagnostic::error("E413", format!("more than {MOST} combinations of arguments"))
+                    .primary(name.span, "with this one")
+                    .help("ask for fewer at a time")
+                    .into());
+            }
+        }
+        out = next;
+    }
+    Ok(out)
+}
+
+fn no_argument(decl: &AlgorithmDecl, name: &Ident) -> Diagnostic {
+    let mut valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
+    valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
+    let what = format!("parameter or option of `{}`", decl.name.node);
+    unknown("E006", &what, &name.node, name.span, &valid).secondary(decl.name.span, "the algorithm")
+}
+
+fn parameter(
+    library: &Library,
+    decl: &AlgorithmDecl,
+    (name, is_alg): (&Ident, bool),
+    value: &kbc_rounds::ast::Expr,
+) -> Result<Value, Diagnostics> {
+    let file = decl.span.file;
+    match (&value.kind, is_alg) {
+        (ExprKind::Int(v), false) => Ok(Value::Int(*v)),
+        (ExprKind::Name(n), true) if library.is_algorithm_name(file, n) => {
+            Ok(Value::Alg(Arc::new(AlgRef { name: n.clone(), file })))
+        }
+        (ExprKind::Name(n), true) => {
+            Err((*unknown("E005", "algorithm", n, value.span, &library.algorithm_names(file))).into())
+        }
+        (_, is_alg) => {
+            let kind = if is_alg { "an algorithm" } else { "a number" };
+            Err(Diagnostic::error("E006", format!("parameter `{}` is {kind}", name.node))
+                .primary(value.span, "this is none")
+                .into())
+        }
+    }
+}
+
+fn option(library: &Library, name: &Ident, value: &kbc_rounds::ast::Expr) -> Result<Arg, Diagnostics> {
+    option_value(name, value, &Evaluator::new(library), &ListScope::default()).map_err(|d| *d)?;
+    Ok(match &value.kind {
+        ExprKind::Int(v) => Arg::Int(*v),
+        ExprKind::Bool(b) => Arg::Word(b.to_string()),
+        ExprKind::Name(n) => Arg::Word(n.clone()),
+        _ => {
+            return Err(Diagnostic::error("E006", "no option can be this")
+                .primary(value.span, "here")
+                .into());
+        }
+    })
+}
+
+/// Values with which an algorithm is right, by parameter: `k = 1, 2, 4`. `legal` says which settings some shape admits.
+pub fn tried(settings: &[Setting], legal: &[bool]) -> Vec<String> {
+    let mut names: Vec<&str> = vec![];
+    for (name, _) in settings.iter().flat_map(|s| &s.args) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let mut out = vec![];
+    for name in names {
+        let mut numbers = BTreeSet::new();
+        let mut words = BTreeSet::new();
+        for s in settings.iter().zip(legal).filter(|s| *s.1).map(|s| s.0) {
+            numbers.extend(s.defaults.iter().filter(|d| d.0 == name).map(|d| d.1));
+            for (_, v) in s.args.iter().filter(|a| a.0 == name) {
+                match v {
+                    Value::Int(i) => numbers.insert(*i),
+                    other => words.insert(shown(other)),
+                };
+            }
+        }
+        let list: Vec<String> = numbers.iter().map(i64::to_string).chain(words).collect();
+        if !list.is_empty() {
+            out.push(format!("{name} = {}", list.join(", ")));
+        }
+    }
+    out
+}
