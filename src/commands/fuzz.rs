@@ -25,6 +25,7 @@ pub fn run(session: &mut Session, args: &Fuzz) -> Outcome {
         FuzzWhat::Engines(args) => engines(session, args),
         FuzzWhat::Emitted(args) => emitted(session, args),
         FuzzWhat::Schedules(args) => schedules(session, args),
+        FuzzWhat::Readers(args) => super::fuzz_readers::run(session, args),
     }
 }
 

@@ -335,9 +335,11 @@ fn algorithm(loaded: &Loaded, root: FileId, name: Option<&String>) -> Result<Alg
         return match all[..] {
             [one] => Ok(one),
             [] => Err(Diagnostic::error("E224", "the file has neither a program nor an algorithm")
+                .primary(Span::new(root, 0, 0), "this file")
                 .help("write `program NAME(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }`")
                 .into()),
             _ => Err(Diagnostic::error("E224", "the file has no program and several algorithms")
+                .primary(library.algorithm(all[0]).name.span, "the first of them")
                 .note(format!("they are {}", names.join(", ")))
                 .help("choose one with --algorithm NAME")
                 .into()),
@@ -355,6 +357,7 @@ fn algorithm(loaded: &Loaded, root: FileId, name: Option<&String>) -> Result<Alg
         _ => {
             let which: Vec<String> = hits.iter().map(|&a| full(a)).collect();
             Err(Diagnostic::error("E224", format!("`{name}` is an algorithm of several collectives"))
+                .primary(library.algorithm(hits[0]).name.span, "of one of them")
                 .help(format!("name one: --algorithm {}", which.join(" or ")))
                 .into())
         }
