@@ -7,6 +7,7 @@ use crate::data::{self, Inputs};
 use crate::record::scene::Scene;
 use crate::record::{self, Wanted};
 use crate::report::{timed, *};
+use crate::room;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::compare::{Blame, Comparison, Expected, compare};
@@ -114,12 +115,13 @@ pub fn execute(
 ) -> Outcome<Executed> {
     let mesh = &built.module.mesh;
     let graph = &built.typed;
+    room::calls_fit(schedule, calls, true)?;
     let (inputs, expected) = {
         let files = data::Files::default();
         let program = data::Fed { graph, mesh, local: built.local.as_ref(), files };
         (data::inputs(session, &program, data, calls, seed.unwrap_or(0))?, data::expected(session, &program)?)
     };
-    let options = RunOptions { calls, seed, ..RunOptions::default() };
+    let options = RunOptions { calls, seed, max_bytes: room::engine_bytes() };
     let evaluated = |call: &[Tensor], accuracy: Accuracy, terms: bool| {
         let options = EvalOptions { max_parts: mesh.ranks(), accuracy, terms };
         match &built.local {
@@ -408,6 +410,7 @@ pub fn time(
     options: &TimeOptions,
 ) -> Outcome<Timing> {
     crash::stage(Stage::Time);
+    room::simulation_fits(schedule, topology)?;
     let scene = Scene::new(schedule, topology, &session.map);
     let (timing, lower) = record::simulate(&scene, wanted, (&report.file, &report.program), |watch| {
         bounds::timed(schedule, topology, options, watch)

@@ -190,7 +190,7 @@ pub fn leave() -> String {
     let Some(files) = files else { return String::new() };
     let mut how = String::new();
     for (name, text, words) in files {
-        match outdir::write_file(Path::new(name), text.as_bytes()) {
+        match outdir::write_here(Path::new(name), text.as_bytes()) {
             Ok(()) => how += &format!("\n  {name}: {words}"),
             Err(d) => how += &format!("\n  {}", d.title),
         }
@@ -323,9 +323,10 @@ fn words(line: &str) -> Option<Vec<String>> {
     Some(out)
 }
 
-/// The command that the first line of a `.kir` text asks for.
+/// The command that the first line of a `.kir` text asks for: one of those that [`leave`] writes there.
 pub fn asked_by_module(text: &str) -> Option<Vec<String>> {
-    words(text.lines().next()?.strip_prefix(KIR)?)
+    let verb = |v: &String| ["opt", "check", "run"].contains(&v.as_str());
+    words(text.lines().next()?.strip_prefix(KIR)?).filter(|w| w.first().is_some_and(verb))
 }
 
 /// A command, and texts by the names of the files they stand for.

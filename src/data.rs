@@ -2,11 +2,12 @@
 
 use crate::cli::Data as Feeds;
 use crate::outdir;
+use crate::room;
 use crate::session::{Outcome, Session};
-use kbc_backend_sim::formats;
+use kbc_backend_sim::formats::{self, Described, Near};
 use kbc_backend_sim::generate::{self, ExactRange};
 use kbc_backend_sim::reference::{exact_modulus, exact_modulus_local};
-use kbc_backend_sim::shard::{Part, assemble, check_feed};
+use kbc_backend_sim::shard::{Part, assemble, check_described, check_feed};
 use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -54,20 +55,46 @@ impl Files {
     }
 
     /// A tensor of a file that a text names at `span`, beside that text; without a place beside the working directory.
+    /// `fits` looks at element type and sizes before anything is unpacked.
     fn load(
         &self,
         session: &Session,
         (path, key, span): (&str, Option<&str>, Span),
+        fits: &dyn Fn(&Described) -> Result<(), Diagnostic>,
     ) -> Result<Tensor, Diagnostic> {
+        let (full, bytes, place) = self.found(session, (path, span))?;
+        let full = full.to_string_lossy();
+        let described = formats::describe(&full, &bytes, key, Near::No).map_err(place)?;
+        fits(&described)?;
+        room::fits(u128::from(described.bytes()) * 2, &format!("the array of {full}")).map_err(place)?;
+        formats::read(&full, &bytes, key).map_err(place)
+    }
+
+    /// Element type and sizes of such a tensor.
+    fn describe(
+        &self,
+        session: &Session,
+        (path, key, span): (&str, Option<&str>, Span),
+    ) -> Result<Described, Diagnostic> {
+        let (full, bytes, place) = self.found(session, (path, span))?;
+        formats::describe(&full.to_string_lossy(), &bytes, key, Near::No).map_err(place)
+    }
+
+    /// The file, its bytes, and what adds the place that names it to a message.
+    fn found(
+        &self,
+        session: &Session,
+        (path, span): (&str, Span),
+    ) -> Result<(PathBuf, Rc<Vec<u8>>, impl Fn(Diagnostic) -> Diagnostic + Copy), Diagnostic> {
         let full = if span.is_none() { PathBuf::from(path) } else { session.beside(span.file, path) };
-        let place = |mut d: Diagnostic| {
+        let place = move |mut d: Diagnostic| {
             if !span.is_none() {
                 d = d.primary(span, "named here");
             }
             d
         };
         let bytes = self.bytes(session, &full).map_err(place)?;
-        formats::read(&full.to_string_lossy(), &bytes, key).map_err(place)
+        Ok((full, bytes, place))
     }
 }
 
@@ -86,12 +113,16 @@ impl Fed<'_> {
         session: &Session,
         (path, key, span): (&str, Option<&str>, Span),
         ty: &TensorType,
+        fits: &dyn Fn(&Described) -> Result<(), Diagnostic>,
     ) -> Result<Tensor, Diagnostic> {
         if self.local.is_none() {
-            return self.files.load(session, (path, key, span));
+            return self.files.load(session, (path, key, span), fits);
         }
         if !path.contains('*') {
-            let one = self.files.load(session, (path, key, span))?;
+            // A stack, or what every rank has.
+            let row = |d: &Described| d.dtype == ty.dtype && ty.sizes()[1..] == *d.shape;
+            let either = |d: &Described| if row(d) { Ok(()) } else { fits(d) };
+            let one = self.files.load(session, (path, key, span), &either)?;
             // what has no leading dimension of ranks is what each of them has
             let rows = ty.sizes().first().copied().unwrap_or(0) as usize;
             if one.dtype() != ty.dtype || ty.sizes()[1..] != *one.shape() {
@@ -110,18 +141,16 @@ impl Fed<'_> {
         let mut all = vec![];
         for rank in rows {
             let file = path.replace('*', &rank.to_string());
-            let one = self.files.load(session, (&file, key, span))?;
-            if one.dtype() != ty.dtype || one.shape() != want {
-                let title = format!(
-                    "{file} has {}{:?}, rank {rank} wants {}{want:?}",
-                    one.dtype(),
-                    one.shape(),
-                    ty.dtype
-                );
+            let of_rank = |d: &Described| {
+                if d.dtype == ty.dtype && d.shape == want {
+                    return Ok(());
+                }
+                let title =
+                    format!("{file} has {}{:?}, rank {rank} wants {}{want:?}", d.dtype, d.shape, ty.dtype);
                 let d = Diagnostic::error("E360", title);
-                return Err(if span.is_none() { d } else { d.primary(span, "named here") });
-            }
-            all.push(one);
+                Err(if span.is_none() { d } else { d.primary(span, "named here") })
+            };
+            all.push(self.files.load(session, (&file, key, span), &of_rank)?);
         }
         let each = all.first().map_or(0, Tensor::elements);
         let mut data = Data::zeros(ty.dtype, each * all.len());
@@ -168,12 +197,12 @@ pub fn shapes(session: &Session, inputs: &[Unsized]) -> Outcome<Vec<(String, Vec
     let mut out = vec![];
     for input in inputs {
         let given = session.inputs.iter().filter_map(|t| assignment(t, "input").ok());
-        let tensor = match (given.into_iter().find(|g| g.0 == input.name), &input.file) {
-            (Some((_, file, key)), _) => files.load(session, (&file, key.as_deref(), Span::NONE))?,
-            (None, Some((path, key, span))) => files.load(session, (path, key.as_deref(), *span))?,
+        let found = match (given.into_iter().find(|g| g.0 == input.name), &input.file) {
+            (Some((_, file, key)), _) => files.describe(session, (&file, key.as_deref(), Span::NONE))?,
+            (None, Some((path, key, span))) => files.describe(session, (path, key.as_deref(), *span))?,
             (None, None) => continue,
         };
-        out.push((input.name.clone(), tensor.shape().to_vec()));
+        out.push((input.name.clone(), found.shape));
     }
     Ok(out)
 }
@@ -187,18 +216,23 @@ pub fn inputs(session: &Session, fed: &Fed<'_>, data: &Feeds, calls: u32, seed: 
     let mut found = Diagnostics::new();
     let names: Vec<&str> = graph.inputs.iter().map(|i| i.name.as_str()).collect();
     let mut given: Vec<Option<(Tensor, String)>> = vec![None; graph.inputs.len()];
+    let load = |i: usize, from: (&str, Option<&str>, Span)| {
+        let input = &graph.inputs[i];
+        let fits = |d: &Described| {
+            check_described(&input.name, &input.ty, mesh, (d.dtype, &d.shape))
+                .map_err(|d| d.primary(input.span, format!("declared as {} here", input.ty)))
+        };
+        fed.load(session, from, &input.ty, &fits)
+    };
     for text in &data.input {
         match assignment(text, "input") {
             Ok((name, file, key)) => match names.iter().position(|n| *n == name) {
-                Some(i) => {
-                    match fed.load(session, (&file, key.as_deref(), Span::NONE), &graph.inputs[i].ty) {
-                        Ok(t) => {
-                            given[i] =
-                                Some((t, text.split_once('=').map_or(text.as_str(), |p| p.1).to_owned()))
-                        }
-                        Err(d) => found.push(d),
+                Some(i) => match load(i, (&file, key.as_deref(), Span::NONE)) {
+                    Ok(t) => {
+                        given[i] = Some((t, text.split_once('=').map_or(text.as_str(), |p| p.1).to_owned()))
                     }
-                }
+                    Err(d) => found.push(d),
+                },
                 None => found.push(unknown("input", &name, &names)),
             },
             Err(d) => found.push(d),
@@ -209,7 +243,7 @@ pub fn inputs(session: &Session, fed: &Fed<'_>, data: &Feeds, calls: u32, seed: 
             continue;
         }
         if let Some(DataSource::File { path, key, span }) = &input.data {
-            match fed.load(session, (path, key.as_deref(), *span), &input.ty) {
+            match load(i, (path, key.as_deref(), *span)) {
                 Ok(t) => {
                     let from = key.as_ref().map_or_else(|| path.clone(), |k| format!("{path}:{k}"));
                     given[i] = Some((t, from));
@@ -330,11 +364,13 @@ pub fn expected(session: &Session, fed: &Fed<'_>) -> Outcome<Vec<(Tensor, String
             .primary(*span, "here")
             .into());
         };
-        let tensor = fed.load(session, (path, key.as_deref(), *span), ty)?;
-        check_feed("of expect", &ty.erased(), mesh, &tensor).map_err(|mut d| {
-            d.title = d.title.replacen("input of expect", "the stored result", 1);
-            d.primary(*span, "named here")
-        })?;
+        let fits = |d: &Described| {
+            check_described("of expect", &ty.erased(), mesh, (d.dtype, &d.shape)).map_err(|mut d| {
+                d.title = d.title.replacen("input of expect", "the stored result", 1);
+                d.primary(*span, "named here")
+            })
+        };
+        let tensor = fed.load(session, (path, key.as_deref(), *span), ty, &fits)?;
         out.push((tensor, key.as_ref().map_or_else(|| path.clone(), |k| format!("{path}:{k}"))));
     }
     Ok(out)

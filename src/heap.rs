@@ -1,4 +1,4 @@
-//! How the process deals with memory that it has freed.
+//! What the process asks of the system before it begins: memory that it has freed, files that may not grow.
 
 /// Largest block that is kept; larger ones go back to the system at once. The C library allows no more.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -14,5 +14,15 @@ pub fn keep() {
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT);
         libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
+    }
+}
+
+/// A file that grows beyond what it may (`ulimit -f`) is a write that fails, and not the end of the process.
+pub fn write_errors() {
+    #[cfg(unix)]
+    #[allow(unsafe_code, reason = "signals have no safe entry")]
+    // SAFETY: the signal exists, and being ignored it calls nothing.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
 }

@@ -1,15 +1,26 @@
 //! The binary: one verb, one outcome, one exit code (0 fine, 1 the input is wrong, 2 usage or files, 101 a bug).
 
 use clap::{CommandFactory, FromArgMatches};
-use kbc::cli::{Cli, color_of, usage};
-use kbc::session::Session;
-use kbc::{commands, crash, heap};
+use kbc::cli::{Cli, before, color_of, usage};
+use kbc::session::{Failure, Session, written};
+use kbc::{commands, confine, crash, heap, room};
+use kbc_diag::{Diagnostic, visible};
+use std::borrow::Cow;
 use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: room::Counted = room::Counted;
 
 fn main() -> ExitCode {
     heap::keep();
+    heap::write_errors();
     crash::install();
-    let words: Vec<String> = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned()).collect();
+    let given: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
+    let words: Vec<String> = given.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    if let Some(word) = given.iter().find(|w| w.to_str().is_none()) {
+        let d = Diagnostic::error("E413", format!("{word:?} on the command line is not UTF-8"));
+        return early(&d.help("give the file a name of UTF-8 characters"), &words);
+    }
     let command = Cli::command().color(color_of(&words));
     let cli = match command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
@@ -18,18 +29,51 @@ fn main() -> ExitCode {
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
                 return ExitCode::from(2);
             }
-            None => e.exit(),
+            None if e.use_stderr() && words.iter().any(|w| matches!(visible(w), Cow::Owned(_))) => {
+                // The message has the words in it.
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), visible(&e.to_string()).as_bytes());
+                return ExitCode::from(2);
+            }
+            None => {
+                // Help, the version, and what is wrong with the command line.
+                let code = u8::try_from(e.exit_code()).unwrap_or(2);
+                let shown = e.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout()));
+                return written(shown).map_or_else(|d| early(&d, &words), |()| ExitCode::from(code));
+            }
         },
     };
+    room::guard(cli.diagnostics);
     crash::begin(&words);
     let mut session = Session::new(&cli);
-    let (messages, code) = match commands::dispatch(&mut session, &cli.command) {
-        Ok(()) => return ExitCode::SUCCESS,
-        Err(failure) => failure.into_parts(),
-    };
-    session.tell(&messages);
-    if crash::is_bug(&messages) {
-        session.words(&crash::leave());
+    let ready = room::check_variable().map_err(Failure::from);
+    let outcome = ready.and_then(|()| commands::dispatch(&mut session, &cli.command));
+    let code = outcome.map_or_else(
+        |failure| {
+            let (messages, code) = failure.into_parts();
+            session.tell(&messages);
+            if crash::is_bug(&messages) {
+                session.words(&crash::leave());
+            }
+            code
+        },
+        |()| 0,
+    );
+    if let Some(folder) = confine::folder() {
+        session.words(&format!("kbc replay: what it wrote is in {}\n", folder.display()));
     }
-    ExitCode::from(code)
+    match session.complete() {
+        // A result that is not whole is worse than one that is wrong: nobody can see that.
+        Err(d) if code != 101 => {
+            session.tell(&d.into());
+            ExitCode::from(2)
+        }
+        _ => ExitCode::from(code),
+    }
+}
+
+/// A message from before there is a session that knows how they are written.
+fn early(d: &Diagnostic, words: &[String]) -> ExitCode {
+    let text = before(d, words);
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+    ExitCode::from(2)
 }

@@ -3,6 +3,7 @@
 //! A folder is written beside its place and renamed into it. It carries a manifest with the checksum of every file;
 //! an existing folder is replaced only if its manifest shows that nothing was added, edited or removed by hand.
 
+use crate::confine;
 use crate::session::words;
 use kbc_diag::Diagnostic;
 use std::collections::BTreeMap;
@@ -24,6 +25,22 @@ pub fn failure(path: &Path, what: &str, e: &io::Error) -> Diagnostic {
     Diagnostic::error("E410", format!("cannot {what} {}: {why}", path.display()))
 }
 
+/// Where a path is written: as it stands, or in the folder of a replay.
+fn placed(path: &Path) -> Result<PathBuf, Diagnostic> {
+    confine::placed(path).map_err(|e| failure(path, "write", &e))
+}
+
+/// Writes a file beside its place and renames it; whatever fails, nothing is left beside the place.
+fn exchange(path: &Path, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Diagnostic> {
+    let temporary = sibling(path, "new");
+    let done = fill(&temporary).and_then(|()| fs::rename(&temporary, path));
+    done.map_err(|e| {
+        // The message about the first failure is what matters; what is left is only our own temporary file.
+        let _ = fs::remove_file(&temporary);
+        failure(path, "write", &e)
+    })
+}
+
 fn checksum(bytes: &[u8]) -> String {
     format!("{:08x} {}", crc32fast::hash(bytes), bytes.len())
 }
@@ -34,6 +51,7 @@ fn checksum(bytes: &[u8]) -> String {
 /// E410: the folder cannot be written. E411: it holds something kbc did not write, or that was edited, and `force` is
 /// not set. Nothing is changed then.
 pub fn write(dir: &Path, files: &[(String, Vec<u8>)], force: bool) -> Result<(), Diagnostic> {
+    let dir = &placed(dir)?;
     if !force {
         untouched(dir)?;
     } else if dir.is_file() {
@@ -149,19 +167,18 @@ fn collect(dir: &Path, prefix: &Path, out: &mut BTreeMap<String, Vec<u8>>) -> io
 /// # Errors
 /// E410: it cannot be written.
 pub fn rewrite(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
+    if confine::is_on() {
+        return write_file(path, bytes);
+    }
     let fail = |e: io::Error| failure(path, "write", &e);
     let place = fs::canonicalize(path).map_err(fail)?;
     let permissions = fs::metadata(&place).map_err(fail)?.permissions();
     if permissions.readonly() {
         return Err(failure(path, "write", &io::ErrorKind::PermissionDenied.into()));
     }
-    let temporary = sibling(&place, "new");
-    let done = fs::write(&temporary, bytes)
-        .and_then(|()| fs::set_permissions(&temporary, permissions))
-        .and_then(|()| fs::rename(&temporary, &place));
-    done.map_err(|e| {
-        let _ = fs::remove_file(&temporary);
-        fail(e)
+    exchange(&place, |temporary| {
+        fs::write(temporary, bytes)?;
+        fs::set_permissions(temporary, permissions)
     })
 }
 
@@ -179,6 +196,7 @@ impl Draft {
     /// # Errors
     /// E410: it cannot be created.
     pub fn new(path: &Path) -> Result<Draft, Diagnostic> {
+        let path = &placed(path)?;
         let temporary = if is_device(path) { path.to_owned() } else { sibling(path, "new") };
         let file = fs::File::create(&temporary).map_err(|e| failure(path, "write", &e))?;
         Ok(Draft { path: path.to_owned(), temporary, file: io::BufWriter::new(file), kept: false })
@@ -227,15 +245,18 @@ fn is_device(path: &Path) -> bool {
 /// # Errors
 /// E410: it cannot be written.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
+    write_here(&placed(path)?, bytes)
+}
+
+/// Writes one file as [`write_file`] does, also in a replay where it says: for names that are kbc's own.
+///
+/// # Errors
+/// E410: it cannot be written.
+pub fn write_here(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
     if is_device(path) {
         return fs::write(path, bytes).map_err(|e| failure(path, "write", &e));
     }
-    let temporary = sibling(path, "new");
-    fs::write(&temporary, bytes).map_err(|e| failure(path, "write", &e))?;
-    fs::rename(&temporary, path).map_err(|e| {
-        let _ = fs::remove_file(&temporary);
-        failure(path, "write", &e)
-    })
+    exchange(path, |temporary| fs::write(temporary, bytes))
 }
 
 #[cfg(all(test, unix))]

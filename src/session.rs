@@ -2,7 +2,8 @@
 
 use crate::cli::{Cli, ColorChoice, DiagnosticFormat};
 use crate::crash;
-use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, Text, render};
+use crate::room;
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, Text, render, visible};
 use kbc_frontend::load::Sources;
 use kbc_ir::topology::Topology;
 use std::collections::BTreeMap;
@@ -83,6 +84,8 @@ pub struct Session {
     machines: Arc<Mutex<Vec<Topology>>>,
     /// Digests of data files that were read, where somebody wants to know.
     touched: Option<Touched>,
+    /// Why a write to standard output failed; shared by the sessions made of this one.
+    lost: Arc<Mutex<Option<Diagnostic>>>,
 }
 
 /// Machines that are kept.
@@ -116,6 +119,7 @@ impl Session {
             heard: None,
             machines: Arc::default(),
             touched: None,
+            lost: Arc::default(),
         }
     }
 
@@ -143,6 +147,7 @@ impl Session {
             heard: None,
             machines: self.machines.clone(),
             touched: None,
+            lost: self.lost.clone(),
             ..*self
         }
     }
@@ -200,11 +205,10 @@ impl Session {
         let bytes = if let Some(text) = self.given.get(&plain(Path::new(path))) {
             text.clone().into_bytes()
         } else if path == "-" {
-            let mut all = vec![];
-            std::io::stdin().read_to_end(&mut all).map_err(|e| cannot(e.to_string()))?;
-            all
+            whole(&mut std::io::stdin(), MOST_TEXT).map_err(|e| cannot(e.to_string()))?
         } else {
-            std::fs::read(path).map_err(|e| cannot(words(&e)))?
+            let mut file = std::fs::File::open(path).map_err(|e| cannot(words(&e)))?;
+            whole(&mut file, MOST_TEXT).map_err(|e| cannot(words(&e)))?
         };
         let text = String::from_utf8(bytes)
             .map_err(|e| cannot(format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to())))?;
@@ -223,7 +227,8 @@ impl Session {
     /// # Errors
     /// E412: it cannot be read.
     pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostic> {
-        std::fs::read(path)
+        std::fs::File::open(path)
+            .and_then(|mut file| whole(&mut file, room::limit().unwrap_or(u64::MAX)))
             .map_err(|e| Diagnostic::error("E412", format!("cannot read {}: {}", path.display(), words(&e))))
     }
 
@@ -288,23 +293,55 @@ impl Session {
     /// Progress for people: on a terminal only.
     pub fn progress(&self, what: &str) {
         if !self.quiet && self.heard.is_none() && std::io::stderr().is_terminal() {
-            let _ = writeln!(std::io::stderr(), "kbc: {what}");
+            let _ = writeln!(std::io::stderr(), "kbc: {}", visible(what));
         }
     }
 
     /// Words for people on standard error (dumps, timings).
     pub fn words(&self, text: &str) {
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        let _ = std::io::stderr().write_all(visible(text).as_bytes());
     }
 
-    /// A result on standard output. A closed pipe is no error.
+    /// Words of a result on standard output, JSON among them. Control characters of names and texts are shown as text.
     pub fn result(&self, text: &str) {
+        self.output(&visible(text));
+    }
+
+    /// A text for programs on standard output, byte by byte; on a terminal its control characters are shown as text.
+    pub fn artefact(&self, text: &str) {
+        if std::io::stdout().is_terminal() { self.result(text) } else { self.output(text) }
+    }
+
+    fn output(&self, text: &str) {
         let mut out = std::io::stdout().lock();
-        let _ = out.write_all(text.as_bytes());
-        if !text.ends_with('\n') {
-            let _ = out.write_all(b"\n");
+        let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+        let done =
+            out.write_all(text.as_bytes()).and_then(|()| out.write_all(end)).and_then(|()| out.flush());
+        if let Err(d) = written(done) {
+            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            lost.get_or_insert(d);
         }
-        let _ = out.flush();
+    }
+
+    /// Whether all results came out.
+    ///
+    /// # Errors
+    /// E410: standard output took not all of them, and is no closed pipe.
+    pub fn complete(&self) -> Result<(), Diagnostic> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+}
+
+/// How a write to standard output ended. A closed pipe is no error: nobody reads on.
+///
+/// # Errors
+/// E410
+pub fn written(done: std::io::Result<()>) -> Result<(), Diagnostic> {
+    match done {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Diagnostic::error("E410", format!("cannot write standard output: {}", words(&e))))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -331,6 +368,19 @@ impl Sources for Session {
     }
 }
 
+/// Bytes of a text at most: a place in it is a number of 32 bits.
+const MOST_TEXT: u64 = 1 << 30;
+
+/// All that is there, unless it is more than `most` bytes or has no end (`/dev/zero`).
+fn whole(from: &mut impl Read, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut all = vec![];
+    from.take(most.saturating_add(1)).read_to_end(&mut all)?;
+    match all.len() as u64 > most {
+        true => Err(std::io::Error::other(format!("it has more than {most} bytes"))),
+        false => Ok(all),
+    }
+}
+
 /// A path without `.` and, where that is possible, without `..`.
 pub fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
@@ -346,6 +396,15 @@ pub fn plain(path: &Path) -> PathBuf {
     out
 }
 
+/// The path of a file that was found in a folder, as texts and messages name it.
+///
+/// # Errors
+/// It is not UTF-8, which every text is that could name the file.
+pub fn named(path: &Path) -> std::io::Result<String> {
+    let wrong = || std::io::Error::other(format!("the name of {path:?} is not UTF-8: rename the file"));
+    path.to_str().map(str::to_owned).ok_or_else(wrong)
+}
+
 /// An IO error without the number of the operating system.
 pub fn words(e: &std::io::Error) -> String {
     match e.kind() {
@@ -355,7 +414,10 @@ pub fn words(e: &std::io::Error) -> String {
         std::io::ErrorKind::NotADirectory => "a part of the path is a file".into(),
         _ => {
             let text = e.to_string();
-            text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+            match e.raw_os_error() {
+                Some(_) => text.split(" (os error").next().unwrap_or(&text).to_lowercase(),
+                None => text,
+            }
         }
     }
 }

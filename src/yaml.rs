@@ -1,6 +1,7 @@
 //! YAML files of kbc's own forms: reading one, and where it is wrong.
 
 use kbc_diag::{FileId, Span};
+use kbc_frontend::machine::nesting;
 use serde::de::DeserializeOwned;
 
 /// Reads a file of a form.
@@ -8,6 +9,9 @@ use serde::de::DeserializeOwned;
 /// # Errors
 /// What is wrong, in words without a place, and the place.
 pub fn read<T: DeserializeOwned>(text: &str, file: FileId) -> Result<T, (String, Span)> {
+    if let Some(at) = nesting::too_deep(text) {
+        return Err(("too many brackets are open at once".into(), Span::new(file, at, at + 1)));
+    }
     serde_yaml::from_str(text).map_err(|e| {
         let at = e.location().map_or(0, |l| l.index().min(text.len()));
         let words = e.to_string();

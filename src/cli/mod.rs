@@ -8,6 +8,7 @@ pub use evaluation::{Compare, Repro, Sweep};
 pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotWhat, ThemeChoice};
 pub use trials::{
     Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzChecker, FuzzEmitted, FuzzEngines, FuzzRange,
+    FuzzReaders,
     FuzzSchedules, FuzzWhat, Mutate,
 };
 
@@ -101,11 +102,19 @@ pub fn usage(e: &clap::Error, words: &[String]) -> Option<String> {
             (None, false) => Diagnostic { title: format!("{} {line}", d.title), ..d },
         };
     }
+    match said(words, "--diagnostics") {
+        Some("short" | "json") => Some(before(&d, words)),
+        _ => None,
+    }
+}
+
+/// A message about the command line, in the form that its words ask for.
+pub fn before(d: &Diagnostic, words: &[String]) -> String {
     let map = SourceMap::default();
     match said(words, "--diagnostics") {
-        Some("short") => Some(render::short(&d, &map) + "\n"),
-        Some("json") => Some(render::json(&d, &map) + "\n"),
-        _ => None,
+        Some("short") => render::short(d, &map) + "\n",
+        Some("json") => render::json(d, &map) + "\n",
+        _ => render::human(d, &map, false),
     }
 }
 

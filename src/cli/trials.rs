@@ -79,6 +79,30 @@ pub enum FuzzWhat {
     Schedules(FuzzSchedules),
     /// Schedules, right ones and wrong ones, judged by the checker and by running them under the weak memory model
     Checker(FuzzChecker),
+    /// Damaged files for everything that reads one; no panic, no long time, no error without a code and a place
+    Readers(FuzzReaders),
+}
+
+/// `kbc fuzz readers`
+#[derive(Args, Debug)]
+pub struct FuzzReaders {
+    /// Files, or folders of files, that are damaged beside those that are built in.
+    pub files: Vec<String>,
+    /// How many damaged files.
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub inputs: u64,
+    /// Seed: the same seed damages the same files in the same way.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// The number of the first one.
+    #[arg(long, default_value_t = 0, value_name = "K")]
+    pub first: u64,
+    /// This number alone, and what is read goes to standard output.
+    #[arg(long, value_name = "K", conflicts_with_all = ["inputs", "first"])]
+    pub only: Option<u64>,
+    /// Folder for files that are not read as they should be.
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    pub out: String,
 }
 
 /// Which of the random ones.

@@ -303,7 +303,7 @@ fn write_artefacts(session: &Session, artefacts: &[(String, String)], built: &Bu
             _ => text::print(&built.module, &PrintOptions::default()),
         };
         if path == "-" {
-            session.result(&text);
+            session.artefact(&text);
         } else {
             outdir::write_file(Path::new(path), text.as_bytes())?;
         }

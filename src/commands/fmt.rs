@@ -6,7 +6,7 @@
 use crate::cli::Fmt;
 use crate::crash::{self, Stage};
 use crate::outdir;
-use crate::session::{Outcome, Session, words};
+use crate::session::{Outcome, Session, named, words};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use std::path::Path;
 
@@ -65,7 +65,7 @@ fn below(dir: &Path, out: &mut Vec<String>) -> std::io::Result<()> {
         if kind.is_dir() {
             below(&path, out)?;
         } else if known(&path) {
-            out.push(path.to_string_lossy().into_owned());
+            out.push(named(&path)?);
         }
     }
     Ok(())
@@ -90,7 +90,7 @@ fn one(session: &mut Session, args: &Fmt, path: &str) -> Outcome {
         return Err(unformed(session, file, path, &text, &formatted).into());
     }
     if path == "-" {
-        session.result(&formatted);
+        session.artefact(&formatted);
     } else if formatted != *text {
         outdir::rewrite(Path::new(path), formatted.as_bytes())?;
     }

@@ -26,6 +26,7 @@ pub fn run(session: &mut Session, args: &Fuzz) -> Outcome {
         FuzzWhat::Emitted(args) => emitted(session, args),
         FuzzWhat::Schedules(args) => schedules(session, args),
         FuzzWhat::Checker(args) => checker(session, args),
+        FuzzWhat::Readers(args) => super::fuzz_readers::run(session, args),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::outdir;
 use crate::perturb;
 use crate::record::{self, Wanted};
 use crate::report::{CompareReport, ImportReport, InputReport, ParamReport, Report};
+use crate::room;
 use crate::session::{Failure, Outcome, Session};
 use kbc_backend_sim::compare::{Exact, Expected, compare};
 use kbc_backend_sim::generate;
@@ -122,7 +123,7 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
             _ => text::print(&it.built.module, &PrintOptions::default()),
         };
         if path == "-" {
-            session.result(&text);
+            session.artefact(&text);
         } else {
             outdir::write_file(Path::new(path), text.as_bytes())?;
         }
@@ -468,8 +469,12 @@ fn numbers(
 ) -> Outcome {
     let schedule = &it.built.execute;
     let engine = how.data.engine.unwrap_or_default();
-    let options =
-        RunOptions { calls: how.calls, seed: (how.seed != 0).then_some(how.seed), ..RunOptions::default() };
+    room::calls_fit(schedule, how.calls, true)?;
+    let options = RunOptions {
+        calls: how.calls,
+        seed: (how.seed != 0).then_some(how.seed),
+        max_bytes: room::engine_bytes(),
+    };
     let result = engine
         .attempt(session, how.timings, schedule, &[vec![inputs.clone()]], &options)
         .map_err(|f| f.diagnostics)?;

@@ -11,6 +11,7 @@ pub mod completions;
 pub mod explain;
 pub mod fmt;
 pub mod fuzz;
+mod fuzz_readers;
 mod grid;
 pub mod import;
 pub mod list;
@@ -38,6 +39,7 @@ use crate::cli::{Command, Selection, Source};
 use crate::crash::{self, Stage};
 use crate::report::{AxisReport, Report, SCHEMA};
 use crate::session::{Failure, Outcome, Session};
+use kbc_diag::settle::settle;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_frontend::load::{Loaded, load};
 use kbc_ir::Module;
@@ -45,11 +47,38 @@ use kbc_ir::schedule::Schedule;
 use kbc_passes::instrument::Instrument;
 use kbc_rounds::Library;
 
-/// Runs a verb.
+/// Runs a verb. What is wrong with a text of the IR or of the tile level has a place in it.
 ///
 /// # Errors
 /// Of the verb.
 pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
+    verb(session, command).map_err(|failure| settled(session, failure))
+}
+
+/// Messages without a place get one, where one text of the IR or of the tile level was read and they are about its content.
+fn settled(session: &Session, failure: Failure) -> Failure {
+    let Failure::Program(mut found) = failure else { return failure };
+    let is_one = |text: &str| {
+        let first = text.lines().map(str::trim).find(|l| !l.is_empty() && !l.starts_with(';'));
+        first.is_some_and(|l| l.starts_with("kir ") || l.starts_with("tile "))
+    };
+    let ending = |name: &str| name.ends_with(".kir") || name.ends_with(".tile");
+    let mut texts = session.map.files().filter(|(_, f)| ending(&f.name) || f.name == "-" && is_one(&f.text));
+    if let (Some((id, file)), None) = (texts.next(), texts.next()) {
+        // Data, files, memory and the command line are not the text's.
+        let about = |code: &str| {
+            ("E200".."E360").contains(&code)
+                || ("E370".."E380").contains(&code)
+                || ("E440".."E480").contains(&code)
+        };
+        for d in found.list.iter_mut().filter(|d| d.severity == Severity::Error && about(d.code)) {
+            settle(d, id, &file.text);
+        }
+    }
+    Failure::Program(found)
+}
+
+fn verb(session: &mut Session, command: &Command) -> Outcome {
     match command {
         Command::Compile(args) => compile::run(session, args),
         Command::Check(args) => check::run(session, args),

@@ -54,7 +54,7 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome {
         text::print(&module, &PrintOptions { locs: args.locs })
     };
     if args.output == "-" {
-        session.result(&text);
+        session.artefact(&text);
     } else {
         outdir::write_file(Path::new(&args.output), text.as_bytes())?;
     }

@@ -9,7 +9,7 @@ use crate::checkout;
 use crate::cli::{CompareReference, ReportFormat, Selection, Source};
 use crate::measure;
 use crate::reference::{Figure, Measure, Run, read};
-use crate::session::{Failure, Outcome, Session, words};
+use crate::session::{Failure, Outcome, Session, named, words};
 use crate::traffic;
 use kbc_backend_sim::time::{TimeOptions, simulate};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
@@ -103,8 +103,9 @@ fn files(names: &[String]) -> Outcome<Vec<String>> {
             .iter()
             .map(std::fs::DirEntry::path)
             .filter(|p| p.extension().is_some_and(|e| e == "yaml" || e == "yml"))
-            .map(|p| p.to_string_lossy().into_owned())
-            .collect();
+            .map(|p| named(&p))
+            .collect::<std::io::Result<_>>()
+            .map_err(|e| cannot(&e))?;
         if found.is_empty() {
             return Err(Diagnostic::error("E412", format!("no .yaml file in {name}")).into());
         }

@@ -1,6 +1,10 @@
 //! `kbc replay`: what a crash left is replayed.
+//!
+//! Whoever made the file chose the command in it, so the command may read and compute, and that is all: what it writes
+//! goes to a new folder ([`confine`]), and it is none that reads a command from a file again.
 
-use crate::cli::{Cli, Replay};
+use crate::cli::{Cli, Command, Fuzz, FuzzWhat, Replay};
+use crate::confine;
 use crate::crash;
 use crate::session::{Outcome, Session};
 use clap::Parser;
@@ -32,6 +36,17 @@ fn replay(session: &mut Session, command: &[String], texts: Vec<(String, String)
     let cli = Cli::try_parse_from(words).map_err(|e| {
         Diagnostic::error("E413", "the command of the file is none of this kbc").note(e.to_string())
     })?;
+    let refused = match &cli.command {
+        Command::Replay(_) => Some("is a replay, which no crash leaves"),
+        // Its flags name folders whose C++ is compiled and run.
+        Command::Fuzz(Fuzz { what: FuzzWhat::Emitted(_) }) => Some("compiles and runs C++: run it yourself"),
+        _ => None,
+    };
+    if let Some(why) = refused {
+        let d = Diagnostic::error("E413", format!("the command of the file {why}"));
+        return Err(d.note(format!("the command: kbc {}", crash::line(command))).into());
+    }
+    confine::begin();
     crash::begin(command);
     session.progress(&format!("replaying kbc {}", command.join(" ")));
     *session = session.fresh(texts);

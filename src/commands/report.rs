@@ -12,6 +12,7 @@ use crate::record::ranks::Ranks;
 use crate::record::scene::Scene;
 use crate::record::{Wanted, holders};
 use crate::report::{Report, human, timed};
+use crate::room;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::interp::RunOptions;
 use kbc_backend_sim::time::TimeOptions;
@@ -87,10 +88,10 @@ fn of_schedule(session: &mut Session, args: &MakePage, source: &Source) -> Outco
     report.verified = Some(analyse::verify(schedule)?);
     if !args.no_data {
         let engine = args.engine.unwrap_or_default();
+        room::calls_fit(schedule, 1, false)?;
+        let options = RunOptions { max_bytes: room::engine_bytes(), ..RunOptions::default() };
         let fed = generated(schedule, 1, 0)?;
-        let ran = engine
-            .attempt(session, false, schedule, &fed, &RunOptions::default())
-            .map_err(|f| f.diagnostics)?;
+        let ran = engine.attempt(session, false, schedule, &fed, &options).map_err(|f| f.diagnostics)?;
         report.host_reads = crate::host::reads(schedule, &ran);
         report.engine = Some(engine.name());
     }
@@ -138,7 +139,7 @@ fn write(
     };
     let html = page::page(made, &session.map)?;
     if args.out == "-" {
-        session.result(&html);
+        session.artefact(&html);
     } else {
         outdir::write_file(Path::new(&args.out), html.as_bytes())?;
         let took = report.time_ns.map_or_else(String::new, |ns| format!(", {}", human::time(ns)));

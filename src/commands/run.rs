@@ -10,6 +10,7 @@ use crate::data;
 use crate::perturb;
 use crate::record::{self, Wanted};
 use crate::report::Report;
+use crate::room;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::failure::{RunFailure, standstill};
 use kbc_backend_sim::generate::{self, ExactRange};
@@ -92,11 +93,12 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     let mut failed_orders = false;
     if !args.no_data {
         let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
+        room::calls_fit(schedule, calls, false)?;
         let inputs = data::Inputs { calls: generated(schedule, calls, args.seed)?, origin: vec![] };
         let options = kbc_backend_sim::interp::RunOptions {
             calls,
             seed: (args.seed != 0).then_some(args.seed),
-            ..Default::default()
+            max_bytes: room::engine_bytes(),
         };
         let engine = args.data.engine.unwrap_or_default();
         match engine.attempt(session, args.timings, schedule, &inputs.calls, &options) {
@@ -215,6 +217,7 @@ pub fn machine(
         }
         Argument::File(text, file) => (text, file),
     };
+    let at = file;
     let file = machine::read(&text, file)?;
     session.tell(&file.warnings);
     let base = match own {
@@ -227,6 +230,7 @@ pub fn machine(
     let shape = file.shape.map(|s| s.node);
     if shape.is_none() && base.shape.is_none() {
         return Err(Diagnostic::error("E463", "neither the machine file nor the schedule has a `shape`")
+            .primary(Span::new(at, 0, 0), "this machine file")
             .help("add `shape: ring(8)` to the file")
             .into());
     }

@@ -124,7 +124,7 @@ pub fn opt(session: &mut Session, args: &Opt) -> Outcome {
     crash::stage(Stage::Emit);
     let text = text::print(&kernel);
     if args.output == "-" {
-        session.result(&text);
+        session.artefact(&text);
     } else {
         outdir::write_file(Path::new(&args.output), text.as_bytes())?;
     }

@@ -326,7 +326,7 @@ pub fn emit(
     }
     for (path, text) in texts {
         if path == "-" {
-            session.result(&text);
+            session.artefact(&text);
         } else {
             outdir::write_file(Path::new(path), text.as_bytes())?;
         }

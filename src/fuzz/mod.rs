@@ -14,6 +14,7 @@ pub mod emitted;
 pub mod generate;
 pub mod machine;
 pub mod program;
+pub mod readers;
 pub mod rng;
 pub mod rounds;
 pub mod scalar;

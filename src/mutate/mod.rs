@@ -10,11 +10,12 @@ pub mod report;
 pub mod subjects;
 
 use crate::fuzz::rng::Rng;
+use crate::room;
 use kbc_backend_sim::classify::{Behaviour, ClassifyOptions, Evidence, calls, classify, same};
 use kbc_backend_sim::generate::{exact, exact_range};
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
 use kbc_backend_sim::tensor::Tensor;
-use kbc_diag::{Diagnostic, Severity};
+use kbc_diag::{Diagnostic, Diagnostics, Severity};
 use kbc_ir::checker::{CheckOptions, check};
 use kbc_ir::mutate::{Mutation, Operator, Target, apply, apply_on, every};
 use kbc_ir::schedule::{BufferRole, Schedule};
@@ -59,7 +60,7 @@ pub enum Outcome {
     Escaped(String),
     /// Accepted, and it never misbehaves.
     Equivalent(Evidence),
-    /// Accepted, and too long to be run.
+    /// Accepted, and too long or too large to be run.
     Unclassified,
 }
 
@@ -92,6 +93,8 @@ pub struct Base {
     pub wrong: Option<String>,
     /// It has more events than can be run in other orders; no mutants are made of it.
     pub too_long: bool,
+    /// Why it does not fit in memory; no mutants are made of it.
+    pub no_room: Option<String>,
     /// Mutations of it.
     pub mutations: Vec<Mutation>,
 }
@@ -235,6 +238,7 @@ fn base(subject: &Subject, settings: &Settings) -> Base {
         alarm: vec![],
         wrong: None,
         too_long: false,
+        no_room: None,
         mutations: vec![],
     };
     let Some(s) = subject.module.schedule() else { return b };
@@ -248,15 +252,21 @@ fn base(subject: &Subject, settings: &Settings) -> Base {
         };
         input_types(s).iter().enumerate().map(tensor).collect::<Result<Vec<_>, _>>()
     });
-    let run = feeds.collect::<Result<Vec<_>, _>>().map_err(|d| d.title).and_then(|feeds| {
-        let o = RunOptions { calls: b.calls, ..RunOptions::default() };
-        let expected = interp::run(s, &feeds, &o);
-        let first = |d: kbc_diag::Diagnostics| d.list.first().map_or(String::new(), |d| d.title.clone());
-        Ok((expected.map_err(first)?, feeds))
+    let fits = room::calls_fit(s, b.calls, false);
+    let feeds = fits.and_then(|()| feeds.collect::<Result<Vec<_>, _>>()).map_err(Diagnostics::from);
+    let run = feeds.and_then(|feeds| {
+        let o = RunOptions { calls: b.calls, max_bytes: room::engine_bytes(), ..RunOptions::default() };
+        Ok((interp::run(s, &feeds, &o)?, feeds))
     });
     match run {
         Ok((expected, feeds)) => (b.expected, b.feeds) = (expected, feeds),
-        Err(why) => b.wrong = Some(why),
+        // What does not fit says nothing of the schedule.
+        Err(d) if lacks_memory(&d) => {
+            b.no_room = Some(first(&d));
+            b.mutations.clear();
+            return b;
+        }
+        Err(d) => b.wrong = Some(first(&d)),
     }
     if b.wrong.is_none() && b.alarm.is_empty() {
         match behaviour(s, &b, settings) {
@@ -271,6 +281,16 @@ fn base(subject: &Subject, settings: &Settings) -> Base {
     b
 }
 
+/// The first message.
+fn first(d: &Diagnostics) -> String {
+    d.list.first().map_or(String::new(), |d| d.title.clone())
+}
+
+/// Whether a run ended because memory is short.
+fn lacks_memory(d: &Diagnostics) -> bool {
+    d.list.iter().any(|d| matches!(d.code, "E368" | "E369"))
+}
+
 fn behaviour(s: &Schedule, b: &Base, settings: &Settings) -> Behaviour {
     let options = ClassifyOptions {
         calls: b.calls,
@@ -281,8 +301,9 @@ fn behaviour(s: &Schedule, b: &Base, settings: &Settings) -> Behaviour {
     };
     match classify(s, &b.feeds, &b.expected, &options) {
         Ok(found) => found,
+        Err(d) if lacks_memory(&d) => Behaviour::TooLong,
         // The inputs fit the original: what does not fit them is the mutant.
-        Err(d) => Behaviour::Misbehaves(d.list.first().map_or(String::new(), |d| d.title.clone())),
+        Err(d) => Behaviour::Misbehaves(first(&d)),
     }
 }
 

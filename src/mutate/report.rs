@@ -69,7 +69,7 @@ pub struct Counts {
     pub escaped: usize,
     /// Accepted, and it never misbehaves.
     pub equivalent: usize,
-    /// Accepted, and too long to be run.
+    /// Accepted, and too long or too large to be run: not judged.
     pub unclassified: usize,
 }
 
@@ -173,6 +173,9 @@ pub fn report(
         if b.too_long {
             let why = "more events than can be run in other orders".to_owned();
             left_out.push(LeftOut { schedule: name(i), code: "", why });
+        }
+        if let Some(why) = &b.no_room {
+            left_out.push(LeftOut { schedule: name(i), code: "", why: format!("not judged: {why}") });
         }
         if !b.alarm.is_empty() {
             false_alarm_list.push(Alarm { schedule: name(i), codes: b.alarm.clone() });
@@ -286,7 +289,7 @@ pub fn human(r: &MutateReport) -> String {
         out += &format!("left out: {}: {code}{}\n", x.schedule, x.why);
     }
     if r.counts.unclassified > 0 {
-        out += &format!("{} are too long to be run\n", r.counts.unclassified);
+        out += &format!("{} are not judged: too long or too large to be run\n", r.counts.unclassified);
     }
     out += &format!("escaped: {}, false alarms: {}\n", r.escaped_list.len(), r.false_alarms);
     for a in &r.false_alarm_list {

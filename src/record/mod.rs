@@ -13,7 +13,7 @@ pub mod trace;
 pub mod waits;
 
 use crate::outdir::Draft;
-use crate::session::Outcome;
+use crate::session::{Outcome, written};
 use kbc_backend_sim::time::*;
 use kbc_diag::{Diagnostic, Diagnostics};
 use oplog::Oplog;
@@ -261,7 +261,8 @@ pub fn simulate<T>(
 fn keep(sink: io::Result<Sink>, path: &str) -> Result<(), Diagnostic> {
     match sink {
         Ok(Sink::File(draft)) => draft.keep(),
-        Ok(Sink::Output(_)) => Ok(()),
+        Ok(Sink::Output(mut out)) => written(out.flush()),
+        Err(e) if path == "-" => written(Err(e)),
         Err(e) => Err(crate::outdir::failure(Path::new(path), "write", &e)),
     }
 }

@@ -4,23 +4,28 @@
 //! machine and data files, and kbc itself. A *question* is what was asked for, with the digest of every file that was read for
 //! it and the key that came of it: with it an answer is found without compiling. Entries are written beside their place and
 //! renamed, so that a kill leaves whole ones. A folder that cannot be written is no error: nothing is kept then.
+//!
+//! The first line of an entry has its key and a digest of key and content. An entry that is not what its first line says
+//! is not believed: its row is computed again, and the run says so.
 
 use super::grid::{Point, Program};
 use super::row::Facts;
 use crate::analyse;
+use crate::confine;
 use crate::measure::Ready;
 use crate::session::Session;
+use kbc_diag::Diagnostic;
 use kbc_ir::text::{PrintOptions, print};
 use kbc_ir::{Body, Module};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// Version of entries; it is a part of every key.
-const FORM: &str = "kbc sweep cache 1";
+const FORM: &str = "kbc sweep cache 2";
 
 /// A digest in hexadecimal.
 pub fn digest(bytes: &[u8]) -> String {
@@ -34,6 +39,8 @@ pub struct Cache {
     kbc: String,
     /// Digests of files that were looked at in this run.
     files: Mutex<BTreeMap<String, Option<String>>>,
+    /// Keys of entries that were not what they say.
+    damaged: Mutex<BTreeSet<String>>,
 }
 
 /// What was asked for, and what came of it.
@@ -67,6 +74,22 @@ impl Key {
     }
 }
 
+/// The first line of an entry.
+fn head(key: &str, content: &[u8]) -> String {
+    let mut sum = Key(blake3::Hasher::new());
+    sum.word(FORM);
+    sum.word(key);
+    sum.0.update(content);
+    format!("{FORM} {key} {}\n", sum.hex())
+}
+
+/// The content of the entry with a key, if its first line is that of both.
+fn content<'b>(key: &str, bytes: &'b [u8]) -> Option<&'b [u8]> {
+    let end = bytes.iter().position(|b| *b == b'\n')? + 1;
+    let (first, content) = bytes.split_at(end);
+    (first == head(key, content).as_bytes()).then_some(content)
+}
+
 /// The folder if nothing is said: that of `KBC_CACHE`, else `kbc` in the user's folder of caches; none without a home.
 pub fn folder() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -76,33 +99,56 @@ pub fn folder() -> Option<PathBuf> {
 }
 
 impl Cache {
-    /// The cache of a folder; none if kbc cannot read itself.
+    /// The cache of a folder; none if kbc cannot read itself, and none in a replay, which leaves nothing in folders of others.
     pub fn open(folder: PathBuf) -> Option<Cache> {
+        if confine::is_on() {
+            return None;
+        }
         let kbc = digest(&fs::read(std::env::current_exe().ok()?).ok()?);
-        Some(Cache { folder, kbc, files: Mutex::default() })
+        Some(Cache { folder, kbc, files: Mutex::default(), damaged: Mutex::default() })
     }
 
-    fn path(&self, key: &str) -> PathBuf {
-        self.folder.join(&key[..2]).join(format!("{}.json", &key[2..]))
+    fn path(&self, key: &str) -> Option<PathBuf> {
+        // A key may come from an entry.
+        let (a, b) = key.split_at_checked(2).filter(|_| key.bytes().all(|b| b.is_ascii_hexdigit()))?;
+        Some(self.folder.join(a).join(format!("{b}.json")))
     }
 
     fn load<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
-        // What cannot be read is not there, and is written anew.
-        serde_json::from_slice(&fs::read(self.path(key)).ok()?).ok()
+        let bytes = fs::read(self.path(key)?).ok()?;
+        let found = content(key, &bytes).and_then(|c| serde_json::from_slice(c).ok());
+        if found.is_none() {
+            self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
+        }
+        found
     }
 
     fn keep<T: Serialize>(&self, key: &str, value: &T) {
-        let path = self.path(key);
+        let Some(path) = self.path(key) else { return };
         let Some(dir) = path.parent() else { return };
         let Ok(text) = serde_json::to_vec(value) else { return };
         // One that fails is done again another time.
         let _ = fs::create_dir_all(dir)
             .and_then(|()| {
                 let mut new = tempfile::NamedTempFile::new_in(dir)?;
+                std::io::Write::write_all(&mut new, head(key, &text).as_bytes())?;
                 std::io::Write::write_all(&mut new, &text)?;
                 new.persist(&path).map_err(|e| e.error)
             })
             .map(drop);
+    }
+
+    /// What is to be said of entries that were not what they say, since the last time.
+    pub fn damaged(&self) -> Option<Diagnostic> {
+        let keys = std::mem::take(&mut *self.damaged.lock().unwrap_or_else(PoisonError::into_inner));
+        let first = self.path(keys.first()?)?;
+        let (n, were) = (keys.len(), if keys.len() == 1 { "entry was" } else { "entries were" });
+        let title = format!("{n} {were} damaged in the cache {}", self.folder.display());
+        Some(
+            Diagnostic::warning("E592", title)
+                .note(format!("the first one: {}", first.display()))
+                .note("what they were about was computed again, and they were written anew"),
+        )
     }
 
     /// The key of what a row asks for. `sweep` is the path of its file, which paths are relative to.
@@ -126,7 +172,7 @@ impl Cache {
     }
 
     fn of_file(&self, path: &str) -> Option<String> {
-        let mut files = self.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let known = files.entry(path.to_owned());
         known.or_insert_with(|| fs::read(Path::new(path)).ok().map(|b| digest(&b))).clone()
     }

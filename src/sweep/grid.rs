@@ -60,7 +60,10 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut rest = text;
     let mut from = 0;
     while let Some(open) = rest[from..].find('{').map(|o| o + from) {
-        let inside = rest[open + 1..].split('}').next().unwrap_or("");
+        // No further than a name and a part go: a text of open braces alone is read once.
+        let part_of = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        let inside = &rest[open + 1..];
+        let inside = &inside[..inside.find(|c| !part_of(c)).unwrap_or(inside.len())];
         let (name, part) = inside.split_once('.').map_or((inside, None), |(n, p)| (n, Some(p)));
         let closed = rest[open + 1 + inside.len()..].starts_with('}');
         if !closed || !is_name(name) || part.is_some_and(|p| !is_name(p)) {

@@ -91,6 +91,9 @@ pub fn run(
                 std::panic::resume_unwind(panic);
             }
         }
+        if let Some(d) = cache.and_then(Cache::damaged) {
+            session.tell(&d.into());
+        }
         if let Some((_, failure)) = failed {
             return Err(failure);
         }

@@ -5,7 +5,7 @@
 
 use crate::tensor::{Data, Tensor, for_rows};
 use kbc_diag::Diagnostic;
-use kbc_ir::types::{Mesh, TensorType};
+use kbc_ir::types::{DType, Mesh, TensorType};
 
 /// What one rank holds of a global tensor.
 #[derive(Clone, PartialEq, Debug)]
@@ -49,18 +49,23 @@ pub fn feed_shape(ty: &TensorType, mesh: &Mesh) -> Vec<u64> {
 
 /// Refuses a tensor that cannot feed an input. Code E360.
 pub fn check_feed(name: &str, ty: &TensorType, mesh: &Mesh, tensor: &Tensor) -> Result<(), Diagnostic> {
+    check_described(name, ty, mesh, (tensor.dtype(), tensor.shape()))
+}
+
+/// Refuses element type and sizes that cannot feed an input. Code E360.
+pub fn check_described(
+    name: &str,
+    ty: &TensorType,
+    mesh: &Mesh,
+    (dtype, found): (DType, &[u64]),
+) -> Result<(), Diagnostic> {
     let shape = feed_shape(ty, mesh);
-    if tensor.dtype() == ty.dtype && tensor.shape() == shape {
+    if dtype == ty.dtype && found == shape {
         return Ok(());
     }
     let mut d = Diagnostic::error(
         "E360",
-        format!(
-            "input {name} is {}{:?}, the program wants {}{shape:?}",
-            tensor.dtype(),
-            tensor.shape(),
-            ty.dtype
-        ),
+        format!("input {name} is {dtype}{found:?}, the program wants {}{shape:?}", ty.dtype),
     );
     if ty.partial.is_some() {
         d = d.note(format!("{ty} is fed per rank: the first dimension counts the ranks that are summed"));

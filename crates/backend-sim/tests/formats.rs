@@ -4,7 +4,7 @@
 
 use half::{bf16, f16};
 use kbc_backend_sim::formats::{
-    Near, keys, npy as format, read, read_near, write_npy, write_npz, write_safetensors,
+    Near, describe, keys, npy as format, read, read_near, write_npy, write_npz, write_safetensors,
 };
 use kbc_backend_sim::tensor::{Data, Tensor};
 use kbc_diag::Diagnostic;
@@ -256,6 +256,57 @@ fn members_that_claim_too_much_are_not_unpacked() {
     bomb[entry + 27] = 0x7f;
     let d = read("a.npz", &bomb, None).unwrap_err();
     assert_eq!(d.code, "E401", "{}", words(&d));
+}
+
+/// What an array is stands at its beginning: nothing of the elements is unpacked for it, and they are not unpacked where
+/// the member has another size than the beginning says.
+#[test]
+fn what_a_member_is_is_known_before_it_is_unpacked() {
+    let head = |n: u64| {
+        let whole = npy(1, &format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({n},), }}\n"), b"");
+        whole[..].to_vec()
+    };
+    let deflated = |member: &[u8]| zip_of(&[("a.npy", member)], CompressionMethod::Deflated);
+    // 64 MiB of zeros are 64 KiB; the bytes after the beginning are damaged, and nobody looks at them.
+    let n = 16u64 << 20;
+    let mut zeros = head(n);
+    zeros.resize(zeros.len() + 4 * n as usize, 0);
+    let bytes = deflated(&zeros);
+    let mut damaged = bytes.clone();
+    let middle = bytes.len() / 2;
+    damaged[middle..middle + 64].fill(0x55);
+    for b in [&bytes, &damaged] {
+        let found = describe("a.npz", b, None, Near::No).unwrap();
+        assert_eq!((found.dtype, found.shape.as_slice(), found.bytes()), (DType::F32, &[n][..], 4 * n));
+    }
+    assert_eq!(read("a.npz", &damaged, None).unwrap_err().code, "E401");
+    // As much data, and a beginning that speaks of three numbers.
+    let mut more = head(3);
+    more.resize(zeros.len(), 0);
+    refused(
+        "a.npz",
+        &deflated(&more),
+        None,
+        "E401",
+        &["f32[3] takes 12 bytes", "something follows the array"],
+    );
+    // A header that would not end.
+    let mut long = b"\x93NUMPY\x02\x00".to_vec();
+    long.extend(u32::MAX.to_le_bytes());
+    long.resize(4 << 20, b' ');
+    refused("a.npz", &deflated(&long), None, "E401", &["its header has 4294967307 bytes"]);
+    let both =
+        vec![("x".to_owned(), tensor(DType::I64, &[2, 3])), ("y".to_owned(), tensor(DType::F16, &[0]))];
+    for (name, bytes) in
+        [("a.npz", write_npz(&both).unwrap()), ("a.safetensors", write_safetensors(&both).unwrap())]
+    {
+        let found = describe(name, &bytes, Some("x"), Near::No).unwrap();
+        assert_eq!((found.dtype, found.shape.as_slice()), (DType::I64, &[2, 3][..]), "{name}");
+        assert_eq!(describe(name, &bytes, Some("z"), Near::No).unwrap_err().code, "E404");
+    }
+    let one = write_npy(&both[0].1).unwrap();
+    assert_eq!(describe("a.npy", &one, None, Near::No).unwrap().shape, [2, 3]);
+    assert_eq!(describe("a.npy", &one[..one.len() - 1], None, Near::No).unwrap_err().code, "E401");
 }
 
 #[test]

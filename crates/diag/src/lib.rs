@@ -8,7 +8,10 @@ pub mod codes;
 pub mod diagnostic;
 pub mod nearest;
 pub mod render;
+pub mod settle;
 pub mod span;
+pub mod visible;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Label, Severity};
 pub use span::{FileId, SourceFile, SourceMap, Span, Spanned, Text};
+pub use visible::visible;

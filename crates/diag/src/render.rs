@@ -3,10 +3,12 @@
 //! Owns the layout and nothing else. A span that lies outside its text, or in a file nobody knows, is shown as far as
 //! it goes and never panics: a message about a wrong place is better than no message.
 
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Label, Severity};
 use crate::span::{BYTE_ORDER_MARK, FileId, SourceFile, SourceMap, Span};
-use ariadne::{Cache, CharSet, Color, Config, IndexType, Label, Report, ReportKind, Source};
+use crate::visible::{visible, visible_name};
+use ariadne::{Cache, CharSet, Color, Config, IndexType, Report, ReportKind, Source};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
@@ -40,36 +42,55 @@ fn clamp(span: Span, file: &SourceFile) -> (usize, usize) {
 /// The files a message points into, as ariadne wants them.
 struct Files<'m> {
     map: &'m SourceMap,
-    sources: BTreeMap<FileId, Source<&'m str>>,
+    sources: BTreeMap<FileId, Source<Cow<'m, str>>>,
 }
 
 impl<'m> Cache<FileId> for Files<'m> {
-    type Storage = &'m str;
+    type Storage = Cow<'m, str>;
 
-    fn fetch(&mut self, id: &FileId) -> Result<&Source<&'m str>, impl fmt::Debug> {
+    fn fetch(&mut self, id: &FileId) -> Result<&Source<Cow<'m, str>>, impl fmt::Debug> {
         self.sources.get(id).ok_or("only files of the message are asked for")
     }
 
     fn display<'a>(&self, id: &'a FileId) -> Option<impl fmt::Display + 'a> {
-        self.map.get(*id).map(|f| f.name.clone())
+        self.map.get(*id).map(|f| visible_name(&f.name).into_owned())
     }
 }
 
 /// A span of a file in the form ariadne wants.
 type Range = (FileId, std::ops::Range<usize>);
 
+/// The message with its words as they may be shown.
+fn shown(d: &Diagnostic) -> Diagnostic {
+    let own = |text: &String| visible(text).into_owned();
+    Diagnostic {
+        title: own(&d.title),
+        labels: d.labels.iter().map(|l| Label { span: l.span, text: own(&l.text) }).collect(),
+        notes: d.notes.iter().map(own).collect(),
+        help: d.help.as_ref().map(own),
+        ..*d
+    }
+}
+
 /// For people: the title, the places in their text, notes and help; several lines, ending with a line end.
 pub fn human(d: &Diagnostic, map: &SourceMap, color: bool) -> String {
+    let d = &shown(d);
     let mut files = Files { map, sources: BTreeMap::new() };
     let mut labels: Vec<(Range, &str)> = vec![];
     for l in &d.labels {
         if let Some(file) = map.get(l.span.file) {
             // A mark of the byte order takes bytes and no column.
             let text = file.text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&file.text);
-            files.sources.entry(l.span.file).or_insert_with(|| Source::from(text));
+            let shown = visible(text);
             let (start, end) = clamp(l.span, file);
             let mark = file.text.len() - text.len();
-            labels.push(((l.span.file, start.saturating_sub(mark)..end.saturating_sub(mark)), &l.text));
+            // Characters that are spelled out move what follows them.
+            let place = |at: usize| {
+                let at = at.saturating_sub(mark);
+                if shown.len() == text.len() { at } else { visible(&text[..at]).len() }
+            };
+            labels.push(((l.span.file, place(start)..place(end)), &l.text));
+            files.sources.entry(l.span.file).or_insert_with(|| Source::from(shown));
         }
     }
     let Some((primary, _)) = labels.first() else { return without_place(d) };
@@ -93,7 +114,7 @@ pub fn human(d: &Diagnostic, map: &SourceMap, color: bool) -> String {
     shown.sort_by_key(|&i| (labels[i].0.0 != primary.0, labels[i].0.0, labels[i].0.1.start, i));
     for i in shown {
         let (range, text) = &labels[i];
-        let label = Label::new(range.clone()).with_color(if i == 0 { main } else { Color::Cyan });
+        let label = ariadne::Label::new(range.clone()).with_color(if i == 0 { main } else { Color::Cyan });
         report = report.with_label(if text.is_empty() { label } else { label.with_message(text) });
     }
     for n in &d.notes {
@@ -145,11 +166,11 @@ fn without_place(d: &Diagnostic) -> String {
 pub fn short(d: &Diagnostic, map: &SourceMap) -> String {
     let mut s = String::new();
     if let Some(at) = position(d.span(), map) {
-        let _ = write!(s, "{}:{}:{}: ", at.file, at.start.line, at.start.column);
+        let _ = write!(s, "{}:{}:{}: ", visible_name(at.file), at.start.line, at.start.column);
     }
     let title = d.title.replace('\n', " ");
     let _ = write!(s, "{}[{}]: {title}", word(d.severity), d.code);
-    s
+    visible(&s).into_owned()
 }
 
 /// A message for programs; stable field names.
@@ -220,7 +241,8 @@ pub fn to_json<'d>(d: &'d Diagnostic, map: &'d SourceMap) -> JsonDiagnostic<'d> 
 
 /// One JSON object on one line, without a line end.
 pub fn json(d: &Diagnostic, map: &SourceMap) -> String {
-    serde_json::to_string(&to_json(d, map)).expect("strings and numbers always serialise")
+    let text = serde_json::to_string(&to_json(d, map)).expect("strings and numbers always serialise");
+    visible(&text).into_owned()
 }
 
 #[cfg(test)]
@@ -324,6 +346,28 @@ mod tests {
         let (map, _) = map();
         assert!(!human(&at(18, 19), &map, false).contains('\u{1b}'));
         assert!(human(&at(18, 19), &map, true).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_shown_as_text() {
+        let mut map = SourceMap::default();
+        let id = map.add("a\u{1b}[2J\nb.kb", "x \u{1b}[31m $ \u{9b}1m\r y");
+        let d = Diagnostic::error("E001", "t\u{1b}]0;x\u{7}")
+            .primary(Span::new(id, 8, 9), "l\u{202e}")
+            .note("n\u{7f}")
+            .help("h\u{0}");
+        let h = human(&d, &map, false);
+        assert!(!h.contains(|c: char| c.is_control() && c != '\n') && !h.contains('\u{202e}'), "{h}");
+        assert!(h.contains("a\\u001b[2J\\u000ab.kb") && h.contains("x \\u001b[31m $ \\u009b1m"), "{h}");
+        let line = h.lines().find(|l| l.contains("[31m")).expect("the line is shown");
+        let mark = h.lines().skip_while(|l| !l.contains("[31m")).nth(1).expect("a mark below");
+        let column = |s: &str, c: char| s.chars().position(|x| x == c);
+        assert_eq!(column(line, '$'), column(mark, '┬'), "{h}");
+        for text in [short(&d, &map), json(&d, &map), human(&d, &map, true).replace("\u{1b}[", "")] {
+            assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text}");
+        }
+        let nowhere = Diagnostic::error("E001", "t\u{1b}").note("\u{1b}");
+        assert_eq!(human(&nowhere, &map, false), "[E001] error: t\\u001b\n  note: \\u001b\n");
     }
 
     #[test]

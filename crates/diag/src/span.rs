@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Index of a file in a [`SourceMap`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -125,6 +125,19 @@ pub struct SourceFile {
     pub name: Cow<'static, str>,
     /// The text.
     pub text: Text,
+    /// Where its lines begin, once somebody asks for one.
+    lines: OnceLock<Vec<usize>>,
+}
+
+impl SourceFile {
+    /// The number of the line that a byte is in, from 0, and where it begins.
+    fn line(&self, at: usize) -> (usize, usize) {
+        let lines = self.lines.get_or_init(|| {
+            std::iter::once(0).chain(self.text.match_indices('\n').map(|m| m.0 + 1)).collect()
+        });
+        let line = lines.partition_point(|l| *l <= at).saturating_sub(1);
+        (line, lines[line])
+    }
 }
 
 /// All texts of a run.
@@ -145,7 +158,7 @@ impl SourceMap {
     }
 
     fn push(&mut self, name: Cow<'static, str>, text: Text) -> FileId {
-        self.files.push(SourceFile { name, text });
+        self.files.push(SourceFile { name, text, lines: OnceLock::new() });
         FileId(self.files.len() as u32 - 1)
     }
 
@@ -162,11 +175,12 @@ impl SourceMap {
     /// Line and column, both from 1, of the start of a span; the column counts characters (a mark of the byte order is
     /// none).
     pub fn line_col(&self, span: Span) -> Option<(usize, usize)> {
-        let text = &self.get(span.file)?.text;
-        let before = text.get(..(span.start as usize).min(text.len()))?;
-        let before = before.strip_prefix(BYTE_ORDER_MARK).unwrap_or(before);
-        let line = before.matches('\n').count() + 1;
-        let col = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
+        let file = self.get(span.file)?;
+        let at = (span.start as usize).min(file.text.len());
+        let (line, start) = file.line(at);
+        let before = file.text.get(start..at)?;
+        let before = if line == 0 { before.strip_prefix(BYTE_ORDER_MARK).unwrap_or(before) } else { before };
+        let (line, col) = (line + 1, before.chars().count() + 1);
         Some((line, col))
     }
 }

@@ -15,6 +15,7 @@ use crate::parse;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_rounds::ast::Ident;
 use kbc_rounds::{Decls, LateDecls, Layer, Library, checks};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// Where texts come from: the driver, or a test.
@@ -303,18 +304,21 @@ fn kind(item: &Item) -> Option<&'static str> {
 fn twice(file: &LoadedFile, found: &mut Diagnostics) {
     let named = |i: &Item| Some((kind(i)?, i.name()?.clone()));
     let names: Vec<(&'static str, Ident)> = file.tree().items.iter().filter_map(named).collect();
-    for (i, (kind, name)) in names.iter().enumerate() {
+    let mut first: BTreeMap<(&str, &str), Span> = BTreeMap::new();
+    for (kind, name) in &names {
+        let before = first.get(&(*kind, name.node.as_str())).copied();
+        first.entry((*kind, name.node.as_str())).or_insert(name.span);
         if *kind == "kernel or program" && lower::is_built_in(&name.node) {
             found.push(
                 Diagnostic::error("E004", format!("operation `{}` is built in", name.node))
                     .primary(name.span, "declared again here")
                     .help("choose another name"),
             );
-        } else if let Some((_, first)) = names[..i].iter().find(|n| n.0 == *kind && n.1.node == name.node) {
+        } else if let Some(first) = before {
             found.push(
                 Diagnostic::error("E004", format!("{kind} `{}` is declared twice", name.node))
                     .primary(name.span, "declared again here")
-                    .secondary(first.span, "first declared here")
+                    .secondary(first, "first declared here")
                     .help("rename or remove one of them"),
             );
         }

@@ -167,9 +167,11 @@ fn too_deep<'s>(tokens: &[(usize, Token<'s>, usize)]) -> Option<(usize, Token<'s
             }
             _ => false,
         };
-        if let Some(level) = levels.last_mut().filter(|_| fresh) {
-            depth -= *level;
-            *level = 0;
+        // The operators of the expression before are over; the bracket around is still open.
+        let bracket = usize::from(levels.len() > 1);
+        if let Some(level) = levels.last_mut().filter(|l| fresh && **l > bracket) {
+            depth -= *level - bracket;
+            *level = bracket;
         }
         if depth > MAX_DEPTH {
             return Some(t);

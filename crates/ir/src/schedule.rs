@@ -430,6 +430,16 @@ pub enum RankSet {
     List(Vec<u64>),
 }
 
+impl RankSet {
+    /// The condition on coordinates, if it is one.
+    pub fn predicate(&self) -> Option<&Expr> {
+        match self {
+            RankSet::Where(e) => Some(e),
+            RankSet::All | RankSet::List(_) => None,
+        }
+    }
+}
+
 /// A sequential process on each rank of a role.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stream {

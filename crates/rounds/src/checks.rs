@@ -4,6 +4,7 @@
 //! expression may use. What depends on sizes is found by the expansion.
 
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use std::collections::BTreeMap;
 
 use crate::ast::{
     AlgorithmDecl, Apply, Block, CollectiveDecl, Expr, ExprKind, FnDecl, Gens, Ident, Place, Selector,
@@ -74,24 +75,25 @@ pub fn algorithm_valued(decl: &AlgorithmDecl) -> Vec<bool> {
 pub(crate) struct NameCheck<'a> {
     lib: &'a dyn Functions,
     /// Innermost last; a scope is a list of names with their places.
-    scopes: Vec<Vec<(String, Span)>>,
+    scopes: Vec<BTreeMap<String, Span>>,
     pub(crate) found: Diagnostics,
 }
 
 impl<'a> NameCheck<'a> {
     pub(crate) fn new(lib: &'a dyn Functions, names: Vec<(String, Span)>) -> Self {
-        NameCheck { lib, scopes: vec![names], found: Diagnostics::new() }
+        NameCheck { lib, scopes: vec![names.into_iter().collect()], found: Diagnostics::new() }
     }
 
     pub(crate) fn push(&mut self, name: &str, span: Span) {
         if let Some(scope) = self.scopes.last_mut() {
-            scope.push((name.to_owned(), span));
+            // Where a name is declared twice the first place is told.
+            scope.entry(name.to_owned()).or_insert(span);
         }
     }
 
     /// Declares a name, E004 if this scope has it. Inner scopes may hide outer names.
     fn declare(&mut self, name: &Ident) {
-        let first = self.scopes.last().and_then(|s| s.iter().find(|n| n.0 == name.node)).map(|n| n.1);
+        let first = self.scopes.last().and_then(|s| s.get(&name.node)).copied();
         if let Some(first) = first {
             self.found.push(duplicate(name, first));
         }
@@ -99,11 +101,11 @@ impl<'a> NameCheck<'a> {
     }
 
     fn knows(&self, name: &str) -> bool {
-        self.scopes.iter().flatten().any(|n| n.0 == name)
+        self.scopes.iter().any(|s| s.contains_key(name))
     }
 
     fn all(&self) -> Vec<String> {
-        self.scopes.iter().flatten().map(|n| n.0.clone()).collect()
+        self.scopes.iter().flat_map(BTreeMap::keys).cloned().collect()
     }
 
     pub(crate) fn gens(&mut self, gens: &Gens) {
@@ -267,7 +269,7 @@ impl<'a> AlgorithmCheck<'a> {
     }
 
     fn block(&mut self, b: &'a Block) {
-        self.names.scopes.push(vec![]);
+        self.names.scopes.push(BTreeMap::new());
         self.block_in_scope(b);
         self.names.scopes.pop();
     }
@@ -310,12 +312,12 @@ impl<'a> AlgorithmCheck<'a> {
             StmtKind::For(name, range, b) => {
                 self.names.check(&range.lo);
                 self.names.check(&range.hi);
-                self.names.scopes.push(vec![(name.node.clone(), name.span)]);
+                self.names.scopes.push(BTreeMap::from([(name.node.clone(), name.span)]));
                 self.block(b);
                 self.names.scopes.pop();
             }
             StmtKind::Each(gens, b) => {
-                self.names.scopes.push(vec![]);
+                self.names.scopes.push(BTreeMap::new());
                 self.names.gens(gens);
                 self.block(b);
                 self.names.scopes.pop();
@@ -365,7 +367,7 @@ impl<'a> AlgorithmCheck<'a> {
         let needs_of = match &s.kind {
             SelectorKind::All => inner,
             SelectorKind::Part { index, len, gens, of } => {
-                self.names.scopes.push(vec![]);
+                self.names.scopes.push(BTreeMap::new());
                 if let Some(g) = gens {
                     self.names.gens(g);
                 }
@@ -402,7 +404,7 @@ impl<'a> AlgorithmCheck<'a> {
             }
             ViewKind::Map(list, rank) => {
                 list.iter().for_each(|(_, size)| self.names.check(size));
-                self.names.scopes.push(vec![]);
+                self.names.scopes.push(BTreeMap::new());
                 list.iter().for_each(|(name, _)| self.names.declare(name));
                 self.names.check(rank);
                 self.names.scopes.pop();

@@ -2,6 +2,7 @@
 //!
 //! Owns what a name stands for on a rank and which member a rank expression means (LANGUAGE 2.2).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use kbc_diag::{Diagnostic, Span};
@@ -33,8 +34,54 @@ pub(crate) struct Frame<'a> {
     /// Names with the same value on every rank: parameters, sizes, root.
     pub uniform: Vec<(&'a str, Value)>,
     /// Names with a value on each rank: coordinates, lets, loop variables; innermost last.
-    pub names: Vec<&'a str>,
+    pub names: Names<'a>,
     pub values: Vec<Vec<Value>>,
+}
+
+/// Names in the order they came, found by their text; the last of a name counts.
+#[derive(Clone, Default)]
+pub(crate) struct Names<'a> {
+    list: Vec<&'a str>,
+    /// Places of each name, in order.
+    places: HashMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Names<'a> {
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub fn push(&mut self, name: &'a str) {
+        self.places.entry(name).or_default().push(self.list.len());
+        self.list.push(name);
+    }
+
+    fn truncate(&mut self, len: usize) {
+        for name in self.list.drain(len.min(self.list.len())..) {
+            if let Some(places) = self.places.get_mut(name) {
+                places.pop();
+            }
+        }
+    }
+
+    /// The last place of a name.
+    fn find(&self, name: &str) -> Option<usize> {
+        self.places.get(name)?.last().copied()
+    }
+}
+
+impl<'a> Extend<&'a str> for Names<'a> {
+    fn extend<I: IntoIterator<Item = &'a str>>(&mut self, names: I) {
+        names.into_iter().for_each(|n| self.push(n));
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Names<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(names: I) -> Self {
+        let mut out = Names::default();
+        out.extend(names);
+        out
+    }
 }
 
 /// What names stand for on one rank of a frame.
@@ -46,14 +93,14 @@ pub(crate) struct Here<'f, 'a> {
 impl Scope for Here<'_, '_> {
     fn lookup(&self, name: &str) -> Option<Value> {
         let own = &self.frame.values[self.member];
-        if let Some(i) = self.frame.names.iter().rposition(|n| *n == name) {
+        if let Some(i) = self.frame.names.find(name) {
             return own.get(i).cloned();
         }
         self.frame.uniform.iter().rev().find(|(n, _)| *n == name).map(|(_, v)| v.clone())
     }
     fn names(&self) -> Vec<String> {
         let uniform = self.frame.uniform.iter().map(|(n, _)| (*n).to_owned());
-        uniform.chain(self.frame.names.iter().map(|n| (*n).to_owned())).collect()
+        uniform.chain(self.frame.names.list.iter().map(|n| (*n).to_owned())).collect()
     }
 }
 

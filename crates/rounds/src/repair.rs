@@ -15,6 +15,9 @@ use crate::verify::Verifier;
 /// How many changes are tried.
 const MOST_EDITS: usize = 1500;
 
+/// Bytes of text that all changes together read.
+const MOST_READ: usize = 3_000_000;
+
 /// How many that make it right are told.
 const MOST_TOLD: usize = 2;
 
@@ -54,7 +57,10 @@ pub fn advise(lib: &Library, call: &Call, found: &mut Diagnostics) {
 fn search(lib: &Library, target: AlgId, call: &Call, shapes: &[Call], blamed: &[Span]) -> Vec<Edit> {
     let mut changed = lib.clone();
     let mut right: Vec<Edit> = vec![];
-    for number in 0..MOST_EDITS {
+    // Each change reads the whole text: of long ones fewer are tried.
+    let length = lib.algorithm(target).span;
+    let length = length.end.saturating_sub(length.start).max(1) as usize;
+    for number in 0..MOST_EDITS.min(MOST_READ / length) {
         let mut decl = lib.algorithm(target).clone();
         let Some(done) = edit(&mut decl, number) else { break };
         if done.rank >= RIDDLE {

@@ -5,7 +5,7 @@
 use super::arrays::all;
 use crate::build::defines;
 use crate::cli::Groups;
-use crate::session::{Failure, Outcome, Session, words};
+use crate::session::{Failure, Outcome, Session, named, words};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_import::torch::archive::{self, Weights};
 use kbc_import::torch::groups::{Table, World, group_of, world};
@@ -119,7 +119,12 @@ fn folder(path: &str) -> Outcome<Vec<Vec<File>>> {
     let cannot = |e: std::io::Error| Diagnostic::error("E412", format!("cannot read {path}: {}", words(&e)));
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(path).map_err(cannot)? {
-        found.extend(File::of(&entry.map_err(cannot)?.path(), false));
+        let path = entry.map_err(cannot)?.path();
+        // One that could be meant and cannot be named is not left out in silence.
+        if ENDS.iter().any(|end| path.as_os_str().as_encoded_bytes().ends_with(end.as_bytes())) {
+            named(&path).map_err(cannot)?;
+        }
+        found.extend(File::of(&path, false));
     }
     // other files may be there, too: those whose names say a rank are meant, if there are any
     if found.iter().any(|f: &File| f.rank.is_some()) {

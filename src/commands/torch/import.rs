@@ -58,7 +58,7 @@ pub fn run(session: &mut Session, args: &Import) -> Outcome {
                 .help("name a file: -o model.kb")
                 .into());
         }
-        session.result(&made.text);
+        session.artefact(&made.text);
         return Ok(());
     }
     // everything is there before the first file goes to its place

@@ -97,11 +97,14 @@ pub fn classify(
     let schedule = &*spelled;
     let program = match Program::compile(schedule) {
         Ok(p) => p,
+        // What does not fit in memory says nothing of the schedule.
+        Err(d) if d.code == "E368" => return Ok(Behaviour::TooLong),
         Err(d) => return Ok(Behaviour::Misbehaves(d.title)),
     };
     let host = Host::new(&program, inputs)?;
     let plan = match Plan::new(&program, &host, expected, i64::from(options.calls), MOST_EVENTS) {
         Ok(plan) => plan,
+        Err(Unplanned::Wrong(d)) if d.code == "E368" => return Ok(Behaviour::TooLong),
         Err(Unplanned::Wrong(d)) => return Ok(Behaviour::Misbehaves(d.title)),
         Err(Unplanned::TooLong) => return Ok(Behaviour::TooLong),
     };

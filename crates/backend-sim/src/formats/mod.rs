@@ -58,11 +58,7 @@ pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, 
     match Format::of(path_hint)? {
         Format::Npy => match key {
             None => npy::read(path_hint, bytes),
-            Some(key) => Err(Diagnostic::error(
-                "E404",
-                format!("`{path_hint}` holds one array without a name, so `:{key}` names nothing in it"),
-            )
-            .help(format!("leave out `:{key}`"))),
+            Some(key) => Err(keyless(path_hint, key)),
         },
         Format::Npz => npz::read(path_hint, bytes, key),
         Format::Safetensors => safetensors::read(path_hint, bytes, key),
@@ -86,6 +82,51 @@ pub fn read_near(path_hint: &str, bytes: &[u8], key: &str, near: Near) -> Result
         Format::Npz => npz::read_near(path_hint, bytes, Some(key), near),
         _ => read(path_hint, bytes, Some(key)),
     }
+}
+
+/// What an array is, before it is read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Described {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes, first slowest.
+    pub shape: Vec<u64>,
+}
+
+impl Described {
+    /// Bytes of the elements.
+    pub fn bytes(&self) -> u64 {
+        byte_len(self.dtype, &self.shape).unwrap_or(u64::MAX)
+    }
+}
+
+/// Element type and sizes of the array that [`read_near`] would read; what is packed is not unpacked for it. E401 to
+/// E404.
+pub fn describe(
+    path_hint: &str,
+    bytes: &[u8],
+    key: Option<&str>,
+    near: Near,
+) -> Result<Described, Diagnostic> {
+    match (Format::of(path_hint)?, key) {
+        (Format::Npz, key) => npz::describe(path_hint, bytes, key, near),
+        (Format::Npy, None) => {
+            let head = npy::head(path_hint, bytes, near)?;
+            head.check_size(path_hint, bytes.len() as u64)?;
+            Ok(head.described())
+        }
+        (Format::Safetensors, key) => safetensors::describe(path_hint, bytes, key),
+        (Format::Npy, Some(key)) => Err(keyless(path_hint, key)),
+    }
+}
+
+/// A key of a file that has none. E404.
+fn keyless(path_hint: &str, key: &str) -> Diagnostic {
+    Diagnostic::error(
+        "E404",
+        format!("`{path_hint}` holds one array without a name, so `:{key}` names nothing in it"),
+    )
+    .help(format!("leave out `:{key}`"))
 }
 
 /// Keys of the arrays in the data, in the order stored; none for `.npy`. E401, E402.

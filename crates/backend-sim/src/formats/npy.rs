@@ -5,7 +5,7 @@
 //! Fortran order and little-endian elements are read; version 1, C order is written.
 
 use super::elements::{decode, encode};
-use super::{Near, byte_len, damaged, show_shape};
+use super::{Described, Near, byte_len, damaged, show_shape};
 use crate::tensor::{Data, Tensor};
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
@@ -17,8 +17,44 @@ pub fn read(path_hint: &str, bytes: &[u8]) -> Result<Tensor, Diagnostic> {
     read_near(path_hint, bytes, Near::No)
 }
 
-/// Reads the array, also of element types that become another. E401, E403.
-pub fn read_near(path_hint: &str, bytes: &[u8], near: Near) -> Result<Tensor, Diagnostic> {
+/// What stands before the elements.
+pub(super) struct Head {
+    /// Element type of the bytes.
+    dtype: DType,
+    /// The bytes are f64, of which f32 is made.
+    rounded: bool,
+    /// Sizes.
+    shape: Vec<u64>,
+    /// First index fastest.
+    fortran: bool,
+    /// Bytes before the elements.
+    start: usize,
+    /// Bytes of the elements.
+    need: u64,
+}
+
+impl Head {
+    /// What the array is read as.
+    pub fn described(self) -> Described {
+        Described { dtype: if self.rounded { DType::F32 } else { self.dtype }, shape: self.shape }
+    }
+
+    /// Whether as many bytes are there as the shape takes. E401.
+    pub fn check_size(&self, path_hint: &str, all: u64) -> Result<(), Diagnostic> {
+        let there = all.saturating_sub(self.start as u64);
+        let why = match there.cmp(&self.need) {
+            std::cmp::Ordering::Less => "it is truncated",
+            std::cmp::Ordering::Greater => "something follows the array",
+            std::cmp::Ordering::Equal => return Ok(()),
+        };
+        let (dtype, shape, need) = (self.dtype, show_shape(&self.shape), self.need);
+        let what = format!("{dtype}{shape} takes {need} bytes, and {there} are there: {why}");
+        Err(damaged(path_hint, ".npy", what))
+    }
+}
+
+/// Bytes of magic number, version, length of the header and header, as far as the first 12 bytes say. E401.
+pub(super) fn head_bytes(path_hint: &str, bytes: &[u8]) -> Result<usize, Diagnostic> {
     let bad = |what: String| damaged(path_hint, ".npy", what);
     if bytes.len() < MAGIC.len() || !bytes.starts_with(MAGIC) {
         return Err(bad(if bytes.len() < MAGIC.len() && MAGIC.starts_with(bytes) {
@@ -28,55 +64,53 @@ pub fn read_near(path_hint: &str, bytes: &[u8], near: Near) -> Result<Tensor, Di
         }));
     }
     let ends = |what: &str| bad(format!("it ends after {} bytes, within {what}", bytes.len()));
-    let version = bytes.get(6..8).ok_or_else(|| ends("the version"))?;
-    let (header_len, start) = match version {
+    match bytes.get(6..8).ok_or_else(|| ends("the version"))? {
         [1, 0] => match bytes.get(8..10) {
-            Some(&[a, b]) => (u16::from_le_bytes([a, b]) as usize, 10),
-            _ => return Err(ends("the length of the header")),
+            Some(&[a, b]) => Ok(10 + u16::from_le_bytes([a, b]) as usize),
+            _ => Err(ends("the length of the header")),
         },
         [2 | 3, 0] => match bytes.get(8..12) {
-            Some(&[a, b, c, d]) => (u32::from_le_bytes([a, b, c, d]) as usize, 12),
-            _ => return Err(ends("the length of the header")),
+            Some(&[a, b, c, d]) => Ok(12 + u32::from_le_bytes([a, b, c, d]) as usize),
+            _ => Err(ends("the length of the header")),
         },
-        other => {
-            return Err(bad(format!("its version is {}.{}; 1.0, 2.0 and 3.0 exist", other[0], other[1])));
-        }
-    };
-    let text = bytes
-        .get(start..)
-        .and_then(|rest| rest.get(..header_len))
-        .ok_or_else(|| ends(&format!("the header of {header_len} bytes")))?;
+        other => Err(bad(format!("its version is {}.{}; 1.0, 2.0 and 3.0 exist", other[0], other[1]))),
+    }
+}
+
+/// Reads what stands before the elements. E401, E403.
+pub(super) fn head(path_hint: &str, bytes: &[u8], near: Near) -> Result<Head, Diagnostic> {
+    let bad = |what: String| damaged(path_hint, ".npy", what);
+    let start = head_bytes(path_hint, bytes)?;
+    let first = if bytes[6] == 1 { 10 } else { 12 };
+    let text = bytes.get(first..start).ok_or_else(|| {
+        bad(format!("it ends after {} bytes, within the header of {} bytes", bytes.len(), start - first))
+    })?;
     let header = Header::parse(text).map_err(bad)?;
     let (dtype, rounded) = match (&header.descr, near) {
         // its bytes, of which f32 is made below
         (Descr::Plain(name), Near::Yes | Near::Bits) if name == "<f8" => (DType::I64, true),
         _ => (dtype_of(path_hint, &header.descr, near)?, false),
     };
-    let shape = header.shape;
+    let (shape, fortran) = (header.shape, header.fortran);
     let Some(need) = byte_len(dtype, &shape) else {
         return Err(bad(format!("an array {dtype}{} is larger than any file", show_shape(&shape))));
     };
-    let data = &bytes[start + header_len..];
-    let read = match (data.len() as u64).cmp(&need) {
-        std::cmp::Ordering::Less => {
-            return Err(bad(format!(
-                "{dtype}{} takes {need} bytes, and {} are there: it is truncated",
-                show_shape(&shape),
-                data.len()
-            )));
-        }
-        std::cmp::Ordering::Greater => {
-            return Err(bad(format!(
-                "{dtype}{} takes {need} bytes, and {} are there: something follows the array",
-                show_shape(&shape),
-                data.len()
-            )));
-        }
-        std::cmp::Ordering::Equal if header.fortran => {
+    Ok(Head { dtype, rounded, shape, fortran, start, need })
+}
+
+/// Reads the array, also of element types that become another. E401, E403.
+pub fn read_near(path_hint: &str, bytes: &[u8], near: Near) -> Result<Tensor, Diagnostic> {
+    let bad = |what: String| damaged(path_hint, ".npy", what);
+    let head = head(path_hint, bytes, near)?;
+    head.check_size(path_hint, bytes.len() as u64)?;
+    let Head { dtype, rounded, shape, fortran, start, need: _ } = head;
+    let data = &bytes[start..];
+    let read = match fortran {
+        true => {
             let ordered = row_major(data, &shape, dtype.bytes() as usize);
             decode(dtype, shape, &ordered)
         }
-        std::cmp::Ordering::Equal => decode(dtype, shape, data),
+        false => decode(dtype, shape, data),
     }
     .ok_or_else(|| bad("its size does not agree with its shape".into()))?;
     match read.data() {

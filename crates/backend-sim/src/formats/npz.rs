@@ -4,7 +4,7 @@
 //! the zip format, so that the same tensors give the same bytes. The key of a member is its name without `.npy`;
 //! members of other names are not arrays and are left alone.
 
-use super::{Near, choose_key, damaged, npy};
+use super::{Described, Near, choose_key, damaged, npy};
 use crate::tensor::Tensor;
 use kbc_diag::Diagnostic;
 use std::collections::BTreeSet;
@@ -19,6 +19,9 @@ const MOST_RATIO: u64 = 1032;
 /// Bytes of a member that room is made for before it is unpacked, whatever it says of its size.
 const AT_ONCE: u64 = 64 << 20;
 
+/// Bytes of a member before its elements; numpy writes about a hundred.
+const MOST_HEAD: usize = 1 << 20;
+
 /// Reads the array of that key, or the only one. E401, E403, E404.
 pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, Diagnostic> {
     read_near(path_hint, bytes, key, Near::No)
@@ -30,8 +33,25 @@ pub fn read_near(path_hint: &str, bytes: &[u8], key: Option<&str>, near: Near) -
     let keys = list(path_hint, &archive)?;
     let key = choose_key(path_hint, &keys, key)?;
     let name = format!("{key}.npy");
-    let array = member(path_hint, &mut archive, &name)?;
-    npy::read_near(&format!("{path_hint}:{key}"), &array, near)
+    let shown = format!("{path_hint}:{key}");
+    let array = member(path_hint, &mut archive, &name, &|head| npy::head(&shown, head, near))?;
+    npy::read_near(&shown, &array, near)
+}
+
+/// Element type and sizes of that array, of which nothing else is unpacked. E401, E403, E404.
+pub fn describe(
+    path_hint: &str,
+    bytes: &[u8],
+    key: Option<&str>,
+    near: Near,
+) -> Result<Described, Diagnostic> {
+    let mut archive = open(path_hint, bytes)?;
+    let keys = list(path_hint, &archive)?;
+    let key = choose_key(path_hint, &keys, key)?;
+    let name = format!("{key}.npy");
+    let mut file = archive.by_name(&name).map_err(|e| wrong(path_hint, &name, &e))?;
+    let head = beginning(path_hint, &name, &mut file)?;
+    Ok(npy::head(&format!("{path_hint}:{key}"), &head, near)?.described())
 }
 
 /// Keys of the arrays, in the order of the archive. E401.
@@ -87,8 +107,32 @@ fn list(path_hint: &str, archive: &Archive<'_>) -> Result<Vec<String>, Diagnosti
     Ok(keys)
 }
 
-/// The unpacked bytes of a member; its checksum is right.
-fn member(path_hint: &str, archive: &mut Archive<'_>, name: &str) -> Result<Vec<u8>, Diagnostic> {
+/// What a member begins with: all that stands before its elements.
+fn beginning(path_hint: &str, name: &str, file: &mut impl Read) -> Result<Vec<u8>, Diagnostic> {
+    let bad = |what: String| damaged(path_hint, ".npz", format!("`{name}` {what}"));
+    let mut out = vec![];
+    let mut more = |out: &mut Vec<u8>, to: usize| {
+        let rest = to.saturating_sub(out.len()) as u64;
+        let mut part = file.by_ref().take(rest);
+        part.read_to_end(out).map_err(|e| bad(format!("does not unpack: {e}")))
+    };
+    more(&mut out, 12)?;
+    let all = npy::head_bytes(&format!("{path_hint}:{}", name.trim_end_matches(".npy")), &out)?;
+    if all > MOST_HEAD {
+        return Err(bad(format!("says that its header has {all} bytes; {MOST_HEAD} are taken")));
+    }
+    more(&mut out, all)?;
+    Ok(out)
+}
+
+/// The unpacked bytes of a member; its checksum is right. What it begins with says how many there are, before they are
+/// unpacked.
+fn member(
+    path_hint: &str,
+    archive: &mut Archive<'_>,
+    name: &str,
+    head: &dyn Fn(&[u8]) -> Result<npy::Head, Diagnostic>,
+) -> Result<Vec<u8>, Diagnostic> {
     let mut file = archive.by_name(name).map_err(|e| wrong(path_hint, name, &e))?;
     let (packed, size) = (file.compressed_size(), file.size());
     if size > packed.saturating_mul(MOST_RATIO).saturating_add(MOST_RATIO) {
@@ -98,16 +142,19 @@ fn member(path_hint: &str, archive: &mut Archive<'_>, name: &str) -> Result<Vec<
             format!("`{name}` says that {packed} bytes hold {size}, more than deflate can pack"),
         ));
     }
-    let mut out = Vec::with_capacity(size.min(AT_ONCE) as usize);
+    let mut out = beginning(path_hint, name, &mut file)?;
+    head(&out)?.check_size(&format!("{path_hint}:{}", name.trim_end_matches(".npy")), size)?;
+    let begun = out.len() as u64;
+    out.reserve(size.saturating_sub(begun).min(AT_ONCE) as usize);
     let got = (&mut file)
-        .take(size.saturating_add(1))
+        .take(size.saturating_sub(begun).saturating_add(1))
         .read_to_end(&mut out)
         .map_err(|e| damaged(path_hint, ".npz", format!("`{name}` does not unpack: {e}")))?;
-    if got as u64 != size {
+    if begun + got as u64 != size {
         return Err(damaged(
             path_hint,
             ".npz",
-            format!("`{name}` unpacks to {got} bytes or more, and says {size}"),
+            format!("`{name}` unpacks to {} bytes or more, and says {size}", begun + got as u64),
         ));
     }
     Ok(out)

@@ -6,7 +6,7 @@
 //! the order of the reference implementation: larger element types first, then by key.
 
 use super::elements::{decode, encode};
-use super::{byte_len, choose_key, damaged, show_shape};
+use super::{Described, byte_len, choose_key, damaged, show_shape};
 use crate::tensor::Tensor;
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
@@ -22,24 +22,18 @@ const METADATA: &str = "__metadata__";
 /// Reads the tensor of that key, or the only one. E401, E403, E404.
 pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, Diagnostic> {
     let file = File::parse(path_hint, bytes)?;
-    let keys = file.keys();
-    let key = choose_key(path_hint, &keys, key)?;
-    let entry = file.entries.iter().find(|(k, _)| k == key).map(|(_, e)| e);
-    let entry = entry.expect("a chosen key is one of the file's");
-    let Some(dtype) = dtype_of(&entry.dtype) else {
-        return Err(Diagnostic::error(
-            "E403",
-            format!(
-                "`{path_hint}:{key}` has elements of type `{}`, which kbc has not",
-                entry.dtype.escape_default()
-            ),
-        )
-        .help("kbc reads F32, F16, BF16, I32, I8, U8, I16 and I64: save it cast to one of them"));
-    };
+    let (key, entry, dtype) = file.entry(path_hint, key)?;
     let data = &file.data[entry.data_offsets.0 as usize..entry.data_offsets.1 as usize];
     decode(dtype, entry.shape.clone(), data).ok_or_else(|| {
         damaged(path_hint, ".safetensors", format!("the size of `{key}` is not that of its shape"))
     })
+}
+
+/// Element type and sizes of that tensor. E401, E403, E404.
+pub fn describe(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Described, Diagnostic> {
+    let file = File::parse(path_hint, bytes)?;
+    let (_, entry, dtype) = file.entry(path_hint, key)?;
+    Ok(Described { dtype, shape: entry.shape.clone() })
 }
 
 /// Keys of the tensors, in the order of the header. E401.
@@ -141,6 +135,25 @@ struct File<'a> {
 impl<'a> File<'a> {
     fn keys(&self) -> Vec<String> {
         self.entries.iter().map(|(k, _)| k.clone()).collect()
+    }
+
+    /// The tensor of that key, or the only one. E403, E404.
+    fn entry(&self, path_hint: &str, key: Option<&str>) -> Result<(String, &Entry, DType), Diagnostic> {
+        let keys = self.keys();
+        let key = choose_key(path_hint, &keys, key)?;
+        let entry = self.entries.iter().find(|(k, _)| k == key).map(|(_, e)| e);
+        let entry = entry.expect("a chosen key is one of the file's");
+        let dtype = dtype_of(&entry.dtype).ok_or_else(|| {
+            Diagnostic::error(
+                "E403",
+                format!(
+                    "`{path_hint}:{key}` has elements of type `{}`, which kbc has not",
+                    entry.dtype.escape_default()
+                ),
+            )
+            .help("kbc reads F32, F16, BF16, I32, I8, U8, I16 and I64: save it cast to one of them")
+        })?;
+        Ok((key.to_owned(), entry, dtype))
     }
 
     fn parse(path_hint: &str, bytes: &'a [u8]) -> Result<File<'a>, Diagnostic> {

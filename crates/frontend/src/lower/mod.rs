@@ -366,7 +366,6 @@ pub fn find_algorithm(loaded: &Loaded, root: FileId, name: &Ident) -> Result<Alg
     if hits.is_empty() {
         hits = others.iter().copied().filter(named).collect();
     }
-    let placed = |d: Diagnostic| if name.span.is_none() { d } else { d.primary(name.span, "asked for here") };
     match hits[..] {
         [one] => Ok(one),
         [] => {
@@ -380,7 +379,13 @@ pub fn find_algorithm(loaded: &Loaded, root: FileId, name: &Ident) -> Result<Alg
         _ => {
             let which: Vec<String> = hits.iter().map(|&a| full(a)).collect();
             let title = format!("`{}` is an algorithm of several collectives", name.node);
-            Err(placed(Diagnostic::error("E224", title))
+            let d = Diagnostic::error("E224", title);
+            let place = library.algorithm(hits[0]).name.span;
+            let placed = match name.span.is_none() {
+                true => d.primary(place, "of one of them"),
+                false => d.primary(name.span, "asked for here"),
+            };
+            Err(placed
                 .help(format!("name one: --algorithm {}", which.join(" or ")))
                 .into())
         }
@@ -396,6 +401,7 @@ fn algorithm(loaded: &Loaded, root: FileId, asked: Option<&AskedAlgorithm>) -> R
     match library.algorithms_in(root)[..] {
         [one] => Ok(one),
         [] => Err(Diagnostic::error("E224", "the file has neither a program nor an algorithm")
+            .primary(Span::new(root, 0, 0), "this file")
             .help("write `program NAME(x: f32[1000] partial(sum@tp)) -> f32[1000] { x }`")
             .into()),
         ref all => {
@@ -405,6 +411,7 @@ fn algorithm(loaded: &Loaded, root: FileId, asked: Option<&AskedAlgorithm>) -> R
             };
             let names: Vec<String> = all.iter().map(full).collect();
             Err(Diagnostic::error("E224", "the file has no program and several algorithms")
+                .primary(library.algorithm(all[0]).name.span, "the first of them")
                 .note(format!("they are {}", names.join(", ")))
                 .help("choose one with --algorithm NAME")
                 .into())

@@ -10,8 +10,9 @@ use crate::parse;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 use kbc_rounds::eval::{Evaluator, Fault, Scope, Value, unknown};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use kbc_rounds::library::Layer;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The value of a parameter.
@@ -60,6 +61,19 @@ pub(super) struct Params<'a> {
     extras: Vec<(String, Option<Number>)>,
     /// What is known so far; none while it is computed.
     known: RefCell<BTreeMap<Key, Option<Result<Number, Fault>>>>,
+    /// How many parameters are being computed.
+    depth: Cell<usize>,
+    /// What each of the user's files sees, by name; files of the library see no parameters.
+    seen: BTreeMap<FileId, BTreeMap<&'a str, &'a ParamDecl>>,
+}
+
+/// The parameters that a file sees, the first of each name.
+fn by_name(loaded: &Loaded, from: FileId) -> BTreeMap<&str, &ParamDecl> {
+    let mut names = BTreeMap::new();
+    for p in loaded.params(from) {
+        names.entry(p.name.node.as_str()).or_insert(p);
+    }
+    names
 }
 
 impl<'a> Params<'a> {
@@ -81,6 +95,13 @@ impl<'a> Params<'a> {
             bound: BTreeMap::new(),
             extras,
             known: RefCell::default(),
+            depth: Cell::new(0),
+            seen: loaded
+                .files
+                .iter()
+                .filter(|f| f.layer == Layer::User)
+                .map(|f| (f.id, by_name(loaded, f.id)))
+                .collect(),
         };
         let mut found = Diagnostics::new();
         for (name, text) in defines {
@@ -161,7 +182,7 @@ impl<'a> Params<'a> {
 
     /// The parameter of that name seen from a file.
     pub fn find(&self, from: FileId, name: &str) -> Option<&'a ParamDecl> {
-        self.loaded.params(from).find(|p| p.name.node == name)
+        self.seen.get(&from)?.get(name).copied()
     }
 
     /// The value of a name that may be given beside the file's own: from `-D`, the file's parameter of that name, or
@@ -195,7 +216,7 @@ impl<'a> Params<'a> {
             }
             None => {}
         }
-        if self.known.borrow().values().filter(|v| v.is_none()).count() >= MAX_CHAIN {
+        if self.depth.get() >= MAX_CHAIN {
             return Err(Box::new(
                 Diagnostic::error(
                     "E010",
@@ -205,7 +226,9 @@ impl<'a> Params<'a> {
             ));
         }
         self.known.borrow_mut().insert(key, None);
+        self.depth.set(self.depth.get() + 1);
         let value = self.number(&decl.value);
+        self.depth.set(self.depth.get() - 1);
         self.known.borrow_mut().insert(key, Some(value.clone()));
         value
     }
@@ -242,9 +265,8 @@ impl<'a> Params<'a> {
     }
 
     /// What the names of an expression stand for.
-    fn visible<'p>(&'p self, e: &Expr, locals: &Locals) -> Result<Visible<'p, 'a>, Fault> {
-        let mut scope =
-            Visible { params: self, file: e.span.file, values: BTreeMap::new(), locals: locals.names() };
+    fn visible<'p>(&'p self, e: &Expr, locals: &'p Locals) -> Result<Visible<'p, 'a>, Fault> {
+        let mut scope = Visible { params: self, file: e.span.file, values: BTreeMap::new(), locals };
         // Names first, so that a chain of parameters does not nest expressions in expressions.
         let mut all = vec![];
         names(e, &mut all);
@@ -293,8 +315,9 @@ impl<'a> Params<'a> {
     /// Of their expressions.
     pub fn all(&self) -> Result<Vec<(String, Number)>, Fault> {
         let mut out: Vec<(String, Number)> = vec![];
+        let mut names = BTreeSet::new();
         for p in self.loaded.params(self.root) {
-            if out.iter().all(|o| o.0 != p.name.node) {
+            if names.insert(p.name.node.as_str()) {
                 out.push((p.name.node.clone(), self.of(p)?));
             }
         }
@@ -358,7 +381,7 @@ struct Visible<'p, 'a> {
     file: FileId,
     values: BTreeMap<String, Constant>,
     /// Names of the program that is lowered, for messages.
-    locals: Vec<String>,
+    locals: &'p Locals,
 }
 
 impl Scope for Visible<'_, '_> {
@@ -371,7 +394,7 @@ impl Scope for Visible<'_, '_> {
     }
     fn names(&self) -> Vec<String> {
         let params = self.params.loaded.params(self.file).map(|p| p.name.node.clone());
-        params.chain(self.locals.iter().cloned()).collect()
+        params.chain(self.locals.names()).collect()
     }
 }
 

@@ -6,9 +6,11 @@
 
 pub mod ccl;
 mod kernbench;
+pub mod nesting;
 mod network;
 mod perturb;
 mod placement;
+mod starts;
 mod yaml;
 
 use kbc_diag::nearest::nearest;

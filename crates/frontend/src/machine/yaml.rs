@@ -1,12 +1,13 @@
 //! A YAML text as a tree whose nodes can be found again in the text.
 //!
-//! Owns reading by `serde_yaml`, which keeps no places: a node remembers how many nodes came before it, and its place is
-//! found by reading the text once more up to there. So places cost something only where there is an error, or where a
-//! value has a text of its own to point into.
+//! Owns reading by `serde_yaml`, which keeps no places: a node remembers how many nodes came before it. Its place is found
+//! beside the tree ([`super::starts`]), or, in a text of unusual form, by reading the text once more up to there.
 
+use super::{nesting, starts};
 use kbc_diag::{Diagnostic, FileId, Span};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A node of the tree.
@@ -51,13 +52,23 @@ pub(super) struct Document<'t> {
     pub text: &'t str,
     pub file: FileId,
     pub root: Node,
+    /// Where nodes begin, once somebody asks; none of a text of unusual form.
+    starts: OnceCell<Option<Vec<usize>>>,
 }
 
 impl<'t> Document<'t> {
     /// Reads a text. E460 if it is no YAML, holds several documents, a key twice or a key that is no single value.
     pub fn read(text: &'t str, file: FileId) -> Result<Document<'t>, Diagnostic> {
+        if let Some(at) = nesting::too_deep(text) {
+            return Err(Diagnostic::error(
+                "E460",
+                "this is no machine file: too many brackets are open at once",
+            )
+            .primary(Span::new(file, at, at + 1), "here")
+            .help("a machine file is YAML with a key a line: `shape: ring(8)`"));
+        }
         match walk(text, None) {
-            Ok(root) => Ok(Document { text, file, root }),
+            Ok(root) => Ok(Document { text, file, root, starts: OnceCell::new() }),
             Err(e) => {
                 let words = e.to_string();
                 let words = words.split(" at line ").next().unwrap_or("").to_owned();
@@ -89,6 +100,15 @@ impl<'t> Document<'t> {
     }
 
     fn start(&self, number: usize) -> Option<usize> {
+        let known = self.starts.get_or_init(|| starts::starts(self.text, &self.root));
+        match known.as_ref().and_then(|k| k.get(number)).filter(|s| **s != starts::NONE) {
+            Some(start) => Some(*start),
+            None => self.read_to(number),
+        }
+    }
+
+    /// The same by reading the text up to there.
+    fn read_to(&self, number: usize) -> Option<usize> {
         let place = walk(self.text, Some(number)).err()?.location()?;
         Some(offset(self.text, place.line(), place.column()))
     }
@@ -96,14 +116,19 @@ impl<'t> Document<'t> {
 
 /// The text of the single value or key with a number.
 fn value(node: &Node, number: usize) -> Option<&str> {
+    // Numbers grow from entry to entry.
     match &node.kind {
-        Kind::Scalar(text) if node.number == number => Some(text),
-        Kind::List(list) => list.iter().find_map(|n| value(n, number)),
-        Kind::Map(keys) => keys.iter().find_map(|(k, n)| match k.number == number {
-            true => Some(k.name.as_str()),
-            false => value(n, number),
-        }),
-        _ => None,
+        Kind::Scalar(text) => (node.number == number).then_some(text),
+        Kind::List(list) => {
+            let after = list.partition_point(|n| n.number <= number);
+            value(list.get(after.checked_sub(1)?)?, number)
+        }
+        Kind::Map(keys) => {
+            let after = keys.partition_point(|(k, _)| k.number <= number);
+            let (k, n) = keys.get(after.checked_sub(1)?)?;
+            if k.number == number { Some(&k.name) } else { value(n, number) }
+        }
+        Kind::Null => None,
     }
 }
 
@@ -138,7 +163,7 @@ fn walk(text: &str, stop: Option<usize>) -> Result<Node, serde_yaml::Error> {
 struct Seed<'c> {
     count: &'c Cell<usize>,
     stop: Option<usize>,
-    keys: Option<&'c RefCell<Vec<String>>>,
+    keys: Option<&'c RefCell<BTreeSet<String>>>,
 }
 
 impl Seed<'_> {
@@ -151,10 +176,9 @@ impl Seed<'_> {
     fn scalar<E: serde::de::Error>(self, text: String) -> Result<Node, E> {
         let number = self.begin()?;
         if let Some(keys) = self.keys {
-            if keys.borrow().contains(&text) {
+            if !keys.borrow_mut().insert(text.clone()) {
                 return Err(E::custom(format!("key `{text}` is given twice")));
             }
-            keys.borrow_mut().push(text.clone());
         }
         Ok(Node { number, kind: Kind::Scalar(text) })
     }
@@ -218,7 +242,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
             return Err(A::Error::custom("a key is a single value"));
         }
         let number = self.begin()?;
-        let keys = RefCell::new(vec![]);
+        let keys = RefCell::default();
         let mut out = vec![];
         while let Some(key) = map.next_key_seed(Seed { keys: Some(&keys), ..self })? {
             let Kind::Scalar(name) = key.kind else {
@@ -252,6 +276,42 @@ mod tests {
         assert_eq!(at(links[1].0.number), "'q'");
         assert_eq!((at(list[0].number), at(inner[0].1.number)), ("a", "7"));
         assert_eq!(d.verbatim(top[0].1.number, "ring(8)"), Some(text.find("ring").unwrap()));
+    }
+
+    /// Both ways to a place agree on every machine file that is here, and on what such files may look like.
+    #[test]
+    fn places_are_those_of_the_reader() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../specs");
+        let mut texts = vec![
+            "a: [1, {b: 2, 'c': x y}, [ ]]\nb: {c: d}\n".to_owned(),
+            "# c\n---\na:   # d\n  - b: 1\n    c: \"x\\\"y\"\n  - - d\n    - 'it''s'\n  -\n    e: 0x10\n"
+                .to_owned(),
+            "links:\n  (0)->(1): 1 GB/s, 2 ns  # slow\n  #no\n  (1)->(0): 50 GB/s, 1 us\nx: ~\ny:\nz: true\n"
+                .to_owned(),
+            "\u{feff}ä: ö\nü: http://x y#z\n? k\n: v\n".to_owned(),
+        ];
+        for folder in ["topologies", "kernbench", "sweeps", "reference"] {
+            for entry in std::fs::read_dir(format!("{root}/{folder}")).unwrap() {
+                let path = entry.unwrap().path();
+                if path.extension().is_some_and(|e| e == "yaml") {
+                    texts.push(std::fs::read_to_string(path).unwrap());
+                }
+            }
+        }
+        let mut fast = 0;
+        for text in &texts {
+            let d = Document::read(text, FileId(0)).unwrap();
+            let Some(all) = starts::starts(text, &d.root) else { continue };
+            fast += 1;
+            for (number, start) in all.iter().enumerate().filter(|s| *s.1 != starts::NONE) {
+                assert_eq!(Some(*start), d.read_to(number), "node {number} of\n{text}");
+            }
+        }
+        assert!(fast >= 14, "{fast} of {}", texts.len());
+        for odd in ["a: &x 1\nb: *x\n", "a: |\n  text\n", "a: x\n  y\n"] {
+            let d = Document::read(odd, FileId(0)).unwrap();
+            assert_eq!(starts::starts(odd, &d.root), None, "{odd}");
+        }
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub(super) struct Graph {
     /// Of every node as a destination: the lane that leads there. Empty where there are no lanes.
     pub lanes: Vec<u32>,
     tables: Vec<OnceLock<Table>>,
+    /// Whether there is a table.
+    asked: OnceLock<()>,
 }
 
 /// Tables follow from the rest.
@@ -100,6 +102,7 @@ impl Graph {
             regions: vec![],
             lanes: vec![],
             tables: (0..nodes).map(|_| OnceLock::new()).collect(),
+            asked: OnceLock::new(),
         }
     }
 
@@ -155,7 +158,10 @@ impl Graph {
     }
 
     fn forget(&mut self) {
-        self.tables.iter_mut().for_each(|t| drop(t.take()));
+        // Links are added one after another before anybody asks.
+        if self.asked.take().is_some() {
+            self.tables.iter_mut().for_each(|t| drop(t.take()));
+        }
     }
 
     fn region(&self, node: u32) -> u32 {
@@ -164,6 +170,7 @@ impl Graph {
 
     /// Next links towards a node, [`NONE`] where there is no way; made when it is first asked for.
     pub fn towards(&self, to: u32) -> &[u32] {
+        self.asked.get_or_init(|| ());
         self.tables[to as usize].get_or_init(|| self.table(to))
     }
 

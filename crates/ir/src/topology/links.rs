@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use kbc_diag::{Diagnostic, Spanned};
 
-use super::graph::{Edge, Parallel};
+use super::graph::{Edge, Parallel, Relay};
 use super::line::{Kind, Spot, level};
 use super::memo::Memo;
 use super::{AXIS_NAMES, DeviceId, Direction, LinkId, LinkRate, Shape, Topology};
@@ -124,7 +124,10 @@ impl Topology {
             }
             Node::Relay { part, at } => {
                 let graph = self.wiring.graph.as_ref()?;
-                let place = graph.relays.iter().position(|r| r.part == *part && r.at == *at)?;
+                // Those of a list of links are where their number says.
+                let is = |r: &Relay| r.part == *part && r.at == *at;
+                let own = at.first().map(|n| *n as usize).filter(|n| graph.relays.get(*n).is_some_and(is));
+                let place = own.or_else(|| graph.relays.iter().position(is))?;
                 return Some(DeviceId(graph.devices + place as u32));
             }
             Node::Switch { axis, level, number } => (*axis, *level, *number),

@@ -29,9 +29,11 @@
 //! | V22 | of a local program: every rank of the mesh is in one part, types have no placement, a collective is one that a rank's type can say, only `wait` uses its result, and where types are known the collectives of all parts meet | E540 to E549 |
 //!
 //! Rules that need the value of an expression on ranks (V11, V17) are evaluated on all of them up to
-//! [`EVALUATED_RANKS`]; above, V11 looks at the lists of ranks alone, and V17 at that many ranks.
+//! [`EVALUATED_RANKS`]. Above, V11 looks at ranks that stand for all others, and refuses roles where there would be too
+//! many of these; V17 looks at that many ranks.
 
 mod body;
+mod classes;
 mod graph;
 mod host;
 mod layout;

@@ -1,12 +1,12 @@
 //! Values of expressions on ranks, for rules that need them: V11 and V17.
 
-use super::{EVALUATED_RANKS, Report, V11, V17};
+use super::{EVALUATED_RANKS, Report, V11, V17, classes};
 use crate::expr::{Env, EvalError, Expr};
 use crate::name::Name;
 use crate::schedule::{Buffer, CALL, Line, RankSet, Region, Role, Schedule, Table};
 use crate::types::CutRule;
 use kbc_diag::{Diagnostic, Span};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names with values, later ones first, and the tables.
 pub(super) struct Point<'a> {
@@ -89,40 +89,128 @@ pub(super) fn roles(s: &Schedule, r: &Region, out: &mut Report) {
         e.vars(&mut |n| own &= r.coords.iter().any(|c| c.0 == *n));
         own
     };
-    let same = r.roles.iter().all(|x| match &x.ranks {
-        RankSet::Where(e) => only_own(e),
-        _ => true,
-    });
+    let predicates: Vec<&Expr> = r.roles.iter().filter_map(|x| x.ranks.predicate()).collect();
+    let same = predicates.iter().all(|e| only_own(e));
     let points = if same { size } else { s.mesh.ranks() };
-    if points > EVALUATED_RANKS {
-        return listed(r, out);
+    let mut found = Roles::new(s, r, out);
+    let each = |found: &mut Roles<'_>| {
+        for point in 0..points {
+            found.at(if same { first_group(s, r, point) } else { point });
+        }
+    };
+    if points <= EVALUATED_RANKS {
+        return each(&mut found);
     }
-    let mut reported = vec![false; r.roles.len()];
-    for point in 0..points {
-        let rank = if same { first_group(s, r, point) } else { point };
+    if predicates.is_empty() {
+        return listed(r, found.out);
+    }
+    let most = MOST_POINTS / r.roles.len().max(1) as u64;
+    if let Some(ranks) = standing(s, r, &predicates, most) {
+        return ranks.into_iter().for_each(|rank| found.at(rank));
+    }
+    if points <= most {
+        return each(&mut found);
+    }
+    let text = format!(
+        "whether roles of region {} overlap takes a look at {points} ranks for {} roles, and at most {MOST_POINTS} are taken",
+        r.name,
+        r.roles.len()
+    );
+    let d = Diagnostic::error(V11.1, text).primary(r.span, "in this region");
+    out.push(V11, d.help("use conditions on one coordinate each, fewer roles or fewer ranks"));
+}
+
+/// Predicates that are evaluated for one region, counted once a rank, where ranks that stand for others do not suffice.
+const MOST_POINTS: u64 = 1 << 22;
+
+/// Ranks that stand for all others of the mesh, as far as predicates go; none if there is a list, if coordinates depend on
+/// each other, or if there are more than `most`.
+fn standing(s: &Schedule, r: &Region, predicates: &[&Expr], most: u64) -> Option<Vec<u64>> {
+    if predicates.len() != r.roles.len() {
+        return None;
+    }
+    // The coordinates of the region say where in its group a rank is; the other axes say which group it is in.
+    let over = axes(s, r);
+    let own: Vec<(Name, u64)> = match r.coords.is_empty() {
+        true => over.iter().map(|i| (s.mesh.axes[*i].name.clone(), s.mesh.axes[*i].size)).collect(),
+        false => r.coords.clone(),
+    };
+    let hidden = |n: &Name| own.iter().any(|c| c.0 == *n);
+    let others = (0..s.mesh.axes.len()).filter(|i| !over.contains(i) && !hidden(&s.mesh.axes[*i].name));
+    let others: Vec<usize> = others.collect();
+    let mut all = own.clone();
+    all.extend(others.iter().map(|i| (s.mesh.axes[*i].name.clone(), s.mesh.axes[*i].size)));
+    let mut known = true;
+    predicates.iter().for_each(|e| e.vars(&mut |n| known &= all.iter().any(|c| c.0 == *n)));
+    let of = if known { classes::representatives(predicates, &all, &s.tables)? } else { return None };
+    let count = of.iter().try_fold(1u64, |n, l| n.checked_mul(l.len() as u64)).filter(|n| *n <= most)?;
+    let rank = |mut number: u64| {
+        let mut values: Vec<i64> = vec![0; of.len()];
+        for (v, list) in values.iter_mut().zip(&of).rev() {
+            let len = list.len() as u64;
+            *v = list[(number % len) as usize];
+            number /= len;
+        }
+        let mut index = own.iter().zip(&values).fold(0, |i, ((_, size), v)| i * size + *v as u64);
+        let mut coords = vec![0; s.mesh.axes.len()];
+        for i in over.iter().rev() {
+            coords[*i] = index % s.mesh.axes[*i].size;
+            index /= s.mesh.axes[*i].size;
+        }
+        for (i, v) in others.iter().zip(&values[own.len()..]) {
+            coords[*i] = *v as u64;
+        }
+        s.mesh.axes.iter().zip(coords).fold(0, |rank, (a, c)| rank * a.size + c)
+    };
+    Some((0..count).map(rank).collect())
+}
+
+/// What is wrong with the roles of a region, each role once.
+struct Roles<'a> {
+    s: &'a Schedule,
+    r: &'a Region,
+    out: &'a mut Report,
+    /// Of roles with a list.
+    lists: Vec<BTreeSet<u64>>,
+    reported: Vec<bool>,
+}
+
+impl<'a> Roles<'a> {
+    fn new(s: &'a Schedule, r: &'a Region, out: &'a mut Report) -> Roles<'a> {
+        let list = |x: &Role| match &x.ranks {
+            RankSet::List(l) => l.iter().copied().collect(),
+            RankSet::All | RankSet::Where(_) => BTreeSet::new(),
+        };
+        Roles { s, r, out, lists: r.roles.iter().map(list).collect(), reported: vec![false; r.roles.len()] }
+    }
+
+    /// Looks at the roles of a rank.
+    fn at(&mut self, rank: u64) {
+        let (s, r) = (self.s, self.r);
         let (index, env) = in_region(s, r, rank);
         let mut first: Option<usize> = None;
         for (i, role) in r.roles.iter().enumerate() {
             let mine = match &role.ranks {
                 RankSet::All => Ok(true),
                 RankSet::Where(e) => e.eval(&env).map(|v| v != 0),
-                RankSet::List(l) => Ok(l.contains(&index)),
+                RankSet::List(_) => Ok(self.lists[i].contains(&index)),
             };
-            match (mine, first) {
-                (Err(e), _) if !reported[i] => {
-                    reported[i] = true;
-                    let text =
-                        format!("who is in role {} of region {} has no answer: {e}", role.name, r.name);
-                    out.push(V11, at(text, r.span, s, rank));
+            let text = match (mine, first) {
+                (Ok(false), _) => continue,
+                (Ok(true), None) => {
+                    first = Some(i);
+                    continue;
                 }
-                (Ok(true), Some(j)) if !reported[i] => {
-                    reported[i] = true;
-                    let (a, b) = names(j, i);
-                    let text = format!("a rank has two roles in region {}: {a} and {b}", r.name);
-                    out.push(V11, at(text, r.span, s, rank));
+                (Err(e), _) => {
+                    format!("who is in role {} of region {} has no answer: {e}", role.name, r.name)
                 }
-                (Ok(true), None) => first = Some(i),
-                _ => {}
+                (Ok(true), Some(j)) => {
+                    let (a, b) = (&r.roles[j].name, &role.name);
+                    format!("a rank has two roles in region {}: {a} and {b}", r.name)
+                }
+            };
+            if !std::mem::replace(&mut self.reported[i], true) {
+                self.out.push(V11, at(text, r.span, s, rank));
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use super::options::Options;
 use super::region::{Cx, Gen, Region};
-use super::sym::{Bindings, IntoStop, Res, Sym, not_symbolic};
+use super::sym::{Bindings, IntoStop, Res, Sym, not_symbolic, untaken};
 use super::together::{lockstep, side_by_side};
 use super::view::{Group, axes_view, map_view};
 use kbc_diag::{Diagnostic, Span};
@@ -138,7 +138,7 @@ impl<'a> Builder<'a> {
         for (name, default) in &decl.params {
             let value = match args.iter().find(|(n, _)| *n == name.node) {
                 Some((_, v)) => v.clone(),
-                None => self.cx.eval.eval(default, &env, 0)?,
+                None => self.cx.eval.symbol(default, &env)?,
             };
             env.push((name.node.clone(), value));
         }
@@ -218,7 +218,7 @@ impl<'a> Builder<'a> {
     fn stmt(&mut self, stmt: &Stmt, frame: &mut Frame) -> Res<Vec<Node>> {
         Ok(match &stmt.kind {
             StmtKind::Let(name, e) => {
-                let v = self.cx.eval.eval(e, &frame.env, 0)?;
+                let v = self.cx.eval.symbol(e, &frame.env)?;
                 frame.env.push((name.node.clone(), v));
                 vec![]
             }
@@ -281,11 +281,11 @@ impl<'a> Builder<'a> {
                 cond => {
                     let mut yes = frame.clone();
                     yes.guard = yes.guard.and(cond.clone());
-                    let mut parts = vec![self.block(then, &yes)?];
+                    let mut parts = vec![untaken(self.block(then, &yes), then.span)?];
                     if let Some(b) = other {
                         let mut no = frame.clone();
                         no.guard = no.guard.and(Expr::un(UnOp::Not, cond));
-                        parts.push(self.block(b, &no)?);
+                        parts.push(untaken(self.block(b, &no), b.span)?);
                     }
                     parts.retain(|p| !p.is_empty());
                     match lockstep(&parts) {
@@ -398,7 +398,7 @@ impl<'a> Builder<'a> {
     }
 
     fn rank(&mut self, e: &kbc_rounds::ast::Expr, axes: usize, frame: &Frame) -> Res<Vec<Expr>> {
-        let coords = match self.cx.eval.eval(e, &frame.env, 0)? {
+        let coords = match self.cx.eval.symbol(e, &frame.env)? {
             Sym::Int(e) => vec![e],
             Sym::Rank(c) => c,
             Sym::Alg(a) => {
@@ -470,7 +470,7 @@ impl<'a> Builder<'a> {
                 Some(kind) => options
                     .set(&n.node, &self.option(kind, n, e, frame)?, true, n.span)
                     .map_err(IntoStop::into_stop)?,
-                None => args.push((n.node.clone(), self.cx.eval.eval(e, &frame.env, 0)?)),
+                None => args.push((n.node.clone(), self.cx.eval.symbol(e, &frame.env)?)),
             }
         }
         let root = match &a.root {

@@ -36,7 +36,7 @@ pub(super) fn promise(
     root: Option<u64>,
     red: ReduceOp,
 ) -> Res<Promise> {
-    let eval = Evaluator { lib };
+    let eval = Evaluator::new(lib);
     let mut env: Bindings = vec![];
     if let (Some((_, name)), Some(root)) = (&decl.root, root) {
         env.push((name.node.clone(), Sym::Int(Expr::Int(root as i64))));

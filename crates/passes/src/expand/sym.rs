@@ -9,6 +9,7 @@ use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_rounds::ast::{self, BinaryOp, ExprKind, UnaryOp};
 use kbc_rounds::eval::{AlgRef, Functions};
 use kbc_rounds::library::Library;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// What an expression of an algorithm stands for.
@@ -41,6 +42,17 @@ pub(super) type Res<T> = Result<T, Stop>;
 
 pub(super) fn not_symbolic<T>(why: impl Into<String>, span: Span) -> Res<T> {
     Err(Stop::NotSymbolic(why.into(), span))
+}
+
+/// What is found out about statements that perhaps no rank executes: arithmetic without a value is no error there, and the
+/// next way, which knows the ranks, says whether it is one.
+pub(super) fn untaken<T>(found: Res<T>, span: Span) -> Res<T> {
+    match found {
+        Err(Stop::Error(d)) if d.code == "E010" => {
+            not_symbolic(format!("a branch of an `if` has no value: {}", d.title), span)
+        }
+        other => other,
+    }
 }
 
 /// Names of an algorithm's text and what they stand for; the last entry of a name wins.
@@ -237,14 +249,73 @@ pub(super) fn linear(e: &Expr, var: &Name) -> Option<(i64, Expr)> {
 /// Evaluates text to symbols.
 pub(super) struct Evaluator<'a> {
     pub(super) lib: &'a Library,
+    /// What the expression at hand has cost so far: parts of the text, and of the expressions made of them.
+    work: Cell<usize>,
 }
 
 /// How deep calls of functions may nest while they are inlined.
 const MAX_INLINE: u32 = 64;
 
-impl Evaluator<'_> {
+/// Parts that a symbolic expression may have.
+const MAX_SIZE: usize = 1 << 14;
+
+/// Work for one expression of the text. Where conditions are not known both branches are inlined, so that a function that
+/// calls itself twice has exponentially many.
+const MAX_WORK: usize = 1 << 21;
+
+/// Where an expression is evaluated.
+#[derive(Clone, Copy)]
+struct At {
+    /// Calls of functions around it.
+    depth: u32,
+    /// Whether it is known that some rank evaluates it: in a branch whose condition is not known it is not, and what has no
+    /// value there is no error.
+    taken: bool,
+}
+
+/// The number of parts of an expression; more than [`MAX_SIZE`] are not counted.
+fn size(e: &Expr) -> usize {
+    fn count(e: &Expr, left: &mut usize) {
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        match e {
+            Expr::Int(_) | Expr::Var(_) => {}
+            Expr::Un(_, a) | Expr::Table(_, a) => count(a, left),
+            Expr::Bin(_, a, b) => {
+                count(a, left);
+                count(b, left);
+            }
+            Expr::Select(c, a, b) => {
+                count(c, left);
+                count(a, left);
+                count(b, left);
+            }
+        }
+    }
+    let mut left = MAX_SIZE + 1;
+    count(e, &mut left);
+    MAX_SIZE + 1 - left
+}
+
+impl<'a> Evaluator<'a> {
+    pub(super) fn new(lib: &'a Library) -> Evaluator<'a> {
+        Evaluator { lib, work: Cell::new(0) }
+    }
+
+    /// Counts an expression that was made.
+    fn made(&self, e: Expr, span: Span) -> Res<Expr> {
+        let n = size(&e);
+        self.work.set(self.work.get() + n);
+        if n > MAX_SIZE || self.work.get() > MAX_WORK {
+            return not_symbolic("functions that call themselves make too large an expression of it", span);
+        }
+        Ok(e)
+    }
+
     pub(super) fn int(&self, e: &ast::Expr, env: &Bindings) -> Res<Expr> {
-        match self.eval(e, env, 0)? {
+        match self.symbol(e, env)? {
             Sym::Int(e) => Ok(e),
             _ => Err(Diagnostic::error("E010", "an integer is needed here")
                 .primary(e.span, "this is a rank")
@@ -252,11 +323,19 @@ impl Evaluator<'_> {
         }
     }
 
-    pub(super) fn eval(&self, e: &ast::Expr, env: &Bindings, depth: u32) -> Res<Sym> {
-        let int = |x: &ast::Expr| match self.eval(x, env, depth)? {
+    /// What an expression of the text stands for.
+    pub(super) fn symbol(&self, e: &ast::Expr, env: &Bindings) -> Res<Sym> {
+        self.work.set(0);
+        self.eval(e, env, At { depth: 0, taken: true })
+    }
+
+    fn eval(&self, e: &ast::Expr, env: &Bindings, at: At) -> Res<Sym> {
+        self.work.set(self.work.get() + 1);
+        let under = |x: &ast::Expr, at: At| match self.eval(x, env, at)? {
             Sym::Int(v) => Ok(v),
-            _ => not_symbolic("arithmetic on a rank", x.span),
+            Sym::Rank(_) | Sym::Alg(_) => not_symbolic("arithmetic on a rank", x.span),
         };
+        let int = |x: &ast::Expr| under(x, at);
         Ok(match &e.kind {
             ExprKind::Int(v) => Sym::Int(Expr::Int(*v)),
             ExprKind::Bool(b) => Sym::Int(Expr::Int(*b as i64)),
@@ -270,8 +349,8 @@ impl Evaluator<'_> {
                 None => Sym::Alg(Arc::new(AlgRef { name: n.clone(), file: e.span.file })),
             },
             ExprKind::Tuple(parts) => Sym::Rank(parts.iter().map(int).collect::<Res<_>>()?),
-            ExprKind::Unary(UnaryOp::Neg, a) => Sym::Int(Expr::un(UnOp::Neg, int(a)?)),
-            ExprKind::Unary(UnaryOp::Not, a) => Sym::Int(Expr::un(UnOp::Not, int(a)?)),
+            ExprKind::Unary(UnaryOp::Neg, a) => Sym::Int(self.made(Expr::un(UnOp::Neg, int(a)?), e.span)?),
+            ExprKind::Unary(UnaryOp::Not, a) => Sym::Int(self.made(Expr::un(UnOp::Not, int(a)?), e.span)?),
             ExprKind::Binary(op, a, b) => {
                 let a = int(a)?;
                 // Short circuits also end recursions.
@@ -280,10 +359,12 @@ impl Evaluator<'_> {
                     (BinaryOp::Or, Some(v)) if v != 0 => return Ok(Sym::Int(Expr::Int(1))),
                     _ => {}
                 }
-                let b = int(b)?;
-                let folded = Expr::bin(operator(*op), a, b);
+                let decided = a.as_int().is_some() || !matches!(op, BinaryOp::And | BinaryOp::Or);
+                let b = under(b, At { taken: at.taken && decided, ..at })?;
+                let folded = self.made(Expr::bin(operator(*op), a, b), e.span)?;
                 if let Expr::Bin(op, x, y) = &folded
                     && let (Some(x), Some(y)) = (x.as_int(), y.as_int())
+                    && at.taken
                 {
                     let why =
                         kbc_ir::expr::apply_bin(*op, x, y).err().map_or_else(String::new, |e| e.to_string());
@@ -292,10 +373,10 @@ impl Evaluator<'_> {
                 Sym::Int(folded)
             }
             ExprKind::If(c, a, b) => match int(c)? {
-                Expr::Int(0) => self.eval(b, env, depth)?,
-                Expr::Int(_) => self.eval(a, env, depth)?,
-                c => match (self.eval(a, env, depth)?, self.eval(b, env, depth)?) {
-                    (Sym::Int(a), Sym::Int(b)) => Sym::Int(Expr::select(c, a, b)),
+                Expr::Int(0) => self.eval(b, env, at)?,
+                Expr::Int(_) => self.eval(a, env, at)?,
+                c => match (self.branch(a, env, at)?, self.branch(b, env, at)?) {
+                    (Sym::Int(a), Sym::Int(b)) => Sym::Int(self.made(Expr::select(c, a, b), e.span)?),
                     (Sym::Rank(a), Sym::Rank(b)) if a.len() == b.len() => {
                         Sym::Rank(a.into_iter().zip(b).map(|(a, b)| Expr::select(c.clone(), a, b)).collect())
                     }
@@ -304,16 +385,22 @@ impl Evaluator<'_> {
             },
             ExprKind::Call(name, args) => {
                 let values: Vec<Expr> = args.iter().map(int).collect::<Res<_>>()?;
-                Sym::Int(self.call(name, &values, e.span, depth)?)
+                let value = self.call(name, &values, e.span, at)?;
+                Sym::Int(self.made(value, e.span)?)
             }
         })
     }
 
-    fn call(&self, name: &ast::Ident, v: &[Expr], span: Span, depth: u32) -> Res<Expr> {
+    /// A branch whose condition is not known. What is wrong with it is wrong only if some rank takes it.
+    fn branch(&self, e: &ast::Expr, env: &Bindings, at: At) -> Res<Sym> {
+        untaken(self.eval(e, env, At { taken: false, ..at }), e.span)
+    }
+
+    fn call(&self, name: &ast::Ident, v: &[Expr], span: Span, at: At) -> Res<Expr> {
         let one = || v.first().cloned().unwrap_or(Expr::Int(0));
         let two = || (one(), v.get(1).cloned().unwrap_or(Expr::Int(0)));
         let unary = |op| match Expr::un(op, one()) {
-            Expr::Un(UnOp::Log2 | UnOp::CeilLog2, a) if a.as_int().is_some() => {
+            Expr::Un(UnOp::Log2 | UnOp::CeilLog2, a) if a.as_int().is_some() && at.taken => {
                 Err(Diagnostic::error("E010", format!("logarithm of {a}")).primary(span, "here").into_stop())
             }
             e => Ok(e),
@@ -355,7 +442,7 @@ impl Evaluator<'_> {
                     )
                     .into());
                 };
-                if depth >= MAX_INLINE {
+                if at.depth >= MAX_INLINE {
                     return not_symbolic(
                         format!("`{}` recurses on something that is not constant", name.node),
                         span,
@@ -363,7 +450,7 @@ impl Evaluator<'_> {
                 }
                 let env: Bindings =
                     f.params.iter().zip(v).map(|(p, v)| (p.node.clone(), Sym::Int(v.clone()))).collect();
-                match self.eval(&f.body, &env, depth + 1)? {
+                match self.eval(&f.body, &env, At { depth: at.depth + 1, ..at })? {
                     Sym::Int(e) => e,
                     _ => return not_symbolic("a function that yields no integer", span),
                 }

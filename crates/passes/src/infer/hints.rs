@@ -12,6 +12,13 @@ pub(super) type Hint = Vec<(usize, u64, Cut)>;
 /// Where users ask for different things, nothing is known.
 pub(super) fn hints(graph: &Graph) -> BTreeMap<OpId, Hint> {
     let mut hints: BTreeMap<OpId, Hint> = BTreeMap::new();
+    // All users of a value are known when its first one is.
+    let mut first: BTreeMap<OpId, OpId> = BTreeMap::new();
+    for &id in graph.order() {
+        for operand in graph.operands(id) {
+            first.entry(operand).or_insert(id);
+        }
+    }
     for &id in graph.order().iter().rev() {
         let op = graph.op(id);
         let own = match (&op.kind, &op.want) {
@@ -23,7 +30,7 @@ pub(super) fn hints(graph: &Graph) -> BTreeMap<OpId, Hint> {
             hints.insert(id, own);
         }
         if let Some(hint) = hints.get(&id).filter(|_| keeps_dims(&op.kind)).cloned() {
-            for operand in graph.operands(id) {
+            for operand in graph.operands(id).into_iter().filter(|o| first.get(o) == Some(&id)) {
                 let users = graph.users(operand);
                 let agrees = |u: OpId| keeps_dims(&graph.op(u).kind) && hints.get(&u) == Some(&hint);
                 if users.iter().all(|u| u.0 == id || agrees(u.0)) {

@@ -554,7 +554,7 @@ impl Typing<'_> {
     /// Cuts of what a value meets next in an elementwise operation, if its only way leads there.
     fn met(&self, id: OpId) -> Hint {
         let mut at = id;
-        loop {
+        for _ in 0..MET {
             let users = self.graph.users(at);
             let [(user, _)] = users[..] else { return vec![] };
             if !keeps_dims(&self.graph.op(user).kind) {
@@ -567,6 +567,7 @@ impl Typing<'_> {
             }
             at = user;
         }
+        vec![]
     }
 
     /// The rule by which later operations want a dimension of that size cut over an axis; even if they do not say.
@@ -581,6 +582,9 @@ impl Typing<'_> {
         }
     }
 }
+
+/// Operations that a value is followed through to what it meets: further away it is nothing that a cut is chosen for.
+const MET: usize = 64;
 
 /// Puts a sound type into its one form; true if that changed it.
 fn rewrite(mesh: &Mesh, ty: &mut TensorType) -> bool {

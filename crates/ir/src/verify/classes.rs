@@ -1,0 +1,177 @@
+//! Coordinates in classes that predicates cannot tell apart, so that a rule about all ranks looks at few of them.
+//!
+//! What a predicate says of one coordinate alone is said by its largest parts in which no other coordinate stands: in
+//! `(r mod 4 == 0) && q < r`, `r mod 4 == 0` and `r` of r, and `q` of q. Two values of a coordinate on which all these
+//! parts agree are alike wherever the other coordinates are: one of them stands for both. Where the parts compare sums
+//! of the coordinate and constants, the values at which a comparison changes are solved for; otherwise every value is
+//! tried.
+
+use super::ranks::Point;
+use crate::expr::{BinOp, Expr, UnOp};
+use crate::name::Name;
+use crate::schedule::Table;
+use std::collections::BTreeMap;
+
+/// Values of one coordinate that are tried.
+const MOST_VALUES: u64 = 1 << 22;
+
+/// For each coordinate values that stand for all others; none if that takes too long.
+pub(super) fn representatives(
+    predicates: &[&Expr],
+    coordinates: &[(Name, u64)],
+    tables: &[Table],
+) -> Option<Vec<Vec<i64>>> {
+    coordinates
+        .iter()
+        .map(|(name, size)| {
+            let mut parts = vec![];
+            predicates.iter().for_each(|e| alone(e, name, &mut parts));
+            let last = i64::try_from(*size).ok()?.checked_sub(1)?;
+            if parts.is_empty() {
+                return Some(vec![0]);
+            }
+            let mut marks = vec![0, last];
+            let candidates: Box<dyn Iterator<Item = i64>> =
+                if parts.iter().all(|p| changes(p, last, &mut marks)) {
+                    marks.retain(|v| (0..=last).contains(v));
+                    marks.sort_unstable();
+                    marks.dedup();
+                    Box::new(marks.into_iter())
+                } else if *size <= MOST_VALUES {
+                    Box::new(0..=last)
+                } else {
+                    return None;
+                };
+            let mut classes: BTreeMap<Vec<Option<i64>>, i64> = BTreeMap::new();
+            for v in candidates {
+                let env = Point { names: vec![(name, v)], tables };
+                classes.entry(parts.iter().map(|p| p.eval(&env).ok()).collect()).or_insert(v);
+            }
+            let mut out: Vec<i64> = classes.into_values().collect();
+            out.sort_unstable();
+            Some(out)
+        })
+        .collect()
+}
+
+/// The largest parts of an expression that speak of `name` and of no other variable.
+fn alone<'e>(e: &'e Expr, name: &Name, out: &mut Vec<&'e Expr>) {
+    let (mut own, mut others) = (false, false);
+    e.vars(&mut |n| if n == name { own = true } else { others = true });
+    if !own {
+        return;
+    }
+    if !others {
+        out.push(e);
+        return;
+    }
+    match e {
+        Expr::Int(_) | Expr::Var(_) => {}
+        Expr::Un(_, a) | Expr::Table(_, a) => alone(a, name, out),
+        Expr::Bin(_, a, b) => {
+            alone(a, name, out);
+            alone(b, name, out);
+        }
+        Expr::Select(c, a, b) => {
+            alone(c, name, out);
+            alone(a, name, out);
+            alone(b, name, out);
+        }
+    }
+}
+
+/// Adds the values of the one variable around which a condition may change; false if they are not known.
+fn changes(e: &Expr, last: i64, marks: &mut Vec<i64>) -> bool {
+    match e {
+        Expr::Int(_) => true,
+        Expr::Un(UnOp::Not, a) => changes(a, last, marks),
+        Expr::Bin(BinOp::And | BinOp::Or, a, b) => changes(a, last, marks) && changes(b, last, marks),
+        Expr::Bin(BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge, a, b) => {
+            let (Some(a), Some(b)) = (affine(a, last), affine(b, last)) else { return false };
+            let (factor, constant) = (a.0 - b.0, a.1 - b.1);
+            if factor != 0 {
+                let zero = (-constant).div_euclid(factor);
+                marks.extend((zero - 1..=zero + 2).filter_map(|v| i64::try_from(v).ok()));
+            }
+            true
+        }
+        Expr::Var(_) | Expr::Un(..) | Expr::Bin(..) | Expr::Select(..) | Expr::Table(..) => false,
+    }
+}
+
+/// `factor * v + constant`, if the expression is that and overflows for no value.
+fn affine(e: &Expr, last: i64) -> Option<(i128, i128)> {
+    let (factor, constant) = match e {
+        Expr::Int(c) => (0, i128::from(*c)),
+        Expr::Var(_) => (1, 0),
+        Expr::Un(UnOp::Neg, a) => {
+            let (f, c) = affine(a, last)?;
+            (-f, -c)
+        }
+        Expr::Bin(op @ (BinOp::Add | BinOp::Sub), a, b) => {
+            let ((f, c), (g, d)) = (affine(a, last)?, affine(b, last)?);
+            if *op == BinOp::Add { (f + g, c + d) } else { (f - g, c - d) }
+        }
+        Expr::Bin(BinOp::Mul, a, b) => match (affine(a, last)?, affine(b, last)?) {
+            ((0, k), (f, c)) | ((f, c), (0, k)) => (f.checked_mul(k)?, c.checked_mul(k)?),
+            _ => return None,
+        },
+        Expr::Un(..) | Expr::Bin(..) | Expr::Select(..) | Expr::Table(..) => return None,
+    };
+    let most = factor.checked_abs()?.checked_mul(i128::from(last))?.checked_add(constant.checked_abs()?)?;
+    (most < 1 << 62).then_some((factor, constant))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expr::Env;
+
+    fn v(name: &str) -> Expr {
+        Expr::var(name)
+    }
+
+    /// On every point a predicate has the value that it has where each coordinate is the one that stands for it.
+    #[test]
+    fn representatives_stand_for_all() {
+        let n = 40;
+        let of = |op, a: Expr, b: Expr| Expr::bin(op, a, b);
+        let predicates = [
+            of(BinOp::Lt, v("r"), 7.into()),
+            of(BinOp::And, of(BinOp::Ge, v("r") * 3.into(), 20.into()), of(BinOp::Ne, v("q"), 11.into())),
+            of(BinOp::Eq, v("r").modulo(4), v("q").modulo(4)),
+            of(
+                BinOp::Or,
+                Expr::un(UnOp::Not, of(BinOp::Le, Expr::un(UnOp::Neg, v("q")), (-9).into())),
+                v("r"),
+            ),
+            of(BinOp::Eq, of(BinOp::Div, 12.into(), v("r") - 5.into()), v("q")),
+        ];
+        let coordinates = [(Name::from("r"), n), (Name::from("q"), n)];
+        for count in 1..=predicates.len() {
+            let list: Vec<&Expr> = predicates[..count].iter().collect();
+            let found = representatives(&list, &coordinates, &[]).expect("few values");
+            let mut seen: BTreeMap<Vec<Option<i64>>, bool> = BTreeMap::new();
+            let values = |r: i64, q: i64| -> Vec<Option<i64>> {
+                let env = |n: &Name| Some(if *n == "r" { r } else { q });
+                assert!(env.var(&Name::from("r")).is_some());
+                list.iter().map(|e| e.eval(&env).ok()).collect()
+            };
+            for r in &found[0] {
+                for q in &found[1] {
+                    seen.insert(values(*r, *q), true);
+                }
+            }
+            for r in 0..n as i64 {
+                for q in 0..n as i64 {
+                    assert!(seen.contains_key(&values(r, q)), "{count}: {r}, {q}");
+                }
+            }
+        }
+        let large = [(Name::from("r"), u64::from(u32::MAX))];
+        let ends = of(BinOp::Or, v("r").equals(0.into()), of(BinOp::Gt, v("r"), 4_000_000_000i64.into()));
+        let found = representatives(&[&ends], &large, &[]).expect("solved");
+        assert!(found[0].len() <= 4, "{found:?}");
+        assert_eq!(representatives(&[&v("r").modulo(2)], &large, &[]), None);
+    }
+}

@@ -1,0 +1,339 @@
+//! Damaged and made-up files for everything that reads one: no reader may panic, take long, or refuse a file without
+//! saying why and where.
+//!
+//! Owns what a reader is and what is asked of it; [`damage`] owns the changes, [`examples`] the files they are made to. All is
+//! a function of the examples, a seed and a number.
+
+pub mod damage;
+pub mod examples;
+
+use super::rng::Rng;
+use crate::{crash, reference, repro, sweep};
+use examples::Example;
+use kbc_backend_ascend::{profile, tile};
+use kbc_backend_sim::formats::{self, Near};
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, codes};
+use kbc_frontend::lower::{LowerOptions, lower};
+use kbc_frontend::machine;
+use kbc_import::{msccl, torch};
+use kbc_ir::topology::Topology;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// What reads a file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Reader {
+    /// Programs, algorithms, kernels: `.kb`.
+    Kb,
+    /// Graphs and schedules: `.kir`.
+    Kir,
+    /// Kernels of the tile level: `.tile`.
+    Tile,
+    /// Everything that is YAML: machines of all tools, perturbations, collectives, sweeps, what is regenerated, published figures.
+    Yaml,
+    /// The shape of a machine on the command line.
+    Shape,
+    /// Schedules of MSCCL: `.xml`.
+    Xml,
+    /// Programs and groups of PyTorch: `.json`.
+    Json,
+    /// Programs of PyTorch as they are printed: `.txt`, `.py`.
+    Printed,
+    /// Programs of PyTorch: `.pt2`.
+    Archive,
+    /// Arrays: `.npy`.
+    Npy,
+    /// Arrays: `.npz`.
+    Npz,
+    /// Tensors: `.safetensors`.
+    Safetensors,
+    /// What a crash left.
+    Replay,
+}
+
+impl Reader {
+    /// All of them.
+    pub const ALL: [Reader; 13] = [
+        Reader::Kb,
+        Reader::Kir,
+        Reader::Tile,
+        Reader::Yaml,
+        Reader::Shape,
+        Reader::Xml,
+        Reader::Json,
+        Reader::Printed,
+        Reader::Archive,
+        Reader::Npy,
+        Reader::Npz,
+        Reader::Safetensors,
+        Reader::Replay,
+    ];
+
+    /// The ending of a file of it.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Reader::Kb | Reader::Replay => "kb",
+            Reader::Kir => "kir",
+            Reader::Tile => "tile",
+            Reader::Yaml => "yaml",
+            Reader::Shape | Reader::Printed => "txt",
+            Reader::Xml => "xml",
+            Reader::Json => "json",
+            Reader::Archive => "pt2",
+            Reader::Npy => "npy",
+            Reader::Npz => "npz",
+            Reader::Safetensors => "safetensors",
+        }
+    }
+
+    /// Whether it reads bytes that are no text.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Reader::Archive | Reader::Npy | Reader::Npz | Reader::Safetensors)
+    }
+}
+
+/// Time that one file may take, of the processor alone where the system tells.
+const MOST_TIME: Duration = Duration::from_secs(5);
+
+/// What readers said of a file.
+#[derive(Default)]
+struct Said {
+    found: Vec<Diagnostic>,
+    /// Sentences of readers that have no codes.
+    words: Vec<String>,
+}
+
+impl Said {
+    fn take<T>(&mut self, result: Result<T, impl Into<Diagnostics>>) -> Option<T> {
+        result.map_err(|d| self.found.extend(d.into().list)).ok()
+    }
+}
+
+const FILE: FileId = FileId(0);
+
+/// Lets a reader read.
+fn read(reader: Reader, bytes: &[u8]) -> Said {
+    let mut said = Said::default();
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        // What the driver refuses before any of them is asked.
+        Err(_) if !reader.is_binary() => return said,
+        Err(_) => "",
+    };
+    match reader {
+        Reader::Kb => {
+            if let Some(loaded) = said.take(super::read(text)) {
+                said.take(lower(&loaded, &LowerOptions::default()));
+            }
+            said.take(kbc_frontend::fmt::format(FILE, text));
+        }
+        Reader::Kir => {
+            if let Some(module) = said.take(kbc_ir::text::parse(FILE, text)) {
+                let mut found = kbc_ir::verify::verify(&module);
+                for d in &mut found.list {
+                    kbc_diag::settle::settle(d, FILE, text);
+                }
+                said.found.extend(found.list);
+            }
+            said.take(kbc_ir::text::format(FILE, text));
+        }
+        Reader::Tile => {
+            if let (Some(kernel), Some(profile)) =
+                (said.take(tile::parse::parse(text, FILE)), profile::find("a2a3"))
+            {
+                let problems = tile::verify::problems(&kernel, profile);
+                let mut found = tile::verify::in_text(&kernel, problems, text, FILE);
+                for d in &mut found.list {
+                    kbc_diag::settle::settle(d, FILE, text);
+                }
+                said.found.extend(found.list);
+            }
+        }
+        Reader::Yaml => {
+            said.take(machine::read(text, FILE));
+            said.take(machine::read_perturb(text, FILE));
+            said.take(machine::ccl::read(text, FILE));
+            said.take(reference::read(text, FILE));
+            said.take(repro::list::read(text, FILE));
+            if let Some(read) = said.take(sweep::spec::read(text, FILE)) {
+                said.take(sweep::Grid::new(read, text));
+            }
+        }
+        Reader::Shape => {
+            if let Some(topology) = said.take(Topology::parse(text, FILE)) {
+                said.words.push(topology.to_string());
+            }
+        }
+        Reader::Xml => {
+            let mut warnings = Diagnostics::new();
+            said.take(msccl::read(FILE, text, &mut warnings));
+            said.found.extend(warnings.list);
+        }
+        Reader::Json => {
+            said.take(torch::exported(FILE, "random", text));
+            said.take(torch::table(FILE, "random", text));
+        }
+        Reader::Printed => {
+            said.take(torch::printed(FILE, "random", text));
+        }
+        Reader::Archive => {
+            let found = [torch::archive::read(bytes).err(), torch::archive::values(bytes).err()];
+            said.words.extend(found.into_iter().flatten());
+        }
+        Reader::Npy | Reader::Npz | Reader::Safetensors => {
+            let name = format!("random.{}", reader.ending());
+            let keys = said.take(formats::keys(&name, bytes)).unwrap_or_default();
+            for key in keys.iter().map(|k| Some(k.as_str())).chain([None]).take(8) {
+                said.take(formats::describe(&name, bytes, key, Near::Yes));
+                said.take(formats::read(&name, bytes, key));
+            }
+        }
+        Reader::Replay => {
+            let _ = (crash::bundle(text), crash::asked_by_module(text));
+        }
+    }
+    said
+}
+
+/// What is wrong with what readers said of a text.
+fn fault(reader: Reader, said: &Said, length: usize) -> Option<String> {
+    if let Some(empty) = said.words.iter().find(|w| w.trim().is_empty()) {
+        return Some(format!("a refusal without words: {empty:?}"));
+    }
+    for d in &said.found {
+        let who = format!("{} `{}`", d.code, d.title);
+        if codes::find(d.code).is_none() {
+            return Some(format!("{who}: there is no such code"));
+        }
+        if d.title.trim().is_empty() {
+            return Some(format!("{who}: a message without words"));
+        }
+        if crash::is_bug(&d.clone().into()) {
+            return Some(format!("{who}: a contradiction of kbc"));
+        }
+        let span = d.span();
+        if !reader.is_binary() && d.severity == Severity::Error {
+            // What readers of JSON say of long lines quotes them.
+            let quoted = d.notes.iter().any(|n| n.starts_with("byte "));
+            if span.is_none() && !quoted && d.code != "E521" {
+                return Some(format!("{who}: an error without a place"));
+            }
+            if span.file == FILE && (span.end as usize > length || span.start > span.end) {
+                return Some(format!("{who}: a place outside the text"));
+            }
+        }
+    }
+    None
+}
+
+/// Time that this thread has worked.
+#[cfg(target_os = "linux")]
+fn worked(_: Instant) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    #[allow(unsafe_code, reason = "the clock of a thread has no safe entry")]
+    // SAFETY: the structure is there, and nothing else is written to.
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
+    }
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn worked(since: Instant) -> Duration {
+    since.elapsed()
+}
+
+/// What a reader does with a file that it should not.
+pub fn wrong(reader: Reader, bytes: &[u8]) -> Option<String> {
+    let begin = Instant::now();
+    let before = worked(begin);
+    let said = catch_unwind(AssertUnwindSafe(|| read(reader, bytes)));
+    let took = worked(begin).saturating_sub(before);
+    match said {
+        Err(_) => Some("a panic".to_owned()),
+        Ok(_) if took > MOST_TIME => Some(format!("{:.1} s for {} bytes", took.as_secs_f64(), bytes.len())),
+        Ok(said) => fault(reader, &said, bytes.len()),
+    }
+}
+
+/// A file that is not read as it should be.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Its number.
+    pub number: u64,
+    /// Who reads it.
+    pub reader: Reader,
+    /// The example it was made of.
+    pub example: String,
+    /// What goes wrong.
+    pub what: String,
+    /// Its content, as small as it was found.
+    pub bytes: Vec<u8>,
+}
+
+/// What was tried and what came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Files by reader.
+    pub tried: BTreeMap<Reader, u64>,
+    /// Those that are not read as they should be.
+    pub failures: Vec<Failure>,
+}
+
+/// The file of a seed and a number.
+pub fn file(examples: &[Example], seed: u64, number: u64) -> Option<(Reader, String, Vec<u8>)> {
+    // Readers in turn, so that those with few examples are not forgotten.
+    let readers: Vec<Reader> =
+        Reader::ALL.into_iter().filter(|r| examples.iter().any(|e| e.reader == *r)).collect();
+    let reader = *readers.get(usize::try_from(number).ok()? % readers.len().max(1))?;
+    let mut rng = Rng::new(&[seed, number, 7]);
+    let own: Vec<&Example> = examples.iter().filter(|e| e.reader == reader).collect();
+    let first = rng.pick(&own);
+    let other = rng.pick(&own);
+    let bytes = damage::damage(&first.bytes, &other.bytes, reader.is_binary(), &mut rng);
+    Some((reader, first.name.clone(), bytes))
+}
+
+/// Files `numbers` of a seed.
+pub fn run(
+    examples: &[Example],
+    seed: u64,
+    numbers: std::ops::Range<u64>,
+    progress: &mut dyn FnMut(&Summary),
+) -> Summary {
+    let mut sum = Summary::default();
+    for number in numbers {
+        let Some((reader, example, bytes)) = file(examples, seed, number) else { break };
+        *sum.tried.entry(reader).or_default() += 1;
+        if let Some(what) = wrong(reader, &bytes) {
+            let bytes = smaller(reader, bytes, &what);
+            sum.failures.push(Failure { number, reader, example, what, bytes });
+        }
+        progress(&sum);
+    }
+    sum
+}
+
+/// Readings that making a file smaller may take.
+const MOST_STEPS: u32 = 200;
+
+/// A smaller file with the same fault, found by leaving out parts; what takes long stays as it is.
+fn smaller(reader: Reader, mut bytes: Vec<u8>, what: &str) -> Vec<u8> {
+    let same = |b: &[u8]| wrong(reader, b).is_some_and(|w| w == what);
+    if what.contains(" s for ") {
+        return bytes;
+    }
+    let (mut part, mut steps) = (bytes.len() / 2, 0);
+    while part > 0 && steps < MOST_STEPS {
+        let mut at = 0;
+        while at < bytes.len() && steps < MOST_STEPS {
+            let mut less = bytes.clone();
+            less.drain(at..(at + part).min(bytes.len()));
+            steps += 1;
+            if same(&less) { bytes = less } else { at += part }
+        }
+        part /= 2;
+    }
+    bytes
+}

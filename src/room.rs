@@ -1,0 +1,397 @@
+//! How much memory a run may take: what there is, what a run will need, and the end of a run that takes more.
+//!
+//! Two lines of defence. Where a size follows from the input, [`fits`] compares it with what there is before the work
+//! begins. Everything else is counted as it is allocated ([`Counted`]): a process that takes more than it may, or gets
+//! nothing any more, ends with E369 as any wrong input does, and not with a signal.
+
+use crate::cli::DiagnosticFormat;
+use kbc_backend_sim::interp::MAX_BYTES;
+use kbc_backend_sim::shard::feed_shape;
+use kbc_diag::Diagnostic;
+use kbc_ir::checker::Orbits;
+use kbc_ir::host::spelled;
+use kbc_ir::schedule::{BufferRole, Schedule};
+use kbc_ir::topology::Topology;
+use kbc_ir::walk::{Act, Cursor, Program, Step};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+
+/// Names the limit: `8GiB`, `500MB`, or a number of bytes.
+const VARIABLE: &str = "KBC_MEMORY";
+
+/// What is left to others, in percent of what there is.
+const SPARED: u64 = 10;
+
+/// Bytes that this process may hold; none that are known if nothing says it.
+pub fn limit() -> Option<u64> {
+    static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
+    *LIMIT.get_or_init(|| match std::env::var(VARIABLE).ok().and_then(|t| bytes(&t)) {
+        Some(said) => Some(said),
+        None => available().map(|n| n / 100 * (100 - SPARED)),
+    })
+}
+
+/// Whether the variable holds what is no size.
+///
+/// # Errors
+/// E413
+pub fn check_variable() -> Result<(), Diagnostic> {
+    match std::env::var(VARIABLE) {
+        Ok(text) if bytes(&text).is_none() => {
+            Err(Diagnostic::error("E413", format!("{VARIABLE}={text} is no number of bytes"))
+                .help(format!("write {VARIABLE}=8GiB, or leave it out")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `8GiB`, `500 MB`, `1000000`.
+fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let unit: u64 = match unit.trim() {
+        "" | "B" => 1,
+        "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit).filter(|n| *n > 0)
+}
+
+/// Bytes that the system has for this process beside what it holds already.
+fn available() -> Option<u64> {
+    [in_system(), in_group(), in_addresses()].into_iter().flatten().min()
+}
+
+/// What the system could give without pushing anything out.
+fn in_system() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// What is left to the control group of the process.
+fn in_group() -> Option<u64> {
+    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let left = |most: &str, used: &str| Some(number(most)?.saturating_sub(number(used)?));
+    let second = left("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current");
+    second.or_else(|| {
+        let folder = "/sys/fs/cgroup/memory";
+        left(&format!("{folder}/memory.limit_in_bytes"), &format!("{folder}/memory.usage_in_bytes"))
+    })
+}
+
+/// What is left of the addresses that the process may have (`ulimit -v`).
+#[cfg(target_os = "linux")]
+fn in_addresses() -> Option<u64> {
+    let mut most = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    #[allow(unsafe_code, reason = "limits of the process have no safe entry")]
+    // SAFETY: the structure is there, and nothing else is written to.
+    let failed = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut most) } != 0;
+    if failed || most.rlim_cur == libc::RLIM_INFINITY {
+        return None;
+    }
+    let pages = fs::read_to_string("/proc/self/statm").ok()?;
+    let used = pages.split(' ').next()?.parse::<u64>().ok()?.checked_mul(4096)?;
+    // Stacks of threads and machine code take some that nobody counts.
+    Some((most.rlim_cur as u64).saturating_sub(used) / 10 * 8)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_addresses() -> Option<u64> {
+    None
+}
+
+/// Compares what will be needed with what there is.
+///
+/// # Errors
+/// E369: it does not fit.
+pub fn fits(need: u128, what: &str) -> Result<(), Diagnostic> {
+    match limit() {
+        Some(most) if need > u128::from(most) => Err(Diagnostic::error(
+            "E369",
+            format!("{what} would take {} of memory, and kbc may take {}", shown(need), shown(most.into())),
+        )
+        .help(format!(
+            "use smaller sizes, fewer ranks or fewer calls; {VARIABLE}=8GiB lets kbc take so much"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What all ranks together may hold while a schedule is executed: what engines hold if nothing is said, or what there is.
+pub fn engine_bytes() -> u64 {
+    limit().map_or(MAX_BYTES, |most| most.min(MAX_BYTES))
+}
+
+/// Whether so many calls of a schedule fit in memory: what feeds them, what each rank has after each of them, and, where
+/// results are compared, the values they are compared with.
+///
+/// # Errors
+/// E369
+pub fn calls_fit(schedule: &Schedule, calls: u32, compared: bool) -> Result<(), Diagnostic> {
+    let mesh = &schedule.mesh;
+    let wide = |sizes: &[u64]| sizes.iter().fold(1u128, |n, d| n.saturating_mul(u128::from(*d)));
+    let mut seen = BTreeSet::new();
+    let (mut fed, mut making, mut kept) = (0u128, 0u128, 2 * VEC * u128::from(mesh.ranks()));
+    for b in &schedule.buffers {
+        let Some(ty) = &b.global else { continue };
+        let bytes = u128::from(ty.dtype.bytes());
+        match b.role {
+            BufferRole::Input(i) if seen.insert((false, i)) => {
+                let elements = wide(&feed_shape(ty, mesh));
+                fed = fed.saturating_add(elements.saturating_mul(bytes));
+                // Made as 64-bit numbers first.
+                making = making.max(elements.saturating_mul(8));
+            }
+            BufferRole::Output(i) if seen.insert((true, i)) => {
+                // Parts differ by an element or two in a dimension.
+                let part = ty.local_box(mesh, &mesh.coords(0));
+                let elements = part.iter().fold(1u128, |n, (a, b)| n.saturating_mul(u128::from(b - a)));
+                let ranks = u128::from(mesh.ranks());
+                kept = kept.saturating_add(ranks.saturating_mul(elements.saturating_mul(bytes) + PART));
+                if compared {
+                    kept = kept.saturating_add(wide(&ty.sizes()).saturating_mul(REFERENCE));
+                }
+            }
+            BufferRole::Input(_) | BufferRole::Output(_) | BufferRole::Temp => {}
+        }
+    }
+    let need = fed.saturating_add(kept).saturating_mul(u128::from(calls)).saturating_add(making);
+    fits(need, &format!("{calls} call{} of {}", if calls == 1 { "" } else { "s" }, schedule.name))
+}
+
+/// Ranks up to which a simulation of time takes no room worth a look.
+const SMALL: u64 = 512;
+
+/// Bytes of a message on its way, with all that waits for it; measured.
+const MESSAGE: u128 = 3000;
+
+/// Messages of a rank that are counted at most.
+const COUNTED: u32 = 1 << 20;
+
+/// Whether the messages of a call fit in memory where the time of every rank is simulated, which is all at once where an
+/// algorithm sends directly.
+///
+/// # Errors
+/// E369
+pub fn simulation_fits(schedule: &Schedule, topology: &Topology) -> Result<(), Diagnostic> {
+    let ranks = schedule.mesh.ranks();
+    if ranks <= SMALL {
+        return Ok(());
+    }
+    let spelled = spelled(schedule);
+    // What cannot be walked is told by the simulation.
+    let Ok(program) = Program::compile(&spelled) else { return Ok(()) };
+    let mut counts: Vec<u32> = (0..8).map(|i| messages(&program, ranks / 8 * i)).collect();
+    // A root may send far more than the others: the middle is what most of them send.
+    counts.sort_unstable();
+    let need = u128::from(ranks) * u128::from(counts[4]) * MESSAGE;
+    let carries = |stride, size, xor| topology.carries(stride, size, xor);
+    match fits(need, &format!("the simulation of {} messages on each of {ranks} ranks", counts[4])) {
+        // One rank that stands for many is simulated in the place of all of them.
+        Err(_) if Orbits::find(&program, 1, carries).is_ok_and(|o| o.size() > 1) => Ok(()),
+        other => other,
+    }
+}
+
+/// Messages that a rank sends in a call.
+fn messages(program: &Program<'_>, rank: u64) -> u32 {
+    let mut out = 0;
+    for stream in 0..program.streams.len() as u32 {
+        let mut at = Cursor::new(program, rank, stream, 0);
+        let mut steps = 0;
+        while let (Ok(Some(step)), true) = (at.next_step(), steps < COUNTED) {
+            steps += 1;
+            let sends = matches!(step, Step::Act(Act::Put { .. } | Act::Get { .. } | Act::Send { .. }, ..));
+            out += u32::from(sends);
+        }
+    }
+    out
+}
+
+/// Bytes of an empty list.
+const VEC: u128 = 24;
+/// Bytes of what a rank has of a result, beside the elements.
+const PART: u128 = 96;
+/// Bytes of an element of the reference: value, bound, integer.
+const REFERENCE: u128 = 24;
+
+/// A number of bytes for people.
+fn shown(bytes: u128) -> String {
+    match bytes {
+        0..1_048_576 => format!("{bytes} bytes"),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    }
+}
+
+/// The form of the message of a run that takes too much.
+static FORM: AtomicU8 = AtomicU8::new(0);
+
+/// Bytes that may still be taken; what threads have not told yet comes on top.
+static LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
+
+/// A thread tells what it took when it is so much.
+const STEP: i64 = 1 << 20;
+
+thread_local! {
+    /// Bytes that this thread has taken and not told.
+    static TAKEN: Cell<i64> = const { Cell::new(0) };
+}
+
+/// From now on a process that takes more than it may ends with E369.
+pub fn guard(format: DiagnosticFormat) {
+    let form = match format {
+        DiagnosticFormat::Human => 0,
+        DiagnosticFormat::Short => 1,
+        DiagnosticFormat::Json => 2,
+    };
+    FORM.store(form, Ordering::Relaxed);
+    if let Some(most) = limit() {
+        LEFT.store(i64::try_from(most).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+}
+
+/// The allocator of the system, with a count of what is taken.
+pub struct Counted;
+
+impl Counted {
+    /// So many bytes more, or fewer.
+    fn count(bytes: i64) {
+        // A thread that is about to end has no count any more; it allocates next to nothing.
+        let _ = TAKEN.try_with(|t| {
+            let all = t.get() + bytes;
+            if all.abs() < STEP {
+                t.set(all);
+                return;
+            }
+            t.set(0);
+            if LEFT.fetch_sub(all, Ordering::Relaxed) < all && all > 0 {
+                over();
+            }
+        });
+    }
+
+    fn given(at: *mut u8, layout: Layout) -> *mut u8 {
+        if at.is_null() {
+            over();
+        }
+        Self::count(layout.size() as i64);
+        at
+    }
+}
+
+#[allow(unsafe_code, reason = "an allocator has no safe interface")]
+// SAFETY: every call goes to the allocator of the system as it came, and what that gives goes back as it is.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: of the caller.
+        Self::given(unsafe { System.alloc(layout) }, layout)
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: of the caller.
+        Self::given(unsafe { System.alloc_zeroed(layout) }, layout)
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        Self::count(-(layout.size() as i64));
+        // SAFETY: of the caller.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: of the caller.
+        let new = unsafe { System.realloc(at, layout, size) };
+        if new.is_null() {
+            over();
+        }
+        Self::count(size as i64 - layout.size() as i64);
+        new
+    }
+}
+
+/// Says that there is no memory left, in texts that need none, and ends the process as for wrong input.
+#[cold]
+fn over() -> ! {
+    let text: &[u8] = match FORM.load(Ordering::Relaxed) {
+        0 => {
+            b"[E369] error: this needs more memory than kbc may take\n  \
+              help: use smaller sizes or fewer ranks; KBC_MEMORY=8GiB lets kbc take so much\n"
+        }
+        1 => b"error[E369]: this needs more memory than kbc may take\n",
+        _ => {
+            b"{\"code\":\"E369\",\"severity\":\"error\",\"title\":\"this needs more memory than kbc may take\",\
+              \"labels\":[],\"notes\":[],\"help\":\"use smaller sizes or fewer ranks; KBC_MEMORY=8GiB lets kbc take so much\"}\n"
+        }
+    };
+    let _ = std::io::Write::write_all(&mut Raw, text);
+    end()
+}
+
+/// Standard error without the locks and buffers of the library, which whoever ran out of memory may hold.
+struct Raw;
+
+impl std::io::Write for Raw {
+    #[cfg(unix)]
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        #[allow(unsafe_code, reason = "the library's standard error may be locked by this thread")]
+        // SAFETY: the bytes are there, and are only read.
+        let n = unsafe { libc::write(2, bytes.as_ptr().cast(), bytes.len()) };
+        usize::try_from(n).map_err(|_| std::io::ErrorKind::Other.into())
+    }
+
+    #[cfg(not(unix))]
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        std::io::stderr().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+fn end() -> ! {
+    #[allow(unsafe_code, reason = "handlers at the exit would allocate")]
+    // SAFETY: it does not come back.
+    unsafe {
+        libc::_exit(1)
+    }
+}
+
+#[cfg(not(unix))]
+fn end() -> ! {
+    std::process::abort()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, want) in [
+            ("8GiB", Some(8 << 30)),
+            ("500 MB", Some(500_000_000)),
+            ("12", Some(12)),
+            ("0", None),
+            ("x", None),
+            ("-1", None),
+            ("99999999999GiB", None),
+        ] {
+            assert_eq!(bytes(text), want, "{text}");
+        }
+        assert_eq!((shown(12), shown(3 << 29)), ("12 bytes".into(), "1.5 GiB".into()));
+    }
+}
