@@ -118,7 +118,7 @@ pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f
         OpKind::Collective(c) if c.kind == CollKind::Slice => [0.0, 2.0 * written, 0.0],
         OpKind::Input(_) | OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => [0.0; 3],
     };
-    let times = [flops / rates.flops(), memory / rates.memory(), vector / rates.vector()];
+    let times = [flops / rates.flops(), memory / rates.memory(), rates.vector_bytes(vector) / rates.vector()];
     1e9 * times.into_iter().fold(0.0, f64::max)
 }
 
