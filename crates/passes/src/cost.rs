@@ -422,7 +422,8 @@ impl<'a> Engine<'a> {
     fn land(&mut self, arrived: f64, taking: f64, id: usize, m: &Message, to: DeviceId) {
         let settings = self.job.topology.settings();
         let memory = settings.memory().min(settings.cores.memory());
-        let work = taking + (settings.vector_bytes(m.added) / settings.vector()).max(m.traffic / memory) * 1e9;
+        let work =
+            taking + (settings.vector_bytes(m.added) / settings.vector()).max(m.traffic / memory) * 1e9;
         let done = if work > 0.0 {
             let free = self.busy.entry((to, m.stream)).or_insert(0.0);
             *free = free.max(arrived) + work;

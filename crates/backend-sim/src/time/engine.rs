@@ -314,23 +314,6 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         next - u64::from(back)
     }
 
-    /// [`Engine::deliver`] where there are two ways.
-    fn arrive(&mut self, m: &Message, from: u64, place: u32) {
-        let extra = self.extra(place);
-        let to = u64::from(m.to);
-        if m.kind == MessageKind::Put {
-            for held in self.state.ways.arrived(from, to, extra.number) {
-                match self.setup.through_memory() {
-                    true => self.notified(held, m.last),
-                    false => self.signal(m.to, held, m.last),
-                }
-            }
-        }
-        if m.counter != NONE && self.state.ways.pass(from, to, m.counter, extra.after) {
-            self.signal(m.to, m.counter, m.last);
-        }
-    }
-
     /// Puts a message on its way from one rank to another.
     fn send(
         &mut self,
@@ -459,7 +442,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     }
 
     /// Adds one to a counter; `cause` is the record of that.
-    fn signal(&mut self, place: u32, counter: u32, cause: Last) {
+    pub(super) fn signal(&mut self, place: u32, counter: u32, cause: Last) {
         let number = self.setup.counter(place, counter);
         if let (Some(ties), Some(orbits)) = (&mut self.state.ties, &self.setup.orbits) {
             ties.counted(orbits, number);

@@ -154,8 +154,7 @@ impl Rates {
             units: all.map(Rate::new),
             own: own.map(|(d, p)| (u64::from(d.0), slower(p.slower))).collect(),
             unlimited: all.map(|r| r == f64::INFINITY),
-            // A part of a byte counts as one.
-            step: settings.vector_step.map_or(1, |s| s.ceil() as u64),
+            step: settings.vector_step.map_or(1, |s| s as u64),
             core: settings.cores.memory(),
             slower: slow.filter(|s| s.1 != 1.0).collect(),
         }

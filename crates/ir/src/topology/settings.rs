@@ -357,9 +357,17 @@ impl Settings {
                 self.device.replace(DeviceRate { flops: v[0], memory: v[1] }).is_some()
             }
             "vector" => {
-                let step = ("step", Dimension::Bytes, true);
                 let (rate, step) = match values {
-                    [_, _] => amounts(name, values, [BANDWIDTH, step]).map(|v| (v[0], Some(v[1])))?,
+                    [_, at] => {
+                        let [rate, step] =
+                            amounts(name, values, [BANDWIDTH, ("step", Dimension::Bytes, true)])?;
+                        if step.fract() != 0.0 {
+                            let title = format!("a step of `vector` cannot have {step} bytes");
+                            let d = Diagnostic::error("E445", title).primary(at.span, "here");
+                            return Err(d.help("`vector: 512 GB/s, 512 B` works on whole steps of 512 bytes"));
+                        }
+                        (rate, Some(step))
+                    }
                     _ => (amounts(name, values, [BANDWIDTH])?[0], None),
                 };
                 self.vector_step = step;
