@@ -130,7 +130,10 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
         (None, None) => return Err(wrong("neither `program` nor `ccl` says what runs", at("sweep"))),
         (Some(_), Some(_)) => return Err(wrong("`program` and `ccl` both say what runs", at("ccl"))),
         (None, Some(_)) if spec.named.is_some() => {
-            return Err(wrong("`named` means nothing for a `ccl`: `define` says its `algorithm`", at("named")));
+            return Err(wrong(
+                "`named` means nothing for a `ccl`: `define` says its `algorithm`",
+                at("named"),
+            ));
         }
         (None, Some(_)) if spec.topology.is_none() => {
             return Err(wrong("`topology` says on which machine the entries of a `ccl` run", at("ccl")));

@@ -1,12 +1,12 @@
 //! Times over size beside points that others published: how far apart two worlds are.
 
-use crate::canvas::{Figure, solid};
+use crate::canvas::{Figure, Rect, solid};
 use crate::frame::{Axis, Frame};
 use crate::lines::{self, End};
 use crate::place::Placer;
 use crate::scale::Scale;
 use crate::series::{Fault, Heading, Series, positive, range, sorted};
-use crate::units::{Quantity, linear_ticks};
+use crate::units::{Quantity, Tick, linear_ticks};
 
 /// A time that somebody published.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -70,6 +70,10 @@ impl Published {
         }
         let mut said = vec![];
         for p in &self.points {
+            let (x, y) = frame.at((p.x, p.y));
+            placer.block(Rect { x0: x, y0: y, x1: x, y1: y }.grown(7.0));
+        }
+        for p in &self.points {
             let words = format!("{}: {}", p.name, Quantity::Time.show(p.y, 4));
             let at = frame.at((p.x, p.y));
             lines::mark(&mut frame, at, &words, false, &mut placer);
@@ -87,7 +91,7 @@ impl Published {
     }
 
     /// The axis of times with its ticks, and whether it is broken.
-    fn times(&self, highest: f64) -> (Scale, (Vec<crate::units::Tick>, bool)) {
+    fn times(&self, highest: f64) -> (Scale, (Vec<Tick>, bool)) {
         let (near, far): (Vec<f64>, Vec<f64>) =
             self.points.iter().map(|p| p.y).partition(|y| *y < FAR * highest);
         let top = near.into_iter().fold(highest, f64::max);
@@ -97,7 +101,9 @@ impl Published {
         };
         let (below, above, hi) = (top * 1.12, least * 0.92, most * 1.08);
         let mut ticks = linear_ticks(Quantity::Time, 0.0, below, 7);
-        ticks.extend(linear_ticks(Quantity::Time, above, hi, 3));
+        // Words keep off the break.
+        let clear = above + 0.15 * (hi - above);
+        ticks.extend(linear_ticks(Quantity::Time, above, hi, 3).into_iter().filter(|t| t.value > clear));
         (Scale::broken(0.0, hi, (below, above)), (ticks, true))
     }
 }
@@ -106,9 +112,9 @@ impl Published {
 fn zigzag(frame: &mut Frame, below: f64, above: f64, placer: &mut Placer) {
     let (theme, plot) = (frame.theme(), frame.plot);
     let edge = |y: f64| -> Vec<(f64, f64)> {
-        let steps = ((plot.width() + 16.0) / 8.0) as usize;
+        let steps = ((plot.width() + 8.0) / 8.0) as usize;
         let wave = |i: usize| if i.is_multiple_of(2) { -3.0 } else { 3.0 };
-        (0..=steps).map(|i| (plot.x0 - 8.0 + i as f64 * 8.0, y + wave(i))).collect()
+        (0..=steps).map(|i| (plot.x0 - 4.0 + i as f64 * 8.0, y + wave(i))).collect()
     };
     let (a, b) = (edge(frame.y.at(below)), edge(frame.y.at(above)));
     let band: Vec<(f64, f64)> = a.iter().copied().chain(b.iter().rev().copied()).collect();
