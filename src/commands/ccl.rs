@@ -394,7 +394,9 @@ fn failures(bench: &Bench, found: &Found<'_>) -> Vec<String> {
     let run = &bench.run;
     let head = |rank: u64| format!("[FAIL] rank {rank} (ws={}, algo={})", run.world_size, run.algorithm);
     if found.right.is_none() {
-        return (0..run.world_size).map(|r| format!("{}: the run does not come to its end", head(r))).collect();
+        return (0..run.world_size)
+            .map(|r| format!("{}: the run does not come to its end", head(r)))
+            .collect();
     }
     let mut out = vec![];
     for rank in 0..run.world_size {

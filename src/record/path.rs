@@ -68,9 +68,7 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
                 // The inlet of its receiver takes a message of a queue in.
                 Cause::Inlet => under_way,
                 Cause::Drain => under_way || before.cause == Cause::Inlet,
-                Cause::Slot(Slot::Write) => {
-                    under_way || matches!(before.cause, Cause::Inlet | Cause::Drain)
-                }
+                Cause::Slot(Slot::Write) => under_way || matches!(before.cause, Cause::Inlet | Cause::Drain),
                 Cause::Slot(Slot::Read)
                 | Cause::UnitQueue(_)
                 | Cause::Credit
