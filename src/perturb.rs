@@ -117,6 +117,7 @@ fn excess(topology: &Topology, machine: &Topology, step: &Step) -> (Culprit, f64
         | Cause::Endpoint
         | Cause::Launch
         | Cause::Acknowledged
+        | Cause::Inlet
         | Cause::Drain
         | Cause::Slot(_)
         | Cause::Credit

@@ -124,6 +124,16 @@ pub struct Change {
 /// The version of the form that is read.
 pub const FORM: u32 = 1;
 
+/// How many ns a unit of time is; none for another unit.
+pub fn in_ns(unit: &str) -> Option<f64> {
+    match unit {
+        "ns" => Some(1.0),
+        "us" => Some(1e3),
+        "ms" => Some(1e6),
+        _ => None,
+    }
+}
+
 /// Reads a file of figures.
 ///
 /// # Errors

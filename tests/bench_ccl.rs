@@ -208,29 +208,32 @@ fn wrong_numbers_are_named_with_their_provenance() {
         (
             "algorithm=short",
             &[
-                "short (ws=6): 0 of 6 OK, FAIL",
-                "  rank 0, element 0: expected 1182, got 951: the contribution of rank 1 is missing",
+                "short (ws=6): 0 OK / 6 FAIL",
+                "\n[FAIL] rank 0 (ws=6, algo=short): 32 of 32 elements are wrong\n",
+                "\n  rank 0, element 0: expected 1182, got 951: the contribution of rank 1 is missing\n",
+                "\n[FAIL] rank 5 (ws=6, algo=short): 32 of 32 elements are wrong\n",
             ][..],
             "E111",
         ),
         (
             "algorithm=again",
             &[
-                "again (ws=6): 5 of 6 OK, FAIL",
+                "again (ws=6): 5 OK / 1 FAIL",
+                "\n[FAIL] rank 3 (ws=6, algo=again): 8 of 32 elements are wrong\n",
                 "  rank 3, element 0: expected 1182, got 2364: all contributions are counted twice",
-                "  wrong elements, of 32 each: 8 of rank 3",
             ],
             "E113",
         ),
         (
             "algorithm=swapped",
-            &["swapped (ws=6): 0 of 6 OK, FAIL", "every contribution is there once, but of another element"],
+            &["swapped (ws=6): 0 OK / 6 FAIL", "every contribution is there once, but of another element"],
             "E112",
         ),
         (
             "algorithm=inside",
             &[
-                "inside (ws=6): 0 of 6 OK, FAIL",
+                "inside (ws=6): 0 OK / 6 FAIL",
+                "\n[FAIL] rank 0 (ws=6, algo=inside): 128 of 128 elements are wrong on 4 of its 4 PEs\n",
                 "  rank 0 cube 0, element 0: ",
                 ": the contributions of ranks 1, 2, 3, 4 and 5 are missing",
             ],
@@ -238,7 +241,10 @@ fn wrong_numbers_are_named_with_their_provenance() {
         ),
         (
             "algorithm=slow n_slots=1",
-            &["slow (ws=6): 0 of 6 OK, FAIL", "  the run does not come to its end"],
+            &[
+                "slow (ws=6): 0 OK / 6 FAIL",
+                "\n[FAIL] rank 5 (ws=6, algo=slow): the run does not come to its end\n",
+            ],
             "E340",
         ),
     ] {
@@ -248,6 +254,11 @@ fn wrong_numbers_are_named_with_their_provenance() {
         for line in lines {
             assert!(ran.stdout.contains(line), "{words}: no `{line}` in\n{}", ran.stdout);
         }
+        assert!(
+            ran.stdout.matches("\n[FAIL] rank ").count() == if words.contains("again") { 1 } else { 6 },
+            "{}",
+            ran.stdout
+        );
         assert!(
             ran.stdout.matches(", element ").count() <= 8 && !ran.stdout.contains("crit_ns"),
             "{}",
@@ -300,6 +311,9 @@ fn names_are_read_by_their_words() {
         ("RingAllReduce: {}", "around", "is taken for `ring`"),
         ("allreduce-mesh-2d: {}", "along_rows", "is taken for `mesh_2d`"),
         ("hierarchical_center_root_sram: {}", "of_cubes", "is taken for `center_root`"),
+        ("intercube_allreduce: {}", "of_cubes", ""),
+        ("fastest: {module: kernbench.ccl.intercube_allreduce}", "of_cubes", ""),
+        ("intercube_allreduce_hbm: {}", "of_cubes", "is taken for `intercube_allreduce`"),
         ("fast: {module: sim.ccl.binary_tree_allreduce}", "heap", "is taken for `binary_tree`"),
         ("a1: {module: sim/ccl/three_level.py}", "of_pes", ""),
     ] {
@@ -326,6 +340,41 @@ fn published_latencies_come_out_of_the_files() {
         let ours = json(&ran)["crit_ns"].as_f64().expect("a time");
         assert!((ours - ns).abs() < 0.01, "{n}: {ours} for {ns}");
     }
+}
+
+/// The time of every PE is behind `crit_ns`: in the JSON, and in the log a line each behind the report.
+#[test]
+fn every_pe_says_how_long_it_executes() {
+    let scratch = Scratch::new();
+    scratch.write("ccl.yaml", CCL.as_bytes());
+    let machine = "package(torus(2, 3), mesh(2, 2), 2) { cube_link: 128 GB/s; port_node: 8 ns; sip_link: 64 GB/s; io_node: 10 ns; vector: 100 GB/s }";
+    for (name, pes) in [("ring", 6), ("hierarchical", 24), ("three_level", 48)] {
+        let chosen = format!("algorithm={name}");
+        let more = ["-D", &chosen, "--report", "json", "--log", "times.log"];
+        let ran = bench(scratch.path(), machine, "ccl.yaml", &more);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let r = json(&ran);
+        let times = r["pe_times"].as_array().expect("a list");
+        assert_eq!((times.len(), r["pes"].as_u64()), (pes, Some(pes as u64)), "{name}");
+        let ns: Vec<f64> = times.iter().map(|t| t["exec_ns"].as_f64().expect("a time")).collect();
+        let longest = ns.iter().copied().fold(0.0, f64::max);
+        assert_eq!(Some(longest), r["crit_ns"].as_f64(), "{name}");
+        assert!(ns.iter().all(|t| *t > 0.0), "{name}: {ns:?}");
+        let log = std::fs::read_to_string(scratch.path().join("times.log")).expect("it was written");
+        assert!(log.starts_with(&format!("{name} (ws=6): 6 OK\n")) && log.contains("crit_ns"), "{log}");
+        let lines: Vec<&str> = log.lines().filter(|l| l.starts_with("[PE] ")).collect();
+        let said: Vec<String> = times
+            .iter()
+            .zip(&ns)
+            .map(|(t, ns)| format!("[PE] {}: exec_ns {ns:.2}", t["who"].as_str().expect("a name")))
+            .collect();
+        assert_eq!(lines, said, "{name}");
+    }
+    // Of what is wrong there are no times.
+    scratch.write("wrong.kb", WRONG.as_bytes());
+    scratch.write("wrong.yaml", b"defaults: {algorithm: short}\nalgorithms: {short: }\n");
+    let ran = bench(scratch.path(), machine, "wrong.yaml", &["--using", "wrong.kb", "--report", "json"]);
+    assert_eq!((ran.code, json(&ran)["pe_times"].as_array().map(Vec::len)), (1, Some(0)));
 }
 
 /// What cannot run is one message with a way out.

@@ -1,5 +1,5 @@
-//! Transcripts: every `console` block of tests/cli/*.md, docs/guide.md and docs/first-collective.md is replayed in a fresh folder and compared,
-//! byte for byte.
+//! Transcripts: every `console` block of tests/cli/*.md, docs/*.md and README.md is replayed in a fresh folder and compared, byte for byte.
+//! That output of commands stands in no other block of a page is tested in tests/docs.rs.
 //!
 //! In a block, a line `$ kbc ..` is a command, the lines behind it are its standard output, those that begin with `! `
 //! its standard error, and `? 2` its exit code if it is not 0. `[..]` in a line stands for anything (times, numbers of
@@ -131,8 +131,15 @@ fn transcripts_are_replayed() {
         .collect();
     all.sort();
     assert!(all.len() >= 8);
-    all.push(root().join("docs/guide.md"));
-    all.push(root().join("docs/first-collective.md"));
+    // A page's other blocks are no transcripts.
+    let pages: Vec<_> = common::pages()
+        .into_iter()
+        .filter(|p| std::fs::read_to_string(p).is_ok_and(|t| t.lines().any(|l| l == "```console")))
+        .collect();
+    for page in ["guide.md", "first-collective.md", "cli.md"] {
+        assert!(pages.iter().any(|p| p.ends_with(page)), "docs/{page} has no transcript");
+    }
+    all.extend(pages);
     let mut failures = vec![];
     for path in all {
         let text = std::fs::read_to_string(&path).expect("found above");

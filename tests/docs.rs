@@ -1,13 +1,13 @@
 //! What the pages of `docs` say is so: blocks of the language reference are compiled or checked, the names of the
-//! language stand on it, and the index leads to every page. The console blocks of the guide are replayed with the
-//! other transcripts (tests/cli.rs).
+//! language stand on it, and the index leads to every page. The console blocks of all pages are replayed with the other
+//! transcripts (tests/cli.rs); what commands write stands in no other block, and commands elsewhere are understood.
 //!
 //! A block fenced as `kb` is a complete file: with a program it is compiled, with algorithms alone it is checked, and
 //! nothing may be said about it. `kb,fails=E021` yields that code and no other.
 
 mod common;
 
-use common::{Scratch, root, short};
+use common::{Scratch, pages, root, short, split};
 use kbc_frontend::library::LIBRARY;
 use kbc_frontend::token::reserved_words;
 use kbc_ir::scalar::ScalarUn;
@@ -230,4 +230,94 @@ fn the_index_leads_to_every_page() {
     for page in pages.iter().filter(|p| *p != "README.md") {
         assert!(linked.contains(page.as_str()), "docs/README.md does not lead to {page}");
     }
+}
+
+/// Pages whose indented blocks are forms of texts, beside commands.
+const FORMS: [&str; 5] = ["execution.md", "ir.md", "language.md", "tile.md", "README.md"];
+
+/// What a line of an indented block begins with that is a command.
+const COMMANDS: [&str; 6] = ["kbc ", "cargo ", "python ", "cd ", "pytest", "KBC_"];
+
+/// Lines of a page that are indented outside of fences, by block.
+fn indented(page: &str) -> Vec<Vec<(usize, &str)>> {
+    let mut out: Vec<Vec<(usize, &str)>> = vec![];
+    let (mut fenced, mut open) = (false, false);
+    for (i, line) in page.lines().enumerate() {
+        fenced ^= line.starts_with("```");
+        let code = line.strip_prefix("    ").filter(|_| !fenced && !line.starts_with("```"));
+        match code {
+            Some(code) if open => out.last_mut().expect("an open block").push((i + 1, code)),
+            Some(code) => out.push(vec![(i + 1, code)]),
+            None => {}
+        }
+        open = code.is_some();
+    }
+    out
+}
+
+/// What a command wrote once is not what it writes today: it stands in `console` blocks, which are replayed, and in nothing else.
+#[test]
+fn output_on_pages_is_replayed() {
+    let mut wrong = vec![];
+    for path in pages() {
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let page = std::fs::read_to_string(&path).expect("found above");
+        for block in blocks(&page).iter().filter(|b| b.info != "console") {
+            let said = block.text.lines().find(|l| l.starts_with("$ ") || l.contains("crit_ns"));
+            wrong
+                .extend(said.map(|l| format!("{name}:{}: `{l}` in a block of `{}`", block.line, block.info)));
+        }
+        for block in indented(&page) {
+            let command = |l: &str| COMMANDS.iter().any(|c| l.starts_with(c));
+            let other = block.iter().find(|l| !command(l.1));
+            if let Some((line, text)) = other.filter(|_| !FORMS.contains(&&*name)) {
+                wrong.push(format!(
+                    "{name}:{line}: `{text}` is no command; fence it as `console`, or name its language"
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The words of a line of a page without what is said about it: behind ` #`, or behind three blanks.
+fn words(line: &str) -> Vec<String> {
+    let mut quote = None;
+    let mut end = line.len();
+    for (i, c) in line.char_indices() {
+        match quote {
+            Some(q) if c == q => quote = None,
+            Some(_) => {}
+            None if c == '\'' || c == '"' => quote = Some(c),
+            None if line[i..].starts_with(" #") || line[i..].starts_with("   ") => {
+                end = i;
+                break;
+            }
+            None => {}
+        }
+    }
+    split(&line[..end]).into_iter().take_while(|w| !["<", ">", "|", "&&"].contains(&w.as_str())).collect()
+}
+
+/// Commands that are shown without their output are at least commands: verbs and flags are there, values have their form.
+#[test]
+fn commands_on_pages_are_understood() {
+    use clap::Parser;
+    let (mut seen, mut wrong) = (0, vec![]);
+    for path in pages() {
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let page = std::fs::read_to_string(&path).expect("found above");
+        for (line, text) in indented(&page).into_iter().flatten().filter(|l| l.1.starts_with("kbc ")) {
+            // The form of a command, not one.
+            if text.contains(" [") {
+                continue;
+            }
+            seen += 1;
+            if let Err(e) = kbc::cli::Cli::try_parse_from(words(text)) {
+                wrong.push(format!("{name}:{line}: {text}\n{e}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(seen > 80, "{seen} commands");
 }

@@ -47,10 +47,13 @@ fn eight_hops_inside_a_sip_and_twelve_with_a_corner_root() {
         for (file, between) in [("centre_root", 3), ("centre_root_ring", 5), ("centre_root_mesh", 6)] {
             let centre = run(file, n, &[]);
             assert_eq!(hops(&centre), (8, between), "{file} {n}");
-            // Written once and read once wherever a message comes in.
-            assert_eq!(centre["slot_accesses"], 2 * (8 + between), "{file} {n}");
+            // Written once and read once wherever a message comes in; and where the longer side of a row and of the column
+            // has come in, the shorter one, which was there before, is read behind it.
+            assert_eq!(centre["slot_accesses"], 2 * (8 + between) + 2, "{file} {n}");
             let corner = run(file, n, &CORNER);
             assert_eq!(hops(&corner), (12, between), "{file} {n}");
+            // A corner has one side.
+            assert_eq!(corner["slot_accesses"], 2 * (12 + between), "{file} {n}");
         }
     }
 }
@@ -105,10 +108,34 @@ fn chosen_numbers_are_in_no_difference() {
         time("hbm") - time("sram")
     };
     let chosen = difference(&[]);
-    for other in ["launch: 7 us", "sip_link: 20 GB/s", "vector: 3 TB/s"] {
+    for other in ["launch: 7 us", "endpoint: 1 us", "sip_link: 20 GB/s", "vector: 3 TB/s, 64 B"] {
         let ours = difference(&["--set", other]);
         assert!((ours - chosen).abs() < 1e-6, "{other}: {ours} for {chosen}");
     }
+}
+
+/// The 24 accesses of the torus, out of its published times alone: whole, and the same in every memory, model and size.
+#[test]
+fn published_differences_are_24_accesses() {
+    let file = root().join("specs/reference/kernbench.yaml");
+    let text = std::fs::read_to_string(file).expect("it is there");
+    let all: serde_yaml::Value = serde_yaml::from_str(&text).expect("YAML");
+    let published = |name: &str| {
+        let figure = all["figures"].as_sequence().expect("a list").iter().find(|f| f["name"] == name);
+        figure.unwrap_or_else(|| panic!("no `{name}`"))["published"].as_f64().expect("a number")
+    };
+    for bytes in [256, 2048, 16384, 65536] {
+        for kind in ["sram", "hbm"] {
+            for model in [1, 2] {
+                let more = published(&format!("torus, {kind}, {bytes} B, model {model}"))
+                    - published(&format!("torus, tcm, {bytes} B"));
+                let (b, tcm) = (f64::from(bytes), access("tcm", model, f64::from(bytes)));
+                let accesses = more / (access(kind, model, b) - tcm);
+                assert!((accesses - 24.0).abs() < 1e-9, "{kind} {model} {bytes}: {accesses}");
+            }
+        }
+    }
+    assert_eq!(run("centre_root", 1024, &[])["slot_accesses"], 24);
 }
 
 /// Rows behind the tables of docs/kernbench.md, which `kbc repro --check` holds against what is measured today.

@@ -38,6 +38,9 @@ pub struct BenchCcl {
     /// A `.kb` file with algorithms that an entry may name, before those kbc has; repeatable.
     #[arg(long, value_name = "FILE")]
     pub using: Vec<String>,
+    /// Writes the report for people with the execution time of every PE to this file.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<String>,
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
     pub report: ReportFormat,

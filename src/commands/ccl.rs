@@ -9,16 +9,18 @@ use crate::ccl::{Bench, Part, prepare};
 use crate::cli::{BenchCcl, Data, ReportFormat, Watch};
 use crate::crash::{self, Stage};
 use crate::engine::Engine;
+use crate::outdir;
 use crate::record::Wanted;
 use crate::report::human::{bytes, count, percent, time};
 use crate::report::{Report, path};
 use crate::session::{Failure, Outcome, Session};
 use kbc_backend_sim::interp::RunOptions;
 use kbc_backend_sim::provenance::{Provenance, provenance};
-use kbc_backend_sim::time::TimeOptions;
+use kbc_backend_sim::time::{RankUse, TimeOptions};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::Schedule;
 use serde::Serialize;
+use std::path::Path;
 
 /// Wrong elements that are shown, and of one rank.
 const SHOWN: (usize, usize) = (8, 3);
@@ -57,9 +59,11 @@ struct Found<'a> {
     forward: &'static str,
     /// Ranks all of whose elements are right; null where the run did not come to its end.
     right: Option<u64>,
-    /// Latency; null where anything is wrong.
+    /// Latency: the longest of `pe_times`; null where anything is wrong.
     crit_ns: Option<f64>,
     bound_ns: Option<f64>,
+    /// How long every PE that takes part executes; none where anything is wrong.
+    pe_times: Vec<PeTime>,
     /// The first wrong elements.
     wrong: Vec<Wrong>,
     /// Wrong elements of each PE that has some.
@@ -83,6 +87,14 @@ struct Wrong {
     repeated: Vec<(String, u64)>,
     /// All that in words; empty where it is not known.
     why: String,
+}
+
+/// From the common start of all PEs to the end of one.
+#[derive(Serialize)]
+struct PeTime {
+    who: String,
+    rank: u64,
+    exec_ns: f64,
 }
 
 /// How many elements of a PE are wrong.
@@ -138,16 +150,27 @@ pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
             }
         }
     }
+    let mut pe_times = vec![];
     if report.ok {
         session.progress("timing");
         let options = TimeOptions::default();
-        analyse::time(session, &mut report, schedule, &built.topology, &Wanted::default(), &options)?;
+        let timing =
+            analyse::time(session, &mut report, schedule, &built.topology, &Wanted::default(), &options)?;
+        let of = |(pe, r): (u64, &RankUse)| PeTime {
+            who: who(&bench, pe),
+            rank: pe / bench.each,
+            exec_ns: r.finish_ns,
+        };
+        pe_times = (0..).zip(&timing.ranks).map(of).collect();
     } else if !errors.has_errors() {
         let title = format!("{}: results are not what they should be", args.ccl);
         errors.push(Diagnostic::error("E430", title).note("the report names the elements"));
     }
-    let found = found(&bench, &built, report, right, elements, pes);
+    let found = found(&bench, &built, report, right, (elements, pes, pe_times));
     crash::stage(Stage::Report);
+    if let Some(file) = &args.log {
+        outdir::write_file(Path::new(file), logged(&bench, &found).as_bytes())?;
+    }
     match args.report {
         ReportFormat::Human => session.result(human(&bench, &found).trim_end()),
         ReportFormat::Json => {
@@ -183,14 +206,14 @@ fn found<'a>(
     built: &Built,
     report: Report,
     right: Option<u64>,
-    wrong: Vec<Wrong>,
-    wrong_elements: Vec<WrongPe>,
+    (wrong, wrong_elements, pe_times): (Vec<Wrong>, Vec<WrongPe>, Vec<PeTime>),
 ) -> Found<'a> {
     let run = &bench.run;
-    let of = format!("{} (ws={})", run.algorithm, run.world_size);
-    let line = match right {
-        _ if report.ok => format!("{of}: {} OK", run.world_size),
-        right => format!("{of}: {} of {} OK, FAIL", right.unwrap_or(0), run.world_size),
+    let (of, all) = (format!("{} (ws={})", run.algorithm, run.world_size), run.world_size);
+    let line = match right.unwrap_or(0) {
+        _ if report.ok => format!("{of}: {all} OK"),
+        right if right == all => format!("{of}: {all} OK / 0 FAIL, not proven"),
+        right => format!("{of}: {right} OK / {} FAIL", all - right),
     };
     let bytes = run.n_elem.saturating_mul(2);
     Found {
@@ -212,6 +235,7 @@ fn found<'a>(
         right,
         crit_ns: report.time_ns,
         bound_ns: report.bound_ns,
+        pe_times,
         wrong,
         wrong_elements,
         report,
@@ -346,26 +370,74 @@ fn list(names: &[String]) -> String {
     }
 }
 
+/// Between which times PEs end, and who does so last.
+fn spread(times: &[PeTime]) -> String {
+    let first = times.iter().map(|p| p.exec_ns).fold(f64::INFINITY, f64::min);
+    let last = times.iter().map(|p| p.exec_ns).fold(0.0, f64::max);
+    let late: Vec<&PeTime> = times.iter().filter(|p| p.exec_ns >= last).collect();
+    let who = match &late[..] {
+        [one] => one.who.clone(),
+        [one, ..] => format!("{} and {} more", one.who, late.len() - 1),
+        [] => String::new(),
+    };
+    format!("exec_ns of {}: {first:.2} to {last:.2}, the last is {who}", count(times.len() as u64, "PE"))
+}
+
+/// The lines about ranks that fail, each with its wrong elements that are known.
+fn failures(bench: &Bench, found: &Found<'_>) -> Vec<String> {
+    let run = &bench.run;
+    let head = |rank: u64| format!("[FAIL] rank {rank} (ws={}, algo={})", run.world_size, run.algorithm);
+    if found.right.is_none() {
+        return (0..run.world_size)
+            .map(|r| format!("{}: the run does not come to its end", head(r)))
+            .collect();
+    }
+    let mut out = vec![];
+    for rank in 0..run.world_size {
+        let pes: Vec<&WrongPe> = found.wrong_elements.iter().filter(|p| p.rank == rank).collect();
+        if pes.is_empty() {
+            continue;
+        }
+        let elements: u64 = pes.iter().map(|p| p.elements).sum();
+        let all = found.n_elem.saturating_mul(bench.each);
+        let on = match bench.each {
+            1 => String::new(),
+            each => format!(" on {} of its {each} PEs", pes.len()),
+        };
+        out.push(format!("{}: {elements} of {all} elements are wrong{on}", head(rank)));
+        for w in found.wrong.iter().filter(|w| w.rank == rank) {
+            let why = if w.why.is_empty() { String::new() } else { format!(": {}", w.why) };
+            out.push(format!(
+                "  {}, element {}: expected {}, got {}{why}",
+                w.who, w.element, w.expected, w.got
+            ));
+        }
+    }
+    out
+}
+
+/// The report for people with the time of every PE.
+fn logged(bench: &Bench, found: &Found<'_>) -> String {
+    let mut out = human(bench, found);
+    for p in &found.pe_times {
+        out += &format!("[PE] {}: exec_ns {:.2}\n", p.who, p.exec_ns);
+    }
+    out
+}
+
 fn human(bench: &Bench, found: &Found<'_>) -> String {
     let mut out = format!("{}\n", found.line);
+    for line in failures(bench, found) {
+        out += &format!("{line}\n");
+    }
     let mut line = |s: String| {
         out.push_str("  ");
         out.push_str(&s);
         out.push('\n');
     };
     let r = &found.report;
-    for w in &found.wrong {
-        let why = if w.why.is_empty() { String::new() } else { format!(": {}", w.why) };
-        line(format!("{}, element {}: expected {}, got {}{why}", w.who, w.element, w.expected, w.got));
-    }
-    if !found.wrong_elements.is_empty() {
-        let of = |p: &WrongPe| format!("{} of {}", p.elements, p.who);
-        let rows: Vec<String> = found.wrong_elements.iter().map(of).collect();
-        line(format!("wrong elements, of {} each: {}", found.n_elem, list(&rows)));
-    } else if !found.ok && found.right.is_some() {
+    if !found.ok && found.wrong_elements.is_empty() && found.right.is_some() {
         line("every element is right in this run, and the proof that it always is fails".into());
-    } else if !found.ok {
-        line("the run does not come to its end".into());
     }
     let part = match bench.part {
         Part::Sip => "ranks are SIPs, one PE of each takes part".to_owned(),
@@ -393,6 +465,7 @@ fn human(bench: &Bench, found: &Found<'_>) -> String {
             percent(r.percent),
             r.bottleneck.as_ref().map_or_else(String::new, |b| format!("; {b}"))
         ));
+        line(spread(&found.pe_times));
         if !r.chosen.is_empty() {
             line(format!("chosen for this machine, not published: {}", r.chosen.join("; ")));
         }

@@ -6,6 +6,7 @@ use crate::checkout;
 use crate::cli::{Repro, Selection, Source};
 use crate::outdir;
 use crate::picture;
+use crate::reference::in_ns;
 use crate::repro::list::{self, Machine, Reference};
 use crate::repro::{Made, tables};
 use crate::session::{Failure, Outcome, Session, plain};
@@ -142,14 +143,8 @@ fn is_file(topology: &str) -> bool {
 /// Published figures beside ours as a figure.
 fn published(session: &mut Session, r: &Reference, path: &str) -> Outcome<Made> {
     let found = reference::one(session, path)?;
-    let ns = |unit: &str| match unit {
-        "ns" => Some(1.0),
-        "us" => Some(1e3),
-        "ms" => Some(1e6),
-        _ => None,
-    };
     let row = |f: &reference::Row| {
-        let scale = ns(&f.unit)?;
+        let scale = in_ns(&f.unit)?;
         Some(Row { name: f.name.clone(), model: f.ours? * scale, reference: f.published? * scale })
     };
     let all: Vec<Row> = found.figures.iter().filter_map(row).collect();

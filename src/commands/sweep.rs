@@ -4,6 +4,7 @@ use crate::cli::{ReportFormat, Sweep, ThemeChoice};
 use crate::crash;
 use crate::outdir;
 use crate::picture;
+use crate::reference;
 use crate::report::human::count;
 use crate::session::{Failure, Outcome, Session};
 use crate::sweep::cache::{self, Cache, digest};
@@ -38,7 +39,7 @@ pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
         return finish(session, args, &loaded, &id, &lines, 0);
     }
     if args.list {
-        session.result(&listed(session, &args.file, &points));
+        session.result(&listed(&args.file, &points));
         return Ok(());
     }
     let cache = cache_of(args)?;
@@ -82,7 +83,16 @@ pub fn load(session: &mut Session, path: &str) -> Outcome<Loaded> {
         }
         None => vec![],
     };
-    let figures = figures::entries(&grid.read, &text, &columns)?;
+    let mut figures = figures::entries(&grid.read, &text, &columns)?;
+    for entry in &mut figures {
+        let Some(of) = entry.reference().map(|r| row::beside(path, r)) else { continue };
+        let (at, published) = session.read(&of)?;
+        let published = reference::read(&published, at)?;
+        entry.publish(&published).map_err(|name| {
+            let title = format!("{of} has no published time `{name}`");
+            spec::wrong(title, spec::place(&text, file, &name))
+        })?;
+    }
     Ok(Loaded { text, grid, columns, figures })
 }
 
@@ -158,11 +168,11 @@ pub fn tell(session: &Session, grid: &Grid, found: &Found) {
 }
 
 /// Rows and the commands that are the same as each.
-fn listed(session: &Session, sweep: &str, points: &[&Point]) -> String {
+fn listed(sweep: &str, points: &[&Point]) -> String {
     let one = |p: &&Point| {
-        let words = row::command(&row::source(&mut session.fresh(vec![]), sweep, p));
+        let words = row::command(sweep, p);
         let how = match p.program {
-            Program::File(_) => format!("kbc {}", crash::line(&words)),
+            Program::File(_) | Program::Ccl(_) => format!("kbc {}", crash::line(&words)),
             Program::Text(_) => format!("a program of the file, {}", crash::line(&words[2..])),
         };
         format!("{}\n    {}\n", row_name(p), how.trim_end_matches([',', ' ']))

@@ -51,7 +51,10 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
         if let (Some(part), Some(before)) = (out.last_mut(), i.checked_sub(1).and_then(|i| path.get(i))) {
             let same = (before.op, before.rank, before.stream) == (s.op, s.rank, s.stream);
             // The data of a get is back where it was asked for: what comes then is the next one.
-            let bytes = matches!(s.cause, Cause::Service(_) | Cause::Memory(_) | Cause::Core);
+            let bytes = matches!(
+                s.cause,
+                Cause::Service(_) | Cause::Memory(_) | Cause::Core | Cause::Drain | Cause::Slot(Slot::Write)
+            );
             let back = part.to.is_some_and(|node| at_home(topology, s.rank, node)) && !bytes;
             let memory = matches!(before.cause, Cause::MemoryQueue(_) | Cause::Memory(_));
             let under_way = link_of(before).is_some()
@@ -62,11 +65,12 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
                 Cause::MemoryQueue(_) | Cause::Service(_) | Cause::Memory(_) | Cause::Core => under_way,
                 Cause::Preload => matches!(before.cause, Cause::UnitQueue(_)),
                 Cause::Work(_) => matches!(before.cause, Cause::UnitQueue(_) | Cause::Preload),
-                // What a receiver does with one message of a queue.
-                Cause::Slot(Slot::Write) => before.cause == Cause::Drain,
-                Cause::Slot(Slot::Read) => before.cause == Cause::Slot(Slot::Write),
-                Cause::UnitQueue(_)
-                | Cause::Drain
+                // The inlet of its receiver takes a message of a queue in.
+                Cause::Inlet => under_way,
+                Cause::Drain => under_way || before.cause == Cause::Inlet,
+                Cause::Slot(Slot::Write) => under_way || matches!(before.cause, Cause::Inlet | Cause::Drain),
+                Cause::Slot(Slot::Read)
+                | Cause::UnitQueue(_)
                 | Cause::Credit
                 | Cause::Poll
                 | Cause::CoreQueue

@@ -383,7 +383,7 @@ pub struct StepReport {
     /// End, nanoseconds.
     pub end_ns: f64,
     /// `queue`, `latency`, `bytes`, `unit_queue`, `work`, `preload`, `fence`, `endpoint`, `late`, `launch`, `acknowledged`, `drain`,
-    /// `slot_write`, `slot_read`, `credit` or `poll`.
+    /// `inlet`, `slot_write`, `slot_read`, `credit` or `poll`.
     pub kind: &'static str,
     /// What the time went into.
     pub cause: String,

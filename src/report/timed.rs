@@ -128,6 +128,7 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
                 Cause::Work(u) => ("work", u.name().into()),
                 Cause::Preload => ("preload", "operands are brought in".into()),
                 Cause::Fence => ("fence", "fence".into()),
+                Cause::Inlet => ("inlet", "waits until its receiver has taken others in".into()),
                 Cause::Drain => ("drain", "bytes drain into the receiver".into()),
                 Cause::Slot(Slot::Write) => ("slot_write", "write to a slot".into()),
                 Cause::Slot(Slot::Read) => ("slot_read", "read of a slot".into()),

@@ -159,6 +159,7 @@ impl Cache {
         match &point.program {
             Program::File(f) => ["file", f].map(&mut word),
             Program::Text(t) => ["text", t].map(&mut word),
+            Program::Ccl(f) => ["ccl", f].map(&mut word),
         };
         for option in [&point.named, &point.topology] {
             word(option.as_ref().map_or("none", |_| "some"));

@@ -5,11 +5,13 @@
 use super::spec::{Read, place, scalar, wrong};
 use super::table::{Line, plain};
 use crate::picture::fault;
+use crate::reference::{Reference, in_ns};
 use kbc_diag::Diagnostic;
 use kbc_figures::algorithms::{Against, Algorithms};
 use kbc_figures::latency::Latency;
 use kbc_figures::memory::Memory;
-use kbc_figures::roofline::{Point, Roof, Roofline};
+use kbc_figures::published::{Point, Published};
+use kbc_figures::roofline::{self, Roof, Roofline};
 use kbc_figures::scaling::{Measure, Scaling};
 use kbc_figures::{Fault, Figure, Heading, Series, Theme};
 use serde::Deserialize;
@@ -67,6 +69,22 @@ pub struct Entry {
     /// Of `roofline`: the columns of floating-point operations and of bytes moved.
     #[serde(default)]
     work: Option<[String; 2]>,
+    /// Of `published`: points of a file of published figures.
+    #[serde(default)]
+    published: Option<Points>,
+    /// Those points once they are read.
+    #[serde(skip)]
+    points: Vec<Point>,
+}
+
+/// Published times and their places.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Points {
+    /// The file, relative to the sweep's.
+    reference: String,
+    /// Names of figures, and at which x each stands.
+    at: BTreeMap<String, f64>,
 }
 
 /// Kinds of figures.
@@ -78,6 +96,7 @@ enum Kind {
     Algorithms,
     Scaling,
     Roofline,
+    Published,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize)]
@@ -127,7 +146,8 @@ pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>
                 return Err(wrong(format!("a figure is about `{column}`, which is no column"), at(column)));
             }
         }
-        let own: [(&str, bool, Kind); 5] = [
+        let own: [(&str, bool, Kind); 6] = [
+            ("published", e.published.is_some(), Kind::Published),
             ("chosen", e.chosen.is_some(), Kind::Algorithms),
             ("against", e.against != Ratio::Best, Kind::Algorithms),
             ("measure", e.measure != Shown::Time, Kind::Scaling),
@@ -139,6 +159,9 @@ pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>
         }
         if let Some((key, ..)) = own.iter().find(|o| o.1 && o.2 != e.figure) {
             return Err(wrong(format!("`{key}` means nothing for this kind of figure"), at(key)));
+        }
+        if e.figure == Kind::Published && e.published.is_none() {
+            return Err(wrong("a figure of published points says under `published` which", at("published")));
         }
         if e.figure == Kind::Roofline && e.work.is_none() {
             return Err(wrong(
@@ -203,6 +226,25 @@ fn same(cell: &serde_json::Value, v: &Value) -> bool {
 }
 
 impl Entry {
+    /// The file of published figures whose points it shows, relative to the sweep's.
+    pub fn reference(&self) -> Option<&str> {
+        self.published.as_ref().map(|p| p.reference.as_str())
+    }
+
+    /// Takes the points that it shows out of that file. A name in front of a comma is that of the point.
+    ///
+    /// # Errors
+    /// The name of a figure that is no published time.
+    pub fn publish(&mut self, of: &Reference) -> Result<(), String> {
+        for (name, x) in self.published.iter().flat_map(|p| &p.at) {
+            let figure = of.figures.iter().find(|f| f.name == *name);
+            let y = figure.and_then(|f| Some(f.published? * in_ns(&f.unit)?)).ok_or_else(|| name.clone())?;
+            let name = name.split(',').next().unwrap_or(name).to_owned();
+            self.points.push(Point { name, x: *x, y });
+        }
+        Ok(())
+    }
+
     fn x(&self) -> &str {
         let usual = if self.figure == Kind::Scaling { "ranks" } else { "bytes" };
         self.x.as_deref().unwrap_or(usual)
@@ -286,6 +328,11 @@ impl Entry {
                 let bounds = if measure == Measure::Time { self.bounds(lines) } else { vec![] };
                 Scaling { heading, measure, series: self.series(lines, y), bounds }.draw()
             }
+            Kind::Published => {
+                let mut series = self.series(lines, self.time());
+                series.iter_mut().for_each(|s| s.bottleneck.clear());
+                Published { heading, x_label, series, points: self.points.clone() }.draw()
+            }
             Kind::Algorithms => self.algorithms(heading, x_label, lines),
             Kind::Roofline => self.roofline(heading, lines),
         }
@@ -335,7 +382,7 @@ impl Entry {
             };
             let kind = self.series.get(1).map_or(String::new(), |c| plain(l.get(c)));
             let name = self.series.first().map_or(String::new(), |c| plain(l.get(c)));
-            points.push(Point { name, intensity: flop / bytes, rate: flop / ns * 1e9, kind });
+            points.push(roofline::Point { name, intensity: flop / bytes, rate: flop / ns * 1e9, kind });
         }
         Roofline { heading, compute: roofs(&self.compute, 1e12), memory: roofs(&self.memory, 1e9), points }
             .draw()

@@ -43,6 +43,8 @@ pub enum Program {
     File(String),
     /// A text.
     Text(String),
+    /// A kernbench ccl.yaml, relative to the sweep's.
+    Ccl(String),
 }
 
 /// Most rows of a sweep.
@@ -157,14 +159,16 @@ fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<Point, 
     };
     let spec = &read.spec;
     // Braces of a program's text are its own, unless an axis is called so.
-    let program = if spec.program.trim_end().contains('\n') {
-        let text = pieces(&spec.program).into_iter().map(|p| match p {
-            Piece::Text(t) => t.to_owned(),
-            Piece::Hole { braces, .. } => full(braces).unwrap_or_else(|_| braces.to_owned()),
-        });
-        Program::Text(text.collect())
-    } else {
-        Program::File(full(spec.program.trim())?)
+    let program = match (&spec.ccl, spec.program.as_deref().unwrap_or("")) {
+        (Some(ccl), _) => Program::Ccl(full(ccl.trim())?),
+        (None, program) if program.trim_end().contains('\n') => {
+            let text = pieces(program).into_iter().map(|p| match p {
+                Piece::Text(t) => t.to_owned(),
+                Piece::Hole { braces, .. } => full(braces).unwrap_or_else(|_| braces.to_owned()),
+            });
+            Program::Text(text.collect())
+        }
+        (None, program) => Program::File(full(program.trim())?),
     };
     let define = read.define.iter().map(|(n, v)| Ok(format!("{n}={}", full(v)?)));
     let define = define.collect::<Result<_, (String, String)>>()?;

@@ -5,7 +5,8 @@
 
 use super::grid::{Point, Program};
 use crate::analyse;
-use crate::cli::{Selection, Source};
+use crate::ccl::prepare;
+use crate::cli::{BenchCcl, ReportFormat, Selection, Source};
 use crate::measure::{Ready, Trusted};
 use crate::perturb;
 use crate::session::{Outcome, Session, plain};
@@ -94,46 +95,82 @@ pub struct Facts {
     pub machine: Option<String>,
 }
 
-/// The program of a row as a verb takes it. A program's text stands for a file beside the sweep's.
-pub fn source(session: &mut Session, sweep: &str, point: &Point) -> Source {
-    let beside = |path: &str| match Path::new(sweep).parent() {
+/// A path of a sweep's file.
+pub fn beside(sweep: &str, path: &str) -> String {
+    match Path::new(sweep).parent() {
         Some(dir) => plain(&dir.join(path)).to_string_lossy().into_owned(),
         None => path.to_owned(),
-    };
+    }
+}
+
+/// The machine of a row: a shape, or a file of the sweep's.
+fn machine(sweep: &str, point: &Point) -> Option<String> {
+    point.topology.as_ref().map(|t| match t.ends_with(".yaml") || t.ends_with(".yml") {
+        true => beside(sweep, t),
+        false => t.clone(),
+    })
+}
+
+/// What a row asks for beside its program, without empty entries.
+fn using(point: &Point) -> impl Iterator<Item = &String> {
+    point.using.iter().filter(|u| !u.is_empty())
+}
+
+/// The program of a row as a verb takes it. A program's text stands for a file beside the sweep's; an entry of a ccl.yaml becomes
+/// the program that `kbc bench ccl` runs.
+///
+/// # Errors
+/// Of [`prepare`].
+pub fn source(session: &mut Session, sweep: &str, point: &Point) -> Outcome<Source> {
     let file = match &point.program {
-        Program::File(path) => beside(path),
+        Program::File(path) => beside(sweep, path),
         Program::Text(text) => {
             let name = format!("{sweep}.kb");
             session.give(&name, text);
             name
         }
-    };
-    let machine = |t: &String| match t.ends_with(".yaml") || t.ends_with(".yml") {
-        true => beside(t),
-        false => t.clone(),
+        Program::Ccl(path) => return Ok(prepare(session, &bench(sweep, point, path))?.source),
     };
     let of = Selection {
         define: point.define.clone(),
-        topology: point.topology.as_ref().map(machine),
+        topology: machine(sweep, point),
         set: point.set.clone(),
         program: point.named.clone(),
         algorithm: None,
         ranks: None,
-        using: point.using.iter().filter(|u| !u.is_empty()).cloned().collect(),
+        using: using(point).cloned().collect(),
     };
-    Source { file, of, post: None }
+    Ok(Source { file, of, post: None })
 }
 
-/// The command that is the same as a row, without the program's name.
-pub fn command(source: &Source) -> Vec<String> {
-    let of = &source.of;
-    let mut out = vec!["run".to_owned(), source.file.clone()];
-    let mut flag = |name: &str, value: &String| out.extend([name.to_owned(), value.clone()]);
-    of.define.iter().for_each(|d| flag("-D", d));
-    of.topology.iter().for_each(|t| flag("--topology", t));
-    of.set.iter().for_each(|s| flag("--set", s));
-    of.program.iter().for_each(|n| flag("--program", n));
-    of.using.iter().for_each(|u| flag("--using", u));
+/// A row of a ccl.yaml as that verb takes it.
+fn bench(sweep: &str, point: &Point, ccl: &str) -> BenchCcl {
+    BenchCcl {
+        topology: machine(sweep, point).unwrap_or_default(),
+        ccl: beside(sweep, ccl),
+        define: point.define.clone(),
+        set: point.set.clone(),
+        using: using(point).map(|u| beside(sweep, u)).collect(),
+        log: None,
+        report: ReportFormat::Human,
+    }
+}
+
+/// The command that is the same as a row; of a program's text, with the name that stands for it.
+pub fn command(sweep: &str, point: &Point) -> Vec<String> {
+    let (mut out, files) = match &point.program {
+        Program::File(path) => (vec!["run".to_owned(), beside(sweep, path)], false),
+        Program::Text(_) => (vec!["run".to_owned(), format!("{sweep}.kb")], false),
+        Program::Ccl(path) => {
+            (vec!["bench".to_owned(), "ccl".to_owned(), "--ccl".to_owned(), beside(sweep, path)], true)
+        }
+    };
+    let mut flag = |name: &str, value: String| out.extend([name.to_owned(), value]);
+    point.define.iter().for_each(|d| flag("-D", d.clone()));
+    machine(sweep, point).into_iter().for_each(|t| flag("--topology", t));
+    point.set.iter().for_each(|s| flag("--set", s.clone()));
+    point.named.iter().for_each(|n| flag("--program", n.clone()));
+    using(point).for_each(|u| flag("--using", if files { beside(sweep, u) } else { u.clone() }));
     out
 }
 

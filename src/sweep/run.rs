@@ -117,9 +117,9 @@ fn one(session: &mut Session, sweep: &str, point: &Point, cache: Option<&Cache>)
     if let Some(facts) = question.as_ref().and_then(|(c, q)| c.known(q)) {
         return cached(facts);
     }
-    let source = row::source(session, sweep, point);
-    crash::apart(&row::command(&source));
+    crash::apart(&row::command(sweep, point));
     let found = (|| {
+        let source = row::source(session, sweep, point)?;
         let ready = ready(session, &source)?;
         let answer = question.as_ref().map(|(c, _)| c.answer(session, &ready));
         let known = question

@@ -23,7 +23,11 @@ pub struct Spec {
     #[serde(default)]
     pub about: Option<String>,
     /// A `.kb` or `.kir` file relative to this one, or over several lines the text of a program; a template.
-    pub program: String,
+    #[serde(default)]
+    pub program: Option<String>,
+    /// In its place a kernbench ccl.yaml relative to this one, whose entries run as in `kbc bench ccl`; a template.
+    #[serde(default)]
+    pub ccl: Option<String>,
     /// The program of it, if it has several; a template.
     #[serde(default)]
     pub named: Option<String>,
@@ -121,6 +125,20 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     let spec: Spec = yaml::read(text, file).map_err(|(title, at)| wrong(title, at))?;
     if spec.sweep != FORM {
         return Err(wrong(format!("`sweep: {}` is another form than {FORM}", spec.sweep), at("sweep")));
+    }
+    match (&spec.program, &spec.ccl) {
+        (None, None) => return Err(wrong("neither `program` nor `ccl` says what runs", at("sweep"))),
+        (Some(_), Some(_)) => return Err(wrong("`program` and `ccl` both say what runs", at("ccl"))),
+        (None, Some(_)) if spec.named.is_some() => {
+            return Err(wrong(
+                "`named` means nothing for a `ccl`: `define` says its `algorithm`",
+                at("named"),
+            ));
+        }
+        (None, Some(_)) if spec.topology.is_none() => {
+            return Err(wrong("`topology` says on which machine the entries of a `ccl` run", at("ccl")));
+        }
+        _ => {}
     }
     let mut axes: Vec<Axis> = vec![];
     for (name, values) in &spec.axes {

@@ -23,6 +23,18 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The pages of the documentation, without those that are made: docs/*.md and README.md.
+pub fn pages() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join("docs")).expect("a folder of the repository");
+    let mut out: Vec<PathBuf> = entries
+        .map(|e| e.expect("an entry").path())
+        .filter(|p| p.extension().is_some_and(|e| e == "md"))
+        .chain([root().join("README.md")])
+        .collect();
+    out.sort();
+    out
+}
+
 /// What a command did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ran {

@@ -160,9 +160,10 @@ fn full_queues_wait_for_credits() {
         assert_eq!(poll.ns, sent + taken, "{period}");
         assert_eq!(poll.breakdown().poll_ns, sent - 2.0 * (taken + credit), "{period}");
     }
-    // Three slots are enough for three messages; a second one lets two go at once.
+    // Three slots are enough for three messages, which are written one after another while the first is read; a second
+    // slot lets two go at once.
     let deep = |depth| time(&messages(3, 32, depth), "mesh(2) { link: 128 GB/s, 100 ns; queue: sram, 1 }").ns;
-    assert_eq!(deep(3), 101.0 + 3.0 * 6.0);
+    assert_eq!(deep(3), 101.0 + 3.0 * 3.0 + 3.0);
     assert_eq!(deep(2), 2.0 * taken + credit);
 }
 
@@ -203,11 +204,11 @@ region @c over tp as (r of 2)
     assert!(own.links.iter().all(|l| l.queue_ns == 0.0), "{:?}", own.links);
 }
 
-/// Where bytes drain into the receiver, a receiver that comes late pays for them then.
+/// Messages are taken in when they arrive: a receiver that comes late reads them, and pays for nothing else.
 #[test]
-fn late_receivers_drain() {
+fn late_receivers_only_read() {
     let s = messages(2, 32, 4);
-    let with = |forward: &str| {
+    for forward in ["cut_through", "drain"] {
         let mut topo = Topology::parse(
             &format!("mesh(2) {{ link: 128 GB/s, 11 ns; forward: {forward}; queue: tcm, 1 }}"),
             FileId(0),
@@ -216,8 +217,74 @@ fn late_receivers_drain() {
         let mut pace = topo.pace(kbc_ir::topology::DeviceId(1));
         pace.late_ns = 1000.0;
         topo.set_pace(kbc_ir::topology::DeviceId(1), pace).unwrap();
-        simulate(&s, &topo, &TimeOptions::default()).unwrap().ns
+        let ns = simulate(&s, &topo, &TimeOptions::default()).unwrap().ns;
+        assert_eq!(ns, 1000.0 + 2.0 * 0.25, "{forward}");
+    }
+}
+
+/// Ranks 0 and 2 send to rank 1, which waits for `first` and then for the other one.
+fn from_both_sides(first: u64) -> Schedule {
+    let recv = |rank: u64| {
+        let (sign, queue) = if rank == 0 { ("r - 1", "r_minus") } else { ("r + 1", "r_plus") };
+        format!("      recv v <- ({sign}) : @{queue}[0]\n")
     };
-    assert_eq!(with("cut_through"), 1000.0 + 4.0 * 0.25);
-    assert_eq!(with("drain"), 1000.0 + 4.0 * 0.25 + 2.0);
+    parse(&format!(
+        "kir 1
+module @m
+mesh tp 3
+schedule calls any
+buffer %x : f32[32] hbm temp
+queue @r_minus[1] : f32[4 x 32] tcm
+queue @r_plus[1] : f32[4 x 32] tcm
+region @c over tp as (r of 3)
+  on v = %x line 32
+  role low where r == 0
+    stream main
+      send v -> (r + 1) : @r_minus[0]
+  role high where r == 2
+    stream main
+      send v -> (r - 1) : @r_plus[0]
+  role middle where r == 1
+    stream main
+{}{}",
+        recv(first),
+        recv(2 - first)
+    ))
+}
+
+/// The inlet of a rank takes one message in after another, in the order in which they come, whichever is read first; of what
+/// comes while another message is read, the read alone is left.
+#[test]
+fn inlets_take_messages_in_one_after_another() {
+    let at = |first, near: f64, far: f64| {
+        let mut topo =
+            Topology::parse("mesh(3) { link: 128 GB/s, 11 ns; forward: drain; queue: sram, 1 }", FileId(0))
+                .unwrap();
+        for (rank, late) in [(0, near), (2, far)] {
+            let mut pace = topo.pace(kbc_ir::topology::DeviceId(rank));
+            pace.late_ns = late;
+            topo.set_pace(kbc_ir::topology::DeviceId(rank), pace).unwrap();
+        }
+        simulate(&from_both_sides(first), &topo, &TimeOptions::default()).unwrap()
+    };
+    // 11 ns until a head is there, 1 ns of bytes, 3 ns an access. Both at once: the second one waits for its inlet.
+    for first in [0, 2] {
+        let t = at(first, 0.0, 0.0);
+        let in_order = first == 0;
+        // The one of rank 0 is in its slot after 15 ns, the other one after 19.
+        assert_eq!(t.ns, if in_order { 22.0 } else { 25.0 }, "{first}");
+        assert!(
+            t.path.iter().any(|s| s.cause == Cause::Inlet && s.end_ns - s.start_ns == 4.0),
+            "{:?}",
+            t.path
+        );
+        assert_eq!(t.breakdown().queue_ns, 4.0);
+        assert_eq!(t.slot_accesses(), if in_order { 2 } else { 3 });
+    }
+    // The side that is read first comes much later: the other one is in its slot by then, and adds its read alone.
+    let t = at(0, 100.0, 0.0);
+    assert_eq!((t.ns, t.slot_accesses()), (100.0 + 15.0 + 3.0 + 3.0, 3));
+    // The other order hides it.
+    let t = at(2, 100.0, 0.0);
+    assert_eq!((t.ns, t.slot_accesses()), (100.0 + 15.0 + 3.0, 2));
 }

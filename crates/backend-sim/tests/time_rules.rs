@@ -337,3 +337,21 @@ fn transfers_of_a_device_wait_for_its_channel_until_they_are_acknowledged() {
     assert_eq!(t.ns, 2.0 * (100.0 + 500.0));
     contiguous(&t);
 }
+
+#[test]
+fn vector_units_work_in_whole_steps() {
+    let took = |n: u64, vector: &str| {
+        let body = "        if r == 0\n          reduce sum v, @w[0]\n";
+        time(&parse(&one_region(2, n, 1, 1, body)), &machine(&format!("ring(2) {{ vector: {vector} }}"))).ns
+    };
+    // 4 bytes an element.
+    for (n, steps) in [(1, 1), (64, 1), (128, 1), (129, 2), (256, 2), (1000, 8)] {
+        assert_eq!(took(n, "512 GB/s, 512 B"), f64::from(steps), "{n}");
+        assert_eq!(took(n, "512 GB/s"), n as f64 / 128.0, "{n}");
+    }
+    // A rate that takes the place of another one has its own step, or none.
+    let first = Topology::parse("ring(2) { vector: 512 GB/s, 512 B }", FileId(0)).unwrap();
+    let (own, none) = (first.settings(), Topology::parse("ring(2) { vector: 1 GB/s }", FileId(0)).unwrap());
+    assert_eq!(none.settings().over(own).vector_step, None);
+    assert_eq!(own.over(none.settings()).vector_step, Some(512.0));
+}

@@ -34,6 +34,7 @@ mod lines;
 pub mod memory;
 mod place;
 mod png;
+pub mod published;
 pub mod reference;
 pub mod roofline;
 mod scale;

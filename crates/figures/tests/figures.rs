@@ -102,6 +102,14 @@ fn what_a_reader_has_to_find_is_said() {
     let figure = samples::reference(Theme::Light).expect("a chart");
     let said = |text: &str| figure.labels().iter().any(|l| l.text == text);
     assert!(said("-95.3 %") && said("time, broken where the zigzag is"));
+    for (far, broken) in [(366_000.0, true), (30_000.0, false)] {
+        let figure = samples::published(Theme::Light, far).expect("a chart");
+        let said = |text: &str| figure.labels().iter().any(|l| l.text == text);
+        assert_eq!(said("time of one call, broken where the zigzag is"), broken, "{far}");
+        assert_eq!(said("time of one call"), !broken, "{far}");
+        let point = if broken { "another simulator: 366 us" } else { "another simulator: 30 us" };
+        assert!(said(point) && figure.about().contains(point), "{far}");
+    }
 }
 
 #[test]

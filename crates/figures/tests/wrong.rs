@@ -3,6 +3,7 @@
 use kbc_figures::algorithms::{Against, Algorithms};
 use kbc_figures::latency::Latency;
 use kbc_figures::memory::Memory;
+use kbc_figures::published::{self, Published};
 use kbc_figures::reference::{Reference, Row};
 use kbc_figures::roofline::{Point, Roof, Roofline};
 use kbc_figures::scaling::{Measure, Scaling};
@@ -85,6 +86,17 @@ fn other_charts() {
     assert_eq!(why(reference(vec![]).draw()), "there is no row to draw");
     let row = Row { name: "r".into(), model: 1.0, reference: 0.0 };
     assert!(why(reference(vec![row]).draw()).starts_with("`r` of the reference is 0,"));
+
+    let published = |x, y| {
+        let points = vec![published::Point { name: "p".into(), x, y }];
+        let series = vec![Series::new("s", vec![(1.0, 1.0), (2.0, 2.0)])];
+        why(Published { series, points, ..Published::default() }.draw())
+    };
+    assert!(published(0.0, 1.0).starts_with("the size of `p` is 0,"));
+    assert!(published(1.0, f64::INFINITY).starts_with("the time of `p` is inf,"));
+    assert_eq!(published(1.0, 1e9), "it was drawn");
+    assert_eq!(published(3.0, 1e-9), "it was drawn");
+    assert_eq!(why(Published::default().draw()), "there is no series to draw");
 
     let roof = |rate| vec![Roof { name: "r".into(), rate }];
     let point = |rate| vec![Point { name: "p".into(), intensity: 1.0, rate, kind: String::new() }];

@@ -256,6 +256,7 @@ fn text_comes_back_as_it_was() {
         "ring(4) { link: 50 GiB/s, 500 ns; forward: store_and_forward; round: 1 ns; endpoint: 2 ns }",
         "ring(8) { forward: cut_through; link (0)->(1): 25 GB/s, 1 us }",
         "ring(8) { queue: tcm, 0 }",
+        "ring(8) { vector: 512 GB/s, 512 B }",
         "ring(8) { ub_size: 184 KiB; core_get: 4 KiB, 730 ns; core_put: 512 B, 500 ns; core_memory: 33 GB/s; \
          sdma: 21 GB/s, 2.5 us; engine: sdma; notify: 1 us }",
         "ring(8) { engine: core; notify: 0 ns }",
@@ -400,6 +401,9 @@ fn bad_texts_are_one_clear_error() {
         ("ring(4) { link (0)->(1): 1 GB/s }", "E445", "has 1 values and takes 2", "link"),
         ("ring(4) { forward: store }", "E445", "none of cut_through, store_and_forward", "store"),
         ("ring(4) { compute: both }", "E445", "none of separate, shared", "both"),
+        ("ring(4) { vector: 5 GB/s, 5 ns }", "E445", "step of `vector` has the wrong kind", "5 ns"),
+        ("ring(4) { vector: 5 GB/s, 0 B }", "E445", "out of range", "0 B"),
+        ("ring(4) { vector: 5 GB/s, 0.5 B }", "E445", "cannot have 0.5 bytes", "0.5 B"),
         ("ring(4) { dma: 0 }", "E445", "no whole number from 1", "0"),
         ("ring(4) { dma: 1.5 }", "E445", "no whole number from 1", "1.5"),
         ("ring(4) { launch: 5 GB/s }", "E445", "wrong kind", "5 GB/s"),

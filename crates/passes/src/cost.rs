@@ -9,8 +9,8 @@
 //! bytes over its bandwidth, first come first served; bytes once at the slowest), and pays a fence on both sides. What
 //! arrives is then worked on, one message after another on a rank: what is added takes its bytes over the vector rate;
 //! memory traffic is three times the bytes that are added and twice those that are put in place; the slower of both
-//! counts. On a machine with queues nobody fences, and the receiver first pays what a `recv` costs: with `forward: drain` its bytes over the
-//! slowest link, which then are not paid on the way, and for every piece a write to a slot and a read of it. On a machine that says what its
+//! counts. On a machine with queues nobody fences. A rank takes messages in one after another: with `forward: drain` their bytes over the
+//! slowest link, which then are not paid on the way, and for every piece a write to a slot; the receiver pays the reads. On a machine that says what its
 //! cores do, every stream of a rank is a core: its messages leave one after another, each of its pieces as long as
 //! the core is at it, which does nothing else meanwhile (a queue that copies leaves it free), and its tail is so far behind its head; a notify
 //! through memory follows every message; what is worked on takes the core's share of the memory at least. Left out are credits and signals that travel alone, which depend on the lowering, and the copies into and out
@@ -282,6 +282,8 @@ struct Engine<'a> {
     busy: HashMap<(DeviceId, u32), f64>,
     /// When its queue is through with what it sent so far, on a machine whose data is moved by queues.
     queues: HashMap<(DeviceId, u32), f64>,
+    /// When it has taken in what has arrived so far, on a machine with queues.
+    inlets: HashMap<DeviceId, f64>,
     /// Of each message, when its core lets its last byte go.
     through: HashMap<usize, f64>,
     /// What happens next: time (the bits of a float that is not negative sort like it), message, hop.
@@ -301,6 +303,7 @@ impl<'a> Engine<'a> {
             free: HashMap::new(),
             busy: HashMap::new(),
             queues: HashMap::new(),
+            inlets: HashMap::new(),
             through: HashMap::new(),
             queue: BinaryHeap::new(),
         }
@@ -387,7 +390,10 @@ impl<'a> Engine<'a> {
                 let access = queues.access.map_or(0.0, |a| a.ns(m.bytes as u64, m.pieces.into()));
                 let (on_way, drain) =
                     if settings.forward() == Forward::Drain { (0.0, tail) } else { (tail, 0.0) };
-                self.land(time + on_way, drain + 2.0 * access, id, m, to);
+                let inlet = self.inlets.entry(to).or_insert(0.0);
+                *inlet = inlet.max(time + on_way) + drain + access;
+                let written = *inlet;
+                self.land(written, access, id, m, to);
             }
         }
     }
@@ -412,11 +418,12 @@ impl<'a> Engine<'a> {
         start
     }
 
-    /// A message is there, and the receiver takes it in and works on it.
+    /// A message is there, and the receiver reads it, which takes `taking`, and works on it.
     fn land(&mut self, arrived: f64, taking: f64, id: usize, m: &Message, to: DeviceId) {
         let settings = self.job.topology.settings();
         let memory = settings.memory().min(settings.cores.memory());
-        let work = taking + (m.added / settings.vector()).max(m.traffic / memory) * 1e9;
+        let work =
+            taking + (settings.vector_bytes(m.added) / settings.vector()).max(m.traffic / memory) * 1e9;
         let done = if work > 0.0 {
             let free = self.busy.entry((to, m.stream)).or_insert(0.0);
             *free = free.max(arrived) + work;

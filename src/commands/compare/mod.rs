@@ -329,7 +329,7 @@ fn whys(session: &mut Session, rows: &[Both], points: &[Point]) -> Outcome<Vec<W
 /// The report of a point that was timed before.
 fn report(session: &mut Session, point: &Point) -> Outcome<Report> {
     let mut own = session.fresh(vec![]);
-    let source = row::source(&mut own, HERE, point);
+    let source = row::source(&mut own, HERE, point)?;
     let ready = ready(&mut own, &source)?;
     Ok(ready.timed(&own, "compare", &source.file)?.0)
 }

@@ -6,7 +6,7 @@
 
 use super::agenda::Item;
 use super::clock::Time;
-use super::log::{Last, Log, MORE, Record, controlled};
+use super::log::{INLET, Last, Log, MORE, Record, controlled};
 use super::setup::Setup;
 use super::state::{Carrier, Doing, Extra, Held, Message, NONE, State, Trip};
 use super::{MessageKind, Observer};
@@ -144,6 +144,9 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             return self.grant_units(item.thread());
         }
         let m = &mut s.messages[place as usize];
+        if m.link == INLET {
+            return self.grant_inlet(item);
+        }
         if let Some(controller) = controlled(m.link) {
             return self.grant_controller(item, controller);
         }
@@ -171,13 +174,13 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 (passage.head, m.op | MORE)
             }
             None => {
-                m.link = NONE;
+                let info = &self.setup.ops[m.op as usize];
+                m.link = if info.taken_in { INLET } else { NONE };
                 if m.trip != NONE {
                     s.free_trips.push(m.trip);
                     m.trip = NONE;
                 }
-                let drains = self.setup.ops[m.op as usize].drains;
-                (passage.head + if drains { Time::ZERO } else { passage.lag }, m.op)
+                (passage.head + if info.drains { Time::ZERO } else { passage.lag }, m.op)
             }
         };
         let (last, thread) = (m.last, m.thread);
@@ -311,23 +314,6 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         next - u64::from(back)
     }
 
-    /// [`Engine::deliver`] where there are two ways.
-    fn arrive(&mut self, m: &Message, from: u64, place: u32) {
-        let extra = self.extra(place);
-        let to = u64::from(m.to);
-        if m.kind == MessageKind::Put {
-            for held in self.state.ways.arrived(from, to, extra.number) {
-                match self.setup.through_memory() {
-                    true => self.notified(held, m.last),
-                    false => self.signal(m.to, held, m.last),
-                }
-            }
-        }
-        if m.counter != NONE && self.state.ways.pass(from, to, m.counter, extra.after) {
-            self.signal(m.to, m.counter, m.last);
-        }
-    }
-
     /// Puts a message on its way from one rank to another.
     fn send(
         &mut self,
@@ -355,6 +341,9 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             }
         } else {
             self.leads(&mut m, from, to, hint);
+        }
+        if m.link == NONE && self.setup.ops[m.op as usize].taken_in {
+            m.link = INLET;
         }
         let s = &mut self.state;
         let needs = match self.setup.ops[m.op as usize].channel {
@@ -406,7 +395,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     /// A message asks for its first link.
     pub(super) fn leaves(&mut self, item: Item) {
         let s = &mut self.state;
-        let linked = s.messages[item.message() as usize].link != NONE;
+        let linked = ![NONE, INLET].contains(&s.messages[item.message() as usize].link);
         let mut time = s.now;
         if linked {
             let core = if self.setup.cores.is_some() { self.leaves_core(item) } else { time };
@@ -453,7 +442,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     }
 
     /// Adds one to a counter; `cause` is the record of that.
-    fn signal(&mut self, place: u32, counter: u32, cause: Last) {
+    pub(super) fn signal(&mut self, place: u32, counter: u32, cause: Last) {
         let number = self.setup.counter(place, counter);
         if let (Some(ties), Some(orbits)) = (&mut self.state.ties, &self.setup.orbits) {
             ties.counted(orbits, number);

@@ -20,6 +20,8 @@ pub(super) const SLOT_WRITE: u32 = u32::MAX - 9;
 pub(super) const SLOT_READ: u32 = u32::MAX - 10;
 pub(super) const CREDIT: u32 = u32::MAX - 11;
 pub(super) const POLL: u32 = u32::MAX - 12;
+/// Where a message of a queue is once its head is there: it asks to be taken in.
+pub(super) const INLET: u32 = u32::MAX - 13;
 /// `what` of the way back of an acknowledgement.
 pub(super) const ACK: u32 = u32::MAX - 16;
 /// `what` of the bytes of a message that has passed the controller at its end, behind its head.

@@ -226,6 +226,9 @@ fn orbits(program: &Program<'_>, setup: &Setup<'_>) -> Result<Orbits, String> {
     if setup.topo.settings().dma.is_some() {
         return Err("transfers wait for channels of their device".into());
     }
+    if setup.queues.is_some() {
+        return Err("ranks take messages of queues in one after another".into());
+    }
     let calls = u64::from(setup.calls);
     let carries = |stride, size, xor| setup.topo.carries(stride, size, xor);
     Orbits::find(program, calls, carries).and_then(|o| match o.size() {

@@ -165,8 +165,10 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
         match r.what {
             FENCE => push(Cause::Fence, r.start, r.end),
             ACK => push(Cause::Acknowledged, r.start, r.end),
-            DRAIN => push(Cause::Drain, r.start, r.end),
-            SLOT_WRITE => push(Cause::Slot(Slot::Write), r.start, r.end),
+            DRAIN | SLOT_WRITE => {
+                push(Cause::Inlet, at, r.start);
+                push(if r.what == DRAIN { Cause::Drain } else { Cause::Slot(Slot::Write) }, r.start, r.end);
+            }
             SLOT_READ => push(Cause::Slot(Slot::Read), r.start, r.end),
             CREDIT => push(Cause::Credit, r.start, r.end),
             POLL => push(Cause::Poll, r.start, r.end),

@@ -2,9 +2,10 @@
 //!
 //! Four tallies stand among the counters of a rank for each queue: what arrived, what was credited, what it sent, what
 //! it received. A sender goes on while it has sent fewer than the slots and the credits together. A message takes its
-//! links like a put. What follows depends on the machine: one that says what its queues are (`queue`) lets the receiver
-//! pay drain, slot write and slot read, and has a path of its own for credits; on any other a credit is a notify of its
-//! own, and slots are free. Owns these rules; the critical path's words for them are [`super::report::Cause`]'s.
+//! links like a put. What follows depends on the machine. One that says what its queues are (`queue`) has an inlet at
+//! every rank, which takes one message in after another whether anybody waits for it or not: drain, slot write. The
+//! receiver pays the slot read, and a credit has a path of its own. On any other machine a credit is a notify of its own,
+//! and slots are free. Owns these rules; the critical path's words for them are [`super::report::Cause`]'s.
 
 use super::MessageKind;
 use super::agenda::Item;
@@ -13,7 +14,6 @@ use super::engine::{Engine, Letter};
 use super::log::{CREDIT, DRAIN, POLL, Record, SLOT_READ, SLOT_WRITE};
 use super::state::{Doing, Extra, Held, Message, NONE};
 use kbc_ir::topology::queue::{Access, Backpressure, Queues};
-use kbc_ir::topology::{Direction, Forward};
 use kbc_ir::walk::Brief;
 
 /// What is counted of a queue, at the rank that counts it.
@@ -96,7 +96,7 @@ impl<'p> Engine<'_, 'p, '_> {
                 self.post(thread, held.op, letter);
                 true
             }
-            Brief::Recv { bytes, .. } => self.take(thread, held, (peer, bytes)),
+            Brief::Recv { bytes, .. } => self.take(thread, held, bytes),
             _ => true,
         }
     }
@@ -121,12 +121,10 @@ impl<'p> Engine<'_, 'p, '_> {
         self.queue(thread, held)
     }
 
-    /// A message is there: the receiver pays for it, and then gives its slot back. Whether that is done at once.
-    fn take(&mut self, thread: u32, held: Held<'p>, (peer, bytes): (u64, u64)) -> bool {
+    /// A message is in a slot: the receiver reads it, and then gives its slot back. Whether that is done at once.
+    fn take(&mut self, thread: u32, held: Held<'p>, bytes: u64) -> bool {
         let access = self.setup.queues.map_or(Time::ZERO, |q| q.access(bytes));
-        let steps =
-            [(DRAIN, self.drain(thread, held.op, peer, bytes)), (SLOT_WRITE, access), (SLOT_READ, access)];
-        if self.pay(thread, held.op, &steps) {
+        if self.pay(thread, held.op, &[(SLOT_READ, access)]) {
             self.state.held.insert(thread, Held { since: None, ..held });
             return false;
         }
@@ -134,21 +132,38 @@ impl<'p> Engine<'_, 'p, '_> {
         true
     }
 
+    /// The inlet of a rank takes a message in whose head is there: once it is through with those before, the bytes drain and
+    /// are written to a slot.
+    pub(super) fn grant_inlet(&mut self, item: Item) {
+        let place = item.message();
+        let m = self.state.messages[place as usize];
+        let drain = self.drain(&m);
+        let written = self.setup.queues.map_or(Time::ZERO, |q| q.access(m.bytes));
+        let inlet = &mut self.state.inlets[m.to as usize];
+        let start = self.state.now.max(*inlet);
+        let steps = [(DRAIN, start, start + drain), (SLOT_WRITE, start + drain, start + drain + written)];
+        *inlet = start + drain + written;
+        let mut last = m.last;
+        for (what, start, end) in steps.into_iter().filter(|(_, start, end)| end > start) {
+            last = self.record(last, Record { start, end, back: 0, thread: m.thread, op: m.op, what });
+        }
+        let m = &mut self.state.messages[place as usize];
+        (m.link, m.last) = (NONE, last);
+        self.at(start + drain + written, item);
+    }
+
     /// How long the bytes of a message take to drain into its receiver once its head is there (`forward: drain`), over the
     /// slowest link of its way. Under other rules they come in on the way.
-    fn drain(&self, thread: u32, op: u32, peer: u64, bytes: u64) -> Time {
+    fn drain(&self, m: &Message) -> Time {
         let setup = self.setup;
-        if setup.queues.is_none() || setup.topo.settings().forward() != Forward::Drain {
+        let info = &setup.ops[m.op as usize];
+        if !info.drains {
             return Time::ZERO;
         }
-        // The way there, as the text of the receiver has the way back.
-        let hint = setup.ops[op as usize].hint.map(|d| match d {
-            Direction::Plus => Direction::Minus,
-            Direction::Minus => Direction::Plus,
-        });
-        let (from, to) = (setup.device(peer), setup.device(setup.rank(thread)));
-        let rates = setup.topo.route(from, to, hint).map(|l| setup.topo.rate(l).bandwidth);
-        Time::of(bytes, rates.fold(f64::INFINITY, f64::min))
+        let (from, to) = (setup.rank(m.thread), setup.turned(m.turn.into(), setup.first(m.to)));
+        let rates = setup.topo.route(setup.device(from), setup.device(to), info.hint);
+        let slowest = rates.map(|l| setup.topo.rate(l).bandwidth).fold(f64::INFINITY, f64::min);
+        Time::of(m.bytes, slowest)
     }
 
     /// Steps of a thread, one after another; whether they take any time. It goes on after the last one.

@@ -133,9 +133,11 @@ pub enum Cause {
     Fence,
     /// The acknowledgement of a transfer is on its way back, for whose channel another one waits.
     Acknowledged,
+    /// A message of a queue is there, and its receiver takes others in first.
+    Inlet,
     /// The bytes of a message drain into the receiver of a queue.
     Drain,
-    /// The receiver of a queue writes a message to a slot, or reads it there.
+    /// A message of a queue is written to a slot, or read there.
     Slot(Slot),
     /// A credit is on its way back to the sender of a queue, which has no free slot.
     Credit,
@@ -190,7 +192,7 @@ pub struct Breakdown {
     pub launch_ns: f64,
     /// Endpoints of messages.
     pub endpoint_ns: f64,
-    /// Waiting for links.
+    /// Waiting for links, and for inlets of queues.
     pub queue_ns: f64,
     /// Latencies.
     pub latency_ns: f64,
@@ -235,7 +237,7 @@ impl Timing {
                 Cause::Late => &mut out.late_ns,
                 Cause::Launch => &mut out.launch_ns,
                 Cause::Endpoint => &mut out.endpoint_ns,
-                Cause::Queue(_) => &mut out.queue_ns,
+                Cause::Queue(_) | Cause::Inlet => &mut out.queue_ns,
                 Cause::Latency(_) => &mut out.latency_ns,
                 Cause::Service(_) => &mut out.service_ns,
                 Cause::MemoryQueue(_) => &mut out.memory_queue_ns,

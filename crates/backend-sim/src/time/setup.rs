@@ -26,7 +26,9 @@ pub(super) struct OpInfo {
     pub(super) hint: Option<Direction>,
     /// The DMA channel that it needs, on machines that limit them.
     pub(super) channel: Option<Way>,
-    /// Its message drains into the receiver of a queue, who pays for that.
+    /// Its message is taken in at the end of a queue of the machine ([`super::queues`]).
+    pub(super) taken_in: bool,
+    /// Only then its bytes drain.
     pub(super) drains: bool,
     /// Of a put or get the memories that its data comes from and goes to.
     pub(super) memories: Option<[MemKind; 2]>,
@@ -88,8 +90,9 @@ impl<'p> Setup<'p> {
         }
         let mut ops = operations(program);
         let rules = topo.settings();
-        if rules.queues().is_some() && rules.forward() == Forward::Drain {
-            ops.iter_mut().filter(|o| o.name == SEND).for_each(|o| o.drains = true);
+        for send in ops.iter_mut().filter(|o| o.name == SEND) {
+            send.taken_in = rules.queues().is_some();
+            send.drains = send.taken_in && rules.forward() == Forward::Drain;
         }
         if let Some(mark) = ops.iter().find(|o| o.name == MARK) {
             return Err(Diagnostic::error("E370", "the schedule is not synchronised, so it has no time yet")
@@ -291,7 +294,8 @@ fn collect(s: &Schedule, list: &[SStmt], region: &Region, id: RegionId, out: &mu
                     _ => None,
                 };
                 let (name, memories) = (op.word(), moves::memories(s, region, op));
-                out.push(OpInfo { name, region: id, span: *span, hint, channel, drains: false, memories });
+                let (taken_in, drains) = (false, false);
+                out.push(OpInfo { name, region: id, span: *span, hint, channel, taken_in, drains, memories });
             }
         }
     }

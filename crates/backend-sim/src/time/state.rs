@@ -167,6 +167,8 @@ pub(super) struct State<'p> {
     pub(super) links: Links,
     /// For each thread, from when on its queue is free; empty where cores take no time.
     pub(super) cores: Vec<Time>,
+    /// For each rank, from when on its inlet is free; empty where queues take no time.
+    pub(super) inlets: Vec<Time>,
     /// Where devices have a limited number.
     pub(super) channels: Option<Channels>,
     /// Where memories have them.
@@ -261,6 +263,7 @@ impl<'p> State<'p> {
             free_trips: vec![],
             links: Links::new(setup.topo),
             cores: if setup.cores.is_some() { vec![Time::ZERO; count] } else { vec![] },
+            inlets: if setup.queues.is_some() { vec![Time::ZERO; ranks] } else { vec![] },
             channels: setup.topo.settings().dma.map(|most| Channels::new(most, ranks)),
             controllers: Controllers::new(setup.topo),
             rates,

@@ -4,6 +4,9 @@
 //! A notify must not take effect before the puts that its rank sent to that peer before it have arrived: this module holds
 //! it back until they have. On other machines messages stay in order by themselves.
 
+use super::MessageKind;
+use super::engine::Engine;
+use super::state::{Message, NONE};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Puts of a rank to a peer, and notifies that wait for them.
@@ -72,6 +75,25 @@ impl Ways {
         }
         pair.held.push((counter, after));
         false
+    }
+}
+
+impl Engine<'_, '_, '_> {
+    /// A message is where it goes, where there are two ways: what it was to be behind may not be there yet.
+    pub(super) fn arrive(&mut self, m: &Message, from: u64, place: u32) {
+        let extra = self.extra(place);
+        let to = u64::from(m.to);
+        if m.kind == MessageKind::Put {
+            for held in self.state.ways.arrived(from, to, extra.number) {
+                match self.setup.through_memory() {
+                    true => self.notified(held, m.last),
+                    false => self.signal(m.to, held, m.last),
+                }
+            }
+        }
+        if m.counter != NONE && self.state.ways.pass(from, to, m.counter, extra.after) {
+            self.signal(m.to, m.counter, m.last);
+        }
     }
 }
 

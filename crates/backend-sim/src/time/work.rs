@@ -136,6 +136,8 @@ pub(super) struct Rates {
     own: BTreeMap<u64, [Rate; 3]>,
     /// Which of them take no time.
     pub(super) unlimited: [bool; 3],
+    /// Bytes that the vector unit works on at a time.
+    step: u64,
     /// Memory traffic of one core; how much slower that of a device is stands with the others of its rank.
     core: f64,
     slower: BTreeMap<u64, f64>,
@@ -152,6 +154,7 @@ impl Rates {
             units: all.map(Rate::new),
             own: own.map(|(d, p)| (u64::from(d.0), slower(p.slower))).collect(),
             unlimited: all.map(|r| r == f64::INFINITY),
+            step: settings.vector_step.map_or(1, |s| s as u64),
             core: settings.cores.memory(),
             slower: slow.filter(|s| s.1 != 1.0).collect(),
         }
@@ -190,6 +193,9 @@ impl Rates {
             true => &mut self.units,
             false => self.own.get_mut(&rank).unwrap_or(&mut self.units),
         };
+        let mut work = *work;
+        let vector = &mut work[Unit::Vector as usize];
+        *vector = vector.checked_next_multiple_of(self.step).unwrap_or(u64::MAX);
         std::array::from_fn(|i| units[i].time(work[i]))
     }
 }

@@ -5,6 +5,7 @@
 use kbc_figures::algorithms::{Against, Algorithms};
 use kbc_figures::latency::Latency;
 use kbc_figures::memory::Memory;
+use kbc_figures::published::{self, Published};
 use kbc_figures::reference::{self, Reference};
 use kbc_figures::roofline::{Point, Roof, Roofline};
 use kbc_figures::scaling::{Measure, Scaling};
@@ -200,6 +201,28 @@ pub fn reference(theme: Theme) -> Result<Figure, Fault> {
             row("all-reduce, 65536 B a PE", 11801.0, 12001.04),
             row("all-reduce, 96 KB a PE, an external simulator", 17200.0, 366_000.0),
         ],
+    }
+    .draw()
+}
+
+/// Curves, and two points of others: one among them, one far above; `far` times the last one.
+pub fn published(theme: Theme, far: f64) -> Result<Figure, Fault> {
+    let point = |name: &str, x, y| published::Point { name: name.into(), x, y };
+    Published {
+        heading: Heading::new("The model beside another simulator", "six packages of sixteen cubes")
+            .with_theme(theme),
+        x_label: "bytes per PE".into(),
+        series: vec![
+            Series::new(
+                "torus_2d",
+                vec![(256.0, 1678.04), (2048.0, 1957.04), (16384.0, 4225.04), (98304.0, 17185.0)],
+            ),
+            Series::new(
+                "ring_1d",
+                vec![(256.0, 1921.0), (2048.0, 2245.0), (16384.0, 5036.0), (98304.0, 20670.0)],
+            ),
+        ],
+        points: vec![point("published", 65536.0, 12001.04), point("another simulator", 98304.0, far)],
     }
     .draw()
 }
@@ -409,6 +432,8 @@ pub fn all(theme: Theme) -> Vec<(&'static str, Result<Figure, Fault>)> {
         ("memory", memory(theme)),
         ("memory_far", memory_far(theme)),
         ("reference", reference(theme)),
+        ("published", published(theme, 366_000.0)),
+        ("published_near", published(theme, 30_000.0)),
         ("roofline", roofline(theme)),
         ("scaling_time", scaling(theme, Measure::Time)),
         ("scaling_percent", scaling(theme, Measure::Percent)),

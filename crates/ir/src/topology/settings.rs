@@ -136,6 +136,8 @@ pub struct Settings {
     pub device: Option<DeviceRate>,
     /// `vector: bytes/s` reduced by a device.
     pub vector: Option<f64>,
+    /// `vector: bytes/s, bytes`: so many at a time, of which a part takes as long as all.
+    pub vector_step: Option<f64>,
     /// `fence: ns`.
     pub fence: Option<f64>,
     /// `signal: bytes` of a notify that travels alone.
@@ -183,6 +185,11 @@ impl Settings {
     /// Bytes a device reduces in a second; infinite if not given.
     pub fn vector(&self) -> f64 {
         self.vector.unwrap_or(f64::INFINITY)
+    }
+
+    /// What the vector unit works on for so many bytes: whole steps.
+    pub fn vector_bytes(&self, bytes: f64) -> f64 {
+        self.vector_step.map_or(bytes, |step| (bytes / step).ceil() * step)
     }
 
     /// Nanoseconds a fence takes; 0 if not given.
@@ -258,6 +265,8 @@ impl Settings {
             link: self.link.or(base.link),
             device: self.device.or(base.device),
             vector: self.vector.or(base.vector),
+            // A rate comes with its own step.
+            vector_step: if self.vector.is_some() { self.vector_step } else { base.vector_step },
             fence: self.fence.or(base.fence),
             signal: self.signal.or(base.signal),
             wrap2: self.wrap2.or(base.wrap2),
@@ -347,7 +356,23 @@ impl Settings {
                 let v = amounts(name, values, wanted)?;
                 self.device.replace(DeviceRate { flops: v[0], memory: v[1] }).is_some()
             }
-            "vector" => self.vector.replace(amounts(name, values, [BANDWIDTH])?[0]).is_some(),
+            "vector" => {
+                let (rate, step) = match values {
+                    [_, at] => {
+                        let [rate, step] =
+                            amounts(name, values, [BANDWIDTH, ("step", Dimension::Bytes, true)])?;
+                        if step.fract() != 0.0 {
+                            let title = format!("a step of `vector` cannot have {step} bytes");
+                            let d = Diagnostic::error("E445", title).primary(at.span, "here");
+                            return Err(d.help("`vector: 512 GB/s, 512 B` works on whole steps of 512 bytes"));
+                        }
+                        (rate, Some(step))
+                    }
+                    _ => (amounts(name, values, [BANDWIDTH])?[0], None),
+                };
+                self.vector_step = step;
+                self.vector.replace(rate).is_some()
+            }
             "fence" => {
                 let v = amounts(name, values, [("time", Dimension::Nanoseconds, false)])?;
                 self.fence.replace(v[0]).is_some()
@@ -533,7 +558,8 @@ impl Settings {
             parts.push(format!("device: {flops}, {}", text(d.memory, Dimension::BytesPerSecond)));
         }
         if let Some(v) = self.vector {
-            parts.push(format!("vector: {}", text(v, Dimension::BytesPerSecond)));
+            let step = self.vector_step.map_or(String::new(), |s| format!(", {}", text(s, Dimension::Bytes)));
+            parts.push(format!("vector: {}{step}", text(v, Dimension::BytesPerSecond)));
         }
         if let Some(v) = self.fence {
             parts.push(format!("fence: {}", text(v, Dimension::Nanoseconds)));

@@ -124,7 +124,7 @@ pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f
         | OpKind::Wait
         | OpKind::Host(HostOp::Read | HostOp::Wait | HostOp::Drain) => [0.0; 3],
     };
-    let times = [flops / rates.flops(), memory / rates.memory(), vector / rates.vector()];
+    let times = [flops / rates.flops(), memory / rates.memory(), rates.vector_bytes(vector) / rates.vector()];
     1e9 * times.into_iter().fold(0.0, f64::max)
 }
 
