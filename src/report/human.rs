@@ -57,7 +57,10 @@ pub fn human(r: &Report) -> String {
         imported(i, &mut line);
     }
     for t in &r.torch {
-        super::torch::human(&r.file, t, &mut line);
+        match r.command {
+            "check" => super::torch::human(&r.file, t, &mut line),
+            _ => super::torch::placements(&t.placements, &mut line),
+        }
     }
     for i in &r.inputs {
         line(format!("  input {}: {}  from {}", i.name, i.r#type, i.from));
@@ -101,6 +104,9 @@ pub fn human(r: &Report) -> String {
         };
         let what = if v.meaning == "not checked" {
             "race-free and deadlock-free"
+        } else if !r.torch.is_empty() {
+            // what the program as a whole computes is another question
+            "race-free and deadlock-free, every collective right"
         } else {
             "race-free, deadlock-free and right"
         };
@@ -193,7 +199,15 @@ pub fn human(r: &Report) -> String {
             sum(|a| a.schedules)
         ));
     }
-    line(if r.ok { "ok".into() } else { "not ok".into() });
+    let shown = r.torch.iter().all(|t| t.placements.shown || t.placements.reference.is_some());
+    line(match (r.ok, shown) {
+        (true, true) => "ok".into(),
+        (false, true) => "not ok".into(),
+        // a check is ok where everything is shown, a run where the comparisons are
+        (true, false) => "nothing wrong was found, and not everything is shown".into(),
+        (false, false) if r.command == "check" => "nothing wrong was found, and not everything is shown".into(),
+        (false, false) => "not ok".into(),
+    });
     out
 }
 

@@ -371,7 +371,8 @@ pub fn checked(session: &mut Session, set: &[File], said: &Said<'_>, lone: bool)
         let table = table.map(|t| t.1).unwrap_or_default();
         let mesh = mesh(&p, &table)?;
         let (groups, axes, args) = (vec![BTreeMap::new()], vec![BTreeMap::new()], vec![table.args]);
-        let world = World { size: 1, programs: vec![p], groups, axes, args, said: true };
+        let declared = BTreeMap::new();
+        let world = World { size: 1, programs: vec![p], groups, axes, args, said: true, declared };
         let met = proven(&world)?;
         return Ok(Checked { world, met, files, weights, mesh: Some(mesh), from });
     }

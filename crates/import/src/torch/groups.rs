@@ -4,7 +4,8 @@
 //! groups, and different names to one.
 
 use super::json::{self, Fault, Json, Kind};
-use super::model::{Arg, Program};
+use super::model::{Arg, Placement, Program};
+use super::text::types::placements;
 use super::rules::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::borrow::Cow;
@@ -28,6 +29,8 @@ pub struct Table {
     pub args: Vec<String>,
     /// The mesh: names and sizes of its dimensions.
     pub mesh: Vec<(String, u64)>,
+    /// Where the parts of inputs are, by their names: an entry a dimension of the mesh.
+    pub placements: BTreeMap<String, Vec<Placement>>,
 }
 
 /// Reads a side-car: an object with `groups`, or the list that PyTorch's profiler writes as `pg_config`.
@@ -54,6 +57,12 @@ pub fn read(text: &str) -> Result<Table, Fault> {
             let n = n.ok_or_else(|| Fault::new(size.at, "a number of ranks is wanted"))?;
             let name = Some(name.text()?).filter(|n| is_name(n)).map(Cow::into_owned);
             out.mesh.push((name.ok_or_else(|| Fault::new(mesh.at, "names of axes are wanted"))?, n));
+        }
+    }
+    if let Some(all) = root.get("placements") {
+        for (name, text) in all.map()? {
+            let places = placements(&text.text()?).map_err(|why| Fault::new(text.at, why))?;
+            out.placements.insert(name.into_owned(), places);
         }
     }
     // a mesh may also be described in words, which say nothing of groups
@@ -140,6 +149,8 @@ pub struct World {
     pub args: Vec<Vec<String>>,
     /// Whether a table said so; otherwise it is assumed.
     pub said: bool,
+    /// Where tables say that the parts of inputs are.
+    pub declared: BTreeMap<String, Vec<Placement>>,
 }
 
 impl World {
@@ -236,8 +247,12 @@ pub fn world(mut ranks: Vec<(Program, Option<(String, Table)>)>, lone: bool) -> 
         _ => tables.iter_mut().map(|t| std::mem::take(&mut t.groups)).collect(),
     };
     let axes = tables.iter_mut().map(|t| std::mem::take(&mut t.axes)).collect();
+    let mut declared = BTreeMap::new();
+    for t in &mut tables {
+        declared.append(&mut t.placements);
+    }
     let args = tables.into_iter().map(|t| t.args).collect();
-    Ok(World { size, programs, groups, axes, args, said: with > 0 })
+    Ok(World { size, programs, groups, axes, args, said: with > 0, declared })
 }
 
 fn table_error(what: String) -> Diagnostic {

@@ -90,7 +90,7 @@ impl Const {
 impl Graph {
     /// A constant as operations that make it, if it has a formula; its sizes are those of the constant.
     pub(super) fn formed(&mut self, c: &Const) -> Option<NodeId> {
-        if c.sizes.is_empty() || c.sizes.contains(&0) {
+        if self.plain || c.sizes.is_empty() || c.sizes.contains(&0) {
             return None;
         }
         if let Some(x) = c.uniform() {
@@ -121,6 +121,9 @@ impl Graph {
     /// A known truth value of one of these forms as a comparison in an element type.
     pub(super) fn formed_mask(&mut self, c: &Const, dtype: DType) -> Option<Compared> {
         let c = Const { dtype, ..c.clone() };
+        if self.plain {
+            return None;
+        }
         match c.formula()? {
             Formula::Choice { holds, yes, no } if yes == 0.0 || no == 0.0 => {
                 Some(Compared { not: yes == 0.0, ..self.held(&c, &holds) })

@@ -5,7 +5,10 @@
 
 mod axes;
 mod batches;
+pub mod compare;
 pub mod consts;
+mod effects;
+pub mod eval;
 mod fills;
 mod formulas;
 pub mod global;
@@ -13,12 +16,15 @@ mod graph;
 mod lift;
 mod more;
 mod moved;
+mod own;
 mod picked;
 mod places;
 mod print;
 mod step;
 mod table;
 mod values;
+pub mod verdict;
+mod vocabulary;
 pub mod whole;
 
 use super::dtype::DType;
@@ -48,8 +54,46 @@ pub struct Given {
     pub arrays: Vec<BTreeMap<String, Array>>,
     /// Weights that can be written, by program and their names in the model.
     pub weights: Vec<BTreeMap<String, Array>>,
-    /// Numbers that are equal where arrays or weights are, by program and key.
-    pub prints: Vec<BTreeMap<String, u64>>,
+    /// What tells arrays and weights from others, by program and key.
+    pub prints: Vec<BTreeMap<String, Print>>,
+}
+
+impl Given {
+    /// The array that an input has in a data file of its rank, or the weight that it is: `true` of the latter.
+    fn stored(
+        &self,
+        at: usize,
+        p: &Program,
+        input: &lift::Input,
+        stored: &[String],
+    ) -> Option<(String, &Array, bool)> {
+        let mut keys = vec![format!("in__{}", input.name)];
+        keys.extend(stored.get(input.number).map(|n| format!("in__{n}")));
+        // `L_x_`, as a graph of DTensors calls x
+        keys.extend(bare(&input.name).map(|n| format!("in__{n}")));
+        if let Role::Weight(w) = &input.role {
+            keys.push(w.clone());
+        }
+        p.meta(input.value)?;
+        let arrays = self.arrays.get(at);
+        let found = keys.into_iter().find_map(|k| arrays?.get(&k).map(|a| (k, a, false)));
+        let weight = match &input.role {
+            Role::Weight(w) => self.weights.get(at).and_then(|l| {
+                names(w, &input.name).into_iter().find_map(|n| l.get(&n).map(|a| (n, a, true)))
+            }),
+            Role::User => None,
+        };
+        found.or(weight)
+    }
+}
+
+/// What tells an array from others.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Print {
+    /// The same where arrays are, bit for bit.
+    pub hash: u64,
+    /// The number that it has everywhere, if there are elements and it has.
+    pub uniform: Option<f64>,
 }
 
 /// Where an array that is written comes from.
@@ -107,7 +151,7 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
     let mut parts: Vec<(String, Vec<u64>)> = vec![];
     let mut lost: Vec<(Diagnostic, Vec<u64>)> = vec![];
     for (at, p) in world.programs.iter().enumerate() {
-        match lift::lift(world, at, &axes, &counts) {
+        match lift::lift(world, at, &axes, &counts, lift::Mode::default()) {
             Ok(it) => {
                 let text = out.part(at, p, world.args.get(at).map_or(&[][..], Vec::as_slice), it);
                 match parts.iter_mut().find(|x| x.0 == text) {
@@ -193,6 +237,17 @@ fn ranges(of: &[u64]) -> String {
         }
     }
     list.iter().map(|(a, b)| format!("{a}..{b}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Where the data of each input of a program is, if there is any.
+pub fn sources(world: &World, at: usize, given: &Given) -> Vec<Option<From>> {
+    let p = &world.programs[at];
+    let stored = world.args.get(at).map_or(&[][..], Vec::as_slice);
+    let one = |input: &lift::Input| {
+        let (key, _, weight) = given.stored(at, p, input, stored)?;
+        Some(if weight { From::Weight(key) } else { From::Array(key) })
+    };
+    lift::inputs(p).iter().map(one).collect()
 }
 
 /// What is collected while parts are written.
@@ -293,33 +348,6 @@ impl<'a> Out<'a> {
         key
     }
 
-    /// The array that an input has in a data file of its rank, or the weight that it is: `true` of the latter.
-    fn stored(
-        &self,
-        at: usize,
-        p: &Program,
-        input: &lift::Input,
-        stored: &[String],
-    ) -> Option<(String, &'a Array, bool)> {
-        let mut keys = vec![format!("in__{}", input.name)];
-        keys.extend(stored.get(input.number).map(|n| format!("in__{n}")));
-        // `L_x_`, as a graph of DTensors calls x
-        keys.extend(bare(&input.name).map(|n| format!("in__{n}")));
-        if let Role::Weight(w) = &input.role {
-            keys.push(w.clone());
-        }
-        p.meta(input.value)?;
-        let arrays = self.given.arrays.get(at);
-        let found = keys.into_iter().find_map(|k| arrays?.get(&k).map(|a| (k, a, false)));
-        let weight = match &input.role {
-            Role::Weight(w) => self.given.weights.get(at).and_then(|l| {
-                names(w, &input.name).into_iter().find_map(|n| l.get(&n).map(|a| (n, a, true)))
-            }),
-            Role::User => None,
-        };
-        found.or(weight)
-    }
-
     /// Where the value of an input is; nowhere is fine.
     fn data(
         &mut self,
@@ -331,7 +359,7 @@ impl<'a> Out<'a> {
     ) -> Option<String> {
         let m = p.meta(input.value)?;
         let keep = values::kept(m.dtype).ok()?;
-        let (key, (dtype, sizes), weight) = self.stored(at, p, input, stored)?;
+        let (key, (dtype, sizes), weight) = self.given.stored(at, p, input, stored)?;
         if *sizes != m.shape() || !suits(*dtype, m.dtype) {
             let is = type_of(m.dtype, &m.shape());
             let what = format!("`{}` is {is}, and its data {}", input.name, type_of(*dtype, sizes));

@@ -1,0 +1,469 @@
+//! Whether the programs of all ranks fit together as parts of one program (`kbc check`): placements of all values, inferred
+//! from the data of inputs and from the collectives, and what of it was shown.
+//!
+//! Owns what an input's data says of its placement, the order of the searches, and the words of the verdict. A program
+//! for which kbc has no rule is neither right nor wrong: the verdict says what was not shown.
+
+use super::axes::{self, Axes};
+use super::batches;
+use super::graph::{Coll, NodeId, Op, Operand};
+use super::lift::{Lifted, Mode, counts, lift, live};
+use super::own::{Differing, Own, unlike};
+use super::places::{Asked, Candidates, Place, Stuck, places};
+use super::vocabulary;
+use super::Given;
+use crate::torch::groups::World;
+use crate::torch::matching::Met;
+use crate::torch::model::{Placement, Role};
+use kbc_diag::{Diagnostic, Diagnostics};
+use std::collections::BTreeSet;
+
+/// A value and where its parts are: a place an axis.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// Its name in PyTorch's program.
+    pub name: String,
+    /// One an axis.
+    pub by: Vec<Place>,
+}
+
+/// What was shown of the programs of all ranks.
+#[derive(Clone, Default, Debug)]
+pub struct Verdict {
+    /// Names and sizes of the axes of the mesh.
+    pub axes: Vec<(String, u64)>,
+    /// Inputs that something comes from.
+    pub inputs: Vec<Placed>,
+    /// Results, in order.
+    pub results: Vec<Placed>,
+    /// Why it is not shown that the ranks' programs are parts of one; none if it is.
+    pub doubts: Vec<String>,
+    /// The ranks' graphs with the place of each node by axis, where there are any.
+    pub graphs: Option<Graphs>,
+}
+
+/// The programs of all ranks as graphs that agree node by node, with places.
+#[derive(Clone, Debug)]
+pub struct Graphs {
+    /// By rank.
+    pub all: Vec<Lifted>,
+    /// The mesh.
+    pub axes: Axes,
+    /// By axis and node, where they are known.
+    pub places: Vec<Vec<Option<Place>>>,
+}
+
+impl Verdict {
+    /// Whether the programs were shown to be parts of one.
+    pub fn shown(&self) -> bool {
+        self.doubts.is_empty()
+    }
+
+    fn not(why: impl Into<String>) -> Verdict {
+        Verdict { doubts: vec![why.into()], ..Verdict::default() }
+    }
+}
+
+/// What data says of an input over an axis.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Says {
+    /// There is none.
+    Nothing,
+    /// The placement is declared.
+    Declared(Place),
+    /// All ranks have the same.
+    Same,
+    /// All ranks have one number everywhere.
+    Uniform,
+    /// Ranks have different data.
+    Differs,
+    /// One rank has some, and all others zeros.
+    Alone,
+}
+
+/// Infers placements and judges them.
+///
+/// # Errors
+/// E565: what no placement explains, an operation for each axis of the mesh.
+pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagnostics> {
+    if !world.is_whole() {
+        return Ok(Verdict::not("the programs of the other ranks are not there"));
+    }
+    if world.size == 1 {
+        return Ok(Verdict::default());
+    }
+    let axes = match axes::all(world, met) {
+        Ok(axes) => axes,
+        Err(d) => return Ok(Verdict::not(d.title)),
+    };
+    let counts = counts(world, met);
+    let lifted = |plain: bool| -> Result<Vec<Lifted>, Diagnostics> {
+        let mode = Mode { plain, opaque: true };
+        (0..world.programs.len()).map(|at| Ok(batches::apart(lift(world, at, &axes, &counts, mode)?))).collect()
+    };
+    let mut all = match lifted(false) {
+        Ok(all) => all,
+        Err(d) => return Ok(Verdict::not(d.list.first().map_or("", |d| &d.title))),
+    };
+    let mut differing = match Differing::of(&all) {
+        Ok(it) if it.numbers.is_empty() => it,
+        first => match lifted(true).map(|all| (Differing::of(&all), all)) {
+            Ok((Ok(it), plain)) => {
+                all = plain;
+                it
+            }
+            _ => match first {
+                Ok(it) => it,
+                Err(at) => {
+                    let d = unlike(world, &all, &at);
+                    let places: Vec<String> = d.notes.iter().map(ToString::to_string).collect();
+                    let place = if places.is_empty() { String::new() } else { format!(" ({})", places.join("; ")) };
+                    return Ok(Verdict::not(format!("{}{place}", d.title)));
+                }
+            },
+        },
+    };
+    let local = all.clone();
+    vocabulary::owned(&mut all, &mut differing, &axes);
+    let first = &all[0];
+    declared(world, first, &axes)?;
+    let does = live(first);
+    let mut it = Verdict {
+        axes: axes.list.iter().map(|a| (a.name.clone(), a.size)).collect(),
+        ..Verdict::default()
+    };
+    let stored = world.args.first().map_or(&[][..], Vec::as_slice);
+    let (mut found, mut errors) = (vec![], Diagnostics::new());
+    for (axis, a) in axes.list.iter().enumerate() {
+        if a.size == 1 {
+            found.push(vec![Some(Place::Whole); first.graph.nodes.len()]);
+            continue;
+        }
+        let own = differing.over(&all, a);
+        let says: Vec<Says> = (0..first.inputs.len())
+            .map(|i| says(world, given, &axes, axis, first, stored, i))
+            .collect();
+        let on = Axis { world, it: first, does: &does, axes: &axes, axis, own: &own, says: &says };
+        match on.inferred() {
+            Ok((places, doubts)) => {
+                it.doubts.extend(doubts.into_iter().filter(|d| !it.doubts.contains(d)).collect::<Vec<_>>());
+                found.push(places);
+            }
+            Err(d) => errors.push(d),
+        }
+    }
+    if errors.has_errors() {
+        return Err(errors);
+    }
+    let placed = |n: NodeId, name: &str| Placed {
+        name: name.to_owned(),
+        by: found.iter().map(|f| f[n].unwrap_or(Place::Whole)).collect(),
+    };
+    for (n, node) in first.graph.nodes.iter().enumerate().filter(|(n, _)| does[*n]) {
+        if let Op::Input(i) = node.op {
+            it.inputs.push(placed(n, &first.inputs[i].name));
+        }
+    }
+    for (n, place) in &first.outputs {
+        it.results.push(placed(*n, &place.to_string()));
+    }
+    it.graphs = Some(Graphs { all: local, axes, places: found });
+    Ok(it)
+}
+
+/// Whether what tables declare is of inputs and of this mesh.
+fn declared(world: &World, it: &Lifted, axes: &Axes) -> Result<(), Diagnostic> {
+    for (name, by) in &world.declared {
+        let Some(input) = it.inputs.iter().find(|i| i.name == *name) else {
+            let names: Vec<&str> = it.inputs.iter().map(|i| &*i.name).collect();
+            let what = format!("a placement of `{name}`, which is no input");
+            return Err(Diagnostic::error("E530", what).note(format!("inputs: {}", names.join(", "))));
+        };
+        let rank = world.programs[0].meta(input.value).map_or(0, |m| m.sizes.len());
+        if by.len() != axes.list.len() {
+            let what = format!(
+                "`{name}` has {} placements, and the mesh {} dimensions",
+                by.len(),
+                axes.list.len()
+            );
+            return Err(Diagnostic::error("E530", what));
+        }
+        if let Some(Placement::Split(d)) = by.iter().find(|p| matches!(p, Placement::Split(d) if *d >= rank)) {
+            let what = format!("`{name}` is said to be split along {d}, and it has {rank} dimensions");
+            return Err(Diagnostic::error("E530", what));
+        }
+    }
+    Ok(())
+}
+
+/// What data says of an input over an axis.
+fn says(
+    world: &World,
+    given: &Given,
+    axes: &Axes,
+    axis: usize,
+    it: &Lifted,
+    stored: &[String],
+    i: usize,
+) -> Says {
+    let (size, stride) = (axes.list[axis].size, axes.list[axis].stride as usize);
+    let input = &it.inputs[i];
+    if let Some(by) = world.declared.get(&input.name)
+        && let Some(p) = by.get(axis)
+    {
+        return Says::Declared(match p {
+            Placement::Replicated => Place::Whole,
+            Placement::Split(d) => Place::Split(*d),
+            Placement::Partial(how) => Place::Partial(match how.as_str() {
+                "max" => "max",
+                "min" => "min",
+                "product" => "prod",
+                _ => "sum",
+            }),
+        });
+    }
+    let print = |at: usize| {
+        let (key, _, _) = given.stored(at, &world.programs[at], input, stored)?;
+        given.prints.get(at)?.get(&key).copied()
+    };
+    let all: Option<Vec<_>> = (0..world.programs.len()).map(print).collect();
+    let Some(all) = all else { return Says::Nothing };
+    let next = (0..all.len()).filter(|at| !(*at as u64 / stride as u64 + 1).is_multiple_of(size));
+    if next.clone().all(|at| all[at] == all[at + stride]) {
+        return if all[0].uniform.is_some() { Says::Uniform } else { Says::Same };
+    }
+    let lines = (0..all.len()).filter(|at| (*at as u64 / stride as u64).is_multiple_of(size));
+    let alone = |first: usize| {
+        (0..size as usize).filter(|k| all[first + k * stride].uniform != Some(0.0)).count() <= 1
+    };
+    if lines.clone().all(alone) { Says::Alone } else { Says::Differs }
+}
+
+/// The search over one axis.
+struct Axis<'a> {
+    world: &'a World,
+    it: &'a Lifted,
+    does: &'a [bool],
+    axes: &'a Axes,
+    axis: usize,
+    own: &'a Own,
+    says: &'a [Says],
+}
+
+impl Axis<'_> {
+    fn name(&self) -> &str {
+        &self.axes.list[self.axis].name
+    }
+
+    /// What an input may be. `cut`: what is the same on all ranks may be parts that are equal.
+    fn candidates(&self, cut: bool, lenient: bool) -> Candidates {
+        let clash = self.clashing();
+        (0..self.it.inputs.len())
+            .map(|i| {
+                let input = &self.it.inputs[i];
+                let rank = self.world.programs[0].meta(input.value).map_or(0, |m| m.sizes.len());
+                let splits = (0..rank).map(Place::Split);
+                let sums = ["sum", "max", "min", "prod"].map(Place::Partial);
+                let mut may: Vec<Place> = match self.says[i] {
+                    Says::Declared(p) => vec![p],
+                    Says::Same if !cut => vec![Place::Whole],
+                    Says::Same | Says::Uniform | Says::Nothing => [Place::Whole].into_iter().chain(splits).collect(),
+                    // a vector that each rank adds a part of
+                    Says::Alone => splits.chain([Place::Partial("sum")]).collect(),
+                    Says::Differs if input.role == Role::User => splits.chain(sums).collect(),
+                    Says::Differs if rank < 2 => splits.chain([Place::Partial("sum")]).collect(),
+                    Says::Differs => splits.collect(),
+                };
+                if lenient && clash.contains(&i) {
+                    may.push(Place::Unknown);
+                }
+                may
+            })
+            .collect()
+    }
+
+    /// Inputs that collectives of several kinds take as they are, so that no placement fits all of them.
+    fn clashing(&self) -> BTreeSet<usize> {
+        let g = &self.it.graph;
+        let mut kinds: Vec<BTreeSet<String>> = vec![BTreeSet::new(); self.it.inputs.len()];
+        for node in g.nodes.iter().filter(|n| matches!(n.op, Op::Collective(..))) {
+            let Op::Collective(c, _) = &node.op else { continue };
+            let mut below: Vec<NodeId> = node.uses().collect();
+            while let Some(n) = below.pop() {
+                match g.nodes[n].op {
+                    Op::Input(i) => {
+                        kinds[i].insert(format!("{c:?}"));
+                    }
+                    Op::Reshape | Op::Transpose(_) | Op::Slice(..) | Op::Concat(_) | Op::Cast => {
+                        below.extend(g.nodes[n].uses());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        (0..kinds.len()).filter(|i| kinds[*i].len() > 1 && self.it.inputs[*i].role == Role::User).collect()
+    }
+
+    fn search(&self, cut: bool, lenient: bool) -> Result<Vec<Option<Place>>, Stuck> {
+        let results: Vec<NodeId> = self.it.outputs.iter().map(|o| o.0).collect();
+        let candidates = self.candidates(cut, lenient);
+        places(Asked {
+            g: &self.it.graph,
+            live: self.does,
+            axis: self.axis,
+            size: self.axes.list[self.axis].size,
+            candidates: &candidates,
+            own: self.own,
+            results: &results,
+            lenient,
+        })
+    }
+
+    /// Places, and why they do not show that the ranks' programs are parts of one.
+    fn inferred(&self) -> Result<(Vec<Option<Place>>, Vec<String>), Diagnostic> {
+        let strict = match self.search(false, false) {
+            Ok(found) => {
+                let doubts = self.doubts(&found);
+                return Ok((found, doubts));
+            }
+            Err(stuck) => stuck,
+        };
+        // weights that all are the same on all ranks were made so, and not cut from what they are parts of
+        let inputs = || self.says.iter().zip(&self.it.inputs);
+        let alike = inputs().any(|(s, i)| *s == Says::Same && matches!(i.role, Role::Weight(_)))
+            && !inputs().any(|(s, i)| *s == Says::Differs && matches!(i.role, Role::Weight(_)));
+        if alike && let Ok(found) = self.search(true, false) {
+            let mut doubts = self.doubts(&found);
+            let list = self.inputs(&found, |s, p| s == Says::Same && p != Place::Whole);
+            doubts.push(format!(
+                "all ranks of {} have the same data for {}, which the collectives take for parts",
+                self.name(),
+                list.join(", ")
+            ));
+            return Ok((found, doubts));
+        }
+        if !strict.lacks && self.clashing().is_empty() {
+            return Err(self.refused(&strict));
+        }
+        match self.search(false, true) {
+            Ok(found) => {
+                let mut doubts = self.doubts(&found);
+                doubts.extend(self.unknown(&found));
+                Ok((found, doubts))
+            }
+            Err(stuck) if stuck.lacks => {
+                let what = "the search for placements was too long".to_owned();
+                Ok((vec![None; self.it.graph.nodes.len()], vec![what]))
+            }
+            Err(stuck) => Err(self.refused(&stuck)),
+        }
+    }
+
+    /// Names of inputs of which something holds.
+    fn inputs(&self, found: &[Option<Place>], holds: impl Fn(Says, Place) -> bool) -> Vec<String> {
+        let nodes = self.it.graph.nodes.iter().enumerate();
+        nodes
+            .filter_map(|(n, node)| match node.op {
+                Op::Input(i) if holds(self.says[i], found[n]?) => Some(self.it.inputs[i].name.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn doubts(&self, found: &[Option<Place>]) -> Vec<String> {
+        let mut out = vec![];
+        let unsaid = self.inputs(found, |s, _| s == Says::Nothing);
+        if !unsaid.is_empty() {
+            out.push(format!(
+                "no data says how {} {} placed: what is written of {} fits the collectives",
+                unsaid.join(", "),
+                if unsaid.len() == 1 { "is" } else { "are" },
+                if unsaid.len() == 1 { "it" } else { "them" },
+            ));
+        }
+        let parts = self.inputs(found, |s, p| s == Says::Differs && matches!(p, Place::Partial(_)));
+        if !parts.is_empty() {
+            out.push(format!("{} can only be parts of a reduction on each rank of {}", parts.join(", "), self.name()));
+        }
+        for (n, node) in self.it.graph.nodes.iter().enumerate() {
+            let part = |o: &Operand| matches!(o, Operand::Node(m) if found[*m] == Some(Place::Partial("sum")));
+            if let Op::Collective(Coll::AllReduce("avg") | Coll::ReduceScatter("avg", _), over) = &node.op
+                && found[n].is_some()
+                && over.contains(&self.axis)
+                && node.args.iter().any(part)
+            {
+                out.push(format!(
+                    "an average of the parts of a sum, which is 1/{} of the sum: {}",
+                    self.axes.list[self.axis].size,
+                    self.place(n)
+                ));
+            }
+        }
+        out
+    }
+
+    /// The operations that have no rule.
+    fn unknown(&self, found: &[Option<Place>]) -> Vec<String> {
+        let mut out: Vec<String> = vec![];
+        for (n, node) in self.it.graph.nodes.iter().enumerate() {
+            if found[n] != Some(Place::Unknown) || node.uses().any(|m| found[m] == Some(Place::Unknown)) {
+                continue;
+            }
+            out.push(match node.op {
+                Op::Input(i) => format!(
+                    "`{}`: no placement over {} fits all collectives that take it",
+                    self.it.inputs[i].name,
+                    self.name()
+                ),
+                _ => format!("there is no rule for the placement over {} of {}", self.name(), self.place(n)),
+            });
+        }
+        out
+    }
+
+    /// An operation by its name, and where it is written.
+    fn place(&self, n: NodeId) -> String {
+        let p = &self.world.programs[0];
+        let node = &self.it.graph.nodes[n];
+        let name = self.it.names.get(&n).map_or_else(String::new, |n| format!("`{n}`, "));
+        match p.nodes.get(node.of) {
+            Some(it) => format!("{name}{} ({})", it.op.name, p.place(node.of)),
+            None => name,
+        }
+    }
+
+    fn refused(&self, stuck: &Stuck) -> Diagnostic {
+        let p = &self.world.programs[0];
+        let node = &self.it.graph.nodes[stuck.at];
+        let name = self.it.names.get(&stuck.at).map_or_else(String::new, |n| format!("`{n}`: "));
+        let mut d = Diagnostic::error(
+            "E565",
+            format!("the ranks of {} compute no parts of one program: {name}{}", self.name(), stuck.why),
+        );
+        if matches!(node.op, Op::Input(_) | Op::Constant(_)) {
+            d = d.note(p.file.clone());
+        } else {
+            d = d.primary(p.span(node.of), "here").note(p.place(node.of));
+        }
+        if stuck.result {
+            d = d.secondary(p.span(p.nodes.len()), "a result of the program");
+        }
+        let of = |what: Says| -> Vec<&str> {
+            let all = self.says.iter().zip(&self.it.inputs);
+            all.filter(|(s, _)| **s == what).map(|(_, i)| &*i.name).collect()
+        };
+        for (what, words) in [
+            (Says::Differs, "differ, and are parts"),
+            (Says::Alone, "are on one rank alone"),
+            (Says::Same, "are the same on all ranks, and whole"),
+            (Says::Uniform, "are one number everywhere"),
+            (Says::Nothing, "have no data, and may be anything"),
+        ] {
+            let list = of(what);
+            if !list.is_empty() {
+                d = d.note(format!("over {} {words}: {}", self.name(), list.join(", ")));
+            }
+        }
+        d
+    }
+}
