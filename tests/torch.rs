@@ -1,6 +1,9 @@
 //! PyTorch programs as local programs and as global ones (`kbc import --lift`): the same numbers, bit for bit; and weights
 //! from a file in the place of an archive's.
 
+#[path = "torch/injected.rs"]
+mod injected;
+
 use kbc_backend_sim::formats;
 use kbc_backend_sim::tensor::{Data, Tensor};
 use std::path::{Path, PathBuf};

@@ -372,7 +372,8 @@ pub fn checked(session: &mut Session, set: &[File], said: &Said<'_>, lone: bool)
         let mesh = mesh(&p, &table)?;
         let (groups, axes, args) = (vec![BTreeMap::new()], vec![BTreeMap::new()], vec![table.args]);
         let declared = BTreeMap::new();
-        let world = World { size: 1, programs: vec![p], groups, axes, args, said: true, declared };
+        let results = vec![];
+        let world = World { size: 1, programs: vec![p], groups, axes, args, said: true, declared, results };
         let met = proven(&world)?;
         return Ok(Checked { world, met, files, weights, mesh: Some(mesh), from });
     }

@@ -184,8 +184,8 @@ impl Sides<'_> {
         let names = |it: &Lifted, i: usize, args: &[String]| {
             let input = &it.inputs[i];
             let mut out = vec![input.name.clone()];
-            out.extend(super::bare(&input.name).map(str::to_owned));
-            out.extend(args.get(input.number).cloned());
+            out.extend(super::aliases(&input.name));
+            out.extend(super::called(input, args).map(str::to_owned));
             if let Role::Weight(w) = &input.role {
                 out.extend([w.clone(), format!("p_{}", w.replace('.', "_"))]);
             }

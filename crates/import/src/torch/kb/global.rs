@@ -109,6 +109,7 @@ pub fn write(
         args: vec![args],
         said: true,
         declared: BTreeMap::new(),
+        results: vec![],
     };
     let it = lift(&world, 0, &axes, &Counts::new(), Mode::default())?;
     let mut out = Out::new(name, given, &axes, &world.programs);

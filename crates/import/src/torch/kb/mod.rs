@@ -68,9 +68,9 @@ impl Given {
         stored: &[String],
     ) -> Option<(String, &Array, bool)> {
         let mut keys = vec![format!("in__{}", input.name)];
-        keys.extend(stored.get(input.number).map(|n| format!("in__{n}")));
+        keys.extend(called(input, stored).map(|n| format!("in__{n}")));
         // `L_x_`, as a graph of DTensors calls x
-        keys.extend(bare(&input.name).map(|n| format!("in__{n}")));
+        keys.extend(aliases(&input.name).into_iter().map(|n| format!("in__{n}")));
         if let Role::Weight(w) = &input.role {
             keys.push(w.clone());
         }
@@ -300,12 +300,12 @@ impl<'a> Out<'a> {
         for (n, node) in it.graph.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
             let Op::Input(i) = node.op else { continue };
             let input = &it.inputs[i];
-            let called = match (&input.role, stored.get(input.number)) {
-                (Role::Weight(w), _) => w,
-                (_, Some(name)) => name,
-                _ => bare(&input.name).unwrap_or(&input.name),
+            let called = match (&input.role, called(input, stored)) {
+                (Role::Weight(w), _) => w.clone(),
+                (_, Some(name)) => name.to_owned(),
+                _ => aliases(&input.name).pop().unwrap_or_else(|| input.name.clone()),
             };
-            let name = taken.take(called);
+            let name = taken.take(&called);
             let data =
                 self.data(at, p, (n, input), &name, stored).map_or_else(String::new, |d| format!(" = {d}"));
             args.push(format!("        {name}: {}{data}", typed(&it, n)));
@@ -445,9 +445,39 @@ fn typed(it: &Lifted, n: NodeId) -> String {
     it.placed.get(&n).cloned().unwrap_or_else(|| type_of(node.dtype, &node.sizes))
 }
 
-/// `x` of `L_x_`
-fn bare(name: &str) -> Option<&str> {
-    name.strip_prefix("L_").and_then(|n| n.strip_suffix('_')).filter(|n| !n.is_empty())
+/// The name that a table has for an input: by its own if the table has any input's, otherwise by its place.
+fn called<'n>(input: &lift::Input, stored: &'n [String]) -> Option<&'n str> {
+    let own = aliases(&input.name);
+    if own.is_empty() {
+        // a graph that has lost its names
+        return stored.get(input.number).map(String::as_str);
+    }
+    stored.iter().find(|n| own.contains(n)).map(String::as_str)
+}
+
+/// What else an input of a traced graph is called, the shortest last: `x` of `L_x_`, `fc1.weight` and `fc1_weight` of
+/// `L_self_modules_fc1_parameters_weight_`.
+fn aliases(name: &str) -> Vec<String> {
+    let Some(bare) = name.strip_prefix("L_").and_then(|n| n.strip_suffix('_')).filter(|n| !n.is_empty()) else {
+        return vec![];
+    };
+    let mut out = vec![bare.to_owned()];
+    if let Some(own) = bare.strip_prefix("self_") {
+        let mut path = vec![];
+        let mut rest = own;
+        while let Some(at) = rest.strip_prefix("modules_") {
+            let end = ["_modules_", "_parameters_", "_buffers_"].iter().filter_map(|w| at.find(w)).min();
+            let Some(end) = end else { break };
+            path.push(at[..end].trim_matches('_').to_owned());
+            rest = &at[end + 1..];
+        }
+        for kind in ["parameters_", "buffers_"] {
+            rest = rest.strip_prefix(kind).unwrap_or(rest);
+        }
+        path.push(rest.trim_matches('_').to_owned());
+        out.extend([path.join("."), path.join("_")]);
+    }
+    out
 }
 
 /// A key as the language reads it: a name, or in quotes.

@@ -87,8 +87,8 @@ pub struct Asked<'a> {
     pub candidates: &'a Candidates,
     /// What ranks of the axis have of their own.
     pub own: &'a Own,
-    /// Results that may be no part of a reduction.
-    pub results: &'a [NodeId],
+    /// Results, which are no parts of a reduction, or what they are said to be.
+    pub results: &'a [(NodeId, Option<Place>)],
     /// Whether an operation without a rule has a result that is not known, and the search goes on.
     pub lenient: bool,
 }
@@ -179,10 +179,13 @@ impl Search<'_> {
         self.stuck.lacks = lacks;
     }
 
-    /// A result that is still a part of a reduction.
+    /// A result that is still a part of a reduction, or is not what it is said to be.
     fn unfinished(&self) -> Option<(NodeId, String)> {
-        self.of.results.iter().find_map(|n| match self.places[*n] {
-            Some(p @ Partial(_)) => {
+        self.of.results.iter().find_map(|(n, said)| match (self.places[*n], said) {
+            (Some(p), Some(said)) if p != *said && p != Unknown => {
+                Some((*n, format!("the result is {}, and declared to be {}", p.words(), said.words())))
+            }
+            (Some(p @ Partial(_)), None) => {
                 Some((*n, format!("the result is {} on each rank, and no collective combines them", p.words())))
             }
             _ => None,

@@ -7,7 +7,7 @@
 use super::axes::{self, Axes};
 use super::batches;
 use super::graph::{Coll, NodeId, Op, Operand};
-use super::lift::{Lifted, Mode, counts, lift, live};
+use super::lift::{Input, Lifted, Mode, counts, lift, live};
 use super::own::{Differing, Own, unlike};
 use super::places::{Asked, Candidates, Place, Stuck, places};
 use super::vocabulary;
@@ -16,7 +16,7 @@ use crate::torch::groups::World;
 use crate::torch::matching::Met;
 use crate::torch::model::{Placement, Role};
 use kbc_diag::{Diagnostic, Diagnostics};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A value and where its parts are: a place an axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -126,7 +126,7 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
     let local = all.clone();
     vocabulary::owned(&mut all, &mut differing, &axes);
     let first = &all[0];
-    declared(world, first, &axes)?;
+    let declared = declared(world, first, &axes)?;
     let does = live(first);
     let mut it = Verdict {
         axes: axes.list.iter().map(|a| (a.name.clone(), a.size)).collect(),
@@ -140,9 +140,16 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
             continue;
         }
         let own = differing.over(&all, a);
-        let says: Vec<Says> = (0..first.inputs.len())
-            .map(|i| says(world, given, &axes, axis, first, stored, i))
-            .collect();
+        let data: Vec<Says> =
+            (0..first.inputs.len()).map(|i| says(world, given, &axes, axis, first, stored, i)).collect();
+        let said = |i: usize| declared.get(&i).map_or(data[i], |by| Says::Declared(by[axis]));
+        let says: Vec<Says> = (0..data.len()).map(said).collect();
+        for (i, by) in &declared {
+            if by[axis] == Place::Whole && matches!(data[*i], Says::Differs | Says::Alone) {
+                let name = &first.inputs[*i].name;
+                it.doubts.push(format!("{name} is said to be whole over {}, and ranks have different data", a.name));
+            }
+        }
         let on = Axis { world, it: first, does: &does, axes: &axes, axis, own: &own, says: &says };
         match on.inferred() {
             Ok((places, doubts)) => {
@@ -171,29 +178,53 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
     Ok(it)
 }
 
-/// Whether what tables declare is of inputs and of this mesh.
-fn declared(world: &World, it: &Lifted, axes: &Axes) -> Result<(), Diagnostic> {
+/// What tables declare of inputs, by their numbers.
+fn declared(world: &World, it: &Lifted, axes: &Axes) -> Result<BTreeMap<usize, Vec<Place>>, Diagnostic> {
+    let stored = world.args.first().map_or(&[][..], Vec::as_slice);
+    let mut out = BTreeMap::new();
+    let wrong = |what: String| Err(Diagnostic::error("E530", what));
     for (name, by) in &world.declared {
-        let Some(input) = it.inputs.iter().find(|i| i.name == *name) else {
-            let names: Vec<&str> = it.inputs.iter().map(|i| &*i.name).collect();
-            let what = format!("a placement of `{name}`, which is no input");
-            return Err(Diagnostic::error("E530", what).note(format!("inputs: {}", names.join(", "))));
+        let is = |i: &Input| {
+            i.name == *name
+                || super::called(i, stored) == Some(name)
+                || super::aliases(&i.name).contains(name)
+                || matches!(&i.role, Role::Weight(w) if w == name)
         };
-        let rank = world.programs[0].meta(input.value).map_or(0, |m| m.sizes.len());
+        let Some(i) = it.inputs.iter().position(is) else {
+            let names: Vec<&str> = it.inputs.iter().map(|i| &*i.name).collect();
+            return wrong(format!("a placement of `{name}`, which is none of the inputs {}", names.join(", ")));
+        };
+        let rank = world.programs[0].meta(it.inputs[i].value).map_or(0, |m| m.sizes.len());
         if by.len() != axes.list.len() {
-            let what = format!(
+            return wrong(format!(
                 "`{name}` has {} placements, and the mesh {} dimensions",
                 by.len(),
                 axes.list.len()
-            );
-            return Err(Diagnostic::error("E530", what));
+            ));
         }
         if let Some(Placement::Split(d)) = by.iter().find(|p| matches!(p, Placement::Split(d) if *d >= rank)) {
-            let what = format!("`{name}` is said to be split along {d}, and it has {rank} dimensions");
-            return Err(Diagnostic::error("E530", what));
+            return wrong(format!("`{name}` is said to be split along {d}, and it has {rank} dimensions"));
         }
+        out.insert(i, by.iter().map(place_of).collect());
     }
-    Ok(())
+    if let Some(by) = world.results.iter().find(|by| by.len() != axes.list.len()) {
+        return wrong(format!("a result has {} placements, and the mesh {} dimensions", by.len(), axes.list.len()));
+    }
+    Ok(out)
+}
+
+/// A placement of PyTorch as that of a search.
+fn place_of(p: &Placement) -> Place {
+    match p {
+        Placement::Replicated => Place::Whole,
+        Placement::Split(d) => Place::Split(*d),
+        Placement::Partial(how) => Place::Partial(match how.as_str() {
+            "max" => "max",
+            "min" => "min",
+            "product" => "prod",
+            _ => "sum",
+        }),
+    }
 }
 
 /// What data says of an input over an axis.
@@ -208,20 +239,6 @@ fn says(
 ) -> Says {
     let (size, stride) = (axes.list[axis].size, axes.list[axis].stride as usize);
     let input = &it.inputs[i];
-    if let Some(by) = world.declared.get(&input.name)
-        && let Some(p) = by.get(axis)
-    {
-        return Says::Declared(match p {
-            Placement::Replicated => Place::Whole,
-            Placement::Split(d) => Place::Split(*d),
-            Placement::Partial(how) => Place::Partial(match how.as_str() {
-                "max" => "max",
-                "min" => "min",
-                "product" => "prod",
-                _ => "sum",
-            }),
-        });
-    }
     let print = |at: usize| {
         let (key, _, _) = given.stored(at, &world.programs[at], input, stored)?;
         given.prints.get(at)?.get(&key).copied()
@@ -255,8 +272,9 @@ impl Axis<'_> {
         &self.axes.list[self.axis].name
     }
 
-    /// What an input may be. `cut`: what is the same on all ranks may be parts that are equal.
-    fn candidates(&self, cut: bool, lenient: bool) -> Candidates {
+    /// What an input may be. `loose`: what is the same on all ranks may be parts that are equal, and a vector that differs
+    /// may be meant to be the same.
+    fn candidates(&self, loose: bool, lenient: bool) -> Candidates {
         let clash = self.clashing();
         (0..self.it.inputs.len())
             .map(|i| {
@@ -266,12 +284,15 @@ impl Axis<'_> {
                 let sums = ["sum", "max", "min", "prod"].map(Place::Partial);
                 let mut may: Vec<Place> = match self.says[i] {
                     Says::Declared(p) => vec![p],
-                    Says::Same if !cut => vec![Place::Whole],
+                    Says::Same if !(loose && self.alike()) => vec![Place::Whole],
                     Says::Same | Says::Uniform | Says::Nothing => [Place::Whole].into_iter().chain(splits).collect(),
                     // a vector that each rank adds a part of
                     Says::Alone => splits.chain([Place::Partial("sum")]).collect(),
                     Says::Differs if input.role == Role::User => splits.chain(sums).collect(),
-                    Says::Differs if rank < 2 => splits.chain([Place::Partial("sum")]).collect(),
+                    Says::Differs if rank < 2 => {
+                        let whole = loose.then_some(Place::Whole);
+                        splits.chain([Place::Partial("sum")]).chain(whole).collect()
+                    }
                     Says::Differs => splits.collect(),
                 };
                 if lenient && clash.contains(&i) {
@@ -304,9 +325,17 @@ impl Axis<'_> {
         (0..kinds.len()).filter(|i| kinds[*i].len() > 1 && self.it.inputs[*i].role == Role::User).collect()
     }
 
-    fn search(&self, cut: bool, lenient: bool) -> Result<Vec<Option<Place>>, Stuck> {
-        let results: Vec<NodeId> = self.it.outputs.iter().map(|o| o.0).collect();
-        let candidates = self.candidates(cut, lenient);
+    /// Whether weights all are the same on all ranks: they were made so, and not cut from what they are parts of.
+    fn alike(&self) -> bool {
+        let weights = || self.says.iter().zip(&self.it.inputs).filter(|i| matches!(i.1.role, Role::Weight(_)));
+        weights().any(|(s, _)| *s == Says::Same) && !weights().any(|(s, _)| *s == Says::Differs)
+    }
+
+    fn search(&self, loose: bool, lenient: bool) -> Result<Vec<Option<Place>>, Stuck> {
+        let said = |place: usize| self.world.results.get(place)?.get(self.axis).map(place_of);
+        let results: Vec<(NodeId, Option<Place>)> =
+            self.it.outputs.iter().map(|(n, place)| (*n, said(*place))).collect();
+        let candidates = self.candidates(loose, lenient);
         places(Asked {
             g: &self.it.graph,
             live: self.does,
@@ -328,18 +357,24 @@ impl Axis<'_> {
             }
             Err(stuck) => stuck,
         };
-        // weights that all are the same on all ranks were made so, and not cut from what they are parts of
-        let inputs = || self.says.iter().zip(&self.it.inputs);
-        let alike = inputs().any(|(s, i)| *s == Says::Same && matches!(i.role, Role::Weight(_)))
-            && !inputs().any(|(s, i)| *s == Says::Differs && matches!(i.role, Role::Weight(_)));
-        if alike && let Ok(found) = self.search(true, false) {
+        if let Ok(found) = self.search(true, false) {
             let mut doubts = self.doubts(&found);
-            let list = self.inputs(&found, |s, p| s == Says::Same && p != Place::Whole);
-            doubts.push(format!(
-                "all ranks of {} have the same data for {}, which the collectives take for parts",
-                self.name(),
-                list.join(", ")
-            ));
+            let cut = self.inputs(&found, |s, p| s == Says::Same && p != Place::Whole);
+            if !cut.is_empty() {
+                doubts.push(format!(
+                    "all ranks of {} have the same data for {}, which the collectives take for parts",
+                    self.name(),
+                    cut.join(", ")
+                ));
+            }
+            let whole = self.inputs(&found, |s, p| s == Says::Differs && p == Place::Whole);
+            if !whole.is_empty() {
+                doubts.push(format!(
+                    "ranks of {} have different data for {}, of which the program needs the same on all",
+                    self.name(),
+                    whole.join(", ")
+                ));
+            }
             return Ok((found, doubts));
         }
         if !strict.lacks && self.clashing().is_empty() {
@@ -399,7 +434,22 @@ impl Axis<'_> {
                 ));
             }
         }
+        out.extend(self.idle(found));
         out
+    }
+
+    /// Sums of what every rank has that are divided by the number of ranks again.
+    fn idle(&self, found: &[Option<Place>]) -> Vec<String> {
+        let nodes = self.it.graph.nodes.iter().enumerate();
+        let whole = |o: &Operand| matches!(o, Operand::Node(m) if found[*m] == Some(Place::Whole));
+        nodes
+            .filter(|(n, node)| {
+                matches!(&node.op, Op::Collective(Coll::AllReduce("sum"), over) if over.contains(&self.axis))
+                    && found[*n].is_some()
+                    && node.args.iter().all(whole)
+            })
+            .map(|(n, _)| format!("a sum of what every rank has, which is divided again: {}", self.place(n)))
+            .collect()
     }
 
     /// The operations that have no rule.
