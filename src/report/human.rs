@@ -106,7 +106,7 @@ pub fn human(r: &Report) -> String {
             "race-free and deadlock-free"
         } else if !r.torch.is_empty() {
             // what the program as a whole computes is another question
-            "race-free and deadlock-free, every collective right"
+            "race-free, deadlock-free, and every collective gives what it says"
         } else {
             "race-free, deadlock-free and right"
         };

@@ -39,7 +39,7 @@ impl Search<'_> {
         match (&node.op, x) {
             (Op::Input(i), _) => Ok(self.of.candidates[*i].clone()),
             (Op::Constant(_), _) if self.of.own.constants.contains(&n) => {
-                Ok((0..node.sizes.len()).map(Split).collect())
+                Ok((0..node.sizes.len()).map(Split).chain([Partial("sum")]).collect())
             }
             (Op::Constant(k), _) if self.of.g.constants[*k].1.uniform().is_none() => one(Whole),
             (Op::Iota(_), _) => one(Whole),
@@ -169,6 +169,7 @@ impl Search<'_> {
         let last = self.of.g.nodes[*x].sizes.len().saturating_sub(1);
         match p {
             Split(d) if d == last => wrong(format!("{name} along dimension {d}, of what is {}", p.words())),
+            Partial("sum") if name == "cumsum" => one(p),
             Partial(_) => wrong(format!("{name} of {}, before the parts are combined", p.words())),
             _ => one(p),
         }
@@ -266,6 +267,7 @@ impl Search<'_> {
         match (at(0), at(1)) {
             (Whole, p @ (Whole | Split(_))) => one(p),
             (Split(1), Whole) => one(Split(node.sizes.len() - 1)),
+            (p @ Partial(_), Whole) => one(p),
             (Split(0), _) => wrong("rows of a table that each rank numbers from 0"),
             (Partial(_), _) | (_, Partial(_)) => wrong("rows by what is a part of a reduction"),
             (Split(_) | Whole | Unknown, _) => wrong("a table and numbers of rows that are both split"),

@@ -3,7 +3,7 @@
 //! Owns the comparison of the ranks' graphs, and what of it is so over one axis of the mesh.
 
 use super::axes::Axis;
-use super::graph::{Graph, NodeId, Op, Operand};
+use super::graph::{Graph, Node, NodeId, Op, Operand};
 use super::lift::Lifted;
 use crate::torch::groups::{World, words};
 use kbc_diag::Diagnostic;
@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Own {
     /// Nodes whose numbers differ, with what they are.
     pub numbers: BTreeMap<NodeId, String>,
+    /// Of those the sum over the ranks of the axis, where all lines of the mesh have the same.
+    pub sums: BTreeMap<NodeId, f64>,
     /// Slices that differ: whether they are the parts of the dimension, in the order of the ranks.
     pub slices: BTreeMap<NodeId, bool>,
     /// Constants that differ.
@@ -31,7 +33,7 @@ pub struct Differing {
     pub constants: BTreeMap<NodeId, Vec<usize>>,
 }
 
-fn numbers(n: &super::graph::Node) -> Vec<f64> {
+fn numbers(n: &Node) -> Vec<f64> {
     n.args.iter().filter_map(|o| if let Operand::Num(x) = o { Some(*x) } else { None }).collect()
 }
 
@@ -47,7 +49,7 @@ fn bare(op: &Op) -> Op {
 /// Whether two graphs do the same at a node, but for what ranks may have of their own.
 fn similar(a: &Graph, b: &Graph, n: NodeId) -> Result<(), String> {
     let (x, y) = (&a.nodes[n], &b.nodes[n]);
-    let nodes = |n: &super::graph::Node| {
+    let nodes = |n: &Node| {
         n.args.iter().map(|o| if let Operand::Node(m) = o { Some(*m) } else { None }).collect::<Vec<_>>()
     };
     if x.sizes != y.sizes {
@@ -57,6 +59,61 @@ fn similar(a: &Graph, b: &Graph, n: NodeId) -> Result<(), String> {
         return Err("different operations".into());
     }
     Ok(())
+}
+
+/// The most sums that some ranks make and others do not.
+const ADDED: usize = 64;
+
+/// Makes a sum of all ranks of one that some ranks make alone, as of a bias that rank 0 adds: the others add no part of it.
+pub fn completed(all: &mut [Lifted]) {
+    for _ in 0..ADDED {
+        let shortest = all.iter().map(|l| l.graph.nodes.len()).min().unwrap_or(0);
+        let same = |n: usize| all[1..].iter().all(|l| similar(&all[0].graph, &l.graph, n).is_ok());
+        let Some(at) = (0..shortest).find(|n| !same(*n)) else { return };
+        // who adds, and what: the operands are those of all
+        let sum = |l: &Lifted| match (&l.graph.nodes[at].op, &l.graph.nodes[at].args[..]) {
+            (Op::Infix('+'), [Operand::Node(x), Operand::Node(y)]) => Some((*x, *y)),
+            _ => None,
+        };
+        let Some((x, y)) = all.iter().find_map(sum) else { return };
+        for it in all.iter_mut() {
+            let adds = sum(it) == Some((x, y));
+            let (dtype, sizes) = (it.graph.nodes[y].dtype, it.graph.nodes[y].sizes.clone());
+            let of = it.graph.nodes[at].of;
+            let by = Operand::Num(if adds { 1.0 } else { 0.0 });
+            let part = Node { op: Op::Infix('*'), args: vec![Operand::Node(y), by], dtype, sizes, of };
+            if adds {
+                inserted(it, at, vec![part]);
+                it.graph.nodes[at + 1].args[1] = Operand::Node(at);
+            } else {
+                let whole = &it.graph.nodes[x];
+                let args = vec![Operand::Node(x), Operand::Node(at)];
+                let sum = Node { op: Op::Infix('+'), args, of, ..whole.clone() };
+                inserted(it, at, vec![part, sum]);
+                // what was taken as it was is taken with the sum
+                for node in &mut it.graph.nodes[at + 2..] {
+                    for a in node.args.iter_mut().filter(|a| **a == Operand::Node(x)) {
+                        *a = Operand::Node(at + 1);
+                    }
+                }
+                it.outputs.iter_mut().filter(|o| o.0 == x).for_each(|o| o.0 = at + 1);
+            }
+        }
+    }
+}
+
+/// Puts nodes in a place; those from there on have other numbers then.
+fn inserted(it: &mut Lifted, at: NodeId, nodes: Vec<Node>) {
+    let by = nodes.len();
+    let moved = |n: NodeId| if n >= at { n + by } else { n };
+    for a in it.graph.nodes[at..].iter_mut().flat_map(|n| &mut n.args) {
+        if let Operand::Node(n) = a {
+            *n = moved(*n);
+        }
+    }
+    it.graph.nodes.splice(at..at, nodes);
+    it.outputs.iter_mut().for_each(|o| o.0 = moved(o.0));
+    it.names = std::mem::take(&mut it.names).into_iter().map(|(n, name)| (moved(n), name)).collect();
 }
 
 impl Differing {
@@ -113,6 +170,13 @@ impl Differing {
         for (n, by) in &self.numbers {
             if let Some((a, b)) = differ(by, axis) {
                 out.numbers.insert(*n, format!("{a:?} and {b:?}"));
+                let (size, stride) = (axis.size as usize, axis.stride as usize);
+                let lines = (0..by.len()).filter(|at| at / stride % size == 0);
+                let each = lines.map(|at| (0..size).filter_map(|k| by.get(at + k * stride)?.first()).sum::<f64>());
+                let sums: Vec<f64> = each.collect();
+                if sums.iter().all(|s| *s == sums[0]) {
+                    out.sums.insert(*n, sums[0]);
+                }
             }
         }
         for (n, by) in &self.slices {

@@ -8,7 +8,7 @@ use super::axes::{self, Axes};
 use super::batches;
 use super::graph::{Coll, NodeId, Op, Operand};
 use super::lift::{Input, Lifted, Mode, counts, lift, live};
-use super::own::{Differing, Own, unlike};
+use super::own::{Differing, Own, completed, unlike};
 use super::places::{Asked, Candidates, Place, Stuck, places};
 use super::vocabulary;
 use super::Given;
@@ -102,12 +102,18 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
         (0..world.programs.len()).map(|at| Ok(batches::apart(lift(world, at, &axes, &counts, mode)?))).collect()
     };
     let mut all = match lifted(false) {
-        Ok(all) => all,
+        Ok(mut all) => {
+            completed(&mut all);
+            all
+        }
         Err(d) => return Ok(Verdict::not(d.list.first().map_or("", |d| &d.title))),
     };
     let mut differing = match Differing::of(&all) {
         Ok(it) if it.numbers.is_empty() => it,
-        first => match lifted(true).map(|all| (Differing::of(&all), all)) {
+        first => match lifted(true).map(|mut all| {
+            completed(&mut all);
+            (Differing::of(&all), all)
+        }) {
             Ok((Ok(it), plain)) => {
                 all = plain;
                 it
@@ -285,7 +291,12 @@ impl Axis<'_> {
                 let mut may: Vec<Place> = match self.says[i] {
                     Says::Declared(p) => vec![p],
                     Says::Same if !(loose && self.alike()) => vec![Place::Whole],
-                    Says::Same | Says::Uniform | Says::Nothing => [Place::Whole].into_iter().chain(splits).collect(),
+                    Says::Nothing if input.role == Role::User => {
+                        [Place::Whole].into_iter().chain(splits).chain(sums).collect()
+                    }
+                    Says::Same | Says::Uniform | Says::Nothing => {
+                        [Place::Whole].into_iter().chain(splits).collect()
+                    }
                     // a vector that each rank adds a part of
                     Says::Alone => splits.chain([Place::Partial("sum")]).collect(),
                     Says::Differs if input.role == Role::User => splits.chain(sums).collect(),
@@ -435,6 +446,11 @@ impl Axis<'_> {
             }
         }
         out.extend(self.idle(found));
+        for n in self.own.numbers.keys().filter(|n| found[**n] == Some(Place::Partial("sum"))) {
+            if self.own.sums.get(n) != Some(&1.0) {
+                out.push(format!("ranks multiply by numbers of their own that are no shares of 1: {}", self.place(*n)));
+            }
+        }
         out
     }
 

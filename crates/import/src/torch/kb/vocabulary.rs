@@ -77,16 +77,11 @@ fn lookups(it: &Lifted, differing: &Differing) -> Vec<Lookup> {
                 out.push(Lookup { at, numbers: *ids, rows: g.nodes[*table].sizes[0], marked: None });
             }
             (Op::Reduce("sum", d, _), [Operand::Node(s)]) => {
-                let choice = &g.nodes[*s];
-                let (Op::Select("=="), [Operand::Node(a), Operand::Node(b), Operand::Node(x), Operand::Num(0.0)]) =
-                    (&choice.op, &choice.args[..])
-                else {
-                    continue;
-                };
-                for (ids, line) in [(*a, *b), (*b, *a)] {
-                    if own[ids] && counts_along(g, line, *d) && !own[*x] {
-                        let marked = Some((line, *d));
-                        out.push(Lookup { at, numbers: ids, rows: choice.sizes[*d], marked });
+                let Some((a, b, x)) = marked(g, *s) else { continue };
+                for (ids, line) in [(a, b), (b, a)] {
+                    if own[ids] && counts_along(g, line, *d) && !own[x] {
+                        let rows = g.nodes[*s].sizes[*d];
+                        out.push(Lookup { at, numbers: ids, rows, marked: Some((line, *d)) });
                     }
                 }
             }
@@ -94,6 +89,32 @@ fn lookups(it: &Lifted, differing: &Differing) -> Vec<Lookup> {
         }
     }
     out
+}
+
+/// What is compared where a choice takes elements whose numbers are equal and 0 elsewhere, and these elements. Truth values
+/// of another type than the elements are 0 and 1 of that.
+fn marked(g: &Graph, n: NodeId) -> Option<(NodeId, NodeId, NodeId)> {
+    let none = Operand::Num(0.0);
+    match (&g.nodes[n].op, &g.nodes[n].args[..]) {
+        (Op::Select("=="), [Operand::Node(a), Operand::Node(b), Operand::Node(x), no]) if *no == none => {
+            Some((*a, *b, *x))
+        }
+        (Op::Select("!="), [Operand::Node(flag), zero, Operand::Node(x), no]) if *zero == none && *no == none => {
+            let mut flag = &g.nodes[*flag];
+            while let (Op::Cast, [Operand::Node(m)]) = (&flag.op, &flag.args[..]) {
+                flag = &g.nodes[*m];
+            }
+            match (&flag.op, &flag.args[..]) {
+                (Op::Select("=="), [Operand::Node(a), Operand::Node(b), yes, no])
+                    if *yes == Operand::Num(1.0) && *no == none =>
+                {
+                    Some((*a, *b, *x))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 /// Whether a constant is 0, 1, 2 .. along a dimension.

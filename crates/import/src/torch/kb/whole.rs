@@ -11,7 +11,7 @@ use super::global;
 use super::graph::{Coll, Graph, NodeId, Op, Operand};
 use super::lift::{Lifted, Mode, counts, lift, live};
 use super::moved;
-use super::own::{Differing, unlike};
+use super::own::{Differing, completed, unlike};
 use super::places::{Asked, Candidates, Place, places};
 use super::vocabulary;
 use super::{Given, Kb, Out, machine, ranks};
@@ -42,7 +42,7 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
     let mut out = Out::new(name, given, &axes, &world.programs);
     let does = live(&first);
     let mut found: Vec<Vec<Option<Place>>> = vec![];
-    let mut joint: BTreeMap<NodeId, Vec<(usize, usize)>> = BTreeMap::new();
+    let mut joint: BTreeMap<NodeId, Vec<(usize, Place)>> = BTreeMap::new();
     for (axis, a) in axes.list.iter().enumerate() {
         let candidates = candidates(world, &out, &axes, axis, &first, stored);
         let own = differing.over(&all, a);
@@ -67,15 +67,16 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
             d
         })?;
         for n in own.constants {
-            if let Some(Place::Split(d)) = places[n] {
-                joint.entry(n).or_default().push((axis, d));
+            if let Some(place) = places[n] {
+                joint.entry(n).or_default().push((axis, place));
             }
         }
         found.push(places);
     }
     let constants = together(&all, &differing, &axes, &joint)?;
     drop(all);
-    let it = rebuilt(p, first, &does, &axes, &found, constants)?;
+    let own = Parts { constants, factors: factors(&differing, &axes, &found) };
+    let it = rebuilt(p, first, &does, &axes, &found, own)?;
     let joined = |n: NodeId| Joined {
         by: axes.list.iter().zip(&found).map(|(a, f)| (a.size, f[n].unwrap_or(Place::Whole))).collect(),
     };
@@ -107,7 +108,8 @@ fn alike(world: &World, met: &[Met], axes: &Axes) -> Result<(Vec<Lifted>, Differ
         let mode = Mode { plain, opaque: false };
         (0..world.programs.len()).map(|at| Ok(batches::apart(lift(world, at, axes, &counts, mode)?))).collect()
     };
-    let all = lifted(false)?;
+    let mut all = lifted(false)?;
+    completed(&mut all);
     let first = Differing::of(&all);
     if let Ok(it) = &first
         && it.numbers.is_empty()
@@ -115,7 +117,8 @@ fn alike(world: &World, met: &[Met], axes: &Axes) -> Result<(Vec<Lifted>, Differ
         return Ok((all, it.clone()));
     }
     // constants of one rank may be numbers where those of another are data
-    let plain = lifted(true)?;
+    let mut plain = lifted(true)?;
+    completed(&mut plain);
     match (Differing::of(&plain), first) {
         (Ok(it), _) => Ok((plain, it)),
         (Err(_), Ok(it)) => Ok((all, it)),
@@ -127,12 +130,35 @@ fn alike(world: &World, met: &[Met], axes: &Axes) -> Result<(Vec<Lifted>, Differ
     }
 }
 
+/// What ranks have of their own, put together.
+struct Parts {
+    /// Constants.
+    constants: BTreeMap<NodeId, Const>,
+    /// Of products with numbers: the sum of these.
+    factors: BTreeMap<NodeId, f64>,
+}
+
+/// The sum over ranks of the numbers that they multiply by.
+fn factors(differing: &Differing, axes: &Axes, found: &[Vec<Option<Place>>]) -> BTreeMap<NodeId, f64> {
+    let mut out = BTreeMap::new();
+    for (n, by) in &differing.numbers {
+        let mut parts: Vec<f64> = by.iter().filter_map(|l| l.first().copied()).collect();
+        for (a, f) in axes.list.iter().zip(found).rev() {
+            let sum = f[*n] == Some(Place::Partial("sum"));
+            let one = |of: &[f64]| if sum { of.iter().sum() } else { of[0] };
+            parts = parts.chunks(a.size as usize).map(one).collect();
+        }
+        out.extend(parts.pop().map(|x| (*n, x)));
+    }
+    out
+}
+
 /// Constants that ranks have parts of, put together.
 fn together(
     all: &[Lifted],
     differing: &Differing,
     axes: &Axes,
-    joint: &BTreeMap<NodeId, Vec<(usize, usize)>>,
+    joint: &BTreeMap<NodeId, Vec<(usize, Place)>>,
 ) -> Result<BTreeMap<NodeId, Const>, Diagnostic> {
     let mut out = BTreeMap::new();
     for (n, by) in joint {
@@ -141,14 +167,18 @@ fn together(
             all.iter().zip(ids).map(|(l, k)| l.graph.constants[*k].1.clone()).collect();
         // the fastest axis first
         for (axis, a) in axes.list.iter().enumerate().rev() {
-            let dim = by.iter().find(|b| b.0 == axis).map(|b| b.1);
-            let groups = parts.chunks(a.size as usize).map(|of| match dim {
-                Some(d) => {
+            let place = by.iter().find(|b| b.0 == axis).map_or(Place::Whole, |b| b.1);
+            let groups = parts.chunks(a.size as usize).map(|of| match place {
+                Place::Split(d) => {
                     let mut sizes = of[0].sizes.clone();
                     sizes[d] = of.iter().map(|c| c.sizes[d]).sum();
                     moved::together(of[0].dtype, &sizes, d, of)
                 }
-                None => Ok(of[0].clone()),
+                Place::Partial(_) => {
+                    let all: Vec<&Const> = of.iter().collect();
+                    Const::map(of[0].dtype, &of[0].sizes, &all, |x| x.iter().sum())
+                }
+                Place::Whole | Place::Unknown => Ok(of[0].clone()),
             });
             parts = groups.collect::<Result<_, String>>().map_err(|why| refused(&why))?;
         }
@@ -209,10 +239,11 @@ fn rebuilt(
     does: &[bool],
     axes: &Axes,
     found: &[Vec<Option<Place>>],
-    mut constants: BTreeMap<NodeId, Const>,
+    mut own: Parts,
 ) -> Result<(Lifted, BTreeMap<NodeId, NodeId>), Diagnostic> {
     let mut g = Graph { constants: it.graph.constants.clone(), ..Graph::default() };
     let mut now: BTreeMap<NodeId, NodeId> = BTreeMap::new();
+    let mut typed: BTreeMap<NodeId, String> = BTreeMap::new();
     for (n, node) in it.graph.nodes.iter().enumerate().filter(|(n, _)| does[*n]) {
         let by: Vec<(u64, Place)> =
             axes.list.iter().zip(found).map(|(a, f)| (a.size, f[n].unwrap_or(Place::Whole))).collect();
@@ -229,18 +260,31 @@ fn rebuilt(
         let new = match (&node.op, &args[..]) {
             // in a global program a collective is a value
             (Op::Wait, [Operand::Node(m)]) => *m,
-            (Op::Constant(k), _) if constants.contains_key(&n) => {
+            // what says nothing, and was kept where ranks may have other numbers
+            (Op::Infix('*' | '/'), [Operand::Node(m), Operand::Num(1.0)]) if !own.factors.contains_key(&n) => *m,
+            (Op::Reshape, [Operand::Node(m)]) if g.nodes[*m].sizes == global => *m,
+            (Op::Infix(_), _) if own.factors.contains_key(&n) => {
+                let node = node.uses().next().map_or(Operand::Num(0.0), |m| Operand::Node(now[&m]));
+                let by = own.factors.get(&n).copied().unwrap_or(0.0);
+                match g.infix('*', node, Operand::Num(by)) {
+                    Operand::Node(x) => once(&mut g, x, n, axes, found, &mut typed)?,
+                    Operand::Num(_) => continue,
+                }
+            }
+            (Op::Constant(k), _) if own.constants.contains_key(&n) => {
                 let name = it.graph.constants[*k].0.clone();
-                let Some(c) = constants.remove(&n) else { continue };
+                let Some(c) = own.constants.remove(&n) else { continue };
                 g.constants.push((name, c));
-                g.push(Op::Constant(g.constants.len() - 1), vec![], node.dtype, global)
+                let new = g.push(Op::Constant(g.constants.len() - 1), vec![], node.dtype, global);
+                let part = found.iter().any(|f| f[n] == Some(Place::Partial("sum")));
+                if part { once(&mut g, new, n, axes, found, &mut typed)? } else { new }
             }
             (Op::Numbered(d), _) => g.push(Op::Iota(*d), vec![], node.dtype, global),
             (Op::Owned, _) => g.push(Op::Call("embedding"), args, node.dtype, global),
             // a share of what every rank has, which is summed: the whole of it, once
             (Op::Infix(_), _) if shared(&it.graph, n, axes, found).is_some() => {
                 let Some(x) = shared(&it.graph, n, axes, found) else { continue };
-                g.push(Op::Placed, vec![Operand::Node(now[&x])], node.dtype, global)
+                once(&mut g, now[&x], n, axes, found, &mut typed)?
             }
             // a slice of its own is a part of what every rank has
             (Op::Slice(dim, ..), [x]) if global[*dim] == sizes_of(&it.graph, &node.args[0], *dim) => {
@@ -264,7 +308,7 @@ fn rebuilt(
         };
         now.insert(n, new);
     }
-    let mut placed = BTreeMap::new();
+    let mut placed = typed;
     let ends = it.outputs.iter().map(|o| o.0);
     let begins = (0..it.graph.nodes.len()).filter(|n| matches!(it.graph.nodes[*n].op, Op::Input(_)));
     let moved = (0..it.graph.nodes.len())
@@ -290,6 +334,32 @@ fn rebuilt(
     let back = it.outputs.iter().map(|o| o.0).chain((0..it.graph.nodes.len()).filter(|n| does[*n]));
     let from = back.filter_map(|n| Some((n, *now.get(&n)?))).collect();
     Ok((Lifted { graph: g, inputs: it.inputs, outputs, names, placed }, from))
+}
+
+/// A value as the sum over ranks of what one of them has: rows by rank, of which the first is the value and others are 0.
+fn once(
+    g: &mut Graph,
+    x: NodeId,
+    n: NodeId,
+    axes: &Axes,
+    found: &[Vec<Option<Place>>],
+    typed: &mut BTreeMap<NodeId, String>,
+) -> Result<NodeId, Diagnostic> {
+    let over: Vec<usize> =
+        (0..axes.list.len()).filter(|a| found[*a][n] == Some(Place::Partial("sum"))).collect();
+    let [axis] = over[..] else { return Err(refused("parts of a sum over several axes, which ranks make of a whole")) };
+    let (dtype, sizes) = (g.nodes[x].dtype, g.nodes[x].sizes.clone());
+    let mut line = vec![1; sizes.len() + 1];
+    line[0] = axes.list[axis].size as i64;
+    let rows = g.push(Op::Iota(0), vec![], dtype, line.clone());
+    let split = |a: usize| if a == axis { Placement::Split(0) } else { Placement::Replicated };
+    let places: Vec<Placement> = (0..axes.list.len()).map(split).collect();
+    let rank = g.push(Op::Placed, vec![Operand::Node(rows)], dtype, line.clone());
+    typed.insert(rank, global::type_of(dtype, &line, &places, axes).map_err(|why| refused(&why))?);
+    let args = vec![Operand::Node(rank), Operand::Num(0.0), Operand::Node(x), Operand::Num(0.0)];
+    let all = [&line[..1], &sizes[..]].concat();
+    let one = g.push(Op::Select("=="), args, dtype, all);
+    Ok(g.push(Op::Reduce("sum", 0, false), vec![Operand::Node(one)], dtype, sizes))
 }
 
 /// The value of which a node that divides it by the number of ranks is a part of a sum.
