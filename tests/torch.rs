@@ -99,9 +99,11 @@ fn what_ranks_have_of_their_own_is_lifted_with_its_numbers() {
         for line in std::fs::read_to_string(case.join("INPUTS")).expect("INPUTS").lines() {
             let words: Vec<&str> = line.split(' ').collect();
             let sizes: Vec<u64> = words[2].split(',').map(|n| n.parse().expect("a size")).collect();
-            let split = words[3].strip_prefix("S(").map(|d| d.trim_end_matches(')').parse().expect("a number"));
+            let split =
+                words[3].strip_prefix("S(").map(|d| d.trim_end_matches(')').parse().expect("a number"));
             let below: Option<u64> = words.get(4).map(|n| n.parse().expect("a number"));
-            let number = |k: u64| (k + sizes[0] + words[0].len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            let number =
+                |k: u64| (k + sizes[0] + words[0].len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
             let value = |k: u64| match below {
                 Some(n) => (number(k) % n) as f32,
                 None => (number(k) % 1000) as f32 / 500.0 - 1.0,
@@ -112,7 +114,8 @@ fn what_ranks_have_of_their_own_is_lifted_with_its_numbers() {
                     Some(_) => Data::I64(list.iter().map(|x| *x as i64).collect()),
                     None => Data::F32(list),
                 };
-                ranks[rank].push((format!("in__{}", words[0]), Tensor::new(own, data).expect("of that size")));
+                ranks[rank]
+                    .push((format!("in__{}", words[0]), Tensor::new(own, data).expect("of that size")));
             }
         }
         for (rank, arrays) in ranks.iter().enumerate() {

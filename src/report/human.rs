@@ -205,7 +205,9 @@ pub fn human(r: &Report) -> String {
         (false, true) => "not ok".into(),
         // a check is ok where everything is shown, a run where the comparisons are
         (true, false) => "nothing wrong was found, and not everything is shown".into(),
-        (false, false) if r.command == "check" => "nothing wrong was found, and not everything is shown".into(),
+        (false, false) if r.command == "check" => {
+            "nothing wrong was found, and not everything is shown".into()
+        }
         (false, false) => "not ok".into(),
     });
     out

@@ -198,6 +198,9 @@ pub fn placements(p: &TorchPlacements, line: &mut impl FnMut(String)) {
     }
     line(match &p.reference {
         Some(how) => how.clone(),
-        None => "not compared with an unsharded model (--reference FOLDER): stored results are the programs' own".into(),
+        None => {
+            "not compared with an unsharded model (--reference FOLDER): stored results are the programs' own"
+                .into()
+        }
     });
 }

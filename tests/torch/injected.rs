@@ -38,7 +38,8 @@ fn file(dir: &Path, rank: u64) -> Option<PathBuf> {
 }
 
 fn floats(bytes: &[u8]) -> Print {
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
+    let hash =
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
     let uniform = bytes.iter().all(|b| *b == 0).then_some(0.0);
     Print { hash, uniform }
 }
@@ -79,7 +80,8 @@ fn case(dir: &Path) -> Option<Case> {
                 let shape: Vec<i64> = t.shape().iter().map(|n| *n as i64).collect();
                 let list = t.data().to_f64();
                 let bits: Vec<u8> = list.iter().flat_map(|x| x.to_bits().to_le_bytes()).collect();
-                let uniform = list.first().copied().filter(|x| list.iter().all(|y| x.to_bits() == y.to_bits()));
+                let uniform =
+                    list.first().copied().filter(|x| list.iter().all(|y| x.to_bits() == y.to_bits()));
                 prints.insert(key.clone(), Print { uniform, ..floats(&bits) });
                 if let Some(input) = key.strip_prefix("in__") {
                     sizes.insert(input.to_owned(), shape.clone());
@@ -111,7 +113,11 @@ fn case(dir: &Path) -> Option<Case> {
 }
 
 /// The world of changed programs, with its verdict.
-fn judged(case: &Case, change: &dyn Fn(&mut Written), given: &Given) -> Result<(World, Verdict), Diagnostics> {
+fn judged(
+    case: &Case,
+    change: &dyn Fn(&mut Written),
+    given: &Given,
+) -> Result<(World, Verdict), Diagnostics> {
     let mut map = SourceMap::default();
     let mut ranks = vec![];
     for (rank, written, table) in &case.ranks {
@@ -234,7 +240,14 @@ fn summed(w: &mut Written, at: usize, x: &str, group: &str, tag: &str) -> String
         ("group_name", Arg::Text(group.into())),
     ];
     insert(w, at, "_c10d_functional.all_reduce.default", args, x, &a);
-    insert(w, at + 1, "_c10d_functional.wait_tensor.default", vec![("tensor", Arg::Tensor(a.clone()))], x, &b);
+    insert(
+        w,
+        at + 1,
+        "_c10d_functional.wait_tensor.default",
+        vec![("tensor", Arg::Tensor(a.clone()))],
+        x,
+        &b,
+    );
     b
 }
 
@@ -308,7 +321,14 @@ fn mistakes(w: &Written, groups: &[String]) -> Vec<Mistake> {
         out.push((
             "a function before",
             Box::new(move |w| {
-                insert(w, i, "aten.relu.default", vec![("self", Arg::Tensor(inner.clone()))], &inner, "early");
+                insert(
+                    w,
+                    i,
+                    "aten.relu.default",
+                    vec![("self", Arg::Tensor(inner.clone()))],
+                    &inner,
+                    "early",
+                );
                 w.nodes[i + 1].args[0].1 = Arg::Tensor("early".into());
             }),
         ));
@@ -319,7 +339,13 @@ fn mistakes(w: &Written, groups: &[String]) -> Vec<Mistake> {
             }
             let args: Vec<Option<&String>> = later.args.iter().take(2).map(|a| one(&a.1)).collect();
             let [Some(a), Some(b)] = args[..] else { continue };
-            let other = if *a == there { b.clone() } else if *b == there { a.clone() } else { continue };
+            let other = if *a == there {
+                b.clone()
+            } else if *b == there {
+                a.clone()
+            } else {
+                continue;
+            };
             let made = |w: &Written| w.nodes.iter().position(|n| result(n).as_ref() == Some(&other));
             let Some(sum) = result(later).filter(|_| made(w).is_none_or(|m| m < i)) else { continue };
             let (x, there) = (x.clone(), there.clone());
@@ -394,7 +420,9 @@ fn no_injected_mistake_is_shown_to_be_right() {
         }
         let given = said(&case, &world, &verdict);
         let again = judged(&case, &|_| {}, &given);
-        let again = again.unwrap_or_else(|d| panic!("{}: {:?}", case.name, d.list.iter().map(|d| &d.title).collect::<Vec<_>>()));
+        let again = again.unwrap_or_else(|d| {
+            panic!("{}: {:?}", case.name, d.list.iter().map(|d| &d.title).collect::<Vec<_>>())
+        });
         worlds += 1;
         eprintln!("{}: {:?}", case.name, again.1.doubts);
         let first = &case.ranks[0];

@@ -252,7 +252,8 @@ fn right_programs_are_lifted() {
         let data: Vec<_> = of.iter().map(data).collect();
         let none = vec![vec![None; of.len()]; world.programs.len()];
         let Some(graphs) = &verdict.graphs else { continue };
-        let sides = kb::compare::Sides { world: &world, graphs, given: &none, model: &model, data: &data, name };
+        let sides =
+            kb::compare::Sides { world: &world, graphs, given: &none, model: &model, data: &data, name };
         match sides.compare() {
             Ok(agreed) => assert!(agreed.elements > 0 && agreed.largest < 1e-9),
             Err(d) => wrong.push(format!("{}: {}", dir.display(), render::human(&d, &map, false))),

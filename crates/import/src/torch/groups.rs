@@ -5,8 +5,8 @@
 
 use super::json::{self, Fault, Json, Kind};
 use super::model::{Arg, Placement, Program};
-use super::text::types::placements;
 use super::rules::Rule;
+use super::text::types::placements;
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +69,8 @@ pub fn read(text: &str) -> Result<Table, Fault> {
     if let Some(of) = root.get("out_placements") {
         // of the one result, or a list of each
         let lists = of.kind() == Kind::List && of.list()?.any(|p| p.kind() == Kind::List);
-        out.results = if lists { of.list()?.map(places).collect::<Result<_, _>>()? } else { vec![places(of)?] };
+        out.results =
+            if lists { of.list()?.map(places).collect::<Result<_, _>>()? } else { vec![places(of)?] };
     }
     // a mesh may also be described in words, which say nothing of groups
     let dims = root.get("mesh").and_then(|m| m.get("dim_groups"));

@@ -137,12 +137,10 @@ impl Sides<'_> {
             let groups = parts.chunks(a.size as usize).map(|of| {
                 let all: Vec<&Values> = of.iter().collect();
                 match place {
-                    Place::Whole => {
-                        match of.iter().position(|v| worst(v, &of[0]).0 > SAME) {
-                            Some(k) => Err(format!("ranks 0 and {k} of {} have different values", a.name)),
-                            None => Ok(of[0].clone()),
-                        }
-                    }
+                    Place::Whole => match of.iter().position(|v| worst(v, &of[0]).0 > SAME) {
+                        Some(k) => Err(format!("ranks 0 and {k} of {} have different values", a.name)),
+                        None => Ok(of[0].clone()),
+                    },
                     Place::Split(d) => Values::concat(&all, *d),
                     Place::Partial(how) => Values::combined(how, &all),
                     Place::Unknown => Err("where its parts are is not known".into()),
@@ -171,14 +169,21 @@ impl Sides<'_> {
     }
 
     /// Inputs of the model and of all ranks, the same ones; whether some had to be made.
-    fn inputs(&self, first: &Lifted, model: &Lifted) -> Result<(Vec<Values>, Vec<Vec<Values>>, bool), Diagnostic> {
+    fn inputs(
+        &self,
+        first: &Lifted,
+        model: &Lifted,
+    ) -> Result<(Vec<Values>, Vec<Vec<Values>>, bool), Diagnostic> {
         let wanted = live(model);
         let used: Vec<bool> = (0..model.inputs.len())
-            .map(|i| (0..model.graph.nodes.len()).any(|n| wanted[n] && model.graph.nodes[n].op == Op::Input(i)))
+            .map(|i| {
+                (0..model.graph.nodes.len()).any(|n| wanted[n] && model.graph.nodes[n].op == Op::Input(i))
+            })
             .collect();
         let node = |it: &Lifted, i: usize| it.graph.nodes.iter().position(|n| n.op == Op::Input(i));
         let mut theirs: Vec<Values> = vec![Values::default(); model.inputs.len()];
-        let mut ours: Vec<Vec<Option<Values>>> = vec![vec![None; first.inputs.len()]; self.world.programs.len()];
+        let mut ours: Vec<Vec<Option<Values>>> =
+            vec![vec![None; first.inputs.len()]; self.world.programs.len()];
         let mut made = false;
         let args = self.world.args.first().map_or(&[][..], Vec::as_slice);
         let names = |it: &Lifted, i: usize, args: &[String]| {
@@ -249,7 +254,9 @@ impl Sides<'_> {
                 }
             };
             for (rank, to) in ours.iter_mut().enumerate() {
-                to[i] = Some(self.given[rank].get(i).cloned().flatten().unwrap_or_else(|| self.cut(&value, &by, rank)));
+                to[i] = Some(
+                    self.given[rank].get(i).cloned().flatten().unwrap_or_else(|| self.cut(&value, &by, rank)),
+                );
             }
             theirs[j] = value;
         }
@@ -262,16 +269,18 @@ impl Sides<'_> {
                 list.push(match (v, at) {
                     (Some(v), _) => v,
                     (None, None) => Values::default(),
-                    (None, Some(n)) => match self.given.iter().map(|g| g.get(i)?.clone()).collect::<Option<Vec<_>>>() {
-                        Some(of) => of[ranks.len()].clone(),
-                        None => {
-                            let name = &first.inputs[i].name;
-                            let sizes = &first.graph.nodes[n].sizes;
-                            return Err(cannot(format!(
-                                "`{name}`, {sizes:?} on a rank, is no input of the model and has no data"
-                            )));
+                    (None, Some(n)) => {
+                        match self.given.iter().map(|g| g.get(i)?.clone()).collect::<Option<Vec<_>>>() {
+                            Some(of) => of[ranks.len()].clone(),
+                            None => {
+                                let name = &first.inputs[i].name;
+                                let sizes = &first.graph.nodes[n].sizes;
+                                return Err(cannot(format!(
+                                    "`{name}`, {sizes:?} on a rank, is no input of the model and has no data"
+                                )));
+                            }
                         }
-                    },
+                    }
                 });
             }
             ranks.push(list);
@@ -291,9 +300,11 @@ impl Sides<'_> {
     ) -> Diagnostic {
         let first = &self.graphs.all[0];
         let p = &self.world.programs[0];
-        let mut d =
-            Diagnostic::error("E566", format!("result {place} differs from that of the unsharded model: {why}"))
-                .note(format!("the model: {}", self.name));
+        let mut d = Diagnostic::error(
+            "E566",
+            format!("result {place} differs from that of the unsharded model: {why}"),
+        )
+        .note(format!("the model: {}", self.name));
         let of: Vec<&Values> =
             model.iter().zip(models).filter(|m| *m.1 && !m.0.data.is_empty()).map(|m| m.0).collect();
         let Some(n) = self.first_wrong(result, does, values, &of) else { return d };
@@ -323,7 +334,13 @@ impl Sides<'_> {
     }
 
     /// The first operation from which on no value up to a result is one of the model.
-    fn first_wrong(&self, result: NodeId, does: &[bool], values: &[Vec<Values>], model: &[&Values]) -> Option<NodeId> {
+    fn first_wrong(
+        &self,
+        result: NodeId,
+        does: &[bool],
+        values: &[Vec<Values>],
+        model: &[&Values],
+    ) -> Option<NodeId> {
         let g = &self.graphs.all[0].graph;
         let mut before = vec![false; g.nodes.len()];
         before[result] = true;
@@ -414,7 +431,8 @@ fn index(at: usize, sizes: &[i64]) -> Vec<i64> {
 fn invented(sizes: &[i64], dtype: DType, input: usize) -> Values {
     let n = sizes.iter().product::<i64>().max(0) as u64;
     let mixed = |i: u64| {
-        let mut x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (input as u64 + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mut x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ (input as u64 + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ (x >> 30)).wrapping_mul(0x94d0_49bb_1331_11eb);
         x ^ (x >> 31)
     };

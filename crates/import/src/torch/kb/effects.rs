@@ -45,7 +45,9 @@ impl Search<'_> {
             (Op::Iota(_), _) => one(Whole),
             (Op::Numbered(d), _) => one(Split(*d)),
             // the same wherever it is cut
-            (Op::Full(_) | Op::Constant(_), _) => Ok([Whole].into_iter().chain((0..node.sizes.len()).map(Split)).collect()),
+            (Op::Full(_) | Op::Constant(_), _) => {
+                Ok([Whole].into_iter().chain((0..node.sizes.len()).map(Split)).collect())
+            }
             (Op::Wait | Op::Placed, Some(p)) => one(p),
             (Op::Infix(op), _) => self.infix(n, node, *op),
             (Op::Call("-"), Some(Partial("sum"))) => one(Partial("sum")),
@@ -114,7 +116,9 @@ impl Search<'_> {
     fn infix(&self, n: NodeId, node: &Node, op: char) -> May {
         let of = |i: usize| node.args.get(i).and_then(|o| self.place(o));
         match (op, of(0), of(1)) {
-            ('+' | '-', Some(Partial(a)), Some(Partial(b))) if a == "sum" && b == "sum" => one(Partial("sum")),
+            ('+' | '-', Some(Partial(a)), Some(Partial(b))) if a == "sum" && b == "sum" => {
+                one(Partial("sum"))
+            }
             // the greatest of what is moved by the same is moved so
             ('+' | '-', Some(p @ Partial("max" | "min")), None | Some(Whole)) => one(p),
             ('+', None | Some(Whole), Some(p @ Partial("max" | "min"))) => one(p),
@@ -197,10 +201,13 @@ impl Search<'_> {
             }
             (None, _) => one(p),
             (Some(true), Whole) => one(Split(dim)),
-            (Some(_), Partial(_)) => {
-                wrong(format!("a slice of each rank's own of what is {}, before the parts are combined", p.words()))
+            (Some(_), Partial(_)) => wrong(format!(
+                "a slice of each rank's own of what is {}, before the parts are combined",
+                p.words()
+            )),
+            (Some(_), _) => {
+                no_rule("ranks have slices of their own, which are not the parts of a dimension in order")
             }
-            (Some(_), _) => no_rule("ranks have slices of their own, which are not the parts of a dimension in order"),
         }
     }
 
@@ -223,7 +230,9 @@ impl Search<'_> {
                 Whole => {}
                 Split(d) if split.is_none_or(|e| e == d + s.lead) => split = Some(d + s.lead),
                 Split(_) => return wrong("operands are split along different dimensions"),
-                Partial(_) => return wrong("a function of a part of a reduction, before the parts are combined"),
+                Partial(_) => {
+                    return wrong("a function of a part of a reduction, before the parts are combined");
+                }
                 Unknown => return no_rule("an operand whose placement is not known"),
             }
         }

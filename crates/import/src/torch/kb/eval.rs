@@ -77,7 +77,8 @@ impl Values {
     /// Parts of other sizes.
     pub fn concat(parts: &[&Values], dim: usize) -> Found {
         let first = parts.first().ok_or("nothing to put together")?;
-        let rest = |v: &Values| v.sizes.iter().enumerate().filter(|s| s.0 != dim).map(|s| *s.1).collect::<Vec<_>>();
+        let rest =
+            |v: &Values| v.sizes.iter().enumerate().filter(|s| s.0 != dim).map(|s| *s.1).collect::<Vec<_>>();
         if dim >= first.sizes.len() || parts.iter().any(|p| rest(p) != rest(first)) {
             return Err("parts of other sizes".into());
         }
@@ -170,7 +171,10 @@ pub fn evaluate(
             if live[n] && new.data.len() != count(&g.nodes[n].sizes) {
                 return Err(format!("an operation gives {:?} and not {:?}", new.sizes, g.nodes[n].sizes));
             }
-            to.push(Values { sizes: if live[n] { g.nodes[n].sizes.clone() } else { vec![] }, data: new.data });
+            to.push(Values {
+                sizes: if live[n] { g.nodes[n].sizes.clone() } else { vec![] },
+                data: new.data,
+            });
         }
     }
     Ok(out)
@@ -280,7 +284,8 @@ fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
         Op::Call("argmax") => {
             let x = arg(0)?;
             let n = x.sizes.last().copied().unwrap_or(1).max(1) as usize;
-            let best = |row: &[f64]| (0..row.len()).fold(0, |b, i| if row[i] > row[b] { i } else { b }) as f64;
+            let best =
+                |row: &[f64]| (0..row.len()).fold(0, |b, i| if row[i] > row[b] { i } else { b }) as f64;
             Ok(Values::new(&node.sizes, x.data.chunks(n).map(best).collect()))
         }
         Op::Call("cumsum") => {
@@ -312,7 +317,9 @@ fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
             Ok(Values::new(&node.sizes, (0..count(&node.sizes)).map(pick).collect()))
         }
         Op::Matmul => product(&arg(0)?, &arg(1)?, &node.sizes),
-        Op::Layer(layer) => layered(*layer, &arg(0)?, node.args.get(1).map(|_| arg(1)), node.args.get(2).map(|_| arg(2))),
+        Op::Layer(layer) => {
+            layered(*layer, &arg(0)?, node.args.get(1).map(|_| arg(1)), node.args.get(2).map(|_| arg(2)))
+        }
         Op::Reduce(how, dim, _) => {
             let x = arg(0)?;
             let n = x.sizes[*dim] as f64;
@@ -446,7 +453,8 @@ mod tests {
         assert_eq!(x.reduced(1, 0.0, |a, b| a + b), v(&[2, 1], &[3.0, 7.0]));
         let eye = v(&[2, 2], &[0.0, 1.0, 1.0, 0.0]);
         assert_eq!(product(&x, &eye, &[2, 2]), Ok(v(&[2, 2], &[2.0, 1.0, 4.0, 3.0])));
-        let list = [("dp", 2, 2), ("tp", 2, 1)].map(|(n, size, stride)| Axis { name: n.into(), size, stride });
+        let list =
+            [("dp", 2, 2), ("tp", 2, 1)].map(|(n, size, stride)| Axis { name: n.into(), size, stride });
         let axes = Axes { list: list.to_vec() };
         assert_eq!(members(&axes, &(0..1), 3), (vec![1, 3], 1));
         assert_eq!(members(&axes, &(1..2), 2), (vec![2, 3], 0));

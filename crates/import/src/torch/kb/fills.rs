@@ -33,6 +33,11 @@ enum Holds {
 const FEW: usize = 3;
 
 impl Const {
+    /// Whether its elements follow from their places, as one value, a line, or two values by a comparison of places.
+    pub(super) fn regular(&self) -> bool {
+        self.uniform().is_some() || self.formula().is_some()
+    }
+
     /// Its formula, if it has one.
     fn formula(&self) -> Option<Formula> {
         let Held::Each(list) = &self.held else { return None };

@@ -7,9 +7,9 @@ use super::global;
 use super::graph::{Coll, Graph, NodeId, Op, Operand};
 use super::step::Step;
 use super::values::{Val, kept};
+use crate::torch::dtype::DType;
 use crate::torch::groups::{World, group_of};
 use crate::torch::matching::Met;
-use crate::torch::dtype::DType;
 use crate::torch::model::{Arg, Kind, Node, Program, Role, ValueId};
 use crate::torch::rules::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -85,7 +85,12 @@ pub fn inputs(p: &Program) -> Vec<Input> {
     let named = p.written.inputs.iter().flat_map(|(arg, role)| arg.values().map(move |name| (name, role)));
     let tensors = named.enumerate().filter(|(value, _)| p.meta(*value).is_some()).enumerate();
     tensors
-        .map(|(number, (value, (name, role)))| Input { name: name.clone(), role: role.clone(), number, value })
+        .map(|(number, (value, (name, role)))| Input {
+            name: name.clone(),
+            role: role.clone(),
+            number,
+            value,
+        })
         .collect()
 }
 

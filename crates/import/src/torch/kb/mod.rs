@@ -7,6 +7,7 @@ mod axes;
 mod batches;
 pub mod compare;
 pub mod consts;
+mod declared;
 mod effects;
 pub mod eval;
 mod fills;
@@ -458,7 +459,8 @@ fn called<'n>(input: &lift::Input, stored: &'n [String]) -> Option<&'n str> {
 /// What else an input of a traced graph is called, the shortest last: `x` of `L_x_`, `fc1.weight` and `fc1_weight` of
 /// `L_self_modules_fc1_parameters_weight_`.
 fn aliases(name: &str) -> Vec<String> {
-    let Some(bare) = name.strip_prefix("L_").and_then(|n| n.strip_suffix('_')).filter(|n| !n.is_empty()) else {
+    let Some(bare) = name.strip_prefix("L_").and_then(|n| n.strip_suffix('_')).filter(|n| !n.is_empty())
+    else {
         return vec![];
     };
     let mut out = vec![bare.to_owned()];

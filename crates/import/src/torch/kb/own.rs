@@ -172,7 +172,8 @@ impl Differing {
                 out.numbers.insert(*n, format!("{a:?} and {b:?}"));
                 let (size, stride) = (axis.size as usize, axis.stride as usize);
                 let lines = (0..by.len()).filter(|at| at / stride % size == 0);
-                let each = lines.map(|at| (0..size).filter_map(|k| by.get(at + k * stride)?.first()).sum::<f64>());
+                let each =
+                    lines.map(|at| (0..size).filter_map(|k| by.get(at + k * stride)?.first()).sum::<f64>());
                 let sums: Vec<f64> = each.collect();
                 if sums.iter().all(|s| *s == sums[0]) {
                     out.sums.insert(*n, sums[0]);

@@ -185,9 +185,10 @@ impl Search<'_> {
             (Some(p), Some(said)) if p != *said && p != Unknown => {
                 Some((*n, format!("the result is {}, and declared to be {}", p.words(), said.words())))
             }
-            (Some(p @ Partial(_)), None) => {
-                Some((*n, format!("the result is {} on each rank, and no collective combines them", p.words())))
-            }
+            (Some(p @ Partial(_)), None) => Some((
+                *n,
+                format!("the result is {} on each rank, and no collective combines them", p.words()),
+            )),
             _ => None,
         })
     }

@@ -65,9 +65,7 @@ impl Graph {
     pub fn operand(&mut self, v: &Val, dtype: DType) -> Result<Operand, String> {
         Ok(match v {
             // ranks may have other ones, of which some are one value everywhere
-            Val::Const(c) if self.plain && !c.sizes.is_empty() => {
-                Operand::Node(self.stored(c, dtype)?)
-            }
+            Val::Const(c) if self.plain && !c.sizes.is_empty() => Operand::Node(self.stored(c, dtype)?),
             Val::Const(c) => match c.uniform().filter(|x| x.is_finite()) {
                 Some(x) => Operand::Num(x),
                 None => {

@@ -4,19 +4,20 @@
 //! Owns what an input's data says of its placement, the order of the searches, and the words of the verdict. A program
 //! for which kbc has no rule is neither right nor wrong: the verdict says what was not shown.
 
+use super::Given;
 use super::axes::{self, Axes};
 use super::batches;
+use super::declared::{declared, irregular, place_of, undeclared};
 use super::graph::{Coll, NodeId, Op, Operand};
-use super::lift::{Input, Lifted, Mode, counts, lift, live};
+use super::lift::{Lifted, Mode, counts, lift, live};
 use super::own::{Differing, Own, completed, unlike};
 use super::places::{Asked, Candidates, Place, Stuck, places};
 use super::vocabulary;
-use super::Given;
 use crate::torch::groups::World;
 use crate::torch::matching::Met;
-use crate::torch::model::{Placement, Role};
+use crate::torch::model::Role;
 use kbc_diag::{Diagnostic, Diagnostics};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A value and where its parts are: a place an axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,7 +100,9 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
     let counts = counts(world, met);
     let lifted = |plain: bool| -> Result<Vec<Lifted>, Diagnostics> {
         let mode = Mode { plain, opaque: true };
-        (0..world.programs.len()).map(|at| Ok(batches::apart(lift(world, at, &axes, &counts, mode)?))).collect()
+        (0..world.programs.len())
+            .map(|at| Ok(batches::apart(lift(world, at, &axes, &counts, mode)?)))
+            .collect()
     };
     let mut all = match lifted(false) {
         Ok(mut all) => {
@@ -123,7 +126,8 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
                 Err(at) => {
                     let d = unlike(world, &all, &at);
                     let places: Vec<String> = d.notes.iter().map(ToString::to_string).collect();
-                    let place = if places.is_empty() { String::new() } else { format!(" ({})", places.join("; ")) };
+                    let place =
+                        if places.is_empty() { String::new() } else { format!(" ({})", places.join("; ")) };
                     return Ok(Verdict::not(format!("{}{place}", d.title)));
                 }
             },
@@ -134,10 +138,8 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
     let first = &all[0];
     let declared = declared(world, first, &axes)?;
     let does = live(first);
-    let mut it = Verdict {
-        axes: axes.list.iter().map(|a| (a.name.clone(), a.size)).collect(),
-        ..Verdict::default()
-    };
+    let mut it =
+        Verdict { axes: axes.list.iter().map(|a| (a.name.clone(), a.size)).collect(), ..Verdict::default() };
     let stored = world.args.first().map_or(&[][..], Vec::as_slice);
     let (mut found, mut errors) = (vec![], Diagnostics::new());
     for (axis, a) in axes.list.iter().enumerate() {
@@ -153,7 +155,10 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
         for (i, by) in &declared {
             if by[axis] == Place::Whole && matches!(data[*i], Says::Differs | Says::Alone) {
                 let name = &first.inputs[*i].name;
-                it.doubts.push(format!("{name} is said to be whole over {}, and ranks have different data", a.name));
+                it.doubts.push(format!(
+                    "{name} is said to be whole over {}, and ranks have different data",
+                    a.name
+                ));
             }
         }
         let on = Axis { world, it: first, does: &does, axes: &axes, axis, own: &own, says: &says };
@@ -180,57 +185,10 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
     for (n, place) in &first.outputs {
         it.results.push(placed(*n, &place.to_string()));
     }
+    it.doubts.extend(undeclared(world, first, &axes, &found));
+    it.doubts.extend(irregular(world, &all, &differing, &axes, &found));
     it.graphs = Some(Graphs { all: local, axes, places: found });
     Ok(it)
-}
-
-/// What tables declare of inputs, by their numbers.
-fn declared(world: &World, it: &Lifted, axes: &Axes) -> Result<BTreeMap<usize, Vec<Place>>, Diagnostic> {
-    let stored = world.args.first().map_or(&[][..], Vec::as_slice);
-    let mut out = BTreeMap::new();
-    let wrong = |what: String| Err(Diagnostic::error("E530", what));
-    for (name, by) in &world.declared {
-        let is = |i: &Input| {
-            i.name == *name
-                || super::called(i, stored) == Some(name)
-                || super::aliases(&i.name).contains(name)
-                || matches!(&i.role, Role::Weight(w) if w == name)
-        };
-        let Some(i) = it.inputs.iter().position(is) else {
-            let names: Vec<&str> = it.inputs.iter().map(|i| &*i.name).collect();
-            return wrong(format!("a placement of `{name}`, which is none of the inputs {}", names.join(", ")));
-        };
-        let rank = world.programs[0].meta(it.inputs[i].value).map_or(0, |m| m.sizes.len());
-        if by.len() != axes.list.len() {
-            return wrong(format!(
-                "`{name}` has {} placements, and the mesh {} dimensions",
-                by.len(),
-                axes.list.len()
-            ));
-        }
-        if let Some(Placement::Split(d)) = by.iter().find(|p| matches!(p, Placement::Split(d) if *d >= rank)) {
-            return wrong(format!("`{name}` is said to be split along {d}, and it has {rank} dimensions"));
-        }
-        out.insert(i, by.iter().map(place_of).collect());
-    }
-    if let Some(by) = world.results.iter().find(|by| by.len() != axes.list.len()) {
-        return wrong(format!("a result has {} placements, and the mesh {} dimensions", by.len(), axes.list.len()));
-    }
-    Ok(out)
-}
-
-/// A placement of PyTorch as that of a search.
-fn place_of(p: &Placement) -> Place {
-    match p {
-        Placement::Replicated => Place::Whole,
-        Placement::Split(d) => Place::Split(*d),
-        Placement::Partial(how) => Place::Partial(match how.as_str() {
-            "max" => "max",
-            "min" => "min",
-            "product" => "prod",
-            _ => "sum",
-        }),
-    }
 }
 
 /// What data says of an input over an axis.
@@ -338,7 +296,8 @@ impl Axis<'_> {
 
     /// Whether weights all are the same on all ranks: they were made so, and not cut from what they are parts of.
     fn alike(&self) -> bool {
-        let weights = || self.says.iter().zip(&self.it.inputs).filter(|i| matches!(i.1.role, Role::Weight(_)));
+        let weights =
+            || self.says.iter().zip(&self.it.inputs).filter(|i| matches!(i.1.role, Role::Weight(_)));
         weights().any(|(s, _)| *s == Says::Same) && !weights().any(|(s, _)| *s == Says::Differs)
     }
 
@@ -429,10 +388,15 @@ impl Axis<'_> {
         }
         let parts = self.inputs(found, |s, p| s == Says::Differs && matches!(p, Place::Partial(_)));
         if !parts.is_empty() {
-            out.push(format!("{} can only be parts of a reduction on each rank of {}", parts.join(", "), self.name()));
+            out.push(format!(
+                "{} can only be parts of a reduction on each rank of {}",
+                parts.join(", "),
+                self.name()
+            ));
         }
         for (n, node) in self.it.graph.nodes.iter().enumerate() {
-            let part = |o: &Operand| matches!(o, Operand::Node(m) if found[*m] == Some(Place::Partial("sum")));
+            let part =
+                |o: &Operand| matches!(o, Operand::Node(m) if found[*m] == Some(Place::Partial("sum")));
             if let Op::Collective(Coll::AllReduce("avg") | Coll::ReduceScatter("avg", _), over) = &node.op
                 && found[n].is_some()
                 && over.contains(&self.axis)
@@ -448,7 +412,10 @@ impl Axis<'_> {
         out.extend(self.idle(found));
         for n in self.own.numbers.keys().filter(|n| found[**n] == Some(Place::Partial("sum"))) {
             if self.own.sums.get(n) != Some(&1.0) {
-                out.push(format!("ranks multiply by numbers of their own that are no shares of 1: {}", self.place(*n)));
+                out.push(format!(
+                    "ranks multiply by numbers of their own that are no shares of 1: {}",
+                    self.place(*n)
+                ));
             }
         }
         out

@@ -59,8 +59,9 @@ pub fn owned(all: &mut [Lifted], differing: &mut Differing, axes: &Axes) {
 fn dependent(g: &Graph, differing: &Differing) -> Vec<bool> {
     let mut out = vec![false; g.nodes.len()];
     for (n, node) in g.nodes.iter().enumerate() {
-        let elementwise = matches!(node.op, Op::Infix(_) | Op::Select(_) | Op::Cast | Op::Reshape | Op::Call(_))
-            && !matches!(node.op, Op::Call("embedding" | "argmax" | "cumsum"));
+        let elementwise =
+            matches!(node.op, Op::Infix(_) | Op::Select(_) | Op::Cast | Op::Reshape | Op::Call(_))
+                && !matches!(node.op, Op::Call("embedding" | "argmax" | "cumsum"));
         out[n] = elementwise && (differing.numbers.contains_key(&n) || node.uses().any(|m| out[m]));
     }
     out
@@ -99,7 +100,9 @@ fn marked(g: &Graph, n: NodeId) -> Option<(NodeId, NodeId, NodeId)> {
         (Op::Select("=="), [Operand::Node(a), Operand::Node(b), Operand::Node(x), no]) if *no == none => {
             Some((*a, *b, *x))
         }
-        (Op::Select("!="), [Operand::Node(flag), zero, Operand::Node(x), no]) if *zero == none && *no == none => {
+        (Op::Select("!="), [Operand::Node(flag), zero, Operand::Node(x), no])
+            if *zero == none && *no == none =>
+        {
             let mut flag = &g.nodes[*flag];
             while let (Op::Cast, [Operand::Node(m)]) = (&flag.op, &flag.args[..]) {
                 flag = &g.nodes[*m];
@@ -190,7 +193,14 @@ fn leaf(g: &Graph, own: &[bool], n: NodeId) -> Option<NodeId> {
 }
 
 /// Whether every rank gives its rows by their numbers in the whole, and nothing for all others.
-fn right(all: &[Lifted], l: &Lookup, ids: NodeId, end: NodeId, total: i64, rank: &impl Fn(usize) -> u64) -> bool {
+fn right(
+    all: &[Lifted],
+    l: &Lookup,
+    ids: NodeId,
+    end: NodeId,
+    total: i64,
+    rank: &impl Fn(usize) -> u64,
+) -> bool {
     all.iter().enumerate().all(|(at, it)| {
         let first = rank(at) as i64 * l.rows;
         let g = &it.graph;

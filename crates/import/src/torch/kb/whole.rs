@@ -106,7 +106,9 @@ fn alike(world: &World, met: &[Met], axes: &Axes) -> Result<(Vec<Lifted>, Differ
     let counts = counts(world, met);
     let lifted = |plain: bool| -> Result<Vec<Lifted>, Diagnostics> {
         let mode = Mode { plain, opaque: false };
-        (0..world.programs.len()).map(|at| Ok(batches::apart(lift(world, at, axes, &counts, mode)?))).collect()
+        (0..world.programs.len())
+            .map(|at| Ok(batches::apart(lift(world, at, axes, &counts, mode)?)))
+            .collect()
     };
     let mut all = lifted(false)?;
     completed(&mut all);
@@ -125,7 +127,9 @@ fn alike(world: &World, met: &[Met], axes: &Axes) -> Result<(Vec<Lifted>, Differ
         (Err(_), Err(at)) => {
             let d = unlike(world, &all, &at);
             let title = refused(&d.title);
-            Err(Diagnostic { title: title.title, ..d }.help("without --lift they become a local program").into())
+            Err(Diagnostic { title: title.title, ..d }
+                .help("without --lift they become a local program")
+                .into())
         }
     }
 }
@@ -261,7 +265,11 @@ fn rebuilt(
             // in a global program a collective is a value
             (Op::Wait, [Operand::Node(m)]) => *m,
             // what says nothing, and was kept where ranks may have other numbers
-            (Op::Infix('*' | '/'), [Operand::Node(m), Operand::Num(1.0)]) if !own.factors.contains_key(&n) => *m,
+            (Op::Infix('*' | '/'), [Operand::Node(m), Operand::Num(1.0)])
+                if !own.factors.contains_key(&n) =>
+            {
+                *m
+            }
             (Op::Reshape, [Operand::Node(m)]) if g.nodes[*m].sizes == global => *m,
             (Op::Infix(_), _) if own.factors.contains_key(&n) => {
                 let node = node.uses().next().map_or(Operand::Num(0.0), |m| Operand::Node(now[&m]));
@@ -311,8 +319,8 @@ fn rebuilt(
     let mut placed = typed;
     let ends = it.outputs.iter().map(|o| o.0);
     let begins = (0..it.graph.nodes.len()).filter(|n| matches!(it.graph.nodes[*n].op, Op::Input(_)));
-    let moved = (0..it.graph.nodes.len())
-        .filter(|n| now.get(n).is_some_and(|new| g.nodes[*new].op == Op::Placed));
+    let moved =
+        (0..it.graph.nodes.len()).filter(|n| now.get(n).is_some_and(|new| g.nodes[*new].op == Op::Placed));
     for n in begins.chain(ends).chain(moved).filter(|n| does[*n]) {
         let list: Vec<Placement> = found
             .iter()
@@ -347,7 +355,9 @@ fn once(
 ) -> Result<NodeId, Diagnostic> {
     let over: Vec<usize> =
         (0..axes.list.len()).filter(|a| found[*a][n] == Some(Place::Partial("sum"))).collect();
-    let [axis] = over[..] else { return Err(refused("parts of a sum over several axes, which ranks make of a whole")) };
+    let [axis] = over[..] else {
+        return Err(refused("parts of a sum over several axes, which ranks make of a whole"));
+    };
     let (dtype, sizes) = (g.nodes[x].dtype, g.nodes[x].sizes.clone());
     let mut line = vec![1; sizes.len() + 1];
     line[0] = axes.list[axis].size as i64;
@@ -389,7 +399,11 @@ fn collective(
     let dtype = g.nodes[x].dtype;
     let ranks: u64 = axes.list[over.clone()].iter().map(|a| a.size).product();
     let whole = over.clone().all(|axis| found[axis][old] == Some(Place::Whole));
-    let divided = |g: &mut Graph, n: NodeId, op: char| match g.infix(op, Operand::Node(n), Operand::Num(ranks as f64)) {
+    let divided = |g: &mut Graph, n: NodeId, op: char| match g.infix(
+        op,
+        Operand::Node(n),
+        Operand::Num(ranks as f64),
+    ) {
         Operand::Node(m) => m,
         Operand::Num(_) => n,
     };

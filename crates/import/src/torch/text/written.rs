@@ -212,19 +212,26 @@ impl Reader {
 
     /// `x.transpose(0, 1)` and `torch.transpose(x, 0, 1)`: the operation of that name which takes such arguments, and these
     /// with the tensor first.
-    fn method(&self, f: &str, args: &[Value], named: &[(String, Value)]) -> Option<(&'static str, Vec<Value>)> {
+    fn method(
+        &self,
+        f: &str,
+        args: &[Value],
+        named: &[(String, Value)],
+    ) -> Option<(&'static str, Vec<Value>)> {
         let (of, name) = f.rsplit_once('.')?;
         let free = of == "torch" || of == "torch.nn.functional" || of == "torch._C._nn";
         if free && CALLS.iter().any(|c| c.0 == f) {
             return None;
         }
-        let known = self.out.tensors.contains_key(&self.named(of)) || self.lists.contains_key(&self.named(of));
+        let known =
+            self.out.tensors.contains_key(&self.named(of)) || self.lists.contains_key(&self.named(of));
         let all = match (free, known) {
             (true, _) => args.to_vec(),
             (false, true) => [&[Value::Name(of.to_owned())], args].concat(),
             (false, false) => return None,
         };
-        let called = |n: &&'static str| n.strip_prefix("aten.").and_then(|n| n.split('.').next()) == Some(name);
+        let called =
+            |n: &&'static str| n.strip_prefix("aten.").and_then(|n| n.split('.').next()) == Some(name);
         ops::names().filter(called).filter_map(ops::find).find_map(|op| {
             let mut all = all.clone();
             // sizes and dimensions may be written one by one
@@ -249,9 +256,7 @@ impl Reader {
 
     /// Whether a value may be an argument of a type.
     fn is(&self, v: &Value, ty: Ty) -> bool {
-        let tensor = |v: &Value| {
-            matches!(v, Value::Name(n) if !n.starts_with("torch.") && !self.out.ints.contains_key(&self.named(n)))
-        };
+        let tensor = |v: &Value| matches!(v, Value::Name(n) if !n.starts_with("torch.") && !self.out.ints.contains_key(&self.named(n)));
         let int = |v: &Value| match v {
             Value::Int(_) => true,
             Value::Name(n) => self.out.ints.contains_key(&self.named(n)),
@@ -273,9 +278,7 @@ impl Reader {
             Ty::Scalar => int(v) || matches!(v, Value::Float(_) | Value::Bool(_)),
             Ty::OptScalar => int(v) || matches!(v, Value::Float(_) | Value::Bool(_) | Value::None),
             Ty::Str => matches!(v, Value::Text(_)),
-            Ty::OptDType => {
-                *v == Value::None || matches!(v, Value::Name(n) if DType::of_python(n).is_some())
-            }
+            Ty::OptDType => *v == Value::None || matches!(v, Value::Name(n) if DType::of_python(n).is_some()),
             Ty::Place => true,
         }
     }
