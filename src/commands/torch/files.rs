@@ -94,6 +94,8 @@ pub struct Said<'a> {
     pub groups: &'a Groups,
     /// What symbols of sizes are.
     pub sizes: BTreeMap<String, i64>,
+    /// Whether it is a program of one rank, whatever tables are beside it.
+    pub alone: bool,
 }
 
 impl<'a> Said<'a> {
@@ -110,7 +112,7 @@ impl<'a> Said<'a> {
             })?;
             sizes.insert(name, n);
         }
-        Ok(Said { groups, sizes })
+        Ok(Said { groups, sizes, alone: false })
     }
 }
 
@@ -345,7 +347,10 @@ pub fn checked(session: &mut Session, set: &[File], said: &Said<'_>, lone: bool)
         match load(session, f, rank, said) {
             Ok(l) => {
                 weights = l.weights;
-                let table = groups(session, f, &l.program, said.groups, set.len() as u64)?;
+                let table = match said.alone {
+                    true => None,
+                    false => groups(session, f, &l.program, said.groups, set.len() as u64)?,
+                };
                 ranks.push((l.program, table));
                 files.insert(rank, f.clone());
             }

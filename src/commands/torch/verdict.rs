@@ -68,10 +68,19 @@ fn model(session: &mut Session, path: &str, it: &Checked) -> Outcome<Checked> {
             .into());
     };
     let groups = Groups::default();
-    let found = checked(session, set, &Said::new(&groups, &[])?, false)?;
-    if found.mesh.is_some() || found.world.size != 1 {
-        let what = format!("{path} is no unsharded model: it is of {} ranks", found.world.size);
-        return Err(Diagnostic::error("E416", what).help("export the model of one rank").into());
+    let wrong = |why: &str| {
+        Diagnostic::error("E416", format!("{path} is no unsharded model: {why}"))
+            .help("export the model of one rank, without collectives")
+    };
+    if set.len() > 1 {
+        return Err(wrong("it has programs of several ranks").into());
+    }
+    let found = checked(session, set, &Said { alone: true, ..Said::new(&groups, &[])? }, false)?;
+    if found.mesh.is_some() {
+        return Err(wrong("it is a graph of DTensors").into());
+    }
+    if found.world.programs.iter().flat_map(|p| &p.nodes).any(|n| n.op.rule.is_collective()) {
+        return Err(wrong("it has collectives").into());
     }
     Ok(found)
 }

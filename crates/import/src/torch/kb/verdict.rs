@@ -9,7 +9,7 @@ use super::axes::{self, Axes};
 use super::batches;
 use super::declared::{declared, irregular, place_of, undeclared};
 use super::graph::{Coll, NodeId, Op, Operand};
-use super::lift::{Lifted, Mode, counts, lift, live};
+use super::lift::{Input, Lifted, Mode, counts, lift, live};
 use super::own::{Differing, Own, completed, unlike};
 use super::places::{Asked, Candidates, Place, Stuck, places};
 use super::vocabulary;
@@ -175,7 +175,7 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
     }
     let placed = |n: NodeId, name: &str| Placed {
         name: name.to_owned(),
-        by: found.iter().map(|f| f[n].unwrap_or(Place::Whole)).collect(),
+        by: found.iter().map(|f| f[n].unwrap_or(Place::Unknown)).collect(),
     };
     for (n, node) in first.graph.nodes.iter().enumerate().filter(|(n, _)| does[*n]) {
         if let Op::Input(i) = node.op {
@@ -220,6 +220,19 @@ fn says(
     if lines.clone().all(alone) { Says::Alone } else { Says::Differs }
 }
 
+/// What a search takes inputs for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Level {
+    /// What is the same on all ranks is whole, what differs is split.
+    Strict,
+    /// What differs and is no weight may be a part of a reduction.
+    Parts,
+    /// What is the same may be parts that are equal, and a vector that differs may be meant to be the same.
+    Loose,
+    /// Operations without a rule have results that are not known.
+    Lenient,
+}
+
 /// The search over one axis.
 struct Axis<'a> {
     world: &'a World,
@@ -236,25 +249,22 @@ impl Axis<'_> {
         &self.axes.list[self.axis].name
     }
 
-    /// What an input may be. `loose`: what is the same on all ranks may be parts that are equal, and a vector that differs
-    /// may be meant to be the same.
-    fn candidates(&self, loose: bool, lenient: bool) -> Candidates {
+    /// What an input may be.
+    fn candidates(&self, level: Level) -> Candidates {
         let clash = self.clashing();
+        let (parts, loose, lenient) = (level >= Level::Parts, level == Level::Loose, level == Level::Lenient);
         (0..self.it.inputs.len())
             .map(|i| {
                 let input = &self.it.inputs[i];
                 let rank = self.world.programs[0].meta(input.value).map_or(0, |m| m.sizes.len());
                 let splits = (0..rank).map(Place::Split);
-                let sums = ["sum", "max", "min", "prod"].map(Place::Partial);
+                let user = parts && input.role == Role::User;
+                let sums = ["sum", "max", "min", "prod"].into_iter().filter(|_| user).map(Place::Partial);
                 let mut may: Vec<Place> = match self.says[i] {
                     Says::Declared(p) => vec![p],
                     Says::Same if !(loose && self.alike()) => vec![Place::Whole],
-                    Says::Nothing if input.role == Role::User => {
-                        [Place::Whole].into_iter().chain(splits).chain(sums).collect()
-                    }
-                    Says::Same | Says::Uniform | Says::Nothing => {
-                        [Place::Whole].into_iter().chain(splits).collect()
-                    }
+                    Says::Same | Says::Uniform => [Place::Whole].into_iter().chain(splits).collect(),
+                    Says::Nothing => [Place::Whole].into_iter().chain(splits).chain(sums).collect(),
                     // a vector that each rank adds a part of
                     Says::Alone => splits.chain([Place::Partial("sum")]).collect(),
                     Says::Differs if input.role == Role::User => splits.chain(sums).collect(),
@@ -301,11 +311,11 @@ impl Axis<'_> {
         weights().any(|(s, _)| *s == Says::Same) && !weights().any(|(s, _)| *s == Says::Differs)
     }
 
-    fn search(&self, loose: bool, lenient: bool) -> Result<Vec<Option<Place>>, Stuck> {
+    fn search(&self, level: Level) -> Result<Vec<Option<Place>>, Stuck> {
         let said = |place: usize| self.world.results.get(place)?.get(self.axis).map(place_of);
         let results: Vec<(NodeId, Option<Place>)> =
             self.it.outputs.iter().map(|(n, place)| (*n, said(*place))).collect();
-        let candidates = self.candidates(loose, lenient);
+        let candidates = self.candidates(level);
         places(Asked {
             g: &self.it.graph,
             live: self.does,
@@ -314,20 +324,24 @@ impl Axis<'_> {
             candidates: &candidates,
             own: self.own,
             results: &results,
-            lenient,
+            lenient: level == Level::Lenient,
         })
     }
 
     /// Places, and why they do not show that the ranks' programs are parts of one.
     fn inferred(&self) -> Result<(Vec<Option<Place>>, Vec<String>), Diagnostic> {
-        let strict = match self.search(false, false) {
+        let strict = match self.search(Level::Strict) {
             Ok(found) => {
                 let doubts = self.doubts(&found);
                 return Ok((found, doubts));
             }
             Err(stuck) => stuck,
         };
-        if let Ok(found) = self.search(true, false) {
+        if let Ok(found) = self.search(Level::Parts) {
+            let doubts = self.doubts(&found);
+            return Ok((found, doubts));
+        }
+        if let Ok(found) = self.search(Level::Loose) {
             let mut doubts = self.doubts(&found);
             let cut = self.inputs(&found, |s, p| s == Says::Same && p != Place::Whole);
             if !cut.is_empty() {
@@ -348,9 +362,9 @@ impl Axis<'_> {
             return Ok((found, doubts));
         }
         if !strict.lacks && self.clashing().is_empty() {
-            return Err(self.refused(&strict));
+            return self.nothing(&strict);
         }
-        match self.search(false, true) {
+        match self.search(Level::Lenient) {
             Ok(found) => {
                 let mut doubts = self.doubts(&found);
                 doubts.extend(self.unknown(&found));
@@ -360,8 +374,23 @@ impl Axis<'_> {
                 let what = "the search for placements was too long".to_owned();
                 Ok((vec![None; self.it.graph.nodes.len()], vec![what]))
             }
-            Err(stuck) => Err(self.refused(&stuck)),
+            Err(stuck) => self.nothing(&stuck),
         }
+    }
+
+    /// What no placement explains; of a program without weights and without data nothing is known that it contradicts.
+    fn nothing(&self, stuck: &Stuck) -> Result<(Vec<Option<Place>>, Vec<String>), Diagnostic> {
+        let bare = |(s, i): (&Says, &Input)| *s == Says::Nothing && i.role == Role::User;
+        if !self.says.iter().zip(&self.it.inputs).all(bare) {
+            return Err(self.refused(stuck));
+        }
+        let doubt = format!(
+            "no placement over {} of inputs without data explains {}: {}",
+            self.name(),
+            self.place(stuck.at),
+            stuck.why
+        );
+        Ok((vec![None; self.it.graph.nodes.len()], vec![doubt]))
     }
 
     /// Names of inputs of which something holds.
