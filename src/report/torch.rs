@@ -167,7 +167,7 @@ pub fn placements(p: &TorchPlacements, line: &mut impl FnMut(String)) {
     line(match (p.shown, &p.axes[..]) {
         (true, []) => "placements: one rank has everything".into(),
         (true, axes) => format!(
-            "placements over {}: the ranks compute parts of one program, by the data of their inputs and by the collectives",
+            "placements over {}: the ranks compute parts of one program, by the data of their inputs, or what groups.json says of these, and by the collectives",
             axes.join(", ")
         ),
         (false, _) => "placements: not shown".into(),

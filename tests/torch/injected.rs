@@ -418,7 +418,9 @@ fn no_injected_mistake_is_shown_to_be_right() {
         if world.size == 1 {
             continue;
         }
-        let given = said(&case, &world, &verdict);
+        // where nothing explains the inputs, no data can say what they are
+        let open_inputs = verdict.inputs.iter().any(|p| p.by.contains(&Place::Unknown));
+        let given = if open_inputs { case.given.clone() } else { said(&case, &world, &verdict) };
         let again = judged(&case, &|_| {}, &given);
         let again = again.unwrap_or_else(|d| {
             panic!("{}: {:?}", case.name, d.list.iter().map(|d| &d.title).collect::<Vec<_>>())
