@@ -252,7 +252,7 @@ fn summed(w: &mut Written, at: usize, x: &str, group: &str, tag: &str) -> String
 }
 
 /// All mistakes that can be made in a program.
-fn mistakes(w: &Written, groups: &[String]) -> Vec<Mistake> {
+fn mistakes(w: &Written, groups: &BTreeMap<String, Vec<u64>>) -> Vec<Mistake> {
     let mut out: Vec<Mistake> = vec![];
     for (i, node) in w.nodes.iter().enumerate() {
         let target = short(&node.target);
@@ -304,7 +304,7 @@ fn mistakes(w: &Written, groups: &[String]) -> Vec<Mistake> {
                 rename(w, &t, &new, k + 3);
             }),
         ));
-        for other in groups.iter().filter(|o| **o != group) {
+        for (other, _) in groups.iter().filter(|o| Some(o.1) != groups.get(&group)) {
             let other = other.clone();
             out.push((
                 "another group",
@@ -407,13 +407,19 @@ fn cases() -> Vec<Case> {
 
 #[test]
 fn no_injected_mistake_is_shown_to_be_right() {
-    let (mut passed, mut refused, mut open) = (vec![], BTreeMap::new(), BTreeMap::new());
+    let (mut passed, mut refused, mut open) =
+        (vec![], BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
     let mut worlds = 0;
     for case in cases() {
-        let right = judged(&case, &|_| {}, &case.given);
-        let (world, verdict) = match right {
+        let refuses = |d: Diagnostics| {
+            format!("{}: {:?}", case.name, d.list.iter().map(|d| &d.title).collect::<Vec<_>>())
+        };
+        let (world, verdict) = match judged(&case, &|_| {}, &case.given) {
             Ok(it) => it,
-            Err(d) => panic!("{}: {:?}", case.name, d.list.iter().map(|d| &d.title).collect::<Vec<_>>()),
+            Err(d) => {
+                passed.push(format!("refused, and right: {}", refuses(d)));
+                continue;
+            }
         };
         if world.size == 1 {
             continue;
@@ -421,14 +427,17 @@ fn no_injected_mistake_is_shown_to_be_right() {
         // where nothing explains the inputs, no data can say what they are
         let open_inputs = verdict.inputs.iter().any(|p| p.by.contains(&Place::Unknown));
         let given = if open_inputs { case.given.clone() } else { said(&case, &world, &verdict) };
-        let again = judged(&case, &|_| {}, &given);
-        let again = again.unwrap_or_else(|d| {
-            panic!("{}: {:?}", case.name, d.list.iter().map(|d| &d.title).collect::<Vec<_>>())
-        });
+        let again = match judged(&case, &|_| {}, &given) {
+            Ok(it) => it,
+            Err(d) => {
+                passed.push(format!("refused with data, and right: {}", refuses(d)));
+                continue;
+            }
+        };
         worlds += 1;
         eprintln!("{}: {:?}", case.name, again.1.doubts);
         let first = &case.ranks[0];
-        let groups = first.2.as_ref().map_or_else(Vec::new, |t| t.groups.keys().cloned().collect());
+        let groups = first.2.as_ref().map_or_else(BTreeMap::new, |t| t.groups.clone());
         for (n, (class, change)) in mistakes(&first.1, &groups).into_iter().enumerate() {
             match judged(&case, &*change, &given) {
                 Err(d) => {
@@ -441,5 +450,8 @@ fn no_injected_mistake_is_shown_to_be_right() {
         }
     }
     eprintln!("{worlds} programs; refused {refused:?}; not shown {open:?}");
-    assert!(passed.is_empty(), "shown to be right:\n{}", passed.join("\n"));
+    assert!(passed.is_empty(), "shown to be right, or refused and right:\n{}", passed.join("\n"));
+    // most are refused, with an operation; the others are said not to be shown
+    let count = |of: &BTreeMap<&str, usize>| of.values().sum::<usize>();
+    assert!(worlds >= 8 && count(&refused) > count(&open), "{refused:?} {open:?}");
 }

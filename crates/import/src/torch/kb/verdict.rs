@@ -8,6 +8,7 @@ use super::Given;
 use super::axes::{self, Axes};
 use super::batches;
 use super::declared::{declared, irregular, place_of, undeclared};
+use super::effects::share_of;
 use super::graph::{Coll, NodeId, Op, Operand};
 use super::lift::{Input, Lifted, Mode, counts, lift, live};
 use super::own::{Differing, Own, completed, unlike};
@@ -378,9 +379,10 @@ impl Axis<'_> {
         }
     }
 
-    /// What no placement explains; of a program without weights and without data nothing is known that it contradicts.
+    /// What no placement explains; of a program without matrices of weights and without data nothing is known that it contradicts.
     fn nothing(&self, stuck: &Stuck) -> Result<(Vec<Option<Place>>, Vec<String>), Diagnostic> {
-        let bare = |(s, i): (&Says, &Input)| *s == Says::Nothing && i.role == Role::User;
+        let small = |i: &Input| self.world.programs[0].meta(i.value).is_none_or(|m| m.sizes.len() < 2);
+        let bare = |(s, i): (&Says, &Input)| *s == Says::Nothing && (i.role == Role::User || small(i));
         if !self.says.iter().zip(&self.it.inputs).all(bare) {
             return Err(self.refused(stuck));
         }
@@ -450,17 +452,36 @@ impl Axis<'_> {
         out
     }
 
-    /// Sums of what every rank has that are divided by the number of ranks again.
+    /// Sums of what every rank has that are divided by the number of ranks, before or behind: they change nothing.
     fn idle(&self, found: &[Option<Place>]) -> Vec<String> {
-        let nodes = self.it.graph.nodes.iter().enumerate();
-        let whole = |o: &Operand| matches!(o, Operand::Node(m) if found[*m] == Some(Place::Whole));
-        nodes
-            .filter(|(n, node)| {
-                matches!(&node.op, Op::Collective(Coll::AllReduce("sum"), over) if over.contains(&self.axis))
-                    && found[*n].is_some()
-                    && node.args.iter().all(whole)
+        let nodes = &self.it.graph.nodes;
+        let size = self.axes.list[self.axis].size;
+        // parts of a sum, and not shares of one value alone
+        let mut parts = vec![false; nodes.len()];
+        for (n, node) in nodes.iter().enumerate() {
+            let part = |m: &NodeId| matches!(found[*m], Some(Place::Partial(_)));
+            parts[n] = match node.uses().any(|m| part(&m)) {
+                true => node.uses().any(|m| part(&m) && parts[m]),
+                false => part(&n) && share_of(node, size).is_none(),
+            };
+        }
+        let nothing = |o: &Operand| match o {
+            Operand::Node(m) => match found[*m] {
+                Some(Place::Whole) => true,
+                Some(Place::Partial(_)) => !parts[*m],
+                Some(Place::Split(_) | Place::Unknown) | None => false,
+            },
+            Operand::Num(_) => true,
+        };
+        let sums = |op: &Op| {
+            matches!(op, Op::Collective(Coll::AllReduce("sum") | Coll::ReduceScatter("sum", _), over)
+                if over.contains(&self.axis))
+        };
+        let all = nodes.iter().enumerate();
+        all.filter(|(n, node)| sums(&node.op) && found[*n].is_some() && node.args.iter().all(nothing))
+            .map(|(n, _)| {
+                format!("a sum of what every rank has, divided by the number of ranks: {}", self.place(n))
             })
-            .map(|(n, _)| format!("a sum of what every rank has, which is divided again: {}", self.place(n)))
             .collect()
     }
 
