@@ -22,6 +22,9 @@ const SAME: f64 = 1e-7;
 /// Inputs of programs by their numbers, where there is data.
 pub type Given = Vec<Option<Values>>;
 
+/// Inputs of the model, those of all ranks, and whether some had to be made.
+type Inputs = (Vec<Values>, Vec<Vec<Values>>, bool);
+
 /// How a comparison went that found no difference.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Agreed {
@@ -169,11 +172,7 @@ impl Sides<'_> {
     }
 
     /// Inputs of the model and of all ranks, the same ones; whether some had to be made.
-    fn inputs(
-        &self,
-        first: &Lifted,
-        model: &Lifted,
-    ) -> Result<(Vec<Values>, Vec<Vec<Values>>, bool), Diagnostic> {
+    fn inputs(&self, first: &Lifted, model: &Lifted) -> Result<Inputs, Diagnostic> {
         let wanted = live(model);
         let used: Vec<bool> = (0..model.inputs.len())
             .map(|i| {
@@ -355,8 +354,8 @@ impl Sides<'_> {
         }
         let mut lost = vec![false; g.nodes.len()];
         for n in (0..=result).rev().filter(|n| before[*n]) {
-            let users = (n + 1..=result).filter(|u| before[*u] && g.nodes[*u].uses().any(|m| m == n));
-            let all = users.fold(true, |all, u| all && lost[u]);
+            let mut users = (n + 1..=result).filter(|u| before[*u] && g.nodes[*u].uses().any(|m| m == n));
+            let all = users.all(|u| lost[u]);
             lost[n] = all && (n == result || !self.known(n, values, model));
         }
         (0..=result).find(|n| {

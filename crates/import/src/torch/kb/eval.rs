@@ -154,8 +154,8 @@ pub fn evaluate(
         return Err(format!("{total} elements are too many to be evaluated in f64, of which {MOST} are"));
     }
     let mut out: Vec<Vec<Values>> = vec![Vec::with_capacity(first.nodes.len()); all.len()];
-    for n in 0..first.nodes.len() {
-        let new: Vec<Values> = if !live[n] {
+    for (n, does) in live.iter().enumerate().take(first.nodes.len()) {
+        let new: Vec<Values> = if !does {
             vec![Values::default(); all.len()]
         } else if let Op::Collective(c, over) = &first.nodes[n].op {
             let Some(Operand::Node(x)) = first.nodes[n].args.first() else {
@@ -168,13 +168,10 @@ pub fn evaluate(
             each.map(|((g, values), inputs)| value(g, n, values, inputs)).collect::<Result<_, String>>()?
         };
         for (new, (to, g)) in new.into_iter().zip(out.iter_mut().zip(all)) {
-            if live[n] && new.data.len() != count(&g.nodes[n].sizes) {
+            if *does && new.data.len() != count(&g.nodes[n].sizes) {
                 return Err(format!("an operation gives {:?} and not {:?}", new.sizes, g.nodes[n].sizes));
             }
-            to.push(Values {
-                sizes: if live[n] { g.nodes[n].sizes.clone() } else { vec![] },
-                data: new.data,
-            });
+            to.push(Values { sizes: if *does { g.nodes[n].sizes.clone() } else { vec![] }, data: new.data });
         }
     }
     Ok(out)
