@@ -78,6 +78,8 @@ pub struct Session {
     data: BTreeMap<PathBuf, Vec<u8>>,
     /// What `--input` says: shapes of data bind sizes of the program.
     pub inputs: Vec<String>,
+    /// What was found out about the PyTorch programs that the text which is compiled stands for.
+    pub torch: Vec<crate::report::TorchReport>,
     /// Where messages go instead of standard error.
     heard: Option<Mutex<Vec<String>>>,
     /// Machines that were seen, with what was found out about them; shared by the sessions made of this one.
@@ -116,6 +118,7 @@ impl Session {
             given: BTreeMap::new(),
             data: BTreeMap::new(),
             inputs: vec![],
+            torch: vec![],
             heard: None,
             machines: Arc::default(),
             touched: None,
@@ -142,6 +145,7 @@ impl Session {
             map: SourceMap::default(),
             paths: vec![],
             inputs: vec![],
+            torch: vec![],
             given: texts.into_iter().map(|(name, text)| (plain(Path::new(&name)), text)).collect(),
             data: BTreeMap::new(),
             heard: None,

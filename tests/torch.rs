@@ -1,6 +1,9 @@
 //! PyTorch programs as local programs and as global ones (`kbc import --lift`): the same numbers, bit for bit; and weights
 //! from a file in the place of an archive's.
 
+#[path = "torch/injected.rs"]
+mod injected;
+
 use kbc_backend_sim::formats;
 use kbc_backend_sim::tensor::{Data, Tensor};
 use std::path::{Path, PathBuf};
@@ -32,6 +35,40 @@ fn result(program: &str, dir: &Path) -> (Vec<u64>, Vec<u32>) {
         formats::read(file, &std::fs::read(file).expect("a file"), Some("out")).expect("a tensor");
     let bits = t.data().to_f64().iter().map(|x| (*x as f32).to_bits()).collect();
     (t.shape().to_vec(), bits)
+}
+
+/// The results of all parts of a local program, or the one of a program.
+fn results(program: &str, dir: &Path) -> (Vec<u64>, Vec<u32>) {
+    let names = ["out", "out_r0", "out_r1"].map(|n| {
+        let file = dir.join(format!("{n}.safetensors"));
+        let _ = std::fs::remove_file(&file);
+        (n, file)
+    });
+    let run = |names: &[(&str, PathBuf)]| {
+        let outputs = names.iter().flat_map(|(n, f)| ["--output".into(), format!("{n}={}:{n}", f.display())]);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kbc"));
+        command.args(["compile", program]).args(outputs.collect::<Vec<String>>());
+        command.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("kbc runs").status.success()
+    };
+    let read = |(n, file): &(&str, PathBuf)| {
+        let shown = file.to_str().expect("a name");
+        formats::read(shown, &std::fs::read(file).expect("a result"), Some(n)).expect("a tensor")
+    };
+    let parts: Vec<Tensor> = match run(&names[..1]) {
+        true => vec![read(&names[0])],
+        false if run(&names[1..]) => names[1..].iter().map(read).collect(),
+        false => panic!("{program}"),
+    };
+    let bits = parts.iter().flat_map(|t| t.data().to_f64()).map(|x| (x as f32).to_bits()).collect();
+    match &parts[..] {
+        [one] => (one.shape().to_vec(), bits),
+        // a result of one rank may have a dimension of its own for that
+        [a, ..] => {
+            let own = a.shape().strip_prefix(&[1]).unwrap_or(a.shape());
+            ([&[2], own].concat(), bits)
+        }
+        [] => (vec![], bits),
+    }
 }
 
 /// Both forms of the programs in a folder of `specs/torch`; the local one has a row a rank.
@@ -71,6 +108,82 @@ fn lifted_over_one_axis_of_two() {
     for (rank, row) in rows.chunks(part).enumerate() {
         assert_eq!(row, &all[rank / 2 * part..(rank / 2 + 1) * part], "rank {rank}");
     }
+}
+
+/// An array of some sizes, cut along a dimension into two parts if it is.
+fn parts(sizes: &[u64], list: &[f32], split: Option<usize>) -> Vec<(Vec<u64>, Vec<f32>)> {
+    let Some(d) = split else { return vec![(sizes.to_vec(), list.to_vec()); 2] };
+    let mut own = sizes.to_vec();
+    own[d] /= 2;
+    let run = (own[d..].iter().product::<u64>()) as usize;
+    let of = |rank: usize| list.chunks(run).skip(rank).step_by(2).flatten().copied().collect();
+    vec![(own.clone(), of(0)), (own, of(1))]
+}
+
+/// Rows, constants, slices and shares of a rank's own: the global program has the numbers of the local one, on data with
+/// numbers of both ranks' rows.
+#[test]
+fn what_ranks_have_of_their_own_is_lifted_with_its_numbers() {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/import/tests/torch/lifted");
+    let mut count = 0;
+    for case in std::fs::read_dir(cases).expect("cases").map(|e| e.expect("an entry").path()) {
+        let name = case.file_name().expect("a name").to_string_lossy().into_owned();
+        let dir = folder(&format!("own_{name}"));
+        let mut ranks: [Vec<(String, Tensor)>; 2] = [vec![], vec![]];
+        for line in std::fs::read_to_string(case.join("INPUTS")).expect("INPUTS").lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let sizes: Vec<u64> = words[2].split(',').map(|n| n.parse().expect("a size")).collect();
+            let split =
+                words[3].strip_prefix("S(").map(|d| d.trim_end_matches(')').parse().expect("a number"));
+            let below: Option<u64> = words.get(4).map(|n| n.parse().expect("a number"));
+            let number =
+                |k: u64| (k + sizes[0] + words[0].len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            let value = |k: u64| match below {
+                Some(n) => (number(k) % n) as f32,
+                None => (number(k) % 1000) as f32 / 500.0 - 1.0,
+            };
+            let list: Vec<f32> = (0..sizes.iter().product()).map(value).collect();
+            for (rank, (own, list)) in parts(&sizes, &list, split).into_iter().enumerate() {
+                let data = match below {
+                    Some(_) => Data::I64(list.iter().map(|x| *x as i64).collect()),
+                    None => Data::F32(list),
+                };
+                ranks[rank]
+                    .push((format!("in__{}", words[0]), Tensor::new(own, data).expect("of that size")));
+            }
+        }
+        for (rank, arrays) in ranks.iter().enumerate() {
+            let file = format!("rank{rank}.readable.py");
+            std::fs::copy(case.join(&file), dir.join(&file)).expect("a program");
+            let bytes = formats::write_npz(arrays).expect("an archive");
+            std::fs::write(dir.join(format!("rank{rank}.npz")), bytes).expect("a file");
+        }
+        let source = dir.to_str().expect("a name").to_owned();
+        let [(local, rows), (whole, all)] = ["local", "whole"].map(|form| {
+            let file = dir.join(format!("{form}.kb"));
+            let file = file.to_str().expect("a name");
+            let mut args = vec!["import", &source, "-o", file];
+            if form == "whole" {
+                args.push("--lift");
+            }
+            kbc(&args);
+            results(file, &dir)
+        });
+        let split = (0..whole.len()).find(|d| local[d + 1] != whole[*d]);
+        let all: Vec<f32> = all.iter().map(|b| f32::from_bits(*b)).collect();
+        let rows: Vec<f32> = rows.iter().map(|b| f32::from_bits(*b)).collect();
+        for ((_, want), got) in parts(&whole, &all, split).iter().zip(rows.chunks(rows.len() / 2)) {
+            assert_eq!(want.len(), got.len(), "{name}");
+            for (a, b) in want.iter().zip(got) {
+                assert!((a - b).abs() <= 1e-5 * (1.0 + a.abs()), "{name}: {a} and {b}");
+            }
+        }
+        let text = kbc(&["check", &source]);
+        let shown = text.ends_with("ok\n") || name == "average";
+        assert!(shown && !all.is_empty(), "{name}: {text}");
+        count += 1;
+    }
+    assert!(count >= 9);
 }
 
 #[test]

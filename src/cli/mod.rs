@@ -354,6 +354,10 @@ pub struct Groups {
     /// names of the model, `*` in it for the rank.
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub weights: Option<String>,
+    /// The unsharded model of PyTorch programs, exported for one rank: both are evaluated on the same inputs, and results
+    /// compared.
+    #[arg(long, value_name = "FOLDER|FILE", help_heading = "Program")]
+    pub reference: Option<String>,
 }
 
 impl Groups {

@@ -26,6 +26,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     if torch {
         return torch::check(session, args);
     }
+    no_torch(args)?;
     refuse(&[("a second file", !args.more.is_empty())], args.file.as_deref().unwrap_or("the library"))?;
     if args.sync {
         return super::sync::run(session, args);
@@ -145,6 +146,17 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     report.ok = false;
     show(session, &report, args.report)?;
     Err(d.into())
+}
+
+/// Refuses what is said of PyTorch programs alone.
+fn no_torch(args: &Check) -> Outcome {
+    let of = &args.groups;
+    let flags = [
+        ("--group", !of.group.is_empty()),
+        ("--weights", of.weights.is_some()),
+        ("--reference", of.reference.is_some()),
+    ];
+    refuse(&flags, args.file.as_deref().unwrap_or("the library"))
 }
 
 /// A schedule as text: verified and proven as it stands.

@@ -33,7 +33,11 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
         return super::torch::import::compile(session, args);
     }
     let given = &args.groups;
-    let flags = [("--group", !given.group.is_empty()), ("--weights", given.weights.is_some())];
+    let flags = [
+        ("--group", !given.group.is_empty()),
+        ("--weights", given.weights.is_some()),
+        ("--reference", given.reference.is_some()),
+    ];
     super::refuse(&flags, &args.source.file)?;
     program(session, args)
 }
@@ -98,6 +102,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         return write_artefacts(session, &artefacts, &built);
     };
     let mut report = begin("compile", &args.source.file, &built, schedule);
+    report.torch = std::mem::take(&mut session.torch);
     session.progress("proving");
     report.verified = Some(analyse::prove(&built, schedule)?);
     let prepared = match target {

@@ -57,7 +57,10 @@ pub fn human(r: &Report) -> String {
         imported(i, &mut line);
     }
     for t in &r.torch {
-        super::torch::human(&r.file, t, &mut line);
+        match r.command {
+            "check" => super::torch::human(&r.file, t, &mut line),
+            _ => super::torch::placements(&t.placements, &mut line),
+        }
     }
     for i in &r.inputs {
         line(format!("  input {}: {}  from {}", i.name, i.r#type, i.from));
@@ -101,6 +104,9 @@ pub fn human(r: &Report) -> String {
         };
         let what = if v.meaning == "not checked" {
             "race-free and deadlock-free"
+        } else if !r.torch.is_empty() {
+            // what the program as a whole computes is another question
+            "race-free, deadlock-free, and every collective gives what it says"
         } else {
             "race-free, deadlock-free and right"
         };
@@ -214,7 +220,11 @@ pub fn human(r: &Report) -> String {
     for u in &r.unchecked {
         line(u.clone());
     }
-    if r.ok {
+    let shown = r.torch.iter().all(|t| t.placements.shown || t.placements.reference.is_some());
+    // A check is ok where everything is shown, a run where the comparisons are.
+    if !shown && (r.ok || r.command == "check") {
+        line("nothing wrong was found, and not everything is shown".into());
+    } else if r.ok {
         line("ok".into());
     } else if r.unchecked.is_empty() || wrong(r) {
         line("not ok".into());

@@ -6,7 +6,7 @@ pub mod timed;
 mod torch;
 
 pub use human::human;
-pub use torch::{TorchCollective, TorchCount, TorchGroup, TorchReport};
+pub use torch::{TorchCollective, TorchCount, TorchGroup, TorchPlaced, TorchPlacements, TorchReport};
 
 use serde::Serialize;
 

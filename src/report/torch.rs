@@ -30,6 +30,36 @@ pub struct TorchReport {
     pub alike: bool,
     /// Collectives, those that are alike together.
     pub collectives: Vec<TorchCollective>,
+    /// Where the parts of values are.
+    pub placements: TorchPlacements,
+}
+
+/// Where the parts of values are, and whether that shows that the ranks compute parts of one program.
+#[derive(Serialize, Clone, Default, Debug)]
+pub struct TorchPlacements {
+    /// Whether it is shown.
+    pub shown: bool,
+    /// Whether the program itself says where they are, a graph of DTensors.
+    pub said: bool,
+    /// Axes of the mesh.
+    pub axes: Vec<String>,
+    /// Of inputs that something comes from.
+    pub inputs: Vec<TorchPlaced>,
+    /// Of results, by their places in the list.
+    pub results: Vec<TorchPlaced>,
+    /// Why it is not shown.
+    pub doubts: Vec<String>,
+    /// The comparison with the unsharded model, in words, if there was one.
+    pub reference: Option<String>,
+}
+
+/// Where the parts of a value are.
+#[derive(Serialize, Clone, Debug)]
+pub struct TorchPlaced {
+    /// The value.
+    pub name: String,
+    /// `whole`, `split along 0`, `part of a sum`: one an axis.
+    pub places: Vec<String>,
 }
 
 /// A group.
@@ -125,4 +155,52 @@ pub fn human(file: &str, t: &TorchReport, line: &mut impl FnMut(String)) {
             c.operand
         ));
     }
+    placements(&t.placements, line);
+}
+
+/// What was shown, and what was not.
+pub fn placements(p: &TorchPlacements, line: &mut impl FnMut(String)) {
+    if p.said {
+        line("placements: those that the graph of DTensors says".into());
+        return;
+    }
+    line(match (p.shown, &p.axes[..]) {
+        (true, []) => "placements: one rank has everything".into(),
+        (true, axes) => format!(
+            "placements over {}: the ranks compute parts of one program, by the data of their inputs, or what groups.json says of these, and by the collectives",
+            axes.join(", ")
+        ),
+        (false, _) => "placements: not shown".into(),
+    });
+    for doubt in &p.doubts {
+        line(format!("  {doubt}"));
+    }
+    let words = |it: &TorchPlaced| match &p.axes[..] {
+        [_] => it.places.concat(),
+        axes => {
+            let each: Vec<String> =
+                it.places.iter().zip(axes).map(|(place, axis)| format!("{place} over {axis}")).collect();
+            each.join(", ")
+        }
+    };
+    for (what, list) in [("", &p.inputs), ("result ", &p.results)] {
+        let mut groups: Vec<(String, Vec<&str>)> = vec![];
+        for it in list {
+            let place = words(it);
+            match groups.iter_mut().find(|g| g.0 == place) {
+                Some(g) => g.1.push(&it.name),
+                None => groups.push((place, vec![&it.name])),
+            }
+        }
+        for (place, names) in groups {
+            line(format!("  {what}{}: {place}", names.join(", ")));
+        }
+    }
+    line(match &p.reference {
+        Some(how) => how.clone(),
+        None => {
+            "not compared with an unsharded model (--reference FOLDER): stored results are the programs' own"
+                .into()
+        }
+    });
 }

@@ -286,6 +286,8 @@ codes! {
     E562 "programs that are no global program",
     E563 "no stand-in headers",
     E564 "a compiler that does not run",
+    E565 "ranks that compute no parts of one program",
+    E566 "results that differ from the unsharded model",
     E570 "elements that their type does not have",
     E571 "a grouped product that does not fit",
     E580 "a collective that cannot be cut with its product",

@@ -8,7 +8,7 @@ use kbc_import::torch::groups::{Table, World, world};
 use kbc_import::torch::matching::Met;
 use kbc_import::torch::model::Program;
 use kbc_import::torch::{archive, check, exported, json, kb, listing, ops, printed, resolve, summary, table};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 fn folder(name: &str) -> PathBuf {
@@ -117,6 +117,150 @@ fn right_programs_become_kb() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(made >= 10);
+}
+
+/// A graph of DTensors whose inputs come in another order than the table names them, with methods.
+#[test]
+fn graphs_of_dtensors_have_names_and_methods() {
+    let text = r#"class GraphModule(torch.nn.Module):
+    def forward(self, L_self_modules_up_parameters_weight_: "DTensor(f32[32, 16], S(0))", L_x_: "DTensor(f32[4, 2, 16], R)"):
+        l_x_ = L_x_
+        w = L_self_modules_up_parameters_weight_
+        transpose: "DTensor(f32[2, 4, 16], R)" = l_x_.transpose(0, 1);  l_x_ = None
+        reshape: "DTensor(f32[8, 16], R)" = transpose.reshape(8, 16);  transpose = None
+        t: "DTensor(f32[16, 32], S(1))" = w.t();  w = None
+        matmul: "DTensor(f32[8, 32], S(1))" = torch.matmul(reshape, t);  reshape = t = None
+        view: "DTensor(f32[2, 4, 32], S(2))" = matmul.view((2, 4, 32));  matmul = None
+        mean: "DTensor(f32[2, 32], S(1))" = view.mean(1);  view = None
+        add: "DTensor(f32[2, 32], S(1))" = mean.add(1.5);  mean = None
+        permute: "DTensor(f32[32, 2], S(0))" = torch.permute(add, (1, 0));  add = None
+        return (permute,)
+"#;
+    let mut map = SourceMap::default();
+    let p = program(&mut map, "global.dtensor.readable.py", 0, text).expect("it is a graph");
+    let mut given = kb::Given { path: "global.npz".into(), ..kb::Given::default() };
+    let arrays = [("in__x", vec![4, 2, 16]), ("in__up.weight", vec![32, 16])];
+    given.arrays.push(arrays.map(|(k, s)| (k.to_owned(), (kbc_import::torch::dtype::DType::F32, s))).into());
+    // by the place in this list x would be the weight
+    let args = vec!["x".to_owned(), "up.weight".to_owned()];
+    let it = kb::global::write(p, &[("tp".into(), 2)], args, "global", &given);
+    let it = it.unwrap_or_else(|d| panic!("{:?}", d.list.iter().map(|d| &d.title).collect::<Vec<_>>()));
+    for says in [
+        "x: f32[4, 2, 16] = \"global.npz\":in__x",
+        "up_weight: f32[32@tp, 16] = \"global.npz\":\"in__up.weight\"",
+        "transpose(x, [1, 0, 2])",
+        "-> f32[32@tp, 2]",
+    ] {
+        assert!(it.text.contains(says), "{says} in\n{}", it.text);
+    }
+}
+
+/// An input of a lifted program: its name, sizes of the whole, where its parts are, and how many whole numbers it may be.
+struct Input {
+    name: String,
+    sizes: Vec<i64>,
+    split: Option<usize>,
+    below: Option<u64>,
+}
+
+fn inputs(dir: &Path) -> Vec<Input> {
+    let text = std::fs::read_to_string(dir.join("INPUTS")).expect("INPUTS");
+    let one = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        Input {
+            name: words[0].to_owned(),
+            sizes: words[2].split(',').map(|n| n.parse().expect("a size")).collect(),
+            split: words[3].strip_prefix("S(").map(|d| d.trim_end_matches(')').parse().expect("a dimension")),
+            below: words.get(4).map(|n| n.parse().expect("a number")),
+        }
+    };
+    text.lines().map(one).collect()
+}
+
+/// Data of the ranks that says where the parts are.
+fn given(world: &World, of: &[Input]) -> kb::Given {
+    let mut out = kb::Given { path: "rank*.npz".into(), ..kb::Given::default() };
+    for (rank, p) in world.programs.iter().enumerate() {
+        let (mut arrays, mut prints) = (BTreeMap::new(), BTreeMap::new());
+        for (i, input) in of.iter().enumerate() {
+            let m = &p.written.tensors[&input.name];
+            let key = format!("in__{}", input.name);
+            arrays.insert(key.clone(), (m.dtype, m.shape()));
+            let part = if input.split.is_some() { rank as u64 } else { 0 };
+            prints.insert(key, kb::Print { hash: i as u64 * 8 + part, uniform: None });
+        }
+        out.arrays.push(arrays);
+        out.prints.push(prints);
+        out.weights.push(BTreeMap::new());
+    }
+    out
+}
+
+/// Programs with rows, constants, slices or shares of a rank's own: `model.kb` is the global program, the placements are
+/// shown, and results are those of `model/model.readable.py`, the unsharded model. `KBC_BLESS=1` writes the text.
+#[test]
+fn right_programs_are_lifted() {
+    let bless = std::env::var_os("KBC_BLESS").is_some();
+    let mut wrong = vec![];
+    let cases = folders("lifted");
+    for dir in &cases {
+        let mut map = SourceMap::default();
+        let shown = |d: Diagnostics, map: &SourceMap| -> String {
+            d.list.iter().map(|d| render::human(d, map, false)).collect()
+        };
+        let (world, met) = found(dir, &mut map).unwrap_or_else(|d| panic!("{}", shown(d, &map)));
+        let of = inputs(dir);
+        let given = given(&world, &of);
+        let text = match kb::whole::write(&world, &met, "model", &given) {
+            Ok(it) => {
+                let id = map.add("model.kb", it.text.clone());
+                kbc_frontend::fmt::format(id, &it.text).unwrap_or_else(|d| shown(d, &map) + &it.text)
+            }
+            Err(d) => shown(d, &map),
+        };
+        let path = dir.join("model.kb");
+        if bless {
+            std::fs::write(&path, &text).expect("it can be written");
+        } else if std::fs::read_to_string(&path).unwrap_or_default() != text {
+            wrong.push(format!("{}:\n{text}", path.display()));
+        }
+        let verdict = match kb::verdict::judge(&world, &met, &given) {
+            Ok(v) => v,
+            Err(d) => {
+                wrong.push(format!("{}: {}", dir.display(), shown(d, &map)));
+                continue;
+            }
+        };
+        // an average is shown to be none of a sum
+        if !verdict.shown() && !dir.ends_with("average") {
+            wrong.push(format!("{}: {:?}", dir.display(), verdict.doubts));
+        }
+        let name = "model/model.readable.py";
+        let text = std::fs::read_to_string(dir.join(name)).expect("the model");
+        let model = program(&mut map, name, 0, &text).expect("it is a program");
+        let model = kbc_import::torch::groups::world(vec![(model, None)], false).expect("a world");
+        let data = |i: &Input| {
+            let n: i64 = i.sizes.iter().product();
+            let seed = i.name.len() as u64 + i.sizes[0] as u64;
+            let number = |k: u64| (k + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            let value = |k: u64| match i.below {
+                Some(n) => (number(k) % n) as f64,
+                None => (number(k) % 1000) as f64 / 500.0 - 1.0,
+            };
+            Some(kb::eval::Values { sizes: i.sizes.clone(), data: (0..n as u64).map(value).collect() })
+        };
+        let data: Vec<_> = of.iter().map(data).collect();
+        let none = vec![vec![None; of.len()]; world.programs.len()];
+        let Some(graphs) = &verdict.graphs else { continue };
+        let sides =
+            kb::compare::Sides { world: &world, graphs, given: &none, model: &model, data: &data, name };
+        match sides.compare() {
+            Ok(agreed) => assert!(agreed.elements > 0 && agreed.largest < 1e-9),
+            Err(d) => wrong.push(format!("{}: {}", dir.display(), render::human(&d, &map, false))),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(cases.len() >= 9);
 }
 
 #[test]

@@ -149,8 +149,18 @@ pub fn pack(list: &[(String, Tensor)], ending: &str) -> Result<Vec<u8>, Diagnost
     if ending == "npz" { formats::write_npz(list) } else { formats::write_safetensors(list) }
 }
 
-/// A number that is the same where arrays are, bit for bit.
-pub fn print(t: &Tensor) -> u64 {
+/// What tells an array from others: a number that is the same where arrays are, bit for bit, and what all its elements are.
+pub fn print(t: &Tensor) -> kb::Print {
+    kb::Print { hash: hash(t), uniform: uniform(t) }
+}
+
+/// The number that an array has everywhere.
+fn uniform(t: &Tensor) -> Option<f64> {
+    let list = t.data().to_f64();
+    list.first().copied().filter(|x| list.iter().all(|y| y.to_bits() == x.to_bits()))
+}
+
+fn hash(t: &Tensor) -> u64 {
     let mut h = DefaultHasher::new();
     t.shape().hash(&mut h);
     match t.data() {
@@ -182,6 +192,7 @@ pub fn joined(mut parts: Vec<Tensor>, by: &[(u64, Place)]) -> Result<Tensor, Str
                 converted(&t, theirs(of[0].dtype()))
             }
             Place::Partial(op) => Err(format!("parts of a {op} are not stored")),
+            Place::Unknown => Err("where its parts are is not known".into()),
         });
         parts = groups.collect::<Result<_, String>>()?;
     }

@@ -94,6 +94,8 @@ pub struct Said<'a> {
     pub groups: &'a Groups,
     /// What symbols of sizes are.
     pub sizes: BTreeMap<String, i64>,
+    /// Whether it is a program of one rank, whatever tables are beside it.
+    pub alone: bool,
 }
 
 impl<'a> Said<'a> {
@@ -110,7 +112,7 @@ impl<'a> Said<'a> {
             })?;
             sizes.insert(name, n);
         }
-        Ok(Said { groups, sizes })
+        Ok(Said { groups, sizes, alone: false })
     }
 }
 
@@ -350,7 +352,10 @@ pub fn checked(session: &mut Session, set: &[File], said: &Said<'_>, lone: bool)
         match load(session, f, rank, said) {
             Ok(l) => {
                 weights = l.weights;
-                let table = groups(session, f, &l.program, said.groups, set.len() as u64)?;
+                let table = match said.alone {
+                    true => None,
+                    false => groups(session, f, &l.program, said.groups, set.len() as u64)?,
+                };
                 ranks.push((l.program, table));
                 files.insert(rank, f.clone());
             }
@@ -376,7 +381,9 @@ pub fn checked(session: &mut Session, set: &[File], said: &Said<'_>, lone: bool)
         let table = table.map(|t| t.1).unwrap_or_default();
         let mesh = mesh(&p, &table)?;
         let (groups, axes, args) = (vec![BTreeMap::new()], vec![BTreeMap::new()], vec![table.args]);
-        let world = World { size: 1, programs: vec![p], groups, axes, args, said: true };
+        let declared = BTreeMap::new();
+        let results = vec![];
+        let world = World { size: 1, programs: vec![p], groups, axes, args, said: true, declared, results };
         let met = proven(&world)?;
         return Ok(Checked { world, met, files, weights, mesh: Some(mesh), from });
     }

@@ -4,12 +4,14 @@ use super::arrays::{all, array, constant, converted, joined, near, pack, print, 
 use super::files::{Checked, File, Said, checked, sets, with_others};
 use crate::cli::{Compile, Import, Source};
 use crate::outdir::Draft;
+use crate::report::TorchReport;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::tensor::Tensor;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_frontend::fmt::format;
 use kbc_import::torch::archive;
 use kbc_import::torch::dtype::DType as Theirs;
+use kbc_import::torch::kb::eval::Values;
 use kbc_import::torch::kb::{self, From, Given, Kb};
 use kbc_import::torch::model::{Arg, Program, Role};
 use std::collections::BTreeMap;
@@ -21,6 +23,8 @@ use std::path::{Component, Path, PathBuf};
 /// # Errors
 /// What is wrong with the programs, or cannot be expressed; nothing is written then.
 pub fn run(session: &mut Session, args: &Import) -> Outcome {
+    let reference = args.groups.reference.is_some();
+    crate::commands::refuse(&[("--reference", reference)], "an import, which compares nothing")?;
     let mut worlds = sets(&args.paths)?;
     if let Some(tag) = &args.tag {
         worlds.retain(|set| set[0].tag == *tag);
@@ -90,7 +94,10 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
     let name = path.file_name().map_or_else(|| "program".into(), |s| s.to_string_lossy().into_owned());
     let name = if path.is_dir() { &name[..] } else { name.split('.').next().unwrap_or(&name) };
     let dir = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
+    let placements = super::verdict::placements(session, &it, &args.groups)?;
     let made = make(session, &it, name, dir, false)?;
+    session.torch =
+        vec![TorchReport { placements, ..super::about(&set[0].tag, &it.world, &it.met, it.weights) }];
     let file = dir.join(format!("{name}.kb")).to_string_lossy().into_owned();
     session.give(&file, &made.text);
     for (name, bytes) in made.files {
@@ -156,8 +163,8 @@ pub fn make(session: &mut Session, it: &Checked, name: &str, beside: &Path, lift
 }
 
 /// Data files of the ranks and weights of archives.
-struct Stored {
-    given: Given,
+pub(super) struct Stored {
+    pub(super) given: Given,
     /// Of each program.
     paths: Vec<Option<(String, Vec<u8>)>>,
     weights: Vec<BTreeMap<String, Tensor>>,
@@ -184,6 +191,22 @@ impl Stored {
         })
     }
 
+    /// The data of each input of a program, in f64.
+    pub(super) fn inputs(&self, it: &Checked, at: usize) -> Result<Vec<Option<Values>>, Diagnostic> {
+        let values = |t: &Tensor| Values {
+            sizes: t.shape().iter().map(|n| *n as i64).collect(),
+            data: t.data().to_f64(),
+        };
+        kb::sources(&it.world, at, &self.given)
+            .into_iter()
+            .map(|from| match from {
+                Some(From::Array(key)) => Ok(self.read(at, &key, Theirs::F32)?.as_ref().map(values)),
+                Some(From::Weight(key)) => Ok(self.weights[at].get(&key).map(values)),
+                None => Ok(None),
+            })
+            .collect()
+    }
+
     fn read(&self, program: usize, key: &str, to: Theirs) -> Result<Option<Tensor>, Diagnostic> {
         match &self.paths[program] {
             Some((name, bytes)) => near(name, bytes, key, to == Theirs::Bf16).map(Some),
@@ -193,7 +216,10 @@ impl Stored {
 }
 
 /// What there is beside the programs.
-fn stored(session: &mut Session, it: &Checked, beside: &Path) -> Outcome<Stored> {
+///
+/// # Errors
+/// Of reading it.
+pub(super) fn stored(session: &mut Session, it: &Checked, beside: &Path) -> Outcome<Stored> {
     let mut out = Stored { given: Given::default(), paths: vec![], weights: vec![] };
     let first = it.files.first().map(File::data).unwrap_or_default();
     let dir = it.files.first().and_then(|f| f.path.parent()).unwrap_or(Path::new(""));

@@ -3,12 +3,13 @@
 mod arrays;
 mod files;
 pub mod import;
+mod verdict;
 
 pub use files::is_one;
 
-use super::compile::finish;
+use super::compile::show;
 use crate::cli::Check;
-use crate::report::{Report, SCHEMA, TorchCollective, TorchCount, TorchGroup, TorchReport};
+use crate::report::{Report, SCHEMA, TorchCollective, TorchCount, TorchGroup, TorchPlacements, TorchReport};
 use crate::session::{Failure, Outcome, Session};
 use files::{Said, checked, sets};
 use kbc_diag::Diagnostics;
@@ -28,8 +29,6 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
     super::import::no_post(&source)?;
     // sizes of programs have values, and nothing else of them is replaced
     super::refuse(&source.of.given()[1..], "PyTorch programs")?;
-    let weights = args.groups.weights.is_some();
-    super::refuse(&[("--weights", weights)], "a check, which reads no data")?;
     let said = Said::new(&args.groups, &source.of.define)?;
     super::tile::no_target(args.target.as_ref(), first)?;
     let paths: Vec<String> = std::iter::once(first).chain(&args.more).cloned().collect();
@@ -41,6 +40,14 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
         match checked(session, &set, &said, lone) {
             Ok(c) => {
                 let mut it = about(&set[0].tag, &c.world, &c.met, c.weights);
+                match verdict::placements(session, &c, &args.groups) {
+                    Ok(placements) => it.placements = placements,
+                    Err(Failure::Program(d)) => {
+                        found.extend(d);
+                        continue;
+                    }
+                    Err(other) => return Err(other),
+                }
                 if let Some(mesh) = &c.mesh {
                     // one program is that of all ranks
                     it.world = mesh.iter().map(|m| m.1).product();
@@ -55,7 +62,9 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
     if found.has_errors() {
         return Err(found.into());
     }
-    finish(session, &report, args.report, true)
+    // what is not shown is not ok, and not wrong either
+    report.ok = report.torch.iter().all(|t| t.placements.shown || t.placements.reference.is_some());
+    show(session, &report, args.report)
 }
 
 fn about(tag: &str, world: &World, met: &[Met], weights: Option<&'static str>) -> TorchReport {
@@ -100,5 +109,6 @@ fn about(tag: &str, world: &World, met: &[Met], weights: Option<&'static str>) -
                 count: c.count,
             })
             .collect(),
+        placements: TorchPlacements::default(),
     }
 }

@@ -327,7 +327,7 @@ fn axes_of(
         }
     };
     let args = decl.args.iter().map(|a| &a.ty).chain(&decl.results);
-    for ty in args.chain(decl.body.lets().filter_map(|l| l.ty.as_ref())) {
+    for ty in args.chain(decl.body.lets().into_iter().filter_map(|l| l.ty.as_ref())) {
         named_axes(ty, &mut see);
     }
     each_call_of(&decl.body, &mut |call| {
@@ -379,7 +379,7 @@ fn each_call(t: &Tensor, see: &mut impl FnMut(&Call)) {
 }
 
 fn each_call_of(body: &crate::ast::Body, see: &mut impl FnMut(&Call)) {
-    body.lets().map(|l| &l.value).chain([&body.result]).for_each(|t| each_call(t, see));
+    body.lets().into_iter().map(|l| &l.value).chain([&body.result]).for_each(|t| each_call(t, see));
 }
 
 /// Tile kernels of a file that none of its programs calls.

@@ -4,8 +4,9 @@
 //! groups, and different names to one.
 
 use super::json::{self, Fault, Json, Kind};
-use super::model::{Arg, Program};
+use super::model::{Arg, Placement, Program};
 use super::rules::Rule;
+use super::text::types::placements;
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,10 @@ pub struct Table {
     pub args: Vec<String>,
     /// The mesh: names and sizes of its dimensions.
     pub mesh: Vec<(String, u64)>,
+    /// Where the parts of inputs are, by their names: an entry a dimension of the mesh.
+    pub placements: BTreeMap<String, Vec<Placement>>,
+    /// The same of results, in order.
+    pub results: Vec<Vec<Placement>>,
 }
 
 /// Reads a side-car: an object with `groups`, or the list that PyTorch's profiler writes as `pg_config`.
@@ -55,6 +60,17 @@ pub fn read(text: &str) -> Result<Table, Fault> {
             let name = Some(name.text()?).filter(|n| is_name(n)).map(Cow::into_owned);
             out.mesh.push((name.ok_or_else(|| Fault::new(mesh.at, "names of axes are wanted"))?, n));
         }
+    }
+    if let Some(all) = root.get("placements") {
+        for (name, of) in all.map()? {
+            out.placements.insert(name.into_owned(), places(of)?);
+        }
+    }
+    if let Some(of) = root.get("out_placements") {
+        // of the one result, or a list of each
+        let lists = of.kind() == Kind::List && of.list()?.any(|p| p.kind() == Kind::List);
+        out.results =
+            if lists { of.list()?.map(places).collect::<Result<_, _>>()? } else { vec![places(of)?] };
     }
     // a mesh may also be described in words, which say nothing of groups
     let dims = root.get("mesh").and_then(|m| m.get("dim_groups"));
@@ -114,6 +130,27 @@ pub fn read(text: &str) -> Result<Table, Fault> {
     Ok(out)
 }
 
+/// Placements, one a dimension of the mesh: `"S(0)R"`, or `["Shard(dim=0)", "Replicate()"]`.
+fn places(of: Json<'_>) -> Result<Vec<Placement>, Fault> {
+    let one = |j: Json<'_>| {
+        let text = j.text()?;
+        let short = text
+            .replace("Replicate()", "R")
+            .replace("_NormPartial(", "?(")
+            .replace("_StridedShard(", "?(")
+            .replace("Shard(", "S(")
+            .replace("Partial(", "P(")
+            .replace("dim=", "")
+            .replace("reduce_op=", "");
+        let short = if short == "P()" { "P(sum)".to_owned() } else { short };
+        placements(&short).map_err(|why| Fault::new(j.at, why))
+    };
+    match of.kind() {
+        Kind::List => Ok(of.list()?.map(one).collect::<Result<Vec<_>, _>>()?.concat()),
+        _ => one(of),
+    }
+}
+
 /// Whether a word can be the name of an axis.
 fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -140,6 +177,10 @@ pub struct World {
     pub args: Vec<Vec<String>>,
     /// Whether a table said so; otherwise it is assumed.
     pub said: bool,
+    /// Where tables say that the parts of inputs are.
+    pub declared: BTreeMap<String, Vec<Placement>>,
+    /// Where they say that the parts of results are.
+    pub results: Vec<Vec<Placement>>,
 }
 
 impl World {
@@ -236,8 +277,13 @@ pub fn world(mut ranks: Vec<(Program, Option<(String, Table)>)>, lone: bool) -> 
         _ => tables.iter_mut().map(|t| std::mem::take(&mut t.groups)).collect(),
     };
     let axes = tables.iter_mut().map(|t| std::mem::take(&mut t.axes)).collect();
+    let mut declared = BTreeMap::new();
+    for t in &mut tables {
+        declared.append(&mut t.placements);
+    }
+    let results = tables.first_mut().map(|t| std::mem::take(&mut t.results)).unwrap_or_default();
     let args = tables.into_iter().map(|t| t.args).collect();
-    Ok(World { size, programs, groups, axes, args, said: with > 0 })
+    Ok(World { size, programs, groups, axes, args, said: with > 0, declared, results })
 }
 
 fn table_error(what: String) -> Diagnostic {

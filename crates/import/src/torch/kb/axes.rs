@@ -6,7 +6,7 @@ use super::print::word;
 use crate::torch::groups::{World, words};
 use crate::torch::matching::Met;
 use kbc_diag::Diagnostic;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// An axis.
@@ -52,6 +52,18 @@ fn cut(world: u64, groups: &[(u64, u64)]) -> Option<Vec<u64>> {
 /// # Errors
 /// E551: groups that are no axes.
 pub fn axes(world: &World, met: &[Met]) -> Result<Axes, Diagnostic> {
+    of(world, met, false)
+}
+
+/// The same with all groups of its tables, where they fit: a collective that is missing has a group, too.
+///
+/// # Errors
+/// E551: groups that are no axes.
+pub fn all(world: &World, met: &[Met]) -> Result<Axes, Diagnostic> {
+    of(world, met, true)
+}
+
+fn of(world: &World, met: &[Met], unnamed: bool) -> Result<Axes, Diagnostic> {
     let mut used: Vec<(u64, u64)> = vec![];
     for m in met.iter().filter(|m| m.members.len() > 1) {
         let p = &world.programs[m.at.0];
@@ -81,6 +93,14 @@ pub fn axes(world: &World, met: &[Met]) -> Result<Axes, Diagnostic> {
                 named.push((shape, axis));
                 all = more;
             }
+        }
+    }
+    for shape in world.groups.iter().flat_map(BTreeMap::values).filter(|m| unnamed && m.len() > 1) {
+        if let Some(shape) = regular(shape)
+            && cut(world.size, &[&all[..], &[shape]].concat()).is_some()
+            && !all.contains(&shape)
+        {
+            all.push(shape);
         }
     }
     let marks = cut(world.size, &all).unwrap_or_else(|| vec![1, world.size]);

@@ -24,7 +24,7 @@ pub fn apart(it: Lifted) -> Lifted {
             (Op::Transpose(order), [Operand::Node(x)]) => g.transposed(*x, order),
             (Op::Matmul, [Operand::Node(a), Operand::Node(b)]) => g.product(*a, *b, &node.sizes),
             (Op::Infix(_) | Op::Call(_) | Op::Select(_) | Op::Cast, _)
-                if node.op != Op::Call("embedding") =>
+                if !matches!(node.op, Op::Call("embedding" | "argmax" | "cumsum")) =>
             {
                 g.each(&node.op, &args, node.dtype, &node.sizes)
             }

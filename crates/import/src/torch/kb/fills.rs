@@ -33,6 +33,11 @@ enum Holds {
 const FEW: usize = 3;
 
 impl Const {
+    /// Whether its elements follow from their places, as one value, a line, or two values by a comparison of places.
+    pub(super) fn regular(&self) -> bool {
+        self.uniform().is_some() || self.formula().is_some()
+    }
+
     /// Its formula, if it has one.
     fn formula(&self) -> Option<Formula> {
         let Held::Each(list) = &self.held else { return None };
@@ -90,7 +95,7 @@ impl Const {
 impl Graph {
     /// A constant as operations that make it, if it has a formula; its sizes are those of the constant.
     pub(super) fn formed(&mut self, c: &Const) -> Option<NodeId> {
-        if c.sizes.is_empty() || c.sizes.contains(&0) {
+        if self.plain || c.sizes.is_empty() || c.sizes.contains(&0) {
             return None;
         }
         if let Some(x) = c.uniform() {
@@ -121,6 +126,9 @@ impl Graph {
     /// A known truth value of one of these forms as a comparison in an element type.
     pub(super) fn formed_mask(&mut self, c: &Const, dtype: DType) -> Option<Compared> {
         let c = Const { dtype, ..c.clone() };
+        if self.plain {
+            return None;
+        }
         match c.formula()? {
             Formula::Choice { holds, yes, no } if yes == 0.0 || no == 0.0 => {
                 Some(Compared { not: yes == 0.0, ..self.held(&c, &holds) })

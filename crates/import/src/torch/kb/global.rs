@@ -1,7 +1,7 @@
 //! Graphs of DTensors as global programs: placements of each mesh dimension as cuts of types.
 
 use super::axes::{Axes, Axis};
-use super::lift::{Counts, lift};
+use super::lift::{Counts, Mode, lift};
 use super::print::word;
 use super::{Given, Kb, Out, machine};
 use crate::torch::dtype::DType;
@@ -108,8 +108,10 @@ pub fn write(
         axes: vec![BTreeMap::new()],
         args: vec![args],
         said: true,
+        declared: BTreeMap::new(),
+        results: vec![],
     };
-    let it = lift(&world, 0, &axes, &Counts::new())?;
+    let it = lift(&world, 0, &axes, &Counts::new(), Mode::default())?;
     let mut out = Out::new(name, given, &axes, &world.programs);
     let body = out.part(0, &world.programs[0], &world.args[0], it);
     if out.found.has_errors() {

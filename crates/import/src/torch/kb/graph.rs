@@ -87,6 +87,12 @@ pub enum Op {
     Wait,
     /// The same value in another placement, which an annotation says.
     Placed,
+    /// `iota` along a dimension of the whole, of which a rank has its part.
+    Numbered(usize),
+    /// `embedding` by numbers of the whole table, of which a rank has its rows: nothing for others.
+    Owned,
+    /// What kbc cannot express, of these operands: of a check alone.
+    Opaque,
 }
 
 /// A node.
@@ -127,6 +133,8 @@ pub struct Graph {
     pub fills: BTreeMap<Fill, NodeId>,
     /// The node of PyTorch's program that is translated.
     pub at: usize,
+    /// Whether constants stay what they are, so that ranks with other ones have the same operations.
+    pub plain: bool,
 }
 
 /// Sizes of operands together.
@@ -147,8 +155,8 @@ impl Graph {
     pub fn constant(&mut self, name: &str, c: Const) -> NodeId {
         let (dtype, sizes) = (c.dtype, c.sizes.clone());
         let at = match self.constants.iter().position(|k| k.1 == c) {
-            Some(at) => at,
-            None => {
+            Some(at) if !self.plain => at,
+            _ => {
                 self.constants.push((name.to_owned(), c));
                 self.constants.len() - 1
             }
@@ -184,7 +192,7 @@ impl Graph {
                 '*' => x * y,
                 _ => x / y,
             }),
-            ('*' | '/', x, Operand::Num(1.0)) | ('*', Operand::Num(1.0), x) => x,
+            ('*' | '/', x, Operand::Num(1.0)) | ('*', Operand::Num(1.0), x) if !self.plain => x,
             _ => self.elementwise(Op::Infix(op), &[a, b]),
         }
     }

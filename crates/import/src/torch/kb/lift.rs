@@ -7,9 +7,10 @@ use super::global;
 use super::graph::{Coll, Graph, NodeId, Op, Operand};
 use super::step::Step;
 use super::values::{Val, kept};
+use crate::torch::dtype::DType;
 use crate::torch::groups::{World, group_of};
 use crate::torch::matching::Met;
-use crate::torch::model::{Arg, Kind, Program, Role, ValueId};
+use crate::torch::model::{Arg, Kind, Node, Program, Role, ValueId};
 use crate::torch::rules::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,35 +71,58 @@ pub fn counts(world: &World, met: &[Met]) -> Counts {
     out
 }
 
+/// How a program is translated.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Mode {
+    /// Constants stay what they are, so that ranks with other ones have the same operations.
+    pub plain: bool,
+    /// What cannot be expressed is an operation that nothing is known of.
+    pub opaque: bool,
+}
+
+/// The inputs of a program that are tensors.
+pub fn inputs(p: &Program) -> Vec<Input> {
+    let named = p.written.inputs.iter().flat_map(|(arg, role)| arg.values().map(move |name| (name, role)));
+    let tensors = named.enumerate().filter(|(value, _)| p.meta(*value).is_some()).enumerate();
+    tensors
+        .map(|(number, (value, (name, role)))| Input {
+            name: name.clone(),
+            role: role.clone(),
+            number,
+            value,
+        })
+        .collect()
+}
+
 /// Translates the program of a rank.
 ///
 /// # Errors
 /// E550: operations that cannot be expressed, all of them.
-pub fn lift(world: &World, at: usize, axes: &Axes, counts: &Counts) -> Result<Lifted, Diagnostics> {
+pub fn lift(
+    world: &World,
+    at: usize,
+    axes: &Axes,
+    counts: &Counts,
+    mode: Mode,
+) -> Result<Lifted, Diagnostics> {
     let p = &world.programs[at];
     let mut found = Diagnostics::new();
-    let mut g = Graph::default();
+    let mut g = Graph { plain: mode.plain, ..Graph::default() };
     let mut env: Vec<Option<Val>> = vec![None; p.values.len()];
-    let mut inputs = vec![];
+    let inputs = inputs(p);
     let mut names = BTreeMap::new();
-    let mut next = 0;
-    for (arg, role) in &p.written.inputs {
-        for name in arg.values() {
-            let value = next;
-            next += 1;
-            let Some(m) = p.meta(value) else { continue };
-            match kept(m.dtype) {
-                Ok(dtype) => {
-                    let n = g.push(Op::Input(inputs.len()), vec![], dtype, m.shape());
-                    env[value] = Some(Val::Node(n));
-                    names.insert(n, name.clone());
-                }
-                Err(why) => found.push(
-                    Diagnostic::error("E550", format!("the input `{name}` cannot be expressed: {why}"))
-                        .note(p.file.clone()),
-                ),
+    for (i, input) in inputs.iter().enumerate() {
+        let Some(m) = p.meta(input.value) else { continue };
+        match kept(m.dtype) {
+            Ok(dtype) => {
+                let n = g.push(Op::Input(i), vec![], dtype, m.shape());
+                env[input.value] = Some(Val::Node(n));
+                names.insert(n, input.name.clone());
             }
-            inputs.push(Input { name: name.clone(), role: role.clone(), number: inputs.len(), value });
+            Err(why) => found.push(
+                Diagnostic::error("E550", format!("the input `{}` cannot be expressed: {why}", input.name))
+                    .note(p.file.clone()),
+            ),
         }
     }
     let none: BTreeMap<String, Vec<u64>> = BTreeMap::new();
@@ -121,6 +145,7 @@ pub fn lift(world: &World, at: usize, axes: &Axes, counts: &Counts) -> Result<Li
         let mut step = Step { g: &mut g, p, node, env: &env, used: &used };
         let results = match step.results(over.as_ref(), rows) {
             Ok(r) => r,
+            Err(_) if mode.opaque => opaque(p, node, &mut g, &env),
             Err(why) => {
                 lost.extend(&node.outputs);
                 found.push(
@@ -174,6 +199,26 @@ pub fn lift(world: &World, at: usize, axes: &Axes, counts: &Counts) -> Result<Li
     gathers(&mut out, axes);
     scatters(&mut out.graph, axes);
     Ok(out)
+}
+
+/// The results of an operation that cannot be expressed.
+fn opaque(p: &Program, node: &Node, g: &mut Graph, env: &[Option<Val>]) -> Vec<Val> {
+    let known = |v: &ValueId| match &env[*v] {
+        Some(Val::Node(n) | Val::Wide(n, _)) => vec![*n],
+        Some(Val::Compared(c)) => c.sides.iter().filter_map(node_of).collect(),
+        Some(Val::Const(_)) | None => vec![],
+    };
+    let args: Vec<Operand> =
+        node.args.iter().flat_map(Arg::values).flat_map(known).map(Operand::Node).collect();
+    let each = node.outputs.iter().map(|v| {
+        let (dtype, sizes) = p.meta(*v).map_or((DType::F32, vec![]), |m| (m.dtype, m.shape()));
+        Val::Node(g.push(Op::Opaque, args.clone(), kept(dtype).unwrap_or(dtype), sizes))
+    });
+    each.collect()
+}
+
+fn node_of(o: &Operand) -> Option<NodeId> {
+    if let Operand::Node(n) = o { Some(*n) } else { None }
 }
 
 /// PyTorch's name of a value; that of the operation for a part of its result.

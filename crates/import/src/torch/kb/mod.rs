@@ -5,7 +5,11 @@
 
 mod axes;
 mod batches;
+pub mod compare;
 pub mod consts;
+mod declared;
+mod effects;
+pub mod eval;
 mod fills;
 mod formulas;
 pub mod global;
@@ -13,12 +17,15 @@ mod graph;
 mod lift;
 mod more;
 mod moved;
+mod own;
 mod picked;
 mod places;
 mod print;
 mod step;
 mod table;
 mod values;
+pub mod verdict;
+mod vocabulary;
 pub mod whole;
 
 use super::dtype::DType;
@@ -48,8 +55,46 @@ pub struct Given {
     pub arrays: Vec<BTreeMap<String, Array>>,
     /// Weights that can be written, by program and their names in the model.
     pub weights: Vec<BTreeMap<String, Array>>,
-    /// Numbers that are equal where arrays or weights are, by program and key.
-    pub prints: Vec<BTreeMap<String, u64>>,
+    /// What tells arrays and weights from others, by program and key.
+    pub prints: Vec<BTreeMap<String, Print>>,
+}
+
+impl Given {
+    /// The array that an input has in a data file of its rank, or the weight that it is: `true` of the latter.
+    fn stored(
+        &self,
+        at: usize,
+        p: &Program,
+        input: &lift::Input,
+        stored: &[String],
+    ) -> Option<(String, &Array, bool)> {
+        let mut keys = vec![format!("in__{}", input.name)];
+        keys.extend(called(input, stored).map(|n| format!("in__{n}")));
+        // `L_x_`, as a graph of DTensors calls x
+        keys.extend(aliases(&input.name).into_iter().map(|n| format!("in__{n}")));
+        if let Role::Weight(w) = &input.role {
+            keys.push(w.clone());
+        }
+        p.meta(input.value)?;
+        let arrays = self.arrays.get(at);
+        let found = keys.into_iter().find_map(|k| arrays?.get(&k).map(|a| (k, a, false)));
+        let weight = match &input.role {
+            Role::Weight(w) => self.weights.get(at).and_then(|l| {
+                names(w, &input.name).into_iter().find_map(|n| l.get(&n).map(|a| (n, a, true)))
+            }),
+            Role::User => None,
+        };
+        found.or(weight)
+    }
+}
+
+/// What tells an array from others.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Print {
+    /// The same where arrays are, bit for bit.
+    pub hash: u64,
+    /// The number that it has everywhere, if there are elements and it has.
+    pub uniform: Option<f64>,
 }
 
 /// Where an array that is written comes from.
@@ -107,7 +152,7 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
     let mut parts: Vec<(String, Vec<u64>)> = vec![];
     let mut lost: Vec<(Diagnostic, Vec<u64>)> = vec![];
     for (at, p) in world.programs.iter().enumerate() {
-        match lift::lift(world, at, &axes, &counts) {
+        match lift::lift(world, at, &axes, &counts, lift::Mode::default()) {
             Ok(it) => {
                 let text = out.part(at, p, world.args.get(at).map_or(&[][..], Vec::as_slice), it);
                 match parts.iter_mut().find(|x| x.0 == text) {
@@ -195,6 +240,17 @@ fn ranges(of: &[u64]) -> String {
     list.iter().map(|(a, b)| format!("{a}..{b}")).collect::<Vec<_>>().join(", ")
 }
 
+/// Where the data of each input of a program is, if there is any.
+pub fn sources(world: &World, at: usize, given: &Given) -> Vec<Option<From>> {
+    let p = &world.programs[at];
+    let stored = world.args.get(at).map_or(&[][..], Vec::as_slice);
+    let one = |input: &lift::Input| {
+        let (key, _, weight) = given.stored(at, p, input, stored)?;
+        Some(if weight { From::Weight(key) } else { From::Array(key) })
+    };
+    lift::inputs(p).iter().map(one).collect()
+}
+
 /// What is collected while parts are written.
 struct Out<'a> {
     /// What names of data files begin with.
@@ -245,12 +301,12 @@ impl<'a> Out<'a> {
         for (n, node) in it.graph.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
             let Op::Input(i) = node.op else { continue };
             let input = &it.inputs[i];
-            let called = match (&input.role, stored.get(input.number)) {
-                (Role::Weight(w), _) => w,
-                (_, Some(name)) => name,
-                _ => bare(&input.name).unwrap_or(&input.name),
+            let called = match (&input.role, called(input, stored)) {
+                (Role::Weight(w), _) => w.clone(),
+                (_, Some(name)) => name.to_owned(),
+                _ => aliases(&input.name).pop().unwrap_or_else(|| input.name.clone()),
             };
-            let name = taken.take(called);
+            let name = taken.take(&called);
             let data =
                 self.data(at, p, (n, input), &name, stored).map_or_else(String::new, |d| format!(" = {d}"));
             args.push(format!("        {name}: {}{data}", typed(&it, n)));
@@ -293,33 +349,6 @@ impl<'a> Out<'a> {
         key
     }
 
-    /// The array that an input has in a data file of its rank, or the weight that it is: `true` of the latter.
-    fn stored(
-        &self,
-        at: usize,
-        p: &Program,
-        input: &lift::Input,
-        stored: &[String],
-    ) -> Option<(String, &'a Array, bool)> {
-        let mut keys = vec![format!("in__{}", input.name)];
-        keys.extend(stored.get(input.number).map(|n| format!("in__{n}")));
-        // `L_x_`, as a graph of DTensors calls x
-        keys.extend(bare(&input.name).map(|n| format!("in__{n}")));
-        if let Role::Weight(w) = &input.role {
-            keys.push(w.clone());
-        }
-        p.meta(input.value)?;
-        let arrays = self.given.arrays.get(at);
-        let found = keys.into_iter().find_map(|k| arrays?.get(&k).map(|a| (k, a, false)));
-        let weight = match &input.role {
-            Role::Weight(w) => self.given.weights.get(at).and_then(|l| {
-                names(w, &input.name).into_iter().find_map(|n| l.get(&n).map(|a| (n, a, true)))
-            }),
-            Role::User => None,
-        };
-        found.or(weight)
-    }
-
     /// Where the value of an input is; nowhere is fine.
     fn data(
         &mut self,
@@ -331,7 +360,7 @@ impl<'a> Out<'a> {
     ) -> Option<String> {
         let m = p.meta(input.value)?;
         let keep = values::kept(m.dtype).ok()?;
-        let (key, (dtype, sizes), weight) = self.stored(at, p, input, stored)?;
+        let (key, (dtype, sizes), weight) = self.given.stored(at, p, input, stored)?;
         if *sizes != m.shape() || !suits(*dtype, m.dtype) {
             let is = type_of(m.dtype, &m.shape());
             let what = format!("`{}` is {is}, and its data {}", input.name, type_of(*dtype, sizes));
@@ -417,9 +446,40 @@ fn typed(it: &Lifted, n: NodeId) -> String {
     it.placed.get(&n).cloned().unwrap_or_else(|| type_of(node.dtype, &node.sizes))
 }
 
-/// `x` of `L_x_`
-fn bare(name: &str) -> Option<&str> {
-    name.strip_prefix("L_").and_then(|n| n.strip_suffix('_')).filter(|n| !n.is_empty())
+/// The name that a table has for an input: by its own if the table has any input's, otherwise by its place.
+fn called<'n>(input: &lift::Input, stored: &'n [String]) -> Option<&'n str> {
+    let own = aliases(&input.name);
+    if own.is_empty() {
+        // a graph that has lost its names
+        return stored.get(input.number).map(String::as_str);
+    }
+    stored.iter().find(|n| own.contains(n)).map(String::as_str)
+}
+
+/// What else an input of a traced graph is called, the shortest last: `x` of `L_x_`, `fc1.weight` and `fc1_weight` of
+/// `L_self_modules_fc1_parameters_weight_`.
+fn aliases(name: &str) -> Vec<String> {
+    let Some(bare) = name.strip_prefix("L_").and_then(|n| n.strip_suffix('_')).filter(|n| !n.is_empty())
+    else {
+        return vec![];
+    };
+    let mut out = vec![bare.to_owned()];
+    if let Some(own) = bare.strip_prefix("self_") {
+        let mut path = vec![];
+        let mut rest = own;
+        while let Some(at) = rest.strip_prefix("modules_") {
+            let end = ["_modules_", "_parameters_", "_buffers_"].iter().filter_map(|w| at.find(w)).min();
+            let Some(end) = end else { break };
+            path.push(at[..end].trim_matches('_').to_owned());
+            rest = &at[end + 1..];
+        }
+        for kind in ["parameters_", "buffers_"] {
+            rest = rest.strip_prefix(kind).unwrap_or(rest);
+        }
+        path.push(rest.trim_matches('_').to_owned());
+        out.extend([path.join("."), path.join("_")]);
+    }
+    out
 }
 
 /// A key as the language reads it: a name, or in quotes.

@@ -287,7 +287,7 @@ impl Step<'_> {
 }
 
 /// Constants one after another.
-fn together(dtype: DType, sizes: &[i64], dim: usize, list: &[Const]) -> Found<Const> {
+pub(super) fn together(dtype: DType, sizes: &[i64], dim: usize, list: &[Const]) -> Found<Const> {
     let inner: usize = sizes[dim + 1..].iter().product::<i64>() as usize;
     let outer: usize = sizes[..dim].iter().product::<i64>() as usize;
     let parts =

@@ -1,11 +1,11 @@
 //! Where the parts of a local program's values are, for one axis of the mesh: which placements of its inputs make every
 //! collective a change of placement (docs/adr/036-lift.md).
 //!
-//! Owns the rule of each operation and the search. A value is whole, split along a dimension, or a part of a reduction over
-//! the axis; sizes are those of a rank.
+//! Owns the search. What an operation makes of placements is [`super::effects`]'s. A value is whole, split along a
+//! dimension, or a part of a reduction over the axis; sizes are those of a rank.
 
-use super::graph::{Coll, Graph, Layer, NodeId, Op, Operand};
-use std::ops::Range;
+use super::graph::{Graph, NodeId, Op, Operand};
+use super::own::Own;
 
 /// Where a value's parts are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,15 +16,48 @@ pub enum Place {
     Split(usize),
     /// What each has is combined.
     Partial(&'static str),
+    /// No rule tells: of a lenient search alone.
+    Unknown,
 }
 
-use Place::{Partial, Split, Whole};
+use Place::{Partial, Split, Unknown, Whole};
+
+impl Place {
+    /// `split along 0`
+    pub fn words(self) -> String {
+        match self {
+            Whole => "whole".into(),
+            Split(d) => format!("split along {d}"),
+            Partial(op) => format!("a part of a {op}"),
+            Unknown => "not known".into(),
+        }
+    }
+}
 
 /// Steps of a search.
 const MOST: usize = 200_000;
 
 /// What an input may be, the likeliest first.
 pub type Candidates = Vec<Vec<Place>>;
+
+/// Why an operation has no placement where its operands are what they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// In words.
+    pub why: String,
+    /// Whether no program means that; otherwise kbc has no rule.
+    pub wrong: bool,
+}
+
+/// What no program means.
+pub(super) fn wrong<T>(why: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault { why: why.into(), wrong: true })
+}
+
+/// What kbc has no rule for.
+pub(super) fn no_rule<T>(why: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault { why: why.into(), wrong: false })
+}
 
 /// A search that found nothing: how far it came, and why no further.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,23 +66,38 @@ pub struct Stuck {
     pub at: NodeId,
     /// Why it has no placement.
     pub why: String,
+    /// Whether that is the place of a result.
+    pub result: bool,
+    /// Whether a rule was missing on some path, or the search was too long.
+    pub lacks: bool,
 }
 
-/// The places of an operand that broadcasts, as dimensions of the result.
-struct Seen {
-    place: Place,
-    /// The first dimension of the result that it has.
-    lead: usize,
-    sizes: Vec<i64>,
+/// What is searched.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// The program of each rank.
+    pub g: &'a Graph,
+    /// Which nodes do something.
+    pub live: &'a [bool],
+    /// The axis of the mesh.
+    pub axis: usize,
+    /// Its ranks.
+    pub size: u64,
+    /// What inputs may be.
+    pub candidates: &'a Candidates,
+    /// What ranks of the axis have of their own.
+    pub own: &'a Own,
+    /// Results, which are no parts of a reduction, or what they are said to be.
+    pub results: &'a [(NodeId, Option<Place>)],
+    /// Whether an operation without a rule has a result that is not known, and the search goes on.
+    pub lenient: bool,
 }
 
-struct Search<'a> {
-    g: &'a Graph,
-    axis: usize,
+pub(super) struct Search<'a> {
+    pub(super) of: Asked<'a>,
     /// Nodes in the order they are placed: an input just before its first use.
     order: Vec<NodeId>,
-    candidates: &'a Candidates,
-    places: Vec<Option<Place>>,
+    pub(super) places: Vec<Option<Place>>,
     steps: usize,
     stuck: Stuck,
     /// How many nodes were placed when that was found.
@@ -59,13 +107,9 @@ struct Search<'a> {
 /// Places of all live nodes.
 ///
 /// # Errors
-/// There are none; of the ways tried, where the one that came furthest ended.
-pub fn places(
-    g: &Graph,
-    live: &[bool],
-    axis: usize,
-    candidates: &Candidates,
-) -> Result<Vec<Option<Place>>, Stuck> {
+/// There are none; of the paths tried, where the one that came furthest ended.
+pub fn places(of: Asked<'_>) -> Result<Vec<Option<Place>>, Stuck> {
+    let (g, live) = (of.g, of.live);
     let mut order = vec![];
     let mut seen = vec![false; g.nodes.len()];
     for n in (0..g.nodes.len()).filter(|n| live[*n]) {
@@ -80,16 +124,8 @@ pub fn places(
     }
     // results that are inputs
     order.extend((0..g.nodes.len()).filter(|n| live[*n] && !seen[*n]));
-    let mut s = Search {
-        g,
-        axis,
-        order,
-        candidates,
-        places: vec![None; g.nodes.len()],
-        steps: 0,
-        stuck: Stuck { at: 0, why: "nothing was tried".into() },
-        depth: 0,
-    };
+    let stuck = Stuck { at: 0, why: "nothing was tried".into(), result: false, lacks: false };
+    let mut s = Search { of, order, places: vec![None; g.nodes.len()], steps: 0, stuck, depth: 0 };
     if s.run() { Ok(s.places) } else { Err(s.stuck) }
 }
 
@@ -100,21 +136,22 @@ impl Search<'_> {
         let mut left: Vec<Vec<Place>> = vec![];
         loop {
             if left.len() == self.order.len() {
-                return true;
-            }
-            let n = self.order[left.len()];
-            self.steps += 1;
-            let mut may = match self.may(n) {
-                Ok(list) => list,
-                Err(why) => {
-                    if left.len() >= self.depth {
-                        (self.depth, self.stuck) = (left.len(), Stuck { at: n, why });
+                let Some((n, why)) = self.unfinished() else { return true };
+                self.end(left.len(), n, Fault { why, wrong: true }, true);
+            } else {
+                let n = self.order[left.len()];
+                self.steps += 1;
+                let mut may = match self.effect(n) {
+                    Ok(list) => list,
+                    Err(fault) if self.of.lenient && !fault.wrong => vec![Unknown],
+                    Err(fault) => {
+                        self.end(left.len(), n, fault, false);
+                        vec![]
                     }
-                    vec![]
-                }
-            };
-            may.reverse();
-            left.push(may);
+                };
+                may.reverse();
+                left.push(may);
+            }
             // back to a node with something left
             loop {
                 let Some(rest) = left.last_mut() else { return false };
@@ -124,6 +161,7 @@ impl Search<'_> {
                     break;
                 }
                 if self.steps > MOST {
+                    self.stuck.lacks = true;
                     return false;
                 }
                 left.pop();
@@ -131,243 +169,41 @@ impl Search<'_> {
         }
     }
 
-    fn place(&self, o: &Operand) -> Option<Place> {
+    /// A path ends here.
+    fn end(&mut self, depth: usize, at: NodeId, fault: Fault, result: bool) {
+        let lacks = self.stuck.lacks || !fault.wrong;
+        if depth >= self.depth {
+            self.depth = depth;
+            self.stuck = Stuck { at, why: fault.why, result, lacks };
+        }
+        self.stuck.lacks = lacks;
+    }
+
+    /// A result that is still a part of a reduction, or is not what it is said to be.
+    fn unfinished(&self) -> Option<(NodeId, String)> {
+        self.of.results.iter().find_map(|(n, said)| match (self.places[*n], said) {
+            (Some(p), Some(said)) if p != *said && p != Unknown => {
+                Some((*n, format!("the result is {}, and declared to be {}", p.words(), said.words())))
+            }
+            (Some(p @ Partial(_)), None) => Some((
+                *n,
+                format!("the result is {} on each rank, and no collective combines them", p.words()),
+            )),
+            _ => None,
+        })
+    }
+
+    pub(super) fn place(&self, o: &Operand) -> Option<Place> {
         match o {
             Operand::Num(_) => None,
             Operand::Node(n) => self.places[*n],
-        }
-    }
-
-    /// What a node may be where its operands are what they are.
-    fn may(&self, n: NodeId) -> Result<Vec<Place>, String> {
-        let node = &self.g.nodes[n];
-        let one = |p: Place| Ok(vec![p]);
-        let x = node.args.first().and_then(|o| self.place(o));
-        let first = || -> &[i64] {
-            match node.args.first() {
-                Some(Operand::Node(n)) => &self.g.nodes[*n].sizes,
-                _ => &[],
-            }
-        };
-        match (&node.op, x) {
-            (Op::Input(i), _) => Ok(self.candidates[*i].clone()),
-            (Op::Constant(_) | Op::Iota(_), _) => one(Whole),
-            // the same wherever it is cut
-            (Op::Full(_), _) => Ok([Whole].into_iter().chain((0..node.sizes.len()).map(Split)).collect()),
-            (Op::Wait | Op::Placed, Some(p)) => one(p),
-            (Op::Infix(op @ ('+' | '-')), _) => {
-                let parts: Vec<Option<Place>> = node.args.iter().map(|a| self.place(a)).collect();
-                match parts.iter().flatten().find(|p| matches!(p, Partial(_))) {
-                    Some(Partial("sum")) if parts.iter().all(|p| *p == Some(Partial("sum"))) => {
-                        one(Partial("sum"))
-                    }
-                    Some(_) => Err(format!("a part of a reduction meets what is none at `{op}`")),
-                    None => self.together(n),
-                }
-            }
-            (Op::Infix(op), _) => {
-                let (a, b) = (x, node.args.get(1).and_then(|o| self.place(o)));
-                match (a, b, op) {
-                    (Some(Partial("sum")), None | Some(Whole), _) => one(Partial("sum")),
-                    (None | Some(Whole), Some(Partial("sum")), '*') => one(Partial("sum")),
-                    (Some(Partial(_)), ..) | (_, Some(Partial(_)), _) => {
-                        Err(format!("`{op}` of a part of a reduction"))
-                    }
-                    _ => self.together(n),
-                }
-            }
-            (Op::Call("-"), Some(Partial("sum"))) => one(Partial("sum")),
-            (Op::Call("embedding"), _) => self.embedding(n),
-            (Op::Call(_) | Op::Select(_) | Op::Cast, _) => self.together(n),
-            (Op::Matmul, Some(a)) => {
-                let b = node.args.get(1).and_then(|o| self.place(o)).unwrap_or(Whole);
-                self.matmul(n, a, b).map(|p| vec![p])
-            }
-            (Op::Layer(layer), Some(p)) => {
-                let last = node.sizes.len() - 1;
-                let along = match layer {
-                    Layer::Softmax(d) | Layer::LogSoftmax(d) => *d,
-                    Layer::Norm(_) => last,
-                };
-                let rest = node.args[1..].iter().all(|a| self.place(a).is_none_or(|p| p == Whole));
-                match p {
-                    Whole if rest => one(Whole),
-                    Split(d) if d != along && rest => one(p),
-                    _ => Err(format!("it works along dimension {along}, of what is {}", p.words())),
-                }
-            }
-            (Op::Reduce(how, dim, keep), Some(p)) => one(match p {
-                Whole => Whole,
-                Split(d) if d == *dim => match *how {
-                    "sum" | "mean" => Partial("sum"),
-                    "max" => Partial("max"),
-                    "min" => Partial("min"),
-                    _ => return Err(format!("{how} along the dimension that is split")),
-                },
-                Split(d) if d > *dim && !keep => Split(d - 1),
-                Split(d) => Split(d),
-                Partial("sum") if matches!(*how, "sum" | "mean") => Partial("sum"),
-                Partial(op) if op == *how => p,
-                Partial(_) => return Err(format!("{how} of a part of another reduction")),
-            }),
-            (Op::Reshape, Some(Split(d))) => {
-                let before = |s: &[i64], d: usize| s[..d].iter().product::<i64>();
-                let (from, to) = (first(), &node.sizes);
-                let list: Vec<Place> =
-                    (0..to.len()).filter(|e| before(from, d) == before(to, *e)).map(Split).collect();
-                match list.is_empty() {
-                    true => Err(format!("{from:?} as {to:?}: the split dimension {d} is not outermost")),
-                    false => Ok(list),
-                }
-            }
-            (Op::Transpose(order), Some(Split(d))) => {
-                one(Split(order.iter().position(|o| *o == d).unwrap_or(d)))
-            }
-            (Op::Slice(dim, ..), Some(Split(d))) if d == *dim => {
-                Err(format!("a slice along the dimension {d}, which is split"))
-            }
-            (Op::Reshape | Op::Transpose(_) | Op::Slice(..), Some(p)) => one(p),
-            (Op::Concat(dim), Some(p)) => match p {
-                Split(d) if d == *dim => {
-                    Err(format!("a concatenation along the dimension {d}, which is split"))
-                }
-                _ if node.args.iter().any(|a| self.place(a) != Some(p)) => {
-                    Err("a concatenation of values with different placements".into())
-                }
-                _ => one(p),
-            },
-            (Op::Collective(c, over), Some(p)) => self.collective(c, over, p).map(|p| vec![p]),
-            _ => Err("it has no operand".into()),
-        }
-    }
-
-    /// Elementwise operations: who is split is so along one dimension of the result, which the others lack or have once.
-    fn together(&self, n: NodeId) -> Result<Vec<Place>, String> {
-        let node = &self.g.nodes[n];
-        let rank = node.sizes.len();
-        let seen: Vec<Seen> = node
-            .args
-            .iter()
-            .filter_map(|a| match a {
-                Operand::Node(m) => {
-                    let sizes = self.g.nodes[*m].sizes.clone();
-                    Some(Seen { place: self.places[*m]?, lead: rank - sizes.len(), sizes })
-                }
-                Operand::Num(_) => None,
-            })
-            .collect();
-        let mut split = None;
-        for s in &seen {
-            match s.place {
-                Whole => {}
-                Split(d) if split.is_none_or(|e| e == d + s.lead) => split = Some(d + s.lead),
-                Split(_) => return Err("operands are split along different dimensions".into()),
-                Partial(_) => return Err("a function of a part of a reduction".into()),
-            }
-        }
-        let Some(d) = split else { return Ok(vec![Whole]) };
-        let fits = |s: &Seen| s.place != Whole || d < s.lead || s.sizes[d - s.lead] == 1;
-        if seen.iter().all(fits) {
-            Ok(vec![Split(d)])
-        } else {
-            Err(format!("an operand is split along dimension {d}, and another whole"))
-        }
-    }
-
-    fn matmul(&self, n: NodeId, a: Place, b: Place) -> Result<Place, String> {
-        let node = &self.g.nodes[n];
-        let sizes = |i: usize| match node.args[i] {
-            Operand::Node(m) => self.g.nodes[m].sizes.clone(),
-            Operand::Num(_) => vec![],
-        };
-        let (x, y, rank) = (sizes(0), sizes(1), node.sizes.len());
-        let (ra, rb) = (x.len(), y.len());
-        // the batch dimension of the result, and whether the other operand has it only once
-        let batch = |d: usize, own: usize| (d + 2 < own).then(|| d + rank - own);
-        let lacks = |e: usize, s: &[i64]| e < rank - s.len() || s[e + s.len() - rank] == 1;
-        match (a, b) {
-            (Whole, Whole) => Ok(Whole),
-            (Partial("sum"), Whole) | (Whole, Partial("sum")) => Ok(Partial("sum")),
-            (Split(d), Split(e)) if d + 1 == ra && e + 2 == rb => Ok(Partial("sum")),
-            (Split(d), Split(e)) if batch(d, ra).is_some() && batch(d, ra) == batch(e, rb) => {
-                Ok(Split(d + rank - ra))
-            }
-            (Split(d), Whole) if d + 2 == ra => Ok(Split(rank - 2)),
-            (Whole, Split(e)) if e + 1 == rb => Ok(Split(rank - 1)),
-            (Split(d), Whole) if batch(d, ra).is_some_and(|e| lacks(e, &y)) => Ok(Split(d + rank - ra)),
-            (Whole, Split(e)) if batch(e, rb).is_some_and(|d| lacks(d, &x)) => Ok(Split(e + rank - rb)),
-            _ => Err(format!("a product of what is {} and what is {}", a.words(), b.words())),
-        }
-    }
-
-    fn embedding(&self, n: NodeId) -> Result<Vec<Place>, String> {
-        let node = &self.g.nodes[n];
-        let at = |i: usize| node.args.get(i).and_then(|o| self.place(o)).unwrap_or(Whole);
-        match (at(0), at(1)) {
-            (Whole, p @ (Whole | Split(_))) => Ok(vec![p]),
-            (Split(1), Whole) => Ok(vec![Split(node.sizes.len() - 1)]),
-            (Split(0), _) => Err("rows of a table that each rank numbers from 0".into()),
-            _ => Err("a table and numbers of rows that are both split".into()),
-        }
-    }
-
-    fn collective(&self, c: &Coll, over: &Range<usize>, p: Place) -> Result<Place, String> {
-        if !over.contains(&self.axis) {
-            let dims: &[usize] = match c {
-                Coll::AllGather(d) | Coll::ReduceScatter(_, d) => &[*d],
-                Coll::Dims(a, b) => &[*a, *b],
-                Coll::Rows(_) => &[0],
-                _ => &[],
-            };
-            return match (p, c) {
-                (Split(d), _) if dims.contains(&d) => {
-                    Err("a collective along a dimension that another axis splits".into())
-                }
-                (Partial(a), Coll::AllReduce(b) | Coll::ReduceScatter(b, _)) if a != *b => {
-                    Err("two different reductions of one value".into())
-                }
-                (_, Coll::Rows(_)) => Err(ROWS.into()),
-                _ => Ok(p),
-            };
-        }
-        let alone = over.len() == 1 || matches!(c, Coll::AllReduce(_));
-        match (c, p) {
-            _ if !alone => Err("a collective over several axes that moves parts".into()),
-            (Coll::AllReduce(how), Partial(op)) if *how == op => Ok(Whole),
-            (Coll::AllGather(d), Split(e)) if *d == e => Ok(Whole),
-            (Coll::ReduceScatter(how, d), Partial(op)) if *how == op => Ok(Split(*d)),
-            (Coll::Dims(from, to), Split(e)) if *from == e => Ok(Split(*to)),
-            (Coll::Broadcast(_), Whole) => Ok(Whole),
-            (Coll::Rows(_), _) => Err(ROWS.into()),
-            (Coll::AllReduce("avg") | Coll::ReduceScatter("avg", _), _) => {
-                Err("an average over ranks; a sum and a division are one".into())
-            }
-            (Coll::AllReduce(how), _) => Err(format!("an all_reduce {how} of what is {}", p.words())),
-            (Coll::AllGather(d), _) => Err(format!("an all_gather along {d} of what is {}", p.words())),
-            (Coll::ReduceScatter(how, _), _) => {
-                Err(format!("a reduce_scatter {how} of what is {}", p.words()))
-            }
-            (Coll::Dims(from, _), _) => Err(format!("an all_to_all from {from} of what is {}", p.words())),
-            (Coll::Broadcast(_), _) => Err(format!("a broadcast of what is {}", p.words())),
-        }
-    }
-}
-
-const ROWS: &str = "rows that ranks send each other are no change of placement";
-
-impl Place {
-    /// `split along 0`
-    pub fn words(self) -> String {
-        match self {
-            Whole => "whole".into(),
-            Split(d) => format!("split along {d}"),
-            Partial(op) => format!("a part of a {op}"),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::graph::Coll;
     use super::*;
     use crate::torch::dtype::DType;
 
@@ -390,7 +226,9 @@ mod tests {
     }
 
     fn found(g: &Graph, candidates: &Candidates) -> Result<Vec<Place>, Stuck> {
-        let all = places(g, &vec![true; g.nodes.len()], 0, candidates)?;
+        let (live, own) = (vec![true; g.nodes.len()], Own::default());
+        let (axis, size, lenient) = (0, 2, false);
+        let all = places(Asked { g, live: &live, axis, size, candidates, own: &own, results: &[], lenient })?;
         Ok(all.into_iter().flatten().collect())
     }
 
@@ -408,6 +246,7 @@ mod tests {
     #[test]
     fn what_no_placement_explains() {
         let e = found(&layers(true), &vec![vec![Whole]; 3]).expect_err("nothing to reduce");
-        assert_eq!(e, Stuck { at: 6, why: "an all_reduce sum of what is whole".into() });
+        assert_eq!((e.at, e.lacks, e.result), (6, false, false));
+        assert_eq!(e.why, "an all_reduce sum of what is whole on every rank: the result is 2 times it");
     }
 }

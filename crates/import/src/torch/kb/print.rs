@@ -225,11 +225,12 @@ impl<'a> Body<'a> {
                 }
             }
             Op::Full(x) => format!("full([{}], {}{})", numbers(&node.sizes), number(*x), typed(DType::F32)),
-            Op::Iota(d) => {
+            Op::Iota(d) | Op::Numbered(d) => {
                 let dim = if node.sizes.len() > 1 { format!(", dim: {d}") } else { String::new() };
                 format!("iota([{}]{dim}{})", numbers(&node.sizes), typed(DType::I32))
             }
-            Op::Input(_) | Op::Constant(_) => String::new(),
+            Op::Owned => format!("embedding({})", list(0)),
+            Op::Input(_) | Op::Constant(_) | Op::Opaque => String::new(),
         };
         Text { text, level: 4 }
     }
@@ -268,8 +269,10 @@ impl<'a> Body<'a> {
                     Op::Placed => "placed",
                     Op::Collective(..) => "collective",
                     Op::Full(_) => "full",
-                    Op::Iota(_) => "iota",
+                    Op::Iota(_) | Op::Numbered(_) => "iota",
+                    Op::Owned => "embedding",
                     Op::Input(_) | Op::Constant(_) => "input",
+                    Op::Opaque => "opaque",
                 };
                 if owner.contains(what) { owner.to_owned() } else { format!("{owner}_{what}") }
             }

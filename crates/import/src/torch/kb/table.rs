@@ -340,6 +340,7 @@ impl Step<'_> {
         for (i, v) in list.iter().enumerate() {
             if let Val::Const(c) = v
                 && let Some(x) = c.uniform()
+                && !self.g.plain
             {
                 return match (x != 0.0) == and {
                     true => self.turned(&list[1 - i].clone(), DType::Bool, &sizes),

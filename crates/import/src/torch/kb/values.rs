@@ -64,6 +64,8 @@ impl Graph {
     /// A constant that cannot be kept.
     pub fn operand(&mut self, v: &Val, dtype: DType) -> Result<Operand, String> {
         Ok(match v {
+            // ranks may have other ones, of which some are one value everywhere
+            Val::Const(c) if self.plain && !c.sizes.is_empty() => Operand::Node(self.stored(c, dtype)?),
             Val::Const(c) => match c.uniform().filter(|x| x.is_finite()) {
                 Some(x) => Operand::Num(x),
                 None => {
@@ -198,6 +200,7 @@ impl Graph {
     pub fn select(&mut self, c: &Val, x: &Val, y: &Val, dtype: DType) -> Result<Operand, String> {
         if let Val::Const(k) = c
             && let Some(yes) = k.uniform()
+            && !self.plain
         {
             return self.operand(if yes != 0.0 { x } else { y }, dtype);
         }

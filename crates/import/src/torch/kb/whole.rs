@@ -5,12 +5,17 @@
 
 use super::axes::{self, Axes};
 use super::batches;
+use super::consts::Const;
+use super::effects;
 use super::global;
-use super::graph::{Graph, NodeId, Op, Operand};
-use super::lift::{Lifted, counts, lift, live};
-use super::places::{Candidates, Place, places};
+use super::graph::{Coll, Graph, NodeId, Op, Operand};
+use super::lift::{Lifted, Mode, counts, lift, live};
+use super::moved;
+use super::own::{Differing, completed, unlike};
+use super::places::{Asked, Candidates, Place, places};
+use super::vocabulary;
 use super::{Given, Kb, Out, machine, ranks};
-use crate::torch::groups::{World, words};
+use crate::torch::groups::World;
 use crate::torch::matching::Met;
 use crate::torch::model::{Placement, Program};
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -29,33 +34,49 @@ pub struct Joined {
 /// Those of [`super::write`], and E562: why there is none.
 pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb, Diagnostics> {
     let axes = axes::axes(world, met)?;
-    let counts = counts(world, met);
-    let mut all = vec![];
-    for at in 0..world.programs.len() {
-        all.push(batches::apart(lift(world, at, &axes, &counts)?));
-    }
-    alike(world, &all)?;
-    let first = all.swap_remove(0);
-    drop(all);
+    let (mut all, mut differing) = alike(world, met, &axes)?;
+    vocabulary::owned(&mut all, &mut differing, &axes);
+    let first = all[0].clone();
     let p = &world.programs[0];
     let stored = world.args.first().map_or(&[][..], Vec::as_slice);
     let mut out = Out::new(name, given, &axes, &world.programs);
     let does = live(&first);
     let mut found: Vec<Vec<Option<Place>>> = vec![];
-    for axis in 0..axes.list.len() {
+    let mut joint: BTreeMap<NodeId, Vec<(usize, Place)>> = BTreeMap::new();
+    for (axis, a) in axes.list.iter().enumerate() {
         let candidates = candidates(world, &out, &axes, axis, &first, stored);
-        found.push(places(&first.graph, &does, axis, &candidates).map_err(|stuck| {
+        let own = differing.over(&all, a);
+        let asked = Asked {
+            g: &first.graph,
+            live: &does,
+            axis,
+            size: a.size,
+            candidates: &candidates,
+            own: &own,
+            results: &[],
+            lenient: false,
+        };
+        let places = places(asked).map_err(|stuck| {
             let node = &first.graph.nodes[stuck.at];
             let what = first.names.get(&stuck.at).map_or_else(String::new, |n| format!("`{n}`: "));
             let mut d = refused(&format!("{what}{}", stuck.why))
-                .note(format!("over {}, as the programs use what they give", axes.list[axis].name));
+                .note(format!("over {}, as the programs use what they give", a.name));
             if !matches!(node.op, Op::Input(_) | Op::Constant(_)) {
                 d = d.primary(p.span(node.of), "here").note(p.place(node.of));
             }
             d
-        })?);
+        })?;
+        for n in own.constants {
+            if let Some(place) = places[n] {
+                joint.entry(n).or_default().push((axis, place));
+            }
+        }
+        found.push(places);
     }
-    let it = rebuilt(p, first, &does, &axes, &found)?;
+    let constants = together(&all, &differing, &axes, &joint)?;
+    drop(all);
+    let own = Parts { constants, factors: factors(&differing, &axes, &found) };
+    let it = rebuilt(p, first, &does, &axes, &found, own)?;
     let joined = |n: NodeId| Joined {
         by: axes.list.iter().zip(&found).map(|(a, f)| (a.size, f[n].unwrap_or(Place::Whole))).collect(),
     };
@@ -80,51 +101,96 @@ fn refused(why: &str) -> Diagnostic {
         .help("without --lift they become a local program")
 }
 
-/// Whether all ranks have the program of the first.
-fn alike(world: &World, all: &[Lifted]) -> Result<(), Diagnostic> {
-    let first = &all[0];
-    for (other, p) in all.iter().zip(&world.programs).skip(1) {
-        let differ = |n: usize, what: &str| {
-            let node = other.graph.nodes.get(n);
-            let mut d = refused(&format!("ranks {} have {what}", words(&[world.programs[0].rank, p.rank])));
-            if let Some(node) = node.filter(|n| !matches!(n.op, Op::Input(_) | Op::Constant(_))) {
-                d = d.primary(p.span(node.of), format!("on rank {}", p.rank)).note(p.place(node.of));
-            }
-            d
-        };
-        for (n, (a, b)) in first.graph.nodes.iter().zip(&other.graph.nodes).enumerate() {
-            let numbers = |n: &super::graph::Node| {
-                n.args
-                    .iter()
-                    .filter_map(|o| if let Operand::Num(x) = o { Some(*x) } else { None })
-                    .collect::<Vec<_>>()
-            };
-            let (x, y) = (numbers(a), numbers(b));
-            if a.op == b.op && x != y {
-                return Err(differ(n, &format!("different numbers, {x:?} and {y:?}")));
-            }
-            if let (Op::Slice(d, from, to), Op::Slice(e, since, until)) = (&a.op, &b.op)
-                && (d, from, to) != (e, since, until)
-            {
-                return Err(differ(n, &format!("different slices, {from}..{to} and {since}..{until}")));
-            }
-            if (&a.op, &a.args, a.dtype) != (&b.op, &b.args, b.dtype) {
-                return Err(differ(n, "different operations"));
-            }
-            if a.sizes != b.sizes {
-                return Err(differ(n, &format!("different sizes, {:?} and {:?}", a.sizes, b.sizes)));
-            }
-            if let Op::Constant(k) = a.op
-                && first.graph.constants[k].1 != other.graph.constants[k].1
-            {
-                return Err(differ(n, "different constants, such as a first row"));
-            }
-        }
-        if first.graph.nodes.len() != other.graph.nodes.len() || first.outputs != other.outputs {
-            return Err(differ(usize::MAX, "programs of different lengths"));
+/// The programs of all ranks as graphs with the same operations, and what ranks have of their own in them.
+fn alike(world: &World, met: &[Met], axes: &Axes) -> Result<(Vec<Lifted>, Differing), Diagnostics> {
+    let counts = counts(world, met);
+    let lifted = |plain: bool| -> Result<Vec<Lifted>, Diagnostics> {
+        let mode = Mode { plain, opaque: false };
+        (0..world.programs.len())
+            .map(|at| Ok(batches::apart(lift(world, at, axes, &counts, mode)?)))
+            .collect()
+    };
+    let mut all = lifted(false)?;
+    completed(&mut all);
+    let first = Differing::of(&all);
+    if let Ok(it) = &first
+        && it.numbers.is_empty()
+    {
+        return Ok((all, it.clone()));
+    }
+    // constants of one rank may be numbers where those of another are data
+    let mut plain = lifted(true)?;
+    completed(&mut plain);
+    match (Differing::of(&plain), first) {
+        (Ok(it), _) => Ok((plain, it)),
+        (Err(_), Ok(it)) => Ok((all, it)),
+        (Err(_), Err(at)) => {
+            let d = unlike(world, &all, &at);
+            let title = refused(&d.title);
+            Err(Diagnostic { title: title.title, ..d }
+                .help("without --lift they become a local program")
+                .into())
         }
     }
-    Ok(())
+}
+
+/// What ranks have of their own, put together.
+struct Parts {
+    /// Constants.
+    constants: BTreeMap<NodeId, Const>,
+    /// Of products with numbers: the sum of these.
+    factors: BTreeMap<NodeId, f64>,
+}
+
+/// The sum over ranks of the numbers that they multiply by.
+fn factors(differing: &Differing, axes: &Axes, found: &[Vec<Option<Place>>]) -> BTreeMap<NodeId, f64> {
+    let mut out = BTreeMap::new();
+    for (n, by) in &differing.numbers {
+        let mut parts: Vec<f64> = by.iter().filter_map(|l| l.first().copied()).collect();
+        for (a, f) in axes.list.iter().zip(found).rev() {
+            let sum = f[*n] == Some(Place::Partial("sum"));
+            let one = |of: &[f64]| if sum { of.iter().sum() } else { of[0] };
+            parts = parts.chunks(a.size as usize).map(one).collect();
+        }
+        out.extend(parts.pop().map(|x| (*n, x)));
+    }
+    out
+}
+
+/// Constants that ranks have parts of, put together.
+fn together(
+    all: &[Lifted],
+    differing: &Differing,
+    axes: &Axes,
+    joint: &BTreeMap<NodeId, Vec<(usize, Place)>>,
+) -> Result<BTreeMap<NodeId, Const>, Diagnostic> {
+    let mut out = BTreeMap::new();
+    for (n, by) in joint {
+        let Some(ids) = differing.constants.get(n) else { continue };
+        let mut parts: Vec<Const> =
+            all.iter().zip(ids).map(|(l, k)| l.graph.constants[*k].1.clone()).collect();
+        // the fastest axis first
+        for (axis, a) in axes.list.iter().enumerate().rev() {
+            let place = by.iter().find(|b| b.0 == axis).map_or(Place::Whole, |b| b.1);
+            let groups = parts.chunks(a.size as usize).map(|of| match place {
+                Place::Split(d) => {
+                    let mut sizes = of[0].sizes.clone();
+                    sizes[d] = of.iter().map(|c| c.sizes[d]).sum();
+                    moved::together(of[0].dtype, &sizes, d, of)
+                }
+                Place::Partial(_) => {
+                    let all: Vec<&Const> = of.iter().collect();
+                    Const::map(of[0].dtype, &of[0].sizes, &all, |x| x.iter().sum())
+                }
+                Place::Whole | Place::Unknown => Ok(of[0].clone()),
+            });
+            parts = groups.collect::<Result<_, String>>().map_err(|why| refused(&why))?;
+        }
+        if let Some(whole) = parts.pop() {
+            out.insert(*n, whole);
+        }
+    }
+    Ok(out)
 }
 
 /// What the inputs may be over an axis: what differs between its ranks is split, what is the same is whole, or was cut from
@@ -140,7 +206,7 @@ fn candidates(
     let Axes { list } = axes;
     let (size, stride) = (list[axis].size, list[axis].stride);
     let print = |at: usize, i: usize| {
-        let (key, _, _) = out.stored(at, &world.programs[at], &it.inputs[i], stored)?;
+        let (key, _, _) = out.given.stored(at, &world.programs[at], &it.inputs[i], stored)?;
         out.given.prints.get(at)?.get(&key).copied()
     };
     (0..it.inputs.len())
@@ -177,9 +243,11 @@ fn rebuilt(
     does: &[bool],
     axes: &Axes,
     found: &[Vec<Option<Place>>],
+    mut own: Parts,
 ) -> Result<(Lifted, BTreeMap<NodeId, NodeId>), Diagnostic> {
     let mut g = Graph { constants: it.graph.constants.clone(), ..Graph::default() };
     let mut now: BTreeMap<NodeId, NodeId> = BTreeMap::new();
+    let mut typed: BTreeMap<NodeId, String> = BTreeMap::new();
     for (n, node) in it.graph.nodes.iter().enumerate().filter(|(n, _)| does[*n]) {
         let by: Vec<(u64, Place)> =
             axes.list.iter().zip(found).map(|(a, f)| (a.size, f[n].unwrap_or(Place::Whole))).collect();
@@ -196,6 +264,44 @@ fn rebuilt(
         let new = match (&node.op, &args[..]) {
             // in a global program a collective is a value
             (Op::Wait, [Operand::Node(m)]) => *m,
+            // what says nothing, and was kept where ranks may have other numbers
+            (Op::Infix('*' | '/'), [Operand::Node(m), Operand::Num(1.0)])
+                if !own.factors.contains_key(&n) =>
+            {
+                *m
+            }
+            (Op::Reshape, [Operand::Node(m)]) if g.nodes[*m].sizes == global => *m,
+            (Op::Infix(_), _) if own.factors.contains_key(&n) => {
+                let node = node.uses().next().map_or(Operand::Num(0.0), |m| Operand::Node(now[&m]));
+                let by = own.factors.get(&n).copied().unwrap_or(0.0);
+                match g.infix('*', node, Operand::Num(by)) {
+                    Operand::Node(x) => once(&mut g, x, n, axes, found, &mut typed)?,
+                    Operand::Num(_) => continue,
+                }
+            }
+            (Op::Constant(k), _) if own.constants.contains_key(&n) => {
+                let name = it.graph.constants[*k].0.clone();
+                let Some(c) = own.constants.remove(&n) else { continue };
+                g.constants.push((name, c));
+                let new = g.push(Op::Constant(g.constants.len() - 1), vec![], node.dtype, global);
+                let part = found.iter().any(|f| f[n] == Some(Place::Partial("sum")));
+                if part { once(&mut g, new, n, axes, found, &mut typed)? } else { new }
+            }
+            (Op::Numbered(d), _) => g.push(Op::Iota(*d), vec![], node.dtype, global),
+            (Op::Owned, _) => g.push(Op::Call("embedding"), args, node.dtype, global),
+            // a share of what every rank has, which is summed: the whole of it, once
+            (Op::Infix(_), _) if shared(&it.graph, n, axes, found).is_some() => {
+                let Some(x) = shared(&it.graph, n, axes, found) else { continue };
+                once(&mut g, now[&x], n, axes, found, &mut typed)?
+            }
+            // a slice of its own is a part of what every rank has
+            (Op::Slice(dim, ..), [x]) if global[*dim] == sizes_of(&it.graph, &node.args[0], *dim) => {
+                g.push(Op::Placed, vec![*x], node.dtype, global)
+            }
+            (Op::Collective(c, over), [Operand::Node(x)]) => {
+                let Operand::Node(old) = node.args[0] else { continue };
+                collective(&mut g, (c, over), (*x, old), axes, found, global)
+            }
             (Op::Reduce("mean", dim, keep), [Operand::Node(_)]) if cut(&node.args[0], *dim, found) => {
                 // each rank divides by what it has
                 let Operand::Node(old) = node.args[0] else { continue };
@@ -210,14 +316,16 @@ fn rebuilt(
         };
         now.insert(n, new);
     }
-    let mut placed = BTreeMap::new();
+    let mut placed = typed;
     let ends = it.outputs.iter().map(|o| o.0);
     let begins = (0..it.graph.nodes.len()).filter(|n| matches!(it.graph.nodes[*n].op, Op::Input(_)));
-    for n in begins.chain(ends).filter(|n| does[*n]) {
+    let moved =
+        (0..it.graph.nodes.len()).filter(|n| now.get(n).is_some_and(|new| g.nodes[*new].op == Op::Placed));
+    for n in begins.chain(ends).chain(moved).filter(|n| does[*n]) {
         let list: Vec<Placement> = found
             .iter()
             .map(|f| match f[n].unwrap_or(Place::Whole) {
-                Place::Whole => Placement::Replicated,
+                Place::Whole | Place::Unknown => Placement::Replicated,
                 Place::Split(d) => Placement::Split(d),
                 Place::Partial(op) => {
                     Placement::Partial(if op == "prod" { "product".into() } else { op.into() })
@@ -234,6 +342,86 @@ fn rebuilt(
     let back = it.outputs.iter().map(|o| o.0).chain((0..it.graph.nodes.len()).filter(|n| does[*n]));
     let from = back.filter_map(|n| Some((n, *now.get(&n)?))).collect();
     Ok((Lifted { graph: g, inputs: it.inputs, outputs, names, placed }, from))
+}
+
+/// A value as the sum over ranks of what one of them has: rows by rank, of which the first is the value and others are 0.
+fn once(
+    g: &mut Graph,
+    x: NodeId,
+    n: NodeId,
+    axes: &Axes,
+    found: &[Vec<Option<Place>>],
+    typed: &mut BTreeMap<NodeId, String>,
+) -> Result<NodeId, Diagnostic> {
+    let over: Vec<usize> =
+        (0..axes.list.len()).filter(|a| found[*a][n] == Some(Place::Partial("sum"))).collect();
+    let [axis] = over[..] else {
+        return Err(refused("parts of a sum over several axes, which ranks make of a whole"));
+    };
+    let (dtype, sizes) = (g.nodes[x].dtype, g.nodes[x].sizes.clone());
+    let mut line = vec![1; sizes.len() + 1];
+    line[0] = axes.list[axis].size as i64;
+    let rows = g.push(Op::Iota(0), vec![], dtype, line.clone());
+    let split = |a: usize| if a == axis { Placement::Split(0) } else { Placement::Replicated };
+    let places: Vec<Placement> = (0..axes.list.len()).map(split).collect();
+    let rank = g.push(Op::Placed, vec![Operand::Node(rows)], dtype, line.clone());
+    typed.insert(rank, global::type_of(dtype, &line, &places, axes).map_err(|why| refused(&why))?);
+    let args = vec![Operand::Node(rank), Operand::Num(0.0), Operand::Node(x), Operand::Num(0.0)];
+    let all = [&line[..1], &sizes[..]].concat();
+    let one = g.push(Op::Select("=="), args, dtype, all);
+    Ok(g.push(Op::Reduce("sum", 0, false), vec![Operand::Node(one)], dtype, sizes))
+}
+
+/// The value of which a node that divides it by the number of ranks is a part of a sum.
+fn shared(g: &Graph, n: NodeId, axes: &Axes, found: &[Vec<Option<Place>>]) -> Option<NodeId> {
+    axes.list.iter().zip(found).find_map(|(a, f)| {
+        let x = effects::share_of(&g.nodes[n], a.size)?;
+        (f[n] == Some(Place::Partial("sum")) && f[x] == Some(Place::Whole)).then_some(x)
+    })
+}
+
+fn sizes_of(g: &Graph, of: &Operand, dim: usize) -> i64 {
+    match of {
+        Operand::Node(n) => g.nodes[*n].sizes[dim],
+        Operand::Num(_) => 0,
+    }
+}
+
+/// A collective of the global program: an average is a sum and a division, and what every rank has stays so.
+fn collective(
+    g: &mut Graph,
+    (c, over): (&Coll, &std::ops::Range<usize>),
+    (x, old): (NodeId, NodeId),
+    axes: &Axes,
+    found: &[Vec<Option<Place>>],
+    global: Vec<i64>,
+) -> NodeId {
+    let dtype = g.nodes[x].dtype;
+    let ranks: u64 = axes.list[over.clone()].iter().map(|a| a.size).product();
+    let whole = over.clone().all(|axis| found[axis][old] == Some(Place::Whole));
+    let divided = |g: &mut Graph, n: NodeId, op: char| match g.infix(
+        op,
+        Operand::Node(n),
+        Operand::Num(ranks as f64),
+    ) {
+        Operand::Node(m) => m,
+        Operand::Num(_) => n,
+    };
+    match c {
+        Coll::AllReduce("avg" | "max" | "min") | Coll::Broadcast(_) if whole => x,
+        Coll::AllReduce("sum") if whole => divided(g, x, '*'),
+        Coll::AllReduce("avg") => {
+            let sum = Op::Collective(Coll::AllReduce("sum"), over.clone());
+            let n = g.push(sum, vec![Operand::Node(x)], dtype, global);
+            divided(g, n, '/')
+        }
+        Coll::ReduceScatter("avg", d) => {
+            let sum = Op::Collective(Coll::ReduceScatter("sum", *d), over.clone());
+            let n = g.push(sum, vec![Operand::Node(x)], dtype, global);
+            divided(g, n, '/')
+        }
+        _ => g.push(Op::Collective(c.clone(), over.clone()), vec![Operand::Node(x)], dtype, global),
+    }
 }
 
 /// Whether an operand is split along a dimension.

@@ -44,7 +44,10 @@ pub fn symbol(text: &str) -> Option<Result<Size, String>> {
 }
 
 /// `S(0)RP(sum)`
-fn placements(text: &str) -> Result<Vec<Placement>, String> {
+///
+/// # Errors
+/// It is none, in words.
+pub fn placements(text: &str) -> Result<Vec<Placement>, String> {
     let cannot = || format!("kbc has no placement `{text}`");
     let mut out = vec![];
     let mut rest = text;

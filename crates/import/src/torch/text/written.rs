@@ -197,13 +197,89 @@ impl Reader {
                 let of = Value::Name(f.trim_end_matches(".redistribute").to_owned());
                 self.call(s, name, meta, "_dtensor.redistribute.default", &[of], &[])
             }
-            Value::Call(f, args, named) => self.call(s, name, meta, &target(f), args, named),
+            Value::Call(f, args, named) => match self.method(f, args, named) {
+                Some((target, args)) => self.call(s, name, meta, target, &args, named),
+                None => self.call(s, name, meta, &target(f), args, named),
+            },
             Value::Infix(op, a, b) => {
                 let table = if self.out.ints.contains_key(name) { &OF_SIZES[..] } else { &INFIX[..] };
                 let target = table.iter().find(|i| i.0 == op).map_or(op.as_str(), |i| i.1);
                 self.call(s, name, meta, target, &[(**a).clone(), (**b).clone()], &[])
             }
             _ => Err(Fault::new(s.at, "an operation is wanted")),
+        }
+    }
+
+    /// `x.transpose(0, 1)` and `torch.transpose(x, 0, 1)`: the operation of that name which takes such arguments, and these
+    /// with the tensor first.
+    fn method(
+        &self,
+        f: &str,
+        args: &[Value],
+        named: &[(String, Value)],
+    ) -> Option<(&'static str, Vec<Value>)> {
+        let (of, name) = f.rsplit_once('.')?;
+        let free = of == "torch" || of == "torch.nn.functional" || of == "torch._C._nn";
+        if free && CALLS.iter().any(|c| c.0 == f) {
+            return None;
+        }
+        let known =
+            self.out.tensors.contains_key(&self.named(of)) || self.lists.contains_key(&self.named(of));
+        let all = match (free, known) {
+            (true, _) => args.to_vec(),
+            (false, true) => [&[Value::Name(of.to_owned())], args].concat(),
+            (false, false) => return None,
+        };
+        let called =
+            |n: &&'static str| n.strip_prefix("aten.").and_then(|n| n.split('.').next()) == Some(name);
+        ops::names().filter(called).filter_map(ops::find).find_map(|op| {
+            let mut all = all.clone();
+            // sizes and dimensions may be written one by one
+            let numbers = |l: &[Value]| !l.is_empty() && l.iter().all(|v| self.is(v, Ty::Int));
+            if op.params.get(1).is_some_and(|p| p.ty == Ty::Ints) && numbers(&all[1.min(all.len())..]) {
+                let list = all.split_off(1);
+                all.push(Value::List(list));
+            }
+            for (v, p) in all.iter_mut().zip(&op.params) {
+                if p.ty == Ty::OptInts && self.is(v, Ty::Int) {
+                    *v = Value::List(vec![v.clone()]);
+                }
+            }
+            let fits = all.len() <= op.params.len()
+                && all.iter().zip(&op.params).all(|(v, p)| self.is(v, p.ty))
+                && named.iter().all(|(n, v)| op.params.iter().any(|p| p.name == n && self.is(v, p.ty)));
+            let said = |i: usize, name: &str| i < all.len() || named.iter().any(|n| n.0 == name);
+            let full = op.params.iter().enumerate().all(|(i, p)| p.default.is_some() || said(i, p.name));
+            (fits && full).then_some((op.name, all))
+        })
+    }
+
+    /// Whether a value may be an argument of a type.
+    fn is(&self, v: &Value, ty: Ty) -> bool {
+        let tensor = |v: &Value| matches!(v, Value::Name(n) if !n.starts_with("torch.") && !self.out.ints.contains_key(&self.named(n)));
+        let int = |v: &Value| match v {
+            Value::Int(_) => true,
+            Value::Name(n) => self.out.ints.contains_key(&self.named(n)),
+            _ => false,
+        };
+        match ty {
+            Ty::Tensor => tensor(v),
+            Ty::OptTensor => tensor(v) || *v == Value::None,
+            Ty::Tensors => matches!(v, Value::List(l) if l.iter().all(tensor)),
+            Ty::OptTensors => matches!(v, Value::List(l) if l.iter().all(|v| tensor(v) || *v == Value::None)),
+            Ty::Int => int(v),
+            Ty::OptInt => int(v) || *v == Value::None,
+            Ty::Ints => matches!(v, Value::List(l) if l.iter().all(int)),
+            Ty::OptInts => int(v) || *v == Value::None || matches!(v, Value::List(l) if l.iter().all(int)),
+            Ty::Float => int(v) || matches!(v, Value::Float(_)),
+            Ty::OptFloat => int(v) || matches!(v, Value::Float(_) | Value::None),
+            Ty::Bool => matches!(v, Value::Bool(_)),
+            Ty::OptBool => matches!(v, Value::Bool(_) | Value::None),
+            Ty::Scalar => int(v) || matches!(v, Value::Float(_) | Value::Bool(_)),
+            Ty::OptScalar => int(v) || matches!(v, Value::Float(_) | Value::Bool(_) | Value::None),
+            Ty::Str => matches!(v, Value::Text(_)),
+            Ty::OptDType => *v == Value::None || matches!(v, Value::Name(n) if DType::of_python(n).is_some()),
+            Ty::Place => true,
         }
     }
 

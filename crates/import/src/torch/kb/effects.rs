@@ -1,0 +1,406 @@
+//! What operations make of placements over one axis: the rule of each.
+//!
+//! Owns the difference between what no program means ([`wrong`]) and what kbc has no rule for ([`no_rule`]).
+
+use super::graph::{Coll, Layer, Node, NodeId, Op, Operand};
+use super::places::{Fault, Place, Search, no_rule, wrong};
+use std::ops::Range;
+
+use Place::{Partial, Split, Unknown, Whole};
+
+/// What a node may be, the likeliest first.
+type May = Result<Vec<Place>, Fault>;
+
+/// The places of an operand that broadcasts, as dimensions of the result.
+struct Seen {
+    place: Place,
+    /// The first dimension of the result that it has.
+    lead: usize,
+    sizes: Vec<i64>,
+}
+
+fn one(p: Place) -> May {
+    Ok(vec![p])
+}
+
+impl Search<'_> {
+    /// What a node may be where its operands are what they are.
+    pub(super) fn effect(&self, n: NodeId) -> May {
+        let node = &self.of.g.nodes[n];
+        let x = node.args.first().and_then(|o| self.place(o));
+        if node.args.iter().any(|a| self.place(a) == Some(Unknown))
+            && !matches!(node.op, Op::Collective(..) | Op::Wait | Op::Placed)
+        {
+            return one(Unknown);
+        }
+        if self.of.own.numbers.contains_key(&n) {
+            return self.own_numbers(n, node);
+        }
+        match (&node.op, x) {
+            (Op::Input(i), _) => Ok(self.of.candidates[*i].clone()),
+            (Op::Constant(_), _) if self.of.own.constants.contains(&n) => {
+                Ok((0..node.sizes.len()).map(Split).chain([Partial("sum")]).collect())
+            }
+            (Op::Constant(k), _) if self.of.g.constants[*k].1.uniform().is_none() => one(Whole),
+            (Op::Iota(_), _) => one(Whole),
+            (Op::Numbered(d), _) => one(Split(*d)),
+            // the same wherever it is cut
+            (Op::Full(_) | Op::Constant(_), _) => {
+                Ok([Whole].into_iter().chain((0..node.sizes.len()).map(Split)).collect())
+            }
+            (Op::Wait | Op::Placed, Some(p)) => one(p),
+            (Op::Infix(op), _) => self.infix(n, node, *op),
+            (Op::Call("-"), Some(Partial("sum"))) => one(Partial("sum")),
+            (Op::Call("embedding"), _) => self.embedding(node),
+            (Op::Owned, _) => self.owned(node),
+            (Op::Call(name @ ("argmax" | "cumsum")), Some(p)) => self.along_last(node, name, p),
+            // what rounds the parts rounds about the sum
+            (Op::Cast, Some(Partial("sum"))) if node.dtype.class() == 2 => one(Partial("sum")),
+            (Op::Select(_), _) if self.chosen_part(node) => one(Partial("sum")),
+            (Op::Call(_) | Op::Select(_) | Op::Cast, _) => self.together(n),
+            (Op::Matmul, Some(a)) => {
+                let b = node.args.get(1).and_then(|o| self.place(o)).unwrap_or(Whole);
+                self.matmul(n, a, b).map(|p| vec![p])
+            }
+            (Op::Layer(layer), Some(p)) => {
+                let last = node.sizes.len() - 1;
+                let along = match layer {
+                    Layer::Softmax(d) | Layer::LogSoftmax(d) => *d,
+                    Layer::Norm(_) => last,
+                };
+                let rest = node.args[1..].iter().all(|a| self.place(a).is_none_or(|p| p == Whole));
+                match p {
+                    Whole if rest => one(Whole),
+                    Split(d) if d != along && rest => one(p),
+                    _ if !rest => wrong("its weights are no whole vectors on every rank"),
+                    _ => wrong(format!("it works along dimension {along}, of what is {}", p.words())),
+                }
+            }
+            (Op::Reduce(how, dim, keep), Some(p)) => reduced(how, *dim, *keep, p),
+            (Op::Reshape, Some(Split(d))) => self.reshaped(node, d),
+            (Op::Transpose(order), Some(Split(d))) => {
+                one(Split(order.iter().position(|o| *o == d).unwrap_or(d)))
+            }
+            (Op::Slice(dim, ..), Some(p)) => self.sliced(n, *dim, p),
+            (Op::Reshape | Op::Transpose(_), Some(p)) => one(p),
+            (Op::Concat(dim), Some(p)) => match p {
+                _ if node.args.iter().any(|a| self.place(a) != Some(p)) => {
+                    wrong("a concatenation of values with different placements")
+                }
+                Split(d) if d == *dim => {
+                    no_rule(format!("a concatenation along the dimension {d}, which is split"))
+                }
+                _ => one(p),
+            },
+            (Op::Collective(c, over), Some(p)) => self.collective(n, c, over, p),
+            (Op::Opaque, _) => match node.args.is_empty() {
+                true => no_rule("kbc has no such operation"),
+                false => no_rule("kbc does not know what it computes"),
+            },
+            (
+                Op::Wait
+                | Op::Placed
+                | Op::Matmul
+                | Op::Layer(_)
+                | Op::Reduce(..)
+                | Op::Reshape
+                | Op::Transpose(_)
+                | Op::Slice(..)
+                | Op::Concat(_)
+                | Op::Collective(..),
+                None,
+            ) => no_rule("it has no operand"),
+        }
+    }
+
+    fn infix(&self, n: NodeId, node: &Node, op: char) -> May {
+        let of = |i: usize| node.args.get(i).and_then(|o| self.place(o));
+        match (op, of(0), of(1)) {
+            ('+' | '-', Some(Partial(a)), Some(Partial(b))) if a == "sum" && b == "sum" => {
+                one(Partial("sum"))
+            }
+            // the greatest of what is moved by the same is moved so
+            ('+' | '-', Some(p @ Partial("max" | "min")), None | Some(Whole)) => one(p),
+            ('+', None | Some(Whole), Some(p @ Partial("max" | "min"))) => one(p),
+            ('+' | '-', Some(Partial(how)), _) | ('+' | '-', _, Some(Partial(how))) => wrong(format!(
+                "a part of a {how} meets what is none at `{op}`: {}",
+                if how == "sum" {
+                    format!("every rank of {} adds it before the parts are combined", self.of.size)
+                } else {
+                    "the parts are not combined yet".to_owned()
+                }
+            )),
+            ('*' | '/', Some(Partial("sum")), None | Some(Whole)) => one(Partial("sum")),
+            ('*', None | Some(Whole), Some(Partial("sum"))) => one(Partial("sum")),
+            (_, Some(Partial(_)), _) | (_, _, Some(Partial(_))) => {
+                wrong(format!("`{op}` of a part of a reduction, before the parts are combined"))
+            }
+            // a share of what every rank has is a part of it
+            _ if self.share(node) => Ok(vec![Whole, Partial("sum")]),
+            _ => self.together(n),
+        }
+    }
+
+    /// Whether a node divides what every rank has by the number of ranks.
+    pub(super) fn share(&self, node: &Node) -> bool {
+        let whole = |o: &Operand| self.place(o) == Some(Whole);
+        share_of(node, self.of.size).is_some_and(|x| whole(&Operand::Node(x)))
+    }
+
+    /// Whether a choice takes a part of a sum or nothing, by what every rank has.
+    fn chosen_part(&self, node: &Node) -> bool {
+        let [a, b, x, y] = &node.args[..] else { return false };
+        let known = |o: &Operand| matches!(self.place(o), None | Some(Whole));
+        let part = |o: &Operand| self.place(o) == Some(Partial("sum"));
+        let none = |o: &Operand| *o == Operand::Num(0.0);
+        known(a) && known(b) && (part(x) || part(y)) && [x, y].iter().all(|o| part(o) || none(o))
+    }
+
+    /// An operation with numbers that ranks have of their own: shares of a whole, if they are factors.
+    fn own_numbers(&self, n: NodeId, node: &Node) -> May {
+        let places: Vec<Place> = node.args.iter().filter_map(|a| self.place(a)).collect();
+        match (&node.op, &places[..]) {
+            (Op::Infix('*'), [Whole]) => one(Partial("sum")),
+            _ => no_rule(format!(
+                "ranks have numbers of their own: {}",
+                self.of.own.numbers.get(&n).map_or("", String::as_str)
+            )),
+        }
+    }
+
+    fn along_last(&self, node: &Node, name: &str, p: Place) -> May {
+        let Some(Operand::Node(x)) = node.args.first() else { return no_rule("it has no operand") };
+        let last = self.of.g.nodes[*x].sizes.len().saturating_sub(1);
+        match p {
+            Split(d) if d == last => wrong(format!("{name} along dimension {d}, of what is {}", p.words())),
+            Partial("sum") if name == "cumsum" => one(p),
+            Partial(_) => wrong(format!("{name} of {}, before the parts are combined", p.words())),
+            _ => one(p),
+        }
+    }
+
+    fn reshaped(&self, node: &Node, d: usize) -> May {
+        let from = match node.args.first() {
+            Some(Operand::Node(n)) => &self.of.g.nodes[*n].sizes,
+            _ => &node.sizes,
+        };
+        let before = |s: &[i64], d: usize| s[..d].iter().product::<i64>();
+        let to = &node.sizes;
+        let list: Vec<Place> =
+            (0..to.len()).filter(|e| before(from, d) == before(to, *e)).map(Split).collect();
+        match list.is_empty() {
+            true => no_rule(format!("{from:?} as {to:?}: the split dimension {d} is not outermost")),
+            false => Ok(list),
+        }
+    }
+
+    fn sliced(&self, n: NodeId, dim: usize, p: Place) -> May {
+        match (self.of.own.slices.get(&n), p) {
+            (None, Split(d)) if d == dim => {
+                no_rule(format!("a slice along the dimension {d}, which is split"))
+            }
+            (None, _) => one(p),
+            (Some(true), Whole) => one(Split(dim)),
+            (Some(_), Partial(_)) => wrong(format!(
+                "a slice of each rank's own of what is {}, before the parts are combined",
+                p.words()
+            )),
+            (Some(_), _) => {
+                no_rule("ranks have slices of their own, which are not the parts of a dimension in order")
+            }
+        }
+    }
+
+    /// Elementwise operations: who is split is so along one dimension of the result, which the others lack or have once.
+    fn together(&self, n: NodeId) -> May {
+        let node = &self.of.g.nodes[n];
+        let rank = node.sizes.len();
+        let mut seen = vec![];
+        for a in &node.args {
+            let (Operand::Node(m), Some(place)) = (a, self.place(a)) else { continue };
+            let sizes = self.of.g.nodes[*m].sizes.clone();
+            let Some(lead) = rank.checked_sub(sizes.len()) else {
+                return no_rule("it has fewer dimensions than its operand");
+            };
+            seen.push(Seen { place, lead, sizes });
+        }
+        let mut split = None;
+        for s in &seen {
+            match s.place {
+                Whole => {}
+                Split(d) if split.is_none_or(|e| e == d + s.lead) => split = Some(d + s.lead),
+                Split(_) => return wrong("operands are split along different dimensions"),
+                Partial(_) => {
+                    return wrong("a function of a part of a reduction, before the parts are combined");
+                }
+                Unknown => return no_rule("an operand whose placement is not known"),
+            }
+        }
+        let Some(d) = split else { return one(Whole) };
+        let fits = |s: &Seen| s.place != Whole || d < s.lead || s.sizes[d - s.lead] == 1;
+        if seen.iter().all(fits) {
+            one(Split(d))
+        } else {
+            wrong(format!("an operand is split along dimension {d}, and another whole"))
+        }
+    }
+
+    fn matmul(&self, n: NodeId, a: Place, b: Place) -> Result<Place, Fault> {
+        let node = &self.of.g.nodes[n];
+        let sizes = |i: usize| match node.args[i] {
+            Operand::Node(m) => self.of.g.nodes[m].sizes.clone(),
+            Operand::Num(_) => vec![],
+        };
+        let (x, y, rank) = (sizes(0), sizes(1), node.sizes.len());
+        let (ra, rb) = (x.len(), y.len());
+        // the batch dimension of the result, and whether the other operand has it only once
+        let batch = |d: usize, own: usize| (d + 2 < own).then(|| d + rank - own);
+        let lacks = |e: usize, s: &[i64]| e < rank - s.len() || s[e + s.len() - rank] == 1;
+        match (a, b) {
+            (Whole, Whole) => Ok(Whole),
+            (Partial("sum"), Whole) | (Whole, Partial("sum")) => Ok(Partial("sum")),
+            (Split(d), Split(e)) if d + 1 == ra && e + 2 == rb => Ok(Partial("sum")),
+            (Split(d), Split(e)) if batch(d, ra).is_some() && batch(d, ra) == batch(e, rb) => {
+                Ok(Split(d + rank - ra))
+            }
+            (Split(d), Whole) if d + 2 == ra => Ok(Split(rank - 2)),
+            (Whole, Split(e)) if e + 1 == rb => Ok(Split(rank - 1)),
+            (Split(d), Whole) if batch(d, ra).is_some_and(|e| lacks(e, &y)) => Ok(Split(d + rank - ra)),
+            (Whole, Split(e)) if batch(e, rb).is_some_and(|d| lacks(d, &x)) => Ok(Split(e + rank - rb)),
+            _ => wrong(format!("a product of what is {} and what is {}", a.words(), b.words())),
+        }
+    }
+
+    fn embedding(&self, node: &Node) -> May {
+        let at = |i: usize| node.args.get(i).and_then(|o| self.place(o)).unwrap_or(Whole);
+        match (at(0), at(1)) {
+            (Whole, p @ (Whole | Split(_))) => one(p),
+            (Split(1), Whole) => one(Split(node.sizes.len() - 1)),
+            (p @ Partial(_), Whole) => one(p),
+            (Split(0), _) => wrong("rows of a table that each rank numbers from 0"),
+            (Partial(_), _) | (_, Partial(_)) => wrong("rows by what is a part of a reduction"),
+            (Split(_) | Whole | Unknown, _) => wrong("a table and numbers of rows that are both split"),
+        }
+    }
+
+    /// Rows of a table of which each rank has some, and nothing for those of others.
+    fn owned(&self, node: &Node) -> May {
+        let at = |i: usize| node.args.get(i).and_then(|o| self.place(o)).unwrap_or(Whole);
+        match (at(0), at(1)) {
+            (Split(0), Whole) => one(Partial("sum")),
+            (a, b) => wrong(format!(
+                "rows that a rank has by their numbers, of a table that is {} and numbers that are {}",
+                a.words(),
+                b.words()
+            )),
+        }
+    }
+
+    fn collective(&self, n: NodeId, c: &Coll, over: &Range<usize>, p: Place) -> May {
+        if !over.contains(&self.of.axis) {
+            return beside(c, p);
+        }
+        let alone = over.len() == 1 || matches!(c, Coll::AllReduce(_) | Coll::Broadcast(_));
+        let times = format!("the result is {} times it", self.of.size);
+        match (c, p) {
+            _ if !alone => no_rule("a collective over several axes that moves parts"),
+            (Coll::AllReduce(_) | Coll::AllGather(_) | Coll::Broadcast(_), Unknown) => one(Whole),
+            (Coll::ReduceScatter(_, d), Unknown) => one(Split(*d)),
+            (Coll::Dims(..) | Coll::Rows(_), Unknown) => one(Unknown),
+            (Coll::AllReduce(how), Partial(op)) if *how == op => one(Whole),
+            // an average is a sum and a division
+            (Coll::AllReduce("avg"), Partial("sum")) => one(Whole),
+            (Coll::AllReduce("avg" | "max" | "min") | Coll::Broadcast(_), Whole) => one(Whole),
+            (Coll::AllReduce("sum"), Whole) if self.divided(n) => one(Whole),
+            (Coll::AllGather(d), Split(e)) if *d == e => one(Whole),
+            (Coll::ReduceScatter(how, d), Partial(op)) if *how == op => one(Split(*d)),
+            (Coll::ReduceScatter("avg", d), Partial("sum")) => one(Split(*d)),
+            (Coll::Dims(from, to), Split(e)) if *from == e => one(Split(*to)),
+            (Coll::Rows(_), _) => no_rule(ROWS),
+            (Coll::Broadcast(_), Partial(_)) => wrong(format!("a broadcast of what is {}", p.words())),
+            (Coll::Broadcast(_), Split(_)) => no_rule(format!("a broadcast of what is {}", p.words())),
+            (Coll::AllReduce(how @ "sum"), Whole) => {
+                wrong(format!("an all_reduce {how} of what is whole on every rank: {times}"))
+            }
+            (Coll::ReduceScatter(how @ "sum", _), Whole) => {
+                wrong(format!("a reduce_scatter {how} of what is whole on every rank: {times}"))
+            }
+            (Coll::AllReduce(how), _) => wrong(format!("an all_reduce {how} of what is {}", p.words())),
+            (Coll::AllGather(d), _) => wrong(format!("an all_gather along {d} of what is {}", p.words())),
+            (Coll::ReduceScatter(how, _), _) => {
+                wrong(format!("a reduce_scatter {how} of what is {}", p.words()))
+            }
+            (Coll::Dims(from, _), _) => wrong(format!("an all_to_all from {from} of what is {}", p.words())),
+        }
+    }
+
+    /// Whether every use of a collective's result divides it by the number of ranks.
+    fn divided(&self, n: NodeId) -> bool {
+        divided(self.of.g, self.of.live, n, self.of.size)
+    }
+}
+
+/// Whether every use of a collective's result divides it by the number of ranks.
+pub(super) fn divided(g: &super::graph::Graph, live: &[bool], n: NodeId, size: u64) -> bool {
+    let mut some = false;
+    let all = (0..g.nodes.len()).filter(|u| live[*u] && g.nodes[*u].uses().any(|x| x == n)).all(|u| {
+        some = true;
+        g.nodes[u].op == Op::Wait && divided(g, live, u, size) || share_of(&g.nodes[u], size) == Some(n)
+    });
+    some && all
+}
+
+/// What a node divides by the number of ranks.
+pub(super) fn share_of(node: &Node, size: u64) -> Option<NodeId> {
+    let (n, part) = (size as f64, 1.0 / size as f64);
+    match (&node.op, &node.args[..]) {
+        (Op::Infix('/'), [Operand::Node(x), Operand::Num(y)]) if *y == n && size > 1 => Some(*x),
+        (Op::Infix('*'), [Operand::Node(x), Operand::Num(y)] | [Operand::Num(y), Operand::Node(x)])
+            if *y == part && size > 1 =>
+        {
+            Some(*x)
+        }
+        _ => None,
+    }
+}
+
+/// A collective over other axes.
+fn beside(c: &Coll, p: Place) -> May {
+    let dims: &[usize] = match c {
+        Coll::AllGather(d) | Coll::ReduceScatter(_, d) => &[*d],
+        Coll::Dims(a, b) => &[*a, *b],
+        Coll::Rows(_) => &[0],
+        Coll::AllReduce(_) | Coll::Broadcast(_) => &[],
+    };
+    match (p, c) {
+        (Split(d), _) if dims.contains(&d) => {
+            no_rule("a collective along a dimension that another axis splits")
+        }
+        (Partial(a), Coll::AllReduce(b) | Coll::ReduceScatter(b, _)) if a != *b && *b != "avg" => {
+            wrong("two different reductions of one value")
+        }
+        (_, Coll::Rows(_)) => no_rule(ROWS),
+        _ => one(p),
+    }
+}
+
+fn reduced(how: &str, dim: usize, keep: bool, p: Place) -> May {
+    one(match p {
+        Whole => Whole,
+        Split(d) if d == dim => match how {
+            "sum" | "mean" => Partial("sum"),
+            "max" => Partial("max"),
+            "min" => Partial("min"),
+            "prod" => Partial("prod"),
+            _ => return no_rule(format!("{how} along the dimension that is split")),
+        },
+        Split(d) if d > dim && !keep => Split(d - 1),
+        Split(d) => Split(d),
+        Partial("sum") if matches!(how, "sum" | "mean") => Partial("sum"),
+        Partial(op) if op == how => p,
+        Partial(_) => return wrong(format!("{how} of {}, before the parts are combined", p.words())),
+        Unknown => Unknown,
+    })
+}
+
+const ROWS: &str = "rows that ranks send each other are no change of placement";

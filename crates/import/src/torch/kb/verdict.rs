@@ -1,0 +1,552 @@
+//! Whether the programs of all ranks fit together as parts of one program (`kbc check`): placements of all values, inferred
+//! from the data of inputs and from the collectives, and what of it was shown.
+//!
+//! Owns what an input's data says of its placement, the order of the searches, and the words of the verdict. A program
+//! for which kbc has no rule is neither right nor wrong: the verdict says what was not shown.
+
+use super::Given;
+use super::axes::{self, Axes};
+use super::batches;
+use super::declared::{declared, irregular, place_of, undeclared};
+use super::effects::share_of;
+use super::graph::{Coll, NodeId, Op, Operand};
+use super::lift::{Input, Lifted, Mode, counts, lift, live};
+use super::own::{Differing, Own, completed, unlike};
+use super::places::{Asked, Candidates, Place, Stuck, places};
+use super::vocabulary;
+use crate::torch::groups::World;
+use crate::torch::matching::Met;
+use crate::torch::model::Role;
+use kbc_diag::{Diagnostic, Diagnostics};
+use std::collections::BTreeSet;
+
+/// A value and where its parts are: a place an axis.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// Its name in PyTorch's program.
+    pub name: String,
+    /// One an axis.
+    pub by: Vec<Place>,
+}
+
+/// What was shown of the programs of all ranks.
+#[derive(Clone, Default, Debug)]
+pub struct Verdict {
+    /// Names and sizes of the axes of the mesh.
+    pub axes: Vec<(String, u64)>,
+    /// Inputs that something comes from.
+    pub inputs: Vec<Placed>,
+    /// Results, in order.
+    pub results: Vec<Placed>,
+    /// Why it is not shown that the ranks' programs are parts of one; none if it is.
+    pub doubts: Vec<String>,
+    /// The ranks' graphs with the place of each node by axis, where there are any.
+    pub graphs: Option<Graphs>,
+}
+
+/// The programs of all ranks as graphs that agree node by node, with places.
+#[derive(Clone, Debug)]
+pub struct Graphs {
+    /// By rank.
+    pub all: Vec<Lifted>,
+    /// The mesh.
+    pub axes: Axes,
+    /// By axis and node, where they are known.
+    pub places: Vec<Vec<Option<Place>>>,
+}
+
+impl Verdict {
+    /// Whether the programs were shown to be parts of one.
+    pub fn shown(&self) -> bool {
+        self.doubts.is_empty()
+    }
+
+    fn not(why: impl Into<String>) -> Verdict {
+        Verdict { doubts: vec![why.into()], ..Verdict::default() }
+    }
+}
+
+/// What data says of an input over an axis.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Says {
+    /// There is none.
+    Nothing,
+    /// The placement is declared.
+    Declared(Place),
+    /// All ranks have the same.
+    Same,
+    /// All ranks have one number everywhere.
+    Uniform,
+    /// Ranks have different data.
+    Differs,
+    /// One rank has some, and all others zeros.
+    Alone,
+}
+
+/// Infers placements and judges them.
+///
+/// # Errors
+/// E565: what no placement explains, an operation for each axis of the mesh.
+pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagnostics> {
+    if !world.is_whole() {
+        return Ok(Verdict::not("the programs of the other ranks are not there"));
+    }
+    if world.size == 1 {
+        return Ok(Verdict::default());
+    }
+    let axes = match axes::all(world, met) {
+        Ok(axes) => axes,
+        Err(d) => return Ok(Verdict::not(d.title)),
+    };
+    let counts = counts(world, met);
+    let lifted = |plain: bool| -> Result<Vec<Lifted>, Diagnostics> {
+        let mode = Mode { plain, opaque: true };
+        (0..world.programs.len())
+            .map(|at| Ok(batches::apart(lift(world, at, &axes, &counts, mode)?)))
+            .collect()
+    };
+    let mut all = match lifted(false) {
+        Ok(mut all) => {
+            completed(&mut all);
+            all
+        }
+        Err(d) => return Ok(Verdict::not(d.list.first().map_or("", |d| &d.title))),
+    };
+    let mut differing = match Differing::of(&all) {
+        Ok(it) if it.numbers.is_empty() => it,
+        first => match lifted(true).map(|mut all| {
+            completed(&mut all);
+            (Differing::of(&all), all)
+        }) {
+            Ok((Ok(it), plain)) => {
+                all = plain;
+                it
+            }
+            _ => match first {
+                Ok(it) => it,
+                Err(at) => {
+                    let d = unlike(world, &all, &at);
+                    let places: Vec<String> = d.notes.iter().map(ToString::to_string).collect();
+                    let place =
+                        if places.is_empty() { String::new() } else { format!(" ({})", places.join("; ")) };
+                    return Ok(Verdict::not(format!("{}{place}", d.title)));
+                }
+            },
+        },
+    };
+    let local = all.clone();
+    vocabulary::owned(&mut all, &mut differing, &axes);
+    let first = &all[0];
+    let declared = declared(world, first, &axes)?;
+    let does = live(first);
+    let mut it =
+        Verdict { axes: axes.list.iter().map(|a| (a.name.clone(), a.size)).collect(), ..Verdict::default() };
+    let stored = world.args.first().map_or(&[][..], Vec::as_slice);
+    let (mut found, mut errors) = (vec![], Diagnostics::new());
+    for (axis, a) in axes.list.iter().enumerate() {
+        if a.size == 1 {
+            found.push(vec![Some(Place::Whole); first.graph.nodes.len()]);
+            continue;
+        }
+        let own = differing.over(&all, a);
+        let data: Vec<Says> =
+            (0..first.inputs.len()).map(|i| says(world, given, &axes, axis, first, stored, i)).collect();
+        let said = |i: usize| declared.get(&i).map_or(data[i], |by| Says::Declared(by[axis]));
+        let says: Vec<Says> = (0..data.len()).map(said).collect();
+        for (i, by) in &declared {
+            if by[axis] == Place::Whole && matches!(data[*i], Says::Differs | Says::Alone) {
+                let name = &first.inputs[*i].name;
+                it.doubts.push(format!(
+                    "{name} is said to be whole over {}, and ranks have different data",
+                    a.name
+                ));
+            }
+        }
+        let on = Axis { world, it: first, does: &does, axes: &axes, axis, own: &own, says: &says };
+        match on.inferred() {
+            Ok((places, doubts)) => {
+                it.doubts.extend(doubts.into_iter().filter(|d| !it.doubts.contains(d)).collect::<Vec<_>>());
+                found.push(places);
+            }
+            Err(d) => errors.push(d),
+        }
+    }
+    if errors.has_errors() {
+        return Err(errors);
+    }
+    let placed = |n: NodeId, name: &str| Placed {
+        name: name.to_owned(),
+        by: found.iter().map(|f| f[n].unwrap_or(Place::Unknown)).collect(),
+    };
+    for (n, node) in first.graph.nodes.iter().enumerate().filter(|(n, _)| does[*n]) {
+        if let Op::Input(i) = node.op {
+            it.inputs.push(placed(n, &first.inputs[i].name));
+        }
+    }
+    for (n, place) in &first.outputs {
+        it.results.push(placed(*n, &place.to_string()));
+    }
+    it.doubts.extend(undeclared(world, first, &axes, &found));
+    it.doubts.extend(irregular(world, &all, &differing, &axes, &found));
+    it.graphs = Some(Graphs { all: local, axes, places: found });
+    Ok(it)
+}
+
+/// What data says of an input over an axis.
+fn says(
+    world: &World,
+    given: &Given,
+    axes: &Axes,
+    axis: usize,
+    it: &Lifted,
+    stored: &[String],
+    i: usize,
+) -> Says {
+    let (size, stride) = (axes.list[axis].size, axes.list[axis].stride as usize);
+    let input = &it.inputs[i];
+    let print = |at: usize| {
+        let (key, _, _) = given.stored(at, &world.programs[at], input, stored)?;
+        given.prints.get(at)?.get(&key).copied()
+    };
+    let all: Option<Vec<_>> = (0..world.programs.len()).map(print).collect();
+    let Some(all) = all else { return Says::Nothing };
+    let next = (0..all.len()).filter(|at| !(*at as u64 / stride as u64 + 1).is_multiple_of(size));
+    if next.clone().all(|at| all[at] == all[at + stride]) {
+        return if all[0].uniform.is_some() { Says::Uniform } else { Says::Same };
+    }
+    let lines = (0..all.len()).filter(|at| (*at as u64 / stride as u64).is_multiple_of(size));
+    let alone = |first: usize| {
+        (0..size as usize).filter(|k| all[first + k * stride].uniform != Some(0.0)).count() <= 1
+    };
+    if lines.clone().all(alone) { Says::Alone } else { Says::Differs }
+}
+
+/// What a search takes inputs for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Level {
+    /// What is the same on all ranks is whole, what differs is split.
+    Strict,
+    /// What differs and is no weight may be a part of a reduction.
+    Parts,
+    /// What is the same may be parts that are equal, and a vector that differs may be meant to be the same.
+    Loose,
+    /// Operations without a rule have results that are not known.
+    Lenient,
+}
+
+/// The search over one axis.
+struct Axis<'a> {
+    world: &'a World,
+    it: &'a Lifted,
+    does: &'a [bool],
+    axes: &'a Axes,
+    axis: usize,
+    own: &'a Own,
+    says: &'a [Says],
+}
+
+impl Axis<'_> {
+    fn name(&self) -> &str {
+        &self.axes.list[self.axis].name
+    }
+
+    /// What an input may be.
+    fn candidates(&self, level: Level) -> Candidates {
+        let clash = self.clashing();
+        let (parts, loose, lenient) = (level >= Level::Parts, level == Level::Loose, level == Level::Lenient);
+        (0..self.it.inputs.len())
+            .map(|i| {
+                let input = &self.it.inputs[i];
+                let rank = self.world.programs[0].meta(input.value).map_or(0, |m| m.sizes.len());
+                let splits = (0..rank).map(Place::Split);
+                let user = parts && input.role == Role::User;
+                let sums = ["sum", "max", "min", "prod"].into_iter().filter(|_| user).map(Place::Partial);
+                let mut may: Vec<Place> = match self.says[i] {
+                    Says::Declared(p) => vec![p],
+                    Says::Same if !(loose && self.alike()) => vec![Place::Whole],
+                    Says::Same | Says::Uniform => [Place::Whole].into_iter().chain(splits).collect(),
+                    Says::Nothing => [Place::Whole].into_iter().chain(splits).chain(sums).collect(),
+                    // a vector that each rank adds a part of
+                    Says::Alone => splits.chain([Place::Partial("sum")]).collect(),
+                    Says::Differs if input.role == Role::User => splits.chain(sums).collect(),
+                    Says::Differs if rank < 2 => {
+                        let whole = loose.then_some(Place::Whole);
+                        splits.chain([Place::Partial("sum")]).chain(whole).collect()
+                    }
+                    Says::Differs => splits.collect(),
+                };
+                if lenient && clash.contains(&i) {
+                    may.push(Place::Unknown);
+                }
+                may
+            })
+            .collect()
+    }
+
+    /// Inputs that collectives of several kinds take as they are, so that no placement fits all of them.
+    fn clashing(&self) -> BTreeSet<usize> {
+        let g = &self.it.graph;
+        let mut kinds: Vec<BTreeSet<String>> = vec![BTreeSet::new(); self.it.inputs.len()];
+        for node in g.nodes.iter().filter(|n| matches!(n.op, Op::Collective(..))) {
+            let Op::Collective(c, _) = &node.op else { continue };
+            let mut below: Vec<NodeId> = node.uses().collect();
+            while let Some(n) = below.pop() {
+                match g.nodes[n].op {
+                    Op::Input(i) => {
+                        kinds[i].insert(format!("{c:?}"));
+                    }
+                    Op::Reshape | Op::Transpose(_) | Op::Slice(..) | Op::Concat(_) | Op::Cast => {
+                        below.extend(g.nodes[n].uses());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        (0..kinds.len()).filter(|i| kinds[*i].len() > 1 && self.it.inputs[*i].role == Role::User).collect()
+    }
+
+    /// Whether weights all are the same on all ranks: they were made so, and not cut from what they are parts of.
+    fn alike(&self) -> bool {
+        let weights =
+            || self.says.iter().zip(&self.it.inputs).filter(|i| matches!(i.1.role, Role::Weight(_)));
+        weights().any(|(s, _)| *s == Says::Same) && !weights().any(|(s, _)| *s == Says::Differs)
+    }
+
+    fn search(&self, level: Level) -> Result<Vec<Option<Place>>, Stuck> {
+        let said = |place: usize| self.world.results.get(place)?.get(self.axis).map(place_of);
+        let results: Vec<(NodeId, Option<Place>)> =
+            self.it.outputs.iter().map(|(n, place)| (*n, said(*place))).collect();
+        let candidates = self.candidates(level);
+        places(Asked {
+            g: &self.it.graph,
+            live: self.does,
+            axis: self.axis,
+            size: self.axes.list[self.axis].size,
+            candidates: &candidates,
+            own: self.own,
+            results: &results,
+            lenient: level == Level::Lenient,
+        })
+    }
+
+    /// Places, and why they do not show that the ranks' programs are parts of one.
+    fn inferred(&self) -> Result<(Vec<Option<Place>>, Vec<String>), Diagnostic> {
+        let strict = match self.search(Level::Strict) {
+            Ok(found) => {
+                let doubts = self.doubts(&found);
+                return Ok((found, doubts));
+            }
+            Err(stuck) => stuck,
+        };
+        if let Ok(found) = self.search(Level::Parts) {
+            let doubts = self.doubts(&found);
+            return Ok((found, doubts));
+        }
+        if let Ok(found) = self.search(Level::Loose) {
+            let mut doubts = self.doubts(&found);
+            let cut = self.inputs(&found, |s, p| s == Says::Same && p != Place::Whole);
+            if !cut.is_empty() {
+                doubts.push(format!(
+                    "all ranks of {} have the same data for {}, which the collectives take for parts",
+                    self.name(),
+                    cut.join(", ")
+                ));
+            }
+            let whole = self.inputs(&found, |s, p| s == Says::Differs && p == Place::Whole);
+            if !whole.is_empty() {
+                doubts.push(format!(
+                    "ranks of {} have different data for {}, of which the program needs the same on all",
+                    self.name(),
+                    whole.join(", ")
+                ));
+            }
+            return Ok((found, doubts));
+        }
+        if !strict.lacks && self.clashing().is_empty() {
+            return self.nothing(&strict);
+        }
+        match self.search(Level::Lenient) {
+            Ok(found) => {
+                let mut doubts = self.doubts(&found);
+                doubts.extend(self.unknown(&found));
+                Ok((found, doubts))
+            }
+            Err(stuck) if stuck.lacks => {
+                let what = "the search for placements was too long".to_owned();
+                Ok((vec![None; self.it.graph.nodes.len()], vec![what]))
+            }
+            Err(stuck) => self.nothing(&stuck),
+        }
+    }
+
+    /// What no placement explains; of a program without matrices of weights and without data nothing is known that it contradicts.
+    fn nothing(&self, stuck: &Stuck) -> Result<(Vec<Option<Place>>, Vec<String>), Diagnostic> {
+        let small = |i: &Input| self.world.programs[0].meta(i.value).is_none_or(|m| m.sizes.len() < 2);
+        let bare = |(s, i): (&Says, &Input)| *s == Says::Nothing && (i.role == Role::User || small(i));
+        if !self.says.iter().zip(&self.it.inputs).all(bare) {
+            return Err(self.refused(stuck));
+        }
+        let doubt = format!(
+            "no placement over {} of inputs without data explains {}: {}",
+            self.name(),
+            self.place(stuck.at),
+            stuck.why
+        );
+        Ok((vec![None; self.it.graph.nodes.len()], vec![doubt]))
+    }
+
+    /// Names of inputs of which something holds.
+    fn inputs(&self, found: &[Option<Place>], holds: impl Fn(Says, Place) -> bool) -> Vec<String> {
+        let nodes = self.it.graph.nodes.iter().enumerate();
+        nodes
+            .filter_map(|(n, node)| match node.op {
+                Op::Input(i) if holds(self.says[i], found[n]?) => Some(self.it.inputs[i].name.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn doubts(&self, found: &[Option<Place>]) -> Vec<String> {
+        let mut out = vec![];
+        let unsaid = self.inputs(found, |s, _| s == Says::Nothing);
+        if !unsaid.is_empty() {
+            out.push(format!(
+                "no data says how {} {} placed: what is written of {} fits the collectives",
+                unsaid.join(", "),
+                if unsaid.len() == 1 { "is" } else { "are" },
+                if unsaid.len() == 1 { "it" } else { "them" },
+            ));
+        }
+        let parts = self.inputs(found, |s, p| s == Says::Differs && matches!(p, Place::Partial(_)));
+        if !parts.is_empty() {
+            out.push(format!(
+                "{} can only be parts of a reduction on each rank of {}",
+                parts.join(", "),
+                self.name()
+            ));
+        }
+        for (n, node) in self.it.graph.nodes.iter().enumerate() {
+            let part =
+                |o: &Operand| matches!(o, Operand::Node(m) if found[*m] == Some(Place::Partial("sum")));
+            if let Op::Collective(Coll::AllReduce("avg") | Coll::ReduceScatter("avg", _), over) = &node.op
+                && found[n].is_some()
+                && over.contains(&self.axis)
+                && node.args.iter().any(part)
+            {
+                out.push(format!(
+                    "an average of the parts of a sum, which is 1/{} of the sum: {}",
+                    self.axes.list[self.axis].size,
+                    self.place(n)
+                ));
+            }
+        }
+        out.extend(self.idle(found));
+        for n in self.own.numbers.keys().filter(|n| found[**n] == Some(Place::Partial("sum"))) {
+            if self.own.sums.get(n) != Some(&1.0) {
+                out.push(format!(
+                    "ranks multiply by numbers of their own that are no shares of 1: {}",
+                    self.place(*n)
+                ));
+            }
+        }
+        out
+    }
+
+    /// Sums of what every rank has that are divided by the number of ranks, before or behind: they change nothing.
+    fn idle(&self, found: &[Option<Place>]) -> Vec<String> {
+        let nodes = &self.it.graph.nodes;
+        let size = self.axes.list[self.axis].size;
+        // parts of a sum, and not shares of one value alone
+        let mut parts = vec![false; nodes.len()];
+        for (n, node) in nodes.iter().enumerate() {
+            let part = |m: &NodeId| matches!(found[*m], Some(Place::Partial(_)));
+            parts[n] = match node.uses().any(|m| part(&m)) {
+                true => node.uses().any(|m| part(&m) && parts[m]),
+                false => part(&n) && share_of(node, size).is_none(),
+            };
+        }
+        let nothing = |o: &Operand| match o {
+            Operand::Node(m) => match found[*m] {
+                Some(Place::Whole) => true,
+                Some(Place::Partial(_)) => !parts[*m],
+                Some(Place::Split(_) | Place::Unknown) | None => false,
+            },
+            Operand::Num(_) => true,
+        };
+        let sums = |op: &Op| {
+            matches!(op, Op::Collective(Coll::AllReduce("sum") | Coll::ReduceScatter("sum", _), over)
+                if over.contains(&self.axis))
+        };
+        let all = nodes.iter().enumerate();
+        all.filter(|(n, node)| sums(&node.op) && found[*n].is_some() && node.args.iter().all(nothing))
+            .map(|(n, _)| {
+                format!("a sum of what every rank has, divided by the number of ranks: {}", self.place(n))
+            })
+            .collect()
+    }
+
+    /// The operations that have no rule.
+    fn unknown(&self, found: &[Option<Place>]) -> Vec<String> {
+        let mut out: Vec<String> = vec![];
+        for (n, node) in self.it.graph.nodes.iter().enumerate() {
+            if found[n] != Some(Place::Unknown) || node.uses().any(|m| found[m] == Some(Place::Unknown)) {
+                continue;
+            }
+            out.push(match node.op {
+                Op::Input(i) => format!(
+                    "`{}`: no placement over {} fits all collectives that take it",
+                    self.it.inputs[i].name,
+                    self.name()
+                ),
+                _ => format!("there is no rule for the placement over {} of {}", self.name(), self.place(n)),
+            });
+        }
+        out
+    }
+
+    /// An operation by its name, and where it is written.
+    fn place(&self, n: NodeId) -> String {
+        let p = &self.world.programs[0];
+        let node = &self.it.graph.nodes[n];
+        let name = self.it.names.get(&n).map_or_else(String::new, |n| format!("`{n}`, "));
+        match p.nodes.get(node.of) {
+            Some(it) => format!("{name}{} ({})", it.op.name, p.place(node.of)),
+            None => name,
+        }
+    }
+
+    fn refused(&self, stuck: &Stuck) -> Diagnostic {
+        let p = &self.world.programs[0];
+        let node = &self.it.graph.nodes[stuck.at];
+        let name = self.it.names.get(&stuck.at).map_or_else(String::new, |n| format!("`{n}`: "));
+        let mut d = Diagnostic::error(
+            "E565",
+            format!("the ranks of {} compute no parts of one program: {name}{}", self.name(), stuck.why),
+        );
+        if matches!(node.op, Op::Input(_) | Op::Constant(_)) {
+            d = d.note(p.file.clone());
+        } else {
+            d = d.primary(p.span(node.of), "here").note(p.place(node.of));
+        }
+        if stuck.result {
+            d = d.secondary(p.span(p.nodes.len()), "a result of the program");
+        }
+        let of = |what: Says| -> Vec<&str> {
+            let all = self.says.iter().zip(&self.it.inputs);
+            all.filter(|(s, _)| **s == what).map(|(_, i)| &*i.name).collect()
+        };
+        for (what, words) in [
+            (Says::Differs, "differ, and are parts"),
+            (Says::Alone, "are on one rank alone"),
+            (Says::Same, "are the same on all ranks, and whole"),
+            (Says::Uniform, "are one number everywhere"),
+            (Says::Nothing, "have no data, and may be anything"),
+        ] {
+            let list = of(what);
+            if !list.is_empty() {
+                d = d.note(format!("over {} {words}: {}", self.name(), list.join(", ")));
+            }
+        }
+        d
+    }
+}

@@ -1,0 +1,15 @@
+class Context(torch.nn.Module):
+    def forward(self, x: "f32[2, 6, 4]", pos: "f32[6, 4]", w: "f32[4, 4]"):
+        add: "f32[2, 6, 4]" = torch.ops.aten.add.Tensor(x, pos)
+        view: "f32[12, 4]" = torch.ops.aten.view.default(add, [12, 4])
+        mm: "f32[12, 4]" = torch.ops.aten.mm.default(view, w)
+        view_1: "f32[2, 6, 4]" = torch.ops.aten.view.default(mm, [2, 6, 4])
+        permute_2: "f32[2, 4, 6]" = torch.ops.aten.permute.default(view_1, [0, 2, 1])
+        bmm: "f32[2, 6, 6]" = torch.ops.aten.bmm.default(add, permute_2)
+        arange: "i64[6]" = torch.ops.aten.arange.default(6)
+        unsqueeze: "i64[6, 1]" = torch.ops.aten.unsqueeze.default(arange, 1)
+        le: "b8[6, 6]" = torch.ops.aten.le.Tensor(arange, unsqueeze)
+        scalar_tensor: "f32[]" = torch.ops.aten.scalar_tensor.default(-30.0, dtype = torch.float32)
+        where: "f32[2, 6, 6]" = torch.ops.aten.where.self(le, bmm, scalar_tensor)
+        _softmax: "f32[2, 6, 6]" = torch.ops.aten._softmax.default(where, -1, False)
+        return (_softmax,)

@@ -1,0 +1,16 @@
+class Experts(torch.nn.Module):
+    def forward(self, x: "f32[5, 4]", ids: "i64[5]", up: "f32[2, 4, 7]", down: "f32[2, 7, 4]"):
+        arange: "i64[2]" = torch.ops.aten.arange.default(2)
+        unsqueeze: "i64[5, 1]" = torch.ops.aten.unsqueeze.default(ids, 1)
+        eq: "b8[5, 2]" = torch.ops.aten.eq.Tensor(unsqueeze, arange)
+        _to_copy: "f32[5, 2]" = torch.ops.aten._to_copy.default(eq, dtype = torch.float32)
+        unsqueeze_1: "f32[1, 5, 4]" = torch.ops.aten.unsqueeze.default(x, 0)
+        expand: "f32[2, 5, 4]" = torch.ops.aten.expand.default(unsqueeze_1, [2, 5, 4])
+        bmm: "f32[2, 5, 7]" = torch.ops.aten.bmm.default(expand, up)
+        relu: "f32[2, 5, 7]" = torch.ops.aten.relu.default(bmm)
+        bmm_1: "f32[2, 5, 4]" = torch.ops.aten.bmm.default(relu, down)
+        permute: "f32[2, 5]" = torch.ops.aten.permute.default(_to_copy, [1, 0])
+        unsqueeze_2: "f32[2, 5, 1]" = torch.ops.aten.unsqueeze.default(permute, 2)
+        mul: "f32[2, 5, 4]" = torch.ops.aten.mul.Tensor(bmm_1, unsqueeze_2)
+        sum_1: "f32[5, 4]" = torch.ops.aten.sum.dim_IntList(mul, [0])
+        return (sum_1,)

@@ -1,0 +1,110 @@
+//! What is said of the programs of all ranks together: placements, and the comparison with an unsharded model.
+
+use super::files::{Checked, Said, checked, sets};
+use super::import::stored;
+use crate::cli::Groups;
+use crate::report::human::count;
+use crate::report::{TorchPlaced, TorchPlacements};
+use crate::session::{Outcome, Session};
+use kbc_diag::Diagnostic;
+use kbc_import::torch::kb::Place;
+use kbc_import::torch::kb::compare::Sides;
+use kbc_import::torch::kb::verdict::{Placed, Verdict, judge};
+use std::path::Path;
+
+/// Infers the placements of a world's values, by the data that is beside its programs, and compares with the unsharded
+/// model that the command line names.
+///
+/// # Errors
+/// E565: what no placement explains; E566: what differs from the model; of reading data.
+pub fn placements(session: &mut Session, it: &Checked, said: &Groups) -> Outcome<TorchPlacements> {
+    if it.mesh.is_some() {
+        super::super::refuse(&[("--reference", said.reference.is_some())], "a graph of DTensors")?;
+        // PyTorch itself has placed every value of the graph
+        return Ok(TorchPlacements { shown: true, said: true, ..TorchPlacements::default() });
+    }
+    let data = stored(session, it, Path::new(""))?;
+    let verdict = judge(&it.world, &it.met, &data.given)?;
+    let mut out = report(&verdict);
+    let Some(path) = &said.reference else { return Ok(out) };
+    let model = model(session, path, it)?;
+    let theirs = stored(session, &model, Path::new(""))?;
+    let Some(graphs) = &verdict.graphs else {
+        let why = verdict.doubts.first().map_or("there are no graphs", |d| d);
+        let what = format!("the programs are not compared with the unsharded model: {why}");
+        return Err(Diagnostic::error("E566", what).into());
+    };
+    let given = (0..it.world.programs.len()).map(|at| data.inputs(it, at)).collect::<Result<Vec<_>, _>>()?;
+    let sides = Sides {
+        world: &it.world,
+        graphs,
+        given: &given,
+        model: &model.world,
+        data: &theirs.inputs(&model, 0)?,
+        name: path,
+    };
+    let agreed = sides.compare()?;
+    out.reference = Some(format!(
+        "compared with the unsharded model {path}, both evaluated in f64 on {}: all {} of {} agree (largest difference {:.1e} of the largest element)",
+        if agreed.made { "inputs of which some are made" } else { "the inputs beside the programs" },
+        count(agreed.elements as u64, "element"),
+        count(agreed.results as u64, "result"),
+        agreed.largest,
+    ));
+    Ok(out)
+}
+
+/// The unsharded model at a path, of the tag of a world if there are several.
+fn model(session: &mut Session, path: &str, it: &Checked) -> Outcome<Checked> {
+    let mut worlds = sets(&[path.to_owned()])?;
+    let tag = it.files.first().map_or("", |f| &f.tag);
+    if worlds.len() > 1 && worlds.iter().any(|set| set[0].tag == tag) {
+        worlds.retain(|set| set[0].tag == tag);
+    }
+    let [set] = &worlds[..] else {
+        let tags: Vec<&str> = worlds.iter().map(|s| s[0].tag.as_str()).collect();
+        return Err(Diagnostic::error("E416", format!("{path} has programs of several tags"))
+            .help(format!("name the file of one of them: {}", tags.join(", ")))
+            .into());
+    };
+    let groups = Groups::default();
+    let wrong = |why: &str| {
+        Diagnostic::error("E416", format!("{path} is no unsharded model: {why}"))
+            .help("export the model of one rank, without collectives")
+    };
+    if set.len() > 1 {
+        return Err(wrong("it has programs of several ranks").into());
+    }
+    let found = checked(session, set, &Said { alone: true, ..Said::new(&groups, &[])? }, false)?;
+    if found.mesh.is_some() {
+        return Err(wrong("it is a graph of DTensors").into());
+    }
+    if found.world.programs.iter().flat_map(|p| &p.nodes).any(|n| n.op.rule.is_collective()) {
+        return Err(wrong("it has collectives").into());
+    }
+    Ok(found)
+}
+
+/// A verdict as it is reported.
+fn report(v: &Verdict) -> TorchPlacements {
+    let word = |p: &Place| match p {
+        Place::Whole => "whole".to_owned(),
+        Place::Split(d) => format!("split along {d}"),
+        Place::Partial(how) => format!("part of a {how}"),
+        Place::Unknown => "not known".to_owned(),
+    };
+    let placed = |list: &[Placed]| {
+        list.iter()
+            .map(|p| TorchPlaced { name: p.name.clone(), places: p.by.iter().map(word).collect() })
+            .collect()
+    };
+    TorchPlacements {
+        shown: v.shown(),
+        said: false,
+        axes: v.axes.iter().map(|a| a.0.clone()).collect(),
+        inputs: placed(&v.inputs),
+        results: placed(&v.results),
+        doubts: v.doubts.clone(),
+        reference: None,
+    }
+}
