@@ -77,6 +77,8 @@ pub enum FuzzWhat {
     Emitted(FuzzEmitted),
     /// Schedules, right ones and wrong ones; both engines must have the same bits, or fail both
     Schedules(FuzzSchedules),
+    /// Programs on machines of their own, with many algorithms each; no time may be below a bound, and a program has one bound
+    Bounds(FuzzBounds),
 }
 
 /// Which of the random ones.
@@ -103,6 +105,16 @@ pub struct FuzzRange {
 #[derive(Args, Debug)]
 pub struct FuzzEngines {
     /// A `.kb` file to run in place of a random program, on the inputs of `--seed` and `--only`.
+    pub file: Option<String>,
+    /// Which.
+    #[command(flatten)]
+    pub range: FuzzRange,
+}
+
+/// `kbc fuzz bounds`
+#[derive(Args, Debug)]
+pub struct FuzzBounds {
+    /// A `.kb` file to try in place of a random program, with the algorithms of `--seed` and `--only`.
     pub file: Option<String>,
     /// Which.
     #[command(flatten)]

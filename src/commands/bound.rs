@@ -20,7 +20,7 @@ const LISTED: usize = 64;
 pub fn of(built: &Built) -> Outcome<String> {
     let Some(schedule) = built.module.schedule() else { return Ok("no schedule\n".into()) };
     let options = TimeOptions { path: false, ..TimeOptions::default() };
-    let (timing, lower) = timed(schedule, &built.topology, &options, &mut Nobody)?;
+    let (timing, lower) = timed(built.subject(schedule), &built.topology, &options, &mut Nobody)?;
     let mut out = String::new();
     for c in &lower.collectives {
         out += &collective(&built.topology, c);
