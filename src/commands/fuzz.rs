@@ -155,7 +155,8 @@ fn bounds(session: &mut Session, args: &FuzzBounds) -> Outcome {
     for (number, text, what) in &tally.wrong {
         let name = format!("kbc-fuzz-{}-{number}.kb", range.seed);
         let replay = format!("kbc fuzz bounds {name} --seed {} --only {number}", range.seed);
-        let file = format!("// {replay}\n// {}\n{text}", what.replace('\n', " "));
+        // The machine stands first.
+        let file = format!("{text}// {replay}\n// {}\n", what.replace('\n', " "));
         outdir::write_file(&Path::new(&range.out).join(name), file.as_bytes())?;
         session.result(&format!("number {number}: {what}\n{text}"));
     }

@@ -10,7 +10,7 @@ use super::{Texts, generate, library};
 use crate::bounds::{Nobody, Subject, timed};
 use crate::simulated::Simulated;
 use kbc_backend_sim::time::TimeOptions;
-use kbc_diag::{Diagnostics, Severity, Span};
+use kbc_diag::{Diagnostics, FileId, Severity, Span};
 use kbc_frontend::load::{Loaded, load};
 use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_ir::graph::{CollKind, Graph, OpId, OpKind, Using, UsingArg};
@@ -101,7 +101,7 @@ pub fn settings(rng: &mut Rng, shape: &str) -> String {
     if rng.chance(12) {
         parts.push(format!("round: {}", rng.pick(&["1 ns", "7 ns", "0.01 ns"])));
     }
-    if let Ok(topology) = Topology::parse(shape, kbc_diag::FileId(0)) {
+    if let Ok(topology) = Topology::parse(shape, FileId::default()) {
         for _ in 0..if rng.chance(40) { 1 + rng.below(3) } else { 0 } {
             let links: Vec<_> = topology.links().filter(|l| l.direction == Direction::Plus || rng.chance(50)).collect();
             if links.is_empty() {
@@ -178,8 +178,14 @@ fn row(bottleneck: &str) -> String {
 }
 
 /// Tries one program on its machine; what is wrong with it, in words.
-fn one(catalogue: &Catalogue<'_>, loaded: &Loaded, rng: &mut Rng, tally: &mut Tally) -> Option<String> {
-    let lower = match lower(loaded, &LowerOptions::default()) {
+fn one(
+    catalogue: &Catalogue<'_>,
+    (loaded, machine): (&Loaded, Option<String>),
+    rng: &mut Rng,
+    tally: &mut Tally,
+) -> Option<String> {
+    let topology = machine.map(|text| (text, FileId::default()));
+    let lower = match lower(loaded, &LowerOptions { topology, ..LowerOptions::default() }) {
         Ok(lower) => lower,
         Err(found) => {
             refused(tally, &found);
@@ -256,17 +262,68 @@ fn refused(tally: &mut Tally, found: &Diagnostics) {
     *tally.refused.entry(code).or_default() += 1;
 }
 
+/// How a text begins that names its machine, which has more settings than a topology of a program.
+const MACHINE: &str = "// machine: ";
+
 /// The text of a program and a machine.
 pub fn text(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> String {
     let rng = &mut Rng::new(&[seed, number, 3]);
-    let mut program = if rng.chance(35) {
-        let machine = Machine::random(rng);
-        generate::collectives(catalogue, rng, machine)
-    } else {
-        generate::generate(catalogue, seed, number)
+    let (shape, program) = match rng.below(10) {
+        0..3 => {
+            let machine = Machine::random(rng);
+            let program = generate::collectives(catalogue, rng, machine);
+            (program.machine.shape.clone(), program.text())
+        }
+        3..6 => layers(rng),
+        _ => {
+            let program = generate::generate(catalogue, seed, number);
+            (program.machine.shape.clone(), program.text())
+        }
     };
-    program.machine.shape = settings(rng, &program.machine.shape);
-    program.text()
+    format!("{MACHINE}{}\n{program}", settings(rng, &shape))
+}
+
+/// Products with collectives before and behind them, which can be cut into pieces; with the machine's shape.
+fn layers(rng: &mut Rng) -> (String, String) {
+    let machine = Machine::random(rng);
+    let axis = rng.pick(&machine.mesh.axes).clone();
+    let (a, p) = (&axis.name, axis.size);
+    let dtype = *rng.pick(&["f32", "bf16", "i32"]);
+    let size = |rng: &mut Rng| {
+        let n = *rng.pick(&[1, 2, 5, 8, 16, 64]);
+        if rng.chance(75) { n * p } else { n + rng.below(9) as u64 }
+    };
+    let (m, k, h, n) = (size(rng), size(rng), size(rng), size(rng));
+    let rows = if rng.chance(50) { format!("{m}@{a}") } else { m.to_string() };
+    let x = match rows.contains('@') {
+        true => "all_gather(x, dim: 0)",
+        false => "x",
+    };
+    let act = *rng.pick(&["", "relu"]);
+    let (inputs, result, body) = match rng.below(4) {
+        0 => {
+            let inputs = format!("x: {dtype}[{m}, {k}@{a}], w: {dtype}[{k}@{a}, {n}]");
+            (inputs, format!("{rows}, {n}"), "matmul(x, w)".to_owned())
+        }
+        1 => {
+            let inputs = format!("x: {dtype}[{rows}, {k}], w: {dtype}[{k}, {n}@{a}]");
+            (inputs, format!("{m}, {n}@{a}"), format!("matmul({x}, w)"))
+        }
+        2 => {
+            let inputs = format!("x: {dtype}[{m}, {k}@{a}], w: {dtype}[{k}@{a}, {n}]");
+            (inputs, format!("{rows}, {n}"), "matmul(x * x, w) * 2".to_owned())
+        }
+        _ => {
+            let inputs =
+                format!("x: {dtype}[{rows}, {k}], v: {dtype}[{k}, {h}@{a}], w: {dtype}[{h}@{a}, {n}]");
+            (inputs, format!("{rows}, {n}"), format!("matmul({act}(matmul({x}, v)), w)"))
+        }
+    };
+    let text = format!(
+        "topology sys = {}\nmesh m = {}\nprogram layers({inputs}) -> {dtype}[{result}] {{ {body} }}\n",
+        machine.shape, machine.view
+    );
+    (machine.shape, text)
 }
 
 /// Tries the program of a text, with the variants of two numbers.
@@ -279,7 +336,8 @@ pub fn given(catalogue: &Catalogue<'_>, text: &str, seed: u64, number: u64, tall
     if found.has_errors() {
         return refused(tally, &found);
     }
-    let run = AssertUnwindSafe(|| one(catalogue, &loaded, rng, tally));
+    let machine = text.lines().next().and_then(|l| l.strip_prefix(MACHINE)).map(str::to_owned);
+    let run = AssertUnwindSafe(|| one(catalogue, (&loaded, machine), rng, tally));
     if let Some(what) = catch_unwind(run).unwrap_or_else(|_| Some("a panic".to_owned())) {
         tally.wrong.push((number, text.to_owned(), what));
     }

@@ -41,7 +41,7 @@ pub fn together(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, String) {
             *sum = (sum.0 + bound.bandwidth_ns, sum.1 + 1);
         }
         for ((kind, _), (ns, count)) in alike.into_iter().filter(|a| a.1.1 > 1) {
-            offer(ns, &|| format!("bandwidth of {count} of {} together", kind.name()));
+            offer(ns, &|| format!("bandwidth of {count} collectives together, each {}", kind.name()));
         }
         let mut tried: Vec<&Vec<Vec<DeviceId>>> = vec![];
         for (_, bound) in list {
