@@ -240,6 +240,17 @@ pub fn assemble(
     Ok((built, wrong))
 }
 
+/// Leaves out in how many pieces collectives are asked for.
+pub fn whole_collectives(graph: &mut Graph) {
+    for id in graph.order().to_vec() {
+        if let OpKind::Collective(c) = &mut graph.op_mut(id).kind
+            && let Some(using) = &mut c.using
+        {
+            using.args.retain(|(name, _)| *name != *"overlap");
+        }
+    }
+}
+
 /// The schedule of a program as it was before `overlap`.
 fn plain(
     module: &Module,
@@ -247,7 +258,18 @@ fn plain(
     local: Option<&Local>,
     cx: &PassCx<'_>,
 ) -> Result<Schedule, Diagnostics> {
-    let body = local.map_or_else(|| Body::Graph(placed.clone()), |l| Body::Local(l.clone()));
+    let body = match local {
+        Some(l) => {
+            let mut l = l.clone();
+            l.parts.iter_mut().for_each(|p| whole_collectives(&mut p.graph));
+            Body::Local(l)
+        }
+        None => {
+            let mut graph = placed.clone();
+            whole_collectives(&mut graph);
+            Body::Graph(graph)
+        }
+    };
     let props = Props::TYPED.with(Props::PLACED).with(Props::SELECTED);
     let mut whole = Module {
         name: module.name.clone(),

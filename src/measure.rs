@@ -98,7 +98,8 @@ impl Ready {
             },
         };
         let (wanted, options) = (Wanted::default(), TimeOptions::default());
-        let timing = analyse::time(session, &mut report, self.subject()?, self.topology(), &wanted, &options)?;
+        let timing =
+            analyse::time(session, &mut report, self.subject()?, self.topology(), &wanted, &options)?;
         Ok((report, timing))
     }
 

@@ -175,7 +175,10 @@ fn random_programs_have_one_bound_and_no_time_below_it() {
         assert!(tally.rows.keys().any(|k| k.starts_with(row)), "{row} limits no program\n{text}");
     }
     assert!(tally.rows.keys().any(|k| k.contains("together: ")), "{text}");
-    assert!(tally.closest.is_some_and(|c| c < 1.000_001), "a time reaches its bound, or bounds are too low\n{text}");
+    assert!(
+        tally.closest.is_some_and(|c| c < 1.000_001),
+        "a time reaches its bound, or bounds are too low\n{text}"
+    );
 }
 
 /// Local work of one algorithm is in no bound: staging copies and additions made two bounds of one all-reduce, one of them above
@@ -185,8 +188,7 @@ fn a_bound_does_not_depend_on_the_algorithm() {
     let machine = "ring(4) { link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 200 GB/s }";
     let mut found = vec![];
     for using in ["one_phase", "bidirectional_ring", "ring", "recursive_doubling", "ring(overlap: 1)"] {
-        let words =
-            ["specs/all_reduce.kb", "-D", "n=1000000", "--topology", machine, "--using", using];
+        let words = ["specs/all_reduce.kb", "-D", "n=1000000", "--topology", machine, "--using", using];
         let job = built(&words);
         let subject = job.built.subject(job.schedule());
         let lower = bounds::timed(subject, &job.built.topology, &TimeOptions::default(), &mut bounds::Nobody)
@@ -195,6 +197,49 @@ fn a_bound_does_not_depend_on_the_algorithm() {
     }
     let best = found.iter().map(|f| f.1).fold(f64::INFINITY, f64::min);
     assert!(found.iter().all(|f| f.0 == found[0].0 && f.0 <= best), "{found:?}");
+}
+
+/// Two all-reduces one after another where one direction is slow: the farthest pair of the first is not the farthest pair of the
+/// second, so the latencies of both do not add up.
+#[test]
+fn latencies_follow_each_other_by_rank() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("two.kb");
+    let text = "topology sys = ring(2)\nmesh m = sys[tp]\n\
+                program main(x: f32[1, 2] partial(sum@tp), w: f32[2@tp, 1]) -> f32[1, 1] { \
+                let y = all_reduce(x, sum, over: tp); let z: f32[1, 2@tp] = y * y; matmul(z, w) }\n";
+    std::fs::write(&path, text).expect("a file");
+    let machine = "ring(2) { link: 50 GB/s, 1 ns; link (0)->(1): 50 GB/s, 1000 ns }";
+    let job = built(&[&path.to_string_lossy(), "--topology", machine]);
+    let (timing, lower) =
+        bounds::timed(job.schedule(), &job.built.topology, &TimeOptions::default(), &mut bounds::Nobody)
+            .unwrap_or_else(|d| panic!("{d:#?}"));
+    assert!(lower.ns >= 1001.0 && lower.ns <= timing.ns && timing.ns < 1100.0, "{} {}", lower.ns, timing.ns);
+    assert_eq!(lower.bottleneck, "latency of one collective after another");
+}
+
+/// An all-reduce that does nothing is told that it is wrong by all that would time it, and not that kbc is.
+#[test]
+fn what_is_wrong_is_proven_before_it_is_timed() {
+    let scratch = common::Scratch::new();
+    let text = "kir 1\nmodule @m\nmachine \"ring(2) { link: 50 GB/s, 500 ns }\"\nmesh tp 2\nschedule calls any\n\
+                buffer %x : f32[12] hbm input 0 : f32[12] partial(sum@tp)\n\
+                buffer %y : f32[12] hbm output 0 : f32[12]\n\
+                region @c local\n  role all\n    stream main\n      copy %y = %x\n\
+                region @r over tp as (r of 2)\n  on v = %y line 12\n  promise all_reduce sum\n  role all\n\
+                    stream main\n      copy v = v\n";
+    scratch.write("wrong.kir", text.as_bytes());
+    for words in [
+        &["explain", "path", "wrong.kir"][..],
+        &["explain", "links", "wrong.kir"],
+        &["plot", "links", "wrong.kir", "-o", "links.svg"],
+        &["run", "--no-data", "wrong.kir"],
+        &["report", "wrong.kir", "-o", "page.html"],
+    ] {
+        let ran = kbc(scratch.path(), words, "");
+        assert_eq!(ran.code, 1, "{words:?}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.contains("[E34") && !ran.stderr.contains("E990"), "{words:?}: {}", ran.stderr);
+    }
 }
 
 const PRODUCT: &str = "

@@ -195,9 +195,9 @@ impl Chain<'_> {
     }
 
     fn collective(&mut self, region: &Region, id: RegionId, group: Option<&Group>) -> Result<(), Fault> {
-        let known = group.zip(ends(&region.operands)).zip(
-            region.roles.first().and_then(|r| r.streams.first()).map(|s| s.name.clone()),
-        );
+        let known = group
+            .zip(ends(&region.operands))
+            .zip(region.roles.first().and_then(|r| r.streams.first()).map(|s| s.name.clone()));
         let Some(((group, (from, to)), stream)) = known else {
             for operand in &region.operands {
                 for rank in 0..self.ranks {
@@ -305,9 +305,7 @@ fn after(problem: &Problem, found: &[Option<Span>], ns: &dyn Fn(usize, usize) ->
             CollKind::Broadcast => {
                 found[root].map(|s| Span { first: s.first + ns(root, j), last: s.last + ns(root, j) })
             }
-            CollKind::Scatter => {
-                found[root].filter(|_| filled(j)).map(|s| Span::both(s.first + ns(root, j)))
-            }
+            CollKind::Scatter => found[root].filter(|_| filled(j)).map(|s| Span::both(s.first + ns(root, j))),
             CollKind::AllToAll => match &problem.sizes {
                 Sizes::Pairs(bytes) => {
                     let from = |i: usize| bytes[i * p + j] > 0;

@@ -10,6 +10,7 @@ mod chain;
 mod problem;
 mod work;
 
+use crate::analyse;
 use kbc_backend_sim::time::{
     Delivery, Held, Observer, Pass, Sent, TimeOptions, Timing, Turn, Woken, Work, simulate, simulate_observed,
 };
@@ -146,7 +147,7 @@ pub fn timed<'a>(
 /// The bounds of a schedule that was timed on that machine.
 ///
 /// # Errors
-/// E990: a time is below its bound by more than 1e-9 of it.
+/// E990: a time is below its bound by more than 1e-9 of it, or what is wrong with the schedule, if it is.
 pub fn against<'a>(
     subject: impl Into<Subject<'a>>,
     topology: &Topology,
@@ -160,7 +161,7 @@ pub fn against<'a>(
     for (region, took) in timing.regions.iter().map(|r| (r.region, r.end_ns - r.start_ns)) {
         let Some(own) = found.iter().find(|n| n.id == region).and_then(Need::largest) else { continue };
         if own.bound.contradicts(took) {
-            return Err(below(&schedule.regions[region.0 as usize].name, took, own.bound.ns).into());
+            return Err(below(schedule, &schedule.regions[region.0 as usize].name, took, own.bound.ns));
         }
     }
     let (ns, mut bottleneck) = if std::ptr::eq(schedule, plain) {
@@ -173,10 +174,9 @@ pub fn against<'a>(
         bottleneck = if moved { "nothing limits what moves" } else { "nothing to move" }.to_owned();
     }
     if timing.ns < ns * (1.0 - 1e-9) {
-        return Err(below(&schedule.name, timing.ns, ns).into());
+        return Err(below(schedule, &schedule.name, timing.ns, ns));
     }
-    let took =
-        |id: RegionId| timing.regions.iter().find(|r| r.region == id).map(|r| r.end_ns - r.start_ns);
+    let took = |id: RegionId| timing.regions.iter().find(|r| r.region == id).map(|r| r.end_ns - r.start_ns);
     let collectives = found.into_iter().filter_map(|need| {
         let Need { id, place, .. } = need;
         let Group { problem, bytes, bound } = need.into_largest()?;
@@ -289,7 +289,9 @@ fn groups(
     let mut out = vec![];
     for lead in (0..schedule.mesh.ranks()).filter(first).take(groups as usize) {
         let group = (0..p).map(|i| DeviceId(program.group_rank(id, lead, i) as u32)).collect();
-        let Some((problem, bytes)) = problem(schedule, program, region, id, group)? else { return Ok(vec![]) };
+        let Some((problem, bytes)) = problem(schedule, program, region, id, group)? else {
+            return Ok(vec![]);
+        };
         let mut bound = bound(topology, &problem).map_err(Diagnostics::from)?;
         if barrier {
             // Its signals have no bytes: what is left is the way of the farthest.
@@ -300,8 +302,13 @@ fn groups(
     Ok(out)
 }
 
-fn below(what: &str, time: f64, bound: f64) -> Diagnostic {
+/// What is said of a time below a bound: an error of kbc, unless the schedule is wrong and leaves out what it promises.
+fn below(schedule: &Schedule, what: &str, time: f64, bound: f64) -> Diagnostics {
+    if let Err(own) = analyse::verify(schedule) {
+        return own;
+    }
     Diagnostic::error("E990", format!("{what} takes {time} ns, below its bound of {bound} ns"))
         .note("one of the two is wrong: an error of kbc, not of the program")
         .help("please report it with the program")
+        .into()
 }

@@ -65,7 +65,11 @@ pub(super) fn problem(
 }
 
 /// Whether a region is there for its signals alone: everybody hears from everybody, of nothing.
-pub(super) fn is_barrier(schedule: &Schedule, program: &Program<'_>, region: &Region) -> Result<bool, Diagnostics> {
+pub(super) fn is_barrier(
+    schedule: &Schedule,
+    program: &Program<'_>,
+    region: &Region,
+) -> Result<bool, Diagnostics> {
     let (Some(promise), Some(operand)) = (&region.promise, region.operands.first()) else { return Ok(false) };
     if promise.collective != *"barrier" || !promise.is_total() {
         return Ok(false);

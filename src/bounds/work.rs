@@ -5,8 +5,8 @@
 //! inputs that they read, once, and results that they write, once: what is between two operations need not go through memory.
 //! Copies count for nothing: they are how a schedule is made. Of collectives the additions count, over all their ranks together.
 
-use super::chain::{each, role};
 use super::Group;
+use super::chain::{each, role};
 use kbc_backend_sim::time::{Unit, amounts};
 use kbc_diag::Diagnostics;
 use kbc_ir::bounds::CollKind;
@@ -188,7 +188,9 @@ pub(super) fn rows(
     };
     let mut out: Vec<(f64, &str)> =
         Unit::ALL.into_iter().enumerate().map(|(i, u)| (busiest(i), words(u))).collect();
-    out.extend(together(topology, groups, &all).map(|ns| (ns, "vector work of all ranks of a group together")));
+    out.extend(
+        together(topology, groups, &all).map(|ns| (ns, "vector work of all ranks of a group together")),
+    );
     Ok(out)
 }
 

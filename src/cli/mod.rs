@@ -7,8 +7,8 @@ mod trials;
 pub use evaluation::{Compare, Repro, Sweep};
 pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotWhat, ThemeChoice};
 pub use trials::{
-    Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzBounds, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules,
-    FuzzWhat, Mutate,
+    Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzBounds, FuzzEmitted, FuzzEngines, FuzzRange,
+    FuzzSchedules, FuzzWhat, Mutate,
 };
 
 use crate::engine::Engine;

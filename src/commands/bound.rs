@@ -64,7 +64,7 @@ fn collective(topology: &Topology, c: &Collective) -> String {
     if b.reduction_ns > 0.0 {
         row("reduction", b.reduction_ns, "on every device");
     }
-    if b.bandwidth_ns == 0.0 && c.problem.bytes > 0 {
+    if b.bandwidth_ns == 0.0 && b.slack_ns == 0.0 && c.problem.bytes > 0 {
         row("bandwidth", 0.0, "nothing limits the links between the ranks");
         return out;
     }

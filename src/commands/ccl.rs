@@ -141,7 +141,14 @@ pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     if report.ok {
         session.progress("timing");
         let options = TimeOptions::default();
-        analyse::time(session, &mut report, built.subject(schedule), &built.topology, &Wanted::default(), &options)?;
+        analyse::time(
+            session,
+            &mut report,
+            built.subject(schedule),
+            &built.topology,
+            &Wanted::default(),
+            &options,
+        )?;
     } else if !errors.has_errors() {
         let title = format!("{}: results are not what they should be", args.ccl);
         errors.push(Diagnostic::error("E430", title).note("the report names the elements"));

@@ -121,7 +121,14 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     report.engine = Some(Engine::chosen(args.data.engine, schedule).name());
     report.inputs = inputs(&built, &done.inputs);
     session.progress("timing");
-    analyse::time(session, &mut report, built.subject(schedule), &built.topology, &wanted, &TimeOptions::default())?;
+    analyse::time(
+        session,
+        &mut report,
+        built.subject(schedule),
+        &built.topology,
+        &wanted,
+        &TimeOptions::default(),
+    )?;
     if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
         report.perturb = Some(perturb::runs(built.subject(schedule), &built.topology, p)?);
     }

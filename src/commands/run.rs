@@ -66,7 +66,14 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
         (report.compare, report.expect) = (Some(done.compare), done.expect);
     }
     if !args.no_time {
-        analyse::time(session, &mut report, built.subject(schedule), &built.topology, &wanted, &options(args))?;
+        analyse::time(
+            session,
+            &mut report,
+            built.subject(schedule),
+            &built.topology,
+            &wanted,
+            &options(args),
+        )?;
         if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
             report.perturb = Some(perturb::runs(built.subject(schedule), &built.topology, p)?);
         }

@@ -8,6 +8,7 @@ use super::machine::Machine;
 use super::rng::Rng;
 use super::{Texts, generate, library};
 use crate::bounds::{Nobody, Subject, timed};
+use crate::build::whole_collectives;
 use crate::simulated::Simulated;
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::{Diagnostics, FileId, Severity, Span};
@@ -38,8 +39,8 @@ pub struct Tally {
     pub timed: u64,
     /// Those with pieces or streams.
     pub overlapped: u64,
-    /// Variants that the compiler refused, by code.
-    pub refused: BTreeMap<&'static str, u64>,
+    /// Variants that the compiler or the checker refused, by code: how many, and the message of the first.
+    pub refused: BTreeMap<&'static str, (u64, String)>,
     /// How often each row was the largest, without its numbers.
     pub rows: BTreeMap<String, u64>,
     /// The least time over its bound.
@@ -55,8 +56,8 @@ impl Tally {
             "{} programs, {} accepted, {} schedules timed, {} of them with collectives beside or in pieces\n",
             self.tried, self.accepted, self.timed, self.overlapped
         );
-        for (code, n) in &self.refused {
-            let _ = writeln!(out, "  refused {n}: {code}");
+        for (code, (n, title)) in &self.refused {
+            let _ = writeln!(out, "  refused {n}: {code}, the first: {title}");
         }
         for (row, n) in &self.rows {
             let _ = writeln!(out, "  largest row {n}: {row}");
@@ -103,7 +104,8 @@ pub fn settings(rng: &mut Rng, shape: &str) -> String {
     }
     if let Ok(topology) = Topology::parse(shape, FileId::default()) {
         for _ in 0..if rng.chance(40) { 1 + rng.below(3) } else { 0 } {
-            let links: Vec<_> = topology.links().filter(|l| l.direction == Direction::Plus || rng.chance(50)).collect();
+            let links: Vec<_> =
+                topology.links().filter(|l| l.direction == Direction::Plus || rng.chance(50)).collect();
             if links.is_empty() {
                 break;
             }
@@ -118,15 +120,21 @@ pub fn settings(rng: &mut Rng, shape: &str) -> String {
 /// The graph of a program with what the compiler chose, or with something else.
 fn varied(catalogue: &Catalogue<'_>, rng: &mut Rng, graph: &Graph, mesh: &Mesh, which: usize) -> Graph {
     let mut out = graph.clone();
-    let collectives: Vec<OpId> = out
+    let cuttable = |g: &Graph, id: OpId| {
+        let product = |o: &OpId| matches!(g.op(*o).kind, OpKind::Matmul { .. });
+        g.operands(id).iter().any(product)
+            || g.order().iter().any(|o| product(o) && g.operands(*o).contains(&id))
+    };
+    let collectives: Vec<(OpId, bool)> = out
         .order()
         .iter()
         .copied()
         .filter(|id| {
             matches!(&out.op(*id).kind, OpKind::Collective(c) if c.own.is_none() && c.kind != CollKind::Slice)
         })
+        .map(|id| (id, cuttable(&out, id)))
         .collect();
-    for id in collectives {
+    for (id, cuttable) in collectives {
         let OpKind::Collective(c) = &mut out.op_mut(id).kind else { continue };
         let Some(axis) = mesh.axis(&c.axis) else { continue };
         let pieces = |rng: &mut Rng| vec![(Name::from("overlap"), UsingArg::Int(1 + rng.below(4) as i64))];
@@ -136,7 +144,7 @@ fn varied(catalogue: &Catalogue<'_>, rng: &mut Rng, graph: &Graph, mesh: &Mesh, 
                 continue;
             }
             let alg = Name::from(rng.pick(&all).name.node.as_str());
-            let args = if rng.chance(40) { pieces(rng) } else { vec![] };
+            let args = if cuttable && rng.chance(60) { pieces(rng) } else { vec![] };
             c.using = Some(Using { alg, args, span: Span::NONE });
         }
     }
@@ -162,6 +170,9 @@ fn lowered(module: &Module, graph: Graph, cx: &PassCx<'_>) -> Result<Variant, Di
     };
     Pipeline::parse(rest, Span::NONE.file)?.run(&mut module, cx, &mut [])?;
     let plain = if changed {
+        if let Body::Graph(graph) = &mut plain.body {
+            whole_collectives(graph);
+        }
         Pipeline::parse("expand", Span::NONE.file)?.run(&mut plain, cx, &mut [])?;
         plain.schedule().cloned()
     } else {
@@ -233,6 +244,11 @@ fn one(
         let (timing, lower) = match timed(subject, &topology, &options, &mut Nobody) {
             Ok(found) => found,
             Err(found) => {
+                // An algorithm that is wrong for its arguments may be as fast as it likes.
+                if found.list.iter().all(|d| d.code != "E990") {
+                    refused(tally, &found);
+                    continue;
+                }
                 let title = found.list.first().map_or(String::new(), |d| format!("{}: {}", d.code, d.title));
                 return Some(format!("{used}: {title}"));
             }
@@ -258,8 +274,9 @@ fn one(
 }
 
 fn refused(tally: &mut Tally, found: &Diagnostics) {
-    let code = found.list.iter().find(|d| d.severity == Severity::Error).map_or("none", |d| d.code);
-    *tally.refused.entry(code).or_default() += 1;
+    let first = found.list.iter().find(|d| d.severity == Severity::Error);
+    let (code, title) = first.map_or(("none", String::new()), |d| (d.code, d.title.clone()));
+    tally.refused.entry(code).or_insert((0, title)).0 += 1;
 }
 
 /// How a text begins that names its machine, which has more settings than a topology of a program.

@@ -348,9 +348,8 @@ fn imported(i: &super::ImportReport, line: &mut impl FnMut(String)) {
     if i.races > 0 {
         line(format!("  races: {}", i.races));
     }
-    let size = i.hang_free_bytes.map_or_else(
-        || i.hang_free.clone(),
-        |n| format!("up to {n} B of the largest buffer ({})", bytes(n)),
-    );
+    let size = i
+        .hang_free_bytes
+        .map_or_else(|| i.hang_free.clone(), |n| format!("up to {n} B of the largest buffer ({})", bytes(n)));
     line(format!("  free of deadlock at: {size}"));
 }

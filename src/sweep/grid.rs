@@ -101,7 +101,8 @@ impl Grid {
         let at = |under: &str, word: &str| place(text, read.file, &[under], word);
         let sizes = read.axes.iter().map(|a| a.values.len());
         let rows = sizes.clone().try_fold(1usize, usize::checked_mul).filter(|n| *n <= MOST);
-        let rows = rows.ok_or_else(|| wrong(format!("a sweep has at most {MOST} rows"), at("axes", "axes")))?;
+        let rows =
+            rows.ok_or_else(|| wrong(format!("a sweep has at most {MOST} rows"), at("axes", "axes")))?;
         let mut seen: BTreeSet<&str> = super::table::USUAL.iter().map(|u| u.0).collect();
         let axes = read.axes.iter().map(|a| ("axes", &a.name));
         for (under, name) in axes.chain(read.columns.iter().map(|c| ("columns", &c.0))) {
@@ -252,7 +253,9 @@ mod tests {
         let labels = |range: &str| {
             let text = format!("{HEAD}program: a.kb\ndefine: {{n: '{{n}}'}}\naxes: {{n: {range}}}\n");
             let found = grid(&text).map_err(|d| d.title)?;
-            Ok::<_, String>(found.points.iter().map(|p| p.values[0].label.clone()).collect::<Vec<_>>().join(" "))
+            Ok::<_, String>(
+                found.points.iter().map(|p| p.values[0].label.clone()).collect::<Vec<_>>().join(" "),
+            )
         };
         assert_eq!(labels("256..2048"), Ok("256 512 1024 2048".into()));
         assert_eq!(labels("'3..20'"), Ok("3 6 12".into()));
@@ -282,7 +285,9 @@ mod tests {
         assert_eq!(of("program: '{n}.kb'\naxes: {n: []}\n"), "E583 n: axis `n` has no values");
         assert!(of("program: '{time_ns}'\naxes: {time_ns: [1]}\n").contains("a column `time_ns` already"));
         // An axis is mentioned in templates before it is declared: it is wrong where it is declared.
-        let at = |rest: &str| grid(&format!("{HEAD}{rest}")).expect_err(rest).labels[0].span.start as usize - HEAD.len();
+        let at = |rest: &str| {
+            grid(&format!("{HEAD}{rest}")).expect_err(rest).labels[0].span.start as usize - HEAD.len()
+        };
         let text = "program: a.kb\ndefine: {n: '{n}', m: 1}\naxes: {n: one}\n";
         assert_eq!(&text[at(text)..], "n: one}\n");
         let text = "program: a.kb\ndefine: {n: '{n}'}\naxes: {n: [1, 2, 1]}\n";

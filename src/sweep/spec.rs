@@ -175,19 +175,19 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     if axes.is_empty() {
         return Err(wrong("a sweep has at least one axis", at("axes")));
     }
-    let templates =
-        |key: &str, map: &mut dyn Iterator<Item = (Option<String>, &Value)>| -> Result<Vec<Named>, Diagnostic> {
-            let at = |word: &str| place(text, file, &[key], word);
-            let mut out: Vec<Named> = vec![];
-            for (name, v) in map {
-                let name =
-                    name.ok_or_else(|| wrong("a column has a name of letters, digits and _", at(key)))?;
-                let text =
-                    scalar(v).ok_or_else(|| wrong(format!("`{name}` is a text or a number"), at(&name)))?;
-                out.push((name, text));
-            }
-            Ok(out)
-        };
+    let templates = |key: &str,
+                     map: &mut dyn Iterator<Item = (Option<String>, &Value)>|
+     -> Result<Vec<Named>, Diagnostic> {
+        let at = |word: &str| place(text, file, &[key], word);
+        let mut out: Vec<Named> = vec![];
+        for (name, v) in map {
+            let name = name.ok_or_else(|| wrong("a column has a name of letters, digits and _", at(key)))?;
+            let text =
+                scalar(v).ok_or_else(|| wrong(format!("`{name}` is a text or a number"), at(&name)))?;
+            out.push((name, text));
+        }
+        Ok(out)
+    };
     let columns = templates("columns", &mut spec.columns.iter().map(|(n, v)| (name_of(n), v)))?;
     let define = templates("define", &mut spec.define.iter().map(|(n, v)| (Some(n.clone()), v)))?;
     Ok(Read { spec, axes, define, columns, file })

@@ -148,7 +148,7 @@ fn machine(axes: &Axes) -> String {
     // The program names none; what the reader has to know of this one stands beside it.
     let assumed = "// assumed; no `device`: computing takes no time";
     format!(
-        "topology sys = full({devices}) {{ link: 50 GB/s, 500 ns }} {assumed}\nmesh m = sys[{}]\n",
+        "topology sys = full({devices}) {{ link: 50 GB/s, 500 ns }}  {assumed}\nmesh m = sys[{}]\n",
         list.join(", ")
     )
 }
