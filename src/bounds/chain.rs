@@ -16,6 +16,9 @@ use kbc_ir::walk::{Fault, Program};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// Ranks up to which chains are followed: each collective is looked at for all pairs of its group.
+const CHAINED: u64 = 256;
+
 /// When the first and the last element of a part can be there, in ns.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Span {
@@ -40,6 +43,9 @@ pub(super) fn longest(
         return Ok(0.0);
     }
     let ranks = schedule.mesh.ranks();
+    if ranks > CHAINED {
+        return Ok(0.0);
+    }
     let devices: Vec<DeviceId> = (0..ranks).map(|r| DeviceId(r as u32)).collect();
     let Some(distances) = distances(topology, &devices) else { return Ok(0.0) };
     let fault = |f: Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
