@@ -222,12 +222,26 @@ fn latencies_follow_each_other_by_rank() {
 #[test]
 fn what_is_wrong_is_proven_before_it_is_timed() {
     let scratch = common::Scratch::new();
-    let text = "kir 1\nmodule @m\nmachine \"ring(2) { link: 50 GB/s, 500 ns }\"\nmesh tp 2\nschedule calls any\n\
-                buffer %x : f32[12] hbm input 0 : f32[12] partial(sum@tp)\n\
-                buffer %y : f32[12] hbm output 0 : f32[12]\n\
-                region @c local\n  role all\n    stream main\n      copy %y = %x\n\
-                region @r over tp as (r of 2)\n  on v = %y line 12\n  promise all_reduce sum\n  role all\n\
-                    stream main\n      copy v = v\n";
+    let text = r#"kir 1
+module @m
+machine "ring(2) { link: 50 GB/s, 500 ns }"
+mesh tp 2
+schedule calls any
+buffer %x : f32[12] hbm input 0 : f32[12] partial(sum@tp)
+buffer %y : f32[12] hbm output 0 : f32[12]
+
+region @c local
+  role all
+    stream main
+      copy %y = %x
+
+region @r over tp as (r of 2)
+  on v = %y line 12
+  promise all_reduce sum
+  role all
+    stream main
+      copy v = v
+"#;
     scratch.write("wrong.kir", text.as_bytes());
     for words in [
         &["explain", "path", "wrong.kir"][..],

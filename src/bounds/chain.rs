@@ -13,7 +13,7 @@ use kbc_ir::schedule::{
 };
 use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::walk::{Fault, Program};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Ranks up to which chains are followed: each collective is looked at for all pairs of its group.
@@ -63,6 +63,7 @@ pub(super) fn longest(
             })
             .collect(),
         writers: writers(schedule),
+        before: before(schedule),
         longest: 0.0,
     };
     for (i, region) in schedule.regions.iter().enumerate() {
@@ -77,33 +78,43 @@ pub(super) fn longest(
     Ok(chain.longest)
 }
 
-/// Who writes a buffer.
-#[derive(Clone, Default)]
-struct Writers {
-    streams: BTreeSet<Name>,
-    regions: BTreeSet<RegionId>,
-}
-
-impl Writers {
-    /// Whether what a stream reads there is what the text before it wrote: all is on that stream, or is written once.
-    fn in_order(&self, stream: &Name) -> bool {
-        self.regions.len() <= 1 || self.streams.len() == 1 && self.streams.contains(stream)
-    }
-}
-
-fn writers(schedule: &Schedule) -> Vec<Writers> {
-    let mut out = vec![Writers::default(); schedule.buffers.len()];
+/// The regions that write each buffer.
+fn writers(schedule: &Schedule) -> Vec<BTreeSet<usize>> {
+    let mut out = vec![BTreeSet::new(); schedule.buffers.len()];
     for (i, region) in schedule.regions.iter().enumerate() {
+        let mut written: BTreeSet<BufferId> = region.operands.iter().map(|o| o.buffer).collect();
         for stream in region.roles.iter().flat_map(|r| &r.streams) {
-            let mut written: BTreeSet<BufferId> = region.operands.iter().map(|o| o.buffer).collect();
             each(&stream.body, &mut |op, _| {
                 written.insert(op.dst());
             });
-            for b in written {
-                let all = &mut out[b.0 as usize];
-                all.streams.insert(stream.name.clone());
-                all.regions.insert(RegionId(i as u32));
-            }
+        }
+        written.into_iter().for_each(|b| {
+            out[b.0 as usize].insert(i);
+        });
+    }
+    out
+}
+
+/// For each region those that are over before it begins, for certain: as it says, or on the one stream that both are on.
+fn before(schedule: &Schedule) -> Vec<Vec<bool>> {
+    let streams = |r: &Region| -> Option<Name> {
+        let mut all = r.roles.iter().flat_map(|r| &r.streams).map(|s| &s.name);
+        let first = all.next()?;
+        all.all(|s| s == first).then(|| first.clone())
+    };
+    let mut last: BTreeMap<Name, usize> = BTreeMap::new();
+    let mut out: Vec<Vec<bool>> = vec![];
+    for (i, region) in schedule.regions.iter().enumerate() {
+        let mut own = vec![false; i];
+        let stream = streams(region);
+        let one = stream.as_ref().and_then(|s| last.get(s)).copied();
+        for b in region.after.iter().map(|a| a.0 as usize).filter(|a| *a < i).chain(one) {
+            own[b] = true;
+            own.iter_mut().zip(&out[b]).for_each(|(o, e)| *o |= e);
+        }
+        out.push(own);
+        if let Some(stream) = stream {
+            last.insert(stream, i);
         }
     }
     out
@@ -134,17 +145,21 @@ struct Chain<'a> {
     ranks: u64,
     /// By buffer and rank; none while nothing is there.
     held: Vec<Vec<Option<Span>>>,
-    writers: Vec<Writers>,
+    /// The regions that write each buffer.
+    writers: Vec<BTreeSet<usize>>,
+    before: Vec<Vec<bool>>,
     longest: f64,
 }
 
 impl Chain<'_> {
-    /// What a stream of a rank finds in a buffer; none where it is empty.
-    fn found(&self, b: BufferId, rank: u64, stream: &Name) -> Result<Option<Span>, Fault> {
+    /// What a rank finds in a buffer in a region; none where it is empty. It is what the text before wrote only where all of
+    /// that is over by then.
+    fn found(&self, b: BufferId, rank: u64, region: RegionId) -> Result<Option<Span>, Fault> {
         if self.program.elements(b, rank)? == 0 {
             return Ok(None);
         }
-        let known = self.writers[b.0 as usize].in_order(stream);
+        let at = region.0 as usize;
+        let known = self.writers[b.0 as usize].range(..at).all(|w| self.before[at][*w]);
         Ok(Some(self.held[b.0 as usize][rank as usize].filter(|_| known).unwrap_or_default()))
     }
 
@@ -160,14 +175,14 @@ impl Chain<'_> {
                 let mut all = vec![];
                 each(&stream.body, &mut |op, once| all.push((op, once)));
                 for (op, once) in all {
-                    self.operation(op, once, rank, &stream.name)?;
+                    self.operation(op, once, rank, id)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn operation(&mut self, op: &LocalOp, once: bool, rank: u64, stream: &Name) -> Result<(), Fault> {
+    fn operation(&mut self, op: &LocalOp, once: bool, rank: u64, region: RegionId) -> Result<(), Fault> {
         let dst = op.dst();
         if !once {
             self.set(dst, rank, Span::default());
@@ -179,7 +194,7 @@ impl Chain<'_> {
         let mut out = Span::default();
         let mut empty = false;
         for (src, all) in needed(op) {
-            let Some(found) = self.found(src, rank, stream)? else {
+            let Some(found) = self.found(src, rank, region)? else {
                 empty = true;
                 continue;
             };
@@ -201,10 +216,7 @@ impl Chain<'_> {
     }
 
     fn collective(&mut self, region: &Region, id: RegionId, group: Option<&Group>) -> Result<(), Fault> {
-        let known = group
-            .zip(ends(&region.operands))
-            .zip(region.roles.first().and_then(|r| r.streams.first()).map(|s| s.name.clone()));
-        let Some(((group, (from, to)), stream)) = known else {
+        let Some((group, (from, to))) = group.zip(ends(&region.operands)) else {
             for operand in &region.operands {
                 for rank in 0..self.ranks {
                     self.set(operand.buffer, rank, Span::default());
@@ -216,7 +228,7 @@ impl Chain<'_> {
         let leads = (0..self.ranks).filter(|r| self.program.group_rank(id, *r, 0) == *r);
         for lead in leads.collect::<Vec<_>>() {
             let ranks: Vec<u64> = (0..p).map(|i| self.program.group_rank(id, lead, i)).collect();
-            let found = ranks.iter().map(|r| self.found(from, *r, &stream)).collect::<Result<Vec<_>, _>>()?;
+            let found = ranks.iter().map(|r| self.found(from, *r, id)).collect::<Result<Vec<_>, _>>()?;
             let ns = |i: usize, j: usize| self.distances.ns(ranks[i] as usize, ranks[j] as usize);
             let out = after(&group.problem, &found, &ns);
             for (rank, span) in ranks.into_iter().zip(out) {

@@ -70,7 +70,8 @@ fn collective(topology: &Topology, c: &Collective) -> String {
     }
     row("bandwidth", b.bandwidth_ns, &format!("{}; {}", b.bandwidth_bottleneck, b.method.words()));
     if b.slack_ns > 0.0 {
-        row("", -b.slack_ns, "of it: what rounding down may give away");
+        let less = format!("-{}", time(b.slack_ns));
+        out += &format!("  {:<10} {less:>12}  of it: what rounding down may give away\n", "");
     }
     let k = b.partition.len();
     let Some((leaving, ns)) = evaluate(topology, &c.problem, &b.partition) else { return out };

@@ -79,7 +79,7 @@ pub fn settings(rng: &mut Rng, shape: &str) -> String {
     let latency = |rng: &mut Rng| *rng.pick(&["0 ns", "0.9 ns", "20 ns", "500 ns", "30 us"]);
     let mut parts = vec![format!("link: {}, {}", rate(rng), latency(rng))];
     if rng.chance(60) {
-        let flops = *rng.pick(&["1 MFLOP/s", "1 GFLOP/s", "1 TFLOP/s", "100 TFLOP/s"]);
+        let flops = *rng.pick(&["0.001 GFLOP/s", "1 GFLOP/s", "1 TFLOP/s", "100 TFLOP/s"]);
         parts.push(format!("device: {flops}, {}", rate(rng)));
     }
     if rng.chance(40) {
