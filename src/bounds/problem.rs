@@ -22,11 +22,13 @@ pub(super) fn problem(
     let p = schedule.group_size(region);
     let Some(operand) = region.operands.first() else { return Ok(None) };
     let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
-    let mut elements = program.elements(operand.buffer, 0).map_err(fault)?;
+    // Parts that another axis cuts differ from group to group, and may be empty in some.
+    let lead = group.first().map_or(0, |d| u64::from(d.0));
+    let mut elements = program.elements(operand.buffer, lead).map_err(fault)?;
     if let CutRule::Lengths(_) = operand.line.rule {
         // The first rank need not have most.
         for r in 1..p {
-            let rank = program.group_rank(id, 0, r);
+            let rank = program.group_rank(id, lead, r);
             elements = elements.max(program.elements(operand.buffer, rank).map_err(fault)?);
         }
     }
@@ -46,7 +48,7 @@ pub(super) fn problem(
         problem = problem.root(root as usize);
     }
     if blocks > 1 && kind == bounds::CollKind::AllToAll {
-        problem = problem.sizes(pairs(schedule, program, region, id, width).map_err(fault)?);
+        problem = problem.sizes(pairs(schedule, program, (region, id), lead, width).map_err(fault)?);
     } else if blocks > 1
         && let (Some(extent), Some(unit)) = (operand.line.extent.as_int(), operand.line.unit.as_int())
     {
@@ -132,14 +134,14 @@ fn at_least(promise: &Promise, bytes: u64, group: Vec<DeviceId>) -> Option<Probl
 fn pairs(
     schedule: &Schedule,
     program: &Program<'_>,
-    region: &Region,
-    id: RegionId,
+    (region, id): (&Region, RegionId),
+    lead: u64,
     width: u64,
 ) -> Result<Sizes, kbc_ir::walk::Fault> {
     let p = schedule.group_size(region);
     let mut all = vec![];
     for src in 0..p {
-        let rank = program.group_rank(id, 0, src);
+        let rank = program.group_rank(id, lead, src);
         let at = |b: u64| program.chunk_start(id, OperandId(0), rank, b as i64, p as i64);
         for dst in 0..p {
             all.push((at(dst + 1)? - at(dst)?) * width);
