@@ -283,7 +283,7 @@ fn groups(
     (region, id): (&Region, RegionId),
 ) -> Result<Vec<Group>, Diagnostics> {
     let p = schedule.group_size(region);
-    let barrier = is_barrier(schedule, program, region)?;
+    let barrier = is_barrier(region);
     let first = |rank: &u64| program.group_rank(id, *rank, 0) == *rank;
     let groups = if topology.is_uniform() { 1 } else { GROUPS };
     let mut out = vec![];

@@ -34,7 +34,7 @@ pub(super) fn problem(
     }
     let width = schedule.buffer(operand.buffer).dtype.bytes();
     let bytes = elements * width;
-    if is_barrier(schedule, program, region)? {
+    if is_barrier(region) {
         // A byte of everybody for everybody has the same ways.
         return Ok(Some((Problem::new(bounds::CollKind::AllGather, p, group), None)));
     }
@@ -62,22 +62,24 @@ pub(super) fn problem(
             })
             .collect();
         problem = problem.sizes(Sizes::Blocks(blocks));
+    } else if kind == bounds::CollKind::AllToAll && bytes > 0 {
+        // Blocks that differ by an element: what all have.
+        problem.bytes = elements / p * p * width;
+    } else if kind.blocked() && elements % p != 0 {
+        let at = |b: u64| program.chunk_start(id, OperandId(0), lead, b as i64, p as i64).map_err(fault);
+        let blocks =
+            (0..p).map(|b| Ok((at(b + 1)? - at(b)?) * width)).collect::<Result<Vec<_>, Diagnostics>>()?;
+        if blocks.iter().sum::<u64>() == bytes {
+            problem = problem.sizes(Sizes::Blocks(blocks));
+        }
     }
     Ok(Some((problem, Some(bytes))))
 }
 
 /// Whether a region is there for its signals alone: everybody hears from everybody, of nothing.
-pub(super) fn is_barrier(
-    schedule: &Schedule,
-    program: &Program<'_>,
-    region: &Region,
-) -> Result<bool, Diagnostics> {
-    let (Some(promise), Some(operand)) = (&region.promise, region.operands.first()) else { return Ok(false) };
-    if promise.collective != *"barrier" || !promise.is_total() {
-        return Ok(false);
-    }
-    let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
-    Ok(program.elements(operand.buffer, 0).map_err(fault)? == 0)
+pub(super) fn is_barrier(region: &Region) -> bool {
+    // What its operand holds stays where it is.
+    region.promise.as_ref().is_some_and(|p| p.collective == *"barrier" && p.is_total())
 }
 
 /// What a collective is called in what is said of its bound.
