@@ -50,12 +50,13 @@ fn on_links(topo: &Topology, demand: &Demand) -> Latency {
             let second = back.map(|s| found(topo, demand, &[s], &sinks));
             return second.filter(|s| s.ns > first.ns).unwrap_or(first);
         }
-        let least = topo.links().map(|l| settings.rounded(l.rate.latency_ns)).fold(f64::INFINITY, f64::min);
+        let least =
+            topo.links().map(|l| settings.rounded_at_least(l.rate.latency_ns)).fold(f64::INFINITY, f64::min);
         let (hops, from, to) = farthest(topo, demand, &sources, &sinks);
         return Latency { ns: f64::from(hops) * least, hops, from: group[from], to: group[to] };
     }
     let (hops, from, to) = farthest(topo, demand, &sources, &sinks);
-    let ns = f64::from(hops) * settings.rounded(settings.link().latency_ns);
+    let ns = f64::from(hops) * settings.rounded_at_least(settings.link().latency_ns);
     Latency { ns, hops, from: group[from], to: group[to] }
 }
 
@@ -139,7 +140,7 @@ fn times(topo: &Topology, from: DeviceId) -> Vec<Option<(f64, u32)>> {
         seen[at as usize] = Some((time, hops));
         for l in topo.links_from(DeviceId(at)) {
             if seen[l.to.0 as usize].is_none() {
-                heap.push(At(time + topo.settings().rounded(l.rate.latency_ns), hops + 1, l.to.0));
+                heap.push(At(time + topo.settings().rounded_at_least(l.rate.latency_ns), hops + 1, l.to.0));
             }
         }
     }
@@ -194,7 +195,7 @@ pub fn distances(topo: &Topology, devices: &[DeviceId]) -> Option<std::sync::Arc
     let of: Vec<u32> = devices.iter().map(|d| d.0).collect();
     Some(topo.remembered("distances", of, || {
         let settings = topo.settings();
-        let (hop, endpoint) = (settings.rounded(settings.link().latency_ns), settings.endpoint_ns());
+        let (hop, endpoint) = (settings.rounded_at_least(settings.link().latency_ns), settings.endpoint_ns());
         let mut ns = Vec::with_capacity(p * p);
         for &from in devices {
             let times = if uniform { vec![] } else { times(topo, from) };

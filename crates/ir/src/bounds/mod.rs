@@ -193,7 +193,7 @@ fn occupied(topo: &Topology, problem: &Problem) -> f64 {
     }
     let part = |bandwidth: f64| {
         let ns = problem.element as f64 / bandwidth * 1e9;
-        if ns > 0.0 { topo.settings().rounded(ns) / ns } else { 1.0 }
+        if ns > 0.0 { topo.settings().rounded_at_least(ns) / ns } else { 1.0 }
     };
     let common = (!topo.is_listed()).then(|| topo.settings().link().bandwidth);
     let own = topo.own_rates().map(|(_, rate)| rate.bandwidth);
