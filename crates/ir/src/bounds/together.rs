@@ -27,7 +27,9 @@ pub fn together(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, String) {
         }
     };
     let mut groups: BTreeMap<Vec<DeviceId>, Vec<(&Problem, &Bound)>> = BTreeMap::new();
-    for &(problem, bound) in all.iter().filter(|(_, bound)| bound.bandwidth_ns > 0.0) {
+    // Signals move nothing.
+    let all: Vec<(&Problem, &Bound)> = all.iter().copied().filter(|(_, b)| b.bandwidth_ns > 0.0).collect();
+    for &(problem, bound) in &all {
         let mut devices = problem.group.clone();
         devices.sort_unstable();
         groups.entry(devices).or_default().push((problem, bound));
@@ -56,7 +58,7 @@ pub fn together(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, String) {
             }
         }
     }
-    let (ns, device, into) = busiest(topo, all);
+    let (ns, device, into) = busiest(topo, &all);
     offer(ns, &|| {
         let way = if into { "into" } else { "out of" };
         format!("bandwidth of all collectives together: links {way} {}", topo.name(device))
