@@ -45,7 +45,15 @@ pub fn together(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, String) {
         for ((kind, _), (ns, count)) in alike.into_iter().filter(|a| a.1.1 > 1) {
             offer(ns, &|| format!("bandwidth of {count} collectives together, each {}", kind.name()));
         }
+        let singles: Vec<Vec<DeviceId>> = list[0].0.group.iter().map(|d| vec![*d]).collect();
         let mut tried: Vec<&Vec<Vec<DeviceId>>> = vec![];
+        if singles.len() <= DEVICES {
+            tried.push(&singles);
+            if let Some(ns) = over(topo, &distinct, &singles) {
+                let what = "what leaves and enters every rank (all singletons)";
+                offer(ns, &|| format!("bandwidth of {} collectives together: {what}", list.len()));
+            }
+        }
         for (_, bound) in list {
             if tried.len() >= TRIED || tried.contains(&&bound.partition) {
                 continue;
