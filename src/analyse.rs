@@ -1,6 +1,6 @@
 //! What is found out about a schedule: proof, numbers, time, bounds; each as the part of the report it becomes.
 
-use crate::bounds;
+use crate::bounds::{self, Subject};
 use crate::build::Built;
 use crate::crash::{self, Stage};
 use crate::data::{self, Inputs};
@@ -401,19 +401,21 @@ fn failure(schedule: &Schedule, f: &kbc_backend_sim::adversary::Failure) -> Stri
 ///
 /// # Errors
 /// Of the engine; of the records ([`record::simulate`]); E990, a time below the bound, which is an error of kbc.
-pub fn time(
+pub fn time<'a>(
     session: &Session,
     report: &mut Report,
-    schedule: &Schedule,
+    subject: impl Into<Subject<'a>>,
     topology: &Topology,
     wanted: &Wanted,
     options: &TimeOptions,
 ) -> Outcome<Timing> {
     crash::stage(Stage::Time);
+    let subject = subject.into();
+    let schedule = subject.schedule;
     room::simulation_fits(schedule, topology)?;
     let scene = Scene::new(schedule, topology, &session.map);
     let (timing, lower) = record::simulate(&scene, wanted, (&report.file, &report.program), |watch| {
-        bounds::timed(schedule, topology, options, watch)
+        bounds::timed(subject, topology, options, watch)
     })?;
     report.simulated = Some(match &timing.walked {
         Walked::Orbits(n) => {

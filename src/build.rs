@@ -1,6 +1,7 @@
 //! From a file to a proven schedule: the part that `compile`, `check`, `run` and `explain` share.
 
 use crate::asked;
+use crate::bounds::Subject;
 use crate::cli::{Selection, Source, Watch};
 use crate::commands::load_parts;
 use crate::crash::{self, Stage};
@@ -20,7 +21,7 @@ use kbc_ir::memory::{self, Placements};
 use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::topology::perturb::Perturb;
 use kbc_ir::topology::{OwnLink, Settings, Shape, Topology};
-use kbc_ir::{Body, Module, Name, text};
+use kbc_ir::{Body, Module, Name, Props, text};
 use kbc_passes::expand::joined_axis;
 use kbc_passes::instrument::Instrument;
 use kbc_passes::overlap::OverlapTable;
@@ -47,6 +48,8 @@ pub struct Built {
     pub arranged: Graph,
     /// Of a local program itself, typed and with its algorithms; `typed` is then what goes in and comes out.
     pub local: Option<Local>,
+    /// Its schedule with collectives whole and one after another, where `overlap` made another of it: what its bound is of.
+    pub plain: Option<Schedule>,
     /// The machine.
     pub topology: Topology,
     /// What perturbs it, as its file says.
@@ -69,6 +72,11 @@ impl Built {
     /// The parameters that are integers of at least 0, with their values.
     pub fn integers(&self) -> impl Iterator<Item = (&str, u64)> {
         self.params.iter().filter_map(|(n, v)| Some((n.as_str(), v.parse().ok()?)))
+    }
+
+    /// Its schedule, and what that is one of.
+    pub fn subject<'a>(&'a self, schedule: &'a Schedule) -> Subject<'a> {
+        Subject { schedule, plain: self.plain.as_ref().unwrap_or(schedule) }
     }
 
     /// The value of an integer parameter.
@@ -195,6 +203,10 @@ pub fn assemble(
     };
     taken(&select, &names)?;
     let placed = keep.placed.unwrap_or_default();
+    let plain = match overlap.changed() && module.schedule().is_some() {
+        true => Some(plain(&module, &placed, keep.local.as_ref(), &cx)?),
+        false => None,
+    };
     let arranged = keep.arranged.unwrap_or_else(|| placed.clone());
     let typed = match &keep.local {
         Some(l) => l.outside(&module.mesh),
@@ -214,6 +226,7 @@ pub fn assemble(
         placed,
         arranged,
         local: keep.local,
+        plain,
         topology: lowered.topology,
         perturb: lowered.perturb,
         placements: lowered.placements,
@@ -223,6 +236,53 @@ pub fn assemble(
         overlap,
     };
     Ok((built, wrong))
+}
+
+/// Leaves out in how many pieces collectives are asked for.
+pub fn whole_collectives(graph: &mut Graph) {
+    for id in graph.order().to_vec() {
+        if let OpKind::Collective(c) = &mut graph.op_mut(id).kind
+            && let Some(using) = &mut c.using
+        {
+            using.args.retain(|(name, _)| *name != *"overlap");
+        }
+    }
+}
+
+/// The schedule of a program as it was before `overlap`.
+fn plain(
+    module: &Module,
+    placed: &Graph,
+    local: Option<&Local>,
+    cx: &PassCx<'_>,
+) -> Result<Schedule, Diagnostics> {
+    let body = match local {
+        Some(l) => {
+            let mut l = l.clone();
+            l.parts.iter_mut().for_each(|p| whole_collectives(&mut p.graph));
+            Body::Local(l)
+        }
+        None => {
+            let mut graph = placed.clone();
+            whole_collectives(&mut graph);
+            Body::Graph(graph)
+        }
+    };
+    let props = Props::TYPED.with(Props::PLACED).with(Props::SELECTED);
+    let mut whole = Module {
+        name: module.name.clone(),
+        machine: module.machine.clone(),
+        mesh: module.mesh.clone(),
+        body,
+        props,
+    };
+    Pipeline::parse("expand", Span::NONE.file)?.run(&mut whole, cx, &mut [])?;
+    match whole.body {
+        Body::Schedule(schedule) => Ok(schedule),
+        Body::Graph(_) | Body::Local(_) => {
+            Err(Diagnostic::error("E991", "the pipeline made no schedule").into())
+        }
+    }
 }
 
 /// The default pipeline of a machine: through its queues, where it has them.

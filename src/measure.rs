@@ -4,6 +4,7 @@
 //! with the single-device result.
 
 use crate::analyse;
+use crate::bounds::Subject;
 use crate::build::{Built, build};
 use crate::cli::{Data, Source, Watch};
 use crate::commands;
@@ -12,7 +13,7 @@ use crate::record::Wanted;
 use crate::report::{CompareReport, Report, VerifiedReport};
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::time::{TimeOptions, Timing};
-use kbc_diag::Diagnostic;
+use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Module;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::topology::Topology;
@@ -55,6 +56,18 @@ impl Ready {
         self.module().schedule().ok_or_else(|| Diagnostic::error("E991", "the pipeline made no schedule"))
     }
 
+    /// The schedule, and what it is one of.
+    ///
+    /// # Errors
+    /// Those of [`Ready::schedule`].
+    pub fn subject(&self) -> Result<Subject<'_>, Diagnostic> {
+        let schedule = self.schedule()?;
+        Ok(match self {
+            Ready::Program(built) => built.subject(schedule),
+            Ready::Schedule(_) => schedule.into(),
+        })
+    }
+
     /// The machine.
     pub fn topology(&self) -> &Topology {
         match self {
@@ -85,8 +98,21 @@ impl Ready {
             },
         };
         let (wanted, options) = (Wanted::default(), TimeOptions::default());
-        let timing = analyse::time(session, &mut report, schedule, self.topology(), &wanted, &options)?;
+        let timing =
+            analyse::time(session, &mut report, self.subject()?, self.topology(), &wanted, &options)?;
         Ok((report, timing))
+    }
+
+    /// Proves it.
+    ///
+    /// # Errors
+    /// Of the proof.
+    pub fn prove(&self) -> Result<VerifiedReport, Diagnostics> {
+        let schedule = self.schedule()?;
+        match self {
+            Ready::Program(built) => analyse::prove(built, schedule),
+            Ready::Schedule(_) => analyse::verify(schedule),
+        }
     }
 
     /// Proves it, and executes it unless it is a schedule alone or has more than [`EXECUTED`] bytes of results.
@@ -96,9 +122,9 @@ impl Ready {
     pub fn trust(&self, session: &Session) -> Outcome<Trusted> {
         let schedule = self.schedule()?;
         let Ready::Program(built) = self else {
-            return Ok(Trusted { verified: analyse::verify(schedule)?, compare: None });
+            return Ok(Trusted { verified: self.prove()?, compare: None });
         };
-        let verified = analyse::prove(built, schedule)?;
+        let verified = self.prove()?;
         let mesh = &schedule.mesh;
         let types = analyse::output_types(built);
         let held = |rank: u64, t: &TensorType| {

@@ -3,7 +3,7 @@
 //! Owns the runs and their statistics. Every run is held against the bound of the machine it ran on; what is drawn is
 //! the simulator's.
 
-use crate::bounds;
+use crate::bounds::{self, Subject};
 use crate::report::{BlameReport, PerturbReport};
 use kbc_backend_sim::perturb::perturbed;
 use kbc_backend_sim::time::TimeOptions;
@@ -19,24 +19,25 @@ use std::collections::BTreeMap;
 /// # Errors
 /// E465, E447 for ranks and links that the machine does not have; of the engine; E990, a time below the bound of the
 /// machine of its run.
-pub fn runs(
-    schedule: &Schedule,
+pub fn runs<'a>(
+    subject: impl Into<Subject<'a>>,
     topology: &Topology,
     perturb: &Perturb,
 ) -> Result<PerturbReport, Diagnostics> {
+    let subject = subject.into();
     let bare = TimeOptions { path: false, ..TimeOptions::default() };
     let mut times = vec![];
     for run in 0..perturb.runs {
         let seed = perturb.seed.wrapping_add(run);
         let (timing, _) =
-            bounds::timed(schedule, &perturbed(topology, perturb, seed)?, &bare, &mut bounds::Nobody)?;
+            bounds::timed(subject, &perturbed(topology, perturb, seed)?, &bare, &mut bounds::Nobody)?;
         times.push((timing.ns, seed));
     }
     // The worst is the first of equal ones.
     let worst = times.iter().copied().reduce(|a, b| if b.0 > a.0 { b } else { a });
     let seed = worst.map_or(perturb.seed, |w| w.1);
     let machine = perturbed(topology, perturb, seed)?;
-    let (timing, lower) = bounds::timed(schedule, &machine, &TimeOptions::default(), &mut bounds::Nobody)?;
+    let (timing, lower) = bounds::timed(subject, &machine, &TimeOptions::default(), &mut bounds::Nobody)?;
     times.sort_by(|a, b| a.0.total_cmp(&b.0));
     Ok(PerturbReport {
         seed: perturb.seed,
@@ -49,7 +50,7 @@ pub fn runs(
         worst_bound_ns: lower.ns,
         ranks: machine.paces().count() as u64,
         links: machine.own_rates().filter(|(id, rate)| topology.rate(*id) != *rate).count() as u64,
-        blame: blame(schedule, topology, &machine, &timing),
+        blame: blame(subject.schedule, topology, &machine, &timing),
     })
 }
 

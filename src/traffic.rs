@@ -222,7 +222,8 @@ fn local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<(u64, u64), F
         LocalOp::Embedding { ids, .. } => (written.saturating_add(size(*ids)?), written),
         _ => {
             let mut read = 0u64;
-            for b in op.srcs() {
+            // An operand that stands twice in it is read once.
+            for b in op.srcs().into_iter().collect::<BTreeSet<_>>() {
                 read = read.saturating_add(size(b)?);
             }
             (read, written)

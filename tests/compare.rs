@@ -30,7 +30,7 @@ fn two_algorithms_over_size() {
     assert_eq!((&found["kind"], &found["over"]), (&"algorithms".into(), &"n".into()));
     let rows = found["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 13);
-    let mut before = None;
+    let (mut before, mut crossing) = (None, None);
     for r in rows {
         let (n, bytes) = (r["value"].as_u64().expect("n"), r["bytes"].as_u64().expect("bytes"));
         assert_eq!(bytes, 4 * n);
@@ -44,8 +44,18 @@ fn two_algorithms_over_size() {
             assert_eq!(found.len(), 1);
             assert!(!last && found[0]["faster"] == "A");
             assert!((at..=bytes as f64).contains(&found[0]["at"].as_f64().expect("bytes")));
+            crossing = found[0]["value"].as_u64();
+            assert_eq!(found[0]["at"].as_f64(), crossing.map(|n| 4.0 * n as f64));
         }
     }
+    // It is simulated: the ring is faster there, and with one element less it is not.
+    let n = crossing.expect("a crossover");
+    let over = format!("n={},{n}", n - 1);
+    let around =
+        json(&["ring", "two_phase", "--of", "specs/all_reduce.kb", "--topology", RING, "--over", &over]);
+    let times = |i: usize| ["a", "b"].map(|s| around["rows"][i][s]["time_ns"].as_f64().expect("a time"));
+    let ([a0, b0], [a1, b1]) = (times(0), times(1));
+    assert!(a0 >= b0 && a1 < b1, "{n}: {a0} {b0}, {a1} {b1}");
     let why = found["why"].as_array().expect("a list");
     assert_eq!(why.iter().map(|w| w["faster"].as_str().expect("a side")).collect::<String>(), "AB");
     for w in why {

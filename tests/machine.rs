@@ -8,7 +8,7 @@ mod driver;
 use common::{kbc, root};
 use driver::built;
 use kbc::session::Failure;
-use kbc::{bounds, perturb};
+use kbc::{bounds, fuzz, perturb};
 use kbc_backend_sim::time::{TimeOptions, simulate};
 use kbc_diag::FileId;
 use kbc_frontend::machine::read_perturb;
@@ -142,21 +142,150 @@ fn no_time_is_below_its_bound_on_lists_of_links() {
     }
 }
 
-/// A bound of another machine than the one that was simulated is a contradiction; so is compute that takes longer than
-/// the whole.
+/// A bound of another machine than the one that was simulated is a contradiction, of links as of devices.
 #[test]
 fn a_time_below_a_bound_is_an_error_of_kbc() {
     let job = built(&["specs/all_reduce.kb", "-D", "n=100000", "--topology", "ring(4)"]);
     let machine = |text| Topology::parse(text, FileId(0)).expect("a machine");
     let fast = machine("ring(4) { link: 50 GB/s, 500 ns }");
     let timing = simulate(job.schedule(), &fast, &TimeOptions::default()).expect("it runs");
-    assert!(bounds::against(job.schedule(), &fast, &timing, 0.0).is_ok());
-    let slow = machine("ring(4) { link: 1 GB/s, 500 ns }");
-    for (topo, compute) in [(&slow, 0.0), (&fast, timing.ns * 1.000_001)] {
-        let Err(d) = bounds::against(job.schedule(), topo, &timing, compute) else { panic!("no error") };
+    assert!(bounds::against(job.schedule(), &fast, &timing).is_ok());
+    for slow in ["ring(4) { link: 1 GB/s, 500 ns }", "ring(4) { link: 50 GB/s, 500 ns; vector: 1 GB/s }"] {
+        let Err(d) = bounds::against(job.schedule(), &machine(slow), &timing) else { panic!("no error") };
         assert_eq!(d.list[0].code, "E990");
         assert_eq!(Failure::from(d).into_parts().1, 101);
     }
+}
+
+/// A sample of `kbc fuzz bounds`: random programs on random machines with every algorithm and with pieces and streams. The
+/// compiler's own choices are among them.
+#[test]
+fn random_programs_have_one_bound_and_no_time_below_it() {
+    let tally = fuzz::bounds::programs(24, 0..300, &mut |_| {});
+    let text = tally.text();
+    assert!(tally.wrong.is_empty(), "{text}{:#?}", tally.wrong);
+    assert!(tally.accepted > 200 && tally.timed > 800 && tally.overlapped > 20, "{text}");
+    for row in [
+        "arithmetic of the busiest rank",
+        "memory traffic of the busiest rank",
+        "vector work of the busiest rank",
+        "latency of one collective after another",
+        "what leaves and enters every rank",
+    ] {
+        assert!(tally.rows.keys().any(|k| k.starts_with(row)), "{row} limits no program\n{text}");
+    }
+    assert!(tally.rows.keys().any(|k| k.contains("together: ")), "{text}");
+    assert!(
+        tally.closest.is_some_and(|c| c < 1.000_001),
+        "a time reaches its bound, or bounds are too low\n{text}"
+    );
+}
+
+/// Local work of one algorithm is in no bound: staging copies and additions made two bounds of one all-reduce, one of them above
+/// the time of the other algorithm.
+#[test]
+fn a_bound_does_not_depend_on_the_algorithm() {
+    let machine = "ring(4) { link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 200 GB/s }";
+    let mut found = vec![];
+    for using in ["one_phase", "bidirectional_ring", "ring", "recursive_doubling", "ring(overlap: 1)"] {
+        let words = ["specs/all_reduce.kb", "-D", "n=1000000", "--topology", machine, "--using", using];
+        let job = built(&words);
+        let subject = job.built.subject(job.schedule());
+        let lower = bounds::timed(subject, &job.built.topology, &TimeOptions::default(), &mut bounds::Nobody)
+            .unwrap_or_else(|d| panic!("{using}: {d:#?}"));
+        found.push((lower.1.ns, lower.0.ns));
+    }
+    let best = found.iter().map(|f| f.1).fold(f64::INFINITY, f64::min);
+    assert!(found.iter().all(|f| f.0 == found[0].0 && f.0 <= best), "{found:?}");
+}
+
+/// Two all-reduces one after another where one direction is slow: the farthest pair of the first is not the farthest pair of the
+/// second, so the latencies of both do not add up.
+#[test]
+fn latencies_follow_each_other_by_rank() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("two.kb");
+    let text = "topology sys = ring(2)\nmesh m = sys[tp]\n\
+                program main(x: f32[1, 2] partial(sum@tp), w: f32[2@tp, 1]) -> f32[1, 1] { \
+                let y = all_reduce(x, sum, over: tp); let z: f32[1, 2@tp] = y * y; matmul(z, w) }\n";
+    std::fs::write(&path, text).expect("a file");
+    let machine = "ring(2) { link: 50 GB/s, 1 ns; link (0)->(1): 50 GB/s, 1000 ns }";
+    let job = built(&[&path.to_string_lossy(), "--topology", machine]);
+    let (timing, lower) =
+        bounds::timed(job.schedule(), &job.built.topology, &TimeOptions::default(), &mut bounds::Nobody)
+            .unwrap_or_else(|d| panic!("{d:#?}"));
+    assert!(lower.ns >= 1001.0 && lower.ns <= timing.ns && timing.ns < 1100.0, "{} {}", lower.ns, timing.ns);
+    assert_eq!(lower.bottleneck, "latency of one collective after another");
+}
+
+/// An all-reduce that does nothing is told that it is wrong by all that would time it, and not that kbc is.
+#[test]
+fn what_is_wrong_is_proven_before_it_is_timed() {
+    let scratch = common::Scratch::new();
+    let text = r#"kir 1
+module @m
+machine "ring(2) { link: 50 GB/s, 500 ns }"
+mesh tp 2
+schedule calls any
+buffer %x : f32[12] hbm input 0 : f32[12] partial(sum@tp)
+buffer %y : f32[12] hbm output 0 : f32[12]
+
+region @c local
+  role all
+    stream main
+      copy %y = %x
+
+region @r over tp as (r of 2)
+  on v = %y line 12
+  promise all_reduce sum
+  role all
+    stream main
+      copy v = v
+"#;
+    scratch.write("wrong.kir", text.as_bytes());
+    for words in [
+        &["explain", "path", "wrong.kir"][..],
+        &["explain", "links", "wrong.kir"],
+        &["plot", "links", "wrong.kir", "-o", "links.svg"],
+        &["run", "--no-data", "wrong.kir"],
+        &["report", "wrong.kir", "-o", "page.html"],
+    ] {
+        let ran = kbc(scratch.path(), words, "");
+        assert_eq!(ran.code, 1, "{words:?}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.contains("[E34") && !ran.stderr.contains("E990"), "{words:?}: {}", ran.stderr);
+    }
+}
+
+const PRODUCT: &str = "
+program main(y: DT[ROWS, 14336@tp], w: DT[14336@tp, 4096]) -> DT[ROWS@tp, 4096] { matmul(y, w) }
+program whole(y: DT[ROWS, 14336@tp], w: DT[14336@tp, 4096]) -> DT[ROWS, 4096] { matmul(y, w) }
+program column(x: DT[ROWS@tp, 4096], w: DT[4096, 14336@tp]) -> DT[ROWS, 14336@tp] { matmul(all_gather(x, dim: 0), w) }
+";
+
+/// Products whose collective runs beside them, cut into pieces: the bound added up what limits memory and what limits arithmetic,
+/// which streams do at the same time.
+#[test]
+fn products_with_collectives_beside_them_are_above_their_bound() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut beside = 0;
+    for (dtype, rows) in [("f32", "1024"), ("bf16", "8192")] {
+        let path = dir.path().join(format!("{dtype}.kb"));
+        std::fs::write(&path, PRODUCT.replace("DT", dtype).replace("ROWS", rows)).expect("a file");
+        for p in [2, 4, 8] {
+            let machine = format!("full({p}) {{ link: 50 GB/s, 500 ns; device: 100 TFLOP/s, 1.6 TB/s }}");
+            for program in ["main", "whole", "column"] {
+                let path = path.to_string_lossy();
+                let job = built(&[&path, "--program", program, "--topology", &machine]);
+                let subject = job.built.subject(job.schedule());
+                let (timing, lower) =
+                    bounds::timed(subject, &job.built.topology, &TimeOptions::default(), &mut bounds::Nobody)
+                        .unwrap_or_else(|d| panic!("{program} of {dtype} on {p}: {d:#?}"));
+                assert!(lower.ns > 0.0 && timing.ns >= lower.ns);
+                beside += usize::from(job.built.plain.is_some());
+            }
+        }
+    }
+    assert!(beside > 4, "{beside} with something beside them");
 }
 
 /// The partition that is printed, evaluated again from nothing but the printed words and the machine's links.

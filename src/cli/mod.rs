@@ -7,8 +7,8 @@ mod trials;
 pub use evaluation::{Compare, Repro, Sweep};
 pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotWhat, ThemeChoice};
 pub use trials::{
-    Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzChecker, FuzzEmitted, FuzzEngines, FuzzRange,
-    FuzzReaders,
+    Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted, FuzzEngines,
+    FuzzRange, FuzzReaders,
     FuzzSchedules, FuzzWhat, Mutate,
 };
 

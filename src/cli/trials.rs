@@ -84,6 +84,8 @@ pub enum FuzzWhat {
     Checker(FuzzChecker),
     /// Damaged files for everything that reads one; no panic, no long time, no error without a code and a place
     Readers(FuzzReaders),
+    /// Programs on machines of their own, with many algorithms each; no time may be below a bound, and a program has one bound
+    Bounds(FuzzBounds),
 }
 
 /// `kbc fuzz readers`
@@ -132,6 +134,16 @@ pub struct FuzzRange {
 #[derive(Args, Debug)]
 pub struct FuzzEngines {
     /// A `.kb` file to run in place of a random program, on the inputs of `--seed` and `--only`.
+    pub file: Option<String>,
+    /// Which.
+    #[command(flatten)]
+    pub range: FuzzRange,
+}
+
+/// `kbc fuzz bounds`
+#[derive(Args, Debug)]
+pub struct FuzzBounds {
+    /// A `.kb` file to try in place of a random program, with the algorithms of `--seed` and `--only`.
     pub file: Option<String>,
     /// Which.
     #[command(flatten)]

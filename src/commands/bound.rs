@@ -20,7 +20,7 @@ const LISTED: usize = 64;
 pub fn of(built: &Built) -> Outcome<String> {
     let Some(schedule) = built.module.schedule() else { return Ok("no schedule\n".into()) };
     let options = TimeOptions { path: false, ..TimeOptions::default() };
-    let (timing, lower) = timed(schedule, &built.topology, &options, &mut Nobody)?;
+    let (timing, lower) = timed(built.subject(schedule), &built.topology, &options, &mut Nobody)?;
     let mut out = String::new();
     for c in &lower.collectives {
         out += &collective(&built.topology, c);
@@ -64,13 +64,14 @@ fn collective(topology: &Topology, c: &Collective) -> String {
     if b.reduction_ns > 0.0 {
         row("reduction", b.reduction_ns, "on every device");
     }
-    if b.bandwidth_ns == 0.0 && c.problem.bytes > 0 {
+    if b.bandwidth_ns == 0.0 && b.slack_ns == 0.0 && c.problem.bytes > 0 {
         row("bandwidth", 0.0, "nothing limits the links between the ranks");
         return out;
     }
     row("bandwidth", b.bandwidth_ns, &format!("{}; {}", b.bandwidth_bottleneck, b.method.words()));
     if b.slack_ns > 0.0 {
-        row("", -b.slack_ns, "of it: what rounding down may give away");
+        let less = format!("-{}", time(b.slack_ns));
+        out += &format!("  {:<10} {less:>12}  of it: what rounding down may give away\n", "");
     }
     let k = b.partition.len();
     let Some((leaving, ns)) = evaluate(topology, &c.problem, &b.partition) else { return out };

@@ -154,8 +154,14 @@ pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     if report.ok {
         session.progress("timing");
         let options = TimeOptions::default();
-        let timing =
-            analyse::time(session, &mut report, schedule, &built.topology, &Wanted::default(), &options)?;
+        let timing = analyse::time(
+            session,
+            &mut report,
+            built.subject(schedule),
+            &built.topology,
+            &Wanted::default(),
+            &options,
+        )?;
         let of = |(pe, r): (u64, &RankUse)| PeTime {
             who: who(&bench, pe),
             rank: pe / bench.each,

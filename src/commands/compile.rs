@@ -126,9 +126,16 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     report.inputs = inputs(&built, &done.inputs);
     report.host_reads = crate::host::reads(schedule, &done.result);
     session.progress("timing");
-    analyse::time(session, &mut report, schedule, &built.topology, &wanted, &TimeOptions::default())?;
+    analyse::time(
+        session,
+        &mut report,
+        built.subject(schedule),
+        &built.topology,
+        &wanted,
+        &TimeOptions::default(),
+    )?;
     if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
-        report.perturb = Some(perturb::runs(schedule, &built.topology, p)?);
+        report.perturb = Some(perturb::runs(built.subject(schedule), &built.topology, p)?);
     }
     report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
     (report.compare, report.expect) = (Some(done.compare), done.expect);

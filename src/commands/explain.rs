@@ -4,6 +4,7 @@ use super::compile::{begin, finish};
 use super::run::machine;
 use super::{bound, memory, overlap, refuse, select, traffic};
 use crate::analyse;
+use crate::bounds::Subject;
 use crate::build::{Built, build};
 use crate::cli::{Explain, ReportFormat, Source, Watch};
 use crate::emit;
@@ -104,7 +105,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
 fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outcome {
     let (command, path) =
         if args.topic == "path" { ("explain path", true) } else { ("explain links", false) };
-    let (mut report, module, topology) = if source.file.ends_with(".kir") {
+    let (mut report, module, plain, topology) = if source.file.ends_with(".kir") {
         let module = super::read_schedule(session, source)?;
         let Some(schedule) = module.schedule() else { return Ok(()) };
         let mut report = super::about_schedule(command, &source.file, &module, schedule);
@@ -116,17 +117,20 @@ fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outc
             );
         };
         report.machine = Some(topology.to_string());
-        (report, module, topology)
+        analyse::verify(schedule)?;
+        (report, module, None, topology)
     } else {
         let built = build(session, source, "default", &Watch::default())?;
         let Some(schedule) = built.module.schedule() else { return Ok(()) };
-        (begin(command, &source.file, &built, schedule), built.module, built.topology)
+        let report = begin(command, &source.file, &built, schedule);
+        analyse::prove(&built, schedule)?;
+        (report, built.module, built.plain, built.topology)
     };
     let Some(schedule) = module.schedule() else { return Ok(()) };
     let timing = analyse::time(
         session,
         &mut report,
-        schedule,
+        Subject { schedule, plain: plain.as_ref().unwrap_or(schedule) },
         &topology,
         &Wanted::default(),
         &TimeOptions::default(),

@@ -1,7 +1,10 @@
 //! `kbc fuzz`: random programs and schedules on both engines.
 
 use super::load_kir;
-use crate::cli::{Fuzz, FuzzChecker, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules, FuzzWhat};
+use crate::cli::{
+    Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted, FuzzEngines, FuzzRange, FuzzSchedules, FuzzWhat,
+};
+use crate::fuzz::bounds::Tally;
 use crate::fuzz::catalogue::Catalogue;
 use crate::fuzz::emitted::Bench;
 use crate::fuzz::generate::{Aim, program};
@@ -19,7 +22,7 @@ const STEP: u64 = 5000;
 /// Runs them and prints the counts.
 ///
 /// # Errors
-/// E993: the engines differ. Of reading files, or of writing what differs.
+/// E993: the engines differ; E990: a bound is wrong. Of reading files, or of writing what differs.
 pub fn run(session: &mut Session, args: &Fuzz) -> Outcome {
     match &args.what {
         FuzzWhat::Engines(args) => engines(session, args),
@@ -27,6 +30,7 @@ pub fn run(session: &mut Session, args: &Fuzz) -> Outcome {
         FuzzWhat::Schedules(args) => schedules(session, args),
         FuzzWhat::Checker(args) => checker(session, args),
         FuzzWhat::Readers(args) => super::fuzz_readers::run(session, args),
+        FuzzWhat::Bounds(args) => bounds(session, args),
     }
 }
 
@@ -179,6 +183,51 @@ fn checker(session: &mut Session, args: &FuzzChecker) -> Outcome {
         d = d.note(format!("refused, never seen to misbehave, and without a reason: {unexplained}"));
     }
     Err(crate::session::Failure::Program(d.into()))
+}
+
+fn bounds(session: &mut Session, args: &FuzzBounds) -> Outcome {
+    let range = &args.range;
+    let mut tally = Tally::default();
+    match &args.file {
+        Some(file) => {
+            let (_, text) = session.read(file)?;
+            let loaded = fuzz::library();
+            let number = range.only.unwrap_or(range.first);
+            fuzz::bounds::given(&Catalogue::new(&loaded), &text, range.seed, number, &mut tally);
+        }
+        None => {
+            if let Some(k) = range.only {
+                let loaded = fuzz::library();
+                session.result(&fuzz::bounds::text(&Catalogue::new(&loaded), range.seed, k));
+            }
+            let mut next = STEP;
+            tally = fuzz::bounds::programs(range.seed, numbers(range), &mut |t| {
+                if t.tried >= next {
+                    next += STEP;
+                    session.words(&format!("{} tried, {} wrong\n", t.tried, t.wrong.len()));
+                }
+            });
+        }
+    }
+    session.result(&tally.text());
+    for (number, text, what) in &tally.wrong {
+        let name = format!("kbc-fuzz-{}-{number}.kb", range.seed);
+        let replay = format!("kbc fuzz bounds {name} --seed {} --only {number}", range.seed);
+        // The machine stands first.
+        let file = format!("{text}// {replay}\n// {}\n", what.replace('\n', " "));
+        outdir::write_file(&Path::new(&range.out).join(name), file.as_bytes())?;
+        session.result(&format!("number {number}: {what}\n{text}"));
+    }
+    match tally.wrong.first() {
+        None => Ok(()),
+        Some((number, _, what)) => {
+            let title = format!("number {number} of seed {}: {what}", range.seed);
+            let d = Diagnostic::error("E990", title)
+                .note(format!("{} wrong in all", tally.wrong.len()))
+                .help("an error of kbc: please report it with the file written");
+            Err(d.into())
+        }
+    }
 }
 
 /// The counts, and a file for each difference.

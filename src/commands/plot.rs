@@ -9,7 +9,7 @@ use crate::report::Report;
 use crate::session::{Outcome, Session};
 use kbc_figures::units::Quantity;
 use kbc_figures::{Figure, Heading, Theme};
-use kbc_ir::topology::Topology;
+use kbc_ir::topology::{Topology, brief};
 
 /// Draws a picture into a file.
 ///
@@ -42,12 +42,13 @@ fn links(session: &mut Session, args: &PlotLinks) -> Outcome {
 /// The machine of a program with how much a call uses every link; `name` is what messages call it.
 ///
 /// # Errors
-/// Of building and timing; E590.
+/// Of building, proving and timing; E590.
 pub fn call(session: &mut Session, source: &Source, name: &str, theme: Theme) -> Outcome<Figure> {
     let fault = |f| picture::fault(name, &f);
     let ready = ready(session, source)?;
     let topology = ready.topology();
     fits(topology).map_err(fault)?;
+    ready.prove()?;
     let (report, timing) = ready.timed(session, "plot links", &source.file)?;
     let title = format!("Links in a call of {} on {}", report.program, topology.shape());
     let subtitle = joined(&[about(&report, timing.ns), settings(topology)]);
@@ -78,7 +79,7 @@ fn about(report: &Report, ns: f64) -> String {
 /// The settings of a machine, without its shape; of a long list the first, as a list of links would fill the card.
 fn settings(topology: &Topology) -> String {
     const MOST: usize = 160;
-    let text = topology.to_string();
+    let text = brief(&topology.to_string());
     let inner = text.strip_prefix(&topology.shape().to_string()).unwrap_or(&text);
     let parts: Vec<&str> =
         inner.trim_matches([' ', '{', '}']).split("; ").filter(|p| !p.is_empty()).collect();

@@ -4,7 +4,7 @@
 //! single-device result before.
 
 use crate::analyse;
-use crate::bounds;
+use crate::bounds::{self, Subject};
 use crate::checkout;
 use crate::cli::{CompareReference, ReportFormat, Selection, Source};
 use crate::measure;
@@ -13,7 +13,6 @@ use crate::session::{Failure, Outcome, Session, named, words};
 use crate::traffic;
 use kbc_backend_sim::time::{TimeOptions, simulate};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
-use kbc_ir::schedule::Schedule;
 use kbc_ir::topology::Topology;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -183,7 +182,8 @@ fn row(f: &Figure, ours: Option<f64>, evidence: Option<&'static str>) -> Row {
 }
 
 /// What a schedule that is proven takes on a machine.
-fn taken(schedule: &Schedule, topology: &Topology, measure: Measure) -> Outcome<f64> {
+fn taken(subject: Subject<'_>, topology: &Topology, measure: Measure) -> Outcome<f64> {
+    let schedule = subject.schedule;
     if measure == Measure::Notifies {
         return Ok(traffic::count(schedule)?.whole().iter().map(|t| t.notifies as f64).sum());
     }
@@ -194,8 +194,7 @@ fn taken(schedule: &Schedule, topology: &Topology, measure: Measure) -> Outcome<
         Measure::Preloaded => return Ok(timing.ns - timing.breakdown().preload_ns),
         Measure::Bound | Measure::Notifies => {}
     }
-    let compute = timing.ranks.iter().map(|r| r.work_ns).fold(0.0, f64::max);
-    Ok(bounds::against(schedule, topology, &timing, compute)?.ns)
+    Ok(bounds::against(subject, topology, &timing)?.ns)
 }
 
 /// What a program takes, once it is proven and its numbers are right.
@@ -227,7 +226,7 @@ fn measured(session: &mut Session, file: FileId, run: &Run, measure: Measure) ->
             .help(format!("kbc run {} tells more", source.file))
             .into());
     }
-    let value = taken(ready.schedule()?, ready.topology(), measure)?;
+    let value = taken(ready.subject()?, ready.topology(), measure)?;
     Ok(Measured { value, executed: compare.is_some() })
 }
 

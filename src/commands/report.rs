@@ -67,7 +67,7 @@ fn of_program(session: &mut Session, args: &MakePage, source: &Source) -> Outcom
         (report.compare, report.expect) = (Some(done.compare), done.expect);
     }
     if let Some(p) = &built.perturb {
-        report.perturb = Some(perturb::runs(schedule, &built.topology, p)?);
+        report.perturb = Some(perturb::runs(built.subject(schedule), &built.topology, p)?);
     }
     write(session, args, report, &built.module, &built.topology, Some(&built))
 }
@@ -121,7 +121,8 @@ fn write(
     let Some(schedule) = module.schedule() else { return Ok(()) };
     session.progress("timing");
     let options = TimeOptions::default();
-    let timing = analyse::time(session, &mut report, schedule, topology, &Wanted::default(), &options)?;
+    let subject = built.map_or_else(|| schedule.into(), |b| b.subject(schedule));
+    let timing = analyse::time(session, &mut report, subject, topology, &Wanted::default(), &options)?;
     let scene = Scene::new(schedule, topology, &session.map);
     let behind = holders::find(&scene, &timing.path)?;
     timed::fill(&mut report, &scene, &timing, &behind, None);

@@ -68,9 +68,16 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
         (report.compare, report.expect) = (Some(done.compare), done.expect);
     }
     if !args.no_time {
-        analyse::time(session, &mut report, schedule, &built.topology, &wanted, &options(args))?;
+        analyse::time(
+            session,
+            &mut report,
+            built.subject(schedule),
+            &built.topology,
+            &wanted,
+            &options(args),
+        )?;
         if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
-            report.perturb = Some(perturb::runs(schedule, &built.topology, p)?);
+            report.perturb = Some(perturb::runs(built.subject(schedule), &built.topology, p)?);
         }
     }
     finish(session, &report, args.report, !wanted.takes_output())
@@ -91,6 +98,10 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     let mut report = super::about_schedule("run", &args.source.file, &module, schedule);
     report.ok = true;
     let mut failed_orders = false;
+    if args.no_data && !args.no_time {
+        // Nothing else would find that it is wrong.
+        analyse::verify(schedule)?;
+    }
     if !args.no_data {
         let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
         room::calls_fit(schedule, calls, false)?;

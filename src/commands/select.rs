@@ -24,7 +24,9 @@ pub fn text(built: &Built) -> Outcome<String> {
     let all = select_again(built, &format!("by={by},explain=true"))?;
     let options = TimeOptions { path: false, ..TimeOptions::default() };
     let bounds = match built.module.schedule() {
-        Some(schedule) => bounds::timed(schedule, &built.topology, &options, &mut Nobody)?.1.collectives,
+        Some(schedule) => {
+            bounds::timed(built.subject(schedule), &built.topology, &options, &mut Nobody)?.1.collectives
+        }
         None => vec![],
     };
     let mut out = String::new();

@@ -5,6 +5,7 @@
 //! are [`crate::commands::fuzz`]'s.
 
 pub mod bits;
+pub mod bounds;
 mod calls;
 pub mod catalogue;
 pub mod checker;

@@ -2,6 +2,7 @@
 
 use super::{AlgorithmReport, CompareReport, PerturbReport, Report, path};
 use kbc_backend_sim::reference::OUTER;
+use kbc_ir::topology::brief;
 
 /// Nanoseconds with a unit that keeps the number readable.
 pub fn time(ns: f64) -> String {
@@ -50,7 +51,7 @@ pub fn human(r: &Report) -> String {
     };
     let mesh: Vec<String> = r.mesh.iter().map(|a| format!("{} = {}", a.name, a.size)).collect();
     if !r.program.is_empty() {
-        let machine = r.machine.as_ref().map_or_else(String::new, |m| format!(" on {m}"));
+        let machine = r.machine.as_ref().map_or_else(String::new, |m| format!(" on {}", brief(m)));
         line(format!("{}: {}{machine}, mesh {}", r.file, r.program, mesh.join(", ")));
     }
     if let Some(i) = &r.imported {
@@ -390,9 +391,8 @@ fn imported(i: &super::ImportReport, line: &mut impl FnMut(String)) {
     if i.races > 0 {
         line(format!("  races: {}", i.races));
     }
-    let size = i.hang_free_bytes.map_or_else(
-        || i.hang_free.clone(),
-        |n| format!("up to {n} B of the largest buffer ({:.4} MiB)", n as f64 / f64::from(1 << 20)),
-    );
+    let size = i
+        .hang_free_bytes
+        .map_or_else(|| i.hang_free.clone(), |n| format!("up to {n} B of the largest buffer ({})", bytes(n)));
     line(format!("  free of deadlock at: {size}"));
 }

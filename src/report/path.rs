@@ -3,6 +3,7 @@
 use super::human::{bytes, count, percent, time};
 use super::{LinkReport, Report, StepReport};
 use crate::record::path::{Fold, fold};
+use kbc_ir::topology::brief;
 
 /// Lines of a folded path that a report shows; the middle of a longer one is left out.
 const SHOWN: usize = 12;
@@ -270,6 +271,6 @@ fn memories(r: &Report) -> String {
 
 fn opening(r: &Report) -> String {
     let mesh: Vec<String> = r.mesh.iter().map(|a| format!("{} = {}", a.name, a.size)).collect();
-    let machine = r.machine.as_ref().map_or_else(String::new, |m| format!(" on {m}"));
+    let machine = r.machine.as_ref().map_or_else(String::new, |m| format!(" on {}", brief(m)));
     format!("{}: {}{machine}, mesh {}\n", r.file, r.program, mesh.join(", "))
 }

@@ -129,7 +129,7 @@ pub struct Drawn {
 /// # Errors
 /// E583: an unknown kind or key, a column that there is not.
 pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>, Diagnostic> {
-    let at = |word: &str| place(text, read.file, word);
+    let at = |word: &str| place(text, read.file, &["figures"], word);
     let mut out = vec![];
     for value in &read.spec.figures {
         let e: Entry = serde_yaml::from_value(value.clone())

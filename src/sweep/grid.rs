@@ -3,7 +3,7 @@
 //! Owns `{axis}` and `{axis.part}`, the order of rows, and shards.
 
 use super::spec::{Axis, AxisValue, Read, is_name, place, wrong};
-use kbc_diag::{Diagnostic, Span};
+use kbc_diag::{Diagnostic, FileId, Span};
 use std::collections::BTreeSet;
 
 /// A sweep with its rows.
@@ -103,23 +103,25 @@ impl Grid {
     /// E583: a name between braces that is no axis, an axis that changes nothing, a column that is there already, or too
     /// many rows.
     pub fn new(read: Read, text: &str) -> Result<Grid, Diagnostic> {
-        let at = |word: &str| place(text, read.file, word);
+        let at = |under: &str, word: &str| place(text, read.file, &[under], word);
         let sizes = read.axes.iter().map(|a| a.values.len());
         let rows = sizes.clone().try_fold(1usize, usize::checked_mul).filter(|n| *n <= MOST);
-        let rows = rows.ok_or_else(|| wrong(format!("a sweep has at most {MOST} rows"), at("axes")))?;
+        let rows =
+            rows.ok_or_else(|| wrong(format!("a sweep has at most {MOST} rows"), at("axes", "axes")))?;
         let mut seen: BTreeSet<&str> = super::table::USUAL.iter().map(|u| u.0).collect();
-        for name in read.axes.iter().map(|a| &a.name).chain(read.columns.iter().map(|c| &c.0)) {
+        let axes = read.axes.iter().map(|a| ("axes", &a.name));
+        for (under, name) in axes.chain(read.columns.iter().map(|c| ("columns", &c.0))) {
             if !seen.insert(name) {
-                return Err(wrong(format!("there is a column `{name}` already"), at(name)));
+                return Err(wrong(format!("there is a column `{name}` already"), at(under, name)));
             }
         }
         let mut used = BTreeSet::new();
         let points = (0..rows)
             .map(|row| point(&read, row, &mut used))
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|(title, word)| wrong(title, at(&word)))?;
+            .map_err(|(title, word)| wrong(title, hole(text, read.file, &word)))?;
         if let Some(a) = read.axes.iter().find(|a| !used.contains(&a.name)) {
-            let d = wrong(format!("axis `{}` changes nothing", a.name), at(&a.name));
+            let d = wrong(format!("axis `{}` changes nothing", a.name), at("axes", &a.name));
             return Err(d.note(format!("no template of the file has {{{}}} in it", a.name)));
         }
         Ok(Grid { read, points })
@@ -134,6 +136,12 @@ impl Grid {
     pub fn axis(&self, name: &str) -> Option<usize> {
         self.read.axes.iter().position(|a| a.name == name)
     }
+}
+
+/// Where a template has these words between braces.
+fn hole(text: &str, file: FileId, word: &str) -> Span {
+    let at = text.find(&format!("{{{word}}}")).map(|at| at + 1);
+    at.map_or_else(|| place(text, file, &[], word), |at| Span::new(file, at, at + word.len()))
 }
 
 /// A row; what is wrong, and the word it is about.
@@ -225,7 +233,6 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kbc_diag::FileId;
 
     fn grid(text: &str) -> Result<Grid, Diagnostic> {
         Grid::new(super::super::spec::read(text, FileId::default())?, text)
@@ -249,6 +256,21 @@ mod tests {
     }
 
     #[test]
+    fn a_range_doubles_as_that_of_compare() {
+        let labels = |range: &str| {
+            let text = format!("{HEAD}program: a.kb\ndefine: {{n: '{{n}}'}}\naxes: {{n: {range}}}\n");
+            let found = grid(&text).map_err(|d| d.title)?;
+            Ok::<_, String>(
+                found.points.iter().map(|p| p.values[0].label.clone()).collect::<Vec<_>>().join(" "),
+            )
+        };
+        assert_eq!(labels("256..2048"), Ok("256 512 1024 2048".into()));
+        assert_eq!(labels("'3..20'"), Ok("3 6 12".into()));
+        assert_eq!(labels("20..3"), Err("axis `n` has no values".into()));
+        assert!(labels("a..b").is_err_and(|t| t.contains("256..65536")));
+    }
+
+    #[test]
     fn braces_of_a_program_are_its_own() {
         let text = format!("{HEAD}program: |\n  a {{ b }} {{x}} {{y}}\n  c\naxes: {{x: [1, 2]}}\n");
         let g = grid(&text).expect("a sweep");
@@ -269,6 +291,16 @@ mod tests {
         assert_eq!(of("program: '{n}.kb'\naxes: {n: [1, 1]}\n"), "E583 1: axis `n` has `1` twice");
         assert_eq!(of("program: '{n}.kb'\naxes: {n: []}\n"), "E583 n: axis `n` has no values");
         assert!(of("program: '{time_ns}'\naxes: {time_ns: [1]}\n").contains("a column `time_ns` already"));
+        // An axis is mentioned in templates before it is declared: it is wrong where it is declared.
+        let at = |rest: &str| {
+            grid(&format!("{HEAD}{rest}")).expect_err(rest).labels[0].span.start as usize - HEAD.len()
+        };
+        let text = "program: a.kb\ndefine: {n: '{n}', m: 1}\naxes: {n: one}\n";
+        assert_eq!(&text[at(text)..], "n: one}\n");
+        let text = "program: a.kb\ndefine: {n: '{n}'}\naxes: {n: [1, 2, 1]}\n";
+        assert_eq!(&text[at(text)..], "1]}\n");
+        let text = "program: a.kb\ndefine: {m: '{n}'}\naxes:\n  n: [1]\n  m: [2]\n";
+        assert_eq!(&text[at(text)..], "m: [2]\n");
         assert!(of("program: a\naxes: {n: [1]}\nother: 2\n").contains("unknown field `other`"));
     }
 

@@ -182,7 +182,8 @@ pub fn facts(session: &Session, source: &Source, ready: &Ready) -> Outcome<Facts
     let schedule = ready.schedule()?;
     let Trusted { compare, .. } = ready.trust(session)?;
     let (report, _) = ready.timed(session, "run", &source.file)?;
-    let perturbed = ready.perturb().map(|p| perturb::runs(schedule, ready.topology(), p)).transpose()?;
+    let perturbed =
+        ready.perturb().map(|p| perturb::runs(ready.subject()?, ready.topology(), p)).transpose()?;
     let wrong = compare.as_ref().is_some_and(|c| !analyse::passes(c));
     let status = match &compare {
         Some(_) if wrong => Status::Wrong,

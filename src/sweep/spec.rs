@@ -104,15 +104,39 @@ pub fn wrong(title: impl Into<String>, at: Span) -> Diagnostic {
     Diagnostic::error("E583", title).primary(at, "here").help("docs/sweep.md has the form of sweep files")
 }
 
-/// Where a key or value of the file stands, as near as can be told: its first mention as a word of its own.
-pub fn place(text: &str, file: FileId, word: &str) -> Span {
+/// Where a key or value stands under a key of the file (`axes`, or nothing for the whole file), as near as can be told: its
+/// first mention as a word of its own there, else in the file. An axis is mentioned in templates before it is declared.
+pub fn place(text: &str, file: FileId, under: &[&str], word: &str) -> Span {
     let part = |c: char| c.is_alphanumeric() || c == '_';
-    let bounded = |at: usize| {
-        let before = text[..at].chars().next_back().is_none_or(|c| !part(c));
-        before && text[at + word.len()..].chars().next().is_none_or(|c| !part(c))
+    let find = |from: usize, word: &str| {
+        let bounded = |at: &usize| {
+            let before = text[..*at].chars().next_back().is_none_or(|c| !part(c));
+            before && text[at + word.len()..].chars().next().is_none_or(|c| !part(c))
+        };
+        let all = text[from..].match_indices(word).map(|m| from + m.0);
+        all.filter(|_| !word.is_empty()).find(bounded)
     };
-    let found = text.match_indices(word).map(|m| m.0).find(|at| !word.is_empty() && bounded(*at));
+    // The first key stands at the beginning of a line, the others after it.
+    let mut from = 0;
+    for (i, key) in under.iter().enumerate() {
+        let line = format!("\n{key}:");
+        let found = match i {
+            0 if text.starts_with(&line[1..]) => Some(0),
+            0 => text.find(&line).map(|at| at + 1),
+            _ => find(from, key),
+        };
+        from = found.map_or(from, |at| at + key.len());
+    }
+    let found = find(from, word).or_else(|| find(0, word));
     found.map_or(Span::new(file, 0, 0), |at| Span::new(file, at, at + word.len()))
+}
+
+/// `256..65536`, which doubles; none for any other text.
+pub fn doubling(text: &str) -> Option<Vec<u64>> {
+    let (from, to) = text.split_once("..")?;
+    let (from, to) = (from.trim().parse::<u64>().ok()?, to.trim().parse::<u64>().ok()?);
+    let doubled = std::iter::successors(Some(from.max(1)), |v| v.checked_mul(2));
+    Some(doubled.take_while(|v| *v <= to).collect())
 }
 
 /// Reads a sweep file.
@@ -121,7 +145,8 @@ pub fn place(text: &str, file: FileId, word: &str) -> Span {
 /// E583: YAML that cannot be read, an unknown or missing key, an axis without values, a value twice, a value that is no
 /// scalar.
 pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
-    let at = |word: &str| place(text, file, word);
+    let at = |word: &str| place(text, file, &[], word);
+    let axis = |word: &str| place(text, file, &["axes"], word);
     let spec: Spec = yaml::read(text, file).map_err(|(title, at)| wrong(title, at))?;
     if spec.sweep != FORM {
         return Err(wrong(format!("`sweep: {}` is another form than {FORM}", spec.sweep), at("sweep")));
@@ -145,18 +170,22 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
         let name =
             name_of(name).ok_or_else(|| wrong("an axis has a name of letters, digits and _", at("axes")))?;
         let values = match values {
+            Value::String(range) => {
+                doubling(range).map(|all| all.iter().map(|v| plain(v.to_string())).collect())
+            }
             Value::Sequence(list) => list.iter().map(|v| scalar(v).map(plain)).collect::<Option<Vec<_>>>(),
             Value::Mapping(map) => map.iter().map(|(label, parts)| with_parts(label, parts)).collect(),
             _ => None,
         };
-        let what = "is a list of values, or a map of values to their parts";
-        let values = values.ok_or_else(|| wrong(format!("axis `{name}` {what}"), at(&name)))?;
+        let what = "is a list of values, a range of numbers that doubles (256..65536), or a map of values to their parts";
+        let values = values.ok_or_else(|| wrong(format!("axis `{name}` {what}"), axis(&name)))?;
         if values.is_empty() {
-            return Err(wrong(format!("axis `{name}` has no values"), at(&name)));
+            return Err(wrong(format!("axis `{name}` has no values"), axis(&name)));
         }
         for (i, v) in values.iter().enumerate() {
             if values[..i].iter().any(|b| b.label == v.label) {
-                return Err(wrong(format!("axis `{name}` has `{}` twice", v.label), at(&v.label)));
+                let second = place(text, file, &["axes", &name, &v.label], &v.label);
+                return Err(wrong(format!("axis `{name}` has `{}` twice", v.label), second));
             }
         }
         axes.push(Axis { name, values });
@@ -164,20 +193,21 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     if axes.is_empty() {
         return Err(wrong("a sweep has at least one axis", at("axes")));
     }
-    let templates =
-        |map: &mut dyn Iterator<Item = (Option<String>, &Value)>| -> Result<Vec<Named>, Diagnostic> {
-            let mut out: Vec<Named> = vec![];
-            for (name, v) in map {
-                let name =
-                    name.ok_or_else(|| wrong("a column has a name of letters, digits and _", at("columns")))?;
-                let text =
-                    scalar(v).ok_or_else(|| wrong(format!("`{name}` is a text or a number"), at(&name)))?;
-                out.push((name, text));
-            }
-            Ok(out)
-        };
-    let columns = templates(&mut spec.columns.iter().map(|(n, v)| (name_of(n), v)))?;
-    let define = templates(&mut spec.define.iter().map(|(n, v)| (Some(n.clone()), v)))?;
+    let templates = |key: &str,
+                     map: &mut dyn Iterator<Item = (Option<String>, &Value)>|
+     -> Result<Vec<Named>, Diagnostic> {
+        let at = |word: &str| place(text, file, &[key], word);
+        let mut out: Vec<Named> = vec![];
+        for (name, v) in map {
+            let name = name.ok_or_else(|| wrong("a column has a name of letters, digits and _", at(key)))?;
+            let text =
+                scalar(v).ok_or_else(|| wrong(format!("`{name}` is a text or a number"), at(&name)))?;
+            out.push((name, text));
+        }
+        Ok(out)
+    };
+    let columns = templates("columns", &mut spec.columns.iter().map(|(n, v)| (name_of(n), v)))?;
+    let define = templates("define", &mut spec.define.iter().map(|(n, v)| (Some(n.clone()), v)))?;
     Ok(Read { spec, axes, define, columns, file })
 }
 

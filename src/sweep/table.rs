@@ -161,7 +161,7 @@ pub fn line(grid: &Grid, text: &str, point: &Point, facts: &Facts) -> Result<Lin
         });
         let full = full.map_err(|hole| {
             let title = format!("`{hole}` in column `{name}` is neither an axis nor a usual column");
-            wrong(title, place(text, grid.read.file, name))
+            wrong(title, place(text, grid.read.file, &["columns"], name))
         })?;
         out.push((name.clone(), if empty { Value::Null } else { computed(&full) }));
     }

@@ -305,6 +305,9 @@ fn local_work_takes_its_units() {
     assert_eq!(t.ns, 24_000.0);
     assert_eq!(t.path[0].cause, Cause::UnitQueue(Unit::Arithmetic));
     contiguous(&t);
+    // `x * x` reads 80 kB and writes 80 kB: an operand that stands twice is read once.
+    let square = matmul("    stream main\n      compute %d = mul(%c, %c)\n");
+    assert_eq!(time(&square, &machine("ring(1) { device: 1 TFLOP/s, 80 GB/s }")).ns, 2000.0);
     // A conversion of 80 kB to 40 kB at 80 GB/s.
     let cast = matmul("    stream main\n      cast %e = %c\n");
     assert_eq!(time(&cast, &machine("ring(1) { vector: 80 GB/s }")).ns, 1000.0);

@@ -7,7 +7,7 @@ use libm::{exp2, floor, log2, log10, pow, round};
 pub enum Quantity {
     /// Nanoseconds; shown as ns, us, ms or s.
     Time,
-    /// Bytes; shown as B, KiB, MiB, GiB with ticks at powers of two.
+    /// Bytes; shown as B, KB, MB, GB of 1000 each, as in all reports.
     Bytes,
     /// Ranks, or something else that is counted; ticks at powers of two.
     Count,
@@ -26,10 +26,10 @@ pub enum Quantity {
 impl Quantity {
     /// Whether its ticks are powers of two.
     pub fn is_binary(self) -> bool {
-        matches!(self, Quantity::Bytes | Quantity::Count | Quantity::Intensity)
+        matches!(self, Quantity::Count | Quantity::Intensity)
     }
 
-    /// The value with its unit, rounded to some significant digits: `12 KiB`, `1.68 us`.
+    /// The value with its unit, rounded to some significant digits: `12 KB`, `1.68 us`.
     pub fn show(self, value: f64, digits: usize) -> String {
         let value = significant(value, digits);
         let steps = |base: f64, names: &[&str]| {
@@ -37,12 +37,11 @@ impl Quantity {
             while i + 1 < names.len() && value.abs() >= pow(base, (i + 1) as f64) {
                 i += 1;
             }
-            // Rounded again: 1,000 of 1,024 stays B, and what is a round number of bytes need not be one of KiB.
-            format!("{} {}", plain(value / pow(base, i as f64), digits.max(i.min(1) * 2)), names[i])
+            format!("{} {}", plain(value / pow(base, i as f64), digits), names[i])
         };
         match self {
             Quantity::Time => steps(1e3, &["ns", "us", "ms", "s"]),
-            Quantity::Bytes => steps(1024.0, &["B", "KiB", "MiB", "GiB", "TiB"]),
+            Quantity::Bytes => steps(1e3, &["B", "KB", "MB", "GB", "TB"]),
             Quantity::Flops => steps(1e3, &["FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s"]),
             Quantity::Count | Quantity::Intensity => plain(value, digits),
             Quantity::Percent => format!("{} %", plain(value, digits)),
@@ -101,7 +100,6 @@ fn inside(value: f64, lo: f64, hi: f64) -> bool {
 fn binary(quantity: Quantity, lo: f64, hi: f64, most: usize) -> Vec<Tick> {
     let (first, last) = (floor(log2(lo)) as i32, floor(log2(hi)) as i32 + 1);
     let all: Vec<i32> = (first..=last).filter(|e| inside(exp2(f64::from(*e)), lo, hi)).collect();
-    // Steps that end in round numbers of the next unit: 4 KiB, 16 KiB; 64 B, 4 KiB, 256 KiB.
     let fits = |step: &i32| all.iter().filter(|e| *e % step == 0).count() <= most;
     let step = [1, 2, 4, 5, 10, 20].into_iter().find(fits).unwrap_or(40);
     all.into_iter()
@@ -181,11 +179,11 @@ mod tests {
             (Quantity::Time, 999.96, 3, "1 us"),
             (Quantity::Time, 31.14, 4, "31.14 ns"),
             (Quantity::Time, 366_000.0, 3, "366 us"),
-            (Quantity::Bytes, 12_345.0, 2, "12 KiB"),
-            (Quantity::Bytes, 98_304.0, 4, "96 KiB"),
+            (Quantity::Bytes, 12_345.0, 2, "12 KB"),
+            (Quantity::Bytes, 98_304.0, 4, "98.3 KB"),
             (Quantity::Bytes, 256.0, 4, "256 B"),
-            (Quantity::Bytes, 1_048_576.0, 4, "1 MiB"),
-            (Quantity::Bytes, 524_288.0, 4, "512 KiB"),
+            (Quantity::Bytes, 1_048_576.0, 4, "1.049 MB"),
+            (Quantity::Bytes, 524_288.0, 3, "524 KB"),
             (Quantity::Flops, 376e12, 3, "376 TFLOP/s"),
             (Quantity::Count, 64.0, 4, "64"),
             (Quantity::Intensity, 0.25, 4, "0.25"),
@@ -197,9 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn bytes_have_powers_of_two() {
+    fn counts_have_powers_of_two_and_bytes_decades() {
         let ticks = log_ticks(Quantity::Bytes, 16.0, 98_304.0, 8);
-        assert_eq!(labels(&ticks), ["16 B", "64 B", "256 B", "1 KiB", "4 KiB", "16 KiB", "64 KiB"]);
+        assert_eq!(labels(&ticks), ["30 B", "100 B", "300 B", "1 KB", "3 KB", "10 KB", "30 KB"]);
+        let ticks = log_ticks(Quantity::Count, 2.0, 64.0, 8);
         assert!(ticks.iter().all(|t| log2(t.value).fract() == 0.0));
         assert_eq!(labels(&log_ticks(Quantity::Count, 2.0, 64.0, 8)), ["2", "4", "8", "16", "32", "64"]);
     }

@@ -89,8 +89,8 @@ fn png_has_the_words_where_their_boxes_are() {
 fn what_a_reader_has_to_find_is_said() {
     let figure = samples::latency(Theme::Light).expect("a chart");
     let said = |text: &str| figure.labels().iter().filter(|l| l.text == text).count();
-    assert_eq!(said("recursive_doubling wins from 25 KiB"), 1);
-    assert_eq!(said("bidirectional_ring wins from 39 KiB"), 1);
+    assert_eq!(said("recursive_doubling wins from 26 KB"), 1);
+    assert_eq!(said("bidirectional_ring wins from 40 KB"), 1);
     assert_eq!(
         (said("bound"), said("latency"), said("links")),
         (2, 1, 1),

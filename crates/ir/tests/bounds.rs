@@ -657,3 +657,45 @@ fn what_is_remembered_is_of_this_machine() {
         assert!(differ, "{shape}: a slow link makes no difference");
     }
 }
+
+/// What several collectives move together is what they move over one cut: over others they may run at the same time.
+#[test]
+fn several_collectives_share_links_only_over_one_cut() {
+    let of = |topo: &Topology, problems: &[Problem]| {
+        let found: Vec<Bound> = problems.iter().map(|p| bound(topo, p).expect("a bound")).collect();
+        bounds::together(topo, &problems.iter().zip(&found).collect::<Vec<_>>()).0
+    };
+    let two = machine("ring(2)");
+    let from = |root| all(&two, CollKind::Broadcast, 1000).root(root);
+    assert!(near(of(&two, &[from(0), from(0)]), 2000.0));
+    assert!(near(of(&two, &[from(0), from(1)]), 1000.0));
+    // Blocks of which one rank has all: each gathers over another link.
+    let blocks = |b: [u64; 2]| all(&two, CollKind::AllGather, 1000).sizes(Sizes::Blocks(b.to_vec()));
+    assert!(near(of(&two, &[blocks([1000, 0]), blocks([0, 1000])]), 1000.0));
+    assert!(near(of(&two, &[blocks([1000, 0]), blocks([1000, 0])]), 2000.0));
+    // Different ones: a reduce_scatter and an all_gather of n take what an all_reduce of n does.
+    let full = machine("full(4)");
+    let halves = [all(&full, CollKind::ReduceScatter, 1200), all(&full, CollKind::AllGather, 1200)];
+    let whole = bound(&full, &all(&full, CollKind::AllReduce, 1200)).expect("a bound").bandwidth_ns;
+    assert!(near(of(&full, &halves), whole), "{} {whole}", of(&full, &halves));
+    // One alone is no sum, and neither are two on other devices.
+    let ring = machine("ring(6)");
+    let pair = |a: u32, b: u32| Problem::new(CollKind::Broadcast, 1000, [DeviceId(a), DeviceId(b)]).root(0);
+    assert!(of(&ring, &[pair(0, 1), pair(3, 4)]) <= 1000.0);
+}
+
+/// Where times are rounded down a message of one element may cost less than its bytes, and bounds count on nothing more.
+#[test]
+fn rounding_gives_away_what_messages_of_one_element_gain() {
+    let row = |rules: &str, element: u64| {
+        let topo =
+            Topology::parse(&format!("ring(4) {{ link: 1 GB/s, 0 ns{rules} }}"), FileId(0)).expect("one");
+        let b = bound(&topo, &all(&topo, CollKind::AllReduce, 6000).element(element)).expect("a bound");
+        assert!(near(b.bandwidth_ns + b.slack_ns, 4500.0));
+        b.bandwidth_ns
+    };
+    assert!(near(row("", 4), 4500.0));
+    assert!(near(row("; round: 4 ns", 4), 4500.0));
+    assert!(near(row("; round: 3 ns", 4), 3375.0));
+    assert_eq!(row("; round: 5 ns", 4), 0.0);
+}

@@ -1,7 +1,8 @@
 //! `kbc compare A B`: two algorithms, machines or programs over sizes: who wins where, from where on, and why.
 //!
-//! Rows are those of sweeps ([`crate::sweep`]), kept and checked like them; crossovers are those of figures.
+//! Rows are those of sweeps ([`crate::sweep`]), kept and checked like them; crossovers are simulated ([`crossing`]).
 
+mod crossing;
 mod rows;
 
 use crate::cli::{Compare, Picture, ReportFormat};
@@ -13,10 +14,10 @@ use crate::session::{Failure, Outcome, Session};
 use crate::sweep::cache::{self, Cache};
 use crate::sweep::grid::{Point, Program};
 use crate::sweep::run::run as execute;
-use crate::sweep::spec::AxisValue;
+use crate::sweep::spec::{AxisValue, doubling};
 use crate::sweep::{Facts, row};
+use crossing::{Crossing, Sample, crossings};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
-use kbc_figures::crossover::crossovers;
 use kbc_figures::latency::Latency;
 use kbc_figures::{Heading, Series};
 use kbc_ir::topology::Topology;
@@ -67,12 +68,6 @@ struct Side {
     time_ns: Option<f64>,
     bound_ns: Option<f64>,
     limited_by: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Crossing {
-    at: f64,
-    faster: char,
 }
 
 /// The critical paths at a size.
@@ -142,6 +137,13 @@ pub fn run(session: &mut Session, args: &Compare) -> Outcome {
         return Err(Failure::Program(d.into()));
     }
     let why = whys(session, &both, &points)?;
+    let crossovers = match &over {
+        Some((name, _)) => crossings(&both, &mut |value| {
+            let sides = [&args.a, &args.b];
+            sampled(session, sides.map(|side| point(args, kind, side, Some((name, value)), 0)))
+        })?,
+        None => vec![],
+    };
     let found = Found {
         schema: SCHEMA,
         command: "compare",
@@ -149,7 +151,7 @@ pub fn run(session: &mut Session, args: &Compare) -> Outcome {
         a: args.a.clone(),
         b: args.b.clone(),
         over: over.as_ref().map(|o| o.0.clone()),
-        crossovers: crossings(&both),
+        crossovers,
         rows: both,
         why,
     };
@@ -224,11 +226,7 @@ fn over(text: &str) -> Outcome<(String, Vec<u64>)> {
     let (name, values) = text.split_once('=').ok_or_else(wrong)?;
     let number = |t: &str| t.trim().parse::<u64>().map_err(|_| wrong());
     let values: Vec<u64> = match values.split_once("..") {
-        Some((from, to)) => {
-            let (from, to) = (number(from)?, number(to)?);
-            let doubled = std::iter::successors(Some(from.max(1)), |v| v.checked_mul(2));
-            doubled.take_while(|v| *v <= to).collect()
-        }
+        Some(_) => doubling(values).ok_or_else(wrong)?,
         None => values.split(',').map(number).collect::<Outcome<_>>()?,
     };
     let different: std::collections::BTreeSet<u64> = values.iter().copied().collect();
@@ -290,10 +288,25 @@ fn curve(rows: &[Both], of: fn(&Both) -> Option<f64>) -> Vec<(f64, f64)> {
     out
 }
 
-fn crossings(rows: &[Both]) -> Vec<Crossing> {
-    let (a, b) = (curve(rows, |r| r.a.time_ns), curve(rows, |r| r.b.time_ns));
-    let found = crossovers(&[&a, &b]);
-    found.iter().map(|c| Crossing { at: c.x, faster: if c.to == 0 { 'A' } else { 'B' } }).collect()
+/// Both sides, proven and timed; none where one of them is refused.
+fn sampled(session: &mut Session, points: [Point; 2]) -> Outcome<Option<Sample>> {
+    let mut one = |point: &Point| -> Outcome<Option<(f64, Option<u64>)>> {
+        match report(session, point) {
+            Ok(report) => {
+                let bytes = match &report.collectives[..] {
+                    [one] => Some(one.bytes),
+                    _ => None,
+                };
+                Ok(report.time_ns.filter(|t| *t > 0.0).map(|t| (t, bytes)))
+            }
+            Err(failure) => match failure.into_parts() {
+                (_, 1) => Ok(None),
+                (d, _) => Err(d.into()),
+            },
+        }
+    };
+    let (Some(a), Some(b)) = (one(&points[0])?, one(&points[1])?) else { return Ok(None) };
+    Ok(Some(Sample { bytes: a.1.filter(|n| b.1 == Some(*n)), a: a.0, b: b.0 }))
 }
 
 /// Where A gains most, and where B does.
@@ -326,11 +339,12 @@ fn whys(session: &mut Session, rows: &[Both], points: &[Point]) -> Outcome<Vec<W
     Ok(out)
 }
 
-/// The report of a point that was timed before.
+/// The report of a point, proven.
 fn report(session: &mut Session, point: &Point) -> Outcome<Report> {
     let mut own = session.fresh(vec![]);
     let source = row::source(&mut own, HERE, point)?;
     let ready = ready(&mut own, &source)?;
+    ready.prove()?;
     Ok(ready.timed(&own, "compare", &source.file)?.0)
 }
 
@@ -342,7 +356,13 @@ fn picture(args: &Compare) -> Option<Picture> {
 fn draw(picture: &Picture, found: &Found, args: &Compare) -> Outcome {
     let name = |side: char, of: &str| format!("{side}: {of}");
     let series = |side: char, of: &str, time: fn(&Both) -> Option<f64>| {
-        Series::new(name(side, of), curve(&found.rows, time))
+        let mut points = curve(&found.rows, time);
+        // What was simulated around crossovers: they are marked where they are.
+        let around = found.crossovers.iter().flat_map(|c| &c.around);
+        points.extend(around.map(|(x, a, b)| (*x, if side == 'A' { *a } else { *b })));
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points.dedup_by(|a, b| a.0 == b.0);
+        Series::new(name(side, of), points)
     };
     let bounds = |of: fn(&Both) -> Option<f64>| curve(&found.rows, of);
     let (a, b) = (bounds(|r| r.a.bound_ns), bounds(|r| r.b.bound_ns));

@@ -26,6 +26,16 @@ function byteWords(n) {
   return n + " B";
 }
 
+/** The text of a machine in a sentence: of more than a few links that are listed only their number, as in reports. */
+function machineWords(machine) {
+  const at = machine ? machine.indexOf(" { ") : -1;
+  if (at < 0) return machine || "no machine";
+  const parts = machine.slice(at + 3).replace(/ }$/, "").split("; "), links = parts.filter((p) => p.startsWith("link "));
+  if (links.length <= 4) return machine;
+  const number = links.length + " links" + (machine.startsWith("graph(") ? "" : " with rates of their own");
+  return machine.slice(0, at) + " { " + [...parts.filter((p) => !p.startsWith("link ")), number].join("; ") + " }";
+}
+
 const percentWords = (p) => (p === null || p === undefined ? "-" : p.toFixed(1) + " %");
 const rateWords = (r) => (r === null || r === undefined ? "-" : r.toFixed(3) + " GB/s");
 const plural = (n, what) => n + " " + what + (n === 1 ? "" : "s");

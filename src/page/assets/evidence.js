@@ -7,7 +7,7 @@ function drawSummary(at) {
   at.append(el("p", { class: r.ok ? "good" : "bad" }, el("b", {}, r.ok ? "✓ Everything that was asked for holds." : "✗ Results are not what they should be: see Evidence.")));
   at.append(el("div", { class: "cards" },
     card(timeWords(r.time_ns), "time of one call, simulated"),
-    card(timeWords(r.bound_ns), "lower bound: no algorithm is faster on this machine"),
+    card(timeWords(r.bound_ns), "lower bound: no schedule of this program is faster on this machine"),
     card(percentWords(r.percent), "of the bound is reached"),
     card(path.length ? path[0].cause + " " + percentWords(path[0].percent) : "-", "most of the critical path"),
     card(r.links.length ? r.links[0].link + " " + percentWords(r.links[0].use_percent) : "-", "busiest link and its use"),
@@ -52,7 +52,7 @@ function drawEvidence(at) {
   if (!r.inputs.length && r.engine) fact("Inputs", "generated: exact integers.");
   if (r.compare) fact("Compared", comparisonWords(r.compare) + ".");
   r.expect.forEach((c) => fact("Stored result", comparisonWords(c) + "."));
-  if (r.time_ns !== null) fact("Timed", timeWords(r.time_ns) + " for one call on " + r.machine + "; simulated: " + r.simulated + ". The timeline is the same run with every rank observed.");
+  if (r.time_ns !== null) fact("Timed", timeWords(r.time_ns) + " for one call on " + machineWords(r.machine) + "; simulated: " + r.simulated + ". The timeline is the same run with every rank observed.");
   if (r.perturb) fact("Perturbed", plural(r.perturb.runs, "run") + " from seed " + r.perturb.seed + ": " + timeWords(r.perturb.min_ns) + " to " + timeWords(r.perturb.max_ns) + ", median " + timeWords(r.perturb.median_ns) + ".");
   const not = [];
   if (!r.engine) not.push("Executed and compared with the single-device result: left out by --no-data. What the schedule means is proven all the same.");

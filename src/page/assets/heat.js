@@ -4,6 +4,21 @@
 const RAMP_LIGHT = ["#f7fbff", "#deebf7", "#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b"];
 const RAMP_DARK = ["#1b2733", "#14375a", "#1a4f82", "#2567a5", "#3a82c0", "#5c9dd1", "#86b9e0", "#b3d4ee", "#e3f0fb"];
 
+/** Places of words beside links: of each the first of its choices, an array of middles, at which its box of that width is clear of all
+ *  nodes, circles of a radius, and of the words before it; null where there is none. */
+function clearPlaces(wanted, nodes, radius, height) {
+  const taken = [];
+  return wanted.map(({ choices, width }) => {
+    const box = ([x, y]) => [x - width / 2, y - height / 2, x + width / 2, y + height / 2];
+    const clear = ([x0, y0, x1, y1]) =>
+      nodes.every(([x, y]) => Math.hypot(Math.max(x0 - x, 0, x - x1), Math.max(y0 - y, 0, y - y1)) >= radius) &&
+      taken.every((b) => x1 <= b[0] || x0 >= b[2] || y1 <= b[1] || y0 >= b[3]);
+    const free = choices.find((p) => clear(box(p)));
+    if (free) taken.push(box(free));
+    return free || null;
+  });
+}
+
 class Heat {
   constructor(at, pick) {
     this.pick = pick;
@@ -107,18 +122,6 @@ class Heat {
     }
     c.textAlign = "center";
     c.textBaseline = "middle";
-    if (LINK_COUNT <= 160) {
-      c.font = fontOf(10, true);
-      for (const [x, y, l] of spots) {
-        const u = this.use.get(l);
-        if (!u) continue;
-        const text = u.use_percent.toFixed(0) + "%", w = c.measureText(text).width + 4;
-        c.fillStyle = t.paper;
-        c.fillRect(x - w / 2, y - 7, w, 14);
-        c.fillStyle = t.ink;
-        c.fillText(text, x, y);
-      }
-    }
     for (let n = 0; n < DATA.machine.names.length; n++) {
       const [x, y] = m.at[n];
       c.fillStyle = t.panel;
@@ -132,6 +135,24 @@ class Heat {
       c.fillStyle = t.ink;
       c.font = fontOf(Math.min(12, m.radius * 0.62), true);
       c.fillText(fitted(c, DATA.machine.names[n], m.radius * 1.8), x, y);
+    }
+    this.percents = [];
+    if (LINK_COUNT <= 160) {
+      c.font = fontOf(10, true);
+      // The busiest first: where there is no room for all it is the others' numbers that are in their tips alone.
+      const used = spots.filter(([, , l]) => this.use.has(l)).map(([, , l]) => [l, this.use.get(l).use_percent.toFixed(0) + "%"]);
+      used.sort((a, b) => this.use.get(b[0]).use_percent - this.use.get(a[0]).use_percent);
+      const along = (l, f) => m.way(DATA.machine.from[l], DATA.machine.to[l], 0, f).slice(0, 2);
+      const wanted = used.map(([l, text]) => ({ choices: [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74].map((f) => along(l, f)), width: c.measureText(text).width + 4 }));
+      const radius = Math.max(m.radius, DATA.machine.names.length > DATA.ranks.length ? 12 : 0) + 1;
+      clearPlaces(wanted, m.at, radius, 14).forEach((p, i) => {
+        if (!p) return;
+        c.fillStyle = t.paper;
+        c.fillRect(p[0] - wanted[i].width / 2, p[1] - 7, wanted[i].width, 14);
+        c.fillStyle = t.ink;
+        c.fillText(used[i][1], p[0], p[1]);
+        this.percents.push(p);
+      });
     }
     this.spots = (x, y) => {
       const near = spots.map(([a, b, l]) => [Math.hypot(a - x, b - y), l]).sort((a, b) => a[0] - b[0])[0];

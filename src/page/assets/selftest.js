@@ -93,6 +93,10 @@ function selftest(parts) {
     }
     if (player) player.choose(0);
   });
+  tries("heat", () => {
+    const places = clearPlaces([{ choices: [[10, 10], [40, 10]], width: 20 }, { choices: [[40, 10]], width: 20 }, { choices: [[40, 30]], width: 20 }], [[8, 8]], 9, 14);
+    check("percentages are clear of nodes and of each other", JSON.stringify(places) === "[[40,10],null,[40,30]]", JSON.stringify(places));
+  });
   tries("program", () => {
     check("values stand beside lines", !DATA.values.length || [...texts.lines.values()].some((l) => l.querySelector(".v").textContent));
     check("nothing was loaded", performance.getEntriesByType("resource").length === 0);

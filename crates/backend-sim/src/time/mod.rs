@@ -31,7 +31,7 @@ mod work;
 
 pub use observe::{Begun, Held, MessageId, Next, Pass, Sent, Turn, Woken};
 pub use report::{Breakdown, Cause, LinkUse, MemoryUse, RankUse, RegionSpan, Slot, Step, Timing, Walked};
-pub use work::Unit;
+pub use work::{Unit, amounts};
 
 use engine::Engine;
 use kbc_diag::{Diagnostic, Diagnostics, Span};

@@ -7,7 +7,7 @@ use kbc_ir::schedule::{BufferId, LocalOp};
 use kbc_ir::tiles;
 use kbc_ir::topology::Topology;
 use kbc_ir::walk::{Brief, Fault, Program};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a device works with. Each is a FIFO of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -65,6 +65,14 @@ impl Job {
     }
 }
 
+/// Work of an operation on a rank: floating-point operations, bytes of memory traffic, bytes of vector work.
+///
+/// # Errors
+/// E302: sizes that cannot be.
+pub fn amounts(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<[u64; 3], Fault> {
+    Ok(Job::of(program, &Brief::Local(op), rank)?.all)
+}
+
 /// How long an operation takes beside what its units take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Course {
@@ -93,8 +101,9 @@ fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, F
     let size = |b: BufferId| program.schedule.buffer(b).dtype.bytes();
     let bytes = |b: BufferId| Ok(product(&program.dims(b, rank)?).saturating_mul(size(b)));
     let dst = op.dst();
+    // An operand that stands twice in it, as in `x * x`, is read once.
     let mut read = 0u64;
-    for b in op.srcs() {
+    for b in op.srcs().into_iter().collect::<BTreeSet<_>>() {
         read = read.saturating_add(bytes(b)?);
     }
     let written = bytes(dst)?;

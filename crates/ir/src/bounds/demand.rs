@@ -107,9 +107,8 @@ pub struct Problem {
     pub root: Option<usize>,
     /// Blocks.
     pub sizes: Sizes,
-    /// Messages that the schedule sends over the link with the most of them. It matters on machines that round times of
-    /// links down (`round`): there a bound over all algorithms is none, as many small messages cost nothing.
-    pub messages: u64,
+    /// Bytes of an element, the shortest message there is. It matters on machines that round times of links down (`round`).
+    pub element: u64,
 }
 
 impl Problem {
@@ -121,7 +120,7 @@ impl Problem {
             group: group.into_iter().collect(),
             root: None,
             sizes: Sizes::Even,
-            messages: 0,
+            element: 1,
         }
     }
 
@@ -137,9 +136,9 @@ impl Problem {
         self
     }
 
-    /// With at most so many messages over a link.
-    pub fn messages(mut self, messages: u64) -> Problem {
-        self.messages = messages;
+    /// With elements of so many bytes.
+    pub fn element(mut self, bytes: u64) -> Problem {
+        self.element = bytes;
         self
     }
 

@@ -50,12 +50,13 @@ fn on_links(topo: &Topology, demand: &Demand) -> Latency {
             let second = back.map(|s| found(topo, demand, &[s], &sinks));
             return second.filter(|s| s.ns > first.ns).unwrap_or(first);
         }
-        let least = topo.links().map(|l| settings.rounded(l.rate.latency_ns)).fold(f64::INFINITY, f64::min);
+        let least =
+            topo.links().map(|l| settings.rounded_at_least(l.rate.latency_ns)).fold(f64::INFINITY, f64::min);
         let (hops, from, to) = farthest(topo, demand, &sources, &sinks);
         return Latency { ns: f64::from(hops) * least, hops, from: group[from], to: group[to] };
     }
     let (hops, from, to) = farthest(topo, demand, &sources, &sinks);
-    let ns = f64::from(hops) * settings.rounded(settings.link().latency_ns);
+    let ns = f64::from(hops) * settings.rounded_at_least(settings.link().latency_ns);
     Latency { ns, hops, from: group[from], to: group[to] }
 }
 
@@ -128,25 +129,31 @@ fn found(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]) -
     *topo.remembered("longest way", of, || searched(topo, demand, sources, sinks))
 }
 
-/// Shortest times over all paths (a relay may take another way than the route).
+/// Shortest time over all paths (a relay may take another way than the route) and its hops, from a device to each node.
+fn times(topo: &Topology, from: DeviceId) -> Vec<Option<(f64, u32)>> {
+    let mut seen = vec![None; topo.node_count()];
+    let mut heap = BinaryHeap::from([At(0.0, 0, from.0)]);
+    while let Some(At(time, hops, at)) = heap.pop() {
+        if seen[at as usize].is_some() {
+            continue;
+        }
+        seen[at as usize] = Some((time, hops));
+        for l in topo.links_from(DeviceId(at)) {
+            if seen[l.to.0 as usize].is_none() {
+                heap.push(At(time + topo.settings().rounded_at_least(l.rate.latency_ns), hops + 1, l.to.0));
+            }
+        }
+    }
+    seen
+}
+
+/// The farthest pair by these.
 fn searched(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]) -> Latency {
     let group = &demand.problem.group;
     let p = group.len();
     let mut best = Latency { ns: -1.0, hops: 0, from: DeviceId(0), to: DeviceId(0) };
     for &s in sources {
-        let mut seen = vec![None; topo.node_count()];
-        let mut heap = BinaryHeap::from([At(0.0, 0, group[s].0)]);
-        while let Some(At(time, hops, at)) = heap.pop() {
-            if seen[at as usize].is_some() {
-                continue;
-            }
-            seen[at as usize] = Some((time, hops));
-            for l in topo.links_from(DeviceId(at)) {
-                if seen[l.to.0 as usize].is_none() {
-                    heap.push(At(time + topo.settings().rounded(l.rate.latency_ns), hops + 1, l.to.0));
-                }
-            }
-        }
+        let seen = times(topo, group[s]);
         for &d in sinks {
             if s == d || demand.pairs().is_some_and(|m| m[s * p + d] == 0) {
                 continue;
@@ -159,4 +166,46 @@ fn searched(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]
         }
     }
     Latency { ns: best.ns.max(0.0), ..best }
+}
+
+/// How long a message needs at least from each device of a list to each.
+#[derive(Clone, Debug)]
+pub struct Distances {
+    devices: usize,
+    ns: Vec<f64>,
+}
+
+impl Distances {
+    /// From one device of the list to another, in ns; by place.
+    pub fn ns(&self, from: usize, to: usize) -> f64 {
+        self.ns[from * self.devices + to]
+    }
+}
+
+/// Distances between some devices: shortest times over all paths, and what an endpoint adds to a message. None where there
+/// are too many.
+pub fn distances(topo: &Topology, devices: &[DeviceId]) -> Option<std::sync::Arc<Distances>> {
+    let nearer = topo.for_bounds();
+    let topo = (*nearer).as_ref().unwrap_or(topo);
+    let p = devices.len();
+    let uniform = topo.has_uniform_links();
+    if p * p > MAX_PAIRS || !uniform && p as u64 * topo.link_count() > 4 * MAX_SEARCH {
+        return None;
+    }
+    let of: Vec<u32> = devices.iter().map(|d| d.0).collect();
+    Some(topo.remembered("distances", of, || {
+        let settings = topo.settings();
+        let (hop, endpoint) = (settings.rounded_at_least(settings.link().latency_ns), settings.endpoint_ns());
+        let mut ns = Vec::with_capacity(p * p);
+        for &from in devices {
+            let times = if uniform { vec![] } else { times(topo, from) };
+            ns.extend(devices.iter().map(|&to| match (from == to, uniform) {
+                (true, _) => 0.0,
+                (_, true) => f64::from(topo.hops(from, to)) * hop + endpoint,
+                // Nothing reaches what no link leads to, so nothing is said of it.
+                _ => times[to.0 as usize].map_or(0.0, |t| t.0 + endpoint),
+            }));
+        }
+        Distances { devices: p, ns }
+    }))
 }

@@ -15,6 +15,7 @@ mod flow;
 mod latency;
 mod search;
 mod strength;
+mod together;
 mod words;
 
 use fixedbitset::FixedBitSet;
@@ -25,6 +26,8 @@ use cuts::{Best, Capacity, Cut, Inside};
 use demand::Demand;
 
 pub use demand::{CollKind, Problem, Sizes};
+pub use latency::{Distances, distances};
+pub use together::together;
 
 /// How a bandwidth row was found, and so whether it is the best of its kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -64,7 +67,8 @@ pub struct Bound {
     pub reduction_ns: f64,
     /// Hops of the path that the latency row counts.
     pub hops: u32,
-    /// What rounding down may take off the bandwidth row; 0 where times of links are exact.
+    /// What rounding down may take off the bandwidth row, whatever is sent in however many messages; 0 where times of
+    /// links are exact.
     pub slack_ns: f64,
     /// What holds it up, in words: of the largest row. `-` if the bound is 0.
     pub bottleneck: String,
@@ -152,10 +156,7 @@ pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
     };
     let reduction_ns = reduction(topo, problem);
     let words = words::words(topo, &demand, &row);
-    // Every message holds a link for up to one quantum less than its bytes need, so a link carries at most
-    // B (T + messages * quantum) in time T; and so does, with the largest number of messages, a sum over links.
-    let quantum = topo.settings().round_ns().unwrap_or(0.0);
-    let slack_ns = if quantum > 0.0 { problem.messages as f64 * quantum } else { 0.0 }.min(row.ns);
+    let slack_ns = row.ns * (1.0 - occupied(topo, problem));
     let bandwidth_ns = row.ns - slack_ns;
     let ns = bandwidth_ns.max(latency.ns).max(reduction_ns);
     let bottleneck = if ns == bandwidth_ns && slack_ns > 0.0 {
@@ -182,6 +183,21 @@ pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
         method: row.method,
         partition: words::parts(topo, &demand, &row.split),
     })
+}
+
+/// The part of the time of bytes that every algorithm needs on the links of a machine that rounds times down: messages of m
+/// elements hold a link for at least m times the rounded time of one element. 1 where times are exact.
+fn occupied(topo: &Topology, problem: &Problem) -> f64 {
+    if topo.settings().round_ns().is_none() {
+        return 1.0;
+    }
+    let part = |bandwidth: f64| {
+        let ns = problem.element as f64 / bandwidth * 1e9;
+        if ns > 0.0 { topo.settings().rounded_at_least(ns) / ns } else { 1.0 }
+    };
+    let common = (!topo.is_listed()).then(|| topo.settings().link().bandwidth);
+    let own = topo.own_rates().map(|(_, rate)| rate.bandwidth);
+    common.into_iter().chain(own).map(part).fold(1.0, f64::min)
 }
 
 /// (p - 1) n bytes are added to others, at best on all p ranks alike, or as much faster as each of them is.
@@ -230,29 +246,7 @@ pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> 
     let nearer = topo.for_bounds();
     let topo = (*nearer).as_ref().unwrap_or(topo);
     let demand = Demand::new(problem);
-    let set = |part: &Vec<DeviceId>| -> FixedBitSet { part.iter().map(|d| d.0 as usize).collect() };
-    let ranks = |part: &Vec<DeviceId>| -> FixedBitSet {
-        let devices = set(part);
-        (0..problem.group.len()).filter(|&r| devices.contains(problem.group[r].0 as usize)).collect()
-    };
-    let out: Vec<f64> = if demand.ranks() == topo.node_count() {
-        if topo.link_count() > MAX_EVALUATED {
-            return None;
-        }
-        let leaves = |part: &Vec<DeviceId>| {
-            let devices = set(part);
-            let links = part.iter().flat_map(|&d| topo.links_from(d));
-            links.filter(|l| !devices.contains(l.to.0 as usize)).map(|l| l.rate.bandwidth).sum()
-        };
-        parts.iter().map(leaves).collect()
-    } else {
-        if !search::affordable(topo, parts.len()) {
-            return None;
-        }
-        let net = flow::Net::of(topo);
-        let values = search::out_of(topo, &demand, parts.iter().map(ranks));
-        values.iter().map(|&v| net.rate(v)).collect()
-    };
+    let out = leaving(topo, &demand, parts)?;
     let n = problem.bytes as f64;
     let first = *out.first()?;
     let ns = if problem.kind == CollKind::AllReduce {
@@ -260,9 +254,36 @@ pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> 
         let one_way = if parts.len() == 2 { n / out.iter().copied().fold(first, f64::min) } else { 0.0 };
         both.max(one_way)
     } else {
-        search::must_leave(&demand, &ranks(parts.first()?)) / first
+        search::must_leave(&demand, &ranks_of(&demand, parts.first()?)) / first
     };
     Some((out, ns * 1e9))
+}
+
+/// The ranks of a problem that are some devices.
+fn ranks_of(demand: &Demand, part: &[DeviceId]) -> FixedBitSet {
+    let devices: FixedBitSet = part.iter().map(|d| d.0 as usize).collect();
+    (0..demand.ranks()).filter(|&r| devices.contains(demand.problem.group[r].0 as usize)).collect()
+}
+
+/// What can leave each part of a partition of a problem's ranks, in bytes a second; none where that takes too long.
+fn leaving(topo: &Topology, demand: &Demand, parts: &[Vec<DeviceId>]) -> Option<Vec<f64>> {
+    if demand.ranks() == topo.node_count() {
+        if topo.link_count() > MAX_EVALUATED {
+            return None;
+        }
+        let leaves = |part: &Vec<DeviceId>| {
+            let devices: FixedBitSet = part.iter().map(|d| d.0 as usize).collect();
+            let links = part.iter().flat_map(|&d| topo.links_from(d));
+            links.filter(|l| !devices.contains(l.to.0 as usize)).map(|l| l.rate.bandwidth).sum()
+        };
+        return Some(parts.iter().map(leaves).collect());
+    }
+    if !search::affordable(topo, parts.len()) {
+        return None;
+    }
+    let net = flow::Net::of(topo);
+    let values = search::out_of(topo, demand, parts.iter().map(|part| ranks_of(demand, part)));
+    Some(values.iter().map(|&v| net.rate(v)).collect())
 }
 
 /// What no cut can exceed on a uniform generator whose devices are all ranks; infinite otherwise.

@@ -545,6 +545,25 @@ impl fmt::Display for Topology {
     }
 }
 
+/// Links that are listed one by one in headers and captions.
+const LISTED: usize = 4;
+
+/// The text of a machine as headers and captions have it: of more than a few links that are listed only their number.
+pub fn brief(machine: &str) -> String {
+    let Some((shape, inner)) = machine.split_once(" { ") else { return machine.to_owned() };
+    let inner = inner.strip_suffix(" }").unwrap_or(inner);
+    let (links, mut rest): (Vec<&str>, Vec<&str>) = inner.split("; ").partition(|p| p.starts_with("link "));
+    if links.len() <= LISTED {
+        return machine.to_owned();
+    }
+    let number = match shape.starts_with("graph(") {
+        true => format!("{} links", links.len()),
+        false => format!("{} links with rates of their own", links.len()),
+    };
+    rest.push(&number);
+    format!("{shape} {{ {} }}", rest.join("; "))
+}
+
 /// Devices of a shape with these settings; None if they do not fit 64 bits.
 pub fn device_count(shape: &Shape, settings: &Settings) -> Option<u64> {
     match shape {

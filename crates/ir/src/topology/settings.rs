@@ -242,6 +242,15 @@ impl Settings {
         self.round.map_or(ns, |q| (ns / q).floor() * q)
     }
 
+    /// A time that the links of this machine count at least, whatever a multiple of the quantum is in their numbers: 2,000 times
+    /// 0.01 ns may be a little more than 20 ns, and 20 ns are then 1,999 of them.
+    pub fn rounded_at_least(&self, ns: f64) -> f64 {
+        self.round.map_or(ns, |q| {
+            let exact = q.fract() == 0.0 && ns.fract() == 0.0;
+            (ns / q * if exact { 1.0 } else { 1.0 - 1e-12 }).floor() * q
+        })
+    }
+
     /// The rates that were not given, with their defaults in words, for reports.
     pub fn defaulted(&self) -> Vec<&'static str> {
         let mut out = vec![];

@@ -98,7 +98,9 @@ pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f
     let Some(ty) = &op.ty else { return 0.0 };
     let bytes = |t: &TensorType| elements(t, mesh) * t.dtype.bytes() as f64;
     let written = bytes(ty);
-    let read: f64 = types.iter().map(bytes).sum();
+    // An operand that stands twice in it is read once.
+    let once: BTreeSet<OpId> = graph.operands(id).into_iter().collect();
+    let read: f64 = once.iter().filter_map(|o| graph.op(*o).ty.as_ref()).map(bytes).sum();
     let [flops, memory, vector] = match &op.kind {
         OpKind::Matmul { .. } | OpKind::Grouped(_) => {
             let k = types.first().and_then(|a| {

@@ -190,7 +190,12 @@ fn machine(axes: &Axes) -> String {
         more => more.iter().map(|a| format!("{}: {}", a.name, a.size)).collect(),
     };
     let devices: u64 = axes.list.iter().map(|a| a.size).product();
-    format!("topology sys = full({devices}) {{ link: 50 GB/s, 500 ns }}\nmesh m = sys[{}]\n", list.join(", "))
+    // The program names none; what the reader has to know of this one stands beside it.
+    let assumed = "// assumed; no `device`: computing takes no time";
+    format!(
+        "topology sys = full({devices}) {{ link: 50 GB/s, 500 ns }}  {assumed}\nmesh m = sys[{}]\n",
+        list.join(", ")
+    )
 }
 
 /// The file around the parts.

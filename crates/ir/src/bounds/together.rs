@@ -1,0 +1,164 @@
+//! The bandwidth row of several collectives of one program: what they must move together over one cut.
+//!
+//! Owns the sums. Two collectives of one program may run at the same time, so their times do not add up; the bytes that each
+//! must move over one and the same cut or partition do, whatever the order. Each one's own best partition is tried for
+//! all that run on the same devices, and every device's links for all that it takes part in.
+
+use std::collections::BTreeMap;
+
+use super::demand::{CollKind, Demand, Problem, Sizes};
+use super::search::must_leave;
+use super::{Bound, MAX_EVALUATED, leaving, occupied, ranks_of};
+use crate::topology::{DeviceId, Topology};
+
+/// Partitions that are tried for collectives of one group.
+const TRIED: usize = 16;
+/// Ranks of a group up to which every device's links are looked at.
+const DEVICES: usize = 1024;
+
+/// The largest sum, in ns, and what it is of. Zero where no two collectives have a link in common.
+pub fn together(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, String) {
+    let nearer = topo.for_bounds();
+    let topo = (*nearer).as_ref().unwrap_or(topo);
+    let mut best = (0.0, "-".to_owned());
+    let mut offer = |ns: f64, what: &dyn Fn() -> String| {
+        if ns > best.0 * (1.0 + 1e-12) {
+            best = (ns, what());
+        }
+    };
+    let mut groups: BTreeMap<Vec<DeviceId>, Vec<(&Problem, &Bound)>> = BTreeMap::new();
+    // Signals move nothing.
+    let all: Vec<(&Problem, &Bound)> = all.iter().copied().filter(|(_, b)| b.bandwidth_ns > 0.0).collect();
+    for &(problem, bound) in &all {
+        let mut devices = problem.group.clone();
+        devices.sort_unstable();
+        groups.entry(devices).or_default().push((problem, bound));
+    }
+    for list in groups.values().filter(|list| list.len() > 1) {
+        let distinct = counted(topo, list);
+        // The row of one vector, or of equal blocks, grows with the bytes.
+        let mut alike: BTreeMap<(CollKind, Option<usize>), (f64, usize)> = BTreeMap::new();
+        for (problem, bound) in list.iter().filter(|(p, _)| p.sizes == Sizes::Even) {
+            let sum = alike.entry((problem.kind, problem.root)).or_default();
+            *sum = (sum.0 + bound.bandwidth_ns, sum.1 + 1);
+        }
+        for ((kind, _), (ns, count)) in alike.into_iter().filter(|a| a.1.1 > 1) {
+            offer(ns, &|| format!("bandwidth of {count} collectives together, each {}", kind.name()));
+        }
+        let singles: Vec<Vec<DeviceId>> = list[0].0.group.iter().map(|d| vec![*d]).collect();
+        let mut tried: Vec<&Vec<Vec<DeviceId>>> = vec![];
+        if singles.len() <= DEVICES {
+            tried.push(&singles);
+            if let Some(ns) = over(topo, &distinct, &singles) {
+                let what = "what leaves and enters every rank (all singletons)";
+                offer(ns, &|| format!("bandwidth of {} collectives together: {what}", list.len()));
+            }
+        }
+        for (_, bound) in list {
+            if tried.len() >= TRIED || tried.contains(&&bound.partition) {
+                continue;
+            }
+            tried.push(&bound.partition);
+            let words = &bound.bandwidth_bottleneck;
+            let what = || format!("bandwidth of {} collectives together: {words}", list.len());
+            if let Some(ns) = over(topo, &distinct, &bound.partition) {
+                offer(ns, &what);
+            }
+        }
+    }
+    let (ns, device, into) = busiest(topo, &all);
+    offer(ns, &|| {
+        let way = if into { "into" } else { "out of" };
+        format!("bandwidth of all collectives together: links {way} {}", topo.name(device))
+    });
+    best
+}
+
+/// Problems that differ, each with how many bytes it counts for: the times that it is there, less what rounding gives away.
+fn counted<'p>(topo: &Topology, list: &[(&'p Problem, &Bound)]) -> Vec<(&'p Problem, f64)> {
+    let mut out: Vec<(&Problem, f64)> = vec![];
+    for (problem, _) in list {
+        let part = occupied(topo, problem);
+        match out.iter_mut().find(|o| o.0 == *problem) {
+            Some(o) => o.1 += part,
+            None => out.push((problem, part)),
+        }
+    }
+    out
+}
+
+/// What problems on one group need together over a partition of its devices.
+fn over(topo: &Topology, problems: &[(&Problem, f64)], parts: &[Vec<DeviceId>]) -> Option<f64> {
+    let (first, _) = problems.first()?;
+    let out = leaving(topo, &Demand::new(first), parts)?;
+    let demands: Vec<(Demand, f64)> = problems.iter().map(|(p, n)| (Demand::new(p), *n)).collect();
+    let all = |bytes: &dyn Fn(&Demand) -> f64| demands.iter().map(|(d, n)| bytes(d) * n).sum::<f64>();
+    let mut ns = all(&|d| crossing(d, parts)) / out.iter().sum::<f64>();
+    if parts.len() == 2 {
+        for (part, rate) in parts.iter().zip(out) {
+            ns = ns.max(all(&|d| must_leave(d, &ranks_of(d, part))) / rate);
+        }
+    }
+    Some(ns * 1e9)
+}
+
+/// Bytes that must go from some part of a partition to another, over all parts.
+fn crossing(demand: &Demand, parts: &[Vec<DeviceId>]) -> f64 {
+    if demand.problem.kind == CollKind::AllReduce {
+        return 2.0 * (parts.len() - 1) as f64 * demand.problem.bytes as f64;
+    }
+    let (mut leave, mut enter) = (0.0, 0.0);
+    for part in parts {
+        let inside = ranks_of(demand, part);
+        let mut outside = inside.clone();
+        outside.grow(demand.ranks());
+        outside.toggle_range(..);
+        leave += must_leave(demand, &inside);
+        enter += must_leave(demand, &outside);
+    }
+    f64::max(leave, enter)
+}
+
+/// The device whose own links need longest for all that it takes part in, and whether it is those that lead to it.
+fn busiest(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, DeviceId, bool) {
+    let mut bytes: BTreeMap<DeviceId, (f64, f64)> = BTreeMap::new();
+    for (problem, part) in counted(topo, all) {
+        let demand = Demand::new(problem);
+        let p = demand.ranks();
+        if p > DEVICES || problem.is_nothing() {
+            continue;
+        }
+        for (r, device) in problem.group.iter().enumerate() {
+            let (out, into) = match demand.pairs() {
+                Some(m) => {
+                    let others = || (0..p).filter(|&o| o != r);
+                    let sum = |at: &dyn Fn(usize) -> usize| others().map(|o| m[at(o)] as f64).sum::<f64>();
+                    (sum(&|o| r * p + o), sum(&|o| o * p + r))
+                }
+                None => {
+                    let side = demand.one(r);
+                    (demand.out(side), demand.out(demand.rest(side)))
+                }
+            };
+            let sum = bytes.entry(*device).or_default();
+            *sum = (sum.0 + out * part, sum.1 + into * part);
+        }
+    }
+    let mut best = (0.0, DeviceId(0), false);
+    if topo.link_count() > MAX_EVALUATED {
+        return best;
+    }
+    let rate = |links: &[crate::topology::Link]| links.iter().map(|l| l.rate.bandwidth).sum::<f64>();
+    for (device, (out, into)) in bytes {
+        for (bytes, links, inwards) in
+            [(out, topo.links_from(device), false), (into, topo.links_into(device), true)]
+        {
+            let (rate, limited) = (rate(&links), bytes > 0.0);
+            let ns = bytes / rate * 1e9;
+            if limited && rate > 0.0 && ns > best.0 * (1.0 + 1e-12) {
+                best = (ns, device, inwards);
+            }
+        }
+    }
+    best
+}

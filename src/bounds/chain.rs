@@ -1,0 +1,340 @@
+//! The longest chain of latencies: collectives of which one needs what another made.
+//!
+//! Owns when the elements of every buffer can be there at the earliest, on every rank: the first of them and the last. An element
+//! of a result needs what it is computed from, wherever that comes from, so these times hold for every schedule, in whatever
+//! pieces. Where it is not known which elements a result needs, the time of the first is taken.
+
+use super::{Group, Need};
+use kbc_diag::Diagnostics;
+use kbc_ir::Name;
+use kbc_ir::bounds::{CollKind, Distances, Problem, Sizes, distances};
+use kbc_ir::schedule::{
+    BufferId, BufferRole, LocalOp, Operand, RankSet, Region, RegionId, SOp, SStmt, Schedule,
+};
+use kbc_ir::topology::{DeviceId, Topology};
+use kbc_ir::walk::{Fault, Program};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Ranks up to which chains are followed: each collective is looked at for all pairs of its group.
+const CHAINED: u64 = 256;
+
+/// When the first and the last element of a part can be there, in ns.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Span {
+    first: f64,
+    last: f64,
+}
+
+impl Span {
+    fn both(ns: f64) -> Span {
+        Span { first: ns, last: ns }
+    }
+}
+
+/// The longest chain of a schedule, in ns; 0 where there are too many ranks, or a host decides what runs when.
+pub(super) fn longest(
+    schedule: &Schedule,
+    program: &Program<'_>,
+    topology: &Topology,
+    needs: &[Need],
+) -> Result<f64, Diagnostics> {
+    if schedule.host.is_some() || needs.is_empty() {
+        return Ok(0.0);
+    }
+    let ranks = schedule.mesh.ranks();
+    if ranks > CHAINED {
+        return Ok(0.0);
+    }
+    let devices: Vec<DeviceId> = (0..ranks).map(|r| DeviceId(r as u32)).collect();
+    let Some(distances) = distances(topology, &devices) else { return Ok(0.0) };
+    let fault = |f: Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
+    let mut chain = Chain {
+        schedule,
+        program,
+        distances,
+        ranks,
+        held: schedule
+            .buffers
+            .iter()
+            .map(|b| {
+                let there = b.zero || matches!(b.role, BufferRole::Input(_));
+                vec![there.then(Span::default); ranks as usize]
+            })
+            .collect(),
+        writers: writers(schedule),
+        before: before(schedule),
+        longest: 0.0,
+    };
+    for (i, region) in schedule.regions.iter().enumerate() {
+        let id = RegionId(i as u32);
+        if region.over.is_empty() {
+            chain.local(region, id).map_err(fault)?;
+        } else {
+            let need = needs.iter().find(|n| n.id == id);
+            chain.collective(region, id, need.and_then(|n| n.groups.first())).map_err(fault)?;
+        }
+    }
+    Ok(chain.longest)
+}
+
+/// The regions that write each buffer.
+fn writers(schedule: &Schedule) -> Vec<BTreeSet<usize>> {
+    let mut out = vec![BTreeSet::new(); schedule.buffers.len()];
+    for (i, region) in schedule.regions.iter().enumerate() {
+        let mut written: BTreeSet<BufferId> = region.operands.iter().map(|o| o.buffer).collect();
+        for stream in region.roles.iter().flat_map(|r| &r.streams) {
+            each(&stream.body, &mut |op, _| {
+                written.insert(op.dst());
+            });
+        }
+        written.into_iter().for_each(|b| {
+            out[b.0 as usize].insert(i);
+        });
+    }
+    out
+}
+
+/// For each region those that are over before it begins, for certain: as it says, or on the one stream that both are on.
+fn before(schedule: &Schedule) -> Vec<Vec<bool>> {
+    let streams = |r: &Region| -> Option<Name> {
+        let mut all = r.roles.iter().flat_map(|r| &r.streams).map(|s| &s.name);
+        let first = all.next()?;
+        all.all(|s| s == first).then(|| first.clone())
+    };
+    let mut last: BTreeMap<Name, usize> = BTreeMap::new();
+    let mut out: Vec<Vec<bool>> = vec![];
+    for (i, region) in schedule.regions.iter().enumerate() {
+        let mut own = vec![false; i];
+        let stream = streams(region);
+        let one = stream.as_ref().and_then(|s| last.get(s)).copied();
+        for b in region.after.iter().map(|a| a.0 as usize).filter(|a| *a < i).chain(one) {
+            own[b] = true;
+            own.iter_mut().zip(&out[b]).for_each(|(o, e)| *o |= e);
+        }
+        out.push(own);
+        if let Some(stream) = stream {
+            last.insert(stream, i);
+        }
+    }
+    out
+}
+
+/// The local operations of a body, and whether each is done once for certain.
+pub(super) fn each<'s>(body: &'s [SStmt], f: &mut dyn FnMut(&'s LocalOp, bool)) {
+    fn inner<'s>(body: &'s [SStmt], once: bool, f: &mut dyn FnMut(&'s LocalOp, bool)) {
+        for st in body {
+            match st {
+                SStmt::Op(SOp::Local(op), _) => f(op, once),
+                SStmt::Op(..) => {}
+                SStmt::For { body, .. } => inner(body, false, f),
+                SStmt::If { then, other, .. } => {
+                    inner(then, false, f);
+                    inner(other, false, f);
+                }
+            }
+        }
+    }
+    inner(body, true, f);
+}
+
+struct Chain<'a> {
+    schedule: &'a Schedule,
+    program: &'a Program<'a>,
+    distances: Arc<Distances>,
+    ranks: u64,
+    /// By buffer and rank; none while nothing is there.
+    held: Vec<Vec<Option<Span>>>,
+    /// The regions that write each buffer.
+    writers: Vec<BTreeSet<usize>>,
+    before: Vec<Vec<bool>>,
+    longest: f64,
+}
+
+impl Chain<'_> {
+    /// What a rank finds in a buffer in a region; none where it is empty. It is what the text before wrote only where all of
+    /// that is over by then.
+    fn found(&self, b: BufferId, rank: u64, region: RegionId) -> Result<Option<Span>, Fault> {
+        if self.program.elements(b, rank)? == 0 {
+            return Ok(None);
+        }
+        let at = region.0 as usize;
+        let known = self.writers[b.0 as usize].range(..at).all(|w| self.before[at][*w]);
+        Ok(Some(self.held[b.0 as usize][rank as usize].filter(|_| known).unwrap_or_default()))
+    }
+
+    fn set(&mut self, b: BufferId, rank: u64, span: Span) {
+        self.longest = self.longest.max(span.last);
+        self.held[b.0 as usize][rank as usize] = Some(span);
+    }
+
+    fn local(&mut self, region: &Region, id: RegionId) -> Result<(), Fault> {
+        for rank in 0..self.ranks {
+            let Some(role) = role(self.program, region, id, rank)? else { continue };
+            for stream in &region.roles[role].streams {
+                let mut all = vec![];
+                each(&stream.body, &mut |op, once| all.push((op, once)));
+                for (op, once) in all {
+                    self.operation(op, once, rank, id)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn operation(&mut self, op: &LocalOp, once: bool, rank: u64, region: RegionId) -> Result<(), Fault> {
+        let dst = op.dst();
+        if !once {
+            self.set(dst, rank, Span::default());
+            return Ok(());
+        }
+        if self.program.elements(dst, rank)? == 0 {
+            return Ok(());
+        }
+        let mut out = Span::default();
+        let mut empty = false;
+        for (src, all) in needed(op) {
+            let Some(found) = self.found(src, rank, region)? else {
+                empty = true;
+                continue;
+            };
+            out.first = out.first.max(found.first);
+            out.last = out.last.max(if all { found.last } else { found.first });
+        }
+        out.last = out.last.max(out.first);
+        let part = matches!(op, LocalOp::Pack { at: Some(_), .. });
+        let before = self.held[dst.0 as usize][rank as usize];
+        let span = match before {
+            // An empty part is no element of the line.
+            Some(before) if part && empty => before,
+            None if part && empty => return Ok(()),
+            Some(before) if part => Span::both(before.first.min(out.first)),
+            _ => out,
+        };
+        self.set(dst, rank, span);
+        Ok(())
+    }
+
+    fn collective(&mut self, region: &Region, id: RegionId, group: Option<&Group>) -> Result<(), Fault> {
+        let Some((group, (from, to))) = group.zip(ends(&region.operands)) else {
+            for operand in &region.operands {
+                for rank in 0..self.ranks {
+                    self.set(operand.buffer, rank, Span::default());
+                }
+            }
+            return Ok(());
+        };
+        let p = self.schedule.group_size(region);
+        let leads = (0..self.ranks).filter(|r| self.program.group_rank(id, *r, 0) == *r);
+        for lead in leads.collect::<Vec<_>>() {
+            let ranks: Vec<u64> = (0..p).map(|i| self.program.group_rank(id, lead, i)).collect();
+            let found = ranks.iter().map(|r| self.found(from, *r, id)).collect::<Result<Vec<_>, _>>()?;
+            let ns = |i: usize, j: usize| self.distances.ns(ranks[i] as usize, ranks[j] as usize);
+            let out = after(&group.problem, &found, &ns);
+            for (rank, span) in ranks.into_iter().zip(out) {
+                match span {
+                    Some(span) => self.set(to, rank, span),
+                    None => self.set(to, rank, Span::default()),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The role of a rank, if it has one.
+pub(super) fn role(
+    program: &Program<'_>,
+    region: &Region,
+    id: RegionId,
+    rank: u64,
+) -> Result<Option<usize>, Fault> {
+    match region.roles.first() {
+        None => Ok(None),
+        Some(first) if matches!(first.ranks, RankSet::All) => Ok(Some(0)),
+        Some(_) => program.role_of(id, rank),
+    }
+}
+
+/// What every element of a result needs an element of, and whether each element of that is needed by some element of the result.
+fn needed(op: &LocalOp) -> Vec<(BufferId, bool)> {
+    match op {
+        LocalOp::Compute { args, .. } => args.iter().map(|a| (*a, true)).collect(),
+        LocalOp::Matmul { a, b, .. } => vec![(*a, true), (*b, true)],
+        LocalOp::ReduceDim { src, .. }
+        | LocalOp::Cast { src, .. }
+        | LocalOp::Copy { src, .. }
+        | LocalOp::Transpose { src, .. }
+        | LocalOp::Pack { src, .. }
+        | LocalOp::Unpack { src, at: None, .. } => vec![(*src, true)],
+        LocalOp::Unpack { src, at: Some(_), .. } | LocalOp::Slice { src, .. } => vec![(*src, false)],
+        // The table may have no such row, a row no matrix.
+        LocalOp::Embedding { ids, .. } => vec![(*ids, true)],
+        LocalOp::Grouped { x, .. } => vec![(*x, false)],
+        // Which elements of its operands a kernel uses is not looked at.
+        LocalOp::Tiles { args, .. } => args.iter().map(|a| (*a, false)).collect(),
+        LocalOp::Fill { .. } => vec![],
+    }
+}
+
+/// The buffers that a collective reads and that it writes, where there is one of each.
+fn ends(operands: &[Operand]) -> Option<(BufferId, BufferId)> {
+    let own: Vec<&Operand> = operands.iter().filter(|o| !o.scratch).collect();
+    let named = |name: &str| own.iter().find(|o| o.name == *name).map(|o| o.buffer);
+    match own[..] {
+        [only] => Some((only.buffer, only.buffer)),
+        [_, _] => named("src").zip(named("dst")),
+        _ => None,
+    }
+}
+
+/// When the ranks of a group have what a collective makes; none where nothing is said of a rank's result.
+fn after(problem: &Problem, found: &[Option<Span>], ns: &dyn Fn(usize, usize) -> f64) -> Vec<Option<Span>> {
+    let p = found.len();
+    if problem.group.len() != p {
+        // A part of it that is needed at least: of the others nothing is known.
+        return vec![None; p];
+    }
+    let filled = |i: usize| match &problem.sizes {
+        Sizes::Blocks(blocks) => blocks[i] > 0,
+        Sizes::Even | Sizes::Pairs(_) => true,
+    };
+    let root = problem.root.unwrap_or(0);
+    let all = |j: usize, of: fn(&Span) -> f64, from: &dyn Fn(usize) -> bool| {
+        let each = (0..p).filter(|i| from(*i)).filter_map(|i| Some(of(found[i].as_ref()?) + ns(i, j)));
+        each.fold(0.0, f64::max)
+    };
+    let any = |j: usize, from: &dyn Fn(usize) -> bool| {
+        let each = (0..p).filter(|i| from(*i)).filter_map(|i| Some(found[i]?.first + ns(i, j)));
+        let least = each.fold(f64::INFINITY, f64::min);
+        if least < f64::INFINITY { least } else { 0.0 }
+    };
+    let (first, last) = (|s: &Span| s.first, |s: &Span| s.last);
+    let everybody = |_: usize| true;
+    let sum = |j| Span { first: all(j, first, &everybody), last: all(j, last, &everybody) };
+    let gathered = |j| Span { first: any(j, &filled), last: all(j, last, &filled) };
+    (0..p)
+        .map(|j| match problem.kind {
+            CollKind::AllReduce => Some(sum(j)),
+            CollKind::Reduce => (j == root).then(|| sum(j)),
+            CollKind::AllGather => Some(gathered(j)),
+            CollKind::Gather => (j == root).then(|| gathered(j)),
+            CollKind::ReduceScatter => filled(j).then(|| Span::both(all(j, first, &everybody))),
+            CollKind::Broadcast => {
+                found[root].map(|s| Span { first: s.first + ns(root, j), last: s.last + ns(root, j) })
+            }
+            CollKind::Scatter => found[root].filter(|_| filled(j)).map(|s| Span::both(s.first + ns(root, j))),
+            CollKind::AllToAll => match &problem.sizes {
+                Sizes::Pairs(bytes) => {
+                    let from = |i: usize| bytes[i * p + j] > 0;
+                    // What stays may not be counted.
+                    let own = |i: usize| i == j || from(i);
+                    Some(Span { first: any(j, &own), last: all(j, first, &from) })
+                }
+                Sizes::Even | Sizes::Blocks(_) => {
+                    filled(j).then(|| Span { first: any(j, &everybody), last: all(j, first, &everybody) })
+                }
+            },
+        })
+        .collect()
+}

@@ -1,0 +1,244 @@
+//! The local work that every schedule of a program has, in time of the busiest rank: arithmetic, memory traffic and vector
+//! work, each alone, as a device does all three at the same time.
+//!
+//! Owns what counts. The operations of the program count with their arithmetic and their vector work; of memory traffic only
+//! inputs that they read, once, and results that they write, once: what is between two operations need not go through memory.
+//! Copies count for nothing: they are how a schedule is made. Of collectives the additions count, over all their ranks together.
+
+use super::Group;
+use super::chain::{each, role};
+use kbc_backend_sim::time::{Unit, amounts};
+use kbc_diag::Diagnostics;
+use kbc_ir::bounds::CollKind;
+use kbc_ir::expr::Expr;
+use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, RegionId, Schedule};
+use kbc_ir::topology::{DeviceId, Topology};
+use kbc_ir::walk::{Fault, Program};
+use std::collections::BTreeMap;
+
+/// Sizes that are looked at: operations times ranks.
+const LOOKED: u64 = 1 << 18;
+
+/// An operation of the program that computes.
+struct Computes<'s> {
+    region: RegionId,
+    role: usize,
+    op: &'s LocalOp,
+    /// Inputs it reads, each with the buffer in which they are then.
+    reads: Vec<(BufferId, BufferId)>,
+    /// Whether its sizes are those of every rank.
+    fixed: bool,
+}
+
+/// What a program computes, without its copies.
+#[derive(Default)]
+struct Computed<'s> {
+    all: Vec<Computes<'s>>,
+    /// Results that an operation makes.
+    results: Vec<BufferId>,
+}
+
+/// Whether an operation only moves elements.
+fn moves(op: &LocalOp) -> bool {
+    match op {
+        LocalOp::Copy { .. }
+        | LocalOp::Pack { .. }
+        | LocalOp::Unpack { .. }
+        | LocalOp::Transpose { .. }
+        | LocalOp::Slice { .. } => true,
+        LocalOp::Compute { .. }
+        | LocalOp::Matmul { .. }
+        | LocalOp::ReduceDim { .. }
+        | LocalOp::Cast { .. }
+        | LocalOp::Embedding { .. }
+        | LocalOp::Grouped { .. }
+        | LocalOp::Tiles { .. }
+        | LocalOp::Fill { .. } => false,
+    }
+}
+
+impl<'s> Computed<'s> {
+    fn of(schedule: &'s Schedule, runs: &dyn Fn(RegionId) -> bool) -> Computed<'s> {
+        let mut out = Computed::default();
+        // Which input a buffer holds elements of and nothing else, and whether an operation computed what it holds.
+        let input = |b: BufferId| matches!(schedule.buffer(b).role, BufferRole::Input(_)).then_some(b);
+        let buffers = || (0..schedule.buffers.len() as u32).map(BufferId);
+        let mut raw: Vec<Option<BufferId>> = buffers().map(input).collect();
+        let mut made = vec![false; raw.len()];
+        let fixed = |b: &BufferId| schedule.buffer(*b).dims.iter().all(|d| matches!(d, Expr::Int(_)));
+        for (i, region) in schedule.regions.iter().enumerate() {
+            let id = RegionId(i as u32);
+            if !runs(id) {
+                continue;
+            }
+            if !region.over.is_empty() {
+                for o in &region.operands {
+                    (raw[o.buffer.0 as usize], made[o.buffer.0 as usize]) = (None, false);
+                }
+                continue;
+            }
+            for (r, role) in region.roles.iter().enumerate() {
+                for stream in &role.streams {
+                    each(&stream.body, &mut |op, once| {
+                        let (srcs, dst) = (op.srcs(), op.dst().0 as usize);
+                        let part = matches!(op, LocalOp::Pack { at: Some(_), .. });
+                        if moves(op) || !once {
+                            let from = srcs.first().filter(|_| once && !part).map(|s| s.0 as usize);
+                            (raw[dst], made[dst]) = from.map_or((None, false), |s| (raw[s], made[s]));
+                            return;
+                        }
+                        let reads = srcs.iter().filter_map(|s| Some((raw[s.0 as usize]?, *s))).collect();
+                        (raw[dst], made[dst]) = (None, true);
+                        let fixed = srcs.iter().chain([&op.dst()]).all(fixed);
+                        out.all.push(Computes { region: id, role: r, op, reads, fixed });
+                    });
+                }
+            }
+        }
+        let result = |b: &BufferId| matches!(schedule.buffer(*b).role, BufferRole::Output(_));
+        out.results = buffers().filter(|b| result(b) && made[b.0 as usize]).collect();
+        out
+    }
+}
+
+/// Bytes of memory traffic of an operation on those of its operands that are inputs.
+fn read(
+    program: &Program<'_>,
+    op: &Computes<'_>,
+    work: [u64; 3],
+    rank: u64,
+) -> Result<Vec<(BufferId, u64)>, Fault> {
+    let bytes = |b: BufferId| -> Result<u64, Fault> {
+        Ok(program.elements(b, rank)?.saturating_mul(program.schedule.buffer(b).dtype.bytes()))
+    };
+    let mut out = vec![];
+    // A kernel over tiles may leave out a part of its operands.
+    let mut most = match op.op {
+        LocalOp::Tiles { dst, .. } => work[1].saturating_sub(bytes(*dst)?),
+        _ => u64::MAX,
+    };
+    for (input, held) in &op.reads {
+        // Of a table only the rows that are asked for, which may all be one.
+        if matches!(op.op, LocalOp::Embedding { table, .. } if table == held) {
+            continue;
+        }
+        let n = bytes(*held)?.min(most);
+        most -= n;
+        out.push((*input, n));
+    }
+    Ok(out)
+}
+
+/// Rows of a program: the time, and what it is of.
+pub(super) fn rows(
+    schedule: &Schedule,
+    program: &Program<'_>,
+    topology: &Topology,
+    groups: &[&Group],
+    runs: &dyn Fn(RegionId) -> bool,
+) -> Result<Vec<(f64, &'static str)>, Diagnostics> {
+    let settings = topology.settings();
+    let rates = [settings.flops(), settings.memory(), settings.vector()];
+    if rates.iter().all(|r| *r == f64::INFINITY) {
+        return Ok(vec![]);
+    }
+    let fault = |f: Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
+    let computed = Computed::of(schedule, runs);
+    let ranks = looked(schedule, topology, computed.all.len() as u64);
+    let mut all: BTreeMap<u64, [f64; 3]> = BTreeMap::new();
+    // Of operations that are alike on all ranks.
+    let mut same: Vec<Option<[u64; 3]>> = vec![None; computed.all.len()];
+    for &rank in &ranks {
+        let mut sum = [0u64; 3];
+        let mut inputs: BTreeMap<BufferId, u64> = BTreeMap::new();
+        let mut own = (RegionId(u32::MAX), None);
+        for (c, same) in computed.all.iter().zip(&mut same) {
+            if own.0 != c.region {
+                let region = &schedule.regions[c.region.0 as usize];
+                own = (c.region, role(program, region, c.region, rank).map_err(fault)?);
+            }
+            if own.1 != Some(c.role) {
+                continue;
+            }
+            let work = match *same {
+                Some(work) => work,
+                None => amounts(program, c.op, rank).map_err(fault)?,
+            };
+            *same = c.fixed.then_some(work);
+            sum[0] = sum[0].saturating_add(work[0]);
+            sum[2] = sum[2].saturating_add(work[2]);
+            for (input, bytes) in read(program, c, work, rank).map_err(fault)? {
+                let most = inputs.entry(input).or_default();
+                *most = bytes.max(*most);
+            }
+        }
+        for b in &computed.results {
+            let bytes = program.elements(*b, rank).map_err(fault)? * schedule.buffer(*b).dtype.bytes();
+            sum[1] = sum[1].saturating_add(bytes);
+        }
+        sum[1] = inputs.values().fold(sum[1], |a, b| a.saturating_add(*b));
+        let slower = topology.pace(DeviceId(rank as u32)).slower;
+        all.insert(rank, std::array::from_fn(|i| sum[i] as f64 * slower[i] / rates[i] * 1e9));
+    }
+    let busiest = |i: usize| all.values().map(|t| t[i]).fold(0.0, f64::max);
+    let words = |u: Unit| match u {
+        Unit::Arithmetic => "arithmetic of the busiest rank",
+        Unit::Memory => "memory traffic of the busiest rank",
+        Unit::Vector => "vector work of the busiest rank",
+    };
+    let mut out: Vec<(f64, &str)> =
+        Unit::ALL.into_iter().enumerate().map(|(i, u)| (busiest(i), words(u))).collect();
+    out.extend(
+        together(topology, groups, &all).map(|ns| (ns, "vector work of all ranks of a group together")),
+    );
+    Ok(out)
+}
+
+/// The ranks that are looked at: all, or the first and the last ones, and those of slow devices.
+fn looked(schedule: &Schedule, topology: &Topology, operations: u64) -> Vec<u64> {
+    let ranks = schedule.mesh.ranks();
+    let most = (LOOKED / operations.max(1)).max(16);
+    if ranks <= most {
+        return (0..ranks).collect();
+    }
+    let slow = topology.paces().map(|(d, _)| u64::from(d.0)).take(most as usize);
+    let mut out: Vec<u64> = (0..most / 2).chain(ranks - most / 2..ranks).chain(slow).collect();
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+/// What ranks of a group have to do at least, where all they add in its collectives is spread evenly over them.
+fn together(topology: &Topology, groups: &[&Group], own: &BTreeMap<u64, [f64; 3]>) -> Option<f64> {
+    let vector = topology.settings().vector();
+    if vector == f64::INFINITY {
+        return None;
+    }
+    let mut sums: BTreeMap<Vec<DeviceId>, f64> = BTreeMap::new();
+    for g in groups {
+        let added = match g.problem.kind {
+            CollKind::AllReduce | CollKind::ReduceScatter | CollKind::Reduce => {
+                (g.problem.group.len() as f64 - 1.0) * g.problem.bytes as f64
+            }
+            CollKind::AllGather
+            | CollKind::AllToAll
+            | CollKind::Broadcast
+            | CollKind::Gather
+            | CollKind::Scatter => 0.0,
+        };
+        let mut devices = g.problem.group.clone();
+        devices.sort_unstable();
+        *sums.entry(devices).or_default() += added;
+    }
+    let time = |(devices, added): (Vec<DeviceId>, f64)| {
+        let slower = |d: &DeviceId| topology.pace(*d).slower[2];
+        // Nanoseconds of work of a device of its own pace, in bytes of any.
+        let done: f64 = devices
+            .iter()
+            .filter_map(|d| Some(own.get(&u64::from(d.0))?[2] / slower(d) * vector / 1e9))
+            .sum();
+        let rate: f64 = devices.iter().map(|d| vector / slower(d)).sum();
+        (added + done) / rate * 1e9
+    };
+    sums.into_iter().map(time).reduce(f64::max)
+}
