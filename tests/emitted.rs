@@ -468,7 +468,7 @@ fn products() {
 #[test]
 fn specs() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("specs");
-    let mut ran = vec![];
+    let (mut ran, mut hosts) = (vec![], vec![]);
     for file in std::fs::read_dir(folder).expect("a folder").map(|f| f.expect("a file").path()) {
         if file.extension().is_none_or(|e| e != "kb") {
             continue;
@@ -477,11 +477,16 @@ fn specs() {
         let text = std::fs::read_to_string(&file).expect("a program");
         let sizes = common::free_sizes(&format!("specs/{name}"), &text);
         let sizes: Vec<&str> = sizes.into_iter().filter(|w| *w != "-D").collect();
-        let mut case = Case::of_file_with(&file, &sizes).unwrap_or_else(|why| panic!("{name}: {why}"));
-        case.check_own(3);
+        match Case::of_file_with(&file, &sizes) {
+            Ok(mut case) => case.check_own(3),
+            // No kernel is a host: what a host does between launches is the runtime's.
+            Err(why) if why.contains("E470 a host program has no emitted form") => hosts.push(name.clone()),
+            Err(why) => panic!("{name}: {why}"),
+        }
         ran.push(name);
     }
     assert!(ran.len() >= 21, "{ran:?}");
+    assert_eq!(hosts, ["host_loop.kb"], "only programs with a host are refused");
 }
 
 /// A sample of `kbc fuzz emitted`: interpreter, machine code and emitted C++ agree on random programs, most of which are emitted.

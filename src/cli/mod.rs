@@ -8,8 +8,7 @@ pub use evaluation::{Compare, Repro, Sweep};
 pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotWhat, ThemeChoice};
 pub use trials::{
     Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted, FuzzEngines,
-    FuzzRange, FuzzReaders,
-    FuzzSchedules, FuzzWhat, Mutate,
+    FuzzRange, FuzzReaders, FuzzSchedules, FuzzWhat, Mutate,
 };
 
 use crate::engine::Engine;

@@ -90,7 +90,7 @@ pub fn load(session: &mut Session, path: &str) -> Outcome<Loaded> {
         let published = reference::read(&published, at)?;
         entry.publish(&published).map_err(|name| {
             let title = format!("{of} has no published time `{name}`");
-            spec::wrong(title, spec::place(&text, file, &name))
+            spec::wrong(title, spec::place(&text, file, &["figures"], &name))
         })?;
     }
     Ok(Loaded { text, grid, columns, figures })

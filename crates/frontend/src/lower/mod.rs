@@ -385,9 +385,7 @@ pub fn find_algorithm(loaded: &Loaded, root: FileId, name: &Ident) -> Result<Alg
                 true => d.primary(place, "of one of them"),
                 false => d.primary(name.span, "asked for here"),
             };
-            Err(placed
-                .help(format!("name one: --algorithm {}", which.join(" or ")))
-                .into())
+            Err(placed.help(format!("name one: --algorithm {}", which.join(" or "))).into())
         }
     }
 }

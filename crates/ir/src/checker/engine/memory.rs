@@ -197,12 +197,13 @@ impl<'p, C: Contents> Engine<'p, C> {
         let region = |r: u32| &setup.schedule.regions[r as usize];
         let code = if matches!(why, Blank::Forgotten) { "E349" } else { "E344" };
         self.report.push(code, span, declared, || match why {
-            Blank::Forgotten => {
-                Diagnostic::error("E349", format!("{place} is read in call {call} when its rank may be in the next"))
-                    .primary(span, format!("read here, in call {call}"))
-                    .secondary(declared, "holds nothing at the start of a call")
-                    .help("let the rank wait, before its call ends, until everybody has read it")
-            }
+            Blank::Forgotten => Diagnostic::error(
+                "E349",
+                format!("{place} is read in call {call} when its rank may be in the next"),
+            )
+            .primary(span, format!("read here, in call {call}"))
+            .secondary(declared, "holds nothing at the start of a call")
+            .help("let the rank wait, before its call ends, until everybody has read it"),
             Blank::Nothing if matches!(mem, Mem::Slot(..)) => {
                 Diagnostic::error("E344", format!("{place} holds nothing"))
                     .primary(span, "read here, and never written before")
