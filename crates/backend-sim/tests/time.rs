@@ -283,14 +283,15 @@ fn gets_ask_and_are_answered() {
 
 #[test]
 fn local_work_takes_its_units() {
-    let matmul = |streams: &str| {
+    let text = |kernel: &str, streams: &str| {
         parse(&format!(
-            "kir 1\nmodule @m\nmesh tp 1\nschedule calls first\nbuffer %a : f32[100, 300] hbm temp\n\
+            "kir 1\nmodule @m\nmesh tp 1\n{kernel}schedule calls first\nbuffer %a : f32[100, 300] hbm temp\n\
              buffer %b : f32[300, 200] hbm temp\nbuffer %c : f32[100, 200] hbm temp\n\
              buffer %d : f32[100, 200] hbm temp\nbuffer %e : f16[100, 200] hbm temp\n\
              region @c local\n  role all\n{streams}"
         ))
     };
+    let matmul = |streams: &str| text("", streams);
     let one = matmul("    stream main\n      matmul %c = %a, %b\n");
     // 12 MFLOP at 1 TFLOP/s are 12 us; (30000 + 60000 + 20000) * 4 bytes at 100 GB/s are 4.4 us.
     let t = time(&one, &machine("ring(1) { device: 1 TFLOP/s, 100 GB/s }"));
@@ -305,8 +306,9 @@ fn local_work_takes_its_units() {
     assert_eq!(t.ns, 24_000.0);
     assert_eq!(t.path[0].cause, Cause::UnitQueue(Unit::Arithmetic));
     contiguous(&t);
-    // `x * x` reads 80 kB and writes 80 kB: an operand that stands twice is read once.
-    let square = matmul("    stream main\n      compute %d = mul(%c, %c)\n");
+    // `max(x, x)` reads 80 kB and writes 80 kB: an operand that stands twice is read once.
+    let kernel = "kernel @twice(x, y) = max(x, y)\n";
+    let square = text(kernel, "    stream main\n      compute %d = twice(%c, %c)\n");
     assert_eq!(time(&square, &machine("ring(1) { device: 1 TFLOP/s, 80 GB/s }")).ns, 2000.0);
     // A conversion of 80 kB to 40 kB at 80 GB/s.
     let cast = matmul("    stream main\n      cast %e = %c\n");

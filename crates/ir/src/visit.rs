@@ -621,7 +621,7 @@ visitor!(
 );
 
 /// Every expression of an operation, with what it is for.
-pub fn op_exprs<'a>(op: &'a SOp) -> Vec<(Use, &'a Expr)> {
+pub fn op_exprs(op: &SOp) -> Vec<(Use, &Expr)> {
     let mut out = vec![];
     op_fields(op, &mut |field| {
         if let Field::Expr(of, e) = field {
@@ -632,7 +632,7 @@ pub fn op_exprs<'a>(op: &'a SOp) -> Vec<(Use, &'a Expr)> {
 }
 
 /// Every reference of an operation, with what it is to it.
-pub fn op_refs<'a>(op: &'a SOp) -> Vec<(Side, &'a Ref)> {
+pub fn op_refs(op: &SOp) -> Vec<(Side, &Ref)> {
     let mut out = vec![];
     op_fields(op, &mut |field| {
         if let Field::Ref(side, r) = field {
@@ -643,7 +643,7 @@ pub fn op_refs<'a>(op: &'a SOp) -> Vec<(Side, &'a Ref)> {
 }
 
 /// Every expression of a reference.
-pub fn ref_exprs<'a>(r: &'a Ref) -> Vec<(Use, &'a Expr)> {
+pub fn ref_exprs(r: &Ref) -> Vec<(Use, &Expr)> {
     let mut out = vec![];
     reference_fields(r, &mut |field| {
         if let Field::Expr(of, e) = field {

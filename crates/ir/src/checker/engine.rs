@@ -47,6 +47,9 @@ pub(super) struct Stream<'p> {
     pub(super) state: State,
 }
 
+/// Elements of an operand: its number, the first and one past the last.
+type Due = (u32, u64, u64);
+
 /// A side of a transfer: walked rank, access, and the element of the group that takes the accessing rank there.
 type Side<'a> = (usize, &'a Access, u64);
 
@@ -113,7 +116,7 @@ pub(super) struct Engine<'p, C> {
     /// The call that the host of each walked rank has begun.
     pub(super) begun: Vec<u64>,
     /// By region and walked rank: what its `end` clauses speak of.
-    due: HashMap<(u32, usize), Rc<Vec<(u32, u64, u64)>>>,
+    due: HashMap<(u32, usize), Rc<Vec<Due>>>,
     /// Local operations, by number and walked rank, that were seen to have a result.
     tried: HashSet<(u32, usize)>,
     pub(super) report: Report<'p>,

@@ -120,12 +120,11 @@ fn extent(x: &mut Ref, kind: Kind) -> Option<()> {
     Some(())
 }
 
-/// Every operation of a body with the way to it, in order.
-pub(super) fn each_op<'a>(
-    list: &'a [SStmt],
-    path: &mut Vec<(usize, u8)>,
-    f: &mut dyn FnMut(&'a SOp, &[(usize, u8)]),
-) {
+/// Steps down the statements of a body: the number of each, and 1 for an `else`.
+type Path = [(usize, u8)];
+
+/// Every operation of a body with the path to it, in order.
+pub(super) fn each_op<'a>(list: &'a [SStmt], path: &mut Vec<(usize, u8)>, f: &mut dyn FnMut(&'a SOp, &Path)) {
     for (i, st) in list.iter().enumerate() {
         path.push((i, 0));
         match st {

@@ -247,13 +247,9 @@ impl Kind {
 
     /// Whether it can be made on one rank alone.
     pub fn on_one_rank(self) -> bool {
-        match self {
-            Kind::Field(spot, _) => {
-                let of = matches!(spot.of, Some(Use::Bound | Use::Guard | Use::Ranks));
-                of || spot.op.is_some() && spot.target != Target::Host
-            }
-            kind => !kind.is_whole(),
-        }
+        let Kind::Field(spot, _) = self else { return !self.is_whole() };
+        let of = matches!(spot.of, Some(Use::Bound | Use::Guard | Use::Ranks));
+        of || spot.op.is_some() && spot.target != Target::Host
     }
 
     /// What is done to what, for an operation or statement with this first word.
