@@ -25,6 +25,7 @@ use kbc_ir::promise_terms::{Term, terms};
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, OperandId, RegionId, Schedule};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Results as the contracts have them, by call, rank and result.
@@ -330,12 +331,12 @@ impl<'p> Walk<'p> {
         (operands, members): (&[usize], &[u64]),
         each: &[Vec<Term>],
     ) -> Result<(), String> {
-        let mut known: HashMap<(usize, bool, &[(u64, u64)]), Values> = HashMap::new();
+        let mut known: HashMap<Sources<'_>, Values> = HashMap::new();
         let mut writes = vec![];
         for (rank, list) in members.iter().zip(each) {
             for t in list {
                 let key = (t.source, t.reduces, &t.from[..]);
-                if !known.contains_key(&key) {
+                if let Entry::Vacant(new) = known.entry(key) {
                     let mut sources = vec![];
                     for (q, block) in &t.from {
                         let run =
@@ -344,7 +345,7 @@ impl<'p> Walk<'p> {
                             })?;
                         sources.push(self.read(members[*q as usize], run)?);
                     }
-                    known.insert(key, together(promise, t.reduces, sources)?);
+                    new.insert(together(promise, t.reduces, sources)?);
                 }
                 writes.push((*rank, t, key));
             }
@@ -428,19 +429,21 @@ fn computed(effect: &Effect<'_>, act: &Act<'_>, read: Vec<Values>) -> Result<Val
 
 /// Whether an operation moves elements and does nothing else with them.
 fn moves(act: &Act<'_>) -> bool {
-    match act {
-        Act::Copy { .. } => true,
-        Act::Local(op) => match op {
-            LocalOp::Copy { .. }
-            | LocalOp::Pack { .. }
-            | LocalOp::Unpack { .. }
-            | LocalOp::Transpose { .. }
-            | LocalOp::Slice { .. } => true,
-            _ => false,
-        },
-        _ => false,
-    }
+    matches!(
+        act,
+        Act::Copy { .. }
+            | Act::Local(
+                LocalOp::Copy { .. }
+                    | LocalOp::Pack { .. }
+                    | LocalOp::Unpack { .. }
+                    | LocalOp::Transpose { .. }
+                    | LocalOp::Slice { .. }
+            )
+    )
 }
+
+/// What an `end` clause joins: the buffer, whether it is summed, and (rank, block) of each source.
+type Sources<'a> = (usize, bool, &'a [(u64, u64)]);
 
 /// Elements as a contract joins them.
 fn together(promise: &Promise, reduces: bool, sources: Vec<Values>) -> Result<Values, String> {
