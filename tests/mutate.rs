@@ -74,7 +74,6 @@ fn the_answer_does_not_depend_on_threads() {
 /// A sample of `kbc fuzz checker`: random schedules, collectives and hand-written texts, as they are and changed. What the
 /// checker accepts stands, what is right as it was made is accepted, and every code has its reason.
 #[test]
-#[ignore = "waits for the checker that looks at operators, sizes of local operations and `call` in queues"]
 fn the_checker_is_right_about_random_schedules() {
     let dir = std::env::temp_dir().join(format!("kbc-fuzz-checker-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a folder");

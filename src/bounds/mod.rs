@@ -1,6 +1,6 @@
 //! Time against its bound: what a program needs at least on the machine it ran on, whatever its schedule.
 //!
-//! Owns how the rows of a program combine (SEMANTICS.md 7: the maximum, never the sum), and that no time is below one: that
+//! Owns how the rows of a program combine (the maximum, never the sum: docs/adr/054-bounds-of-programs.md), and that no time is below one: that
 //! is an error of kbc (E990). A bound is of what is asked for, a program's values and collectives under their placements, and
 //! reads of a schedule what every schedule of it has: problems, inputs, results, operations of the program. So it is one
 //! number whatever algorithm is chosen and whatever runs beside what. Rows of one collective are [`kbc_ir::bounds`]'s, the

@@ -1,7 +1,7 @@
 //! Random schedules and mutants, judged by running them: is what the checker accepts right, and what it refuses wrong?
 //!
 //! Owns which schedules are drawn, how many calls they run, and the counts. What a schedule must give is
-//! `kbc_backend_sim::contract`'s to say, whether it always gives that is `kbc_backend_sim::classify`'s; neither shares anything
+//! `kbc_backend_sim::oracle`'s to say, whether it always gives that is `kbc_backend_sim::classify`'s; neither shares anything
 //! with the checker. Everything is a function of the seed and of the number of a schedule.
 
 use super::rng::Rng;
