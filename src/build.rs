@@ -319,14 +319,14 @@ fn on_ranks(session: &mut Session, of: &Selection, loaded: &Loaded, options: &mu
     Ok(())
 }
 
+/// What `--topology` says: a shape (its text, and the file that stands for it in messages), or a machine file.
+pub type Asked = (Option<(String, FileId)>, Option<MachineFile>);
+
 /// What `--topology` says: a shape, or a machine file.
 ///
 /// # Errors
 /// Of reading the file.
-pub fn topology(
-    session: &mut Session,
-    of: &Selection,
-) -> Outcome<(Option<(String, FileId)>, Option<MachineFile>)> {
+pub fn topology(session: &mut Session, of: &Selection) -> Outcome<Asked> {
     let Some(t) = &of.topology else { return Ok((None, None)) };
     Ok(match argument(session, "<--topology>", t)? {
         Argument::Text(text, file) => (Some((text, file)), None),

@@ -44,6 +44,9 @@ pub struct Fed<'a> {
 #[derive(Default)]
 pub struct Files(RefCell<BTreeMap<PathBuf, Rc<Vec<u8>>>>);
 
+/// A file that a text names, its bytes, and what adds the place of its name to a message.
+type Found<P> = (PathBuf, Rc<Vec<u8>>, P);
+
 impl Files {
     fn bytes(&self, session: &Session, path: &Path) -> Result<Rc<Vec<u8>>, Diagnostic> {
         if let Some(bytes) = self.0.borrow().get(path) {
@@ -85,7 +88,7 @@ impl Files {
         &self,
         session: &Session,
         (path, span): (&str, Span),
-    ) -> Result<(PathBuf, Rc<Vec<u8>>, impl Fn(Diagnostic) -> Diagnostic + Copy), Diagnostic> {
+    ) -> Result<Found<impl Fn(Diagnostic) -> Diagnostic + Copy + use<>>, Diagnostic> {
         let full = if span.is_none() { PathBuf::from(path) } else { session.beside(span.file, path) };
         let place = move |mut d: Diagnostic| {
             if !span.is_none() {

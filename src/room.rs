@@ -103,7 +103,7 @@ fn in_addresses() -> Option<u64> {
     let pages = fs::read_to_string("/proc/self/statm").ok()?;
     let used = pages.split(' ').next()?.parse::<u64>().ok()?.checked_mul(4096)?;
     // Stacks of threads and machine code take some that nobody counts.
-    Some((most.rlim_cur as u64).saturating_sub(used) / 10 * 8)
+    Some(most.rlim_cur.saturating_sub(used) / 10 * 8)
 }
 
 #[cfg(not(target_os = "linux"))]

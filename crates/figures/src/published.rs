@@ -95,7 +95,7 @@ impl Published {
         let (near, far): (Vec<f64>, Vec<f64>) =
             self.points.iter().map(|p| p.y).partition(|y| *y < FAR * highest);
         let top = near.into_iter().fold(highest, f64::max);
-        let Some((least, most)) = range(far.into_iter()).filter(|f| f.0 > FAR * top) else {
+        let Some((least, most)) = range(far).filter(|f| f.0 > FAR * top) else {
             let all = self.points.iter().map(|p| p.y).fold(highest, f64::max) * 1.08;
             return (Scale::linear(0.0, all), (linear_ticks(Quantity::Time, 0.0, all, 9), false));
         };

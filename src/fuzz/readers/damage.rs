@@ -139,11 +139,11 @@ fn change_text(out: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
             let words: Vec<_> = all.iter().filter(word).collect();
             if !words.is_empty() {
                 let (t, u) = (**rng.pick(&words), **rng.pick(&words));
-                replace(out, t, text[u.0..u.1].as_bytes());
+                replace(out, t, &text.as_bytes()[u.0..u.1]);
             }
         }
         4 => replace(out, at, b""),
-        5 => replace(out, (at.0, at.0), text[at.0..at.1].as_bytes()),
+        5 => replace(out, (at.0, at.0), &text.as_bytes()[at.0..at.1]),
         6 => replace(out, (at.0, at.0), rng.pick(&PIECES).as_bytes()),
         7 => {
             let (from, to) = line(&text, rng);
@@ -151,7 +151,7 @@ fn change_text(out: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
         }
         8 => {
             let ((from, to), (at, _)) = (line(&text, rng), line(&text, rng));
-            replace(out, (at, at), text[from..to].as_bytes());
+            replace(out, (at, at), &text.as_bytes()[from..to]);
         }
         9 => {
             let ((from, to), (at, _)) = (line(&other, rng), line(&text, rng));

@@ -175,10 +175,10 @@ impl Seed<'_> {
 
     fn scalar<E: serde::de::Error>(self, text: String) -> Result<Node, E> {
         let number = self.begin()?;
-        if let Some(keys) = self.keys {
-            if !keys.borrow_mut().insert(text.clone()) {
-                return Err(E::custom(format!("key `{text}` is given twice")));
-            }
+        if let Some(keys) = self.keys
+            && !keys.borrow_mut().insert(text.clone())
+        {
+            return Err(E::custom(format!("key `{text}` is given twice")));
         }
         Ok(Node { number, kind: Kind::Scalar(text) })
     }
