@@ -24,14 +24,23 @@ mesh tp 3
 props expanded allocated synchronized
 
 schedule calls first
+buffer %x : f32[600] hbm input 0 : f32[600]
 buffer %v : f32[600] hbm temp
 buffer %u : f32[600] hbm temp
+buffer %t : f32[600] hbm temp
 window @w : f32[4 x 600] hbm at 0
 signal @s[4] arrival at 0
 
-region @c over tp as (r of 3)
+region @load local
+  role all
+    stream main
+      copy %v = %x
+      copy %u = %x
+
+region @c over tp as (r of 3) after @load
   on v = %v line 600
   on u = %u line 600
+  on t = %t line 600
   role all
     stream main
       copy v[0 of 4] = u[1 of 4]
@@ -45,8 +54,9 @@ region @c over tp as (r of 3)
         wait @s[k] >= call + 1
         fence.acquire
         reduce sum v, @w[k]
-      get u <- ((r + 1) mod 3) : @w[1]
-      get u <- ((r + 2) mod 3) : @w[2]
+      get t <- ((r + 1) mod 3) : @w[1]
+      fence.complete
+      get t <- ((r + 2) mod 3) : @w[2]
       fence.complete
     stream other
       await begun

@@ -67,9 +67,10 @@ fn settled(session: &Session, failure: Failure) -> Failure {
     if let (Some((id, file)), None) = (texts.next(), texts.next()) {
         // Data, files, memory and the command line are not the text's.
         let about = |code: &str| {
-            ("E200".."E360").contains(&code)
-                || ("E370".."E380").contains(&code)
-                || ("E440".."E480").contains(&code)
+            matches!(
+                code.as_bytes(),
+                [b'E', b'2', ..] | [b'E', b'3', b'0'..=b'5' | b'7', _] | [b'E', b'4', b'4'..=b'7', _]
+            )
         };
         for d in found.list.iter_mut().filter(|d| d.severity == Severity::Error && about(d.code)) {
             settle(d, id, &file.text);

@@ -15,6 +15,23 @@ pub fn reason(code: &str) -> Option<&'static str> {
         "E329" => {
             "a signal with one side only, or an event recorded twice: the verifier refuses what need not be run"
         }
+        "E335" => {
+            "it combines by another operator than the contract's: what comes of it is not used again, or is the same for these \
+             values"
+        }
+        "E336" => {
+            "it writes into an operand that a region is at work on: the same elements, or elements that are not used again"
+        }
+        "E337" => {
+            "a local operation writes an operand of a region with a contract, of which the contract then says nothing: it \
+             writes the same elements, or elements that are not used again"
+        }
+        "E338" => {
+            "source and destination overlap in part: the simulator moves elements in one order, and a machine may choose another"
+        }
+        "E339" => {
+            "a line is not its whole buffer: the contract says nothing of the rest, which is not used here"
+        }
         "E340" => "a wait is behind what it waits for in this call, and no call to come may be what it needs",
         "E341" | "E342" | "E343" => {
             "the proof is for every number of elements and every input: with these few, two cuts of a line are the same, or \

@@ -101,18 +101,18 @@ fn wrong_forms_fall_and_repaired_ones_stand() {
     }
 }
 
-/// A sense has no end of its range and a clearing counter comes back: only epochs are counted towards 32 bits.
+/// A sense has no end of its range and a clearing counter comes back: only epochs are counted towards signed 32 bits.
 #[test]
 fn only_epochs_have_a_range() {
     let range = |name: &str, stated_calls| {
         let v = check(&load(name), &CheckOptions { stated_calls, ..CheckOptions::default() });
         (v.ok(), v.range)
     };
-    assert_eq!(range("central_epoch", 1 << 16), (true, Some(u64::from(u32::MAX) / 2)));
+    assert_eq!(range("central_epoch", 1 << 16), (true, Some((i32::MAX as u64) / 2)));
     // What is left to grow there is the arrivals, by 1 a call.
-    assert_eq!(range("central_sense", 1 << 31), (true, Some(u64::from(u32::MAX))));
-    assert_eq!(range("central_clearing", 1 << 31), (true, Some(u64::from(u32::MAX))));
-    assert!(!range("central_epoch", 1 << 32).0);
+    assert_eq!(range("central_sense", 1 << 30), (true, Some(i32::MAX as u64)));
+    assert_eq!(range("central_clearing", 1 << 30), (true, Some(i32::MAX as u64)));
+    assert!(!range("central_epoch", 1 << 31).0);
     assert_eq!(load("central_clearing").signals[1].form, Form::Clearing { fresh: true });
 }
 

@@ -25,6 +25,9 @@ pub struct Edit {
 /// Rank of a change that nobody would write.
 pub(crate) const RIDDLE: u8 = 9;
 
+/// How many names are tried instead of a name: the nearest, so that a walk stays linear in the text.
+const MOST_NAMES: usize = 16;
+
 /// Makes the change of this number; none if there are not so many.
 pub fn edit(decl: &mut AlgorithmDecl, number: usize) -> Option<Edit> {
     let mut names: Vec<String> = decl.axes.iter().map(|a| a.coord.node.clone()).collect();
@@ -375,11 +378,12 @@ impl Walk {
                 }
             }
             ExprKind::Name(n) => {
-                for other in self.names.clone() {
-                    if *n != other && self.offer() {
+                for i in self.names.len().saturating_sub(MOST_NAMES)..self.names.len() {
+                    if *n != self.names[i] && self.offer() {
+                        let other = &self.names[i];
                         // A size is seldom written where a coordinate is meant, or the other way round.
-                        let rank = if self.sizes.contains(n) == self.sizes.contains(&other) { 2 } else { 4 };
-                        *n = other;
+                        let rank = if self.sizes.contains(n) == self.sizes.contains(other) { 2 } else { 4 };
+                        n.clone_from(other);
                         self.make(span, "", rank);
                         return;
                     }

@@ -4,6 +4,7 @@
 //! beside the tree ([`super::starts`]), or, in a text of unusual form, by reading the text once more up to there.
 
 use super::{nesting, starts};
+use crate::token::MARK;
 use kbc_diag::{Diagnostic, FileId, Span};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -146,16 +147,22 @@ fn first(text: &str) -> usize {
 
 /// Byte of a line and a column, both from 1, columns in characters.
 fn offset(text: &str, line: usize, column: usize) -> usize {
-    let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
-    let rest = text.get(start..).unwrap_or("");
+    let body = unmarked(text);
+    let start: usize = body.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    let rest = body.get(start..).unwrap_or("");
     let within = rest.char_indices().nth(column.saturating_sub(1)).map_or(rest.len(), |c| c.0);
-    start + within
+    text.len() - body.len() + start + within
+}
+
+/// The text without a byte order mark, which the reader counts as a column of the first line.
+fn unmarked(text: &str) -> &str {
+    text.strip_prefix(MARK).unwrap_or(text)
 }
 
 /// Reads the text; fails on purpose at the node or key with number `stop`.
 fn walk(text: &str, stop: Option<usize>) -> Result<Node, serde_yaml::Error> {
     let count = Cell::new(0);
-    Seed { count: &count, stop, keys: None }.deserialize(serde_yaml::Deserializer::from_str(text))
+    Seed { count: &count, stop, keys: None }.deserialize(serde_yaml::Deserializer::from_str(unmarked(text)))
 }
 
 /// Reads one node; with `keys` a key that must not be among them.

@@ -410,8 +410,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         if let Some((_, op)) = add
             && let Err(trouble) = self.operator(t.region, op)
         {
+            // What arrives is followed all the same: one mistake, one message.
             self.report.trouble(trouble, rank, call, span);
-            return Ok(());
         }
         let add = match (t.zero, add) {
             // A zero is nothing to a sum, where there is something that it can be added to.

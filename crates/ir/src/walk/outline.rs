@@ -496,7 +496,8 @@ impl<'p> Writer<'_, 'p> {
         };
         match (ra, rb) {
             (Some(ra), Some(rb)) => {
-                ra.agrees(&rb).then_some(())?;
+                // Of one buffer they must not overlap in part, which the walk that resolves them looks at.
+                (ra.agrees(&rb) && self.buffer(a) != self.buffer(b)).then_some(())?;
                 Some((self.size(&ra, ra.unit), self.size(&rb, rb.unit)))
             }
             (Some(run), None) => {
@@ -509,6 +510,12 @@ impl<'p> Writer<'_, 'p> {
             }
             (None, None) => None,
         }
+    }
+
+    /// The buffer of a chunk.
+    fn buffer(&self, r: &CRef) -> Option<u32> {
+        let CRef::Chunk { operand, .. } = r else { return None };
+        Some(self.program.regions[self.region].operands[*operand as usize].0)
     }
 
     fn size(&mut self, run: &Run, unit: u64) -> Size {
