@@ -81,6 +81,7 @@ const SAMPLE: &[Sample] = &[
     ("all_reduce recursive_doubling", &[&[4], &[6]]),
     ("all_reduce halving_doubling", &[&[4], &[5]]),
     ("all_gather bruck", &[&[5]]),
+    ("all_gather recursive_doubling", &[&[3], &[6], &[7]]),
     ("all_reduce swing", &[&[8]]),
     ("all_reduce up_down", &[&[5]]),
     ("all_to_all pairwise", &[&[4]]),

@@ -198,7 +198,9 @@ impl Reader {
         let optional = |r: &mut Self, name: &str| {
             e.node.has_attribute(name).then(|| r.number(&e, name, 0, i64::MAX)).flatten().map(|v| v as u64)
         };
-        let (least, most) = (optional(self, "minBytes"), optional(self, "maxBytes"));
+        // The runtime reads a `maxBytes` of 0 as no limit.
+        let (least, most) =
+            (optional(self, "minBytes"), optional(self, "maxBytes").filter(|m| *m > 0));
         let (_, threads) = (optional(self, "outofplace"), optional(self, "nthreads"));
         if threads.is_some_and(|n| n % 32 != 0) {
             self.loader(
@@ -242,7 +244,7 @@ impl Reader {
             inplace: inplace? == 1,
             aliased: false,
             // The compilers write 0 and 0 where the author said nothing.
-            window: most.filter(|m| *m > 0).map(|m| (least.unwrap_or(0), m)),
+            window: most.map(|m| (least.unwrap_or(0), m)),
             gpus: gpus?,
             span: e.span(),
         };

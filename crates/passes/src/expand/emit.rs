@@ -155,7 +155,7 @@ fn beyond(long: &Expr, short: &Expr) -> Option<Expr> {
 }
 
 /// The parts of a conjunction, in order.
-fn conjuncts(e: &Expr) -> Vec<Expr> {
+pub(super) fn conjuncts(e: &Expr) -> Vec<Expr> {
     match e {
         Expr::Bin(BinOp::And, a, b) => {
             let mut out = conjuncts(a);

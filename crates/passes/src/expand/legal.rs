@@ -277,7 +277,7 @@ impl<'x> Legal<'x> {
 
 /// Whether an operation in the expression may have no value: a division by 0, a logarithm of nothing, a shift by a
 /// negative amount.
-fn may_fail(e: &Expr, ranges: &Ranges) -> bool {
+pub(super) fn may_fail(e: &Expr, ranges: &Ranges) -> bool {
     let least = |e: &Expr| ranges.interval(e).map_or(i64::MIN, |r| r.0);
     match e {
         Expr::Int(_) | Expr::Var(_) => false,

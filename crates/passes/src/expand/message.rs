@@ -5,7 +5,9 @@
 //! ([`super::inverse`]) in the order in which reductions add, which keeps the text independent of their number.
 
 use super::body::{Builder, Transfer};
+use super::emit::conjuncts;
 use super::inverse::Candidates;
+use super::legal::may_fail;
 use super::region::Gen;
 use super::sym::{Ranges, Res, linear, strip};
 use kbc_ir::Name;
@@ -118,7 +120,8 @@ impl Transfer {
             });
         }
         let owner = self.coords_at(&source, b)?;
-        let guard = tidy(&guard.and(at_owner(&self.guard, &owner, b)), &b.cx.ranges);
+        let (first, rest) = self.before(&guard, b);
+        let guard = tidy(&first.and(guard).and(at_owner(&rest, &owner, b)), &b.cx.ranges);
         Ok(End {
             loops: self.each.clone(),
             outer: Expr::Int(1),
@@ -127,6 +130,19 @@ impl Transfer {
             owner,
             turn: None,
         })
+    }
+
+    /// What of the guard must be asked before whether there is an owner, where that question may have no value without
+    /// it (a distance `1 << t - 1` has none before step 1), and the rest of the guard. Every rank answers it alike.
+    fn before(&self, is_there: &Expr, b: &Builder<'_>) -> (Expr, Expr) {
+        if !may_fail(is_there, &b.cx.ranges) {
+            return (Expr::Int(1), self.guard.clone());
+        }
+        let mut parts = conjuncts(&self.guard);
+        let own = |e: &Expr| b.world.coords.iter().any(|(n, _)| e.mentions(n));
+        let rest = parts.split_off(parts.iter().position(own).unwrap_or(parts.len()));
+        let all = |list: Vec<Expr>| list.into_iter().fold(Expr::Int(1), Expr::and);
+        (all(parts), all(rest))
     }
 
     /// Region coordinates of a rank of the group, simplified.
@@ -138,7 +154,8 @@ impl Transfer {
     fn search_end(&self, member: Expr, among: &Candidates, b: &mut Builder<'_>) -> Res<End> {
         let tried = among.tried(self, b);
         let owner = self.coords_at(&tried.own, b)?;
-        let (mut outer, mut guard) = (member, at_owner(&self.guard, &owner, b));
+        let (first, rest) = self.before(&tried.guard, b);
+        let (mut outer, mut guard) = (member, at_owner(&rest, &owner, b));
         let each: Vec<Name> = self.each.iter().map(|g| g.var.clone()).collect();
         for (peer, own) in self.wrapped_peer(&b.cx.ranges).iter().zip(&self.group.own) {
             if tried.sure {
@@ -153,7 +170,7 @@ impl Transfer {
                 guard = guard.and(hit);
             }
         }
-        let guard = tried.guard.and(guard);
+        let guard = first.and(tried.guard).and(guard);
         let mut loops = vec![tried.each];
         loops.extend(self.each.iter().map(|g| g.subst(&|n| owner_coord(n, &owner, b))));
         Ok(End { loops, outer, guard, peer: owner.clone(), owner, turn: None })
