@@ -199,8 +199,7 @@ impl Reader {
             e.node.has_attribute(name).then(|| r.number(&e, name, 0, i64::MAX)).flatten().map(|v| v as u64)
         };
         // The runtime reads a `maxBytes` of 0 as no limit.
-        let (least, most) =
-            (optional(self, "minBytes"), optional(self, "maxBytes").filter(|m| *m > 0));
+        let (least, most) = (optional(self, "minBytes"), optional(self, "maxBytes").filter(|m| *m > 0));
         let (_, threads) = (optional(self, "outofplace"), optional(self, "nthreads"));
         if threads.is_some_and(|n| n % 32 != 0) {
             self.loader(

@@ -58,7 +58,7 @@ fn slope(e: &Expr) -> Option<i64> {
             (_, Some(k)) => slope(a)?.checked_mul(k),
             _ => None,
         },
-        _ => None,
+        Expr::Int(_) | Expr::Un(..) | Expr::Bin(..) | Expr::Select(..) | Expr::Table(..) => None,
     }
 }
 

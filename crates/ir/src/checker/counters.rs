@@ -146,8 +146,8 @@ impl Counter {
     pub(super) fn seen(&self, form: Form) -> u64 {
         match form {
             Form::Epoch => self.count,
-            Form::Sense { .. } => self.count & 1,
-            Form::Clearing { .. } => self.count - self.spent,
+            Form::Sense { fresh: _ } => self.count & 1,
+            Form::Clearing { fresh: _ } => self.count - self.spent,
         }
     }
 

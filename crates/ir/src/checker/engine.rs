@@ -364,7 +364,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         let places = self.setup.grids.of(a, rep);
         let moved = match a.mem {
             Mem::Buffer(b) if who.back != 0 => Some(b),
-            _ => None,
+            Mem::Buffer(_) | Mem::Slot(..) => None,
         };
         if !writes && self.strict(who.si) {
             let by = self.setup.group.inverse(who.back);

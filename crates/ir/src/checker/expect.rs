@@ -222,7 +222,7 @@ pub(super) fn expected(
     r.env.push((promise.size.clone(), size as i64));
     for (c, clause) in promise.clauses.iter().enumerate() {
         let (cell, cond) = match clause {
-            Clause::Start { cell, cond } | Clause::End { cell, cond, .. } => (cell, cond),
+            Clause::Start { cell, cond } | Clause::End { cell, cond, from: _, at: _, sum: _ } => (cell, cond),
         };
         let free = r.free_block(cell);
         let blocks = if free.is_some() { size as i64 } else { 1 };
@@ -235,8 +235,8 @@ pub(super) fn expected(
             if r.holds(cond)? {
                 let (operand, lo, n) = r.atoms(cell)?;
                 match clause {
-                    Clause::Start { .. } => out.start.push((operand, lo, n)),
-                    Clause::End { from, at, sum, .. } => {
+                    Clause::Start { cell: _, cond: _ } => out.start.push((operand, lo, n)),
+                    Clause::End { from, at, sum, cell: _, cond: _ } => {
                         if r.inner(from)? != r.inner(cell)? {
                             return Err(r.wrong("the inner indices of both sides differ".into()));
                         }

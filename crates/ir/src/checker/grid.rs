@@ -54,8 +54,8 @@ fn constant(path: &[Part]) -> Option<u64> {
 pub(crate) fn each_op<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp, Span)) {
     for s in list {
         match s {
-            SStmt::For { body, .. } => each_op(body, f),
-            SStmt::If { then, other, .. } => {
+            SStmt::For { body, var: _, lo: _, hi: _ } => each_op(body, f),
+            SStmt::If { then, other, cond: _ } => {
                 each_op(then, f);
                 each_op(other, f);
             }

@@ -12,6 +12,8 @@
 //! executes it does. One abstract execution ([`engine`]) is run with a domain of contents ([`contents`]) and a group
 //! of symmetries ([`group`], shown by [`symmetry`]). The memory model is that of `docs/ir.md`.
 
+#![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
+
 mod calls;
 mod clock;
 mod contents;
@@ -259,7 +261,7 @@ impl Check<'_> {
         let mut v = blank;
         (v.calls, v.period) = match self.wanted {
             Calls::First => (1, 1),
-            _ => (horizon.calls, horizon.period),
+            Calls::None | Calls::Any => (horizon.calls, horizon.period),
         };
         if let (Calls::Any, Some(d)) = (self.wanted, horizon.open) {
             v.errors.push(d);
@@ -398,8 +400,8 @@ struct SetupError<'s>(&'s Schedule, Box<Unable>);
 /// What is shown of counters that are no epochs, if there are any.
 fn forms(s: &Schedule) -> Option<String> {
     let of = |is: fn(&Form) -> bool| s.signals.iter().filter(|g| is(&g.form)).map(|g| g.count).sum::<u64>();
-    let senses = of(|f| matches!(f, Form::Sense { .. }));
-    let clearing = of(|f| matches!(f, Form::Clearing { .. }));
+    let senses = of(|f| matches!(f, Form::Sense { fresh: _ }));
+    let clearing = of(|f| matches!(f, Form::Clearing { fresh: _ }));
     let part = |n: u64, what: &str| (n > 0).then(|| format!("{n} {what}"));
     let list: Vec<String> =
         [part(senses, "sense"), part(clearing, "clearing")].into_iter().flatten().collect();

@@ -46,7 +46,7 @@ impl Use {
         match self {
             // A piece that does not hold whole runs is none.
             Use::Shift { of, n, c, .. } if of.is_multiple_of(piece.of * n) => Use::Shift { of, n, c, piece },
-            u => u,
+            u @ Use::Shift { .. } | u @ Use::Xor { .. } | u @ Use::Stay { .. } => u,
         }
     }
 
@@ -115,7 +115,7 @@ fn one_shift(uses: &[&Use], digit: usize, size: u64, piece: Piece) -> Option<Opt
     let whole = |x: u64, den: u64| (x as u128 * of as u128).is_multiple_of(den as u128 * n as u128);
     let stays = uses.iter().all(|u| match **u {
         Use::Stay { num, cnt, den, .. } => cnt == 0 || (whole(num, den) && whole(cnt, den)),
-        _ => true,
+        Use::Shift { .. } | Use::Xor { .. } => true,
     });
     stays.then_some(Some(Move::Shift { digit, of, n, c, piece }))
 }

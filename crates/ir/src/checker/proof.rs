@@ -15,6 +15,7 @@ use crate::expr::Expr;
 use crate::name::Name;
 use crate::promise::{Cell, Clause, Promise};
 use crate::schedule::*;
+use crate::visit::{op_exprs, ref_exprs};
 use crate::walk::Program;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -309,10 +310,10 @@ impl<'a> Prover<'a> {
         (src, dst): (&Ref, &Ref),
         fresh: bool,
     ) -> Result<(), Failed> {
-        let chunk = |x: &&Ref| matches!(x, Ref::Chunk { .. });
+        let chunk = |x: &&Ref| matches!(x, Ref::Chunk { operand: _, path: _ });
         if !fresh && ![src, dst].into_iter().filter(chunk).any(ref_by_call) {
             for x in [src, dst] {
-                if let Ref::Slot { slot, .. } = x {
+                if let Ref::Slot { slot, window: _ } = x {
                     self.same(env, slot, || "a slot".into())?;
                 }
             }
@@ -349,8 +350,8 @@ impl<'a> Prover<'a> {
             }
             (Some(c), None) | (None, Some(c)) if c.varies.is_some() => {
                 let capacity = [src, dst].into_iter().filter_map(|x| match x {
-                    Ref::Slot { window, .. } => Some(self.program.schedule.window(*window).capacity),
-                    Ref::Chunk { .. } => None,
+                    Ref::Slot { window, slot: _ } => Some(self.program.schedule.window(*window).capacity),
+                    Ref::Chunk { operand: _, path: _ } => None,
                 });
                 let capacity = capacity.min().unwrap_or(0);
                 if self.lengths(id, c)?.1 > capacity {
@@ -533,12 +534,14 @@ impl<'a> Prover<'a> {
         }
         for clause in &p.clauses {
             let (cell, cond) = match clause {
-                Clause::Start { cell, cond } | Clause::End { cell, cond, .. } => (cell, cond),
+                Clause::Start { cell, cond } | Clause::End { cell, cond, from: _, at: _, sum: _ } => {
+                    (cell, cond)
+                }
             };
             // A name that is not bound ranges over all; `rank` moves.
             let plain = |c: &Cell| c.index.iter().all(|e| matches!(e, Expr::Var(n) if *n != p.size));
             let mut fine = cond.is_none() && plain(cell);
-            if let Clause::End { from, at, sum, .. } = clause {
+            if let Clause::End { from, at, sum, cell: _, cond: _ } = clause {
                 let all = sum.as_ref().is_none_or(|s| {
                     s.lo == Expr::Int(0) && s.hi == Expr::Var(p.size.clone()) && s.cond.is_none()
                 });
@@ -581,26 +584,15 @@ fn by_call(e: &Expr) -> bool {
 }
 
 fn ref_by_call(x: &Ref) -> bool {
-    match x {
-        Ref::Slot { slot, .. } => by_call(slot),
-        Ref::Chunk { path, .. } => path.iter().any(|p| [&p.index, &p.len, &p.of].into_iter().any(by_call)),
-    }
+    ref_exprs(x).into_iter().any(|(_, e)| by_call(e))
 }
 
 /// Whether anything that is typed of a statement does.
 fn stmt_by_call(s: &SStmt) -> bool {
     match s {
-        SStmt::For { lo, hi, body, .. } => by_call(lo) || by_call(hi) || body.iter().any(stmt_by_call),
+        SStmt::For { var: _, lo, hi, body } => by_call(lo) || by_call(hi) || body.iter().any(stmt_by_call),
         SStmt::If { cond, then, other } => by_call(cond) || then.iter().chain(other).any(stmt_by_call),
-        SStmt::Op(op, _) => match op {
-            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => ref_by_call(dst) || ref_by_call(src),
-            SOp::Put { src, peer, dst } | SOp::Get { dst, peer, src } => {
-                ref_by_call(src) || ref_by_call(dst) || peer.iter().any(by_call)
-            }
-            SOp::Notify { peer, index, .. } => by_call(index) || peer.iter().any(by_call),
-            SOp::Wait { index, value, .. } => by_call(index) || by_call(value),
-            _ => false,
-        },
+        SStmt::Op(op, _) => op_exprs(op).into_iter().any(|(_, e)| by_call(e)),
     }
 }
 
@@ -623,7 +615,7 @@ fn coordinate(d: &Digit, c: (u64, u64)) -> Ty {
             return match (log2(q), log2(c.1 as i64)) {
                 (Some(l), Some(n)) => match lowered(0, m as i64 - 1, l) {
                     Ty::Xor { sh, mask } => xor(sh, mask & ((1 << n) - 1)),
-                    t => t,
+                    t @ Ty::Same | t @ Ty::Shift { .. } | t @ Ty::Any => t,
                 },
                 _ => Ty::Any,
             };

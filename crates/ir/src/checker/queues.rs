@@ -22,7 +22,12 @@ pub(super) fn used(s: &crate::schedule::Schedule) -> bool {
     let mut found = false;
     for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
         super::grid::each_op(&st.body, &mut |op, _| {
-            found |= matches!(op, SOp::Send { .. } | SOp::Recv { .. } | SOp::Room { .. });
+            found |= matches!(
+                op,
+                SOp::Send { src: _, peer: _, queue: _, index: _ }
+                    | SOp::Recv { dst: _, peer: _, queue: _, index: _ }
+                    | SOp::Room { peer: _, queue: _, index: _ }
+            );
         });
     }
     found

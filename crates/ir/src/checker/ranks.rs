@@ -108,7 +108,7 @@ impl Ranks {
         match self {
             Ranks::Word(w) => rank < 64 && w >> rank & 1 == 1,
             Ranks::Bits(bits) => bits.get(rank as usize / 64).is_some_and(|w| w >> (rank % 64) & 1 == 1),
-            _ => self.runs().any(|(lo, hi)| lo <= rank && rank < hi),
+            Ranks::Run(..) | Ranks::Runs(_) => self.runs().any(|(lo, hi)| lo <= rank && rank < hi),
         }
     }
 

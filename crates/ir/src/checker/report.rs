@@ -97,7 +97,7 @@ impl<'p> Report<'p> {
                     format!("{place} of rank {on} is {does} after a notify that does not cover the access before"),
                     match c.with.kind() {
                         Kind::Get => "put `fence.complete` and `fence.release` between the get and the notify",
-                        _ => "put `fence.release` between that access and the notify that tells of it",
+                        Kind::Local | Kind::Put => "put `fence.release` between that access and the notify that tells of it",
                     },
                 ),
                 "E346" => (
@@ -125,7 +125,7 @@ impl<'p> Report<'p> {
                         format!("{place} of rank {on} is {does} before the get is complete"),
                         "put `fence.complete` between the get and this",
                     ),
-                    _ => (
+                    Kind::Local | Kind::Put => (
                         format!("{place} of rank {on} is {does} while a put may still use it"),
                         "put `fence.release` between the put and this",
                     ),

@@ -74,7 +74,7 @@ impl<'p> Setup<'p> {
         for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
             each_op(&st.body, &mut |op, span| {
                 spans.push(span);
-                if let SOp::Wait { signal, .. } = op {
+                if let SOp::Wait { signal, index: _, value: _ } = op {
                     let list = &mut waiters[signal.0 as usize];
                     if !list.contains(&st.name.as_str()) {
                         list.push(&st.name);

@@ -137,7 +137,7 @@ impl Env<'_> {
                         (range, a.div)
                     }
                     UnOp::Not => (Some((0, 1)), 1),
-                    _ => (None, 1),
+                    UnOp::Log2 | UnOp::CeilLog2 | UnOp::Popcount | UnOp::Abs | UnOp::Sign => (None, 1),
                 };
                 Val::new(apply_un(*op, a.v).ok()?, tys, range, div)
             }
@@ -321,7 +321,21 @@ fn bounds(op: BinOp, a: &Val, b: &Val) -> Option<(i64, i64)> {
         BitOr | BinOp::Xor if a0 >= 0 && b0 >= 0 => {
             (0, (a1.max(b1) as u64).checked_add(1)?.checked_next_power_of_two()?.min(1 << 62) as i64 - 1)
         }
-        _ => return None,
+        BinOp::Div
+        | BinOp::Mod
+        | BinOp::And
+        | BinOp::Or
+        | BinOp::BitAnd
+        | BinOp::BitOr
+        | BinOp::Xor
+        | BinOp::Shl
+        | BinOp::Shr
+        | BinOp::Eq
+        | BinOp::Ne
+        | BinOp::Lt
+        | BinOp::Le
+        | BinOp::Gt
+        | BinOp::Ge => return None,
     })
 }
 
@@ -340,7 +354,15 @@ fn divisor(op: BinOp, a: &Val, b: &Val) -> Option<i64> {
         BitAnd => a.even().max(b.even()),
         BitOr | BinOp::Xor => a.even().min(b.even()),
         Min | Max => gcd(a.div, b.div),
-        _ => return None,
+        BinOp::And
+        | BinOp::Or
+        | BinOp::Shr
+        | BinOp::Eq
+        | BinOp::Ne
+        | BinOp::Lt
+        | BinOp::Le
+        | BinOp::Gt
+        | BinOp::Ge => return None,
     })
 }
 

@@ -38,8 +38,8 @@ pub(super) fn bodies(s: &Schedule, r: &Region, out: &mut Report) {
 fn place(list: &[SStmt], default: Span) -> Span {
     let mut found = list.iter().map(|st| match st {
         SStmt::Op(_, span) => *span,
-        SStmt::For { body, .. } => place(body, Span::NONE),
-        SStmt::If { then, other, .. } => place(then, place(other, Span::NONE)),
+        SStmt::For { body, var: _, lo: _, hi: _ } => place(body, Span::NONE),
+        SStmt::If { then, other, cond: _ } => place(then, place(other, Span::NONE)),
     });
     found.find(|s| !s.is_none()).unwrap_or(default)
 }
@@ -147,7 +147,7 @@ impl<'a> Bodies<'a, '_> {
                 self.expr(value, span);
                 true
             }
-            SOp::Mark { peer, window, slot, .. } => {
+            SOp::Mark { peer, window, slot, point: _ } => {
                 self.peer(peer, span);
                 self.expr(slot, span);
                 if window.0 as usize >= self.s.windows.len() {
@@ -166,7 +166,11 @@ impl<'a> Bodies<'a, '_> {
             SOp::FenceRelease | SOp::FenceAcquire | SOp::FenceComplete | SOp::Record(_) | SOp::Await(_) => {
                 false
             }
-            SOp::Launch(_) | SOp::HostWait(_) | SOp::HostRead(_) | SOp::HostWrite { .. } | SOp::Drain => {
+            SOp::Launch(_)
+            | SOp::HostWait(_)
+            | SOp::HostRead(_)
+            | SOp::HostWrite { dst: _, src: _ }
+            | SOp::Drain => {
                 self.out.push(V21, crate::host::unspelled(span));
                 false
             }
@@ -265,13 +269,13 @@ impl<'a> Bodies<'a, '_> {
     fn pair(&mut self, dst: &Ref, src: &Ref, what: &str, span: Span) -> Option<DType> {
         let (a, b) = (self.reference(dst, span), self.reference(src, span));
         match (dst, src) {
-            (Ref::Slot { .. }, Ref::Slot { .. }) => {
+            (Ref::Slot { window: _, slot: _ }, Ref::Slot { window: _, slot: _ }) => {
                 let text = format!("both sides of this {what} are slots");
                 let d = Diagnostic::error(V13.1, text).primary(span, "here");
                 self.out.push(V13, d.help("one side is a chunk, which gives the number of elements"));
             }
-            (Ref::Slot { window, .. }, Ref::Chunk { operand, path })
-            | (Ref::Chunk { operand, path }, Ref::Slot { window, .. }) => {
+            (Ref::Slot { window, slot: _ }, Ref::Chunk { operand, path })
+            | (Ref::Chunk { operand, path }, Ref::Slot { window, slot: _ }) => {
                 self.capacity(*window, *operand, path, span);
             }
             (Ref::Chunk { operand: x, path: p }, Ref::Chunk { operand: y, path: q }) => {
@@ -464,11 +468,25 @@ pub(super) fn order(s: &Schedule, out: &mut Report) {
                         });
                     }
                     SOp::Await(e) => awaits.push((e, &st.name, span)),
-                    SOp::Send { queue, .. } => note(&mut sent, queue.0, span),
-                    SOp::Recv { queue, .. } => note(&mut received, queue.0, span),
-                    SOp::Notify { signal, .. } => note(&mut notified, signal.0, span),
-                    SOp::Wait { signal, .. } => note(&mut waited, signal.0, span),
-                    _ => {}
+                    SOp::Send { queue, src: _, peer: _, index: _ } => note(&mut sent, queue.0, span),
+                    SOp::Recv { queue, dst: _, peer: _, index: _ } => note(&mut received, queue.0, span),
+                    SOp::Notify { signal, peer: _, index: _ } => note(&mut notified, signal.0, span),
+                    SOp::Wait { signal, index: _, value: _ } => note(&mut waited, signal.0, span),
+                    SOp::Copy { dst: _, src: _ }
+                    | SOp::Reduce { op: _, dst: _, src: _ }
+                    | SOp::Put { src: _, peer: _, dst: _ }
+                    | SOp::Get { dst: _, peer: _, src: _ }
+                    | SOp::Room { peer: _, queue: _, index: _ }
+                    | SOp::FenceRelease
+                    | SOp::FenceAcquire
+                    | SOp::FenceComplete
+                    | SOp::Local(_)
+                    | SOp::Mark { point: _, peer: _, window: _, slot: _ }
+                    | SOp::Launch(_)
+                    | SOp::HostWait(_)
+                    | SOp::HostRead(_)
+                    | SOp::HostWrite { dst: _, src: _ }
+                    | SOp::Drain => {}
                 });
             }
         }
@@ -534,8 +552,8 @@ fn note(list: &mut [Option<Span>], number: u32, span: Span) {
 fn each<'a>(list: &'a [SStmt], looped: bool, f: &mut impl FnMut(&'a SOp, Span, bool)) {
     for st in list {
         match st {
-            SStmt::For { body, .. } => each(body, true, f),
-            SStmt::If { then, other, .. } => {
+            SStmt::For { body, var: _, lo: _, hi: _ } => each(body, true, f),
+            SStmt::If { then, other, cond: _ } => {
                 each(then, looped, f);
                 each(other, looped, f);
             }
@@ -560,7 +578,7 @@ pub(super) fn claims(s: &Schedule, props: Props, out: &mut Report) {
     }
     for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
         each(&st.body, false, &mut |op, span, _| {
-            if let SOp::Mark { point, .. } = op {
+            if let SOp::Mark { point, peer: _, window: _, slot: _ } = op {
                 let text =
                     format!("calls are claimed to be safe, but this `{}` is no signal yet", point.name());
                 claim(&text, span, out);

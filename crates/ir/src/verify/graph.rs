@@ -52,9 +52,9 @@ pub(super) fn graph(g: &Graph, m: &Module, ranks: Option<&[u64]>, out: &mut Repo
 fn word(k: &OpKind) -> String {
     match k {
         OpKind::Input(_) => "input".into(),
-        OpKind::Matmul { .. } => "matmul".into(),
+        OpKind::Matmul { accumulate_f32: _ } => "matmul".into(),
         OpKind::Map(f) => format!("map {}", f.name),
-        OpKind::ReduceDim { .. } => "reduce_dim".into(),
+        OpKind::ReduceDim { op: _, mean: _, dim: _, keep: _ } => "reduce_dim".into(),
         OpKind::Cast(_) => "cast".into(),
         OpKind::Embedding => "embedding".into(),
         OpKind::Grouped(_) => "grouped".into(),
@@ -74,12 +74,18 @@ fn word(k: &OpKind) -> String {
 fn arity(k: &OpKind, have: usize) -> usize {
     match k {
         OpKind::Input(_) | OpKind::Fill(_) => 0,
-        OpKind::Matmul { .. } | OpKind::Embedding | OpKind::Grouped(_) => 2,
+        OpKind::Matmul { accumulate_f32: _ } | OpKind::Embedding | OpKind::Grouped(_) => 2,
         OpKind::Map(f) => f.params.len(),
         OpKind::Tiles(k) => k.params.len(),
         OpKind::Shape(s) => s.arity().unwrap_or(have.max(1)),
         OpKind::Host(op) => op.arity(),
-        _ => 1,
+        OpKind::ReduceDim { op: _, mean: _, dim: _, keep: _ }
+        | OpKind::Cast(_)
+        | OpKind::Collective(_)
+        | OpKind::Demand
+        | OpKind::Ask(_)
+        | OpKind::Wait
+        | OpKind::Output(_) => 1,
     }
 }
 
@@ -150,7 +156,19 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, (m, ranks): (&Module, Option
                 "here",
             );
         }
-        _ => {}
+        OpKind::Matmul { accumulate_f32: _ }
+        | OpKind::ReduceDim { op: _, mean: _, dim: _, keep: _ }
+        | OpKind::Cast(_)
+        | OpKind::Embedding
+        | OpKind::Grouped(_)
+        | OpKind::Tiles(_)
+        | OpKind::Fill(_)
+        | OpKind::Shape(_)
+        | OpKind::Demand
+        | OpKind::Ask(_)
+        | OpKind::Wait
+        | OpKind::Host(_)
+        | OpKind::Output(_) => {}
     }
     // What a collective makes of a rank's sizes was looked at above.
     if ranks.is_some() && matches!(op.kind, OpKind::Collective(_)) {

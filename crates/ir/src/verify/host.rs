@@ -71,7 +71,7 @@ impl Checker<'_, '_> {
     fn list(&mut self, list: &[SStmt], way: &mut Way, outer: Span) {
         for st in list {
             match st {
-                SStmt::For { var, body, .. } => {
+                SStmt::For { var, body, lo: _, hi: _ } => {
                     let at = first(body).unwrap_or(outer);
                     let text = format!("a loop over {var} in the host's program");
                     let help = "a region is launched once a call: write its statements one after another";
@@ -154,7 +154,22 @@ impl Checker<'_, '_> {
                 }
             }
             SOp::HostWrite { dst, src } => self.write(*dst, *src, span, way),
-            _ => {
+            SOp::Copy { dst: _, src: _ }
+            | SOp::Reduce { op: _, dst: _, src: _ }
+            | SOp::Put { src: _, peer: _, dst: _ }
+            | SOp::Get { dst: _, peer: _, src: _ }
+            | SOp::Send { src: _, peer: _, queue: _, index: _ }
+            | SOp::Recv { dst: _, peer: _, queue: _, index: _ }
+            | SOp::Room { peer: _, queue: _, index: _ }
+            | SOp::Notify { peer: _, signal: _, index: _ }
+            | SOp::Wait { signal: _, index: _, value: _ }
+            | SOp::FenceRelease
+            | SOp::FenceAcquire
+            | SOp::FenceComplete
+            | SOp::Record(_)
+            | SOp::Await(_)
+            | SOp::Local(_)
+            | SOp::Mark { point: _, peer: _, window: _, slot: _ } => {
                 let help = "the host launches, reads, writes and waits; all else stands in regions";
                 let text = "an operation of a stream in the host's program".to_string();
                 self.fail(text, span, "here", None, help);
@@ -218,7 +233,7 @@ impl Checker<'_, '_> {
 fn first(list: &[SStmt]) -> Option<Span> {
     list.iter().find_map(|st| match st {
         SStmt::Op(_, span) => Some(*span),
-        SStmt::For { body, .. } => first(body),
-        SStmt::If { then, other, .. } => first(then).or_else(|| first(other)),
+        SStmt::For { body, var: _, lo: _, hi: _ } => first(body),
+        SStmt::If { then, other, cond: _ } => first(then).or_else(|| first(other)),
     })
 }

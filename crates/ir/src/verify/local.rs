@@ -155,7 +155,7 @@ fn fits(
     };
     let some_parts = |n: u64| if n == 0 { Err("a cut has at least one part".to_string()) } else { Ok(()) };
     match op {
-        LocalOp::Compute { func, args, .. } => {
+        LocalOp::Compute { func, args, dst: _ } => {
             if args.len() != func.params.len() {
                 let (want, have) = (func.params.len(), args.len());
                 return Err(format!("{} takes {want} operands, {have} are given", func.name));
@@ -166,7 +166,7 @@ fn fits(
             same_type()?;
             shapes.map_or(Ok(()), |s| result(broadcast(&s)))
         }
-        LocalOp::Matmul { .. } => {
+        LocalOp::Matmul { dst: _, a: _, b: _ } => {
             let (a, b) = (srcs[0], srcs[1]);
             if a.dtype != b.dtype {
                 return Err(format!("{} is {}, but {} is {}", a.name, a.dtype, b.name, b.dtype));
@@ -174,7 +174,7 @@ fn fits(
             accumulated(a.dtype, dst)?;
             shapes.map_or(Ok(()), |s| result(product_shape(&s[0], &s[1])))
         }
-        LocalOp::ReduceDim { op, mean, dim, .. } => {
+        LocalOp::ReduceDim { op, mean, dim, dst: _, src: _ } => {
             let src = srcs[0];
             dimension(src, *dim)?;
             if !src.dtype.reduces() {
@@ -199,17 +199,22 @@ fn fits(
                 _ => Ok(()),
             }
         }
-        LocalOp::Cast { .. } => same_count(),
-        LocalOp::Copy { .. } => same_type().and_then(|()| same_count()),
-        LocalOp::Pack { dim, parts, at, rule, .. } | LocalOp::Unpack { dim, parts, at, rule, .. } => {
-            let tensor = if matches!(op, LocalOp::Pack { .. }) { srcs[0] } else { dst };
+        LocalOp::Cast { dst: _, src: _ } => same_count(),
+        LocalOp::Copy { dst: _, src: _ } => same_type().and_then(|()| same_count()),
+        LocalOp::Pack { dim, parts, at, rule, dst: _, src: _ }
+        | LocalOp::Unpack { dim, parts, at, rule, dst: _, src: _ } => {
+            let tensor = if matches!(op, LocalOp::Pack { dst: _, src: _, dim: _, parts: _, rule: _, at: _ }) {
+                srcs[0]
+            } else {
+                dst
+            };
             dimension(tensor, *dim)?;
             some_parts(*parts)?;
             one_row(rule, *parts)?;
             same_type()?;
             if at.is_some() { Ok(()) } else { same_count() }
         }
-        LocalOp::Transpose { perm, .. } => {
+        LocalOp::Transpose { perm, dst: _, src: _ } => {
             same_type()?;
             // The number of dimensions first: sizes may be known on no rank.
             let op = ShapeOp::Transpose(perm.iter().map(|d| *d as usize).collect());
@@ -224,7 +229,7 @@ fn fits(
             }
             shapes.map_or(Ok(()), |s| result(op.sizes(&s)))
         }
-        LocalOp::Embedding { .. } => {
+        LocalOp::Embedding { dst: _, table: _, ids: _, first: _ } => {
             let (table, ids) = (srcs[0], srcs[1]);
             if table.dtype != dst.dtype {
                 return Err(format!("{} is {}, but {} is {}", table.name, table.dtype, dst.name, dst.dtype));
@@ -244,7 +249,7 @@ fn fits(
             }
             if known { result(Ok(made)) } else { Ok(()) }
         }
-        LocalOp::Grouped { runs, places, .. } => {
+        LocalOp::Grouped { runs, places, dst: _, x: _, w: _, at: _ } => {
             same_type()?;
             let dims = [srcs[0].dims.len(), srcs[1].dims.len(), dst.dims.len()];
             if dims != [2, 3, 2] {
@@ -257,7 +262,7 @@ fn fits(
                 None => Ok(()),
             }
         }
-        LocalOp::Tiles { kernel, .. } => {
+        LocalOp::Tiles { kernel, dst: _, args: _ } => {
             kernel.facts().map_err(|f| format!("kernel {}: {}", kernel.name, f.what))?;
             let sides = kernel.params.iter().zip(srcs).chain([(&kernel.result, &dst)]);
             if srcs.len() != kernel.params.len() {
@@ -276,9 +281,9 @@ fn fits(
                 None => Ok(()),
             }
         }
-        LocalOp::Fill { with: Filling::Number(v), .. } => has(dst.dtype, *v),
-        LocalOp::Fill { with: Filling::Place { dim, .. }, .. } => dimension(dst, *dim),
-        LocalOp::Slice { dim, of, rule, .. } => {
+        LocalOp::Fill { with: Filling::Number(v), dst: _ } => has(dst.dtype, *v),
+        LocalOp::Fill { with: Filling::Place { dim, first: _ }, dst: _ } => dimension(dst, *dim),
+        LocalOp::Slice { dim, of, rule, dst: _, src: _, index: _ } => {
             dimension(srcs[0], *dim)?;
             some_parts(*of)?;
             one_row(rule, *of)?;
@@ -297,7 +302,7 @@ fn one_row(rule: &CutRule, parts: u64) -> Result<(), String> {
         CutRule::Lengths(l) if l.of() != parts || l.rows() != 1 => {
             Err(format!("lengths [{l}] are not those of {parts} parts"))
         }
-        _ => Ok(()),
+        CutRule::Even | CutRule::Ceil | CutRule::Lengths(_) | CutRule::Lines(_) => Ok(()),
     }
 }
 

@@ -32,6 +32,8 @@
 //! [`EVALUATED_RANKS`]. Above, V11 looks at ranks that stand for all others, and refuses roles where there would be too
 //! many of these; V17 looks at that many ranks.
 
+#![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
+
 mod body;
 mod classes;
 mod graph;

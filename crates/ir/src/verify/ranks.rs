@@ -71,7 +71,7 @@ fn in_region<'a>(s: &'a Schedule, r: &'a Region, rank: u64) -> (u64, Point<'a>) 
 
 /// V11: roles are disjoint. Lists are in range already.
 pub(super) fn roles(s: &Schedule, r: &Region, out: &mut Report) {
-    if matches!(&r.roles[..], [] | [Role { ranks: RankSet::All, .. }]) {
+    if matches!(&r.roles[..], [] | [Role { ranks: RankSet::All, name: _, streams: _ }]) {
         return;
     }
     let size = s.group_size(r);

@@ -281,8 +281,8 @@ fn promise(s: &Schedule, r: &Region, p: &Promise, out: &mut Report) {
     let mut cells: Vec<&Cell> = vec![];
     for c in &p.clauses {
         match c {
-            Clause::Start { cell, .. } => cells.push(cell),
-            Clause::End { cell, from, .. } => cells.extend([cell, from]),
+            Clause::Start { cell, cond: _ } => cells.push(cell),
+            Clause::End { cell, from, cond: _, at: _, sum: _ } => cells.extend([cell, from]),
         }
     }
     for c in cells {

@@ -566,9 +566,9 @@ fn operation(op: &SOp, span: Span, scope: &Scope, shared: &mut Shared) -> Result
         SOp::Record(e) => COp::Record(intern(&mut shared.events, e)),
         SOp::Await(e) => COp::Await(intern(&mut shared.events, e)),
         SOp::Local(l) => COp::Local(l.clone()),
-        SOp::Mark { .. } => COp::Mark,
+        SOp::Mark { point: _, peer: _, window: _, slot: _ } => COp::Mark,
         SOp::HostRead(b) => COp::HostRead(*b),
-        SOp::Launch(_) | SOp::HostWait(_) | SOp::HostWrite { .. } | SOp::Drain => {
+        SOp::Launch(_) | SOp::HostWait(_) | SOp::HostWrite { dst: _, src: _ } | SOp::Drain => {
             return Err(host::unspelled(span));
         }
     })

@@ -23,8 +23,8 @@ fn disturbs<'c>(order: &Order, c: &'c Counter, form: Form, told: &Told) -> Optio
             return None;
         }
         match form {
-            Form::Sense { .. } => return Some((m, None)),
-            _ => {
+            Form::Sense { fresh: _ } => return Some((m, None)),
+            Form::Epoch | Form::Clearing { fresh: _ } => {
                 let missing = m.by.iter().find(|(by, pos, _)| order.knew(&told.snap, told.back, *by) < *pos);
                 if let Some((by, _, op)) = missing {
                     return Some((m, Some((*by, *op))));
@@ -81,7 +81,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             (c.writer, c.writer_op) = (who.stream, op);
         } else if writer != who.stream {
             c.several = true;
-            if !matches!(form, Form::Clearing { .. }) {
+            if !matches!(form, Form::Clearing { fresh: _ }) {
                 self.two_writers((there, counter), (who.stream, span), (writer, setup.span(first)));
             }
         }
@@ -180,10 +180,10 @@ impl<'p, C: Contents> Engine<'p, C> {
         let c = self.counters.of(rep, counter);
         // What is after a wait, or after all that it takes, is so for those before it, too, if all come from one stream.
         let alone = |m: &Meant| matches!((&m.by[..], &by[..]), ([a], [b]) if a.0 == b.0);
-        if matches!(form, Form::Sense { .. }) || c.meant.last().is_some_and(alone) {
+        if matches!(form, Form::Sense { fresh: _ }) || c.meant.last().is_some_and(alone) {
             c.meant.pop();
         }
-        if matches!(form, Form::Sense { .. }) || !by.is_empty() {
+        if matches!(form, Form::Sense { fresh: _ }) || !by.is_empty() {
             c.meant.push(Meant { pos, op, by });
         }
         if waiter != NONE && waiter != own {
@@ -191,7 +191,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
         // Notifies that are there already, and that this wait is not about.
         let c = &*self.counters.of(rep, counter);
-        if c.several || matches!(form, Form::Sense { .. }) {
+        if c.several || matches!(form, Form::Sense { fresh: _ }) {
             let found =
                 c.told.iter().find_map(|t| disturbs(&self.order, c, form, t).map(|d| (t, d.0.op, d.1)));
             if let Some((told, wait, missing)) = found {
