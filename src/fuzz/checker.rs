@@ -8,7 +8,7 @@ use super::rng::Rng;
 use super::{catalogue, generate, library, machine, make, rounds};
 use crate::mutate::{parallel, reasons};
 use kbc_backend_sim::classify::{Behaviour, ClassifyOptions, Evidence, classify, same};
-use kbc_backend_sim::generate::{exact, exact_range};
+use kbc_backend_sim::generate::{exact, exact_range, powers};
 use kbc_backend_sim::interp::{self, RunOptions};
 use kbc_backend_sim::oracle::{Unknown, expected};
 use kbc_backend_sim::tensor::Tensor;
@@ -18,7 +18,7 @@ use kbc_ir::expr::{BinOp, Expr, gcd};
 use kbc_ir::mutate::{Kind, all, apply, apply_on};
 use kbc_ir::schedule::{BufferRole, CALL, Calls, SOp, SStmt, Schedule};
 use kbc_ir::text::{PrintOptions, parse, print};
-use kbc_ir::types::{DType, TensorType};
+use kbc_ir::types::{DType, ReduceOp, TensorType};
 use kbc_ir::verify::verify;
 use kbc_ir::visit::{Field, FieldMut, each_field, op_fields_mut};
 use kbc_ir::walk::{Cursor, Program, Step};
@@ -335,7 +335,19 @@ fn inputs(s: &Schedule, calls: u32) -> Result<Vec<Vec<Tensor>>, String> {
     for n in 0..types.keys().next_back().map_or(0, |n| n.saturating_add(1)).min(16) {
         types.entry(n).or_insert_with(|| TensorType::replicated(DType::F32, &[1]));
     }
+    let mut multiplies = false;
+    each_field(s, &mut |_, field| {
+        multiplies |=
+            matches!(field, Field::Combiner(ReduceOp::Prod) | Field::Promised(Some(ReduceOp::Prod)));
+    });
     let tensor = |call: u32, (i, ty): (&u32, &TensorType)| {
+        if multiplies && ty.dtype.is_float() {
+            // As many factors as ranks, and as many summands after it.
+            let p = s.mesh.ranks().max(1);
+            let factors = u32::try_from(p).unwrap_or(u32::MAX);
+            let most = exact_range(ty.dtype, 2 * p, factors, false).modulus - 1;
+            return powers(ty, &s.mesh, most, *i, call).map_err(|d| d.title);
+        }
         // Several sums may follow each other, with something doubled between them: small numbers stay exact.
         let (p, wide) = (s.mesh.ranks().max(1), ty.dtype.bytes() > 2);
         let summands = if wide && p <= 20 { 8 * p.pow(3) } else { 2 * p };

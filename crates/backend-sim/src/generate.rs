@@ -86,6 +86,28 @@ pub fn exact(
     })
 }
 
+/// Powers of two up to `most` with a sign, told apart as by [`exact`]: their products are exact in any order, and none
+/// loses the others, as 0 would. Code E369 for shapes that are too large.
+pub fn powers(
+    ty: &TensorType,
+    mesh: &Mesh,
+    most: u32,
+    input: u32,
+    iteration: u32,
+) -> Result<Tensor, Diagnostic> {
+    let salt = input.wrapping_mul(0x0100_0193);
+    let range = ExactRange { modulus: 2 * (most.max(1).ilog2() + 1), centred: false, exact: true };
+    build(ty, mesh, |n, slice| {
+        let value = |k: usize| {
+            let (rank, i) = (k / slice, k % slice);
+            let v = exact_value(range, (i as u32).wrapping_add(salt), rank as u32, iteration);
+            if v % 2 == 0 { 1 << (v / 2) } else { -(1 << (v / 2)) }
+        };
+        let values: Vec<i64> = (0..n).map(value).collect();
+        Ok(from_i64(ty.dtype, &values))
+    })
+}
+
 /// Ones.
 pub fn ones(ty: &TensorType, mesh: &Mesh) -> Result<Tensor, Diagnostic> {
     build(ty, mesh, |n, _| Ok(from_i64(ty.dtype, &vec![1; n])))
