@@ -30,6 +30,13 @@ fn placed(path: &Path) -> Result<PathBuf, Diagnostic> {
     confine::placed(path).map_err(|e| failure(path, "write", &e))
 }
 
+/// Makes a folder that files will be written to, with those it lies in: what takes long asks for it before it begins.
+/// E410 where that cannot be.
+pub fn folder(path: &Path) -> Result<(), Diagnostic> {
+    let place = placed(path)?;
+    std::fs::create_dir_all(place).map_err(|e| failure(path, "write", &e))
+}
+
 /// Writes a file beside its place and renames it; whatever fails, nothing is left beside the place.
 fn exchange(path: &Path, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Diagnostic> {
     let temporary = sibling(path, "new");

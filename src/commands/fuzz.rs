@@ -24,6 +24,15 @@ const STEP: u64 = 5000;
 /// # Errors
 /// E993: the engines differ; E990: a bound is wrong. Of reading files, or of writing what differs.
 pub fn run(session: &mut Session, args: &Fuzz) -> Outcome {
+    let out = match &args.what {
+        FuzzWhat::Engines(a) => &a.range.out,
+        FuzzWhat::Emitted(a) => &a.range.out,
+        FuzzWhat::Schedules(a) => &a.range.out,
+        FuzzWhat::Checker(a) => &a.out,
+        FuzzWhat::Bounds(a) => &a.range.out,
+        FuzzWhat::Readers(a) => &a.out,
+    };
+    outdir::folder(Path::new(out))?;
     match &args.what {
         FuzzWhat::Engines(args) => engines(session, args),
         FuzzWhat::Emitted(args) => emitted(session, args),

@@ -56,10 +56,10 @@ pub(crate) fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(),
     };
     match op {
         LocalOp::Pack { dst: _, src: _, dim, parts, rule, at: Some(at) } => {
-            block(&shapes[0], &target, *dim, part(along(&shapes[0], &target, *dim), at, *parts, rule)?)
+            block(&shapes[0], &target, *dim, part(along(&shapes[0], &target, *dim)?, at, *parts, rule)?)
         }
         LocalOp::Unpack { dst: _, src: _, dim, parts, rule, at: Some(at) } => {
-            block(&target, &shapes[0], *dim, part(along(&target, &shapes[0], *dim), at, *parts, rule)?)
+            block(&target, &shapes[0], *dim, part(along(&target, &shapes[0], *dim)?, at, *parts, rule)?)
         }
         LocalOp::Slice { dst: _, src: _, dim, index, of, rule } => {
             let mut want = shapes[0].clone();
@@ -110,10 +110,15 @@ pub(crate) fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(),
     }
 }
 
-/// Elements of a line along the dimension that its blocks cut, for a tensor that is one block.
-fn along(tensor: &[u64], line: &[u64], dim: u32) -> u64 {
+/// Elements of a line along the dimension that its blocks cut, for a tensor that is one block. A line that holds
+/// something is not made of blocks that hold nothing.
+fn along(tensor: &[u64], line: &[u64], dim: u32) -> Result<u64, String> {
     let unit: u64 = tensor.iter().enumerate().filter(|(d, _)| *d != dim as usize).map(|(_, n)| n).product();
-    line.iter().product::<u64>().checked_div(unit).unwrap_or(0)
+    match line.iter().product::<u64>() {
+        0 => Ok(0),
+        n if n.checked_rem(unit) == Some(0) => Ok(n / unit),
+        n => Err(format!("a line of {n} elements is not made of blocks of sizes {tensor:?}")),
+    }
 }
 
 /// A tensor is one block of a line, of so many elements along the dimension that is cut.

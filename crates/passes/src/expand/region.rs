@@ -3,8 +3,8 @@
 //! A region is a run of chunks, or, for lists, one run for each value of some generators. Every construction here
 //! keeps the order of the text, so two regions pair chunk by chunk.
 
-use super::sym::{Bindings, Evaluator, Ranges, Res, Sym, not_symbolic};
-use kbc_diag::Span;
+use super::sym::{Bindings, Evaluator, IntoStop, Ranges, Res, Sym, not_symbolic};
+use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{Expr, gcd};
 use kbc_ir::schedule::Part;
@@ -188,6 +188,12 @@ impl Region {
                     Some(e) => cx.eval.int(e, env)?,
                     None => n.clone(),
                 };
+                if let Some(k) = n.as_int().filter(|k| *k < 1) {
+                    return Err(Diagnostic::error("E028", format!("a line cannot be cut in {k} parts"))
+                        .primary(s.span, "here")
+                        .help("`of` at least 1")
+                        .into_stop());
+                }
                 let mut env = env.clone();
                 for (var, range) in gens.iter().flat_map(|g| &g.vars) {
                     let (lo, hi) = (cx.eval.int(&range.lo, &env)?, cx.eval.int(&range.hi, &env)?);
