@@ -254,7 +254,7 @@ pub fn machine(
     // One of the two has a shape.
     let topology = own.over(base, Shape::Ring(1), Span::NONE)?;
     fits(&topology, &file.placements)?;
-    Ok(Some((topology, file.perturb)))
+    Ok(Some((topology.with_placements(file.placements), file.perturb)))
 }
 
 /// Exact integers for every input of a schedule.
