@@ -159,7 +159,7 @@ pub(super) fn rows(
             return Ok((0..n).map(|pe| (pe, 1.0 / f64::from(n))).collect());
         }
         let dims = program.dims(buffer, rank).map_err(fault)?;
-        Ok(parts_of(topology, schedule.buffer(buffer).name.as_str(), &dims, op)?)
+        parts_of(topology, schedule.buffer(buffer).name.as_str(), &dims, op)
     };
     for &rank in &ranks {
         let mut sum: BTreeMap<u32, [f64; 3]> = BTreeMap::new();

@@ -17,7 +17,8 @@ use std::ops::Range;
 
 /// Runs of elements, row-major, of a block of a tensor.
 fn rows(block: &[Range<u64>], sizes: &[u64]) -> Vec<Range<usize>> {
-    let Some((last, outer)) = block.split_last() else { return vec![0..1] };
+    let only = 0..1;
+    let Some((last, outer)) = block.split_last() else { return vec![only] };
     let mut starts = vec![0u64];
     for (r, n) in outer.iter().zip(sizes) {
         starts = starts.iter().flat_map(|s| r.clone().map(move |i| s * n + i)).collect();

@@ -73,10 +73,12 @@ fn agree(op: &LocalOp, dst: (&[u64], DType), srcs: &[(BufferId, &Tensor)], part:
     let want = apply(op, dst, &operands, part).unwrap_or_else(|r| panic!("{op:?}: {}", r.text));
     for own in placements() {
         for theirs in placements() {
-            let placed = |buffer, sizes: &[u64], placement| Placed { buffer, sizes: sizes.to_vec(), placement };
+            let placed =
+                |buffer, sizes: &[u64], placement| Placed { buffer, sizes: sizes.to_vec(), placement };
             let srcs = srcs.iter().map(|(b, t)| (placed(*b, t.shape(), theirs), (*t).clone())).collect();
             let shared = Shared { op, dst: (placed(D, dst.0, own), dst.1), srcs, part };
-            let got = shared.apply(&machine).unwrap_or_else(|r| panic!("{op:?} {own} <- {theirs}: {}", r.text));
+            let got =
+                shared.apply(&machine).unwrap_or_else(|r| panic!("{op:?} {own} <- {theirs}: {}", r.text));
             assert_eq!(got, want, "{op:?} {own} <- {theirs}");
         }
     }
@@ -91,7 +93,9 @@ fn plus() -> ScalarFn {
 #[test]
 fn pes_together_compute_what_one_device_does() {
     let f = |shape: &[u64]| numbered(DType::F32, shape, 23);
-    for (a, b) in [(vec![4, 6], vec![4, 6]), (vec![4, 7], vec![7]), (vec![2, 1, 5], vec![3, 1]), (vec![2, 2], vec![1])] {
+    for (a, b) in
+        [(vec![4, 6], vec![4, 6]), (vec![4, 7], vec![7]), (vec![2, 1, 5], vec![3, 1]), (vec![2, 2], vec![1])]
+    {
         let rank = a.len().max(b.len());
         let at = |s: &[u64], i: usize| (i + s.len()).checked_sub(rank).map_or(1, |i| s[i]);
         let dst: Vec<u64> = (0..rank).map(|i| at(&a, i).max(at(&b, i))).collect();
@@ -119,7 +123,9 @@ fn pes_together_compute_what_one_device_does() {
         agree(&op, (&kept, DType::F32), &[(A, &cube)], None);
     }
     agree(&LocalOp::Cast { dst: D, src: A }, (&[4, 3, 6], DType::BF16), &[(A, &cube)], None);
-    for dst in [vec![4, 3, 6], vec![12, 6], vec![4, 18], vec![72], vec![6, 12], vec![4, 3, 2, 3], vec![8, 9, 1]] {
+    for dst in
+        [vec![4, 3, 6], vec![12, 6], vec![4, 18], vec![72], vec![6, 12], vec![4, 3, 2, 3], vec![8, 9, 1]]
+    {
         agree(&LocalOp::Copy { dst: D, src: A }, (&dst, DType::F32), &[(A, &cube)], None);
     }
     for perm in [vec![0, 1, 2], vec![2, 0, 1], vec![1, 2, 0], vec![2, 1, 0]] {
@@ -132,8 +138,11 @@ fn pes_together_compute_what_one_device_does() {
 fn lines_rows_and_fills_are_shared_too() {
     let cube = numbered(DType::I32, &[4, 3, 5], 1000);
     for dim in 0..3u32 {
-        for rule in [CutRule::Even, CutRule::Ceil, CutRule::Lengths(Parts::row(&[1, 0, 2 + [1, 0, 2][dim as usize]]).unwrap())]
-        {
+        for rule in [
+            CutRule::Even,
+            CutRule::Ceil,
+            CutRule::Lengths(Parts::row(&[1, 0, 2 + [1, 0, 2][dim as usize]]).unwrap()),
+        ] {
             let parts = 3;
             let op = LocalOp::Pack { dst: D, src: A, dim, parts, rule: rule.clone(), at: None };
             agree(&op, (&[60], DType::I32), &[(A, &cube)], None);
@@ -251,7 +260,8 @@ fn a_product_by_columns_fetches_its_left_operand_alone() {
 #[test]
 fn a_mismatch_pays_the_move() {
     // Rows to columns inside one cube of two PEs: each sends half of its half, 32 x 2048 f32, at the same time.
-    let text = format!("package(ring(1), mesh(1, 1), 2) {{ ranks: sip; pe_link: 64 GB/s; pe_wire: 300{RATES} }}");
+    let text =
+        format!("package(ring(1), mesh(1, 1), 2) {{ ranks: sip; pe_link: 64 GB/s; pe_wire: 300{RATES} }}");
     let p = |pe| DevicePlacement { cube: Policy::Replicate, pe, num_cubes: None, num_pes: None };
     let placed = |x, y| {
         let named = vec![("x".to_owned(), p(x)), ("y".to_owned(), p(y))];

@@ -11,6 +11,9 @@ use kbc_diag::{Diagnostic, Span};
 use crate::topology::{DeviceId, Ranks, Shape, Topology};
 use crate::types::CutRule;
 
+/// A rectangular part of a tensor: a range along each axis.
+pub type Block = Vec<Range<u64>>;
+
 /// How one axis of a device shares a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Policy {
@@ -172,8 +175,7 @@ impl Interior {
         if self.count() == 1 {
             return Ok(None);
         }
-        let shape =
-            Shape::Package { sips: Box::new(Shape::Ring(1)), cubes: self.cubes, pes: self.pes };
+        let shape = Shape::Package { sips: Box::new(Shape::Ring(1)), cubes: self.cubes, pes: self.pes };
         let mut settings = *machine.settings();
         settings.package.ranks = Some(Ranks::Pe);
         Topology::build(shape, settings, Span::NONE).map(Some)
@@ -202,11 +204,7 @@ impl DevicePlacement {
     ///
     /// # Errors
     /// E469 for more cubes or PEs than the device has, none, an axis that it does not have, or a scalar that is to be cut.
-    pub fn slices(
-        &self,
-        sizes: &[u64],
-        machine: &Topology,
-    ) -> Result<Vec<(u32, Vec<Range<u64>>)>, Diagnostic> {
+    pub fn slices(&self, sizes: &[u64], machine: &Topology) -> Result<Vec<(u32, Block)>, Diagnostic> {
         let own = Interior::of(machine);
         let count = |axis: &str, policy: Policy, asked: Option<u64>, there: u64| {
             if there == 1 && policy != Policy::Replicate {

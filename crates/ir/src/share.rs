@@ -15,8 +15,7 @@ use crate::topology::Topology;
 use crate::types::CutRule;
 use crate::walk::{Fault, Program};
 
-/// A rectangular part of a tensor: a range along each axis.
-pub type Block = Vec<Range<u64>>;
+pub use crate::placement::Block;
 
 /// Blocks that the rule of one operation may cut its operands into.
 pub const MOST_BLOCKS: usize = 1 << 20;
@@ -126,7 +125,10 @@ fn runs(block: &[Range<u64>], sizes: &[u64]) -> Result<Vec<Range<u64>>, TooMany>
     }
     // From the last axis on, those that the block has all of.
     let full = block.iter().zip(sizes).rev().take_while(|(r, n)| **r == (0..**n)).count();
-    let Some(axis) = block.len().checked_sub(full + 1) else { return Ok(vec![0..product(sizes)]) };
+    let Some(axis) = block.len().checked_sub(full + 1) else {
+        let all = 0..product(sizes);
+        return Ok(vec![all]);
+    };
     let inner = product(&sizes[axis + 1..]);
     few(usize::try_from(volume(&block[..axis])).unwrap_or(usize::MAX))?;
     let mut starts = vec![0u64];
@@ -266,11 +268,7 @@ impl Line<'_> {
 }
 
 /// The elements of a line of these sizes that a block of it is, as far as they lie in `inside`, from its begin on.
-fn lined(
-    block: &[Range<u64>],
-    sizes: &[u64],
-    inside: &Range<u64>,
-) -> Result<Vec<Range<u64>>, TooMany> {
+fn lined(block: &[Range<u64>], sizes: &[u64], inside: &Range<u64>) -> Result<Vec<Range<u64>>, TooMany> {
     let cut = |r: Range<u64>| {
         r.start.max(inside.start).saturating_sub(inside.start)
             ..r.end.min(inside.end).saturating_sub(inside.start)
@@ -536,6 +534,21 @@ fn alone(
     out
 }
 
+/// A buffer as the device of a rank holds it.
+///
+/// # Errors
+/// E302 for sizes that cannot be.
+pub fn placed(
+    program: &Program<'_>,
+    buffer: BufferId,
+    rank: u64,
+    machine: &Topology,
+) -> Result<Placed, Fault> {
+    let name = &program.schedule.buffer(buffer).name;
+    let placement = machine.placements().of(name.as_str()).unwrap_or_default();
+    Ok(Placed { buffer, sizes: program.dims(buffer, rank)?, placement })
+}
+
 /// How the PEs of a rank's device share an operation of a schedule; None where they do not: the machine places no tensor, or
 /// its devices are one PE each.
 ///
@@ -550,11 +563,7 @@ pub fn of_rank(
     if !machine.shares_work() {
         return Ok(None);
     }
-    let placed = |buffer: BufferId| {
-        let name = &program.schedule.buffer(buffer).name;
-        let placement = machine.placements().of(name.as_str()).unwrap_or_default();
-        Ok(Placed { buffer, sizes: program.dims(buffer, rank)?, placement })
-    };
+    let placed = |buffer| placed(program, buffer, rank, machine);
     let dst = placed(op.dst())?;
     let srcs = op.srcs().into_iter().map(placed).collect::<Result<Vec<_>, Fault>>()?;
     let b = program.schedule.buffer(op.dst());

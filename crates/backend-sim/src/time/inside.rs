@@ -81,13 +81,7 @@ impl Inside {
         Ok(profile)
     }
 
-    fn work(
-        &self,
-        program: &Program<'_>,
-        op: &LocalOp,
-        rank: u64,
-        share: &Share,
-    ) -> Result<Profile, Fault> {
+    fn work(&self, program: &Program<'_>, op: &LocalOp, rank: u64, share: &Share) -> Result<Profile, Fault> {
         let depth = match op {
             LocalOp::Matmul { a, .. } | LocalOp::Grouped { x: a, .. } => {
                 program.dims(*a, rank)?.last().copied().unwrap_or(0)
@@ -151,13 +145,7 @@ impl Inside {
 impl Profile {
     /// How the operation goes on on a rank. `times` becomes how long each unit is held; `own` is how long it takes beside what
     /// units do where one PE does all of it.
-    pub(super) fn course(
-        &self,
-        rates: &mut Rates,
-        rank: u64,
-        times: &mut [Time; 3],
-        own: Course,
-    ) -> Course {
+    pub(super) fn course(&self, rates: &mut Rates, rank: u64, times: &mut [Time; 3], own: Course) -> Course {
         if self.alone {
             let fetched = self.work.iter().map(|w| w.1).max().unwrap_or_default();
             let longest = times.iter().copied().max().unwrap_or_default();

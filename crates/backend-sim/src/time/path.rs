@@ -8,8 +8,8 @@ use super::clock::Time;
 use super::controllers::{Access, Controllers};
 use super::engine::Engine;
 use super::log::{
-    ACK, CORE, CREDIT, DRAIN, FENCE, FETCH, HELD, LINKS, Last, Log, MORE, NOTIFY, POLL, PRELOAD, Record, SLOT_READ,
-    SLOT_WRITE, TAIL, WORK, controlled,
+    ACK, CORE, CREDIT, DRAIN, FENCE, FETCH, HELD, LINKS, Last, Log, MORE, NOTIFY, POLL, PRELOAD, Record,
+    SLOT_READ, SLOT_WRITE, TAIL, WORK, controlled,
 };
 use super::report::{Cause, Slot, Step};
 use super::setup::Setup;
