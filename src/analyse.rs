@@ -11,7 +11,7 @@ use crate::room;
 use crate::session::{Outcome, Session};
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::compare::{Blame, Comparison, Expected, compare};
-use kbc_backend_sim::interp::{RunOptions, RunResult};
+use kbc_backend_sim::interp::{RunOptions, RunResult, run_inside};
 use kbc_backend_sim::reference::{Accuracy, EvalOptions, OUTER, RefTensor, evaluate, evaluate_local};
 use kbc_backend_sim::tensor::{Tensor, Value};
 use kbc_backend_sim::time::{TimeOptions, Timing, Walked};
@@ -20,6 +20,7 @@ use kbc_ir::bounds::{algbw, busbw};
 use kbc_ir::checker::{CheckOptions, Method, Verdict, check};
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::host::spelled;
+use kbc_ir::placement::Interior;
 use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::topology::Topology;
 use kbc_ir::types::{Mesh, TensorType};
@@ -98,6 +99,37 @@ pub struct Executed {
     pub compare: CompareReport,
     /// Comparison with stored results.
     pub expect: Vec<CompareReport>,
+}
+
+/// Executes a schedule once more where the PEs of a device share its work, each PE with what it holds and gets, and says how
+/// much of the schedule that was.
+///
+/// # Errors
+/// E990 for other results than `result`, and those of the interpreter.
+pub fn inside(
+    schedule: &Schedule,
+    topology: &Topology,
+    inputs: &[Vec<Tensor>],
+    result: &RunResult,
+    seed: Option<u64>,
+) -> Outcome<Option<String>> {
+    if !topology.shares_work() {
+        return Ok(None);
+    }
+    let options = RunOptions { calls: result.outputs.len() as u32, seed, max_bytes: room::engine_bytes() };
+    let (own, [shared, large]) = run_inside(schedule, inputs, &options, topology)?;
+    if own != *result {
+        let title = "PEs that share local work come to other results than devices of one PE";
+        return Err(Diagnostic::error("E990", title).help("please report it with the program").into());
+    }
+    let pes = Interior::of(topology).count();
+    let mut words = format!(
+        "{shared} local operations computed PE by PE on {pes} PEs a device, from what each holds or fetches, with the same bits"
+    );
+    if large > 0 {
+        words += &format!("; {large} more are too large for that and were computed as one");
+    }
+    Ok(Some(words))
 }
 
 /// Executes the program's schedule on all ranks and compares every element.

@@ -105,6 +105,8 @@ fn excess(topology: &Topology, machine: &Topology, step: &Step) -> (Culprit, f64
         Cause::Late => (Culprit::Rank(step.rank), 1.0),
         Cause::Work(u) | Cause::UnitQueue(u) => unit(u),
         Cause::Preload => unit(Unit::Memory),
+        // No perturbation is inside a device.
+        Cause::Fetch => (Culprit::Rank(step.rank), 0.0),
         Cause::Latency(l) => {
             let (was, is) = (topology.rate(l).latency_ns, machine.rate(l).latency_ns);
             (Culprit::Link(l), if is > 0.0 { 1.0 - was / is } else { 0.0 })

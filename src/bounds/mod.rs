@@ -165,9 +165,9 @@ pub fn against<'a>(
         }
     }
     let (ns, mut bottleneck) = if std::ptr::eq(schedule, plain) {
-        whole(schedule, topology, &found, &|id| runs(schedule, id))?
+        whole(schedule, topology, &found, &|id| runs(schedule, id), false)?
     } else {
-        whole(plain, topology, &needs(plain, topology, &|_| true)?, &|_| true)?
+        whole(plain, topology, &needs(plain, topology, &|_| true)?, &|_| true, true)?
     };
     if ns == 0.0 {
         let moved = timing.links.iter().any(|l| l.messages > 0);
@@ -186,12 +186,14 @@ pub fn against<'a>(
     Ok(Lower { ns, bottleneck, collectives: collectives.collect(), host_reads: vec![] })
 }
 
-/// The bound of a program, and what it comes from: the largest of its rows.
+/// The bound of a program, and what it comes from: the largest of its rows. `pieces`: what is timed has its tensors in pieces,
+/// which the PEs of a device share in another way.
 fn whole(
     schedule: &Schedule,
     topology: &Topology,
     needs: &[Need],
     runs: &dyn Fn(RegionId) -> bool,
+    pieces: bool,
 ) -> Result<(f64, String), Diagnostics> {
     let spelled = spelled(schedule);
     let program = Program::compile(&spelled)?;
@@ -212,7 +214,7 @@ fn whole(
     offer(chain::longest(schedule, &program, topology, needs)?, &|| {
         "latency of one collective after another".to_owned()
     });
-    for (ns, what) in work::rows(schedule, &program, topology, &groups, runs)? {
+    for (ns, what) in work::rows(schedule, &program, topology, &groups, (runs, pieces))? {
         offer(ns, &|| what.to_owned());
     }
     Ok(best)

@@ -4,6 +4,10 @@
 //! Owns what counts. The operations of the program count with their arithmetic and their vector work; of memory traffic only
 //! inputs that they read, once, and results that they write, once: what is between two operations need not go through memory.
 //! Copies count for nothing: they are how a schedule is made. Of collectives the additions count, over all their ranks together.
+//!
+//! Where the PEs of a device share its work, the rank's time is that of its busiest PE: of each operation a PE has the part
+//! that it holds of the result. Memory traffic is what that PE writes of results, or an even part of all traffic if that is
+//! more. Of a program whose tensors are timed in pieces every PE has an even part.
 
 use super::Group;
 use super::chain::{each, role};
@@ -11,6 +15,7 @@ use kbc_backend_sim::time::{Unit, amounts};
 use kbc_diag::Diagnostics;
 use kbc_ir::bounds::CollKind;
 use kbc_ir::expr::Expr;
+use kbc_ir::placement::Interior;
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, RegionId, Schedule};
 use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::walk::{Fault, Program};
@@ -135,7 +140,7 @@ pub(super) fn rows(
     program: &Program<'_>,
     topology: &Topology,
     groups: &[&Group],
-    runs: &dyn Fn(RegionId) -> bool,
+    (runs, pieces): (&dyn Fn(RegionId) -> bool, bool),
 ) -> Result<Vec<(f64, &'static str)>, Diagnostics> {
     let settings = topology.settings();
     let rates = [settings.flops(), settings.memory(), settings.vector()];
@@ -147,9 +152,18 @@ pub(super) fn rows(
     let ranks = looked(schedule, topology, computed.all.len() as u64);
     let mut all: BTreeMap<u64, [f64; 3]> = BTreeMap::new();
     // Of operations that are alike on all ranks.
-    let mut same: Vec<Option<[u64; 3]>> = vec![None; computed.all.len()];
+    let mut same: Vec<Option<([u64; 3], Parts)>> = vec![None; computed.all.len()];
+    let parts = |buffer: BufferId, op: Option<&LocalOp>, rank: u64| -> Result<Parts, Diagnostics> {
+        if pieces && topology.shares_work() {
+            let n = Interior::of(topology).count();
+            return Ok((0..n).map(|pe| (pe, 1.0 / f64::from(n))).collect());
+        }
+        let dims = program.dims(buffer, rank).map_err(fault)?;
+        parts_of(topology, schedule.buffer(buffer).name.as_str(), &dims, op)
+    };
     for &rank in &ranks {
-        let mut sum = [0u64; 3];
+        let mut sum: BTreeMap<u32, [f64; 3]> = BTreeMap::new();
+        let mut written = 0u64;
         let mut inputs: BTreeMap<BufferId, u64> = BTreeMap::new();
         let mut own = (RegionId(u32::MAX), None);
         for (c, same) in computed.all.iter().zip(&mut same) {
@@ -160,13 +174,19 @@ pub(super) fn rows(
             if own.1 != Some(c.role) {
                 continue;
             }
-            let work = match *same {
-                Some(work) => work,
-                None => amounts(program, c.op, rank).map_err(fault)?,
+            let (work, shares) = match same.take() {
+                Some(known) => known,
+                None => {
+                    let work = amounts(program, c.op, rank).map_err(fault)?;
+                    (work, parts(c.op.dst(), Some(c.op), rank)?)
+                }
             };
-            *same = c.fixed.then_some(work);
-            sum[0] = sum[0].saturating_add(work[0]);
-            sum[2] = sum[2].saturating_add(work[2]);
+            for (pe, part) in &shares {
+                let sum = sum.entry(*pe).or_default();
+                sum[0] += work[0] as f64 * part;
+                sum[2] += work[2] as f64 * part;
+            }
+            *same = c.fixed.then_some((work, shares));
             for (input, bytes) in read(program, c, work, rank).map_err(fault)? {
                 let most = inputs.entry(input).or_default();
                 *most = bytes.max(*most);
@@ -174,11 +194,17 @@ pub(super) fn rows(
         }
         for b in &computed.results {
             let bytes = program.elements(*b, rank).map_err(fault)? * schedule.buffer(*b).dtype.bytes();
-            sum[1] = sum[1].saturating_add(bytes);
+            written = written.saturating_add(bytes);
+            for (pe, part) in parts(*b, None, rank)? {
+                sum.entry(pe).or_default()[1] += bytes as f64 * part;
+            }
         }
-        sum[1] = inputs.values().fold(sum[1], |a, b| a.saturating_add(*b));
+        let traffic = inputs.values().fold(written, |a, b| a.saturating_add(*b)) as f64;
+        let most = |i: usize| sum.values().map(|s| s[i]).fold(0.0, f64::max);
+        let pes = if topology.shares_work() { Interior::of(topology).count() } else { 1 };
+        let sum = [most(0), most(1).max(traffic / f64::from(pes)), most(2)];
         let slower = topology.pace(DeviceId(rank as u32)).slower;
-        all.insert(rank, std::array::from_fn(|i| sum[i] as f64 * slower[i] / rates[i] * 1e9));
+        all.insert(rank, std::array::from_fn(|i| sum[i] * slower[i] / rates[i] * 1e9));
     }
     let busiest = |i: usize| all.values().map(|t| t[i]).fold(0.0, f64::max);
     let words = |u: Unit| match u {
@@ -191,6 +217,36 @@ pub(super) fn rows(
     out.extend(
         together(topology, groups, &all).map(|ns| (ns, "vector work of all ranks of a group together")),
     );
+    Ok(out)
+}
+
+/// The part of an operation that each PE has.
+type Parts = Vec<(u32, f64)>;
+
+/// The part of a tensor of these sizes that each PE of a device holds; of an operation with it as its result that each PE
+/// does. One PE does all of a kernel over tiles.
+fn parts_of(
+    topology: &Topology,
+    name: &str,
+    dims: &[u64],
+    op: Option<&LocalOp>,
+) -> Result<Parts, Diagnostics> {
+    if !topology.shares_work() {
+        return Ok(vec![(0, 1.0)]);
+    }
+    let placement = topology.placements().of(name).unwrap_or_default();
+    let elements = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(1.0, |n, d| n * d as f64);
+    let all = elements(&mut dims.iter().copied());
+    let mut out: Parts = vec![];
+    for (pe, slice) in placement.slices(dims, topology)? {
+        let own = elements(&mut slice.iter().map(|r| r.end - r.start));
+        if own > 0.0 {
+            out.push((pe, own / all));
+        }
+    }
+    if let (Some(LocalOp::Tiles { .. }), Some(first)) = (op, out.first().map(|p| p.0)) {
+        return Ok(vec![(first, 1.0)]);
+    }
     Ok(out)
 }
 

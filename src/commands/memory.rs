@@ -6,9 +6,11 @@ use crate::build::Built;
 use crate::report::human::bytes;
 use crate::session::Outcome;
 use kbc_ir::host::spelled;
-use kbc_ir::memory::{Memories, lay_out};
-use kbc_ir::schedule::BufferId;
-use kbc_ir::topology::DeviceId;
+use kbc_ir::memory::{Memories, lay_out, locals};
+use kbc_ir::placement::Interior;
+use kbc_ir::schedule::{BufferId, SOp, Schedule};
+use kbc_ir::share::{Move, of_rank, volume, volumes};
+use kbc_ir::topology::{DeviceId, Topology};
 use kbc_ir::walk::Program;
 use std::collections::BTreeMap;
 
@@ -85,5 +87,30 @@ pub(super) fn shards(built: &Built) -> Outcome<String> {
             out += &format!("  and {} more\n", shards.len() - LISTED);
         }
     }
-    Ok(out)
+    Ok(out + &work(schedule, &program, &built.topology))
+}
+
+/// How the PEs of the first device share its local work.
+fn work(schedule: &Schedule, program: &Program<'_>, topology: &Topology) -> String {
+    let mut out = String::new();
+    for (op, _) in locals(schedule) {
+        // Work of other ranks may have no sizes here.
+        let Ok(Some(share)) = of_rank(program, op, 0, topology) else { continue };
+        let most = share.parts.iter().map(|p| volumes(&p.result)).max().unwrap_or(0);
+        let bytes = |moves: &[Move]| {
+            let one = |m: &Move| volume(&m.block) * schedule.buffer(m.buffer).dtype.bytes();
+            moves.iter().map(one).sum::<u64>()
+        };
+        out += &format!(
+            "  {} %{}: {} of {} PEs, {most} elements at most, {} B fetched",
+            SOp::Local(op.clone()).word(),
+            schedule.buffer(op.dst()).name,
+            share.parts.len(),
+            Interior::of(topology).count(),
+            bytes(&share.fetches)
+        );
+        let sent = bytes(&share.sends);
+        out += &if sent > 0 { format!(", {sent} B sent\n") } else { "\n".to_owned() };
+    }
+    if out.is_empty() { out } else { format!("local work inside {}\n{out}", topology.name(DeviceId(0))) }
 }

@@ -54,6 +54,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
         let done = analyse::execute(session, &built, schedule, &args.data, calls, seed, args.timings)?;
         report.engine = Some(args.data.engine.unwrap_or_default().name());
         report.inputs = inputs(&built, &done.inputs);
+        report.inside = analyse::inside(schedule, &built.topology, &done.inputs.calls, &done.result, seed)?;
         report.host_reads = crate::host::reads(schedule, &done.result);
         report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
         if args.adversarial {
@@ -98,6 +99,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     let mut report = super::about_schedule("run", &args.source.file, &module, schedule);
     report.ok = true;
     let mut failed_orders = false;
+    let mut ran = None;
     if args.no_data && !args.no_time {
         // Nothing else would find that it is wrong.
         analyse::verify(schedule)?;
@@ -115,6 +117,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
         match engine.attempt(session, args.timings, schedule, &inputs.calls, &options) {
             Ok(result) => {
                 report.host_reads = crate::host::reads(schedule, &result);
+                ran = Some((inputs.calls.clone(), result.clone()));
                 match contract::compare(schedule, &inputs, &result) {
                     Ok(found) => {
                         report.ok = analyse::passes(&found) && found.unbounded == 0;
@@ -146,6 +149,10 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     let described = build::perturb(session, args.perturb.as_ref())?;
     let machine = machine(session, &args.source.of, module.machine.as_ref(), module.schedule())?;
     report.machine = machine.as_ref().map(|m| m.0.to_string());
+    if let (Some((inputs, result)), Some((topology, _))) = (ran, &machine) {
+        let seed = (args.seed != 0).then_some(args.seed);
+        report.inside = analyse::inside(schedule, topology, &inputs, &result, seed)?;
+    }
     match machine {
         Some((topology, own)) if !args.no_time => {
             if let Err(failure) =
@@ -254,7 +261,7 @@ pub fn machine(
     // One of the two has a shape.
     let topology = own.over(base, Shape::Ring(1), Span::NONE)?;
     fits(&topology, &file.placements)?;
-    Ok(Some((topology, file.perturb)))
+    Ok(Some((topology.with_placements(file.placements), file.perturb)))
 }
 
 /// Exact integers for every input of a schedule.

@@ -63,8 +63,9 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
             let goes_on = match s.cause {
                 Cause::Queue(_) | Cause::Latency(_) => under_way && !back,
                 Cause::MemoryQueue(_) | Cause::Service(_) | Cause::Memory(_) | Cause::Core => under_way,
-                Cause::Preload => matches!(before.cause, Cause::UnitQueue(_)),
-                Cause::Work(_) => matches!(before.cause, Cause::UnitQueue(_) | Cause::Preload),
+                Cause::Preload => matches!(before.cause, Cause::UnitQueue(_) | Cause::Fetch),
+                Cause::Work(_) => matches!(before.cause, Cause::UnitQueue(_) | Cause::Preload | Cause::Fetch),
+                Cause::Fetch => matches!(before.cause, Cause::UnitQueue(_) | Cause::Work(_)),
                 // The inlet of its receiver takes a message of a queue in.
                 Cause::Inlet => under_way,
                 Cause::Drain => under_way || before.cause == Cause::Inlet,
@@ -159,7 +160,7 @@ pub fn fold<K: PartialEq>(keys: &[K]) -> Vec<Fold> {
 }
 
 /// The sums of a path by what the time went into, with their names, largest shares not first but in this order.
-pub fn totals(timing: &Timing) -> [(&'static str, f64); 14] {
+pub fn totals(timing: &Timing) -> Vec<(&'static str, f64)> {
     let Breakdown {
         late_ns,
         endpoint_ns,
@@ -171,6 +172,7 @@ pub fn totals(timing: &Timing) -> [(&'static str, f64); 14] {
         unit_queue_ns,
         work_ns,
         preload_ns,
+        fetch_ns,
         fence_ns,
         launch_ns,
         acknowledged_ns,
@@ -182,7 +184,7 @@ pub fn totals(timing: &Timing) -> [(&'static str, f64); 14] {
         core_ns,
         notify_ns,
     } = timing.breakdown();
-    [
+    let mut out = vec![
         ("latency", latency_ns),
         ("bytes", service_ns + memory_ns + core_ns),
         ("queueing", queue_ns + memory_queue_ns + unit_queue_ns + poll_ns + core_queue_ns),
@@ -197,7 +199,10 @@ pub fn totals(timing: &Timing) -> [(&'static str, f64); 14] {
         ("slots", slot_ns),
         ("credits", credit_ns),
         ("notifies", notify_ns),
-    ]
+    ];
+    // Only of devices whose PEs share their work.
+    out.extend((fetch_ns > 0.0).then_some(("fetches", fetch_ns)));
+    out
 }
 
 #[cfg(test)]

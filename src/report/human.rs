@@ -135,6 +135,9 @@ pub fn human(r: &Report) -> String {
     }
     host(r, &mut line);
     failures(r, &mut line);
+    if let Some(inside) = &r.inside {
+        line(format!("inside devices: {inside}"));
+    }
     if let Some(t) = r.time_ns {
         let bound = r.bound_ns.unwrap_or(0.0);
         line(format!(

@@ -65,6 +65,9 @@ pub struct Report {
     pub chosen: Vec<String>,
     /// Rates that are unlimited on this machine.
     pub unlimited: Vec<String>,
+    /// Of a machine whose devices share their work between PEs: how many local operations were computed PE by PE, and how.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inside: Option<String>,
     /// What the time of the critical path went into.
     pub totals: Vec<TotalReport>,
     /// Accesses to slots of queues on the critical path, two for each message received there; none where slots cost

@@ -61,7 +61,7 @@ fn beside(report: &mut Report, scene: &Scene<'_>, timing: &Timing) {
     let b = timing.breakdown();
     report.communication_ns = Some(sum);
     report.exposed_ns =
-        Some(timing.ns - b.work_ns - b.preload_ns - b.unit_queue_ns - b.late_ns - b.launch_ns);
+        Some(timing.ns - b.work_ns - b.preload_ns - b.fetch_ns - b.unit_queue_ns - b.late_ns - b.launch_ns);
 }
 
 /// Links, busiest first.
@@ -127,6 +127,7 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
                 Cause::UnitQueue(u) => ("unit_queue", format!("waits for {}", u.name())),
                 Cause::Work(u) => ("work", u.name().into()),
                 Cause::Preload => ("preload", "operands are brought in".into()),
+                Cause::Fetch => ("fetch", "elements from other PEs of the device".into()),
                 Cause::Fence => ("fence", "fence".into()),
                 Cause::Inlet => ("inlet", "waits until its receiver has taken others in".into()),
                 Cause::Drain => ("drain", "bytes drain into the receiver".into()),

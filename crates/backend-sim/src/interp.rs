@@ -14,13 +14,16 @@ use crate::effect::{Effect, Run, mem_dtype, mem_name, same_type};
 use crate::failure::{self, RunFailure};
 use crate::flow::{Flow, Queue, Turn};
 use crate::host::{Early, Host};
+use crate::inside::Shared;
 use crate::rng::Rng;
 use crate::shard::Part;
 use crate::store::Cells;
 use crate::tensor::{Data, Tensor};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::host::spelled;
-use kbc_ir::schedule::{BufferId, BufferRole, Schedule, WindowId};
+use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Schedule, WindowId};
+use kbc_ir::share;
+use kbc_ir::topology::Topology;
 use kbc_ir::types::DType;
 use kbc_ir::walk::{Act, Mem, Program};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,6 +39,9 @@ pub struct RunOptions {
     /// Bytes that all ranks together may hold; above it the run is refused (E368).
     pub max_bytes: u64,
 }
+
+/// Elements of an operation times PEs up to which [`run_inside`] shares it.
+const MOST_SHARED: u64 = 1 << 25;
 
 /// What all ranks together may hold if nothing else is said.
 pub const MAX_BYTES: u64 = 8 << 30;
@@ -113,6 +119,10 @@ struct Machine<'p> {
     queues: BTreeMap<Queue, VecDeque<Data>>,
     bytes: u64,
     max_bytes: u64,
+    /// Whose PEs share local work.
+    machine: Option<&'p Topology>,
+    /// Operations that they shared, and that were too large for that.
+    shared: [u64; 2],
     result: RunResult,
 }
 
@@ -139,6 +149,30 @@ pub fn attempt(
     inputs: &[Vec<Tensor>],
     options: &RunOptions,
 ) -> Result<RunResult, Box<RunFailure>> {
+    attempt_inside(schedule, inputs, options, None).map(|(result, _)| result)
+}
+
+/// [`run`] on a machine whose PEs share the work of their devices: each computes its part of a local operation from what it
+/// holds and what is sent to it ([`crate::inside`]). How many operations were shared, and how many were too large for that and
+/// were done as on one PE.
+///
+/// # Errors
+/// Those of [`run`]; E990 for an operation that gives other bits than on one PE, or in which a PE misses something.
+pub fn run_inside(
+    schedule: &Schedule,
+    inputs: &[Vec<Tensor>],
+    options: &RunOptions,
+    machine: &Topology,
+) -> Result<(RunResult, [u64; 2]), Diagnostics> {
+    attempt_inside(schedule, inputs, options, Some(machine)).map_err(|f| f.diagnostics)
+}
+
+fn attempt_inside(
+    schedule: &Schedule,
+    inputs: &[Vec<Tensor>],
+    options: &RunOptions,
+    machine: Option<&Topology>,
+) -> Result<(RunResult, [u64; 2]), Box<RunFailure>> {
     entered();
     let spelled = spelled(schedule);
     let program = Program::compile(&spelled)?;
@@ -156,6 +190,8 @@ pub fn attempt(
         queues: BTreeMap::new(),
         bytes: 0,
         max_bytes: options.max_bytes,
+        machine: machine.filter(|m| m.shares_work()),
+        shared: [0; 2],
         result: RunResult::empty(options.calls, ranks),
     };
     let mut met = vec![];
@@ -167,7 +203,7 @@ pub fn attempt(
     }
     match failure::of(&mut m.flow, met) {
         Some(f) => Err(Box::new(f)),
-        None => Ok(m.result),
+        None => Ok((m.result, m.shared)),
     }
 }
 
@@ -239,7 +275,12 @@ impl<'p> Machine<'p> {
                     for r in &effect.reads {
                         data.push(self.read(rank, *r, thread, span)?);
                     }
-                    let out = effect.compute(data)?;
+                    let out = match (act, self.machine) {
+                        (Act::Local(op), Some(machine)) => {
+                            self.share(rank, (op, span), &effect, data, machine)?
+                        }
+                        _ => effect.compute(data)?,
+                    };
                     self.write(rank, effect.write, &out, None, span)?;
                 }
             }
@@ -294,6 +335,52 @@ impl<'p> Machine<'p> {
             | Act::Mark => {}
         }
         Ok(None)
+    }
+
+    /// A local operation, PE by PE. It gives the bits that it gives on one PE, or is refused.
+    fn share(
+        &mut self,
+        rank: u64,
+        (op, span): (&LocalOp, Span),
+        effect: &Effect<'p>,
+        data: Vec<Data>,
+        machine: &Topology,
+    ) -> Result<Data, Diagnostic> {
+        let program = self.program;
+        let placed = |b| share::placed(program, b, rank, machine).map_err(|f| f.diagnostic(|r| self.show(r)));
+        let dst = placed(op.dst())?;
+        let (mut srcs, mut elements) = (vec![], 0u64);
+        for (b, (run, data)) in op.srcs().into_iter().zip(effect.reads.iter().zip(&data)) {
+            let placed = placed(b)?;
+            let n: u64 = placed.sizes.iter().product();
+            elements = elements.saturating_add(n);
+            // Of some operands only a part is read, and there.
+            let mut all = Data::zeros(data.dtype(), n as usize);
+            let whole = all.copy_from(run.start as usize, data, 0, data.len());
+            let tensor = Tensor::new(placed.sizes.clone(), all).filter(|_| whole);
+            srcs.extend(tensor.map(|t| (placed, t)));
+        }
+        elements = elements.saturating_add(dst.sizes.iter().product());
+        let out = effect.compute(data)?;
+        let pes = u64::from(kbc_ir::placement::Interior::of(machine).count());
+        if elements.saturating_mul(pes) > MOST_SHARED {
+            self.shared[1] += 1;
+            return Ok(out);
+        }
+        let part = op.part().map(|e| program.local_value(e, rank)).transpose();
+        let part = part.map_err(|e| Diagnostic::error("E302", e.to_string()).primary(span, "here"))?;
+        let dtype = mem_dtype(program.schedule, Mem::Buffer(op.dst().0));
+        let wrong = |why: String| {
+            Diagnostic::error("E990", format!("on rank {}, inside its device: {why}", self.show(rank)))
+                .primary(span, "in this operation")
+                .help("please report it with the program")
+        };
+        let own = Shared { op, dst: (dst, dtype), srcs, part }.apply(machine).map_err(|r| wrong(r.text))?;
+        if let Some(i) = own.first_difference(&out) {
+            return Err(wrong(format!("element {i} differs from what one PE computes")));
+        }
+        self.shared[0] += 1;
+        Ok(own)
     }
 
     fn show(&self, rank: u64) -> String {

@@ -22,6 +22,7 @@ pub mod formats;
 pub mod gemm;
 pub mod generate;
 mod host;
+pub mod inside;
 pub mod interp;
 pub mod jit;
 pub mod local;

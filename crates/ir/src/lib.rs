@@ -32,6 +32,7 @@ mod rewrite;
 pub mod scalar;
 pub mod schedule;
 pub mod shape;
+pub mod share;
 pub mod text;
 pub mod tiles;
 pub mod topology;

@@ -280,7 +280,7 @@ fn rings(
 }
 
 /// Local operations, each with its place in the source.
-fn locals(schedule: &Schedule) -> impl Iterator<Item = (&LocalOp, Span)> {
+pub fn locals(schedule: &Schedule) -> impl Iterator<Item = (&LocalOp, Span)> {
     let streams = schedule.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
     let mut found = vec![];
     for s in streams {

@@ -6,10 +6,13 @@
 
 use std::ops::Range;
 
-use kbc_diag::Diagnostic;
+use kbc_diag::{Diagnostic, Span};
 
 use crate::topology::{DeviceId, Ranks, Shape, Topology};
 use crate::types::CutRule;
+
+/// A rectangular part of a tensor: a range along each axis.
+pub type Block = Vec<Range<u64>>;
 
 /// How one axis of a device shares a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -128,49 +131,81 @@ pub struct Shard {
     pub slice: Vec<Range<u64>>,
 }
 
-/// The PEs of a device: SIP, first cube, cubes a row and all, first PE, PEs of a cube.
-struct Inside {
-    sip: Vec<u32>,
-    cube: [u32; 2],
-    columns: u32,
-    cubes: u64,
-    pe: u32,
-    pes: u64,
+/// What every device of a machine has inside. Its PEs are numbered cube by cube, cubes row by row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interior {
+    /// Rows and columns of its cubes.
+    pub cubes: [u32; 2],
+    /// PEs of each.
+    pub pes: u32,
 }
 
-fn inside(machine: &Topology, device: DeviceId) -> Option<Inside> {
-    let Shape::Package { sips, cubes, pes } = machine.shape() else { return None };
-    let package = &machine.settings().package;
+impl Interior {
+    /// That of the devices of a machine; one PE where the machine is no package.
+    pub fn of(machine: &Topology) -> Interior {
+        let Shape::Package { cubes, pes, .. } = machine.shape() else {
+            return Interior { cubes: [1, 1], pes: 1 };
+        };
+        match machine.settings().package.ranks() {
+            Ranks::Sip => Interior { cubes: *cubes, pes: *pes },
+            Ranks::Cube => Interior { cubes: [1, 1], pes: *pes },
+            Ranks::Pe => Interior { cubes: [1, 1], pes: 1 },
+        }
+    }
+
+    /// All PEs of a device.
+    pub fn count(self) -> u32 {
+        self.cubes[0] * self.cubes[1] * self.pes
+    }
+
+    /// How far two PEs are from each other: cubes between them, then how far their numbers in their cubes are apart,
+    /// around the end.
+    pub(crate) fn distance(self, from: u32, to: u32) -> (u32, u32) {
+        let at = |pe: u32| (pe / self.pes / self.cubes[1], pe / self.pes % self.cubes[1], pe % self.pes);
+        let (a, b) = (at(from), at(to));
+        (a.0.abs_diff(b.0) + a.1.abs_diff(b.1), (b.2 + self.pes - a.2) % self.pes)
+    }
+
+    /// The inside of a device as a machine of its own: its PEs are the devices, joined by the links of the package. None
+    /// where a device is one PE.
+    ///
+    /// # Errors
+    /// E443 for more nodes than a list of links may have.
+    pub fn network(self, machine: &Topology) -> Result<Option<Topology>, Diagnostic> {
+        if self.count() == 1 {
+            return Ok(None);
+        }
+        let shape = Shape::Package { sips: Box::new(Shape::Ring(1)), cubes: self.cubes, pes: self.pes };
+        let mut settings = *machine.settings();
+        settings.package.ranks = Some(Ranks::Pe);
+        Topology::build(shape, settings, Span::NONE).map(Some)
+    }
+}
+
+/// Where a device begins: SIP, first cube, first PE.
+struct First {
+    sip: Vec<u32>,
+    cube: [u32; 2],
+    pe: u32,
+}
+
+fn first(machine: &Topology, device: DeviceId) -> Option<First> {
+    let Shape::Package { sips, .. } = machine.shape() else { return None };
     let at = machine.place(device);
     let axes = if sips.axes() == 2 { 2 } else { 1 };
     let (sip, rest) = at.split_at(axes.min(at.len()));
     let cube = [rest.first().copied().unwrap_or(0), rest.get(1).copied().unwrap_or(0)];
-    let all = u64::from(cubes[0]) * u64::from(cubes[1]);
-    let (cubes_of, pes_of) = match package.ranks() {
-        Ranks::Sip => (all, u64::from(*pes)),
-        Ranks::Cube => (1, u64::from(*pes)),
-        Ranks::Pe => (1, 1),
-    };
-    let pe = rest.get(2).copied().unwrap_or(0);
-    Some(Inside { sip: sip.to_vec(), cube, columns: cubes[1], cubes: cubes_of, pe, pes: pes_of })
+    Some(First { sip: sip.to_vec(), cube, pe: rest.get(2).copied().unwrap_or(0) })
 }
 
 impl DevicePlacement {
-    /// The shards of a tensor of these sizes on a device, in the order of cubes and then PEs. Of a machine that is no package
-    /// the device is the only cube and PE there is.
+    /// The slice of every PE of a device that holds one, by the PE's number in the device, in the order of cubes and then
+    /// PEs. Of a machine that is no package the device is the only cube and PE there is.
     ///
     /// # Errors
     /// E469 for more cubes or PEs than the device has, none, an axis that it does not have, or a scalar that is to be cut.
-    pub fn shards(
-        &self,
-        sizes: &[u64],
-        element_bytes: u64,
-        machine: &Topology,
-        device: DeviceId,
-    ) -> Result<Vec<Shard>, Diagnostic> {
-        let alone =
-            || Inside { sip: machine.place(device), cube: [0, 0], columns: 1, cubes: 1, pe: 0, pes: 1 };
-        let own = inside(machine, device).unwrap_or_else(alone);
+    pub fn slices(&self, sizes: &[u64], machine: &Topology) -> Result<Vec<(u32, Block)>, Diagnostic> {
+        let own = Interior::of(machine);
         let count = |axis: &str, policy: Policy, asked: Option<u64>, there: u64| {
             if there == 1 && policy != Policy::Replicate {
                 let title =
@@ -189,8 +224,9 @@ impl DevicePlacement {
             }
             Ok(n)
         };
-        let cubes = count("cube", self.cube, self.num_cubes, own.cubes)?;
-        let pes = count("pe", self.pe, self.num_pes, own.pes)?;
+        let all = u64::from(own.cubes[0]) * u64::from(own.cubes[1]);
+        let cubes = count("cube", self.cube, self.num_cubes, all)?;
+        let pes = count("pe", self.pe, self.num_pes, u64::from(own.pes))?;
         if sizes.is_empty() && (self.cube, self.pe) != (Policy::Replicate, Policy::Replicate) {
             return Err(Diagnostic::error("E469", "a single element cannot be cut")
                 .help("`replicate` puts it everywhere"));
@@ -200,27 +236,46 @@ impl DevicePlacement {
         for cube in 0..cubes {
             let part = self.cube.cut(&whole, cubes, cube);
             for pe in 0..pes {
-                let slice = self.pe.cut(&part, pes, pe);
-                // What is larger than any memory has no place in one: it need not be exact.
-                let elements = slice.iter().fold(1, |n: u64, r| n.saturating_mul(r.end - r.start));
-                let first = slice
-                    .iter()
-                    .zip(sizes)
-                    .fold(0, |at: u64, (r, n)| at.saturating_mul(*n).saturating_add(r.start));
-                let number = u64::from(own.cube[0] * own.columns + own.cube[1]) + cube;
-                let columns = u64::from(own.columns);
-                out.push(Shard {
-                    sip: own.sip.clone(),
-                    // Both below the counts of the shape, which are 32 bits.
-                    cube: [(number / columns) as u32, (number % columns) as u32],
-                    pe: own.pe + pe as u32,
-                    offset: first.saturating_mul(element_bytes),
-                    bytes: elements.saturating_mul(element_bytes),
-                    slice,
-                });
+                // Both below the counts of the shape, whose product is below 2^32.
+                let number = cube as u32 * own.pes + pe as u32;
+                out.push((number, self.pe.cut(&part, pes, pe)));
             }
         }
         Ok(out)
+    }
+
+    /// The shards of a tensor of these sizes on a device, in the order of [`DevicePlacement::slices`].
+    ///
+    /// # Errors
+    /// E469, as there.
+    pub fn shards(
+        &self,
+        sizes: &[u64],
+        element_bytes: u64,
+        machine: &Topology,
+        device: DeviceId,
+    ) -> Result<Vec<Shard>, Diagnostic> {
+        let Interior { cubes: [_, columns], pes } = Interior::of(machine);
+        let alone = || First { sip: machine.place(device), cube: [0, 0], pe: 0 };
+        let own = first(machine, device).unwrap_or_else(alone);
+        let shard = |(number, slice): (u32, Vec<Range<u64>>)| {
+            // What is larger than any memory has no place in one: it need not be exact.
+            let elements = slice.iter().fold(1, |n: u64, r| n.saturating_mul(r.end - r.start));
+            let offset = slice
+                .iter()
+                .zip(sizes)
+                .fold(0, |at: u64, (r, n)| at.saturating_mul(*n).saturating_add(r.start));
+            let cube = number / pes;
+            Shard {
+                sip: own.sip.clone(),
+                cube: [own.cube[0] + cube / columns, own.cube[1] + cube % columns],
+                pe: own.pe + number % pes,
+                offset: offset.saturating_mul(element_bytes),
+                bytes: elements.saturating_mul(element_bytes),
+                slice,
+            }
+        };
+        Ok(self.slices(sizes, machine)?.into_iter().map(shard).collect())
     }
 }
 

@@ -5,7 +5,7 @@
 use super::agenda::{Item, NONE};
 use super::clock::Time;
 use super::engine::Engine;
-use super::log::{FENCE, PRELOAD, Record, WORK};
+use super::log::{FENCE, FETCH, PRELOAD, Record, WORK};
 use super::state::Doing;
 use super::work::{Course, Job, Unit};
 use kbc_ir::walk::{Brief, Fault};
@@ -41,7 +41,13 @@ impl<'p> Engine<'_, 'p, '_> {
             *needed |= amount > 0;
         }
         s.seen[op as usize] |= job.all != [0; 3];
-        let times = s.rates.times(rank, &job.all);
+        let mut times = s.rates.times(rank, &job.all);
+        let shared = match (act, &self.setup.inside) {
+            (Brief::Local(local), Some(inside)) => {
+                Some(inside.profile(self.setup.program, local, (op, rank))?)
+            }
+            _ => None,
+        };
         let course = match (act, &job.tiles) {
             (Brief::Copy { .. } | Brief::Reduce { .. }, _) if !free => {
                 Course { least: s.rates.of_core(rank, job.all[1]), ..Course::NONE }
@@ -49,7 +55,11 @@ impl<'p> Engine<'_, 'p, '_> {
             (_, Some(work)) if !free => s.rates.of_tiles(rank, work),
             _ => Course::NONE,
         };
-        if free || times == [Time::ZERO; 3] && course.least == Time::ZERO {
+        let course = match &shared {
+            Some(profile) => profile.course(&mut s.rates, rank, &mut times, course),
+            None => course,
+        };
+        if free || times == [Time::ZERO; 3] && course.is_none() {
             return Ok(true);
         }
         s.asked[thread as usize] = (op, times, course);
@@ -66,20 +76,35 @@ impl<'p> Engine<'_, 'p, '_> {
         let (op, times, course) = s.asked[thread as usize];
         let place = self.setup.place(thread) as usize;
         let behind = if self.detail { s.units[place].behind(s.now, &times) } else { None };
-        let (start, mut end, mut unit) = s.units[place].work(s.now, &times);
+        let moves = course.fetched > Time::ZERO || course.sent > Time::ZERO;
+        let now = s.units[place].network(s.now, moves);
+        let (start, mut end, mut unit) = s.units[place].work(now, &times);
         let worked = &mut s.worked[place];
         *worked = *worked + end.since(start);
         // Its units are free for others then.
-        let preloaded = start + course.preloaded;
-        if preloaded + course.least > end {
+        let fetched = start + course.fetched;
+        let preloaded = fetched + course.preloaded;
+        if course.shared || preloaded + course.least > end {
             (end, unit) = (preloaded + course.least, course.unit);
         }
+        let sent = end + course.sent;
+        if moves {
+            s.units[place].moves_until(sent);
+        }
         let mut last = s.threads[thread as usize].last;
+        if course.fetched > Time::ZERO {
+            last = self.record(last, Record { start, end: fetched, back: 0, thread, op, what: FETCH });
+        }
         if course.preloaded > Time::ZERO {
-            last = self.record(last, Record { start, end: preloaded, back: 0, thread, op, what: PRELOAD });
+            let record = Record { start: fetched, end: preloaded, back: 0, thread, op, what: PRELOAD };
+            last = self.record(last, record);
         }
         let what = WORK - Unit::ALL.iter().position(|u| *u == unit).unwrap_or(0) as u32;
-        let record = self.record(last, Record { start: preloaded, end, back: 0, thread, op, what });
+        let mut record = self.record(last, Record { start: preloaded, end, back: 0, thread, op, what });
+        if course.sent > Time::ZERO {
+            record = self.record(record, Record { start: end, end: sent, back: 0, thread, op, what: FETCH });
+        }
+        let end = sent;
         self.state.threads[thread as usize].last = record;
         self.later(end, thread);
         if self.observer.is_some() {

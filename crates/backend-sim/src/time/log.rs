@@ -32,6 +32,8 @@ pub(super) const CORE: u32 = u32::MAX - 18;
 pub(super) const HELD: u32 = u32::MAX - 20;
 /// `what` of operands of a tile kernel that are preloaded.
 pub(super) const PRELOAD: u32 = u32::MAX - 21;
+/// `what` of elements that PEs of a device send each other ([`super::inside`]).
+pub(super) const FETCH: u32 = u32::MAX - 22;
 /// `what` of a notify through memory.
 pub(super) const NOTIFY: u32 = u32::MAX - 19;
 /// Links have numbers below this (a complete machine of 65,536 devices has as many); a controller that a message comes from is

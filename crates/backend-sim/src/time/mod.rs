@@ -14,6 +14,7 @@ mod controllers;
 mod cores;
 mod engine;
 mod hooks;
+mod inside;
 mod links;
 mod local;
 mod log;

@@ -8,8 +8,8 @@ use super::clock::Time;
 use super::controllers::{Access, Controllers};
 use super::engine::Engine;
 use super::log::{
-    ACK, CORE, CREDIT, DRAIN, FENCE, HELD, LINKS, Last, Log, MORE, NOTIFY, POLL, PRELOAD, Record, SLOT_READ,
-    SLOT_WRITE, TAIL, WORK, controlled,
+    ACK, CORE, CREDIT, DRAIN, FENCE, FETCH, HELD, LINKS, Last, Log, MORE, NOTIFY, POLL, PRELOAD, Record,
+    SLOT_READ, SLOT_WRITE, TAIL, WORK, controlled,
 };
 use super::report::{Cause, Slot, Step};
 use super::setup::Setup;
@@ -174,6 +174,10 @@ pub(super) fn steps(setup: &Setup<'_>, chain: &[(Record, u64)], end: Time) -> Ve
             POLL => push(Cause::Poll, r.start, r.end),
             NOTIFY => push(Cause::Notify, r.start, r.end),
             HELD => push(Cause::Core, r.start, r.end),
+            FETCH => {
+                push(Cause::UnitQueue(Unit::Memory), at, r.start);
+                push(Cause::Fetch, r.start, r.end);
+            }
             PRELOAD => {
                 push(Cause::UnitQueue(Unit::Memory), at, r.start);
                 push(Cause::Preload, r.start, r.end);

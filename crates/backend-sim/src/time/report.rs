@@ -129,6 +129,8 @@ pub enum Cause {
     Work(Unit),
     /// Operands of a tile kernel are preloaded: brought in before its loops.
     Preload,
+    /// PEs of a device send each other what they do not hold of an operation's operands, or of its result.
+    Fetch,
     /// A fence.
     Fence,
     /// The acknowledgement of a transfer is on its way back, for whose channel another one waits.
@@ -208,6 +210,8 @@ pub struct Breakdown {
     pub work_ns: f64,
     /// Preloading of operands.
     pub preload_ns: f64,
+    /// Elements on their way between PEs of a device.
+    pub fetch_ns: f64,
     /// Fences.
     pub fence_ns: f64,
     /// Acknowledgements.
@@ -245,6 +249,7 @@ impl Timing {
                 Cause::UnitQueue(_) => &mut out.unit_queue_ns,
                 Cause::Work(_) => &mut out.work_ns,
                 Cause::Preload => &mut out.preload_ns,
+                Cause::Fetch => &mut out.fetch_ns,
                 Cause::Fence => &mut out.fence_ns,
                 Cause::Acknowledged => &mut out.acknowledged_ns,
                 Cause::Drain => &mut out.drain_ns,

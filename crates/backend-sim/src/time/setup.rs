@@ -4,6 +4,7 @@ use super::TimeOptions;
 use super::channels::Way;
 use super::clock::Time;
 use super::cores::Cores;
+use super::inside::Inside;
 use super::log::{KEPT, Last};
 use super::moves::{self, Moves};
 use super::queues::{Costs, Tally};
@@ -62,6 +63,8 @@ pub(super) struct Setup<'p> {
     pub(super) unordered: bool,
     /// Where data is not at its device.
     pub(super) moves: Option<Moves>,
+    /// Where the PEs of a device share its work.
+    pub(super) inside: Option<Inside>,
     /// Messages need [`super::state::Extra`].
     pub(super) extra: bool,
     /// Where one rank of each orbit is simulated.
@@ -145,6 +148,7 @@ impl<'p> Setup<'p> {
             queues: settings.queues().map(|q| Costs::new(&q)),
             unordered,
             moves,
+            inside: Inside::new(topo)?,
             extra: unordered || gets || settings.dma.is_some(),
             orbits: None,
         })

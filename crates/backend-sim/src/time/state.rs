@@ -239,7 +239,7 @@ impl<'p> State<'p> {
             agenda.push(setup.start(setup.rank(thread)), Item::new(thread, 0, NONE));
         }
         let rates = Rates::new(setup.topo);
-        let works = rates.works();
+        let works = rates.works() || setup.inside.is_some();
         State {
             now: Time::ZERO,
             due: vec![],

@@ -7,7 +7,7 @@ use kbc_ir::schedule::{BufferId, LocalOp};
 use kbc_ir::tiles;
 use kbc_ir::topology::Topology;
 use kbc_ir::walk::{Brief, Fault, Program};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What a device works with. Each is a FIFO of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -76,17 +76,35 @@ pub fn amounts(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<[u64; 3
 /// How long an operation takes beside what its units take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Course {
-    /// Operands are preloaded first, for so long.
+    /// PEs of the device fetch what they do not hold, for so long.
+    pub(super) fetched: Time,
+    /// Operands are preloaded then, for so long.
     pub(super) preloaded: Time,
     /// The rest takes so long at least..
     pub(super) least: Time,
     /// .. because of this unit.
     pub(super) unit: Unit,
+    /// It sends its result to other PEs at the end, for so long.
+    pub(super) sent: Time,
+    /// PEs share the work: the rest takes `least`, whatever the units say.
+    pub(super) shared: bool,
 }
 
 impl Course {
     /// No longer than units take.
-    pub(super) const NONE: Course = Course { preloaded: Time::ZERO, least: Time::ZERO, unit: Unit::Memory };
+    pub(super) const NONE: Course = Course {
+        fetched: Time::ZERO,
+        preloaded: Time::ZERO,
+        least: Time::ZERO,
+        unit: Unit::Memory,
+        sent: Time::ZERO,
+        shared: false,
+    };
+
+    /// Whether nothing of it takes time.
+    pub(super) fn is_none(&self) -> bool {
+        [self.fetched, self.preloaded, self.least, self.sent] == [Time::ZERO; 4]
+    }
 }
 
 /// Bytes of the result of a local operation.
@@ -99,42 +117,64 @@ pub(super) fn made(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<u64
 fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, Fault> {
     let product = |dims: &[u64]| dims.iter().fold(1u64, |n, d| n.saturating_mul(*d));
     let size = |b: BufferId| program.schedule.buffer(b).dtype.bytes();
-    let bytes = |b: BufferId| Ok(product(&program.dims(b, rank)?).saturating_mul(size(b)));
-    let dst = op.dst();
+    let results = product(&program.dims(op.dst(), rank)?);
     // An operand that stands twice in it, as in `x * x`, is read once.
-    let mut read = 0u64;
-    for b in op.srcs().into_iter().collect::<BTreeSet<_>>() {
-        read = read.saturating_add(bytes(b)?);
+    let mut reads = BTreeMap::new();
+    for b in op.srcs() {
+        reads.insert(b, product(&program.dims(b, rank)?));
     }
-    let written = bytes(dst)?;
+    // The part is the smaller side.
+    let moved = match op {
+        LocalOp::Pack { src, at: Some(_), .. } | LocalOp::Unpack { src, at: Some(_), .. } => {
+            results.min(reads.get(src).copied().unwrap_or(0))
+        }
+        _ => results,
+    };
+    let depth = match op {
+        LocalOp::Matmul { a, .. } | LocalOp::Grouped { x: a, .. } => {
+            program.dims(*a, rank)?.last().copied().unwrap_or(0)
+        }
+        _ => 0,
+    };
+    Ok(of_elements(op, &size, (results, moved), &reads, depth))
+}
+
+/// The work of making so many elements of a result, of which so many are moved where the operation only moves them, from so
+/// many elements of each operand; `depth` is how long the sums of a matrix product are.
+pub(super) fn of_elements(
+    op: &LocalOp,
+    size: &dyn Fn(BufferId) -> u64,
+    (results, moved): (u64, u64),
+    reads: &BTreeMap<BufferId, u64>,
+    depth: u64,
+) -> Amounts {
+    let bytes = |b: BufferId, n: u64| n.saturating_mul(size(b));
+    let read = reads.iter().fold(0u64, |sum, (b, n)| sum.saturating_add(bytes(*b, *n)));
+    let written = bytes(op.dst(), results);
     let all = read.saturating_add(written);
-    Ok(match op {
+    match op {
         LocalOp::Compute { .. } => [0, all, written],
         LocalOp::ReduceDim { .. } => [0, all, read],
         LocalOp::Cast { .. } => [0, all, read.max(written)],
-        LocalOp::Matmul { a, .. } | LocalOp::Grouped { x: a, .. } => {
-            let k = program.dims(*a, rank)?.last().copied().unwrap_or(0);
-            let results = product(&program.dims(dst, rank)?);
-            [results.saturating_mul(k).saturating_mul(2), all, 0]
+        LocalOp::Matmul { .. } | LocalOp::Grouped { .. } => {
+            [results.saturating_mul(depth).saturating_mul(2), all, 0]
         }
         // These read as much as they write.
         // Of the table, the rows that are asked for.
-        LocalOp::Embedding { ids, .. } => [0, written.saturating_mul(2).saturating_add(bytes(*ids)?), 0],
+        LocalOp::Embedding { ids, .. } => {
+            let numbers = bytes(*ids, reads.get(ids).copied().unwrap_or(0));
+            [0, written.saturating_mul(2).saturating_add(numbers), 0]
+        }
         // Those of loops: [`Job::of`].
         LocalOp::Tiles { .. } => [0; 3],
         LocalOp::Fill { .. } => [0, written, written],
         LocalOp::Copy { .. } | LocalOp::Transpose { .. } | LocalOp::Slice { .. } => {
             [0, written.saturating_mul(2), 0]
         }
-        LocalOp::Pack { src, dst, at, .. } | LocalOp::Unpack { src, dst, at, .. } => {
-            let elements = match at {
-                None => written / size(*dst),
-                // The part is the smaller side.
-                Some(_) => product(&program.dims(*dst, rank)?).min(product(&program.dims(*src, rank)?)),
-            };
-            [0, elements.saturating_mul(size(*dst)).saturating_mul(2), 0]
+        LocalOp::Pack { dst, .. } | LocalOp::Unpack { dst, .. } => {
+            [0, moved.saturating_mul(size(*dst)).saturating_mul(2), 0]
         }
-    })
+    }
 }
 
 /// Rates of the units: those of the settings, and those of devices with a pace of their own.
@@ -214,12 +254,24 @@ impl Rates {
 pub(super) struct Units {
     free: [Time; 3],
     shared: bool,
+    /// From when on the links between the PEs of the device are.
+    network: Time,
 }
 
 impl Units {
     /// Free units.
     pub(super) fn new(shared: bool) -> Units {
-        Units { free: [Time::ZERO; 3], shared }
+        Units { free: [Time::ZERO; 3], shared, network: Time::ZERO }
+    }
+
+    /// When an operation that comes at `at` may begin to move elements between PEs, if it does.
+    pub(super) fn network(&self, at: Time, moves: bool) -> Time {
+        if moves { at.max(self.network) } else { at }
+    }
+
+    /// An operation has the links between PEs until then.
+    pub(super) fn moves_until(&mut self, end: Time) {
+        self.network = self.network.max(end);
     }
 
     /// How long an operation holds each unit: a shared slot as long as any part of it is used.

@@ -104,6 +104,7 @@ pub(super) fn topology<'a>(
     replaced.settings = options.set.0.over(&replaced.settings);
     replaced.links.extend(options.set.1.iter().cloned());
     let topology = replaced.over(written.described(), Shape::Ring(DEFAULT_RANKS), at)?;
+    let topology = topology.with_placements(placements.clone());
     Ok(Machine { topology, perturb, placements, chosen, mesh, at })
 }
 

@@ -29,6 +29,8 @@ use std::fmt;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
 
+use crate::memory::Placements;
+use crate::placement::Interior;
 use crate::types::MemKind;
 use line::Kind;
 use memo::Memo;
@@ -110,6 +112,8 @@ pub struct Topology {
     own: BTreeMap<LinkId, LinkRate>,
     /// Devices that are not as the settings say.
     paces: BTreeMap<DeviceId, Pace>,
+    /// How tensors are placed inside devices.
+    placements: Placements,
     memo: Memo,
 }
 
@@ -154,6 +158,7 @@ impl Topology {
             wiring,
             own: BTreeMap::new(),
             paces: BTreeMap::new(),
+            placements: Placements::default(),
             memo: Memo::default(),
         })
     }
@@ -206,6 +211,22 @@ impl Topology {
     /// Its settings as given; their methods fill in the defaults.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The machine with tensors placed inside its devices. Local work follows these placements ([`crate::share`]).
+    #[must_use]
+    pub fn with_placements(self, placements: Placements) -> Topology {
+        Topology { placements, ..self }
+    }
+
+    /// How tensors are placed inside devices.
+    pub fn placements(&self) -> &Placements {
+        &self.placements
+    }
+
+    /// Whether the PEs of a device share its local work: there are several, and a placement says who holds what.
+    pub fn shares_work(&self) -> bool {
+        !self.placements.is_empty() && Interior::of(self).count() > 1
     }
 
     /// Number of devices.
