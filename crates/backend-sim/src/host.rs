@@ -13,7 +13,7 @@ use kbc_ir::schedule::{BufferId, BufferRole, Schedule};
 use kbc_ir::types::{Mesh, TensorType};
 use kbc_ir::walk::{Mem, Program};
 
-/// Elements that peers wrote into a buffer for a call its rank had not begun: `(start, len, call)`. They survive the
+/// Elements that peers, or streams that are ahead of the host, wrote into a buffer for a call its rank had not begun: `(start, len, call)`. They survive the
 /// beginning of that call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Early(Vec<(u64, u64, i64)>);

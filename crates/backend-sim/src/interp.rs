@@ -281,7 +281,8 @@ impl<'p> Machine<'p> {
                         }
                         _ => effect.compute(data)?,
                     };
-                    self.write(rank, effect.write, &out, None, span)?;
+                    let call = Some(self.flow.threads[thread].call);
+                    self.write(rank, effect.write, &out, call, span)?;
                 }
             }
             Act::Put { src, peer, dst } => {
@@ -306,7 +307,8 @@ impl<'p> Machine<'p> {
                 self.flow.received(which);
                 self.flow.credited(which);
                 let data = message(data, dst.len, span)?;
-                self.write(rank, Run::of(dst), &data, None, span)?;
+                let call = Some(self.flow.threads[thread].call);
+                self.write(rank, Run::of(dst), &data, call, span)?;
                 return Ok(Some(*peer));
             }
             Act::Notify { peer, counter } => {
@@ -413,7 +415,7 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// `by_call`: the call of a peer that writes, none for the rank's own writes.
+    /// `by_call`: the call of the stream that writes; none for the host.
     fn write(
         &mut self,
         rank: u64,

@@ -174,7 +174,7 @@ impl Place {
         self.veils.is_empty()
     }
 
-    /// A call begins on the rank: everything but what peers wrote for that call is forgotten.
+    /// A call begins on the rank: everything but what was written for that call is forgotten.
     pub(super) fn begin_call(&mut self, call: i64) {
         let kept = self.early.begin(call);
         self.veils.retain_mut(|v| {

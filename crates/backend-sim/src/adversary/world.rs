@@ -1,9 +1,11 @@
 //! The machine of the adversarial executor: transfers under way, notifies under way, postponed operations, and what
 //! each stream has heard and acquired.
 
+mod host;
+
+use super::Trouble;
 use super::policy::{Candidate, Chooser, Move, Policy};
 use super::view::{Place, Writer};
-use super::{Difference, Trouble};
 use crate::effect::{Effect, Run, mem_dtype, same_type};
 use crate::flow::{Flow, Queue, Turn};
 use crate::host::Host;
@@ -11,10 +13,10 @@ use crate::interp::{MAX_BYTES, RunResult, message, nothing_there, queue_type, to
 use crate::rng::Rng;
 use crate::stall;
 use crate::store::Cells;
-use crate::tensor::{Data, multi_index};
+use crate::tensor::Data;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::form::Form;
-use kbc_ir::schedule::{BufferId, BufferRole, Ref, SOp, SStmt, Schedule};
+use kbc_ir::schedule::{Ref, SOp, SStmt, Schedule};
 use kbc_ir::walk::{Act, Mem, Program};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -89,6 +91,15 @@ struct Note {
     born: u64,
 }
 
+/// A local operation that its stream issued and that is not carried out yet.
+struct Postponed<'p> {
+    effect: Effect<'p>,
+    /// When it was issued.
+    born: u64,
+    /// The call that it belongs to.
+    call: i64,
+}
+
 /// One run.
 pub(super) struct World<'p> {
     program: &'p Program<'p>,
@@ -102,7 +113,7 @@ pub(super) struct World<'p> {
     notes: Vec<Note>,
     /// Messages of queues that have not been received.
     queues: BTreeMap<Queue, VecDeque<Data>>,
-    postponed: Vec<VecDeque<(Effect<'p>, u64)>>,
+    postponed: Vec<VecDeque<Postponed<'p>>>,
     released: Vec<u64>,
     knowledge: Vec<Knowledge>,
     /// For each rank and counter, what the notifies that landed there told, in order.
@@ -209,9 +220,9 @@ impl<'p> World<'p> {
             out.push(Candidate { what: Move::Note(i), born: n.born, from, to: n.to });
         }
         for (t, list) in self.postponed.iter().enumerate() {
-            if let Some((_, born)) = list.front() {
+            if let Some(first) = list.front() {
                 let rank = self.flow.threads[t].rank;
-                out.push(Candidate { what: Move::Postponed(t), born: *born, from: rank, to: rank });
+                out.push(Candidate { what: Move::Postponed(t), born: first.born, from: rank, to: rank });
             }
         }
     }
@@ -276,7 +287,8 @@ impl<'p> World<'p> {
                     self.settle(t, &effect.reads, Some(&effect.write))?;
                     let born = self.tick();
                     self.issued[t] += 1;
-                    self.postponed[t].push_back((effect, born));
+                    let call = self.flow.threads[t].call;
+                    self.postponed[t].push_back(Postponed { effect, born, call });
                 }
             }
             Act::Put { src, peer, dst } => {
@@ -309,8 +321,8 @@ impl<'p> World<'p> {
                 self.settle(t, &[], Some(&run))?;
                 let data = self.queues.entry(which).or_default().pop_front();
                 let data = message(data, run.len, span)?;
-                let writer = self.writer(t);
-                self.place(rank, run.mem).write(run.start, &data, writer);
+                let call = self.flow.threads[t].call;
+                self.write(t, (rank, run), &data, call);
                 self.flow.received(which);
                 self.tell(t, peer, Word::Credit(which));
             }
@@ -379,7 +391,7 @@ impl<'p> World<'p> {
             reads.iter().any(|r| r.meets(&e.write))
                 || write.is_some_and(|w| w.meets(&e.write) || e.reads.iter().any(|r| r.meets(w)))
         };
-        let upto = self.postponed[t].iter().rposition(|(e, _)| depends(e)).map_or(0, |i| i + 1);
+        let upto = self.postponed[t].iter().rposition(|p| depends(&p.effect)).map_or(0, |i| i + 1);
         self.carry_out(t, upto)?;
         let rank = self.flow.threads[t].rank;
         self.finish(t, |f| {
@@ -392,7 +404,7 @@ impl<'p> World<'p> {
     /// Carries out the first so many postponed operations of a stream.
     fn carry_out(&mut self, t: usize, upto: usize) -> Result<(), Diagnostic> {
         for _ in 0..upto {
-            let Some((effect, _)) = self.postponed[t].pop_front() else { break };
+            let Some(Postponed { effect, born: _, call }) = self.postponed[t].pop_front() else { break };
             self.carried[t] += 1;
             if effect.bytes(self.program.schedule) > MAX_BYTES {
                 return Err(too_large(MAX_BYTES).primary(effect.span, "this result alone is too large"));
@@ -403,10 +415,20 @@ impl<'p> World<'p> {
                 data.push(self.read(t, rank, *r, effect.span)?);
             }
             let out = effect.compute(data)?;
-            let writer = self.writer(t);
-            self.place(rank, effect.write.mem).write(effect.write.start, &out, writer);
+            self.write(t, (rank, effect.write), &out, call);
         }
         Ok(())
+    }
+
+    /// A stream writes elements of its own rank, in a call that the rank's host may not have begun.
+    fn write(&mut self, t: usize, (rank, run): (u64, Run), data: &Data, call: i64) {
+        let writer = self.writer(t);
+        let ahead = call > self.flow.host_call(rank);
+        let place = self.place(rank, run.mem);
+        if ahead {
+            place.early.note(run.start, run.len, call);
+        }
+        place.write(run.start, data, writer);
     }
 
     /// A writer at this moment: covered by its next release.
@@ -551,112 +573,8 @@ impl<'p> World<'p> {
         }
     }
 
-    fn begin_call(&mut self, rank: u64, call: i64) -> Result<(), Diagnostic> {
-        let host = self.flow.host(rank);
-        for (i, b) in self.program.schedule.buffers.iter().enumerate() {
-            let mem = Mem::Buffer(i as u32);
-            match b.role {
-                BufferRole::Input(n) => {
-                    let data = self.host.fill(BufferId(i as u32), n, rank, call)?;
-                    let writer = self.writer(host);
-                    self.place(rank, mem).write(0, &data, writer);
-                }
-                _ if b.zero => {
-                    let data = self.host.zeros(BufferId(i as u32), rank, MAX_BYTES)?;
-                    let writer = self.writer(host);
-                    self.place(rank, mem).write(0, &data, writer);
-                }
-                BufferRole::Output(_) | BufferRole::Temp => self.place(rank, mem).begin_call(call),
-            }
-        }
-        Ok(())
-    }
-
-    /// The host reads and compares the results of a call.
-    fn call_over(&mut self, t: usize, call: i64) -> Result<(), Trouble> {
-        if self.flow.threads[t].stream != self.program.host {
-            return Ok(());
-        }
-        self.pay(t)?;
-        self.carry_out(t, usize::MAX)?;
-        self.finish(t, |f| f.complete)?;
-        let rank = self.flow.threads[t].rank;
-        self.reads[rank as usize] = 0;
-        // Where the host has a program, its reads were compared when they happened.
-        let results = if self.program.schedule.host.is_none() { self.host.results(rank)? } else { vec![] };
-        for (k, (b, bounds, n)) in results.into_iter().enumerate() {
-            let run = Run { mem: Mem::Buffer(b.0), start: 0, len: n };
-            let got = self.look(t, rank, run).map_err(|i| self.host.unwritten(b, &bounds, i, rank, call))?;
-            let want = self
-                .expected
-                .outputs
-                .get(call as usize)
-                .and_then(|c| c.get(rank as usize)?.get(k))
-                .ok_or_else(|| Diagnostic::error("E360", format!("no expected results for call {call}")))?;
-            self.compared += n;
-            if let Some(i) = want.tensor.data().first_difference(&got) {
-                return Err(self.differs(b, None, (rank, call), &bounds, i, (want.tensor.data(), &got)));
-            }
-        }
-        if call + 1 < self.flow.calls {
-            self.begin_call(rank, call + 1)?;
-        }
-        Ok(())
-    }
-
-    /// `host.read`: what the host sees, compared with what it saw in peace.
-    fn host_read(&mut self, t: usize, b: BufferId, span: Span) -> Result<(), Trouble> {
-        let (rank, call) = (self.flow.threads[t].rank, self.flow.threads[t].call);
-        let dims = self.program.dims(b, rank).map_err(|f| f.diagnostic(|r| self.show(r)))?;
-        let run = Run { mem: Mem::Buffer(b.0), start: 0, len: dims.iter().product() };
-        let got = self.read(t, rank, run, span)?;
-        let expected = self.expected.reads.get(call as usize).and_then(|c| c.get(rank as usize));
-        let want = expected
-            .and_then(|r| r.get(self.reads[rank as usize]))
-            .filter(|r| r.buffer == b)
-            .ok_or_else(|| Diagnostic::error("E360", format!("no expected host reads for call {call}")))?;
-        self.reads[rank as usize] += 1;
-        self.compared += run.len;
-        let want = want.tensor.data();
-        match want.first_difference(&got) {
-            Some(i) => {
-                let whole: Vec<(u64, u64)> = dims.iter().map(|d| (0, *d)).collect();
-                Err(self.differs(b, Some(span), (rank, call), &whole, i, (want, &got)))
-            }
-            None => Ok(()),
-        }
-    }
-
     fn show(&self, rank: u64) -> String {
         self.program.schedule.mesh.show(rank)
-    }
-
-    fn differs(
-        &self,
-        b: BufferId,
-        read: Option<Span>,
-        (rank, call): (u64, i64),
-        bounds: &[(u64, u64)],
-        i: usize,
-        (want, got): (&Data, &Data),
-    ) -> Trouble {
-        let nothing = crate::tensor::Value::Float(f64::NAN);
-        let (expected, got) = (want.get(i).unwrap_or(nothing), got.get(i).unwrap_or(nothing));
-        let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
-        let index: Vec<u64> =
-            multi_index(&shape, i as u64).iter().zip(bounds).map(|(i, b)| i + b.0).collect();
-        let buffer = self.program.schedule.buffer(b);
-        let show = self.program.schedule.mesh.show(rank);
-        let d = Diagnostic::error(
-            "E366",
-            format!(
-                "{} differs at {index:?} on {show} in call {call}: expected {expected}, got {got}",
-                buffer.name
-            ),
-        )
-        .primary(read.unwrap_or(buffer.span), if read.is_some() { "read here" } else { "this result" })
-        .help("a fence, wait, notify or credit is missing: `kbc check` says where");
-        Trouble::Differs(Box::new(Difference { call, rank, buffer: b, index, expected, got }), Box::new(d))
     }
 }
 

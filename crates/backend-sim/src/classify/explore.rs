@@ -259,8 +259,8 @@ impl Explorer<'_, '_> {
         }
         let (a, b) = (&plan.events[event as usize], &plan.events[other as usize]);
         let lands = |e: &super::plan::Event<'_>, t: &Touch, forgets: &Touch| {
-            // What is put for a call that begins later survives its beginning.
-            matches!(e.what, What::Land { .. }) && t.write && forgets.forgets.is_some_and(|c| e.call >= c)
+            // What is written for a call that begins later survives its beginning.
+            !matches!(e.what, What::CallOver) && t.write && forgets.forgets.is_some_and(|c| e.call >= c)
         };
         if lands(a, touch, &seen.touch) || lands(b, &seen.touch, touch) {
             return true;

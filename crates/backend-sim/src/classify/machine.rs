@@ -216,11 +216,6 @@ impl<'a, 'p> Machine<'a, 'p> {
                 self.under_way[*flight as usize] = Some(list.swap_remove(choice));
             }
             What::Land { flight } => {
-                let touch = &ev.touches[0];
-                let info = &plan.places[touch.place as usize];
-                if info.buffer && ev.call > self.host_call[info.rank as usize] {
-                    self.places[touch.place as usize].ahead(touch.start, touch.len, ev.call);
-                }
                 if let Some(data) = self.under_way[*flight as usize].clone() {
                     self.write(ev, &data);
                 }
@@ -283,7 +278,12 @@ impl<'a, 'p> Machine<'a, 'p> {
 
     fn write(&mut self, ev: &Event<'_>, data: &Data) {
         let Some(touch) = ev.touches.last() else { return };
+        let info = &self.plan.places[touch.place as usize];
         let place = &mut self.places[touch.place as usize];
+        // A peer, or another stream of the rank, is in a call that the rank's host has not begun.
+        if info.buffer && ev.call > self.host_call[info.rank as usize] {
+            place.ahead(touch.start, touch.len, ev.call);
+        }
         self.silent = place.holds(touch.start, data);
         place.write(touch.start, data, Writer { rank: ev.rank, thread: ev.thread, release: ev.release });
     }

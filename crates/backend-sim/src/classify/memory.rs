@@ -130,12 +130,12 @@ impl Place {
         debug_assert!(same, "types were compared before");
     }
 
-    /// A peer writes for a call that the rank has not begun.
+    /// A peer, or another stream of the rank, writes for a call that the rank's host has not begun.
     pub(super) fn ahead(&mut self, start: u32, len: u32, call: i64) {
         self.early.push((start, len, call));
     }
 
-    /// A call begins on the rank: everything but what peers wrote for it is forgotten.
+    /// A call begins on the rank: everything but what was written for it is forgotten.
     pub(super) fn begin_call(&mut self, call: i64) {
         self.early.retain(|e| e.2 >= call);
         let mut fresh = poison(self.data.dtype(), self.data.len());

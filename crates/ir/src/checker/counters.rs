@@ -177,6 +177,7 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
                     .help("use more counters, or state fewer calls before the signals are allocated again")
             });
         }
+        in_time(setup, c, form, report, &name);
         let Some(period) = limits.period.map(|p| p as usize) else { continue };
         if n < 2 * period || !report.is_empty() {
             continue;
@@ -204,6 +205,37 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
                     .primary(span, format!("the counter grows by {grown} in {calls}, this wait does not"))
                     .help("let the value of every wait grow with `call` by as much")
             });
+        }
+    }
+}
+
+/// What a wait needs is counted in its own call or in earlier ones: whoever makes no further call would wait for ever.
+fn in_time(setup: &Setup, c: &Counter, form: Form, report: &mut Report, name: &impl Fn() -> String) {
+    let (mut notified, mut spent) = (0i128, 0i128);
+    for (call, waits) in c.waited.iter().enumerate() {
+        notified += i128::from(c.notified[call]);
+        for w in waits {
+            let needed = match form {
+                Form::Epoch => w.value,
+                Form::Sense { fresh: _ } | Form::Clearing { fresh: _ } => {
+                    spent += w.value;
+                    spent
+                }
+            };
+            if needed <= notified {
+                continue;
+            }
+            let span = setup.span(w.op);
+            report.push("E340", span, Span::NONE, || {
+                let text = format!("in call {call} a wait for {} needs what a later call counts", name());
+                Diagnostic::error("E340", text)
+                    .primary(
+                        span,
+                        format!("needs {needed} notifies, and up to this call there are {notified}"),
+                    )
+                    .help("wait for what this call and those before it count: no call need follow")
+            });
+            return;
         }
     }
 }
