@@ -68,9 +68,9 @@ pub fn reason(code: &str) -> Option<&'static str> {
         }
         "E367" => "nobody says what the counter holds at first",
         "E357" => {
-            "a message is left in a queue after the last call, and whoever uses the queue next would receive it"
+            "a message stays in a queue after the last call, and the next user of the queue would receive it"
         }
-        "E354" => "there is more to prove than the checker's limits, of which it says which one was met",
+        "E354" => "the proof is larger than the checker's limits allow; its message names the limit",
         "E355" => "a contract that cannot be read as one is refused where it stands, whatever the ranks do",
         "E359" => "the schedule claims nothing, so that nothing is proven of it",
         "E356" => "both ends of a queue must move the same sizes in the same order",

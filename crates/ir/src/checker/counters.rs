@@ -233,7 +233,9 @@ fn in_time(setup: &Setup, c: &Counter, form: Form, report: &mut Report, name: &i
                         span,
                         format!("needs {needed} notifies, and up to this call there are {notified}"),
                     )
-                    .help("wait for what this call and those before it count: no call need follow")
+                    .help(
+                        "wait only for notifies of this call and of earlier ones: there may be no later call",
+                    )
             });
             return;
         }
