@@ -32,7 +32,7 @@ pub fn reason(code: &str) -> Option<&'static str> {
         "E339" => {
             "a line is not its whole buffer: the contract says nothing of the rest, which is not used here"
         }
-        "E340" => "a wait is behind what it waits for in this call, and no call to come may be what it needs",
+        "E340" => "a wait or a receive is behind what it waits for in this call, and no call to come may be what it needs",
         "E341" | "E342" | "E343" => {
             "the proof is for every number of elements and every input: with these few, two cuts of a line are the same, or \
              what is wrong is not used again"
@@ -68,7 +68,7 @@ pub fn reason(code: &str) -> Option<&'static str> {
         }
         "E367" => "nobody says what the counter holds at first",
         "E357" => {
-            "a message stays in a queue after the last call, and the next user of the queue would receive it"
+            "a message stays in a queue after its call, and the next user of the queue would receive it"
         }
         "E354" => "the proof is larger than the checker's limits allow; its message names the limit",
         "E355" => "a contract that cannot be read as one is refused where it stands, whatever the ranks do",

@@ -177,7 +177,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             matches!(s.state, State::Counter(_) | State::Event(_) | State::Full(_) | State::Empty(_))
         });
         if !waiting && !failed && !self.report.full() {
-            self.left(limits.period);
+            self.left();
         }
         if waiting && !failed && !self.report.full() {
             self.deadlock();

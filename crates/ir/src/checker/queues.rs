@@ -40,13 +40,21 @@ struct Message<C> {
     op: u32,
 }
 
+/// Messages that one call sends and receives, and the last operation that does.
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    sent: u64,
+    received: u64,
+    send: u32,
+    recv: u32,
+}
+
 /// The ends of a queue: the stream that has it and its first operation there.
 type End = Option<(u32, u32)>;
 
 struct Fifo<C> {
     messages: VecDeque<Message<C>>,
-    /// Messages sent and received in each call.
-    moved: BTreeMap<u64, (u64, u64)>,
+    moved: BTreeMap<u64, Moved>,
     ends: [End; 2],
     /// Who waits for a free slot, and who for a message.
     waiting: [Vec<usize>; 2],
@@ -153,7 +161,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         let message = Message { snap, parcel, elements: src.len, op };
         let fifo = self.queues.0.entry(which).or_default();
         fifo.messages.push_back(message);
-        fifo.moved.entry(at.call).or_default().0 += 1;
+        let moved = fifo.moved.entry(at.call).or_default();
+        (moved.sent, moved.send) = (moved.sent + 1, op);
         self.wake(which, Side::Receiver);
         true
     }
@@ -174,7 +183,8 @@ impl<'p, C: Contents> Engine<'p, C> {
             self.streams[si].state = State::Empty(which);
             return Ok(false);
         };
-        fifo.moved.entry(self.streams[si].call).or_default().1 += 1;
+        let moved = fifo.moved.entry(self.streams[si].call).or_default();
+        (moved.received, moved.recv) = (moved.received + 1, op);
         self.wake(which, Side::Sender);
         let (me, at) = self.here(si);
         self.order.recv(si, &m.snap);
@@ -212,47 +222,41 @@ impl<'p, C: Contents> Engine<'p, C> {
         (who, At { rep: s.rep, region, call: s.call })
     }
 
-    /// Messages that are left when every stream is over, and queues that every period of calls leaves fuller or emptier.
-    pub(super) fn left(&mut self, period: Option<u64>) {
+    /// Refuses a queue that a call does not leave empty, when every stream is over.
+    ///
+    /// Any call may be the last one. What a call sends is therefore received in it, and what it receives is sent in
+    /// it. A text that repeats then keeps every later call in pace as well.
+    pub(super) fn left(&mut self) {
         let setup = self.setup;
-        let last = period.map_or(0..0, |p| setup.calls.saturating_sub(p)..setup.calls);
-        let uneven: Vec<(Which, u64, u64)> = self
-            .queues
-            .0
-            .iter()
-            .map(|(w, f)| {
-                let moved = f.moved.range(last.clone());
-                let (sent, taken) = moved.fold((0, 0), |n, (_, m)| (n.0 + m.0, n.1 + m.1));
-                (*w, sent, taken)
-            })
-            .filter(|(_, sent, taken)| sent != taken)
-            .collect();
-        for (which, sent, taken) in uneven {
-            let (name, decl) =
-                (self.show(which), setup.schedule.queue(setup.program.queue_name(which.2).0).span);
-            self.report.push("E353", decl, Span::NONE, || {
-                let calls = last.end - last.start;
-                let text = format!("what is received from {name} does not keep pace with what is sent");
-                Diagnostic::error("E353", text)
-                    .primary(decl, format!("{sent} are sent and {taken} received in {calls} calls"))
-                    .help("receive in a call, or in a period of calls, as many messages as are sent in it")
-            });
-        }
-        let left: Vec<(Which, usize, u32)> = self
-            .queues
-            .0
-            .iter()
-            .filter_map(|(w, f)| f.messages.front().map(|m| (*w, f.messages.len(), m.op)))
-            .collect();
-        for (which, n, op) in left {
-            let (span, name) = (setup.span(op), self.show(which));
-            self.report.push("E357", span, Span::NONE, || {
-                let messages = if n == 1 { "a message is".into() } else { format!("{n} messages are") };
-                Diagnostic::error("E357", format!("{messages} left in {name}"))
-                    .primary(span, "sent here, and never received")
-                    .note("whoever uses the queue next would receive it in place of another")
-                    .help("receive every message")
-            });
+        let uneven: Vec<(Which, u64, Moved, u64)> =
+            self.queues.0.iter().filter_map(|(w, f)| uneven(&f.moved).map(|(c, m, n)| (*w, c, m, n))).collect();
+        for (which, call, moved, n) in uneven {
+            let name = self.show(which);
+            if moved.sent > moved.received {
+                let span = setup.span(moved.send);
+                self.report.push("E357", span, Span::NONE, || {
+                    let messages = if n == 1 { "a message is".into() } else { format!("{n} messages are") };
+                    Diagnostic::error("E357", format!("call {call} is over, and {messages} left in {name}"))
+                        .primary(span, "sent here, and not received in the same call")
+                        .note("whoever uses the queue next would receive it in place of another")
+                        .help("receive every message in the call that sends it")
+                });
+            } else {
+                let span = setup.span(moved.recv);
+                self.report.push("E340", span, Span::NONE, || {
+                    let messages = if n == 1 { "a message".into() } else { format!("{n} messages") };
+                    let text = format!("call {call} receives {messages} from {name} that a later call sends");
+                    Diagnostic::error("E340", text)
+                        .primary(span, "received here, and not sent in the same call")
+                        .help("send every message in the call that receives it: there may be no later call")
+                });
+            }
         }
     }
+}
+
+/// The first call that does not receive as many messages as it sends, and by how many they differ.
+fn uneven(moved: &BTreeMap<u64, Moved>) -> Option<(u64, Moved, u64)> {
+    let first = moved.iter().find(|(_, m)| m.sent != m.received)?;
+    Some((*first.0, *first.1, first.1.sent.abs_diff(first.1.received)))
 }
