@@ -32,7 +32,9 @@ pub fn reason(code: &str) -> Option<&'static str> {
         "E339" => {
             "a line is not its whole buffer: the contract says nothing of the rest, which is not used here"
         }
-        "E340" => "a wait or a receive is behind what it waits for in this call, and no call to come may be what it needs",
+        "E340" => {
+            "a wait or a receive is behind what it waits for in this call, and no call to come may be what it needs"
+        }
         "E341" | "E342" | "E343" => {
             "the proof is for every number of elements and every input: with these few, two cuts of a line are the same, or \
              what is wrong is not used again"

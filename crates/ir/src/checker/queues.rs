@@ -228,8 +228,12 @@ impl<'p, C: Contents> Engine<'p, C> {
     /// it. A text that repeats then keeps every later call in pace as well.
     pub(super) fn left(&mut self) {
         let setup = self.setup;
-        let uneven: Vec<(Which, u64, Moved, u64)> =
-            self.queues.0.iter().filter_map(|(w, f)| uneven(&f.moved).map(|(c, m, n)| (*w, c, m, n))).collect();
+        let uneven: Vec<(Which, u64, Moved, u64)> = self
+            .queues
+            .0
+            .iter()
+            .filter_map(|(w, f)| uneven(&f.moved).map(|(c, m, n)| (*w, c, m, n)))
+            .collect();
         for (which, call, moved, n) in uneven {
             let name = self.show(which);
             if moved.sent > moved.received {
