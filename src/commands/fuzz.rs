@@ -170,7 +170,7 @@ fn checker(session: &mut Session, args: &FuzzChecker) -> Outcome {
         }
     });
     session.result(sum.text().trim_end());
-    for t in sum.escaped.iter().chain(&sum.alarms).take(FILES) {
+    for t in sum.escaped.iter().chain(&sum.alarms).chain(&sum.unexplained).take(FILES) {
         let path = Path::new(&args.out).join(format!("kbc-fuzz-{}-{}.kir", args.seed, t.number));
         let text = fuzz::checker::reproducer(t, args.seed);
         outdir::write_file(&path, text.as_bytes())?;
@@ -179,18 +179,15 @@ fn checker(session: &mut Session, args: &FuzzChecker) -> Outcome {
     if sum.ok() {
         return Ok(());
     }
-    let unexplained = sum.unexplained().join(", ");
-    let mut d = Diagnostic::error(
+    let d = Diagnostic::error(
         "E994",
         format!(
-            "{} schedules escape the checker, {} right ones are refused",
+            "{} schedules escape the checker, {} right ones are refused, {} are refused without a reason",
             sum.escaped.len(),
-            sum.alarms.len()
+            sum.alarms.len(),
+            sum.unexplained.len()
         ),
     );
-    if !unexplained.is_empty() {
-        d = d.note(format!("refused, never seen to misbehave, and without a reason: {unexplained}"));
-    }
     Err(crate::session::Failure::Program(d.into()))
 }
 

@@ -73,7 +73,7 @@ pub struct Trial {
     pub explored: bool,
     /// Whether it would take more calls than were run to pass every constant.
     pub short: bool,
-    /// Its text, if it escaped, or is refused although it is right as it was made.
+    /// Its text, if it escaped, or is refused although it is right as it was made, or is refused without a reason.
     pub text: String,
 }
 
@@ -98,6 +98,8 @@ pub struct Summary {
     pub unformed: BTreeMap<&'static str, (u64, u64)>,
     /// Refused as they were made, and nothing wrong is seen.
     pub alarms: Vec<Trial>,
+    /// Refused without a reason that is written down, and nothing wrong is seen.
+    pub unexplained: Vec<Trial>,
     /// Too long to be run.
     pub too_long: u64,
     /// Of those that nothing wrong was seen of: all orders were explored.
@@ -134,6 +136,8 @@ impl Summary {
                 self.quiet.entry(code).or_insert((0, t.number)).0 += 1;
                 if t.changes.is_empty() {
                     self.alarms.push(t);
+                } else if reasons::reason(code).is_none() {
+                    self.unexplained.push(t);
                 }
             }
             Outcome::Unformed(code) => {
@@ -146,14 +150,9 @@ impl Summary {
         }
     }
 
-    /// Codes of what is refused and never misbehaves that no reason is written down for.
-    pub fn unexplained(&self) -> Vec<&'static str> {
-        self.quiet.keys().copied().filter(|c| reasons::reason(c).is_none()).collect()
-    }
-
     /// Whether the checker was right each time.
     pub fn ok(&self) -> bool {
-        self.escaped.is_empty() && self.alarms.is_empty() && self.unexplained().is_empty()
+        self.escaped.is_empty() && self.alarms.is_empty() && self.unexplained.is_empty()
     }
 
     /// For people.
@@ -574,6 +573,9 @@ fn trial(pool: &Pool, settings: &Settings, number: u64) -> Trial {
     match &t.outcome {
         Outcome::Escaped(_) => t.text = shown(&smaller(s, settings, number)),
         Outcome::Quiet(_) | Outcome::Unformed(_) if t.changes.is_empty() => t.text = shown(&s),
+        Outcome::Quiet(codes) if codes.first().is_none_or(|c| reasons::reason(c).is_none()) => {
+            t.text = shown(&s);
+        }
         _ => {}
     }
     t
@@ -656,7 +658,8 @@ pub fn reproducer(t: &Trial, seed: u64) -> String {
     let how = match &t.outcome {
         Outcome::Escaped(how) => format!("accepted, and it misbehaves: {how}"),
         Outcome::Quiet(codes) => {
-            format!("refused as it was made, and it never misbehaves: {}", codes.join(", "))
+            let made = if t.changes.is_empty() { " as it was made" } else { "" };
+            format!("refused{made}, and it never misbehaves: {}", codes.join(", "))
         }
         Outcome::Unformed(code) => format!("the verifier refuses it as it was made: {code}"),
         Outcome::Unchanged | Outcome::Stands | Outcome::Refused | Outcome::TooLong => String::new(),

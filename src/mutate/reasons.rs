@@ -72,6 +72,9 @@ pub fn reason(code: &str) -> Option<&'static str> {
         "E357" => {
             "a message stays in a queue after its call, and the next user of the queue would receive it"
         }
+        "E363" => {
+            "the two sides of a local operation differ in shape on some rank: here they hold as many elements all the same"
+        }
         "E354" => "the proof is larger than the checker's limits allow; its message names the limit",
         "E355" => "a contract that cannot be read as one is refused where it stands, whatever the ranks do",
         "E359" => "the schedule claims nothing, so that nothing is proven of it",

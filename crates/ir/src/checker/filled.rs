@@ -81,27 +81,69 @@ impl Runs {
     }
 }
 
+impl By {
+    /// Where the writer stands in the text: the host is before all regions.
+    fn stands(self) -> Option<u32> {
+        (self.region != HOST).then_some(self.region)
+    }
+
+    /// Whether the writer is the host, or a region that stands no later than `region`.
+    pub(super) fn up_to(self, region: u32) -> bool {
+        self.stands() <= Some(region)
+    }
+}
+
+/// One memory of a walked rank.
+#[derive(Default)]
+struct Memory {
+    /// The last writer of each element.
+    last: Runs,
+    /// The writer of each element that stands first in the text, of the last call that wrote it.
+    first: Runs,
+}
+
 /// All memories of the walked ranks.
 #[derive(Default)]
 pub(super) struct Filled {
-    memories: HashMap<(usize, Mem), Runs>,
+    memories: HashMap<(usize, Mem), Memory>,
 }
 
 impl Filled {
     /// Elements `lo..hi` are written.
     pub(super) fn write(&mut self, rep: usize, mem: Mem, (lo, hi): (u64, u64), by: By) {
         if lo < hi {
-            self.memories.entry((rep, mem)).or_default().write(lo, hi, by);
+            let memory = self.memories.entry((rep, mem)).or_default();
+            memory.last.write(lo, hi, by);
+            for (lo, hi, was) in memory.first.of(lo, hi) {
+                if was.is_none_or(|was| was.call < by.call || by.stands() < was.stands()) {
+                    memory.first.write(lo, hi, by);
+                }
+            }
         }
     }
 
-    /// Who filled the elements `lo..hi`, run by run.
-    pub(super) fn of(&self, rep: usize, mem: Mem, (lo, hi): (u64, u64)) -> Vec<(u64, u64, Option<By>)> {
+    /// Who filled the elements `lo..hi` last, run by run.
+    pub(super) fn of(&self, rep: usize, mem: Mem, run: (u64, u64)) -> Vec<(u64, u64, Option<By>)> {
+        self.runs(rep, mem, run, |m| &m.last)
+    }
+
+    /// Of all who filled the elements `lo..hi` in the last call that did: who stands first in the text.
+    pub(super) fn first(&self, rep: usize, mem: Mem, run: (u64, u64)) -> Vec<(u64, u64, Option<By>)> {
+        self.runs(rep, mem, run, |m| &m.first)
+    }
+
+    fn runs(
+        &self,
+        rep: usize,
+        mem: Mem,
+        (lo, hi): (u64, u64),
+        which: impl Fn(&Memory) -> &Runs,
+    ) -> Vec<(u64, u64, Option<By>)> {
         if lo >= hi {
             return vec![];
         }
         match self.memories.get(&(rep, mem)) {
-            Some(runs) => runs.of(lo, hi),
+            Some(memory) => which(memory).of(lo, hi),
             None => vec![(lo, hi, None)],
         }
     }

@@ -10,6 +10,7 @@ use crate::checker::contents::Contents;
 use crate::checker::filled::{By, HOST};
 use crate::checker::meaning::At;
 use crate::checker::order::{Acc, Who};
+use crate::host::is_spelled;
 use crate::schedule::{BufferId, LocalOp};
 use crate::types::CutRule;
 use crate::walk::{Access, Cursor, Mem};
@@ -29,6 +30,8 @@ enum Blank {
     Left(u32),
     /// A region is still at work on them.
     Unfinished(u32),
+    /// A region wrote them that stands later in the text.
+    Later(u32),
 }
 
 impl<'p, C: Contents> Engine<'p, C> {
@@ -136,6 +139,9 @@ impl<'p, C: Contents> Engine<'p, C> {
             return Some(Blank::Forgotten);
         }
         let Some(by) = by.filter(|by| by.call >= call) else { return Some(Blank::Nothing) };
+        if by.call == call && !by.up_to(region) {
+            return Some(Blank::Later(by.region));
+        }
         if by.region == region || !self.promised(by.region) {
             return None;
         }
@@ -223,6 +229,16 @@ impl<'p, C: Contents> Engine<'p, C> {
                     .secondary(region(r).span, format!("region {} is still at work here", region(r).name))
                     .help("read it after the region is over on this rank")
             }
+            Blank::Later(r) => {
+                let name = &region(r).name;
+                Diagnostic::error(
+                    "E344",
+                    format!("{place} holds what region {name} writes, which stands later"),
+                )
+                .primary(span, format!("read here, in call {call}"))
+                .secondary(region(r).span, "a region reads what the host and the regions above it write")
+                .help("put the region that writes before the region that reads")
+            }
         });
     }
 
@@ -235,8 +251,12 @@ impl<'p, C: Contents> Engine<'p, C> {
         runs: &[Run],
         span: Span,
     ) {
+        // The host's program is the last region in the text, but what it writes is there for the regions it launches then.
+        let regions = &self.setup.schedule.regions;
+        let spelled = is_spelled(self.setup.schedule) && region as usize + 1 == regions.len();
+        let by = By { call, region: if spelled { HOST } else { region } };
         for run in runs {
-            self.filled.write(rep, mem, *run, By { call, region });
+            self.filled.write(rep, mem, *run, by);
         }
         match mem {
             Mem::Slot(w, s) => {
@@ -314,9 +334,21 @@ impl<'p, C: Contents> Engine<'p, C> {
         let span = self.setup.schedule.regions[at.region as usize].span;
         let due = self.due(at.region, at.rep);
         for &(operand, lo, hi) in due.iter() {
-            let buffer = self.setup.operand(at.region, operand).0 as u32;
-            if !self.expect((at.region, at.call), at.rep, Mem::Buffer(buffer), &[(lo, hi)], span) {
-                return;
+            let mem = Mem::Buffer(self.setup.operand(at.region, operand).0 as u32);
+            // A stream may be in a later region already and have written there again.
+            let there = |by: By| by.call > at.call || by.call == at.call && by.up_to(at.region);
+            for (lo, hi, first) in self.filled.first(at.rep, mem, (lo, hi)) {
+                if !first.is_some_and(there) {
+                    self.unreadable(Blank::Nothing, (at.rep, mem), (lo, hi), at.call, span);
+                    return;
+                }
+            }
+            for (lo, hi, last) in self.filled.of(at.rep, mem, (lo, hi)) {
+                if last.is_some_and(|by| by.call == at.call && by.up_to(at.region))
+                    && !self.expect((at.region, at.call), at.rep, mem, &[(lo, hi)], span)
+                {
+                    return;
+                }
             }
         }
     }
