@@ -44,7 +44,20 @@ pub fn verify(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
     if !verdict.ok() {
         return Err(verdict.errors);
     }
-    Ok(verified(&verdict))
+    Ok(VerifiedReport { shown: of_text(&verdict), ..verified(&verdict) })
+}
+
+/// What is shown of a schedule by itself: no program says what its regions are for, and only contracts are compared.
+fn of_text(v: &Verdict) -> String {
+    match &v.unpromised[..] {
+        _ if v.meaning == Method::NotChecked => "race-free and deadlock-free".into(),
+        [] => "race-free, deadlock-free, and every collective gives what its contract says".into(),
+        without => format!(
+            "race-free and deadlock-free; what {} without a contract gives is not shown: {}",
+            if without.len() == 1 { "a region" } else { "each region" },
+            without.join(", ")
+        ),
+    }
 }
 
 /// Proves the schedule of a program, if that was not done when it was built.
@@ -55,15 +68,17 @@ pub fn prove(built: &Built, schedule: &Schedule) -> Result<VerifiedReport, Diagn
     match &built.verdict {
         Some(v) if v.ok() => Ok(verified(v)),
         Some(v) => Err(v.errors.clone()),
-        None => verify(schedule),
+        None => Ok(VerifiedReport { shown: RIGHT.into(), ..verify(schedule)? }),
     }
 }
+
+/// What is shown of the schedule of a program.
+const RIGHT: &str = "race-free, deadlock-free and right";
 
 /// A verdict as a part of a report.
 pub fn verified(v: &Verdict) -> VerifiedReport {
     let meaning = match &v.meaning {
-        Method::Exact if v.unpromised.is_empty() => "exact".to_owned(),
-        Method::Exact => format!("exact, but for regions without a promise: {}", v.unpromised.join(", ")),
+        Method::Exact => "exact".to_owned(),
         Method::Symmetric { orbits } => {
             format!("symmetric, {orbits} orbit{}", if *orbits == 1 { "" } else { "s" })
         }
@@ -73,9 +88,15 @@ pub fn verified(v: &Verdict) -> VerifiedReport {
         },
         Method::NotChecked => "not checked".to_owned(),
     };
+    let without = match &v.unpromised[..] {
+        [] => String::new(),
+        list => format!(", but for regions without a contract: {}", list.join(", ")),
+    };
+    let shown = if v.meaning == Method::NotChecked { "race-free and deadlock-free" } else { RIGHT };
     VerifiedReport {
         ok: v.ok(),
-        meaning,
+        shown: shown.into(),
+        meaning: meaning + &without,
         calls: match v.order {
             Calls::None => "none",
             Calls::First => "first",

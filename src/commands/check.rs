@@ -172,6 +172,7 @@ fn schedule(session: &mut Session, args: &Check, source: &Source) -> Outcome {
     }
     let module = super::read_schedule(session, source)?;
     let Some(schedule) = module.schedule() else { return Ok(()) };
+    super::run::own_machine(session, source, &module, schedule)?;
     let mut report = super::about_schedule("check", &source.file, &module, schedule);
     report.verified = Some(analyse::verify(schedule)?);
     report.ok = true;

@@ -172,7 +172,8 @@ pub fn library(session: &mut Session, files: &[String]) -> Outcome<Library> {
 /// As [`load_file`].
 pub fn everything(session: &mut Session, files: &[String]) -> Outcome<Loaded> {
     // All files in one scope, as if one file used them all.
-    let uses: Vec<String> = files.iter().map(|f| format!("use {f:?}\n")).collect();
+    // The text between quotes is taken as it is.
+    let uses: Vec<String> = files.iter().map(|f| format!("use \"{f}\"\n")).collect();
     let text = uses.concat();
     let file = session.add_text("<files>", &text);
     load_text(session, (!files.is_empty()).then_some((file, text)))

@@ -1,6 +1,7 @@
 //! `kbc mutate`: the checker's own error rate.
 
 use super::{everything, load_file, load_kir};
+use crate::analyse;
 use crate::build::build;
 use crate::cli::{Mutate, ReportFormat, Selection, Source, Watch};
 use crate::fuzz::rng::Rng;
@@ -97,11 +98,13 @@ fn one(file: &str, module: kbc_ir::Module) -> Subjects {
 fn of_file(session: &mut Session, file: &str, ranks: &RangeInclusive<u64>, args: &Mutate) -> Done<Subjects> {
     if file.ends_with(".kir") {
         let (_, module) = load_kir(session, file)?;
-        if module.schedule().is_none() {
+        let Some(schedule) = module.schedule() else {
             return Err(Diagnostic::error("E416", format!("{file} is a graph, and a schedule is needed"))
                 .help("lower it with `kbc opt` first")
                 .into());
-        }
+        };
+        // What is wrong already has no mutants that could tell anything.
+        analyse::verify(schedule)?;
         return Ok(one(file, module));
     }
     let loaded = load_file(session, file)?;

@@ -4,7 +4,7 @@ use super::compile::{artefacts, begin, finish, inputs, show};
 use super::refuse;
 use crate::analyse;
 use crate::build::{self, Argument, build};
-use crate::cli::{ReportFormat, Run, Selection, Watch};
+use crate::cli::{ReportFormat, Run, Selection, Source, Watch};
 use crate::contract;
 use crate::data;
 use crate::perturb;
@@ -18,6 +18,7 @@ use kbc_backend_sim::tensor::Tensor;
 use kbc_backend_sim::time::TimeOptions;
 use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::machine;
+use kbc_ir::Module;
 use kbc_ir::memory::{self, Placements};
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::topology::perturb::Perturb;
@@ -204,6 +205,24 @@ fn failed(
         show(session, &report, format)?;
     }
     Err(failure.diagnostics.into())
+}
+
+/// Reads the machine of a schedule that is only proven: it must be one that the schedule can run on.
+///
+/// # Errors
+/// Of reading it and of laying out windows in its memories; E371 for another number of devices.
+pub fn own_machine(session: &mut Session, source: &Source, module: &Module, schedule: &Schedule) -> Outcome {
+    let Some((topology, _)) = machine(session, &source.of, module.machine.as_ref(), Some(schedule))? else {
+        return Ok(());
+    };
+    let (ranks, devices) = (schedule.mesh.ranks(), topology.device_count() as u64);
+    if ranks == devices {
+        return Ok(());
+    }
+    let text = format!("the mesh has {ranks} ranks, {} has {devices} devices", topology.shape());
+    Err(Diagnostic::error("E371", text)
+        .help("rank i runs on device i of the machine's linear order, so there must be as many")
+        .into())
 }
 
 /// The machine of a schedule: that of `--topology`, else its own; a machine file without a shape changes its own; with

@@ -103,13 +103,11 @@ pub fn human(r: &Report) -> String {
         } else {
             "on the first call"
         };
-        let what = if v.meaning == "not checked" {
-            "race-free and deadlock-free"
-        } else if !r.torch.is_empty() {
+        let what = if r.torch.is_empty() || v.meaning == "not checked" {
+            v.shown.as_str()
+        } else {
             // what the program as a whole computes is another question
             "race-free, deadlock-free, and every collective gives what it says"
-        } else {
-            "race-free, deadlock-free and right"
         };
         line(format!(
             "verified: {what}, {calls} ({} and {} walked; meaning: {})",

@@ -251,6 +251,8 @@ pub struct CollectiveReport {
 pub struct VerifiedReport {
     /// Nothing is wrong.
     pub ok: bool,
+    /// What was shown.
+    pub shown: String,
     /// How meaning was shown: exact, symmetric, fingerprints.
     pub meaning: String,
     /// The calls that are safe: first, any.

@@ -115,7 +115,12 @@ impl Cache {
     }
 
     fn load<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
-        let bytes = fs::read(self.path(key)?).ok()?;
+        let path = self.path(key)?;
+        // Nothing but a file is read: a pipe or a device may never end.
+        if !fs::metadata(&path).ok()?.is_file() {
+            return None;
+        }
+        let bytes = fs::read(path).ok()?;
         let found = content(key, &bytes).and_then(|c| serde_json::from_slice(c).ok());
         if found.is_none() {
             self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());

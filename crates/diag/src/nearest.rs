@@ -24,6 +24,10 @@ pub fn distance(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
+/// Bytes of a name above which it is compared with nothing: nobody mistypes so long a name, and comparing takes time that
+/// grows with the product of both lengths.
+const LONGEST: usize = 200;
+
 /// The candidate closest to `name`, if one is close enough to be meant: at most a third of the longer word
 /// differs (at least one character may). The first of equally close ones. Where none is, one whose words, joined by `_`, are all
 /// words of `name`, or the other way round.
@@ -31,6 +35,9 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let mut best: Option<(usize, &str)> = None;
     let mut related: Option<(usize, &str)> = None;
     for candidate in candidates {
+        if name.len().max(candidate.len()) > LONGEST {
+            continue;
+        }
         let common = shared(name, candidate);
         if common > 0 && related.is_none_or(|(most, _)| common > most) {
             related = Some((common, candidate));

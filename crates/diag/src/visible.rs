@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-/// Whether a terminal does something else than showing this character: controls but line end and tab, and marks that
-/// change the direction of what follows.
+/// Whether a terminal, or a reader of SVG, does something else than showing this character: controls but line end and
+/// tab, other ends of lines, marks that change the direction of what follows, and what is no character at all.
 fn acts(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
+        '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}' => true,
         '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
         c => c.is_control(),
     }

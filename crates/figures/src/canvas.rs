@@ -2,6 +2,7 @@
 
 use crate::text::{ASCENT, DESCENT, FAMILY, Weight, width};
 use crate::theme::{Marker, Style, Theme};
+use kbc_diag::visible::visible_name;
 use svg::Document;
 use svg::node::Node;
 use svg::node::Text;
@@ -211,7 +212,7 @@ impl Canvas {
             node.assign("stroke-width", "4");
             node.assign("stroke-linejoin", "round");
         }
-        node.append(Text::new(text));
+        node.append(Text::new(visible_name(text)));
         self.nodes.push(node);
         self.labels.push(Label { text: text.to_owned(), area: area(x, y, text, words) });
     }
@@ -324,7 +325,7 @@ impl Canvas {
             .set("font-family", FAMILY);
         for (name, words) in [("title", title), ("desc", about)] {
             let mut node = Element::new(name);
-            node.append(Text::new(words));
+            node.append(Text::new(visible_name(words)));
             document.append(node);
         }
         let mut card = Element::new("rect");

@@ -156,6 +156,14 @@ impl Loaded {
         })
     }
 
+    /// Meshes seen from a file, its own first.
+    pub fn meshes(&self, from: FileId) -> impl Iterator<Item = &MeshDecl> {
+        self.users(from, |i| match i {
+            Item::Mesh(m) => Some(m),
+            _ => None,
+        })
+    }
+
     /// The last mesh of a file, or of the first file it uses that has one.
     pub fn mesh(&self, from: FileId) -> Option<&MeshDecl> {
         self.last(from, |i| match i {

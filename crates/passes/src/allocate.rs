@@ -104,7 +104,7 @@
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use crate::turns::{self, Turns};
-use kbc_diag::Diagnostics;
+use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{CALL, Point, Ref, SOp, SStmt, Schedule, WindowId, replace_ops};
 use kbc_ir::{Module, Props};
@@ -141,13 +141,31 @@ impl Pass for Allocate {
                 unmark(schedule, w);
             }
         }
-        let mut at: u64 = 0;
-        for w in &mut schedule.windows {
-            w.offset = Some(at);
-            at = (at + w.slots * w.capacity * w.dtype.bytes()).next_multiple_of(ALIGN);
-        }
+        schedule.windows.iter_mut().for_each(|w| w.offset = None);
+        offsets(schedule)?;
         Ok(Changed::Yes)
     }
+}
+
+/// Windows without a place get one, behind those before them.
+///
+/// # Errors
+/// E325: a window is larger than memory can be.
+pub(crate) fn offsets(s: &mut Schedule) -> Result<(), Diagnostic> {
+    let mut at = 0;
+    for w in &mut s.windows {
+        let offset = *w.offset.get_or_insert(at);
+        let bytes = w.slots.checked_mul(w.capacity).and_then(|n| n.checked_mul(w.dtype.bytes()));
+        let end = bytes.and_then(|n| n.checked_add(offset)?.checked_next_multiple_of(ALIGN));
+        let Some(end) = end.filter(|end| i64::try_from(*end).is_ok()) else {
+            let title = format!("the slots of {} are larger than memory can be", w.name);
+            return Err(Diagnostic::error("E325", title)
+                .primary(w.span, "these")
+                .help("fewer slots, or smaller ones"));
+        };
+        at = at.max(end);
+    }
+    Ok(())
 }
 
 /// Whether every region that uses the window makes every rank depend on every other.

@@ -230,6 +230,13 @@ impl<'a> Expander<'a> {
                 return Err(self.located(f, m, t, Box::new(d)));
             }
         }
+        // Known before any of it is done, so that a bound that is far too large costs no time.
+        let turns = i128::from(bounds.1) - i128::from(bounds.0);
+        if turns.saturating_mul(active.len() as i128) > i128::from(self.limits.steps) {
+            let what =
+                format!("{turns} turns on {} ranks, more than {} steps", active.len(), self.limits.steps);
+            return Err(too_large(range.hi.span, what));
+        }
         let mark = f.names.len();
         let mut end = t;
         for i in bounds.0..bounds.1 {

@@ -40,9 +40,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Four million transfers, 2^20 atoms, 200 million steps, 64 deep.
+    /// Four million transfers, 2^20 atoms, 50 million steps, 64 deep.
     fn default() -> Self {
-        Limits { transfers: 4_000_000, atoms: 1 << 20, steps: 200_000_000, depth: 64 }
+        Limits { transfers: 4_000_000, atoms: 1 << 20, steps: 50_000_000, depth: 64 }
     }
 }
 

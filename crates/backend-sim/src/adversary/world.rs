@@ -254,6 +254,9 @@ impl<'p> World<'p> {
             Turn::CallOver(call) => self.call_over(t, call),
             Turn::Act(Act::HostRead(b), span) => {
                 self.pay(t)?;
+                let rank = self.flow.threads[t].rank;
+                let len = self.program.elements(b, rank).unwrap_or(0);
+                self.settle(t, &[Run { mem: Mem::Buffer(b.0), start: 0, len }], None)?;
                 self.host_read(t, b, span)
             }
             Turn::Act(act, span) => Ok(self.act(t, act, span)?),

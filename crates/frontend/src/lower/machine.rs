@@ -105,7 +105,34 @@ pub(super) fn topology<'a>(
     replaced.links.extend(options.set.1.iter().cloned());
     let topology = replaced.over(written.described(), Shape::Ring(DEFAULT_RANKS), at)?;
     let topology = topology.with_placements(placements.clone());
+    others(loaded, root, decl, params)?;
     Ok(Machine { topology, perturb, placements, chosen, mesh, at })
+}
+
+/// Topologies and meshes of a file that its program does not use must still be ones.
+///
+/// # Errors
+/// As [`topology`].
+fn others<'a>(
+    loaded: &'a Loaded,
+    root: FileId,
+    used: Option<&TopologyDecl>,
+    params: &mut Params<'a>,
+) -> Result<(), Diagnostics> {
+    let own = |d: &&TopologyDecl| d.name.span.file == root && used.is_none_or(|u| u.name.span != d.name.span);
+    let list: Vec<&TopologyDecl> = loaded.topologies(root).filter(own).collect();
+    for d in list {
+        let (shape, settings) = match &d.source {
+            TopologySource::Shape(written, list) => (Some(shape(written, params)?), settings(list)?),
+            TopologySource::File(_, list) => (None, settings(list)?),
+        };
+        let described = Described { shape, settings, links: vec![] };
+        described.over(Described::default(), Shape::Ring(DEFAULT_RANKS), d.name.span)?;
+    }
+    for mesh in loaded.meshes(root).filter(|m| m.name.span.file == root) {
+        named(loaded, mesh)?;
+    }
+    Ok(())
 }
 
 /// What a topology or its replacement says; the shape with its place.

@@ -26,12 +26,22 @@ struct Scan {
     period: u64,
     settled: u64,
     open: Option<Diagnostic>,
+    /// No coordinate, entry of a table or step of a loop is larger, but for its sign.
+    var: u128,
 }
 
 /// The calls that stand for every call. Every expression of the schedule is read, through the
 /// visitor, whatever it is for.
 pub(super) fn horizon(s: &Schedule) -> Horizon {
-    let mut scan = Scan { period: 1, settled: 0, open: None };
+    let mut var = LAST_CALL;
+    each_field(s, &mut |_, field| {
+        if let Field::Expr(Use::Bound, e) = field {
+            var = var.max(magnitude(e, LAST_CALL).unwrap_or(u128::MAX));
+        }
+    });
+    let entries = s.tables.iter().flat_map(|t| t.values.iter());
+    var = entries.fold(var, |n, v| n.max(u128::from(v.unsigned_abs())));
+    let mut scan = Scan { period: 1, settled: 0, open: None, var };
     let epoch = |signal: SignalId| s.signals.get(signal.0 as usize).is_some_and(|g| g.form == Form::Epoch);
     each_field(s, &mut |at, field| {
         if let Field::Expr(of, e) = field {
@@ -62,7 +72,50 @@ fn slope(e: &Expr) -> Option<i64> {
     }
 }
 
+/// After more calls no counter of 32 bits counts on.
+const LAST_CALL: u128 = 1 << 32;
+
+/// What a shift by the rank or a step is taken to give at most: distances between ranks have 32 bits.
+const SHIFTED: u128 = 1 << 40;
+
+/// A number that neither the expression nor a part of it exceeds in any call, but for its sign. None beyond 128 bits.
+fn magnitude(e: &Expr, var: u128) -> Option<u128> {
+    use BinOp::*;
+    let of = |e: &Expr| magnitude(e, var);
+    Some(match e {
+        Expr::Int(n) => u128::from(n.unsigned_abs()),
+        Expr::Var(n) if n.as_str() == CALL => LAST_CALL,
+        Expr::Var(_) => var,
+        Expr::Un(_, a) => of(a)?,
+        Expr::Table(_, a) => of(a)?.max(var),
+        Expr::Bin(Mul, a, b) => of(a)?.max(1).checked_mul(of(b)?.max(1))?,
+        Expr::Bin(Shl, a, b) => match b.as_int() {
+            Some(n) => of(a)?.checked_mul(1u128.checked_shl(u32::try_from(n).ok()?)?)?,
+            None => of(a)?.max(SHIFTED),
+        },
+        Expr::Bin(
+            Add | Sub | Div | Mod | Min | Max | And | Or | BitAnd | BitOr | Xor | Shr | Eq | Ne | Lt | Le
+            | Gt | Ge,
+            a,
+            b,
+        ) => of(a)?.checked_add(of(b)?)?,
+        Expr::Select(c, a, b) => of(c)?.max(of(a)?).max(of(b)?),
+    })
+}
+
 impl Scan {
+    /// An expression that grows with the calls must have a value in each of them.
+    fn grows(&mut self, e: &Expr, span: Span) {
+        if magnitude(e, self.var).is_none_or(|n| n > i64::MAX as u128) {
+            self.open.get_or_insert_with(|| {
+                Diagnostic::error("E353", format!("`{e}` may leave 64 bits in a later call"))
+                    .primary(span, "grows with the calls here")
+                    .note("the proof is for as many calls as a counter of 32 bits can count")
+                    .help("use smaller constants")
+            });
+        }
+    }
+
     /// `epoch`: the value of a wait, which grows with the calls.
     fn expr(&mut self, e: &Expr, epoch: bool, span: Span) {
         use BinOp::*;
@@ -90,7 +143,7 @@ impl Scan {
                     self.expr(b, false, span);
                 }
             },
-            _ if epoch && slope(e).is_some() => {}
+            _ if epoch && slope(e).is_some() => self.grows(e, span),
             Expr::Var(_) | Expr::Int(_) => self.other(e, span),
             Expr::Un(_, a) | Expr::Table(_, a) => self.expr(a, false, span),
             Expr::Bin(op, a, b) => {
@@ -109,6 +162,7 @@ impl Scan {
     fn cycle(&mut self, a: &Expr, k: u64, span: Span) {
         match slope(a) {
             Some(c) => {
+                self.grows(a, span);
                 let turn = k / gcd(k, c.unsigned_abs());
                 self.period = (self.period / gcd(self.period, turn)).saturating_mul(turn);
             }

@@ -122,6 +122,7 @@ pub(super) struct Engine<'p, C> {
     pub(super) report: Report<'p>,
     pub(super) ready: VecDeque<usize>,
     acts: u64,
+    most_acts: u64,
 }
 
 impl<'p, C: Contents> Engine<'p, C> {
@@ -149,6 +150,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             tried: HashSet::new(),
             report: Report::new(setup, limits.errors, limits.all_kinds),
             acts: 0,
+            most_acts: limits.acts,
         }
     }
 
@@ -165,9 +167,6 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
         while let Some(si) = self.ready.pop_front() {
             self.go(si)?;
-            if self.acts > limits.acts {
-                return Err(Stopped::TooLong(self.acts));
-            }
             if self.report.full() {
                 break;
             }
@@ -210,6 +209,9 @@ impl<'p, C: Contents> Engine<'p, C> {
                 return Ok(());
             }
             self.acts += 1;
+            if self.acts > self.most_acts {
+                return Err(Stopped::TooLong(self.acts));
+            }
         }
     }
 

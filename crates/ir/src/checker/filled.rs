@@ -61,6 +61,13 @@ impl Runs {
         self.0.insert(lo, (hi, by));
     }
 
+    /// Elements `lo..hi` hold nothing any more.
+    fn clear(&mut self, lo: u64, hi: u64) {
+        self.write(lo, hi, By { call: u64::MAX, region: HOST });
+        // They may have joined a neighbour only if that was cleared too, which leaves nothing behind.
+        self.0.remove(&lo);
+    }
+
     /// The runs of `lo..hi`, in order; elements that nobody filled have no writer.
     fn of(&self, lo: u64, hi: u64) -> Vec<(u64, u64, Option<By>)> {
         let mut out = vec![];
@@ -148,6 +155,16 @@ impl Filled {
         }
     }
 
+    /// Elements `lo..hi` hold nothing any more.
+    pub(super) fn clear(&mut self, rep: usize, mem: Mem, (lo, hi): (u64, u64)) {
+        if lo < hi
+            && let Some(memory) = self.memories.get_mut(&(rep, mem))
+        {
+            memory.last.clear(lo, hi);
+            memory.first.clear(lo, hi);
+        }
+    }
+
     /// What another memory that lies at the same addresses held is lost.
     pub(super) fn lose(&mut self, rep: usize, mem: Mem) {
         self.memories.remove(&(rep, mem));
@@ -173,8 +190,12 @@ mod tests {
                 let lo = roll(N);
                 let hi = lo + 1 + roll(N - lo);
                 let by = By { call: roll(2), region: roll(2) as u32 };
-                runs.write(lo, hi, by);
-                plain[lo as usize..hi as usize].fill(Some(by));
+                let by = (roll(4) > 0).then_some(by);
+                match by {
+                    Some(by) => runs.write(lo, hi, by),
+                    None => runs.clear(lo, hi),
+                }
+                plain[lo as usize..hi as usize].fill(by);
                 let (a, n) = (roll(N), roll(N));
                 let b = (a + n).min(N);
                 let mut seen = vec![];

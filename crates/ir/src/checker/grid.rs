@@ -14,6 +14,9 @@ use std::ops::Range;
 /// More atoms than this on one operand are refused.
 const MOST_ATOMS: u64 = 1 << 22;
 
+/// Operations of one stream in one call above which the checker refuses.
+const MOST_STEPS: u64 = 1 << 25;
+
 /// Numberings of atoms and places.
 pub(super) struct Grids {
     /// Atoms of each operand of each region; 0 for scratch, where the first write decides.
@@ -99,7 +102,15 @@ fn denominators(program: &Program, reps: &[u64], calls: u64) -> Result<Vec<Vec<u
 
 fn walk(program: &Program, rank: u64, stream: u32, call: u64, out: &mut [Vec<u64>]) -> Result<(), Fault> {
     let mut cursor = Cursor::new(program, rank, stream, call as i64);
+    let mut steps = 0u64;
     while let Some(step) = cursor.next_step()? {
+        steps += 1;
+        if steps > MOST_STEPS {
+            let region = cursor.region().map_or(0, |r| r.0 as usize);
+            let r = &program.schedule.regions[region];
+            let text = format!("a stream of more than {MOST_STEPS} operations in a call");
+            return Err(Fault { code: "E354", text, span: r.span, rank, region: r.name.clone() });
+        }
         let (Step::Act(act, ..), Some(region)) = (step, cursor.region()) else { continue };
         let sides = match act {
             Act::Copy { dst, src } | Act::Reduce { op: _, dst, src } => [dst, src],
@@ -263,8 +274,10 @@ impl Grids {
                         g.base + lo..g.base + hi
                     }
                     Cut::Elements(cuts) => {
-                        let at = |e: u64| cuts[rep].partition_point(|c| *c < e);
-                        g.base + at(a.start)..g.base + at(a.start + a.len).max(at(a.start))
+                        // What begins or ends inside a place touches the whole of it.
+                        let first = cuts[rep].partition_point(|c| *c <= a.start).saturating_sub(1);
+                        let end = cuts[rep].partition_point(|c| *c < a.start + a.len);
+                        g.base + first..g.base + if a.len == 0 { first } else { end }
                     }
                 }
             }

@@ -36,12 +36,16 @@ pub(super) struct Piece<C> {
     operand: u32,
     /// First atom of the operand it was read from.
     lo: u64,
+    /// Atoms that operand was cut into.
+    atoms: u64,
     /// Rank it was read on.
     rank: u64,
     region: u32,
     call: u64,
-    /// Elements, where it was not translated to another rank (whose chunks may be an element longer or shorter).
+    /// Elements; none where it was translated from another rank whose chunks may be an element longer or shorter.
     elements: Option<u64>,
+    /// Elements of each atom, of what was read from scratch.
+    lengths: Option<Vec<u64>>,
 }
 
 /// A piece that is in a queue.
@@ -49,7 +53,8 @@ pub(super) type Parcel<C> = Piece<C>;
 
 impl<C: Contents> Piece<C> {
     fn empty() -> Self {
-        Piece { cells: C::new(1, 0), n: 0, operand: 0, lo: 0, rank: 0, region: 0, call: 0, elements: None }
+        let (cells, elements, lengths) = (C::new(1, 0), None, None);
+        Piece { cells, n: 0, operand: 0, lo: 0, atoms: 0, rank: 0, region: 0, call: 0, elements, lengths }
     }
 }
 
@@ -64,6 +69,8 @@ struct Held<C> {
     touched: Vec<Vec<bool>>,
     /// Parts that held what they must when another region wrote them: (operand, atom).
     done: BTreeSet<(u32, u64)>,
+    /// Where the atoms of scratch lie, by operand.
+    laid: Vec<Laid>,
 }
 
 impl<C> Held<C> {
@@ -77,6 +84,9 @@ impl<C> Held<C> {
         list[lo as usize..end].fill(true);
     }
 }
+
+/// Where the atoms of a scratch operand lie, as (first element, elements); none while all lie as its line is cut.
+type Laid = Option<Vec<(u64, u64)>>;
 
 struct Instance<C> {
     ranks: Vec<Option<Held<C>>>,
@@ -138,6 +148,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 left: false,
                 touched: atoms.iter().map(|_| vec![]).collect(),
                 done: BTreeSet::new(),
+                laid: vec![None; atoms.len()],
             };
             for o in 0..atoms.len() {
                 begin(setup, &mut held, at, o as u32);
@@ -284,15 +295,9 @@ impl<'p, C: Contents> Meaning<'p, C> {
     fn atoms(&mut self, at: At, a: &Access) -> Result<(u64, usize), Trouble> {
         let all = self.held(at).operands[a.operand as usize].1;
         let den = a.den.max(1) as u64;
-        if !all.is_multiple_of(den) && !(a.num as u64 * all).is_multiple_of(den) {
-            return Err(Trouble {
-                code: "E343",
-                text: format!(
-                    "pieces of 1/{den} do not fit what {} was filled with",
-                    self.name(at, a.operand)
-                ),
-                help: "cut a scratch operand the same way throughout the region",
-            });
+        let whole = |k: i64| (k as u64 * all).is_multiple_of(den);
+        if !whole(a.num) || !whole(a.cnt) {
+            return Err(self.unfit(at, a));
         }
         Ok((a.num as u64 * all / den, (a.cnt as u64 * all / den) as usize))
     }
@@ -316,6 +321,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
         match a.mem {
             Mem::Buffer(_) => {
                 let (lo, n) = self.atoms(at, a)?;
+                let lengths = self.scratch_lengths(at, a, lo, n)?;
                 let mut cells = std::mem::replace(&mut self.piece.cells, C::new(1, 0));
                 self.held(at).touch(a.operand, lo, n as u64);
                 cells.load(&self.held(at).operands[a.operand as usize].0, lo as usize, n);
@@ -324,6 +330,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
                     n,
                     operand: a.operand,
                     lo,
+                    atoms: self.held(at).operands[a.operand as usize].1,
+                    lengths,
                     rank,
                     region: at.region,
                     call: at.call,
@@ -361,7 +369,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 self.piece.cells.load(&p.cells, 0, p.n);
                 (self.piece.n, self.piece.operand, self.piece.lo) = (p.n, p.operand, p.lo);
                 (self.piece.rank, self.piece.region, self.piece.call) = (p.rank, p.region, p.call);
-                self.piece.elements = p.elements;
+                (self.piece.elements, self.piece.atoms) = (p.elements, p.atoms);
+                self.piece.lengths.clone_from(&p.lengths);
             }
         }
         Ok(())
@@ -393,8 +402,10 @@ impl<'p, C: Contents> Meaning<'p, C> {
             return;
         }
         let setup = self.setup;
+        if !setup.even(self.piece.region, self.piece.operand) {
+            self.piece.elements = None;
+        }
         let p = &mut self.piece;
-        p.elements = None;
         let region = &setup.regions[p.region as usize];
         let moved = |operand: u32, atom: u64| {
             let (buffer, atoms) = setup.operand(p.region, operand);
@@ -415,11 +426,130 @@ impl<'p, C: Contents> Meaning<'p, C> {
         p.rank = setup.group.act(back, p.rank);
     }
 
+    /// Elements of each of `n` atoms of an operand, from atom `lo` of `atoms`, as its line cuts them on a rank.
+    fn lengths(
+        &self,
+        (region, operand): (u32, u32),
+        rank: u64,
+        (lo, n): (u64, usize),
+        atoms: u64,
+    ) -> Vec<u64> {
+        let start = |atom: u64| {
+            let (region, operand) = (RegionId(region), OperandId(operand));
+            self.setup.program.chunk_start(region, operand, rank, atom as i64, atoms as i64).unwrap_or(0)
+        };
+        (lo..lo + n as u64).map(|i| start(i + 1) - start(i)).collect()
+    }
+
+    /// Elements of each atom of the piece.
+    fn come(&self) -> Vec<u64> {
+        let p = &self.piece;
+        match &p.lengths {
+            Some(lengths) => lengths.clone(),
+            None => self.lengths((p.region, p.operand), p.rank, (p.lo, p.n), p.atoms),
+        }
+    }
+
+    /// Elements of each atom of a chunk of scratch, which must lie as the chunk says; none of other operands.
+    fn scratch_lengths(
+        &mut self,
+        at: At,
+        a: &Access,
+        lo: u64,
+        n: usize,
+    ) -> Result<Option<Vec<u64>>, Trouble> {
+        let setup = self.setup;
+        if !setup.scratch(at.region, a.operand) || n == 0 {
+            return Ok(None);
+        }
+        let rank = setup.group.reps[at.rep];
+        let all = self.held(at).operands[a.operand as usize].1;
+        let laid = &self.held(at).laid[a.operand as usize];
+        let out: Vec<u64> = match laid {
+            // As the line cuts it, which is how the chunk is cut.
+            None => return Ok(Some(self.lengths((at.region, a.operand), rank, (lo, n), all))),
+            Some(laid) => {
+                let mut next = a.start;
+                let here = &laid[lo as usize..lo as usize + n];
+                let follows =
+                    |(start, len): &&(u64, u64)| *start == std::mem::replace(&mut next, start + len);
+                here.iter().take_while(follows).map(|(_, len)| *len).collect()
+            }
+        };
+        if out.len() < n || out.iter().sum::<u64>() != a.len {
+            return Err(self.unfit(at, a));
+        }
+        Ok(Some(out))
+    }
+
+    fn unfit(&self, at: At, a: &Access) -> Trouble {
+        Trouble {
+            code: "E343",
+            text: format!(
+                "{} is not a run of whole parts of what {} was filled with",
+                self.chunk(at, a),
+                self.name(at, a.operand)
+            ),
+            help: "cut a scratch operand the same way throughout the region",
+        }
+    }
+
+    /// Notes where the atoms of the piece lie in scratch; for a reduction they lie there already.
+    fn lay(&mut self, at: At, a: &Access, (lo, n): (u64, usize), add: bool) -> Result<(), Trouble> {
+        if !self.setup.scratch(at.region, a.operand) {
+            return Ok(());
+        }
+        let come = self.come();
+        if come.iter().take(n).sum::<u64>() != a.len {
+            // Of chunks that differ in length on other ranks; these go to the same place of the same line.
+            return Ok(());
+        }
+        if add {
+            return match self.scratch_lengths(at, a, lo, n)? {
+                Some(there) if there[..] != come[..n] => Err(self.unfit(at, a)),
+                Some(_) | None => Ok(()),
+            };
+        }
+        let all = self.held(at).operands[a.operand as usize].1;
+        let rank = self.setup.group.reps[at.rep];
+        let plain = self.lengths((at.region, a.operand), rank, (0, all as usize), all);
+        if self.held(at).laid[a.operand as usize].is_none()
+            && come[..n] == plain[lo as usize..lo as usize + n]
+        {
+            return Ok(());
+        }
+        let nothing = C::new(self.setup.regions[at.region as usize].size, 1);
+        let held = self.held(at);
+        let cells = &mut held.operands[a.operand as usize].0;
+        let laid = held.laid[a.operand as usize].get_or_insert_with(|| {
+            let mut end = 0;
+            let lies = |len: &u64| {
+                end += len;
+                (end - len, *len)
+            };
+            plain.iter().map(lies).collect()
+        });
+        let own = lo as usize..lo as usize + n;
+        // Parts of which something lay here are gone.
+        for (atom, (start, len)) in laid.iter().enumerate().filter(|(atom, _)| !own.contains(atom)) {
+            if *start < a.start + a.len && a.start < start + len {
+                cells.store(atom, &nothing, 1);
+            }
+        }
+        let mut next = a.start;
+        for (at, len) in laid[own].iter_mut().zip(come) {
+            *at = (next, len);
+            next += len;
+        }
+        Ok(())
+    }
+
     /// Whether the atoms of the piece and of the run it goes to are aligned: the same number of elements each, and
     /// (with ranks that are not walked) moved alike.
     fn aligned(&self, at: At, operand: u32, lo: u64, n: usize) -> Result<Result<(), Trouble>, Asymmetric> {
         let (setup, p) = (self.setup, &self.piece);
-        if (p.operand, p.lo) == (operand, lo) || n <= 1 {
+        let same = (p.operand, p.lo) == (operand, lo) && p.lengths.is_none();
+        if same || n <= 1 {
             return Ok(Ok(()));
         }
         if !setup.group.trivial() {
@@ -435,29 +565,27 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 ));
             }
         }
-        let rank = setup.group.reps[at.rep];
-        let start = |operand: u32, rank: u64, atom: u64| {
-            let (_, atoms) = setup.operand(at.region, operand);
-            let (region, operand) = (RegionId(at.region), OperandId(operand));
-            setup.program.chunk_start(region, operand, rank, atom as i64, atoms as i64).unwrap_or(0)
-        };
-        if setup.scratch(at.region, p.operand) || setup.scratch(at.region, operand) {
+        // Scratch takes its parts as they come, whatever their sizes are.
+        if setup.scratch(at.region, operand) {
             return Ok(Ok(()));
         }
-        let (a0, b0) = (start(p.operand, p.rank, p.lo), start(operand, rank, lo));
-        for i in 1..=n as u64 {
-            if start(p.operand, p.rank, p.lo + i) - a0 != start(operand, rank, lo + i) - b0 {
-                return Ok(Err(Trouble {
-                    code: "E343",
-                    text: format!(
-                        "parts {}..{} and {lo}..{} do not have the same numbers of elements",
-                        p.lo,
-                        p.lo + n as u64,
-                        lo + n as u64
-                    ),
-                    help: "move parts of different sizes one by one",
-                }));
-            }
+        let there = self.lengths(
+            (at.region, operand),
+            setup.group.reps[at.rep],
+            (lo, n),
+            self.setup.operand(at.region, operand).1,
+        );
+        if self.come()[..n] != there[..] {
+            return Ok(Err(Trouble {
+                code: "E343",
+                text: format!(
+                    "parts {}..{} and {lo}..{} do not have the same numbers of elements",
+                    p.lo,
+                    p.lo + n as u64,
+                    lo + n as u64
+                ),
+                help: "move parts of different sizes one by one",
+            }));
         }
         Ok(Ok(()))
     }
@@ -477,7 +605,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 let p = &self.piece;
                 let into = self.slots.entry(slot).or_insert_with(Piece::empty);
                 if let Some(op) = add {
-                    if into.n < p.n || (into.region, into.call) != (at.region, at.call) {
+                    let longer = matches!((p.elements, into.elements), (Some(p), Some(into)) if p > into);
+                    if into.n < p.n || longer || (into.region, into.call) != (at.region, at.call) {
                         return Ok(Err(nothing_to_add()));
                     }
                     into.cells.add(0, &p.cells, p.n, op);
@@ -485,6 +614,8 @@ impl<'p, C: Contents> Meaning<'p, C> {
                     into.cells.load(&p.cells, 0, p.n);
                     (into.n, into.operand, into.lo, into.rank) = (p.n, p.operand, p.lo, p.rank);
                     (into.region, into.call, into.elements) = (at.region, at.call, p.elements);
+                    into.atoms = p.atoms;
+                    into.lengths.clone_from(&p.lengths);
                 }
             }
             Mem::Buffer(_) => {
@@ -515,7 +646,11 @@ impl<'p, C: Contents> Meaning<'p, C> {
                         help: "read as many elements from a slot as were put there",
                     }));
                 }
+                self.alike(at, a, lo, n)?;
                 if let Err(t) = self.aligned(at, a.operand, lo, n)? {
+                    return Ok(Err(t));
+                }
+                if let Err(t) = self.lay(at, a, (lo, n), add.is_some()) {
                     return Ok(Err(t));
                 }
                 if let Err(t) = self.arrives(at, a, lo, n as u64) {
@@ -541,6 +676,26 @@ impl<'p, C: Contents> Meaning<'p, C> {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Chunks that are not equally long on all ranks may only go to where they come from: the same chunk of the same line.
+    fn alike(&self, at: At, a: &Access, lo: u64, n: usize) -> Result<(), Asymmetric> {
+        let setup = self.setup;
+        if setup.group.trivial() || self.piece.elements.is_some() && setup.even(at.region, a.operand) {
+            return Ok(());
+        }
+        let p = &self.piece;
+        let operands = &setup.schedule.regions[at.region as usize].operands;
+        let line = |o: u32| &operands[o as usize].line;
+        let (_, atoms) = setup.operand(at.region, a.operand);
+        let same = (p.region, p.lo, p.n, p.atoms) == (at.region, lo, n, atoms);
+        if same && line(p.operand) == line(a.operand) {
+            return Ok(());
+        }
+        Err(format!(
+            "in region {} chunks that differ in length change their places",
+            setup.schedule.regions[at.region as usize].name
+        ))
     }
 
     /// Notes a write to a rank that has yet to enter the region; refuses one to what a rank was already promised.

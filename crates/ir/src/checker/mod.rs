@@ -42,7 +42,8 @@ pub use orbits::Orbits;
 
 use crate::form::Form;
 use crate::host::spelled;
-use crate::schedule::{Calls, Schedule};
+use crate::promise::Clause;
+use crate::schedule::{Calls, Region, Schedule};
 use crate::walk::{Cursor, Fault, Program};
 use contents::{Exact, Finger};
 use counters::{Limits, MOST_COUNT};
@@ -181,7 +182,11 @@ pub fn check(schedule: &Schedule, options: &CheckOptions) -> Verdict {
 }
 
 fn unpromised(s: &Schedule) -> Vec<String> {
-    let collective = s.regions.iter().filter(|r| !r.over.is_empty() && r.promise.is_none());
+    let says = |r: &Region| {
+        let ends = |c: &Clause| matches!(c, Clause::End { cell: _, cond: _, from: _, at: _, sum: _ });
+        r.promise.as_ref().is_some_and(|p| p.clauses.iter().any(ends))
+    };
+    let collective = s.regions.iter().filter(|r| !r.over.is_empty() && !says(r));
     collective.map(|r| r.name.to_string()).collect()
 }
 

@@ -37,6 +37,10 @@ pub(super) struct Prover<'a> {
     /// Shortest and longest of the runs of `cnt` chunks of `den`, by region and operand.
     lengths: BTreeMap<(u32, u32, u64, u64), (u64, u64)>,
     typed: u64,
+    /// Local operations, by address, whose blocks were looked at.
+    cut: BTreeSet<usize>,
+    /// Where the blocks of each buffer begin, that local operations pack or unpack.
+    partitions: BTreeMap<u32, Vec<u64>>,
 }
 
 /// A chunk as an operation names it on the walked rank.
@@ -55,7 +59,8 @@ impl<'a> Prover<'a> {
     pub(super) fn new(program: &'a Program<'a>, calls: u64, digits: Vec<Digit>, shape: bool) -> Prover<'a> {
         debug_assert!(digits.len() <= MOST_DIGITS);
         let (uses, lengths) = (vec![BTreeSet::new(); digits.len()], BTreeMap::new());
-        Prover { program, calls, digits, shape, uses, lengths, typed: 0 }
+        let (cut, partitions) = (BTreeSet::new(), BTreeMap::new());
+        Prover { program, calls, digits, shape, uses, lengths, typed: 0, cut, partitions }
     }
 
     /// A coordinate that is a digit of the rank (or none), as a value.
@@ -175,6 +180,7 @@ impl<'a> Prover<'a> {
                     let depth = env.vars.len();
                     env.vars.push((var.clone(), a));
                     for v in a.v..b.v {
+                        self.step()?;
                         env.vars.truncate(depth + 1);
                         env.vars[depth].1 = Val::fixed(v);
                         self.body(env, id, r, own, body, fresh)?;
@@ -192,6 +198,15 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
+    /// Counts an operation or a turn of a loop.
+    fn step(&mut self) -> Result<(), Failed> {
+        self.typed += 1;
+        if self.typed > MOST_TYPED {
+            return Err((0, format!("more than {MOST_TYPED} operations and turns would have to be typed")));
+        }
+        Ok(())
+    }
+
     fn op(
         &mut self,
         env: &Env,
@@ -201,10 +216,7 @@ impl<'a> Prover<'a> {
         op: &SOp,
         fresh: bool,
     ) -> Result<(), Failed> {
-        self.typed += 1;
-        if self.typed > MOST_TYPED {
-            return Err((0, format!("more than {MOST_TYPED} operations would have to be typed")));
-        }
+        self.step()?;
         let new = |e: &Expr| fresh || by_call(e);
         match op {
             SOp::Copy { dst, src } | SOp::Reduce { op: _, dst, src } => {
@@ -249,9 +261,10 @@ impl<'a> Prover<'a> {
     /// are tried on every rank when it is executed.
     fn local(&mut self, env: &Env, r: &Region, l: &LocalOp) -> Result<(), Failed> {
         let Some((line, _, _, parts, _, at)) = line_block(l) else { return Ok(()) };
-        if self.shape || !self.used(line) {
+        if self.shape {
             return Ok(());
         }
+        self.blocks(l)?;
         // Local operations see the axes of the mesh alone.
         let axes = 1 + self.program.schedule.mesh.axes.len();
         let outer = Env { vars: env.vars[..axes].to_vec(), tables: env.tables };
@@ -260,9 +273,41 @@ impl<'a> Prover<'a> {
         self.path(&outer, r, (name, line), None, &[part]).map(drop)
     }
 
-    /// Whether a region has a buffer as an operand, so that its parts are places of their own.
-    fn used(&self, b: BufferId) -> bool {
-        self.program.schedule.regions.iter().flat_map(|r| &r.operands).any(|o| o.buffer == b)
+    /// Blocks that local operations pack and unpack must be those that chunks are cut into, and the same for all of
+    /// them: what is filled or read here then stands for the moved block on every other rank.
+    fn blocks(&mut self, l: &LocalOp) -> Result<(), Failed> {
+        let Some((line, tensor, dim, parts, rule, _)) = line_block(l) else { return Ok(()) };
+        if !self.cut.insert(std::ptr::from_ref(l) as usize) {
+            return Ok(());
+        }
+        let s = self.program.schedule;
+        let name = &s.buffer(line).name;
+        let fixed = |e: &Expr| e.as_int().is_some();
+        let other = s.buffer(tensor).dims.iter().enumerate().filter(|(d, _)| *d != dim as usize);
+        if !s.buffer(line).dims.iter().all(fixed) || !other.clone().all(|(_, e)| fixed(e)) {
+            return Err((0, format!("blocks of %{name} are not equally large on all ranks")));
+        }
+        let unit: u64 = other.filter_map(|(_, e)| e.as_int()).map(|n| n as u64).product();
+        let all = self.program.elements(line, 0).map_err(|f| (0, f.text))?;
+        let Some(n) = all.checked_div(unit) else { return Ok(()) };
+        let cuts: Vec<u64> = (0..=parts).map(|i| rule.boundary(n, i, parts) * unit).collect();
+        let like = |this: &Self| {
+            let operands = s.regions.iter().enumerate().flat_map(|(i, r)| {
+                r.operands.iter().enumerate().filter(|(_, o)| o.buffer == line).map(move |(o, _)| (i, o))
+            });
+            // One operand stands for all: a buffer has one line.
+            let (i, o) = operands.into_iter().next()?;
+            let (region, operand) = (RegionId(i as u32), OperandId(o as u32));
+            let start = |k| this.program.chunk_start(region, operand, 0, k as i64, parts as i64).ok();
+            (0..=parts).map(start).collect::<Option<Vec<u64>>>()
+        };
+        let expected = like(self);
+        let before =
+            self.partitions.entry(line.0).or_insert_with(|| expected.unwrap_or_else(|| cuts.clone()));
+        if *before != cuts {
+            return Err((0, format!("blocks of %{name} are cut in another way than its chunks")));
+        }
+        Ok(())
     }
 
     /// Source and destination on one rank are the same chunk or share nothing, on every rank: the walk sees that on the
@@ -354,7 +399,9 @@ impl<'a> Prover<'a> {
                     Ref::Chunk { operand: _, path: _ } => None,
                 });
                 let capacity = capacity.min().unwrap_or(0);
-                if self.lengths(id, c)?.1 > capacity {
+                let (least, most) = self.lengths(id, c)?;
+                // Without a contract nobody follows what of a slot is filled.
+                if most > capacity || r.promise.is_none() && least != most {
                     return refuse(self, c);
                 }
             }

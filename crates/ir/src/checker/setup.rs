@@ -46,6 +46,8 @@ pub(super) struct Setup<'p> {
     /// Of each buffer, the regions and operands that it is.
     pub users: Vec<Vec<(u32, u32)>>,
     spans: Vec<Span>,
+    /// By region and operand: whether all atoms have the same number of elements, or none moves.
+    pub even: Vec<Vec<bool>>,
 }
 
 impl<'p> Setup<'p> {
@@ -96,7 +98,7 @@ impl<'p> Setup<'p> {
         }
         let width = program.streams.len();
         let queues = super::queues::used(s);
-        Ok(Setup {
+        let mut setup = Setup {
             program,
             schedule: s,
             group,
@@ -110,7 +112,13 @@ impl<'p> Setup<'p> {
             shared,
             users,
             spans,
-        })
+            even: vec![],
+        };
+        let operands = |r: &crate::schedule::Region| 0..r.operands.len() as u32;
+        let regions = s.regions.iter().enumerate();
+        setup.even =
+            regions.map(|(i, r)| operands(r).map(|o| setup.atoms_even(i as u32, o)).collect()).collect();
+        Ok(setup)
     }
 
     /// A rank as messages name it.
@@ -162,6 +170,10 @@ impl<'p> Setup<'p> {
 
     /// Whether all atoms of an operand have the same number of elements, or none moves.
     pub(super) fn even(&self, region: u32, operand: u32) -> bool {
+        self.even[region as usize][operand as usize]
+    }
+
+    fn atoms_even(&self, region: u32, operand: u32) -> bool {
         let (buffer, atoms) = self.operand(region, operand);
         if self.actions[buffer].moves.is_empty() || atoms == 0 {
             return true;

@@ -191,9 +191,18 @@ impl<'a> Lexer<'a> {
         Diagnostic::error("E310", title).primary(self.span(start, end), label)
     }
 
-    /// `machine` takes the rest of its line as it is.
+    /// `machine` takes the rest of its line as it is, up to a comment. A `;` in brackets is the machine's own.
     fn machine(&self, rest: &str) -> (Vec<Token>, Span) {
-        let text = rest.split(';').next().unwrap_or("");
+        let mut depth = 0i32;
+        let comment = rest.bytes().position(|b| {
+            depth += match b {
+                b'{' | b'(' => 1,
+                b'}' | b')' => -1,
+                _ => 0,
+            };
+            b == b';' && depth <= 0
+        });
+        let text = &rest[..comment.unwrap_or(rest.len())];
         let from = "machine ".len() + (text.len() - text.trim_start().len());
         let span = self.span(from, from + text.trim().len());
         let word = Token {

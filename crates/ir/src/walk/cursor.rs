@@ -6,6 +6,9 @@ use crate::schedule::{BufferId, OperandId, RegionId};
 use crate::types::CutRule;
 use kbc_diag::Span;
 
+/// Turns of loops and guards between two operations; a text with more of them is refused.
+const MOST_IDLE: u32 = 1 << 22;
+
 /// What comes next on a stream.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step<'p> {
@@ -74,7 +77,14 @@ impl<'p> Cursor<'p> {
     /// The next step, or none at the end of the call.
     pub fn next_step(&mut self) -> Result<Option<Step<'p>>, Fault> {
         let p = self.program;
+        let mut steps = 0;
         loop {
+            steps += 1;
+            if steps > MOST_IDLE && self.inside {
+                let text = format!("more than {MOST_IDLE} turns of loops and guards without an operation");
+                let span = p.schedule.regions[self.region].span;
+                return Err(self.fail("E354", text, span));
+            }
             if !self.inside {
                 let Some(region) = p.regions.get(self.region) else { return Ok(None) };
                 match self.enter(region)? {

@@ -167,7 +167,11 @@ pub struct Fault {
 impl Fault {
     /// As a message; `show` names the rank.
     pub fn diagnostic(&self, show: impl Fn(u64) -> String) -> Diagnostic {
-        Diagnostic::error(self.code, self.text.clone())
-            .primary(self.span, format!("on rank {}, in region {}", show(self.rank), self.region))
+        let d = Diagnostic::error(self.code, self.text.clone())
+            .primary(self.span, format!("on rank {}, in region {}", show(self.rank), self.region));
+        match self.code {
+            "E354" => d.help("write loops of fewer turns"),
+            _ => d,
+        }
     }
 }

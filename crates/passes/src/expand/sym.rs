@@ -261,7 +261,7 @@ const MAX_SIZE: usize = 1 << 14;
 
 /// Work for one expression of the text. Where conditions are not known both branches are inlined, so that a function that
 /// calls itself twice has exponentially many.
-const MAX_WORK: usize = 1 << 21;
+const MAX_WORK: usize = 1 << 18;
 
 /// Where an expression is evaluated.
 #[derive(Clone, Copy)]

@@ -294,19 +294,7 @@ fn coordinates(mut rank: u64, coords: &[(Name, u64)]) -> Vec<(Name, i64)> {
 /// # Errors
 /// E325: a window is larger than memory can be.
 pub(crate) fn offsets(s: &mut Schedule) -> Result<(), Diagnostic> {
-    let mut at = 0;
-    for w in &mut s.windows {
-        let offset = *w.offset.get_or_insert(at);
-        let bytes = w.slots.checked_mul(w.capacity).and_then(|n| n.checked_mul(w.dtype.bytes()));
-        let end = bytes.and_then(|n| n.checked_add(offset)?.checked_next_multiple_of(LINE));
-        let Some(end) = end.filter(|end| i64::try_from(*end).is_ok()) else {
-            let title = format!("the slots of {} are larger than memory can be", w.name);
-            return Err(Diagnostic::error("E325", title)
-                .primary(w.span, "these")
-                .help("fewer slots, or smaller ones"));
-        };
-        at = at.max(end);
-    }
+    crate::allocate::offsets(s)?;
     let mut at = 0;
     for g in &mut s.signals {
         let offset = *g.offset.get_or_insert(at);

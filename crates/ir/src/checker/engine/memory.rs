@@ -11,6 +11,7 @@ use crate::checker::filled::{By, HOST};
 use crate::checker::meaning::At;
 use crate::checker::order::{Acc, Who};
 use crate::host::is_spelled;
+use crate::promise::Clause;
 use crate::schedule::{BufferId, LocalOp};
 use crate::types::CutRule;
 use crate::walk::{Access, Cursor, Mem};
@@ -55,12 +56,10 @@ impl<'p, C: Contents> Engine<'p, C> {
         let setup = self.setup;
         let plain = || vec![(a.start, a.start + a.len)];
         let Mem::Buffer(b) = a.mem else {
-            // Chunks of other ranks may be an element longer or shorter; contents count them.
-            let capacity = match a.mem {
-                Mem::Slot(w, _) => setup.schedule.windows[w as usize].capacity,
-                Mem::Buffer(_) => a.len,
-            };
-            return vec![(0, if by == 0 { a.len } else { capacity })];
+            // Chunks of other ranks may be an element longer or shorter where a contract follows their contents; then
+            // other regions cannot know how much a slot holds.
+            let known = by == 0 || !self.promised(region) || setup.even[region as usize].iter().all(|e| *e);
+            return if known { vec![(0, a.len)] } else { vec![] };
         };
         let action = &setup.actions[b as usize];
         if by == 0 || action.moves.is_empty() || a.operand == u32::MAX {
@@ -344,11 +343,41 @@ impl<'p, C: Contents> Engine<'p, C> {
                 }
             }
             for (lo, hi, last) in self.filled.of(at.rep, mem, (lo, hi)) {
-                if last.is_some_and(|by| by.call == at.call && by.up_to(at.region))
+                // A host that is in the next call has taken what was there.
+                if self.begun[at.rep] <= at.call
+                    && last.is_some_and(|by| by.call == at.call && by.up_to(at.region))
                     && !self.expect((at.region, at.call), at.rep, mem, &[(lo, hi)], span)
                 {
                     return;
                 }
+            }
+        }
+        self.unnamed(at, &due);
+    }
+
+    /// What an operand holds that an `end` clause names, and that no clause names on this rank, is nothing from then on.
+    fn unnamed(&mut self, at: At, due: &[(u32, u64, u64)]) {
+        let setup = self.setup;
+        let region = &setup.schedule.regions[at.region as usize];
+        let Some(contract) = &region.promise else { return };
+        let named = |o: &crate::schedule::Operand| {
+            contract.clauses.iter().any(|c| match c {
+                Clause::Start { cell: _, cond: _ } => false,
+                Clause::End { cell, cond: _, from: _, at: _, sum: _ } => cell.buffer == o.name,
+            })
+        };
+        for (number, operand) in region.operands.iter().enumerate().filter(|(_, o)| named(o)) {
+            let number = number as u32;
+            let mem = Mem::Buffer(operand.buffer.0);
+            let (mut from, end) = setup.elements((at.region, number), at.rep, (0, 1), 1);
+            let ends = due.iter().filter(|d| d.0 == number).map(|d| (d.1, d.2)).chain([(end, end)]);
+            for (lo, hi) in ends {
+                for (lo, hi, last) in self.filled.of(at.rep, mem, (from, lo)) {
+                    if last.is_some_and(|by| by.call <= at.call && by.up_to(at.region)) {
+                        self.filled.clear(at.rep, mem, (lo, hi));
+                    }
+                }
+                from = hi;
             }
         }
     }
