@@ -90,6 +90,7 @@ fn report(v: &Verdict) -> TorchPlacements {
     let word = |p: &Place| match p {
         Place::Whole => "whole".to_owned(),
         Place::Split(d) => format!("split along {d}"),
+        Place::Within(d, n) => format!("split along {d} in each of {n} blocks"),
         Place::Partial(how) => format!("part of a {how}"),
         Place::Unknown => "not known".to_owned(),
     };

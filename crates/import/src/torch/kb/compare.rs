@@ -110,7 +110,8 @@ impl Sides<'_> {
     /// The places of a node by axis, where all of them are known.
     fn by(&self, n: NodeId) -> Option<Vec<Place>> {
         let by: Option<Vec<Place>> = self.graphs.places.iter().map(|f| f.get(n).copied().flatten()).collect();
-        by.filter(|by| !by.contains(&Place::Unknown) && by.len() == self.graphs.axes.list.len())
+        let plain = |p: &Place| !matches!(p, Place::Unknown | Place::Within(..));
+        by.filter(|by| by.iter().all(plain) && by.len() == self.graphs.axes.list.len())
     }
 
     /// Places that make parts of one size the whole of another.
@@ -146,7 +147,7 @@ impl Sides<'_> {
                     },
                     Place::Split(d) => Values::concat(&all, *d),
                     Place::Partial(how) => Values::combined(how, &all),
-                    Place::Unknown => Err("where its parts are is not known".into()),
+                    Place::Within(..) | Place::Unknown => Err("where its parts are is not known".into()),
                 }
             });
             parts = groups.collect::<Result<_, String>>()?;
@@ -165,7 +166,7 @@ impl Sides<'_> {
                     out = out.slice(*d, me * n, (me + 1) * n);
                 }
                 Place::Partial("sum") if me > 0 => out.data.iter_mut().for_each(|x| *x = 0.0),
-                Place::Whole | Place::Partial(_) | Place::Unknown => {}
+                Place::Whole | Place::Within(..) | Place::Partial(_) | Place::Unknown => {}
             }
         }
         out
@@ -372,7 +373,7 @@ impl Sides<'_> {
                 .map(|p| match p {
                     Place::Whole => 0,
                     Place::Partial(_) => 1,
-                    Place::Unknown => 2,
+                    Place::Within(..) | Place::Unknown => 2,
                     Place::Split(d) => 3 + *d as u8,
                 })
                 .collect()

@@ -16,7 +16,8 @@ use super::places::{Asked, Candidates, Place, Stuck, places};
 use super::vocabulary;
 use crate::torch::groups::World;
 use crate::torch::matching::Met;
-use crate::torch::model::Role;
+use crate::torch::model::{Program, Role};
+use crate::torch::rules::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::collections::BTreeSet;
 
@@ -61,6 +62,17 @@ impl Verdict {
         self.doubts.is_empty()
     }
 
+    /// Whether a dimension of length 1 is moved by a reshape, so that sizes do not tell what it is joined with.
+    fn ambiguous(&self) -> bool {
+        let Some(graphs) = &self.graphs else { return false };
+        let Some(it) = graphs.all.first() else { return false };
+        let (nodes, does) = (&it.graph.nodes, live(it));
+        let single = |n: NodeId| nodes[n].sizes.contains(&1);
+        (0..nodes.len())
+            .filter(|n| does[*n] && nodes[*n].op == Op::Reshape)
+            .any(|n| single(n) || nodes[n].uses().any(single))
+    }
+
     fn not(why: impl Into<String>) -> Verdict {
         Verdict { doubts: vec![why.into()], ..Verdict::default() }
     }
@@ -98,12 +110,42 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
         Ok(axes) => axes,
         Err(d) => return Ok(Verdict::not(d.title)),
     };
+    let first = formed(world, met, given, &axes, Form::Apart);
+    if first.as_ref().is_ok_and(Verdict::shown) {
+        return first;
+    }
+    // which dimensions were put together is not always told by sizes: reshapes where they were written
+    match formed(world, met, given, &axes, Form::Written) {
+        Ok(other) if other.shown() || first.is_err() && other.ambiguous() => Ok(other),
+        _ => first,
+    }
+}
+
+/// The form of a graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    /// Reshapes are as late as possible.
+    Apart,
+    /// They are where PyTorch wrote them.
+    Written,
+}
+
+/// The verdict of graphs in a form.
+fn formed(
+    world: &World,
+    met: &[Met],
+    given: &Given,
+    axes: &Axes,
+    form: Form,
+) -> Result<Verdict, Diagnostics> {
     let counts = counts(world, met);
     let lifted = |plain: bool| -> Result<Vec<Lifted>, Diagnostics> {
         let mode = Mode { plain, opaque: true };
-        (0..world.programs.len())
-            .map(|at| Ok(batches::apart(lift(world, at, &axes, &counts, mode)?)))
-            .collect()
+        let one = |at| {
+            let it = lift(world, at, axes, &counts, mode)?;
+            Ok(if form == Form::Apart { batches::apart(it) } else { it })
+        };
+        (0..world.programs.len()).map(one).collect()
     };
     let mut all = match lifted(false) {
         Ok(mut all) => {
@@ -135,10 +177,12 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
         },
     };
     let local = all.clone();
-    vocabulary::owned(&mut all, &mut differing, &axes);
+    vocabulary::owned(&mut all, &mut differing, axes);
     let first = &all[0];
-    let declared = declared(world, first, &axes)?;
+    let declared = declared(world, first, axes)?;
     let does = live(first);
+    let picked = picked(&world.programs[0], first);
+    let picked = (form == Form::Written).then_some(&picked);
     let mut it =
         Verdict { axes: axes.list.iter().map(|a| (a.name.clone(), a.size)).collect(), ..Verdict::default() };
     let stored = world.args.first().map_or(&[][..], Vec::as_slice);
@@ -150,7 +194,7 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
         }
         let own = differing.over(&all, a);
         let data: Vec<Says> =
-            (0..first.inputs.len()).map(|i| says(world, given, &axes, axis, first, stored, i)).collect();
+            (0..first.inputs.len()).map(|i| says(world, given, axes, axis, first, stored, i)).collect();
         let said = |i: usize| declared.get(&i).map_or(data[i], |by| Says::Declared(by[axis]));
         let says: Vec<Says> = (0..data.len()).map(said).collect();
         for (i, by) in &declared {
@@ -162,7 +206,7 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
                 ));
             }
         }
-        let on = Axis { world, it: first, does: &does, axes: &axes, axis, own: &own, says: &says };
+        let on = Axis { world, it: first, does: &does, axes, axis, own: &own, says: &says, picked };
         match on.inferred() {
             Ok((places, doubts)) => {
                 it.doubts.extend(doubts.into_iter().filter(|d| !it.doubts.contains(d)).collect::<Vec<_>>());
@@ -186,10 +230,18 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
     for (n, place) in &first.outputs {
         it.results.push(placed(*n, &place.to_string()));
     }
-    it.doubts.extend(undeclared(world, first, &axes, &found));
-    it.doubts.extend(irregular(world, &all, &differing, &axes, &found));
-    it.graphs = Some(Graphs { all: local, axes, places: found });
+    it.doubts.extend(undeclared(world, first, axes, &found));
+    it.doubts.extend(irregular(world, &all, &differing, axes, &found));
+    it.graphs = Some(Graphs { all: local, axes: axes.clone(), places: found });
     Ok(it)
+}
+
+/// Reshapes that leave out a dimension of length 1 as one of several: elements of a rank's own, where they are few.
+fn picked(p: &Program, it: &Lifted) -> BTreeSet<NodeId> {
+    let nodes = it.graph.nodes.iter().enumerate().filter(|(_, node)| node.op == Op::Reshape);
+    let chosen =
+        |of: usize| p.nodes.get(of).is_some_and(|n| matches!(n.op.rule, Rule::Select | Rule::Squeeze));
+    nodes.filter(|(_, node)| chosen(node.of)).map(|(n, _)| n).collect()
 }
 
 /// What data says of an input over an axis.
@@ -243,6 +295,7 @@ struct Axis<'a> {
     axis: usize,
     own: &'a Own,
     says: &'a [Says],
+    picked: Option<&'a BTreeSet<NodeId>>,
 }
 
 impl Axis<'_> {
@@ -326,6 +379,7 @@ impl Axis<'_> {
             own: self.own,
             results: &results,
             lenient: level == Level::Lenient,
+            written: self.picked,
         })
     }
 
@@ -441,6 +495,7 @@ impl Axis<'_> {
             }
         }
         out.extend(self.idle(found));
+        out.extend(self.everywhere(found));
         for n in self.own.numbers.keys().filter(|n| found[**n] == Some(Place::Partial("sum"))) {
             if self.own.sums.get(n) != Some(&1.0) {
                 out.push(format!(
@@ -450,6 +505,20 @@ impl Axis<'_> {
             }
         }
         out
+    }
+
+    /// Whether data alone makes every value whole: then each rank computes everything, and nothing is split.
+    fn everywhere(&self, found: &[Option<Place>]) -> Option<String> {
+        let whole = found.iter().zip(self.does).all(|(p, does)| !does || *p == Some(Place::Whole));
+        let said = !self.inputs(found, |s, _| matches!(s, Says::Same | Says::Uniform)).is_empty();
+        let weights = self.it.inputs.iter().any(|i| matches!(i.role, Role::Weight(_)));
+        let what = if weights { "parameter" } else { "input" };
+        (whole && said).then(|| {
+            format!(
+                "every {what} is the same on all ranks of {}, so each computes the whole: nothing was shown of how they split it",
+                self.name()
+            )
+        })
     }
 
     /// Sums of what every rank has that are divided by the number of ranks, before or behind: they change nothing.
@@ -469,7 +538,7 @@ impl Axis<'_> {
             Operand::Node(m) => match found[*m] {
                 Some(Place::Whole) => true,
                 Some(Place::Partial(_)) => !parts[*m],
-                Some(Place::Split(_) | Place::Unknown) | None => false,
+                Some(Place::Split(_) | Place::Within(..) | Place::Unknown) | None => false,
             },
             Operand::Num(_) => true,
         };
