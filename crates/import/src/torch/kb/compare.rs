@@ -22,8 +22,8 @@ const SAME: f64 = 1e-7;
 /// Inputs of programs by their numbers, where there is data.
 pub type Given = Vec<Option<Values>>;
 
-/// Inputs of the model, those of all ranks, and whether some had to be made.
-type Inputs = (Vec<Values>, Vec<Vec<Values>>, bool);
+/// Inputs of the model, those of all ranks, and where they come from.
+type Inputs = (Vec<Values>, Vec<Vec<Values>>, [bool; 3]);
 
 /// How a comparison went that found no difference.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -34,8 +34,8 @@ pub struct Agreed {
     pub elements: usize,
     /// The largest difference, of the largest element of its result.
     pub largest: f64,
-    /// Whether some inputs had no data, and were made.
-    pub made: bool,
+    /// Where the inputs come from: beside the programs, beside the model, made.
+    pub from: [bool; 3],
 }
 
 /// The ranks' programs, and the model.
@@ -69,7 +69,7 @@ impl Sides<'_> {
             .map_err(|d| cannot(d.list.first().map_or("", |d| &d.title)))?;
         let first = &self.graphs.all[0];
         let (does, models) = (live(first), live(&model));
-        let (inputs, ranks, made) = self.inputs(first, &model)?;
+        let (inputs, ranks, from) = self.inputs(first, &model)?;
         let value = evaluate(&[&model.graph], &models, &one, &[inputs]).map_err(cannot)?;
         let all: Vec<&Graph> = self.graphs.all.iter().map(|l| &l.graph).collect();
         let values = evaluate(&all, &does, &self.graphs.axes, &ranks).map_err(cannot)?;
@@ -80,7 +80,7 @@ impl Sides<'_> {
                 first.outputs.len()
             )));
         }
-        let mut agreed = Agreed { results: first.outputs.len(), elements: 0, largest: 0.0, made };
+        let mut agreed = Agreed { results: first.outputs.len(), elements: 0, largest: 0.0, from };
         for ((n, place), (m, _)) in first.outputs.iter().zip(&model.outputs) {
             let wanted = &value[0][*m];
             let by = self.by(*n).or_else(|| self.fitting(&first.graph.nodes[*n].sizes, &wanted.sizes));
@@ -172,7 +172,7 @@ impl Sides<'_> {
         out
     }
 
-    /// Inputs of the model and of all ranks, the same ones; whether some had to be made.
+    /// Inputs of the model and of all ranks, the same ones; where they come from.
     fn inputs(&self, first: &Lifted, model: &Lifted) -> Result<Inputs, Diagnostic> {
         let wanted = live(model);
         let used: Vec<bool> = (0..model.inputs.len())
@@ -184,7 +184,7 @@ impl Sides<'_> {
         let mut theirs: Vec<Values> = vec![Values::default(); model.inputs.len()];
         let mut ours: Vec<Vec<Option<Values>>> =
             vec![vec![None; first.inputs.len()]; self.world.programs.len()];
-        let mut made = false;
+        let mut from = [false; 3];
         let args = self.world.args.first().map_or(&[][..], Vec::as_slice);
         let names = |it: &Lifted, i: usize, args: &[String]| {
             let input = &it.inputs[i];
@@ -229,12 +229,22 @@ impl Sides<'_> {
             let there: Option<Vec<&Values>> = self.given.iter().map(|g| g.get(i)?.as_ref()).collect();
             let joined = there.map(|of| self.joined(&of, &by)).transpose().map_err(|why| {
                 Diagnostic::error("E566", format!("the input `{}`: {why}", first.inputs[i].name))
+                    .note(self.world.programs[0].file.clone())
+                    .note(format!("the model: {}", self.name))
             })?;
             let theirs_given = self.data.get(j).and_then(Option::as_ref);
+            let place = match (&joined, theirs_given) {
+                (Some(_), _) => 0,
+                (None, Some(_)) => 1,
+                (None, None) => 2,
+            };
+            from[place] |= used[j];
             let value = match (joined, theirs_given) {
                 (Some(a), Some(b)) => {
                     let off = worst(&a, b);
-                    if off.0 > SAME {
+                    if off.0 > SAME && self.shares(i, b) {
+                        b.clone()
+                    } else if off.0 > SAME {
                         let at = index(off.1, sizes);
                         return Err(Diagnostic::error(
                             "E566",
@@ -242,16 +252,16 @@ impl Sides<'_> {
                                 "the input `{}`, put together from the ranks, is not that of the unsharded model: {} and {} at {at:?}",
                                 first.inputs[i].name, a.data[off.1], b.data[off.1]
                             ),
-                        ));
+                        )
+                        .note(self.world.programs[0].file.clone())
+                        .note(format!("the model: {}", self.name)));
+                    } else {
+                        a
                     }
-                    a
                 }
                 (Some(a), None) => a,
                 (None, Some(b)) => b.clone(),
-                (None, None) => {
-                    made = true;
-                    invented(sizes, model.graph.nodes[at].dtype, j)
-                }
+                (None, None) => invented(sizes, model.graph.nodes[at].dtype, j),
             };
             for (rank, to) in ours.iter_mut().enumerate() {
                 to[i] = Some(
@@ -285,7 +295,15 @@ impl Sides<'_> {
             }
             ranks.push(list);
         }
-        Ok((theirs, ranks, made))
+        Ok((theirs, ranks, from))
+    }
+
+    /// Whether what the ranks have for an input adds up to what the model has, as shares of a bias do.
+    fn shares(&self, i: usize, whole: &Values) -> bool {
+        let of: Option<Vec<&Values>> = self.given.iter().map(|g| g.get(i)?.as_ref()).collect();
+        let sums = vec![Place::Partial("sum"); self.graphs.axes.list.len()];
+        let sum = of.and_then(|of| self.joined(&of, &sums).ok());
+        sum.is_some_and(|s| s.sizes == whole.sizes && worst(&s, whole).0 <= SAME)
     }
 
     /// The message of a result that differs, with the first operation whose value is none of the model's.

@@ -4,6 +4,7 @@
 
 use super::graph::{Coll, Layer, Node, NodeId, Op, Operand};
 use super::places::{Fault, Place, Search, no_rule, wrong};
+use crate::torch::rules::Rule;
 use std::ops::Range;
 
 use Place::{Partial, Split, Unknown, Whole, Within};
@@ -190,14 +191,64 @@ impl Search<'_> {
         };
         let before = |s: &[i64], d: usize| s[..d].iter().product::<i64>();
         let to = &node.sizes;
-        if let Some(picked) = self.of.written {
-            return regrouped(from, to, (d, blocks), picked.contains(&n));
+        if let Some(rules) = self.of.written {
+            return self.as_written(n, (from, to), (d, blocks), rules.get(&n).copied());
         }
         let list: Vec<Place> =
             (0..to.len()).filter(|e| before(from, d) == before(to, *e)).map(Split).collect();
         match list.is_empty() {
             true => no_rule(format!("{from:?} as {to:?}: the split dimension {d} is not outermost")),
             false => Ok(list),
+        }
+    }
+
+    /// A reshape where PyTorch wrote it. A dimension of length 1 that is put in is not the split one; where one is left out
+    /// that may number what each rank has of its own, there is no rule; one that undoes another restores its places.
+    fn as_written(
+        &self,
+        n: NodeId,
+        (from, to): (&[i64], &[i64]),
+        (d, blocks): (usize, i64),
+        rule: Option<Rule>,
+    ) -> May {
+        let mut list = regrouped(from, to, (d, blocks));
+        if rule == Some(Rule::Unsqueeze) && blocks == 1 {
+            let moved =
+                |e: usize| (0..to.len()).any(|k| without(to, k) == from && e == d + usize::from(k <= d));
+            list.retain(|(e, _)| moved(*e));
+        }
+        if let Some(e) = self.before_merge(n, d) {
+            list.retain(|at| *at == (e, 1));
+        }
+        let kept = list.iter().any(|(e, outer)| *outer == 1 && to[*e] == 1);
+        let chosen = matches!(rule, Some(Rule::Select | Rule::Squeeze)) && from[d] == 1 && !kept;
+        match chosen || list.is_empty() {
+            true => no_rule(format!("{from:?} as {to:?}: of the dimension {d} each rank has a part")),
+            false => Ok(list.into_iter().map(Place::parts).collect()),
+        }
+    }
+
+    /// The dimension of a batch that was split before an earlier reshape put the batch together, which this one undoes.
+    fn before_merge(&self, n: NodeId, d: usize) -> Option<usize> {
+        let nodes = &self.of.g.nodes;
+        let of = |n: NodeId| match nodes[n].args.first() {
+            Some(Operand::Node(x)) => Some(*x),
+            _ => None,
+        };
+        let batch = |n: NodeId| &nodes[n].sizes[..nodes[n].sizes.len().saturating_sub(2)];
+        let x = of(n)?;
+        let mut y = x;
+        while !matches!(nodes[y].op, Op::Reshape) {
+            if !matches!(nodes[y].op, Op::Matmul | Op::Infix(_) | Op::Call(_) | Op::Cast | Op::Layer(_)) {
+                return None;
+            }
+            y = of(y)?;
+        }
+        let first = of(y)?;
+        let undone = batch(first) == batch(n) && batch(y) == batch(x) && d < batch(x).len();
+        match self.places[first] {
+            Some(Split(e)) if undone && e < batch(n).len() => Some(e),
+            _ => None,
         }
     }
 
@@ -394,37 +445,30 @@ pub(super) fn share_of(node: &Node, size: u64) -> Option<NodeId> {
     }
 }
 
-/// What a reshape makes of parts of a dimension, in blocks. What comes before the part of a rank stays before it; a part of
-/// length 1 may go to either side. Where a dimension of length 1 is left out, it may number what each rank has of its own,
-/// for which there is no rule.
-fn regrouped(from: &[i64], to: &[i64], (d, blocks): (usize, i64), picked: bool) -> May {
+/// What a reshape makes of parts of a dimension, in blocks: what comes before the part of a rank stays before it, and a part
+/// of length 1 may go to either side.
+fn regrouped(from: &[i64], to: &[i64], (d, blocks): (usize, i64)) -> Vec<(usize, i64)> {
     let before = |s: &[i64], d: usize| s[..d].iter().product::<i64>();
     let (first, length) = (before(from, d) * blocks, from[d] / blocks);
     if first == 0 || length == 0 {
-        return no_rule(format!("{from:?} as {to:?}: there are no elements"));
+        return vec![];
     }
     let there = |e: usize| {
         let b = before(to, e);
         let outer = first / b.max(1);
-        let fits = b > 0 && first % b == 0 && outer <= to[e] && to[e] % outer == 0;
+        let fits = b > 0 && first % b == 0 && (1..=to[e]).contains(&outer) && to[e] % outer == 0;
         // behind all of a dimension is before the next
         let last = outer == to[e] && to[e] > 1;
         (fits && (!last || length == 1)).then_some((e, outer))
     };
     let mut list: Vec<(usize, i64)> = (0..to.len()).filter_map(there).collect();
     list.sort_by_key(|(e, outer)| (*outer != 1, *e));
-    let kept = list.iter().any(|(e, outer)| *outer == 1 && to[*e] == 1);
-    let mut left = from.to_vec();
-    left.remove(d);
-    let out = from[d] == 1 && !kept;
-    if out && picked || list.is_empty() {
-        return no_rule(format!("{from:?} as {to:?}: of the dimension {d} each rank has a part"));
-    }
-    let mut all: Vec<Place> = list.into_iter().map(Place::parts).collect();
-    if out && first == 1 && left == to {
-        all.push(Unknown);
-    }
-    Ok(all)
+    list
+}
+
+/// Without a dimension.
+fn without(sizes: &[i64], d: usize) -> Vec<i64> {
+    sizes.iter().enumerate().filter(|(e, _)| *e != d).map(|(_, n)| *n).collect()
 }
 
 /// A collective over other axes.

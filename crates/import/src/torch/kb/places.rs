@@ -6,7 +6,8 @@
 
 use super::graph::{Graph, NodeId, Op, Operand};
 use super::own::Own;
-use std::collections::BTreeSet;
+use crate::torch::rules::Rule;
+use std::collections::BTreeMap;
 
 /// Where a value's parts are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,8 +111,8 @@ pub struct Asked<'a> {
     /// Whether an operation without a rule has a result that is not known, and the search goes on.
     pub lenient: bool,
     /// Whether the graph is as PyTorch wrote it: dimensions that were put together have placements, and what may be one
-    /// rank's own has none. Nodes that leave out a dimension of length 1.
-    pub written: Option<&'a BTreeSet<NodeId>>,
+    /// rank's own has none. Which operations of PyTorch left out or put in a dimension of length 1.
+    pub written: Option<&'a BTreeMap<NodeId, Rule>>,
 }
 
 pub(super) struct Search<'a> {

@@ -19,7 +19,7 @@ use crate::torch::matching::Met;
 use crate::torch::model::{Program, Role};
 use crate::torch::rules::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A value and where its parts are: a place an axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -121,6 +121,19 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
     }
 }
 
+/// The programs of all ranks as graphs of which no placement is known, where they have the same operations.
+pub fn unplaced(world: &World, met: &[Met]) -> Option<Graphs> {
+    let axes = axes::all(world, met).ok()?;
+    let counts = counts(world, met);
+    let mode = Mode { plain: true, opaque: true };
+    let all: Vec<Lifted> = (0..world.programs.len())
+        .map(|at| lift(world, at, &axes, &counts, mode).ok())
+        .collect::<Option<_>>()?;
+    Differing::of(&all).ok()?;
+    let places = vec![vec![None; all.first()?.graph.nodes.len()]; axes.list.len()];
+    Some(Graphs { all, axes, places })
+}
+
 /// The form of a graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
@@ -181,8 +194,8 @@ fn formed(
     let first = &all[0];
     let declared = declared(world, first, axes)?;
     let does = live(first);
-    let picked = picked(&world.programs[0], first);
-    let picked = (form == Form::Written).then_some(&picked);
+    let named = named(&world.programs[0], first);
+    let written = (form == Form::Written).then_some(&named);
     let mut it =
         Verdict { axes: axes.list.iter().map(|a| (a.name.clone(), a.size)).collect(), ..Verdict::default() };
     let stored = world.args.first().map_or(&[][..], Vec::as_slice);
@@ -206,7 +219,7 @@ fn formed(
                 ));
             }
         }
-        let on = Axis { world, it: first, does: &does, axes, axis, own: &own, says: &says, picked };
+        let on = Axis { world, it: first, does: &does, axes, axis, own: &own, says: &says, written };
         match on.inferred() {
             Ok((places, doubts)) => {
                 it.doubts.extend(doubts.into_iter().filter(|d| !it.doubts.contains(d)).collect::<Vec<_>>());
@@ -236,12 +249,11 @@ fn formed(
     Ok(it)
 }
 
-/// Reshapes that leave out a dimension of length 1 as one of several: elements of a rank's own, where they are few.
-fn picked(p: &Program, it: &Lifted) -> BTreeSet<NodeId> {
+/// The reshapes of which PyTorch's operation says which dimension it leaves out or puts in.
+fn named(p: &Program, it: &Lifted) -> BTreeMap<NodeId, Rule> {
     let nodes = it.graph.nodes.iter().enumerate().filter(|(_, node)| node.op == Op::Reshape);
-    let chosen =
-        |of: usize| p.nodes.get(of).is_some_and(|n| matches!(n.op.rule, Rule::Select | Rule::Squeeze));
-    nodes.filter(|(_, node)| chosen(node.of)).map(|(n, _)| n).collect()
+    let rules = nodes.filter_map(|(n, node)| Some((n, p.nodes.get(node.of)?.op.rule)));
+    rules.filter(|(_, rule)| matches!(rule, Rule::Select | Rule::Squeeze | Rule::Unsqueeze)).collect()
 }
 
 /// What data says of an input over an axis.
@@ -295,7 +307,7 @@ struct Axis<'a> {
     axis: usize,
     own: &'a Own,
     says: &'a [Says],
-    picked: Option<&'a BTreeSet<NodeId>>,
+    written: Option<&'a BTreeMap<NodeId, Rule>>,
 }
 
 impl Axis<'_> {
@@ -379,7 +391,7 @@ impl Axis<'_> {
             own: self.own,
             results: &results,
             lenient: level == Level::Lenient,
-            written: self.picked,
+            written: self.written,
         })
     }
 
@@ -510,12 +522,19 @@ impl Axis<'_> {
     /// Whether data alone makes every value whole: then each rank computes everything, and nothing is split.
     fn everywhere(&self, found: &[Option<Place>]) -> Option<String> {
         let whole = found.iter().zip(self.does).all(|(p, does)| !does || *p == Some(Place::Whole));
-        let said = !self.inputs(found, |s, _| matches!(s, Says::Same | Says::Uniform)).is_empty();
-        let weights = self.it.inputs.iter().any(|i| matches!(i.role, Role::Weight(_)));
+        let weight = |i: &Input| matches!(i.role, Role::Weight(_));
+        let live = |n: usize, i: usize| self.does[n].then_some((self.says[i], weight(&self.it.inputs[i])));
+        let nodes = self.it.graph.nodes.iter().enumerate();
+        let all: Vec<(Says, bool)> = nodes
+            .filter_map(|(n, node)| if let Op::Input(i) = node.op { live(n, i) } else { None })
+            .collect();
+        let weights = all.iter().any(|i| i.1);
+        let same = |s: Says| matches!(s, Says::Same | Says::Uniform);
+        let said = !all.is_empty() && all.iter().all(|(s, weight)| same(*s) || weights && !weight);
         let what = if weights { "parameter" } else { "input" };
         (whole && said).then(|| {
             format!(
-                "every {what} is the same on all ranks of {}, so each computes the whole: nothing was shown of how they split it",
+                "every {what} is the same on all ranks of {}, so each rank computes the whole: nothing about splitting was shown",
                 self.name()
             )
         })
@@ -599,6 +618,21 @@ impl Axis<'_> {
         }
         if stuck.result {
             d = d.secondary(p.span(p.nodes.len()), "a result of the program");
+        }
+        let operands = node.uses().filter_map(|m| match self.it.graph.nodes[m].op {
+            Op::Input(i) => Some(i),
+            _ => None,
+        });
+        let small = |i: &usize| {
+            self.world.programs[0].meta(self.it.inputs[*i].value).map_or(0, |m| m.sizes.len()) < 2
+        };
+        let mut added = operands.filter(|i| matches!(self.says[*i], Says::Same | Says::Uniform) && small(i));
+        if let (Op::Infix('+' | '-'), Some(i)) = (&node.op, added.next()) {
+            let name = &self.it.inputs[i].name;
+            d = d.help(format!(
+                "if {name} is a share of it on each rank, 1/{} of the bias, groups.json says so: \"placements\": {{\"{name}\": \"P(sum)\"}}",
+                self.axes.list[self.axis].size
+            ));
         }
         let of = |what: Says| -> Vec<&str> {
             let all = self.says.iter().zip(&self.it.inputs);

@@ -84,6 +84,17 @@ fn formed(
             }
             d
         })?;
+        let part = |n: &usize| {
+            matches!(first.graph.nodes[*n].op, Op::Input(_)) && places[*n] == Some(Place::Partial("sum"))
+        };
+        if let Some(n) = (0..places.len()).find(part) {
+            let name = first.names.get(&n).map_or("", String::as_str);
+            let why = format!(
+                "each rank of {} has a part of a sum for `{name}`, which is no argument of it",
+                a.name
+            );
+            return Err(refused(&why).note(p.file.clone()).into());
+        }
         for n in own.constants {
             if let Some(place) = places[n] {
                 joint.entry(n).or_default().push((axis, place));
@@ -244,7 +255,12 @@ fn candidates(
             if !differ.into_iter().any(|d| d) {
                 all.push(Place::Whole);
             }
+            let whole = !all.is_empty();
             all.extend((0..rank).map(Place::Split));
+            // refused then, with what it is
+            if !whole && rank < 2 {
+                all.push(Place::Partial("sum"));
+            }
             all
         })
         .collect()
