@@ -7,9 +7,9 @@ use crate::report::human::count;
 use crate::report::{TorchPlaced, TorchPlacements};
 use crate::session::{Outcome, Session};
 use kbc_diag::Diagnostic;
-use kbc_import::torch::kb::Place;
 use kbc_import::torch::kb::compare::Sides;
 use kbc_import::torch::kb::verdict::{Placed, Verdict, judge, unplaced};
+use kbc_import::torch::kb::{Given, Place};
 use std::path::Path;
 
 /// Infers the placements of a world's values, by the data that is beside its programs, and compares with the unsharded
@@ -33,7 +33,11 @@ pub fn placements(session: &mut Session, it: &Checked, said: &Groups) -> Outcome
         Ok(v) => (report(&v), v.graphs, None),
         Err(d) => match unplaced(&it.world, &it.met) {
             Some(graphs) => {
-                let doubts = d.list.iter().map(|d| d.title.clone()).collect();
+                // zeros hide what is added once too often
+                if zeros(&data.given) {
+                    return Err(d.into());
+                }
+                let doubts = d.list.iter().map(unexplained).collect();
                 (TorchPlacements { doubts, ..TorchPlacements::default() }, Some(graphs), Some(d))
             }
             None => return Err(d.into()),
@@ -67,6 +71,17 @@ pub fn placements(session: &mut Session, it: &Checked, said: &Groups) -> Outcome
         agreed.largest,
     ));
     Ok(out)
+}
+
+/// Whether an input is zeros.
+fn zeros(given: &Given) -> bool {
+    given.prints.iter().flat_map(|p| p.values()).any(|p| p.uniform == Some(0.0))
+}
+
+/// What no placement explains, where numbers say that it is right.
+fn unexplained(d: &Diagnostic) -> String {
+    let why = d.title.split_once("no parts of one program: ").map_or(&*d.title, |t| t.1);
+    format!("no placement explains the programs: {why}")
 }
 
 /// The unsharded model at a path, of the tag of a world if there are several.

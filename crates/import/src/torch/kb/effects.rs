@@ -212,7 +212,8 @@ impl Search<'_> {
         rule: Option<Rule>,
     ) -> May {
         let mut list = regrouped(from, to, (d, blocks));
-        if rule == Some(Rule::Unsqueeze) && blocks == 1 {
+        let inserted = (0..to.len()).any(|k| without(to, k) == from);
+        if rule == Some(Rule::Unsqueeze) && blocks == 1 && inserted {
             let moved =
                 |e: usize| (0..to.len()).any(|k| without(to, k) == from && e == d + usize::from(k <= d));
             list.retain(|(e, _)| moved(*e));

@@ -115,10 +115,17 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
         return first;
     }
     // which dimensions were put together is not always told by sizes: reshapes where they were written
-    match formed(world, met, given, &axes, Form::Written) {
-        Ok(other) if other.shown() || first.is_err() && other.ambiguous() => Ok(other),
-        _ => first,
+    match (formed(world, met, given, &axes, Form::Written), first) {
+        (Ok(other), first) if other.shown() || first.is_err() && other.ambiguous() => Ok(other),
+        // what came further in the program explains more
+        (Err(other), Err(first)) if reach(&other) > reach(&first) => Err(other),
+        (_, first) => first,
     }
+}
+
+/// How far in the program the first message is.
+fn reach(d: &Diagnostics) -> u32 {
+    d.list.first().and_then(|d| d.labels.first()).map_or(0, |l| l.span.start)
 }
 
 /// The programs of all ranks as graphs of which no placement is known, where they have the same operations.
