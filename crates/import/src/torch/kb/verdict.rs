@@ -62,6 +62,12 @@ impl Verdict {
         self.doubts.is_empty()
     }
 
+    /// Whether there is a value whose placement no rule tells.
+    fn unknown(&self) -> bool {
+        let places = self.graphs.iter().flat_map(|g| g.places.iter().flatten());
+        places.into_iter().any(|p| *p == Some(Place::Unknown))
+    }
+
     /// Whether a dimension of length 1 is moved by a reshape, so that sizes do not tell what it is joined with.
     fn ambiguous(&self) -> bool {
         let Some(graphs) = &self.graphs else { return false };
@@ -119,6 +125,8 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
         (Ok(other), first) if other.shown() || first.is_err() && other.ambiguous() => Ok(other),
         // what came further in the program explains more
         (Err(other), Err(first)) if reach(&other) > reach(&first) => Err(other),
+        // a rule that the first form lacks
+        (Err(other), Ok(first)) if first.unknown() => Err(other),
         (_, first) => first,
     }
 }
