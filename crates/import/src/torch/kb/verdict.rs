@@ -140,7 +140,7 @@ fn reach(d: &Diagnostics) -> u32 {
 pub fn unplaced(world: &World, met: &[Met]) -> Option<Graphs> {
     let axes = axes::all(world, met).ok()?;
     let counts = counts(world, met);
-    let mode = Mode { plain: true, opaque: true };
+    let mode = Mode { plain: true, opaque: true, written: true };
     let all: Vec<Lifted> = (0..world.programs.len())
         .map(|at| lift(world, at, &axes, &counts, mode).ok())
         .collect::<Option<_>>()?;
@@ -168,7 +168,7 @@ fn formed(
 ) -> Result<Verdict, Diagnostics> {
     let counts = counts(world, met);
     let lifted = |plain: bool| -> Result<Vec<Lifted>, Diagnostics> {
-        let mode = Mode { plain, opaque: true };
+        let mode = Mode { plain, opaque: true, written: form == Form::Written };
         let one = |at| {
             let it = lift(world, at, axes, &counts, mode)?;
             Ok(if form == Form::Apart { batches::apart(it) } else { it })

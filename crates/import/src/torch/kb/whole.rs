@@ -139,7 +139,7 @@ fn alike(
 ) -> Result<(Vec<Lifted>, Differing), Diagnostics> {
     let counts = counts(world, met);
     let lifted = |plain: bool| -> Result<Vec<Lifted>, Diagnostics> {
-        let mode = Mode { plain, opaque: false };
+        let mode = Mode { plain, opaque: false, written: false };
         let one = |at| {
             let it = lift(world, at, axes, &counts, mode)?;
             Ok(if apart { batches::apart(it) } else { it })
