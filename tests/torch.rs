@@ -380,7 +380,7 @@ fn numbers_tell_what_no_placement_explains() {
         let list = (0..sizes.iter().product::<u64>() as usize).map(|i| ((i + at) * 7 % 11) as f32 - 4.5);
         Tensor::new(sizes, Data::F32(list.collect())).expect("of that size")
     };
-    for (name, part) in [("share", 2.0), ("every", 1.0)] {
+    for (name, part) in [("share", 2.0), ("every", 1.0), ("alone", 1.0)] {
         let dir = folder(&format!("bias_{name}"));
         let model = dir.join("model");
         std::fs::create_dir_all(&model).expect("a folder");
@@ -401,7 +401,9 @@ fn numbers_tell_what_no_placement_explains() {
             std::fs::write(dir.join(format!("rank{rank}.npz")), bytes).expect("a file");
         };
         for rank in 0..2 {
-            let arrays = [columns(rank), tensor(&[3, 5], rank * 15), bias(part)];
+            let none = Tensor::new([5], Data::F32(vec![0.0; 5])).expect("of that size");
+            let b = if name == "alone" && rank == 1 { none } else { bias(part) };
+            let arrays = [columns(rank), tensor(&[3, 5], rank * 15), b];
             put(&dir, rank, &program(3, true), arrays);
         }
         put(&model, 0, &program(6, false), [tensor(&[4, 6], 0), tensor(&[6, 5], 0), bias(1.0)]);
@@ -414,6 +416,20 @@ fn numbers_tell_what_no_placement_explains() {
             (out.status.code(), String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned())
         };
         let programs = ["check", "rank0.readable.py", "rank1.readable.py"];
+        if name == "alone" {
+            let (code, text) = run(&[&programs[..], &["--reference", "model"]].concat());
+            assert!(code == Some(0) && text.contains("all 20 elements of 1 result agree"), "{text}");
+            let lift = ["import", "rank0.readable.py", "rank1.readable.py", "--lift", "-o", "wrong.kb"];
+            let (code, text) = run(&lift);
+            assert!(code == Some(1) && text.contains("part of a sum for `b`"), "{text}");
+            // another bias in the model: the message has a place
+            let other = [tensor(&[4, 6], 0), tensor(&[6, 5], 0), bias(3.0)];
+            put(&model, 0, &program(6, false), other);
+            let (code, text) = run(&[&programs[..], &["--reference", "model"]].concat());
+            assert!(code == Some(1) && text.contains("the input `b`, put together"), "{text}");
+            assert!(text.contains("rank0.readable.py"), "{text}");
+            continue;
+        }
         let (code, text) = run(&programs);
         assert!(code == Some(1) && text.contains("E565") && text.contains("P(sum)"), "{text}");
         let (code, text) = run(&[&programs[..], &["--reference", "model"]].concat());
