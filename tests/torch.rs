@@ -359,3 +359,101 @@ Range constraints: {s77: VR[2, 5]}
         (&12.into(), &0.into())
     );
 }
+
+/// A bias of which each rank has a share is right, though no placement tells it from one that every rank adds: numbers do.
+#[test]
+fn numbers_tell_what_no_placement_explains() {
+    let program = |k: u64, reduced: bool| {
+        let mut text = format!(
+            "class Linear(torch.nn.Module):\n    def forward(self, x: \"f32[4, {k}]\", w: \"f32[{k}, 5]\", b: \"f32[5]\"):\n        \
+             addmm: \"f32[4, 5]\" = torch.ops.aten.addmm.default(b, x, w)\n"
+        );
+        let mut out = "addmm";
+        if reduced {
+            text += "        all_reduce: \"f32[4, 5]\" = torch.ops._c10d_functional.all_reduce.default(addmm, 'sum', '0')\n";
+            text += "        wait_tensor: \"f32[4, 5]\" = torch.ops._c10d_functional.wait_tensor.default(all_reduce)\n";
+            out = "wait_tensor";
+        }
+        format!("{text}        return ({out},)\n")
+    };
+    let tensor = |sizes: &[u64], at: usize| {
+        let list = (0..sizes.iter().product::<u64>() as usize).map(|i| ((i + at) * 7 % 11) as f32 - 4.5);
+        Tensor::new(sizes, Data::F32(list.collect())).expect("of that size")
+    };
+    for (name, part) in [("share", 2.0), ("every", 1.0), ("alone", 1.0)] {
+        let dir = folder(&format!("bias_{name}"));
+        let model = dir.join("model");
+        std::fs::create_dir_all(&model).expect("a folder");
+        let bias = |part: f32| {
+            let list = (0..5).map(|i| (i as f32 - 1.75) / part).collect();
+            Tensor::new([5], Data::F32(list)).expect("of that size")
+        };
+        let columns = |half: usize| -> Tensor {
+            let whole = tensor(&[4, 6], 0).data().to_f64();
+            let list = (0..12).map(|i| whole[i / 3 * 6 + half * 3 + i % 3] as f32).collect();
+            Tensor::new([4, 3], Data::F32(list)).expect("of that size")
+        };
+        let put = |dir: &Path, rank: usize, text: &str, arrays: [Tensor; 3]| {
+            std::fs::write(dir.join(format!("rank{rank}.readable.py")), text).expect("a file");
+            let arrays: Vec<(String, Tensor)> =
+                ["in__x", "in__w", "in__b"].map(str::to_owned).into_iter().zip(arrays).collect();
+            let bytes = formats::write_npz(&arrays).expect("floats");
+            std::fs::write(dir.join(format!("rank{rank}.npz")), bytes).expect("a file");
+        };
+        for rank in 0..2 {
+            let none = Tensor::new([5], Data::F32(vec![0.0; 5])).expect("of that size");
+            let b = if name == "alone" && rank == 1 { none } else { bias(part) };
+            let arrays = [columns(rank), tensor(&[3, 5], rank * 15), b];
+            put(&dir, rank, &program(3, true), arrays);
+        }
+        put(&model, 0, &program(6, false), [tensor(&[4, 6], 0), tensor(&[6, 5], 0), bias(1.0)]);
+        let run = |args: &[&str]| {
+            let out = Command::new(env!("CARGO_BIN_EXE_kbc"))
+                .args(args)
+                .current_dir(&dir)
+                .output()
+                .expect("kbc runs");
+            (out.status.code(), String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned())
+        };
+        let programs = ["check", "rank0.readable.py", "rank1.readable.py"];
+        if name == "alone" {
+            let (code, text) = run(&[&programs[..], &["--reference", "model"]].concat());
+            assert!(code == Some(0) && text.contains("all 20 elements of 1 result agree"), "{text}");
+            let lift = ["import", "rank0.readable.py", "rank1.readable.py", "--lift", "-o", "wrong.kb"];
+            let (code, text) = run(&lift);
+            assert!(code == Some(1) && text.contains("part of a sum for `b`"), "{text}");
+            // another bias in the model: the message has a place
+            let other = [tensor(&[4, 6], 0), tensor(&[6, 5], 0), bias(3.0)];
+            put(&model, 0, &program(6, false), other);
+            let (code, text) = run(&[&programs[..], &["--reference", "model"]].concat());
+            assert!(code == Some(1) && text.contains("the input `b`, put together"), "{text}");
+            assert!(text.contains("rank0.readable.py"), "{text}");
+            continue;
+        }
+        let (code, text) = run(&programs);
+        assert!(code == Some(1) && text.contains("E565") && text.contains("P(sum)"), "{text}");
+        let (code, text) = run(&[&programs[..], &["--reference", "model"]].concat());
+        match name {
+            "share" => {
+                assert!(code == Some(0) && text.contains("all 20 elements of 1 result agree"), "{text}");
+                assert!(text.contains("no placement explains the programs"), "{text}");
+                assert!(text.contains("on the inputs beside the programs:"), "{text}");
+            }
+            _ => assert!(code == Some(1) && text.contains("E565"), "{text}"),
+        }
+        // and nothing is imported that is wrong
+        for lift in [&[][..], &["--lift"]] {
+            let import = ["import", "rank0.readable.py", "rank1.readable.py", "-o", "wrong.kb"];
+            let (code, text) = run(&[&import[..], lift].concat());
+            assert!(code == Some(1) && text.contains("E565"), "{text}");
+            assert!(!dir.join("wrong.kb").exists());
+        }
+        // a share that is said to be one
+        let said = r#"{"world_size": 2, "groups": {"0": {"ranks": [0, 1]}}, "placements": {"b": "P(sum)"}}"#;
+        std::fs::write(dir.join("groups.json"), said).expect("a file");
+        let (code, text) = run(&[&programs[..], &["--reference", "model"]].concat());
+        let ok = if name == "share" { Some(0) } else { Some(1) };
+        assert_eq!(code, ok, "{text}");
+        std::fs::remove_file(dir.join("groups.json")).expect("a file");
+    }
+}

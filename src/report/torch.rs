@@ -51,6 +51,8 @@ pub struct TorchPlacements {
     pub doubts: Vec<String>,
     /// The comparison with the unsharded model, in words, if there was one.
     pub reference: Option<String>,
+    /// Why there was none, though one was asked for.
+    pub uncompared: Option<String>,
 }
 
 /// Where the parts of a value are.
@@ -142,7 +144,15 @@ pub fn human(file: &str, t: &TorchReport, line: &mut impl FnMut(String)) {
     for (space, words) in spaces {
         line(format!("  {space}: {}", words.join(", ")));
     }
-    line(if t.collectives.is_empty() { "collectives: none".into() } else { "collectives".into() });
+    let changes: u64 =
+        t.operations.iter().filter(|o| o.operation.contains("redistribute")).map(|o| o.count).sum();
+    line(match t.collectives.is_empty() {
+        true if changes > 0 => {
+            format!("collectives: those of {}, which `kbc compile` shows", count(changes, "redistribute"))
+        }
+        true => "collectives: none".into(),
+        false => "collectives".into(),
+    });
     for c in &t.collectives {
         let times = if c.count > 1 { format!("{} x ", c.count) } else { String::new() };
         let reduce = c.reduce.as_ref().map_or_else(String::new, |r| format!(" {r}"));
@@ -196,9 +206,10 @@ pub fn placements(p: &TorchPlacements, line: &mut impl FnMut(String)) {
             line(format!("  {what}{}: {place}", names.join(", ")));
         }
     }
-    line(match &p.reference {
-        Some(how) => how.clone(),
-        None => {
+    line(match (&p.reference, &p.uncompared) {
+        (Some(how), _) => how.clone(),
+        (None, Some(why)) => why.clone(),
+        (None, None) => {
             "not compared with an unsharded model (--reference FOLDER): stored results are the programs' own"
                 .into()
         }

@@ -263,6 +263,34 @@ fn right_programs_are_lifted() {
     assert!(cases.len() >= 9);
 }
 
+/// What is said of programs together, with the data that `INPUTS` says: `EXPECT` is `shown`, `not shown: WHY`, or a code and
+/// a part of its message. Adding a case is copying a folder.
+#[test]
+fn programs_together_are_judged() {
+    let mut wrong = vec![];
+    let cases = folders("judged");
+    for dir in &cases {
+        let expect = std::fs::read_to_string(dir.join("EXPECT")).expect("EXPECT");
+        let mut map = SourceMap::default();
+        let (world, met) = found(dir, &mut map).unwrap_or_else(|d| panic!("{}: {:?}", dir.display(), d.list));
+        let got = match kb::verdict::judge(&world, &met, &given(&world, &inputs(dir))) {
+            Ok(v) if v.shown() => "shown".to_owned(),
+            Ok(v) => format!("not shown: {}", v.doubts.join("; ")),
+            Err(d) => {
+                let placed = d.list.iter().all(|d| !d.labels.is_empty() || !d.notes.is_empty());
+                assert!(placed, "{}: a message without a place", dir.display());
+                d.list.iter().map(|d| format!("{} {}", d.code, d.title)).collect()
+            }
+        };
+        let (code, says) = expect.trim().split_once(' ').unwrap_or((expect.trim(), ""));
+        if !got.starts_with(code) || !got.contains(says) {
+            wrong.push(format!("{}: {got}", dir.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(cases.len() >= 7);
+}
+
 #[test]
 fn wrong_programs_are_rejected_for_what_is_wrong() {
     let (mut wrong, mut codes) = (vec![], BTreeSet::new());

@@ -192,7 +192,7 @@ pub fn joined(mut parts: Vec<Tensor>, by: &[(u64, Place)]) -> Result<Tensor, Str
                 converted(&t, theirs(of[0].dtype()))
             }
             Place::Partial(op) => Err(format!("parts of a {op} are not stored")),
-            Place::Unknown => Err("where its parts are is not known".into()),
+            Place::Within(..) | Place::Unknown => Err("where its parts are is not known".into()),
         });
         parts = groups.collect::<Result<_, String>>()?;
     }

@@ -49,6 +49,7 @@ pub fn run(session: &mut Session, args: &Import) -> Outcome {
             .into());
     }
     let it = checked(session, set, &Said::new(&args.groups, &args.define)?, false)?;
+    super::verdict::placements(session, &it, &args.groups)?;
     let out = Path::new(&args.out);
     let called = if to_stdout { Path::new(&args.paths[0]) } else { out };
     let name = called.file_stem().map_or_else(|| "program".into(), |s| s.to_string_lossy().into_owned());

@@ -7,9 +7,9 @@ use crate::report::human::count;
 use crate::report::{TorchPlaced, TorchPlacements};
 use crate::session::{Outcome, Session};
 use kbc_diag::Diagnostic;
-use kbc_import::torch::kb::Place;
 use kbc_import::torch::kb::compare::Sides;
-use kbc_import::torch::kb::verdict::{Placed, Verdict, judge};
+use kbc_import::torch::kb::verdict::{Placed, Verdict, judge, unplaced};
+use kbc_import::torch::kb::{Given, Place};
 use std::path::Path;
 
 /// Infers the placements of a world's values, by the data that is beside its programs, and compares with the unsharded
@@ -24,15 +24,29 @@ pub fn placements(session: &mut Session, it: &Checked, said: &Groups) -> Outcome
         return Ok(TorchPlacements { shown: true, said: true, ..TorchPlacements::default() });
     }
     let data = stored(session, it, Path::new(""))?;
-    let verdict = judge(&it.world, &it.met, &data.given)?;
-    let mut out = report(&verdict);
-    let Some(path) = &said.reference else { return Ok(out) };
+    let judged = judge(&it.world, &it.met, &data.given);
+    let Some(path) = &said.reference else { return Ok(report(&judged?)) };
     let model = model(session, path, it)?;
     let theirs = stored(session, &model, Path::new(""))?;
-    let Some(graphs) = &verdict.graphs else {
-        let why = verdict.doubts.first().map_or("there are no graphs", |d| d);
-        let what = format!("the programs are not compared with the unsharded model: {why}");
-        return Err(Diagnostic::error("E566", what).into());
+    // what no placement explains may be right, and numbers tell
+    let (mut out, graphs, wrong) = match judged {
+        Ok(v) => (report(&v), v.graphs, None),
+        Err(d) => match unplaced(&it.world, &it.met) {
+            Some(graphs) => {
+                // zeros hide what is added once too often
+                if zeros(&data.given) {
+                    return Err(d.into());
+                }
+                let doubts = d.list.iter().map(unexplained).collect();
+                (TorchPlacements { doubts, ..TorchPlacements::default() }, Some(graphs), Some(d))
+            }
+            None => return Err(d.into()),
+        },
+    };
+    let Some(graphs) = &graphs else {
+        let why = out.doubts.first().map_or("there are no graphs", |d| d);
+        out.uncompared = Some(format!("not compared with the unsharded model {path}: {why}"));
+        return Ok(out);
     };
     let given = (0..it.world.programs.len()).map(|at| data.inputs(it, at)).collect::<Result<Vec<_>, _>>()?;
     let sides = Sides {
@@ -43,15 +57,31 @@ pub fn placements(session: &mut Session, it: &Checked, said: &Groups) -> Outcome
         data: &theirs.inputs(&model, 0)?,
         name: path,
     };
-    let agreed = sides.compare()?;
+    let agreed = match (sides.compare(), wrong) {
+        (Err(_), Some(d)) => return Err(d.into()),
+        (agreed, _) => agreed?,
+    };
+    let words = ["the inputs beside the programs", "the inputs beside the model", "made inputs"];
+    let from: Vec<&str> = words.iter().zip(agreed.from).filter(|w| w.1).map(|w| *w.0).collect();
     out.reference = Some(format!(
         "compared with the unsharded model {path}, both evaluated in f64 on {}: all {} of {} agree (largest difference {:.1e} of the largest element)",
-        if agreed.made { "inputs of which some are made" } else { "the inputs beside the programs" },
+        from.join(" and "),
         count(agreed.elements as u64, "element"),
         count(agreed.results as u64, "result"),
         agreed.largest,
     ));
     Ok(out)
+}
+
+/// Whether an input is zeros.
+fn zeros(given: &Given) -> bool {
+    given.prints.iter().flat_map(|p| p.values()).any(|p| p.uniform == Some(0.0))
+}
+
+/// What no placement explains, where numbers say that it is right.
+fn unexplained(d: &Diagnostic) -> String {
+    let why = d.title.split_once("no parts of one program: ").map_or(&*d.title, |t| t.1);
+    format!("no placement explains the programs: {why}")
 }
 
 /// The unsharded model at a path, of the tag of a world if there are several.
@@ -90,6 +120,7 @@ fn report(v: &Verdict) -> TorchPlacements {
     let word = |p: &Place| match p {
         Place::Whole => "whole".to_owned(),
         Place::Split(d) => format!("split along {d}"),
+        Place::Within(d, n) => format!("split along {d} in each of {n} blocks"),
         Place::Partial(how) => format!("part of a {how}"),
         Place::Unknown => "not known".to_owned(),
     };
@@ -106,5 +137,6 @@ fn report(v: &Verdict) -> TorchPlacements {
         results: placed(&v.results),
         doubts: v.doubts.clone(),
         reference: None,
+        uncompared: None,
     }
 }

@@ -22,8 +22,8 @@ const SAME: f64 = 1e-7;
 /// Inputs of programs by their numbers, where there is data.
 pub type Given = Vec<Option<Values>>;
 
-/// Inputs of the model, those of all ranks, and whether some had to be made.
-type Inputs = (Vec<Values>, Vec<Vec<Values>>, bool);
+/// Inputs of the model, those of all ranks, and where they come from.
+type Inputs = (Vec<Values>, Vec<Vec<Values>>, [bool; 3]);
 
 /// How a comparison went that found no difference.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -34,8 +34,8 @@ pub struct Agreed {
     pub elements: usize,
     /// The largest difference, of the largest element of its result.
     pub largest: f64,
-    /// Whether some inputs had no data, and were made.
-    pub made: bool,
+    /// Where the inputs come from: beside the programs, beside the model, made.
+    pub from: [bool; 3],
 }
 
 /// The ranks' programs, and the model.
@@ -69,7 +69,7 @@ impl Sides<'_> {
             .map_err(|d| cannot(d.list.first().map_or("", |d| &d.title)))?;
         let first = &self.graphs.all[0];
         let (does, models) = (live(first), live(&model));
-        let (inputs, ranks, made) = self.inputs(first, &model)?;
+        let (inputs, ranks, from) = self.inputs(first, &model)?;
         let value = evaluate(&[&model.graph], &models, &one, &[inputs]).map_err(cannot)?;
         let all: Vec<&Graph> = self.graphs.all.iter().map(|l| &l.graph).collect();
         let values = evaluate(&all, &does, &self.graphs.axes, &ranks).map_err(cannot)?;
@@ -80,7 +80,7 @@ impl Sides<'_> {
                 first.outputs.len()
             )));
         }
-        let mut agreed = Agreed { results: first.outputs.len(), elements: 0, largest: 0.0, made };
+        let mut agreed = Agreed { results: first.outputs.len(), elements: 0, largest: 0.0, from };
         for ((n, place), (m, _)) in first.outputs.iter().zip(&model.outputs) {
             let wanted = &value[0][*m];
             let by = self.by(*n).or_else(|| self.fitting(&first.graph.nodes[*n].sizes, &wanted.sizes));
@@ -110,7 +110,8 @@ impl Sides<'_> {
     /// The places of a node by axis, where all of them are known.
     fn by(&self, n: NodeId) -> Option<Vec<Place>> {
         let by: Option<Vec<Place>> = self.graphs.places.iter().map(|f| f.get(n).copied().flatten()).collect();
-        by.filter(|by| !by.contains(&Place::Unknown) && by.len() == self.graphs.axes.list.len())
+        let plain = |p: &Place| !matches!(p, Place::Unknown | Place::Within(..));
+        by.filter(|by| by.iter().all(plain) && by.len() == self.graphs.axes.list.len())
     }
 
     /// Places that make parts of one size the whole of another.
@@ -146,7 +147,7 @@ impl Sides<'_> {
                     },
                     Place::Split(d) => Values::concat(&all, *d),
                     Place::Partial(how) => Values::combined(how, &all),
-                    Place::Unknown => Err("where its parts are is not known".into()),
+                    Place::Within(..) | Place::Unknown => Err("where its parts are is not known".into()),
                 }
             });
             parts = groups.collect::<Result<_, String>>()?;
@@ -165,13 +166,13 @@ impl Sides<'_> {
                     out = out.slice(*d, me * n, (me + 1) * n);
                 }
                 Place::Partial("sum") if me > 0 => out.data.iter_mut().for_each(|x| *x = 0.0),
-                Place::Whole | Place::Partial(_) | Place::Unknown => {}
+                Place::Whole | Place::Within(..) | Place::Partial(_) | Place::Unknown => {}
             }
         }
         out
     }
 
-    /// Inputs of the model and of all ranks, the same ones; whether some had to be made.
+    /// Inputs of the model and of all ranks, the same ones; where they come from.
     fn inputs(&self, first: &Lifted, model: &Lifted) -> Result<Inputs, Diagnostic> {
         let wanted = live(model);
         let used: Vec<bool> = (0..model.inputs.len())
@@ -183,7 +184,7 @@ impl Sides<'_> {
         let mut theirs: Vec<Values> = vec![Values::default(); model.inputs.len()];
         let mut ours: Vec<Vec<Option<Values>>> =
             vec![vec![None; first.inputs.len()]; self.world.programs.len()];
-        let mut made = false;
+        let mut from = [false; 3];
         let args = self.world.args.first().map_or(&[][..], Vec::as_slice);
         let names = |it: &Lifted, i: usize, args: &[String]| {
             let input = &it.inputs[i];
@@ -228,12 +229,22 @@ impl Sides<'_> {
             let there: Option<Vec<&Values>> = self.given.iter().map(|g| g.get(i)?.as_ref()).collect();
             let joined = there.map(|of| self.joined(&of, &by)).transpose().map_err(|why| {
                 Diagnostic::error("E566", format!("the input `{}`: {why}", first.inputs[i].name))
+                    .note(self.world.programs[0].file.clone())
+                    .note(format!("the model: {}", self.name))
             })?;
             let theirs_given = self.data.get(j).and_then(Option::as_ref);
+            let place = match (&joined, theirs_given) {
+                (Some(_), _) => 0,
+                (None, Some(_)) => 1,
+                (None, None) => 2,
+            };
+            from[place] |= used[j];
             let value = match (joined, theirs_given) {
                 (Some(a), Some(b)) => {
                     let off = worst(&a, b);
-                    if off.0 > SAME {
+                    if off.0 > SAME && self.shares(i, b) {
+                        b.clone()
+                    } else if off.0 > SAME {
                         let at = index(off.1, sizes);
                         return Err(Diagnostic::error(
                             "E566",
@@ -241,16 +252,16 @@ impl Sides<'_> {
                                 "the input `{}`, put together from the ranks, is not that of the unsharded model: {} and {} at {at:?}",
                                 first.inputs[i].name, a.data[off.1], b.data[off.1]
                             ),
-                        ));
+                        )
+                        .note(self.world.programs[0].file.clone())
+                        .note(format!("the model: {}", self.name)));
+                    } else {
+                        a
                     }
-                    a
                 }
                 (Some(a), None) => a,
                 (None, Some(b)) => b.clone(),
-                (None, None) => {
-                    made = true;
-                    invented(sizes, model.graph.nodes[at].dtype, j)
-                }
+                (None, None) => invented(sizes, model.graph.nodes[at].dtype, j),
             };
             for (rank, to) in ours.iter_mut().enumerate() {
                 to[i] = Some(
@@ -284,7 +295,15 @@ impl Sides<'_> {
             }
             ranks.push(list);
         }
-        Ok((theirs, ranks, made))
+        Ok((theirs, ranks, from))
+    }
+
+    /// Whether what the ranks have for an input adds up to what the model has, as shares of a bias do.
+    fn shares(&self, i: usize, whole: &Values) -> bool {
+        let of: Option<Vec<&Values>> = self.given.iter().map(|g| g.get(i)?.as_ref()).collect();
+        let sums = vec![Place::Partial("sum"); self.graphs.axes.list.len()];
+        let sum = of.and_then(|of| self.joined(&of, &sums).ok());
+        sum.is_some_and(|s| s.sizes == whole.sizes && worst(&s, whole).0 <= SAME)
     }
 
     /// The message of a result that differs, with the first operation whose value is none of the model's.
@@ -372,7 +391,7 @@ impl Sides<'_> {
                 .map(|p| match p {
                     Place::Whole => 0,
                     Place::Partial(_) => 1,
-                    Place::Unknown => 2,
+                    Place::Within(..) | Place::Unknown => 2,
                     Place::Split(d) => 3 + *d as u8,
                 })
                 .collect()

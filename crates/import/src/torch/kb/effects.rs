@@ -4,9 +4,10 @@
 
 use super::graph::{Coll, Layer, Node, NodeId, Op, Operand};
 use super::places::{Fault, Place, Search, no_rule, wrong};
+use crate::torch::rules::Rule;
 use std::ops::Range;
 
-use Place::{Partial, Split, Unknown, Whole};
+use Place::{Partial, Split, Unknown, Whole, Within};
 
 /// What a node may be, the likeliest first.
 type May = Result<Vec<Place>, Fault>;
@@ -71,15 +72,17 @@ impl Search<'_> {
                 let rest = node.args[1..].iter().all(|a| self.place(a).is_none_or(|p| p == Whole));
                 match p {
                     Whole if rest => one(Whole),
-                    Split(d) if d != along && rest => one(p),
+                    Split(d) | Within(d, _) if d != along && rest => one(p),
                     _ if !rest => wrong("its weights are no whole vectors on every rank"),
                     _ => wrong(format!("it works along dimension {along}, of what is {}", p.words())),
                 }
             }
             (Op::Reduce(how, dim, keep), Some(p)) => reduced(how, *dim, *keep, p),
-            (Op::Reshape, Some(Split(d))) => self.reshaped(node, d),
-            (Op::Transpose(order), Some(Split(d))) => {
-                one(Split(order.iter().position(|o| *o == d).unwrap_or(d)))
+            (Op::Reshape, Some(Split(d))) => self.reshaped(n, node, (d, 1)),
+            (Op::Reshape, Some(Within(d, blocks))) => self.reshaped(n, node, (d, blocks)),
+            (Op::Transpose(order), Some(p @ (Split(_) | Within(..)))) => {
+                let to = |d: usize| order.iter().position(|o| *o == d).unwrap_or(d);
+                one(p.cut().map_or(p, |(d, blocks)| Place::parts((to(d), blocks))))
             }
             (Op::Slice(dim, ..), Some(p)) => self.sliced(n, *dim, p),
             (Op::Reshape | Op::Transpose(_), Some(p)) => one(p),
@@ -87,7 +90,7 @@ impl Search<'_> {
                 _ if node.args.iter().any(|a| self.place(a) != Some(p)) => {
                     wrong("a concatenation of values with different placements")
                 }
-                Split(d) if d == *dim => {
+                Split(d) | Within(d, _) if d == *dim => {
                     no_rule(format!("a concatenation along the dimension {d}, which is split"))
                 }
                 _ => one(p),
@@ -172,20 +175,25 @@ impl Search<'_> {
         let Some(Operand::Node(x)) = node.args.first() else { return no_rule("it has no operand") };
         let last = self.of.g.nodes[*x].sizes.len().saturating_sub(1);
         match p {
-            Split(d) if d == last => wrong(format!("{name} along dimension {d}, of what is {}", p.words())),
+            Split(d) | Within(d, _) if d == last => {
+                wrong(format!("{name} along dimension {d}, of what is {}", p.words()))
+            }
             Partial("sum") if name == "cumsum" => one(p),
             Partial(_) => wrong(format!("{name} of {}, before the parts are combined", p.words())),
             _ => one(p),
         }
     }
 
-    fn reshaped(&self, node: &Node, d: usize) -> May {
+    fn reshaped(&self, n: NodeId, node: &Node, (d, blocks): (usize, i64)) -> May {
         let from = match node.args.first() {
             Some(Operand::Node(n)) => &self.of.g.nodes[*n].sizes,
             _ => &node.sizes,
         };
         let before = |s: &[i64], d: usize| s[..d].iter().product::<i64>();
         let to = &node.sizes;
+        if let Some(rules) = self.of.written {
+            return self.as_written(n, (from, to), (d, blocks), rules.get(&n).copied());
+        }
         let list: Vec<Place> =
             (0..to.len()).filter(|e| before(from, d) == before(to, *e)).map(Split).collect();
         match list.is_empty() {
@@ -194,9 +202,60 @@ impl Search<'_> {
         }
     }
 
+    /// A reshape where PyTorch wrote it. A dimension of length 1 that is put in is not the split one; where one is left out
+    /// that may number what each rank has of its own, there is no rule; one that undoes another restores its places.
+    fn as_written(
+        &self,
+        n: NodeId,
+        (from, to): (&[i64], &[i64]),
+        (d, blocks): (usize, i64),
+        rule: Option<Rule>,
+    ) -> May {
+        let mut list = regrouped(from, to, (d, blocks));
+        let inserted = (0..to.len()).any(|k| without(to, k) == from);
+        if rule == Some(Rule::Unsqueeze) && blocks == 1 && inserted {
+            let moved =
+                |e: usize| (0..to.len()).any(|k| without(to, k) == from && e == d + usize::from(k <= d));
+            list.retain(|(e, _)| moved(*e));
+        }
+        if let Some(e) = self.before_merge(n, d) {
+            list.retain(|at| *at == (e, 1));
+        }
+        let kept = list.iter().any(|(e, outer)| *outer == 1 && to[*e] == 1);
+        let chosen = matches!(rule, Some(Rule::Select | Rule::Squeeze)) && from[d] == 1 && !kept;
+        match chosen || list.is_empty() {
+            true => no_rule(format!("{from:?} as {to:?}: of the dimension {d} each rank has a part")),
+            false => Ok(list.into_iter().map(Place::parts).collect()),
+        }
+    }
+
+    /// The dimension of a batch that was split before an earlier reshape put the batch together, which this one undoes.
+    fn before_merge(&self, n: NodeId, d: usize) -> Option<usize> {
+        let nodes = &self.of.g.nodes;
+        let of = |n: NodeId| match nodes[n].args.first() {
+            Some(Operand::Node(x)) => Some(*x),
+            _ => None,
+        };
+        let batch = |n: NodeId| &nodes[n].sizes[..nodes[n].sizes.len().saturating_sub(2)];
+        let x = of(n)?;
+        let mut y = x;
+        while !matches!(nodes[y].op, Op::Reshape) {
+            if !matches!(nodes[y].op, Op::Matmul | Op::Infix(_) | Op::Call(_) | Op::Cast | Op::Layer(_)) {
+                return None;
+            }
+            y = of(y)?;
+        }
+        let first = of(y)?;
+        let undone = batch(first) == batch(n) && batch(y) == batch(x) && d < batch(x).len();
+        match self.places[first] {
+            Some(Split(e)) if undone && e < batch(n).len() => Some(e),
+            _ => None,
+        }
+    }
+
     fn sliced(&self, n: NodeId, dim: usize, p: Place) -> May {
         match (self.of.own.slices.get(&n), p) {
-            (None, Split(d)) if d == dim => {
+            (None, Split(d) | Within(d, _)) if d == dim => {
                 no_rule(format!("a slice along the dimension {d}, which is split"))
             }
             (None, _) => one(p),
@@ -228,18 +287,23 @@ impl Search<'_> {
         for s in &seen {
             match s.place {
                 Whole => {}
-                Split(d) if split.is_none_or(|e| e == d + s.lead) => split = Some(d + s.lead),
-                Split(_) => return wrong("operands are split along different dimensions"),
+                Split(d) if split.is_none_or(|e| e == (d + s.lead, 1)) => split = Some((d + s.lead, 1)),
+                Within(d, n) if split.is_none_or(|e| e == (d + s.lead, n)) => split = Some((d + s.lead, n)),
+                Split(_) | Within(..) => return wrong("operands are split along different dimensions"),
                 Partial(_) => {
                     return wrong("a function of a part of a reduction, before the parts are combined");
                 }
                 Unknown => return no_rule("an operand whose placement is not known"),
             }
         }
-        let Some(d) = split else { return one(Whole) };
+        let Some((d, blocks)) = split else { return one(Whole) };
         let fits = |s: &Seen| s.place != Whole || d < s.lead || s.sizes[d - s.lead] == 1;
+        let single = |s: &Seen| s.place == Whole || s.sizes[d - s.lead] == 1;
         if seen.iter().all(fits) {
-            one(Split(d))
+            one(Place::parts((d, blocks)))
+        } else if self.of.written.is_some() && node.sizes[d] > 1 && seen.iter().all(single) {
+            // a number of the rank's own, for a dimension that all have
+            no_rule(format!("each rank has one element along dimension {d} for all of another operand"))
         } else {
             wrong(format!("an operand is split along dimension {d}, and another whole"))
         }
@@ -259,14 +323,23 @@ impl Search<'_> {
         match (a, b) {
             (Whole, Whole) => Ok(Whole),
             (Partial("sum"), Whole) | (Whole, Partial("sum")) => Ok(Partial("sum")),
-            (Split(d), Split(e)) if d + 1 == ra && e + 2 == rb => Ok(Partial("sum")),
-            (Split(d), Split(e)) if batch(d, ra).is_some() && batch(d, ra) == batch(e, rb) => {
-                Ok(Split(d + rank - ra))
-            }
-            (Split(d), Whole) if d + 2 == ra => Ok(Split(rank - 2)),
-            (Whole, Split(e)) if e + 1 == rb => Ok(Split(rank - 1)),
-            (Split(d), Whole) if batch(d, ra).is_some_and(|e| lacks(e, &y)) => Ok(Split(d + rank - ra)),
-            (Whole, Split(e)) if batch(e, rb).is_some_and(|d| lacks(d, &x)) => Ok(Split(e + rank - rb)),
+            _ if a.cut().is_some() || b.cut().is_some() => match (a.cut(), b.cut()) {
+                (Some((d, n)), Some((e, m))) if n == m && d + 1 == ra && e + 2 == rb => Ok(Partial("sum")),
+                (Some((d, n)), Some((e, m)))
+                    if n == m && batch(d, ra).is_some() && batch(d, ra) == batch(e, rb) =>
+                {
+                    Ok(Place::parts((d + rank - ra, n)))
+                }
+                (Some((d, n)), None) if b == Whole && d + 2 == ra => Ok(Place::parts((rank - 2, n))),
+                (None, Some((e, n))) if a == Whole && e + 1 == rb => Ok(Place::parts((rank - 1, n))),
+                (Some((d, n)), None) if b == Whole && batch(d, ra).is_some_and(|e| lacks(e, &y)) => {
+                    Ok(Place::parts((d + rank - ra, n)))
+                }
+                (None, Some((e, n))) if a == Whole && batch(e, rb).is_some_and(|d| lacks(d, &x)) => {
+                    Ok(Place::parts((e + rank - rb, n)))
+                }
+                _ => wrong(format!("a product of what is {} and what is {}", a.words(), b.words())),
+            },
             _ => wrong(format!("a product of what is {} and what is {}", a.words(), b.words())),
         }
     }
@@ -274,11 +347,12 @@ impl Search<'_> {
     fn embedding(&self, node: &Node) -> May {
         let at = |i: usize| node.args.get(i).and_then(|o| self.place(o)).unwrap_or(Whole);
         match (at(0), at(1)) {
-            (Whole, p @ (Whole | Split(_))) => one(p),
+            (Whole, p @ (Whole | Split(_) | Within(..))) => one(p),
             (Split(1), Whole) => one(Split(node.sizes.len() - 1)),
             (p @ Partial(_), Whole) => one(p),
             (Split(0), _) => wrong("rows of a table that each rank numbers from 0"),
             (Partial(_), _) | (_, Partial(_)) => wrong("rows by what is a part of a reduction"),
+            (Within(..), _) => no_rule("a table of which each rank has a part of every block"),
             (Split(_) | Whole | Unknown, _) => wrong("a table and numbers of rows that are both split"),
         }
     }
@@ -316,9 +390,17 @@ impl Search<'_> {
             (Coll::ReduceScatter(how, d), Partial(op)) if *how == op => one(Split(*d)),
             (Coll::ReduceScatter("avg", d), Partial("sum")) => one(Split(*d)),
             (Coll::Dims(from, to), Split(e)) if *from == e => one(Split(*to)),
+            (Coll::AllGather(d), Within(e, _)) if *d == e => {
+                no_rule(format!("an all_gather along {d} of what is {}", p.words()))
+            }
+            (Coll::Dims(from, _), Within(e, _)) if *from == e => {
+                no_rule(format!("an all_to_all from {from} of what is {}", p.words()))
+            }
             (Coll::Rows(_), _) => no_rule(ROWS),
             (Coll::Broadcast(_), Partial(_)) => wrong(format!("a broadcast of what is {}", p.words())),
-            (Coll::Broadcast(_), Split(_)) => no_rule(format!("a broadcast of what is {}", p.words())),
+            (Coll::Broadcast(_), Split(_) | Within(..)) => {
+                no_rule(format!("a broadcast of what is {}", p.words()))
+            }
             (Coll::AllReduce(how @ "sum"), Whole) => {
                 wrong(format!("an all_reduce {how} of what is whole on every rank: {times}"))
             }
@@ -364,6 +446,32 @@ pub(super) fn share_of(node: &Node, size: u64) -> Option<NodeId> {
     }
 }
 
+/// What a reshape makes of parts of a dimension, in blocks: what comes before the part of a rank stays before it, and a part
+/// of length 1 may go to either side.
+fn regrouped(from: &[i64], to: &[i64], (d, blocks): (usize, i64)) -> Vec<(usize, i64)> {
+    let before = |s: &[i64], d: usize| s[..d].iter().product::<i64>();
+    let (first, length) = (before(from, d) * blocks, from[d] / blocks);
+    if first == 0 || length == 0 {
+        return vec![];
+    }
+    let there = |e: usize| {
+        let b = before(to, e);
+        let outer = first / b.max(1);
+        let fits = b > 0 && first % b == 0 && (1..=to[e]).contains(&outer) && to[e] % outer == 0;
+        // behind all of a dimension is before the next
+        let last = outer == to[e] && to[e] > 1;
+        (fits && (!last || length == 1)).then_some((e, outer))
+    };
+    let mut list: Vec<(usize, i64)> = (0..to.len()).filter_map(there).collect();
+    list.sort_by_key(|(e, outer)| (*outer != 1, *e));
+    list
+}
+
+/// Without a dimension.
+fn without(sizes: &[i64], d: usize) -> Vec<i64> {
+    sizes.iter().enumerate().filter(|(e, _)| *e != d).map(|(_, n)| *n).collect()
+}
+
 /// A collective over other axes.
 fn beside(c: &Coll, p: Place) -> May {
     let dims: &[usize] = match c {
@@ -373,7 +481,7 @@ fn beside(c: &Coll, p: Place) -> May {
         Coll::AllReduce(_) | Coll::Broadcast(_) => &[],
     };
     match (p, c) {
-        (Split(d), _) if dims.contains(&d) => {
+        (Split(d) | Within(d, _), _) if dims.contains(&d) => {
             no_rule("a collective along a dimension that another axis splits")
         }
         (Partial(a), Coll::AllReduce(b) | Coll::ReduceScatter(b, _)) if a != *b && *b != "avg" => {
@@ -387,7 +495,7 @@ fn beside(c: &Coll, p: Place) -> May {
 fn reduced(how: &str, dim: usize, keep: bool, p: Place) -> May {
     one(match p {
         Whole => Whole,
-        Split(d) if d == dim => match how {
+        Split(d) | Within(d, _) if d == dim => match how {
             "sum" | "mean" => Partial("sum"),
             "max" => Partial("max"),
             "min" => Partial("min"),
@@ -395,7 +503,8 @@ fn reduced(how: &str, dim: usize, keep: bool, p: Place) -> May {
             _ => return no_rule(format!("{how} along the dimension that is split")),
         },
         Split(d) if d > dim && !keep => Split(d - 1),
-        Split(d) => Split(d),
+        Within(d, n) if d > dim && !keep => Within(d - 1, n),
+        Split(_) | Within(..) => p,
         Partial("sum") if matches!(how, "sum" | "mean") => Partial("sum"),
         Partial(op) if op == how => p,
         Partial(_) => return wrong(format!("{how} of {}, before the parts are combined", p.words())),

@@ -135,6 +135,8 @@ pub struct Graph {
     pub at: usize,
     /// Whether constants stay what they are, so that ranks with other ones have the same operations.
     pub plain: bool,
+    /// Whether a reshape of a reshape stays one.
+    pub written: bool,
 }
 
 /// Sizes of operands together.
@@ -230,7 +232,7 @@ impl Graph {
             return x;
         }
         match (&self.nodes[x].op, self.nodes[x].args.first()) {
-            (Op::Reshape, Some(Operand::Node(y))) => self.reshape(*y, sizes),
+            (Op::Reshape, Some(Operand::Node(y))) if !self.written => self.reshape(*y, sizes),
             _ => {
                 let dtype = self.nodes[x].dtype;
                 self.push(Op::Reshape, vec![Operand::Node(x)], dtype, sizes.to_vec())

@@ -78,6 +78,8 @@ pub struct Mode {
     pub plain: bool,
     /// What cannot be expressed is an operation that nothing is known of.
     pub opaque: bool,
+    /// Reshapes stay those that PyTorch's program has.
+    pub written: bool,
 }
 
 /// The inputs of a program that are tensors.
@@ -107,7 +109,7 @@ pub fn lift(
 ) -> Result<Lifted, Diagnostics> {
     let p = &world.programs[at];
     let mut found = Diagnostics::new();
-    let mut g = Graph { plain: mode.plain, ..Graph::default() };
+    let mut g = Graph { plain: mode.plain, written: mode.written, ..Graph::default() };
     let mut env: Vec<Option<Val>> = vec![None; p.values.len()];
     let inputs = inputs(p);
     let mut names = BTreeMap::new();

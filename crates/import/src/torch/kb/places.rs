@@ -6,6 +6,8 @@
 
 use super::graph::{Graph, NodeId, Op, Operand};
 use super::own::Own;
+use crate::torch::rules::Rule;
+use std::collections::BTreeMap;
 
 /// Where a value's parts are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,13 +16,15 @@ pub enum Place {
     Whole,
     /// Each has a part of a dimension, all of the same length.
     Split(usize),
+    /// Of a dimension that others were put together to, each has a part of every block: the dimension, and its blocks.
+    Within(usize, i64),
     /// What each has is combined.
     Partial(&'static str),
     /// No rule tells: of a lenient search alone.
     Unknown,
 }
 
-use Place::{Partial, Split, Unknown, Whole};
+use Place::{Partial, Split, Unknown, Whole, Within};
 
 impl Place {
     /// `split along 0`
@@ -28,9 +32,24 @@ impl Place {
         match self {
             Whole => "whole".into(),
             Split(d) => format!("split along {d}"),
+            Within(d, n) => format!("split along {d} in each of {n} blocks"),
             Partial(op) => format!("a part of a {op}"),
             Unknown => "not known".into(),
         }
+    }
+
+    /// The dimension of which each rank has a part, and in how many blocks.
+    pub(super) fn cut(self) -> Option<(usize, i64)> {
+        match self {
+            Split(d) => Some((d, 1)),
+            Within(d, n) => Some((d, n)),
+            Whole | Partial(_) | Unknown => None,
+        }
+    }
+
+    /// Parts of a dimension, in blocks.
+    pub(super) fn parts((d, blocks): (usize, i64)) -> Place {
+        if blocks == 1 { Split(d) } else { Within(d, blocks) }
     }
 }
 
@@ -91,6 +110,9 @@ pub struct Asked<'a> {
     pub results: &'a [(NodeId, Option<Place>)],
     /// Whether an operation without a rule has a result that is not known, and the search goes on.
     pub lenient: bool,
+    /// Whether the graph is as PyTorch wrote it: dimensions that were put together have placements, and what may be one
+    /// rank's own has none. Which operations of PyTorch left out or put in a dimension of length 1.
+    pub written: Option<&'a BTreeMap<NodeId, Rule>>,
 }
 
 pub(super) struct Search<'a> {
@@ -142,6 +164,11 @@ impl Search<'_> {
                 let n = self.order[left.len()];
                 self.steps += 1;
                 let mut may = match self.effect(n) {
+                    // or what there is no rule for
+                    Ok(list) if !self.of.lenient && list.contains(&Unknown) => {
+                        self.stuck.lacks = true;
+                        list.into_iter().filter(|p| *p != Unknown).collect()
+                    }
                     Ok(list) => list,
                     Err(fault) if self.of.lenient && !fault.wrong => vec![Unknown],
                     Err(fault) => {
@@ -184,6 +211,9 @@ impl Search<'_> {
         self.of.results.iter().find_map(|(n, said)| match (self.places[*n], said) {
             (Some(p), Some(said)) if p != *said && p != Unknown => {
                 Some((*n, format!("the result is {}, and declared to be {}", p.words(), said.words())))
+            }
+            (Some(p @ Within(..)), None) => {
+                Some((*n, format!("the result is {}, which is no placement", p.words())))
             }
             (Some(p @ Partial(_)), None) => Some((
                 *n,
@@ -228,7 +258,17 @@ mod tests {
     fn found(g: &Graph, candidates: &Candidates) -> Result<Vec<Place>, Stuck> {
         let (live, own) = (vec![true; g.nodes.len()], Own::default());
         let (axis, size, lenient) = (0, 2, false);
-        let all = places(Asked { g, live: &live, axis, size, candidates, own: &own, results: &[], lenient })?;
+        let all = places(Asked {
+            g,
+            live: &live,
+            axis,
+            size,
+            candidates,
+            own: &own,
+            results: &[],
+            lenient,
+            written: None,
+        })?;
         Ok(all.into_iter().flatten().collect())
     }
 

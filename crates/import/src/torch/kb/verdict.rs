@@ -16,9 +16,10 @@ use super::places::{Asked, Candidates, Place, Stuck, places};
 use super::vocabulary;
 use crate::torch::groups::World;
 use crate::torch::matching::Met;
-use crate::torch::model::Role;
+use crate::torch::model::{Program, Role};
+use crate::torch::rules::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A value and where its parts are: a place an axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,6 +62,23 @@ impl Verdict {
         self.doubts.is_empty()
     }
 
+    /// Whether there is a value whose placement no rule tells.
+    fn unknown(&self) -> bool {
+        let places = self.graphs.iter().flat_map(|g| g.places.iter().flatten());
+        places.into_iter().any(|p| *p == Some(Place::Unknown))
+    }
+
+    /// Whether a dimension of length 1 is moved by a reshape, so that sizes do not tell what it is joined with.
+    fn ambiguous(&self) -> bool {
+        let Some(graphs) = &self.graphs else { return false };
+        let Some(it) = graphs.all.first() else { return false };
+        let (nodes, does) = (&it.graph.nodes, live(it));
+        let single = |n: NodeId| nodes[n].sizes.contains(&1);
+        (0..nodes.len())
+            .filter(|n| does[*n] && nodes[*n].op == Op::Reshape)
+            .any(|n| single(n) || nodes[n].uses().any(single))
+    }
+
     fn not(why: impl Into<String>) -> Verdict {
         Verdict { doubts: vec![why.into()], ..Verdict::default() }
     }
@@ -98,12 +116,64 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
         Ok(axes) => axes,
         Err(d) => return Ok(Verdict::not(d.title)),
     };
+    let first = formed(world, met, given, &axes, Form::Apart);
+    if first.as_ref().is_ok_and(Verdict::shown) {
+        return first;
+    }
+    // which dimensions were put together is not always told by sizes: reshapes where they were written
+    match (formed(world, met, given, &axes, Form::Written), first) {
+        (Ok(other), first) if other.shown() || first.is_err() && other.ambiguous() => Ok(other),
+        // what came further in the program explains more
+        (Err(other), Err(first)) if reach(&other) > reach(&first) => Err(other),
+        // a rule that the first form lacks
+        (Err(other), Ok(first)) if first.unknown() => Err(other),
+        (_, first) => first,
+    }
+}
+
+/// How far in the program the first message is.
+fn reach(d: &Diagnostics) -> u32 {
+    d.list.first().and_then(|d| d.labels.first()).map_or(0, |l| l.span.start)
+}
+
+/// The programs of all ranks as graphs of which no placement is known, where they have the same operations.
+pub fn unplaced(world: &World, met: &[Met]) -> Option<Graphs> {
+    let axes = axes::all(world, met).ok()?;
+    let counts = counts(world, met);
+    let mode = Mode { plain: true, opaque: true, written: true };
+    let all: Vec<Lifted> = (0..world.programs.len())
+        .map(|at| lift(world, at, &axes, &counts, mode).ok())
+        .collect::<Option<_>>()?;
+    Differing::of(&all).ok()?;
+    let places = vec![vec![None; all.first()?.graph.nodes.len()]; axes.list.len()];
+    Some(Graphs { all, axes, places })
+}
+
+/// The form of a graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    /// Reshapes are as late as possible.
+    Apart,
+    /// They are where PyTorch wrote them.
+    Written,
+}
+
+/// The verdict of graphs in a form.
+fn formed(
+    world: &World,
+    met: &[Met],
+    given: &Given,
+    axes: &Axes,
+    form: Form,
+) -> Result<Verdict, Diagnostics> {
     let counts = counts(world, met);
     let lifted = |plain: bool| -> Result<Vec<Lifted>, Diagnostics> {
-        let mode = Mode { plain, opaque: true };
-        (0..world.programs.len())
-            .map(|at| Ok(batches::apart(lift(world, at, &axes, &counts, mode)?)))
-            .collect()
+        let mode = Mode { plain, opaque: true, written: form == Form::Written };
+        let one = |at| {
+            let it = lift(world, at, axes, &counts, mode)?;
+            Ok(if form == Form::Apart { batches::apart(it) } else { it })
+        };
+        (0..world.programs.len()).map(one).collect()
     };
     let mut all = match lifted(false) {
         Ok(mut all) => {
@@ -135,10 +205,12 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
         },
     };
     let local = all.clone();
-    vocabulary::owned(&mut all, &mut differing, &axes);
+    vocabulary::owned(&mut all, &mut differing, axes);
     let first = &all[0];
-    let declared = declared(world, first, &axes)?;
+    let declared = declared(world, first, axes)?;
     let does = live(first);
+    let named = named(&world.programs[0], first);
+    let written = (form == Form::Written).then_some(&named);
     let mut it =
         Verdict { axes: axes.list.iter().map(|a| (a.name.clone(), a.size)).collect(), ..Verdict::default() };
     let stored = world.args.first().map_or(&[][..], Vec::as_slice);
@@ -150,7 +222,7 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
         }
         let own = differing.over(&all, a);
         let data: Vec<Says> =
-            (0..first.inputs.len()).map(|i| says(world, given, &axes, axis, first, stored, i)).collect();
+            (0..first.inputs.len()).map(|i| says(world, given, axes, axis, first, stored, i)).collect();
         let said = |i: usize| declared.get(&i).map_or(data[i], |by| Says::Declared(by[axis]));
         let says: Vec<Says> = (0..data.len()).map(said).collect();
         for (i, by) in &declared {
@@ -162,7 +234,7 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
                 ));
             }
         }
-        let on = Axis { world, it: first, does: &does, axes: &axes, axis, own: &own, says: &says };
+        let on = Axis { world, it: first, does: &does, axes, axis, own: &own, says: &says, written };
         match on.inferred() {
             Ok((places, doubts)) => {
                 it.doubts.extend(doubts.into_iter().filter(|d| !it.doubts.contains(d)).collect::<Vec<_>>());
@@ -186,10 +258,17 @@ pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagn
     for (n, place) in &first.outputs {
         it.results.push(placed(*n, &place.to_string()));
     }
-    it.doubts.extend(undeclared(world, first, &axes, &found));
-    it.doubts.extend(irregular(world, &all, &differing, &axes, &found));
-    it.graphs = Some(Graphs { all: local, axes, places: found });
+    it.doubts.extend(undeclared(world, first, axes, &found));
+    it.doubts.extend(irregular(world, &all, &differing, axes, &found));
+    it.graphs = Some(Graphs { all: local, axes: axes.clone(), places: found });
     Ok(it)
+}
+
+/// The reshapes of which PyTorch's operation says which dimension it leaves out or puts in.
+fn named(p: &Program, it: &Lifted) -> BTreeMap<NodeId, Rule> {
+    let nodes = it.graph.nodes.iter().enumerate().filter(|(_, node)| node.op == Op::Reshape);
+    let rules = nodes.filter_map(|(n, node)| Some((n, p.nodes.get(node.of)?.op.rule)));
+    rules.filter(|(_, rule)| matches!(rule, Rule::Select | Rule::Squeeze | Rule::Unsqueeze)).collect()
 }
 
 /// What data says of an input over an axis.
@@ -243,6 +322,7 @@ struct Axis<'a> {
     axis: usize,
     own: &'a Own,
     says: &'a [Says],
+    written: Option<&'a BTreeMap<NodeId, Rule>>,
 }
 
 impl Axis<'_> {
@@ -326,6 +406,7 @@ impl Axis<'_> {
             own: self.own,
             results: &results,
             lenient: level == Level::Lenient,
+            written: self.written,
         })
     }
 
@@ -441,6 +522,7 @@ impl Axis<'_> {
             }
         }
         out.extend(self.idle(found));
+        out.extend(self.everywhere(found));
         for n in self.own.numbers.keys().filter(|n| found[**n] == Some(Place::Partial("sum"))) {
             if self.own.sums.get(n) != Some(&1.0) {
                 out.push(format!(
@@ -450,6 +532,27 @@ impl Axis<'_> {
             }
         }
         out
+    }
+
+    /// Whether data alone makes every value whole: then each rank computes everything, and nothing is split.
+    fn everywhere(&self, found: &[Option<Place>]) -> Option<String> {
+        let whole = found.iter().zip(self.does).all(|(p, does)| !does || *p == Some(Place::Whole));
+        let weight = |i: &Input| matches!(i.role, Role::Weight(_));
+        let live = |n: usize, i: usize| self.does[n].then_some((self.says[i], weight(&self.it.inputs[i])));
+        let nodes = self.it.graph.nodes.iter().enumerate();
+        let all: Vec<(Says, bool)> = nodes
+            .filter_map(|(n, node)| if let Op::Input(i) = node.op { live(n, i) } else { None })
+            .collect();
+        let weights = all.iter().any(|i| i.1);
+        let same = |s: Says| matches!(s, Says::Same | Says::Uniform);
+        let said = !all.is_empty() && all.iter().all(|(s, weight)| same(*s) || weights && !weight);
+        let what = if weights { "parameter" } else { "input" };
+        (whole && said).then(|| {
+            format!(
+                "every {what} is the same on all ranks of {}, so each rank computes the whole: nothing about splitting was shown",
+                self.name()
+            )
+        })
     }
 
     /// Sums of what every rank has that are divided by the number of ranks, before or behind: they change nothing.
@@ -469,7 +572,7 @@ impl Axis<'_> {
             Operand::Node(m) => match found[*m] {
                 Some(Place::Whole) => true,
                 Some(Place::Partial(_)) => !parts[*m],
-                Some(Place::Split(_) | Place::Unknown) | None => false,
+                Some(Place::Split(_) | Place::Within(..) | Place::Unknown) | None => false,
             },
             Operand::Num(_) => true,
         };
@@ -530,6 +633,21 @@ impl Axis<'_> {
         }
         if stuck.result {
             d = d.secondary(p.span(p.nodes.len()), "a result of the program");
+        }
+        let operands = node.uses().filter_map(|m| match self.it.graph.nodes[m].op {
+            Op::Input(i) => Some(i),
+            _ => None,
+        });
+        let small = |i: &usize| {
+            self.world.programs[0].meta(self.it.inputs[*i].value).map_or(0, |m| m.sizes.len()) < 2
+        };
+        let mut added = operands.filter(|i| matches!(self.says[*i], Says::Same | Says::Uniform) && small(i));
+        if let (Op::Infix('+' | '-'), Some(i)) = (&node.op, added.next()) {
+            let name = &self.it.inputs[i].name;
+            d = d.help(format!(
+                "if {name} is a share of it on each rank, 1/{} of the bias, groups.json says so: \"placements\": {{\"{name}\": \"P(sum)\"}}",
+                self.axes.list[self.axis].size
+            ));
         }
         let of = |what: Says| -> Vec<&str> {
             let all = self.says.iter().zip(&self.it.inputs);

@@ -34,17 +34,34 @@ pub struct Joined {
 /// Those of [`super::write`], and E562: why there is none.
 pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb, Diagnostics> {
     let axes = axes::axes(world, met)?;
-    let (mut all, mut differing) = alike(world, met, &axes)?;
-    vocabulary::owned(&mut all, &mut differing, &axes);
+    let first = formed(world, met, &axes, name, given, true);
+    match &first {
+        // which dimensions were put together is not always told by sizes
+        Err(_) => formed(world, met, &axes, name, given, false).or(first),
+        Ok(_) => first,
+    }
+}
+
+/// Of graphs whose reshapes are as late as possible, or where they were written.
+fn formed(
+    world: &World,
+    met: &[Met],
+    axes: &Axes,
+    name: &str,
+    given: &Given,
+    apart: bool,
+) -> Result<Kb, Diagnostics> {
+    let (mut all, mut differing) = alike(world, met, axes, apart)?;
+    vocabulary::owned(&mut all, &mut differing, axes);
     let first = all[0].clone();
     let p = &world.programs[0];
     let stored = world.args.first().map_or(&[][..], Vec::as_slice);
-    let mut out = Out::new(name, given, &axes, &world.programs);
+    let mut out = Out::new(name, given, axes, &world.programs);
     let does = live(&first);
     let mut found: Vec<Vec<Option<Place>>> = vec![];
     let mut joint: BTreeMap<NodeId, Vec<(usize, Place)>> = BTreeMap::new();
     for (axis, a) in axes.list.iter().enumerate() {
-        let candidates = candidates(world, &out, &axes, axis, &first, stored);
+        let candidates = candidates(world, &out, axes, axis, &first, stored);
         let own = differing.over(&all, a);
         let asked = Asked {
             g: &first.graph,
@@ -55,6 +72,7 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
             own: &own,
             results: &[],
             lenient: false,
+            written: None,
         };
         let places = places(asked).map_err(|stuck| {
             let node = &first.graph.nodes[stuck.at];
@@ -66,6 +84,17 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
             }
             d
         })?;
+        let part = |n: &usize| {
+            matches!(first.graph.nodes[*n].op, Op::Input(_)) && places[*n] == Some(Place::Partial("sum"))
+        };
+        if let Some(n) = (0..places.len()).find(part) {
+            let name = first.names.get(&n).map_or("", String::as_str);
+            let why = format!(
+                "each rank of {} has a part of a sum for `{name}`, which is no argument of it",
+                a.name
+            );
+            return Err(refused(&why).note(p.file.clone()).into());
+        }
         for n in own.constants {
             if let Some(place) = places[n] {
                 joint.entry(n).or_default().push((axis, place));
@@ -73,10 +102,10 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
         }
         found.push(places);
     }
-    let constants = together(&all, &differing, &axes, &joint)?;
+    let constants = together(&all, &differing, axes, &joint)?;
     drop(all);
-    let own = Parts { constants, factors: factors(&differing, &axes, &found) };
-    let it = rebuilt(p, first, &does, &axes, &found, own)?;
+    let own = Parts { constants, factors: factors(&differing, axes, &found) };
+    let it = rebuilt(p, first, &does, axes, &found, own)?;
     let joined = |n: NodeId| Joined {
         by: axes.list.iter().zip(&found).map(|(a, f)| (a.size, f[n].unwrap_or(Place::Whole))).collect(),
     };
@@ -90,7 +119,7 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
     let text = format!(
         "// Made by kbc import from the programs of {} that {by} exported, which agree: sizes are global.\n\n{}\nprogram {} {body}\n",
         ranks(world.size),
-        machine(&axes),
+        machine(axes),
         super::print::word(name)
     );
     Ok(out.kb(text))
@@ -102,13 +131,20 @@ fn refused(why: &str) -> Diagnostic {
 }
 
 /// The programs of all ranks as graphs with the same operations, and what ranks have of their own in them.
-fn alike(world: &World, met: &[Met], axes: &Axes) -> Result<(Vec<Lifted>, Differing), Diagnostics> {
+fn alike(
+    world: &World,
+    met: &[Met],
+    axes: &Axes,
+    apart: bool,
+) -> Result<(Vec<Lifted>, Differing), Diagnostics> {
     let counts = counts(world, met);
     let lifted = |plain: bool| -> Result<Vec<Lifted>, Diagnostics> {
-        let mode = Mode { plain, opaque: false };
-        (0..world.programs.len())
-            .map(|at| Ok(batches::apart(lift(world, at, axes, &counts, mode)?)))
-            .collect()
+        let mode = Mode { plain, opaque: false, written: false };
+        let one = |at| {
+            let it = lift(world, at, axes, &counts, mode)?;
+            Ok(if apart { batches::apart(it) } else { it })
+        };
+        (0..world.programs.len()).map(one).collect()
     };
     let mut all = lifted(false)?;
     completed(&mut all);
@@ -182,7 +218,7 @@ fn together(
                     let all: Vec<&Const> = of.iter().collect();
                     Const::map(of[0].dtype, &of[0].sizes, &all, |x| x.iter().sum())
                 }
-                Place::Whole | Place::Unknown => Ok(of[0].clone()),
+                Place::Whole | Place::Within(..) | Place::Unknown => Ok(of[0].clone()),
             });
             parts = groups.collect::<Result<_, String>>().map_err(|why| refused(&why))?;
         }
@@ -219,7 +255,12 @@ fn candidates(
             if !differ.into_iter().any(|d| d) {
                 all.push(Place::Whole);
             }
+            let whole = !all.is_empty();
             all.extend((0..rank).map(Place::Split));
+            // refused then, with what it is
+            if !whole && rank < 2 {
+                all.push(Place::Partial("sum"));
+            }
             all
         })
         .collect()
@@ -325,7 +366,7 @@ fn rebuilt(
         let list: Vec<Placement> = found
             .iter()
             .map(|f| match f[n].unwrap_or(Place::Whole) {
-                Place::Whole | Place::Unknown => Placement::Replicated,
+                Place::Whole | Place::Within(..) | Place::Unknown => Placement::Replicated,
                 Place::Split(d) => Placement::Split(d),
                 Place::Partial(op) => {
                     Placement::Partial(if op == "prod" { "product".into() } else { op.into() })
