@@ -337,7 +337,6 @@ fn schedules_by_hand() {
         "dissemination_clearing.kir: E470 a counter that is no epoch",
         "dissemination_sense.kir: E470 a counter that is no epoch",
         "host_program.kir: E470 a host program",
-        "late_stream.kir: E470 region @r has 2 streams",
         "mesh2x3.kir: E470 region @c0 has 2 streams",
     ];
     assert!(

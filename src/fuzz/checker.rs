@@ -223,10 +223,11 @@ impl Pool {
 }
 
 /// Schedules by hand, of sorts that no program of the generator has: scratch that is cut unevenly or forwarded, blocks
-/// that are packed by another rule, regions without a contract where one rank stands for many.
-const WRITTEN: [&str; 4] = [
+/// that are packed by another rule, regions without a contract where one rank stands for many, a stream that is late.
+const WRITTEN: [&str; 5] = [
     include_str!("written/exchange.kir"),
     include_str!("written/forward_scratch.kir"),
+    include_str!("written/late_stream.kir"),
     include_str!("written/packed_ceil.kir"),
     include_str!("written/parts_in_scratch.kir"),
 ];

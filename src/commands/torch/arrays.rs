@@ -11,21 +11,21 @@ use kbc_ir::types::DType;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The arrays of a data file by their keys. One that cannot be read is left out, with a warning.
+/// What the arrays of a data file are, by their keys; nothing is unpacked for it. One that cannot be read is left out, with
+/// a warning.
 ///
 /// # Errors
 /// Of the file.
 pub fn all(session: &mut Session, shown: &str, bytes: &[u8]) -> Outcome<BTreeMap<String, kb::Array>> {
     let mut out = BTreeMap::new();
     for key in formats::keys(shown, bytes)? {
-        match formats::read(shown, bytes, Some(&key)) {
+        match formats::describe(shown, bytes, Some(&key), Near::No) {
             Ok(t) => {
-                out.insert(key, array(&t));
+                out.insert(key, (theirs(t.dtype), sizes(&t.shape)));
             }
-            Err(mut d) if d.code == "E403" => match near(shown, bytes, &key, false) {
+            Err(mut d) if d.code == "E403" => match described(shown, bytes, &key) {
                 Ok(t) => {
-                    let sizes = array(&t).1;
-                    out.insert(key, (stood_for(t.dtype()), sizes));
+                    out.insert(key, (stood_for(t.dtype), sizes(&t.shape)));
                 }
                 Err(_) => {
                     d.severity = Severity::Warning;
@@ -76,7 +76,19 @@ pub fn theirs(d: DType) -> Theirs {
 
 /// Element type and sizes.
 pub fn array(t: &Tensor) -> kb::Array {
-    (theirs(t.dtype()), t.shape().iter().map(|n| *n as i64).collect())
+    (theirs(t.dtype()), sizes(t.shape()))
+}
+
+fn sizes(shape: &[u64]) -> Vec<i64> {
+    shape.iter().map(|n| *n as i64).collect()
+}
+
+/// What [`near`] would read.
+fn described(name: &str, bytes: &[u8], key: &str) -> Result<formats::Described, Diagnostic> {
+    match formats::describe(name, bytes, Some(key), Near::Yes) {
+        Err(d) if d.code == "E403" => formats::describe(name, bytes, Some(key), Near::Bits),
+        other => other,
+    }
 }
 
 /// A weight of an archive; none of a type that kbc does not have.

@@ -373,7 +373,9 @@ impl<'p, C: Contents> Engine<'p, C> {
             let ends = due.iter().filter(|d| d.0 == number).map(|d| (d.1, d.2)).chain([(end, end)]);
             for (lo, hi) in ends {
                 for (lo, hi, last) in self.filled.of(at.rep, mem, (from, lo)) {
-                    if last.is_some_and(|by| by.call <= at.call && by.up_to(at.region)) {
+                    // What the region wrote itself is told apart when it is read.
+                    let before = |by: By| by.call <= at.call && by.up_to(at.region) && by.region != at.region;
+                    if last.is_some_and(before) {
                         self.filled.clear(at.rep, mem, (lo, hi));
                     }
                 }
