@@ -50,7 +50,7 @@ pub fn verify(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
 /// What is shown of a schedule by itself: no program says what its regions are for, and only contracts are compared.
 fn of_text(v: &Verdict) -> String {
     match &v.unpromised[..] {
-        _ if v.meaning == Method::NotChecked => "race-free and deadlock-free".into(),
+        _ if v.meaning == Method::NotChecked => ORDERED.into(),
         [] => "race-free, deadlock-free, and every collective gives what its contract says".into(),
         without => format!(
             "race-free and deadlock-free; what {} without a contract gives is not shown: {}",
@@ -72,6 +72,9 @@ pub fn prove(built: &Built, schedule: &Schedule) -> Result<VerifiedReport, Diagn
     }
 }
 
+/// What is shown where meaning is not checked.
+pub const ORDERED: &str = "race-free and deadlock-free";
+
 /// What is shown of the schedule of a program.
 const RIGHT: &str = "race-free, deadlock-free and right";
 
@@ -92,7 +95,7 @@ pub fn verified(v: &Verdict) -> VerifiedReport {
         [] => String::new(),
         list => format!(", but for regions without a contract: {}", list.join(", ")),
     };
-    let shown = if v.meaning == Method::NotChecked { "race-free and deadlock-free" } else { RIGHT };
+    let shown = if v.meaning == Method::NotChecked { ORDERED } else { RIGHT };
     VerifiedReport {
         ok: v.ok(),
         shown: shown.into(),

@@ -294,6 +294,7 @@ fn import(session: &mut Session, command: &'static str, source: &Source) -> Outc
     let mut verified = analyse::verified(&finding.verdict);
     if built.promise.is_none() {
         verified.meaning = "not checked".into();
+        verified.shown = analyse::ORDERED.into();
     }
     report.verified = Some(verified);
     Ok(Imported { algo, options: said.options, built, finding, report })

@@ -103,7 +103,7 @@ pub fn human(r: &Report) -> String {
         } else {
             "on the first call"
         };
-        let what = if r.torch.is_empty() || v.meaning == "not checked" {
+        let what = if r.torch.is_empty() {
             v.shown.as_str()
         } else {
             // what the program as a whole computes is another question

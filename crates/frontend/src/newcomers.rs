@@ -57,7 +57,8 @@ pub fn operation(word: &str) -> Option<&'static str> {
         "alltoall" => "write all_to_all(x, from: 0, to: 1, over: tp)",
         "bcast" => "write broadcast(x, over: tp)",
         "while" | "for" | "loop" => {
-            "a program has no loops: write the calls one after another, or a program that is called for each"
+            "what a program does is known before it runs: `for i in a..b { .. }` repeats statements a number of times, and nothing \
+             goes on until a value says so"
         }
         _ => return None,
     })

@@ -19,6 +19,9 @@ pub const MAX_NESTING: u32 = 1000;
 /// How many calls of `fn` one evaluation (an expansion, say) may make.
 pub const MAX_CALLS: u64 = 20_000_000;
 
+/// Calls of functions that one call may make; a function that calls itself twice makes them exponentially many.
+pub const MAX_INSIDE: u64 = 20_000;
+
 /// An error on its way out. Boxed because it is rare and large.
 pub type Fault = Box<Diagnostic>;
 
@@ -178,6 +181,8 @@ pub struct Evaluator<'a> {
     functions: &'a dyn Functions,
     calls: Cell<u64>,
     depth: Cell<u32>,
+    /// Calls since the outermost one began, that and those that were remembered not counted.
+    inside: Cell<u64>,
     nesting: Cell<u32>,
     memo: RefCell<HashMap<(Span, Vec<Value>), Value>>,
 }
@@ -203,6 +208,7 @@ impl<'a> Evaluator<'a> {
             functions,
             calls: Cell::new(0),
             depth: Cell::new(0),
+            inside: Cell::new(0),
             nesting: Cell::new(0),
             memo: RefCell::default(),
         }
@@ -367,6 +373,15 @@ impl<'a> Evaluator<'a> {
             return Ok(v.clone());
         }
         self.calls.set(self.calls.get() + 1);
+        // The calls of one expression begin at its outermost one.
+        self.inside.set(if self.depth.get() == 0 { 1 } else { self.inside.get() + 1 });
+        if self.inside.get() > MAX_INSIDE {
+            return Err(Box::new(
+                Diagnostic::error("E010", format!("one call made more than {MAX_INSIDE} others"))
+                    .primary(span, "while this call was evaluated")
+                    .help("the recursion may branch more often than it shrinks"),
+            ));
+        }
         if self.calls.get() > MAX_CALLS {
             return Err(Box::new(
                 Diagnostic::error("E010", format!("functions were called more than {MAX_CALLS} times"))

@@ -43,7 +43,7 @@ function drawEvidence(at) {
   const r = REPORT, v = r.verified, facts = [];
   const fact = (name, ...words) => facts.push(el("dt", {}, name), el("dd", {}, ...words));
   if (v) {
-    fact("Proven", (v.ok ? "✓ " : "✗ ") + "race-free, deadlock-free and right in meaning, on " + (v.calls === "any" ? "the first call and every later one, at any skew of the ranks" : "the first call alone") + ".");
+    fact("Proven", (v.ok ? "✓ " : "✗ ") + v.shown + ", on " + (v.calls === "any" ? "the first call and every later one, at any skew of the ranks" : "the first call alone") + ".");
     fact("How", "meaning: " + v.meaning + " (exact: every contribution is followed; symmetric: one rank of each orbit stands for the others; fingerprints: random sums); " + v.ranks_walked + " ranks and " + plural(v.calls_walked, "call") + " walked, " + plural(v.operations, "operation") + ". Proven is the schedule shown here, by a checker that knows no pass and no algorithm.");
     if (v.counter_range !== null) fact("Counters", "leave 32 bits after " + v.counter_range + " calls.");
   }

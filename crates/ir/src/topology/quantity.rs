@@ -101,8 +101,12 @@ pub fn quantity(number: &str, unit: &str) -> Option<Quantity> {
     (amount.is_finite() && amount >= 0.0).then_some(Quantity { amount, dimension })
 }
 
-/// What to write for a rate in bits, as networks are sold: `400 Gbps` is `50 GB/s`. None for other units.
+/// What to write for a rate in another spelling: in bits, as networks are sold, `400 Gbps` is `50 GB/s`; in bytes, `40 GBps`
+/// is `40 GB/s`. None for other units.
 pub fn rate_in_bits(number: f64, unit: &str) -> Option<String> {
+    if let Some(prefix) = unit.strip_suffix("Bps").filter(|p| ["K", "k", "M", "G", "T"].contains(p)) {
+        return Some(format!("write `{number} {}B/s`", prefix.to_uppercase()));
+    }
     let bytes = match unit.trim_end_matches("/s").to_lowercase().as_str() {
         "kbps" | "kbit" | "kbits" => "KB/s",
         "mbps" | "mbit" | "mbits" => "MB/s",
