@@ -5,7 +5,7 @@
 //! with the checker. Everything is a function of the seed and of the number of a schedule.
 
 use super::rng::Rng;
-use super::{catalogue, generate, library, machine, make, rounds};
+use super::{catalogue, generate, library, machine, make, rounds, written};
 use crate::mutate::{parallel, reasons};
 use kbc_backend_sim::classify::{Behaviour, ClassifyOptions, Evidence, classify, same};
 use kbc_backend_sim::generate::{exact, exact_range, powers};
@@ -216,24 +216,9 @@ impl Pool {
             let text = generate::collectives(&catalogue, rng, machine).text();
             make(&text).ok().map(|m| m.schedule).filter(|s| s.mesh.ranks() <= POOL_RANKS && length(s) < 600)
         });
-        let written = WRITTEN.iter().filter_map(|text| parse(FileId(0), text).ok()?.schedule().cloned());
-        let written: Vec<Schedule> = written.flat_map(|s| vec![s; OFTEN]).collect();
-        Pool(given.iter().cloned().chain(written).chain(made.into_iter().flatten()).collect())
+        Pool(given.iter().cloned().chain(written::schedules()).chain(made.into_iter().flatten()).collect())
     }
 }
-
-/// Schedules by hand, of sorts that no program of the generator has: scratch that is cut unevenly or forwarded, blocks
-/// that are packed by another rule, regions without a contract where one rank stands for many, a stream that is late.
-const WRITTEN: [&str; 5] = [
-    include_str!("written/exchange.kir"),
-    include_str!("written/forward_scratch.kir"),
-    include_str!("written/late_stream.kir"),
-    include_str!("written/packed_ceil.kir"),
-    include_str!("written/parts_in_scratch.kir"),
-];
-
-/// How often each of them is in the pool, beside some hundred programs.
-const OFTEN: usize = 12;
 
 /// Operations of all ranks in one call.
 fn length(s: &Schedule) -> u64 {
@@ -681,21 +666,4 @@ pub fn reproducer(t: &Trial, seed: u64) -> String {
     };
     let _ = writeln!(out, "; {}", how.replace('\n', " "));
     out + &t.text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is changed at random must be right as it is written.
-    #[test]
-    fn what_is_written_by_hand_is_right() {
-        for text in WRITTEN {
-            let module = parse(FileId(0), text).expect("a schedule");
-            let found = verify(&module);
-            assert!(found.list.is_empty(), "{text}\n{:?}", found.list);
-            let verdict = check(module.schedule().expect("a schedule"), &CheckOptions::default());
-            assert!(verdict.ok(), "{text}\n{:?}", verdict.errors.list);
-        }
-    }
 }

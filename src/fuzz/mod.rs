@@ -21,6 +21,7 @@ pub mod rounds;
 pub mod scalar;
 pub mod schedules;
 mod tiles;
+mod written;
 
 use catalogue::Catalogue;
 use compare::{Agreed, How, compare};
