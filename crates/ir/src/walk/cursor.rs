@@ -6,8 +6,8 @@ use crate::schedule::{BufferId, OperandId, RegionId};
 use crate::types::CutRule;
 use kbc_diag::Span;
 
-/// Turns of loops and guards between two operations; a text with more of them is refused.
-const MOST_IDLE: u32 = 1 << 22;
+/// Turns of loops between two operations; a text with more of them is refused.
+pub(super) const MOST_IDLE: u32 = 1 << 22;
 
 /// What comes next on a stream.
 #[derive(Clone, PartialEq, Debug)]
@@ -77,14 +77,8 @@ impl<'p> Cursor<'p> {
     /// The next step, or none at the end of the call.
     pub fn next_step(&mut self) -> Result<Option<Step<'p>>, Fault> {
         let p = self.program;
-        let mut steps = 0;
+        let mut turns = 0;
         loop {
-            steps += 1;
-            if steps > MOST_IDLE && self.inside {
-                let text = format!("more than {MOST_IDLE} turns of loops and guards without an operation");
-                let span = p.schedule.regions[self.region].span;
-                return Err(self.fail("E354", text, span));
-            }
             if !self.inside {
                 let Some(region) = p.regions.get(self.region) else { return Ok(None) };
                 match self.enter(region)? {
@@ -108,6 +102,10 @@ impl<'p> Cursor<'p> {
                         *at += 1;
                         self.env[*slot as usize] = *at;
                         frame.next = 0;
+                        turns += 1;
+                        if turns > MOST_IDLE {
+                            return Err(self.idle());
+                        }
                     }
                     _ => {
                         self.frames.pop();
@@ -134,6 +132,12 @@ impl<'p> Cursor<'p> {
                 }
             }
         }
+    }
+
+    /// The fault of loops that turn more than [`MOST_IDLE`] times without an operation.
+    pub(super) fn idle(&self) -> Fault {
+        let text = format!("more than {MOST_IDLE} turns of loops without an operation");
+        self.fail("E354", text, self.program.schedule.regions[self.region].span)
     }
 
     /// Sets the coordinates for a region and finds this stream's body, if the rank has one.

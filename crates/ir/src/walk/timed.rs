@@ -5,7 +5,7 @@
 //! operation is resolved by a cursor, so faults are the cursor's.
 
 use super::compile::{C, Program};
-use super::cursor::Cursor;
+use super::cursor::{Cursor, MOST_IDLE};
 use super::outline::{Fixed, Ins, Kind, Op, Outline, Size, Value, Who};
 use super::{Access, Act, Fault, Mem};
 use crate::schedule::{BufferId, LocalOp, RegionId, WindowId};
@@ -215,6 +215,7 @@ impl Walks {
         let program = outline.program;
         let at = &mut self.at[stream];
         let registers = &mut self.registers[stream * outline.width..][..outline.width];
+        let mut turns = 0;
         loop {
             if at.next == OUTSIDE {
                 let region = at.region;
@@ -248,6 +249,10 @@ impl Walks {
                     if value < registers[*end as usize] {
                         registers[*slot as usize] = value;
                         at.next = *body;
+                        turns += 1;
+                        if turns > MOST_IDLE {
+                            return Err(Box::new(cursor(outline, at, registers).idle()));
+                        }
                     }
                 }
                 Ins::For { slot, end, lo, hi, past } => {
