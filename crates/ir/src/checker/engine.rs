@@ -556,6 +556,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         self.order.tick(me.si);
         self.legal(rep, l, op, span);
         let block = self.block(rep, l);
+        let operands = &self.setup.schedule.regions[region as usize].operands;
+        let computed = operands.iter().any(|o| o.buffer == l.dst());
         let touched = |this: &Self, b: BufferId| match &block {
             Some((line, places, run)) if *line == b => (places.clone(), *run),
             Some(_) | None => (this.setup.grids.whole(b, rep), this.all(rep, b)),
@@ -563,6 +565,10 @@ impl<'p, C: Contents> Engine<'p, C> {
         for b in l.srcs() {
             let (places, run) = touched(self, b);
             self.expect((region, call), rep, Mem::Buffer(b.0), &[run], span);
+            // One that is written, too, is E337 below.
+            if !computed {
+                self.beside((region, call), rep, b, run, span);
+            }
             self.touch(me, rep, places, Kind::Local, false, op, span, None);
         }
         let dst = l.dst();

@@ -122,6 +122,22 @@ impl<'p, C: Contents> Engine<'p, C> {
         true
     }
 
+    /// A local operation reads a buffer inside a region: an operand of the region's contract holds what the contract
+    /// says when the region is over, and nothing that is promised before.
+    pub(super) fn beside(
+        &mut self,
+        (region, call): (u32, u64),
+        rep: usize,
+        buffer: BufferId,
+        run: Run,
+        span: Span,
+    ) {
+        let operands = &self.setup.schedule.regions[region as usize].operands;
+        if self.promised(region) && run.0 < run.1 && operands.iter().any(|o| o.buffer == buffer) {
+            self.unreadable(Blank::Unfinished(region), (rep, Mem::Buffer(buffer.0)), run, call, span);
+        }
+    }
+
     fn blank(
         &mut self,
         (region, call): (u32, u64),
