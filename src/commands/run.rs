@@ -15,7 +15,7 @@ use crate::session::{Outcome, Session};
 use kbc_backend_sim::failure::{RunFailure, standstill};
 use kbc_backend_sim::generate::{self, ExactRange};
 use kbc_backend_sim::tensor::Tensor;
-use kbc_backend_sim::time::TimeOptions;
+use kbc_backend_sim::time::{TimeOptions, device_each};
 use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::machine;
 use kbc_ir::Module;
@@ -212,17 +212,10 @@ fn failed(
 /// # Errors
 /// Of reading it and of laying out windows in its memories; E371 for another number of devices.
 pub fn own_machine(session: &mut Session, source: &Source, module: &Module, schedule: &Schedule) -> Outcome {
-    let Some((topology, _)) = machine(session, &source.of, module.machine.as_ref(), Some(schedule))? else {
-        return Ok(());
-    };
-    let (ranks, devices) = (schedule.mesh.ranks(), topology.device_count() as u64);
-    if ranks == devices {
-        return Ok(());
+    match machine(session, &source.of, module.machine.as_ref(), Some(schedule))? {
+        Some((topology, _)) => Ok(device_each(schedule.mesh.ranks(), &topology)?),
+        None => Ok(()),
     }
-    let text = format!("the mesh has {ranks} ranks, {} has {devices} devices", topology.shape());
-    Err(Diagnostic::error("E371", text)
-        .help("rank i runs on device i of the machine's linear order, so there must be as many")
-        .into())
 }
 
 /// The machine of a schedule: that of `--topology`, else its own; a machine file without a shape changes its own; with

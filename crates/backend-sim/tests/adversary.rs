@@ -42,6 +42,37 @@ fn good_schedules_stand() {
     }
 }
 
+/// A host's write is a local operation that may be postponed; its own read comes after it all the same.
+#[test]
+fn a_host_reads_what_it_wrote_itself() {
+    let s = parse(
+        "kir 1
+module @m
+mesh tp 1
+
+schedule calls any
+buffer %x : f32[2] hbm input 0 : f32[2]
+buffer %y : f32[2] hbm output 0 : f32[2]
+buffer %a : f32[2] hbm input 1 : f32[2]
+
+host
+  launch @last
+  host.write %y = %x
+  host.read %y
+  drain
+
+region @last local
+  role all
+    stream main
+      copy %y = %a
+",
+    );
+    let feeds = inputs(&s, CALLS);
+    let golden = run(&s, &feeds, &RunOptions { calls: CALLS, ..RunOptions::default() }).unwrap();
+    let report = adversarial(&s, &feeds, Some(&golden), &options(SEEDS)).unwrap();
+    assert!(report.failure.is_none(), "{:#?}", report.failure);
+}
+
 /// Replaces each operation of a schedule by what `f` makes of it; operations are numbered in order.
 fn edit(s: &mut Schedule, f: &mut dyn FnMut(usize, &SOp, Span) -> Option<SStmt>) {
     fn body(list: &mut Vec<SStmt>, n: &mut usize, f: &mut dyn FnMut(usize, &SOp, Span) -> Option<SStmt>) {

@@ -81,6 +81,9 @@ mod tests {
         assert_eq!(nearest("rnig", ["direct", "ring", "line"]), Some("ring"));
         assert_eq!(nearest("tree", ["direct", "ring"]), None);
         assert_eq!(nearest("x", ["y"]), None);
+        let long = "a".repeat(LONGEST + 1);
+        assert_eq!(nearest(&long, [&*long]), None, "too long to be mistyped");
+        assert_eq!(nearest(&long[..LONGEST], [&long[1..]]), Some(&long[1..]));
         let layers = ["attention", "column_linear", "row_linear", "layer_norm", "all_reduce"];
         for (name, meant) in [
             ("column_parallel_linear", Some("column_linear")),

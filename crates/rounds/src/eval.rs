@@ -377,7 +377,7 @@ impl<'a> Evaluator<'a> {
         self.inside.set(if self.depth.get() == 0 { 1 } else { self.inside.get() + 1 });
         if self.inside.get() > MAX_INSIDE {
             return Err(Box::new(
-                Diagnostic::error("E010", format!("one call made more than {MAX_INSIDE} others"))
+                Diagnostic::error("E010", format!("one call made more than {MAX_INSIDE} further calls"))
                     .primary(span, "while this call was evaluated")
                     .help("the recursion may branch more often than it shrinks"),
             ));

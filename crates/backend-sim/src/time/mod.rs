@@ -32,6 +32,7 @@ mod work;
 
 pub use observe::{Begun, Held, MessageId, Next, Pass, Sent, Turn, Woken};
 pub use report::{Breakdown, Cause, LinkUse, MemoryUse, RankUse, RegionSpan, Slot, Step, Timing, Walked};
+pub use setup::device_each;
 pub use work::{Unit, amounts};
 
 use engine::Engine;

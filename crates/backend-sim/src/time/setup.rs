@@ -74,6 +74,20 @@ pub(super) struct Setup<'p> {
 /// Threads and counters of all ranks together that a simulation may have.
 const MOST: u64 = 1 << 31;
 
+/// Whether a machine has a device for each rank.
+///
+/// # Errors
+/// E371: it has more or fewer.
+pub fn device_each(ranks: u64, topo: &Topology) -> Result<(), Diagnostic> {
+    let devices = topo.device_count() as u64;
+    if ranks == devices {
+        return Ok(());
+    }
+    let text = format!("the mesh has {ranks} ranks, {} has {devices} devices", topo.shape());
+    Err(Diagnostic::error("E371", text)
+        .help("rank i runs on device i of the machine's linear order, so there must be as many"))
+}
+
 impl<'p> Setup<'p> {
     /// Errors: E370 for a schedule that is not synchronised, E371 for a machine with another number of devices, E373
     /// for more counters or streams than can be kept.
@@ -83,14 +97,7 @@ impl<'p> Setup<'p> {
         options: &TimeOptions,
     ) -> Result<Setup<'p>, Diagnostics> {
         let ranks = program.ranks();
-        if ranks != topo.device_count() as u64 {
-            return Err(Diagnostic::error(
-                "E371",
-                format!("the mesh has {ranks} ranks, {} has {} devices", topo.shape(), topo.device_count()),
-            )
-            .help("rank i runs on device i of the machine's linear order, so there must be as many")
-            .into());
-        }
+        device_each(ranks, topo)?;
         let mut ops = operations(program);
         let rules = topo.settings();
         for send in ops.iter_mut().filter(|o| o.name == SEND) {

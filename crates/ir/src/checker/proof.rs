@@ -291,23 +291,22 @@ impl<'a> Prover<'a> {
         let all = self.program.elements(line, 0).map_err(|f| (0, f.text))?;
         let Some(n) = all.checked_div(unit) else { return Ok(()) };
         let cuts: Vec<u64> = (0..=parts).map(|i| rule.boundary(n, i, parts) * unit).collect();
-        let like = |this: &Self| {
-            let operands = s.regions.iter().enumerate().flat_map(|(i, r)| {
-                r.operands.iter().enumerate().filter(|(_, o)| o.buffer == line).map(move |(o, _)| (i, o))
-            });
-            // One operand stands for all: a buffer has one line.
-            let (i, o) = operands.into_iter().next()?;
-            let (region, operand) = (RegionId(i as u32), OperandId(o as u32));
-            let start = |k| this.program.chunk_start(region, operand, 0, k as i64, parts as i64).ok();
-            (0..=parts).map(start).collect::<Option<Vec<u64>>>()
-        };
-        let expected = like(self);
-        let before =
-            self.partitions.entry(line.0).or_insert_with(|| expected.unwrap_or_else(|| cuts.clone()));
-        if *before != cuts {
+        let chunks = self.chunks(line, parts).unwrap_or_else(|| cuts.clone());
+        if *self.partitions.entry(line.0).or_insert(chunks) != cuts {
             return Err((0, format!("blocks of %{name} are cut in another way than its chunks")));
         }
         Ok(())
+    }
+
+    /// Where the chunks of a buffer begin, of so many, and where the last one ends; none of a buffer that is no operand.
+    fn chunks(&self, b: BufferId, of: u64) -> Option<Vec<u64>> {
+        // Any operand stands for all: a buffer has one line.
+        let regions = self.program.schedule.regions.iter().enumerate();
+        let (region, operand) = regions
+            .filter_map(|(i, r)| Some((i, r.operands.iter().position(|o| o.buffer == b)?)))
+            .map(|(i, o)| (RegionId(i as u32), OperandId(o as u32)))
+            .next()?;
+        (0..=of).map(|k| self.program.chunk_start(region, operand, 0, k as i64, of as i64).ok()).collect()
     }
 
     /// Source and destination on one rank are the same chunk or share nothing, on every rank: the walk sees that on the
