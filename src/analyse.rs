@@ -53,8 +53,7 @@ fn of_text(v: &Verdict) -> String {
         _ if v.meaning == Method::NotChecked => ORDERED.into(),
         [] => "race-free, deadlock-free, and every collective gives what its contract says".into(),
         without => format!(
-            "race-free and deadlock-free; what {} without a contract gives is not shown: {}",
-            if without.len() == 1 { "a region" } else { "each region" },
+            "race-free and deadlock-free; the results of regions without a contract are not shown: {}",
             without.join(", ")
         ),
     }

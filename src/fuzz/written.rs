@@ -1,7 +1,7 @@
-//! Schedules by hand that the fuzzer of the checker changes: sorts that no program of the generator has.
+//! Hand-written schedules that the checker's fuzzer mutates, of kinds that its generator does not make.
 //!
-//! Scratch that is cut unevenly or forwarded, blocks that are packed by another rule, regions without a contract where
-//! one rank stands for many, a stream that is late.
+//! They have scratch that is cut unevenly or forwarded, blocks that are packed by another rule than the even one,
+//! a region without a contract on ten ranks, and a stream that leaves its region late.
 
 use kbc_diag::FileId;
 use kbc_ir::schedule::Schedule;
@@ -15,7 +15,7 @@ const TEXTS: [&str; 5] = [
     include_str!("written/parts_in_scratch.kir"),
 ];
 
-/// How often each of them is there, beside some hundred programs.
+/// Copies of each schedule in the pool, which also has some hundred generated programs.
 const OFTEN: usize = 12;
 
 /// All of them.

@@ -24,8 +24,8 @@ pub fn distance(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
-/// Bytes of a name above which it is compared with nothing: nobody mistypes so long a name, and comparing takes time that
-/// grows with the product of both lengths.
+/// Names of more bytes are not compared: nobody mistypes so long a name, and the time to compare two names
+/// grows with the product of their lengths.
 const LONGEST: usize = 200;
 
 /// The candidate closest to `name`, if one is close enough to be meant: at most a third of the longer word

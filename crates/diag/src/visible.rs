@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Whether a terminal, or a reader of SVG, does something else than showing this character: controls but line end and
-/// tab, other ends of lines, marks that change the direction of what follows, and what is no character at all.
+/// Whether a terminal or a reader of SVG does not show this character as text. These are control characters except
+/// line feed and tab, other line separators, direction marks, and code points that are no characters.
 fn acts(c: char) -> bool {
     match c {
         '\n' | '\t' => false,

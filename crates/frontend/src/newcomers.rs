@@ -57,8 +57,8 @@ pub fn operation(word: &str) -> Option<&'static str> {
         "alltoall" => "write all_to_all(x, from: 0, to: 1, over: tp)",
         "bcast" => "write broadcast(x, over: tp)",
         "while" | "for" | "loop" => {
-            "what a program does is known before it runs: `for i in a..b { .. }` repeats statements a number of times, and nothing \
-             goes on until a value says so"
+            "`for i in a..b { .. }` repeats statements a fixed number of times; there is no loop that ends when a computed \
+             value says so"
         }
         _ => return None,
     })

@@ -26,7 +26,7 @@ struct Scan {
     period: u64,
     settled: u64,
     open: Option<Diagnostic>,
-    /// No coordinate, entry of a table or step of a loop is larger, but for its sign.
+    /// A bound on the absolute value of every coordinate, table entry and loop variable.
     var: u128,
 }
 
@@ -72,13 +72,15 @@ fn slope(e: &Expr) -> Option<i64> {
     }
 }
 
-/// After more calls no counter of 32 bits counts on.
+/// No counter of 32 bits lasts for more calls than this.
 const LAST_CALL: u128 = 1 << 32;
 
-/// What a shift by the rank or a step is taken to give at most: distances between ranks have 32 bits.
+/// The bound that is assumed for a shift by a rank or a loop variable. Such shifts give distances between
+/// ranks, which fit 32 bits.
 const SHIFTED: u128 = 1 << 40;
 
-/// A number that neither the expression nor a part of it exceeds in any call, but for its sign. None beyond 128 bits.
+/// A bound on the absolute value of an expression and of each of its parts, in any call. None if the bound
+/// itself needs more than 128 bits.
 fn magnitude(e: &Expr, var: u128) -> Option<u128> {
     use BinOp::*;
     let of = |e: &Expr| magnitude(e, var);

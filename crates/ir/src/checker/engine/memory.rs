@@ -371,7 +371,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         self.unnamed(at, &due);
     }
 
-    /// What an operand holds that an `end` clause names, and that no clause names on this rank, is nothing from then on.
+    /// Clears the places that no `end` clause names on this rank, in operands that some `end` clause names. Other
+    /// operands keep their contents.
     fn unnamed(&mut self, at: At, due: &[(u32, u64, u64)]) {
         let setup = self.setup;
         let region = &setup.schedule.regions[at.region as usize];
