@@ -10,9 +10,9 @@ use crate::build::defines;
 use crate::cli::{List, ReportFormat, Source};
 use crate::report::AlgorithmReport;
 use crate::session::{Outcome, Session};
+use kbc_checker::{CheckOptions, check as prove};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_frontend::claims::claims;
-use kbc_ir::checker::{CheckOptions, check as prove};
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 use kbc_passes::alone::Alone;
 use kbc_rounds::claim::{Claim, compare};
@@ -229,6 +229,8 @@ fn one(
     };
     let mut sizes_of: BTreeSet<usize> = BTreeSet::new();
     let (mut illegal, mut legal) = (None, vec![false; settings.len()]);
+    // Why a schedule of it could not be made, where that was tried.
+    let mut refused = None;
     let all = match ranks {
         Some(list) => list.iter().flat_map(|p| shapes(decl.axes.len(), Some(*p))).collect(),
         None => shapes(decl.axes.len(), None),
@@ -261,11 +263,13 @@ fn one(
                     continue;
                 }
                 for n in elements(p as u64, number == 0) {
-                    let built =
-                        schedule(library, &call, setting, n).map_err(|d| setting.named(at(d, &sizes)))?;
-                    row.schedules += u64::from(built);
-                    if built {
-                        sizes_of.insert(if n == 1 { 0 } else { 1 + usize::from(n != 2 * p as u64) });
+                    match schedule(library, &call, setting, n).map_err(|d| setting.named(at(d, &sizes)))? {
+                        Proof::Proven => {
+                            row.schedules += 1;
+                            sizes_of.insert(if n == 1 { 0 } else { 1 + usize::from(n != 2 * p as u64) });
+                        }
+                        Proof::Refused(why) => refused = refused.or(Some(setting.named(at(why, &sizes)))),
+                        Proof::NotExpressible => {}
                     }
                 }
             }
@@ -277,10 +281,22 @@ fn one(
     }
     row.elements = sizes_of.into_iter().map(|i| ["1", "2p", "2p + 1"][i].to_owned()).collect();
     row.tried = grid::tried(settings, &legal);
-    match illegal {
-        Some(d) if row.shapes == 0 => Err(d),
+    match (illegal, refused) {
+        (Some(d), _) if row.shapes == 0 => Err(d),
+        // Its rounds are right, but nothing that could run was proven.
+        (_, Some(d)) if row.schedules == 0 => Err(d),
         _ => Ok(row),
     }
+}
+
+/// Whether a schedule of a call was proven.
+enum Proof {
+    /// It was built and proven.
+    Proven,
+    /// A limit of kbc, with the reason.
+    Refused(Diagnostics),
+    /// A `using` cannot say the arguments.
+    NotExpressible,
 }
 
 /// Elements of the vectors for which schedules are built and proven: with the first arguments two for each rank on small shapes, on
@@ -293,9 +309,12 @@ fn elements(p: u64, first: bool) -> Vec<u64> {
     }
 }
 
-/// Builds and proves the schedule of a call; false where there is none, by a limit of kbc.
-fn schedule(library: &Library, call: &Call, setting: &Setting, n: u64) -> Result<bool, Diagnostics> {
-    let Some(args) = setting.schedule_args() else { return Ok(false) };
+/// Builds and proves the schedule of a call.
+///
+/// # Errors
+/// What the passes or the checker find, but for limits of kbc.
+fn schedule(library: &Library, call: &Call, setting: &Setting, n: u64) -> Result<Proof, Diagnostics> {
+    let Some(args) = setting.schedule_args() else { return Ok(Proof::NotExpressible) };
     let sizes: Vec<u64> = call.sizes.iter().map(|s| *s as u64).collect();
     let p: u64 = sizes.iter().product();
     let alone = Alone {
@@ -312,12 +331,13 @@ fn schedule(library: &Library, call: &Call, setting: &Setting, n: u64) -> Result
     };
     let module = match alone.synchronized() {
         Ok(m) => m,
-        Err(d) if d.list.iter().all(|d| LIMITS.contains(&d.code)) => return Ok(false),
+        Err(d) if d.list.iter().all(|d| LIMITS.contains(&d.code)) => return Ok(Proof::Refused(d)),
         Err(d) => return Err(d),
     };
-    let Some(schedule) = module.schedule() else { return Ok(false) };
+    let schedule =
+        module.schedule().ok_or_else(|| Diagnostic::error("E991", "the pipeline made no schedule"))?;
     let verdict = prove(schedule, &CheckOptions::default());
-    if verdict.ok() { Ok(true) } else { Err(verdict.errors) }
+    if verdict.ok() { Ok(Proof::Proven) } else { Err(verdict.errors) }
 }
 
 /// `kbc list NAME`: the documentation of the algorithms of that name, and what they cost.
